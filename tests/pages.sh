@@ -14,10 +14,10 @@ for tool in "$build"/rondo-{bench,check,run,topo} "$build/train/rondo-train"; do
 	[ -x "$tool" ] || [ "$name" != rondo-train ] || continue # it takes OpenBLAS
 	help=$("$tool" --help)
 	page=$(grep -E '^\| `-' "$source/docs/$name.md" | cut -d'|' -f2)
-	for option in $(grep -E '^ +(-[a-zA-Z], )?--' <<<"$help" | grep -oE -- '--[a-z][a-z_-]+'); do
+	for option in $(grep -E '^ +(-[a-zA-Z], )?--' <<<"$help" | grep -oE -- '--[a-z][a-z0-9_-]+'); do
 		grep -qE -- "\`$option\b" <<<"$page" || complain "docs/$name.md lacks $option"
 	done
-	for option in $(grep -oE -- '`--[a-z][a-z_-]+' <<<"$page"); do
+	for option in $(grep -oE -- '`--[a-z][a-z0-9_-]+' <<<"$page"); do
 		grep -qE -- "${option#?}\b" <<<"$help" || complain "docs/$name.md lists $option, and $name --help does not"
 	done
 	[ "$("$tool" -h)" = "$help" ] || complain "$name -h is not $name --help"

@@ -2,66 +2,33 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <rondo.h>
 
-#include "train/checkpoint/checkpoint.h"
 #include "train/base/fail.h"
+#include "train/option_table.h"
+#include "train/world/world.h"
 #include "launch.h"
 #include "base/nearest.h"
-#include "train/world/world.h"
+
+/* ---- Help ---- */
+
+#define HELP_COLUMN 20
 
 static const char usage[] =
-	"rondo-train: trains an image classifier (784-512-512-10, ReLU) on one or many ranks.\n"
+	"rondo-train: trains a model on one or many ranks.\n"
 	"\n"
 	"  rondo-train                      alone\n"
 	"  rondo-train --ranks 2            on two ranks of this machine\n"
 	"  rondo-run ... rondo-train        on the ranks that a launcher starts (rondo-run, "
 	"torchrun,\n"
 	"                                   or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT by "
-	"hand)\n"
-	"\n"
-	"Data\n"
-	"  --data DIR        where the set lies: the four IDX files (.gz or not) in DIR, or in\n"
-	"                    DIR/FashionMNIST/raw or DIR/MNIST/raw. Default: data\n"
-	"  --dataset NAME    fashion (FashionMNIST), digits (MNIST), or drawn: 60,000 + 10,000 "
-	"digits\n"
-	"                    that rondo-train draws itself into DIR/drawn. Default: what is "
-	"there;\n"
-	"                    drawn where DIR is empty or not there\n"
-	"  --fetch[=URL]     first fetch the set (default: fashion) into DIR with curl or wget, "
-	"from\n"
-	"                    where it is published or from a mirror, and check its hashes\n"
-	"\n"
-	"Training\n"
-	"  --ranks N         start N ranks here. Default: 1\n"
-	"  --device NAME     cpu, or cuda: rank r of a machine computes on GPU r, modulo the GPUs "
-	"that\n"
-	"                    it has; several ranks may share one. Default: cpu\n"
-	"  --epochs N        stop after epoch N. Default: 5\n"
-	"  --batch N         images a rank takes in a step. Default: 64\n"
-	"  --global-batch N  images all ranks together take in a step; the loss is then the same\n"
-	"                    on any number of ranks that divides it. Default: ranks x batch\n"
-	"  --lr X            learning rate. Default: 0.05\n"
-	"  --seed N          of the first parameters and of the order of images. Default: 1\n"
-	"  --bucket-mb X     gradients travel in buckets of at most X MiB. Default: 2\n"
-	"\n"
-	"Checkpoints\n"
-	"  --checkpoint FILE save after every epoch\n"
-	"  --resume FILE     go on from there, with the seed, global batch, learning rate and "
-	"buckets\n"
-	"                    it was made with where none are given\n"
-	"\n"
-	"Reports\n"
-	"  --metrics FILE    write loss, accuracy and speed to FILE.csv, or to FILE.jsonl as JSON\n"
-	"                    lines; may be repeated\n"
-	"  --tensorboard DIR write them as an event file for TensorBoard\n"
-	"  --trace FILE      write what each rank does when, for Perfetto or chrome://tracing\n"
+	"hand)\n";
+
+static const char more[] =
 	"\n"
 	"  -h, --help, --version\n"
 	"\n"
@@ -69,119 +36,108 @@ static const char usage[] =
 	"by\n"
 	"the ranks of this machine.\n";
 
-enum {
-	OPTION_DATA = 1,
-	OPTION_DATASET,
-	OPTION_FETCH,
-	OPTION_RANKS,
-	OPTION_DEVICE,
-	OPTION_EPOCHS,
-	OPTION_BATCH,
-	OPTION_GLOBAL_BATCH,
-	OPTION_LR,
-	OPTION_SEED,
-	OPTION_BUCKET_MB,
-	OPTION_CHECKPOINT,
-	OPTION_RESUME,
-	OPTION_METRICS,
-	OPTION_TENSORBOARD,
-	OPTION_TRACE,
-	OPTION_HELP,
-	OPTION_VERSION,
-};
+static void print_row(const struct option_row *row)
+{
+	const char *value = row->value ? row->value : "";
+	int width = printf("  --%s%s%s", row->name, *value && *value != '[' ? " " : "", value);
+	/* A long name gets a line of its own. */
+	if (width >= HELP_COLUMN) {
+		printf("\n");
+		width = 0;
+	}
+	for (const char *line = row->help; *line; width = 0) {
+		int length = (int)strcspn(line, "\n");
+		printf("%*s%.*s\n", HELP_COLUMN - width, "", length, line);
+		line += length + (line[length] == '\n');
+	}
+}
 
-static const struct option longs[] = {
-	{ "data", required_argument, NULL, OPTION_DATA },
-	{ "dataset", required_argument, NULL, OPTION_DATASET },
-	{ "fetch", optional_argument, NULL, OPTION_FETCH },
-	{ "ranks", required_argument, NULL, OPTION_RANKS },
-	{ "device", required_argument, NULL, OPTION_DEVICE },
-	{ "epochs", required_argument, NULL, OPTION_EPOCHS },
-	{ "batch", required_argument, NULL, OPTION_BATCH },
-	{ "global-batch", required_argument, NULL, OPTION_GLOBAL_BATCH },
-	{ "lr", required_argument, NULL, OPTION_LR },
-	{ "seed", required_argument, NULL, OPTION_SEED },
-	{ "bucket-mb", required_argument, NULL, OPTION_BUCKET_MB },
-	{ "checkpoint", required_argument, NULL, OPTION_CHECKPOINT },
-	{ "resume", required_argument, NULL, OPTION_RESUME },
-	{ "metrics", required_argument, NULL, OPTION_METRICS },
-	{ "tensorboard", required_argument, NULL, OPTION_TENSORBOARD },
-	{ "trace", required_argument, NULL, OPTION_TRACE },
-	{ "help", no_argument, NULL, OPTION_HELP },
-	{ "version", no_argument, NULL, OPTION_VERSION },
-	{ NULL, 0, NULL, 0 },
-};
+static void print_help(void)
+{
+	fputs(usage, stdout);
+	for (int i = 0; i < option_count; i++) {
+		if (option_table[i].name)
+			print_row(&option_table[i]);
+		else
+			printf("\n%s\n", option_table[i].help);
+	}
+	fputs(more, stdout);
+}
 
-static int parse_number(const char *name, int64_t low, int64_t high, int64_t *number)
+/* ---- Values ---- */
+
+static int take_number(const struct option_row *row, const char *value, int64_t *number)
 {
 	char *end;
 	errno = 0;
-	*number = strtoll(optarg, &end, 10);
-	if (errno || end == optarg || *end || *number < low || *number > high)
-		return fail("--%s %s: not a number from %lld to %lld", name, optarg, (long long)low,
-			(long long)high);
+	*number = strtoll(value, &end, 10);
+	if (errno || end == value || *end || *number < row->low || (double)*number > row->high)
+		return fail("--%s %s: not a number from %.0f to %.0f", row->name, value, row->low,
+			row->high);
 	return 0;
 }
 
-static int parse_count(const char *name, int high, int *count)
-{
-	int64_t number;
-	int err = parse_number(name, 1, high, &number);
-	if (!err)
-		*count = number;
-	return err;
-}
-
-static int parse_real(const char *name, double high, double *real)
+static int take_real(const struct option_row *row, const char *value, double *real)
 {
 	char *end;
-	*real = strtod(optarg, &end);
+	*real = strtod(value, &end);
 	/* NaN must fail, too. */
-	if (end == optarg || *end || !(*real > 0 && *real <= high))
-		return fail("--%s %s: not a number above 0, at most %g", name, optarg, high);
+	if (end == value || *end || !(*real > row->low && *real <= row->high))
+		return fail("--%s %s: not a number %s, at most %g", row->name, value,
+			row->low < 0 ? "from 0" : "above 0", row->high);
 	return 0;
 }
 
-/* Fails for a name that is none of `names`, which end with NULL. */
-static int fail_name(const char *option, const char *wanted, const char *const names[])
+static int take_name(const struct option_row *row, const char *value, int *which)
 {
-	struct rd_nearest nearest = RD_NEAREST(optarg);
-	char meant[RD_NEAREST_TEXT];
-	for (; *names; names++)
-		rd_nearest_try(&nearest, *names);
-	return fail("--%s %s: not one of %s%s", option, optarg, wanted,
+	struct rd_nearest nearest = RD_NEAREST(value);
+	char list[256] = "", meant[RD_NEAREST_TEXT];
+	for (*which = 0; row->names[*which]; ++*which) {
+		const char *name = row->names[*which];
+		if (!strcmp(name, value))
+			return 0;
+		rd_nearest_try(&nearest, name);
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			*which ? ", " : "", name);
+	}
+	return fail("--%s %s: not one of %s%s", row->name, value, list,
 		rd_nearest_text(&nearest, meant));
 }
 
-static int parse_device(enum device_kind *device)
+static int take(struct options *options, const struct option_row *row, const char *value)
 {
-	static const char *const names[] = { "cpu", "cuda", NULL };
-	if (strcmp(optarg, "cpu") && strcmp(optarg, "cuda"))
-		return fail_name("device", "cpu, cuda", names);
-	*device = strcmp(optarg, "cuda") ? DEVICE_CPU : DEVICE_CUDA;
-	return 0;
-}
-
-static int parse_set(const struct set **set)
-{
-	static const char *const names[] = { "fashion", "digits", "drawn", NULL };
-	*set = set_named(optarg);
-	return *set ? 0 : fail_name("dataset", "fashion, digits, drawn", names);
-}
-
-static int parse_metrics(struct metrics_files *files)
-{
-	if (!metrics_format_of(optarg))
-		return fail("--metrics %s: ends in neither .csv nor .jsonl", optarg);
-	for (int i = 0; i < files->count; i++) {
-		if (!strcmp(files->paths[i], optarg))
-			return fail("--metrics %s: given twice", optarg);
+	void *field = (char *)options + row->offset;
+	int64_t number;
+	int err = 0;
+	switch (row->type) {
+	case OPTION_FLAG:
+		*(bool *)field = true;
+		break;
+	case OPTION_TEXT:
+		*(const char **)field = value;
+		break;
+	case OPTION_COUNT:
+		err = take_number(row, value, &number);
+		if (!err)
+			*(int *)field = (int)number;
+		break;
+	case OPTION_NUMBER:
+		err = take_number(row, value, field);
+		break;
+	case OPTION_REAL:
+		err = take_real(row, value, field);
+		break;
+	case OPTION_NAME:
+		err = take_name(row, value, field);
+		break;
+	case OPTION_OWN:
+		err = row->take(options, value);
+		break;
 	}
-	if (files->count == METRICS_FILES_MAX)
-		return fail("--metrics %s: more than %d files", optarg, METRICS_FILES_MAX);
-	files->paths[files->count++] = optarg;
-	return 0;
+	return err;
 }
+
+/* ---- Parsing ---- */
 
 /* Fails for a word that is no option, or lacks its value. */
 static int fail_option(const char *word)
@@ -190,73 +146,21 @@ static int fail_option(const char *word)
 	struct rd_nearest nearest = RD_NEAREST(name);
 	char meant[RD_NEAREST_TEXT];
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
-	for (const struct option *at = longs; strncmp(name, "--", 2) == 0 && at->name; at++) {
-		if (!strcmp(name + 2, at->name))
-			return fail(
-				"%s: its value is missing, or it takes none (--help lists them)",
-				name);
-	}
-	if (strncmp(name, "--", 2) == 0)
+	if (strncmp(name, "--", 2) == 0) {
 		memmove(name, name + 2, strlen(name + 2) + 1);
-	for (const struct option *at = longs; at->name; at++)
-		rd_nearest_try(&nearest, at->name);
+		for (int i = 0; i < option_count; i++)
+			if (option_table[i].name && !strcmp(name, option_table[i].name))
+				return fail("--%s: its value is missing, or it takes none (--help "
+					    "lists them)",
+					name);
+	}
+	for (int i = 0; i < option_count; i++)
+		if (option_table[i].name)
+			rd_nearest_try(&nearest, option_table[i].name);
 	if (strncmp(word, "--", 2) || !*rd_nearest_text(&nearest, meant))
 		return fail("%s: no such option (--help lists them)", word);
 	return fail(
 		"%s: no such option; did you mean --%s? (--help lists them)", word, nearest.name);
-}
-
-static int parse_option(struct options *options, int option, const char *name)
-{
-	switch (option) {
-	case OPTION_DATA:
-		options->data = optarg;
-		return 0;
-	case OPTION_DATASET:
-		return parse_set(&options->set);
-	case OPTION_FETCH:
-		options->fetch = true;
-		options->mirror = optarg;
-		return 0;
-	case OPTION_RANKS:
-		return parse_count(name, 4096, &options->ranks);
-	case OPTION_DEVICE:
-		return parse_device(&options->device);
-	case OPTION_EPOCHS:
-		return parse_count(name, 1000000, &options->epochs);
-	case OPTION_BATCH:
-		return parse_count(name, 65536, &options->batch);
-	case OPTION_GLOBAL_BATCH:
-		return parse_count(name, CHECKPOINT_BATCH_MAX, &options->global_batch);
-	case OPTION_LR:
-		return parse_real(name, 1e6, &options->learning_rate);
-	case OPTION_SEED:
-		return parse_number(name, 0, INT64_MAX, &options->seed);
-	case OPTION_BUCKET_MB:
-		return parse_real(name, 1 << 20, &options->bucket_mb);
-	case OPTION_CHECKPOINT:
-		options->checkpoint = optarg;
-		return 0;
-	case OPTION_RESUME:
-		options->resume = optarg;
-		return 0;
-	case OPTION_METRICS:
-		return parse_metrics(&options->metrics);
-	case OPTION_TENSORBOARD:
-		options->metrics.tensorboard = optarg;
-		return 0;
-	case OPTION_TRACE:
-		options->trace = optarg;
-		return 0;
-	case OPTION_HELP:
-	case 'h':
-		fputs(usage, stdout);
-		return -1;
-	case OPTION_VERSION:
-		printf("rondo-train %s\n", rondo_version());
-		return -1;
-	}
-	return fail_option(name);
 }
 
 static int check(const struct options *options)
@@ -276,6 +180,42 @@ static int check(const struct options *options)
 	return 0;
 }
 
+/* Codes of getopt_long(): above all characters, so that '?' is an error alone. */
+enum { CODE_HELP = 256, CODE_VERSION, CODE_ROWS };
+
+static int parse(struct options *options, int argc, char **argv, struct option *longs)
+{
+	int option, count = 0;
+	for (int i = 0; i < option_count; i++) {
+		const struct option_row *row = &option_table[i];
+		if (row->name)
+			longs[count++] = (struct option){ row->name,
+				!row->value            ? no_argument
+				: row->value[0] == '[' ? optional_argument
+						       : required_argument,
+				NULL, CODE_ROWS + i };
+	}
+	longs[count++] = (struct option){ "help", no_argument, NULL, CODE_HELP };
+	longs[count] = (struct option){ "version", no_argument, NULL, CODE_VERSION };
+	opterr = 0;
+	optind = 1;
+	while ((option = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		if (option == 'h' || option == CODE_HELP) {
+			print_help();
+			return -1;
+		}
+		if (option == CODE_VERSION) {
+			printf("rondo-train %s\n", rondo_version());
+			return -1;
+		}
+		int err = option == '?' ? fail_option(argv[optind - 1])
+					: take(options, &option_table[option - CODE_ROWS], optarg);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
 int options_parse(struct options *options, int argc, char **argv)
 {
 	*options = (struct options){ .data = "data",
@@ -283,20 +223,23 @@ int options_parse(struct options *options, int argc, char **argv)
 		.epochs = 5,
 		.batch = -1,
 		.global_batch = -1,
-		.learning_rate = -1,
 		.seed = -1,
-		.bucket_mb = -1 };
-	int option, index = 0, err;
-	opterr = 0;
-	optind = 1;
-	while ((option = getopt_long(argc, argv, "h", longs, &index)) != -1) {
-		bool known = option != '?' && option != ':' && option != 'h';
-		err = parse_option(options, option, known ? longs[index].name : argv[optind - 1]);
-		if (err)
-			return err;
-	}
-	if (optind < argc)
-		return fail("%s: an argument that means nothing here (--help lists the options)",
+		.bucket_mb = -1,
+		.learning_rate = -1,
+		.optimizer = -1,
+		.momentum = -1,
+		.weight_decay = -1,
+		.beta1 = 0.9,
+		.beta2 = 0.999,
+		.lr_period = 1,
+		.lr_gamma = 0.1 };
+	struct option *longs = calloc(option_count + 3, sizeof(*longs));
+	if (!longs)
+		return fail("out of memory");
+	int err = parse(options, argc, argv, longs);
+	free(longs);
+	if (!err && optind < argc)
+		err = fail("%s: an argument that means nothing here (--help lists the options)",
 			argv[optind]);
-	return check(options);
+	return err ? err : check(options);
 }

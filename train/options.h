@@ -5,24 +5,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "train/device/device.h"
 #include "train/data/sets.h"
 #include "train/metrics/metrics.h"
+#include "train/model/networks.h"
 
-/* Negative: not given. The checkpoint, else a default, sets it. */
+/* Negative: not given. The checkpoint, else the model, sets it. */
 struct options {
 	const char *data; /* the folder of sets */
 	const struct set *set; /* NULL: any */
 	bool fetch;
 	const char *mirror; /* NULL: the set's publisher */
-	enum device_kind device; /* on which each rank computes */
+	const struct network *network; /* NULL: not given */
 	int ranks; /* to start on this host */
+	int device; /* enum device_kind, on which each rank computes */
 	int epochs; /* in all, including those of a resumed checkpoint */
-	int batch; /* images a rank takes in a step */
-	int global_batch; /* images all ranks take together; one of the two is given */
-	double learning_rate;
+	int batch; /* samples a rank takes in a step */
+	int global_batch; /* samples all ranks take together; one of the two is given */
 	int64_t seed;
 	double bucket_mb;
+	int optimizer; /* enum optimizer_kind */
+	double learning_rate;
+	double momentum;
+	bool nesterov;
+	double weight_decay;
+	double beta1, beta2;
+	double clip; /* 0: never */
+	int schedule; /* enum schedule_kind */
+	int lr_period; /* epochs */
+	double lr_gamma, min_lr;
+	int warm_up; /* steps */
 	const char *checkpoint; /* NULL: none is saved */
 	const char *resume; /* NULL: from the start */
 	struct metrics_files metrics;

@@ -13,9 +13,8 @@
 
 #define REPORT_EVERY 100 /* steps */
 
-static const struct options defaults = {
-	.batch = 64, .learning_rate = 0.05, .seed = 1, .bucket_mb = 2
-};
+#define DEFAULT_SEED 1
+#define DEFAULT_BUCKET_MB 2
 
 /* ---- Beginning ---- */
 
@@ -86,28 +85,48 @@ static int load_checkpoint(struct train *train, struct checkpoint *checkpoint, f
 	return err ? err : world_broadcast(train->world, checkpoint, sizeof(*checkpoint));
 }
 
-/* From the arguments, else from the checkpoint, else the default. */
+/* PyTorch has a default for Adam alone; SGD's is a usual one. */
+static double own_rate(int optimizer)
+{
+	return optimizer == OPTIMIZER_SGD ? 0.05 : 1e-3;
+}
+
+/* From the arguments, else from the checkpoint, else the model's default. */
 static int complete_options(struct train *train, const struct checkpoint *checkpoint)
 {
 	struct options *options = &train->options;
 	int size = train->world->size;
 	bool resumed = options->resume != NULL;
+	if (!options->network)
+		options->network = network_named("mlp");
+	const struct network *network = options->network;
 	if (options->seed < 0)
-		options->seed = resumed ? (int64_t)checkpoint->seed : defaults.seed;
+		options->seed = resumed ? (int64_t)checkpoint->seed : DEFAULT_SEED;
+	if (options->optimizer < 0)
+		options->optimizer = network->optimizer;
+	bool usual = options->optimizer == network->optimizer;
+	const struct optimizer_config own = optimizer_defaults(options->optimizer);
 	if (options->learning_rate < 0)
-		options->learning_rate =
-			resumed ? checkpoint->learning_rate : defaults.learning_rate;
+		options->learning_rate = resumed ? checkpoint->learning_rate
+					 : usual ? network->learning_rate
+						 : own_rate(options->optimizer);
+	if (options->momentum < 0)
+		options->momentum = usual ? network->momentum : own.momentum;
+	if (options->weight_decay < 0)
+		options->weight_decay = usual ? network->weight_decay : own.weight_decay;
 	if (options->bucket_mb < 0)
-		options->bucket_mb = resumed ? checkpoint->bucket_mb : defaults.bucket_mb;
+		options->bucket_mb = resumed ? checkpoint->bucket_mb : DEFAULT_BUCKET_MB;
 	if (options->global_batch < 0 && options->batch < 0 && resumed)
 		options->global_batch = checkpoint->global_batch;
 	if (options->global_batch < 0)
 		options->global_batch =
-			size * (options->batch < 0 ? defaults.batch : options->batch);
+			size * (options->batch < 0 ? network->batch : options->batch);
 	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
 	if (options->global_batch % size && !train->world->rank)
 		return fail("a global batch of %d images does not divide by %d ranks",
 			options->global_batch, size);
+	if (options->nesterov && options->momentum <= 0 && !train->world->rank)
+		return fail("--nesterov: needs sgd with a --momentum above 0");
 	options->batch = options->global_batch / size;
 	train->epochs = checkpoint->epochs;
 	return 0;
@@ -121,7 +140,7 @@ static int create_model(
 		.channels = 1, .rows = data->rows, .columns = data->columns, .classes = DATA_CLASSES
 	};
 	const struct model_config config = { .batch_max = train->options.batch };
-	int err = network_create(&train->model, network_named("mlp"), train->device, &samples,
+	int err = network_create(&train->model, train->options.network, train->device, &samples,
 		&config, train->options.seed);
 	if (!err && parameters)
 		err = checkpoint_restore(
@@ -156,6 +175,34 @@ static int place_batch(struct train *train)
 	return 0;
 }
 
+static int create_optimizer(struct train *train)
+{
+	const struct options *options = &train->options;
+	const struct optimizer_config config = {
+		.kind = options->optimizer,
+		.momentum = (float)options->momentum,
+		.nesterov = options->nesterov,
+		.weight_decay = (float)options->weight_decay,
+		.beta1 = (float)options->beta1,
+		.beta2 = (float)options->beta2,
+		.epsilon = optimizer_defaults(options->optimizer).epsilon,
+		.max_norm = (float)options->clip,
+	};
+	int64_t steps = sampler_steps(train->train_sampler);
+	train->schedule = (struct schedule){
+		.kind = options->schedule,
+		.rate = options->learning_rate,
+		.lowest = options->min_lr,
+		.gamma = options->lr_gamma,
+		.period = options->lr_period * steps,
+		.warm_up = options->warm_up,
+		.steps = options->epochs * steps,
+	};
+	train->step = train->epochs * steps;
+	return optimizer_create(
+		&train->optimizer, train->device, &config, train->model->parameters.elements);
+}
+
 static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 {
 	const struct options *options = &train->options;
@@ -170,6 +217,8 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 	if (!err)
 		err = sampler_create(&train->test_sampler, train->test_data->count,
 			options->global_batch, world->rank, world->size);
+	if (!err)
+		err = create_optimizer(train);
 	return err ? err : place_batch(train);
 }
 
@@ -253,6 +302,7 @@ void train_destroy(struct train *train)
 	if (!train)
 		return;
 	ddp_destroy(train->ddp);
+	optimizer_destroy(train->optimizer);
 	model_destroy(train->model);
 	sampler_destroy(train->train_sampler);
 	sampler_destroy(train->test_sampler);
@@ -326,7 +376,8 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	trace_end(train->trace, TRACE_COMPUTATION);
 	trace_begin(train->trace, TRACE_COMPUTATION, "optimizer");
 	if (!err)
-		optimizer_step(train->model, (float)train->options.learning_rate);
+		optimizer_step(train->optimizer, &train->model->parameters,
+			(float)schedule_rate(&train->schedule, train->step++));
 	trace_end(train->trace, TRACE_COMPUTATION);
 	return err ? err : device_failure(train->device);
 }

@@ -8,6 +8,8 @@
 #include "train/options.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/report.h"
+#include "train/optim/optimizer.h"
+#include "train/optim/schedule.h"
 #include "train/metrics/trace.h"
 #include "train/data/sampler.h"
 #include "train/world/world.h"
@@ -23,11 +25,14 @@ struct train {
 	struct sampler *train_sampler, *test_sampler;
 	struct model *model;
 	struct ddp *ddp;
+	struct optimizer *optimizer;
+	struct schedule schedule; /* of the learning rate */
 	/* This rank's share of a step, [batch][rows * columns] and [batch], on the host and on the
 	   device; the same memory if the device is the host. */
 	float *host_images, *images;
 	int32_t *host_labels, *labels;
 	uint64_t epochs; /* epochs done */
+	int64_t step; /* steps done, of all epochs */
 };
 
 /*

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "train/base/fail.h"
+#include "train/optim/optimizer.h"
+#include "train/optim/schedule.h"
 #include "train/options.h"
 
 static struct options options;
@@ -62,6 +64,26 @@ Test(options, all_are_understood)
 	cr_assert_str_eq(options.trace, "r");
 	cr_assert_eq(PARSE("--device=cpu"), 0);
 	cr_assert_eq(options.device, DEVICE_CPU);
+}
+
+Test(options, an_optimizer_has_its_settings)
+{
+	cr_assert_eq(
+		PARSE("--optimizer", "adamw", "--momentum", "0", "--weight-decay", "0", "--beta1=0",
+			"--clip", "1e-3", "--schedule", "cosine", "--warm-up", "7", "--nesterov"),
+		0, "%s", failure());
+	cr_assert_eq(options.optimizer, OPTIMIZER_ADAMW);
+	cr_assert_eq(options.momentum, 0.0);
+	cr_assert_eq(options.beta1, 0.0);
+	cr_assert_eq(options.beta2, 0.999);
+	cr_assert_eq(options.clip, 1e-3);
+	cr_assert_eq(options.schedule, SCHEDULE_COSINE);
+	cr_assert_eq(options.warm_up, 7);
+	cr_assert(options.nesterov);
+	REFUSE("--momentum -1: not a number from 0", "--momentum", "-1");
+	REFUSE("did you mean adam?", "--optimizer", "adma");
+	REFUSE("--nesterov", "--nesterov=1");
+	REFUSE("--clip 0: not a number above 0", "--clip", "0");
 }
 
 Test(options, numbers_out_of_range_are_refused)

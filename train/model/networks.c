@@ -35,7 +35,11 @@ static int mlp_build(struct model *model, const struct samples *samples)
 /* ---- All of them ---- */
 
 const struct network networks[] = {
-	{ "mlp", "NeuralNetwork", 0.05, 64, mlp_build },
+	{ .name = "mlp",
+		.title = "NeuralNetwork",
+		.batch = 64,
+		.learning_rate = 0.05,
+		.build = mlp_build },
 	{ 0 },
 };
 

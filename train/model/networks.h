@@ -16,8 +16,9 @@ struct samples {
 struct network {
 	const char *name; /* of --model */
 	const char *title; /* the class in PyTorch */
-	double learning_rate; /* the default, with SGD */
-	int batch; /* the default, samples a rank */
+	int batch; /* defaults of training: samples a rank, */
+	int optimizer; /* enum optimizer_kind, */
+	double learning_rate, momentum, weight_decay; /* of that optimizer */
 	/* Adds its layers, after model_open(). Fails for samples that it cannot read. */
 	int (*build)(struct model *model, const struct samples *samples);
 };

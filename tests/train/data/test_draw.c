@@ -72,8 +72,8 @@ static double accuracy(struct model *model, const struct data *data)
 	return (double)sum / data->count;
 }
 
-static void train_epoch_of(
-	struct model *model, struct ddp *ddp, struct sampler *sampler, const struct data *data)
+static void train_epoch_of(struct model *model, struct ddp *ddp, struct optimizer *optimizer,
+	struct sampler *sampler, const struct data *data)
 {
 	static float images[32 * PIXELS];
 	static int32_t labels[32];
@@ -85,7 +85,7 @@ static void train_epoch_of(
 		cr_assert_eq(
 			small_backward(model, images, labels, 1.0f / count, ddp_ready, ddp), 0);
 		cr_assert_eq(ddp_wait(ddp), 0);
-		optimizer_step(model, 0.1f);
+		optimizer_step(optimizer, &model->parameters, 0.1f);
 	}
 }
 
@@ -96,6 +96,8 @@ Test(draw, an_untrained_model_guesses_and_a_trained_one_knows_most, .timeout = 1
 	struct model *model;
 	struct sampler *sampler;
 	struct ddp *ddp;
+	struct optimizer *optimizer;
+	const struct optimizer_config sgd = { 0 };
 	struct train_world alone = { .size = 1 };
 	openblas_set_num_threads(1);
 	cr_assert_eq(draw_digits(&train, 6000, 1, 0), 0);
@@ -105,16 +107,18 @@ Test(draw, an_untrained_model_guesses_and_a_trained_one_knows_most, .timeout = 1
 	cr_assert_eq(ddp_create(&ddp, &alone, cpu, model->parameters.list, model->parameters.count,
 			     1 << 20, NULL),
 		0);
+	cr_assert_eq(optimizer_create(&optimizer, cpu, &sgd, model->parameters.elements), 0);
 	cr_assert_eq(sampler_create(&sampler, train->count, 32, 0, 1), 0);
 	cr_assert_lt(accuracy(model, test), 0.25);
 	for (int epoch = 0; epoch < 8; epoch++) {
 		sampler_shuffle(sampler, 1, epoch);
-		train_epoch_of(model, ddp, sampler, train);
+		train_epoch_of(model, ddp, optimizer, sampler, train);
 	}
 	double known = accuracy(model, test);
 	/* A tenth of the set, and a smaller model: the whole reaches well over 0.9. */
 	cr_assert(known > 0.7 && known < 1.0, "accuracy is %g", known);
 	ddp_destroy(ddp);
+	optimizer_destroy(optimizer);
 	sampler_destroy(sampler);
 	model_destroy(model);
 	device_destroy(cpu);

@@ -1,5 +1,6 @@
 /* The classifier against PyTorch's numbers: logits, loss, gradients, and four steps. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 #include "train/base/fail.h"
@@ -98,19 +99,64 @@ Test(pytorch, any_wrong_element_differs)
 	}
 }
 
-Test(pytorch, four_steps_of_sgd_end_at_its_parameters)
+/* Four steps give its losses and norms, and end at its parameters. */
+static void expect_training(const char *name, struct optimizer_config config, float rate)
 {
-	char name[128];
+	struct optimizer *optimizer;
+	char entry[128];
+	cr_assert_eq(optimizer_create(&optimizer, cpu, &config, model->parameters.elements), 0);
 	for (int step = 0; step < STEPS; step++) {
 		take_batch(step);
-		float loss = run_batch();
-		snprintf(name, sizeof(name), "sgd.%d/loss", step);
-		reference_expect(reference, name, &loss, 1, TOLERANCE);
-		optimizer_step(model, 0.1f);
+		float loss = run_batch(), norm;
+		snprintf(entry, sizeof(entry), "%s.%d/loss", name, step);
+		reference_expect(reference, entry, &loss, 1, TOLERANCE);
+		optimizer_step(optimizer, &model->parameters, rate);
+		snprintf(entry, sizeof(entry), "%s.%d/norm", name, step);
+		norm = sqrtf((float)*optimizer->square_sum);
+		if (config.max_norm > 0)
+			reference_expect(reference, entry, &norm, 1, TOLERANCE);
 	}
-	for (int t = 0; t < 6; t++) {
-		snprintf(name, sizeof(name), "sgd.%d/%s", STEPS, model->parameters.list[t].name);
-		reference_expect(reference, name, model->parameters.list[t].value,
-			model->parameters.list[t].count, TOLERANCE);
+	for (int t = 0; t < model->parameters.count; t++) {
+		const struct tensor *tensor = &model->parameters.list[t];
+		snprintf(entry, sizeof(entry), "%s.%d/%s", name, STEPS, tensor->name);
+		reference_expect(reference, entry, tensor->value, tensor->count, TOLERANCE);
 	}
+	optimizer_destroy(optimizer);
+}
+
+Test(pytorch, sgd_ends_at_its_parameters)
+{
+	expect_training("sgd", optimizer_defaults(OPTIMIZER_SGD), 0.1f);
+}
+
+static struct optimizer_config momentum(void)
+{
+	struct optimizer_config config = optimizer_defaults(OPTIMIZER_SGD);
+	config.momentum = 0.9f;
+	config.weight_decay = 1e-4f;
+	return config;
+}
+
+Test(pytorch, clipped_momentum_ends_at_its_parameters)
+{
+	struct optimizer_config config = momentum();
+	config.max_norm = 0.25f;
+	expect_training("momentum", config, 0.01f);
+}
+
+Test(pytorch, nesterovs_momentum_ends_at_its_parameters)
+{
+	struct optimizer_config config = momentum();
+	config.nesterov = true;
+	expect_training("nesterov", config, 0.01f);
+}
+
+Test(pytorch, adam_ends_at_its_parameters)
+{
+	expect_training("adam", optimizer_defaults(OPTIMIZER_ADAM), 1e-3f);
+}
+
+Test(pytorch, adamw_ends_at_its_parameters)
+{
+	expect_training("adamw", optimizer_defaults(OPTIMIZER_ADAMW), 1e-3f);
 }

@@ -1,0 +1,165 @@
+#include "train/option_table.h"
+
+#include <float.h>
+#include <limits.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "train/base/fail.h"
+#include "train/checkpoint/checkpoint.h"
+#include "base/nearest.h"
+#include "train/model/networks.h"
+
+static int take_set(struct options *options, const char *value)
+{
+	struct rd_nearest nearest = RD_NEAREST(value);
+	char meant[RD_NEAREST_TEXT];
+	options->set = set_named(value);
+	if (options->set)
+		return 0;
+	rd_nearest_try(&nearest, "fashion");
+	rd_nearest_try(&nearest, "digits");
+	rd_nearest_try(&nearest, "drawn");
+	return fail("--dataset %s: not one of fashion, digits, drawn%s", value,
+		rd_nearest_text(&nearest, meant));
+}
+
+static int take_fetch(struct options *options, const char *value)
+{
+	options->fetch = true;
+	options->mirror = value;
+	return 0;
+}
+
+static int take_model(struct options *options, const char *value)
+{
+	struct rd_nearest nearest = RD_NEAREST(value);
+	char meant[RD_NEAREST_TEXT];
+	options->network = network_named(value);
+	if (options->network)
+		return 0;
+	for (const struct network *network = networks; network->name; network++)
+		rd_nearest_try(&nearest, network->name);
+	return fail("--model %s: no such model (--help lists them)%s", value,
+		rd_nearest_text(&nearest, meant));
+}
+
+static int take_metrics(struct options *options, const char *value)
+{
+	struct metrics_files *files = &options->metrics;
+	if (!metrics_format_of(value))
+		return fail("--metrics %s: ends in neither .csv nor .jsonl", value);
+	for (int i = 0; i < files->count; i++) {
+		if (!strcmp(files->paths[i], value))
+			return fail("--metrics %s: given twice", value);
+	}
+	if (files->count == METRICS_FILES_MAX)
+		return fail("--metrics %s: more than %d files", value, METRICS_FILES_MAX);
+	files->paths[files->count++] = value;
+	return 0;
+}
+
+static const char *const devices[] = { "cpu", "cuda", NULL };
+static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
+static const char *const schedules[] = { "constant", "step", "cosine", NULL };
+
+#define AT(field) offsetof(struct options, field)
+#define SECTION(title) \
+	{ \
+		.help = title \
+	}
+#define FLAG(name, field, help) \
+	{ \
+		name, NULL, help, OPTION_FLAG, AT(field), 0, 0, NULL, NULL \
+	}
+#define TEXT(name, value, field, help) \
+	{ \
+		name, value, help, OPTION_TEXT, AT(field), 0, 0, NULL, NULL \
+	}
+#define COUNT(name, field, high, help) \
+	{ \
+		name, "N", help, OPTION_COUNT, AT(field), 1, high, NULL, NULL \
+	}
+#define REAL(name, field, low, high, help) \
+	{ \
+		name, "X", help, OPTION_REAL, AT(field), low, high, NULL, NULL \
+	}
+#define NAME(name, field, names, help) \
+	{ \
+		name, "NAME", help, OPTION_NAME, AT(field), 0, 0, names, NULL \
+	}
+#define OWN(name, value, take, help) \
+	{ \
+		name, value, help, OPTION_OWN, 0, 0, 0, NULL, take \
+	}
+/* Zero is allowed. */
+#define OR_ZERO (-DBL_MIN)
+
+const struct option_row option_table[] = {
+	SECTION("Data"),
+	TEXT("data", "DIR", data,
+		"where the set lies: the four IDX files (.gz or not) in DIR, or in\n"
+		"DIR/FashionMNIST/raw or DIR/MNIST/raw. Default: data"),
+	OWN("dataset", "NAME", take_set,
+		"fashion (FashionMNIST), digits (MNIST), or drawn: 60,000 + 10,000 digits\n"
+		"that rondo-train draws itself into DIR/drawn. Default: what is there;\n"
+		"drawn where DIR is empty or not there"),
+	OWN("fetch", "[=URL]", take_fetch,
+		"first fetch the set (default: fashion) into DIR with curl or wget, from\n"
+		"where it is published or from a mirror, and check its hashes"),
+
+	SECTION("Model"),
+	OWN("model", "NAME", take_model,
+		"mlp: 784-512-512-10 with ReLU, as in the PyTorch quickstart. Default: mlp"),
+
+	SECTION("Training"),
+	COUNT("ranks", ranks, 4096, "start N ranks here. Default: 1"),
+	NAME("device", device, devices,
+		"cpu, or cuda: rank r of a machine computes on GPU r, modulo the GPUs that\n"
+		"it has; several ranks may share one. Default: cpu"),
+	COUNT("epochs", epochs, 1000000, "stop after epoch N. Default: 5"),
+	COUNT("batch", batch, 65536, "samples a rank takes in a step. Default: the model's"),
+	COUNT("global-batch", global_batch, CHECKPOINT_BATCH_MAX,
+		"samples all ranks together take in a step; the loss is then the same\n"
+		"on any number of ranks that divides it. Default: ranks x batch"),
+	{ "seed", "N", "of the first parameters and of the order of samples. Default: 1",
+		OPTION_NUMBER, AT(seed), 0, (double)INT64_MAX, NULL, NULL },
+	REAL("bucket-mb", bucket_mb, 0, 1 << 20,
+		"gradients travel in buckets of at most X MiB. Default: 2"),
+
+	SECTION("Optimizer"),
+	NAME("optimizer", optimizer, optimizers,
+		"sgd, adam or adamw, with PyTorch's defaults. Default: the model's"),
+	REAL("lr", learning_rate, 0, 1e6, "learning rate. Default: the model's"),
+	REAL("momentum", momentum, OR_ZERO, 1, "of sgd. Default: the model's"),
+	FLAG("nesterov", nesterov, "sgd with Nesterov's momentum"),
+	REAL("weight-decay", weight_decay, OR_ZERO, 1e6,
+		"Default: the model's, or the optimizer's"),
+	REAL("beta1", beta1, OR_ZERO, 1, "of adam and adamw. Default: 0.9"),
+	REAL("beta2", beta2, OR_ZERO, 1, "of adam and adamw. Default: 0.999"),
+	REAL("clip", clip, 0, 1e30, "scale gradients down to this global norm. Default: never"),
+	NAME("schedule", schedule, schedules,
+		"of the learning rate: constant, step (every --lr-period epochs times\n"
+		"--lr-gamma) or cosine (to --min-lr at the end). Default: constant"),
+	COUNT("lr-period", lr_period, 1000000, "epochs. Default: 1"),
+	REAL("lr-gamma", lr_gamma, 0, 1e6, "Default: 0.1"),
+	REAL("min-lr", min_lr, OR_ZERO, 1e6, "Default: 0"),
+	COUNT("warm-up", warm_up, INT_MAX,
+		"steps in which the learning rate grows linearly. Default: none"),
+
+	SECTION("Checkpoints"),
+	TEXT("checkpoint", "FILE", checkpoint, "save after every epoch"),
+	TEXT("resume", "FILE", resume,
+		"go on from there, with the seed, global batch, learning rate and buckets\n"
+		"it was made with where none are given"),
+
+	SECTION("Reports"),
+	OWN("metrics", "FILE", take_metrics,
+		"write loss, accuracy and speed to FILE.csv, or to FILE.jsonl as JSON\n"
+		"lines; may be repeated"),
+	TEXT("tensorboard", "DIR", metrics.tensorboard,
+		"write them as an event file for TensorBoard"),
+	TEXT("trace", "FILE", trace,
+		"write what each rank does when, for Perfetto or chrome://tracing"),
+};
+const int option_count = sizeof(option_table) / sizeof(*option_table);
