@@ -10,6 +10,7 @@
 #include <rondo.h>
 
 #include "train/base/fail.h"
+#include "train/data/fetch.h"
 #include "train/metrics/places.h"
 #include "train/options.h"
 #include "train/train.h"
@@ -104,7 +105,7 @@ static int fetch(struct options *options)
 		return 0;
 	if (!options->set)
 		options->set = set_named("fashion");
-	return set_fetch(options->set, options->data, options->mirror);
+	return fetch_set(options->set, options->data, options->mirror);
 }
 
 int main(int argc, char **argv)

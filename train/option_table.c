@@ -3,25 +3,30 @@
 #include <float.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "train/base/fail.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/data/loader.h"
 #include "base/nearest.h"
 #include "train/model/networks.h"
 
 static int take_set(struct options *options, const char *value)
 {
 	struct rd_nearest nearest = RD_NEAREST(value);
-	char meant[RD_NEAREST_TEXT];
+	char meant[RD_NEAREST_TEXT], names[256] = "";
 	options->set = set_named(value);
 	if (options->set)
 		return 0;
-	rd_nearest_try(&nearest, "fashion");
-	rd_nearest_try(&nearest, "digits");
-	rd_nearest_try(&nearest, "drawn");
-	return fail("--dataset %s: not one of fashion, digits, drawn%s", value,
-		rd_nearest_text(&nearest, meant));
+	for (int i = 0; set_name(i); i++) {
+		size_t length = strlen(names);
+		snprintf(
+			names + length, sizeof(names) - length, "%s%s", i ? ", " : "", set_name(i));
+		rd_nearest_try(&nearest, set_name(i));
+	}
+	return fail(
+		"--dataset %s: not one of %s%s", value, names, rd_nearest_text(&nearest, meant));
 }
 
 static int take_fetch(struct options *options, const char *value)
@@ -98,15 +103,22 @@ static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 const struct option_row option_table[] = {
 	SECTION("Data"),
 	TEXT("data", "DIR", data,
-		"where the set lies: the four IDX files (.gz or not) in DIR, or in\n"
-		"DIR/FashionMNIST/raw or DIR/MNIST/raw. Default: data"),
+		"where the set lies: its files (.gz or not) in DIR, or in its folder there,\n"
+		"such as DIR/FashionMNIST/raw. Or a file: any text. Default: data"),
+	TEXT("test-data", "FILE", test_data,
+		"the text to test on. Default: the last tenth of the text"),
 	OWN("dataset", "NAME", take_set,
-		"fashion (FashionMNIST), digits (MNIST), or drawn: 60,000 + 10,000 digits\n"
-		"that rondo-train draws itself into DIR/drawn. Default: what is there;\n"
-		"drawn where DIR is empty or not there"),
+		"fashion (FashionMNIST), digits (MNIST), cifar10 (CIFAR-10), text (the file\n"
+		"of --data), or a set that rondo-train draws itself into DIR/NAME: drawn\n"
+		"(digits), drawn-cifar (shapes) or drawn-text. Default: the set that DIR\n"
+		"holds for the model; a drawn one where DIR is empty or not there"),
 	OWN("fetch", "[=URL]", take_fetch,
 		"first fetch the set (default: fashion) into DIR with curl or wget, from\n"
 		"where it is published or from a mirror, and check its hashes"),
+	{ "workers", "N",
+		"threads of each rank that prepare the next batches. Default: 0, each\n"
+		"batch is prepared when its step begins",
+		OPTION_COUNT, AT(workers), 0, LOADER_WORKERS_MAX, NULL, NULL },
 
 	SECTION("Model"),
 	OWN("model", "NAME", take_model,

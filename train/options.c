@@ -176,7 +176,7 @@ static int check(const struct options *options)
 	if (options->fetch && world_launched())
 		return fail("--fetch: run it once, without a launcher, before training");
 	if (options->fetch && options->set && !options->set->url)
-		return fail("--fetch: the %s set is not fetched, but drawn", options->set->name);
+		return fail("--fetch: the %s set has no publisher", options->set->name);
 	return 0;
 }
 

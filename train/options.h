@@ -11,11 +11,13 @@
 
 /* Negative: not given. The checkpoint, else the model, sets it. */
 struct options {
-	const char *data; /* the folder of sets */
+	const char *data; /* the folder of sets, or a text */
+	const char *test_data; /* the text to test on; NULL: a part of data */
 	const struct set *set; /* NULL: any */
 	bool fetch;
 	const char *mirror; /* NULL: the set's publisher */
 	const struct network *network; /* NULL: not given */
+	int workers; /* threads of each rank that gather batches */
 	int ranks; /* to start on this host */
 	int device; /* enum device_kind, on which each rank computes */
 	int epochs; /* in all, including those of a resumed checkpoint */

@@ -1,73 +1,36 @@
 #include "train/train.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "train/checkpoint/checkpoint.h"
-#include "train/data/draw.h"
 #include "train/base/fail.h"
 #include "train/base/hash.h"
 #include "train/model/networks.h"
 #include "train/optim/optimizer.h"
+#include "train/source.h"
 
 #define REPORT_EVERY 100 /* steps */
+#define TEXT_WINDOW 64 /* tokens */
 
 #define DEFAULT_SEED 1
 #define DEFAULT_BUCKET_MB 2
 
 /* ---- Beginning ---- */
 
-/* Finds the data, or draws it where that is allowed. */
-static int find_data(struct train *train, char dir[PATH_MAX])
-{
-	const struct options *options = &train->options;
-	const struct set *set = options->set, *drawn = set_named("drawn");
-	int err = set_find(dir, PATH_MAX, options->data, set);
-	if (err || dir[0])
-		return err;
-	if (set && set != drawn)
-		return fail("%s: holds no %s (--fetch fetches it, --dataset drawn does without)",
-			options->data, set->title);
-	if (!set)
-		err = set_may_draw(options->data);
-	if (err)
-		return err;
-	report_line(train->report,
-		"No data set in %s: drawing %d + %d digits (--fetch gets FashionMNIST)",
-		options->data, SET_DRAWN_TRAIN, SET_DRAWN_TEST);
-	err = set_draw(options->data);
-	if (!err)
-		err = set_find(dir, PATH_MAX, options->data, drawn);
-	if (!err && !dir[0])
-		err = fail("%s: the drawn set is gone again", options->data);
-	return err;
-}
-
 static int load_data(struct train *train)
 {
-	char dir[PATH_MAX];
-	int err = 0;
-	/* Rank 0 first: one drawing is enough. Ranks of other hosts then find it, or draw their
-	   own. */
-	if (!train->world->rank)
-		err = find_data(train, dir);
+	struct data_source source;
+	int err = source_find(
+		&source, &train->options, train->world, train->report, &data_idx, TEXT_WINDOW);
 	if (!err)
-		err = world_barrier(train->world);
-	if (!err && train->world->rank)
-		err = find_data(train, dir);
-	if (!err)
-		err = data_read(&train->train_data, dir, "train");
-	if (!err)
-		err = data_read(&train->test_data, dir, "t10k");
+		err = data_open_both(&train->train_data, &train->test_data, &source);
 	if (err)
 		return err;
 	const struct data *data = train->train_data, *test = train->test_data;
-	if (data->rows != test->rows || data->columns != test->columns)
-		return fail(
-			"%s: trains on %zu x %zu images, but tests on %zu x %zu (%s, at byte 8)",
-			dir, data->rows, data->columns, test->rows, test->columns, data_files[2]);
-	report_line(train->report, "%s: %zu images to train on, %zu to test, %zu x %zu", dir,
+	if (!data->channels)
+		return fail("%s: is a text, and this model trains on images", source.path);
+	report_line(train->report, "%s: %zu images to train on, %zu to test, %d x %d", source.path,
 		data->count, test->count, data->rows, data->columns);
 	return 0;
 }
@@ -136,9 +99,10 @@ static int create_model(
 	struct train *train, const struct checkpoint *checkpoint, const float *parameters)
 {
 	const struct data *data = train->train_data;
-	const struct samples samples = {
-		.channels = 1, .rows = data->rows, .columns = data->columns, .classes = DATA_CLASSES
-	};
+	const struct samples samples = { .channels = data->channels,
+		.rows = data->rows,
+		.columns = data->columns,
+		.classes = data->classes };
 	const struct model_config config = { .batch_max = train->options.batch };
 	int err = network_create(&train->model, train->options.network, train->device, &samples,
 		&config, train->options.seed);
@@ -153,26 +117,47 @@ static int create_model(
 		train->model->parameters.elements * sizeof(float));
 }
 
-/* If the device is the host, batches are gathered in the device's memory. */
+/* A loader of a part of the data, with its sampler and the memory of its batches. */
+static int create_loader(struct train *train, struct feed *feed, const struct data *data,
+	struct sampler **sampler, bool shuffled)
+{
+	const struct options *options = &train->options;
+	const struct train_world *world = train->world;
+	int workers = options->workers;
+	int err = sampler_create(
+		sampler, data->count, options->global_batch, world->rank, world->size);
+	if (err)
+		return err;
+	feed->batch_count = loader_batch_count(workers);
+	err = batches_create(&feed->batches, feed->batch_count, train->device, data,
+		sampler_batch_max(*sampler));
+	return err ? err
+		   : loader_create(&feed->loader, &(struct loader_options){ .data = data,
+							  .sampler = *sampler,
+							  .batches = feed->batches,
+							  .workers = workers,
+							  .shuffled = shuffled,
+							  .seed = options->seed,
+							  .epoch = train->epochs });
+}
+
+/* If the device is the host, batches are used where the loader puts them. */
 static int place_batch(struct train *train)
 {
 	struct device *device = train->device;
-	size_t batch = train->options.batch;
-	size_t size = batch * train->model->in * sizeof(float);
-	int err = device->ops->alloc(device, (void **)&train->images, size);
+	const struct data *data = train->train_data;
+	size_t batch = sampler_batch_max(train->train_sampler);
+	size_t inputs_size = batch * data->input_count * sizeof(float);
+	size_t labels_size = batch * data->label_count * sizeof(*train->labels);
+	if (device->number < 0)
+		return 0;
+	int err = device->ops->alloc(device, &train->inputs, inputs_size);
 	if (!err)
-		err = device->ops->alloc(
-			device, (void **)&train->labels, batch * sizeof(*train->labels));
+		err = device->ops->alloc(device, (void **)&train->labels, labels_size);
 	if (!err)
-		err = device->ops->reserve(device, size);
-	if (err)
-		return err;
-	bool apart = device->number >= 0;
-	train->host_images = apart ? malloc(size) : train->images;
-	train->host_labels = apart ? malloc(batch * sizeof(*train->labels)) : train->labels;
-	if (!train->host_images || !train->host_labels)
-		return fail("out of memory for a batch of %zu", batch);
-	return 0;
+		err = device->ops->reserve(
+			device, inputs_size > labels_size ? inputs_size : labels_size);
+	return err;
 }
 
 static int create_optimizer(struct train *train)
@@ -207,16 +192,15 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 {
 	const struct options *options = &train->options;
 	const struct train_world *world = train->world;
-	const struct data *data = train->train_data;
 	int err = ddp_create(&train->ddp, world, train->device, train->model->parameters.list,
 		train->model->parameters.count, (size_t)(options->bucket_mb * (1 << 20)),
 		options->resume ? checkpoint->order : NULL);
 	if (!err)
-		err = sampler_create(&train->train_sampler, data->count, options->global_batch,
-			world->rank, world->size);
+		err = create_loader(
+			train, &train->train_feed, train->train_data, &train->train_sampler, true);
 	if (!err)
-		err = sampler_create(&train->test_sampler, train->test_data->count,
-			options->global_batch, world->rank, world->size);
+		err = create_loader(
+			train, &train->test_feed, train->test_data, &train->test_sampler, false);
 	if (!err)
 		err = create_optimizer(train);
 	return err ? err : place_batch(train);
@@ -250,11 +234,13 @@ static int warm_up(struct train *train)
 	struct sampler *sampler = train->train_sampler;
 	size_t steps[] = { 0, sampler_steps(sampler) - 1 };
 	for (int i = 0; i < 2; i++) {
-		int batch = sampler_pick(sampler, steps[i]);
+		size_t left = sampler_global_count(sampler, steps[i]);
+		int batch =
+			(left + train->world->size - 1 - train->world->rank) / train->world->size;
 		struct pass *pass = train->model->passes;
-		model_forward(train->model, pass, train->images, batch, true);
+		model_forward(train->model, pass, train->inputs, batch, true);
 		model_loss_grad(train->model, pass, train->labels, 0);
-		model_backward(train->model, pass, train->images, NULL, ignore_ready, NULL);
+		model_backward(train->model, pass, train->inputs, NULL, ignore_ready, NULL);
 	}
 	return train->device->ops->wait(train->device);
 }
@@ -297,6 +283,12 @@ int train_create(struct train **out, const struct options *options, const struct
 	return err;
 }
 
+static void destroy_loader(struct train *train, struct feed *feed)
+{
+	loader_destroy(feed->loader);
+	batches_destroy(feed->batches, feed->batch_count, train->device);
+}
+
 void train_destroy(struct train *train)
 {
 	if (!train)
@@ -304,16 +296,16 @@ void train_destroy(struct train *train)
 	ddp_destroy(train->ddp);
 	optimizer_destroy(train->optimizer);
 	model_destroy(train->model);
+	destroy_loader(train, &train->train_feed);
+	destroy_loader(train, &train->test_feed);
 	sampler_destroy(train->train_sampler);
 	sampler_destroy(train->test_sampler);
 	data_destroy(train->train_data);
 	data_destroy(train->test_data);
-	if (train->host_images != train->images)
-		free(train->host_images);
-	if (train->host_labels != train->labels)
-		free(train->host_labels);
-	train->device->ops->free(train->device, train->images);
-	train->device->ops->free(train->device, train->labels);
+	if (train->device->number >= 0) {
+		train->device->ops->free(train->device, train->inputs);
+		train->device->ops->free(train->device, train->labels);
+	}
 	metrics_destroy(train->metrics);
 	trace_destroy(train->trace);
 	free(train);
@@ -321,23 +313,43 @@ void train_destroy(struct train *train)
 
 /* ---- Training ---- */
 
-/* Runs this rank's share of a step forward; *batch: its number of images. */
-static int forward(struct train *train, const struct data *data, struct sampler *sampler,
-	size_t step, struct totals *totals, int *batch)
+/* Takes this rank's share of a step, and puts it on the device. */
+static int take_batch(struct train *train, struct feed *feed, size_t step, size_t *count)
 {
 	const struct device_ops *ops = train->device->ops;
+	const struct data *data = train->train_data;
+	struct batch batch;
+	trace_begin(train->trace, TRACE_DATA, "loader");
+	int err = loader_take(feed->loader, train->epochs, step, &batch);
+	trace_end(train->trace, TRACE_DATA);
+	if (err)
+		return err;
+	*count = batch.count;
+	if (train->device->number < 0) {
+		train->inputs = batch.inputs;
+		train->labels = batch.labels;
+		return 0;
+	}
+	ops->put(train->device, train->inputs, batch.inputs,
+		batch.count * data->input_count * sizeof(float));
+	ops->put(train->device, train->labels, batch.labels,
+		batch.count * data->label_count * sizeof(*train->labels));
+	return 0;
+}
+
+/* Runs this rank's share of a step forward; *batch: its number of images. */
+static int forward(
+	struct train *train, struct feed *feed, size_t step, struct totals *totals, int *batch)
+{
 	double loss;
 	int correct;
-	trace_begin(train->trace, TRACE_DATA, "loader");
-	size_t count = sampler_pick(sampler, step);
-	data_gather(data, sampler->picks, count, train->host_images, train->host_labels);
-	trace_end(train->trace, TRACE_DATA);
+	size_t count;
+	int err = take_batch(train, feed, step, &count);
+	if (err)
+		return err;
 	trace_begin(train->trace, TRACE_COMPUTATION, "forward");
-	ops->put(train->device, train->images, train->host_images,
-		count * train->model->in * sizeof(float));
-	ops->put(train->device, train->labels, train->host_labels, count * sizeof(*train->labels));
-	int err = model_forward(train->model, train->model->passes, train->images, count,
-		sampler == train->train_sampler);
+	err = model_forward(train->model, train->model->passes, train->inputs, count,
+		feed == &train->train_feed);
 	*batch = count;
 	if (!err && totals)
 		err = model_loss(
@@ -354,7 +366,7 @@ static int forward(struct train *train, const struct data *data, struct sampler 
 int train_step(struct train *train, size_t step, struct totals *totals)
 {
 	int batch;
-	int err = forward(train, train->train_data, train->train_sampler, step, totals, &batch);
+	int err = forward(train, &train->train_feed, step, totals, &batch);
 	/*
 	 * With this scale the mean over ranks is the mean over the images of the step. That holds
 	 * in the last step, too, where some ranks have one image more.
@@ -366,7 +378,7 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	trace_begin(train->trace, TRACE_COMPUTATION, "backward");
 	if (!err) {
 		model_loss_grad(train->model, train->model->passes, train->labels, scale);
-		err = model_backward(train->model, train->model->passes, train->images, NULL,
+		err = model_backward(train->model, train->model->passes, train->inputs, NULL,
 			ddp_ready, train->ddp);
 	}
 	trace_end(train->trace, TRACE_COMPUTATION);
@@ -444,7 +456,6 @@ int train_epoch(struct train *train)
 	report_epoch(train->report, train->epochs + 1);
 	metrics_epoch(train->metrics, train->epochs + 1, train->epochs * steps,
 		train->epochs * sampler->count);
-	sampler_shuffle(sampler, train->options.seed, train->epochs);
 	int err = train_steps(train);
 	if (!err)
 		err = train->device->ops->wait(train->device);
@@ -468,7 +479,7 @@ int train_test(struct train *train, struct totals *totals)
 	int err = 0, batch;
 	*totals = (struct totals){ 0 };
 	for (size_t step = 0; !err && step < sampler_steps(sampler); step++)
-		err = forward(train, train->test_data, sampler, step, totals, &batch);
+		err = forward(train, &train->test_feed, step, totals, &batch);
 	return err ? err : sum_totals(train, totals);
 }
 

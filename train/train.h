@@ -2,7 +2,9 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
+#include "train/data/batches.h"
 #include "train/data/data.h"
+#include "train/data/loader.h"
 #include "train/parallel/ddp.h"
 #include "train/model/model.h"
 #include "train/options.h"
@@ -13,6 +15,13 @@
 #include "train/metrics/trace.h"
 #include "train/data/sampler.h"
 #include "train/world/world.h"
+
+/* The batches of a part of the data. */
+struct feed {
+	struct loader *loader;
+	struct batch *batches; /* [batch_count], the loader's */
+	int batch_count;
+};
 
 struct train {
 	struct options options; /* all options set */
@@ -27,10 +36,11 @@ struct train {
 	struct ddp *ddp;
 	struct optimizer *optimizer;
 	struct schedule schedule; /* of the learning rate */
-	/* This rank's share of a step, [batch][rows * columns] and [batch], on the host and on the
-	   device; the same memory if the device is the host. */
-	float *host_images, *images;
-	int32_t *host_labels, *labels;
+	struct feed train_feed, test_feed;
+	/* This rank's share of a step, on the device: [batch][input_count] and
+	   [batch][label_count]. */
+	void *inputs;
+	int32_t *labels;
 	uint64_t epochs; /* epochs done */
 	int64_t step; /* steps done, of all epochs */
 };

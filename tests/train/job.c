@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "train/data/draw.h"
+#include "train/data/sets.h"
 #include "train/base/fail.h"
 #include "train/scratch.h"
 #include "train/small.h"
@@ -17,7 +17,8 @@ void make_data(void)
 {
 	scratch_make();
 	openblas_set_num_threads(1);
-	cr_assert_eq(draw_set(scratch_path("drawn"), IMAGES, TESTS, 3), 0, "%s", failure());
+	cr_assert_eq(
+		set_draw(set_named("drawn"), scratch_path(""), IMAGES, TESTS), 0, "%s", failure());
 }
 
 struct job make_job(void)
@@ -49,7 +50,6 @@ static int note_epoch(struct train *train, const struct job *job)
 	struct job_outcome *outcome = job->outcome;
 	int err = 0;
 	size_t steps = sampler_steps(train->train_sampler);
-	sampler_shuffle(train->train_sampler, train->options.seed, train->epochs);
 	for (size_t step = 0; !err && step < steps; step++) {
 		struct totals totals = { 0 };
 		if (job->before_step)
@@ -142,8 +142,9 @@ void run_plain(struct job *job)
 	double loss;
 	int correct;
 	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0);
-	cr_assert_eq(data_read(&data, scratch_path("drawn"), "train"), 0);
-	cr_assert_eq(data_read(&test, scratch_path("drawn"), "t10k"), 0);
+	struct data_source source = { .kind = &data_idx };
+	snprintf(source.path, sizeof(source.path), "%s", scratch_path("drawn"));
+	cr_assert_eq(data_open_both(&data, &test, &source), 0, "%s", failure());
 	cr_assert_eq(sampler_create(&sampler, IMAGES, GLOBAL_BATCH, 0, 1), 0);
 	model = small_model(cpu, (int[]){ 784, 512, 512, 10 }, 4, 50, 1);
 	size_t elements = model->parameters.elements;

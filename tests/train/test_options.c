@@ -49,6 +49,10 @@ Test(options, all_are_understood)
 	cr_assert_eq(options.global_batch, 256);
 	cr_assert(options.fetch);
 	cr_assert_str_eq(options.mirror, "file:///x");
+	cr_assert_eq(options.workers, 0);
+	cr_assert_eq(PARSE("--workers", "3", "--data", "t", "--test-data", "u"), 0);
+	cr_assert_eq(options.workers, 3);
+	cr_assert_str_eq(options.test_data, "u");
 	cr_assert_eq(PARSE("--batch", "32", "--fetch"), 0);
 	cr_assert_eq(options.batch, 32);
 	cr_assert_null(options.mirror);
@@ -98,6 +102,8 @@ Test(options, numbers_out_of_range_are_refused)
 	REFUSE("--lr 0", "--lr", "0");
 	REFUSE("--lr inf", "--lr", "inf");
 	REFUSE("--bucket-mb 1MB", "--bucket-mb", "1MB");
+	REFUSE("--workers -1", "--workers", "-1");
+	REFUSE("--workers 65", "--workers", "65");
 }
 
 Test(options, what_makes_no_sense_is_refused)
@@ -108,16 +114,18 @@ Test(options, what_makes_no_sense_is_refused)
 	REFUSE("--epoch-s: no such option; did you mean --epochs?", "--epoch-s");
 	REFUSE("--batchh=3: no such option; did you mean --batch?", "--batchh=3");
 	REFUSE("--epochs: its value is missing", "--epochs");
-	REFUSE("--dataset fashon: not one of fashion, digits, drawn; did you mean fashion?",
+	REFUSE("--dataset fashon: not one of fashion, digits, drawn, cifar10, drawn-cifar, text, "
+	       "drawn-text; did you mean fashion?",
 		"--dataset", "fashon");
 	REFUSE("--device cudo: not one of cpu, cuda; did you mean cuda?", "--device", "cudo");
 	REFUSE("stray", "--epochs", "2", "stray");
 	REFUSE("--dataset cats", "--dataset", "cats");
 	REFUSE("--device gpu: not one of cpu, cuda", "--device", "gpu");
 	REFUSE("--global-batch", "--batch", "1", "--global-batch", "2");
-	REFUSE("--fetch", "--fetch", "--dataset", "drawn");
 	REFUSE("--metrics run.txt: ends in neither .csv nor .jsonl", "--metrics", "run.txt");
 	REFUSE("--metrics a.csv: given twice", "--metrics", "a.csv", "--metrics", "a.csv");
+	REFUSE("--fetch: the drawn set", "--fetch", "--dataset", "drawn");
+	REFUSE("--fetch: the text set", "--fetch", "--dataset", "text");
 }
 
 Test(options, ranks_are_not_started_by_two)

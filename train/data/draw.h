@@ -1,7 +1,6 @@
 /*
- * A data set of drawn digits, where no other is there. Each digit is a few strokes through some
- * points; each image moves the points, then the whole, and varies slant, thickness, ink and noise.
- * Image n of a seed is always the same.
+ * Data sets that are drawn where no other is there, in each kind of files. They are the same on
+ * every machine: image or sentence n of a seed follows from the two numbers alone.
  */
 #ifndef TRAIN_DRAW_H
 #define TRAIN_DRAW_H
@@ -9,17 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "train/data/data.h"
+#include "train/data/cifar.h"
 
-#define DRAW_SIZE 28 /* pixels a side */
+#define DRAW_SIZE 28 /* pixels a side of a digit */
 
-/* Draws `count` digits, numbers `first` and on; classes come in a random order. */
-int draw_digits(struct data **data, size_t count, uint64_t seed, uint64_t first);
+/* Draws digit `number`: a few strokes, whose points and whole are moved; slant, thickness, ink and
+   noise vary. Returns its class. */
+int draw_digit(uint8_t image[DRAW_SIZE * DRAW_SIZE], uint64_t seed, uint64_t number);
+/* Draws image `number` as a record of CIFAR-10: a coloured shape or texture on a coloured ground.
+   The class is the shape or the texture, and prefers some colours. */
+void draw_shape(uint8_t record[CIFAR_RECORD], uint64_t seed, uint64_t number);
+/* Writes text: sentences of a small grammar, in which subject and verb agree and names recur. */
+void draw_text(char *text /* [size] */, size_t size, uint64_t seed);
 
 /*
- * Writes a whole set, 60,000 + 10,000 images in the four IDX files, as `dir`. The directory appears
- * at once; if another process was faster, its set stays.
+ * Write the files of a set, `train_count` + `test_count` samples, into dir. For a text, the counts
+ * are bytes of its parts.
  */
-int draw_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
+int draw_digits_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
+int draw_shapes_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
+int draw_text_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
 
 #endif

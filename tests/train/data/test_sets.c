@@ -6,11 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "train/data/data.h"
 #include "train/base/fail.h"
-#include "train/base/hash.h"
-#include "train/scratch.h"
 #include "train/data/sets.h"
+#include "train/scratch.h"
 
 TestSuite(sets, .init = scratch_make, .fini = scratch_remove);
 
@@ -18,7 +16,7 @@ static void put_files(const char *dir)
 {
 	char name[128];
 	for (int i = 0; i < 4; i++) {
-		snprintf(name, sizeof(name), "%s%s.gz", dir, data_files[i]);
+		snprintf(name, sizeof(name), "%s%s.gz", dir, data_idx.files[i]);
 		scratch_write(name, "", 0);
 	}
 }
@@ -29,11 +27,12 @@ static void make_dir(const char *name)
 }
 
 /* Where set_find() found it; NULL: nowhere. */
-static const char *found_at(const char *root, const struct set *set)
+static const char *found_at(const char *root, const struct set *set, const struct data_kind *kind)
 {
-	static char dir[PATH_MAX];
-	cr_assert_eq(set_find(dir, sizeof(dir), scratch_path(root), set), 0, "%s", failure());
-	return dir[0] ? dir : NULL;
+	static struct data_source source;
+	cr_assert_eq(set_find(&source, scratch_path(root), set, kind), 0, "%s", failure());
+	cr_assert_eq(source.kind, set ? set->kind : kind);
+	return source.path[0] ? source.path : NULL;
 }
 
 /* A failure, in one line with all these words; NULL ends them. */
@@ -52,25 +51,26 @@ Test(sets, a_set_is_found_where_torchvision_puts_it)
 	make_dir("MNIST");
 	make_dir("MNIST/raw");
 	put_files("MNIST/raw/");
-	cr_assert_str_eq(found_at("", NULL), scratch_path("MNIST/raw"));
-	cr_assert_str_eq(found_at("", set_named("digits")), scratch_path("MNIST/raw"));
-	cr_assert_null(found_at("", set_named("fashion")));
-	cr_assert_null(found_at("", set_named("drawn")));
+	cr_assert_str_eq(found_at("", NULL, &data_idx), scratch_path("MNIST/raw"));
+	cr_assert_str_eq(found_at("", set_named("digits"), NULL), scratch_path("MNIST/raw"));
+	cr_assert_null(found_at("", set_named("fashion"), NULL));
+	cr_assert_null(found_at("", set_named("drawn"), NULL));
 }
 
 Test(sets, files_in_the_directory_itself_are_the_set)
 {
-	cr_assert_null(found_at("", NULL));
-	cr_assert_null(found_at("absent", NULL));
+	cr_assert_null(found_at("", NULL, &data_idx));
+	cr_assert_null(found_at("absent", NULL, &data_idx));
 	put_files("");
-	cr_assert_str_eq(found_at("", set_named("fashion")), scratch_path(""));
+	cr_assert_str_eq(found_at("", set_named("fashion"), NULL), scratch_path(""));
 }
 
 Test(sets, a_set_that_lacks_a_file_is_an_error_that_names_it)
 {
 	static const char *const dirs[] = { "", "FashionMNIST/", "MNIST/raw/", "drawn/" };
 	static const char *const names[] = { "", "FashionMNIST", "MNIST/raw", "drawn" };
-	char dir[PATH_MAX], name[128];
+	struct data_source source;
+	char name[128];
 	make_dir("FashionMNIST");
 	make_dir("MNIST");
 	make_dir("MNIST/raw");
@@ -78,27 +78,27 @@ Test(sets, a_set_that_lacks_a_file_is_an_error_that_names_it)
 	for (int d = 0; d < 4; d++) {
 		put_files(dirs[d]);
 		for (int i = 0; i < 4; i++) {
-			snprintf(name, sizeof(name), "%s%s.gz", dirs[d], data_files[i]);
+			snprintf(name, sizeof(name), "%s%s.gz", dirs[d], data_idx.files[i]);
 			unlink(scratch_path(name));
-			FAILS(set_find(dir, sizeof(dir), scratch_path(""), NULL), data_files[i],
-				"3 of the 4", scratch_path(names[d]));
+			FAILS(set_find(&source, scratch_path(""), NULL, &data_idx),
+				data_idx.files[i], "3 of the 4", scratch_path(names[d]));
 			scratch_write(name, "", 0);
 		}
 		for (int i = 0; i < 4; i++) {
-			snprintf(name, sizeof(name), "%s%s.gz", dirs[d], data_files[i]);
+			snprintf(name, sizeof(name), "%s%s.gz", dirs[d], data_idx.files[i]);
 			unlink(scratch_path(name));
 		}
-		cr_assert_null(found_at("", NULL));
+		cr_assert_null(found_at("", NULL, &data_idx));
 	}
 }
 
 Test(sets, all_missing_files_of_a_set_are_named)
 {
-	char dir[PATH_MAX];
-	scratch_write(data_files[1], "", 0);
-	FAILS(set_find(dir, sizeof(dir), scratch_path(""), set_named("fashion")), "1 of the 4",
-		data_files[0], data_files[2], data_files[3], scratch_path(""));
-	cr_assert_null(strstr(failure(), data_files[1]));
+	struct data_source source;
+	scratch_write(data_idx.files[1], "", 0);
+	FAILS(set_find(&source, scratch_path(""), set_named("fashion"), NULL), "1 of the 4",
+		data_idx.files[0], data_idx.files[2], data_idx.files[3], scratch_path(""));
+	cr_assert_null(strstr(failure(), data_idx.files[1]));
 }
 
 Test(sets, one_that_was_asked_for_is_found_beside_one_that_lacks_a_file)
@@ -107,60 +107,95 @@ Test(sets, one_that_was_asked_for_is_found_beside_one_that_lacks_a_file)
 	make_dir("MNIST");
 	scratch_write("FashionMNIST/train-images-idx3-ubyte", "", 0);
 	put_files("MNIST/");
-	cr_assert_str_eq(found_at("", set_named("digits")), scratch_path("MNIST"));
+	cr_assert_str_eq(found_at("", set_named("digits"), NULL), scratch_path("MNIST"));
 }
 
 Test(sets, digits_are_drawn_where_nothing_else_lies)
 {
-	cr_assert_eq(set_may_draw(scratch_path("absent")), 0);
-	cr_assert_eq(set_may_draw(scratch_path("")), 0);
+	const struct set *drawn = set_named("drawn");
+	cr_assert_eq(set_may_draw(drawn, scratch_path("absent")), 0);
+	cr_assert_eq(set_may_draw(drawn, scratch_path("")), 0);
 	make_dir("drawn.XYZ123");
 	make_dir("FashionMNIST");
 	scratch_write(".keep", "", 0);
-	cr_assert_eq(set_may_draw(scratch_path("")), 0);
+	cr_assert_eq(set_may_draw(drawn, scratch_path("")), 0);
 	scratch_write("train-images.idx3-ubyte", "", 0);
-	FAILS(set_may_draw(scratch_path("")), "holds train-images.idx3-ubyte", scratch_path(""),
-		"--dataset drawn", data_files[0]);
-	FAILS(set_may_draw(scratch_path(".keep")), "Not a directory");
+	FAILS(set_may_draw(drawn, scratch_path("")), "holds train-images.idx3-ubyte",
+		scratch_path(""), "--dataset drawn", data_idx.files[0]);
+	FAILS(set_may_draw(drawn, scratch_path(".keep")), "Not a directory");
 }
 
-Test(sets, a_fetched_file_must_have_its_published_hash)
+static void put_cifar(const char *dir)
 {
-	char mirror[PATH_MAX];
-	/* curl alone fetches from a file. */
-	if (system("command -v curl >/dev/null 2>&1"))
-		cr_skip_test("curl is not installed");
-	make_dir("mirror");
-	put_files("mirror/");
-	snprintf(mirror, sizeof(mirror), "file://%s", scratch_path("mirror"));
-	cr_assert_neq(set_fetch(set_named("fashion"), scratch_path("data"), mirror), 0);
-	cr_assert(strstr(failure(), "not the published file"), "%s", failure());
-	cr_assert(strstr(failure(), "8d4fb7e6c68d591d4c3dfef9ec88bf0d"));
-	/* The mirror and its files, and the directories made for the set: no file in them. */
-	cr_assert_eq(scratch_count(), 5 + 3);
-}
-
-Test(sets, a_fetched_set_is_kept_and_not_fetched_twice)
-{
-	char mirror[PATH_MAX], hashes[4][33];
-	struct set set = { "mine", "FashionMNIST", "file:///nowhere", { { NULL, NULL } } };
-	if (system("command -v curl >/dev/null 2>&1"))
-		cr_skip_test("curl is not installed");
-	make_dir("mirror");
-	for (int i = 0; i < 4; i++) {
-		char name[128];
-		snprintf(name, sizeof(name), "mirror/%s", data_files[i]);
-		scratch_write(name, data_files[i], strlen(data_files[i]));
-		cr_assert_eq(hash_md5_file(hashes[i], scratch_path(name)), 0);
-		set.files[i] = (struct set_file){ data_files[i], hashes[i] };
+	char name[128];
+	for (int i = 0; i < 6; i++) {
+		snprintf(name, sizeof(name), "%s%s", dir, data_cifar.files[i]);
+		scratch_write(name, "", 0);
 	}
-	snprintf(mirror, sizeof(mirror), "file://%s", scratch_path("mirror"));
-	cr_assert_eq(set_fetch(&set, scratch_path("data"), mirror), 0, "%s", failure());
-	cr_assert_not_null(found_at("data", set_named("fashion")));
-	/* From no address: complete files are not fetched. */
-	cr_assert_eq(set_fetch(&set, scratch_path("data"), NULL), 0, "%s", failure());
-	cr_assert_eq(scratch_count(), 5 + 3 + 4);
-	scratch_write("data/FashionMNIST/raw/t10k-labels-idx1-ubyte", "wrong", 5);
-	cr_assert_neq(set_fetch(&set, scratch_path("data"), NULL), 0);
-	cr_assert(strstr(failure(), "cannot be fetched"), "%s", failure());
+}
+
+Test(sets, each_kind_finds_its_own_files)
+{
+	put_files("");
+	make_dir("cifar-10-batches-bin");
+	put_cifar("cifar-10-batches-bin/");
+	make_dir("drawn-text");
+	scratch_write("drawn-text/text.txt", "", 0);
+	cr_assert_str_eq(found_at("", NULL, &data_idx), scratch_path(""));
+	cr_assert_str_eq(found_at("", NULL, &data_cifar), scratch_path("cifar-10-batches-bin"));
+	cr_assert_str_eq(found_at("", set_named("cifar10"), &data_idx),
+		scratch_path("cifar-10-batches-bin"));
+	cr_assert_null(found_at("", set_named("drawn-cifar"), NULL));
+	cr_assert_str_eq(found_at("", NULL, &data_text), scratch_path("drawn-text"));
+	cr_assert_str_eq(found_at("cifar-10-batches-bin", NULL, &data_cifar),
+		scratch_path("cifar-10-batches-bin"));
+}
+
+Test(sets, a_cifar_set_that_lacks_a_file_is_an_error_that_names_it)
+{
+	static const char *const dirs[] = { "", "cifar-10-batches-bin/", "drawn-cifar/" };
+	struct data_source source;
+	char name[128];
+	make_dir("cifar-10-batches-bin");
+	make_dir("drawn-cifar");
+	for (int d = 0; d < 3; d++) {
+		put_cifar(dirs[d]);
+		for (int i = 0; i < 6; i++) {
+			snprintf(name, sizeof(name), "%s%s", dirs[d], data_cifar.files[i]);
+			unlink(scratch_path(name));
+			FAILS(set_find(&source, scratch_path(""), NULL, &data_cifar),
+				data_cifar.files[i], "holds 5 of the 6 files");
+			scratch_write(name, "", 0);
+		}
+		for (int i = 0; i < 6; i++) {
+			snprintf(name, sizeof(name), "%s%s", dirs[d], data_cifar.files[i]);
+			unlink(scratch_path(name));
+		}
+	}
+	cr_assert_null(found_at("", NULL, &data_cifar));
+}
+
+Test(sets, a_file_is_a_text)
+{
+	struct data_source source;
+	scratch_write("novel", "words", 5);
+	cr_assert_str_eq(found_at("novel", NULL, &data_text), scratch_path("novel"));
+	cr_assert_str_eq(found_at("novel", set_named("text"), &data_idx), scratch_path("novel"));
+	FAILS(set_find(&source, scratch_path("novel"), NULL, &data_idx), scratch_path("novel"),
+		"is a file, but a set of IDX images is a directory");
+	FAILS(set_find(&source, scratch_path("novel"), set_named("cifar10"), NULL),
+		"a set of CIFAR-10 images");
+	FAILS(set_find(&source, scratch_path("absent"), set_named("text"), NULL),
+		scratch_path("absent"), "is not a file: --dataset text needs one");
+	FAILS(set_find(&source, scratch_path(""), set_named("text"), NULL), "is not a file");
+}
+
+Test(sets, each_kind_has_a_set_to_draw)
+{
+	cr_assert_str_eq(set_drawn(&data_idx)->name, "drawn");
+	cr_assert_str_eq(set_drawn(&data_cifar)->name, "drawn-cifar");
+	cr_assert_str_eq(set_drawn(&data_text)->name, "drawn-text");
+	cr_assert_str_eq(set_fetched(&data_idx)->name, "fashion");
+	cr_assert_str_eq(set_fetched(&data_cifar)->name, "cifar10");
+	cr_assert_null(set_fetched(&data_text));
 }

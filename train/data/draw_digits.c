@@ -1,16 +1,13 @@
+/*
+ * Drawn digits. Each is a few strokes through some points; each image moves the points, then the
+ * whole, and varies slant, thickness, ink and noise.
+ */
 #include "train/data/draw.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "train/base/fail.h"
 #include "train/base/rng.h"
+#include "train/data/data.h"
 
 #define POINTS_MAX 13
 #define STROKES_MAX 3
@@ -173,75 +170,21 @@ static void draw_scratch(struct canvas *canvas, const struct hand *hand, struct 
 		draw_line(canvas, a, b, &scratch);
 }
 
-static void draw_digit(uint8_t *image /* [DRAW_SIZE][DRAW_SIZE] */, int digit, struct rng *rng)
+int draw_digit(uint8_t image[DRAW_SIZE * DRAW_SIZE], uint64_t seed, uint64_t number)
 {
+	struct rng rng = rng_make(seed, number);
 	struct canvas canvas = { 0 };
-	struct hand hand = pick_hand(rng);
-	float noise = rng_between(rng, 0.02f, 0.18f);
-	draw_glyph(&canvas, &digits[digit], &hand, rng);
-	draw_scratch(&canvas, &hand, rng);
+	int digit = rng_below(&rng, DATA_CLASSES);
+	struct hand hand = pick_hand(&rng);
+	float noise = rng_between(&rng, 0.02f, 0.18f);
+	draw_glyph(&canvas, &digits[digit], &hand, &rng);
+	draw_scratch(&canvas, &hand, &rng);
 	for (int y = 0; y < DRAW_SIZE; y++) {
 		for (int x = 0; x < DRAW_SIZE; x++) {
-			float ink = canvas.ink[y][x] + noise * rng_normal(rng);
+			float ink = canvas.ink[y][x] + noise * rng_normal(&rng);
 			image[y * DRAW_SIZE + x] =
 				(uint8_t)(fminf(fmaxf(ink, 0.0f), 1.0f) * 255.0f);
 		}
 	}
-}
-
-int draw_digits(struct data **data, size_t count, uint64_t seed, uint64_t first)
-{
-	int err = data_create(data, count, DRAW_SIZE, DRAW_SIZE);
-	if (err)
-		return err;
-	for (size_t i = 0; i < count; i++) {
-		struct rng rng = rng_make(seed, first + i);
-		int digit = rng_below(&rng, DATA_CLASSES);
-		draw_digit((*data)->images + i * DRAW_SIZE * DRAW_SIZE, digit, &rng);
-		(*data)->labels[i] = digit;
-	}
-	return 0;
-}
-
-static int draw_part(const char *dir, const char *part, size_t count, uint64_t seed, uint64_t first)
-{
-	struct data *data;
-	int err = draw_digits(&data, count, seed, first);
-	if (!err)
-		err = data_write(data, dir, part);
-	data_destroy(data);
-	return err;
-}
-
-static void remove_set(const char *dir)
-{
-	char path[PATH_MAX];
-	for (int i = 0; i < 4; i++) {
-		if (snprintf(path, sizeof(path), "%s/%s", dir, data_files[i]) < PATH_MAX)
-			unlink(path);
-	}
-	rmdir(dir);
-}
-
-int draw_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed)
-{
-	char draft[PATH_MAX];
-	if (snprintf(draft, sizeof(draft), "%s.XXXXXX", dir) >= PATH_MAX)
-		return fail("%s: the name is too long", dir);
-	if (!mkdtemp(draft) || chmod(draft, 0755))
-		return fail("%s: %s", draft, strerror(errno));
-	int err = draw_part(draft, "train", train_count, seed, 0);
-	if (!err)
-		err = draw_part(draft, "t10k", test_count, seed, train_count);
-	/* rename() replaces empty directories only: a complete set stays. */
-	if (!err && rename(draft, dir)) {
-		int why = errno;
-
-		if (!data_present(dir))
-			err = fail(
-				"%s: cannot put the set there: %s (remove it if it holds part of one)",
-				dir, strerror(why));
-	}
-	remove_set(draft);
-	return err;
+	return digit;
 }

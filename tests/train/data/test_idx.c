@@ -2,14 +2,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
-#include "train/data/data.h"
 #include "train/base/fail.h"
+#include "train/data/files.h"
 #include "train/scratch.h"
 
-TestSuite(data, .init = scratch_make, .fini = scratch_remove);
+TestSuite(idx, .init = scratch_make, .fini = scratch_remove);
 
 #define IMAGES "train-images-idx3-ubyte"
 #define LABELS "train-labels-idx1-ubyte"
@@ -19,87 +18,24 @@ static const unsigned char images[] = { 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0
 	153, 204, 255, 1, 2, 3, 4, 5, 6 };
 static const unsigned char labels[] = { 0, 0, 8, 1, 0, 0, 0, 2, 9, 0 };
 
-static void write_gzip(const char *name, const void *bytes, unsigned size)
+/* Opens the training part, which must fail in one line with the file and this reason. */
+static void expect_failure(const char *file, const char *reason)
 {
-	gzFile file = gzopen(scratch_path(name), "wb");
-	cr_assert(file);
-	cr_assert_eq(gzwrite(file, bytes, size), (int)size);
-	cr_assert_eq(gzclose(file), Z_OK);
+	files_refuse(&data_idx, "", DATA_TRAIN, file, reason);
 }
 
 static void expect_set(void)
 {
-	struct data *data;
-	cr_assert_eq(data_read(&data, scratch_path(""), "train"), 0, "%s", failure());
-	cr_assert_eq(data->count, 2);
-	cr_assert_eq(data->rows, 2);
-	cr_assert_eq(data->columns, 3);
-	cr_assert_arr_eq(data->images, images + 16, 12);
-	cr_assert_arr_eq(data->labels, labels + 8, 2);
-	data_destroy(data);
-}
-
-/* Reading fails, in one line with the file and this reason. */
-static void expect_failure(const char *file, const char *reason)
-{
-	struct data *data;
-	cr_assert_neq(data_read(&data, scratch_path(""), "train"), 0, "no failure: %s", reason);
-	cr_assert_null(data);
-	cr_assert(strstr(failure(), file), "%s is not in: %s", file, failure());
-	cr_assert(strstr(failure(), reason), "'%s' is not in: %s", reason, failure());
-	cr_assert_null(strchr(failure(), '\n'));
-}
-
-Test(data, a_plain_file_is_read)
-{
-	scratch_write(IMAGES, images, sizeof(images));
-	scratch_write(LABELS, labels, sizeof(labels));
-	expect_set();
-}
-
-Test(data, a_gzip_file_is_read)
-{
-	write_gzip(IMAGES ".gz", images, sizeof(images));
-	write_gzip(LABELS ".gz", labels, sizeof(labels));
-	expect_set();
-}
-
-Test(data, what_is_written_is_read_back)
-{
-	struct data *data, *back;
-	cr_assert_eq(data_create(&data, 300, 5, 7), 0);
-	for (size_t i = 0; i < 300 * 35; i++)
-		data->images[i] = i * 7;
-	for (size_t i = 0; i < 300; i++)
-		data->labels[i] = i % 10;
-	cr_assert_eq(data_write(data, scratch_path(""), "t10k"), 0);
-	cr_assert_eq(data_read(&back, scratch_path(""), "t10k"), 0, "%s", failure());
-	cr_assert_eq(back->count, 300);
-	cr_assert_arr_eq(back->images, data->images, 300 * 35);
-	cr_assert_arr_eq(back->labels, data->labels, 300);
-	data_destroy(data);
-	data_destroy(back);
-}
-
-Test(data, a_set_is_present_when_all_four_files_are)
-{
-	for (int i = 0; i < 4; i++) {
-		cr_assert_not(data_present(scratch_path("")));
-		scratch_write(data_files[i], "", 0);
-	}
-	cr_assert(data_present(scratch_path("")));
-	unlink(scratch_path(data_files[2]));
-	cr_assert_not(data_present(scratch_path("")));
-}
-
-Test(data, images_are_gathered_as_floats_from_0_to_1)
-{
+	struct data *data = files_open(&data_idx, "", DATA_TRAIN);
 	float floats[12];
 	int32_t picked[2];
-	struct data *data;
-	scratch_write(IMAGES, images, sizeof(images));
-	scratch_write(LABELS, labels, sizeof(labels));
-	cr_assert_eq(data_read(&data, scratch_path(""), "train"), 0);
+	cr_assert_eq(data->count, 2);
+	cr_assert_eq(data->channels, 1);
+	cr_assert_eq(data->rows, 2);
+	cr_assert_eq(data->columns, 3);
+	cr_assert_eq(data->input_count, 6);
+	cr_assert_eq(data->label_count, 1);
+	cr_assert_eq(data->classes, 10);
 	data_gather(data, (uint32_t[]){ 1, 0 }, 2, floats, picked);
 	cr_assert_eq(picked[0], 0);
 	cr_assert_eq(picked[1], 9);
@@ -110,14 +46,28 @@ Test(data, images_are_gathered_as_floats_from_0_to_1)
 	data_destroy(data);
 }
 
-Test(data, a_missing_file_is_named)
+Test(idx, a_plain_file_is_read)
+{
+	scratch_write(IMAGES, images, sizeof(images));
+	scratch_write(LABELS, labels, sizeof(labels));
+	expect_set();
+}
+
+Test(idx, a_gzip_file_is_read)
+{
+	files_gzip(IMAGES ".gz", images, sizeof(images));
+	files_gzip(LABELS ".gz", labels, sizeof(labels));
+	expect_set();
+}
+
+Test(idx, a_missing_file_is_named)
 {
 	expect_failure(IMAGES, "neither");
 	scratch_write(IMAGES, images, sizeof(images));
 	expect_failure(LABELS, "neither");
 }
 
-Test(data, a_file_cut_anywhere_is_refused)
+Test(idx, a_file_cut_anywhere_is_refused)
 {
 	char reason[64];
 	scratch_write(LABELS, labels, sizeof(labels));
@@ -134,14 +84,11 @@ Test(data, a_file_cut_anywhere_is_refused)
 static size_t write_gzip_images(unsigned char bytes[GZIP_MAX])
 {
 	scratch_write(LABELS, labels, sizeof(labels));
-	write_gzip(IMAGES ".gz", images, sizeof(images));
-	FILE *file = fopen(scratch_path(IMAGES ".gz"), "rb");
-	size_t size = fread(bytes, 1, GZIP_MAX, file);
-	fclose(file);
-	return size;
+	files_gzip(IMAGES ".gz", images, sizeof(images));
+	return files_read(IMAGES ".gz", bytes, GZIP_MAX);
 }
 
-Test(data, a_gzip_file_cut_anywhere_is_refused)
+Test(idx, a_gzip_file_cut_anywhere_is_refused)
 {
 	unsigned char bytes[GZIP_MAX];
 	size_t size = write_gzip_images(bytes);
@@ -151,7 +98,7 @@ Test(data, a_gzip_file_cut_anywhere_is_refused)
 	}
 }
 
-Test(data, a_gzip_file_with_a_wrong_checksum_is_refused)
+Test(idx, a_gzip_file_with_a_wrong_checksum_is_refused)
 {
 	unsigned char bytes[GZIP_MAX];
 	size_t size = write_gzip_images(bytes);
@@ -163,7 +110,7 @@ Test(data, a_gzip_file_with_a_wrong_checksum_is_refused)
 	cr_assert(offset >= size - 8 && offset <= size, "of %zu bytes: %s", size, failure());
 }
 
-Test(data, a_file_longer_than_its_header_says_is_refused)
+Test(idx, a_file_longer_than_its_header_says_is_refused)
 {
 	unsigned char longer[sizeof(images) + 1] = { 0 };
 	memcpy(longer, images, sizeof(images));
@@ -172,7 +119,7 @@ Test(data, a_file_longer_than_its_header_says_is_refused)
 	expect_failure(IMAGES, "longer than its header says, at byte 28");
 }
 
-Test(data, another_type_or_number_of_dimensions_is_refused)
+Test(idx, another_type_or_number_of_dimensions_is_refused)
 {
 	unsigned char other[sizeof(images)];
 	char reason[128];
@@ -188,7 +135,7 @@ Test(data, another_type_or_number_of_dimensions_is_refused)
 	}
 }
 
-Test(data, a_header_that_asks_for_the_world_is_refused_before_any_memory_is)
+Test(idx, a_header_that_asks_for_the_world_is_refused_before_any_memory_is)
 {
 	static const unsigned char huge[][16] = {
 		{ 0, 0, 8, 3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -207,16 +154,41 @@ Test(data, a_header_that_asks_for_the_world_is_refused_before_any_memory_is)
 	}
 }
 
-Test(data, another_number_of_labels_than_images_is_refused)
+Test(idx, another_number_of_labels_than_images_is_refused)
 {
 	scratch_write(IMAGES, images, sizeof(images));
 	scratch_write(LABELS, (unsigned char[]){ 0, 0, 8, 1, 0, 0, 0, 1, 9 }, 9);
-	expect_failure(LABELS, "2 train images, but 1 labels, at byte 4");
+	expect_failure(LABELS, "has 1 labels at byte 4, for 2 images");
 }
 
-Test(data, a_label_beyond_the_classes_is_refused)
+Test(idx, a_label_beyond_the_classes_is_refused)
 {
 	scratch_write(IMAGES, images, sizeof(images));
 	scratch_write(LABELS, (unsigned char[]){ 0, 0, 8, 1, 0, 0, 0, 2, 9, 10 }, 10);
-	expect_failure(LABELS, "label 10 of train image 1, at byte 9");
+	expect_failure(LABELS, "label 10 of image 1, at byte 9, is not one of 10 classes");
+}
+
+Test(idx, a_fault_in_a_gzip_file_has_the_offset_of_the_unpacked_byte)
+{
+	scratch_write(IMAGES, images, sizeof(images));
+	files_gzip(LABELS ".gz", (unsigned char[]){ 0, 0, 8, 1, 0, 0, 0, 2, 9, 10 }, 10);
+	expect_failure(LABELS ".gz", "at byte 9 (unpacked)");
+}
+
+Test(idx, tests_of_another_shape_are_refused)
+{
+	struct data *train, *test;
+	struct data_source source = files_source(&data_idx, "");
+	unsigned char other[sizeof(images)];
+	memcpy(other, images, sizeof(images));
+	other[11] = 3;
+	other[15] = 2;
+	scratch_write(IMAGES, images, sizeof(images));
+	scratch_write(LABELS, labels, sizeof(labels));
+	scratch_write("t10k-images-idx3-ubyte", other, sizeof(other));
+	scratch_write("t10k-labels-idx1-ubyte", labels, sizeof(labels));
+	cr_assert_neq(data_open_both(&train, &test, &source), 0);
+	cr_assert_null(train);
+	cr_assert_null(test);
+	cr_assert(strstr(failure(), "t10k-images-idx3-ubyte: has images of 3 x 2, at byte 8"));
 }
