@@ -46,7 +46,8 @@ if [ "$1" = --install ]; then
 	shift 2
 	exec "$real_cmake" --install "$tree" "$@"
 fi
-cp "$tree/CMakeCache.txt" "$work/bin/rondo-run" "$work/bin/rondo-bench" "$work/clone/build"
+# cmake -S . -B BUILD ...
+cp "$tree/CMakeCache.txt" "$work/bin/rondo-run" "$work/bin/rondo-bench" "$work/clone/$4"
 DO
 
 # runs COMMAND...: of the script, in a directory that is not the script's, from a machine without packages.
@@ -69,8 +70,19 @@ runs demo --epochs 1
 has '^apt-get .* install .*libopenblas-dev zlib1g-dev$'
 has_no criterion
 has_no WERROR
+has '^cmake -S . -B build-cpu .* -DRONDO_CUDA=OFF$'
+has '^ninja -C build-cpu rondo-run rondo-train$'
+has '^rondo-run --standalone .* build-cpu/train/rondo-train --epochs 5 --epochs 1$'
+# With CUDA's kernels where they are asked for, or have been built.
+runs demo --device cuda
+has_no RONDO_CUDA
 has '^ninja -C build rondo-run rondo-train$'
-has '^rondo-run --standalone .* build/train/rondo-train --epochs 5 --epochs 1$'
+mkdir "$work/clone/build/train"
+cp "$work/bin/rondo-run" "$work/clone/build/train/rondo-train"
+runs demo
+has_no RONDO_CUDA
+has '^ninja -C build rondo-run rondo-train$'
+has '^rondo-run --standalone .* build/train/rondo-train --epochs 5$'
 
 runs bench all_gather
 has_no 'openblas\|criterion'
@@ -91,6 +103,11 @@ if [ -e "$tree/build.ninja" ] && [ -x "$tree/train/rondo-train" ]; then
 	grep -q 'train/main\.c' "$work/commands" || fail "the demo does not build the trainer"
 	! grep -nE '[ /](tests|docs)/[a-z_/]*\.c|/rondo-(bench|check|topo)\.c' "$work/commands" ||
 		fail "the demo builds these too"
+	# And on the CPU nothing of CUDA.
+	PATH=${PATH#*:} "$real_cmake" -S "$source" -B "$work/cpu" -G Ninja -DRONDO_CUDA=OFF >"$work/out" || fail "$(cat "$work/out")"
+	"$ninja" -C "$work/cpu" -t commands rondo-run rondo-train >"$work/commands"
+	grep -q 'train/main\.c' "$work/commands" || fail "the demo does not build the trainer"
+	! grep -nE 'nvcc|fatbin|cuda\.c' "$work/commands" || fail "the demo on the CPU builds these too"
 	echo "ok: the demo builds $(wc -l <"$work/commands") of $("$ninja" -C "$tree" -t commands all | wc -l)"
 fi
 

@@ -92,9 +92,13 @@ checkpoint)
 	cmp model.bin kept.bin || fail "model.bin changed"
 	rmdir model.bin.new
 	rondo-run --nproc-per-node 2 ./checkpoint model.bin 110 | grep '^2 ranks begin at step 100 of 110$' || fail "no step 100"
-	# Damaged ones: too short, too long, a bit, nothing.
-	for damage in 'head -c 95' 'cat - model.bin' 'tr \0 \1' true; do
-		$damage <kept.bin >damaged.bin
+	# Damaged ones: too short, too long, with another byte, empty.
+	head -c 40 kept.bin >first.bin
+	tail -c +42 kept.bin >last.bin
+	for damaged in first.bin 'kept.bin kept.bin' 'first.bin byte last.bin' /dev/null; do
+		printf '!' >byte
+		# shellcheck disable=SC2086
+		cat $damaged >damaged.bin
 		prints 1 '^damaged.bin: no checkpoint' rondo-run --nproc-per-node 2 ./checkpoint damaged.bin 100
 	done
 	;;
