@@ -392,7 +392,7 @@ train_line() {
 }
 
 training() {
-	local ranks
+	local ranks trainer_test
 	# It is left out where OpenBLAS or zlib is missing.
 	[ -n "${PROGRAMS:-}" ] || build_step "rondo-train built" 90 rondo-train
 	if [ ! -x "$programs/train/rondo-train" ]; then
@@ -403,8 +403,10 @@ training() {
 	for ranks in 1 2 4 8; do
 		train_line $ranks
 	done
-	[ -n "${PROGRAMS:-}" ] || build_step "the trainer's test built" 90 test_train_cuda
-	test_line "training on GPUs, as on the CPU" 90 -- train/test_train_cuda
+	[ -n "${PROGRAMS:-}" ] || build_step "the trainer's tests built" 90 "${trainer_tests[@]}"
+	for trainer_test in "${trainer_tests[@]}"; do
+		test_line "training on GPUs, as on the CPU: ${trainer_test#test_train_}" 90 -- "train/$trainer_test"
+	done
 }
 
 # ---- Building ----------------------------------------------------------------------------------
@@ -412,6 +414,10 @@ training() {
 gpu_tests=(tests/gpu/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
 gpu_tests=("${gpu_tests[@]##*/}")
 gpu_tests=("${gpu_tests[@]%.c}")
+trainer_tests=(tests/train/device/test_cuda*.c)
+trainer_tests=("${trainer_tests[@]##*/test_}")
+trainer_tests=("${trainer_tests[@]%.c}")
+trainer_tests=("${trainer_tests[@]/#/test_train_}")
 
 # NAME LIMIT_S TARGET...: configured for tests from the first target on that is one.
 testing=OFF

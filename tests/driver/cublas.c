@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "emulated_driver.h"
+#include "train/device/half.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -23,11 +24,18 @@ struct cublasContext {
 };
 
 /* Column-major, as cuBLAS has it. */
+struct matrix {
+	char *data; /* of the first */
+	CBLAS_TRANSPOSE transpose;
+	cudaDataType_t type;
+	int rows, columns; /* as stored */
+	int leading;
+	long long stride; /* elements from one matrix to the next */
+};
+
 struct product {
-	CBLAS_TRANSPOSE transpose_a, transpose_b;
-	int m, n, k, lda, ldb, ldc;
-	const float *a, *b;
-	float *c;
+	int batch, m, n, k;
+	struct matrix a, b, c;
 	float alpha, beta; /* of the host, as they were at the call */
 	const float *alpha_at, *beta_at; /* or of the device, as they are at the product */
 };
@@ -71,13 +79,47 @@ EXPORT const char *cublasGetStatusString(cublasStatus_t status)
 		       : "the emulated cuBLAS refuses";
 }
 
+static size_t size_of(cudaDataType_t type)
+{
+	return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+/* Matrix number n of the batch in f32; to be freed unless it is as stored. */
+static float *open_matrix(const struct matrix *matrix, int n)
+{
+	const char *at = matrix->data + n * matrix->stride * (long long)size_of(matrix->type);
+	size_t count = (size_t)matrix->leading * (matrix->columns - 1) + matrix->rows;
+	const uint16_t *halves = (const uint16_t *)at;
+	float *values;
+
+	if (matrix->type == CUDA_R_32F)
+		return (float *)at;
+	values = malloc(count * sizeof(*values));
+	for (size_t i = 0; i < count; i++)
+		values[i] = matrix->type == CUDA_R_16BF ? f32_of_bf16(halves[i])
+							: f32_of_f16(halves[i]);
+	return values;
+}
+
+static void close_matrix(const struct matrix *matrix, float *values)
+{
+	if (matrix->type != CUDA_R_32F)
+		free(values);
+}
+
 static void multiply(void *argument)
 {
 	struct product *p = argument;
 
-	cblas_sgemm(CblasColMajor, p->transpose_a, p->transpose_b, p->m, p->n, p->k,
-		p->alpha_at ? *p->alpha_at : p->alpha, p->a, p->lda, p->b, p->ldb,
-		p->beta_at ? *p->beta_at : p->beta, p->c, p->ldc);
+	for (int i = 0; i < p->batch; i++) {
+		float *a = open_matrix(&p->a, i), *b = open_matrix(&p->b, i);
+
+		cblas_sgemm(CblasColMajor, p->a.transpose, p->b.transpose, p->m, p->n, p->k,
+			p->alpha_at ? *p->alpha_at : p->alpha, a, p->a.leading, b, p->b.leading,
+			p->beta_at ? *p->beta_at : p->beta, open_matrix(&p->c, i), p->c.leading);
+		close_matrix(&p->a, a);
+		close_matrix(&p->b, b);
+	}
 	free(p);
 }
 
@@ -88,27 +130,25 @@ static bool is_loaded(const struct product *p)
 	static int count;
 
 	for (int i = 0; i < count; i++)
-		if (seen[i].transpose_a == p->transpose_a &&
-			seen[i].transpose_b == p->transpose_b && seen[i].m == p->m &&
-			seen[i].n == p->n && seen[i].k == p->k)
+		if (seen[i].a.transpose == p->a.transpose &&
+			seen[i].b.transpose == p->b.transpose && seen[i].a.type == p->a.type &&
+			seen[i].m == p->m && seen[i].n == p->n && seen[i].k == p->k)
 			return true;
 	if (count < SHAPES_MAX)
 		seen[count++] = *p;
 	return false;
 }
 
-static bool is_device_memory(const void *at)
+/* Whether all matrices of a batch lie in one allocation of a device. */
+static bool is_matrix(const struct matrix *matrix, int batch)
 {
-	CUdeviceptr base;
-	size_t size;
+	CUdeviceptr base, at = (CUdeviceptr)matrix->data;
+	size_t size, count = (size_t)matrix->leading * (matrix->columns - 1) + matrix->rows;
 
-	return cuMemGetAddressRange(&base, &size, (CUdeviceptr)at) == CUDA_SUCCESS;
-}
-
-/* A matrix of rows x columns whose columns are `leading` apart. */
-static bool is_matrix(const float *at, int rows, int leading)
-{
-	return leading >= (rows > 1 ? rows : 1) && is_device_memory(at);
+	return matrix->leading >= matrix->rows && matrix->stride >= 0 &&
+	       cuMemGetAddressRange(&base, &size, at) == CUDA_SUCCESS &&
+	       at + ((batch - 1) * (size_t)matrix->stride + count) * size_of(matrix->type) <=
+		       base + size;
 }
 
 static bool makes_sense(cublasHandle_t handle, const struct product *p)
@@ -116,17 +156,43 @@ static bool makes_sense(cublasHandle_t handle, const struct product *p)
 	CUcontext context = NULL;
 
 	/* Nothing to add up: cuBLAS's manual defines no result. */
-	if (p->m <= 0 || p->n <= 0 || p->k <= 0)
+	if (p->m <= 0 || p->n <= 0 || p->k <= 0 || p->batch <= 0)
+		return false;
+	/* Results must not overlap; factors may. */
+	if (p->batch > 1 && p->c.stride < p->m)
+		return false;
+	if (p->a.type != p->b.type || p->c.type != CUDA_R_32F)
+		return false;
+	if (p->a.type != CUDA_R_32F && p->a.type != CUDA_R_16F && p->a.type != CUDA_R_16BF)
 		return false;
 	return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == handle->context &&
-	       is_matrix(p->a, p->transpose_a == CblasNoTrans ? p->m : p->k, p->lda) &&
-	       is_matrix(p->b, p->transpose_b == CblasNoTrans ? p->k : p->n, p->ldb) &&
-	       is_matrix(p->c, p->m, p->ldc);
+	       is_matrix(&p->a, p->batch) && is_matrix(&p->b, p->batch) &&
+	       is_matrix(&p->c, p->batch);
 }
 
-EXPORT cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t transpose_a,
-	cublasOperation_t transpose_b, int m, int n, int k, const float *alpha, const float *a,
-	int lda, const float *b, int ldb, const float *beta, float *c, int ldc)
+/* A factor of rows x columns, perhaps stored as its transpose. */
+static struct matrix factor_of(const void *data, cublasOperation_t operation, cudaDataType_t type,
+	int rows, int columns, int leading, long long stride)
+{
+	bool plain = operation == CUBLAS_OP_N;
+
+	return (struct matrix){
+		.data = (char *)data,
+		.transpose = plain ? CblasNoTrans : CblasTrans,
+		.type = type,
+		.rows = plain ? rows : columns,
+		.columns = plain ? columns : rows,
+		.leading = leading,
+		.stride = stride,
+	};
+}
+
+EXPORT cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle,
+	cublasOperation_t transpose_a, cublasOperation_t transpose_b, int m, int n, int k,
+	const void *alpha, const void *a, cudaDataType_t a_type, int lda, long long a_stride,
+	const void *b, cudaDataType_t b_type, int ldb, long long b_stride, const void *beta,
+	void *c, cudaDataType_t c_type, int ldc, long long c_stride, int batch,
+	cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
 {
 	bool of_host = handle->pointer_mode == CUBLAS_POINTER_MODE_HOST;
 	struct product *product = malloc(sizeof(*product));
@@ -134,23 +200,20 @@ EXPORT cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t trans
 	if (!product)
 		return CUBLAS_STATUS_ALLOC_FAILED;
 	*product = (struct product){
-		.transpose_a = transpose_a == CUBLAS_OP_N ? CblasNoTrans : CblasTrans,
-		.transpose_b = transpose_b == CUBLAS_OP_N ? CblasNoTrans : CblasTrans,
+		.batch = batch,
 		.m = m,
 		.n = n,
 		.k = k,
-		.lda = lda,
-		.ldb = ldb,
-		.ldc = ldc,
-		.a = a,
-		.b = b,
-		.c = c,
-		.alpha = of_host ? *alpha : 0,
-		.beta = of_host ? *beta : 0,
+		.a = factor_of(a, transpose_a, a_type, m, k, lda, a_stride),
+		.b = factor_of(b, transpose_b, b_type, k, n, ldb, b_stride),
+		.c = factor_of(c, CUBLAS_OP_N, c_type, m, n, ldc, c_stride),
+		.alpha = of_host ? *(const float *)alpha : 0,
+		.beta = of_host ? *(const float *)beta : 0,
 		.alpha_at = of_host ? NULL : alpha,
 		.beta_at = of_host ? NULL : beta,
 	};
-	if (!makes_sense(handle, product)) {
+	if (compute != CUBLAS_COMPUTE_32F || algorithm != CUBLAS_GEMM_DEFAULT ||
+		!makes_sense(handle, product)) {
 		free(product);
 		return CUBLAS_STATUS_INVALID_VALUE;
 	}
@@ -163,4 +226,14 @@ EXPORT cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t trans
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	}
 	return CUBLAS_STATUS_SUCCESS;
+}
+
+EXPORT cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transpose_a,
+	cublasOperation_t transpose_b, int m, int n, int k, const void *alpha, const void *a,
+	cudaDataType_t a_type, int lda, const void *b, cudaDataType_t b_type, int ldb,
+	const void *beta, void *c, cudaDataType_t c_type, int ldc, cublasComputeType_t compute,
+	cublasGemmAlgo_t algorithm)
+{
+	return cublasGemmStridedBatchedEx(handle, transpose_a, transpose_b, m, n, k, alpha, a,
+		a_type, lda, 0, b, b_type, ldb, 0, beta, c, c_type, ldc, 0, 1, compute, algorithm);
 }

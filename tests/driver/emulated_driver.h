@@ -6,7 +6,7 @@
 #define EMULATED_CALL (-1)
 
 /* The trainer's kernels, at most. */
-#define EMULATED_KERNELS 32
+#define EMULATED_KERNELS 64
 
 #ifdef __cplusplus
 extern "C" {

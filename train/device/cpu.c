@@ -149,6 +149,7 @@ static const struct device_ops cpu_ops = {
 	.clip_factor = cpu_clip_factor,
 	.sgd = cpu_sgd,
 	.adam = cpu_adam,
+	.convert = cpu_convert,
 	.stream = cpu_stream,
 	.join = cpu_join,
 	.moments = cpu_moments,

@@ -20,6 +20,10 @@ void cpu_loss(struct device *device, int rows, int columns, const float *logits,
 void cpu_loss_grad(struct device *device, int rows, int columns, const float *logits,
 	const int32_t *labels, float scale, float *grad);
 
+/* cpu_convert.c */
+void cpu_convert(struct device *device, size_t count, rondo_type from_type, const void *from,
+	rondo_type to_type, void *to);
+
 /* cpu_optim.c */
 void cpu_square_sum(struct device *device, size_t count, const float *values, double *sum);
 void cpu_clip_factor(struct device *device, const double *square_sum, float max_norm, float unscale,

@@ -1,10 +1,6 @@
-/*
- * Training on GPUs gives the CPU's losses and parameters. Runs on real GPUs (tests/gpu.sh), or on
- * an emulated driver (tests/driver), which ctest puts before the loader; else it is skipped. Ranks
- * share the GPUs.
- */
+/* Training on GPUs gives the CPU's losses and parameters. Without a GPU (gpus.h) it is skipped.
+   Ranks share the GPUs. */
 #include <criterion/criterion.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,216 +9,17 @@
 #include <unistd.h>
 
 #include "train/base/fail.h"
+#include "train/device/gpus.h"
 #include "train/job.h"
-#include "train/base/rng.h"
 #include "train/scratch.h"
 
 TestSuite(cuda, .init = make_data, .fini = scratch_remove, .timeout = 240);
-
-enum gpus { NO_GPU, REAL_GPUS, EMULATED_GPUS };
-
-/* In a process of its own: CUDA does not outlive a fork. */
-static enum gpus find_gpus(void)
-{
-	int status;
-	pid_t pid = fork();
-	if (pid == 0) {
-		struct device *device;
-		if (device_create(&device, DEVICE_CUDA, 0))
-			_exit(NO_GPU);
-		int emulated = !strcmp(device->name, "emulated GPU");
-		device_destroy(device);
-		_exit(emulated ? EMULATED_GPUS : REAL_GPUS);
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-/* A skip bypasses the end of a test. */
-static void skip(const char *reason)
-{
-	scratch_remove();
-	cr_skip_test("%s", reason);
-}
-
-static void need_gpus(void)
-{
-	if (find_gpus() == NO_GPU)
-		skip("there is no GPU here, or no CUDA driver, or no cuBLAS, or this build has no "
-		     "CUDA");
-}
-
-/* Runs it in a process of its own, which must succeed. */
-static void expect_success(int (*run)(void))
-{
-	int status;
-	pid_t pid = fork();
-	if (pid == 0) {
-		int err = run();
-		if (err)
-			fprintf(stderr, "%s\n", failure());
-		_exit(err != 0);
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	cr_assert_eq(status, 0);
-}
 
 static struct job make_cuda_job(void)
 {
 	struct job job = make_job();
 	job.options.device = DEVICE_CUDA;
 	return job;
-}
-
-/* ---- Operations ---- */
-
-#define ROWS 37
-#define COLUMNS 45
-#define ROOM (64 * 64)
-
-/* The operands of an operation on a device: a and b are inputs, c is the output. */
-struct operands {
-	struct device *device;
-	float *a, *b, *c; /* [ROOM] */
-	int32_t *labels; /* [ROOM] */
-	double *sums; /* [2] */
-};
-
-static int open_operands(struct operands *o, enum device_kind kind)
-{
-	float numbers[ROOM];
-	int32_t labels[ROOM];
-	struct rng rng = rng_make(5, 0);
-	int err = device_create(&o->device, kind, 0);
-	if (err)
-		return err;
-	const struct device_ops *ops = o->device->ops;
-	err = ops->alloc(o->device, (void **)&o->a, sizeof(numbers)) ||
-	      ops->alloc(o->device, (void **)&o->b, sizeof(numbers)) ||
-	      ops->alloc(o->device, (void **)&o->c, sizeof(numbers)) ||
-	      ops->alloc(o->device, (void **)&o->labels, sizeof(labels)) ||
-	      ops->alloc(o->device, (void **)&o->sums, 2 * sizeof(double));
-	float *const all[] = { o->a, o->b, o->c };
-	for (int i = 0; !err && i < 3; i++) {
-		for (int n = 0; n < ROOM; n++)
-			numbers[n] = rng_between(&rng, -2, 2);
-		ops->put(o->device, all[i], numbers, sizeof(numbers));
-	}
-	for (int n = 0; n < ROOM; n++)
-		labels[n] = rng_below(&rng, COLUMNS);
-	ops->put(o->device, o->labels, labels, sizeof(labels));
-	return err;
-}
-
-static void close_operands(struct operands *o)
-{
-	const struct device_ops *ops = o->device->ops;
-	ops->free(o->device, o->a);
-	ops->free(o->device, o->b);
-	ops->free(o->device, o->c);
-	ops->free(o->device, o->labels);
-	ops->free(o->device, o->sums);
-	device_destroy(o->device);
-}
-
-/* Runs operation number `which`; false: there are no more. */
-static bool operate(const struct operands *o, int which)
-{
-	struct device *device = o->device;
-	const struct device_ops *ops = device->ops;
-	switch (which) {
-	case 0:
-	case 1:
-	case 2:
-	case 3:
-		device_multiply(device, ROWS, COLUMNS, 19, o->a, which & 1 ? TRANSPOSED : AS_IS,
-			o->b, which & 2 ? TRANSPOSED : AS_IS, which == 2, o->c);
-		return true;
-	case 4: /* a sum of nothing */
-		device_multiply(device, ROWS, COLUMNS, 0, o->a, TRANSPOSED, o->b, AS_IS, 0, o->c);
-		return true;
-	case 5: /* and nothing at all */
-		device_multiply(device, 0, COLUMNS, 3, o->a, AS_IS, o->b, AS_IS, 0, o->c);
-		ops->spread(device, 0, COLUMNS, o->a, o->c);
-		ops->relu(device, 0, o->a, o->c);
-		ops->relu_grad(device, 0, o->a, o->b, o->c);
-		ops->loss_grad(device, 0, COLUMNS, o->a, o->labels, 1, o->c);
-		return true;
-	case 6:
-		ops->spread(device, ROWS, COLUMNS, o->a, o->c);
-		return true;
-	case 7:
-		ops->column_sums(device, ROWS, COLUMNS, o->a, o->c);
-		return true;
-	case 8:
-		ops->column_sums(device, 0, COLUMNS, o->a, o->c);
-		return true;
-	case 9:
-		ops->relu(device, ROWS * COLUMNS, o->a, o->c);
-		return true;
-	case 10:
-		ops->relu_grad(device, ROWS * COLUMNS, o->a, o->b, o->c);
-		return true;
-	case 11:
-		ops->loss(device, ROWS, COLUMNS, o->a, o->labels, o->sums);
-		return true;
-	case 12:
-		ops->loss(device, 0, COLUMNS, o->a, o->labels, o->sums);
-		return true;
-	case 13:
-		ops->loss_grad(device, ROWS, COLUMNS, o->a, o->labels, 0.5f, o->c);
-		return true;
-	case 14:
-		ops->sgd(device, &(struct sgd){ .rate = 0.25f }, ROWS * COLUMNS, o->a, NULL, o->c,
-			NULL);
-		return true;
-	}
-	return false;
-}
-
-/* Numbers of 2 at most, sums of 19 products at most, or of 37 losses: a few units in their last
-   place, in whatever order they are added. */
-static int compare(const struct operands *cpu, const struct operands *gpu, int which)
-{
-	static float right[ROOM], got[ROOM];
-	double right_sums[2], got_sums[2];
-	int err = cpu->device->ops->get(cpu->device, right, cpu->c, sizeof(right)) ||
-		  cpu->device->ops->get(cpu->device, right_sums, cpu->sums, sizeof(right_sums)) ||
-		  gpu->device->ops->get(gpu->device, got, gpu->c, sizeof(got)) ||
-		  gpu->device->ops->get(gpu->device, got_sums, gpu->sums, sizeof(got_sums));
-	for (int i = 0; !err && i < ROOM; i++)
-		if (!(fabsf(right[i] - got[i]) <= 1e-5f))
-			err = fail("operation %d: element %d is %g, not %g", which, i, got[i],
-				right[i]);
-	for (int i = 0; !err && i < 2; i++)
-		if (!(fabs(right_sums[i] - got_sums[i]) <= 1e-9))
-			err = fail("operation %d: sum %d is %g, not %g", which, i, got_sums[i],
-				right_sums[i]);
-	return err;
-}
-
-static int compare_all(void)
-{
-	struct operands cpu, gpu;
-	int err = open_operands(&cpu, DEVICE_CPU), which = 0;
-	if (!err)
-		err = open_operands(&gpu, DEVICE_CUDA);
-	for (; !err && operate(&cpu, which); which++) {
-		operate(&gpu, which);
-		err = compare(&cpu, &gpu, which);
-	}
-	if (err)
-		return err;
-	close_operands(&cpu);
-	close_operands(&gpu);
-	return which == 15 ? 0 : fail("only %d operations", which);
-}
-
-Test(cuda, every_operation_gives_the_cpus_numbers)
-{
-	need_gpus();
-	expect_success(compare_all);
 }
 
 /* Two puts from the same memory follow each other faster than the GPU copies. */
@@ -261,7 +58,7 @@ static int put_many(void)
 
 Test(cuda, what_is_put_may_be_changed_at_once)
 {
-	need_gpus();
+	need_gpus(scratch_remove);
 	expect_success(put_many);
 }
 
@@ -270,7 +67,7 @@ Test(cuda, what_is_put_may_be_changed_at_once)
 static void expect_ranks_like_the_cpu(const char *kernel, double bucket_mb, int size)
 {
 	struct job one = make_job(), many = make_cuda_job();
-	need_gpus();
+	need_gpus(scratch_remove);
 	setenv("RONDO_KERNEL", kernel, 1);
 	run_plain(&one);
 	many.options.bucket_mb = bucket_mb;
@@ -300,7 +97,7 @@ Test(cuda, many_small_buckets_change_nothing_but_rounding)
 Test(cuda, a_rank_without_a_launcher_trains_as_one)
 {
 	struct job one = make_job(), alone = make_cuda_job();
-	need_gpus();
+	need_gpus(scratch_remove);
 	run_plain(&one);
 	pid_t pid = fork();
 	if (pid == 0)
@@ -315,7 +112,7 @@ Test(cuda, a_rank_without_a_launcher_trains_as_one)
 
 Test(cuda, a_run_is_the_same_every_time)
 {
-	need_gpus();
+	need_gpus(scratch_remove);
 	expect_same_hash(make_cuda_job(), make_cuda_job(), 2);
 }
 
@@ -324,7 +121,7 @@ Test(cuda, a_run_is_the_same_every_time)
 Test(cuda, a_resumed_run_goes_on_to_the_bit)
 {
 	struct job whole = make_cuda_job(), half = make_cuda_job(), rest = make_cuda_job();
-	need_gpus();
+	need_gpus(scratch_remove);
 	whole.options.checkpoint = scratch_path("whole");
 	run_ranks(&whole, 2);
 	half.options.epochs = 1;
@@ -360,7 +157,7 @@ static void expect_moving(enum device_kind from, enum device_kind to)
 
 Test(cuda, a_checkpoint_moves_between_the_cpu_and_gpus)
 {
-	need_gpus();
+	need_gpus(scratch_remove);
 	expect_moving(DEVICE_CPU, DEVICE_CUDA);
 	expect_moving(DEVICE_CUDA, DEVICE_CPU);
 }
@@ -380,7 +177,7 @@ static double number_before(const char *report, const char *words)
 Test(cuda, the_report_says_how_much_communication_was_hidden)
 {
 	struct job job = make_cuda_job();
-	need_gpus();
+	need_gpus(scratch_remove);
 	job.reports = true;
 	run_ranks(&job, 2);
 	const char *report = job.outcome->report;
@@ -421,7 +218,7 @@ Test(cuda, without_a_gpu_one_line_says_what_to_do)
 Test(cuda, emulated_devices_are_refused)
 {
 	struct job job = make_cuda_job();
-	need_gpus();
+	need_gpus(scratch_remove);
 	job.prepare = emulated_devices;
 	expect_failure(&job, 1, "RONDO_DEVICE is \"emulated:2\"");
 }
@@ -436,8 +233,10 @@ static void lose_device_of_rank_1(int rank)
 Test(cuda, a_lost_device_ends_all_ranks_and_is_named)
 {
 	struct job job = make_cuda_job();
-	if (find_gpus() != EMULATED_GPUS)
-		skip("only emulated devices get lost on demand");
+	if (find_gpus() != EMULATED_GPUS) {
+		scratch_remove();
+		cr_skip_test("only emulated devices get lost on demand");
+	}
 	job.prepare = lose_device_of_rank_1;
 	expect_failure(
 		&job, 3, "GPU 1 (emulated GPU): cannot run a kernel: the emulated device is lost");
@@ -452,7 +251,7 @@ static void kill_rank_1(int rank, int step)
 Test(cuda, a_killed_rank_ends_the_others_with_its_name)
 {
 	struct job job = make_cuda_job();
-	need_gpus();
+	need_gpus(scratch_remove);
 	job.before_step = kill_rank_1;
 	cr_assert_eq(rondo_spawn(2, run_rank, &job), 128 + SIGKILL);
 	cr_assert(strstr(job.outcome->reason, "rank 1"), "%s", job.outcome->reason);
@@ -475,7 +274,7 @@ static void be_impatient(int rank)
 Test(cuda, a_silent_rank_ends_the_others_with_its_name)
 {
 	struct job job = make_cuda_job();
-	need_gpus();
+	need_gpus(scratch_remove);
 	job.prepare = be_impatient;
 	job.before_step = stall_rank_1;
 	cr_assert_neq(rondo_spawn(2, run_rank, &job), 0);

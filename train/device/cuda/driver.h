@@ -40,7 +40,8 @@
 	X(cublasCreate) \
 	X(cublasDestroy) \
 	X(cublasSetStream) \
-	X(cublasSgemm) \
+	X(cublasGemmEx) \
+	X(cublasGemmStridedBatchedEx) \
 	X(cublasGetStatusString)
 
 struct cuda_functions {
