@@ -62,7 +62,7 @@ static int train(
 	if (err)
 		return err;
 	report_model(&report, run->model);
-	while (!err && run->epochs < (uint64_t)options->epochs)
+	while (!err && !train_done(run))
 		err = train_epoch(run);
 	if (!err)
 		err = train_hash(run, &hash);

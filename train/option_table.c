@@ -130,6 +130,8 @@ const struct option_row option_table[] = {
 		"cpu, or cuda: rank r of a machine computes on GPU r, modulo the GPUs that\n"
 		"it has; several ranks may share one. Default: cpu"),
 	COUNT("epochs", epochs, 1000000, "stop after epoch N. Default: 5"),
+	{ "steps", "N", "stop after N steps, also within an epoch", OPTION_NUMBER, AT(steps), 1,
+		(double)INT64_MAX, NULL, NULL },
 	COUNT("batch", batch, 65536, "samples a rank takes in a step. Default: the model's"),
 	COUNT("global-batch", global_batch, CHECKPOINT_BATCH_MAX,
 		"samples all ranks together take in a step; the loss is then the same\n"
@@ -138,6 +140,8 @@ const struct option_row option_table[] = {
 		OPTION_NUMBER, AT(seed), 0, (double)INT64_MAX, NULL, NULL },
 	REAL("bucket-mb", bucket_mb, 0, 1 << 20,
 		"gradients travel in buckets of at most X MiB. Default: 2"),
+	FLAG("no-overlap", no_overlap,
+		"send all buckets after backward, to measure the gain of overlap"),
 
 	SECTION("Optimizer"),
 	NAME("optimizer", optimizer, optimizers,

@@ -20,11 +20,13 @@ struct options {
 	int workers; /* threads of each rank that gather batches */
 	int ranks; /* to start on this host */
 	int device; /* enum device_kind, on which each rank computes */
+	int64_t steps; /* of this run, then it stops; 0: those of its epochs */
 	int epochs; /* in all, including those of a resumed checkpoint */
 	int batch; /* samples a rank takes in a step */
 	int global_batch; /* samples all ranks take together; one of the two is given */
 	int64_t seed;
 	double bucket_mb;
+	bool no_overlap; /* all buckets are sent after backward */
 	int optimizer; /* enum optimizer_kind */
 	double learning_rate;
 	double momentum;

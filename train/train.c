@@ -184,6 +184,7 @@ static int create_optimizer(struct train *train)
 		.steps = options->epochs * steps,
 	};
 	train->step = train->epochs * steps;
+	train->last_step = options->steps ? train->step + options->steps : INT64_MAX;
 	return optimizer_create(
 		&train->optimizer, train->device, &config, train->model->parameters.elements);
 }
@@ -192,9 +193,11 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 {
 	const struct options *options = &train->options;
 	const struct train_world *world = train->world;
+	const struct ddp_config config = { .bucket_size = (size_t)(options->bucket_mb * (1 << 20)),
+		.order = options->resume ? checkpoint->order : NULL,
+		.no_overlap = options->no_overlap };
 	int err = ddp_create(&train->ddp, world, train->device, train->model->parameters.list,
-		train->model->parameters.count, (size_t)(options->bucket_mb * (1 << 20)),
-		options->resume ? checkpoint->order : NULL);
+		train->model->parameters.count, &config);
 	if (!err)
 		err = create_loader(
 			train, &train->train_feed, train->train_data, &train->train_sampler, true);
@@ -423,12 +426,18 @@ static int save(struct train *train)
 	return err;
 }
 
-/* Runs all steps of an epoch, and prints the loss of every hundredth. */
-static int train_steps(struct train *train)
+bool train_done(const struct train *train)
+{
+	return train->epochs >= (uint64_t)train->options.epochs || train->step >= train->last_step;
+}
+
+/* Runs the steps of an epoch, and prints the loss of every hundredth. *samples: trained on. */
+static int train_steps(struct train *train, size_t *samples)
 {
 	struct sampler *sampler = train->train_sampler;
 	size_t done = 0;
-	for (size_t step = 0; step < sampler_steps(sampler); step++) {
+	for (size_t step = 0; step < sampler_steps(sampler) && train->step < train->last_step;
+		step++) {
 		struct totals totals = { 0 };
 		bool reports = step % REPORT_EVERY == 0;
 		int err = train_step(train, step, reports ? &totals : NULL);
@@ -444,6 +453,7 @@ static int train_steps(struct train *train)
 		}
 		report_progress(train->report, done, sampler->count);
 	}
+	*samples = done;
 	return 0;
 }
 
@@ -452,18 +462,20 @@ int train_epoch(struct train *train)
 	struct totals totals;
 	double busy_s, wait_s;
 	struct sampler *sampler = train->train_sampler;
-	size_t steps = sampler_steps(sampler);
+	size_t steps = sampler_steps(sampler), samples;
 	report_epoch(train->report, train->epochs + 1);
 	metrics_epoch(train->metrics, train->epochs + 1, train->epochs * steps,
 		train->epochs * sampler->count);
-	int err = train_steps(train);
+	int err = train_steps(train, &samples);
 	if (!err)
 		err = train->device->ops->wait(train->device);
 	if (!err)
 		err = ddp_times(train->ddp, &busy_s, &wait_s);
 	if (err)
 		return err;
-	report_speed(train->report, sampler->count, busy_s, wait_s);
+	report_speed(train->report, samples, busy_s, wait_s);
+	if (samples < sampler->count)
+		return 0;
 	err = train_test(train, &totals);
 	if (err)
 		return err;

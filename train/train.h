@@ -43,6 +43,7 @@ struct train {
 	int32_t *labels;
 	uint64_t epochs; /* epochs done */
 	int64_t step; /* steps done, of all epochs */
+	int64_t last_step; /* the run ends there at the latest */
 };
 
 /*
@@ -56,7 +57,10 @@ void train_destroy(struct train *train);
 /* Runs one step on all ranks; adds this rank's part to *totals, which may be NULL. Totals wait for
    the step. */
 int train_step(struct train *train, size_t step, struct totals *totals);
-/* Runs one epoch: all steps, the reports, the test, the checkpoint. */
+/* Whether all epochs, or all of --steps, are done. */
+bool train_done(const struct train *train);
+/* Runs one epoch: all steps, the reports, the test, the checkpoint. If --steps ends it early, the
+   steps and the speed alone. */
 int train_epoch(struct train *train);
 /* The totals of the test set, over all ranks. */
 int train_test(struct train *train, struct totals *totals);

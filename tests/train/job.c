@@ -78,7 +78,7 @@ static int train_all(const struct job *job, struct train *train)
 {
 	struct job_outcome *outcome = job->outcome;
 	int err = 0;
-	while (!err && train->epochs < (uint64_t)job->options.epochs)
+	while (!err && !train_done(train))
 		err = job->options.checkpoint || job->reports ? train_epoch(train)
 							      : note_epoch(train, job);
 	if (!err)

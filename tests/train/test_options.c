@@ -57,6 +57,9 @@ Test(options, all_are_understood)
 	cr_assert_eq(options.batch, 32);
 	cr_assert_null(options.mirror);
 	cr_assert_eq(options.device, DEVICE_CPU);
+	cr_assert_eq(PARSE("--no-overlap", "--steps", "7"), 0);
+	cr_assert(options.no_overlap);
+	cr_assert_eq(options.steps, 7);
 	cr_assert_eq(PARSE("--device", "cuda"), 0);
 	cr_assert_eq(options.device, DEVICE_CUDA);
 	cr_assert_eq(PARSE("--metrics", "a.csv", "--metrics=b.jsonl", "--tensorboard", "t",
@@ -101,6 +104,7 @@ Test(options, numbers_out_of_range_are_refused)
 	REFUSE("--lr nan", "--lr", "nan");
 	REFUSE("--lr 0", "--lr", "0");
 	REFUSE("--lr inf", "--lr", "inf");
+	REFUSE("--steps 0", "--steps", "0");
 	REFUSE("--bucket-mb 1MB", "--bucket-mb", "1MB");
 	REFUSE("--workers -1", "--workers", "-1");
 	REFUSE("--workers 65", "--workers", "65");

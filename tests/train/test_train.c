@@ -79,6 +79,32 @@ Test(train, many_small_buckets_change_nothing_but_rounding)
 	finish_job(&many);
 }
 
+Test(train, overlap_changes_no_bit)
+{
+	struct job with = make_job(), without = make_job();
+	without.options.no_overlap = true;
+	expect_same_hash(with, without, 2);
+}
+
+Test(train, a_run_stops_after_its_steps)
+{
+	struct job job = make_job(), whole = make_job();
+	job.reports = whole.reports = true;
+	job.options.steps = EPOCH_STEPS + 3;
+	run_ranks(&job, 2);
+	/* The second epoch ends early: no second test. */
+	const char *second = strstr(job.outcome->report, "Epoch 2");
+	cr_assert(second, "%s", job.outcome->report);
+	cr_assert_null(strstr(second, "Test Error"));
+	cr_assert(strstr(second, "images/s"));
+	whole.options.steps = STEPS;
+	run_ranks(&whole, 2);
+	cr_assert(strstr(strstr(whole.outcome->report, "Epoch 2"), "Test Error"));
+	cr_assert_neq(job.outcome->hashes[0], whole.outcome->hashes[0]);
+	finish_job(&job);
+	finish_job(&whole);
+}
+
 Test(train, a_run_is_the_same_every_time)
 {
 	expect_same_hash(make_job(), make_job(), 3);

@@ -90,8 +90,9 @@ static int allocate(struct ddp *ddp)
 }
 
 int ddp_create(struct ddp **out, const struct train_world *world, struct device *device,
-	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order)
+	struct tensor *tensors, int tensor_count, const struct ddp_config *config)
 {
+	const int *order = config->order;
 	*out = NULL;
 	struct ddp *ddp = calloc(1, sizeof(*ddp));
 	if (!ddp)
@@ -100,7 +101,8 @@ int ddp_create(struct ddp **out, const struct train_world *world, struct device 
 		.device = device,
 		.tensors = tensors,
 		.tensor_count = tensor_count,
-		.bucket_size = bucket_size,
+		.bucket_size = config->bucket_size,
+		.no_overlap = config->no_overlap,
 		.settled = order };
 	int err = allocate(ddp);
 	for (int t = 0; !err && t < tensor_count; t++)
@@ -220,14 +222,10 @@ static int launch(struct ddp *ddp, int number)
 	return err ? fail_comm(err, "average of gradients") : 0;
 }
 
-int ddp_ready(void *argument, int tensor)
+/* Launches the buckets that are full. Every rank must make the same calls in the same order: a full
+   bucket waits for its turn. */
+static int launch_full(struct ddp *ddp)
 {
-	struct ddp *ddp = argument;
-	if (!ddp->settled && ddp->seen_count < ddp->tensor_count)
-		ddp->seen[ddp->seen_count++] = tensor;
-	ddp->buckets[ddp->bucket_of[tensor]].pending--;
-	/* Every rank must make the same calls in the same order: a full bucket waits for its turn.
-	 */
 	while (ddp->launched < ddp->bucket_count && !ddp->buckets[ddp->launched].pending) {
 		int err = ddp->stream ? launch(ddp, ddp->launched) : 0;
 		if (err)
@@ -237,14 +235,26 @@ int ddp_ready(void *argument, int tensor)
 	return 0;
 }
 
+int ddp_ready(void *argument, int tensor)
+{
+	struct ddp *ddp = argument;
+	if (!ddp->settled && ddp->seen_count < ddp->tensor_count)
+		ddp->seen[ddp->seen_count++] = tensor;
+	ddp->buckets[ddp->bucket_of[tensor]].pending--;
+	return ddp->no_overlap ? 0 : launch_full(ddp);
+}
+
 int ddp_wait(struct ddp *ddp)
 {
+	int err = launch_full(ddp);
+	if (err)
+		return err;
 	if (ddp->launched != ddp->bucket_count)
 		return fail("backward left a gradient out");
 	if (!ddp->stream)
 		return 0;
 	record(ddp, COMPUTATION, waiting(ddp, PAUSED));
-	int err = ddp->device->ops->join(ddp->device, COMPUTATION);
+	err = ddp->device->ops->join(ddp->device, COMPUTATION);
 	record(ddp, COMPUTATION, waiting(ddp, RESUMED));
 	ddp->noted[ddp->turn] = ddp->bucket_count;
 	return err;

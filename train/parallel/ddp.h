@@ -28,6 +28,12 @@
 #include "train/model/tensor.h"
 #include "train/world/world.h"
 
+struct ddp_config {
+	size_t bucket_size; /* bytes a bucket holds at most, unless one tensor alone is larger */
+	const int *order; /* ddp->order of an earlier run; NULL: none */
+	bool no_overlap; /* all buckets are launched after backward, for comparison */
+};
+
 struct bucket {
 	float *grad; /* [count], a view into ddp->gradients */
 	size_t count;
@@ -42,7 +48,8 @@ struct ddp {
 	struct tensor *tensors; /* [tensor_count], the model's */
 	int tensor_count;
 	float *gradients; /* the buckets', in their order */
-	size_t bucket_size; /* bytes a bucket holds at most, unless one tensor alone is larger */
+	size_t bucket_size;
+	bool no_overlap;
 	int *order; /* [tensor_count]: tensors, as they lie in gradients */
 	int *seen; /* [seen_count]: tensors, as the first backward produced them */
 	int seen_count;
@@ -59,11 +66,10 @@ struct ddp {
 
 /*
  * Places the gradients of the tensors, last tensor first: a guess at backward's order, which the
- * first step corrects. `order`: ddp->order of an earlier run, NULL: none. Sums repeat to the bit
- * only with the same buckets.
+ * first step corrects. Sums repeat to the bit only with the same buckets.
  */
 int ddp_create(struct ddp **ddp, const struct train_world *world, struct device *device,
-	struct tensor *tensors, int tensor_count, size_t bucket_size, const int *order);
+	struct tensor *tensors, int tensor_count, const struct ddp_config *config);
 /* Waits for all-reduces under way. Accepts NULL. */
 void ddp_destroy(struct ddp *ddp);
 

@@ -206,7 +206,7 @@ static void expect_learning(const char *name, double low, double high)
 	struct model *model =
 		small_model(cpu, (int[]){ train->input_count, 128, DATA_CLASSES }, 3, BATCH, 1);
 	cr_assert_eq(ddp_create(&ddp, &alone, cpu, model->parameters.list, model->parameters.count,
-			     1 << 20, NULL),
+			     &(struct ddp_config){ .bucket_size = 1 << 20 }),
 		0);
 	cr_assert_eq(optimizer_create(&optimizer, cpu, &sgd, model->parameters.elements), 0);
 	cr_assert_eq(sampler_create(&sampler, train->count, 32, 0, 1), 0);

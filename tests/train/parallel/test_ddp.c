@@ -30,8 +30,9 @@ static struct ddp *make_ddp(size_t bucket_size, const int *order)
 	struct ddp *ddp;
 	for (int t = 0; t < TENSORS; t++)
 		tensors[t] = (struct tensor){ .count = counts[t] };
-	cr_assert_eq(ddp_create(&ddp, &alone, cpu, tensors, TENSORS, bucket_size, order), 0, "%s",
-		failure());
+	cr_assert_eq(ddp_create(&ddp, &alone, cpu, tensors, TENSORS,
+			     &(struct ddp_config){ .bucket_size = bucket_size, .order = order }),
+		0, "%s", failure());
 	return ddp;
 }
 
@@ -122,12 +123,14 @@ Test(ddp, an_order_from_before_is_laid_out_at_once)
 Test(ddp, an_order_that_is_none_is_refused)
 {
 	struct ddp *ddp;
-	cr_assert_neq(
-		ddp_create(&ddp, &alone, cpu, tensors, TENSORS, 100, (int[]){ 0, 1, 2, 3, 4, 4 }),
+	cr_assert_neq(ddp_create(&ddp, &alone, cpu, tensors, TENSORS,
+			      &(struct ddp_config){
+				      .bucket_size = 100, .order = (int[]){ 0, 1, 2, 3, 4, 4 } }),
 		0);
 	cr_assert_null(ddp);
-	cr_assert_neq(
-		ddp_create(&ddp, &alone, cpu, tensors, TENSORS, 100, (int[]){ 0, 1, 2, 3, 4, 6 }),
+	cr_assert_neq(ddp_create(&ddp, &alone, cpu, tensors, TENSORS,
+			      &(struct ddp_config){
+				      .bucket_size = 100, .order = (int[]){ 0, 1, 2, 3, 4, 6 } }),
 		0);
 }
 
@@ -143,6 +146,22 @@ Test(ddp, buckets_start_in_order_when_they_are_full)
 		cr_assert_eq(ddp->launched, launched[i], "after %d: %d", i, ddp->launched);
 	}
 	cr_assert_eq(ddp_wait(ddp), 0);
+	ddp_destroy(ddp);
+}
+
+Test(ddp, without_overlap_no_bucket_starts_before_the_end_of_backward)
+{
+	struct ddp *ddp;
+	struct ddp_config config = { .bucket_size = 2400, .no_overlap = true };
+	ddp_destroy(make_ddp(2400, NULL)); /* the tensors */
+	cr_assert_eq(ddp_create(&ddp, &alone, cpu, tensors, TENSORS, &config), 0);
+	cr_assert_eq(ddp_begin(ddp), 0);
+	for (int t = TENSORS - 1; t >= 0; t--) {
+		cr_assert_eq(ddp_ready(ddp, t), 0);
+		cr_assert_eq(ddp->launched, 0);
+	}
+	cr_assert_eq(ddp_wait(ddp), 0);
+	cr_assert_eq(ddp->launched, ddp->bucket_count);
 	ddp_destroy(ddp);
 }
 
