@@ -1,4 +1,5 @@
 /* The host as a device: memory, communication and the table. A call is done when it returns. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,14 @@ struct cpu {
 	struct device base;
 	rondo_stream *stream; /* ddp's */
 	double *moments; /* seconds */
+	void *scratch; /* of cpu_scratch() */
+	size_t scratch_size;
 };
 
 static void cpu_destroy(struct device *device)
 {
 	free(((struct cpu *)device)->moments);
+	free(((struct cpu *)device)->scratch);
 	free(device);
 }
 
@@ -74,8 +78,25 @@ static void cpu_clear(struct device *device, void *memory, size_t size)
 
 static int cpu_wait(struct device *device)
 {
-	(void)device;
-	return 0;
+	return device_failure(device);
+}
+
+float *cpu_scratch(struct device *device, size_t count)
+{
+	struct cpu *cpu = (struct cpu *)device;
+	size_t size = count * sizeof(float);
+	if (device->error)
+		return NULL;
+	if (size <= cpu->scratch_size)
+		return cpu->scratch;
+	cpu_free(device, cpu->scratch);
+	cpu->scratch_size = 0;
+	device->error = cpu_alloc(device, &cpu->scratch, size);
+	if (device->error)
+		snprintf(device->reason, sizeof(device->reason), "%s", failure());
+	else
+		cpu->scratch_size = size;
+	return cpu->scratch;
 }
 
 /* ---- Communication ---- */
@@ -143,6 +164,18 @@ static const struct device_ops cpu_ops = {
 	.scale = cpu_scale,
 	.relu = cpu_relu,
 	.relu_grad = cpu_relu_grad,
+	.conv = cpu_conv,
+	.conv_weight_grad = cpu_conv_weight_grad,
+	.conv_in_grad = cpu_conv_in_grad,
+	.norm_sums = cpu_norm_sums,
+	.norm_moments = cpu_norm_moments,
+	.norm_fixed = cpu_norm_fixed,
+	.norm = cpu_norm,
+	.norm_grad_sums = cpu_norm_grad_sums,
+	.norm_weight_grad = cpu_norm_weight_grad,
+	.norm_in_grad = cpu_norm_in_grad,
+	.max_pool = cpu_max_pool,
+	.max_pool_grad = cpu_max_pool_grad,
 	.loss = cpu_loss,
 	.loss_grad = cpu_loss_grad,
 	.square_sum = cpu_square_sum,

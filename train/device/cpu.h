@@ -4,6 +4,12 @@
 
 #include "train/device/device.h"
 
+/*
+ * cpu.c: room for count floats, until the next call for this device. Grows, and so allocates in the
+ * first steps alone. NULL: out of memory, which device_failure() then returns.
+ */
+float *cpu_scratch(struct device *device, size_t count);
+
 /* cpu_rows.c */
 void cpu_product(struct device *device, const struct product *product);
 void cpu_spread(struct device *device, int rows, int columns, const float *row, float *out);
@@ -13,6 +19,35 @@ void cpu_scale(struct device *device, size_t count, float factor, float *values)
 void cpu_relu(struct device *device, size_t count, const float *in, float *out);
 void cpu_relu_grad(struct device *device, size_t count, const float *out, const float *out_grad,
 	float *in_grad);
+
+/* cpu_conv.c; shapes.h has the shapes */
+void cpu_conv(struct device *device, const struct conv *conv, const float *in, const float *weight,
+	const float *bias, float *out);
+void cpu_conv_weight_grad(struct device *device, const struct conv *conv, const float *in,
+	const float *out_grad, float *weight_grad, float *bias_grad);
+void cpu_conv_in_grad(struct device *device, const struct conv *conv, const float *weight,
+	const float *out_grad, float *in_grad);
+/* cpu_norm.c */
+void cpu_norm_sums(struct device *device, const struct norm *norm, const float *in, double *sums);
+void cpu_norm_moments(struct device *device, const struct norm *norm, const double *sums,
+	double count, float momentum, float *saved, float *running);
+void cpu_norm_fixed(
+	struct device *device, const struct norm *norm, const float *running, float *saved);
+void cpu_norm(struct device *device, const struct norm *norm, const float *in, const float *saved,
+	const float *weight, const float *bias, float *out);
+void cpu_norm_grad_sums(struct device *device, const struct norm *norm, const float *in,
+	const float *out, const float *out_grad, const float *saved, double *sums);
+void cpu_norm_weight_grad(struct device *device, const struct norm *norm, const double *sums,
+	float *weight_grad, float *bias_grad);
+void cpu_norm_in_grad(struct device *device, const struct norm *norm, const float *in,
+	const float *out, const float *out_grad, const float *saved, const float *weight,
+	const double *sums, double count, float *in_grad);
+
+/* cpu_pool.c */
+void cpu_max_pool(struct device *device, const struct planes *in_shape, const float *in, float *out,
+	uint8_t *index);
+void cpu_max_pool_grad(struct device *device, const struct planes *in_shape, const uint8_t *index,
+	const float *out_grad, float *in_grad);
 
 /* cpu_loss.c */
 void cpu_loss(struct device *device, int rows, int columns, const float *logits,
