@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <rondo.h>
 
@@ -13,6 +14,7 @@
 #include "train/data/fetch.h"
 #include "train/metrics/places.h"
 #include "train/options.h"
+#include "train/plot.h"
 #include "train/train.h"
 
 /* A number that launchers set. If it is unset, all ranks count as ranks of this host. */
@@ -111,7 +113,14 @@ static int fetch(struct options *options)
 int main(int argc, char **argv)
 {
 	struct options options;
-	int err = options_parse(&options, argc, argv), status = EXIT_SUCCESS;
+	int status = EXIT_SUCCESS, err;
+	if (argc > 1 && !strcmp(argv[1], "plot")) {
+		err = plot_command(argc - 1, argv + 1);
+		if (err)
+			fprintf(stderr, "rondo-train: %s\n", failure());
+		return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	}
+	err = options_parse(&options, argc, argv);
 	if (err < 0)
 		return EXIT_SUCCESS;
 	if (!err)

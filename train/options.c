@@ -23,6 +23,7 @@ static const char usage[] =
 	"\n"
 	"  rondo-train                      alone\n"
 	"  rondo-train --ranks 2            on two ranks of this machine\n"
+	"  rondo-train plot run.jsonl       draws runs (rondo-train plot --help)\n"
 	"  rondo-run ... rondo-train        on the ranks that a launcher starts (rondo-run, "
 	"torchrun,\n"
 	"                                   or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT by "

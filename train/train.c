@@ -474,6 +474,7 @@ int train_epoch(struct train *train)
 	if (err)
 		return err;
 	report_speed(train->report, samples, busy_s, wait_s);
+	metrics_trained(train->metrics, samples);
 	if (samples < sampler->count)
 		return 0;
 	err = train_test(train, &totals);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/plot.h"
+#include "plot.h"
 #include "samples.h"
 
 /* Panels or tables of one transport and number of ranks. */
@@ -67,7 +67,7 @@ static void print_row(const struct comparison *comparison, const struct point *p
 	int best = point_best_peer(point);
 	char size[32];
 
-	bench_plot_size_text(size, sizeof(size), (double)point->size);
+	plot_size_text(size, sizeof(size), (double)point->size);
 	printf("| %s | %s |", point->collective, size);
 	for (int program = 0; program < PROGRAMS; program++) {
 		if (measured(comparison, program))
@@ -125,7 +125,7 @@ static void print_table(const struct comparison *comparison)
 /* ---- The plot ---- */
 
 struct curves {
-	struct bench_series series[PROGRAMS];
+	struct plot_series series[PROGRAMS];
 	double *numbers; /* the points of the series */
 	char title[96];
 };
@@ -145,7 +145,7 @@ static bool first_of_panel(const struct comparison *comparison, size_t i)
 }
 
 static bool fill_curves(const struct comparison *comparison, size_t first, struct curves *curves,
-	struct bench_panel *panel)
+	struct plot_panel *panel)
 {
 	const struct point *of = &comparison->points[first];
 	size_t most = comparison->count, drawn = 0;
@@ -164,18 +164,19 @@ static bool fill_curves(const struct comparison *comparison, size_t first, struc
 			y[count++] = point->time_us[program];
 		}
 		if (count)
-			curves->series[drawn++] = (struct bench_series){ program_title(program),
+			curves->series[drawn++] = (struct plot_series){ program_title(program),
 				program, program == RONDO_REGISTERED, count, x, y };
 	}
 	snprintf(curves->title, sizeof(curves->title), "%s, %s, %d ranks", of->collective,
 		of->transport, of->ranks);
-	*panel = (struct bench_panel){ curves->title, "time (us)", curves->series, drawn };
+	*panel = (struct plot_panel){ curves->title, { "size (bytes)", PLOT_SIZES },
+		{ "time (us)", PLOT_LOG10 }, curves->series, drawn };
 	return true;
 }
 
 static bool print_plot(const struct comparison *comparison)
 {
-	struct bench_panel *panels = calloc(comparison->count + 1, sizeof(*panels));
+	struct plot_panel *panels = calloc(comparison->count + 1, sizeof(*panels));
 	struct curves *curves = calloc(comparison->count + 1, sizeof(*curves));
 	size_t count = 0;
 	bool drawn = panels && curves;
@@ -187,8 +188,8 @@ static bool print_plot(const struct comparison *comparison)
 		}
 	}
 	if (drawn)
-		drawn = bench_plot_write(stdout, "Time of the slowest rank (less is better)",
-			panels, count, count < 4 ? count : 4);
+		drawn = plot_write(stdout, "Time of the slowest rank (less is better)", panels,
+			count, count < 4 ? count : 4);
 	for (size_t i = 0; i < count; i++)
 		free(curves[i].numbers);
 	free(curves);

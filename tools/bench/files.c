@@ -67,18 +67,21 @@ static bool write_svg(struct bench_files *files, const struct bench_options *opt
 	for (int i = 0; i < 5; i++)
 		points[i] = numbers + (size_t)i * results->count;
 	set_points(results, points);
-	const struct bench_series time[] = { { "out of place", 0, false, results->count, points[0],
-						     points[1] },
+	const struct plot_series time[] = { { "out of place", 0, false, results->count, points[0],
+						    points[1] },
 		{ "in place", 1, true, results->count, points[0], points[2] } };
-	const struct bench_series busbw[] = { { "out of place", 0, false, results->count, points[0],
-						      points[3] },
+	const struct plot_series busbw[] = { { "out of place", 0, false, results->count, points[0],
+						     points[3] },
 		{ "in place", 1, true, results->count, points[0], points[4] } };
-	const struct bench_panel panels[] = { { "Time", "time (us)", time, 2 },
-		{ "Bus bandwidth", "bus bandwidth (GB/s)", busbw, 2 } };
+	const struct plot_panel panels[] = {
+		{ "Time", { "size (bytes)", PLOT_SIZES }, { "time (us)", PLOT_LOG10 }, time, 2 },
+		{ "Bus bandwidth", { "size (bytes)", PLOT_SIZES },
+			{ "bus bandwidth (GB/s)", PLOT_LOG10 }, busbw, 2 },
+	};
 	snprintf(title, sizeof(title), "%s, %d rank%s, rondo %s", options->collective->name, ranks,
 		ranks == 1 ? "" : "s", rondo_version());
 	replace(files->svg);
-	bench_plot_write(files->svg, title, panels, 2, 2);
+	plot_write(files->svg, title, panels, 2, 2);
 	free(numbers);
 	return close_output(&files->svg, options->svg);
 }

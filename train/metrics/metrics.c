@@ -16,6 +16,9 @@ struct metrics {
 	/* The last row, or the beginning of the epoch. */
 	double last_s;
 	uint64_t last_sample; /* samples of this epoch */
+	/* Time and samples of the epoch before, behind its last row. */
+	double carried_s;
+	uint64_t carried_samples;
 };
 
 static int open_all(struct metrics *metrics, const struct metrics_files *files,
@@ -100,11 +103,22 @@ void metrics_step(struct metrics *metrics, uint64_t step, uint64_t before, uint6
 	if (!metrics)
 		return;
 	double now_s = clock_seconds();
-	struct metrics_row row = { .sample_tp = (double)(after - metrics->last_sample) /
-						(now_s - metrics->last_s) };
+	double passed_s = metrics->carried_s + now_s - metrics->last_s;
+	uint64_t samples = metrics->carried_samples + after - metrics->last_sample;
+	struct metrics_row row = { .sample_tp = (double)samples / passed_s };
 	write_row(metrics, &row, step, before, totals);
+	metrics->carried_s = 0;
+	metrics->carried_samples = 0;
 	metrics->last_s = now_s;
 	metrics->last_sample = after;
+}
+
+void metrics_trained(struct metrics *metrics, uint64_t samples)
+{
+	if (!metrics)
+		return;
+	metrics->carried_s = clock_seconds() - metrics->last_s;
+	metrics->carried_samples = samples - metrics->last_sample;
 }
 
 void metrics_test(

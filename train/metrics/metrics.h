@@ -30,8 +30,8 @@ int metrics_create(struct metrics **metrics, const struct metrics_files *files,
 void metrics_destroy(struct metrics *metrics);
 
 /*
- * Each of these writes a row with one system call a file. If a file fails, one line on stderr says
- * so, and the run continues without it.
+ * A step and a test write a row, with one system call a file. If a file fails, one line on stderr
+ * says so, and the run continues without it.
  */
 /* Begins epoch `epoch`, from 1, after `step` steps of `sample_count` samples. */
 void metrics_epoch(struct metrics *metrics, uint64_t epoch, uint64_t step, uint64_t sample_count);
@@ -39,6 +39,9 @@ void metrics_epoch(struct metrics *metrics, uint64_t epoch, uint64_t step, uint6
    `after` samples are behind it. totals: over all ranks. */
 void metrics_step(struct metrics *metrics, uint64_t step, uint64_t before, uint64_t after,
 	const struct totals *totals);
+/* The steps of the epoch, of `samples` samples, are done. Throughput leaves out the time from here
+   to the next epoch. */
+void metrics_trained(struct metrics *metrics, uint64_t samples);
 /* The test after `step` steps of `samples` samples of this epoch. */
 void metrics_test(
 	struct metrics *metrics, uint64_t step, uint64_t samples, const struct totals *totals);

@@ -40,6 +40,7 @@ static void write_epoch(struct metrics *metrics, int epoch)
 	metrics_epoch(metrics, epoch, (epoch - 1) * STEPS, (epoch - 1) * SAMPLES);
 	for (int step = 0; step < STEPS; step += 10)
 		metrics_step(metrics, step, 64 * step, 64 * step + 64, &training);
+	metrics_trained(metrics, SAMPLES);
 	metrics_test(metrics, STEPS, SAMPLES, &test);
 }
 
@@ -170,6 +171,44 @@ Test(metrics, a_loss_that_is_no_number_is_kept)
 		cr_assert_not(rows.rows[0].test);
 		metrics_rows_finish(&rows);
 	}
+}
+
+/* The clock of these tests, set by hand. */
+static double now_s;
+static bool clock_is_set;
+double __real_clock_seconds(void);
+double __wrap_clock_seconds(void);
+double __wrap_clock_seconds(void)
+{
+	return clock_is_set ? now_s : __real_clock_seconds();
+}
+
+Test(metrics, throughput_covers_all_steps_and_nothing_between_epochs)
+{
+	const struct totals totals = { 160, 16, 64 };
+	static const double expected[] = { 64, 128, 70.4, 64 };
+	struct metrics *metrics = open_files(&fresh);
+	clock_is_set = true;
+	for (int epoch = 1; epoch <= 2; epoch++) {
+		metrics_epoch(metrics, epoch, (epoch - 1) * STEPS, (epoch - 1) * SAMPLES);
+		now_s += 1;
+		metrics_step(metrics, 0, 0, 64, &totals);
+		now_s += epoch == 1 ? 5 : 10;
+		metrics_step(metrics, 10, 640, 704, &totals);
+		/* Ten steps behind the last row, in 9 s. */
+		now_s += 9;
+		metrics_trained(metrics, 1344);
+		now_s += 1000;
+		metrics_test(metrics, STEPS, SAMPLES, &totals);
+		now_s += 1000;
+	}
+	metrics_destroy(metrics);
+	struct metrics_rows rows;
+	cr_assert_eq(metrics_rows_load(&rows, scratch_path(names[1])), 0, "%s", failure());
+	for (int i = 0, row = 0; i < 4; i++, row += 1 + rows.rows[row + 1].test)
+		cr_assert_float_eq(rows.rows[row].sample_tp, expected[i], 1e-6, "row %d: %g", row,
+			rows.rows[row].sample_tp);
+	metrics_rows_finish(&rows);
 }
 
 /* ---- Files that cannot be written ---- */

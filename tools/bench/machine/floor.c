@@ -6,7 +6,7 @@
 
 #include "bench/clock.h"
 #include "bench/memory.h"
-#include "bench/plot.h"
+#include "plot.h"
 #include "bench/sweep.h"
 #include "line.h"
 #include "loopback.h"
@@ -74,7 +74,7 @@ static void report_sweeps(bool add, bool non_temporal, double seconds, size_t mo
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		size_t size = sizes[i] < most ? sizes[i] : most;
-		bench_plot_size_text(text, sizeof(text), (double)size);
+		plot_size_text(text, sizeof(text), (double)size);
 		printf("  %9s  %12s  %14s  %8.1f  %8.1f\n", add ? "add" : "copy",
 			non_temporal ? "non-temporal" : "ordinary", text,
 			sweep_rate(add, non_temporal, size, 1, seconds),
@@ -102,7 +102,7 @@ static void report_loopback(double seconds, int rounds)
 	for (size_t i = 0; i < sizeof(streamed) / sizeof(*streamed); i++) {
 		char size[32];
 
-		bench_plot_size_text(size, sizeof(size), (double)streamed[i]);
+		plot_size_text(size, sizeof(size), (double)streamed[i]);
 		printf("  stream of %4s, one way            %8.2f GB/s\n", size,
 			bench_loopback_stream(false, streamed[i], seconds));
 		printf("  stream of %4s, both ways, each    %8.2f GB/s\n", size,

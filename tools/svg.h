@@ -1,6 +1,6 @@
-/* The shapes of the picture. Coordinates are pixels; colours are CSS classes. */
-#ifndef TOPO_SVG_H
-#define TOPO_SVG_H
+/* Shapes of an SVG picture. Coordinates are pixels; colours are CSS classes. */
+#ifndef TOOLS_SVG_H
+#define TOOLS_SVG_H
 
 #include <stdio.h>
 
@@ -16,5 +16,7 @@ void svg_circle(FILE *out, double x, double y, double radius, const char *class)
 /* anchor: start, middle or end. */
 void svg_text(FILE *out, double x, double y, const char *anchor, const char *class,
 	const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* Text that reads from below, centred at the point. */
+void svg_text_upwards(FILE *out, double x, double y, const char *class, const char *text);
 
 #endif

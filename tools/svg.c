@@ -71,3 +71,13 @@ void svg_text(FILE *out, double x, double y, const char *anchor, const char *cla
 	write_escaped(out, text);
 	fprintf(out, "</text>\n");
 }
+
+void svg_text_upwards(FILE *out, double x, double y, const char *class, const char *text)
+{
+	fprintf(out,
+		"<text transform=\"translate(%.1f %.1f) rotate(-90)\" text-anchor=\"middle\" "
+		"class=\"%s\">",
+		x, y, class);
+	write_escaped(out, text);
+	fprintf(out, "</text>\n");
+}
