@@ -67,6 +67,8 @@ static int train(
 	while (!err && !train_done(run))
 		err = train_epoch(run);
 	if (!err)
+		err = train_finish(run);
+	if (!err)
 		err = train_hash(run, &hash);
 	if (!err && world->size > 1)
 		report_line(&report, "Done! Parameters: identical on %d ranks (hash %016llx)",

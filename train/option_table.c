@@ -164,10 +164,12 @@ const struct option_row option_table[] = {
 		"steps in which the learning rate grows linearly. Default: none"),
 
 	SECTION("Checkpoints"),
-	TEXT("checkpoint", "FILE", checkpoint, "save after every epoch"),
+	TEXT("checkpoint", "FILE", checkpoint,
+		"save after every epoch; the one before becomes FILE.previous"),
 	TEXT("resume", "FILE", resume,
-		"go on from there, with the seed, global batch, learning rate and buckets\n"
-		"it was made with where none are given"),
+		"go on from there, with its model and settings where none are given"),
+	TEXT("export", "FILE", export,
+		"at the end write the model as a file of safetensors, which PyTorch reads"),
 
 	SECTION("Reports"),
 	OWN("metrics", "FILE", take_metrics,
@@ -179,3 +181,5 @@ const struct option_row option_table[] = {
 		"write what each rank does when, for Perfetto or chrome://tracing"),
 };
 const int option_count = sizeof(option_table) / sizeof(*option_table);
+_Static_assert(
+	sizeof(option_table) / sizeof(*option_table) <= OPTIONS_MAX, "options.given has room");

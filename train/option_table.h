@@ -33,4 +33,10 @@ struct option_row {
 extern const struct option_row option_table[];
 extern const int option_count;
 
+/* The row of this name, which exists. */
+int option_number(const char *name);
+
+/* Stores a value in its row's field; fails if it is wrong. NULL: left out. (options.c) */
+int option_take(struct options *options, const struct option_row *row, const char *value);
+
 #endif

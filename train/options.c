@@ -67,6 +67,14 @@ static void print_help(void)
 
 /* ---- Values ---- */
 
+int option_number(const char *name)
+{
+	int i = 0;
+	while (!option_table[i].name || strcmp(option_table[i].name, name))
+		i++;
+	return i;
+}
+
 static int take_number(const struct option_row *row, const char *value, int64_t *number)
 {
 	char *end;
@@ -105,7 +113,7 @@ static int take_name(const struct option_row *row, const char *value, int *which
 		rd_nearest_text(&nearest, meant));
 }
 
-static int take(struct options *options, const struct option_row *row, const char *value)
+int option_take(struct options *options, const struct option_row *row, const char *value)
 {
 	void *field = (char *)options + row->offset;
 	int64_t number;
@@ -209,8 +217,11 @@ static int parse(struct options *options, int argc, char **argv, struct option *
 			printf("rondo-train %s\n", rondo_version());
 			return -1;
 		}
-		int err = option == '?' ? fail_option(argv[optind - 1])
-					: take(options, &option_table[option - CODE_ROWS], optarg);
+		int err = option == '?'
+				  ? fail_option(argv[optind - 1])
+				  : option_take(options, &option_table[option - CODE_ROWS], optarg);
+		if (!err)
+			options->given[option - CODE_ROWS] = true;
 		if (err)
 			return err;
 	}

@@ -9,6 +9,8 @@
 #include "train/metrics/metrics.h"
 #include "train/model/networks.h"
 
+#define OPTIONS_MAX 128
+
 /* Negative: not given. The checkpoint, else the model, sets it. */
 struct options {
 	const char *data; /* the folder of sets, or a text */
@@ -40,8 +42,10 @@ struct options {
 	int warm_up; /* steps */
 	const char *checkpoint; /* NULL: none is saved */
 	const char *resume; /* NULL: from the start */
+	const char *export; /* the model's file for others; NULL: none */
 	struct metrics_files metrics;
 	const char *trace; /* NULL: none */
+	bool given[OPTIONS_MAX]; /* by the command line: rows of option_table */
 };
 
 /*

@@ -44,7 +44,7 @@ static int draw_to_file(const char *picture, char **paths, int count)
 		draft_discard(&draft);
 		return err;
 	}
-	err = draft_finish(&draft);
+	err = draft_finish(&draft, NULL);
 	if (!err)
 		printf("Saved %s\n", picture);
 	return err;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "train/checkpoint/checkpoint.h"
+#include "train/resume.h"
 #include "train/base/fail.h"
 #include "train/base/hash.h"
 #include "train/model/networks.h"
@@ -35,52 +36,35 @@ static int load_data(struct train *train)
 	return 0;
 }
 
-/* Rank 0 reads the checkpoint, and sends its options to all. */
-static int load_checkpoint(struct train *train, struct checkpoint *checkpoint, float **parameters)
-{
-	int err = 0;
-	memset(checkpoint, 0, sizeof(*checkpoint));
-	*parameters = NULL;
-	if (!train->options.resume)
-		return 0;
-	if (!train->world->rank)
-		err = checkpoint_load(train->options.resume, checkpoint, parameters);
-	return err ? err : world_broadcast(train->world, checkpoint, sizeof(*checkpoint));
-}
-
 /* PyTorch has a default for Adam alone; SGD's is a usual one. */
 static double own_rate(int optimizer)
 {
 	return optimizer == OPTIMIZER_SGD ? 0.05 : 1e-3;
 }
 
-/* From the arguments, else from the checkpoint, else the model's default. */
-static int complete_options(struct train *train, const struct checkpoint *checkpoint)
+/* The model has defaults for all that neither the arguments nor a checkpoint give. */
+static int complete_options(struct train *train)
 {
 	struct options *options = &train->options;
 	int size = train->world->size;
-	bool resumed = options->resume != NULL;
 	if (!options->network)
 		options->network = network_named("mlp");
 	const struct network *network = options->network;
 	if (options->seed < 0)
-		options->seed = resumed ? (int64_t)checkpoint->seed : DEFAULT_SEED;
+		options->seed = DEFAULT_SEED;
 	if (options->optimizer < 0)
 		options->optimizer = network->optimizer;
 	bool usual = options->optimizer == network->optimizer;
 	const struct optimizer_config own = optimizer_defaults(options->optimizer);
 	if (options->learning_rate < 0)
-		options->learning_rate = resumed ? checkpoint->learning_rate
-					 : usual ? network->learning_rate
-						 : own_rate(options->optimizer);
+		options->learning_rate =
+			usual ? network->learning_rate : own_rate(options->optimizer);
 	if (options->momentum < 0)
 		options->momentum = usual ? network->momentum : own.momentum;
 	if (options->weight_decay < 0)
 		options->weight_decay = usual ? network->weight_decay : own.weight_decay;
 	if (options->bucket_mb < 0)
-		options->bucket_mb = resumed ? checkpoint->bucket_mb : DEFAULT_BUCKET_MB;
-	if (options->global_batch < 0 && options->batch < 0 && resumed)
-		options->global_batch = checkpoint->global_batch;
+		options->bucket_mb = DEFAULT_BUCKET_MB;
 	if (options->global_batch < 0)
 		options->global_batch =
 			size * (options->batch < 0 ? network->batch : options->batch);
@@ -91,12 +75,10 @@ static int complete_options(struct train *train, const struct checkpoint *checkp
 	if (options->nesterov && options->momentum <= 0 && !train->world->rank)
 		return fail("--nesterov: needs sgd with a --momentum above 0");
 	options->batch = options->global_batch / size;
-	train->epochs = checkpoint->epochs;
 	return 0;
 }
 
-static int create_model(
-	struct train *train, const struct checkpoint *checkpoint, const float *parameters)
+static int create_model(struct train *train)
 {
 	const struct data *data = train->train_data;
 	const struct samples samples = { .channels = data->channels,
@@ -106,15 +88,7 @@ static int create_model(
 	const struct model_config config = { .batch_max = train->options.batch };
 	int err = network_create(&train->model, train->options.network, train->device, &samples,
 		&config, train->options.seed);
-	if (!err && parameters)
-		err = checkpoint_restore(
-			train->options.resume, checkpoint, parameters, train->model);
-	if (!err)
-		err = train->device->ops->wait(train->device);
-	if (err)
-		return err;
-	return world_broadcast(train->world, train->model->parameters.values,
-		train->model->parameters.elements * sizeof(float));
+	return err ? err : resume_model(train);
 }
 
 /* A loader of a part of the data, with its sampler and the memory of its batches. */
@@ -189,15 +163,19 @@ static int create_optimizer(struct train *train)
 		&train->optimizer, train->device, &config, train->model->parameters.elements);
 }
 
-static int create_rest(struct train *train, const struct checkpoint *checkpoint)
+static int create_rest(struct train *train)
 {
 	const struct options *options = &train->options;
 	const struct train_world *world = train->world;
+	int *order;
+	int err = resume_order(train, &order);
 	const struct ddp_config config = { .bucket_size = (size_t)(options->bucket_mb * (1 << 20)),
-		.order = options->resume ? checkpoint->order : NULL,
+		.order = order,
 		.no_overlap = options->no_overlap };
-	int err = ddp_create(&train->ddp, world, train->device, train->model->parameters.list,
-		train->model->parameters.count, &config);
+	if (!err)
+		err = ddp_create(&train->ddp, world, train->device, train->model->parameters.list,
+			train->model->parameters.count, &config);
+	free(order);
 	if (!err)
 		err = create_loader(
 			train, &train->train_feed, train->train_data, &train->train_sampler, true);
@@ -206,6 +184,8 @@ static int create_rest(struct train *train, const struct checkpoint *checkpoint)
 			train, &train->test_feed, train->test_data, &train->test_sampler, false);
 	if (!err)
 		err = create_optimizer(train);
+	if (!err)
+		err = resume_optimizer(train);
 	return err ? err : place_batch(train);
 }
 
@@ -251,8 +231,6 @@ static int warm_up(struct train *train)
 int train_create(struct train **out, const struct options *options, const struct train_world *world,
 	struct device *device, struct report *report)
 {
-	struct checkpoint checkpoint;
-	float *parameters = NULL; /* of the checkpoint */
 	struct train *train = calloc(1, sizeof(*train));
 	*out = NULL;
 	if (!train)
@@ -265,20 +243,20 @@ int train_create(struct train **out, const struct options *options, const struct
 	if (!err && options->checkpoint && world->rank == 0)
 		err = checkpoint_writable(options->checkpoint);
 	if (!err)
-		err = load_checkpoint(train, &checkpoint, &parameters);
+		err = resume_load(train);
 	if (!err)
-		err = complete_options(train, &checkpoint);
+		err = complete_options(train);
 	if (!err)
 		err = load_data(train);
 	if (!err)
-		err = create_model(train, &checkpoint, parameters);
+		err = create_model(train);
 	if (!err)
-		err = create_rest(train, &checkpoint);
+		err = create_rest(train);
 	if (!err)
 		err = open_metrics(train);
 	if (!err && device->number >= 0)
 		err = warm_up(train);
-	free(parameters);
+	stored_finish(&train->resumed);
 	if (err)
 		train_destroy(train);
 	else
@@ -305,6 +283,12 @@ void train_destroy(struct train *train)
 	sampler_destroy(train->test_sampler);
 	data_destroy(train->train_data);
 	data_destroy(train->test_data);
+	saver_destroy(train->saver);
+	free(train->snapshot.parameters);
+	free(train->snapshot.buffers);
+	free(train->snapshot.state[0]);
+	free(train->snapshot.state[1]);
+	stored_finish(&train->resumed);
 	if (train->device->number >= 0) {
 		train->device->ops->free(train->device, train->inputs);
 		train->device->ops->free(train->device, train->labels);
@@ -405,27 +389,6 @@ static int sum_totals(struct train *train, struct totals *totals)
 	return err;
 }
 
-static int save(struct train *train)
-{
-	const struct options *options = &train->options;
-	struct checkpoint checkpoint = { .epochs = train->epochs,
-		.seed = options->seed,
-		.global_batch = options->global_batch,
-		.learning_rate = options->learning_rate,
-		.bucket_mb = options->bucket_mb };
-	if (!options->checkpoint || train->world->rank)
-		return 0;
-	for (int t = 0; t < train->model->parameters.count; t++)
-		checkpoint.order[t] = train->ddp->order[t];
-	trace_begin(train->trace, TRACE_DATA, "checkpoint");
-	int err = checkpoint_save(options->checkpoint, &checkpoint, train->model);
-	trace_end(train->trace, TRACE_DATA);
-	if (!err)
-		report_line(train->report, "Saved checkpoint %s after epoch %llu",
-			options->checkpoint, (unsigned long long)train->epochs);
-	return err;
-}
-
 bool train_done(const struct train *train)
 {
 	return train->epochs >= (uint64_t)train->options.epochs || train->step >= train->last_step;
@@ -452,6 +415,9 @@ static int train_steps(struct train *train, size_t *samples)
 			metrics_step(train->metrics, step, before, done, &totals);
 		}
 		report_progress(train->report, done, sampler->count);
+		err = resume_saved(train, false);
+		if (err)
+			return err;
 	}
 	*samples = done;
 	return 0;
@@ -483,7 +449,7 @@ int train_epoch(struct train *train)
 	report_test(train->report, &totals);
 	metrics_test(train->metrics, steps, sampler->count, &totals);
 	train->epochs++;
-	return save(train);
+	return resume_save(train);
 }
 
 int train_test(struct train *train, struct totals *totals)
@@ -507,6 +473,12 @@ int train_hash(struct train *train, uint64_t *hash)
 		*hash = hash_bytes(HASH_START, parameters, size);
 	free(parameters);
 	return err ? err : world_compare(train->world, *hash, "parameters");
+}
+
+int train_finish(struct train *train)
+{
+	int err = resume_saved(train, true);
+	return err ? err : resume_export(train);
 }
 
 int train_trace(struct train *train)

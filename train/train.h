@@ -3,6 +3,7 @@
 #define TRAIN_TRAIN_H
 
 #include "train/data/batches.h"
+#include "train/checkpoint/saver.h"
 #include "train/data/data.h"
 #include "train/data/loader.h"
 #include "train/parallel/ddp.h"
@@ -21,6 +22,11 @@ struct feed {
 	struct loader *loader;
 	struct batch *batches; /* [batch_count], the loader's */
 	int batch_count;
+};
+
+/* Copies on the host, for the saver; NULL until the first save. */
+struct snapshot {
+	float *parameters, *buffers, *state[2];
 };
 
 struct train {
@@ -42,6 +48,10 @@ struct train {
 	void *inputs;
 	int32_t *labels;
 	uint64_t epochs; /* epochs done */
+	struct stored resumed; /* the checkpoint, while the run is created; tensors: on rank 0 */
+	struct saver *saver; /* NULL: nothing was saved yet */
+	struct snapshot snapshot;
+	uint64_t saved_epochs; /* of the last save */
 	int64_t step; /* steps done, of all epochs */
 	int64_t last_step; /* the run ends there at the latest */
 };
@@ -66,6 +76,8 @@ int train_epoch(struct train *train);
 int train_test(struct train *train, struct totals *totals);
 /* The hash of the parameters; fails if ranks differ. */
 int train_hash(struct train *train, uint64_t *hash);
+/* After the last epoch: waits for the checkpoint, exports the model. */
+int train_finish(struct train *train);
 /* Writes the trace, if there is one. */
 int train_trace(struct train *train);
 

@@ -82,6 +82,8 @@ static int train_all(const struct job *job, struct train *train)
 		err = job->options.checkpoint || job->reports ? train_epoch(train)
 							      : note_epoch(train, job);
 	if (!err)
+		err = train_finish(train);
+	if (!err)
 		err = train_hash(train, &outcome->hashes[train->world->rank]);
 	struct totals test;
 	if (!err)

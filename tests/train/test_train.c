@@ -3,11 +3,14 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/stat.h>
 
 #include "train/data/data.h"
 #include "train/base/fail.h"
+#include "train/checkpoint/safetensors.h"
 #include "train/job.h"
+#include "train/option_table.h"
 #include "train/scratch.h"
 
 TestSuite(train, .init = make_data, .fini = scratch_remove, .timeout = 240);
@@ -137,6 +140,107 @@ Test(train, a_resumed_run_goes_on_to_the_bit)
 		finish_job(&half);
 		finish_job(&rest);
 	}
+}
+
+/* The state of the optimizer and the settings of the run are in the checkpoint, too. */
+static void expect_resumed(struct job whole, int size)
+{
+	struct job half = make_job(), rest = make_job();
+	half.options = whole.options;
+	run_ranks(&whole, size);
+	half.options.epochs = 1;
+	half.options.checkpoint = rest.options.resume = scratch_path("half");
+	run_ranks(&half, size);
+	rest.options.global_batch = -1;
+	rest.options.learning_rate = -1;
+	rest.options.optimizer = -1;
+	rest.options.momentum = -1;
+	rest.options.weight_decay = -1;
+	rest.options.epochs = whole.options.epochs;
+	run_ranks(&rest, size);
+	cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
+	finish_job(&whole);
+	finish_job(&half);
+	finish_job(&rest);
+}
+
+Test(train, a_resumed_run_with_momentum_goes_on_to_the_bit)
+{
+	struct job whole = make_job();
+	whole.options.momentum = 0.9;
+	whole.options.nesterov = true;
+	whole.options.clip = 0.5;
+	expect_resumed(whole, 2);
+}
+
+Test(train, a_resumed_run_with_adam_goes_on_to_the_bit)
+{
+	struct job whole = make_job();
+	whole.options.optimizer = OPTIMIZER_ADAMW;
+	whole.options.learning_rate = 1e-3;
+	whole.options.beta1 = 0.9;
+	whole.options.beta2 = 0.999;
+	whole.options.schedule = SCHEDULE_STEP;
+	whole.options.lr_period = 1;
+	whole.options.lr_gamma = 0.5;
+	expect_resumed(whole, 2);
+}
+
+Test(train, another_optimizer_starts_without_the_state)
+{
+	struct job half = make_job(), rest = make_job();
+	half.options.momentum = 0.9;
+	half.options.epochs = 1;
+	half.options.checkpoint = rest.options.resume = scratch_path("half");
+	run_ranks(&half, 1);
+	rest.options.optimizer = OPTIMIZER_ADAM;
+	rest.options.learning_rate = 1e-3;
+	rest.options.beta1 = rest.options.beta2 = 0.9;
+	rest.options.given[option_number("optimizer")] = true;
+	rest.options.given[option_number("lr")] = true;
+	rest.reports = true;
+	run_ranks(&rest, 1);
+	cr_assert(strstr(rest.outcome->report, "has the state of sgd: adam starts without"), "%s",
+		rest.outcome->report);
+	finish_job(&half);
+	finish_job(&rest);
+}
+
+Test(train, a_damaged_checkpoint_gives_way_to_the_one_before)
+{
+	struct job whole = make_job(), rest = make_job(), again = make_job();
+	whole.options.checkpoint = scratch_path("it");
+	run_ranks(&whole, 2);
+	cr_assert_eq(truncate(scratch_path("it"), 1000), 0);
+	rest.options.resume = scratch_path("it");
+	rest.reports = true;
+	run_ranks(&rest, 2);
+	cr_assert(strstr(rest.outcome->report, "going on from"), "%s", rest.outcome->report);
+	cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
+	/* Its directory keeps the checkpoint before; without that, the damage is an error. */
+	cr_assert_eq(unlink(scratch_path("it.previous")), 0);
+	again.options.resume = scratch_path("it");
+	expect_failure(&again, 2, "it: is damaged");
+	finish_job(&whole);
+	finish_job(&rest);
+}
+
+Test(train, an_exported_model_has_the_parameters)
+{
+	struct job job = make_job();
+	struct stored stored;
+	job.options.export = scratch_path("it.safetensors");
+	run_ranks(&job, 2);
+	FILE *file = fopen(scratch_path("it.safetensors"), "rb");
+	cr_assert(file);
+	cr_assert_eq(safetensors_read("it", file, &stored), 0, "%s", failure());
+	fclose(file);
+	const struct stored_tensor *bias = stored_find(&stored, "", "linear_relu_stack.4.bias");
+	cr_assert(bias);
+	cr_assert_eq(stored.tensor_count, 6);
+	cr_assert_arr_eq(bias->values, job.outcome->parameters + PARAMETERS - 10, 40);
+	stored_finish(&stored);
+	finish_job(&job);
 }
 
 Test(train, a_checkpoint_of_two_ranks_resumes_on_four)

@@ -1,6 +1,8 @@
 #include "train/base/draft.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,15 +33,31 @@ int draft_open(struct draft *draft, const char *path)
 	return draft->file ? 0 : fail_write(path);
 }
 
-int draft_finish(struct draft *draft)
+/* A rename is durable once its directory is synced. */
+static void sync_directory(const char *path)
+{
+	char copy[PATH_MAX];
+	snprintf(copy, sizeof(copy), "%s", path);
+	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	fsync(fd);
+	close(fd);
+}
+
+int draft_finish(struct draft *draft, const char *earlier)
 {
 	errno = 0;
-	bool written = !fflush(draft->file) && !ferror(draft->file);
+	bool written = !fflush(draft->file) && !fsync(fileno(draft->file)) && !ferror(draft->file);
 	int reason = errno;
 	written = !fclose(draft->file) && written;
 	errno = reason ? reason : errno;
-	if (written && !rename(draft->draft, draft->path))
+	if (written && earlier && rename(draft->path, earlier) && errno != ENOENT)
+		written = false;
+	if (written && !rename(draft->draft, draft->path)) {
+		sync_directory(draft->path);
 		return 0;
+	}
 	int err = fail_write(draft->path);
 	unlink(draft->draft);
 	return err;

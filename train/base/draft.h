@@ -17,8 +17,11 @@ struct draft {
 /* Fails if the file could not be written; leaves nothing. */
 int draft_check(const char *path);
 int draft_open(struct draft *draft, const char *path);
-/* Gives the file its name, unless an earlier write failed. Closes it in any case. */
-int draft_finish(struct draft *draft);
+/*
+ * Gives the file its name, unless a write failed, and waits until the disk has it. A file that had
+ * the name is then called `earlier`, or is gone where that is NULL. Closes the draft in any case.
+ */
+int draft_finish(struct draft *draft, const char *earlier);
 /* Closes and removes it. */
 void draft_discard(struct draft *draft);
 

@@ -1,208 +1,149 @@
 #include "train/checkpoint/checkpoint.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "train/base/draft.h"
 #include "train/base/fail.h"
-#include "train/base/hash.h"
-
-static uint64_t hash_of(const struct checkpoint *checkpoint, const float *parameters, size_t count)
-{
-	uint64_t hash = hash_bytes(HASH_START, checkpoint, sizeof(*checkpoint));
-	return hash_bytes(hash, parameters, count * sizeof(float));
-}
-
-/* ---- Saving ---- */
-
-static int write_draft(const char *path, FILE *file, const struct checkpoint *checkpoint,
-	const float *parameters, size_t count)
-{
-	uint64_t hash = hash_of(checkpoint, parameters, count);
-	if (fwrite(checkpoint, sizeof(*checkpoint), 1, file) != 1 ||
-		fwrite(parameters, sizeof(float), count, file) != count ||
-		fwrite(&hash, sizeof(hash), 1, file) != 1 || fflush(file) || fsync(fileno(file)))
-		return fail("%s: cannot write: %s", path, strerror(errno));
-	return 0;
-}
-
-/* A rename is durable once its directory is synced. */
-static void sync_directory(const char *path)
-{
-	char copy[PATH_MAX];
-	snprintf(copy, sizeof(copy), "%s", path);
-	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	fsync(fd);
-	close(fd);
-}
-
-static int open_draft(const char *path, char draft[PATH_MAX], FILE **file)
-{
-	if (snprintf(draft, PATH_MAX, "%s.draft", path) >= PATH_MAX)
-		return fail("%s: the name is too long", path);
-	*file = fopen(draft, "wb");
-	return *file ? 0 : fail("%s: cannot write: %s", path, strerror(errno));
-}
+#include "train/checkpoint/version1.h"
 
 int checkpoint_writable(const char *path)
 {
-	char draft[PATH_MAX];
-	FILE *file;
-	int err = open_draft(path, draft, &file);
+	return draft_check(path);
+}
+
+static int name_previous(char previous[PATH_MAX], const char *path)
+{
+	return snprintf(previous, PATH_MAX, "%s.previous", path) < PATH_MAX
+		       ? 0
+		       : fail("%s: the name is too long", path);
+}
+
+int checkpoint_save(const char *path, const struct stored *stored)
+{
+	char previous[PATH_MAX];
+	struct draft draft;
+	int err = name_previous(previous, path);
+	if (!err)
+		err = draft_open(&draft, path);
 	if (err)
 		return err;
-	fclose(file);
-	unlink(draft);
-	return 0;
-}
-
-/* Writes the whole file, or leaves the old one. */
-static int write_file(const char *path, const struct checkpoint *checkpoint,
-	const float *parameters, size_t count)
-{
-	char draft[PATH_MAX];
-	FILE *file;
-	int err = open_draft(path, draft, &file);
-	if (err)
-		return err;
-	err = write_draft(path, file, checkpoint, parameters, count);
-	if (fclose(file) && !err)
-		err = fail("%s: cannot write: %s", path, strerror(errno));
-	if (!err && rename(draft, path))
-		err = fail("%s: cannot write: %s", path, strerror(errno));
-	if (err)
-		unlink(draft);
-	else
-		sync_directory(path);
-	return err;
-}
-
-/* Moves the tensors together, without the room between them. */
-static void pack(const struct model *model, float *values)
-{
-	float *to = values, *from = values;
-	for (int t = 0; t < model->parameters.count; t++) {
-		const struct tensor *tensor = &model->parameters.list[t];
-		memmove(to, from, tensor->count * sizeof(*to));
-		to += tensor->count;
-		from += tensor_span(tensor);
-	}
-}
-
-int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model)
-{
-	size_t elements = model->parameters.elements;
-	float *parameters = malloc(elements * sizeof(float));
-	checkpoint->magic = CHECKPOINT_MAGIC;
-	checkpoint->version = CHECKPOINT_VERSION;
-	checkpoint->tensor_count = model->parameters.count;
-	for (int t = 0; t < model->parameters.count; t++)
-		checkpoint->counts[t] = model->parameters.list[t].count;
-	int err = parameters ? model_read(model, &model->parameters, parameters)
-			     : fail("%s: out of memory for %zu parameters", path, elements);
-	if (!err) {
-		pack(model, parameters);
-		err = write_file(path, checkpoint, parameters, model_parameter_count(model));
-	}
-	free(parameters);
+	err = safetensors_write(path, draft.file, stored);
+	if (!err)
+		return draft_finish(&draft, previous);
+	draft_discard(&draft);
 	return err;
 }
 
 /* ---- Loading ---- */
 
-/* The number of parameters in the file; its header and its size must agree. */
-static int count_parameters(
-	const char *path, FILE *file, const struct checkpoint *checkpoint, size_t *count)
+static int check_version(const char *path, const struct stored *stored)
 {
-	struct stat about;
-	if (fstat(fileno(file), &about))
-		return fail("%s: %s", path, strerror(errno));
-	uint64_t most = about.st_size / sizeof(float);
-	*count = 0;
-	for (uint32_t t = 0; t < checkpoint->tensor_count; t++) {
-		if (checkpoint->counts[t] > most - *count)
-			return fail("%s: is cut off", path);
-		*count += checkpoint->counts[t];
-	}
-	return 0;
-}
-
-static int read_header(const char *path, FILE *file, struct checkpoint *checkpoint)
-{
-	if (fread(checkpoint, sizeof(*checkpoint), 1, file) != 1)
-		return fail("%s: is too short for a checkpoint", path);
-	if (checkpoint->magic != CHECKPOINT_MAGIC)
+	const char *version = stored_get(stored, CHECKPOINT_VERSION_KEY);
+	if (!version)
 		return fail("%s: is not a checkpoint of this program", path);
-	if (checkpoint->version != CHECKPOINT_VERSION)
-		return fail("%s: is of version %u, this program reads %d", path,
-			checkpoint->version, CHECKPOINT_VERSION);
-	if (checkpoint->tensor_count > CHECKPOINT_TENSORS_MAX)
-		return fail("%s: is damaged: it claims %u tensors", path, checkpoint->tensor_count);
-	/* NaN must fail, too. */
-	if (!checkpoint->global_batch || checkpoint->global_batch > CHECKPOINT_BATCH_MAX ||
-		!(checkpoint->learning_rate > 0) || !(checkpoint->bucket_mb > 0))
-		return fail("%s: is damaged: its settings make no sense", path);
-	return 0;
+	if (strcmp(version, "2"))
+		return fail("%s: is of version %s, this program reads 1 and 2", path, version);
+	return stored_get(stored, "checksum") ? 0 : fail("%s: is damaged: no checksum", path);
 }
 
-static int read_file(
-	const char *path, FILE *file, struct checkpoint *checkpoint, float **parameters)
+static int load(const char *path, struct stored *stored)
 {
-	uint64_t hash;
-	size_t count = 0;
-	int err = read_header(path, file, checkpoint);
-	if (!err)
-		err = count_parameters(path, file, checkpoint, &count);
-	if (err)
-		return err;
-	*parameters = malloc(count * sizeof(float));
-	if (count && !*parameters)
-		return fail("%s: out of memory for %zu parameters", path, count);
-	if (fread(*parameters, sizeof(float), count, file) != count ||
-		fread(&hash, sizeof(hash), 1, file) != 1)
-		return fail("%s: is cut off", path);
-	if (hash != hash_of(checkpoint, *parameters, count) || fgetc(file) != EOF)
-		return fail("%s: is damaged: its checksum is wrong", path);
-	return 0;
-}
-
-int checkpoint_load(const char *path, struct checkpoint *checkpoint, float **parameters)
-{
-	*parameters = NULL;
-	FILE *file = fopen(path, "rb");
+	stored_init(stored);
+	FILE *file = fopen(path, "re");
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
-	int err = read_file(path, file, checkpoint, parameters);
-	fclose(file);
-	if (err) {
-		free(*parameters);
-		*parameters = NULL;
+	int err;
+	if (version1_is(file)) {
+		err = version1_read(path, file, stored);
+	} else {
+		err = safetensors_read(path, file, stored);
+		if (!err)
+			err = check_version(path, stored);
 	}
+	fclose(file);
+	if (err)
+		stored_finish(stored);
 	return err;
 }
 
-int checkpoint_restore(const char *path, const struct checkpoint *checkpoint,
-	const float *parameters, struct model *model)
+int checkpoint_load(const char *path, struct stored *stored, char damage[CHECKPOINT_REASON])
 {
-	bool same = checkpoint->tensor_count == (uint32_t)model->parameters.count;
-	for (int t = 0; same && t < model->parameters.count; t++)
-		same = checkpoint->counts[t] == model->parameters.list[t].count;
-	if (!same)
-		return fail("%s: is of another model", path);
-	for (int t = 0; t < model->parameters.count; t++) {
-		const struct tensor *tensor = &model->parameters.list[t];
-		size_t size = tensor->count * sizeof(float);
-		model->device->ops->put(model->device, tensor->value, parameters, size);
-		parameters += tensor->count;
+	char previous[PATH_MAX];
+	*damage = 0;
+	int err = load(path, stored);
+	if (!err)
+		return 0;
+	snprintf(damage, CHECKPOINT_REASON, "%s", failure());
+	if (name_previous(previous, path) || load(previous, stored))
+		return fail("%s", damage);
+	return 0;
+}
+
+int checkpoint_number(const char *path, const struct stored *stored, const char *key, int64_t low,
+	int64_t high, int64_t *number)
+{
+	const char *text = stored_get(stored, key);
+	char *end;
+	if (!text)
+		return fail("%s: is damaged: it has no %s", path, key);
+	errno = 0;
+	*number = strtoll(text, &end, 10);
+	if (errno || end == text || *end || *number < low || *number > high)
+		return fail("%s: is damaged: %s is %.32s", path, key, text);
+	return 0;
+}
+
+/* ---- Restoring ---- */
+
+static void print_shape(char *text, size_t size, int dims, const int *shape)
+{
+	int length = snprintf(text, size, "[");
+	for (int d = 0; d < dims; d++)
+		length += snprintf(text + length, size - length, "%s%d", d ? ", " : "", shape[d]);
+	snprintf(text + length, size - length, "]");
+}
+
+/* Version 1 has no names: its tensors are the model's, in order. */
+static const struct stored_tensor *find(
+	const struct stored *stored, const char *prefix, const struct tensors *tensors, int t)
+{
+	if (!version1_is_stored(stored))
+		return stored_find(stored, prefix, tensors->list[t].name);
+	return tensors->count == stored->tensor_count ? &stored->tensors[t] : NULL;
+}
+
+static bool fits(
+	const struct stored *stored, const struct stored_tensor *found, const struct tensor *tensor)
+{
+	if (version1_is_stored(stored))
+		return found->count == tensor->count;
+	return found->dims == tensor->dims &&
+	       !memcmp(found->shape, tensor->shape, tensor->dims * sizeof(*tensor->shape));
+}
+
+int checkpoint_restore(const char *path, const struct stored *stored, const char *prefix,
+	const struct tensors *tensors, float *values)
+{
+	char its[64], ours[64];
+	memset(values, 0, tensors->elements * sizeof(*values));
+	for (int t = 0; t < tensors->count; t++) {
+		const struct tensor *tensor = &tensors->list[t];
+		const struct stored_tensor *found = find(stored, prefix, tensors, t);
+		if (!found)
+			return fail("%s: is of another model: it has no tensor %s%s", path, prefix,
+				tensor->name);
+		print_shape(its, sizeof(its), found->dims, found->shape);
+		print_shape(ours, sizeof(ours), tensor->dims, tensor->shape);
+		if (!fits(stored, found, tensor))
+			return fail("%s: is of another model: its tensor %s%s is %s, this model's "
+				    "is %s",
+				path, prefix, tensor->name, its, ours);
+		memcpy(values, found->values, tensor->count * sizeof(*values));
+		values += tensor_span(tensor);
 	}
 	return 0;
 }

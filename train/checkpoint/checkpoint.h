@@ -1,45 +1,49 @@
 /*
- * Checkpoints: the state of training after an epoch, in a file that is written as a whole.
+ * Checkpoints: a file that a run goes on from. Version 2 is a file of safetensors.h: parameters and
+ * buffers by their names, the optimizer's state as "optimizer.N/NAME", settings as texts. A file of
+ * version 1, which held one MLP's parameters, is still read.
  *
- * The file: struct checkpoint, the parameters, and the FNV-1a hash of both. It is written under
- * another name, synced, and renamed, so a crash leaves the previous one. Numbers are in this
- * machine's byte order, which the magic number shows.
+ * Saving keeps the file before as FILE.previous. A file is replaced at once, so a run that is
+ * killed while it saves leaves two files that can be read, or one.
  */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
-#include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "train/model/model.h"
+#include "train/checkpoint/safetensors.h"
 
-#define CHECKPOINT_MAGIC 0x6b63656863444e52u /* "RNDCheck" */
-#define CHECKPOINT_VERSION 1
-#define CHECKPOINT_TENSORS_MAX 32
+/* Keys of texts; "option.NAME" are settings of the command line. */
+#define CHECKPOINT_VERSION_KEY "rondo.version"
+#define CHECKPOINT_EPOCHS_KEY "rondo.epochs" /* epochs done */
+#define CHECKPOINT_STEP_KEY "rondo.step" /* the optimizer's steps */
+#define CHECKPOINT_ORDER_KEY "rondo.order" /* of gradients: tensors' numbers, "3,2,1,0" */
+
+/* Global batches below this are read from a file. */
 #define CHECKPOINT_BATCH_MAX (1 << 24)
-
-struct checkpoint {
-	uint64_t magic;
-	uint32_t version;
-	uint32_t tensor_count;
-	uint64_t epochs; /* epochs done */
-	uint64_t seed;
-	uint64_t global_batch;
-	double learning_rate;
-	double bucket_mb;
-	uint64_t counts[CHECKPOINT_TENSORS_MAX]; /* [tensor_count], of each tensor */
-	int32_t order[CHECKPOINT_TENSORS_MAX]; /* [tensor_count], ddp->order */
-};
 
 /* Fails where no checkpoint can be saved: the user learns it before an epoch, not after it. */
 int checkpoint_writable(const char *path);
 
-/* Fills in magic, version, tensor_count and counts. */
-int checkpoint_save(const char *path, struct checkpoint *checkpoint, const struct model *model);
-/* On success *parameters holds all tensors in order; the caller frees it. */
-int checkpoint_load(const char *path, struct checkpoint *checkpoint, float **parameters);
-/* Copies the parameters into a model of the same shape; fails for another shape. */
-int checkpoint_restore(const char *path, const struct checkpoint *checkpoint,
-	const float *parameters, struct model *model);
+/* Writes the file; the one before becomes FILE.previous. */
+int checkpoint_save(const char *path, const struct stored *stored);
+/*
+ * Reads the file, or FILE.previous if the file is damaged or gone: *damage is then the reason, else
+ * "". Fails if neither can be read, with the first one's reason.
+ */
+#define CHECKPOINT_REASON 512
+int checkpoint_load(const char *path, struct stored *stored, char damage[CHECKPOINT_REASON]);
+
+/* The number that a text has; fails unless it is from low to high. */
+int checkpoint_number(const char *path, const struct stored *stored, const char *key, int64_t low,
+	int64_t high, int64_t *number);
+
+/*
+ * Copies tensors named prefix + name to values[tensors->elements] on the host, laid out as the
+ * model's. Fails, and names the tensor, if one is missing or has another shape.
+ */
+int checkpoint_restore(const char *path, const struct stored *stored, const char *prefix,
+	const struct tensors *tensors, float *values);
 
 #endif

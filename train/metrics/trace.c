@@ -276,7 +276,7 @@ static int write_file(
 		return err;
 	}
 	fprintf(draft.file, "\n]}\n");
-	return draft_finish(&draft);
+	return draft_finish(&draft, NULL);
 }
 
 static void sum_up(const struct header *headers, int size, struct trace_summary *summary)

@@ -1,47 +1,51 @@
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "train/checkpoint/checkpoint.h"
 #include "train/base/fail.h"
+#include "train/base/hash.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/scratch.h"
 #include "train/small.h"
 
 static struct device *cpu;
+static struct model *model;
 
 static void begin(void)
 {
 	scratch_make();
 	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
+	model = small_model(cpu, (int[]){ 9, 8, 7 }, 3, 1, 1);
 }
 
 static void end(void)
 {
+	model_destroy(model);
 	device_destroy(cpu);
 	scratch_remove();
 }
 
 TestSuite(checkpoint, .init = begin, .fini = end);
 
-#define SIZE_MAX_HERE 4096
+#define SIZE_MAX_HERE 8192
 
-static struct model *make_model(uint64_t seed)
+static void save_epoch(const char *epochs)
 {
-	return small_model(cpu, (int[]){ 9, 8, 7 }, 3, 1, seed);
-}
-
-static void save(const struct model *model, uint64_t epochs)
-{
-	struct checkpoint checkpoint = { .epochs = epochs,
-		.seed = 7,
-		.global_batch = 128,
-		.learning_rate = 0.25,
-		.bucket_mb = 2,
-		.order = { 3, 2, 1, 0 } };
-	cr_assert_eq(checkpoint_save(scratch_path("it"), &checkpoint, model), 0, "%s", failure());
+	struct stored stored;
+	stored_init(&stored);
+	cr_assert_eq(stored_set(&stored, CHECKPOINT_VERSION_KEY, "2"), 0);
+	cr_assert_eq(stored_set(&stored, CHECKPOINT_EPOCHS_KEY, epochs), 0);
+	for (int t = 0; t < model->parameters.count; t++) {
+		const struct tensor *tensor = &model->parameters.list[t];
+		cr_assert_eq(stored_add(&stored, "", tensor, tensor->value), 0);
+		cr_assert_eq(stored_add(&stored, "optimizer.0/", tensor, tensor->value), 0);
+	}
+	cr_assert_eq(checkpoint_save(scratch_path("it"), &stored), 0, "%s", failure());
+	stored_finish(&stored);
 }
 
 static size_t read_file(unsigned char bytes[SIZE_MAX_HERE])
@@ -57,42 +61,52 @@ static size_t read_file(unsigned char bytes[SIZE_MAX_HERE])
 /* Loading fails in one line that names the file. */
 static void expect_failure(void)
 {
-	struct checkpoint checkpoint;
-	float *parameters;
-	cr_assert_neq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);
-	cr_assert_null(parameters);
+	struct stored stored;
+	char damage[CHECKPOINT_REASON];
+	cr_assert_neq(checkpoint_load(scratch_path("it"), &stored, damage), 0);
 	cr_assert(strstr(failure(), scratch_path("it")), "%s", failure());
 	cr_assert_null(strchr(failure(), '\n'));
+	cr_assert_null(stored.memory);
 }
 
-Test(checkpoint, what_is_saved_is_loaded)
+/* Loads it; the number of epochs must be this one, and the reason contain `damage`. */
+static struct stored expect_epoch(int64_t epochs, const char *damage)
 {
-	struct model *model = make_model(1), *other = make_model(2);
-	struct checkpoint checkpoint;
-	float *parameters;
-	save(model, 3);
+	struct stored stored;
+	char reason[CHECKPOINT_REASON];
+	int64_t number;
+	cr_assert_eq(checkpoint_load(scratch_path("it"), &stored, reason), 0, "%s", failure());
+	cr_assert(damage ? strstr(reason, damage) != NULL : !*reason, "%s", reason);
+	cr_assert_eq(checkpoint_number("it", &stored, CHECKPOINT_EPOCHS_KEY, 0, 1000, &number), 0);
+	cr_assert_eq(number, epochs);
+	return stored;
+}
+
+Test(checkpoint, a_file_holds_tensors_by_name_and_texts)
+{
+	struct stored stored;
+	size_t size = model->parameters.elements * sizeof(float);
+	float *values = malloc(size);
+	save_epoch("3");
 	cr_assert_eq(scratch_count(), 1);
+	stored = expect_epoch(3, NULL);
+	cr_assert_eq(checkpoint_restore("it", &stored, "", &model->parameters, values), 0);
+	cr_assert_arr_eq(values, model->parameters.values, size);
 	cr_assert_eq(
-		checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0, "%s", failure());
-	cr_assert_eq(checkpoint.epochs, 3);
-	cr_assert_eq(checkpoint.seed, 7);
-	cr_assert_eq(checkpoint.global_batch, 128);
-	cr_assert_eq(checkpoint.learning_rate, 0.25);
-	cr_assert_arr_eq(checkpoint.order, ((int[]){ 3, 2, 1, 0 }), 4 * sizeof(int));
-	cr_assert_eq(checkpoint_restore("it", &checkpoint, parameters, other), 0);
-	cr_assert_arr_eq(other->parameters.values, model->parameters.values,
-		model->parameters.elements * sizeof(float));
-	free(parameters);
-	model_destroy(model);
-	model_destroy(other);
+		checkpoint_restore("it", &stored, "optimizer.0/", &model->parameters, values), 0);
+	cr_assert_arr_eq(values, model->parameters.values, size);
+	cr_assert_neq(
+		checkpoint_restore("it", &stored, "optimizer.1/", &model->parameters, values), 0);
+	cr_assert_str_eq(failure(), "it: is of another model: it has no tensor "
+				    "optimizer.1/linear_relu_stack.0.weight");
+	stored_finish(&stored);
+	free(values);
 }
 
 /* Saves a checkpoint, and returns the bytes of its file. */
 static size_t save_and_read(unsigned char bytes[SIZE_MAX_HERE])
 {
-	struct model *model = make_model(1);
-	save(model, 1);
-	model_destroy(model);
+	save_epoch("1");
 	return read_file(bytes);
 }
 
@@ -109,12 +123,13 @@ Test(checkpoint, a_file_cut_anywhere_is_refused)
 Test(checkpoint, a_file_with_any_byte_changed_is_refused)
 {
 	static unsigned char bytes[SIZE_MAX_HERE];
+	const unsigned char flips[] = { 0x81, 0x02 };
 	size_t size = save_and_read(bytes);
-	for (size_t at = 0; at < size; at++) {
-		bytes[at] ^= 0x81;
+	for (size_t at = 0; at < 2 * size; at++) {
+		bytes[at / 2] ^= flips[at % 2];
 		scratch_write("it", bytes, size);
 		expect_failure();
-		bytes[at] ^= 0x81;
+		bytes[at / 2] ^= flips[at % 2];
 	}
 }
 
@@ -125,65 +140,181 @@ Test(checkpoint, a_file_with_more_behind_it_is_refused)
 	expect_failure();
 }
 
-Test(checkpoint, another_model_is_refused_and_keeps_its_parameters)
+Test(checkpoint, another_model_is_refused_with_the_tensor_that_differs)
 {
-	struct model *model = make_model(1), *other;
-	struct checkpoint checkpoint;
-	float *parameters;
-	other = small_model(cpu, (int[]){ 9, 9, 7 }, 3, 1, 2);
-	float first = other->parameters.values[0];
-	save(model, 1);
-	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);
-	cr_assert_neq(checkpoint_restore("it", &checkpoint, parameters, other), 0);
-	cr_assert_str_eq(failure(), "it: is of another model");
-	cr_assert_eq(other->parameters.values[0], first);
-	free(parameters);
-	model_destroy(model);
+	struct model *other = small_model(cpu, (int[]){ 9, 9, 7 }, 3, 1, 2);
+	float *values = malloc(other->parameters.elements * sizeof(float));
+	save_epoch("1");
+	struct stored stored = expect_epoch(1, NULL);
+	cr_assert_neq(checkpoint_restore("it", &stored, "", &other->parameters, values), 0);
+	cr_assert_str_eq(failure(),
+		"it: is of another model: its tensor linear_relu_stack.0.weight "
+		"is [8, 9], this model's is [9, 9]");
+	stored_finish(&stored);
+	free(values);
 	model_destroy(other);
 }
 
-Test(checkpoint, a_later_one_replaces_an_earlier_one)
+Test(checkpoint, two_are_kept_and_the_one_before_is_used_if_the_last_is_damaged)
 {
-	struct model *model = make_model(1);
-	struct checkpoint checkpoint;
-	float *parameters;
-	save(model, 1);
-	save(model, 2);
-	cr_assert_eq(scratch_count(), 1);
-	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);
-	cr_assert_eq(checkpoint.epochs, 2);
-	free(parameters);
-	model_destroy(model);
+	static unsigned char bytes[SIZE_MAX_HERE];
+	save_epoch("1");
+	save_epoch("2");
+	save_epoch("3");
+	cr_assert_eq(scratch_count(), 2);
+	struct stored stored = expect_epoch(3, NULL);
+	stored_finish(&stored);
+	size_t size = read_file(bytes);
+	scratch_write("it", bytes, size - 1);
+	stored = expect_epoch(2, "it: is damaged");
+	stored_finish(&stored);
+	/* A run killed between two renames leaves no file of that name. */
+	cr_assert_eq(unlink(scratch_path("it")), 0);
+	stored = expect_epoch(2, strerror(ENOENT));
+	stored_finish(&stored);
+	scratch_write("it", bytes, 5);
+	scratch_write("it.previous", bytes, size - 1);
+	expect_failure();
 }
 
 Test(checkpoint, one_that_cannot_be_written_leaves_the_one_before)
 {
-	struct model *model = make_model(1);
-	struct checkpoint checkpoint = { .epochs = 2 };
-	float *parameters;
-	save(model, 1);
+	struct stored none;
+	stored_init(&none);
+	save_epoch("1");
 	/* A directory takes the draft's name. */
 	cr_assert_eq(mkdir(scratch_path("it.draft"), 0755), 0);
-	cr_assert_neq(checkpoint_save(scratch_path("it"), &checkpoint, model), 0);
-	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);
-	cr_assert_eq(checkpoint.epochs, 1);
-	free(parameters);
-	cr_assert_neq(checkpoint_save(scratch_path("no/dir"), &checkpoint, model), 0);
+	cr_assert_neq(checkpoint_save(scratch_path("it"), &none), 0);
+	struct stored stored = expect_epoch(1, NULL);
+	stored_finish(&stored);
+	cr_assert_neq(checkpoint_save(scratch_path("no/dir"), &none), 0);
 	cr_assert(strstr(failure(), "no/dir"));
-	model_destroy(model);
 }
 
 Test(checkpoint, a_path_that_cannot_be_written_fails_beforehand)
 {
-	struct model *model = make_model(1);
-	save(model, 3);
+	save_epoch("3");
 	cr_assert_eq(checkpoint_writable(scratch_path("it")), 0, "%s", failure());
-	struct checkpoint checkpoint;
-	float *parameters;
-	cr_assert_eq(checkpoint_load(scratch_path("it"), &checkpoint, &parameters), 0);
-	cr_assert_eq(checkpoint.epochs, 3, "asking changed what was there");
-	free(parameters);
-	model_destroy(model);
+	struct stored stored = expect_epoch(3, NULL);
+	stored_finish(&stored);
 	cr_assert_neq(checkpoint_writable(scratch_path("none/it")), 0);
 	cr_assert(strstr(failure(), "cannot write: No such file or directory"), "%s", failure());
+}
+
+/* ---- Headers of others, and bad ones ---- */
+
+/* Writes a file with this header, and as many bytes of 1.0f behind it. */
+static void write_header(const char *header, size_t count)
+{
+	unsigned char bytes[1024];
+	const float one = 1;
+	uint64_t size = strlen(header);
+	memcpy(bytes, &size, sizeof(size));
+	memcpy(bytes + sizeof(size), header, size);
+	for (size_t i = 0; i < count; i++)
+		memcpy(bytes + sizeof(size) + size + i * sizeof(one), &one, sizeof(one));
+	scratch_write("it", bytes, sizeof(size) + size + count * sizeof(one));
+}
+
+static int read_header(struct stored *stored)
+{
+	FILE *file = fopen(scratch_path("it"), "rb");
+	int err = safetensors_read("it", file, stored);
+	fclose(file);
+	return err;
+}
+
+Test(checkpoint, a_file_of_another_program_is_read)
+{
+	struct stored stored;
+	write_header(" {\"b\" : {\"shape\":[ ], \"data_offsets\":[8,12],\"dtype\":\"F32\"},\n"
+		     "\"a\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}  ",
+		3);
+	cr_assert_eq(read_header(&stored), 0, "%s", failure());
+	cr_assert_eq(stored.tensor_count, 2);
+	const struct stored_tensor *a = stored_find(&stored, "", "a");
+	cr_assert_eq(a->dims, 2);
+	cr_assert_eq(a->shape[0], 2);
+	cr_assert_eq(a->count, 2);
+	cr_assert_eq(a->values[1], 1.0f);
+	cr_assert_eq(stored_find(&stored, "", "b")->count, 1);
+	stored_finish(&stored);
+}
+
+Test(checkpoint, bad_headers_fail_with_the_byte)
+{
+	static const struct {
+		const char *header, *reason;
+	} bad[] = {
+		{ "", "'{' expected at byte 8" },
+		{ "[]", "'{' expected at byte 8" },
+		{ "{\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,4]}}", "an F32" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", "offsets" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", "offsets" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", "offsets" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967295,4294967295],\"data_offsets\":"
+		  "[0,4]}}",
+			"a smaller shape" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":"
+		  "[0,4]}}",
+			"a smaller number" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}",
+			"fewer numbers" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", "an F32" },
+		{ "{\"a\\n\":{}}", "a plain short string" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}} x", "the end" },
+		{ "{\"a\":{\"other\":1}}", "dtype, shape or data_offsets" },
+		{ "{\"__metadata__\":{\"a\":1}}", "'\"' expected" },
+	};
+	struct stored stored;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		write_header(bad[i].header, 1);
+		cr_assert_neq(read_header(&stored), 0, "%s", bad[i].header);
+		cr_assert(strstr(failure(), bad[i].reason), "%s: %s", bad[i].header, failure());
+	}
+}
+
+/* ---- Version 1 ---- */
+
+Test(checkpoint, a_file_of_version_1_is_read)
+{
+	/* As that version wrote it. */
+	struct {
+		uint64_t magic;
+		uint32_t version, tensor_count;
+		uint64_t epochs, seed, global_batch;
+		double learning_rate, bucket_mb;
+		uint64_t counts[32];
+		int32_t order[32];
+	} header = { 0x6b63656863444e52u, 1, 4, 5, 7, 128, 0.25, 2, { 72, 8, 56, 7 },
+		{ 3, 2, 1, 0 } };
+	float dense[143], values[256];
+	unsigned char bytes[4096];
+	for (int i = 0; i < 143; i++)
+		dense[i] = (float)i;
+	uint64_t hash = hash_bytes(HASH_START, &header, sizeof(header));
+	hash = hash_bytes(hash, dense, sizeof(dense));
+	memcpy(bytes, &header, sizeof(header));
+	memcpy(bytes + sizeof(header), dense, sizeof(dense));
+	memcpy(bytes + sizeof(header) + sizeof(dense), &hash, sizeof(hash));
+	size_t size = sizeof(header) + sizeof(dense) + sizeof(hash);
+	scratch_write("it", bytes, size);
+	struct stored stored = expect_epoch(5, NULL);
+	cr_assert_str_eq(stored_get(&stored, "option.seed"), "7");
+	cr_assert_str_eq(stored_get(&stored, "option.global-batch"), "128");
+	cr_assert_str_eq(stored_get(&stored, "option.lr"), "0.25");
+	cr_assert_str_eq(stored_get(&stored, CHECKPOINT_ORDER_KEY), "3,2,1,0");
+	cr_assert_leq(model->parameters.elements, 256);
+	cr_assert_eq(checkpoint_restore("it", &stored, "", &model->parameters, values), 0, "%s",
+		failure());
+	cr_assert_eq(values[71], 71.0f);
+	cr_assert_eq(values[80 + 7], 79.0f, "%g", values[80 + 7]);
+	stored_finish(&stored);
+	for (size_t cut = 0; cut < size; cut += 3) {
+		scratch_write("it", bytes, cut);
+		expect_failure();
+	}
+	bytes[size / 2] ^= 1;
+	scratch_write("it", bytes, size);
+	expect_failure();
 }

@@ -1,0 +1,275 @@
+#include "train/resume.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/base/draft.h"
+#include "train/base/fail.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/share.h"
+#include "train/settings.h"
+
+#define EPOCHS_MAX INT32_MAX
+
+/* ---- Loading ---- */
+
+static int load(struct train *train)
+{
+	char damage[CHECKPOINT_REASON];
+	const char *path = train->options.resume;
+	int64_t number;
+	int err = checkpoint_load(path, &train->resumed, damage);
+	if (!err && *damage)
+		report_line(train->report, "%s; going on from %s.previous", damage, path);
+	/* Every rank will read it: one line is enough. */
+	return err ? err
+		   : checkpoint_number(
+			     path, &train->resumed, CHECKPOINT_EPOCHS_KEY, 0, EPOCHS_MAX, &number);
+}
+
+int resume_load(struct train *train)
+{
+	const char *path = train->options.resume;
+	int64_t epochs;
+	int err = 0;
+	if (!path)
+		return 0;
+	if (!train->world->rank)
+		err = load(train);
+	if (!err)
+		err = share_texts(train->world, &train->resumed);
+	if (!err)
+		err = settings_restore(&train->options, path, &train->resumed);
+	if (!err)
+		err = checkpoint_number(
+			path, &train->resumed, CHECKPOINT_EPOCHS_KEY, 0, EPOCHS_MAX, &epochs);
+	if (!err)
+		train->epochs = epochs;
+	return err;
+}
+
+/* Rank 0's tensors of that prefix, on every rank's device. */
+static int restore(
+	struct train *train, const char *prefix, const struct tensors *tensors, float *values)
+{
+	size_t size = tensors->elements * sizeof(float);
+	int err = 0;
+	if (!size)
+		return 0;
+	if (!train->world->rank) {
+		float *host = malloc(size);
+		err = host ? checkpoint_restore(
+				     train->options.resume, &train->resumed, prefix, tensors, host)
+			   : fail("out of memory for %zu bytes", size);
+		if (!err)
+			train->device->ops->put(train->device, values, host, size);
+		free(host);
+		if (!err)
+			err = train->device->ops->wait(train->device);
+	}
+	return err ? err : world_broadcast(train->world, values, size);
+}
+
+int resume_model(struct train *train)
+{
+	const struct model *model = train->model;
+	int err = 0;
+	if (train->options.resume) {
+		err = restore(train, "", &model->parameters, model->parameters.values);
+		return err ? err : restore(train, "", &model->buffers, model->buffers.values);
+	}
+	/* All ranks have drawn the same values; a different library may round them differently. */
+	err = train->device->ops->wait(train->device);
+	if (!err)
+		err = world_broadcast(train->world, model->parameters.values,
+			model->parameters.elements * sizeof(float));
+	return err;
+}
+
+/* Version 1 has no state: its SGD had none. */
+int resume_optimizer(struct train *train)
+{
+	struct optimizer *optimizer = train->optimizer;
+	char prefix[32];
+	int err = 0;
+	if (!train->options.resume || !stored_get(&train->resumed, CHECKPOINT_STEP_KEY))
+		return 0;
+	const char *kind = stored_get(&train->resumed, "option.optimizer");
+	if (!kind || strcmp(kind, settings_optimizer(&train->options))) {
+		report_line(train->report, "%s has the state of %s: %s starts without",
+			train->options.resume, kind ? kind : "another optimizer",
+			settings_optimizer(&train->options));
+		return 0;
+	}
+	for (int s = 0; !err && s < optimizer->state_count; s++) {
+		snprintf(prefix, sizeof(prefix), "optimizer.%d/", s);
+		err = restore(train, prefix, &train->model->parameters, optimizer->state[s]);
+	}
+	return err ? err
+		   : checkpoint_number(train->options.resume, &train->resumed, CHECKPOINT_STEP_KEY,
+			     0, INT64_MAX, &optimizer->step);
+}
+
+int resume_order(const struct train *train, int **order)
+{
+	int count = train->model->parameters.count;
+	const char *next = stored_get(&train->resumed, CHECKPOINT_ORDER_KEY);
+	*order = NULL;
+	if (!train->options.resume || !next)
+		return 0;
+	*order = malloc(count * sizeof(**order));
+	if (!*order)
+		return fail("out of memory");
+	for (int i = 0; i < count; i++) {
+		char *end;
+		(*order)[i] = (int)strtol(next, &end, 10);
+		next = end + (*end == ',');
+	}
+	return 0;
+}
+
+/* ---- Saving ---- */
+
+/* Host copies of what is saved; the same memory each time. */
+static int snapshot(struct train *train, float **copy, const float *values, size_t elements)
+{
+	size_t size = elements * sizeof(float);
+	if (!elements)
+		return 0;
+	if (!*copy)
+		*copy = malloc(size);
+	return *copy ? train->device->ops->get(train->device, *copy, values, size)
+		     : fail("out of memory for a checkpoint of %zu bytes", size);
+}
+
+static int add_tensors(
+	struct stored *stored, const char *prefix, const struct tensors *tensors, float *values)
+{
+	int err = 0;
+	for (int t = 0; !err && t < tensors->count; t++) {
+		err = stored_add(stored, prefix, &tensors->list[t], values);
+		values += tensor_span(&tensors->list[t]);
+	}
+	return err;
+}
+
+static int store_model(struct train *train, struct stored *stored)
+{
+	const struct model *model = train->model;
+	struct snapshot *copies = &train->snapshot;
+	int err = snapshot(
+		train, &copies->parameters, model->parameters.values, model->parameters.elements);
+	if (!err)
+		err = snapshot(
+			train, &copies->buffers, model->buffers.values, model->buffers.elements);
+	if (!err)
+		err = add_tensors(stored, "", &model->parameters, copies->parameters);
+	return err ? err : add_tensors(stored, "", &model->buffers, copies->buffers);
+}
+
+static int store_optimizer(struct train *train, struct stored *stored)
+{
+	const struct optimizer *optimizer = train->optimizer;
+	char text[32];
+	int err = 0;
+	for (int s = 0; !err && s < optimizer->state_count; s++) {
+		float **copy = &train->snapshot.state[s];
+		snprintf(text, sizeof(text), "optimizer.%d/", s);
+		err = snapshot(train, copy, optimizer->state[s], optimizer->elements);
+		if (!err)
+			err = add_tensors(stored, text, &train->model->parameters, *copy);
+	}
+	snprintf(text, sizeof(text), "%" PRId64, optimizer->step);
+	return err ? err : stored_set(stored, CHECKPOINT_STEP_KEY, text);
+}
+
+/* "3,2,1,0" */
+static int store_order(const struct train *train, struct stored *stored)
+{
+	int count = train->model->parameters.count, err;
+	size_t size = 12 * (size_t)count + 1, length = 0;
+	char *text = calloc(1, size);
+	if (!text)
+		return fail("out of memory");
+	for (int i = 0; i < count; i++)
+		length += snprintf(
+			text + length, size - length, "%s%d", i ? "," : "", train->ddp->order[i]);
+	err = stored_set(stored, CHECKPOINT_ORDER_KEY, text);
+	free(text);
+	return err;
+}
+
+static int store(struct train *train, struct stored *stored)
+{
+	char epochs[32];
+	snprintf(epochs, sizeof(epochs), "%" PRIu64, train->epochs);
+	int err = stored_set(stored, CHECKPOINT_VERSION_KEY, "2");
+	if (!err)
+		err = stored_set(stored, CHECKPOINT_EPOCHS_KEY, epochs);
+	if (!err)
+		err = settings_store(&train->options, stored);
+	if (!err)
+		err = store_model(train, stored);
+	if (!err)
+		err = store_optimizer(train, stored);
+	return err ? err : store_order(train, stored);
+}
+
+int resume_save(struct train *train)
+{
+	struct stored stored;
+	int err = 0;
+	if (!train->options.checkpoint || train->world->rank)
+		return 0;
+	if (!train->saver)
+		err = saver_create(&train->saver, train->options.checkpoint);
+	if (!err)
+		err = resume_saved(train, true);
+	if (err)
+		return err;
+	stored_init(&stored);
+	trace_begin(train->trace, TRACE_DATA, "checkpoint");
+	err = store(train, &stored);
+	trace_end(train->trace, TRACE_DATA);
+	if (!err)
+		err = saver_start(train->saver, &stored);
+	stored_finish(&stored);
+	train->saved_epochs = train->epochs;
+	return err;
+}
+
+int resume_saved(struct train *train, bool wait)
+{
+	if (!train->saver || !saver_busy(train->saver) || !(wait || saver_ended(train->saver)))
+		return 0;
+	int err = saver_wait(train->saver);
+	if (!err)
+		report_line(train->report, "Saved checkpoint %s after epoch %llu",
+			train->options.checkpoint, (unsigned long long)train->saved_epochs);
+	return err;
+}
+
+int resume_export(struct train *train)
+{
+	const char *path = train->options.export;
+	struct stored stored;
+	struct draft draft;
+	if (!path || train->world->rank)
+		return 0;
+	stored_init(&stored);
+	int err = store_model(train, &stored);
+	if (!err)
+		err = draft_open(&draft, path);
+	if (!err) {
+		err = safetensors_write(path, draft.file, &stored);
+		if (err)
+			draft_discard(&draft);
+		else
+			err = draft_finish(&draft, NULL);
+	}
+	stored_finish(&stored);
+	if (!err)
+		report_line(train->report, "Exported the model to %s", path);
+	return err;
+}

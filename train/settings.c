@@ -1,0 +1,96 @@
+#include "train/settings.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "train/base/fail.h"
+#include "train/option_table.h"
+
+/* By their options' names. The global batch stands for both ways to give it. */
+static const char *const kept[] = { "model", "seed", "global-batch", "bucket-mb", "optimizer", "lr",
+	"momentum", "nesterov", "weight-decay", "beta1", "beta2", "clip", "schedule", "lr-period",
+	"lr-gamma", "min-lr", "warm-up", NULL };
+
+static const struct option_row *row_of(const char *name)
+{
+	return &option_table[option_number(name)];
+}
+
+/* The value as the command line takes it; empty: not set. */
+static void print_value(
+	const struct options *options, const struct option_row *row, char *text, size_t size)
+{
+	const void *field = (const char *)options + row->offset;
+	*text = 0;
+	switch (row->type) {
+	case OPTION_FLAG:
+		snprintf(text, size, "%s", *(const bool *)field ? "on" : "");
+		break;
+	case OPTION_COUNT:
+		snprintf(text, size, "%d", *(const int *)field);
+		break;
+	case OPTION_NUMBER:
+		snprintf(text, size, "%" PRId64, *(const int64_t *)field);
+		break;
+	case OPTION_REAL:
+		/* Zero may stand for "never", which no value of the option does. */
+		if (*(const double *)field > row->low)
+			snprintf(text, size, "%.17g", *(const double *)field);
+		break;
+	case OPTION_NAME:
+		snprintf(text, size, "%s", row->names[*(const int *)field]);
+		break;
+	case OPTION_TEXT:
+		break;
+	case OPTION_OWN: /* the model */
+		snprintf(text, size, "%s", options->network->name);
+		break;
+	}
+	/* Likewise a count. */
+	if (row->type == OPTION_COUNT && *(const int *)field < row->low)
+		*text = 0;
+}
+
+int settings_store(const struct options *options, struct stored *stored)
+{
+	char key[STORED_KEY], value[64];
+	int err = 0;
+	for (int i = 0; !err && kept[i]; i++) {
+		print_value(options, row_of(kept[i]), value, sizeof(value));
+		snprintf(key, sizeof(key), "option.%s", kept[i]);
+		if (*value)
+			err = stored_set(stored, key, value);
+	}
+	return err;
+}
+
+const char *settings_optimizer(const struct options *options)
+{
+	return row_of("optimizer")->names[options->optimizer];
+}
+
+static bool is_given(const struct options *options, const char *name)
+{
+	if (!strcmp(name, "global-batch") && options->given[option_number("batch")])
+		return true;
+	return options->given[option_number(name)];
+}
+
+int settings_restore(struct options *options, const char *path, const struct stored *stored)
+{
+	char key[STORED_KEY];
+	for (int i = 0; kept[i]; i++) {
+		snprintf(key, sizeof(key), "option.%s", kept[i]);
+		const char *value = stored_get(stored, key);
+		if (!value || is_given(options, kept[i]))
+			continue;
+		if (option_take(options, row_of(kept[i]), value)) {
+			char reason[256];
+			snprintf(reason, sizeof(reason), "%s", failure());
+			return fail("%s: is damaged: %s", path, reason);
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,16 @@
+/* Settings of a run that its checkpoint keeps, as texts "option.NAME". */
+#ifndef TRAIN_SETTINGS_H
+#define TRAIN_SETTINGS_H
+
+#include "train/checkpoint/safetensors.h"
+#include "train/options.h"
+
+/* Adds the settings of a run, whose options are complete. */
+int settings_store(const struct options *options, struct stored *stored);
+/* Takes those that the command line does not give. path: for the reason of a failure. */
+int settings_restore(struct options *options, const char *path, const struct stored *stored);
+
+/* The optimizer's name. */
+const char *settings_optimizer(const struct options *options);
+
+#endif
