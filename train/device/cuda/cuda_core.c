@@ -7,6 +7,9 @@
 /* The most blocks of a grid: more would only queue. */
 #define BLOCKS_MAX 1024
 
+/* Bytes of scratch at least, so that small operations after the first step never allocate. */
+#define SCRATCH_LEAST (1 << 20)
+
 static void stick(struct gpu *gpu, const char *what, const char *text, int number)
 {
 	struct device *device = &gpu->base;
@@ -60,6 +63,8 @@ void *gpu_scratch(struct gpu *gpu, enum scratch scratch, size_t size)
 		return memory;
 	gpu_free(device, memory);
 	gpu->scratch[scratch].memory = NULL;
+	if (size < SCRATCH_LEAST)
+		size = SCRATCH_LEAST;
 	int err = rondo_mem_alloc_on(&memory, size, device->number);
 	if (err) {
 		stick(gpu, "allocate for an operation", rondo_last_error(), err);

@@ -104,8 +104,8 @@ extern "C" __global__ void train_norm_moments(struct norm norm, const double *su
 	for (size_t c = first(); c < (size_t)channels; c += stride()) {
 		double mean = sums[c] / count;
 		double variance = sums[channels + c] / count - mean * mean;
-		double unbiased = variance * (count > 1 ? count / (count - 1) : 1);
-		variance = variance > 0 ? variance : 0;
+		variance = variance > 0 ? variance : 0; /* rounding may make it less */
+		double unbiased = variance * count / (count - 1);
 		saved[c] = (float)mean;
 		saved[channels + c] = (float)(1 / sqrt(variance + norm.epsilon));
 		if (!running)
