@@ -48,6 +48,22 @@ void cpu_max_pool(struct device *device, const struct planes *in_shape, const fl
 	uint8_t *index);
 void cpu_max_pool_grad(struct device *device, const struct planes *in_shape, const uint8_t *index,
 	const float *out_grad, float *in_grad);
+/* cpu_text.c */
+void cpu_gelu(struct device *device, size_t count, const float *in, float *out);
+void cpu_gelu_grad(struct device *device, size_t count, const float *in, const float *out_grad,
+	float *in_grad);
+void cpu_embed(struct device *device, const struct embedding *shape, const int32_t *tokens,
+	const float *token_table, const float *position_table, float *out);
+void cpu_embed_grad(struct device *device, const struct embedding *shape, const int32_t *tokens,
+	const float *out_grad, float *token_grad, float *position_grad);
+void cpu_layer_norm(struct device *device, const struct layer_norm *norm, const float *in,
+	const float *weight, const float *bias, float *saved, float *out);
+void cpu_layer_norm_grad(struct device *device, const struct layer_norm *norm, const float *in,
+	const float *saved, const float *weight, const float *out_grad, float *in_grad,
+	float *weight_grad, float *bias_grad);
+void cpu_causal_softmax(struct device *device, int matrices, int size, float scale, float *scores);
+void cpu_causal_softmax_grad(struct device *device, int matrices, int size, float scale,
+	const float *probabilities, float *grad);
 
 /* cpu_loss.c */
 void cpu_loss(struct device *device, int rows, int columns, const float *logits,

@@ -2,33 +2,29 @@
 #include <math.h>
 
 #include "train/device/cpu.h"
+#include "train/device/cpu_vectors.h"
 
-static int largest(const float *logits /* [columns] */, int columns)
+/* Whether the label has the largest logit: the first of equals. */
+static bool is_right(const float *logits, int32_t label, float top)
 {
-	int best = 0;
-	for (int c = 1; c < columns; c++)
-		if (logits[c] > logits[best])
-			best = c;
-	return best;
+	for (int32_t c = 0; c < label; c++)
+		if (logits[c] == top)
+			return false;
+	return logits[label] == top;
 }
 
-/* log(sum of exp(logit)), safe from overflow: the largest exponent is 0. */
-static double log_sum_exp(const float *logits /* [columns] */, int columns)
-{
-	double top = logits[largest(logits, columns)], sum = 0;
-	for (int c = 0; c < columns; c++)
-		sum += exp(logits[c] - top);
-	return top + log(sum);
-}
-
+/* Less the largest logit, no exponent overflows. */
 void cpu_loss(struct device *device, int rows, int columns, const float *logits,
 	const int32_t *labels, double *sums)
 {
+	const struct vector_loops *loops = cpu_vectors();
 	(void)device;
 	sums[0] = sums[1] = 0;
 	for (int r = 0; r < rows; r++, logits += columns) {
-		sums[0] += log_sum_exp(logits, columns) - logits[labels[r]];
-		sums[1] += largest(logits, columns) == labels[r];
+		float top = loops->greatest(columns, 1, logits);
+		double sum = loops->exp_sum(columns, 1, logits, top, NULL);
+		sums[0] += log(sum) + ((double)top - logits[labels[r]]);
+		sums[1] += is_right(logits, labels[r], top);
 	}
 }
 
@@ -36,10 +32,11 @@ void cpu_loss(struct device *device, int rows, int columns, const float *logits,
 void cpu_loss_grad(struct device *device, int rows, int columns, const float *logits,
 	const int32_t *labels, float scale, float *grad)
 {
-	(void)device;
+	const struct vector_loops *loops = cpu_vectors();
 	for (int r = 0; r < rows; r++, logits += columns, grad += columns) {
-		double norm = log_sum_exp(logits, columns);
-		for (int c = 0; c < columns; c++)
-			grad[c] = scale * (float)(exp(logits[c] - norm) - (c == labels[r]));
+		float top = loops->greatest(columns, 1, logits);
+		float sum = loops->exp_sum(columns, 1, logits, top, grad);
+		cpu_scale(device, columns, scale / sum, grad);
+		grad[labels[r]] -= scale;
 	}
 }

@@ -38,6 +38,8 @@ struct embedding {
 	int vocabulary;
 };
 
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+
 /* One step of SGD, as torch.optim.SGD defines it. */
 struct sgd {
 	float rate, momentum, weight_decay;

@@ -19,8 +19,6 @@
 #include "train/device/device.h"
 #include "train/model/tensor.h"
 
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
-
 struct optimizer_config {
 	enum optimizer_kind kind;
 	float momentum; /* SGD's; 0: none */
