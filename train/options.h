@@ -19,6 +19,7 @@ struct options {
 	bool fetch;
 	const char *mirror; /* NULL: the set's publisher */
 	const struct network *network; /* NULL: not given */
+	int tokens; /* of a sample of a text; 0: the network's default */
 	int workers; /* threads of each rank that gather batches */
 	int ranks; /* to start on this host */
 	int device; /* enum device_kind, on which each rank computes */

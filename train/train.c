@@ -12,7 +12,6 @@
 #include "train/source.h"
 
 #define REPORT_EVERY 100 /* steps */
-#define TEXT_WINDOW 64 /* tokens */
 
 #define DEFAULT_SEED 1
 #define DEFAULT_BUCKET_MB 2
@@ -22,17 +21,26 @@
 static int load_data(struct train *train)
 {
 	struct data_source source;
-	int err = source_find(
-		&source, &train->options, train->world, train->report, &data_idx, TEXT_WINDOW);
+	const struct network *network = train->options.network;
+	int err = source_find(&source, &train->options, train->world, train->report, network->data,
+		train->options.tokens);
 	if (!err)
 		err = data_open_both(&train->train_data, &train->test_data, &source);
 	if (err)
 		return err;
 	const struct data *data = train->train_data, *test = train->test_data;
-	if (!data->channels)
-		return fail("%s: is a text, and this model trains on images", source.path);
-	report_line(train->report, "%s: %zu images to train on, %zu to test, %d x %d", source.path,
-		data->count, test->count, data->rows, data->columns);
+	if (source.kind != network->data)
+		return fail("%s: is %s, and model %s reads %s", source.path, source.kind->name,
+			network->name, network->data->name);
+	if (data->channels) {
+		report_line(train->report, "%s: %zu images to train on, %zu to test, %d x %d",
+			source.path, data->count, test->count, data->rows, data->columns);
+		return 0;
+	}
+	report_line(train->report, "%s: %zu samples to train on, %zu to test, of %zu tokens",
+		source.path, data->count, test->count, data->input_count);
+	train->report->unit = "tokens";
+	train->report->units = data->label_count;
 	return 0;
 }
 
@@ -50,6 +58,8 @@ static int complete_options(struct train *train)
 	if (!options->network)
 		options->network = network_named("mlp");
 	const struct network *network = options->network;
+	if (!options->tokens)
+		options->tokens = network->tokens;
 	if (options->seed < 0)
 		options->seed = DEFAULT_SEED;
 	if (options->optimizer < 0)
@@ -84,7 +94,8 @@ static int create_model(struct train *train)
 	const struct samples samples = { .channels = data->channels,
 		.rows = data->rows,
 		.columns = data->columns,
-		.classes = data->classes };
+		.classes = data->classes,
+		.tokens = data->channels ? 0 : (int)data->input_count };
 	const struct model_config config = { .batch_max = train->options.batch };
 	int err = network_create(&train->model, train->options.network, train->device, &samples,
 		&config, train->options.seed);
@@ -346,7 +357,7 @@ static int forward(
 		return err;
 	totals->loss += loss;
 	totals->correct += correct;
-	totals->count += count;
+	totals->count += count * train->train_data->label_count;
 	return 0;
 }
 
@@ -355,11 +366,12 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	int batch;
 	int err = forward(train, &train->train_feed, step, totals, &batch);
 	/*
-	 * With this scale the mean over ranks is the mean over the images of the step. That holds
-	 * in the last step, too, where some ranks have one image more.
+	 * With this scale the mean over ranks is the mean over the labels of the step. That holds
+	 * in the last step, too, where some ranks have one sample more.
 	 */
-	float scale =
-		(float)train->world->size / (float)sampler_global_count(train->train_sampler, step);
+	float scale = (float)train->world->size /
+		      (float)(sampler_global_count(train->train_sampler, step) *
+			      train->train_data->label_count);
 	if (!err)
 		err = ddp_begin(train->ddp);
 	trace_begin(train->trace, TRACE_COMPUTATION, "backward");

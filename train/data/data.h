@@ -25,7 +25,7 @@ struct data_kind;
 /* The place of a set. */
 struct data_source {
 	const struct data_kind *kind;
-	char path[PATH_MAX]; /* the directory with the kind's files; of text: the file itself */
+	char path[PATH_MAX]; /* the directory with the kind's files; of text also the file itself */
 	const char *test_path; /* of text: the file to test on; NULL: the last tenth of `path` */
 	size_t window; /* of text: tokens of an input */
 };

@@ -3,6 +3,8 @@
  * i T on: the first T are the input, and the last T the labels, so that each byte but the first is
  * a label once. Bytes behind the last whole window are left out.
  */
+#include <sys/stat.h>
+
 #include "train/base/fail.h"
 #include "train/data/data.h"
 
@@ -16,8 +18,11 @@ static int open_text(struct data *data, const struct data_source *source, enum d
 {
 	struct content *content = &data->contents[0];
 	bool apart = source->test_path != NULL;
-	int err = content_open(
-		content, part == DATA_TEST && apart ? source->test_path : source->path);
+	const char *path = part == DATA_TEST && apart ? source->test_path : source->path;
+	struct stat about;
+	int err = !stat(path, &about) && S_ISDIR(about.st_mode)
+			  ? data_open_file(content, path, data_text.files[0])
+			  : content_open(content, path);
 	if (err)
 		return err;
 	size_t split = apart ? content->size : test_start(content);

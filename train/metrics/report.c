@@ -9,7 +9,9 @@
 
 void report_init(struct report *report, FILE *out)
 {
-	*report = (struct report){ .out = out, .terminal = out && isatty(fileno(out)) };
+	*report = (struct report){
+		.out = out, .terminal = out && isatty(fileno(out)), .unit = "images", .units = 1
+	};
 }
 
 /* Wipes the progress line off the terminal. */
@@ -59,21 +61,21 @@ void report_progress(struct report *report, size_t done, size_t count)
 		return;
 	report->progress_s = now_s;
 	wipe(report);
-	fprintf(report->out, "  %zu/%zu images, %.0f images/s", done, count,
-		(double)done / (now_s - report->epoch_start_s));
+	fprintf(report->out, "  %zu/%zu samples, %.0f %s/s", done, count,
+		(double)(done * report->units) / (now_s - report->epoch_start_s), report->unit);
 	fflush(report->out);
 }
 
 void report_speed(struct report *report, size_t count, double busy_s, double wait_s)
 {
-	double speed = (double)count / (clock_seconds() - report->epoch_start_s);
+	double speed = (double)(count * report->units) / (clock_seconds() - report->epoch_start_s);
 	double hidden = wait_s < busy_s ? 100 * (1 - wait_s / busy_s) : 0;
 	if (busy_s > 0)
 		report_line(report,
-			"%.0f images/s; communication %.2f s, %.0f %% hidden behind backward",
-			speed, busy_s, hidden);
+			"%.0f %s/s; communication %.2f s, %.0f %% hidden behind backward", speed,
+			report->unit, busy_s, hidden);
 	else
-		report_line(report, "%.0f images/s", speed);
+		report_line(report, "%.0f %s/s", speed, report->unit);
 }
 
 void report_test(struct report *report, const struct totals *totals)

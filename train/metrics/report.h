@@ -12,7 +12,7 @@
 
 #include "train/model/model.h"
 
-/* The results of any number of images, on one rank or on all. */
+/* The results of any number of labels, on one rank or on all. */
 struct totals {
 	double loss; /* sum of cross-entropies */
 	double correct;
@@ -22,6 +22,8 @@ struct totals {
 struct report {
 	FILE *out; /* NULL: this rank prints nothing */
 	bool terminal;
+	const char *unit; /* of speeds: "images" */
+	size_t units; /* of a sample */
 	double epoch_start_s;
 	double progress_s; /* when progress was last shown */
 };
@@ -34,11 +36,12 @@ void report_line(struct report *report, const char *format, ...)
 void report_model(struct report *report, const struct model *model);
 
 void report_epoch(struct report *report, uint64_t epoch);
-/* Prints the mean loss of a step before which `done` of `count` images were seen. */
+/* Prints the mean loss of a step before which `done` of `count` samples were seen. */
 void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count);
 /* For terminals only; cheap enough for every step. */
 void report_progress(struct report *report, size_t done, size_t count);
-/* After an epoch of `count` images: prints the speed, and the share of overlapped communication. */
+/* After an epoch of `count` samples: prints the speed, and the share of overlapped
+   communication. */
 void report_speed(struct report *report, size_t count, double busy_s, double wait_s);
 void report_test(struct report *report, const struct totals *totals);
 

@@ -1,4 +1,4 @@
-/* Layers without tensors: ReLU, and a view of the input. */
+/* Layers without tensors: ReLU, GELU, and a view of the input. */
 #include "train/model/layer.h"
 
 static void relu_print(const struct layer *layer, FILE *out)
@@ -30,6 +30,36 @@ static const struct layer_kind relu = { relu_print, relu_forward, relu_backward 
 void add_relu(struct layer *parent, const char *name, size_t count)
 {
 	layer_add(parent, &relu, name, count, count, 0, 0);
+}
+
+static void gelu_print(const struct layer *layer, FILE *out)
+{
+	(void)layer;
+	fprintf(out, "GELU(approximate='tanh')");
+}
+
+static int gelu_forward(const struct layer *layer, struct pass *pass, const void *in)
+{
+	struct device *device = layer->model->device;
+	device->ops->gelu(device, pass->batch * layer->out, in, layer_output(layer, pass));
+	return 0;
+}
+
+static int gelu_backward(
+	const struct layer *layer, struct pass *pass, const void *in, float *in_grad)
+{
+	struct device *device = layer->model->device;
+	if (in_grad)
+		device->ops->gelu_grad(
+			device, pass->batch * layer->out, in, layer_grad(layer, pass), in_grad);
+	return 0;
+}
+
+static const struct layer_kind gelu = { gelu_print, gelu_forward, gelu_backward };
+
+void add_gelu(struct layer *parent, const char *name, size_t count)
+{
+	layer_add(parent, &gelu, name, count, count, 0, 0);
 }
 
 static void flatten_print(const struct layer *layer, FILE *out)

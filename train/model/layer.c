@@ -71,6 +71,8 @@ struct layer *layer_add(struct layer *parent, const struct layer_kind *kind, con
 	snprintf(layer->name, sizeof(layer->name), "%s", name);
 	layer->output = model->activation_count;
 	model->activation_count += align(out * model->config.batch_max);
+	layer->grad = model->grad_count;
+	model->grad_count += align(out * model->config.batch_max);
 	layer->saved = model->activation_count;
 	model->activation_count += align(fixed) + align(saved * model->config.batch_max);
 	return layer;
@@ -84,6 +86,8 @@ static int write_path(char *path, size_t size, const struct layer *layer)
 	int length = write_path(path, size, layer->parent);
 	if (length < 0 || (size_t)length >= size)
 		return -1;
+	if (!*layer->name)
+		return length;
 	return length + snprintf(path + length, size - length, "%s.", layer->name);
 }
 
@@ -104,16 +108,18 @@ static void add_tensor(struct layer *layer, const char *name, struct tensor *ten
 }
 
 void layer_tensor_part(struct layer *layer, const char *name, struct start start, int dims,
-	const int *shape, int split, int first, int part)
+	const int *shape, int split, int groups)
 {
 	struct tensor tensor = { .dims = dims, .split = split, .start = start };
 	if (!layer || layer->model->error)
 		return;
 	memcpy(tensor.shape, shape, dims * sizeof(*shape));
 	if (split >= 0) {
+		const struct train_world *group = layer->model->config.tensor_group;
 		tensor.whole = shape[split];
-		tensor.first = first;
-		tensor.shape[split] = part;
+		tensor.groups = groups;
+		tensor.shape[split] = tensor.whole / group->size;
+		tensor.first = tensor.shape[split] / groups * group->rank;
 	}
 	add_tensor(layer, name, &tensor, &layer->model->parameters, &layer->tensor);
 }
@@ -121,7 +127,7 @@ void layer_tensor_part(struct layer *layer, const char *name, struct start start
 void layer_tensor(
 	struct layer *layer, const char *name, struct start start, int dims, const int *shape)
 {
-	layer_tensor_part(layer, name, start, dims, shape, -1, 0, 0);
+	layer_tensor_part(layer, name, start, dims, shape, -1, 1);
 }
 
 void layer_buffer(struct layer *layer, const char *name, float number, int dims, const int *shape)
@@ -182,7 +188,7 @@ float *layer_output(const struct layer *layer, const struct pass *pass)
 float *layer_grad(const struct layer *layer, const struct pass *pass)
 {
 	(void)pass;
-	return layer->model->grads + layer_last(layer)->output;
+	return layer->model->grads + layer_last(layer)->grad;
 }
 
 float *layer_saved(const struct layer *layer, const struct pass *pass)

@@ -19,6 +19,22 @@
 
 struct layer;
 
+/* How the ranks of the model's tensor group share a linear layer (Shoeybi et al.: "Megatron-LM",
+   2019). A pair of COLUMNS and ROWS needs one sum over the ranks in each direction. */
+enum sharing {
+	WHOLE, /* each rank has all of it */
+	COLUMNS, /* each rank computes a part of the outputs, from all inputs */
+	ROWS, /* each rank has a part of the inputs; all outputs are summed */
+};
+
+struct linear {
+	int rows; /* of a sample */
+	int in, out; /* columns; in a layer those of this rank */
+	struct start weight, bias;
+	enum sharing sharing;
+	int groups; /* of COLUMNS: equal blocks of outputs, each shared by all ranks */
+};
+
 struct layer_kind {
 	/* Prints it in PyTorch's format, without a newline. NULL for a layer of layers. */
 	void (*print)(const struct layer *layer, FILE *out);
@@ -38,26 +54,32 @@ struct layer {
 	const struct layer_kind *kind;
 	struct model *model;
 	const struct layer *parent; /* NULL: the model's root */
-	char name[32]; /* in its parent; tensors' names are the path of such names */
+	char name[32]; /* in its parent; tensors' names are the path of such names, without "" */
 	const char *title; /* of a layer of layers: its class in PyTorch */
 	size_t in, out; /* elements of a sample */
 	int tensor, buffer; /* its first ones in the model's; -1: none */
 	size_t output; /* where its output begins in a pass, in elements */
 	size_t saved; /* likewise, values for backward */
+	size_t grad; /* where the gradient of its output begins in model->grads */
 	struct layer **layers; /* [layer_count], of a layer of layers */
 	int layer_count;
 	union {
-		struct {
-			int rows; /* of a sample */
-			int in, out; /* columns */
-		} linear;
+		struct linear linear;
 		struct conv conv; /* batch is set in a pass */
 		struct norm norm; /* likewise */
 		struct planes planes;
 		struct layer_norm layer_norm; /* rows: of a sample */
-		struct embedding embedding; /* likewise */
 		struct {
-			int rows, heads, width;
+			struct embedding shape; /* likewise */
+			bool tied; /* the head adds to the gradient of the token table first */
+		} embedding;
+		struct {
+			int rows, in, out;
+			bool tied; /* its weight is the embedding's */
+		} head;
+		struct {
+			int rows, heads; /* of this rank */
+			int width; /* of a head */
 		} attention;
 	} as;
 };
@@ -72,9 +94,9 @@ struct layer *layer_add(struct layer *parent, const struct layer_kind *kind, con
 /* Adds a tensor to the layer, for training. Does nothing where layer is NULL. */
 void layer_tensor(struct layer *layer, const char *name, struct start start, int dims,
 	const int *shape /* [dims] */);
-/* The same, split over ranks: of shape[split] the elements from `first` to `first` + part - 1. */
+/* The same, with dimension `split` in `groups` blocks, each split over the model's tensor group. */
 void layer_tensor_part(struct layer *layer, const char *name, struct start start, int dims,
-	const int *shape /* [dims] */, int split, int first, int part);
+	const int *shape /* [dims] */, int split, int groups);
 /* Adds a tensor that is not trained: running statistics. */
 void layer_buffer(struct layer *layer, const char *name, float number, int dims,
 	const int *shape /* [dims] */);
@@ -113,8 +135,29 @@ struct layer *add_residual(struct layer *parent, const char *name, const char *t
 
 /* rows x in to rows x out; PyTorch's Linear(in, out), its initialisation. */
 void add_linear(struct layer *parent, const char *name, int rows, int in, int out);
+/* The same with other first values, or shared by ranks: linear->in and out are then the whole's. */
+void add_linear_with(struct layer *parent, const char *name, const struct linear *linear);
 void add_relu(struct layer *parent, const char *name, size_t count);
 /* A view of its input: an image as a row. It is not the last layer. */
 void add_flatten(struct layer *parent, const char *name, size_t count);
+
+/* ---- Layers of text models; rows: tokens of a sample ---- */
+
+/* Tokens to rows x width: tensors wte.weight[vocabulary][width] and wpe.weight[rows][width]. NULL
+   if it belongs to another stage. */
+struct layer *add_embedding(
+	struct layer *parent, int rows, int width, int vocabulary, struct start start);
+/*
+ * rows x width to rows x vocabulary, without a bias. Its weight is the embedding's wte.weight,
+ * whose gradient is the sum of both layers'. embedding NULL: another stage has it, and this one a
+ * copy of that tensor; the stages add up their gradients. Both layers have the same parent.
+ */
+void add_head(struct layer *parent, int rows, int width, int vocabulary, struct start start,
+	struct layer *embedding);
+void add_layer_norm(struct layer *parent, const char *name, int rows, int width);
+void add_gelu(struct layer *parent, const char *name, size_t count);
+/* Causal self-attention: rows of query, key and value, each of heads * width, to rows of heads *
+   width. heads: of this rank. It is not the first layer. */
+void add_attention(struct layer *parent, int rows, int heads, int width);
 
 #endif

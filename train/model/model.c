@@ -6,6 +6,8 @@
 #include "train/base/fail.h"
 #include "train/model/layer.h"
 
+static const struct train_world alone = { .size = 1 };
+
 /* ---- Beginning and end ---- */
 
 int model_open(struct model **out, struct device *device, const struct model_config *config,
@@ -19,6 +21,8 @@ int model_open(struct model **out, struct device *device, const struct model_con
 	model->config = *config;
 	if (!model->config.passes)
 		model->config.passes = 1;
+	if (!model->config.tensor_group)
+		model->config.tensor_group = &alone;
 	if (!model->config.last_layer)
 		model->config.last_layer = INT_MAX;
 	*out = model;
@@ -65,7 +69,8 @@ static int place_passes(struct model *model)
 	for (int p = 0; !err && p < model->config.passes; p++)
 		err = device->ops->alloc(device, (void **)&model->passes[p].activations, size);
 	if (!err)
-		err = device->ops->alloc(device, (void **)&model->grads, size);
+		err = device->ops->alloc(
+			device, (void **)&model->grads, model->grad_count * sizeof(float));
 	if (!err)
 		err = device->ops->alloc(device, (void **)&model->sums, 2 * sizeof(*model->sums));
 	return err;
@@ -111,25 +116,34 @@ void model_destroy(struct model *model)
 
 /* ---- Reading and writing ---- */
 
-static void print_layer(const struct layer *layer, int depth, FILE *out)
+/* Its layers, one a line or more. PyTorch's classes do not have those without a name. */
+static void print_layers(const struct layer *layer, int depth, FILE *out)
 {
-	if (layer->kind->print) {
-		layer->kind->print(layer, out);
-		return;
-	}
-	fprintf(out, "%s(\n", layer->title);
 	for (int l = 0; l < layer->layer_count; l++) {
-		fprintf(out, "%*s(%s): ", depth + 2, "", layer->layers[l]->name);
-		print_layer(layer->layers[l], depth + 2, out);
+		const struct layer *inner = layer->layers[l];
+		if (!*inner->name && !inner->kind->print) {
+			print_layers(inner, depth, out);
+			continue;
+		}
+		fprintf(out, "%*s", depth, "");
+		if (*inner->name)
+			fprintf(out, "(%s): ", inner->name);
+		if (inner->kind->print) {
+			inner->kind->print(inner, out);
+		} else {
+			fprintf(out, "%s(\n", inner->title);
+			print_layers(inner, depth + 2, out);
+			fprintf(out, "%*s)", depth, "");
+		}
 		fprintf(out, "\n");
 	}
-	fprintf(out, "%*s)", depth, "");
 }
 
 void model_print(const struct model *model, FILE *out)
 {
-	print_layer(model->root, 0, out);
-	fprintf(out, "\n");
+	fprintf(out, "%s(\n", model->root->title);
+	print_layers(model->root, 2, out);
+	fprintf(out, ")\n");
 }
 
 size_t model_parameter_count(const struct model *model)

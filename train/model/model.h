@@ -29,6 +29,7 @@
 
 #include "train/device/device.h"
 #include "train/model/tensor.h"
+#include "train/world/world.h"
 
 struct layer;
 struct model;
@@ -41,6 +42,9 @@ struct model_config {
 	int classes; /* columns of logits */
 	int batch_max; /* samples that a pass has room for */
 	int passes; /* 0: one */
+	/* The ranks that share layers (tensor parallelism), each with a part of these; NULL: this
+	   rank alone. They have the same samples. */
+	const struct train_world *tensor_group;
 	/* A stage of a pipeline: this model holds layers first_layer to last_layer - 1 of the
 	   whole, counted where sequences alone hold them. 0, 0: all. */
 	int first_layer, last_layer;
@@ -61,9 +65,10 @@ struct model {
 	int layer_count; /* where a pipeline may be cut: those of other stages included */
 	struct tensors parameters, buffers;
 	size_t activation_count; /* elements of pass->activations */
+	size_t grad_count; /* elements of grads */
 	size_t in, out; /* elements of a sample: this stage's input and output */
 	struct pass *passes; /* [config.passes] */
-	float *grads; /* [activation_count], of outputs */
+	float *grads; /* [grad_count], of outputs */
 	double *sums; /* [2], of the loss: see device.h */
 	int error; /* of building */
 };

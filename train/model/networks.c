@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "train/base/fail.h"
+#include "train/model/gpt.h"
 #include "train/model/layer.h"
 
 /* ---- mlp: the classifier of the PyTorch quickstart ---- */
@@ -32,14 +33,106 @@ static int mlp_build(struct model *model, const struct samples *samples)
 	return 0;
 }
 
+/* ---- gpt: nanoGPT's and minGPT's configurations ---- */
+
+#define BYTES 256 /* tokens of a text */
+#define GPT2_VOCABULARY 50257 /* of which bytes are the first */
+
+static int gpt_build(struct model *model, const struct samples *samples, const char *name,
+	struct gpt gpt /* tokens 0 */)
+{
+	gpt.tokens = samples->tokens;
+	if (!gpt.tokens)
+		return fail("--model %s: needs a text, and this set holds images", name);
+	model->config.classes = gpt.vocabulary;
+	return gpt_layers(model, &gpt);
+}
+
+static int gpt_build_default(struct model *model, const struct samples *samples)
+{
+	return gpt_build(model, samples, "gpt",
+		(struct gpt){ .layers = 4, .heads = 4, .width = 128, .vocabulary = BYTES });
+}
+
+static int gpt_build_nano(struct model *model, const struct samples *samples)
+{
+	return gpt_build(model, samples, "gpt-nano",
+		(struct gpt){ .layers = 3, .heads = 3, .width = 48, .vocabulary = BYTES });
+}
+
+static int gpt_build_micro(struct model *model, const struct samples *samples)
+{
+	return gpt_build(model, samples, "gpt-micro",
+		(struct gpt){ .layers = 4, .heads = 4, .width = 128, .vocabulary = BYTES });
+}
+
+static int gpt_build_mini(struct model *model, const struct samples *samples)
+{
+	return gpt_build(model, samples, "gpt-mini",
+		(struct gpt){ .layers = 6, .heads = 6, .width = 192, .vocabulary = BYTES });
+}
+
+static int gpt_build_124m(struct model *model, const struct samples *samples)
+{
+	return gpt_build(model, samples, "gpt2",
+		(struct gpt){
+			.layers = 12, .heads = 12, .width = 768, .vocabulary = GPT2_VOCABULARY });
+}
+
 /* ---- All of them ---- */
 
 const struct network networks[] = {
 	{ .name = "mlp",
 		.title = "NeuralNetwork",
+		.data = &data_idx,
 		.batch = 64,
 		.learning_rate = 0.05,
 		.build = mlp_build },
+	{ .name = "gpt",
+		.title = "GPT",
+		.data = &data_text,
+		.tokens = 64,
+		.batch = 16,
+		.optimizer = OPTIMIZER_ADAMW,
+		.learning_rate = 1e-3,
+		.weight_decay = 0.1,
+		.build = gpt_build_default },
+	{ .name = "gpt-nano",
+		.title = "GPT",
+		.data = &data_text,
+		.tokens = 128,
+		.batch = 16,
+		.optimizer = OPTIMIZER_ADAMW,
+		.learning_rate = 1e-3,
+		.weight_decay = 0.1,
+		.build = gpt_build_nano },
+	{ .name = "gpt-micro",
+		.title = "GPT",
+		.data = &data_text,
+		.tokens = 128,
+		.batch = 16,
+		.optimizer = OPTIMIZER_ADAMW,
+		.learning_rate = 1e-3,
+		.weight_decay = 0.1,
+		.build = gpt_build_micro },
+	{ .name = "gpt-mini",
+		.title = "GPT",
+		.data = &data_text,
+		.tokens = 256,
+		.batch = 16,
+		.optimizer = OPTIMIZER_ADAMW,
+		.learning_rate = 1e-3,
+		.weight_decay = 0.1,
+		.build = gpt_build_mini },
+	{ .name = "gpt2",
+		.title = "GPT",
+		.data = &data_text,
+		.tokens = 1024,
+		.batch = 4,
+		.optimizer = OPTIMIZER_ADAMW,
+		.learning_rate = 6e-4,
+		.weight_decay = 0.1,
+		.build = gpt_build_124m },
 	{ 0 },
 };
 

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "train/data/data.h"
 #include "train/model/model.h"
 
 /* Samples that a network reads. */
@@ -16,6 +17,8 @@ struct samples {
 struct network {
 	const char *name; /* of --model */
 	const char *title; /* the class in PyTorch */
+	const struct data_kind *data; /* that it reads */
+	int tokens; /* of a text's sample: the default */
 	int batch; /* defaults of training: samples a rank, */
 	int optimizer; /* enum optimizer_kind, */
 	double learning_rate, momentum, weight_decay; /* of that optimizer */

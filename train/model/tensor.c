@@ -47,16 +47,17 @@ static float draw(struct rng *rng, const struct start *start)
 	return start->number;
 }
 
-/* Draws the whole, and keeps the elements of this part: a block of each `outer` index. */
+/* Draws the whole, and keeps the elements of this part. */
 static void draw_tensor(const struct tensor *tensor, uint64_t seed, float *values)
 {
 	struct rng rng = rng_make(seed, hash_bytes(HASH_START, tensor->name, strlen(tensor->name)));
 	size_t outer = 1, inner = 1;
-	size_t whole = 1, first = 0, part = 1;
+	size_t whole = 1, block = 1, first = 0, part = 1;
 	if (tensor->split >= 0) {
 		whole = tensor->whole;
+		block = whole / tensor->groups;
 		first = tensor->first;
-		part = tensor->shape[tensor->split];
+		part = tensor->shape[tensor->split] / tensor->groups;
 	}
 	for (int d = 0; d < tensor->dims; d++) {
 		if (d < tensor->split)
@@ -68,7 +69,7 @@ static void draw_tensor(const struct tensor *tensor, uint64_t seed, float *value
 		for (size_t w = 0; w < whole; w++) {
 			for (size_t i = 0; i < inner; i++) {
 				float number = draw(&rng, &tensor->start);
-				if (w >= first && w < first + part)
+				if (w % block >= first && w % block < first + part)
 					*values++ = number;
 			}
 		}

@@ -15,16 +15,17 @@ struct start {
 };
 
 /*
- * A tensor may be a part of a larger one, where ranks share a layer: of the whole's dimension
- * `split` it has shape[split] elements from `first` on. Its first values are then those of that
- * part of the whole.
+ * A tensor may be a part of a larger one, where ranks share a layer. The whole's dimension `split`
+ * then has `groups` equal blocks, and this rank has an equal part of each block, from its element
+ * `first` on. Its first values are those of that part of the whole.
  */
 struct tensor {
 	char name[TENSOR_NAME]; /* as in PyTorch's state_dict */
 	int dims;
 	int shape[TENSOR_DIMS]; /* [dims] */
 	int split; /* -1: this is the whole */
-	int whole, first; /* of dimension `split` */
+	int whole; /* elements of dimension `split` over all ranks */
+	int groups, first;
 	struct start start;
 	size_t count;
 	float *value; /* [count], in the device's memory, a view into the model's */

@@ -1,0 +1,283 @@
+/* gpt against PyTorch's numbers, against finite differences, and its rules. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/base/fail.h"
+#include "train/base/rng.h"
+#include "train/model/gpt.h"
+#include "train/model/networks.h"
+#include "train/optim/optimizer.h"
+#include "train/reference.h"
+#include "train/small.h"
+
+#define BATCH 3
+#define TOKENS 13
+#define ROWS (BATCH * TOKENS)
+#define STEPS 4
+#define TENSORS 28
+
+/* The error of PyTorch's own float32. */
+#define TOLERANCE 2e-5
+
+static const struct gpt shape = {
+	.layers = 2, .heads = 2, .width = 16, .tokens = TOKENS, .vocabulary = 256
+};
+
+static struct reference *reference;
+static struct device *cpu;
+static struct model *model;
+static float *gradients;
+static int32_t tokens[ROWS], labels[ROWS];
+
+static void open_model(void)
+{
+	const struct model_config config = {
+		.rows = TOKENS, .classes = shape.vocabulary, .batch_max = BATCH
+	};
+	reference = reference_read("gpt");
+	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
+	cr_assert_eq(model_open(&model, cpu, &config, "GPT"), 0, "%s", failure());
+	cr_assert_eq(gpt_layers(model, &shape), 0, "%s", failure());
+	cr_assert_eq(model_finish(model, 1), 0, "%s", failure());
+	cr_assert_eq(model->parameters.count, TENSORS);
+	gradients = calloc(model->parameters.elements, sizeof(*gradients));
+	cr_assert(gradients);
+	small_place(model, gradients);
+	for (int t = 0; t < TENSORS; t++) {
+		struct tensor *tensor = &model->parameters.list[t];
+		reference_fill(reference, tensor->name, tensor->value, tensor->count);
+	}
+}
+
+static void close_model(void)
+{
+	free(gradients);
+	model_destroy(model);
+	device_destroy(cpu);
+	reference_destroy(reference);
+}
+
+TestSuite(gpt, .init = open_model, .fini = close_model);
+
+/* A row of the fixture has one token more: the last label. */
+static void take_batch(int step)
+{
+	char name[32];
+	snprintf(name, sizeof(name), "tokens.%d", step);
+	for (int n = 0; n < BATCH; n++) {
+		for (int i = 0; i < TOKENS; i++) {
+			int at = n * (TOKENS + 1) + i;
+			tokens[n * TOKENS + i] = reference_integer(reference, name, at);
+			labels[n * TOKENS + i] = reference_integer(reference, name, at + 1);
+		}
+	}
+}
+
+/* Forward and backward; the mean loss. */
+static float run_batch(void)
+{
+	small_forward(model, tokens, BATCH);
+	double loss = small_loss(model, labels, NULL);
+	cr_assert_eq(small_backward(model, tokens, labels, 1.0f / ROWS, small_ready, NULL), 0);
+	return loss / ROWS;
+}
+
+Test(gpt, one_batch_has_pytorchs_logits_loss_and_gradients)
+{
+	char name[128];
+	take_batch(0);
+	small_forward(model, tokens, BATCH);
+	reference_expect(reference, "logits", model_output(model, model->passes),
+		ROWS * shape.vocabulary, TOLERANCE);
+	float loss = run_batch();
+	reference_expect(reference, "loss", &loss, 1, TOLERANCE);
+	for (int t = 0; t < TENSORS; t++) {
+		const struct tensor *tensor = &model->parameters.list[t];
+		snprintf(name, sizeof(name), "grad/%s", tensor->name);
+		reference_expect(reference, name, tensor->grad, tensor->count, TOLERANCE);
+	}
+}
+
+static void expect_training(
+	const char *name, struct optimizer_config config, float rate, double tolerance)
+{
+	struct optimizer *optimizer;
+	char entry[128];
+	cr_assert_eq(optimizer_create(&optimizer, cpu, &config, model->parameters.elements), 0);
+	for (int step = 0; step < STEPS; step++) {
+		take_batch(step);
+		float loss = run_batch();
+		snprintf(entry, sizeof(entry), "%s.%d/loss", name, step);
+		reference_expect(reference, entry, &loss, 1, tolerance);
+		optimizer_step(optimizer, &model->parameters, rate);
+	}
+	for (int t = 0; t < TENSORS; t++) {
+		const struct tensor *tensor = &model->parameters.list[t];
+		snprintf(entry, sizeof(entry), "%s.%d/%s", name, STEPS, tensor->name);
+		/* Adam's steps of gradients that are zero but for rounding are not recorded. */
+		if (reference_has(reference, entry))
+			reference_expect(reference, entry, tensor->value, tensor->count, tolerance);
+	}
+	optimizer_destroy(optimizer);
+}
+
+Test(gpt, four_steps_of_sgd_end_at_pytorchs_parameters)
+{
+	struct optimizer_config config = optimizer_defaults(OPTIMIZER_SGD);
+	config.momentum = config.weight_decay = 0;
+	expect_training("sgd", config, 0.1f, TOLERANCE);
+}
+
+Test(gpt, four_steps_of_adamw_end_at_pytorchs_parameters)
+{
+	expect_training("adamw", optimizer_defaults(OPTIMIZER_ADAMW), 1e-3f, 2 * TOLERANCE);
+}
+
+/* The loss's slope along a random direction of each tensor's elements, by central differences. */
+Test(gpt, gradients_are_those_of_finite_differences)
+{
+	const float step = 1 / 256.0f;
+	float before[4096], direction[4096];
+	take_batch(1);
+	run_batch();
+	for (int t = 0; t < TENSORS; t++) {
+		struct tensor *tensor = &model->parameters.list[t];
+		struct rng rng = rng_make(7, t);
+		double expected = 0, size = 0, losses[2];
+		memcpy(before, tensor->value, tensor->count * sizeof(float));
+		for (size_t i = 0; i < tensor->count; i++) {
+			direction[i] = rng_next(&rng) & 1 ? 1 : -1;
+			expected += tensor->grad[i] * direction[i];
+			size += tensor->grad[i] * tensor->grad[i];
+		}
+		for (int side = 0; side < 2; side++) {
+			for (size_t i = 0; i < tensor->count; i++)
+				tensor->value[i] = before[i] + (side ? step : -step) * direction[i];
+			small_forward(model, tokens, BATCH);
+			losses[side] = small_loss(model, labels, NULL) / ROWS;
+		}
+		memcpy(tensor->value, before, tensor->count * sizeof(float));
+		double slope = (losses[1] - losses[0]) / (2 * step);
+		/* The root of `size` is the slope that a random direction has; curvature and
+		   rounding change it by a part of that. */
+		cr_assert_float_eq(slope, expected, 0.03 * sqrt(size) + 1e-4, "%s: %g, not %g",
+			tensor->name, expected, slope);
+	}
+}
+
+Test(gpt, a_token_changes_no_logits_before_it)
+{
+	size_t row = shape.vocabulary * sizeof(float);
+	float *before = malloc(TOKENS * row);
+	cr_assert(before);
+	take_batch(0);
+	for (int changed = 0; changed < TOKENS; changed++) {
+		const float *logits = model_output(model, model->passes);
+		small_forward(model, tokens, 1);
+		memcpy(before, logits, TOKENS * row);
+		tokens[changed] ^= 1;
+		small_forward(model, tokens, 1);
+		for (int r = 0; r < TOKENS; r++) {
+			bool same =
+				!memcmp((char *)before + r * row, (char *)logits + r * row, row);
+			cr_assert_eq(same, r < changed, "token %d, row %d", changed, r);
+		}
+	}
+	free(before);
+}
+
+static int count_ready(void *argument, int tensor)
+{
+	((int *)argument)[tensor]++;
+	return 0;
+}
+
+Test(gpt, every_gradient_is_announced_once_and_that_of_the_tied_table_last)
+{
+	int announced[TENSORS] = { 0 };
+	take_batch(0);
+	small_forward(model, tokens, BATCH);
+	cr_assert_eq(small_backward(model, tokens, labels, 1, count_ready, announced), 0);
+	for (int t = 0; t < TENSORS; t++)
+		cr_assert_eq(announced[t], 1, "%s", model->parameters.list[t].name);
+}
+
+Test(gpt, no_samples_give_gradients_of_zero)
+{
+	memset(gradients, 1, model->parameters.elements * sizeof(*gradients));
+	small_forward(model, tokens, 0);
+	cr_assert_eq(small_backward(model, tokens, labels, 1, small_ready, NULL), 0);
+	for (int t = 0; t < TENSORS; t++)
+		for (size_t i = 0; i < model->parameters.list[t].count; i++)
+			cr_assert_eq(model->parameters.list[t].grad[i], 0.0f);
+}
+
+/* Counts without memory for the parameters. */
+static size_t count_parameters(const char *name)
+{
+	const struct network *network = network_named(name);
+	const struct samples samples = { .classes = 256, .tokens = network->tokens };
+	const struct model_config config = { .batch_max = 1 };
+	struct model *built;
+	cr_assert_eq(model_open(&built, cpu, &config, network->title), 0);
+	cr_assert_eq(network->build(built, &samples), 0, "%s", failure());
+	size_t count = model_parameter_count(built);
+	model_destroy(built);
+	return count;
+}
+
+Test(gpt, gpt2_has_its_124_million_parameters)
+{
+	cr_assert_eq(count_parameters("gpt2"), 124439808);
+	cr_assert_eq(count_parameters("gpt"), 834304);
+}
+
+Test(gpt, first_values_are_nanogpts)
+{
+	struct model *drawn;
+	const struct model_config config = { .rows = 32, .classes = 256, .batch_max = 1 };
+	const struct gpt large = {
+		.layers = 8, .heads = 4, .width = 64, .tokens = 32, .vocabulary = 256
+	};
+	cr_assert_eq(model_open(&drawn, cpu, &config, "GPT"), 0);
+	cr_assert_eq(gpt_layers(drawn, &large), 0);
+	cr_assert_eq(model_finish(drawn, 3), 0);
+	for (int t = 0; t < drawn->parameters.count; t++) {
+		const struct tensor *tensor = &drawn->parameters.list[t];
+		bool norm = strstr(tensor->name, "ln_") != NULL;
+		bool bias = strstr(tensor->name, "bias") != NULL;
+		double sum = 0, expected = strstr(tensor->name, "c_proj") ? 0.005 : 0.02;
+		for (size_t i = 0; i < tensor->count; i++) {
+			if (norm || bias)
+				cr_assert_eq(tensor->value[i], norm && !bias);
+			sum += tensor->value[i] * tensor->value[i];
+		}
+		if (!norm && !bias)
+			cr_assert_float_eq(sqrt(sum / tensor->count), expected, 0.05 * expected,
+				"%s: %g", tensor->name, sqrt(sum / tensor->count));
+	}
+	model_destroy(drawn);
+}
+
+static void printed(const struct model *printed_model, char *text, size_t size)
+{
+	FILE *out = fmemopen(text, size, "w");
+	cr_assert(out);
+	model_print(printed_model, out);
+	fclose(out);
+}
+
+Test(gpt, it_prints_as_pytorch_does)
+{
+	char text[4096];
+	printed(model, text, sizeof(text));
+	cr_assert(strstr(text, "    (wte): Embedding(256, 16), (wpe): Embedding(13, 16)\n"), "%s",
+		text);
+	cr_assert(strstr(text,
+			  "        (attn): CausalSelfAttention(\n"
+			  "          (c_attn): Linear(in_features=16, out_features=48, bias=True)\n"
+			  "          scaled_dot_product_attention(heads=2, is_causal=True)\n"),
+		"%s", text);
+}
