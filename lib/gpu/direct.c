@@ -41,7 +41,8 @@ static int plan_for(struct rd_gpu *gpu, const struct rd_problem *given, const st
 }
 
 /* Decides by facts that all ranks share, so that all do the same. */
-int rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct)
+int rd_direct_work(
+	struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct)
 {
 	bool meets = call->problem.collective == RD_BARRIER;
 	bool empty = call->count == 0 && !call->vcounts && !meets;
@@ -92,7 +93,7 @@ static void sign(struct rd_work *work, const struct rd_call *call)
 			pairwise && peer != work->rank ? sign_pair(call, hash, peer) : hash;
 }
 
-void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
+void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
 {
 	bool pairwise = call->vcounts && call->vcounts->pairwise;
 	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
@@ -181,8 +182,8 @@ static void write_announcement(struct rd_gpu *gpu, const struct rd_call *call, b
 	announcement->factor = work->factors[rank];
 	/* A small call leaves peers' buffers alone. */
 	if (!work->small) {
-		rd_gpu_describe(gpu, call->in, in_size, &announcement->in);
-		rd_gpu_describe(gpu, call->out, out_size, &announcement->out);
+		rd_peers_describe(gpu, call->in, in_size, &announcement->in);
+		rd_peers_describe(gpu, call->out, out_size, &announcement->out);
 	}
 	announcement->reachable = work->small || ((in_size == 0 || announcement->in.id) &&
 							 (out_size == 0 || announcement->out.id));
@@ -248,7 +249,7 @@ static char *reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location
 {
 	char *base = at > SIZE_MAX - size
 			     ? NULL
-			     : rd_gpu_reach(gpu, peer, location, (size_t)at + size, keep);
+			     : rd_peers_reach(gpu, peer, location, (size_t)at + size, keep);
 
 	if (at > SIZE_MAX - size)
 		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
@@ -294,7 +295,7 @@ int rd_direct_exchange(struct rd_gpu *gpu, const struct rd_call *call, bool capt
 	int err;
 
 	if (gpu->kernel == RD_KERNEL_FUSED)
-		rd_gpu_fuse(gpu, call, work);
+		rd_direct_fuse(gpu, call, work);
 	write_announcement(gpu, call, captured, work, number);
 	err = read_announcements(gpu, call, captured, number, announcements);
 	if (err)

@@ -9,9 +9,10 @@
 
 /* The work of a call. Addresses are still missing. *direct: false where the call is to be staged,
    on all ranks alike. An error: this rank alone lacks memory, and the caller must fail the comm. */
-int rd_gpu_work(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct);
+int rd_direct_work(
+	struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct);
 /* Fills in what a fused kernel needs beyond its steps. */
-void rd_gpu_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);
+void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);
 
 /* ---- In the progress thread ------------------------------------------------------------------ */
 

@@ -334,7 +334,7 @@ static int exchange_cards(struct rd_gpu *gpu)
 	if (!cards)
 		return rd_fail(RONDO_MEMORY, "no memory for the cards of %d ranks", comm->size);
 	write_card(gpu, &card);
-	err = rd_gpu_gather(gpu, &card, cards, sizeof(card));
+	err = rd_peers_gather(gpu, &card, cards, sizeof(card));
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if ((unsigned)cards[rank].kernel >= RD_KERNEL_COUNT)
 			err = rd_fail(

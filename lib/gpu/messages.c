@@ -373,15 +373,15 @@ static int try_fifos(struct rd_messages *messages)
 	int err;
 
 	write_card(messages, &card);
-	err = rd_gpu_gather(gpu, &card, cards, sizeof(card));
+	err = rd_peers_gather(gpu, &card, cards, sizeof(card));
 	if (err)
 		return err;
 	write_checks(messages, cards);
-	err = rd_gpu_agree(gpu, true, &all);
+	err = rd_peers_agree(gpu, true, &all);
 	if (err)
 		return err;
 	reached = read_checks(messages);
-	return rd_gpu_gather(gpu, &reached, messages->reach, sizeof(reached));
+	return rd_peers_gather(gpu, &reached, messages->reach, sizeof(reached));
 }
 
 static bool every_rank_reaches_some(const struct rd_messages *messages)

@@ -10,7 +10,7 @@
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
 
-int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size)
+int rd_peers_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size)
 {
 	struct rondo_comm *comm = gpu->comm;
 	struct rd_task task = {
@@ -40,10 +40,10 @@ int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size)
 	return err;
 }
 
-int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all)
+int rd_peers_agree(struct rd_gpu *gpu, bool mine, bool *all)
 {
 	unsigned char one = mine, answers[RD_WORK_RANKS];
-	int err = rd_gpu_gather(gpu, &one, answers, 1);
+	int err = rd_peers_gather(gpu, &one, answers, 1);
 
 	*all = !err;
 	for (int rank = 0; rank < gpu->comm->size && !err; rank++)
@@ -197,9 +197,9 @@ int rd_peers_try(struct rd_gpu *gpu, const struct rd_gpu_card *cards, bool *dire
 		*direct = cards[rank].able;
 	if (!*direct)
 		return 0;
-	err = rd_gpu_agree(gpu, map_peers(gpu, cards) && write_checks(gpu), direct);
+	err = rd_peers_agree(gpu, map_peers(gpu, cards) && write_checks(gpu), direct);
 	if (!err && *direct)
-		err = rd_gpu_agree(gpu, read_checks(gpu), direct);
+		err = rd_peers_agree(gpu, read_checks(gpu), direct);
 	return err;
 }
 
@@ -222,7 +222,7 @@ void rd_peers_unmap(struct rd_gpu *gpu)
 
 /* ---- Buffers ------------------------------------------------------------------------------- */
 
-void rd_gpu_describe(
+void rd_peers_describe(
 	struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location)
 {
 	struct rd_allocation allocation;
@@ -279,7 +279,7 @@ static int import(struct rd_gpu *gpu, struct rd_import *slot, int peer,
 	return err;
 }
 
-char *rd_gpu_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
+char *rd_peers_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
 	size_t size, bool keep)
 {
 	if (gpu->same_process[peer])

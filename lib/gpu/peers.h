@@ -64,9 +64,9 @@ struct rd_gpu_card {
 };
 
 /* Gathers `size` bytes of each rank, by rank, on all ranks. */
-int rd_gpu_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size);
+int rd_peers_gather(struct rd_gpu *gpu, const void *mine, void *all, size_t size);
 /* *all: whether `mine` is true on all ranks. */
-int rd_gpu_agree(struct rd_gpu *gpu, bool mine, bool *all);
+int rd_peers_agree(struct rd_gpu *gpu, bool mine, bool *all);
 
 /* Whether these two ranks are threads of one process. */
 bool rd_peers_one_process(const struct rondo_comm *comm, int a, int b);
@@ -85,12 +85,12 @@ void rd_peers_unmap(struct rd_gpu *gpu);
 /* ---- Buffers ------------------------------------------------------------------------------- */
 
 /* Where a buffer of this rank lies. */
-void rd_gpu_describe(
+void rd_peers_describe(
 	struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location);
 /* A peer's buffer as it is addressed here; NULL with the reason. location: a copy that the peer
    cannot write to, for it is checked before it is used. May wait for the gpu's stream. keep: it
    stays mapped until the gpu is destroyed. */
-char *rd_gpu_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
+char *rd_peers_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
 	size_t size, bool keep);
 
 #endif

@@ -152,7 +152,7 @@ static int run_collective(struct rd_progress_thread *progress, struct rd_task *t
 {
 	struct rd_work work;
 	bool direct;
-	int err = rd_gpu_work(progress->gpu, &task->call, &work, &direct);
+	int err = rd_direct_work(progress->gpu, &task->call, &work, &direct);
 
 	if (err || direct) {
 		rd_turn_begin(task);

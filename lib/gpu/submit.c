@@ -135,7 +135,7 @@ static int launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, st
 	struct rd_work *work)
 {
 	rd_task_number(task);
-	rd_gpu_fuse(gpu, &task->call, work);
+	rd_direct_fuse(gpu, &task->call, work);
 	work->exchanges = 1;
 	work->in[work->rank] = task->call.in;
 	work->out[work->rank] = task->call.out;
@@ -196,7 +196,7 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 	struct rd_work work;
 	const char *why;
 	bool direct;
-	int err = rd_gpu_work(gpu, &task->call, &work, &direct);
+	int err = rd_direct_work(gpu, &task->call, &work, &direct);
 
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
@@ -278,7 +278,7 @@ static int submit(
 	if (gpu->one_process && is_transfer(tasks))
 		return rd_transfers_launch(gpu, device_stream, tasks, count, NULL);
 	if (gpu->one_process)
-		err = rd_gpu_work(gpu, &tasks->call, &work, &direct);
+		err = rd_direct_work(gpu, &tasks->call, &work, &direct);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	if (direct)

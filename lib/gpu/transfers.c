@@ -148,7 +148,7 @@ static int offer(struct transfer *transfer, struct rd_call *call)
 	if (moved != RD_MOVED)
 		return moved;
 	offer->signature = sign(transfer);
-	rd_gpu_describe(gpu, call->in, size_of(call), &offer->in);
+	rd_peers_describe(gpu, call->in, size_of(call), &offer->in);
 	reachable = call->count == 0 || offer->in.id;
 	offer->reachable = reachable;
 	rd_flag_write(&offer->number, ++gpu->sent[peer]);
@@ -193,7 +193,7 @@ static int fetch(const struct transfer *transfer, const struct rd_offer *offer)
 	struct rd_gpu *gpu = transfer->gpu;
 	const struct rd_call *call = transfer->call;
 	const char *from =
-		rd_gpu_reach(gpu, peer_of(transfer), &offer->in, size_of(call), transfer->from);
+		rd_peers_reach(gpu, peer_of(transfer), &offer->in, size_of(call), transfer->from);
 
 	if (!from)
 		return RONDO_SYSTEM;

@@ -288,12 +288,12 @@ static int only_functions_are_staged(struct rank_env *env)
 			.op = RONDO_LXOR,
 			.count = 100 };
 
-		TRY(rd_gpu_work(env->comm->gpu, &call, &work, &direct));
+		TRY(rd_direct_work(env->comm->gpu, &call, &work, &direct));
 		if (direct != (variant->becomes == RD_KERNEL_FUSED ||
 				      variant->becomes == RD_KERNEL_STEPPED))
 			return world_report(env, "%s", rd_collective_name(collective));
 		call.user_op = &function;
-		TRY(rd_gpu_work(env->comm->gpu, &call, &work, &direct));
+		TRY(rd_direct_work(env->comm->gpu, &call, &work, &direct));
 		if (direct)
 			return world_report(
 				env, "%s by a function", rd_collective_name(collective));
@@ -320,8 +320,8 @@ static bool is_small(
 	struct rd_work work;
 	bool direct;
 
-	rd_gpu_work(env->comm->gpu, &call, &work, &direct);
-	rd_gpu_fuse(env->comm->gpu, &call, &work);
+	rd_direct_work(env->comm->gpu, &call, &work, &direct);
+	rd_direct_fuse(env->comm->gpu, &call, &work);
 	return work.small;
 }
 
