@@ -110,7 +110,7 @@ static int pair_block(const struct rd_problem *problem, int from, int to)
 	}
 }
 
-size_t rd_work_pair_size(const struct rd_call *call, int from, int to)
+size_t rd_compile_pair_size(const struct rd_call *call, int from, int to)
 {
 	int block = pair_block(&call->problem, from, to);
 
@@ -134,7 +134,7 @@ static void set_places(struct rd_work *work, const struct rd_call *call)
 
 /* The plan's signals are the work's second barrier: they must come after all that touches memory of
    others. A copy touches our own alone, where others access nothing. */
-bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call)
+bool rd_compile_direct(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call)
 {
 	struct cut cut = { .call = call,
 		.parts = plan ? plan->parts : 1,
@@ -170,7 +170,7 @@ bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct
 	return true;
 }
 
-void rd_work_small(struct rd_work *work, const struct rd_call *call)
+void rd_compile_small(struct rd_work *work, const struct rd_call *call)
 {
 	const struct rd_problem *problem = &call->problem;
 	bool spreads = problem->collective == RD_BROADCAST || problem->collective == RD_SCATTER;

@@ -11,13 +11,14 @@
  * device does (messages, signals amid the work, too many ranks). The rest of the work is the
  * caller's to fill in.
  */
-bool rd_work_plan(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
+bool rd_compile_direct(
+	struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
 
 /* Makes it a small one, whatever its steps are: of a call whose blocks have one length, and all of
    them no more than RD_LL_BUFFER_SIZE - 8 bytes. */
-void rd_work_small(struct rd_work *work, const struct rd_call *call);
+void rd_compile_small(struct rd_work *work, const struct rd_call *call);
 
 /* Bytes that one rank has for another in a call that moves blocks; one of the two is this rank. */
-size_t rd_work_pair_size(const struct rd_call *call, int from, int to);
+size_t rd_compile_pair_size(const struct rd_call *call, int from, int to);
 
 #endif

@@ -41,7 +41,7 @@ static struct rd_spot spot_of(struct rd_where where)
 	return (struct rd_spot){ .memory = where.memory, .chunk = where.chunk };
 }
 
-bool rd_steps_can(const struct rd_plan *plan)
+bool rd_compile_can(const struct rd_plan *plan)
 {
 	for (int i = 0; i < plan->step_count; i++)
 		if (plan->steps[i].kind > RD_STEP_FLUSH)
@@ -50,7 +50,7 @@ bool rd_steps_can(const struct rd_plan *plan)
 }
 
 /* A send copies into the peer's slot, so no FLUSH is needed. */
-int rd_steps_flatten(const struct rd_plan *plan, struct rd_move *moves)
+int rd_compile_moves(const struct rd_plan *plan, struct rd_move *moves)
 {
 	int count = 0;
 
@@ -95,7 +95,7 @@ static void cut_chunk(struct rd_steps *steps, size_t line)
 								       : steps->fifo_channels;
 }
 
-void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const struct rd_call *call,
+void rd_compile_cut(struct rd_steps *steps, const struct rd_plan *plan, const struct rd_call *call,
 	int fifo_channels, size_t slot_size)
 {
 	size_t element = rondo_type_size(call->type), line = RD_SLICE_ALIGNMENT / element;
@@ -120,7 +120,7 @@ void rd_steps_cut(struct rd_steps *steps, const struct rd_plan *plan, const stru
 	cut_chunk(steps, line);
 }
 
-size_t rd_steps_scratch_size(const struct rd_plan *plan, int channels, size_t slot_size)
+size_t rd_compile_scratch_size(const struct rd_plan *plan, int channels, size_t slot_size)
 {
 	return (size_t)plan->scratch_chunks * channels * (slot_size + RD_FIFO_ALIGNMENT);
 }

@@ -61,7 +61,7 @@ int rd_direct_work(
 	memset(work, 0, sizeof(*work));
 	work->abort_flag = &gpu->host_flags->abort_flag;
 	/* The same on all ranks: algorithms with `on_devices` write plans that devices run. */
-	*direct = rd_work_plan(work, plan, call);
+	*direct = rd_compile_direct(work, plan, call);
 	assert(*direct);
 	return 0;
 }
@@ -73,8 +73,8 @@ int rd_direct_work(
 static uint32_t sign_pair(const struct rd_call *call, uint32_t hash, int peer)
 {
 	int rank = call->problem.rank, first = rank < peer ? rank : peer;
-	uint64_t there = rd_work_pair_size(call, first, rank + peer - first);
-	uint64_t back = rd_work_pair_size(call, rank + peer - first, first);
+	uint64_t there = rd_compile_pair_size(call, first, rank + peer - first);
+	uint64_t back = rd_compile_pair_size(call, rank + peer - first, first);
 
 	for (int shift = 0; shift < 64; shift += 8) {
 		hash = (hash ^ (there >> shift & 0xff)) * 16777619u;
@@ -101,7 +101,7 @@ void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_wo
 
 	work->fused = 1;
 	if (size <= RD_LL_BUFFER_SIZE - 8 && !call->vcounts)
-		rd_work_small(work, call);
+		rd_compile_small(work, call);
 	/* Pairwise, no rank has the lengths of all others: it takes all blocks. */
 	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;
 	sign(work, call);
@@ -118,7 +118,7 @@ static size_t in_size_of(const struct rd_call *call, int rank)
 	struct rd_problem there = call->problem;
 
 	if (call->vcounts && rank != there.rank && there.collective != RD_REDUCE_SCATTER)
-		return rd_work_pair_size(call, rank, there.rank);
+		return rd_compile_pair_size(call, rank, there.rank);
 	if (call->vcounts)
 		return rd_call_in_size(call);
 	there.rank = rank;
@@ -133,7 +133,7 @@ static size_t out_size_of(const struct rd_call *call, int rank)
 		return 0;
 	if (call->vcounts)
 		return rank == there.rank ? rd_call_out_size(call)
-					  : rd_work_pair_size(call, there.rank, rank);
+					  : rd_compile_pair_size(call, there.rank, rank);
 	there.rank = rank;
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }
@@ -191,7 +191,7 @@ static void write_announcement(struct rd_gpu *gpu, const struct rd_call *call, b
 		announcement->gives[peer].in_at = work->in_for[peer];
 		announcement->gives[peer].out_at = work->out_for[peer];
 		announcement->gives[peer].size =
-			is_pairwise(call) ? rd_work_pair_size(call, rank, peer) : 0;
+			is_pairwise(call) ? rd_compile_pair_size(call, rank, peer) : 0;
 	}
 	rd_flag_write(&announcement->number, number);
 }
@@ -200,7 +200,7 @@ static int check_length(struct rd_gpu *gpu, const struct rd_call *call, int peer
 	const struct rd_announcement *announcement)
 {
 	int rank = gpu->comm->rank;
-	size_t wanted = rd_work_pair_size(call, peer, rank);
+	size_t wanted = rd_compile_pair_size(call, peer, rank);
 
 	if (announcement->gives[rank].size == wanted)
 		return 0;

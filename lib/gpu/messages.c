@@ -188,7 +188,7 @@ static bool links_are_there(const struct rd_messages *messages, const struct rd_
 {
 	int rank = plan->problem.rank;
 
-	if (!rd_steps_can(plan))
+	if (!rd_compile_can(plan))
 		return false;
 	for (int i = 0; i < plan->step_count; i++) {
 		const struct rd_step *step = &plan->steps[i];
@@ -259,7 +259,7 @@ static size_t flatten_plans(struct rd_messages *messages, struct rd_move *moves)
 			device_plan->first_move = count;
 			if (moves)
 				device_plan->move_count =
-					rd_steps_flatten(device_plan->plan, moves + count);
+					rd_compile_moves(device_plan->plan, moves + count);
 			count += (size_t)device_plan->plan->step_count;
 		}
 	return count;
@@ -273,7 +273,7 @@ static size_t scratch_size(const struct rd_messages *messages)
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < messages->gpu->comm->size; root++) {
 			const struct rd_plan *plan = messages->plans[i][root].plan;
-			size_t size = plan ? rd_steps_scratch_size(
+			size_t size = plan ? rd_compile_scratch_size(
 						     plan, messages->channels, messages->slot_size)
 					   : 0;
 
@@ -352,7 +352,7 @@ void rd_messages_steps(
 	const struct device_plan *device_plan =
 		&messages->plans[call->problem.collective][call->problem.root];
 
-	rd_steps_cut(steps, device_plan->plan, call, messages->channels, messages->slot_size);
+	rd_compile_cut(steps, device_plan->plan, call, messages->channels, messages->slot_size);
 	steps->moves = messages->moves + device_plan->first_move;
 	steps->move_count = device_plan->move_count;
 	steps->scratch = messages->scratch;

@@ -126,7 +126,7 @@ static void run_call(struct steps_rank *self, const struct call *call, const voi
 	};
 	struct rd_steps steps;
 
-	rd_steps_cut(&steps, self->plan, &made, CHANNELS, SLOT_SIZE);
+	rd_compile_cut(&steps, self->plan, &made, CHANNELS, SLOT_SIZE);
 	steps.moves = self->moves;
 	steps.move_count = self->move_count;
 	steps.scratch = self->scratch;
@@ -247,8 +247,8 @@ static void open_rank(struct steps_rank *self, struct steps_job *job, int rank)
 	cr_assert_eq(
 		rd_plan_create(&self->plan, job->algorithm, &problem), 0, "%s", rondo_last_error());
 	self->moves = calloc((size_t)self->plan->step_count + 1, sizeof(*self->moves));
-	self->move_count = rd_steps_flatten(self->plan, self->moves);
-	self->scratch = malloc(rd_steps_scratch_size(self->plan, CHANNELS, SLOT_SIZE) + 1);
+	self->move_count = rd_compile_moves(self->plan, self->moves);
+	self->scratch = malloc(rd_compile_scratch_size(self->plan, CHANNELS, SLOT_SIZE) + 1);
 	job->peer_fifos[rank] =
 		aligned_alloc(64, (rd_fifo_size(problem.size, CHANNELS) + 63) / 64 * 64);
 	memset(job->peer_fifos[rank], 0, rd_fifo_size(problem.size, CHANNELS));
@@ -291,7 +291,7 @@ static bool devices_can(const struct steps_job *job)
 		struct rd_plan *plan;
 
 		cr_assert_eq(rd_plan_create(&plan, job->algorithm, &problem), 0);
-		can = rd_steps_can(plan);
+		can = rd_compile_can(plan);
 		rd_plan_destroy(plan);
 	}
 	return can;
@@ -430,7 +430,7 @@ Test(steps, devices_have_no_steps_of_direct_access)
 	struct rd_plan *plan;
 
 	cr_assert_eq(rd_plan_create(&plan, rd_algorithm_named("two_shot"), &problem), 0);
-	cr_expect_not(rd_steps_can(plan));
+	cr_expect_not(rd_compile_can(plan));
 	rd_plan_destroy(plan);
 }
 
