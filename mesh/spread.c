@@ -37,7 +37,7 @@ static void broadcast(struct rd_plan *plan)
 	rd_two_shot_part(plan);
 }
 
-const struct rd_algorithm rd_spreading = {
+const struct rd_algorithm rd_mesh_spread = {
 	.name = "spread",
 	.write = { [RD_BROADCAST] = broadcast, [RD_ALL_GATHER] = all_gather },
 	.may_run = rd_two_shot_may_run,

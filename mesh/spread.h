@@ -4,6 +4,6 @@
 
 #include "plan/plan.h"
 
-extern const struct rd_algorithm rd_spreading;
+extern const struct rd_algorithm rd_mesh_spread;
 
 #endif

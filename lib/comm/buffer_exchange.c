@@ -192,7 +192,7 @@ static size_t out_size(const struct rd_call *call, int rank)
 	there.rank = rank;
 	/* A COMBINE writes to other ranks' outputs, and so does a SPREAD, which one algorithm
 	   has. */
-	if (!rd_collective_writes_far(there.collective) && !rd_spreading.write[there.collective])
+	if (!rd_collective_writes_far(there.collective) && !rd_mesh_spread.write[there.collective])
 		return 0;
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }

@@ -22,7 +22,7 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_ring,
 	&rd_linear,
 	&rd_doubling,
-	&rd_spreading,
+	&rd_mesh_spread,
 	&rd_two_shot,
 	&rd_one_shot,
 	&rd_tree,
