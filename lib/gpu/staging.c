@@ -1,6 +1,5 @@
 #include "gpu/staging.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "device/region.h"
 #include "base/futex.h"
+#include "gpu/watch.h"
 
 /* Parts of a call at a time: one is copied in, one is run, one is copied out. */
 #define SLOTS 3
@@ -17,9 +17,6 @@
 /* Parts begin at multiples of this. */
 #define ALIGNMENT 64
 #define PAGE 4096
-/* Polls of a flag that yield, before it sleeps; the sleep's bound: devices wake nobody. */
-#define YIELDS 100
-#define SLEEP_NS 50000
 
 /* The feed of one call (task.h): the host runs it part by part. */
 struct feed {
@@ -255,13 +252,8 @@ static int take(struct rd_feed *base)
 static void pause_a_moment(struct rd_feed *base)
 {
 	struct feed *feed = (struct feed *)base;
-	const uint32_t *arrived = feed->stage->arrived;
-	uint32_t seen = __atomic_load_n(arrived, __ATOMIC_ACQUIRE);
 
-	if (feed->waits++ < YIELDS)
-		sched_yield();
-	else if (!rd_flag_reached(arrived, feed->arrived[feed->done % SLOTS]))
-		rd_flag_sleep(arrived, seen, SLEEP_NS);
+	rd_gpu_watch_pause(feed->stage->arrived, feed->arrived[feed->done % SLOTS], feed->waits++);
 }
 
 static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };

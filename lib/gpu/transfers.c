@@ -1,6 +1,5 @@
 #include "gpu/transfers.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,10 +8,6 @@
 #include "base/futex.h"
 #include "gpu/peers.h"
 #include "gpu/watch.h"
-
-/* Polls that yield before it sleeps for a peer's flag; the sleep's bound: devices wake nobody. */
-#define YIELDS 100
-#define SLEEP_NS 50000
 
 /* The feed of one transfer (task.h): it runs no plan, unless it is staged. */
 struct transfer {
@@ -264,7 +259,7 @@ static int take(struct rd_feed *base)
 static void pause_a_moment(struct rd_feed *base)
 {
 	struct transfer *transfer = (struct transfer *)base;
-	uint32_t number, seen;
+	uint32_t number;
 	const uint32_t *flag;
 
 	if (transfer->staged) {
@@ -273,12 +268,7 @@ static void pause_a_moment(struct rd_feed *base)
 	}
 	rd_gpu_watch(transfer->gpu);
 	flag = flag_of(transfer, &number);
-	seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
-	transfer->rounds++;
-	if (transfer->rounds < YIELDS)
-		sched_yield();
-	else if (!rd_flag_reached(flag, number))
-		rd_flag_sleep(flag, seen, SLEEP_NS);
+	rd_gpu_watch_pause(flag, number, transfer->rounds++);
 }
 
 static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };

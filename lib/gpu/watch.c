@@ -114,13 +114,22 @@ int rd_gpu_watch_report(struct rd_gpu *gpu, int64_t waited_ms, int peer, const c
 	return rd_gpu_watch(gpu);
 }
 
+void rd_gpu_watch_pause(const uint32_t *flag, uint32_t value, int round)
+{
+	uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+
+	if (round < YIELDS)
+		sched_yield();
+	else if (!rd_flag_reached(flag, value))
+		rd_flag_sleep(flag, seen, RD_WATCH_SLEEP_NS);
+}
+
 int rd_gpu_watch_flag(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int peer)
 {
 	int64_t began = rd_clock_ns();
 	int reported_ms = 0;
 
 	for (int round = 0; !rd_flag_reached(flag, value); round++) {
-		uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
 		int err = rd_gpu_watch(gpu);
 
@@ -132,10 +141,7 @@ int rd_gpu_watch_flag(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, 
 		if (peer >= 0 && waited_ms > gpu->comm->settings.timeout_ms)
 			return rd_gpu_watch_report(
 				gpu, waited_ms, peer, "to join a call on devices");
-		if (round < YIELDS)
-			sched_yield();
-		else if (!rd_flag_reached(flag, value))
-			rd_flag_sleep(flag, seen, RD_WATCH_SLEEP_NS);
+		rd_gpu_watch_pause(flag, value, round);
 	}
 	return 0;
 }

@@ -22,6 +22,9 @@ int rd_gpu_watch_rank(const struct rd_gpu *gpu, uint32_t number);
 /* Ends the comm because of a silent peer. */
 int rd_gpu_watch_report(struct rd_gpu *gpu, int64_t waited_ms, int peer, const char *where);
 
+/* A round of a wait for a flag, from 0: the first ones yield, later ones sleep. */
+void rd_gpu_watch_pause(const uint32_t *flag, uint32_t value, int round);
+
 /* Waits until the gpu's stream has done what is queued on it; or an error of the comm's. */
 int rd_gpu_drain(struct rd_gpu *gpu);
 /* The same after a failure, with a bound. */
