@@ -134,7 +134,7 @@ static int count_gpus(int *count)
 {
 	const char *setting = getenv("RONDO_DEVICE");
 	if (setting && !strncmp(setting, "emulated", 8))
-		return fail("--device cuda: RONDO_DEVICE is \"%s\", and pretended GPUs do not "
+		return fail("--device cuda: RONDO_DEVICE is \"%s\", and emulated GPUs do not "
 			    "compute: unset it",
 			setting);
 	*count = rondo_device_count();
