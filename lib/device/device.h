@@ -9,6 +9,10 @@
  * addresses that belong to one device, and may be used on others that can reach it (peer()).
  *
  * Functions that return int return 0 or an error with its reason recorded. Any thread may call any.
+ *
+ * A function blocks only where its comment says so: it waits for the work that the comment names,
+ * or "may wait" for all work of the device, where CUDA's documentation leaves that open. The first
+ * use of a device opens it: that loads the driver and the kernels, and takes seconds.
  */
 #ifndef RD_DEVICE_H
 #define RD_DEVICE_H
@@ -40,7 +44,8 @@ struct rd_device_ops {
 	   so one may wait behind another. */
 	bool shares_queues;
 
-	/* Devices that can be used; 0 with the reason of why there are none. */
+	/* Devices that can be used; 0 with the reason of why there are none. The first call waits
+	   for the driver to load. */
 	int (*count)(void);
 	/* The device that is current to the calling thread; -1: none. */
 	int (*current)(void);
@@ -54,21 +59,25 @@ struct rd_device_ops {
 	/* Host memory that is not pinned: a copy from or to it waits for what is queued before it,
 	   and no other thread can queue anything on the device until then. */
 	bool (*pageable)(const void *at);
-	int (*alloc)(int device, size_t size, void **memory); /* zeroed */
-	int (*free)(void *memory);
+	/* Waits until the memory is zeroed; may wait. */
+	int (*alloc)(int device, size_t size, void **memory);
+	int (*free)(void *memory); /* may wait */
 	/* For another process to map the allocation that begins at base: fails for memory that has
-	   no such handle. import() maps one into this process, drop() lets go of it. */
+	   no such handle. import() maps one into this process, drop() lets go of it; both may
+	   wait. */
 	int (*export)(const void *base, struct rd_handle *handle);
 	int (*import)(int device, const struct rd_handle *handle, void **base, size_t *size);
 	void (*drop)(int device, void *base);
-	/* From now on `device` addresses the memory of `other`; fails where it cannot. */
+	/* From now on `device` addresses the memory of `other`; fails where it cannot. May wait. */
 	int (*peer)(int device, int other);
-	/* From now on devices address this host memory (whole pages), at the same addresses. */
+	/* From now on devices address this host memory (whole pages), at the same addresses. Both
+	   may wait. */
 	int (*share)(void *memory, size_t size);
 	void (*unshare)(void *memory);
 
-	int (*stream_create)(int device, void **stream);
-	void (*stream_destroy)(int device, void *stream); /* finishes the queued work first */
+	int (*stream_create)(int device, void **stream); /* may wait */
+	/* Both wait for the work that is queued on the stream. */
+	void (*stream_destroy)(int device, void *stream);
 	int (*stream_synchronize)(int device, void *stream);
 	/* Whether all that was queued is done. Not while it captures. */
 	int (*stream_query)(int device, void *stream, bool *done);
@@ -85,14 +94,17 @@ struct rd_device_ops {
 	int (*event_create)(int device, void **event);
 	void (*event_destroy)(int device, void *event); /* once it has been reached, if recorded */
 	int (*event_record)(int device, void *stream, void *event);
-	/* Waits until both, recorded before, have been reached. */
+	/* Waits until both events, recorded before, have been reached. */
 	int (*event_elapsed)(int device, void *from, void *to, double *us);
 
-	/* Flags lie in memory from share(). Cyclic: waits until (int32_t)(*flag - value) >= 0. */
+	/* Flags lie in memory from share(). Cyclic: the stream waits, and not the caller, until
+	   (int32_t)(*flag - value) >= 0. */
 	int (*wait_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
 	int (*write_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
-	/* Any memory; host memory from share(). */
+	/* Any memory. Where a side is host memory that is pageable(), it waits for the work queued
+	   on the stream, and for the copy. */
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
+	/* Kernels: wait for room where the device's queue is full. */
 	int (*run)(int device, void *stream, const struct rd_work *work);
 	int (*run_steps)(int device, void *stream, const struct rd_steps *steps);
 	int (*run_transfers)(int device, void *stream, const struct rd_transfer_work *work);
