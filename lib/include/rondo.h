@@ -223,9 +223,12 @@ RONDO_API int rondo_comm_finalize(rondo_comm *comm);
 
 /*
  * Waits for this comm's calls on streams, leaves, and frees the comm. Collective: rank 0 stays
- * until every rank has left or died (bounded by timeout_ms). NULL is allowed. An error reports the
- * other ranks, for example that they made different calls; the comm is freed all the same. Within a
- * group it returns RONDO_INVALID and the comm stays, for the group may have calls on it.
+ * until every rank has left or died (bounded by timeout_ms). NULL is allowed. Returns
+ *   - 0 where the ranks have made the same calls and leave, or where the comm was over before: it
+ *     had failed (rondo_comm_error() returns why until now), or rondo_comm_finalize() had left;
+ *   - the error that ended the comm while this rank left: a rank died, or ranks made different
+ *     calls. The comm is freed all the same;
+ *   - RONDO_INVALID within a group. The comm stays, for the group may have calls on it.
  */
 RONDO_API int rondo_comm_destroy(rondo_comm *comm);
 
