@@ -30,9 +30,9 @@ void cpu_conv_in_grad(struct device *device, const struct conv *conv, const floa
 /* cpu_norm.c */
 void cpu_norm_sums(struct device *device, const struct norm *norm, const float *in, double *sums);
 void cpu_norm_moments(struct device *device, const struct norm *norm, const double *sums,
-	double count, float momentum, float *saved, float *running);
-void cpu_norm_fixed(
-	struct device *device, const struct norm *norm, const float *running, float *saved);
+	double count, float momentum, float *saved, float *running_mean, float *running_variance);
+void cpu_norm_fixed(struct device *device, const struct norm *norm, const float *running_mean,
+	const float *running_variance, float *saved);
 void cpu_norm(struct device *device, const struct norm *norm, const float *in, const float *saved,
 	const float *weight, const float *bias, float *out);
 void cpu_norm_grad_sums(struct device *device, const struct norm *norm, const float *in,

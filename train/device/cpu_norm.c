@@ -27,7 +27,7 @@ void cpu_norm_sums(struct device *device, const struct norm *norm, const float *
 }
 
 void cpu_norm_moments(struct device *device, const struct norm *norm, const double *sums,
-	double count, float momentum, float *saved, float *running)
+	double count, float momentum, float *saved, float *running_mean, float *running_variance)
 {
 	int channels = norm->shape.channels;
 	(void)device;
@@ -38,22 +38,22 @@ void cpu_norm_moments(struct device *device, const struct norm *norm, const doub
 			variance = 0;
 		saved[c] = (float)mean;
 		saved[channels + c] = (float)(1 / sqrt(variance + norm->epsilon));
-		if (!running)
+		double unbiased = count > 1 ? variance * count / (count - 1) : variance;
+		if (!running_mean)
 			continue;
-		double unbiased = variance * count / (count - 1);
-		running[c] += momentum * ((float)mean - running[c]);
-		running[channels + c] += momentum * ((float)unbiased - running[channels + c]);
+		running_mean[c] += momentum * ((float)mean - running_mean[c]);
+		running_variance[c] += momentum * ((float)unbiased - running_variance[c]);
 	}
 }
 
-void cpu_norm_fixed(
-	struct device *device, const struct norm *norm, const float *running, float *saved)
+void cpu_norm_fixed(struct device *device, const struct norm *norm, const float *running_mean,
+	const float *running_variance, float *saved)
 {
 	int channels = norm->shape.channels;
 	(void)device;
 	for (int c = 0; c < channels; c++) {
-		saved[c] = running[c];
-		saved[channels + c] = 1 / sqrtf(running[channels + c] + norm->epsilon);
+		saved[c] = running_mean[c];
+		saved[channels + c] = 1 / sqrtf(running_variance[c] + norm->epsilon);
 	}
 }
 

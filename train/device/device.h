@@ -121,14 +121,15 @@ struct device_ops {
 		struct device *device, const struct norm *norm, const float *in, double *sums);
 	/*
 	 * mean and inverse deviation of each channel, saved[2 * channels], from the sums over
-	 * `count` elements of a channel. Where `running` is not NULL, running[2 * channels], mean
-	 * and unbiased variance, moves by `momentum` to those of the batch.
+	 * `count` elements of a channel. Where running_mean is not NULL, running mean and
+	 * variance [channels] move by `momentum` to those of the batch, the unbiased variance.
 	 */
 	void (*norm_moments)(struct device *device, const struct norm *norm, const double *sums,
-		double count, float momentum, float *saved, float *running);
-	/* saved[] of running[]: for evaluation. */
-	void (*norm_fixed)(
-		struct device *device, const struct norm *norm, const float *running, float *saved);
+		double count, float momentum, float *saved, float *running_mean,
+		float *running_variance);
+	/* saved[] of the running statistics: for evaluation. */
+	void (*norm_fixed)(struct device *device, const struct norm *norm,
+		const float *running_mean, const float *running_variance, float *saved);
 	/* out = (in - mean) * inverse deviation * weight + bias, then ReLU if norm->relu. */
 	void (*norm)(struct device *device, const struct norm *norm, const float *in,
 		const float *saved, const float *weight, const float *bias, float *out);

@@ -101,8 +101,8 @@ static void normalise(struct device *device, struct operands *o, const struct no
 	float *saved = o->values[3], *running = o->values[4], *weight = o->values[5];
 	float *bias = weight + channels, *gradients = o->values[6], *out_grad = o->values[7];
 	OPS->norm_sums(device, norm, in, o->sums);
-	OPS->norm_moments(
-		device, norm, o->sums, count ? count : 1, 0.1f, saved, count > 1 ? running : NULL);
+	OPS->norm_moments(device, norm, o->sums, count ? count : 1, 0.1f, saved,
+		count > 1 ? running : NULL, running + channels);
 	OPS->norm(device, norm, in, saved, weight, bias, out);
 	OPS->norm_grad_sums(device, norm, in, out, out_grad, saved, &o->sums[100]);
 	OPS->norm_weight_grad(device, norm, &o->sums[100], gradients, gradients + channels);
@@ -142,7 +142,7 @@ RUN(norm_alone)
 {
 	const struct norm norm = { { 3, 4, 5, 6 }, .epsilon = 1e-3f };
 	OPS->norm_sums(device, &norm, o->values[0], o->sums);
-	OPS->norm_moments(device, &norm, o->sums, 90, 0.1f, o->values[3], NULL);
+	OPS->norm_moments(device, &norm, o->sums, 90, 0.1f, o->values[3], NULL, NULL);
 }
 
 /* Variances are positive. */
@@ -150,7 +150,7 @@ RUN(norm_fixed)
 {
 	const struct norm norm = { { 3, 300, 5, 6 }, .epsilon = 1e-3f };
 	OPS->relu(device, ROOM, o->values[0], o->values[0]);
-	OPS->norm_fixed(device, &norm, o->values[0], o->values[1]);
+	OPS->norm_fixed(device, &norm, o->values[0], o->values[0] + 300, o->values[1]);
 }
 
 /* ---- Max-pooling ---- */

@@ -57,7 +57,8 @@ static void close_state(struct state *s)
 static void forward(struct device *cpu, struct state *s)
 {
 	cpu->ops->norm_sums(cpu, &s->norm, s->in, s->sums);
-	cpu->ops->norm_moments(cpu, &s->norm, s->sums, s->elements, 0.1f, s->saved, s->running);
+	cpu->ops->norm_moments(cpu, &s->norm, s->sums, s->elements, 0.1f, s->saved, s->running,
+		s->running + s->norm.shape.channels);
 	cpu->ops->norm(cpu, &s->norm, s->in, s->saved, s->weight, s->bias, s->out);
 }
 
@@ -236,7 +237,7 @@ static void check_fixed(struct device *cpu, const char *variant)
 	int channels = s.norm.shape.channels;
 	for (int c = 0; c < channels; c++)
 		s.running[channels + c] = 0.25f + c;
-	cpu->ops->norm_fixed(cpu, &s.norm, s.running, s.saved);
+	cpu->ops->norm_fixed(cpu, &s.norm, s.running, s.running + channels, s.saved);
 	for (int c = 0; c < channels; c++) {
 		cr_assert_eq(s.saved[c], s.running[c]);
 		cr_assert_float_eq(

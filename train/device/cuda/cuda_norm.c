@@ -44,19 +44,20 @@ void gpu_norm_sums(struct device *device, const struct norm *norm, const float *
 }
 
 void gpu_norm_moments(struct device *device, const struct norm *norm, const double *sums,
-	double count, float momentum, float *saved, float *running)
+	double count, float momentum, float *saved, float *running_mean, float *running_variance)
 {
 	struct norm shape = *norm;
-	void *parameters[] = { &shape, &sums, &count, &momentum, &saved, &running };
+	void *parameters[] = { &shape, &sums, &count, &momentum, &saved, &running_mean,
+		&running_variance };
 	gpu_launch((struct gpu *)device, KERNEL_norm_moments, gpu_blocks(shape.shape.channels),
 		parameters);
 }
 
-void gpu_norm_fixed(
-	struct device *device, const struct norm *norm, const float *running, float *saved)
+void gpu_norm_fixed(struct device *device, const struct norm *norm, const float *running_mean,
+	const float *running_variance, float *saved)
 {
 	struct norm shape = *norm;
-	void *parameters[] = { &shape, &running, &saved };
+	void *parameters[] = { &shape, &running_mean, &running_variance, &saved };
 	gpu_launch((struct gpu *)device, KERNEL_norm_fixed, gpu_blocks(shape.shape.channels),
 		parameters);
 }

@@ -136,9 +136,9 @@ void gpu_conv_in_grad(struct device *device, const struct conv *conv, const floa
 void gpu_plane_sums(struct gpu *gpu, const struct planes *shape, const float *in, double **sums);
 void gpu_norm_sums(struct device *device, const struct norm *norm, const float *in, double *sums);
 void gpu_norm_moments(struct device *device, const struct norm *norm, const double *sums,
-	double count, float momentum, float *saved, float *running);
-void gpu_norm_fixed(
-	struct device *device, const struct norm *norm, const float *running, float *saved);
+	double count, float momentum, float *saved, float *running_mean, float *running_variance);
+void gpu_norm_fixed(struct device *device, const struct norm *norm, const float *running_mean,
+	const float *running_variance, float *saved);
 void gpu_norm(struct device *device, const struct norm *norm, const float *in, const float *saved,
 	const float *weight, const float *bias, float *out);
 void gpu_norm_grad_sums(struct device *device, const struct norm *norm, const float *in,

@@ -95,9 +95,8 @@ extern "C" __global__ void train_part_sums(
 	}
 }
 
-/* running NULL: there is none. */
 extern "C" __global__ void train_norm_moments(struct norm norm, const double *sums, double count,
-	float momentum, float *saved, float *running)
+	float momentum, float *saved, float *running_mean, float *running_variance)
 {
 	int channels = norm.shape.channels;
 
@@ -108,20 +107,21 @@ extern "C" __global__ void train_norm_moments(struct norm norm, const double *su
 		double unbiased = variance * count / (count - 1);
 		saved[c] = (float)mean;
 		saved[channels + c] = (float)(1 / sqrt(variance + norm.epsilon));
-		if (!running)
+		if (!running_mean)
 			continue;
-		running[c] += momentum * ((float)mean - running[c]);
-		running[channels + c] += momentum * ((float)unbiased - running[channels + c]);
+		running_mean[c] += momentum * ((float)mean - running_mean[c]);
+		running_variance[c] += momentum * ((float)unbiased - running_variance[c]);
 	}
 }
 
-extern "C" __global__ void train_norm_fixed(struct norm norm, const float *running, float *saved)
+extern "C" __global__ void train_norm_fixed(
+	struct norm norm, const float *running_mean, const float *running_variance, float *saved)
 {
 	int channels = norm.shape.channels;
 
 	for (size_t c = first(); c < (size_t)channels; c += stride()) {
-		saved[c] = running[c];
-		saved[channels + c] = 1 / sqrtf(running[channels + c] + norm.epsilon);
+		saved[c] = running_mean[c];
+		saved[channels + c] = 1 / sqrtf(running_variance[c] + norm.epsilon);
 	}
 }
 
