@@ -122,9 +122,10 @@ const struct option_row option_table[] = {
 
 	SECTION("Model"),
 	OWN("model", "NAME", take_model,
-		"mlp: 784-512-512-10 with ReLU, as in the PyTorch quickstart; gpt, gpt-nano,\n"
-		"gpt-micro, gpt-mini or gpt2: GPT-2 on bytes, the last with 124M parameters.\n"
-		"Default: mlp"),
+		"mlp: 784-512-512-10 with ReLU, as in the PyTorch quickstart; convnet: two\n"
+		"convolutions with batch norm; lenet: two convolutions and three linear\n"
+		"layers; gpt, gpt-nano, gpt-micro, gpt-mini or gpt2: GPT-2 on bytes, the\n"
+		"last with 124M parameters. Default: mlp"),
 	COUNT("tokens", tokens, 65536,
 		"context of gpt: tokens of a sample. Default: the model's, 64 to 1024"),
 

@@ -137,6 +137,13 @@ struct layer *add_residual(struct layer *parent, const char *name, const char *t
 void add_linear(struct layer *parent, const char *name, int rows, int in, int out);
 /* The same with other first values, or shared by ranks: linear->in and out are then the whole's. */
 void add_linear_with(struct layer *parent, const char *name, const struct linear *linear);
+/* Images of conv->rows x conv->columns; PyTorch's Conv2d, its initialisation. batch is ignored. */
+void add_conv(struct layer *parent, const char *name, const struct conv *conv);
+/* PyTorch's BatchNorm2d and ReLU, computed as one; SyncBatchNorm where model->norm_sum is set. */
+void add_batch_norm_relu(struct layer *parent, const char *name, const char *relu_name,
+	int channels, int rows, int columns);
+/* 2 x 2, of inputs of rows x columns. */
+void add_max_pool(struct layer *parent, const char *name, int channels, int rows, int columns);
 void add_relu(struct layer *parent, const char *name, size_t count);
 /* A view of its input: an image as a row. It is not the last layer. */
 void add_flatten(struct layer *parent, const char *name, size_t count);

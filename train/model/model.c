@@ -175,6 +175,7 @@ int model_forward(
 	struct model *model, struct pass *pass, const void *inputs, int batch, bool training)
 {
 	pass->batch = batch;
+	pass->norm_batch = model->norm_sum ? model->norm_batch : batch;
 	pass->training = training;
 	return model->root->kind->forward(model->root, pass, inputs);
 }

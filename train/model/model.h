@@ -37,6 +37,9 @@ struct model;
 /* Called when the gradient of parameter `tensor` is final, in backward's order. */
 typedef int model_ready(void *argument, int tensor);
 
+/* Adds up values[count], in the device's memory, over ranks. */
+typedef int model_sum(void *argument, double *values, size_t count);
+
 struct model_config {
 	int rows; /* rows of logits of a sample: 1, or one a token */
 	int classes; /* columns of logits */
@@ -53,6 +56,7 @@ struct model_config {
 struct pass {
 	float *activations; /* outputs, and values for backward */
 	int batch; /* samples in it */
+	int norm_batch; /* samples that batch norm's statistics cover */
 	bool training;
 	model_ready *ready;
 	void *argument;
@@ -70,6 +74,10 @@ struct model {
 	struct pass *passes; /* [config.passes] */
 	float *grads; /* [grad_count], of outputs */
 	double *sums; /* [2], of the loss: see device.h */
+	/* Batch norm over the samples of all ranks; NULL: over each rank's own. */
+	model_sum *norm_sum;
+	void *norm_argument;
+	int norm_batch; /* of all ranks, in the next forward */
 	int error; /* of building */
 };
 

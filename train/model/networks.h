@@ -35,6 +35,11 @@ const struct network *network_named(const char *name);
 int network_create(struct model **model, const struct network *network, struct device *device,
 	const struct samples *samples, const struct model_config *config, uint64_t seed);
 
+/* 1 x 28 x 28: twice convolution 5 x 5, batch norm, ReLU and max-pooling; then linear. */
+int convnet_build(struct model *model, const struct samples *samples);
+/* 3 x 32 x 32: twice convolution 5 x 5, max-pooling and ReLU; then three linear layers. */
+int lenet_build(struct model *model, const struct samples *samples);
+
 /* Linear layers from widths[0] to widths[1], ... with ReLU between them. */
 void mlp_layers(struct model *model, const int *widths, int width_count);
 
