@@ -29,7 +29,7 @@ fake_program() {
 	} >"$work/bin/$1"
 	chmod +x "$work/bin/$1"
 }
-for name in ninja ctest rondo-run rondo-bench; do
+for name in ninja ctest rondo-run rondo-bench bench-train; do
 	fake_program $name </dev/null
 done
 fake_program id <<'DO'
@@ -88,6 +88,14 @@ runs bench all_gather
 has_no 'openblas\|criterion'
 has '^ninja -C build rondo rondo-bench rondo-run$'
 has '^rondo-bench --ranks 2 all_gather$'
+
+mkdir -p "$work/clone/tests/peers"
+ln -s "$work/bin/bench-train" "$work/clone/tests/peers/train"
+runs bench train --quick
+has '^apt-get .* install .*libopenblas-dev zlib1g-dev$'
+has_no 'criterion\|torch'
+has '^ninja -C build rondo-train$'
+has '^bench-train --quick$'
 
 runs test -R ring
 has '^apt-get .* libopenblas-dev zlib1g-dev libcriterion-dev'

@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+"""The gain of overlap: GPT in the shape of GPT-2 124M, two ranks over a link that is slowed until
+communication takes as long as backward, with overlap and without.
+
+The ranks run in a network namespace of their own, whose loopback carries what tc allows. The first
+run measures backward over the free link, which sets the rate. Times come from rondo-train's trace:
+medians over the steps of rank 0, the first two left out.
+
+A bucket that is ready when backward ends cannot be hidden. The rest of the communication can, as far
+as backward lasts: that is the hideable part.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+INSIDE = "RONDO_OVERLAP_INSIDE"
+AIM_FASTER = 38  # per cent
+AIM_HIDDEN = 90
+LEFT_OUT = 2  # steps: the first finds the order of gradients, the second has it
+
+
+def tool(name):
+    """Of iproute2, which only root's PATH has."""
+    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if not found:
+        sys.exit(f"overlap: {name} is missing (Debian: iproute2)")
+    return found
+
+
+def enter_namespace():
+    """Runs this script again where the loopback is its own."""
+    if os.environ.get(INSIDE):
+        subprocess.run([tool("ip"), "link", "set", "lo", "up"], check=True)
+        return
+    # The ranks die with this process: the kernel kills the first one's children with it.
+    command = ["unshare", "--net"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
+    environment = {**os.environ, INSIDE: "1"}
+    tried = subprocess.run(command + ["true"], capture_output=True, text=True)
+    if tried.returncode:
+        print("Overlap: not measured, for no network namespace can be made here", end="")
+        print(f" ({tried.stderr.strip()}).")
+        sys.exit(0)
+    os.execvpe("unshare", command + [sys.executable] + sys.argv, environment)
+
+
+def slow_link(bits_a_second):
+    """The loopback carries both directions: an all-reduce of two ranks sends its bytes twice."""
+    rate = ["rate", f"{bits_a_second:.0f}bit", "burst", "1m", "latency", "100ms"]
+    command = [tool("tc"), "qdisc", "replace", "dev", "lo", "root", "tbf"]
+    subprocess.run(command + rate, check=True)
+
+
+# ---- A run -------------------------------------------------------------------------------------
+
+
+def median_of(steps, name):
+    return statistics.median(step[name] for step in steps)
+
+
+def read_steps(path):
+    """Seconds of each step of rank 0: the whole, backward, wait, and communication."""
+    with open(path, encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    spans = [e for e in events if e.get("ph") == "X" and e["pid"] == 0]
+    spans = [(e["name"], e["ts"] / 1e6, (e["ts"] + e["dur"]) / 1e6) for e in spans]
+    spans.sort(key=lambda span: span[1])
+    starts = [start for name, start, _ in spans if name == "forward"]
+    steps = []
+    for begin, end in zip(starts, starts[1:]):
+        within = [span for span in spans if begin <= span[1] < end]
+        steps.append(read_step(within, end - begin))
+    # Evaluation has forwards alone.
+    return [step for step in steps if step][LEFT_OUT:]
+
+
+def read_step(spans, whole):
+    def of(name):
+        return [(start, end) for found, start, end in spans if found.startswith(name)]
+
+    if not of("backward") or not of("optimizer"):
+        return None
+    backward_end = of("backward")[-1][1]
+    buckets = of("bucket")
+    communication = sum(end - start for start, end in buckets)
+    late = sum(end - start for start, end in buckets if start >= backward_end - 1e-4)
+    return {
+        "whole": whole,
+        "backward": sum(end - start for start, end in of("backward")),
+        "wait": sum(end - start for start, end in of("wait")),
+        "communication": communication,
+        "hideable": communication - late,
+    }
+
+
+def run(options, folder, *more):
+    trace = os.path.join(folder, "trace.json")
+    command = [os.path.join(options.build, "train", "rondo-train"), "--ranks", "2"]
+    command += ["--model", options.model, "--batch", str(options.batch), "--epochs", "1"]
+    command += ["--steps", str(options.steps + LEFT_OUT + 1), "--data", options.data]
+    command += ["--trace", trace, *more]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+    environment |= {"RONDO_TRANSPORT": "tcp", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    if done.returncode:
+        sys.exit(f"overlap: {' '.join(command)}: {done.stderr.strip()}")
+    return read_steps(trace)
+
+
+def measure(options, folder):
+    parameters = options.parameters
+    free = run(options, folder, "--no-overlap")
+    backward = median_of(free, "backward")
+    slow_link(2 * 8 * 4 * parameters / backward)
+    apart, together = [], []
+    for number in range(options.rounds):
+        print(f"overlap: round {number + 1} of {options.rounds}", file=sys.stderr)
+        apart += run(options, folder, "--no-overlap")
+        together += run(options, folder)
+    return apart, together
+
+
+def report(options, apart, together):
+    faster = 100 * (median_of(apart, "whole") / median_of(together, "whole") - 1)
+    hideable = median_of(together, "hideable")
+    hidden = median_of(together, "communication") - median_of(together, "wait")
+    share = 100 * hidden / hideable if hideable else 0
+    print(f"GPT ({options.model}, {options.parameters / 1e6:.1f} million parameters), two ranks,")
+    print("over a link on which communication takes as long as backward:")
+    print()
+    print("| | without overlap (s) | with overlap (s) |")
+    print("|:---|---:|---:|")
+    for name, title in (
+        ("whole", "a step"),
+        ("backward", "backward"),
+        ("communication", "communication"),
+        ("wait", "of it not hidden"),
+    ):
+        print(f"| {title} | {median_of(apart, name):.3f} | {median_of(together, name):.3f} |")
+    print()
+    print(f"With overlap a step is {faster:.0f} % faster (aim: {AIM_FASTER} %).")
+    print(f"{share:.0f} % of the hideable communication is hidden (aim: {AIM_HIDDEN} %).")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--data", default="data")
+    parser.add_argument("--model", default="gpt-124m")
+    parser.add_argument("--parameters", type=int, default=124_439_808)
+    parser.add_argument("--batch", type=int, default=1, help="texts a rank in a step")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    enter_namespace()
+    with tempfile.TemporaryDirectory() as folder:
+        report(options, *measure(options, folder))
+
+
+if __name__ == "__main__":
+    main()
