@@ -75,8 +75,6 @@ static int train(
 			world->size, (unsigned long long)hash);
 	else if (!err)
 		report_line(&report, "Done! Parameters: hash %016llx", (unsigned long long)hash);
-	if (!err)
-		err = train_trace(run);
 	train_destroy(run);
 	return err;
 }

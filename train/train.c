@@ -487,13 +487,7 @@ int train_hash(struct train *train, uint64_t *hash)
 	return err ? err : world_compare(train->world, *hash, "parameters");
 }
 
-int train_finish(struct train *train)
-{
-	int err = resume_saved(train, true);
-	return err ? err : resume_export(train);
-}
-
-int train_trace(struct train *train)
+static int write_trace(struct train *train)
 {
 	struct trace_summary summary;
 	char dropped[64] = "";
@@ -509,4 +503,12 @@ int train_trace(struct train *train)
 		train->options.trace, (unsigned long long)summary.events, 1e6 * summary.error_s,
 		dropped);
 	return 0;
+}
+
+int train_finish(struct train *train)
+{
+	int err = resume_saved(train, true);
+	if (!err)
+		err = resume_export(train);
+	return err ? err : write_trace(train);
 }

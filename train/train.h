@@ -76,9 +76,7 @@ int train_epoch(struct train *train);
 int train_test(struct train *train, struct totals *totals);
 /* The hash of the parameters; fails if ranks differ. */
 int train_hash(struct train *train, uint64_t *hash);
-/* After the last epoch: waits for the checkpoint, exports the model. */
+/* After the last epoch: waits for the checkpoint, exports the model, writes the trace. */
 int train_finish(struct train *train);
-/* Writes the trace, if there is one. */
-int train_trace(struct train *train);
 
 #endif

@@ -1,0 +1,124 @@
+/* The files that whole runs write: metrics and traces. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "train/base/fail.h"
+#include "train/job.h"
+#include "train/metrics/rows.h"
+#include "train/scratch.h"
+
+TestSuite(reports, .init = make_data, .fini = scratch_remove, .timeout = 240);
+
+/* Runs the job with reports, and reads its metrics. */
+static struct metrics_rows run_with_metrics(struct job *job, int size, const char *name)
+{
+	struct metrics_rows rows;
+	job->reports = true;
+	job->options.metrics.paths[0] = scratch_path(name);
+	job->options.metrics.count = 1;
+	run_ranks(job, size);
+	cr_assert_eq(metrics_rows_load(&rows, scratch_path(name)), 0, "%s", failure());
+	return rows;
+}
+
+/* Each epoch has the row of its first step and one of the test. */
+static void expect_rows(const struct metrics_rows *rows, const struct metrics_rows *expected)
+{
+	cr_assert_eq(rows->count, 4);
+	for (int i = 0; i < 4; i++) {
+		const struct metrics_row *row = &rows->rows[i], *other = &expected->rows[i];
+		cr_assert_eq(row->test, i % 2);
+		cr_assert_eq(row->epoch, (uint64_t)(1 + i / 2));
+		cr_assert_eq(row->step, (uint64_t)((i + 1) / 2 * EPOCH_STEPS));
+		cr_assert_eq(row->sample_count, (uint64_t)((i + 1) / 2 * IMAGES));
+		cr_assert_float_eq(row->loss, other->loss, 1e-6);
+		/* One guess may have been even. */
+		cr_assert_float_eq(row->accuracy, other->accuracy, 1.1 / GLOBAL_BATCH);
+	}
+}
+
+Test(reports, metrics_cover_all_ranks)
+{
+	struct job one = make_job(), three = make_job();
+	struct metrics_rows alone = run_with_metrics(&one, 1, "one.csv");
+	struct metrics_rows many = run_with_metrics(&three, 3, "three.jsonl");
+	cr_assert_lt(alone.rows[3].loss, alone.rows[1].loss);
+	expect_rows(&alone, &alone);
+	expect_rows(&many, &alone);
+	/* The same numbers as in the lines. */
+	char line[64];
+	snprintf(line, sizeof(line), "\nloss: %.6f  [    0/  290]\n", many.rows[0].loss);
+	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
+	snprintf(line, sizeof(line), "Avg loss: %.6f \n", many.rows[3].loss);
+	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
+	metrics_rows_finish(&alone);
+	metrics_rows_finish(&many);
+	finish_job(&one);
+	finish_job(&three);
+}
+
+Test(reports, a_resumed_run_continues_its_metrics)
+{
+	struct job whole = make_job(), half = make_job(), rest = make_job();
+	half.options.epochs = 1;
+	half.options.checkpoint = rest.options.resume = scratch_path("half");
+	struct metrics_rows first = run_with_metrics(&half, 2, "run.jsonl");
+	cr_assert_eq(first.count, 2);
+	metrics_rows_finish(&first);
+	/* Rows behind the checkpoint are replaced. */
+	struct metrics_rows all = run_with_metrics(&whole, 2, "run.jsonl");
+	rest.options.global_batch = -1;
+	struct metrics_rows again = run_with_metrics(&rest, 2, "run.jsonl");
+	expect_rows(&again, &all);
+	metrics_rows_finish(&all);
+	metrics_rows_finish(&again);
+	finish_job(&whole);
+	finish_job(&half);
+	finish_job(&rest);
+}
+
+Test(reports, a_file_that_cannot_be_written_ends_all_ranks_before_training)
+{
+	struct job metrics = make_job(), events = make_job(), trace = make_job();
+	metrics.options.metrics.paths[0] = scratch_path("no/run.csv");
+	metrics.options.metrics.count = 1;
+	expect_failure(&metrics, 3, "no/run.csv: cannot write: No such file");
+	scratch_write("file", "", 0);
+	events.options.metrics.tensorboard = scratch_path("file/events");
+	expect_failure(&events, 2, "cannot create the directory");
+	trace.options.trace = scratch_path("no/trace.json");
+	expect_failure(&trace, 3, "no/trace.json: cannot write: No such file");
+}
+
+static int count_of(const char *text, const char *part)
+{
+	int count = 0;
+	for (const char *at = strstr(text, part); at; at = strstr(at + 1, part))
+		count++;
+	return count;
+}
+
+Test(reports, a_trace_holds_the_steps_of_every_rank)
+{
+	static char text[RD_JSON_SIZE_MAX];
+	struct job job = make_job();
+	struct rd_json json;
+	job.options.trace = scratch_path("trace.json");
+	job.reports = true;
+	run_ranks(&job, 2);
+	FILE *file = fopen(scratch_path("trace.json"), "rb");
+	cr_assert(file);
+	size_t size = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	cr_assert_eq(rd_json_parse(&json, "it", text, size), 0, "%s", rondo_last_error());
+	rd_json_finish(&json);
+	cr_assert_eq(count_of(text, "\"name\":\"backward\",\"pid\":0"), STEPS);
+	cr_assert_eq(count_of(text, "\"name\":\"backward\",\"pid\":1"), STEPS);
+	cr_assert_eq(count_of(text, "\"name\":\"optimizer\",\"pid\":1"), STEPS);
+	cr_assert_geq(count_of(text, "\"name\":\"forward\",\"pid\":1"), STEPS);
+	cr_assert_geq(count_of(text, "\"name\":\"loader\",\"pid\":1"), STEPS);
+	finish_job(&job);
+}
