@@ -105,8 +105,11 @@ static int fetch(struct options *options)
 {
 	if (!options->fetch)
 		return 0;
+	const struct network *network = options->network;
 	if (!options->set)
-		options->set = set_named("fashion");
+		options->set = set_fetched(network ? network->data : &data_idx);
+	if (!options->set)
+		return fail("--fetch: no text has a known publisher: --data FILE takes any");
 	return fetch_set(options->set, options->data, options->mirror);
 }
 

@@ -113,7 +113,7 @@ const struct option_row option_table[] = {
 		"(digits), drawn-cifar (shapes) or drawn-text. Default: the set that DIR\n"
 		"holds for the model; a drawn one where DIR is empty or not there"),
 	OWN("fetch", "[=URL]", take_fetch,
-		"first fetch the set (default: fashion) into DIR with curl or wget, from\n"
+		"first fetch the set (default: the model's) into DIR with curl or wget, from\n"
 		"where it is published or from a mirror, and check its hashes"),
 	{ "workers", "N",
 		"threads of each rank that prepare the next batches. Default: 0, each\n"

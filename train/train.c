@@ -24,17 +24,18 @@ static int load_data(struct train *train)
 	const struct network *network = train->options.network;
 	int err = source_find(&source, &train->options, train->world, train->report, network->data,
 		train->options.tokens);
+	if (!err && source.kind != network->data)
+		err = fail("%s: is %s, and model %s reads %s", source.path, source.kind->name,
+			network->name, network->data->name);
 	if (!err)
 		err = data_open_both(&train->train_data, &train->test_data, &source);
 	if (err)
 		return err;
 	const struct data *data = train->train_data, *test = train->test_data;
-	if (source.kind != network->data)
-		return fail("%s: is %s, and model %s reads %s", source.path, source.kind->name,
-			network->name, network->data->name);
 	if (data->channels) {
-		report_line(train->report, "%s: %zu images to train on, %zu to test, %d x %d",
-			source.path, data->count, test->count, data->rows, data->columns);
+		report_line(train->report, "%s: %zu images to train on, %zu to test, %d x %d x %d",
+			source.path, data->count, test->count, data->channels, data->rows,
+			data->columns);
 		return 0;
 	}
 	report_line(train->report, "%s: %zu samples to train on, %zu to test, of %zu tokens",

@@ -27,7 +27,7 @@ struct data_source {
 	const struct data_kind *kind;
 	char path[PATH_MAX]; /* the directory with the kind's files; of text also the file itself */
 	const char *test_path; /* of text: the file to test on; NULL: the last tenth of `path` */
-	size_t window; /* of text: tokens of an input */
+	size_t window; /* of text: tokens of an input, at least 1 */
 };
 
 struct data {

@@ -246,8 +246,6 @@ static void expect_set(const char *name, int files, size_t train_count, size_t t
 	const struct set *set = set_named(name);
 	struct data_source source = files_source(set->kind, name);
 	struct data *train, *test;
-	if (set->kind == &data_text)
-		snprintf(source.path, sizeof(source.path), "%s/text.txt", scratch_path(name));
 	cr_assert_eq(set_draw(set, scratch_path(""), 90, 10), 0, "%s", failure());
 	cr_assert_eq(scratch_count(), 1 + files);
 	cr_assert_eq(set_draw(set, scratch_path(""), 900, 100), 0, "%s", failure());
