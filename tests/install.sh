@@ -45,8 +45,8 @@ for page in "$source"/docs/*.md; do
 	[ -e "$docs/$(basename "$page")" ] || fail "$(basename "$page") is not installed"
 done
 while IFS=: read -r page target; do
-	[ -e "$docs/$target" ] || fail "$page links to $target, which is not installed"
-done < <(cd "$docs" && grep -oE '\]\([^)#]+' ./*.md | sed 's/](//' | grep -v ':http')
+	[ -e "$docs/$(dirname "$page")/$target" ] || fail "$page links to $target, which is not installed"
+done < <(cd "$docs" && grep -oE '\]\([^)#]+' ./*.md ./examples/*.md | sed 's/](//' | grep -v ':http')
 read -ra installed <<<"$(pkg-config --cflags --libs rondo)"
 "$compiler" "${flags[@]}" "$docs/examples/all_reduce.c" "${installed[@]}" -o "$work/example"
 LD_LIBRARY_PATH=$libdir run_and_check "an installed example" "$work/example"
