@@ -65,6 +65,7 @@ static int take_metrics(struct options *options, const char *value)
 }
 
 static const char *const devices[] = { "cpu", "cuda", NULL };
+static const char *const compressions[] = { "no", "fp16", "bf16", NULL };
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 
@@ -137,16 +138,24 @@ const struct option_row option_table[] = {
 	COUNT("epochs", epochs, 1000000, "stop after epoch N. Default: 5"),
 	{ "steps", "N", "stop after N steps, also within an epoch", OPTION_NUMBER, AT(steps), 1,
 		(double)INT64_MAX, NULL, NULL },
-	COUNT("batch", batch, 65536, "samples a rank takes in a step. Default: the model's"),
+	COUNT("batch", batch, 65536, "samples a rank takes in a micro-batch. Default: the model's"),
 	COUNT("global-batch", global_batch, CHECKPOINT_BATCH_MAX,
 		"samples all ranks together take in a step; the loss is then the same\n"
-		"on any number of ranks that divides it. Default: ranks x batch"),
+		"on any number of ranks that divides it. Default: ranks x accumulate x batch"),
 	{ "seed", "N", "of the first parameters and of the order of samples. Default: 1",
 		OPTION_NUMBER, AT(seed), 0, (double)INT64_MAX, NULL, NULL },
 	REAL("bucket-mb", bucket_mb, 0, 1 << 20,
 		"gradients travel in buckets of at most X MiB. Default: 2"),
 	FLAG("no-overlap", no_overlap,
 		"send all buckets after backward, to measure the gain of overlap"),
+
+	COUNT("accumulate", accumulate, 65536,
+		"compute N micro-batches a rank and step, and send gradients after the last.\n"
+		"Default: 1"),
+	NAME("compress", compress, compressions,
+		"send gradients as fp16 or bf16: half the bytes, rounded. Default: no"),
+	{ "check-every", "N", "compare the parameters of all ranks every N steps", OPTION_NUMBER,
+		AT(check_every), 1, (double)INT64_MAX, NULL, NULL },
 
 	SECTION("Optimizer"),
 	NAME("optimizer", optimizer, optimizers,

@@ -243,6 +243,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		.weight_decay = -1,
 		.beta1 = 0.9,
 		.beta2 = 0.999,
+		.accumulate = 1,
 		.lr_period = 1,
 		.lr_gamma = 0.1 };
 	struct option *longs = calloc(option_count + 3, sizeof(*longs));

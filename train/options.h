@@ -11,6 +11,9 @@
 
 #define OPTIONS_MAX 128
 
+/* Elements of gradients on their way. */
+enum compress { COMPRESS_NO, COMPRESS_F16, COMPRESS_BF16 };
+
 /* Negative: not given. The checkpoint, else the model, sets it. */
 struct options {
 	const char *data; /* the folder of sets, or a text */
@@ -25,11 +28,15 @@ struct options {
 	int device; /* enum device_kind, on which each rank computes */
 	int64_t steps; /* of this run, then it stops; 0: those of its epochs */
 	int epochs; /* in all, including those of a resumed checkpoint */
-	int batch; /* samples a rank takes in a step */
+	int batch; /* samples of a micro-batch of a rank */
 	int global_batch; /* samples all ranks take together; one of the two is given */
 	int64_t seed;
 	double bucket_mb;
 	bool no_overlap; /* all buckets are sent after backward */
+	bool deterministic; /* the same bits on any number of ranks */
+	int accumulate; /* micro-batches of a step on each rank */
+	int compress; /* enum compress */
+	int64_t check_every; /* steps between comparisons of parameters; 0: never */
 	int optimizer; /* enum optimizer_kind */
 	double learning_rate;
 	double momentum;

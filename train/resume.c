@@ -111,24 +111,6 @@ int resume_optimizer(struct train *train)
 			     0, INT64_MAX, &optimizer->step);
 }
 
-int resume_order(const struct train *train, int **order)
-{
-	int count = train->model->parameters.count;
-	const char *next = stored_get(&train->resumed, CHECKPOINT_ORDER_KEY);
-	*order = NULL;
-	if (!train->options.resume || !next)
-		return 0;
-	*order = malloc(count * sizeof(**order));
-	if (!*order)
-		return fail("out of memory");
-	for (int i = 0; i < count; i++) {
-		char *end;
-		(*order)[i] = (int)strtol(next, &end, 10);
-		next = end + (*end == ',');
-	}
-	return 0;
-}
-
 /* ---- Saving ---- */
 
 /* Host copies of what is saved; the same memory each time. */
@@ -184,22 +166,6 @@ static int store_optimizer(struct train *train, struct stored *stored)
 	return err ? err : stored_set(stored, CHECKPOINT_STEP_KEY, text);
 }
 
-/* "3,2,1,0" */
-static int store_order(const struct train *train, struct stored *stored)
-{
-	int count = train->model->parameters.count, err;
-	size_t size = 12 * (size_t)count + 1, length = 0;
-	char *text = calloc(1, size);
-	if (!text)
-		return fail("out of memory");
-	for (int i = 0; i < count; i++)
-		length += snprintf(
-			text + length, size - length, "%s%d", i ? "," : "", train->ddp->order[i]);
-	err = stored_set(stored, CHECKPOINT_ORDER_KEY, text);
-	free(text);
-	return err;
-}
-
 static int store(struct train *train, struct stored *stored)
 {
 	char epochs[32];
@@ -211,9 +177,7 @@ static int store(struct train *train, struct stored *stored)
 		err = settings_store(&train->options, stored);
 	if (!err)
 		err = store_model(train, stored);
-	if (!err)
-		err = store_optimizer(train, stored);
-	return err ? err : store_order(train, stored);
+	return err ? err : store_optimizer(train, stored);
 }
 
 int resume_save(struct train *train)

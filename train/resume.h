@@ -12,8 +12,6 @@ int resume_load(struct train *train);
 int resume_model(struct train *train);
 /* Copies the optimizer's state. */
 int resume_optimizer(struct train *train);
-/* The order of gradients, [parameters.count]; NULL: none is known. The caller frees it. */
-int resume_order(const struct train *train, int **order);
 
 /* Starts to save, if options->checkpoint is given. Waits for the save before. */
 int resume_save(struct train *train);

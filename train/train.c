@@ -1,5 +1,6 @@
 #include "train/train.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@
 #include "train/base/hash.h"
 #include "train/model/networks.h"
 #include "train/optim/optimizer.h"
+#include "train/parallel/same.h"
+#include "train/replica.h"
 #include "train/source.h"
 
 #define REPORT_EVERY 100 /* steps */
@@ -77,16 +80,15 @@ static int complete_options(struct train *train)
 	if (options->bucket_mb < 0)
 		options->bucket_mb = DEFAULT_BUCKET_MB;
 	if (options->global_batch < 0)
-		options->global_batch =
-			size * (options->batch < 0 ? network->batch : options->batch);
+		options->global_batch = size * options->accumulate *
+					(options->batch < 0 ? network->batch : options->batch);
 	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
 	if (options->global_batch % size && !train->world->rank)
 		return fail("a global batch of %d images does not divide by %d ranks",
 			options->global_batch, size);
 	if (options->nesterov && options->momentum <= 0 && !train->world->rank)
 		return fail("--nesterov: needs sgd with a --momentum above 0");
-	options->batch = options->global_batch / size;
-	return 0;
+	return replica_options(train);
 }
 
 static int create_model(struct train *train)
@@ -100,6 +102,10 @@ static int create_model(struct train *train)
 	const struct model_config config = { .batch_max = train->options.batch };
 	int err = network_create(&train->model, train->options.network, train->device, &samples,
 		&config, train->options.seed);
+	if (!err)
+		err = same_tensors(train->world, &train->model->parameters);
+	if (!err)
+		err = same_tensors(train->world, &train->model->buffers);
 	return err ? err : resume_model(train);
 }
 
@@ -112,6 +118,8 @@ static int create_loader(struct train *train, struct feed *feed, const struct da
 	int workers = options->workers;
 	int err = sampler_create(
 		sampler, data->count, options->global_batch, world->rank, world->size);
+	if (!err)
+		err = sampler_divide(*sampler, train->micro_batches, options->deterministic);
 	if (err)
 		return err;
 	feed->batch_count = loader_batch_count(workers);
@@ -177,17 +185,7 @@ static int create_optimizer(struct train *train)
 
 static int create_rest(struct train *train)
 {
-	const struct options *options = &train->options;
-	const struct train_world *world = train->world;
-	int *order;
-	int err = resume_order(train, &order);
-	const struct ddp_config config = { .bucket_size = (size_t)(options->bucket_mb * (1 << 20)),
-		.order = order,
-		.no_overlap = options->no_overlap };
-	if (!err)
-		err = ddp_create(&train->ddp, world, train->device, train->model->parameters.list,
-			train->model->parameters.count, &config);
-	free(order);
+	int err = replica_create(train);
 	if (!err)
 		err = create_loader(
 			train, &train->train_feed, train->train_data, &train->train_sampler, true);
@@ -228,10 +226,8 @@ static int warm_up(struct train *train)
 {
 	struct sampler *sampler = train->train_sampler;
 	size_t steps[] = { 0, sampler_steps(sampler) - 1 };
-	for (int i = 0; i < 2; i++) {
-		size_t left = sampler_global_count(sampler, steps[i]);
-		int batch =
-			(left + train->world->size - 1 - train->world->rank) / train->world->size;
+	for (int i = 0; i < 2 * train->micro_batches; i++) {
+		int batch = sampler_part_count(sampler, steps[i % 2], i / 2);
 		struct pass *pass = train->model->passes;
 		model_forward(train->model, pass, train->inputs, batch, true);
 		model_loss_grad(train->model, pass, train->labels, 0);
@@ -286,7 +282,7 @@ void train_destroy(struct train *train)
 {
 	if (!train)
 		return;
-	ddp_destroy(train->ddp);
+	replica_destroy(train);
 	optimizer_destroy(train->optimizer);
 	model_destroy(train->model);
 	destroy_loader(train, &train->train_feed);
@@ -313,7 +309,7 @@ void train_destroy(struct train *train)
 /* ---- Training ---- */
 
 /* Takes this rank's share of a step, and puts it on the device. */
-static int take_batch(struct train *train, struct feed *feed, size_t step, size_t *count)
+static int take_batch(struct train *train, struct feed *feed, size_t step)
 {
 	const struct device_ops *ops = train->device->ops;
 	const struct data *data = train->train_data;
@@ -323,7 +319,6 @@ static int take_batch(struct train *train, struct feed *feed, size_t step, size_
 	trace_end(train->trace, TRACE_DATA);
 	if (err)
 		return err;
-	*count = batch.count;
 	if (train->device->number < 0) {
 		train->inputs = batch.inputs;
 		train->labels = batch.labels;
@@ -336,52 +331,82 @@ static int take_batch(struct train *train, struct feed *feed, size_t step, size_
 	return 0;
 }
 
-/* Runs this rank's share of a step forward; *batch: its number of images. */
+/* A micro-batch, on the device. */
+struct slice {
+	const char *inputs;
+	const int32_t *labels;
+	int count;
+};
+
+/* The first micro-batch of this rank's share, and after each one the next. */
+static void next_slice(const struct train *train, const struct sampler *sampler, size_t step,
+	int number, struct slice *slice)
+{
+	const struct data *data = train->train_data;
+	if (number == 0) {
+		slice->inputs = train->inputs;
+		slice->labels = train->labels;
+	} else {
+		slice->inputs += slice->count * data->input_count * sizeof(float);
+		slice->labels += slice->count * data->label_count;
+	}
+	slice->count = sampler_part_count(sampler, step, number);
+}
+
+/* Runs a micro-batch forward. Adds to *totals, unless that is NULL. */
 static int forward(
-	struct train *train, struct feed *feed, size_t step, struct totals *totals, int *batch)
+	struct train *train, const struct slice *slice, bool training, struct totals *totals)
 {
 	double loss;
 	int correct;
-	size_t count;
-	int err = take_batch(train, feed, step, &count);
-	if (err)
-		return err;
 	trace_begin(train->trace, TRACE_COMPUTATION, "forward");
-	err = model_forward(train->model, train->model->passes, train->inputs, count,
-		feed == &train->train_feed);
-	*batch = count;
+	int err = model_forward(
+		train->model, train->model->passes, slice->inputs, slice->count, training);
 	if (!err && totals)
 		err = model_loss(
-			train->model, train->model->passes, train->labels, &loss, &correct);
+			train->model, train->model->passes, slice->labels, &loss, &correct);
 	trace_end(train->trace, TRACE_COMPUTATION);
 	if (err || !totals)
 		return err;
 	totals->loss += loss;
 	totals->correct += correct;
-	totals->count += count * train->train_data->label_count;
+	totals->count += slice->count * train->train_data->label_count;
 	return 0;
+}
+
+/* scale: of the sum of losses. */
+static int backward(struct train *train, const struct slice *slice, float scale)
+{
+	struct pass *pass = train->model->passes;
+	trace_begin(train->trace, TRACE_COMPUTATION, "backward");
+	model_loss_grad(train->model, pass, slice->labels, scale);
+	int err = model_backward(train->model, pass, slice->inputs, NULL, ddp_ready, train->ddp);
+	trace_end(train->trace, TRACE_COMPUTATION);
+	return err;
+}
+
+static void clear_totals(struct train *train)
+{
+	memset(train->micro_totals, 0, train->micro_batches * sizeof(*train->micro_totals));
 }
 
 int train_step(struct train *train, size_t step, struct totals *totals)
 {
-	int batch;
-	int err = forward(train, &train->train_feed, step, totals, &batch);
-	/*
-	 * With this scale the mean over ranks is the mean over the labels of the step. That holds
-	 * in the last step, too, where some ranks have one sample more.
-	 */
-	float scale = (float)train->world->size /
-		      (float)(sampler_global_count(train->train_sampler, step) *
-			      train->train_data->label_count);
-	if (!err)
-		err = ddp_begin(train->ddp);
-	trace_begin(train->trace, TRACE_COMPUTATION, "backward");
-	if (!err) {
-		model_loss_grad(train->model, train->model->passes, train->labels, scale);
-		err = model_backward(train->model, train->model->passes, train->inputs, NULL,
-			ddp_ready, train->ddp);
+	const struct sampler *sampler = train->train_sampler;
+	/* The sum over ranks is then the mean over the labels of the step. */
+	float scale =
+		1 / (float)(sampler_global_count(sampler, step) * train->train_data->label_count);
+	int err = take_batch(train, &train->train_feed, step);
+	struct slice slice;
+	clear_totals(train);
+	for (int m = 0; !err && m < train->micro_batches; m++) {
+		next_slice(train, sampler, step, m, &slice);
+		err = forward(train, &slice, true, totals ? &train->micro_totals[m] : NULL);
+		if (!err)
+			err = ddp_begin(train->ddp, m, train->micro_batches);
+		if (!err)
+			err = backward(train, &slice, scale);
 	}
-	trace_end(train->trace, TRACE_COMPUTATION);
 	trace_begin(train->trace, TRACE_COMPUTATION, "wait for buckets");
 	if (!err)
 		err = ddp_wait(train->ddp);
@@ -391,6 +416,8 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 		optimizer_step(train->optimizer, &train->model->parameters,
 			(float)schedule_rate(&train->schedule, train->step++));
 	trace_end(train->trace, TRACE_COMPUTATION);
+	if (totals)
+		*totals = replica_sum(train->micro_totals, train->micro_batches);
 	return err ? err : device_failure(train->device);
 }
 
@@ -412,6 +439,7 @@ static int train_steps(struct train *train, size_t *samples)
 {
 	struct sampler *sampler = train->train_sampler;
 	size_t done = 0;
+	uint64_t hash;
 	for (size_t step = 0; step < sampler_steps(sampler) && train->step < train->last_step;
 		step++) {
 		struct totals totals = { 0 };
@@ -423,6 +451,10 @@ static int train_steps(struct train *train, size_t *samples)
 			return err;
 		size_t before = done;
 		done += sampler_global_count(sampler, step);
+		if (train->options.check_every && train->step % train->options.check_every == 0)
+			err = train_hash(train, &hash);
+		if (err)
+			return err;
 		if (reports) {
 			report_loss(train->report, &totals, before, sampler->count);
 			metrics_step(train->metrics, step, before, done, &totals);
@@ -468,15 +500,23 @@ int train_epoch(struct train *train)
 int train_test(struct train *train, struct totals *totals)
 {
 	struct sampler *sampler = train->test_sampler;
-	int err = 0, batch;
-	*totals = (struct totals){ 0 };
-	for (size_t step = 0; !err && step < sampler_steps(sampler); step++)
-		err = forward(train, &train->test_feed, step, totals, &batch);
+	struct slice slice;
+	int err = 0;
+	clear_totals(train);
+	for (size_t step = 0; !err && step < sampler_steps(sampler); step++) {
+		err = take_batch(train, &train->test_feed, step);
+		for (int m = 0; !err && m < train->micro_batches; m++) {
+			next_slice(train, sampler, step, m, &slice);
+			err = forward(train, &slice, false, &train->micro_totals[m]);
+		}
+	}
+	*totals = replica_sum(train->micro_totals, train->micro_batches);
 	return err ? err : sum_totals(train, totals);
 }
 
 int train_hash(struct train *train, uint64_t *hash)
 {
+	char what[64];
 	const struct model *model = train->model;
 	size_t size = model->parameters.elements * sizeof(float);
 	float *parameters = malloc(size);
@@ -485,7 +525,8 @@ int train_hash(struct train *train, uint64_t *hash)
 	if (!err)
 		*hash = hash_bytes(HASH_START, parameters, size);
 	free(parameters);
-	return err ? err : world_compare(train->world, *hash, "parameters");
+	snprintf(what, sizeof(what), "parameters after step %lld", (long long)train->step);
+	return err ? err : world_compare(train->world, *hash, what);
 }
 
 static int write_trace(struct train *train)

@@ -7,6 +7,7 @@
 #include "train/data/data.h"
 #include "train/data/loader.h"
 #include "train/parallel/ddp.h"
+#include "train/parallel/hook.h"
 #include "train/model/model.h"
 #include "train/options.h"
 #include "train/metrics/metrics.h"
@@ -40,6 +41,9 @@ struct train {
 	struct sampler *train_sampler, *test_sampler;
 	struct model *model;
 	struct ddp *ddp;
+	struct compression *compression; /* NULL: none */
+	int micro_batches; /* parts of this rank's share of a step */
+	struct totals *micro_totals; /* [micro_batches] */
 	struct optimizer *optimizer;
 	struct schedule schedule; /* of the learning rate */
 	struct feed train_feed, test_feed;
@@ -64,8 +68,8 @@ int train_create(struct train **train, const struct options *options,
 	const struct train_world *world, struct device *device, struct report *report);
 void train_destroy(struct train *train);
 
-/* Runs one step on all ranks; adds this rank's part to *totals, which may be NULL. Totals wait for
-   the step. */
+/* Runs one step on all ranks; *totals, unless NULL, gets this rank's part. Totals wait for the
+   step. */
 int train_step(struct train *train, size_t step, struct totals *totals);
 /* Whether all epochs, or all of --steps, are done. */
 bool train_done(const struct train *train);

@@ -27,6 +27,7 @@ struct job make_job(void)
 		.options = { .data = scratch_path(""),
 			.ranks = -1,
 			.epochs = 2,
+			.accumulate = 1,
 			.batch = -1,
 			.global_batch = GLOBAL_BATCH,
 
@@ -103,6 +104,8 @@ static int run_world(const struct job *job, const struct train_world *world, str
 		out = fmemopen(job->outcome->report, sizeof(job->outcome->report), "w");
 	report_init(&report, out);
 	int err = train_create(&train, &job->options, world, device, &report);
+	if (!err && job->created)
+		job->created(train);
 	if (!err)
 		err = train_all(job, train);
 	train_destroy(train);

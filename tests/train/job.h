@@ -38,6 +38,7 @@ struct job {
 	bool reports;
 	void (*prepare)(int rank); /* NULL, or called first in each rank */
 	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
+	void (*created)(struct train *train); /* NULL, or called after train_create() */
 	struct job_outcome *outcome;
 };
 

@@ -18,7 +18,6 @@
 #define CHECKPOINT_VERSION_KEY "rondo.version"
 #define CHECKPOINT_EPOCHS_KEY "rondo.epochs" /* epochs done */
 #define CHECKPOINT_STEP_KEY "rondo.step" /* the optimizer's steps */
-#define CHECKPOINT_ORDER_KEY "rondo.order" /* of gradients: tensors' numbers, "3,2,1,0" */
 
 /* Global batches below this are read from a file. */
 #define CHECKPOINT_BATCH_MAX (1 << 24)

@@ -24,7 +24,7 @@ struct header {
 	double learning_rate;
 	double bucket_mb;
 	uint64_t counts[TENSORS_MAX]; /* [tensor_count], elements of each tensor */
-	int32_t order[TENSORS_MAX]; /* [tensor_count], of gradients */
+	int32_t order[TENSORS_MAX]; /* [tensor_count], of gradients; unused */
 };
 
 bool version1_is(FILE *file)
@@ -113,18 +113,15 @@ static int add_tensors(const struct header *header, struct stored *stored)
 
 static int add_texts(const struct header *header, struct stored *stored)
 {
-	char text[TENSORS_MAX * 12] = "";
-	int err = 0, length = 0;
+	char text[64];
+	int err = 0;
 	SET(CHECKPOINT_VERSION_KEY, "%d", VERSION);
 	SET(CHECKPOINT_EPOCHS_KEY, "%" PRIu64, header->epochs);
 	SET("option.seed", "%" PRIu64, header->seed);
 	SET("option.global-batch", "%" PRIu64, header->global_batch);
 	SET("option.lr", "%.17g", header->learning_rate);
 	SET("option.bucket-mb", "%.17g", header->bucket_mb);
-	for (uint32_t t = 0; t < header->tensor_count; t++)
-		length += snprintf(text + length, sizeof(text) - length, "%s%" PRId32, t ? "," : "",
-			header->order[t]);
-	return err ? err : stored_set(stored, CHECKPOINT_ORDER_KEY, text);
+	return err;
 }
 
 int version1_read(const char *path, FILE *file, struct stored *stored)

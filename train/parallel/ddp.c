@@ -3,116 +3,92 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "train/base/clock.h"
 #include "train/base/fail.h"
+#include "train/parallel/accumulate.h"
+#include "train/parallel/hook.h"
+#include "train/parallel/times.h"
+#include "train/parallel/tree.h"
 
 /* The first bucket is this much smaller than the others, so that communication starts early. */
 #define FIRST_BUCKET_PART 25
 
-/* The moments that a step records: of each bucket, and of the computation. */
-enum { STARTED, ENDED, BUCKET_MOMENTS };
-/* After those of the buckets: computation waits, and goes on. */
-enum { PAUSED, RESUMED, WAIT_MOMENTS };
+/* ---- Beginning and end ---- */
 
-static int step_moments(const struct ddp *ddp)
-{
-	return BUCKET_MOMENTS * ddp->tensor_count + WAIT_MOMENTS;
-}
-
-/* Whether it has each tensor once. `seen` has room for [count]. */
-static bool is_order(const int *order, int count, bool *seen)
-{
-	memset(seen, 0, count * sizeof(*seen));
-	for (int i = 0; i < count; i++) {
-		if (order[i] < 0 || order[i] >= count || seen[order[i]])
-			return false;
-		seen[order[i]] = true;
-	}
-	return true;
-}
-
-/* Buckets begin at multiples of 64 bytes, from which devices copy fastest. */
-#define ALIGNMENT (64 / sizeof(float))
-
-static size_t align(size_t count)
-{
-	return (count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* Cuts the gradients into buckets, and gives each tensor its view. */
+/* Cuts the gradients into buckets, last tensor first. */
 static void lay_out(struct ddp *ddp)
 {
-	float *next = ddp->gradients;
-	size_t limit = ddp->bucket_size / FIRST_BUCKET_PART / sizeof(float);
+	const struct tensors *parameters = ddp->parameters;
+	size_t limit = ddp->config.bucket_size / FIRST_BUCKET_PART / sizeof(float);
+	size_t offset = parameters->elements;
 	struct bucket *bucket = NULL;
-	ddp->bucket_count = 0;
-	for (int i = 0; i < ddp->tensor_count; i++) {
-		struct tensor *tensor = &ddp->tensors[ddp->order[i]];
-		if (!bucket || bucket->count + tensor->count > limit) {
-			if (bucket) {
-				limit = ddp->bucket_size / sizeof(float);
-				next = bucket->grad + align(bucket->count);
-			}
-			bucket = &ddp->buckets[ddp->bucket_count++];
-			*bucket = (struct bucket){ .grad = next };
+	for (int t = parameters->count - 1; t >= 0; t--) {
+		size_t span = tensor_span(&parameters->list[t]);
+		offset -= span;
+		if (!bucket || bucket->count + span > limit) {
+			if (bucket)
+				limit = ddp->config.bucket_size / sizeof(float);
+			bucket = &ddp->buckets[ddp->bucket_count];
+			*bucket = (struct bucket){ .number = ddp->bucket_count++, .last = t };
 		}
-		ddp->bucket_of[ddp->order[i]] = ddp->bucket_count - 1;
-		tensor->grad = next;
-		bucket->count += tensor->count;
-		bucket->tensors++;
-		next += tensor->count;
+		ddp->tensors[t] = (struct ddp_tensor){ .offset = offset, .bucket = bucket->number };
+		bucket->first = t;
+		bucket->offset = offset;
+		bucket->count += span;
 	}
-}
-
-static int place_gradients(struct ddp *ddp)
-{
-	size_t count = 0;
-	/* Room for any order: as if each tensor had a bucket of its own. */
-	for (int t = 0; t < ddp->tensor_count; t++)
-		count += align(ddp->tensors[t].count);
-	int err = ddp->device->ops->alloc(
-		ddp->device, (void **)&ddp->gradients, count * sizeof(float));
-	if (!err)
-		lay_out(ddp);
-	return err;
 }
 
 static int allocate(struct ddp *ddp)
 {
-	size_t count = ddp->tensor_count;
-	ddp->order = calloc(count, sizeof(*ddp->order));
-	ddp->seen = calloc(count, sizeof(*ddp->seen));
-	ddp->bucket_of = calloc(count, sizeof(*ddp->bucket_of));
+	struct device *device = ddp->device;
+	size_t count = ddp->parameters->count, size = ddp->parameters->elements * sizeof(float);
+	int levels = accumulate_levels(&ddp->config);
 	ddp->buckets = calloc(count, sizeof(*ddp->buckets));
-	ddp->marks = calloc(count, sizeof(*ddp->marks));
-	if (!ddp->order || !ddp->seen || !ddp->bucket_of || !ddp->buckets || !ddp->marks)
+	ddp->tensors = calloc(count, sizeof(*ddp->tensors));
+	ddp->shard_counts = calloc(ddp->world->size, sizeof(*ddp->shard_counts));
+	if (!ddp->buckets || !ddp->tensors || !ddp->shard_counts)
 		return fail("out of memory for %zu tensors", count);
-	return ddp->device->ops->moments(ddp->device, 2 * step_moments(ddp));
+	int err = device->ops->alloc(device, (void **)&ddp->gradients, size);
+	if (!err && levels)
+		err = device->ops->alloc(device, (void **)&ddp->partial, levels * size);
+	return err;
+}
+
+static int connect_ranks(struct ddp *ddp)
+{
+	int err = ddp->device->ops->stream(ddp->device, &ddp->stream);
+	if (!err && ddp->config.deterministic && ddp->world->size > 1)
+		err = tree_create(&ddp->tree, ddp->world);
+	return err;
 }
 
 int ddp_create(struct ddp **out, const struct train_world *world, struct device *device,
-	struct tensor *tensors, int tensor_count, const struct ddp_config *config)
+	const struct tensors *parameters, const struct ddp_config *config)
 {
-	const int *order = config->order;
 	*out = NULL;
+	if (config->deterministic &&
+		!(is_power_of_two(world->size) && is_power_of_two(config->micro_batches)))
+		return fail("a deterministic sum needs powers of two: it has %d ranks with %d "
+			    "micro-batches",
+			world->size, config->micro_batches);
 	struct ddp *ddp = calloc(1, sizeof(*ddp));
 	if (!ddp)
 		return fail("out of memory");
-	*ddp = (struct ddp){ .world = world,
-		.device = device,
-		.tensors = tensors,
-		.tensor_count = tensor_count,
-		.bucket_size = config->bucket_size,
-		.no_overlap = config->no_overlap,
-		.settled = order };
+	*ddp = (struct ddp){
+		.world = world, .device = device, .parameters = parameters, .config = *config
+	};
+	if (!ddp->config.hook.launch)
+		ddp->config.hook.launch = hook_sum;
 	int err = allocate(ddp);
-	for (int t = 0; !err && t < tensor_count; t++)
-		ddp->order[t] = order ? order[t] : tensor_count - 1 - t;
-	if (!err && !is_order(ddp->order, tensor_count, ddp->marks))
-		err = fail("the order of the gradients is none");
+	if (!err) {
+		lay_out(ddp);
+		for (int t = 0; t < parameters->count; t++)
+			parameters->list[t].grad = ddp->gradients + ddp->tensors[t].offset;
+	}
 	if (!err)
-		err = place_gradients(ddp);
+		err = times_open(ddp);
 	if (!err && world->comm)
-		err = device->ops->stream(device, &ddp->stream);
+		err = connect_ranks(ddp);
 	if (err)
 		ddp_destroy(ddp);
 	else
@@ -124,113 +100,38 @@ void ddp_destroy(struct ddp *ddp)
 {
 	if (!ddp)
 		return;
+	struct device *device = ddp->device;
 	rondo_stream_destroy(ddp->stream);
-	ddp->device->ops->free(ddp->device, ddp->gradients);
-	free(ddp->order);
-	free(ddp->seen);
-	free(ddp->bucket_of);
+	tree_destroy(ddp->tree);
+	device->ops->free(device, ddp->gradients);
+	device->ops->free(device, ddp->partial);
 	free(ddp->buckets);
-	free(ddp->marks);
+	free(ddp->tensors);
+	free(ddp->shard_counts);
 	free(ddp);
-}
-
-/* After the first backward: takes rank 0's order, so that all ranks cut the same buckets. */
-static int agree_on_order(struct ddp *ddp)
-{
-	size_t size = ddp->tensor_count * sizeof(*ddp->order);
-	int err = world_broadcast(ddp->world, ddp->seen, size);
-	if (err)
-		return err;
-	if (!is_order(ddp->seen, ddp->tensor_count, ddp->marks))
-		return fail("backward did not produce every gradient once");
-	memcpy(ddp->order, ddp->seen, size);
-	ddp->settled = true;
-	lay_out(ddp);
-	return 0;
-}
-
-/* ---- Times ---- */
-
-static int waiting(const struct ddp *ddp, int moment)
-{
-	return BUCKET_MOMENTS * ddp->tensor_count + moment;
-}
-
-static void record(struct ddp *ddp, enum track track, int moment)
-{
-	ddp->device->ops->record(ddp->device, track, ddp->turn * step_moments(ddp) + moment);
-}
-
-static double between(struct ddp *ddp, int turn, int from, int to)
-{
-	return ddp->device->ops->between(
-		ddp->device, turn * step_moments(ddp) + from, turn * step_moments(ddp) + to);
-}
-
-/* Adds up the times that the last step of this turn recorded. Waits for the end of that step. */
-static void add_times(struct ddp *ddp, int turn)
-{
-	if (ddp->noted[turn])
-		ddp->wait_s += between(ddp, turn, waiting(ddp, PAUSED), waiting(ddp, RESUMED));
-	for (int b = 0; b < ddp->noted[turn]; b++)
-		ddp->busy_s += between(
-			ddp, turn, BUCKET_MOMENTS * b + STARTED, BUCKET_MOMENTS * b + ENDED);
-	ddp->noted[turn] = 0;
-}
-
-int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s)
-{
-	int err = ddp->stream ? rondo_stream_synchronize(ddp->stream) : 0;
-	if (err)
-		return fail_comm(err, "average of gradients");
-	add_times(ddp, 0);
-	add_times(ddp, 1);
-	*busy_s = ddp->busy_s;
-	*wait_s = ddp->wait_s;
-	ddp->busy_s = ddp->wait_s = 0;
-	return 0;
 }
 
 /* ---- A step ---- */
 
-int ddp_begin(struct ddp *ddp)
+static bool is_last(const struct ddp *ddp)
 {
-	/* Not at the end of the first step: there the optimizer still reads the old places. */
-	if (!ddp->settled && ddp->seen_count) {
-		int err = agree_on_order(ddp);
-		if (err)
-			return err;
-	}
-	ddp->turn = !ddp->turn;
-	add_times(ddp, ddp->turn);
-	ddp->launched = 0;
-	for (int b = 0; b < ddp->bucket_count; b++)
-		ddp->buckets[b].pending = ddp->buckets[b].tensors;
-	return 0;
-}
-
-static int launch(struct ddp *ddp, int number)
-{
-	const struct bucket *bucket = &ddp->buckets[number];
-	int err = ddp->device->ops->join(ddp->device, COMMUNICATION);
-	if (err)
-		return err;
-	record(ddp, COMMUNICATION, BUCKET_MOMENTS * number + STARTED);
-	err = rondo_all_reduce(ddp->world->comm, bucket->grad, bucket->grad, bucket->count,
-		RONDO_F32, RONDO_AVG, ddp->stream);
-	record(ddp, COMMUNICATION, BUCKET_MOMENTS * number + ENDED);
-	return err ? fail_comm(err, "average of gradients") : 0;
+	return ddp->micro_batch == ddp->micro_batches - 1;
 }
 
 /* Launches the buckets that are full. Every rank must make the same calls in the same order: a full
    bucket waits for its turn. */
 static int launch_full(struct ddp *ddp)
 {
-	while (ddp->launched < ddp->bucket_count && !ddp->buckets[ddp->launched].pending) {
-		int err = ddp->stream ? launch(ddp, ddp->launched) : 0;
+	for (; ddp->launched < ddp->bucket_count; ddp->launched++) {
+		struct bucket *bucket = &ddp->buckets[ddp->launched];
+		if (bucket->pending)
+			return 0;
+		if (!ddp->stream)
+			continue;
+		int err = ddp->config.hook.launch(ddp, bucket, ddp->config.hook.argument);
 		if (err)
 			return err;
-		ddp->launched++;
+		times_bucket(ddp, COMMUNICATION, bucket, BUCKET_ENDED);
 	}
 	return 0;
 }
@@ -238,24 +139,89 @@ static int launch_full(struct ddp *ddp)
 int ddp_ready(void *argument, int tensor)
 {
 	struct ddp *ddp = argument;
-	if (!ddp->settled && ddp->seen_count < ddp->tensor_count)
-		ddp->seen[ddp->seen_count++] = tensor;
-	ddp->buckets[ddp->bucket_of[tensor]].pending--;
-	return ddp->no_overlap ? 0 : launch_full(ddp);
+	struct ddp_tensor *mine = &ddp->tensors[tensor];
+	struct bucket *bucket = &ddp->buckets[mine->bucket];
+	if (mine->produced)
+		return fail("%s: backward produced its gradient twice",
+			ddp->parameters->list[tensor].name);
+	mine->produced = true;
+	accumulate(ddp, mine->offset, ddp->parameters->list[tensor].count);
+	if (!is_last(ddp))
+		return 0;
+	if (--bucket->pending == 0 && ddp->stream)
+		times_bucket(ddp, COMPUTATION, bucket, BUCKET_READY);
+	return ddp->config.no_overlap ? 0 : launch_full(ddp);
+}
+
+int ddp_unused(struct ddp *ddp, int tensor)
+{
+	size_t size = ddp->parameters->list[tensor].count * sizeof(float);
+	ddp->device->ops->clear(
+		ddp->device, accumulate_target(ddp) + ddp->tensors[tensor].offset, size);
+	return ddp_ready(ddp, tensor);
+}
+
+/* Backward of this micro-batch is over. */
+static int complete(struct ddp *ddp)
+{
+	int err = 0;
+	for (int t = ddp->parameters->count - 1; !err && t >= 0; t--) {
+		if (ddp->tensors[t].produced)
+			continue;
+		if (!ddp->config.find_unused)
+			return fail("%s: backward left its gradient out (find_unused takes zeros)",
+				ddp->parameters->list[t].name);
+		err = ddp_unused(ddp, t);
+	}
+	return err;
+}
+
+static void begin_last(struct ddp *ddp)
+{
+	for (int b = 0; b < ddp->bucket_count; b++)
+		ddp->buckets[b].pending = ddp->buckets[b].last - ddp->buckets[b].first + 1;
+	if (!ddp->stream)
+		return;
+	times_begin(ddp);
+	ddp->start_s[ddp->turn] = clock_seconds();
+	times_step(ddp, STEP_BEGAN);
+}
+
+int ddp_begin(struct ddp *ddp, int number, int count)
+{
+	int err = number > 0 ? complete(ddp) : 0;
+	if (err)
+		return err;
+	ddp->micro_batch = number;
+	ddp->micro_batches = count;
+	float *target = accumulate_target(ddp);
+	for (int t = 0; t < ddp->parameters->count; t++) {
+		ddp->tensors[t].produced = false;
+		ddp->parameters->list[t].grad = target + ddp->tensors[t].offset;
+	}
+	ddp->launched = 0;
+	if (is_last(ddp))
+		begin_last(ddp);
+	return 0;
 }
 
 int ddp_wait(struct ddp *ddp)
 {
-	int err = launch_full(ddp);
+	const struct ddp_hook *hook = &ddp->config.hook;
+	int err = complete(ddp);
+	if (!err)
+		err = launch_full(ddp);
 	if (err)
 		return err;
-	if (ddp->launched != ddp->bucket_count)
-		return fail("backward left a gradient out");
+	for (int t = 0; t < ddp->parameters->count; t++)
+		ddp->parameters->list[t].grad = ddp->gradients + ddp->tensors[t].offset;
 	if (!ddp->stream)
 		return 0;
-	record(ddp, COMPUTATION, waiting(ddp, PAUSED));
+	times_step(ddp, STEP_PAUSED);
 	err = ddp->device->ops->join(ddp->device, COMPUTATION);
-	record(ddp, COMPUTATION, waiting(ddp, RESUMED));
-	ddp->noted[ddp->turn] = ddp->bucket_count;
+	times_step(ddp, STEP_RESUMED);
+	times_end(ddp);
+	for (int b = 0; !err && hook->finish && b < ddp->bucket_count; b++)
+		hook->finish(ddp, &ddp->buckets[b], hook->argument);
 	return err;
 }

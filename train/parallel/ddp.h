@@ -1,21 +1,29 @@
 /*
  * Data-parallel training over Rondo's public header: every rank holds the model, computes gradients
- * on its own images, and all ranks average them.
+ * on its own samples, and all ranks add them up.
  *
- * The gradients are in one buffer, in backward's order, cut into buckets that begin at multiples of
- * 64 bytes. A bucket's all-reduce starts on a stream once its last gradient is computed, while
- * backward goes on (Li et al.: "PyTorch Distributed: Experiences on Accelerating Data Parallel
- * Training", 2020). No copy is made: buckets and tensors' gradients are views of that buffer.
+ *     ddp_create(&ddp, &world, device, &model->parameters, &config);
+ *     for each step:
+ *             ddp_begin(ddp, 0, 1);
+ *             model_loss_grad(..., 1 / samples of the step, on all ranks together);
+ *             model_backward(..., ddp_ready, ddp);
+ *             ddp_wait(ddp);
+ *             optimizer_step(...);
+ *
+ * Gradients are sums over ranks. With the loss scaled by 1 / samples as above, the sum is the mean,
+ * also where ranks have different numbers of samples.
+ *
+ * Gradients lie as the parameters do, and buckets are ranges of them, from the last tensor to the
+ * first: backward's order, where tensors are in forward's. Each tensor, and so each bucket, begins
+ * at a multiple of 64 bytes. A bucket's communication starts on a stream once its last gradient is
+ * computed, while backward goes on (Li et al.: "PyTorch Distributed: Experiences on Accelerating
+ * Data Parallel Training", 2020). No copy is made.
  *
  * On a GPU all of this is queued, and the host runs at most two steps ahead. Events let a bucket
  * wait for its gradients, and the optimizer for the last bucket.
  *
- *     ddp_begin(ddp);
- *     model_backward(..., ddp_ready, ddp);
- *     ddp_wait(ddp);
- *     optimizer_step(...);
- *
- * A single rank communicates nothing.
+ * A single rank communicates nothing. One thread uses a ddp. Functions that return int return 0, or
+ * an error whose reason failure() holds; after one, the ddp is only destroyed.
  */
 #ifndef TRAIN_DDP_H
 #define TRAIN_DDP_H
@@ -28,61 +36,105 @@
 #include "train/model/tensor.h"
 #include "train/world/world.h"
 
-struct ddp_config {
-	size_t bucket_size; /* bytes a bucket holds at most, unless one tensor alone is larger */
-	const int *order; /* ddp->order of an earlier run; NULL: none */
-	bool no_overlap; /* all buckets are launched after backward, for comparison */
+struct ddp;
+
+/* Moments of a bucket in a step, in seconds since the last micro-batch's ddp_begin(). */
+struct bucket_times {
+	double ready_s; /* its last gradient is computed */
+	double launched_s; /* its communication begins: the buckets before it are done */
+	double done_s; /* its communication ends */
+	double exposed_s; /* length of that during which the computation waited */
 };
 
 struct bucket {
-	float *grad; /* [count], a view into ddp->gradients */
-	size_t count;
-	int tensors; /* tensors in it */
-	int pending; /* tensors that backward has not produced yet */
+	int number;
+	size_t offset, count; /* elements: a range of ddp->gradients and of the parameters */
+	int first, last; /* tensors in it */
+	int pending; /* of these, not produced yet */
+	struct bucket_times sums; /* over ddp->timed_steps */
+};
+
+/* The communication of buckets; hook.h has those of rondo-train. */
+struct ddp_hook {
+	/* Called when a bucket is full, in the order of buckets. Queues work on the computation
+	   track, then calls ddp_start(), then queues communication on ddp->stream. */
+	int (*launch)(struct ddp *ddp, const struct bucket *bucket, void *argument);
+	/* NULL, or called for each bucket by ddp_wait(): later operations on the computation track
+	   find the communication done. */
+	void (*finish)(struct ddp *ddp, const struct bucket *bucket, void *argument);
+	void *argument;
+};
+
+struct ddp_config {
+	size_t bucket_size; /* bytes a bucket holds at most, unless one tensor alone is larger */
+	int micro_batches; /* at most, in a step; 0: one */
+	bool no_overlap; /* all buckets are launched after backward, for comparison */
+	/* Tensors without a gradient after backward get zeros. Else they are an error. */
+	bool find_unused;
+	bool zero; /* a rank gets the sums of its shards alone, and updates these: see zero.h */
+	bool deterministic; /* sums in a tree over micro-batches and ranks: see tree.h */
+	struct ddp_hook hook; /* launch NULL: hook_sum() */
+	/* NULL, or called with the times of each step some steps later, on the caller's thread;
+	   start_s: clock_seconds() at ddp_begin(). */
+	void (*timed)(void *argument, const struct bucket *bucket, double start_s,
+		const struct bucket_times *times);
+	void *timed_argument;
 };
 
 struct ddp {
 	const struct train_world *world;
 	struct device *device;
+	const struct tensors *parameters;
+	struct ddp_config config;
 	rondo_stream *stream; /* NULL: alone */
-	struct tensor *tensors; /* [tensor_count], the model's */
-	int tensor_count;
-	float *gradients; /* the buckets', in their order */
-	size_t bucket_size;
-	bool no_overlap;
-	int *order; /* [tensor_count]: tensors, as they lie in gradients */
-	int *seen; /* [seen_count]: tensors, as the first backward produced them */
-	int seen_count;
-	bool settled; /* order equals seen */
-	struct bucket *buckets; /* [bucket_count], room for [tensor_count] */
+	float *gradients; /* [parameters->elements], zero between tensors */
+	float *partial; /* [levels][parameters->elements], see accumulate.h; NULL: none */
+	struct tree *tree; /* NULL: not deterministic, or alone */
+	size_t *shard_counts; /* [world->size], scratch */
+	struct bucket *buckets; /* [bucket_count] */
 	int bucket_count;
-	int *bucket_of; /* [tensor_count] */
-	bool *marks; /* [tensor_count]: scratch */
-	int launched; /* buckets whose all-reduce was started in this step */
+	struct ddp_tensor {
+		size_t offset; /* of its gradient */
+		int bucket;
+		bool produced; /* in this micro-batch */
+	} * tensors; /* [parameters->count] */
+	int micro_batch, micro_batches; /* the one under way, from 0, and of this step */
+	int launched; /* buckets whose communication was started in this step */
+	/* Times: see times.h. */
 	int turn; /* 0 or 1: the set of moments that this step records */
-	int noted[2]; /* by turn: buckets whose times are not added up yet */
+	bool noted[2]; /* by turn: times are not added up yet */
+	double start_s[2]; /* likewise: clock_seconds() at ddp_begin() */
 	double busy_s, wait_s; /* since the last ddp_times() */
+	long timed_steps;
 };
 
-/*
- * Places the gradients of the tensors, last tensor first: a guess at backward's order, which the
- * first step corrects. Sums repeat to the bit only with the same buckets.
- */
+/* Places the gradients: sets each tensor's `grad`. world, device and parameters outlive the ddp. */
 int ddp_create(struct ddp **ddp, const struct train_world *world, struct device *device,
-	struct tensor *tensors, int tensor_count, const struct ddp_config *config);
-/* Waits for all-reduces under way. Accepts NULL. */
+	const struct tensors *parameters, const struct ddp_config *config);
+/* Waits for communication under way. Accepts NULL. */
 void ddp_destroy(struct ddp *ddp);
 
-/* Call it before backward. From the second step on, the buckets follow backward's order. */
-int ddp_begin(struct ddp *ddp);
+/*
+ * Call it before backward of micro-batch `number` of the `count` of this step: 0 of 1, where the
+ * step is not divided. Gradients add up, and the last micro-batch alone communicates (PyTorch:
+ * no_sync()).
+ */
+int ddp_begin(struct ddp *ddp, int number, int count);
 /* Reports that a tensor's gradient is final: the model_ready for backward. `ddp` is a struct
    ddp. */
 int ddp_ready(void *ddp, int tensor);
-/* Call it after backward: later computation finds each gradient averaged over all ranks. */
+/* Declares that backward will not produce this tensor's gradient: it is zero. So its bucket need
+   not wait for the end of backward, as with find_unused. */
+int ddp_unused(struct ddp *ddp, int tensor);
+/* Call it after the last backward of the step: later computation finds the sums over all ranks. */
 int ddp_wait(struct ddp *ddp);
+
+/* For hooks: later work on ddp->stream finds this bucket's gradients. Once for each launch. */
+int ddp_start(struct ddp *ddp, const struct bucket *bucket);
+
 /*
- * Seconds of all-reduces since the last call, and of computation that waited for them. Waits for
- * all-reduces under way.
+ * Seconds of communication since the last call, and of computation that waited for it. Adds up the
+ * times of buckets. Waits for communication under way.
  */
 int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s);
 

@@ -62,12 +62,26 @@ int world_broadcast(const struct train_world *world, void *bytes, size_t size)
 	return err ? fail_comm(err, "broadcast from rank 0") : 0;
 }
 
+/* The sum of numbers that lie `stride` apart. */
+static double tree_sum(const double *values, int count, size_t stride)
+{
+	if (count == 1)
+		return *values;
+	return tree_sum(values, count / 2, stride) +
+	       tree_sum(values + count / 2 * stride, count - count / 2, stride);
+}
+
 int world_sum(const struct train_world *world, double *values, size_t count)
 {
-	int err = 0;
-	if (world->comm)
-		err = rondo_all_reduce(
-			world->comm, values, values, count, RONDO_F64, RONDO_SUM, NULL);
+	if (!world->comm)
+		return 0;
+	double *all = calloc(world->size * count, sizeof(*all)); /* [size][count] */
+	if (!all)
+		return fail("out of memory");
+	int err = rondo_all_gather(world->comm, values, all, count, RONDO_F64, NULL);
+	for (size_t i = 0; !err && i < count; i++)
+		values[i] = tree_sum(all + i, world->size, count);
+	free(all);
 	return err ? fail_comm(err, "sum over all ranks") : 0;
 }
 
@@ -75,6 +89,17 @@ int world_barrier(const struct train_world *world)
 {
 	int err = world->comm ? rondo_barrier(world->comm, NULL) : 0;
 	return err ? fail_comm(err, "barrier") : 0;
+}
+
+int world_same(const struct train_world *world, uint64_t number, bool *same)
+{
+	/* The greatest number, and the greatest of its complement: the least. */
+	uint64_t most[2] = { number, ~number };
+	int err = 0;
+	if (world->comm)
+		err = rondo_all_reduce(world->comm, most, most, 2, RONDO_U64, RONDO_MAX, NULL);
+	*same = most[0] == ~most[1];
+	return err ? fail_comm(err, "comparison of ranks") : 0;
 }
 
 int world_compare(const struct train_world *world, uint64_t number, const char *what)

@@ -33,10 +33,12 @@ int world_close(struct train_world *world, int err);
 int world_agree(const struct train_world *world, int err);
 /* Copies rank 0's bytes to every rank, in host or GPU memory. */
 int world_broadcast(const struct train_world *world, void *bytes, size_t size);
-/* Sums over all ranks. */
+/* Sums over all ranks, in a fixed order: a binary tree of ranks. */
 int world_sum(const struct train_world *world, double *values /* [count] */, size_t count);
 /* A barrier. */
 int world_barrier(const struct train_world *world);
+/* Finds out whether all ranks have the same number. */
+int world_same(const struct train_world *world, uint64_t number, bool *same);
 /* Fails if the ranks' numbers differ, with the rank that does. */
 int world_compare(const struct train_world *world, uint64_t number, const char *what);
 

@@ -179,7 +179,7 @@ static void train_epoch_of(struct model *model, struct ddp *ddp, struct optimize
 		int count = sampler_pick(sampler, step);
 		data_gather(data, sampler->picks, count, inputs, labels);
 		small_forward(model, inputs, count);
-		cr_assert_eq(ddp_begin(ddp), 0);
+		cr_assert_eq(ddp_begin(ddp, 0, 1), 0);
 		cr_assert_eq(
 			small_backward(model, inputs, labels, 1.0f / count, ddp_ready, ddp), 0);
 		cr_assert_eq(ddp_wait(ddp), 0);
@@ -205,7 +205,7 @@ static void expect_learning(const char *name, double low, double high)
 	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0);
 	struct model *model =
 		small_model(cpu, (int[]){ train->input_count, 128, DATA_CLASSES }, 3, BATCH, 1);
-	cr_assert_eq(ddp_create(&ddp, &alone, cpu, model->parameters.list, model->parameters.count,
+	cr_assert_eq(ddp_create(&ddp, &alone, cpu, &model->parameters,
 			     &(struct ddp_config){ .bucket_size = 1 << 20 }),
 		0);
 	cr_assert_eq(optimizer_create(&optimizer, cpu, &sgd, model->parameters.elements), 0);

@@ -98,3 +98,57 @@ Test(sampler, a_shuffle_leaves_few_images_where_they_were)
 	cr_assert_lt(same, 10);
 	sampler_destroy(sampler);
 }
+
+/* The images of one part of a step, for all steps one after the other; returns their number. */
+static size_t list_part(int rank, int size, int parts, int part, uint32_t images[COUNT])
+{
+	struct sampler *sampler;
+	size_t total = 0;
+	cr_assert_eq(sampler_create(&sampler, COUNT, GLOBAL_BATCH, rank, size), 0);
+	cr_assert_eq(sampler_divide(sampler, parts, true), 0);
+	sampler_shuffle(sampler, 5, 2);
+	for (size_t step = 0; step < sampler_steps(sampler); step++) {
+		size_t first = 0, count = sampler_part_count(sampler, step, part);
+		for (int before = 0; before < part; before++)
+			first += sampler_part_count(sampler, step, before);
+		cr_assert_leq(first + count, sampler_pick(sampler, step));
+		cr_assert_leq(count, sampler_part_max(sampler));
+		memcpy(images + total, sampler->picks + first, count * sizeof(*images));
+		total += count;
+	}
+	sampler_destroy(sampler);
+	return total;
+}
+
+Test(sampler, parts_rank_by_rank_do_not_depend_on_the_number_of_ranks)
+{
+	static uint32_t alone[COUNT], together[COUNT];
+	size_t all = 0;
+	for (int part = 0; part < 8; part++) {
+		size_t count = list_part(0, 1, 8, part, alone);
+		all += count;
+		for (int size = 2; size <= 8; size *= 2) {
+			int parts = 8 / size;
+			cr_assert_eq(list_part(part / parts, size, parts, part % parts, together),
+				count);
+			cr_assert_arr_eq(together, alone, count * sizeof(*alone));
+		}
+	}
+	cr_assert_eq(all, COUNT);
+}
+
+Test(sampler, parts_share_a_step_evenly_among_ranks)
+{
+	for (int rank = 0; rank < 3; rank++) {
+		struct sampler *sampler;
+		int times[COUNT] = { 0 };
+		cr_assert_eq(sampler_create(&sampler, COUNT, GLOBAL_BATCH, rank, 3), 0);
+		cr_assert_eq(sampler_divide(sampler, 5, false), 0);
+		cr_assert_eq(sampler_pick(sampler, 0), 8);
+		for (int i = 0; i < 8; i++)
+			cr_assert_eq(times[sampler->picks[i]]++, 0);
+		for (int part = 0; part < 5; part++)
+			cr_assert_eq(sampler_part_count(sampler, 0, part), part < 3 ? 2 : 1);
+		sampler_destroy(sampler);
+	}
+}

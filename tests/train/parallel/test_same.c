@@ -1,0 +1,67 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "train/base/fail.h"
+#include "train/parallel/same.h"
+
+#define SIZE 3
+
+/* Shared with the ranks. */
+static char (*reasons)[512]; /* [SIZE]: of the rank that failed with one */
+
+static void share(void)
+{
+	reasons = mmap(NULL, SIZE * sizeof(*reasons), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(reasons, MAP_FAILED);
+}
+
+TestSuite(same, .init = share, .timeout = 60);
+
+enum difference { NONE, SHAPE, NAME, ONE_MORE };
+
+static int run_rank(void *argument)
+{
+	struct train_world world;
+	enum difference difference = *(enum difference *)argument;
+	struct tensor list[3] = { { .name = "0.weight", .dims = 2, .shape = { 6, 2 } },
+		{ .name = "0.bias", .dims = 1, .shape = { 6 } },
+		{ .name = "2.weight", .dims = 2, .shape = { 3, 4 } } };
+	struct tensors tensors = { .list = list, .count = 2 };
+	int err = world_open(&world, -1);
+	if (world.rank == 2 && difference == SHAPE)
+		list[1].shape[0] = 7;
+	if (world.rank == 1 && difference == NAME)
+		strcpy(list[0].name, "0.weights");
+	if (world.rank == 1 && difference == ONE_MORE)
+		tensors.count = 3;
+	if (!err)
+		err = same_tensors(&world, &tensors);
+	if (err && err != RONDO_ABORTED)
+		snprintf(reasons[world.rank], sizeof(reasons[0]), "%s", failure());
+	return world_close(&world, err) != 0;
+}
+
+static void expect(enum difference difference, const char *reason)
+{
+	memset(reasons, 0, SIZE * sizeof(*reasons));
+	cr_assert_eq(rondo_spawn(SIZE, run_rank, &difference) != 0, difference != NONE);
+	cr_assert_str_eq(reasons[0], reason);
+	/* The others were aborted. */
+	cr_assert_str_empty(reasons[1]);
+	cr_assert_str_empty(reasons[2]);
+}
+
+Test(same, equal_models_pass_and_the_first_difference_is_named_once)
+{
+	expect(NONE, "");
+	expect(SHAPE, "ranks have different models: parameter 1 is 0.bias: f32 [6] on rank 0, but "
+		      "0.bias: f32 [7] on rank 2");
+	expect(NAME, "ranks have different models: parameter 0 is 0.weight: f32 [6, 2] on rank 0, "
+		     "but 0.weights: f32 [6, 2] on rank 1");
+	expect(ONE_MORE, "ranks have different models: parameter 2 is nothing on rank 0, but "
+			 "2.weight: f32 [3, 4] on rank 1");
+}
