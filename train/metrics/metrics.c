@@ -80,7 +80,7 @@ static void write_row(struct metrics *metrics, struct metrics_row *row, uint64_t
 	row->time_s = unix_seconds();
 	for (int i = 0; i < metrics->count; i++) {
 		struct sink *sink = &metrics->sinks[i];
-		if (sink->file && sink_write(sink, row))
+		if (sink->fd >= 0 && sink_write(sink, row))
 			fprintf(stderr, "rondo-train: %s; training continues without this file\n",
 				failure());
 	}

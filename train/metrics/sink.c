@@ -19,39 +19,40 @@ static int fail_write(const char *path)
 
 static int open_file(struct sink *sink)
 {
-	int fd = open(sink->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	sink->created = fd >= 0;
-	if (fd < 0 && errno == EEXIST)
-		fd = open(sink->path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
+	sink->fd = open(sink->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	sink->created = sink->fd >= 0;
+	if (sink->fd < 0 && errno == EEXIST)
+		sink->fd = open(sink->path, O_WRONLY | O_CLOEXEC);
+	if (sink->fd < 0)
 		return fail_write(sink->path);
-	sink->file = fdopen(fd, "r+");
-	if (sink->file)
-		return 0;
-	close(fd);
-	return fail_write(sink->path);
+	sink->stream = fmemopen(sink->text, sizeof(sink->text), "w");
+	return sink->stream ? 0 : fail("%s: out of memory", sink->path);
 }
 
-static bool is_regular(FILE *file)
+static bool is_regular(int fd)
 {
 	struct stat about;
-	return !fstat(fileno(file), &about) && S_ISREG(about.st_mode);
+	return !fstat(fd, &about) && S_ISREG(about.st_mode);
 }
 
 /* Finds out how much of the file stays. */
 static int measure_rows(struct sink *sink)
 {
 	struct metrics_rows rows;
-	if (sink->created || !is_regular(sink->file))
+	if (sink->created || !is_regular(sink->fd))
 		return 0;
-	int err = metrics_rows_read(&rows, sink->path, sink->file, sink->format, &sink->start);
+	FILE *file = fopen(sink->path, "re");
+	if (!file)
+		return fail("%s: cannot read: %s", sink->path, strerror(errno));
+	int err = metrics_rows_read(&rows, sink->path, file, sink->format, &sink->start);
 	/* The rest would be lost: so it must be metrics, too. */
 	if (!err) {
 		sink->size = sink->start.resumed ? rows.size : 0;
 		metrics_rows_finish(&rows);
-		err = metrics_rows_read(&rows, sink->path, sink->file, sink->format, NULL);
+		err = metrics_rows_read(&rows, sink->path, file, sink->format, NULL);
 	}
 	metrics_rows_finish(&rows);
+	fclose(file);
 	return err;
 }
 
@@ -63,7 +64,7 @@ static int set_path(struct sink *sink, const char *path)
 
 int sink_open(struct sink *sink, const char *path, const struct metrics_start *start)
 {
-	*sink = (struct sink){ .format = metrics_format_of(path), .start = *start };
+	*sink = (struct sink){ .format = metrics_format_of(path), .start = *start, .fd = -1 };
 	if (!sink->format)
 		return fail("%s: ends in neither .csv nor .jsonl", path);
 	int err = set_path(sink, path);
@@ -98,7 +99,7 @@ static int make_directories(const char *path)
 int sink_open_events(struct sink *sink, const char *dir, const struct metrics_start *start)
 {
 	char path[PATH_MAX], host[128] = "";
-	*sink = (struct sink){ .format = &tensorboard_format, .start = *start };
+	*sink = (struct sink){ .format = &tensorboard_format, .start = *start, .fd = -1 };
 	int err = make_directories(dir);
 	if (err)
 		return err;
@@ -109,16 +110,29 @@ int sink_open_events(struct sink *sink, const char *dir, const struct metrics_st
 	if (length >= PATH_MAX)
 		return fail("%s: the name is too long", dir);
 	err = set_path(sink, path);
-	return err ? err : open_file(sink);
+	if (!err)
+		err = open_file(sink);
+	if (err)
+		sink_close(sink);
+	return err;
+}
+
+/* Closes the file and the stream. */
+static void close_file(struct sink *sink)
+{
+	if (sink->stream)
+		fclose(sink->stream);
+	if (sink->fd >= 0)
+		close(sink->fd);
+	sink->stream = NULL;
+	sink->fd = -1;
 }
 
 void sink_close(struct sink *sink)
 {
-	if (!sink->file)
-		return;
-	fclose(sink->file);
-	sink->file = NULL;
-	if (sink->created && !sink->begun)
+	bool unused = sink->fd >= 0 && sink->created && !sink->begun;
+	close_file(sink);
+	if (unused)
 		unlink(sink->path);
 }
 
@@ -128,34 +142,44 @@ void sink_close(struct sink *sink)
 static int begin(struct sink *sink)
 {
 	sink->begun = true;
-	if (is_regular(sink->file) && (ftruncate(fileno(sink->file), sink->size) ||
-					      fseek(sink->file, sink->size, SEEK_SET)))
+	if (is_regular(sink->fd) &&
+		(ftruncate(sink->fd, sink->size) || lseek(sink->fd, sink->size, SEEK_SET) < 0))
 		return fail_write(sink->path);
 	if (!sink->size && sink->format->write_head)
-		sink->format->write_head(sink->file, &sink->start);
+		sink->format->write_head(sink->stream, &sink->start);
 	return 0;
 }
 
-static int fail_row(struct sink *sink)
+/* Writes the stream's text, whole or not at all. */
+static int write_text(struct sink *sink)
 {
-	int err = fail_write(sink->path), fd = dup(fileno(sink->file));
-	/* Closing writes the rest of the row, if it can: cut it off afterwards. */
-	fclose(sink->file);
-	sink->file = NULL;
-	if (fd >= 0) {
-		(void)!ftruncate(fd, sink->size);
-		close(fd);
+	if (fflush(sink->stream))
+		return fail_write(sink->path);
+	long size = ftell(sink->stream), done = 0;
+	rewind(sink->stream);
+	while (done < size) {
+		ssize_t written = write(sink->fd, sink->text + done, size - done);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0) {
+			int err = fail_write(sink->path);
+			(void)!ftruncate(sink->fd, sink->size);
+			return err;
+		}
+		done += written;
 	}
-	return err;
+	sink->size += size;
+	return 0;
 }
 
 int sink_write(struct sink *sink, const struct metrics_row *row)
 {
 	int err = sink->begun ? 0 : begin(sink);
-	if (!err)
-		sink->format->write_row(sink->file, row);
-	if (err || fflush(sink->file) || ferror(sink->file))
-		return fail_row(sink);
-	sink->size = ftell(sink->file);
-	return 0;
+	if (!err) {
+		sink->format->write_row(sink->stream, row);
+		err = write_text(sink);
+	}
+	if (err)
+		close_file(sink);
+	return err;
 }

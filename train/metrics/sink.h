@@ -6,10 +6,14 @@
 
 #include "train/metrics/row.h"
 
+#define SINK_TEXT 1024 /* bytes of the beginning of a file and a row, at most */
+
 struct sink {
 	const struct metrics_format *format;
 	char path[PATH_MAX];
-	FILE *file; /* NULL: closed, after a failure */
+	int fd; /* -1: closed, after a failure */
+	char text[SINK_TEXT];
+	FILE *stream; /* writes into text */
 	struct metrics_start start;
 	bool created; /* the file was not there before */
 	bool begun; /* a row was written */

@@ -1,9 +1,11 @@
 /* The files of metrics, as lines. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -295,4 +297,24 @@ Test(metrics, the_file_next_to_a_full_one_is_whole)
 	cr_assert_eq(metrics_rows_load(&rows, scratch_path(names[1])), 0, "%s", failure());
 	cr_assert_eq(rows.count, 3);
 	metrics_rows_finish(&rows);
+}
+
+Test(metrics, a_disk_that_fills_up_leaves_whole_rows)
+{
+	const struct rlimit limit = { 400, 400 };
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert(freopen("/dev/null", "w", stderr));
+	struct metrics *metrics = open_files(&fresh);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (int epoch = 1; epoch <= 9; epoch++)
+		write_epoch(metrics, epoch);
+	metrics_destroy(metrics);
+	for (int f = 0; f < 2; f++) {
+		struct metrics_rows rows;
+		cr_assert_eq(metrics_rows_load(&rows, scratch_path(names[f])), 0, "%s", failure());
+		cr_assert_gt(rows.count, 1);
+		cr_assert_lt(rows.count, 9);
+		cr_assert_eq(strlen(read_text(names[f])), (size_t)rows.size, "a part of a row");
+		metrics_rows_finish(&rows);
+	}
 }
