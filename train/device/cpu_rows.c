@@ -61,6 +61,9 @@ void cpu_relu_grad(struct device *device, size_t count, const float *out, const 
 	float *in_grad)
 {
 	(void)device;
-	for (size_t i = 0; i < count; i++)
-		in_grad[i] = out[i] > 0 ? out_grad[i] : 0;
+	/* Loaded in any case, so that the loop is vectorised: a branch would be a guess. */
+	for (size_t i = 0; i < count; i++) {
+		float grad = out_grad[i];
+		in_grad[i] = out[i] > 0 ? grad : 0;
+	}
 }
