@@ -1,7 +1,6 @@
 /*
- * Inner loops of the images' operations, in one variant for each width of vectors. cpu_images.c
- * chooses the widest that the processor has, once, before main(). A variant gives the same bits in
- * every run; variants differ by rounding.
+ * Inner loops of the images' operations, in one variant for each width of vectors (cpu_level.h). A
+ * variant gives the same bits in every run; variants differ by rounding.
  */
 #ifndef TRAIN_DEVICE_CPU_IMAGES_H
 #define TRAIN_DEVICE_CPU_IMAGES_H
@@ -30,7 +29,6 @@ struct shifted {
 };
 
 struct image_kernels {
-	const char *name;
 	/* shifted[channels][kernel][plane] of in[channels][rows][columns]. */
 	void (*shift)(
 		const struct shifted *geometry, int channels, const float *in, float *shifted);
@@ -65,10 +63,8 @@ struct image_kernels {
 		int rows, int columns, const uint8_t *index, const float *out_grad, float *in_grad);
 };
 
-/* The chosen variant. */
+/* The variant of cpu_level(). */
 const struct image_kernels *cpu_images(void);
-/* Chooses "avx512", "avx2" or "plain". For tests. Returns whether the processor has it. */
-bool cpu_images_choose(const char *name);
 
 extern const struct image_kernels cpu_images_avx512, cpu_images_avx2, cpu_images_plain;
 
