@@ -28,8 +28,8 @@ static int load_data(struct train *train)
 	int err = source_find(&source, &train->options, train->world, train->report, network->data,
 		train->options.tokens);
 	if (!err && source.kind != network->data)
-		err = fail("%s: is %s, and model %s reads %s", source.path, source.kind->name,
-			network->name, network->data->name);
+		err = fail("%s: holds %s files, and --model %s reads %s files", source.path,
+			source.kind->name, network->name, network->data->name);
 	if (!err)
 		err = data_open_both(&train->train_data, &train->test_data, &source);
 	if (err)

@@ -113,6 +113,16 @@ Test(train, a_run_is_the_same_every_time)
 	expect_same_hash(make_job(), make_job(), 3);
 }
 
+Test(train, worker_threads_change_no_bit)
+{
+	static const int workers[] = { 1, 4 };
+	for (int i = 0; i < 2; i++) {
+		struct job without = make_job(), with = make_job();
+		with.options.workers = workers[i];
+		expect_same_hash(without, with, 2);
+	}
+}
+
 Test(train, a_resumed_run_goes_on_to_the_bit)
 {
 	for (int size = 1; size <= 3; size += 2) {
@@ -286,6 +296,22 @@ Test(train, a_data_set_that_lacks_a_file_is_not_replaced_by_a_drawn_one)
 	scratch_write("theirs/photo.png", "", 0);
 	foreign.options.data = scratch_path("theirs");
 	expect_failure(&foreign, 2, "holds photo.png, but none of the files");
+}
+
+Test(train, a_set_that_the_model_does_not_read_is_refused)
+{
+	struct job shapes = make_job(), text = make_job(), file = make_job(), apart = make_job();
+	cr_assert_eq(set_draw(set_named("drawn-cifar"), scratch_path(""), 10, 2), 0);
+	shapes.options.set = set_named("drawn-cifar");
+	expect_failure(
+		&shapes, 2, "drawn-cifar: holds CIFAR-10 files, and --model mlp reads IDX files");
+	scratch_write("novel", "words", 5);
+	text.options.data = file.options.data = scratch_path("novel");
+	text.options.set = set_named("text");
+	expect_failure(&text, 2, "novel: holds text files, and --model mlp reads IDX files");
+	expect_failure(&file, 2, "novel: is a file, but a set of IDX images is a directory");
+	apart.options.test_data = scratch_path("novel");
+	expect_failure(&apart, 2, "novel: is for a text, and");
 }
 
 Test(train, a_checkpoint_that_cannot_be_saved_ends_all_ranks)
