@@ -131,8 +131,7 @@ static int create_loader(struct train *train, struct feed *feed, const struct da
 							  .batches = feed->batches,
 							  .workers = workers,
 							  .shuffled = shuffled,
-							  .seed = options->seed,
-							  .epoch = train->epochs });
+							  .seed = options->seed });
 }
 
 /* If the device is the host, batches are used where the loader puts them. */

@@ -180,7 +180,6 @@ int loader_create(struct loader **out, const struct loader_options *options)
 	loader->steps = sampler_steps(options->sampler);
 	loader->slot_count = loader_batch_count(options->workers);
 	loader->shuffled_epoch = UINT64_MAX;
-	loader->offset = options->epoch * loader->steps;
 	pthread_mutex_init(&loader->picking, NULL);
 	pthread_mutex_init(&loader->lock, NULL);
 	pthread_condattr_init(&monotonic);

@@ -35,7 +35,7 @@ int loader_batch_count(int workers);
 /*
  * The loader fills batches[loader_batch_count(workers)], whose memory outlives it. With `shuffled`,
  * epoch e has the order of sampler_shuffle(seed, e), else that of the set. Workers start with
- * epoch `epoch`.
+ * epoch 0.
  */
 struct loader_options {
 	const struct data *data;
@@ -43,7 +43,7 @@ struct loader_options {
 	const struct batch *batches;
 	int workers; /* 0 to LOADER_WORKERS_MAX */
 	bool shuffled;
-	uint64_t seed, epoch;
+	uint64_t seed;
 };
 int loader_create(struct loader **loader, const struct loader_options *options);
 /* Stops the workers; waits at most for batches that they gather at the moment. Accepts NULL. */

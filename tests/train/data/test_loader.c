@@ -27,7 +27,7 @@ struct fixture {
 	struct loader *loader;
 };
 
-static void open_loader(struct fixture *fixture, int workers, bool shuffled, uint64_t epoch)
+static void open_loader(struct fixture *fixture, int workers, bool shuffled)
 {
 	int count = loader_batch_count(workers);
 	struct data *data;
@@ -45,8 +45,7 @@ static void open_loader(struct fixture *fixture, int workers, bool shuffled, uin
 							     .batches = fixture->batches,
 							     .workers = workers,
 							     .shuffled = shuffled,
-							     .seed = 5,
-							     .epoch = epoch }),
+							     .seed = 5 }),
 		0, "%s", failure());
 }
 
@@ -102,7 +101,7 @@ Test(loader, any_number_of_workers_gives_the_same_batches)
 	for (int w = 0; w < WORKER_COUNTS; w++) {
 		for (int shuffled = 0; shuffled < 2; shuffled++) {
 			struct fixture fixture;
-			open_loader(&fixture, worker_counts[w], shuffled, 4);
+			open_loader(&fixture, worker_counts[w], shuffled);
 			for (uint64_t epoch = 4; epoch < 4 + EPOCHS; epoch++)
 				for (size_t step = 0; step < STEPS; step++)
 					expect_batch(&fixture, shuffled, epoch, step);
@@ -117,7 +116,7 @@ Test(loader, any_step_may_follow_any_other)
 		{ 3, 0 }, { 0, 2 }, { 1, 8 }, { 1, 7 } };
 	for (int w = 0; w < WORKER_COUNTS; w++) {
 		struct fixture fixture;
-		open_loader(&fixture, worker_counts[w], true, 7);
+		open_loader(&fixture, worker_counts[w], true);
 		for (size_t i = 0; i < sizeof(jumps) / sizeof(jumps[0]); i++)
 			expect_batch(&fixture, true, jumps[i][0], jumps[i][1]);
 		close_loader(&fixture, worker_counts[w]);
@@ -129,7 +128,7 @@ Test(loader, a_batch_stays_until_the_next_but_one_call)
 	for (int w = 0; w < WORKER_COUNTS; w++) {
 		struct fixture fixture;
 		struct batch last, batch;
-		open_loader(&fixture, worker_counts[w], true, 0);
+		open_loader(&fixture, worker_counts[w], true);
 		cr_assert_eq(loader_take(fixture.loader, 0, 0, &last), 0);
 		/* Every third step is a jump. */
 		for (size_t step = 1; step < 40; step++) {
@@ -150,7 +149,7 @@ Test(loader, it_stops_in_the_middle_of_an_epoch)
 	for (int w = 0; w < WORKER_COUNTS; w++) {
 		for (size_t taken = 0; taken < STEPS; taken++) {
 			struct fixture fixture;
-			open_loader(&fixture, worker_counts[w], true, 0);
+			open_loader(&fixture, worker_counts[w], true);
 			for (size_t step = 0; step < taken; step++)
 				expect_batch(&fixture, true, 0, step);
 			close_loader(&fixture, worker_counts[w]);
@@ -164,7 +163,7 @@ Test(loader, a_file_that_is_cut_off_while_it_is_read_ends_the_run_with_its_name)
 		struct fixture fixture;
 		struct batch batch;
 		int err = 0;
-		open_loader(&fixture, worker_counts[w], true, 0);
+		open_loader(&fixture, worker_counts[w], true);
 		expect_batch(&fixture, true, 0, 0);
 		cr_assert_eq(truncate(scratch_path("drawn/train-images-idx3-ubyte"), 8192), 0);
 		/* Batches that workers gathered before may still be whole. */
