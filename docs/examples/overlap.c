@@ -16,7 +16,7 @@
 #define BUCKETS 8
 #define COUNT 500000 /* floats of a bucket of gradients */
 #define REPEATS 16 /* how often a bucket is computed, to take longer */
-#define ITERATIONS 5 /* of which the quickest counts */
+#define ITERATIONS 3 /* of which the quickest counts */
 
 static float gradients[BUCKETS][COUNT];
 
