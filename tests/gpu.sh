@@ -376,12 +376,13 @@ mps() {
 
 # ---- Training ----------------------------------------------------------------------------------
 
-# RANKS: the second epoch of rondo-train, in images/s, and how much of the communication was hidden.
+# RANKS PRECISION: the second epoch of rondo-train, in images/s, and how much of the communication was hidden.
 train_line() {
-	local status text
-	has_time "rondo-train, $1 rank(s) of 512 images" || return
-	run 60 env RONDO_TIMEOUT_MS=8000 "$programs/train/rondo-train" --device cuda --ranks "$1" --batch 512 --epochs 2 \
-		--data "$build/data" --dataset drawn
+	local status text suffix=
+	[ "$2" = f32 ] || suffix=", $2"
+	has_time "rondo-train, $1 rank(s) of 512 images$suffix" || return
+	run 60 env RONDO_TIMEOUT_MS=8000 "$programs/train/rondo-train" --device cuda --ranks "$1" --precision "$2" \
+		--batch 512 --epochs 2 --data "$build/data" --dataset drawn
 	status=$?
 	text=$(grep ' images/s' "$output" | tail -1)
 	if [ $status -ne 0 ] || [ -z "$text" ]; then
@@ -401,8 +402,10 @@ training() {
 		return
 	fi
 	for ranks in 1 2 4 8; do
-		train_line $ranks
+		train_line $ranks f32
 	done
+	train_line 1 bf16
+	train_line 1 f16
 	[ -n "${PROGRAMS:-}" ] || build_step "the trainer's tests built" 90 "${trainer_tests[@]}"
 	for trainer_test in "${trainer_tests[@]}"; do
 		test_line "training on GPUs, as on the CPU: ${trainer_test#test_train_}" 90 -- "train/$trainer_test"

@@ -66,6 +66,7 @@ static int take_metrics(struct options *options, const char *value)
 
 static const char *const devices[] = { "cpu", "cuda", NULL };
 static const char *const compressions[] = { "no", "fp16", "bf16", NULL };
+static const char *const precisions[] = { "f32", "bf16", "f16", NULL };
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 
@@ -135,6 +136,9 @@ const struct option_row option_table[] = {
 	NAME("device", device, devices,
 		"cpu, or cuda: rank r of a machine computes on GPU r, modulo the GPUs that\n"
 		"it has; several ranks may share one. Default: cpu"),
+	NAME("precision", precision, precisions,
+		"of matrix products on GPUs: f32, bf16, or f16 with loss scaling; sums and\n"
+		"parameters stay f32. Default: f32"),
 	COUNT("epochs", epochs, 1000000, "stop after epoch N. Default: 5"),
 	{ "steps", "N", "stop after N steps, also within an epoch", OPTION_NUMBER, AT(steps), 1,
 		(double)INT64_MAX, NULL, NULL },

@@ -14,6 +14,8 @@
 /* Elements of gradients on their way. */
 enum compress { COMPRESS_NO, COMPRESS_F16, COMPRESS_BF16 };
 
+enum precision { PRECISION_F32, PRECISION_BF16, PRECISION_F16 };
+
 /* Negative: not given. The checkpoint, else the model, sets it. */
 struct options {
 	const char *data; /* the folder of sets, or a text */
@@ -37,6 +39,7 @@ struct options {
 	int accumulate; /* micro-batches of a step on each rank */
 	int compress; /* enum compress */
 	int64_t check_every; /* steps between comparisons of parameters; 0: never */
+	int precision; /* of products: enum precision */
 	int optimizer; /* enum optimizer_kind */
 	double learning_rate;
 	double momentum;

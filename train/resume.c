@@ -1,6 +1,7 @@
 #include "train/resume.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,26 @@ int resume_model(struct train *train)
 	return err;
 }
 
+/* The scale is a power of 2. */
+static int resume_loss_scale(struct train *train)
+{
+	const char *path = train->options.resume;
+	struct loss_scale *scale = &train->loss_scale;
+	int64_t exponent, steps;
+	if (!scale->on || !stored_get(&train->resumed, CHECKPOINT_SCALE_KEY))
+		return 0;
+	int err = checkpoint_number(
+		path, &train->resumed, CHECKPOINT_SCALE_KEY, -149, 127, &exponent);
+	if (!err)
+		err = checkpoint_number(
+			path, &train->resumed, CHECKPOINT_SCALE_STEPS_KEY, 0, INT32_MAX, &steps);
+	if (err)
+		return err;
+	scale->value = ldexpf(1, (int)exponent);
+	scale->good_steps = (int)steps;
+	return 0;
+}
+
 /* Version 1 has no state: its SGD had none. */
 int resume_optimizer(struct train *train)
 {
@@ -106,9 +127,10 @@ int resume_optimizer(struct train *train)
 		snprintf(prefix, sizeof(prefix), "optimizer.%d/", s);
 		err = restore(train, prefix, &train->model->parameters, optimizer->state[s]);
 	}
-	return err ? err
-		   : checkpoint_number(train->options.resume, &train->resumed, CHECKPOINT_STEP_KEY,
-			     0, INT64_MAX, &optimizer->step);
+	if (!err)
+		err = checkpoint_number(train->options.resume, &train->resumed, CHECKPOINT_STEP_KEY,
+			0, INT64_MAX, &optimizer->step);
+	return err ? err : resume_loss_scale(train);
 }
 
 /* ---- Saving ---- */
@@ -166,6 +188,17 @@ static int store_optimizer(struct train *train, struct stored *stored)
 	return err ? err : stored_set(stored, CHECKPOINT_STEP_KEY, text);
 }
 
+static int store_loss_scale(const struct train *train, struct stored *stored)
+{
+	char text[32];
+	if (!train->loss_scale.on)
+		return 0;
+	snprintf(text, sizeof(text), "%d", ilogbf(train->loss_scale.value));
+	int err = stored_set(stored, CHECKPOINT_SCALE_KEY, text);
+	snprintf(text, sizeof(text), "%d", train->loss_scale.good_steps);
+	return err ? err : stored_set(stored, CHECKPOINT_SCALE_STEPS_KEY, text);
+}
+
 static int store(struct train *train, struct stored *stored)
 {
 	char epochs[32];
@@ -177,7 +210,9 @@ static int store(struct train *train, struct stored *stored)
 		err = settings_store(&train->options, stored);
 	if (!err)
 		err = store_model(train, stored);
-	return err ? err : store_optimizer(train, stored);
+	if (!err)
+		err = store_optimizer(train, stored);
+	return err ? err : store_loss_scale(train, stored);
 }
 
 int resume_save(struct train *train)

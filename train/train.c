@@ -21,6 +21,14 @@
 
 /* ---- Beginning ---- */
 
+static int set_precision(const struct train *train)
+{
+	static const rondo_type types[] = { RONDO_F32, RONDO_BF16, RONDO_F16 };
+	struct device *device = train->device;
+	return world_agree(
+		train->world, device->ops->precision(device, types[train->options.precision]));
+}
+
 static int load_data(struct train *train)
 {
 	struct data_source source;
@@ -176,6 +184,7 @@ static int create_optimizer(struct train *train)
 		.warm_up = options->warm_up,
 		.steps = options->epochs * steps,
 	};
+	loss_scale_init(&train->loss_scale, options->precision == PRECISION_F16);
 	train->step = train->epochs * steps;
 	train->last_step = options->steps ? train->step + options->steps : INT64_MAX;
 	return optimizer_create(
@@ -246,7 +255,9 @@ int train_create(struct train **out, const struct options *options, const struct
 	train->world = world;
 	train->device = device;
 	train->report = report;
-	int err = trace_create(&train->trace, world, options->trace);
+	int err = set_precision(train);
+	if (!err)
+		err = trace_create(&train->trace, world, options->trace);
 	if (!err && options->checkpoint && world->rank == 0)
 		err = checkpoint_writable(options->checkpoint);
 	if (!err)
@@ -378,7 +389,7 @@ static int backward(struct train *train, const struct slice *slice, float scale)
 {
 	struct pass *pass = train->model->passes;
 	trace_begin(train->trace, TRACE_COMPUTATION, "backward");
-	model_loss_grad(train->model, pass, slice->labels, scale);
+	model_loss_grad(train->model, pass, slice->labels, scale * train->loss_scale.value);
 	int err = model_backward(train->model, pass, slice->inputs, NULL, ddp_ready, train->ddp);
 	trace_end(train->trace, TRACE_COMPUTATION);
 	return err;
@@ -411,9 +422,12 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 		err = ddp_wait(train->ddp);
 	trace_end(train->trace, TRACE_COMPUTATION);
 	trace_begin(train->trace, TRACE_COMPUTATION, "optimizer");
-	if (!err)
+	if (!err) {
+		loss_scale_begin(&train->loss_scale, train->optimizer);
 		optimizer_step(train->optimizer, &train->model->parameters,
 			(float)schedule_rate(&train->schedule, train->step++));
+		err = loss_scale_end(&train->loss_scale, train->optimizer);
+	}
 	trace_end(train->trace, TRACE_COMPUTATION);
 	if (totals)
 		*totals = replica_sum(train->micro_totals, train->micro_batches);
@@ -484,6 +498,9 @@ int train_epoch(struct train *train)
 	if (err)
 		return err;
 	report_speed(train->report, samples, busy_s, wait_s);
+	if (train->loss_scale.on)
+		report_line(train->report, "Loss scale: %g; steps skipped so far: %lld",
+			train->loss_scale.value, (long long)train->loss_scale.skipped);
 	metrics_trained(train->metrics, samples);
 	if (samples < sampler->count)
 		return 0;

@@ -12,6 +12,7 @@
 #include "train/options.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/report.h"
+#include "train/optim/loss_scale.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/schedule.h"
 #include "train/metrics/trace.h"
@@ -45,6 +46,7 @@ struct train {
 	int micro_batches; /* parts of this rank's share of a step */
 	struct totals *micro_totals; /* [micro_batches] */
 	struct optimizer *optimizer;
+	struct loss_scale loss_scale; /* of --precision f16 */
 	struct schedule schedule; /* of the learning rate */
 	struct feed train_feed, test_feed;
 	/* This rank's share of a step, on the device: [batch][input_count] and

@@ -55,6 +55,8 @@ static int note_epoch(struct train *train, const struct job *job)
 		struct totals totals = { 0 };
 		if (job->before_step)
 			job->before_step(train->world->rank, (int)step);
+		if (job->change)
+			job->change(train, (int)step);
 		err = train_step(train, step, &totals);
 		double sums[2] = { totals.loss, totals.count };
 		if (!err)

@@ -39,6 +39,7 @@ struct job {
 	void (*prepare)(int rank); /* NULL, or called first in each rank */
 	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
 	void (*created)(struct train *train); /* NULL, or called after train_create() */
+	void (*change)(struct train *train, int step); /* likewise; may change the rank's run */
 	struct job_outcome *outcome;
 };
 

@@ -18,6 +18,8 @@
 #define CHECKPOINT_VERSION_KEY "rondo.version"
 #define CHECKPOINT_EPOCHS_KEY "rondo.epochs" /* epochs done */
 #define CHECKPOINT_STEP_KEY "rondo.step" /* the optimizer's steps */
+#define CHECKPOINT_SCALE_KEY "rondo.loss_scale" /* its logarithm to base 2 */
+#define CHECKPOINT_SCALE_STEPS_KEY "rondo.loss_scale_steps" /* good ones since it changed */
 
 /* Global batches below this are read from a file. */
 #define CHECKPOINT_BATCH_MAX (1 << 24)

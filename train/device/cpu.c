@@ -99,6 +99,16 @@ float *cpu_scratch(struct device *device, size_t count)
 	return cpu->scratch;
 }
 
+/* A factor rounded to a half is no faster here. */
+static int cpu_precision(struct device *device, rondo_type type)
+{
+	(void)device;
+	return type == RONDO_F32 ? 0
+				 : fail("--precision %s: only GPUs have it: add --device cuda, or "
+					"train with --precision f32",
+					   type == RONDO_F16 ? "f16" : "bf16");
+}
+
 /* ---- Communication ---- */
 
 static int cpu_stream(struct device *device, rondo_stream **stream)
@@ -157,6 +167,7 @@ static const struct device_ops cpu_ops = {
 	.copy = cpu_copy,
 	.clear = cpu_clear,
 	.wait = cpu_wait,
+	.precision = cpu_precision,
 	.product = cpu_product,
 	.spread = cpu_spread,
 	.column_sums = cpu_column_sums,

@@ -77,6 +77,9 @@ struct device_ops {
 	void (*clear)(struct device *device, void *memory, size_t size);
 	/* Waits for all operations so far; returns the first failure. */
 	int (*wait)(struct device *device);
+	/* Later products round their factors to this type, and add up in f32; RONDO_F32, the first
+	   setting, rounds nothing. Fails where the device cannot. */
+	int (*precision)(struct device *device, rondo_type type);
 
 	/* ---- Rows and elements ---- */
 

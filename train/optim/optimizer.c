@@ -68,9 +68,15 @@ void optimizer_measure(struct optimizer *optimizer, size_t count, const float *g
 	device->ops->square_sum(device, count, grad, optimizer->square_sum);
 }
 
-void optimizer_clip(struct optimizer *optimizer, float unscale)
+bool optimizer_measures(const struct optimizer *optimizer)
+{
+	return optimizer->config.max_norm > 0 || optimizer->loss_scale > 0;
+}
+
+void optimizer_clip(struct optimizer *optimizer)
 {
 	struct device *device = optimizer->device;
+	float unscale = optimizer->loss_scale > 0 ? 1 / optimizer->loss_scale : 1;
 	device->ops->clip_factor(device, optimizer->square_sum, optimizer->config.max_norm, unscale,
 		optimizer->factor);
 	optimizer->scaled = true;
@@ -110,11 +116,11 @@ void optimizer_update(struct optimizer *optimizer, float rate, size_t offset, si
 void optimizer_step(struct optimizer *optimizer, const struct tensors *parameters, float rate)
 {
 	optimizer_begin(optimizer);
-	if (optimizer->config.max_norm > 0) {
+	if (optimizer_measures(optimizer)) {
 		for (int t = 0; t < parameters->count; t++)
 			optimizer_measure(
 				optimizer, parameters->list[t].count, parameters->list[t].grad);
-		optimizer_clip(optimizer, 1);
+		optimizer_clip(optimizer);
 	}
 	for (int t = 0; t < parameters->count; t++) {
 		const struct tensor *tensor = &parameters->list[t];

@@ -2,9 +2,9 @@
  * Optimizers, as torch.optim defines them, on flat ranges of parameters.
  *
  *     optimizer_begin(optimizer);
- *     optimizer_measure(optimizer, count, grad);       each gradient; where max_norm is set
+ *     optimizer_measure(optimizer, count, grad);       each gradient; where optimizer_measures()
  *     (ranks that hold parts add up optimizer->square_sum)
- *     optimizer_clip(optimizer, unscale);              likewise
+ *     optimizer_clip(optimizer);                       likewise
  *     optimizer_update(optimizer, rate, offset, count, grad, value);
  *
  * optimizer_step() does all of it for a rank that holds every parameter. Operations are device.h's.
@@ -41,6 +41,9 @@ struct optimizer {
 	double *square_sum; /* in the device's memory: of the gradients measured in this step */
 	float *factor; /* likewise: of all gradients; used where `scaled` */
 	bool scaled; /* optimizer_clip() was called in this step */
+	/* Gradients are those of the loss times this. Updates divide by it, and do nothing if a
+	   gradient is not finite. 0: neither. */
+	float loss_scale;
 };
 
 /* State is zero, and step 0. A resumed run sets both. */
@@ -50,11 +53,12 @@ int optimizer_create(struct optimizer **optimizer, struct device *device,
 void optimizer_destroy(struct optimizer *optimizer);
 
 void optimizer_begin(struct optimizer *optimizer);
+/* Whether the step needs optimizer_measure() and optimizer_clip(). */
+bool optimizer_measures(const struct optimizer *optimizer);
 /* Adds the squares of these gradients to *square_sum. */
 void optimizer_measure(struct optimizer *optimizer, size_t count, const float *grad);
-/* Limits the norm of unscale times the gradients. A sum that is not finite makes the update do
-   nothing. */
-void optimizer_clip(struct optimizer *optimizer, float unscale);
+/* Limits the norm of the gradients. A sum that is not finite makes the update do nothing. */
+void optimizer_clip(struct optimizer *optimizer);
 /* Updates value[count]. offset: where their state begins. */
 void optimizer_update(struct optimizer *optimizer, float rate, size_t offset, size_t count,
 	const float *grad, float *value);

@@ -46,6 +46,7 @@ static const struct device_ops gpu_ops = {
 	.copy = gpu_copy,
 	.clear = gpu_clear,
 	.wait = gpu_wait,
+	.precision = gpu_precision,
 	.product = gpu_product,
 	.spread = gpu_spread,
 	.column_sums = gpu_column_sums,
@@ -157,6 +158,7 @@ int cuda_create(struct device **out, int local_rank)
 	gpu->base = (struct device){
 		.ops = &gpu_ops, .number = local_rank % count, .name = "not open"
 	};
+	gpu->precision = RONDO_F32;
 	if (open_context(gpu) && load_kernels(gpu) && gpu_tracks_open(gpu) &&
 		gpu_memory_open(gpu) && start_blas(gpu)) {
 		*out = &gpu->base;

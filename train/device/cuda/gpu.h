@@ -36,6 +36,7 @@ struct gpu {
 	CUmodule module;
 	CUfunction kernels[KERNEL_COUNT];
 	cublasHandle_t blas;
+	rondo_type precision; /* of the factors of products */
 	CUstream tracks[2];
 	CUevent passed[2]; /* the end of a track when the other joined it last */
 	CUevent *moments; /* [moment_count] */
@@ -95,6 +96,7 @@ double gpu_between(struct device *device, int from, int to);
 
 /* ---- cuda_product.c ---- */
 
+int gpu_precision(struct device *device, rondo_type type);
 void gpu_product(struct device *device, const struct product *product);
 
 /* ---- cuda_rows.c ---- */

@@ -1,0 +1,244 @@
+/* Mixed precision on GPUs: products of halves, and training with them. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "train/base/fail.h"
+#include "train/device/gpus.h"
+#include "train/device/operations.h"
+#include "train/job.h"
+#include "train/scratch.h"
+
+TestSuite(cuda_precision, .init = make_data, .fini = scratch_remove, .timeout = 240);
+
+/* ---- Products ---- */
+
+#define OPS device->ops
+
+/* The CPU multiplies rounded copies, and the GPU rounds the numbers itself. *factors are a and b of
+   the product or convolution. */
+static void begin(struct device *device, struct operands *o, rondo_type type, float *factors[2])
+{
+	for (int f = 0; f < 2; f++) {
+		float *copy = o->values[5 + f];
+		OPS->convert(device, ROOM, RONDO_F32, o->values[f], type, o->halves);
+		OPS->convert(device, ROOM, type, o->halves, RONDO_F32, copy);
+		factors[f] = device->number < 0 ? copy : o->values[f];
+	}
+	if (device->number >= 0)
+		OPS->precision(device, type);
+}
+
+static void end(struct device *device)
+{
+	OPS->precision(device, RONDO_F32);
+}
+
+static void multiply(struct device *device, struct operands *o, rondo_type type)
+{
+	float *factors[2];
+	begin(device, o, type, factors);
+	for (int layouts = 0; layouts < 4; layouts++)
+		device_multiply(device, 37, 45, 19, factors[0], layouts & 1 ? TRANSPOSED : AS_IS,
+			factors[1], layouts & 2 ? TRANSPOSED : AS_IS, 0.5f,
+			o->values[2] + layouts * 1700);
+	device_multiply(device, 5, 3, 0, factors[0], AS_IS, factors[1], AS_IS, 0, o->values[3]);
+	/* A batch, with one a for all; rows of 13, 9 and 12 are longer than needed. */
+	const struct product product = {
+		.batch = 5,
+		.rows = 7,
+		.columns = 11,
+		.inner = 8,
+		.a = { .data = factors[0], .pitch = 13 },
+		.b = { .data = factors[1], .pitch = 9, .step = 101, .layout = TRANSPOSED },
+		.c = { .data = o->values[4], .pitch = 12, .step = 90 },
+		.alpha = 0.5f,
+		.beta = 0.25f,
+	};
+	OPS->product(device, &product);
+	end(device);
+}
+
+static void multiply_f16(struct device *device, struct operands *o)
+{
+	multiply(device, o, RONDO_F16);
+}
+
+static void multiply_bf16(struct device *device, struct operands *o)
+{
+	multiply(device, o, RONDO_BF16);
+}
+
+static void convolve(struct device *device, struct operands *o)
+{
+	const struct conv conv = { .batch = 3,
+		.in_channels = 2,
+		.out_channels = 5,
+		.rows = 9,
+		.columns = 7,
+		.kernel = 3,
+		.padding = 1 };
+	float *factors[2];
+	begin(device, o, RONDO_BF16, factors);
+	OPS->conv(device, &conv, factors[0], factors[1], o->values[2], o->values[3]);
+	OPS->conv_in_grad(device, &conv, factors[1], factors[0], o->values[4]);
+	end(device);
+}
+
+/* Beyond f16: infinite, or not a number where infinities cancel; and in bf16 still finite. */
+static void overflow(struct device *device, struct operands *o)
+{
+	float *factors[2];
+	OPS->scale(device, ROOM / 64, 1e5f, o->values[0]);
+	begin(device, o, RONDO_F16, factors);
+	device_multiply(device, 40, 40, 40, factors[0], AS_IS, factors[1], AS_IS, 0, o->values[2]);
+	OPS->square_sum(device, 1600, o->values[2], &o->sums[0]);
+	OPS->clip_factor(device, &o->sums[0], 0, 1, o->values[3]);
+	end(device);
+}
+
+static int compare_products(void)
+{
+	static const struct operation operations[] = {
+		{ "f16", multiply_f16, 1e-6f },
+		{ "bf16", multiply_bf16, 1e-6f },
+		{ "conv", convolve, 1e-6f },
+		{ "overflow", overflow, 1e-6f },
+	};
+	return compare_operations(operations, sizeof(operations) / sizeof(operations[0]));
+}
+
+Test(cuda_precision, products_are_the_cpus_of_rounded_factors)
+{
+	need_gpus(scratch_remove);
+	expect_success(compare_products);
+}
+
+/* ---- Training ---- */
+
+static struct job make_precise_job(int precision)
+{
+	struct job job = make_job();
+	job.options.device = DEVICE_CUDA;
+	job.options.precision = precision;
+	return job;
+}
+
+/* Near f32's losses, for factors are rounded to 8 or 11 bits; and not the same. */
+static void expect_training(int precision, double bound)
+{
+	struct job one = make_job(), many = make_precise_job(precision);
+	double furthest = 0;
+	run_plain(&one);
+	run_ranks(&many, 2);
+	for (int s = 0; s < STEPS; s++)
+		furthest = fmax(furthest, fabs(many.outcome->losses[s] - one.outcome->losses[s]));
+	cr_assert(furthest < bound, "%g", furthest);
+	cr_assert(furthest > 1e-6, "%g", furthest);
+	finish_job(&one);
+	finish_job(&many);
+}
+
+Test(cuda_precision, ranks_train_with_halves_nearly_as_without)
+{
+	need_gpus(scratch_remove);
+	expect_training(PRECISION_BF16, 2e-2);
+	expect_training(PRECISION_F16, 2e-3);
+}
+
+Test(cuda_precision, the_cpu_refuses_it_in_one_line)
+{
+	struct job job = make_precise_job(PRECISION_BF16);
+	job.options.device = DEVICE_CPU;
+	expect_failure(&job, 2, "--precision bf16: only GPUs have it");
+}
+
+/* ---- Loss scaling ---- */
+
+/* By rank, in memory that ranks share with the test. */
+static struct {
+	uint64_t before, after;
+	int64_t skipped, optimizer_step;
+	float value;
+} * seen;
+
+/* The gradients of rank 1 alone overflow in step 3 of the first epoch. */
+static void overflow_on_rank_1(struct train *train, int step)
+{
+	int rank = train->world->rank;
+	if (train->epochs > 0)
+		return;
+	if (step == 3) {
+		train_hash(train, &seen[rank].before);
+		if (rank == 1)
+			train->loss_scale.value = INFINITY;
+	}
+	if (step == 4) {
+		train_hash(train, &seen[rank].after);
+		seen[rank].value = train->loss_scale.value;
+		seen[rank].skipped = train->loss_scale.skipped;
+		seen[rank].optimizer_step = train->optimizer->step;
+		train->loss_scale.value = 32768;
+	}
+}
+
+Test(cuda_precision, an_overflow_on_one_rank_skips_the_step_on_all)
+{
+	struct job job = make_precise_job(PRECISION_F16);
+	need_gpus(scratch_remove);
+	seen = mmap(
+		NULL, 2 * sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(seen, MAP_FAILED);
+	job.change = overflow_on_rank_1;
+	run_ranks(&job, 2);
+	for (int rank = 0; rank < 2; rank++) {
+		cr_assert_eq(seen[rank].after, seen[rank].before);
+		cr_assert_eq(seen[rank].skipped, 1);
+		cr_assert_eq(seen[rank].optimizer_step, 3);
+	}
+	cr_assert_eq(seen[0].value, 32768);
+	cr_assert_neq(job.outcome->hashes[0], seen[0].after);
+	munmap(seen, 2 * sizeof(*seen));
+	finish_job(&job);
+}
+
+Test(cuda_precision, the_report_counts_skipped_steps)
+{
+	struct job job = make_precise_job(PRECISION_F16);
+	need_gpus(scratch_remove);
+	job.reports = true;
+	run_ranks(&job, 2);
+	cr_assert(strstr(job.outcome->report, "\nLoss scale: 65536; steps skipped so far: 0\n"),
+		"%s", job.outcome->report);
+	finish_job(&job);
+}
+
+/* The head of a checkpoint is text. */
+static void expect_in_checkpoint(const char *name, const char *text)
+{
+	char head[8192] = "";
+	FILE *file = fopen(scratch_path(name), "rb");
+	cr_assert(file);
+	size_t size = fread(head, 1, sizeof(head) - 1, file);
+	fclose(file);
+	cr_assert(memmem(head, size, text, strlen(text)), "%s is not in the checkpoint", text);
+}
+
+Test(cuda_precision, a_resumed_run_keeps_its_loss_scale)
+{
+	struct job half = make_precise_job(PRECISION_F16), rest = make_precise_job(PRECISION_F16);
+	need_gpus(scratch_remove);
+	half.options.epochs = 1;
+	half.options.checkpoint = rest.options.checkpoint = scratch_path("half");
+	run_ranks(&half, 2);
+	expect_in_checkpoint("half", "\"rondo.loss_scale\":\"16\"");
+	expect_in_checkpoint("half", "\"rondo.loss_scale_steps\":\"7\"");
+	rest.options.resume = scratch_path("half");
+	run_ranks(&rest, 2);
+	expect_in_checkpoint("half", "\"rondo.loss_scale_steps\":\"14\"");
+	finish_job(&half);
+	finish_job(&rest);
+}
