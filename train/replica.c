@@ -15,10 +15,12 @@ int replica_options(struct train *train)
 	return train->micro_totals ? 0 : fail("out of memory");
 }
 
-/* Draws a bucket's communication in the trace. */
+/* Draws a bucket in the trace: its last gradient, and its communication. */
 static void trace_bucket(void *argument, const struct bucket *bucket, double start_s,
 	const struct bucket_times *times)
 {
+	trace_mark(argument, TRACE_COMPUTATION, "ready: bucket", bucket->number,
+		start_s + times->ready_s);
 	trace_span(argument, TRACE_COMMUNICATION, "bucket", bucket->number,
 		start_s + times->launched_s, start_s + times->done_s);
 }

@@ -119,6 +119,8 @@ Test(reports, a_trace_holds_the_steps_of_every_rank)
 	cr_assert_eq(count_of(text, "\"name\":\"backward\",\"pid\":1"), STEPS);
 	cr_assert_eq(count_of(text, "\"name\":\"optimizer\",\"pid\":1"), STEPS);
 	cr_assert_geq(count_of(text, "\"name\":\"forward\",\"pid\":1"), STEPS);
+	cr_assert_eq(count_of(text, "\"name\":\"bucket 0\",\"pid\":1,\"tid\":1"), STEPS);
+	cr_assert_eq(count_of(text, "\"name\":\"ready: bucket 0\",\"pid\":1,\"tid\":0"), STEPS);
 	cr_assert_geq(count_of(text, "\"name\":\"loader\",\"pid\":1"), STEPS);
 	finish_job(&job);
 }

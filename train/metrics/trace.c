@@ -138,10 +138,11 @@ void trace_span(struct trace *trace, enum trace_track track, const char *name, i
 			(struct event){ name, start_s, fmax(end_s - start_s, 0), number, track });
 }
 
-void trace_mark(struct trace *trace, enum trace_track track, const char *name, int number)
+void trace_mark(
+	struct trace *trace, enum trace_track track, const char *name, int number, double time_s)
 {
 	if (trace)
-		record(trace, (struct event){ name, clock_seconds(), MARK, number, track });
+		record(trace, (struct event){ name, time_s, MARK, number, track });
 }
 
 /* ---- Writing ---- */

@@ -51,8 +51,9 @@ void trace_end(struct trace *trace, enum trace_track track);
    "bucket 3", or TRACE_NO_NUMBER. */
 void trace_span(struct trace *trace, enum trace_track track, const char *name, int number,
 	double start_s, double end_s);
-/* A moment, from any thread. */
-void trace_mark(struct trace *trace, enum trace_track track, const char *name, int number);
+/* A moment with a known time, from any thread. */
+void trace_mark(
+	struct trace *trace, enum trace_track track, const char *name, int number, double time_s);
 
 /*
  * Writes the events of all ranks, with times of rank 0's clock. Collective; no other thread

@@ -112,7 +112,7 @@ Test(trace, spans_and_moments_have_their_times)
 	trace_end(trace, TRACE_COMPUTATION);
 	trace_end(trace, TRACE_COMPUTATION);
 	trace_span(trace, TRACE_COMMUNICATION, "bucket", 3, start_s, start_s + 0.25);
-	trace_mark(trace, TRACE_COMMUNICATION, "ready: bucket", 4);
+	trace_mark(trace, TRACE_COMMUNICATION, "ready: bucket", 4, __wrap_clock_seconds());
 	struct trace_summary summary = close_alone(trace);
 	cr_assert_eq(summary.events, 4);
 	cr_assert_eq(summary.dropped, 0);
@@ -137,7 +137,7 @@ Test(trace, a_full_ring_drops_the_oldest_events_and_counts_them)
 	int at;
 	struct trace *trace = open_alone();
 	for (int i = 0; i < TRACE_EVENTS + 10; i++)
-		trace_mark(trace, TRACE_DATA, "event", i);
+		trace_mark(trace, TRACE_DATA, "event", i, __wrap_clock_seconds());
 	struct trace_summary summary = close_alone(trace);
 	cr_assert_eq(summary.events, TRACE_EVENTS);
 	cr_assert_eq(summary.dropped, 10);
@@ -150,7 +150,7 @@ Test(trace, a_full_ring_drops_the_oldest_events_and_counts_them)
 static void *mark_often(void *trace)
 {
 	for (int i = 0; i < 1000; i++)
-		trace_mark(trace, TRACE_DATA, "event", TRACE_NO_NUMBER);
+		trace_mark(trace, TRACE_DATA, "event", TRACE_NO_NUMBER, __wrap_clock_seconds());
 	return NULL;
 }
 
@@ -172,7 +172,7 @@ Test(trace, one_that_is_off_records_nothing)
 	cr_assert_null(trace);
 	trace_begin(trace, TRACE_DATA, "event");
 	trace_end(trace, TRACE_DATA);
-	trace_mark(trace, TRACE_DATA, "event", 1);
+	trace_mark(trace, TRACE_DATA, "event", 1, __wrap_clock_seconds());
 	trace_span(trace, TRACE_DATA, "event", 1, 0, 1);
 	trace_destroy(trace);
 }
@@ -195,9 +195,9 @@ static int trace_barrier(const struct train_world *world)
 	int err = trace_create(&trace, world, scratch_path("t.json"));
 	if (err)
 		return err;
-	trace_mark(trace, TRACE_DATA, "before", TRACE_NO_NUMBER);
+	trace_mark(trace, TRACE_DATA, "before", TRACE_NO_NUMBER, __wrap_clock_seconds());
 	err = world_barrier(world);
-	trace_mark(trace, TRACE_DATA, "behind", TRACE_NO_NUMBER);
+	trace_mark(trace, TRACE_DATA, "behind", TRACE_NO_NUMBER, __wrap_clock_seconds());
 	if (!err)
 		err = trace_write(trace, &summary);
 	trace_destroy(trace);
