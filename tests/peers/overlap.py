@@ -2,12 +2,12 @@
 """The gain of overlap: GPT in the shape of GPT-2 124M, two ranks over a link that is slowed until
 communication takes as long as backward, with overlap and without.
 
-The ranks run in a network namespace of their own, whose loopback carries what tc allows. The first
-run measures backward over the free link, which sets the rate. Times come from rondo-train's trace:
-medians over the steps of rank 0, the first two left out.
+The ranks run in a network namespace of their own, whose loopback carries what tc allows. Two runs
+find the rate. Times come from rondo-train's trace: medians over the steps of rank 0, without the
+first of each run.
 
-A bucket that is ready when backward ends cannot be hidden. The rest of the communication can, as far
-as backward lasts: that is the hideable part.
+The last bucket is ready when backward ends: it holds the embedding, which is also the head. So the
+hideable communication is that of the others, as far as backward lasts once the first is ready.
 """
 
 import argparse
@@ -19,10 +19,12 @@ import subprocess
 import sys
 import tempfile
 
-INSIDE = "RONDO_OVERLAP_INSIDE"
+INSIDE = "OVERLAP_INSIDE"
 AIM_FASTER = 38  # per cent
 AIM_HIDDEN = 90
-LEFT_OUT = 2  # steps: the first finds the order of gradients, the second has it
+LEFT_OUT = 1  # steps, which touch memory for the first time
+TRAIN_TEXT = 1 << 18  # bytes
+TEST_TEXT = 1025  # one sample: the test after the last step is short
 
 
 def tool(name):
@@ -38,7 +40,6 @@ def enter_namespace():
     if os.environ.get(INSIDE):
         subprocess.run([tool("ip"), "link", "set", "lo", "up"], check=True)
         return
-    # The ranks die with this process: the kernel kills the first one's children with it.
     command = ["unshare", "--net"] + ([] if os.geteuid() == 0 else ["--map-root-user"])
     environment = {**os.environ, INSIDE: "1"}
     tried = subprocess.run(command + ["true"], capture_output=True, text=True)
@@ -75,26 +76,28 @@ def read_steps(path):
     for begin, end in zip(starts, starts[1:]):
         within = [span for span in spans if begin <= span[1] < end]
         steps.append(read_step(within, end - begin))
-    # Evaluation has forwards alone.
-    return [step for step in steps if step][LEFT_OUT:]
+    # The test has forwards alone.
+    steps = [step for step in steps if step][LEFT_OUT:]
+    if not steps:
+        sys.exit(f"overlap: {path} has no steps with buckets")
+    return steps
 
 
 def read_step(spans, whole):
     def of(name):
         return [(start, end) for found, start, end in spans if found.startswith(name)]
 
-    if not of("backward") or not of("optimizer"):
+    buckets = of("bucket")
+    if not of("backward") or not buckets:
         return None
     backward_end = of("backward")[-1][1]
-    buckets = of("bucket")
-    communication = sum(end - start for start, end in buckets)
-    late = sum(end - start for start, end in buckets if start >= backward_end - 1e-4)
+    before_last = sum(end - start for start, end in buckets[:-1])
     return {
         "whole": whole,
         "backward": sum(end - start for start, end in of("backward")),
         "wait": sum(end - start for start, end in of("wait")),
-        "communication": communication,
-        "hideable": communication - late,
+        "communication": sum(end - start for start, end in buckets),
+        "hideable": min(before_last, max(0, backward_end - buckets[0][0])),
     }
 
 
@@ -102,8 +105,9 @@ def run(options, folder, *more):
     trace = os.path.join(folder, "trace.json")
     command = [os.path.join(options.build, "train", "rondo-train"), "--ranks", "2"]
     command += ["--model", options.model, "--batch", str(options.batch), "--epochs", "1"]
-    command += ["--steps", str(options.steps + LEFT_OUT + 1), "--data", options.data]
-    command += ["--trace", trace, *more]
+    command += ["--steps", str(options.steps + LEFT_OUT), "--trace", trace, *more]
+    command += ["--dataset", "text", "--data", os.path.join(folder, "train.txt")]
+    command += ["--test-data", os.path.join(folder, "test.txt")]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     environment |= {"RONDO_TRANSPORT": "tcp", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
@@ -112,11 +116,25 @@ def run(options, folder, *more):
     return read_steps(trace)
 
 
+def write_text(folder):
+    for name, size in (("train.txt", TRAIN_TEXT), ("test.txt", TEST_TEXT)):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write((b"the quick brown fox jumps over the lazy dog. " * size)[:size])
+
+
+def slow_to_backward(options, folder):
+    """Sets the rate: from the bytes, then from what communication took at that rate."""
+    backward = median_of(run(options, folder, "--no-overlap"), "backward")
+    rate = 2 * 8 * 4 * options.parameters / backward
+    slow_link(rate)
+    steps = run(options, folder, "--no-overlap")
+    rate *= median_of(steps, "communication") / median_of(steps, "backward")
+    slow_link(rate)
+
+
 def measure(options, folder):
-    parameters = options.parameters
-    free = run(options, folder, "--no-overlap")
-    backward = median_of(free, "backward")
-    slow_link(2 * 8 * 4 * parameters / backward)
+    write_text(folder)
+    slow_to_backward(options, folder)
     apart, together = [], []
     for number in range(options.rounds):
         print(f"overlap: round {number + 1} of {options.rounds}", file=sys.stderr)
@@ -150,11 +168,10 @@ def report(options, apart, together):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", default="build")
-    parser.add_argument("--data", default="data")
-    parser.add_argument("--model", default="gpt-124m")
+    parser.add_argument("--model", default="gpt2")
     parser.add_argument("--parameters", type=int, default=124_439_808)
     parser.add_argument("--batch", type=int, default=1, help="texts a rank in a step")
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     enter_namespace()
