@@ -150,6 +150,7 @@ const struct option_row option_table[] = {
 		OPTION_NUMBER, AT(seed), 0, (double)INT64_MAX, NULL, NULL },
 	REAL("bucket-mb", bucket_mb, 0, 1 << 20,
 		"gradients travel in buckets of at most X MiB. Default: 2"),
+	FLAG("sync-bn", sync_norm, "batch norm with the mean and variance of all ranks' samples"),
 	FLAG("no-overlap", no_overlap,
 		"send all buckets after backward, to measure the gain of overlap"),
 

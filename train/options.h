@@ -40,6 +40,7 @@ struct options {
 	int compress; /* enum compress */
 	int64_t check_every; /* steps between comparisons of parameters; 0: never */
 	int precision; /* of products: enum precision */
+	bool sync_norm; /* batch norm over the samples of all ranks */
 	int optimizer; /* enum optimizer_kind */
 	double learning_rate;
 	double momentum;

@@ -11,6 +11,7 @@
 #include "train/model/networks.h"
 #include "train/optim/optimizer.h"
 #include "train/parallel/same.h"
+#include "train/parallel/statistics.h"
 #include "train/replica.h"
 #include "train/source.h"
 
@@ -233,15 +234,38 @@ static int ignore_ready(void *argument, int tensor)
 static int warm_up(struct train *train)
 {
 	struct sampler *sampler = train->train_sampler;
+	struct model *model = train->model;
 	size_t steps[] = { 0, sampler_steps(sampler) - 1 };
-	for (int i = 0; i < 2 * train->micro_batches; i++) {
+	/* Running statistics must not move. */
+	float *buffers = malloc(model->buffers.elements * sizeof(float) + 1);
+	int err = buffers ? model_read(model, &model->buffers, buffers) : fail("out of memory");
+	for (int i = 0; !err && i < 2 * train->micro_batches; i++) {
 		int batch = sampler_part_count(sampler, steps[i % 2], i / 2);
-		struct pass *pass = train->model->passes;
-		model_forward(train->model, pass, train->inputs, batch, true);
-		model_loss_grad(train->model, pass, train->labels, 0);
-		model_backward(train->model, pass, train->inputs, NULL, ignore_ready, NULL);
+		struct pass *pass = model->passes;
+		model_forward(model, pass, train->inputs, batch, true);
+		model_loss_grad(model, pass, train->labels, 0);
+		model_backward(model, pass, train->inputs, NULL, ignore_ready, NULL);
 	}
-	return train->device->ops->wait(train->device);
+	if (!err)
+		model_write(model, &model->buffers, buffers);
+	free(buffers);
+	return err ? err : train->device->ops->wait(train->device);
+}
+
+/* --sync-bn. */
+static int share_norm(struct train *train)
+{
+	struct model *model = train->model;
+	if (!train->options.sync_norm)
+		return 0;
+	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
+	if (!model->buffers.count)
+		return train->world->rank ? 0
+					  : fail("--sync-bn: model %s has no batch norm",
+						    train->options.network->name);
+	model->norm_sum = statistics_sum;
+	model->norm_argument = train->ddp;
+	return 0;
 }
 
 int train_create(struct train **out, const struct options *options, const struct train_world *world,
@@ -274,6 +298,8 @@ int train_create(struct train **out, const struct options *options, const struct
 		err = open_metrics(train);
 	if (!err && device->number >= 0)
 		err = warm_up(train);
+	if (!err)
+		err = share_norm(train);
 	stored_finish(&train->resumed);
 	if (err)
 		train_destroy(train);
@@ -411,6 +437,7 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	clear_totals(train);
 	for (int m = 0; !err && m < train->micro_batches; m++) {
 		next_slice(train, sampler, step, m, &slice);
+		train->model->norm_batch = (int)sampler_part_total(sampler, step, m);
 		err = forward(train, &slice, true, totals ? &train->micro_totals[m] : NULL);
 		if (!err)
 			err = ddp_begin(train->ddp, m, train->micro_batches);
@@ -517,7 +544,7 @@ int train_test(struct train *train, struct totals *totals)
 {
 	struct sampler *sampler = train->test_sampler;
 	struct slice slice;
-	int err = 0;
+	int err = statistics_broadcast(train->world, train->model);
 	clear_totals(train);
 	for (size_t step = 0; !err && step < sampler_steps(sampler); step++) {
 		err = take_batch(train, &train->test_feed, step);

@@ -109,6 +109,15 @@ size_t sampler_part_count(const struct sampler *sampler, size_t step, int part)
 	return dealt(sampler, sampler_global_count(sampler, step), part);
 }
 
+size_t sampler_part_total(const struct sampler *sampler, size_t step, int part)
+{
+	struct sampler other = *sampler;
+	size_t total = 0;
+	for (other.rank = 0; other.rank < other.size; other.rank++)
+		total += sampler_part_count(&other, step, part);
+	return total;
+}
+
 size_t sampler_part_max(const struct sampler *sampler)
 {
 	size_t parts = (size_t)sampler->size * sampler->parts;

@@ -45,6 +45,8 @@ size_t sampler_pick(struct sampler *sampler, size_t step);
 size_t sampler_batch_max(const struct sampler *sampler);
 /* The size of a part of this rank's share of the step, possibly 0. */
 size_t sampler_part_count(const struct sampler *sampler, size_t step, int part);
+/* The sizes of this part of all ranks, added up. */
+size_t sampler_part_total(const struct sampler *sampler, size_t step, int part);
 /* No part of any rank is larger. */
 size_t sampler_part_max(const struct sampler *sampler);
 

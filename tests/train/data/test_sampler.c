@@ -152,3 +152,24 @@ Test(sampler, parts_share_a_step_evenly_among_ranks)
 		sampler_destroy(sampler);
 	}
 }
+
+Test(sampler, parts_of_all_ranks_add_up_to_the_step)
+{
+	for (int size = 1; size <= 5; size++) {
+		for (int ordered = 0; ordered < 2; ordered++) {
+			struct sampler *sampler;
+			cr_assert_eq(sampler_create(&sampler, 53, 20, size - 1, size), 0);
+			cr_assert_eq(sampler_divide(sampler, 3, ordered), 0);
+			for (size_t step = 0; step < 3; step++) {
+				size_t total = 0, own = 0;
+				for (int part = 0; part < 3; part++) {
+					total += sampler_part_total(sampler, step, part);
+					own += sampler_part_count(sampler, step, part);
+				}
+				cr_assert_eq(total, sampler_global_count(sampler, step));
+				cr_assert(size > 1 || own == total);
+			}
+			sampler_destroy(sampler);
+		}
+	}
+}
