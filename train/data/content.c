@@ -21,7 +21,7 @@
 /* ---- Mapped files ---- */
 
 /* The mapped files, for the handler of SIGBUS. It takes no lock. */
-#define MAPPED_MAX 256
+#define MAPPED_MAX 4096
 static _Atomic(struct content *) mapped[MAPPED_MAX];
 static struct sigaction other_handler; /* of a SIGBUS elsewhere */
 static size_t page_size;

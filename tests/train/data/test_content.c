@@ -118,7 +118,7 @@ Test(content, nothing_stays_open)
 	files_gzip("packed.gz", "abc", 3);
 	scratch_write("damaged.gz", "\x1f\x8b\x08zzzzzzzzzzzzzzzz", 19);
 	/* More often than there is room for mapped files at a time. */
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 20000; i++) {
 		if (!content_open(&content, scratch_path(names[i % 4])))
 			content_close(&content);
 	}
