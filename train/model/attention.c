@@ -149,4 +149,5 @@ void add_attention(struct layer *parent, int rows, int heads, int width)
 	layer->as.attention.rows = rows;
 	layer->as.attention.heads = heads;
 	layer->as.attention.width = width;
+	layer->work = 2.0 * rows * out;
 }

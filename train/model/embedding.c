@@ -58,6 +58,8 @@ struct layer *add_embedding(
 	};
 	layer_tensor(layer, "wte.weight", start, 2, (int[]){ vocabulary, width });
 	layer_tensor(layer, "wpe.weight", start, 2, (int[]){ rows, width });
+	/* Until the head is added here. */
+	parent->model->shared = layer->tensor;
 	return layer;
 }
 
@@ -109,11 +111,14 @@ void add_head(struct layer *parent, int rows, int width, int vocabulary, struct 
 	layer->as.head.in = width;
 	layer->as.head.out = vocabulary;
 	layer->as.head.tied = embedding != NULL;
+	layer->work = (double)layer->in * vocabulary;
 	if (embedding) {
 		layer->tensor = embedding->tensor;
 		embedding->as.embedding.tied = true;
+		parent->model->shared = -1;
 		return;
 	}
 	/* Its name is the embedding's, so that its first values are, too. */
 	layer_tensor(layer, "wte.weight", start, 2, (int[]){ vocabulary, width });
+	parent->model->shared = layer->tensor;
 }

@@ -31,19 +31,18 @@ static int append(struct layer *parent, struct layer *layer)
 	return 0;
 }
 
-/* Whether all above it are sequences: there a pipeline may be cut. */
-static bool is_cut(const struct layer *parent)
+bool layer_is_cut(const struct layer *layer)
 {
-	while (parent && parent->kind == &sequence)
-		parent = parent->parent;
-	return !parent;
+	while (layer && layer->kind == &sequence)
+		layer = layer->parent;
+	return !layer;
 }
 
 /* Whether the next layer of this parent belongs to this stage. */
 static bool is_here(const struct layer *parent)
 {
 	struct model *model = parent->model;
-	if (!is_cut(parent))
+	if (!layer_is_cut(parent))
 		return true;
 	int number = model->layer_count++;
 	return number >= model->config.first_layer && number < model->config.last_layer;

@@ -57,6 +57,7 @@ struct layer {
 	char name[32]; /* in its parent; tensors' names are the path of such names, without "" */
 	const char *title; /* of a layer of layers: its class in PyTorch */
 	size_t in, out; /* elements of a sample */
+	double work; /* multiplications of its forward, of a sample, where these take its time */
 	int tensor, buffer; /* its first ones in the model's; -1: none */
 	size_t output; /* where its output begins in a pass, in elements */
 	size_t saved; /* likewise, values for backward */
@@ -118,6 +119,8 @@ int layer_ready(const struct layer *layer, struct pass *pass, int number);
 struct layer *layer_root(struct model *model, const char *title);
 /* Drops sequences in which another stage has all layers. */
 void layer_prune(struct layer *layer);
+/* Whether its layers may be cut into stages: it and all above it are sequences. */
+bool layer_is_cut(const struct layer *layer);
 /* The innermost layers that read its input and write its output. */
 const struct layer *layer_first(const struct layer *layer);
 const struct layer *layer_last(const struct layer *layer);
@@ -135,7 +138,10 @@ struct layer *add_residual(struct layer *parent, const char *name, const char *t
 
 /* rows x in to rows x out; PyTorch's Linear(in, out), its initialisation. */
 void add_linear(struct layer *parent, const char *name, int rows, int in, int out);
-/* The same with other first values, or shared by ranks: linear->in and out are then the whole's. */
+/* The same, shared by the ranks of the tensor group; in and out are the whole's. */
+void add_shared_linear(
+	struct layer *parent, const char *name, int rows, int in, int out, enum sharing sharing);
+/* The same with other first values. */
 void add_linear_with(struct layer *parent, const char *name, const struct linear *linear);
 /* Images of conv->rows x conv->columns; PyTorch's Conv2d, its initialisation. batch is ignored. */
 void add_conv(struct layer *parent, const char *name, const struct conv *conv);

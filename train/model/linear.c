@@ -80,7 +80,7 @@ void add_linear_with(struct layer *parent, const char *name, const struct linear
 	if (ranks == 1)
 		part.sharing = WHOLE;
 	if (part.sharing != WHOLE) {
-		if (*split % (groups * ranks))
+		if (*split % (groups * ranks) && !parent->model->error)
 			parent->model->error = fail("--tensor %d: does not divide the %d %s of a "
 						    "linear layer (%s)",
 				ranks, *split / groups,
@@ -92,6 +92,7 @@ void add_linear_with(struct layer *parent, const char *name, const struct linear
 	if (!layer)
 		return;
 	layer->as.linear = part;
+	layer->work = (double)layer->in * part.out;
 	const int shape[] = { whole->out, whole->in };
 	if (part.sharing == WHOLE)
 		layer_tensor(layer, "weight", whole->weight, 2, shape);
@@ -104,10 +105,20 @@ void add_linear_with(struct layer *parent, const char *name, const struct linear
 		layer_tensor(layer, "bias", whole->bias, 1, shape);
 }
 
-void add_linear(struct layer *parent, const char *name, int rows, int in, int out)
+void add_shared_linear(
+	struct layer *parent, const char *name, int rows, int in, int out, enum sharing sharing)
 {
 	struct start start = { START_UNIFORM, 1.0f / sqrtf((float)in) };
 	add_linear_with(parent, name,
-		&(struct linear){
-			.rows = rows, .in = in, .out = out, .weight = start, .bias = start });
+		&(struct linear){ .rows = rows,
+			.in = in,
+			.out = out,
+			.weight = start,
+			.bias = start,
+			.sharing = sharing });
+}
+
+void add_linear(struct layer *parent, const char *name, int rows, int in, int out)
+{
+	add_shared_linear(parent, name, rows, in, out, WHOLE);
 }

@@ -18,6 +18,7 @@ int model_open(struct model **out, struct device *device, const struct model_con
 	if (!model)
 		return fail("out of memory");
 	model->device = device;
+	model->shared = -1;
 	model->config = *config;
 	if (!model->config.passes)
 		model->config.passes = 1;
@@ -152,6 +153,11 @@ size_t model_parameter_count(const struct model *model)
 	for (int t = 0; t < model->parameters.count; t++)
 		count += model->parameters.list[t].count;
 	return count;
+}
+
+const struct tensor *model_shared(const struct model *model)
+{
+	return model->shared < 0 ? NULL : &model->parameters.list[model->shared];
 }
 
 int model_read(const struct model *model, const struct tensors *tensors, float *values)

@@ -78,6 +78,7 @@ struct model {
 	model_sum *norm_sum;
 	void *norm_argument;
 	int norm_batch; /* of all ranks, in the next forward */
+	int shared; /* the parameter of which another stage has a copy; -1: none */
 	int error; /* of building */
 };
 
@@ -92,6 +93,9 @@ void model_destroy(struct model *model);
 void model_print(const struct model *model, FILE *out);
 /* Elements of all parameters, without alignment. */
 size_t model_parameter_count(const struct model *model);
+
+/* The parameter of which another stage has a copy, NULL: none. The caller adds up both gradients. */
+const struct tensor *model_shared(const struct model *model);
 
 /* Copies all parameters or buffers from and to the host's memory, [tensors->elements]. Reading
    waits for operations so far. */

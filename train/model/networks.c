@@ -12,14 +12,18 @@ void mlp_layers(struct model *model, const int *widths, int width_count)
 {
 	char name[16];
 	struct layer *stack;
+	int ranks = model->config.tensor_group->size;
 	add_flatten(model->root, "flatten", widths[0]);
 	stack = add_sequence(model->root, "linear_relu_stack", "Sequential");
 	for (int w = 1; w < width_count; w++) {
+		/* A tensor group shares pairs of layers; the last one is whole if it is alone. */
+		bool is_last = w == width_count - 1;
+		enum sharing sharing = w % 2 == 0 ? ROWS : is_last ? WHOLE : COLUMNS;
 		snprintf(name, sizeof(name), "%d", 2 * w - 2);
-		add_linear(stack, name, 1, widths[w - 1], widths[w]);
+		add_shared_linear(stack, name, 1, widths[w - 1], widths[w], sharing);
 		snprintf(name, sizeof(name), "%d", 2 * w - 1);
-		if (w < width_count - 1)
-			add_relu(stack, name, widths[w]);
+		if (!is_last)
+			add_relu(stack, name, sharing == COLUMNS ? widths[w] / ranks : widths[w]);
 	}
 }
 

@@ -34,6 +34,50 @@ int tensors_add(struct tensors *tensors, const struct tensor *tensor, int *numbe
 	return 0;
 }
 
+size_t tensor_whole_count(const struct tensor *tensor)
+{
+	if (tensor->split < 0)
+		return tensor->count;
+	return tensor->count / tensor->shape[tensor->split] * tensor->whole;
+}
+
+/* The runs of elements that lie side by side in the part and in the whole. */
+struct runs {
+	size_t count, length; /* of the part: one after the other */
+	size_t first, distance; /* in the whole */
+};
+
+static struct runs runs_of(const struct tensor *tensor)
+{
+	struct runs runs = { .count = 1, .length = tensor->count, .distance = tensor->count };
+	if (tensor->split < 0)
+		return runs;
+	size_t inner = 1;
+	for (int d = tensor->split + 1; d < tensor->dims; d++)
+		inner *= tensor->shape[d];
+	runs.length = tensor->shape[tensor->split] / tensor->groups * inner;
+	runs.count = tensor->count / runs.length;
+	runs.first = tensor->first * inner;
+	runs.distance = tensor->whole / tensor->groups * inner;
+	return runs;
+}
+
+void tensor_to_whole(const struct tensor *tensor, const float *part, float *whole)
+{
+	const struct runs runs = runs_of(tensor);
+	for (size_t r = 0; r < runs.count; r++)
+		memcpy(whole + runs.first + r * runs.distance, part + r * runs.length,
+			runs.length * sizeof(*part));
+}
+
+void tensor_from_whole(const struct tensor *tensor, const float *whole, float *part)
+{
+	const struct runs runs = runs_of(tensor);
+	for (size_t r = 0; r < runs.count; r++)
+		memcpy(part + r * runs.length, whole + runs.first + r * runs.distance,
+			runs.length * sizeof(*part));
+}
+
 static float draw(struct rng *rng, const struct start *start)
 {
 	switch (start->kind) {
@@ -51,28 +95,13 @@ static float draw(struct rng *rng, const struct start *start)
 static void draw_tensor(const struct tensor *tensor, uint64_t seed, float *values)
 {
 	struct rng rng = rng_make(seed, hash_bytes(HASH_START, tensor->name, strlen(tensor->name)));
-	size_t outer = 1, inner = 1;
-	size_t whole = 1, block = 1, first = 0, part = 1;
-	if (tensor->split >= 0) {
-		whole = tensor->whole;
-		block = whole / tensor->groups;
-		first = tensor->first;
-		part = tensor->shape[tensor->split] / tensor->groups;
-	}
-	for (int d = 0; d < tensor->dims; d++) {
-		if (d < tensor->split)
-			outer *= tensor->shape[d];
-		else if (d > tensor->split)
-			inner *= tensor->shape[d];
-	}
-	for (size_t o = 0; o < outer; o++) {
-		for (size_t w = 0; w < whole; w++) {
-			for (size_t i = 0; i < inner; i++) {
-				float number = draw(&rng, &tensor->start);
-				if (w % block >= first && w % block < first + part)
-					*values++ = number;
-			}
-		}
+	const struct runs runs = runs_of(tensor);
+	size_t count = tensor_whole_count(tensor);
+	for (size_t i = 0; i < count; i++) {
+		float number = draw(&rng, &tensor->start);
+		size_t at = i % runs.distance;
+		if (at >= runs.first && at < runs.first + runs.length)
+			*values++ = number;
 	}
 }
 

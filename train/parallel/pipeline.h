@@ -1,0 +1,70 @@
+/*
+ * Pipeline parallelism: each rank of a group is a stage, which holds some successive layers. A step
+ * is cut into micro-batches. While a stage computes one, the stage before it computes the next; see
+ * turns.h for the order. Outputs go to the next stage by rondo_send(), and their gradients come
+ * back. A stage sends one micro-batch's result and receives the next one's input in a group: so no
+ * order makes two stages wait for each other.
+ *
+ *     pipeline_create(&pipeline, &groups.pipeline, &groups.ends, model, PIPELINE_1F1B, 8);
+ *     for each step:
+ *             pipeline_train(pipeline, parts, scale, true, ddp);
+ *             ddp_wait(ddp);
+ *             pipeline_sum_shared(pipeline);
+ *
+ * All stages have the same samples. One thread uses a pipeline.
+ */
+#ifndef TRAIN_PARALLEL_PIPELINE_H
+#define TRAIN_PARALLEL_PIPELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "train/model/model.h"
+#include "train/parallel/ddp.h"
+#include "train/parallel/turns.h"
+#include "train/world/world.h"
+
+struct micro_batch {
+	const void *inputs; /* on the device; the first stage reads them */
+	const int32_t *labels; /* likewise, the last stage */
+	int count; /* samples, 0 possibly */
+	/* Results in the last stage, where asked for; else 0. */
+	double loss;
+	int correct;
+};
+
+struct pipeline {
+	const struct train_world *group; /* a rank is a stage */
+	const struct train_world *ends;
+	struct model *model; /* with turns_passes() passes */
+	enum pipeline_schedule schedule;
+	int micro_batches; /* of a step */
+	struct turn *turns; /* [2 * micro_batches] */
+	float **inputs; /* [passes][batch_max * model->in]: received; the first stage has none */
+	float *in_grad; /* [batch_max * model->in], likewise */
+};
+
+/* The groups and the model outlive the pipeline. On failure *pipeline is NULL. */
+int pipeline_create(struct pipeline **pipeline, const struct train_world *group,
+	const struct train_world *ends, struct model *model, enum pipeline_schedule schedule,
+	int micro_batches);
+/* Accepts NULL. */
+void pipeline_destroy(struct pipeline *pipeline);
+
+bool pipeline_is_first(const struct pipeline *pipeline);
+bool pipeline_is_last(const struct pipeline *pipeline);
+
+/*
+ * Forward and backward of all micro-batches. scale: of the sum of losses; `measures`: losses are
+ * wanted. Gradients add up in the ddp, of this stage's data group; NULL: they are computed, and go
+ * no further. Collective over the group.
+ */
+int pipeline_train(struct pipeline *pipeline, struct micro_batch *parts, float scale, bool measures,
+	struct ddp *ddp);
+/* Forward alone, for evaluation, with losses. Likewise collective. */
+int pipeline_test(struct pipeline *pipeline, struct micro_batch *parts);
+/* Adds up the gradient of the tensor that the first and the last stage both have, if there is one.
+   Call it after ddp_wait(). Collective over the ends. */
+int pipeline_sum_shared(struct pipeline *pipeline);
+
+#endif
