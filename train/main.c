@@ -50,9 +50,9 @@ static int report_device(
 	return places_report(report, world, number_of("LOCAL_RANK", "RANK"), text);
 }
 
-static int train(
-	const struct options *options, const struct train_world *world, struct device *device)
+static int train(const struct options *options, const struct groups *groups, struct device *device)
 {
+	const struct train_world *world = groups->world;
 	struct train *run;
 	struct report report;
 	uint64_t hash;
@@ -60,7 +60,7 @@ static int train(
 	set_threads();
 	int err = report_device(&report, device, world);
 	if (!err)
-		err = train_create(&run, options, world, device, &report);
+		err = train_create(&run, options, groups, device, &report);
 	if (err)
 		return err;
 	report_model(&report, run->model);
@@ -79,6 +79,16 @@ static int train(
 	return err;
 }
 
+static int train_in_groups(
+	const struct options *options, const struct train_world *world, struct device *device)
+{
+	struct groups groups;
+	int err = groups_open(&groups, world, options->tensor, options->pipeline);
+	if (!err)
+		err = train(options, &groups, device);
+	return groups_close(&groups, err);
+}
+
 /* One rank, from beginning to end; returns its exit status. */
 static int run_rank(void *argument)
 {
@@ -91,7 +101,7 @@ static int run_rank(void *argument)
 	if (!err) {
 		err = world_agree(&world, lacks);
 		if (!err)
-			err = train(options, &world, device);
+			err = train_in_groups(options, &world, device);
 		err = world_close(&world, err);
 	}
 	device_destroy(device);

@@ -68,6 +68,7 @@ static const char *const devices[] = { "cpu", "cuda", NULL };
 static const char *const compressions[] = { "no", "fp16", "bf16", NULL };
 static const char *const precisions[] = { "f32", "bf16", "f16", NULL };
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
+static const char *const pipeline_schedules[] = { "1f1b", "gpipe", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 
 #define AT(field) offsetof(struct options, field)
@@ -154,6 +155,15 @@ const struct option_row option_table[] = {
 	FLAG("no-overlap", no_overlap,
 		"send all buckets after backward, to measure the gain of overlap"),
 
+	COUNT("tensor", tensor, 4096,
+		"N ranks share each layer of mlp or gpt: attention heads, columns and rows of\n"
+		"linear layers. Default: 1"),
+	COUNT("pipeline", pipeline, 4096,
+		"cut the model into N stages, a rank each; --accumulate gives the micro-batches\n"
+		"that go through them. Default: 1"),
+	NAME("pipeline-schedule", pipeline_schedule, pipeline_schedules,
+		"1f1b: a stage alternates between forward and backward; gpipe: all forward\n"
+		"first, which needs more memory. Default: 1f1b"),
 	COUNT("accumulate", accumulate, 65536,
 		"compute N micro-batches a rank and step, and send gradients after the last.\n"
 		"Default: 1"),

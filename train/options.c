@@ -244,6 +244,8 @@ int options_parse(struct options *options, int argc, char **argv)
 		.beta1 = 0.9,
 		.beta2 = 0.999,
 		.accumulate = 1,
+		.tensor = 1,
+		.pipeline = 1,
 		.lr_period = 1,
 		.lr_gamma = 0.1 };
 	struct option *longs = calloc(option_count + 3, sizeof(*longs));

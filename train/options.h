@@ -25,6 +25,8 @@ struct options {
 	const char *mirror; /* NULL: the set's publisher */
 	const struct network *network; /* NULL: not given */
 	int tokens; /* of a sample of a text; 0: the network's default */
+	int tensor, pipeline; /* ranks that share layers, and stages, of a replica */
+	int pipeline_schedule; /* enum pipeline_schedule */
 	int workers; /* threads of each rank that gather batches */
 	int ranks; /* to start on this host */
 	int device; /* enum device_kind, on which each rank computes */

@@ -7,12 +7,13 @@
 int replica_options(struct train *train)
 {
 	struct options *options = &train->options;
-	int size = train->world->size;
+	int size = train->groups->data.size;
 	train->micro_batches = options->accumulate;
 	int parts = size * train->micro_batches;
 	options->batch = (options->global_batch + parts - 1) / parts;
 	train->micro_totals = calloc(train->micro_batches, sizeof(*train->micro_totals));
-	return train->micro_totals ? 0 : fail("out of memory");
+	train->parts = calloc(train->micro_batches, sizeof(*train->parts));
+	return train->micro_totals && train->parts ? 0 : fail("out of memory");
 }
 
 /* Draws a bucket in the trace: its last gradient, and its communication. */
@@ -43,13 +44,15 @@ int replica_create(struct train *train)
 			config.hook = compression_hook(train->compression);
 	}
 	return err ? err
-		   : ddp_create(&train->ddp, train->world, train->device, parameters, &config);
+		   : ddp_create(
+			     &train->ddp, &train->groups->data, train->device, parameters, &config);
 }
 
 void replica_destroy(struct train *train)
 {
 	ddp_destroy(train->ddp);
 	compression_destroy(train->compression);
+	free(train->parts);
 	free(train->micro_totals);
 }
 

@@ -83,7 +83,7 @@ int resume_model(struct train *train)
 	/* All ranks have drawn the same values; a different library may round them differently. */
 	err = train->device->ops->wait(train->device);
 	if (!err)
-		err = world_broadcast(train->world, model->parameters.values,
+		err = world_broadcast(&train->groups->data, model->parameters.values,
 			model->parameters.elements * sizeof(float));
 	return err;
 }

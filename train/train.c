@@ -12,6 +12,7 @@
 #include "train/optim/optimizer.h"
 #include "train/parallel/same.h"
 #include "train/parallel/statistics.h"
+#include "train/parts.h"
 #include "train/replica.h"
 #include "train/source.h"
 
@@ -67,7 +68,7 @@ static double own_rate(int optimizer)
 static int complete_options(struct train *train)
 {
 	struct options *options = &train->options;
-	int size = train->world->size;
+	int size = train->groups->data.size;
 	if (!options->network)
 		options->network = network_named("mlp");
 	const struct network *network = options->network;
@@ -93,11 +94,13 @@ static int complete_options(struct train *train)
 					(options->batch < 0 ? network->batch : options->batch);
 	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
 	if (options->global_batch % size && !train->world->rank)
-		return fail("a global batch of %d images does not divide by %d ranks",
-			options->global_batch, size);
+		return fail("a global batch of %d samples does not divide by %d %s",
+			options->global_batch, size,
+			size < train->world->size ? "replicas" : "ranks");
 	if (options->nesterov && options->momentum <= 0 && !train->world->rank)
 		return fail("--nesterov: needs sgd with a --momentum above 0");
-	return replica_options(train);
+	int err = parts_options(train);
+	return err ? err : replica_options(train);
 }
 
 static int create_model(struct train *train)
@@ -108,13 +111,17 @@ static int create_model(struct train *train)
 		.columns = data->columns,
 		.classes = data->classes,
 		.tokens = data->channels ? 0 : (int)data->input_count };
-	const struct model_config config = { .batch_max = train->options.batch };
-	int err = network_create(&train->model, train->options.network, train->device, &samples,
-		&config, train->options.seed);
+	struct model_config config = { .batch_max = train->options.batch };
+	int err = parts_config(train, &samples, &config);
 	if (!err)
-		err = same_tensors(train->world, &train->model->parameters);
+		err = network_create(&train->model, train->options.network, train->device, &samples,
+			&config, train->options.seed);
+	/* All ranks refuse alike: one of them says so. */
+	err = world_agree(train->world, err);
 	if (!err)
-		err = same_tensors(train->world, &train->model->buffers);
+		err = same_tensors(&train->groups->data, &train->model->parameters);
+	if (!err)
+		err = same_tensors(&train->groups->data, &train->model->buffers);
 	return err ? err : resume_model(train);
 }
 
@@ -123,7 +130,7 @@ static int create_loader(struct train *train, struct feed *feed, const struct da
 	struct sampler **sampler, bool shuffled)
 {
 	const struct options *options = &train->options;
-	const struct train_world *world = train->world;
+	const struct train_world *world = &train->groups->data;
 	int workers = options->workers;
 	int err = sampler_create(
 		sampler, data->count, options->global_batch, world->rank, world->size);
@@ -196,6 +203,8 @@ static int create_rest(struct train *train)
 {
 	int err = replica_create(train);
 	if (!err)
+		err = parts_create(train);
+	if (!err)
 		err = create_loader(
 			train, &train->train_feed, train->train_data, &train->train_sampler, true);
 	if (!err)
@@ -220,6 +229,24 @@ static int open_metrics(struct train *train)
 	return metrics_create(&train->metrics, &train->options.metrics, &start);
 }
 
+/* Cuts this rank's share of the step into its micro-batches. */
+static void cut_share(struct train *train, const struct sampler *sampler, size_t step)
+{
+	const struct data *data = train->train_data;
+	const char *inputs = train->inputs;
+	const int32_t *labels = train->labels;
+	for (int m = 0; m < train->micro_batches; m++) {
+		int count = sampler_part_count(sampler, step, m);
+		train->parts[m] =
+			(struct micro_batch){ .total = (int)sampler_part_total(sampler, step, m),
+				.inputs = inputs,
+				.labels = labels,
+				.count = count };
+		inputs += count * data->input_count * sizeof(float);
+		labels += count * data->label_count;
+	}
+}
+
 static int ignore_ready(void *argument, int tensor)
 {
 	(void)argument, (void)tensor;
@@ -239,7 +266,11 @@ static int warm_up(struct train *train)
 	/* Running statistics must not move. */
 	float *buffers = malloc(model->buffers.elements * sizeof(float) + 1);
 	int err = buffers ? model_read(model, &model->buffers, buffers) : fail("out of memory");
-	for (int i = 0; !err && i < 2 * train->micro_batches; i++) {
+	for (int i = 0; !err && i < 2 && train->pipeline; i++) {
+		cut_share(train, sampler, steps[i]);
+		err = pipeline_train(train->pipeline, train->parts, 0, false, NULL);
+	}
+	for (int i = 0; !err && i < 2 * train->micro_batches && !train->pipeline; i++) {
 		int batch = sampler_part_count(sampler, steps[i % 2], i / 2);
 		struct pass *pass = model->passes;
 		model_forward(model, pass, train->inputs, batch, true);
@@ -268,14 +299,16 @@ static int share_norm(struct train *train)
 	return 0;
 }
 
-int train_create(struct train **out, const struct options *options, const struct train_world *world,
+int train_create(struct train **out, const struct options *options, const struct groups *groups,
 	struct device *device, struct report *report)
 {
+	const struct train_world *world = groups->world;
 	struct train *train = calloc(1, sizeof(*train));
 	*out = NULL;
 	if (!train)
 		return fail("out of memory");
 	train->options = *options;
+	train->groups = groups;
 	train->world = world;
 	train->device = device;
 	train->report = report;
@@ -318,6 +351,7 @@ void train_destroy(struct train *train)
 {
 	if (!train)
 		return;
+	pipeline_destroy(train->pipeline);
 	replica_destroy(train);
 	optimizer_destroy(train->optimizer);
 	model_destroy(train->model);
@@ -367,58 +401,70 @@ static int take_batch(struct train *train, struct feed *feed, size_t step)
 	return 0;
 }
 
-/* A micro-batch, on the device. */
-struct slice {
-	const char *inputs;
-	const int32_t *labels;
-	int count;
-};
-
-/* The first micro-batch of this rank's share, and after each one the next. */
-static void next_slice(const struct train *train, const struct sampler *sampler, size_t step,
-	int number, struct slice *slice)
+/* Runs a micro-batch forward. */
+static int forward(struct train *train, struct micro_batch *part, bool training, bool measures)
 {
-	const struct data *data = train->train_data;
-	if (number == 0) {
-		slice->inputs = train->inputs;
-		slice->labels = train->labels;
-	} else {
-		slice->inputs += slice->count * data->input_count * sizeof(float);
-		slice->labels += slice->count * data->label_count;
-	}
-	slice->count = sampler_part_count(sampler, step, number);
-}
-
-/* Runs a micro-batch forward. Adds to *totals, unless that is NULL. */
-static int forward(
-	struct train *train, const struct slice *slice, bool training, struct totals *totals)
-{
-	double loss;
-	int correct;
+	struct pass *pass = train->model->passes;
 	trace_begin(train->trace, TRACE_COMPUTATION, "forward");
-	int err = model_forward(
-		train->model, train->model->passes, slice->inputs, slice->count, training);
-	if (!err && totals)
-		err = model_loss(
-			train->model, train->model->passes, slice->labels, &loss, &correct);
+	train->model->norm_batch = part->total;
+	int err = model_forward(train->model, pass, part->inputs, part->count, training);
+	if (!err && measures)
+		err = model_loss(train->model, pass, part->labels, &part->loss, &part->correct);
 	trace_end(train->trace, TRACE_COMPUTATION);
-	if (err || !totals)
-		return err;
-	totals->loss += loss;
-	totals->correct += correct;
-	totals->count += slice->count * train->train_data->label_count;
-	return 0;
+	return err;
 }
 
 /* scale: of the sum of losses. */
-static int backward(struct train *train, const struct slice *slice, float scale)
+static int backward(struct train *train, const struct micro_batch *part, float scale)
 {
 	struct pass *pass = train->model->passes;
 	trace_begin(train->trace, TRACE_COMPUTATION, "backward");
-	model_loss_grad(train->model, pass, slice->labels, scale * train->loss_scale.value);
-	int err = model_backward(train->model, pass, slice->inputs, NULL, ddp_ready, train->ddp);
+	model_loss_grad(train->model, pass, part->labels, scale);
+	int err = model_backward(train->model, pass, part->inputs, NULL, ddp_ready, train->ddp);
 	trace_end(train->trace, TRACE_COMPUTATION);
 	return err;
+}
+
+/* Forward and backward of the micro-batches. */
+static int run_share(struct train *train, float scale, bool measures)
+{
+	int err = 0;
+	if (train->pipeline) {
+		trace_begin(train->trace, TRACE_COMPUTATION, "pipeline");
+		err = pipeline_train(train->pipeline, train->parts, scale, measures, train->ddp);
+		trace_end(train->trace, TRACE_COMPUTATION);
+		return err;
+	}
+	for (int m = 0; !err && m < train->micro_batches; m++) {
+		err = forward(train, &train->parts[m], true, measures);
+		if (!err)
+			err = ddp_begin(train->ddp, m, train->micro_batches);
+		if (!err)
+			err = backward(train, &train->parts[m], scale);
+	}
+	return err;
+}
+
+/* Forward alone, with losses. */
+static int test_share(struct train *train)
+{
+	int err = 0;
+	if (train->pipeline)
+		return pipeline_test(train->pipeline, train->parts);
+	for (int m = 0; !err && m < train->micro_batches; m++)
+		err = forward(train, &train->parts[m], false, true);
+	return err;
+}
+
+/* Adds the results of the micro-batches to the totals. */
+static void add_totals(struct train *train)
+{
+	for (int m = 0; m < train->micro_batches && parts_measures(train); m++) {
+		const struct micro_batch *part = &train->parts[m];
+		train->micro_totals[m].loss += part->loss;
+		train->micro_totals[m].correct += part->correct;
+		train->micro_totals[m].count += part->count * train->train_data->label_count;
+	}
 }
 
 static void clear_totals(struct train *train)
@@ -433,17 +479,11 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	float scale =
 		1 / (float)(sampler_global_count(sampler, step) * train->train_data->label_count);
 	int err = take_batch(train, &train->train_feed, step);
-	struct slice slice;
+	cut_share(train, sampler, step);
+	if (!err)
+		err = run_share(train, scale * train->loss_scale.value, totals != NULL);
 	clear_totals(train);
-	for (int m = 0; !err && m < train->micro_batches; m++) {
-		next_slice(train, sampler, step, m, &slice);
-		train->model->norm_batch = (int)sampler_part_total(sampler, step, m);
-		err = forward(train, &slice, true, totals ? &train->micro_totals[m] : NULL);
-		if (!err)
-			err = ddp_begin(train->ddp, m, train->micro_batches);
-		if (!err)
-			err = backward(train, &slice, scale);
-	}
+	add_totals(train);
 	trace_begin(train->trace, TRACE_COMPUTATION, "wait for buckets");
 	if (!err)
 		err = ddp_wait(train->ddp);
@@ -451,10 +491,10 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	trace_begin(train->trace, TRACE_COMPUTATION, "optimizer");
 	if (!err) {
 		loss_scale_begin(&train->loss_scale, train->optimizer);
-		optimizer_step(train->optimizer, &train->model->parameters,
-			(float)schedule_rate(&train->schedule, train->step++));
-		err = loss_scale_end(&train->loss_scale, train->optimizer);
+		err = parts_update(train, (float)schedule_rate(&train->schedule, train->step++));
 	}
+	if (!err)
+		err = loss_scale_end(&train->loss_scale, train->optimizer);
 	trace_end(train->trace, TRACE_COMPUTATION);
 	if (totals)
 		*totals = replica_sum(train->micro_totals, train->micro_batches);
@@ -543,15 +583,14 @@ int train_epoch(struct train *train)
 int train_test(struct train *train, struct totals *totals)
 {
 	struct sampler *sampler = train->test_sampler;
-	struct slice slice;
-	int err = statistics_broadcast(train->world, train->model);
+	int err = statistics_broadcast(&train->groups->data, train->model);
 	clear_totals(train);
 	for (size_t step = 0; !err && step < sampler_steps(sampler); step++) {
 		err = take_batch(train, &train->test_feed, step);
-		for (int m = 0; !err && m < train->micro_batches; m++) {
-			next_slice(train, sampler, step, m, &slice);
-			err = forward(train, &slice, false, &train->micro_totals[m]);
-		}
+		cut_share(train, sampler, step);
+		if (!err)
+			err = test_share(train);
+		add_totals(train);
 	}
 	*totals = replica_sum(train->micro_totals, train->micro_batches);
 	return err ? err : sum_totals(train, totals);
@@ -569,7 +608,9 @@ int train_hash(struct train *train, uint64_t *hash)
 		*hash = hash_bytes(HASH_START, parameters, size);
 	free(parameters);
 	snprintf(what, sizeof(what), "parameters after step %lld", (long long)train->step);
-	return err ? err : world_compare(train->world, *hash, what);
+	if (!err)
+		err = world_compare(&train->groups->data, *hash, what);
+	return err ? err : parts_hash(train, hash);
 }
 
 static int write_trace(struct train *train)

@@ -7,7 +7,9 @@
 #include "train/data/data.h"
 #include "train/data/loader.h"
 #include "train/parallel/ddp.h"
+#include "train/parallel/groups.h"
 #include "train/parallel/hook.h"
+#include "train/parallel/pipeline.h"
 #include "train/model/model.h"
 #include "train/options.h"
 #include "train/metrics/metrics.h"
@@ -33,7 +35,8 @@ struct snapshot {
 
 struct train {
 	struct options options; /* all options set */
-	const struct train_world *world;
+	const struct groups *groups;
+	const struct train_world *world; /* groups->world */
 	struct device *device;
 	struct report *report;
 	struct metrics *metrics; /* NULL: no files, or not rank 0 */
@@ -42,9 +45,11 @@ struct train {
 	struct sampler *train_sampler, *test_sampler;
 	struct model *model;
 	struct ddp *ddp;
+	struct pipeline *pipeline; /* NULL: one stage */
 	struct compression *compression; /* NULL: none */
 	int micro_batches; /* parts of this rank's share of a step */
-	struct totals *micro_totals; /* [micro_batches] */
+	struct micro_batch *parts; /* [micro_batches] */
+	struct totals *micro_totals; /* likewise */
 	struct optimizer *optimizer;
 	struct loss_scale loss_scale; /* of --precision f16 */
 	struct schedule schedule; /* of the learning rate */
@@ -66,8 +71,8 @@ struct train {
  * Loads the data, creates the model (from options->resume, if given) and the rest. Collective, as
  * all that follows.
  */
-int train_create(struct train **train, const struct options *options,
-	const struct train_world *world, struct device *device, struct report *report);
+int train_create(struct train **train, const struct options *options, const struct groups *groups,
+	struct device *device, struct report *report);
 void train_destroy(struct train *train);
 
 /* Runs one step on all ranks; *totals, unless NULL, gets this rank's part. Totals wait for the

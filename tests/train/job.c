@@ -28,6 +28,8 @@ struct job make_job(void)
 			.ranks = -1,
 			.epochs = 2,
 			.accumulate = 1,
+			.tensor = 1,
+			.pipeline = 1,
 			.batch = -1,
 			.global_batch = GLOBAL_BATCH,
 
@@ -101,11 +103,15 @@ static int run_world(const struct job *job, const struct train_world *world, str
 {
 	struct train *train;
 	struct report report;
+	struct groups groups;
 	FILE *out = NULL;
 	if (job->reports && !world->rank)
 		out = fmemopen(job->outcome->report, sizeof(job->outcome->report), "w");
 	report_init(&report, out);
-	int err = train_create(&train, &job->options, world, device, &report);
+	int err = groups_open(&groups, world, job->options.tensor, job->options.pipeline);
+	if (err)
+		return groups_close(&groups, err);
+	err = train_create(&train, &job->options, &groups, device, &report);
 	if (!err && job->created)
 		job->created(train);
 	if (!err)
@@ -113,7 +119,7 @@ static int run_world(const struct job *job, const struct train_world *world, str
 	train_destroy(train);
 	if (out)
 		fclose(out);
-	return err;
+	return groups_close(&groups, err);
 }
 
 int run_rank(void *argument)

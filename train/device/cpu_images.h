@@ -1,6 +1,7 @@
 /*
- * Inner loops of the images' operations, in one variant for each width of vectors (cpu_level.h). A
- * variant gives the same bits in every run; variants differ by rounding.
+ * Inner loops of the images' operations, in one variant for each width of vectors. cpu_images.c
+ * chooses the widest that the processor has, once, before main(). A variant gives the same bits in
+ * every run; variants differ by rounding.
  */
 #ifndef TRAIN_DEVICE_CPU_IMAGES_H
 #define TRAIN_DEVICE_CPU_IMAGES_H
@@ -29,6 +30,7 @@ struct shifted {
 };
 
 struct image_kernels {
+	const char *name;
 	/* shifted[channels][kernel][plane] of in[channels][rows][columns]. */
 	void (*shift)(
 		const struct shifted *geometry, int channels, const float *in, float *shifted);
@@ -63,8 +65,10 @@ struct image_kernels {
 		int rows, int columns, const uint8_t *index, const float *out_grad, float *in_grad);
 };
 
-/* The variant of cpu_level(). */
+/* The chosen variant. */
 const struct image_kernels *cpu_images(void);
+/* Chooses "avx512", "avx2" or "plain". For tests. Returns whether the processor has it. */
+bool cpu_images_choose(const char *name);
 
 extern const struct image_kernels cpu_images_avx512, cpu_images_avx2, cpu_images_plain;
 

@@ -1,13 +1,16 @@
 /*
- * Loops over floats that take more than memory's time, in one variant for each width of vectors
- * (cpu_level.h). A variant gives the same bits in every run; variants differ by rounding.
+ * Loops over floats that take more than memory's time, in one variant for each width of vectors.
+ * The widest that the processor has is chosen once, before main(). A variant gives the same bits in
+ * every run; variants differ by rounding.
  */
 #ifndef TRAIN_DEVICE_CPU_VECTORS_H
 #define TRAIN_DEVICE_CPU_VECTORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct vector_loops {
+	const char *name;
 	/* As the operations of device.h. */
 	void (*gelu)(size_t count, const float *in, float *out);
 	void (*gelu_grad)(size_t count, const float *in, const float *out_grad, float *in_grad);
@@ -27,7 +30,9 @@ struct vector_loops {
 		float *bias_grad);
 };
 
-/* The variant of cpu_level(). */
+/* The chosen variant. */
 const struct vector_loops *cpu_vectors(void);
+/* Chooses "avx512", "avx2" or "plain". For tests. Returns whether the processor has it. */
+bool cpu_vectors_choose(const char *name);
 
 #endif

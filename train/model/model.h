@@ -94,7 +94,7 @@ void model_print(const struct model *model, FILE *out);
 /* Elements of all parameters, without alignment. */
 size_t model_parameter_count(const struct model *model);
 
-/* The parameter of which another stage has a copy, NULL: none. The caller adds up both gradients. */
+/* The parameter of which another stage has a copy, or NULL. The caller adds up both gradients. */
 const struct tensor *model_shared(const struct model *model);
 
 /* Copies all parameters or buffers from and to the host's memory, [tensors->elements]. Reading

@@ -113,6 +113,15 @@ void optimizer_update(struct optimizer *optimizer, float rate, size_t offset, si
 		device, &adam, count, grad, factor, value, first, optimizer->state[1] + offset);
 }
 
+void optimizer_apply(struct optimizer *optimizer, const struct tensors *parameters, float rate)
+{
+	for (int t = 0; t < parameters->count; t++) {
+		const struct tensor *tensor = &parameters->list[t];
+		optimizer_update(optimizer, rate, tensor->value - parameters->values, tensor->count,
+			tensor->grad, tensor->value);
+	}
+}
+
 void optimizer_step(struct optimizer *optimizer, const struct tensors *parameters, float rate)
 {
 	optimizer_begin(optimizer);
@@ -122,9 +131,5 @@ void optimizer_step(struct optimizer *optimizer, const struct tensors *parameter
 				optimizer, parameters->list[t].count, parameters->list[t].grad);
 		optimizer_clip(optimizer);
 	}
-	for (int t = 0; t < parameters->count; t++) {
-		const struct tensor *tensor = &parameters->list[t];
-		optimizer_update(optimizer, rate, tensor->value - parameters->values, tensor->count,
-			tensor->grad, tensor->value);
-	}
+	optimizer_apply(optimizer, parameters, rate);
 }

@@ -63,7 +63,9 @@ void optimizer_clip(struct optimizer *optimizer);
 void optimizer_update(struct optimizer *optimizer, float rate, size_t offset, size_t count,
 	const float *grad, float *value);
 
-/* One step of all parameters, whose state lies as their values do. */
+/* Updates all parameters, whose state lies as their values do. */
+void optimizer_apply(struct optimizer *optimizer, const struct tensors *parameters, float rate);
+/* One step of them. */
 void optimizer_step(struct optimizer *optimizer, const struct tensors *parameters, float rate);
 
 #endif

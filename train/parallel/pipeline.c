@@ -146,6 +146,7 @@ static int forward(struct pipeline *pipeline, struct micro_batch *part, int numb
 	struct model *model = pipeline->model;
 	struct pass *pass = pass_of(pipeline, number);
 	const void *in = pipeline_is_first(pipeline) ? part->inputs : input_of(pipeline, number);
+	model->norm_batch = part->total;
 	int err = model_forward(model, pass, in, part->count, training);
 	part->loss = part->correct = 0;
 	if (err || !measures || !pipeline_is_last(pipeline))

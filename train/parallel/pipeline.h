@@ -28,6 +28,7 @@ struct micro_batch {
 	const void *inputs; /* on the device; the first stage reads them */
 	const int32_t *labels; /* likewise, the last stage */
 	int count; /* samples, 0 possibly */
+	int total; /* samples of all replicas in their micro-batches of this number */
 	/* Results in the last stage, where asked for; else 0. */
 	double loss;
 	int correct;

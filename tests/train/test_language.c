@@ -1,0 +1,50 @@
+/* gpt learns from text: a short run on the drawn set ends within the band that was recorded. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "train/base/fail.h"
+#include "train/data/sets.h"
+#include "train/job.h"
+#include "train/scratch.h"
+
+static void make_text(void)
+{
+	scratch_make();
+	const struct set *set = set_named("drawn-text");
+	cr_assert_eq(set_draw(set, scratch_path(""), 60000, 6000), 0, "%s", failure());
+}
+
+TestSuite(language, .init = make_text, .fini = scratch_remove, .timeout = 240);
+
+static struct job text_job(void)
+{
+	struct job job = make_job();
+	job.options.network = network_named("gpt-nano");
+	job.options.tokens = 32;
+	job.options.optimizer = -1;
+	job.options.learning_rate = 3e-3;
+	job.options.momentum = job.options.weight_decay = -1;
+	job.options.epochs = 2;
+	job.options.global_batch = 32;
+	return job;
+}
+
+/* At the start the mean loss of a byte is ln(256) = 5.55. The recorded runs end at 1.98. */
+static void expect_learnt(int ranks, int pipeline)
+{
+	struct job job = text_job();
+	job.options.pipeline = job.options.accumulate = pipeline;
+	job.reports = true;
+	run_ranks(&job, ranks);
+	double loss = job.outcome->test.loss / job.outcome->test.count;
+	cr_assert(loss > 1.8 && loss < 2.15, "%d ranks: the loss is %g: %s", ranks, loss,
+		job.outcome->report);
+	cr_assert_gt(job.outcome->test.correct / job.outcome->test.count, 0.34);
+	finish_job(&job);
+}
+
+Test(language, gpt_learns_the_drawn_text_alone_and_as_a_pipeline)
+{
+	expect_learnt(1, 1);
+	expect_learnt(2, 2);
+}

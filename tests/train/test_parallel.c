@@ -1,0 +1,91 @@
+/* Whole runs with tensor and pipeline parallelism: the losses of one rank, for one global batch. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "train/job.h"
+#include "train/scratch.h"
+
+TestSuite(parallel, .init = make_data, .fini = scratch_remove, .timeout = 240);
+
+static struct job divided(int tensor, int pipeline, int micro_batches)
+{
+	struct job job = make_job();
+	job.options.tensor = tensor;
+	job.options.pipeline = pipeline;
+	job.options.accumulate = micro_batches;
+	return job;
+}
+
+static void expect_losses(const struct job_outcome *plain, struct job job, int size)
+{
+	run_ranks(&job, size);
+	for (int step = 0; step < STEPS; step++)
+		cr_assert_float_eq(job.outcome->losses[step], plain->losses[step], 1e-6,
+			"%d x tensor, %d x pipeline, step %d: loss %.9f, alone %.9f",
+			job.options.tensor, job.options.pipeline, step, job.outcome->losses[step],
+			plain->losses[step]);
+	cr_assert_eq(job.outcome->test.count, TESTS);
+	cr_assert_float_eq(job.outcome->test.loss, plain->test.loss, TESTS * 1e-6);
+	finish_job(&job);
+}
+
+Test(parallel, losses_are_those_of_one_rank)
+{
+	struct job plain = make_job();
+	run_plain(&plain);
+	expect_losses(plain.outcome, divided(2, 1, 1), 2);
+	expect_losses(plain.outcome, divided(1, 2, 4), 2);
+	expect_losses(plain.outcome, divided(1, 2, 3), 4);
+	expect_losses(plain.outcome, divided(2, 2, 2), 8);
+	struct job gpipe = divided(1, 4, 4);
+	gpipe.options.pipeline_schedule = PIPELINE_GPIPE;
+	expect_losses(plain.outcome, gpipe, 4);
+	finish_job(&plain);
+}
+
+Test(parallel, clipping_sees_the_gradients_of_all_parts)
+{
+	struct job alone = make_job(), parts = divided(2, 2, 2);
+	alone.options.clip = parts.options.clip = 0.5;
+	run_ranks(&alone, 1);
+	run_ranks(&parts, 4);
+	/* Ten times the error without clipping: a norm scales all of a gradient. */
+	for (int step = 0; step < STEPS; step++)
+		cr_assert_float_eq(alone.outcome->losses[step], parts.outcome->losses[step], 1e-5);
+	finish_job(&alone);
+	finish_job(&parts);
+}
+
+static int failed_step;
+
+/* A rank in the middle of a replica fails on its own. */
+static void exit_in_step(int rank, int step)
+{
+	if (rank == 2 && step == failed_step)
+		_exit(7);
+}
+
+Test(parallel, a_rank_that_dies_ends_all_of_them)
+{
+	struct job job = divided(2, 2, 2);
+	failed_step = 3;
+	job.before_step = exit_in_step;
+	int status = rondo_spawn(8, run_rank, &job);
+	cr_assert_gt(status, 0);
+	finish_job(&job);
+}
+
+Test(parallel, what_cannot_be_divided_is_one_line)
+{
+	struct job job = divided(3, 1, 1);
+	expect_failure(&job, 3, "--tensor 3: does not divide the 512 outputs of a linear layer");
+	job = divided(1, 6, 1);
+	expect_failure(&job, 6, "--pipeline 6: the model has 5 layers to divide");
+	job = divided(2, 2, 1);
+	expect_failure(&job, 2, "--tensor 2 --pipeline 2: 2 ranks do not divide by 4");
+	job = divided(2, 1, 1);
+	job.options.checkpoint = scratch_path("file");
+	expect_failure(&job, 2, "--checkpoint: not with --tensor or --pipeline");
+}
