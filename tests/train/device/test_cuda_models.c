@@ -1,0 +1,74 @@
+/* Every kind of model trains on GPUs as on the CPU. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "train/base/fail.h"
+#include "train/device/gpus.h"
+#include "train/job.h"
+#include "train/scratch.h"
+
+TestSuite(cuda_models, .init = scratch_make, .fini = scratch_remove, .timeout = 240);
+
+#define SAMPLES 21 /* two global batches of 8, and one of 5 */
+#define MODEL_STEPS 6 /* of two epochs */
+#define TOKENS 12
+/* Other orders of sums change a loss by 1e-7 or so, and each step enlarges that. */
+#define BOUND 1e-4
+
+/* Training on a drawn set; the optimizer and rate are the model's own. */
+static struct job make_model_job(const char *name, const char *set, enum device_kind device)
+{
+	struct job job = make_job();
+	job.options.network = network_named(name);
+	job.options.set = set_named(set);
+	job.options.device = device;
+	job.options.global_batch = 8;
+	job.options.tokens = TOKENS;
+	job.options.optimizer = -1;
+	job.options.learning_rate = job.options.momentum = job.options.weight_decay = -1;
+	job.options.beta1 = 0.9;
+	job.options.beta2 = 0.999;
+	return job;
+}
+
+static void expect_close(double a, double b, const char *what)
+{
+	cr_assert(fabs(a - b) <= BOUND, "%s: %.9g and %.9g", what, a, b);
+}
+
+/* `samples` and `tests` are counts of the set: see set_draw(). */
+static void expect_like_the_cpu(const char *name, const char *set, size_t samples, size_t tests)
+{
+	need_gpus(scratch_remove);
+	cr_assert_eq(
+		set_draw(set_named(set), scratch_path(""), samples, tests), 0, "%s", failure());
+	struct job cpu = make_model_job(name, set, DEVICE_CPU);
+	struct job gpu = make_model_job(name, set, DEVICE_CUDA);
+	run_ranks(&cpu, 2);
+	run_ranks(&gpu, 2);
+	for (int s = 0; s < MODEL_STEPS; s++)
+		expect_close(cpu.outcome->losses[s], gpu.outcome->losses[s], "loss");
+	cr_assert_gt(fabs(cpu.outcome->losses[0] - cpu.outcome->losses[MODEL_STEPS - 1]), 1e-3);
+	/* With running statistics, of batch norm. */
+	expect_close(cpu.outcome->test.loss / cpu.outcome->test.count,
+		gpu.outcome->test.loss / gpu.outcome->test.count, "test loss");
+	for (int i = 0; i < PARAMETERS; i++)
+		expect_close(cpu.outcome->parameters[i], gpu.outcome->parameters[i], "parameter");
+	finish_job(&cpu);
+	finish_job(&gpu);
+}
+
+Test(cuda_models, convnet_trains_as_on_the_cpu)
+{
+	expect_like_the_cpu("convnet", "drawn", SAMPLES, 9);
+}
+
+Test(cuda_models, lenet_trains_as_on_the_cpu)
+{
+	expect_like_the_cpu("lenet", "drawn-cifar", SAMPLES, 9);
+}
+
+Test(cuda_models, gpt_trains_as_on_the_cpu)
+{
+	expect_like_the_cpu("gpt-nano", "drawn-text", SAMPLES * TOKENS + 1, 9 * TOKENS + 1);
+}
