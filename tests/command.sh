@@ -94,8 +94,9 @@ ln -s "$work/bin/bench-train" "$work/clone/tests/peers/train"
 runs bench train --quick
 has '^apt-get .* install .*libopenblas-dev zlib1g-dev$'
 has_no 'criterion\|torch'
-has '^ninja -C build rondo-train$'
 has '^bench-train --quick$'
+has '^cmake -S . -B build-cpu .* -DRONDO_CUDA=OFF$'
+has '^ninja -C build-cpu rondo-train$'
 
 runs test -R ring
 has '^apt-get .* libopenblas-dev zlib1g-dev libcriterion-dev'

@@ -112,7 +112,8 @@ def run(options, folder, *more):
     environment |= {"RONDO_TRANSPORT": "tcp", "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     if done.returncode:
-        sys.exit(f"overlap: {' '.join(command)}: {done.stderr.strip()}")
+        reason = done.stderr.strip() or done.stdout.strip()[-500:]
+        sys.exit(f"overlap: {' '.join(command)}: exit status {done.returncode}: {reason}")
     return read_steps(trace)
 
 
