@@ -17,6 +17,14 @@ bool pipeline_is_last(const struct pipeline *pipeline)
 	return pipeline->group->rank == pipeline->group->size - 1;
 }
 
+/* A group of messages of device memory needs a stream. */
+static int open_stream(struct pipeline *pipeline)
+{
+	int device = pipeline->model->device->number;
+	int err = device < 0 ? 0 : rondo_stream_create_on(&pipeline->stream, device);
+	return err ? fail_comm(err, "cannot start a stream") : 0;
+}
+
 static int allocate(struct pipeline *pipeline)
 {
 	struct model *model = pipeline->model;
@@ -48,6 +56,8 @@ int pipeline_create(struct pipeline **out, const struct train_world *group,
 		.schedule = schedule,
 		.micro_batches = micro_batches };
 	int err = allocate(pipeline);
+	if (!err)
+		err = open_stream(pipeline);
 	if (err) {
 		pipeline_destroy(pipeline);
 		return err;
@@ -62,6 +72,7 @@ void pipeline_destroy(struct pipeline *pipeline)
 	if (!pipeline)
 		return;
 	struct device *device = pipeline->model->device;
+	rondo_stream_destroy(pipeline->stream);
 	for (int p = 0; pipeline->inputs && p < pipeline->model->config.passes; p++)
 		device->ops->free(device, pipeline->inputs[p]);
 	device->ops->free(device, pipeline->in_grad);
@@ -91,12 +102,13 @@ static int send(const struct pipeline *pipeline, struct turn turn, size_t sample
 		return pipeline_is_first(pipeline)
 			       ? 0
 			       : rondo_send(group->comm, pipeline->in_grad, samples * model->in,
-					 RONDO_F32, group->rank - 1, NULL);
+					 RONDO_F32, group->rank - 1, pipeline->stream);
 	return pipeline_is_last(pipeline)
 		       ? 0
 		       : rondo_send(group->comm,
 				 model_output(model, pass_of(pipeline, turn.micro_batch)),
-				 samples * model->out, RONDO_F32, group->rank + 1, NULL);
+				 samples * model->out, RONDO_F32, group->rank + 1,
+				 pipeline->stream);
 }
 
 /* Receives what a turn reads. */
@@ -110,11 +122,12 @@ static int receive(const struct pipeline *pipeline, struct turn turn, size_t sam
 			       : rondo_recv(group->comm,
 					 model_output_grad(
 						 model, pass_of(pipeline, turn.micro_batch)),
-					 samples * model->out, RONDO_F32, group->rank + 1, NULL);
+					 samples * model->out, RONDO_F32, group->rank + 1,
+					 pipeline->stream);
 	return pipeline_is_first(pipeline)
 		       ? 0
 		       : rondo_recv(group->comm, input_of(pipeline, turn.micro_batch),
-				 samples * model->in, RONDO_F32, group->rank - 1, NULL);
+				 samples * model->in, RONDO_F32, group->rank - 1, pipeline->stream);
 }
 
 /* Sends the result of one turn while it receives what the next one reads. NULL: no such turn. */
@@ -135,6 +148,8 @@ static int exchange(const struct pipeline *pipeline, const struct micro_batch *p
 	ended = rondo_group_end();
 	if (!err)
 		err = ended;
+	if (!err && pipeline->stream)
+		err = rondo_stream_synchronize(pipeline->stream);
 	return err ? fail_comm(err, "exchange with the next stage of the pipeline") : 0;
 }
 

@@ -41,6 +41,7 @@ struct pipeline {
 	enum pipeline_schedule schedule;
 	int micro_batches; /* of a step */
 	struct turn *turns; /* [2 * micro_batches] */
+	rondo_stream *stream; /* of messages between devices; NULL: on the host */
 	float **inputs; /* [passes][batch_max * model->in]: received; the first stage has none */
 	float *in_grad; /* [batch_max * model->in], likewise */
 };

@@ -89,6 +89,19 @@ Test(cuda, ranks_train_as_one_does_through_host_memory)
 	expect_ranks_like_the_cpu("staged", -1, 3);
 }
 
+Test(cuda, tensor_parallel_stages_train_as_one_does_on_the_cpu)
+{
+	struct job one = make_job(), many = make_cuda_job();
+	need_gpus(scratch_remove);
+	run_plain(&one);
+	many.options.tensor = many.options.pipeline = many.options.accumulate = 2;
+	run_ranks(&many, 4);
+	for (int step = 0; step < STEPS; step++)
+		cr_assert_float_eq(many.outcome->losses[step], one.outcome->losses[step], 1e-6);
+	finish_job(&many);
+	finish_job(&one);
+}
+
 Test(cuda, many_small_buckets_change_nothing_but_rounding)
 {
 	expect_ranks_like_the_cpu("auto", 0.001, 2);
