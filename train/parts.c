@@ -16,7 +16,6 @@ int parts_options(const struct train *train)
 	const struct options *options = &train->options;
 	const char *refused = options->checkpoint ? "--checkpoint"
 			      : options->resume   ? "--resume"
-			      : options->export   ? "--export"
 						  : NULL;
 	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
 	if (is_whole(train) || !refused || train->world->rank)

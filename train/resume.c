@@ -9,6 +9,7 @@
 #include "train/base/fail.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/share.h"
+#include "train/parallel/whole.h"
 #include "train/settings.h"
 
 #define EPOCHS_MAX INT32_MAX
@@ -249,26 +250,61 @@ int resume_saved(struct train *train, bool wait)
 	return err;
 }
 
-int resume_export(struct train *train)
+/* Rank 0's *stored gets the whole tensors of a divided model; they lie in *whole. Collective over
+   the first replica. */
+static int store_whole(const struct train *train, const struct tensors *parts,
+	struct stored *stored, struct tensors *whole)
+{
+	float *values = malloc(parts->elements * sizeof(*values) + 1);
+	int err = values ? model_read(train->model, parts, values)
+			 : fail("out of memory for %zu parameters", parts->elements);
+	if (!err)
+		err = whole_gather(&train->groups->replica, parts, values, whole);
+	if (!err)
+		err = add_tensors(stored, "", whole, whole->values);
+	free(values);
+	return err;
+}
+
+static int write_export(const struct train *train, const struct stored *stored)
 {
 	const char *path = train->options.export;
-	struct stored stored;
 	struct draft draft;
-	if (!path || train->world->rank)
-		return 0;
-	stored_init(&stored);
-	int err = store_model(train, &stored);
-	if (!err)
-		err = draft_open(&draft, path);
-	if (!err) {
-		err = safetensors_write(path, draft.file, &stored);
-		if (err)
-			draft_discard(&draft);
-		else
-			err = draft_finish(&draft, NULL);
-	}
-	stored_finish(&stored);
+	int err = draft_open(&draft, path);
+	if (err)
+		return err;
+	err = safetensors_write(path, draft.file, stored);
+	if (err)
+		draft_discard(&draft);
+	else
+		err = draft_finish(&draft, NULL);
 	if (!err)
 		report_line(train->report, "Exported the model to %s", path);
+	return err;
+}
+
+int resume_export(struct train *train)
+{
+	const struct model *model = train->model;
+	struct stored stored;
+	struct tensors parameters = { .count = 0 }, buffers = { .count = 0 };
+	bool is_divided = train->groups->replica.size > 1;
+	int err = 0;
+	/* Rank 0's replica has it. */
+	if (!train->options.export || train->groups->data.rank)
+		return 0;
+	stored_init(&stored);
+	if (is_divided) {
+		err = store_whole(train, &model->parameters, &stored, &parameters);
+		if (!err)
+			err = store_whole(train, &model->buffers, &stored, &buffers);
+	} else {
+		err = store_model(train, &stored);
+	}
+	if (!err && !train->world->rank)
+		err = write_export(train, &stored);
+	stored_finish(&stored);
+	whole_finish(&parameters);
+	whole_finish(&buffers);
 	return err;
 }

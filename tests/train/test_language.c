@@ -1,6 +1,7 @@
 /* gpt learns from text: a short run on the drawn set ends within the band that was recorded. */
 #include <criterion/criterion.h>
-#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "train/base/fail.h"
 #include "train/data/sets.h"
@@ -47,4 +48,45 @@ Test(language, gpt_learns_the_drawn_text_alone_and_as_a_pipeline)
 {
 	expect_learnt(1, 1);
 	expect_learnt(2, 2);
+}
+
+/* No value changes: both runs end with the first ones. */
+static void export_of(const char *name, int ranks, int tensor, int pipeline)
+{
+	struct job job = text_job();
+	job.options.network = network_named("gpt");
+	job.options.tensor = tensor;
+	job.options.pipeline = pipeline;
+	job.options.steps = 1;
+	job.options.optimizer = OPTIMIZER_SGD;
+	job.options.learning_rate = 0;
+	job.options.momentum = job.options.weight_decay = 0;
+	job.options.export = scratch_path(name);
+	job.reports = true;
+	run_ranks(&job, ranks);
+	finish_job(&job);
+}
+
+static size_t read_file(const char *name, char *bytes, size_t size)
+{
+	FILE *file = fopen(scratch_path(name), "rb");
+	cr_assert(file, "%s", name);
+	size_t read = fread(bytes, 1, size, file);
+	fclose(file);
+	return read;
+}
+
+Test(language, the_parts_of_a_model_are_exported_whole)
+{
+	enum { ROOM = 4 << 20 };
+	char *whole = malloc(ROOM), *parts = malloc(ROOM);
+	cr_assert(whole && parts);
+	export_of("whole", 1, 1, 1);
+	export_of("parts", 8, 2, 2);
+	size_t size = read_file("whole", whole, ROOM);
+	cr_assert_gt(size, 830208 * sizeof(float)); /* gpt with a context of 32 */
+	cr_assert_eq(read_file("parts", parts, ROOM), size);
+	cr_assert_arr_eq(whole, parts, size);
+	free(whole);
+	free(parts);
 }
