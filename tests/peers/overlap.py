@@ -23,6 +23,7 @@ INSIDE = "OVERLAP_INSIDE"
 AIM_FASTER = 38  # per cent
 AIM_HIDDEN = 90
 LEFT_OUT = 1  # steps, which touch memory for the first time
+LIMIT_S = 900  # of a run
 TRAIN_TEXT = 1 << 18  # bytes
 TEST_TEXT = 1025  # one sample: the test after the last step is short
 
@@ -110,7 +111,12 @@ def run(options, folder, *more):
     command += ["--test-data", os.path.join(folder, "test.txt")]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     environment |= {"RONDO_TRANSPORT": "tcp", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=LIMIT_S
+        )
+    except subprocess.TimeoutExpired:
+        sys.exit(f"overlap: {' '.join(command)}: no end after {LIMIT_S} s")
     if done.returncode:
         reason = done.stderr.strip() or done.stdout.strip()[-500:]
         sys.exit(f"overlap: {' '.join(command)}: exit status {done.returncode}: {reason}")
