@@ -103,10 +103,10 @@ static void overflow(struct device *device, struct operands *o)
 static int compare_products(void)
 {
 	static const struct operation operations[] = {
-		{ "f16", multiply_f16, 1e-6f },
-		{ "bf16", multiply_bf16, 1e-6f },
-		{ "conv", convolve, 1e-6f },
-		{ "overflow", overflow, 1e-6f },
+		{ "f16", multiply_f16, 1e-5f },
+		{ "bf16", multiply_bf16, 1e-5f },
+		{ "conv", convolve, 1e-5f },
+		{ "overflow", overflow, 1e-5f },
 	};
 	return compare_operations(operations, sizeof(operations) / sizeof(operations[0]));
 }
