@@ -12,6 +12,7 @@ hideable communication is that of the others, as far as backward lasts once the 
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -74,9 +75,8 @@ def read_steps(path):
     spans.sort(key=lambda span: span[1])
     starts = [start for name, start, _ in spans if name == "forward"]
     steps = []
-    for begin, end in zip(starts, starts[1:]):
-        within = [span for span in spans if begin <= span[1] < end]
-        steps.append(read_step(within, end - begin))
+    for begin, end in zip(starts, starts[1:] + [math.inf]):
+        steps.append(read_step([span for span in spans if begin <= span[1] < end]))
     # The test has forwards alone.
     steps = [step for step in steps if step][LEFT_OUT:]
     if not steps:
@@ -84,17 +84,17 @@ def read_steps(path):
     return steps
 
 
-def read_step(spans, whole):
+def read_step(spans):
     def of(name):
         return [(start, end) for found, start, end in spans if found.startswith(name)]
 
     buckets = of("bucket")
-    if not of("backward") or not buckets:
+    if not of("optimizer") or not buckets:
         return None
     backward_end = of("backward")[-1][1]
     before_last = sum(end - start for start, end in buckets[:-1])
     return {
-        "whole": whole,
+        "whole": of("optimizer")[-1][1] - of("forward")[0][0],
         "backward": sum(end - start for start, end in of("backward")),
         "wait": sum(end - start for start, end in of("wait")),
         "communication": sum(end - start for start, end in buckets),
