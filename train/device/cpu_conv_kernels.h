@@ -13,6 +13,9 @@
 #define UNROLL _Pragma("GCC unroll 8")
 #endif
 
+_Static_assert(CONV_CHANNELS <= 4 && CONV_VECTORS <= 4 && GRAD_CHANNELS <= 4 && GRAD_TAPS <= 5,
+	"CONV_CASES and GRAD_CASES list no larger tiles");
+
 /* The size of part p where n things make the fewest parts of at most `most`, nearly equal. */
 INLINE int part_size(int n, int most, int p)
 {

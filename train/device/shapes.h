@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 /* A convolution of stride 1 with a square kernel: PyTorch's Conv2d(in_channels, out_channels,
-   kernel, padding=padding). The output has rows + 2 padding - kernel + 1 rows; columns alike. */
+   kernel, padding=padding), with padding < kernel. The output has rows + 2 padding - kernel + 1
+   rows; columns alike. */
 struct conv {
 	int batch;
 	int in_channels, out_channels;
