@@ -14,6 +14,7 @@
 #include "train/data/fetch.h"
 #include "train/metrics/places.h"
 #include "train/options.h"
+#include "train/threads.h"
 #include "train/plot.h"
 #include "train/train.h"
 
@@ -26,19 +27,22 @@ static int number_of(const char *local, const char *global)
 }
 
 /* Divides the cores among the ranks of this machine, unless the user has set the threads. */
-static void set_threads(void)
+static void set_threads(const struct options *options)
 {
 	int ranks = number_of("LOCAL_WORLD_SIZE", "WORLD_SIZE");
 	cpu_set_t cores;
-	if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS") &&
-		!sched_getaffinity(0, sizeof(cores), &cores)) {
+	/* Ranks that are threads would wait for each other in OpenBLAS's threads. */
+	if (options->threads > 1 || options->deterministic)
+		openblas_set_num_threads(1);
+	else if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS") &&
+		 !sched_getaffinity(0, sizeof(cores), &cores)) {
 		int threads = CPU_COUNT(&cores) / (ranks > 0 ? ranks : 1);
 		openblas_set_num_threads(threads > 0 ? threads : 1);
 	}
 }
 
-static int report_device(
-	struct report *report, const struct device *device, const struct train_world *world)
+static int report_device(struct report *report, const struct device *device,
+	const struct train_world *world, int local_rank)
 {
 	char text[sizeof(device->name) + 32];
 	int threads = openblas_get_num_threads();
@@ -47,18 +51,19 @@ static int report_device(
 		snprintf(text, sizeof(text), "cpu (%d thread%s)", threads, threads > 1 ? "s" : "");
 	else
 		snprintf(text, sizeof(text), "cuda:%d (%s)", device->number, device->name);
-	return places_report(report, world, number_of("LOCAL_RANK", "RANK"), text);
+	return places_report(report, world, local_rank, text);
 }
 
-static int train(const struct options *options, const struct groups *groups, struct device *device)
+static int train(
+	const struct place_of_rank *place, const struct groups *groups, struct device *device)
 {
 	const struct train_world *world = groups->world;
+	const struct options *options = place->options;
 	struct train *run;
 	struct report report;
 	uint64_t hash;
 	report_init(&report, world->rank ? NULL : stdout);
-	set_threads();
-	int err = report_device(&report, device, world);
+	int err = report_device(&report, device, world, place->local_rank);
 	if (!err)
 		err = train_create(&run, options, groups, device, &report);
 	if (err)
@@ -75,33 +80,37 @@ static int train(const struct options *options, const struct groups *groups, str
 			world->size, (unsigned long long)hash);
 	else if (!err)
 		report_line(&report, "Done! Parameters: hash %016llx", (unsigned long long)hash);
+	if (err > 0)
+		world_abort(world);
 	train_destroy(run);
 	return err;
 }
 
 static int train_in_groups(
-	const struct options *options, const struct train_world *world, struct device *device)
+	const struct place_of_rank *place, const struct train_world *world, struct device *device)
 {
+	const struct options *options = place->options;
 	struct groups groups;
 	int err = groups_open(&groups, world, options->tensor, options->pipeline);
 	if (!err)
-		err = train(options, &groups, device);
+		err = train(place, &groups, device);
 	return groups_close(&groups, err);
 }
 
 /* One rank, from beginning to end; returns its exit status. */
-static int run_rank(void *argument)
+static int run_rank(const struct place_of_rank *place)
 {
-	const struct options *options = argument;
 	struct train_world world;
 	struct device *device;
-	int lacks = device_create(&device, options->device, number_of("LOCAL_RANK", "RANK"));
+	int lacks = device_create(&device, place->options->device, place->local_rank);
 	/* A rank without a device joins, too, so that the others fail with it. */
-	int err = world_open(&world, device ? device->number : -1);
+	int gpu = device ? device->number : -1;
+	int err =
+		place->config ? world_open_as(&world, gpu, place->config) : world_open(&world, gpu);
 	if (!err) {
 		err = world_agree(&world, lacks);
 		if (!err)
-			err = train_in_groups(options, &world, device);
+			err = train_in_groups(place, &world, device);
 		err = world_close(&world, err);
 	}
 	device_destroy(device);
@@ -109,6 +118,17 @@ static int run_rank(void *argument)
 	if (err && err != RONDO_ABORTED)
 		fprintf(stderr, "rondo-train: %s\n", failure());
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* A process: one rank, or several in threads. */
+static int run_process(void *argument)
+{
+	const struct options *options = argument;
+	int local = number_of("LOCAL_RANK", "RANK");
+	const struct place_of_rank place = { .options = options, .local_rank = local };
+	set_threads(options);
+	return options->threads > 1 ? threads_run(options, options->threads, local, run_rank)
+				    : run_rank(&place);
 }
 
 static int fetch(struct options *options)
@@ -139,9 +159,9 @@ int main(int argc, char **argv)
 	if (!err)
 		err = fetch(&options);
 	if (!err && options.ranks > 1)
-		status = rondo_spawn(options.ranks, run_rank, &options);
+		status = rondo_spawn(options.ranks, run_process, &options);
 	else if (!err)
-		status = run_rank(&options);
+		status = run_process(&options);
 	if (status < 0)
 		err = fail_comm(status, "cannot start the ranks");
 	if (err)

@@ -134,6 +134,9 @@ const struct option_row option_table[] = {
 
 	SECTION("Training"),
 	COUNT("ranks", ranks, 4096, "start N ranks here. Default: 1"),
+	COUNT("threads", threads, 64,
+		"start N ranks as threads of this process, or of each that --ranks or a\n"
+		"launcher starts. Default: 1"),
 	NAME("device", device, devices,
 		"cpu, or cuda: rank r of a machine computes on GPU r, modulo the GPUs that\n"
 		"it has; several ranks may share one. Default: cpu"),
@@ -169,6 +172,12 @@ const struct option_row option_table[] = {
 		"Default: 1"),
 	NAME("compress", compress, compressions,
 		"send gradients as fp16 or bf16: half the bytes, rounded. Default: no"),
+	FLAG("zero", zero, "divide the optimizer's state and work among ranks (ZeRO, stage 1)"),
+	FLAG("deterministic", deterministic,
+		"the same bits on 1, 2, 4, ... --shards ranks, with any buckets, hosts and\n"
+		"transports. Slower"),
+	COUNT("shards", shards, 65536,
+		"with --deterministic: compute a global batch in N parts. Default: 8"),
 	{ "check-every", "N", "compare the parameters of all ranks every N steps", OPTION_NUMBER,
 		AT(check_every), 1, (double)INT64_MAX, NULL, NULL },
 
@@ -206,6 +215,10 @@ const struct option_row option_table[] = {
 		"lines; may be repeated"),
 	TEXT("tensorboard", "DIR", metrics.tensorboard,
 		"write them as an event file for TensorBoard"),
+	FLAG("bucket-report", bucket_report,
+		"after each epoch: when each bucket was ready, sent and done, in ms"),
+	{ "stragglers", "N", "name the rank that all wait for, every N steps", OPTION_NUMBER,
+		AT(stragglers), 1, (double)INT64_MAX, NULL, NULL },
 	TEXT("trace", "FILE", trace,
 		"write what each rank does when, for Perfetto or chrome://tracing"),
 };

@@ -243,9 +243,11 @@ int options_parse(struct options *options, int argc, char **argv)
 		.weight_decay = -1,
 		.beta1 = 0.9,
 		.beta2 = 0.999,
+		.threads = 1,
 		.accumulate = 1,
 		.tensor = 1,
 		.pipeline = 1,
+		.shards = 8,
 		.lr_period = 1,
 		.lr_gamma = 0.1 };
 	struct option *longs = calloc(option_count + 3, sizeof(*longs));

@@ -29,6 +29,7 @@ struct options {
 	int pipeline_schedule; /* enum pipeline_schedule */
 	int workers; /* threads of each rank that gather batches */
 	int ranks; /* to start on this host */
+	int threads; /* of each process, each a rank */
 	int device; /* enum device_kind, on which each rank computes */
 	int64_t steps; /* of this run, then it stops; 0: those of its epochs */
 	int epochs; /* in all, including those of a resumed checkpoint */
@@ -37,9 +38,13 @@ struct options {
 	int64_t seed;
 	double bucket_mb;
 	bool no_overlap; /* all buckets are sent after backward */
+	bool zero; /* each rank holds a part of the optimizer's state */
 	bool deterministic; /* the same bits on any number of ranks */
+	int shards; /* of a global batch, with that */
 	int accumulate; /* micro-batches of a step on each rank */
 	int compress; /* enum compress */
+	bool bucket_report; /* after each epoch */
+	int64_t stragglers; /* steps between reports; 0: none */
 	int64_t check_every; /* steps between comparisons of parameters; 0: never */
 	int precision; /* of products: enum precision */
 	bool sync_norm; /* batch norm over the samples of all ranks */

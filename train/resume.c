@@ -10,6 +10,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/share.h"
 #include "train/parallel/whole.h"
+#include "train/replica.h"
 #include "train/settings.h"
 
 #define EPOCHS_MAX INT32_MAX
@@ -126,7 +127,9 @@ int resume_optimizer(struct train *train)
 	}
 	for (int s = 0; !err && s < optimizer->state_count; s++) {
 		snprintf(prefix, sizeof(prefix), "optimizer.%d/", s);
-		err = restore(train, prefix, &train->model->parameters, optimizer->state[s]);
+		err = restore(train, prefix, &train->model->parameters, replica_state(train, s));
+		if (!err)
+			replica_take_state(train, s);
 	}
 	if (!err)
 		err = checkpoint_number(train->options.resume, &train->resumed, CHECKPOINT_STEP_KEY,
@@ -173,6 +176,7 @@ static int store_model(struct train *train, struct stored *stored)
 	return err ? err : add_tensors(stored, "", &model->buffers, copies->buffers);
 }
 
+/* stored: NULL on ranks that do not save. Collective. */
 static int store_optimizer(struct train *train, struct stored *stored)
 {
 	const struct optimizer *optimizer = train->optimizer;
@@ -181,12 +185,18 @@ static int store_optimizer(struct train *train, struct stored *stored)
 	for (int s = 0; !err && s < optimizer->state_count; s++) {
 		float **copy = &train->snapshot.state[s];
 		snprintf(text, sizeof(text), "optimizer.%d/", s);
-		err = snapshot(train, copy, optimizer->state[s], optimizer->elements);
+		err = replica_gather_state(train, s);
+		if (err || !stored)
+			continue;
+		err = snapshot(
+			train, copy, replica_state(train, s), train->model->parameters.elements);
 		if (!err)
 			err = add_tensors(stored, text, &train->model->parameters, *copy);
 	}
+	if (err || !stored)
+		return err;
 	snprintf(text, sizeof(text), "%" PRId64, optimizer->step);
-	return err ? err : stored_set(stored, CHECKPOINT_STEP_KEY, text);
+	return stored_set(stored, CHECKPOINT_STEP_KEY, text);
 }
 
 static int store_loss_scale(const struct train *train, struct stored *stored)
@@ -220,9 +230,10 @@ int resume_save(struct train *train)
 {
 	struct stored stored;
 	int err = 0;
-	if (!train->options.checkpoint || train->world->rank)
+	bool writes = !train->world->rank;
+	if (!train->options.checkpoint)
 		return 0;
-	if (!train->saver)
+	if (writes && !train->saver)
 		err = saver_create(&train->saver, train->options.checkpoint);
 	if (!err)
 		err = resume_saved(train, true);
@@ -230,9 +241,10 @@ int resume_save(struct train *train)
 		return err;
 	stored_init(&stored);
 	trace_begin(train->trace, TRACE_DATA, "checkpoint");
-	err = store(train, &stored);
+	/* Ranks may hold parts of the state. */
+	err = writes ? store(train, &stored) : store_optimizer(train, NULL);
 	trace_end(train->trace, TRACE_DATA);
-	if (!err)
+	if (!err && writes)
 		err = saver_start(train->saver, &stored);
 	stored_finish(&stored);
 	train->saved_epochs = train->epochs;

@@ -10,8 +10,9 @@
 
 /* By their options' names. The global batch stands for both ways to give it. */
 static const char *const kept[] = { "model", "seed", "global-batch", "bucket-mb", "accumulate",
-	"compress", "optimizer", "lr", "momentum", "nesterov", "weight-decay", "beta1", "beta2",
-	"clip", "schedule", "lr-period", "lr-gamma", "min-lr", "warm-up", NULL };
+	"compress", "deterministic", "shards", "optimizer", "lr", "momentum", "nesterov",
+	"weight-decay", "beta1", "beta2", "clip", "schedule", "lr-period", "lr-gamma", "min-lr",
+	"warm-up", NULL };
 
 static const struct option_row *row_of(const char *name)
 {

@@ -196,7 +196,7 @@ static int create_optimizer(struct train *train)
 	train->step = train->epochs * steps;
 	train->last_step = options->steps ? train->step + options->steps : INT64_MAX;
 	return optimizer_create(
-		&train->optimizer, train->device, &config, train->model->parameters.elements);
+		&train->optimizer, train->device, &config, replica_state_elements(train));
 }
 
 static int create_rest(struct train *train)
@@ -334,6 +334,8 @@ int train_create(struct train **out, const struct options *options, const struct
 	if (!err)
 		err = share_norm(train);
 	stored_finish(&train->resumed);
+	if (err > 0)
+		world_abort(world);
 	if (err)
 		train_destroy(train);
 	else
@@ -436,7 +438,10 @@ static int run_share(struct train *train, float scale, bool measures)
 		return err;
 	}
 	for (int m = 0; !err && m < train->micro_batches; m++) {
+		running_restore(train->running, m);
 		err = forward(train, &train->parts[m], true, measures);
+		if (!err)
+			err = running_add(train->running, m, train->parts[m].count);
 		if (!err)
 			err = ddp_begin(train->ddp, m, train->micro_batches);
 		if (!err)
@@ -487,11 +492,13 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	trace_begin(train->trace, TRACE_COMPUTATION, "wait for buckets");
 	if (!err)
 		err = ddp_wait(train->ddp);
+	if (!err)
+		err = running_wait(train->running, sampler_global_count(sampler, step));
 	trace_end(train->trace, TRACE_COMPUTATION);
 	trace_begin(train->trace, TRACE_COMPUTATION, "optimizer");
 	if (!err) {
 		loss_scale_begin(&train->loss_scale, train->optimizer);
-		err = parts_update(train, (float)schedule_rate(&train->schedule, train->step++));
+		err = replica_update(train, (float)schedule_rate(&train->schedule, train->step++));
 	}
 	if (!err)
 		err = loss_scale_end(&train->loss_scale, train->optimizer);
@@ -514,12 +521,24 @@ bool train_done(const struct train *train)
 	return train->epochs >= (uint64_t)train->options.epochs || train->step >= train->last_step;
 }
 
+/* The reports and checks that are due after this step. */
+static int watch(struct train *train)
+{
+	const struct options *options = &train->options;
+	uint64_t hash;
+	int err = 0;
+	if (options->stragglers && train->step % options->stragglers == 0)
+		err = replica_report_straggler(train);
+	if (!err && options->check_every && train->step % options->check_every == 0)
+		err = train_hash(train, &hash);
+	return err;
+}
+
 /* Runs the steps of an epoch, and prints the loss of every hundredth. *samples: trained on. */
 static int train_steps(struct train *train, size_t *samples)
 {
 	struct sampler *sampler = train->train_sampler;
 	size_t done = 0;
-	uint64_t hash;
 	for (size_t step = 0; step < sampler_steps(sampler) && train->step < train->last_step;
 		step++) {
 		struct totals totals = { 0 };
@@ -531,8 +550,7 @@ static int train_steps(struct train *train, size_t *samples)
 			return err;
 		size_t before = done;
 		done += sampler_global_count(sampler, step);
-		if (train->options.check_every && train->step % train->options.check_every == 0)
-			err = train_hash(train, &hash);
+		err = watch(train);
 		if (err)
 			return err;
 		if (reports) {
@@ -568,6 +586,8 @@ int train_epoch(struct train *train)
 	if (train->loss_scale.on)
 		report_line(train->report, "Loss scale: %g; steps skipped so far: %lld",
 			train->loss_scale.value, (long long)train->loss_scale.skipped);
+	if (train->options.bucket_report && train->ddp->stream)
+		replica_report_buckets(train);
 	metrics_trained(train->metrics, samples);
 	if (samples < sampler->count)
 		return 0;

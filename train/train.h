@@ -10,6 +10,8 @@
 #include "train/parallel/groups.h"
 #include "train/parallel/hook.h"
 #include "train/parallel/pipeline.h"
+#include "train/parallel/running.h"
+#include "train/parallel/straggler.h"
 #include "train/model/model.h"
 #include "train/options.h"
 #include "train/metrics/metrics.h"
@@ -47,6 +49,8 @@ struct train {
 	struct ddp *ddp;
 	struct pipeline *pipeline; /* NULL: one stage */
 	struct compression *compression; /* NULL: none */
+	struct straggler straggler;
+	struct running *running; /* NULL: ranks keep their own */
 	int micro_batches; /* parts of this rank's share of a step */
 	struct micro_batch *parts; /* [micro_batches] */
 	struct totals *micro_totals; /* likewise */

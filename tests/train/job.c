@@ -30,6 +30,7 @@ struct job make_job(void)
 			.accumulate = 1,
 			.tensor = 1,
 			.pipeline = 1,
+			.shards = 8,
 			.batch = -1,
 			.global_batch = GLOBAL_BATCH,
 
@@ -63,7 +64,8 @@ static int note_epoch(struct train *train, const struct job *job)
 		double sums[2] = { totals.loss, totals.count };
 		if (!err)
 			err = world_sum(train->world, sums, 2);
-		outcome->losses[train->epochs * steps + step] = sums[0] / sums[1];
+		if (!train->world->rank)
+			outcome->losses[train->epochs * steps + step] = sums[0] / sums[1];
 	}
 	train->epochs++;
 	return err;
@@ -116,31 +118,39 @@ static int run_world(const struct job *job, const struct train_world *world, str
 		job->created(train);
 	if (!err)
 		err = train_all(job, train);
+	if (err > 0)
+		world_abort(world);
 	train_destroy(train);
 	if (out)
 		fclose(out);
 	return groups_close(&groups, err);
 }
 
-int run_rank(void *argument)
+int run_rank_as(struct job *job, const struct rondo_config *config, int local_rank)
 {
-	struct job *job = argument;
 	struct train_world world;
 	struct device *device;
-	const char *rank = getenv("RANK");
-	if (job->prepare)
-		job->prepare(rank ? atoi(rank) : 0);
-	if (job->hosts > 1)
-		setenv("RONDO_HOST", atoi(rank) % job->hosts ? "odd" : "even", 1);
-	int err = device_create(&device, job->options.device, rank ? atoi(rank) : 0);
+	int err = device_create(&device, job->options.device, local_rank);
 	if (!err)
-		err = world_open(&world, device->number);
+		err = config ? world_open_as(&world, device->number, config)
+			     : world_open(&world, device->number);
 	if (!err)
 		err = world_close(&world, run_world(job, &world, device));
 	device_destroy(device);
 	if (err && err != RONDO_ABORTED)
 		snprintf(job->outcome->reason, sizeof(job->outcome->reason), "%s", failure());
 	return err != 0;
+}
+
+int run_rank(void *argument)
+{
+	struct job *job = argument;
+	int rank = getenv("RANK") ? atoi(getenv("RANK")) : 0;
+	if (job->prepare)
+		job->prepare(rank);
+	if (job->hosts > 1)
+		setenv("RONDO_HOST", rank % job->hosts ? "odd" : "even", 1);
+	return run_rank_as(job, NULL, rank);
 }
 
 void run_plain(struct job *job)

@@ -5,7 +5,7 @@
 
 #include <rondo.h>
 
-static char line[1024];
+static _Thread_local char line[1024];
 
 int fail(const char *format, ...)
 {

@@ -1,6 +1,6 @@
 /*
  * The reason of a failure, one line. The function that fails returns fail(); its callers have a
- * plain `if (err) return err;`. main() prints the line.
+ * plain `if (err) return err;`. main() prints the line. Each thread has a line of its own.
  */
 #ifndef TRAIN_FAIL_H
 #define TRAIN_FAIL_H

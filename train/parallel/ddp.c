@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/base/clock.h"
 #include "train/base/fail.h"
 #include "train/parallel/accumulate.h"
 #include "train/parallel/hook.h"
@@ -56,6 +55,12 @@ static int allocate(struct ddp *ddp)
 
 static int connect_ranks(struct ddp *ddp)
 {
+	const struct ddp *beside = ddp->config.beside;
+	if (beside) {
+		ddp->stream = beside->stream;
+		ddp->tree = beside->tree;
+		return 0;
+	}
 	int err = ddp->device->ops->stream(ddp->device, &ddp->stream);
 	if (!err && ddp->config.deterministic && ddp->world->size > 1)
 		err = tree_create(&ddp->tree, ddp->world);
@@ -101,8 +106,10 @@ void ddp_destroy(struct ddp *ddp)
 	if (!ddp)
 		return;
 	struct device *device = ddp->device;
-	rondo_stream_destroy(ddp->stream);
-	tree_destroy(ddp->tree);
+	if (!ddp->config.beside) {
+		rondo_stream_destroy(ddp->stream);
+		tree_destroy(ddp->tree);
+	}
 	device->ops->free(device, ddp->gradients);
 	device->ops->free(device, ddp->partial);
 	free(ddp->buckets);
@@ -148,7 +155,7 @@ int ddp_ready(void *argument, int tensor)
 	accumulate(ddp, mine->offset, ddp->parameters->list[tensor].count);
 	if (!is_last(ddp))
 		return 0;
-	if (--bucket->pending == 0 && ddp->stream)
+	if (--bucket->pending == 0)
 		times_bucket(ddp, COMPUTATION, bucket, BUCKET_READY);
 	return ddp->config.no_overlap ? 0 : launch_full(ddp);
 }
@@ -180,11 +187,7 @@ static void begin_last(struct ddp *ddp)
 {
 	for (int b = 0; b < ddp->bucket_count; b++)
 		ddp->buckets[b].pending = ddp->buckets[b].last - ddp->buckets[b].first + 1;
-	if (!ddp->stream)
-		return;
 	times_begin(ddp);
-	ddp->start_s[ddp->turn] = clock_seconds();
-	times_step(ddp, STEP_BEGAN);
 }
 
 int ddp_begin(struct ddp *ddp, int number, int count)

@@ -72,7 +72,11 @@ struct ddp_config {
 	/* Tensors without a gradient after backward get zeros. Else they are an error. */
 	bool find_unused;
 	bool zero; /* a rank gets the sums of its shards alone, and updates these: see zero.h */
+	bool whole_sums; /* with zero: every rank gets all sums, too */
 	bool deterministic; /* sums in a tree over micro-batches and ranks: see tree.h */
+	/* NULL, or a ddp of the same device whose stream this one uses, and which outlives it. This
+	   one measures no times. */
+	struct ddp *beside;
 	struct ddp_hook hook; /* launch NULL: hook_sum() */
 	/* NULL, or called with the times of each step some steps later, on the caller's thread;
 	   start_s: clock_seconds() at ddp_begin(). */

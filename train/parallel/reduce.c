@@ -30,9 +30,8 @@ void shard_of(
 	*count = units * (rank + 1) / size * SHARD_UNIT - *first;
 }
 
-/* Sums go to this rank's shard of the buffer. */
-static int reduce_to_shard(
-	struct ddp *ddp, const struct bucket *bucket, void *buffer, rondo_type type)
+/* Fills ddp->shard_counts. Returns where this rank's shard begins in the bucket. */
+static size_t count_shards(struct ddp *ddp, const struct bucket *bucket)
 {
 	size_t mine = 0, first;
 	for (int rank = 0; rank < ddp->world->size; rank++) {
@@ -40,22 +39,43 @@ static int reduce_to_shard(
 		if (rank == ddp->world->rank)
 			mine = first;
 	}
-	return rondo_reduce_scatter_v(ddp->world->comm, buffer,
-		(char *)buffer + mine * rondo_type_size(type), ddp->shard_counts, type, RONDO_SUM,
-		ddp->stream);
+	return mine;
 }
 
 int reduce_bucket(struct ddp *ddp, const struct bucket *bucket, void *buffer, rondo_type type)
 {
+	rondo_comm *comm = ddp->world->comm;
+	bool to_shards = ddp->config.zero && !ddp->config.whole_sums;
 	int err;
-	if (ddp->tree && ddp->config.zero)
+	if (ddp->tree && to_shards) {
 		err = tree_reduce_scatter(ddp->tree, buffer, bucket->count, ddp->stream);
-	else if (ddp->tree)
+	} else if (ddp->tree) {
 		err = tree_all_reduce(ddp->tree, buffer, bucket->count, ddp->stream);
-	else if (ddp->config.zero)
-		err = reduce_to_shard(ddp, bucket, buffer, type);
-	else
-		err = rondo_all_reduce(ddp->world->comm, buffer, buffer, bucket->count, type,
-			RONDO_SUM, ddp->stream);
+	} else if (to_shards) {
+		size_t mine = count_shards(ddp, bucket) * rondo_type_size(type);
+		err = rondo_reduce_scatter_v(comm, buffer, (char *)buffer + mine, ddp->shard_counts,
+			type, RONDO_SUM, ddp->stream);
+	} else {
+		err = rondo_all_reduce(
+			comm, buffer, buffer, bucket->count, type, RONDO_SUM, ddp->stream);
+	}
 	return err ? fail_comm(err, "sum of gradients") : 0;
+}
+
+int gather_shards(struct ddp *ddp, const struct bucket *bucket, float *values)
+{
+	float *range = values + bucket->offset;
+	if (!ddp->stream)
+		return 0;
+	int err = ddp->device->ops->join(ddp->device, COMMUNICATION);
+	if (err)
+		return err;
+	if (ddp->tree) {
+		err = tree_all_gather(ddp->tree, range, bucket->count, ddp->stream);
+	} else {
+		size_t mine = count_shards(ddp, bucket);
+		err = rondo_all_gather_v(ddp->world->comm, range + mine, range, ddp->shard_counts,
+			NULL, RONDO_F32, ddp->stream);
+	}
+	return err ? fail_comm(err, "gather of shards") : 0;
 }

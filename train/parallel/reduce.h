@@ -6,9 +6,13 @@
 
 /*
  * Queues the sum over ranks of buffer[bucket->count], in place, on ddp->stream. If config.zero is
- * set, then only this rank's shard holds it afterwards, and the rest is undefined.
+ * set without whole_sums, only this rank's shard holds it afterwards, and the rest is undefined.
  */
 int reduce_bucket(struct ddp *ddp, const struct bucket *bucket, void *buffer, rondo_type type);
+
+/* Copies each rank's shard of the bucket in values[parameters->elements] to all ranks. Joins the
+   tracks, and queues it on the stream. */
+int gather_shards(struct ddp *ddp, const struct bucket *bucket, float *values);
 
 /*
  * The shard of a rank: a range of the bucket that begins at a multiple of 64 bytes. Shards of a

@@ -18,21 +18,32 @@ static int number_of_step(const struct ddp *ddp, int turn, enum step_moment mome
 	return turn * step_moments(ddp) + moment;
 }
 
+/* A rank alone has no communication. */
+static bool measures(const struct ddp *ddp)
+{
+	return ddp->world->comm && !ddp->config.beside;
+}
+
 int times_open(struct ddp *ddp)
 {
+	if (!measures(ddp))
+		return 0;
 	return ddp->device->ops->moments(ddp->device, 2 * step_moments(ddp));
 }
 
 void times_bucket(
 	struct ddp *ddp, enum track track, const struct bucket *bucket, enum bucket_moment moment)
 {
-	ddp->device->ops->record(
-		ddp->device, track, number_of_bucket(ddp, ddp->turn, bucket->number, moment));
+	if (measures(ddp))
+		ddp->device->ops->record(ddp->device, track,
+			number_of_bucket(ddp, ddp->turn, bucket->number, moment));
 }
 
 void times_step(struct ddp *ddp, enum step_moment moment)
 {
-	ddp->device->ops->record(ddp->device, COMPUTATION, number_of_step(ddp, ddp->turn, moment));
+	if (measures(ddp))
+		ddp->device->ops->record(
+			ddp->device, COMPUTATION, number_of_step(ddp, ddp->turn, moment));
 }
 
 /* Seconds from the step's begin to this moment. */
@@ -81,11 +92,13 @@ void times_begin(struct ddp *ddp)
 {
 	ddp->turn = !ddp->turn;
 	add(ddp, ddp->turn);
+	ddp->start_s[ddp->turn] = clock_seconds();
+	times_step(ddp, STEP_BEGAN);
 }
 
 void times_end(struct ddp *ddp)
 {
-	ddp->noted[ddp->turn] = true;
+	ddp->noted[ddp->turn] = measures(ddp);
 }
 
 int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s)

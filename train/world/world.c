@@ -9,17 +9,19 @@ bool world_launched(void)
 	return getenv("WORLD_SIZE") != NULL;
 }
 
-int world_open(struct train_world *world, int gpu)
+void world_set_environment(void)
 {
-	struct rondo_config config = RONDO_CONFIG_INIT;
-	*world = (struct train_world){ .size = 1 };
-	if (!world_launched())
-		return 0;
 	/* A run can be repeated, and resumed, to the bit. That is worth more here than the quickest
 	   algorithm of each bucket. The user's setting stays. */
 	setenv("RONDO_REPRODUCIBLE", "1", 0);
-	config.gpu = gpu;
-	int err = rondo_comm_create(&world->comm, &config);
+}
+
+int world_open_as(struct train_world *world, int gpu, const struct rondo_config *config)
+{
+	struct rondo_config mine = *config;
+	*world = (struct train_world){ .size = 1 };
+	mine.gpu = gpu;
+	int err = rondo_comm_create(&world->comm, &mine);
 	if (err)
 		return fail_comm(err, "cannot meet the other ranks");
 	world->rank = rondo_comm_rank(world->comm);
@@ -27,12 +29,28 @@ int world_open(struct train_world *world, int gpu)
 	return 0;
 }
 
+int world_open(struct train_world *world, int gpu)
+{
+	const struct rondo_config config = RONDO_CONFIG_INIT;
+	*world = (struct train_world){ .size = 1 };
+	if (!world_launched())
+		return 0;
+	world_set_environment();
+	return world_open_as(world, gpu, &config);
+}
+
+void world_abort(const struct train_world *world)
+{
+	if (world->comm)
+		rondo_comm_abort(world->comm, failure());
+}
+
 int world_close(struct train_world *world, int err)
 {
 	if (!world->comm)
 		return err;
 	if (err > 0)
-		rondo_comm_abort(world->comm, failure());
+		world_abort(world);
 	int left = rondo_comm_destroy(world->comm);
 	world->comm = NULL;
 	if (left && !err)

@@ -20,11 +20,20 @@ bool world_launched(void);
  * memory calls may use; -1: host memory only.
  */
 int world_open(struct train_world *world, int gpu);
+/* Creates a comm with this config, in which `gpu` is filled in. world_set_environment() was called
+   before the process had threads. */
+int world_open_as(struct train_world *world, int gpu, const struct rondo_config *config);
+/* Sets the library's variables that training needs, unless the user has set them. */
+void world_set_environment(void);
 /*
  * Leaves. err is the result of training: if this rank alone failed, it aborts the comm with the
  * reason, and the others stop, too. Returns err, or if that is 0, the result of leaving.
  */
 int world_close(struct train_world *world, int err);
+
+/* Ends all calls of the other ranks with this rank's failure(). Before it lets go of what they may
+   wait for. */
+void world_abort(const struct train_world *world);
 
 /*
  * Returns 0 if err is 0 on all ranks. Else the first rank with an err returns it, and must close

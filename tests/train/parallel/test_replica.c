@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "train/base/fail.h"
 #include "train/job.h"
@@ -32,6 +33,16 @@ static double furthest(const struct job_outcome *a, const struct job_outcome *b)
 	for (int i = 0; i < PARAMETERS; i++)
 		most = fmax(most, fabs(a->parameters[i] - b->parameters[i]));
 	return most;
+}
+
+/* Adam divides by the root of squares. Where gradients are nearly zero, rounding decides on the
+   sign of a step, and parameters part by whole steps of 1e-3. So the mean counts. */
+static double mean_distance(const struct job_outcome *a, const struct job_outcome *b)
+{
+	double sum = 0;
+	for (int i = 0; i < PARAMETERS; i++)
+		sum += fabs(a->parameters[i] - b->parameters[i]);
+	return sum / PARAMETERS;
 }
 
 /* An element of a gradient is rounded on each of two ranks and once more in their sum, each time by
@@ -73,4 +84,207 @@ Test(replica, parameters_that_differ_are_found_within_the_steps_asked_for)
 	job.options.steps = 4;
 	job.created = change_parameter;
 	expect_failure(&job, 2, "parameters after step 2 differ: rank 0 has ");
+}
+
+/* ---- Sharded optimizer ---- */
+
+static struct job make_adam(void)
+{
+	struct job job = make_job();
+	job.options.optimizer = OPTIMIZER_ADAMW;
+	job.options.learning_rate = 1e-3;
+	job.options.clip = 0.5;
+	job.options.bucket_mb = 0.3;
+	return job;
+}
+
+Test(replica, a_sharded_optimizer_steps_as_a_whole_one_does)
+{
+	for (int size = 1; size <= 4; size++) {
+		struct job whole = make_adam(), zero = make_adam();
+		run_ranks(&whole, size);
+		zero.options.zero = true;
+		run_ranks(&zero, size);
+		/* The norm is added up in another order. */
+		double distance = mean_distance(whole.outcome, zero.outcome);
+		cr_assert_lt(distance, 1e-4, "%d ranks: %g", size, distance);
+		finish_job(&whole);
+		finish_job(&zero);
+	}
+}
+
+Test(replica, a_sharded_optimizer_without_a_norm_gives_the_same_bits_on_two_ranks)
+{
+	struct job whole = make_job(), zero = make_job();
+	whole.options.momentum = zero.options.momentum = 0.9;
+	whole.options.learning_rate = zero.options.learning_rate = 0.1;
+	zero.options.zero = true;
+	/* A sum of two has one result. */
+	expect_same_hash(whole, zero, 2);
+}
+
+static size_t state_elements;
+
+static void note_state(struct train *train)
+{
+	state_elements = train->optimizer->elements;
+	/* Ranks are processes: a wrong size is a failure of the rank. */
+	size_t even = train->model->parameters.elements / train->world->size;
+	size_t slack = 16 * train->ddp->bucket_count;
+	if (state_elements + slack < even || state_elements > even + slack)
+		_exit(1);
+}
+
+Test(replica, a_rank_holds_its_part_of_the_state)
+{
+	struct job job = make_adam();
+	job.options.zero = true;
+	job.created = note_state;
+	run_ranks(&job, 3);
+	finish_job(&job);
+}
+
+Test(replica, a_sharded_state_is_saved_whole_and_resumed_on_other_numbers_of_ranks)
+{
+	struct job whole = make_adam(), half = make_adam();
+	whole.options.zero = half.options.zero = true;
+	whole.options.checkpoint = scratch_path("whole");
+	run_ranks(&whole, 2);
+	half.options.epochs = 1;
+	half.options.checkpoint = scratch_path("half");
+	run_ranks(&half, 2);
+	for (int size = 1; size <= 4; size++) {
+		struct job rest = make_adam();
+		rest.options.zero = size > 1;
+		rest.options.resume = scratch_path("half");
+		run_ranks(&rest, size);
+		if (size == 2)
+			cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
+		double distance = mean_distance(whole.outcome, rest.outcome);
+		cr_assert_lt(distance, 1e-4, "%d ranks: %g", size, distance);
+		finish_job(&rest);
+	}
+	finish_job(&whole);
+	finish_job(&half);
+}
+
+Test(replica, gradients_are_compressed_on_their_way_to_shards)
+{
+	struct job half = make_job(), zero = make_job();
+	half.options.compress = zero.options.compress = COMPRESS_BF16;
+	zero.options.zero = true;
+	expect_same_hash(half, zero, 2);
+}
+
+/* ---- The same bits ---- */
+
+struct variant {
+	int size, hosts;
+	double bucket_mb;
+	const char *transport; /* NULL: any */
+	bool zero, no_overlap;
+	int accumulate;
+};
+
+static const struct variant variants[] = {
+	{ 1, 1, 2, NULL, false, false, 1 },
+	{ 2, 1, 2, NULL, false, false, 1 },
+	{ 4, 1, 2, "tcp", false, false, 1 },
+	{ 8, 1, 2, "shm", false, false, 1 },
+	{ 2, 2, 0.01, NULL, false, false, 1 },
+	{ 4, 2, 0.3, NULL, false, true, 2 },
+	{ 8, 2, 1, NULL, true, false, 1 },
+	{ 1, 1, 0.1, NULL, true, false, 8 },
+	{ 2, 1, 0.05, "tcp", true, false, 4 },
+	{ 4, 2, 100, NULL, true, false, 1 },
+};
+#define VARIANTS (sizeof(variants) / sizeof(*variants))
+
+/* All variants of a deterministic run end with the same bits: those of `plain` but for rounding. */
+static void expect_same_bits(struct job (*make)(void))
+{
+	struct job plain = make(), first = make();
+	run_ranks(&plain, 2);
+	for (size_t i = 0; i < VARIANTS; i++) {
+		const struct variant *variant = &variants[i];
+		struct job job = i ? make() : first;
+		job.options.deterministic = true;
+		job.options.bucket_mb = variant->bucket_mb;
+		job.options.zero = variant->zero;
+		job.options.no_overlap = variant->no_overlap;
+		job.options.accumulate = variant->accumulate;
+		job.hosts = variant->hosts;
+		if (variant->transport)
+			setenv("RONDO_TRANSPORT", variant->transport, 1);
+		run_ranks(&job, variant->size);
+		unsetenv("RONDO_TRANSPORT");
+		if (i == 0)
+			continue;
+		cr_assert_eq(job.outcome->hashes[0], first.outcome->hashes[0], "variant %zu", i);
+		cr_assert_arr_eq(job.outcome->losses, first.outcome->losses,
+			sizeof(job.outcome->losses), "variant %zu", i);
+		cr_assert_eq(job.outcome->test.loss, first.outcome->test.loss);
+		finish_job(&job);
+	}
+	double distance = mean_distance(plain.outcome, first.outcome);
+	cr_assert(distance > 0 && distance < 1e-4, "%g", distance);
+	finish_job(&plain);
+	finish_job(&first);
+}
+
+Test(replica, a_deterministic_run_has_the_same_bits_everywhere)
+{
+	expect_same_bits(make_job);
+}
+
+Test(replica, a_deterministic_run_with_clipping_has_the_same_bits_everywhere)
+{
+	expect_same_bits(make_adam);
+}
+
+static struct job make_convnet(void)
+{
+	struct job job = make_job();
+	job.options.network = network_named("convnet");
+	job.options.learning_rate = 0.05;
+	return job;
+}
+
+Test(replica, a_deterministic_batch_norm_has_the_same_bits_everywhere)
+{
+	expect_same_bits(make_convnet);
+}
+
+#define TOKENS 16
+
+static struct job make_gpt(void)
+{
+	struct job job = make_job();
+	job.options.data = scratch_path("text");
+	job.options.network = network_named("gpt-nano");
+	job.options.tokens = TOKENS;
+	job.options.learning_rate = 1e-3;
+	return job;
+}
+
+Test(replica, a_deterministic_gpt_has_the_same_bits_everywhere)
+{
+	cr_assert_eq(set_draw(set_named("drawn-text"), scratch_path("text"), IMAGES * TOKENS + 1,
+			     TESTS * TOKENS + 1),
+		0, "%s", failure());
+	expect_same_bits(make_gpt);
+}
+
+Test(replica, a_deterministic_run_that_cannot_be_is_refused_once)
+{
+	struct job three = make_job(), sixteen = make_job(), half = make_job(), many = make_job();
+	three.options.deterministic = sixteen.options.deterministic = true;
+	half.options.deterministic = many.options.deterministic = true;
+	expect_failure(&three, 3, "runs on 1, 2, 4, ... --shards ranks, not on 3 with 8 shards");
+	sixteen.options.shards = 2;
+	expect_failure(&sixteen, 4, "not on 4 with 2 shards");
+	half.options.compress = COMPRESS_F16;
+	expect_failure(&half, 2, "would depend on the ranks with --compress");
+	many.options.accumulate = 3;
+	expect_failure(&many, 4, "--accumulate 3: each of 4 ranks has 2 of the --shards already");
 }

@@ -1,6 +1,8 @@
 #include "train/device/cuda/driver.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "train/base/fail.h"
@@ -58,6 +60,14 @@ static int find_cublas(void)
 
 int cuda_load(void)
 {
-	int err = find_driver();
-	return err ? err : find_cublas();
+	/* Ranks may be threads. */
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool loaded;
+	pthread_mutex_lock(&lock);
+	int err = loaded ? 0 : find_driver();
+	if (!err && !loaded)
+		err = find_cublas();
+	loaded = !err;
+	pthread_mutex_unlock(&lock);
+	return err;
 }

@@ -1,0 +1,107 @@
+#include "train/threads.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "train/base/fail.h"
+
+struct rank {
+	struct rondo_config config;
+	struct place_of_rank place;
+	rank_main *run;
+	pthread_t thread;
+	int status;
+};
+
+static void *run_thread(void *argument)
+{
+	struct rank *rank = argument;
+	rank->status = rank->run(&rank->place);
+	return NULL;
+}
+
+/* A socket that listens at a port of the kernel's choice, which rank 0's comm takes over. */
+static int listen_here(struct rondo_config *config)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) || listen(fd, SOMAXCONN) ||
+		getsockname(fd, (struct sockaddr *)&address, &size)) {
+		if (fd >= 0)
+			close(fd);
+		return fail("--threads: cannot listen for the other threads");
+	}
+	config->address = "127.0.0.1";
+	config->port = ntohs(address.sin_port);
+	config->rendezvous_fd = fd;
+	return 0;
+}
+
+/* The place of a launcher's process; alone, the process is all there is. */
+static int place_process(struct rondo_config *config, int count, int *process)
+{
+	const char *rank = getenv("RANK"), *size = getenv("WORLD_SIZE");
+	*process = 0;
+	config->size = count;
+	if (!world_launched())
+		return listen_here(config);
+	if (!rank || !size || atoi(size) < 1 || atoi(rank) < 0 || atoi(rank) >= atoi(size))
+		return fail("--threads: RANK and WORLD_SIZE number no process");
+	*process = atoi(rank);
+	config->size = count * atoi(size);
+	return 0;
+}
+
+static void start(struct rank *ranks, int count)
+{
+	for (int t = 0; t < count; t++) {
+		int error = pthread_create(&ranks[t].thread, NULL, run_thread, &ranks[t]);
+		if (!error)
+			continue;
+		/* The threads that run would wait for this one. With the process they end. */
+		fprintf(stderr, "rondo-train: cannot start thread %d of %d: %s\n", t + 1, count,
+			strerror(error));
+		_exit(EXIT_FAILURE);
+	}
+}
+
+int threads_run(const struct options *options, int count, int local_process, rank_main *run)
+{
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	int process, status = EXIT_SUCCESS;
+	struct rank *ranks = calloc(count, sizeof(*ranks));
+	int err = ranks ? place_process(&config, count, &process)
+			: fail("out of memory for %d threads", count);
+	if (err) {
+		fprintf(stderr, "rondo-train: %s\n", failure());
+		free(ranks);
+		return EXIT_FAILURE;
+	}
+	for (int t = 0; t < count; t++) {
+		struct rank *rank = &ranks[t];
+		*rank = (struct rank){ .config = config, .run = run };
+		rank->config.rank = process * count + t;
+		if (rank->config.rank)
+			rank->config.rendezvous_fd = -1;
+		rank->place = (struct place_of_rank){ .options = options,
+			.config = &rank->config,
+			.local_rank = local_process * count + t };
+	}
+	world_set_environment();
+	start(ranks, count);
+	for (int t = 0; t < count; t++) {
+		pthread_join(ranks[t].thread, NULL);
+		if (status == EXIT_SUCCESS)
+			status = ranks[t].status;
+	}
+	free(ranks);
+	return status;
+}
