@@ -92,6 +92,8 @@ static struct job make_adam(void)
 {
 	struct job job = make_job();
 	job.options.optimizer = OPTIMIZER_ADAMW;
+	job.options.beta1 = 0.9;
+	job.options.beta2 = 0.999;
 	job.options.learning_rate = 1e-3;
 	job.options.clip = 0.5;
 	job.options.bucket_mb = 0.3;
@@ -107,7 +109,7 @@ Test(replica, a_sharded_optimizer_steps_as_a_whole_one_does)
 		run_ranks(&zero, size);
 		/* The norm is added up in another order. */
 		double distance = mean_distance(whole.outcome, zero.outcome);
-		cr_assert_lt(distance, 1e-4, "%d ranks: %g", size, distance);
+		cr_assert_lt(distance, 1e-7, "%d ranks: %g", size, distance);
 		finish_job(&whole);
 		finish_job(&zero);
 	}
@@ -161,7 +163,7 @@ Test(replica, a_sharded_state_is_saved_whole_and_resumed_on_other_numbers_of_ran
 		if (size == 2)
 			cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
 		double distance = mean_distance(whole.outcome, rest.outcome);
-		cr_assert_lt(distance, 1e-4, "%d ranks: %g", size, distance);
+		cr_assert_lt(distance, 1e-7, "%d ranks: %g", size, distance);
 		finish_job(&rest);
 	}
 	finish_job(&whole);
@@ -200,8 +202,9 @@ static const struct variant variants[] = {
 };
 #define VARIANTS (sizeof(variants) / sizeof(*variants))
 
-/* All variants of a deterministic run end with the same bits: those of `plain` but for rounding. */
-static void expect_same_bits(struct job (*make)(void))
+/* All variants of a deterministic run end with the same bits: those of `plain`, up to a
+   mean distance of `bound`. */
+static void expect_same_bits(struct job (*make)(void), double bound)
 {
 	struct job plain = make(), first = make();
 	run_ranks(&plain, 2);
@@ -227,19 +230,19 @@ static void expect_same_bits(struct job (*make)(void))
 		finish_job(&job);
 	}
 	double distance = mean_distance(plain.outcome, first.outcome);
-	cr_assert(distance > 0 && distance < 1e-4, "%g", distance);
+	cr_assert(distance > 0 && distance < bound, "%g", distance);
 	finish_job(&plain);
 	finish_job(&first);
 }
 
 Test(replica, a_deterministic_run_has_the_same_bits_everywhere)
 {
-	expect_same_bits(make_job);
+	expect_same_bits(make_job, 1e-7);
 }
 
 Test(replica, a_deterministic_run_with_clipping_has_the_same_bits_everywhere)
 {
-	expect_same_bits(make_adam);
+	expect_same_bits(make_adam, 1e-7);
 }
 
 static struct job make_convnet(void)
@@ -252,7 +255,8 @@ static struct job make_convnet(void)
 
 Test(replica, a_deterministic_batch_norm_has_the_same_bits_everywhere)
 {
-	expect_same_bits(make_convnet);
+	/* Statistics are those of shards, not of two ranks. */
+	expect_same_bits(make_convnet, 1e-3);
 }
 
 #define TOKENS 16
@@ -272,7 +276,7 @@ Test(replica, a_deterministic_gpt_has_the_same_bits_everywhere)
 	cr_assert_eq(set_draw(set_named("drawn-text"), scratch_path("text"), IMAGES * TOKENS + 1,
 			     TESTS * TOKENS + 1),
 		0, "%s", failure());
-	expect_same_bits(make_gpt);
+	expect_same_bits(make_gpt, 1e-7);
 }
 
 Test(replica, a_deterministic_run_that_cannot_be_is_refused_once)
