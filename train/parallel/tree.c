@@ -41,12 +41,20 @@ int tree_create(struct tree **out, const struct train_world *world)
 	return 0;
 }
 
+/* A rank that failed in one comm calls the others no more, and peers may wait there. */
+static bool has_failed(const struct tree *tree)
+{
+	bool failed = rondo_comm_error(tree->world->comm) != 0;
+	for (int l = 0; !failed && l < tree->levels; l++)
+		failed = tree->pairs[l] && rondo_comm_error(tree->pairs[l]);
+	return failed;
+}
+
 void tree_destroy(struct tree *tree)
 {
 	if (!tree)
 		return;
-	/* A rank that failed elsewhere calls these no more, and peers may wait there. */
-	bool failed = rondo_comm_error(tree->world->comm) != 0;
+	bool failed = has_failed(tree);
 	for (int l = 0; failed && l < tree->levels; l++)
 		if (tree->pairs[l])
 			rondo_comm_abort(tree->pairs[l], failure());

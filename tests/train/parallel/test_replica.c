@@ -1,6 +1,7 @@
 /* Whole runs with the options of data parallelism. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,6 +278,30 @@ Test(replica, a_deterministic_gpt_has_the_same_bits_everywhere)
 			     TESTS * TOKENS + 1),
 		0, "%s", failure());
 	expect_same_bits(make_gpt, 1e-7);
+}
+
+static void fail_rank_1(struct train *train)
+{
+	if (train->world->rank != 1)
+		return;
+	train->device->error = 1;
+	snprintf(train->device->reason, sizeof(train->device->reason), "it fell off the bus");
+}
+
+static void kill_rank_2(int rank, int step)
+{
+	if (rank == 2 && step == 2)
+		raise(SIGKILL);
+}
+
+Test(replica, a_rank_that_fails_or_dies_ends_all_comms_of_a_deterministic_run, .timeout = 30)
+{
+	struct job failing = make_job(), dying = make_job();
+	failing.options.deterministic = dying.options.deterministic = true;
+	failing.created = fail_rank_1;
+	expect_failure(&failing, 4, "it fell off the bus");
+	dying.before_step = kill_rank_2;
+	expect_failure(&dying, 8, "");
 }
 
 Test(replica, a_deterministic_run_that_cannot_be_is_refused_once)
