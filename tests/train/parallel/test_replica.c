@@ -280,6 +280,39 @@ Test(replica, a_deterministic_gpt_has_the_same_bits_everywhere)
 	expect_same_bits(make_gpt, 1e-7);
 }
 
+/* ---- Reports and failures ---- */
+
+Test(replica, buckets_and_stragglers_are_reported)
+{
+	struct job job = make_job();
+	const char *at;
+	int buckets = 0, number;
+	double size, ready, launched, done, exposed, all = 0;
+	job.reports = job.options.bucket_report = true;
+	job.options.bucket_mb = 0.5;
+	job.options.stragglers = 5;
+	job.options.epochs = 1;
+	run_ranks(&job, 3);
+	at = strstr(job.outcome->report, "Step 5: rank ");
+	cr_assert(at && strstr(at, " launches its buckets last, "), "%s", job.outcome->report);
+	cr_assert_null(strstr(at + 1, "Step 1"));
+	at = strstr(job.outcome->report, "exposed  ms after backward began\n");
+	cr_assert(at, "%s", job.outcome->report);
+	at = strchr(at, '\n') + 1;
+	while (sscanf(at, "%d %lf %lf %lf %lf %lf", &number, &size, &ready, &launched, &done,
+		       &exposed) == 6) {
+		cr_assert_eq(number, buckets++);
+		cr_assert(ready >= 0 && launched >= ready && done >= launched, "%s", at);
+		cr_assert(exposed >= 0 && exposed <= done - launched + 0.002, "%s", at);
+		all += size;
+		at = strchr(at, '\n') + 1;
+	}
+	cr_assert_gt(buckets, 2);
+	/* Of 669,706 parameters, each tensor up to 64 bytes. */
+	cr_assert(all > 669706 * 4 / 1024.0 - 1 && all < 669706 * 4 / 1024.0 + 1, "%g", all);
+	finish_job(&job);
+}
+
 static void fail_rank_1(struct train *train)
 {
 	if (train->world->rank != 1)
