@@ -308,7 +308,7 @@ Test(replica, buckets_and_stragglers_are_reported)
 		at = strchr(at, '\n') + 1;
 	}
 	cr_assert_gt(buckets, 2);
-	/* Of 669,706 parameters, each tensor up to 64 bytes. */
+	/* The 669,706 parameters, each tensor up to 64 bytes. */
 	cr_assert(all > 669706 * 4 / 1024.0 - 1 && all < 669706 * 4 / 1024.0 + 1, "%g", all);
 	finish_job(&job);
 }
