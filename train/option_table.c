@@ -143,7 +143,7 @@ const struct option_row option_table[] = {
 	NAME("precision", precision, precisions,
 		"of matrix products on GPUs: f32, bf16, or f16 with loss scaling; sums and\n"
 		"parameters stay f32. Default: f32"),
-	COUNT("epochs", epochs, 1000000, "stop after epoch N. Default: 5"),
+	COUNT("epochs", epochs, 1000000, "stop after epoch N. Default: 5; lenet: 4"),
 	{ "steps", "N", "stop after N steps, also within an epoch", OPTION_NUMBER, AT(steps), 1,
 		(double)INT64_MAX, NULL, NULL },
 	COUNT("batch", batch, 65536, "samples a rank takes in a micro-batch. Default: the model's"),

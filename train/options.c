@@ -232,7 +232,7 @@ int options_parse(struct options *options, int argc, char **argv)
 {
 	*options = (struct options){ .data = "data",
 		.ranks = -1,
-		.epochs = 5,
+		.epochs = -1,
 		.batch = -1,
 		.global_batch = -1,
 		.seed = -1,

@@ -19,6 +19,7 @@
 #define REPORT_EVERY 100 /* steps */
 
 #define DEFAULT_SEED 1
+#define DEFAULT_EPOCHS 5
 #define DEFAULT_BUCKET_MB 2
 
 /* ---- Beginning ---- */
@@ -74,6 +75,8 @@ static int complete_options(struct train *train)
 	const struct network *network = options->network;
 	if (!options->tokens)
 		options->tokens = network->tokens;
+	if (options->epochs < 0)
+		options->epochs = network->epochs ? network->epochs : DEFAULT_EPOCHS;
 	if (options->seed < 0)
 		options->seed = DEFAULT_SEED;
 	if (options->optimizer < 0)

@@ -101,6 +101,7 @@ const struct network networks[] = {
 	{ .name = "lenet",
 		.title = "LeNet",
 		.data = &data_cifar,
+		.epochs = 4,
 		.batch = 256,
 		.learning_rate = 0.05,
 		.momentum = 0.9,

@@ -19,7 +19,8 @@ struct network {
 	const char *title; /* the class in PyTorch */
 	const struct data_kind *data; /* that it reads */
 	int tokens; /* of a text's sample: the default */
-	int batch; /* defaults of training: samples a rank, */
+	int epochs; /* defaults of training: in all; 0: as most, */
+	int batch; /* samples a rank, */
 	int optimizer; /* enum optimizer_kind, */
 	double learning_rate, momentum, weight_decay; /* of that optimizer */
 	/* Adds its layers, after model_open(). Fails for samples that it cannot read. */
