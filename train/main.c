@@ -81,7 +81,7 @@ static int train(
 	else if (!err)
 		report_line(&report, "Done! Parameters: hash %016llx", (unsigned long long)hash);
 	if (err > 0)
-		world_abort(world);
+		groups_abort(groups);
 	train_destroy(run);
 	return err;
 }

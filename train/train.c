@@ -269,9 +269,9 @@ static int warm_up(struct train *train)
 	/* Running statistics must not move. */
 	float *buffers = malloc(model->buffers.elements * sizeof(float) + 1);
 	int err = buffers ? model_read(model, &model->buffers, buffers) : fail("out of memory");
-	for (int i = 0; !err && i < 2 && train->pipeline; i++) {
-		cut_share(train, sampler, steps[i]);
-		err = pipeline_train(train->pipeline, train->parts, 0, false, NULL);
+	for (int i = 0; !err && i < 2 * train->micro_batches && train->pipeline; i++) {
+		cut_share(train, sampler, steps[i % 2]);
+		err = pipeline_warm_up(train->pipeline, &train->parts[i / 2]);
 	}
 	for (int i = 0; !err && i < 2 * train->micro_batches && !train->pipeline; i++) {
 		int batch = sampler_part_count(sampler, steps[i % 2], i / 2);
@@ -338,7 +338,7 @@ int train_create(struct train **out, const struct options *options, const struct
 		err = share_norm(train);
 	stored_finish(&train->resumed);
 	if (err > 0)
-		world_abort(world);
+		groups_abort(groups);
 	if (err)
 		train_destroy(train);
 	else

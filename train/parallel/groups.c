@@ -58,15 +58,30 @@ int groups_open(struct groups *groups, const struct train_world *world, int tens
 	return err;
 }
 
+/* All but the world. */
+static void abort_groups(const struct groups *groups)
+{
+	const struct train_world *all[] = { &groups->tensor, &groups->pipeline, &groups->data,
+		&groups->replica, &groups->ends };
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (all[i]->comm && all[i]->comm != groups->world->comm)
+			rondo_comm_abort(all[i]->comm, failure());
+}
+
+void groups_abort(const struct groups *groups)
+{
+	abort_groups(groups);
+	world_abort(groups->world);
+}
+
 int groups_close(struct groups *groups, int err)
 {
 	struct train_world *all[] = { &groups->tensor, &groups->pipeline, &groups->data,
 		&groups->replica, &groups->ends };
 	size_t count = sizeof(all) / sizeof(*all);
 	/* All of them before the first is left: leaving waits for the others. */
-	for (size_t i = 0; err && i < count; i++)
-		if (all[i]->comm && all[i]->comm != groups->world->comm)
-			rondo_comm_abort(all[i]->comm, failure());
+	if (err)
+		abort_groups(groups);
 	for (size_t i = 0; i < count; i++) {
 		rondo_comm *comm = all[i]->comm;
 		*all[i] = alone;

@@ -31,6 +31,8 @@ struct groups {
  * failure, too. The world must outlive the groups.
  */
 int groups_open(struct groups *groups, const struct train_world *world, int tensor, int stages);
+/* Ends the other ranks' calls in each group and in the world. The reason is failure(). */
+void groups_abort(const struct groups *groups);
 /*
  * Leaves all groups. err: the result of training. If it is not 0, this rank aborts them, so that
  * ranks that wait in any of them stop, too. Returns err, or if that is 0, the result of leaving.

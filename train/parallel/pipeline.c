@@ -181,6 +181,7 @@ static int backward(struct pipeline *pipeline, const struct micro_batch *part, i
 	struct model *model = pipeline->model;
 	struct pass *pass = pass_of(pipeline, number);
 	const void *in = pipeline_is_first(pipeline) ? part->inputs : input_of(pipeline, number);
+	/* Without a ddp gradients are computed, and go no further. */
 	int err = ddp ? ddp_begin(ddp, number, pipeline->micro_batches) : 0;
 	if (err)
 		return err;
@@ -203,6 +204,12 @@ int pipeline_train(struct pipeline *pipeline, struct micro_batch *parts, float s
 			err = exchange(pipeline, parts, turn, turn + 1 < end ? turn + 1 : NULL);
 	}
 	return err;
+}
+
+int pipeline_warm_up(struct pipeline *pipeline, struct micro_batch *part)
+{
+	int err = forward(pipeline, part, 0, true, true);
+	return err ? err : backward(pipeline, part, 0, 0, NULL);
 }
 
 int pipeline_test(struct pipeline *pipeline, struct micro_batch *parts)

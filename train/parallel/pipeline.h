@@ -58,11 +58,12 @@ bool pipeline_is_last(const struct pipeline *pipeline);
 
 /*
  * Forward and backward of all micro-batches. scale: of the sum of losses; `measures`: losses are
- * wanted. Gradients add up in the ddp, of this stage's data group; NULL: they are computed, and go
- * no further. Collective over the group.
+ * wanted. Gradients add up in the ddp, of this stage's data group. Collective over the group.
  */
 int pipeline_train(struct pipeline *pipeline, struct micro_batch *parts, float scale, bool measures,
 	struct ddp *ddp);
+/* Forward and backward of this stage alone, without messages: see warm_up() in train.c. */
+int pipeline_warm_up(struct pipeline *pipeline, struct micro_batch *part);
 /* Forward alone, for evaluation, with losses. Likewise collective. */
 int pipeline_test(struct pipeline *pipeline, struct micro_batch *parts);
 /* Adds up the gradient of the tensor that the first and the last stage both have, if there is one.

@@ -77,3 +77,60 @@ Test(threads_of_ranks, a_deterministic_run_has_the_bits_of_processes)
 	finish_job(&processes);
 	finish_job(&job);
 }
+
+/* ---- A model in two halves, on two devices of a process ---- */
+
+static struct job halves(void)
+{
+	struct job made = make_job();
+	made.options.pipeline = 2;
+	made.options.accumulate = 3;
+	return made;
+}
+
+static int run_process(void *unused)
+{
+	(void)unused;
+	return threads_run(&job.options, 2, atoi(getenv("LOCAL_RANK")), run);
+}
+
+static void expect_losses(const struct job_outcome *plain)
+{
+	for (int step = 0; step < STEPS; step++)
+		cr_assert_float_eq(job.outcome->losses[step], plain->losses[step], 1e-6,
+			"step %d: loss %.9f, alone %.9f", step, job.outcome->losses[step],
+			plain->losses[step]);
+	cr_assert_float_eq(job.outcome->test.loss, plain->test.loss, TESTS * 1e-6);
+}
+
+Test(threads_of_ranks, a_model_in_two_halves_trains_as_the_whole)
+{
+	struct job plain = make_job();
+	run_plain(&plain);
+	job = halves();
+	cr_assert_eq(threads_run(&job.options, 2, 0, run), 0, "%s", reasons[0]);
+	expect_losses(plain.outcome);
+	finish_job(&job);
+	finish_job(&plain);
+}
+
+Test(threads_of_ranks, replicas_in_two_halves_train_as_the_whole)
+{
+	struct job plain = make_job();
+	run_plain(&plain);
+	job = halves();
+	cr_assert_eq(rondo_spawn(2, run_process, NULL), 0, "%s", job.outcome->reason);
+	expect_losses(plain.outcome);
+	finish_job(&job);
+	finish_job(&plain);
+}
+
+Test(threads_of_ranks, a_half_that_fails_ends_the_other)
+{
+	job = halves();
+	job.created = fail_rank_1;
+	cr_assert_neq(threads_run(&job.options, 2, 0, run), 0);
+	cr_assert_str_eq(reasons[1], "GPU 1 fell off the bus");
+	cr_assert(strstr(reasons[0], "rank 1"), "%s", reasons[0]);
+	finish_job(&job);
+}
