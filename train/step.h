@@ -1,0 +1,12 @@
+/* The parts of a step that its beginning shares. */
+#ifndef TRAIN_STEP_H
+#define TRAIN_STEP_H
+
+#include "train/train.h"
+
+/* Cuts this rank's share of the step into its micro-batches, train->parts. */
+void step_cut(struct train *train, const struct sampler *sampler, size_t step);
+/* From this rank's totals to those of all ranks. Collective. */
+int step_sum(struct train *train, struct totals *totals);
+
+#endif
