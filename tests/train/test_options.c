@@ -93,6 +93,33 @@ Test(options, an_optimizer_has_its_settings)
 	REFUSE("--clip 0: not a number above 0", "--clip", "0");
 }
 
+Test(options, those_of_data_parallelism_are_understood)
+{
+	cr_assert_eq(PARSE("--epochs", "1"), 0);
+	cr_assert_eq(options.threads, 1);
+	cr_assert_eq(options.accumulate, 1);
+	cr_assert_eq(options.shards, 8);
+	cr_assert_eq(options.compress, COMPRESS_NO);
+	cr_assert_eq(PARSE("--threads", "2", "--accumulate", "3", "--compress", "bf16", "--zero",
+			     "--deterministic", "--shards", "4"),
+		0, "%s", failure());
+	cr_assert_eq(options.threads, 2);
+	cr_assert_eq(options.accumulate, 3);
+	cr_assert_eq(options.compress, COMPRESS_BF16);
+	cr_assert(options.zero && options.deterministic && !options.bucket_report);
+	cr_assert_eq(options.shards, 4);
+	cr_assert_eq(PARSE("--bucket-report", "--stragglers", "7", "--check-every", "5",
+			     "--compress", "fp16"),
+		0, "%s", failure());
+	cr_assert(options.bucket_report);
+	cr_assert_eq(options.stragglers, 7);
+	cr_assert_eq(options.check_every, 5);
+	cr_assert_eq(options.compress, COMPRESS_F16);
+	REFUSE("--compress fp8: not one of no, fp16, bf16", "--compress", "fp8");
+	REFUSE("--threads 65", "--threads", "65");
+	REFUSE("--accumulate 0", "--accumulate", "0");
+}
+
 Test(options, numbers_out_of_range_are_refused)
 {
 	REFUSE("--ranks 0", "--ranks", "0");
