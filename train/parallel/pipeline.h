@@ -62,7 +62,7 @@ bool pipeline_is_last(const struct pipeline *pipeline);
  */
 int pipeline_train(struct pipeline *pipeline, struct micro_batch *parts, float scale, bool measures,
 	struct ddp *ddp);
-/* Forward and backward of this stage alone, without messages: see warm_up() in train.c. */
+/* Forward and backward of this stage alone, without messages: see warm_up() in setup.c. */
 int pipeline_warm_up(struct pipeline *pipeline, struct micro_batch *part);
 /* Forward alone, for evaluation, with losses. Likewise collective. */
 int pipeline_test(struct pipeline *pipeline, struct micro_batch *parts);
