@@ -300,7 +300,7 @@ int resume_export(struct train *train)
 	const struct model *model = train->model;
 	struct stored stored;
 	struct tensors parameters = { .count = 0 }, buffers = { .count = 0 };
-	bool is_divided = train->groups->replica.size > 1;
+	bool is_divided = whole_is_divided(&train->groups->replica, &model->parameters);
 	int err = 0;
 	/* Rank 0's replica has it. */
 	if (!train->options.export || train->groups->data.rank)

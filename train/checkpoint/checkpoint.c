@@ -112,7 +112,7 @@ static const struct stored_tensor *find(
 	const struct stored *stored, const char *prefix, const struct tensors *tensors, int t)
 {
 	if (!version1_is_stored(stored))
-		return stored_find(stored, prefix, tensors->list[t].name);
+		return stored_find_like(stored, prefix, &tensors->list[t]);
 	return tensors->count == stored->tensor_count ? &stored->tensors[t] : NULL;
 }
 

@@ -201,7 +201,7 @@ static bool take_metadata(struct parser *parser)
 static bool add_tensor(struct parser *parser, const char *name, const uint64_t *shape, int dims,
 	const uint64_t *offsets)
 {
-	struct tensor tensor = { .dims = dims };
+	struct tensor tensor = { .dims = dims, .split = -1 };
 	uint64_t count = 1;
 	for (int d = 0; d < dims; d++) {
 		if (shape[d] > INT32_MAX || (shape[d] && count > parser->data_size / shape[d]))
@@ -212,12 +212,9 @@ static bool add_tensor(struct parser *parser, const char *name, const uint64_t *
 	if (offsets[0] > offsets[1] || offsets[1] > parser->data_size || offsets[0] % 4 ||
 		offsets[1] - offsets[0] != count * sizeof(float))
 		return complain(parser, "offsets inside the file, as the shape has them");
-	if (strlen(name) >= sizeof(tensor.name))
-		return complain(parser, "a shorter name");
-	strcpy(tensor.name, name);
 	tensor.count = count;
 	float *place = parser->stored->memory + offsets[0] / sizeof(float);
-	parser->err = stored_add(parser->stored, "", &tensor, place);
+	parser->err = stored_add(parser->stored, name, &tensor, place);
 	return !parser->err;
 }
 

@@ -15,7 +15,7 @@
 #include "train/model/tensor.h"
 
 /* Bytes of the longest name of a tensor, with its end. */
-#define STORED_NAME (TENSOR_NAME + 16)
+#define STORED_NAME (TENSOR_NAME + 40)
 #define STORED_KEY 64
 #define STORED_VALUE 65536
 
@@ -44,7 +44,8 @@ struct stored {
 
 void stored_init(struct stored *stored);
 void stored_finish(struct stored *stored);
-/* Adds a tensor, whose values stay the caller's; its name is prefix, then the tensor's. */
+/* Adds a tensor, whose values stay the caller's; its name is prefix, then the tensor's. A part of
+   rows 256 to 511 has "[256:512]" behind that. */
 int stored_add(struct stored *stored, const char *prefix, const struct tensor *like, float *values);
 /* Adds a text, which is copied. */
 int stored_set(struct stored *stored, const char *key, const char *value);
@@ -53,6 +54,9 @@ const char *stored_get(const struct stored *stored, const char *key);
 /* The tensor of that prefix and name; NULL: there is none. */
 const struct stored_tensor *stored_find(
 	const struct stored *stored, const char *prefix, const char *name);
+/* The tensor that stored_add() would have added for it. */
+const struct stored_tensor *stored_find_like(
+	const struct stored *stored, const char *prefix, const struct tensor *like);
 
 /* Writes all of it. path: for the reason of a failure. */
 int safetensors_write(const char *path, FILE *file, const struct stored *stored);

@@ -28,6 +28,16 @@ static void *grow(void *list, int count, size_t size)
 	return realloc(list, (count ? 2 * (size_t)count : 1) * size);
 }
 
+/* Its length; STORED_NAME or more: it has no room. */
+static int name_of(char name[STORED_NAME], const char *prefix, const struct tensor *tensor)
+{
+	char rows[32] = "";
+	if (tensor->split >= 0)
+		snprintf(rows, sizeof(rows), "[%d:%d]", tensor->first,
+			tensor->first + tensor->shape[tensor->split]);
+	return snprintf(name, STORED_NAME, "%s%s%s", prefix, tensor->name, rows);
+}
+
 int stored_add(struct stored *stored, const char *prefix, const struct tensor *like, float *values)
 {
 	struct stored_tensor *tensors =
@@ -40,8 +50,7 @@ int stored_add(struct stored *stored, const char *prefix, const struct tensor *l
 		.dims = like->dims, .count = like->count, .values = values
 	};
 	memcpy(tensor->shape, like->shape, sizeof(tensor->shape));
-	if (snprintf(tensor->name, sizeof(tensor->name), "%s%s", prefix, like->name) >=
-		(int)sizeof(tensor->name))
+	if (name_of(tensor->name, prefix, like) >= STORED_NAME)
 		return fail("the name of tensor %s%s is too long", prefix, like->name);
 	stored->tensor_count++;
 	return 0;
@@ -81,4 +90,11 @@ const struct stored_tensor *stored_find(
 			return &stored->tensors[t];
 	}
 	return NULL;
+}
+
+const struct stored_tensor *stored_find_like(
+	const struct stored *stored, const char *prefix, const struct tensor *like)
+{
+	char name[STORED_NAME];
+	return name_of(name, prefix, like) < STORED_NAME ? stored_find(stored, "", name) : NULL;
 }

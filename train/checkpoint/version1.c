@@ -99,7 +99,7 @@ static int add_tensors(const struct header *header, struct stored *stored)
 	float *values = stored->memory;
 	int err = 0;
 	for (uint32_t t = 0; !err && t < header->tensor_count; t++) {
-		const struct tensor tensor = { .dims = 1, .count = header->counts[t] };
+		const struct tensor tensor = { .dims = 1, .split = -1, .count = header->counts[t] };
 		err = stored_add(stored, "", &tensor, values);
 		values += tensor.count;
 	}

@@ -69,8 +69,8 @@ int gpt_layers(struct model *model, const struct gpt *gpt)
 	if (gpt->heads % ranks)
 		return fail("--tensor %d: does not divide the model's %d heads", ranks, gpt->heads);
 	struct layer *body = add_sequence(model->root, "transformer", "ModuleDict");
-	struct layer *embedding =
-		add_embedding(body, gpt->tokens, gpt->width, gpt->vocabulary, start);
+	struct layer *embedding = add_embedding(body, gpt->tokens, gpt->width, gpt->vocabulary,
+		gpt->used ? gpt->used : gpt->vocabulary, start);
 	struct layer *blocks = add_sequence(body, "h", "ModuleList");
 	for (int l = 0; l < gpt->layers; l++) {
 		snprintf(name, sizeof(name), "%d", l);

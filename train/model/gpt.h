@@ -8,6 +8,7 @@ struct gpt {
 	int layers, heads, width;
 	int tokens; /* of a sample */
 	int vocabulary;
+	int used; /* tokens that occur are below this; 0: the vocabulary */
 };
 
 /*

@@ -123,6 +123,22 @@ void layer_tensor_part(struct layer *layer, const char *name, struct start start
 	add_tensor(layer, name, &tensor, &layer->model->parameters, &layer->tensor);
 }
 
+void layer_tensor_rows(struct layer *layer, const char *name, struct start start, int dims,
+	const int *shape, int first, int count)
+{
+	struct tensor tensor = { .dims = dims,
+		.split = 0,
+		.whole = shape[0],
+		.groups = 1,
+		.first = first,
+		.start = start };
+	if (!layer || layer->model->error)
+		return;
+	memcpy(tensor.shape, shape, dims * sizeof(*shape));
+	tensor.shape[0] = count;
+	add_tensor(layer, name, &tensor, &layer->model->parameters, &layer->tensor);
+}
+
 void layer_tensor(
 	struct layer *layer, const char *name, struct start start, int dims, const int *shape)
 {

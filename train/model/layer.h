@@ -72,11 +72,14 @@ struct layer {
 		struct layer_norm layer_norm; /* rows: of a sample */
 		struct {
 			struct embedding shape; /* likewise */
+			int vocabulary; /* of the whole table; shape has this layer's rows */
 			bool tied; /* the head adds to the gradient of the token table first */
 		} embedding;
 		struct {
 			int rows, in, out;
-			bool tied; /* its weight is the embedding's */
+			/* Outputs below `tied` have the embedding's weight, tensor
+			   `tied_tensor`; the others that of the head. */
+			int tied, tied_tensor;
 		} head;
 		struct {
 			int rows, heads; /* of this rank */
@@ -98,6 +101,10 @@ void layer_tensor(struct layer *layer, const char *name, struct start start, int
 /* The same, with dimension `split` in `groups` blocks, each split over the model's tensor group. */
 void layer_tensor_part(struct layer *layer, const char *name, struct start start, int dims,
 	const int *shape /* [dims] */, int split, int groups);
+/* The same, of whose first dimension this tensor has `count` elements from `first` on; another
+   tensor of this model, of the same name, has the others. */
+void layer_tensor_rows(struct layer *layer, const char *name, struct start start, int dims,
+	const int *shape /* [dims], the whole's */, int first, int count);
 /* Adds a tensor that is not trained: running statistics. */
 void layer_buffer(struct layer *layer, const char *name, float number, int dims,
 	const int *shape /* [dims] */);
@@ -156,14 +163,19 @@ void add_flatten(struct layer *parent, const char *name, size_t count);
 
 /* ---- Layers of text models; rows: tokens of a sample ---- */
 
-/* Tokens to rows x width: tensors wte.weight[vocabulary][width] and wpe.weight[rows][width]. NULL
-   if it belongs to another stage. */
+/*
+ * Tokens to rows x width: tensors wte.weight[vocabulary][width] and wpe.weight[rows][width]. Tokens
+ * are below `used`. Where that is less than the vocabulary, and the head is in this model, the
+ * other rows of wte.weight are a tensor of the head's: their gradient is final when backward
+ * begins, and not when it ends. NULL if it belongs to another stage.
+ */
 struct layer *add_embedding(
-	struct layer *parent, int rows, int width, int vocabulary, struct start start);
+	struct layer *parent, int rows, int width, int vocabulary, int used, struct start start);
 /*
  * rows x width to rows x vocabulary, without a bias. Its weight is the embedding's wte.weight,
- * whose gradient is the sum of both layers'. embedding NULL: another stage has it, and this one a
- * copy of that tensor; the stages add up their gradients. Both layers have the same parent.
+ * whose gradient is the sum of both layers', and after those rows the head's own. embedding NULL:
+ * another stage has it, and this one a copy of that tensor; the stages add up their gradients. Both
+ * layers have the same parent.
  */
 void add_head(struct layer *parent, int rows, int width, int vocabulary, struct start start,
 	struct layer *embedding);

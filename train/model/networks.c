@@ -46,6 +46,7 @@ static int gpt_build(struct model *model, const struct samples *samples, const c
 	struct gpt gpt /* tokens 0 */)
 {
 	gpt.tokens = samples->tokens;
+	gpt.used = BYTES;
 	if (!gpt.tokens)
 		return fail("--model %s: needs a text, and this set holds images", name);
 	model->config.classes = gpt.vocabulary;

@@ -84,6 +84,21 @@ static int put_together(const char *messages, size_t size, struct tensors *whole
 			     : fail("out of memory for %zu parameters", whole->elements);
 }
 
+static int gather(const struct train_world *replica, const char *message, size_t size, void **all,
+	size_t *sizes)
+{
+	if (replica->comm) {
+		int err = rondo_gather_bytes(replica->comm, message, size, all, sizes, 0);
+		return err ? fail_comm(err, "gather of a model's parts") : 0;
+	}
+	*sizes = size;
+	*all = malloc(size + 1);
+	if (!*all)
+		return fail("out of memory for %zu bytes", size);
+	memcpy(*all, message, size);
+	return 0;
+}
+
 int whole_gather(const struct train_world *replica, const struct tensors *parts,
 	const float *values, struct tensors *whole)
 {
@@ -97,9 +112,7 @@ int whole_gather(const struct train_world *replica, const struct tensors *parts,
 		err = fail("out of memory for %zu bytes", size);
 	if (!err) {
 		pack(parts, values, message);
-		err = rondo_gather_bytes(replica->comm, message, size, &all, sizes, 0);
-		if (err)
-			err = fail_comm(err, "gather of a model's parts");
+		err = gather(replica, message, size, &all, sizes);
 	}
 	for (int rank = 0; !err && rank < replica->size && !replica->rank; rank++)
 		total += sizes[rank];
@@ -118,4 +131,12 @@ void whole_finish(struct tensors *whole)
 	free(whole->list);
 	free(whole->values);
 	*whole = (struct tensors){ .count = 0 };
+}
+
+bool whole_is_divided(const struct train_world *replica, const struct tensors *parts)
+{
+	for (int t = 0; t < parts->count; t++)
+		if (parts->list[t].split >= 0)
+			return true;
+	return replica->size > 1;
 }

@@ -2,6 +2,8 @@
 #ifndef TRAIN_PARALLEL_WHOLE_H
 #define TRAIN_PARALLEL_WHOLE_H
 
+#include <stdbool.h>
+
 #include "train/model/tensor.h"
 #include "train/parallel/groups.h"
 
@@ -13,6 +15,8 @@
  */
 int whole_gather(const struct train_world *replica, const struct tensors *parts,
 	const float *values, struct tensors *whole);
+/* Whether there is more to it than one rank's tensors as they are. */
+bool whole_is_divided(const struct train_world *replica, const struct tensors *parts);
 void whole_finish(struct tensors *whole);
 
 #endif

@@ -15,7 +15,7 @@ static struct stored make_stored(void)
 {
 	struct stored stored;
 	const struct tensor tensor = {
-		.name = "a", .dims = 1, .shape = { 1 << 18 }, .count = 1 << 18
+		.name = "a", .split = -1, .dims = 1, .shape = { 1 << 18 }, .count = 1 << 18
 	};
 	stored_init(&stored);
 	cr_assert_eq(stored_set(&stored, CHECKPOINT_VERSION_KEY, "2"), 0);

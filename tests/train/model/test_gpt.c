@@ -281,3 +281,71 @@ Test(gpt, it_prints_as_pytorch_does)
 			  "          scaled_dot_product_attention(heads=2, is_causal=True)\n"),
 		"%s", text);
 }
+
+/* ---- A vocabulary of which the text uses a part ---- */
+
+static struct model *make_used(int used, float **its)
+{
+	struct model *made;
+	struct gpt part = shape;
+	const struct model_config config = {
+		.rows = TOKENS, .classes = shape.vocabulary, .batch_max = BATCH
+	};
+	part.used = used;
+	cr_assert_eq(model_open(&made, cpu, &config, "GPT"), 0, "%s", failure());
+	cr_assert_eq(gpt_layers(made, &part), 0, "%s", failure());
+	cr_assert_eq(model_finish(made, 5), 0, "%s", failure());
+	*its = calloc(made->parameters.elements, sizeof(**its));
+	small_place(made, *its);
+	return made;
+}
+
+static int first_ready;
+
+static int note_first(void *argument, int tensor)
+{
+	(void)argument;
+	if (first_ready < 0)
+		first_ready = tensor;
+	return 0;
+}
+
+/* The gradients of the rows that do not occur are those of the whole table, and come first. */
+Test(gpt, rows_that_do_not_occur_are_a_tensor_of_their_own)
+{
+	enum { USED = 200 };
+	float *whole_grad, *grad;
+	struct model *whole = make_used(0, &whole_grad), *parts = make_used(USED, &grad);
+	cr_assert_eq(parts->parameters.count, TENSORS + 1);
+	cr_assert_eq(model_parameter_count(parts), model_parameter_count(whole));
+	for (int i = 0; i < ROWS; i++) {
+		tokens[i] = i * 7 % USED;
+		labels[i] = i * 11 % shape.vocabulary;
+	}
+	small_forward(whole, tokens, BATCH);
+	small_forward(parts, tokens, BATCH);
+	cr_assert_float_eq(small_loss(whole, labels, NULL), small_loss(parts, labels, NULL), 1e-4);
+	cr_assert_eq(small_backward(whole, tokens, labels, 1, small_ready, NULL), 0);
+	first_ready = -1;
+	cr_assert_eq(small_backward(parts, tokens, labels, 1, note_first, NULL), 0);
+	cr_assert_eq(first_ready, TENSORS);
+	const struct tensor *table = &whole->parameters.list[0];
+	const struct tensor *used = &parts->parameters.list[0];
+	const struct tensor *rest = &parts->parameters.list[TENSORS];
+	cr_assert_str_eq(rest->name, table->name);
+	for (size_t i = 0; i < table->count; i++) {
+		bool occurs = i < used->count;
+		const struct tensor *part = occurs ? used : rest;
+		size_t at = occurs ? i : i - used->count;
+		cr_assert_eq(part->value[at], table->value[i]);
+		cr_assert_float_eq(part->grad[at], table->grad[i], 1e-5, "element %zu", i);
+	}
+	for (int t = 1; t < TENSORS; t++)
+		for (size_t i = 0; i < whole->parameters.list[t].count; i++)
+			cr_assert_float_eq(parts->parameters.list[t].grad[i],
+				whole->parameters.list[t].grad[i], 1e-4);
+	model_destroy(whole);
+	model_destroy(parts);
+	free(whole_grad);
+	free(grad);
+}
