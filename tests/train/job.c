@@ -71,8 +71,14 @@ static int note_epoch(struct train *train, const struct job *job)
 	return err;
 }
 
+/* A larger model than mlp has no room there. */
 static int read_parameters(const struct model *model, float *parameters /* [PARAMETERS] */)
 {
+	size_t count = 0;
+	for (int t = 0; t < model->parameters.count; t++)
+		count += model->parameters.list[t].count;
+	if (count > PARAMETERS)
+		return 0;
 	float *values = malloc(model->parameters.elements * sizeof(float));
 	int err = values ? model_read(model, &model->parameters, values) : fail("out of memory");
 	if (!err)

@@ -26,7 +26,7 @@ struct job_outcome {
 	double losses[STEPS];
 	struct totals test;
 	uint64_t hashes[RANKS_MAX];
-	float parameters[PARAMETERS]; /* rank 0's */
+	float parameters[PARAMETERS]; /* rank 0's, of at most so many */
 	char reason[512]; /* the reason of a rank that failed */
 	char report[8192]; /* the output of rank 0, where job->reports */
 };
