@@ -71,10 +71,11 @@ static int train(
 	report_model(&report, run->model);
 	while (!err && !train_done(run))
 		err = train_epoch(run);
-	if (!err)
-		err = train_finish(run);
+	/* First: rank 0 may write large files at the end. */
 	if (!err)
 		err = train_hash(run, &hash);
+	if (!err)
+		err = train_finish(run);
 	if (!err && world->size > 1)
 		report_line(&report, "Done! Parameters: identical on %d ranks (hash %016llx)",
 			world->size, (unsigned long long)hash);
