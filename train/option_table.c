@@ -102,6 +102,8 @@ static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 	}
 /* Zero is allowed. */
 #define OR_ZERO (-DBL_MIN)
+/* Below 1, also as a float: Adam divides by 1 - beta. */
+#define BETA_MAX 0.999999
 
 const struct option_row option_table[] = {
 	SECTION("Data"),
@@ -189,8 +191,8 @@ const struct option_row option_table[] = {
 	FLAG("nesterov", nesterov, "sgd with Nesterov's momentum"),
 	REAL("weight-decay", weight_decay, OR_ZERO, 1e6,
 		"Default: the model's, or the optimizer's"),
-	REAL("beta1", beta1, OR_ZERO, 1, "of adam and adamw. Default: 0.9"),
-	REAL("beta2", beta2, OR_ZERO, 1, "of adam and adamw. Default: 0.999"),
+	REAL("beta1", beta1, OR_ZERO, BETA_MAX, "of adam and adamw. Default: 0.9"),
+	REAL("beta2", beta2, OR_ZERO, BETA_MAX, "of adam and adamw. Default: 0.999"),
 	REAL("clip", clip, 0, 1e30, "scale gradients down to this global norm. Default: never"),
 	NAME("schedule", schedule, schedules,
 		"of the learning rate: constant, step (every --lr-period epochs times\n"

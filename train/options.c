@@ -186,6 +186,13 @@ static int check(const struct options *options)
 		return fail("--fetch: run it once, without a launcher, before training");
 	if (options->fetch && options->set && !options->set->url)
 		return fail("--fetch: the %s set has no publisher", options->set->name);
+	/* Before anything is fetched. A checkpoint may name another model. */
+	const struct network *network = options->network ? options->network : network_named("mlp");
+	bool is_known = options->network || !options->resume;
+	if (options->set && is_known && options->set->kind != network->data)
+		return fail("--dataset %s: --model %s reads %s files, not %s files",
+			options->set->name, network->name, network->data->name,
+			options->set->kind->name);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "train/base/draft.h"
 #include "train/base/fail.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/model/networks.h"
@@ -86,10 +87,18 @@ static int complete_options(struct train *train)
 		options->weight_decay = usual ? network->weight_decay : own.weight_decay;
 	if (options->bucket_mb < 0)
 		options->bucket_mb = DEFAULT_BUCKET_MB;
-	if (options->global_batch < 0)
-		options->global_batch = size * options->accumulate *
-					(options->batch < 0 ? network->batch : options->batch);
-	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
+	if (options->global_batch < 0) {
+		int64_t samples = (int64_t)size * options->accumulate *
+				  (options->batch < 0 ? network->batch : options->batch);
+		/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
+		if (samples > CHECKPOINT_BATCH_MAX && !train->world->rank)
+			return fail("a global batch of %lld samples is above %d: give a smaller "
+				    "--batch or --accumulate",
+				(long long)samples, CHECKPOINT_BATCH_MAX);
+		options->global_batch =
+			(int)(samples < CHECKPOINT_BATCH_MAX ? samples : CHECKPOINT_BATCH_MAX);
+	}
+	/* Likewise. */
 	if (options->global_batch % size && !train->world->rank)
 		return fail("a global batch of %d samples does not divide by %d %s",
 			options->global_batch, size,
@@ -296,6 +305,8 @@ int train_create(struct train **out, const struct options *options, const struct
 		err = trace_create(&train->trace, world, options->trace);
 	if (!err && options->checkpoint && world->rank == 0)
 		err = checkpoint_writable(options->checkpoint);
+	if (!err && options->export && world->rank == 0)
+		err = draft_check(options->export);
 	if (!err)
 		err = resume_load(train);
 	if (!err)

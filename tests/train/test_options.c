@@ -115,6 +115,7 @@ Test(options, those_of_data_parallelism_are_understood)
 	cr_assert_eq(options.stragglers, 7);
 	cr_assert_eq(options.check_every, 5);
 	cr_assert_eq(options.compress, COMPRESS_F16);
+	REFUSE("--beta1 1: not a number from 0", "--beta1", "1");
 	REFUSE("--compress fp8: not one of no, fp16, bf16", "--compress", "fp8");
 	REFUSE("--threads 65", "--threads", "65");
 	REFUSE("--accumulate 0", "--accumulate", "0");
@@ -151,6 +152,11 @@ Test(options, what_makes_no_sense_is_refused)
 	REFUSE("--device cudo: not one of cpu, cuda; did you mean cuda?", "--device", "cudo");
 	REFUSE("stray", "--epochs", "2", "stray");
 	REFUSE("--dataset cats", "--dataset", "cats");
+	REFUSE("--dataset cifar10: --model mlp reads IDX files, not CIFAR-10 files", "--dataset",
+		"cifar10", "--fetch");
+	REFUSE("--dataset text: --model lenet reads CIFAR-10 files", "--dataset", "text", "--model",
+		"lenet");
+	cr_assert_eq(PARSE("--dataset", "text", "--resume", "r"), 0, "the model is in r");
 	REFUSE("--device gpu: not one of cpu, cuda", "--device", "gpu");
 	REFUSE("--global-batch", "--batch", "1", "--global-batch", "2");
 	REFUSE("--metrics run.txt: ends in neither .csv nor .jsonl", "--metrics", "run.txt");

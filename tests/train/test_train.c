@@ -320,3 +320,27 @@ Test(train, a_checkpoint_that_cannot_be_saved_ends_all_ranks)
 	job.options.checkpoint = scratch_path("no/such/dir");
 	expect_failure(&job, 2, "no/such/dir: cannot write");
 }
+
+static void exit_before_a_step(int rank, int step)
+{
+	(void)rank, (void)step;
+	_exit(9);
+}
+
+Test(train, an_export_that_cannot_be_written_fails_before_training)
+{
+	struct job lost = make_job(), directory = make_job();
+	lost.before_step = directory.before_step = exit_before_a_step;
+	lost.options.export = scratch_path("no/model");
+	expect_failure(&lost, 2, "no/model: cannot write");
+	directory.options.export = scratch_path("");
+	expect_failure(&directory, 2, "cannot write: Is a directory");
+}
+
+Test(train, a_global_batch_that_is_too_large_is_one_line)
+{
+	struct job job = make_job();
+	job.options.global_batch = -1;
+	job.options.batch = job.options.accumulate = 65536;
+	expect_failure(&job, 2, "a global batch of 8589934592 samples is above 16777216");
+}

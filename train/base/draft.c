@@ -5,6 +5,7 @@
 #include <libgen.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "train/base/fail.h"
@@ -17,6 +18,12 @@ static int fail_write(const char *path)
 int draft_check(const char *path)
 {
 	struct draft draft;
+	struct stat status;
+	/* The rename at the end would fail. */
+	if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
+		errno = EISDIR;
+		return fail_write(path);
+	}
 	int err = draft_open(&draft, path);
 	if (!err)
 		draft_discard(&draft);

@@ -66,7 +66,7 @@ int world_agree(const struct train_world *world, int err)
 		failed =
 			rondo_all_reduce(world->comm, &mine, &first, 1, RONDO_I32, RONDO_MIN, NULL);
 	if (failed)
-		return fail_comm(failed, "what the ranks came to");
+		return fail_comm(failed, "agreement of all ranks");
 	if (first == world->size)
 		return 0;
 	return first == world->rank ? err : RONDO_ABORTED;

@@ -199,6 +199,8 @@ Test(checkpoint, a_path_that_cannot_be_written_fails_beforehand)
 	stored_finish(&stored);
 	cr_assert_neq(checkpoint_writable(scratch_path("none/it")), 0);
 	cr_assert(strstr(failure(), "cannot write: No such file or directory"), "%s", failure());
+	cr_assert_neq(checkpoint_writable(scratch_path("")), 0);
+	cr_assert(strstr(failure(), "cannot write: Is a directory"), "%s", failure());
 }
 
 /* ---- Headers of others, and bad ones ---- */
