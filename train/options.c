@@ -123,6 +123,8 @@ int option_take(struct options *options, const struct option_row *row, const cha
 		*(bool *)field = true;
 		break;
 	case OPTION_TEXT:
+		if (!*value)
+			return fail("--%s: its value is empty", row->name);
 		*(const char **)field = value;
 		break;
 	case OPTION_COUNT:

@@ -151,6 +151,7 @@ Test(options, what_makes_no_sense_is_refused)
 		"--dataset", "fashon");
 	REFUSE("--device cudo: not one of cpu, cuda; did you mean cuda?", "--device", "cudo");
 	REFUSE("stray", "--epochs", "2", "stray");
+	REFUSE("--checkpoint: its value is empty", "--checkpoint", "");
 	REFUSE("--dataset cats", "--dataset", "cats");
 	REFUSE("--dataset cifar10: --model mlp reads IDX files, not CIFAR-10 files", "--dataset",
 		"cifar10", "--fetch");

@@ -334,7 +334,7 @@ Test(train, an_export_that_cannot_be_written_fails_before_training)
 	lost.options.export = scratch_path("no/model");
 	expect_failure(&lost, 2, "no/model: cannot write");
 	directory.options.export = scratch_path("");
-	expect_failure(&directory, 2, "cannot write: Is a directory");
+	expect_failure(&directory, 2, "cannot write: is not a regular file");
 }
 
 Test(train, a_global_batch_that_is_too_large_is_one_line)

@@ -18,12 +18,6 @@ static int fail_write(const char *path)
 int draft_check(const char *path)
 {
 	struct draft draft;
-	struct stat status;
-	/* The rename at the end would fail. */
-	if (!stat(path, &status) && S_ISDIR(status.st_mode)) {
-		errno = EISDIR;
-		return fail_write(path);
-	}
 	int err = draft_open(&draft, path);
 	if (!err)
 		draft_discard(&draft);
@@ -32,7 +26,11 @@ int draft_check(const char *path)
 
 int draft_open(struct draft *draft, const char *path)
 {
+	struct stat status;
 	draft->path = path;
+	/* The rename at the end would replace a device such as /dev/null. */
+	if (!stat(path, &status) && !S_ISREG(status.st_mode))
+		return fail("%s: cannot write: is not a regular file", path);
 	int length = snprintf(draft->draft, sizeof(draft->draft), "%s.draft", path);
 	if (length >= (int)sizeof(draft->draft))
 		return fail("%s: the name is too long", path);

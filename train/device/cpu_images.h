@@ -19,7 +19,7 @@
  * Images that a convolution reads are shifted first. A channel [rows][columns] becomes `kernel`
  * planes of [rows + 2 padding][out_columns], zeros in the padding: plane x holds the columns that
  * column x of the kernel meets. So a row y of the kernel meets all pixels of the output in one run,
- * which begins y * out_columns into the plane, and vectors cross the ends of rows. This is im2col
+ * which begins y * out_columns into the plane. Vectors cross the ends of rows. This is im2col
  * over the columns of the kernel alone, so it copies `kernel` floats for one, not `kernel` squared.
  */
 struct shifted {

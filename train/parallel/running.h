@@ -1,7 +1,7 @@
 /*
  * Buffers of a deterministic model: running statistics of batch norm. Each micro-batch moves them
- * from the values before the step, and the step ends with the mean of these results, added up in
- * the ddp's tree. So bits do not depend on the number of ranks.
+ * from the values before the step. The step ends with the mean of these results, added up in the
+ * ddp's tree. So bits do not depend on the number of ranks.
  *
  * A NULL running is off: all functions then do nothing.
  */
