@@ -6,9 +6,9 @@
 # terminal: yes
 make_rxe
 if [ "$guest" = 0 ]; then
-	setsid cttyhack sh || true
+	setsid cttyhack bash || true
 	nc guest1 7000 </dev/null
 else
-	telnetd -l sh
+	telnetd -l bash
 	nc -l -p 7000 >/dev/null
 fi

@@ -1,6 +1,6 @@
 # Messages between two guests by InfiniBand verbs, without Rondo: RDMA crosses a wire.
 # guests: 2
-# limit: 60
+# limit: 120
 make_rxe
 ibv_devinfo -v -d rxe0 | grep -E 'transport|state|GID'
 if [ "$guest" = 0 ]; then

@@ -38,3 +38,27 @@ make_rxe() {
 	rdma link add rxe0 type rxe netdev eth0
 	rdma link show rxe0/1 | grep -q 'state ACTIVE' || fail "rxe0 is not active: $(rdma link)"
 }
+
+# NETEM...: this guest's packets to the other are treated so (man tc-netem): "loss 1%".
+impair() {
+	modprobe sch_netem
+	tc qdisc replace dev eth0 root netem limit 10000 "$@"
+}
+
+# FILE TEXT SECONDS: waits until the file holds the text.
+await_text() {
+	for _ in $(seq $(($3 * 10))); do
+		! grep -q -e "$2" "$1" || return 0
+		usleep 100000
+	done
+	cat "$1"
+	fail "$1 holds no '$2' after $3 s"
+}
+
+# RANKS PROGRAM...: this guest's part of a job of RANKS ranks in each guest.
+run_ranks() {
+	ranks=$1
+	shift
+	rondo-run --nnodes "$guests" --node-rank "$guest" --nproc-per-node "$ranks" \
+		--master-addr guest0 "$@"
+}
