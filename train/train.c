@@ -109,7 +109,8 @@ int train_hash(struct train *train, uint64_t *hash)
 	free(parameters);
 	snprintf(what, sizeof(what), "parameters after step %lld", (long long)train->step);
 	if (!err)
-		err = world_compare(&train->groups->data, *hash, what);
+		err = world_agree(
+			&train->groups->data, world_compare(&train->groups->data, *hash, what));
 	return err ? err : parts_hash(train, hash);
 }
 
