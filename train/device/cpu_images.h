@@ -30,7 +30,6 @@ struct shifted {
 };
 
 struct image_kernels {
-	const char *name;
 	/* shifted[channels][kernel][plane] of in[channels][rows][columns]. */
 	void (*shift)(
 		const struct shifted *geometry, int channels, const float *in, float *shifted);

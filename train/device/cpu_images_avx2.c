@@ -15,7 +15,6 @@
 #endif
 
 #define VARIANT cpu_images_avx2
-#define VARIANT_NAME "avx2"
 #define WIDTH 8
 
 /* Sums in 16 registers, which also hold the factors. */

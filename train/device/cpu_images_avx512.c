@@ -16,7 +16,6 @@
 #endif
 
 #define VARIANT cpu_images_avx512
-#define VARIANT_NAME "avx512"
 #define WIDTH 16
 
 /* Sums in 32 registers: channels by vectors of a convolution, channels by taps of its gradient. */

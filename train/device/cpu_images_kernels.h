@@ -28,7 +28,6 @@ INLINE void store_left(float *to, floats x, int left)
 #include "train/device/cpu_pool_kernels.h"
 
 const struct image_kernels VARIANT = {
-	.name = VARIANT_NAME,
 	.shift = shift,
 	.conv = conv,
 	.channel_sums = channel_sums,

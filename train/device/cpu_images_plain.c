@@ -4,7 +4,6 @@
 #include "train/device/cpu_images.h"
 
 #define VARIANT cpu_images_plain
-#define VARIANT_NAME "plain"
 #define WIDTH 4
 
 /* As for 16 registers. */

@@ -4,8 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "train/device/cpu_variants.h"
+
 #define VARIANT(name) name##_plain
-#define VARIANT_NAME "plain"
 #include "train/device/cpu_vectors_loops.h"
 
 #if defined(__x86_64__)
@@ -17,7 +18,6 @@
 #pragma GCC target("avx2,fma")
 #endif
 #define VARIANT(name) name##_avx2
-#define VARIANT_NAME "avx2"
 #include "train/device/cpu_vectors_loops.h"
 #if defined(__clang__)
 #pragma clang attribute pop
@@ -29,55 +29,29 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")
 #endif
 #define VARIANT(name) name##_avx512
-#define VARIANT_NAME "avx512"
 #include "train/device/cpu_vectors_loops.h"
 #if defined(__clang__)
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
 #endif
-
-static bool has_avx512(void)
-{
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-	       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-static bool has_avx2(void)
-{
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 #endif
-
-static bool has_plain(void)
-{
-	return true;
-}
 
 /* The best first. */
-static const struct {
-	const struct vector_loops *loops;
-	bool (*runs_here)(void);
-} variants[] = {
+static const struct cpu_variant variants[] = {
 #if defined(__x86_64__)
-	{ &loops_avx512, has_avx512 },
-	{ &loops_avx2, has_avx2 },
+	{ "avx512", &loops_avx512, CPU_AVX512 },
+	{ "avx2", &loops_avx2, CPU_AVX2 },
 #endif
-	{ &loops_plain, has_plain },
+	{ "plain", &loops_plain, CPU_PLAIN },
+	{ 0 },
 };
-
-#define VARIANT_COUNT (sizeof(variants) / sizeof(variants[0]))
 
 static const struct vector_loops *chosen = &loops_plain;
 
 __attribute__((constructor)) static void choose_best(void)
 {
-#if defined(__x86_64__)
-	__builtin_cpu_init();
-#endif
-	for (size_t i = VARIANT_COUNT; i-- > 0;)
-		if (variants[i].runs_here())
-			chosen = variants[i].loops;
+	chosen = cpu_variant_find(variants, NULL);
 }
 
 const struct vector_loops *cpu_vectors(void)
@@ -87,10 +61,8 @@ const struct vector_loops *cpu_vectors(void)
 
 bool cpu_vectors_choose(const char *name)
 {
-	for (size_t i = 0; i < VARIANT_COUNT; i++)
-		if (!strcmp(variants[i].loops->name, name) && variants[i].runs_here()) {
-			chosen = variants[i].loops;
-			return true;
-		}
-	return false;
+	const struct vector_loops *found = cpu_variant_find(variants, name);
+	if (found)
+		chosen = found;
+	return found;
 }

@@ -10,7 +10,6 @@
 #include <stddef.h>
 
 struct vector_loops {
-	const char *name;
 	/* As the operations of device.h. */
 	void (*gelu)(size_t count, const float *in, float *out);
 	void (*gelu_grad)(size_t count, const float *in, const float *out_grad, float *in_grad);

@@ -200,7 +200,6 @@ static void VARIANT(layer_norm_grad)(size_t count, const float *in, float mean, 
 }
 
 static const struct vector_loops VARIANT(loops) = {
-	.name = VARIANT_NAME,
 	.gelu = VARIANT(gelu),
 	.gelu_grad = VARIANT(gelu_grad),
 	.greatest = VARIANT(greatest),
@@ -214,4 +213,3 @@ static const struct vector_loops VARIANT(loops) = {
 #undef GELU_SLOPE
 #undef GELU_CUBE
 #undef VARIANT
-#undef VARIANT_NAME
