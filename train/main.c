@@ -69,6 +69,9 @@ static int train(
 	if (err)
 		return err;
 	report_model(&report, run->model);
+	if (train_done(run))
+		report_line(&report, "Nothing to train: %llu epochs are done, of %d",
+			(unsigned long long)run->epochs, run->options.epochs);
 	while (!err && !train_done(run))
 		err = train_epoch(run);
 	/* First: rank 0 may write large files at the end. */

@@ -10,6 +10,8 @@
 
 #include "train/base/fail.h"
 #include "train/option_table.h"
+#include "train/optim/optimizer.h"
+#include "train/optim/schedule.h"
 #include "train/world/world.h"
 #include "launch.h"
 #include "base/nearest.h"
@@ -268,4 +270,31 @@ int options_parse(struct options *options, int argc, char **argv)
 		err = fail("%s: an argument that means nothing here (--help lists the options)",
 			argv[optind]);
 	return err ? err : check(options);
+}
+
+int options_refuse_idle(const struct options *options)
+{
+	bool sgd = options->optimizer == OPTIMIZER_SGD;
+	const struct {
+		const char *name;
+		bool has_effect;
+		const char *needs;
+	} rows[] = {
+		{ "tokens", options->network->tokens > 0, "a model of texts" },
+		{ "momentum", sgd, "--optimizer sgd" },
+		{ "nesterov", sgd && options->momentum > 0,
+			"--optimizer sgd with a --momentum above 0" },
+		{ "beta1", !sgd, "--optimizer adam or adamw" },
+		{ "beta2", !sgd, "--optimizer adam or adamw" },
+		{ "lr-period", options->schedule == SCHEDULE_STEP, "--schedule step" },
+		{ "lr-gamma", options->schedule == SCHEDULE_STEP, "--schedule step" },
+		{ "min-lr", options->schedule == SCHEDULE_COSINE, "--schedule cosine" },
+		{ "shards", options->deterministic, "--deterministic" },
+		{ "pipeline-schedule", options->pipeline > 1, "--pipeline above 1" },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (options->given[option_number(rows[i].name)] && !rows[i].has_effect)
+			return fail("--%s has no effect here: it needs %s", rows[i].name,
+				rows[i].needs);
+	return 0;
 }

@@ -72,5 +72,7 @@ struct options {
  * return -1.
  */
 int options_parse(struct options *options, int argc, char **argv);
+/* Once all options are set: fails for one that the command line gives and that has no effect. */
+int options_refuse_idle(const struct options *options);
 
 #endif

@@ -103,9 +103,9 @@ static int complete_options(struct train *train)
 		return fail("a global batch of %d samples does not divide by %d %s",
 			options->global_batch, size,
 			size < train->world->size ? "replicas" : "ranks");
-	if (options->nesterov && options->momentum <= 0 && !train->world->rank)
-		return fail("--nesterov: needs sgd with a --momentum above 0");
-	int err = parts_options(train);
+	int err = train->world->rank ? 0 : options_refuse_idle(options);
+	if (!err)
+		err = parts_options(train);
 	return err ? err : replica_options(train);
 }
 

@@ -194,3 +194,37 @@ Test(options, help_leaves_nothing_to_do)
 	cr_assert_eq(PARSE("-h"), -1);
 	cr_assert_eq(PARSE("--epochs", "1", "-h"), -1);
 }
+
+/* The line after "has no effect here: it needs", as a run of this model would fail. */
+static const char *idle(const char *model)
+{
+	options.network = network_named(model);
+	if (options.optimizer < 0)
+		options.optimizer = OPTIMIZER_SGD;
+	return options_refuse_idle(&options) ? strstr(failure(), "needs ") + 6 : "nothing";
+}
+
+Test(options, one_without_an_effect_is_refused)
+{
+	cr_assert_eq(PARSE("--lr", "0.1", "--momentum", "0.9", "--nesterov"), 0);
+	cr_assert_str_eq(idle("mlp"), "nothing");
+	cr_assert_eq(PARSE("--momentum", "0.9", "--optimizer", "adam"), 0);
+	cr_assert_str_eq(idle("mlp"), "--optimizer sgd");
+	cr_assert_eq(PARSE("--beta2", "0.9"), 0);
+	cr_assert_str_eq(idle("mlp"), "--optimizer adam or adamw");
+	cr_assert_eq(PARSE("--nesterov", "--momentum", "0"), 0);
+	cr_assert_str_eq(idle("mlp"), "--optimizer sgd with a --momentum above 0");
+	cr_assert_eq(PARSE("--min-lr", "0.1", "--schedule", "step"), 0);
+	cr_assert_str_eq(idle("mlp"), "--schedule cosine");
+	cr_assert_eq(PARSE("--lr-gamma", "0.1"), 0);
+	cr_assert_str_eq(idle("mlp"), "--schedule step");
+	cr_assert_eq(PARSE("--shards", "4"), 0);
+	cr_assert_str_eq(idle("mlp"), "--deterministic");
+	cr_assert_eq(PARSE("--shards", "4", "--deterministic"), 0);
+	cr_assert_str_eq(idle("mlp"), "nothing");
+	cr_assert_eq(PARSE("--tokens", "32"), 0);
+	cr_assert_str_eq(idle("mlp"), "a model of texts");
+	cr_assert_str_eq(idle("gpt"), "nothing");
+	cr_assert_eq(PARSE("--pipeline-schedule", "gpipe"), 0);
+	cr_assert_str_eq(idle("gpt"), "--pipeline above 1");
+}

@@ -84,7 +84,7 @@ Test(parallel, what_cannot_be_divided_is_one_line)
 	job = divided(1, 6, 1);
 	expect_failure(&job, 6, "--pipeline 6: the model has 5 layers to divide");
 	job = divided(2, 2, 1);
-	expect_failure(&job, 2, "--tensor 2 --pipeline 2: 2 ranks do not divide by 4");
+	expect_failure(&job, 2, "--tensor 2 --pipeline 2: needs a multiple of 4 ranks, not 2");
 	job = divided(2, 1, 1);
 	job.options.checkpoint = scratch_path("file");
 	expect_failure(&job, 2, "--checkpoint: not with --tensor or --pipeline");

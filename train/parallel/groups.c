@@ -42,8 +42,9 @@ int groups_open(struct groups *groups, const struct train_world *world, int tens
 	/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
 	if (world->size % parts)
 		return rank ? world_barrier(world)
-			    : fail("--tensor %d --pipeline %d: %d ranks do not divide by %d",
-				      tensor, stages, world->size, parts);
+			    : fail("--tensor %d --pipeline %d: needs a multiple of %d "
+				   "ranks, not %d",
+				      tensor, stages, parts, world->size);
 	int stage = rank / tensor % stages, column = rank % tensor;
 	bool is_end = stages > 1 && (stage == 0 || stage == stages - 1);
 	int err = split(&groups->tensor, world, rank / tensor);

@@ -440,7 +440,7 @@ Test(parts, what_cannot_be_divided_is_refused_in_one_line)
 	expect_failure(
 		(struct way){
 			.network = &mlp, .ranks = 4, .tensor = 3, .stages = 1, .micro_batches = 1 },
-		"--tensor 3 --pipeline 1: 4 ranks do not divide by 3");
+		"--tensor 3 --pipeline 1: needs a multiple of 3 ranks, not 4");
 	expect_failure((struct way){ .network = &mlp,
 			       .ranks = 10,
 			       .tensor = 1,
