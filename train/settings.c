@@ -14,6 +14,10 @@ static const char *const kept[] = { "model", "seed", "global-batch", "bucket-mb"
 	"weight-decay", "beta1", "beta2", "clip", "schedule", "lr-period", "lr-gamma", "min-lr",
 	"warm-up", NULL };
 
+/* A checkpoint does without these, but ranks must have them alike, too. */
+static const char *const shared[] = { "epochs", "steps", "tokens", "zero", "sync-bn", "precision",
+	"check-every", "stragglers", NULL };
+
 static const struct option_row *row_of(const char *name)
 {
 	return &option_table[option_number(name)];
@@ -65,6 +69,24 @@ int settings_store(const struct options *options, struct stored *stored)
 			err = stored_set(stored, key, value);
 	}
 	return err;
+}
+
+static size_t list_row(const struct options *options, const char *name, char *text, size_t size)
+{
+	char value[64];
+	print_value(options, row_of(name), value, sizeof(value));
+	int length = snprintf(text, size, "--%s %s\n", name, *value ? value : "not given");
+	return length < (int)size ? (size_t)length : 0;
+}
+
+size_t settings_list(const struct options *options, char *text, size_t size)
+{
+	size_t length = 0;
+	for (int i = 0; kept[i]; i++)
+		length += list_row(options, kept[i], text + length, size - length);
+	for (int i = 0; shared[i]; i++)
+		length += list_row(options, shared[i], text + length, size - length);
+	return length;
 }
 
 const char *settings_optimizer(const struct options *options)

@@ -11,6 +11,7 @@
 #include "train/parallel/statistics.h"
 #include "train/parts.h"
 #include "train/replica.h"
+#include "train/settings.h"
 #include "train/resume.h"
 #include "train/source.h"
 #include "train/step.h"
@@ -107,6 +108,13 @@ static int complete_options(struct train *train)
 	if (!err)
 		err = parts_options(train);
 	return err ? err : replica_options(train);
+}
+
+static int compare_settings(const struct train *train)
+{
+	char text[4096];
+	size_t size = settings_list(&train->options, text, sizeof(text));
+	return same_settings(train->world, text, size);
 }
 
 static int create_model(struct train *train)
@@ -311,6 +319,8 @@ int train_create(struct train **out, const struct options *options, const struct
 		err = resume_load(train);
 	if (!err)
 		err = complete_options(train);
+	if (!err)
+		err = compare_settings(train);
 	if (!err)
 		err = load_data(train);
 	if (!err)

@@ -1,9 +1,11 @@
-/* Checks that all ranks hold the same model. */
+/* Checks that all ranks hold the same model and have the same settings. */
 #ifndef TRAIN_PARALLEL_SAME_H
 #define TRAIN_PARALLEL_SAME_H
 
 #include "train/model/tensor.h"
 #include "train/world/world.h"
+
+#define SAME_LINE (TENSOR_NAME + 64)
 
 /*
  * Fails on all ranks if names, shapes or order of tensors differ. The reason names the first such
@@ -11,5 +13,7 @@
  * Collective. Call it before ranks exchange values.
  */
 int same_tensors(const struct train_world *world, const struct tensors *tensors);
+/* The same for settings, a line of fewer than SAME_LINE bytes each: text[size]. */
+int same_settings(const struct train_world *world, const char *text, size_t size);
 
 #endif

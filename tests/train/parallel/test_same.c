@@ -21,7 +21,7 @@ static void share(void)
 
 TestSuite(same, .init = share, .timeout = 60);
 
-enum difference { NONE, SHAPE, NAME, ONE_MORE };
+enum difference { NONE, SHAPE, NAME, ONE_MORE, SETTING };
 
 static int run_rank(void *argument)
 {
@@ -38,6 +38,10 @@ static int run_rank(void *argument)
 		strcpy(list[0].name, "0.weights");
 	if (world.rank == 1 && difference == ONE_MORE)
 		tensors.count = 3;
+	const char *settings = world.rank == 2 && difference == SETTING ? "--seed 1\n--lr 2\n"
+									: "--seed 1\n--lr 1\n";
+	if (!err)
+		err = same_settings(&world, settings, strlen(settings));
 	if (!err)
 		err = same_tensors(&world, &tensors);
 	if (err && err != RONDO_ABORTED)
@@ -55,13 +59,14 @@ static void expect(enum difference difference, const char *reason)
 	cr_assert_str_empty(reasons[2]);
 }
 
-Test(same, equal_models_pass_and_the_first_difference_is_named_once)
+Test(same, equal_ones_pass_and_the_first_difference_is_named_once)
 {
 	expect(NONE, "");
 	expect(SHAPE, "ranks have different models: parameter 1 is 0.bias: f32 [6] on rank 0, but "
 		      "0.bias: f32 [7] on rank 2");
 	expect(NAME, "ranks have different models: parameter 0 is 0.weight: f32 [6, 2] on rank 0, "
 		     "but 0.weights: f32 [6, 2] on rank 1");
+	expect(SETTING, "ranks have different settings: --lr 1 on rank 0, but --lr 2 on rank 2");
 	expect(ONE_MORE, "ranks have different models: parameter 2 is nothing on rank 0, but "
 			 "2.weight: f32 [3, 4] on rank 1");
 }
