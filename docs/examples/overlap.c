@@ -102,7 +102,7 @@ int main(void)
 		keep_least(&times[3], step(comm, 1, 1, stream));
 		right &= sums_are_right(rondo_comm_size(comm));
 	}
-	/* Of each time, that of the slowest rank. */
+	/* The slowest rank's time counts. */
 	check(rondo_all_reduce(comm, times, times, 4, RONDO_F64, RONDO_MAX, NULL));
 	if (rank == 0 && right)
 		printf("computation %.1f ms, communication %.1f ms\n"
