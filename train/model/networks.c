@@ -86,6 +86,13 @@ static int gpt_build_124m(struct model *model, const struct samples *samples)
 
 /* ---- All of them ---- */
 
+#define GPT(its_name, its_tokens, its_batch, its_rate, its_build) \
+	{ \
+		.name = its_name, .title = "GPT", .data = &data_text, .tokens = its_tokens, \
+		.batch = its_batch, .optimizer = OPTIMIZER_ADAMW, .learning_rate = its_rate, \
+		.weight_decay = 0.1, .build = its_build \
+	}
+
 const struct network networks[] = {
 	{ .name = "mlp",
 		.title = "NeuralNetwork",
@@ -108,51 +115,11 @@ const struct network networks[] = {
 		.momentum = 0.9,
 		.weight_decay = 1e-4,
 		.build = lenet_build },
-	{ .name = "gpt",
-		.title = "GPT",
-		.data = &data_text,
-		.tokens = 64,
-		.batch = 16,
-		.optimizer = OPTIMIZER_ADAMW,
-		.learning_rate = 1e-3,
-		.weight_decay = 0.1,
-		.build = gpt_build_default },
-	{ .name = "gpt-nano",
-		.title = "GPT",
-		.data = &data_text,
-		.tokens = 128,
-		.batch = 16,
-		.optimizer = OPTIMIZER_ADAMW,
-		.learning_rate = 1e-3,
-		.weight_decay = 0.1,
-		.build = gpt_build_nano },
-	{ .name = "gpt-micro",
-		.title = "GPT",
-		.data = &data_text,
-		.tokens = 128,
-		.batch = 16,
-		.optimizer = OPTIMIZER_ADAMW,
-		.learning_rate = 1e-3,
-		.weight_decay = 0.1,
-		.build = gpt_build_micro },
-	{ .name = "gpt-mini",
-		.title = "GPT",
-		.data = &data_text,
-		.tokens = 256,
-		.batch = 16,
-		.optimizer = OPTIMIZER_ADAMW,
-		.learning_rate = 1e-3,
-		.weight_decay = 0.1,
-		.build = gpt_build_mini },
-	{ .name = "gpt2",
-		.title = "GPT",
-		.data = &data_text,
-		.tokens = 1024,
-		.batch = 4,
-		.optimizer = OPTIMIZER_ADAMW,
-		.learning_rate = 6e-4,
-		.weight_decay = 0.1,
-		.build = gpt_build_124m },
+	GPT("gpt", 64, 16, 1e-3, gpt_build_default),
+	GPT("gpt-nano", 128, 16, 1e-3, gpt_build_nano),
+	GPT("gpt-micro", 128, 16, 1e-3, gpt_build_micro),
+	GPT("gpt-mini", 256, 16, 1e-3, gpt_build_mini),
+	GPT("gpt2", 1024, 4, 6e-4, gpt_build_124m),
 	{ 0 },
 };
 
