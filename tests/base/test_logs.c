@@ -362,7 +362,7 @@ static void list_calls(const char *path)
 static void list_all_calls(void)
 {
 	static const char *const patterns[] = { "/lib/*/*.c", "/lib/device/*/*.c",
-		"/transports/*.c", "/ring/*.c", "/tree/*.c", "/mesh/*.c" };
+		"/transports/*.c", "/transports/*/*.c", "/ring/*.c", "/tree/*.c", "/mesh/*.c" };
 	char pattern[512];
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(*patterns); i++) {

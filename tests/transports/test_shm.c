@@ -241,7 +241,7 @@ Test(shm, each_rank_logs_once_that_the_peer_may_not_read_its_memory, .timeout = 
 
 /* ---- Memory that a peer has overwritten ------------------------------------------------------ */
 
-/* As shm_fifo.h draws it: up[0] begins with what rank 0 consumed; then flags; then lines. */
+/* As shm/fifo.h draws it: up[0] begins with what rank 0 consumed; then flags; then lines. */
 #define CONSUMED 0
 #define FIRST_LINE_SIZE (256 + 4)
 #define LINES 32

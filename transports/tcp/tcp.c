@@ -75,12 +75,12 @@
 
 #include "base/error.h"
 #include "transports/event_source.h"
-#include "transports/tcp_card.h"
-#include "transports/tcp_handshake.h"
-#include "transports/tcp_interface.h"
-#include "transports/tcp_link.h"
-#include "transports/tcp_listener.h"
-#include "transports/tcp_strangers.h"
+#include "transports/tcp/card.h"
+#include "transports/tcp/handshake.h"
+#include "transports/tcp/interface.h"
+#include "transports/tcp/link.h"
+#include "transports/tcp/listener.h"
+#include "transports/tcp/strangers.h"
 #include "transports/transports.h"
 
 /* Picoseconds a byte: about 2.5 GB/s over the loopback, 10 Gbit/s between hosts. */

@@ -1,4 +1,4 @@
-#include "transports/tcp_listener.h"
+#include "transports/tcp/listener.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "transports/tcp_strangers.h"
+#include "transports/tcp/strangers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "transports/event_source.h"
-#include "transports/tcp_interface.h"
+#include "transports/tcp/interface.h"
 
 /* The bound of due strangers, beyond the connections that this comm may make. */
 #define STRANGERS_MAX 64

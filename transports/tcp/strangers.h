@@ -9,7 +9,7 @@
 #include "topo/place.h"
 #include "rondo/transport.h"
 #include "base/settings.h"
-#include "transports/tcp_card.h"
+#include "transports/tcp/card.h"
 
 /* The link has taken the connection, refuses it, or does not exist yet. */
 enum rd_tcp_admission { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };

@@ -5,9 +5,9 @@
 #define RD_TCP_LISTENER_H
 
 #include "transports/event_source.h"
-#include "transports/tcp_interface.h"
-#include "transports/tcp_link.h"
-#include "transports/tcp_strangers.h"
+#include "transports/tcp/interface.h"
+#include "transports/tcp/link.h"
+#include "transports/tcp/strangers.h"
 
 struct rd_tcp_listeners;
 

@@ -1,16 +1,16 @@
 /*
- * The links of tcp, and their progress when they are open. A message passes only tcp_link.c and
- * tcp_stream.c. tcp_handshake.c connects the links. One thread at a time uses an endpoint.
+ * The links of tcp, and their progress when they are open. A message passes only link.c and
+ * stream.c. handshake.c connects the links. One thread at a time uses an endpoint.
  */
 #ifndef RD_TCP_LINK_H
 #define RD_TCP_LINK_H
 
 #include "rondo/transport.h"
 #include "transports/event_source.h"
-#include "transports/tcp_card.h"
-#include "transports/tcp_interface.h"
-#include "transports/tcp_stream.h"
-#include "transports/tcp_timer.h"
+#include "transports/tcp/card.h"
+#include "transports/tcp/interface.h"
+#include "transports/tcp/stream.h"
+#include "transports/tcp/timer.h"
 
 struct rd_tcp_link;
 

@@ -1,4 +1,4 @@
-#include "transports/tcp_link.h"
+#include "transports/tcp/link.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/settings.h"
-#include "transports/tcp_interface.h"
+#include "transports/tcp/interface.h"
 
 /* Below this many bytes, a copy behind the header costs less than a second iovec. */
 #define GATHER_MIN 1024

@@ -1,11 +1,11 @@
-#include "transports/shm_region.h"
+#include "transports/shm/region.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "transports/shm_socket.h"
+#include "transports/shm/socket.h"
 
 #define NOTICE_MAGIC 0x6d68736eu /* "nshm" */
 

@@ -1,4 +1,4 @@
-#include "transports/shm_card.h"
+#include "transports/shm/card.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/settings.h"
-#include "transports/shm_fifo.h"
-#include "transports/shm_socket.h"
+#include "transports/shm/fifo.h"
+#include "transports/shm/socket.h"
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */

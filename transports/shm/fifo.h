@@ -1,6 +1,6 @@
 /*
  * The FIFOs and links of shm: one FIFO a direction and channel, in memory that two ranks share.
- * shm_pair.h handles connections, deaths and regions. One thread at a time uses a link.
+ * pair.h handles connections, deaths and regions. One thread at a time uses a link.
  *
  *   fifo      consumed                     128 bytes of its own: messages released, ever
  *             reader_waits writer_waits    128 bytes of their own: 1: that side sleeps

@@ -1,4 +1,4 @@
-#include "transports/tcp_handshake.h"
+#include "transports/tcp/handshake.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "transports/tcp_interface.h"
+#include "transports/tcp/interface.h"
 
 /* The time for one of a peer's addresses before the next is tried. */
 #define ATTEMPT_MS 1000

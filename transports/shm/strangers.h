@@ -7,8 +7,8 @@
 #define RD_SHM_STRANGERS_H
 
 #include "transports/event_source.h"
-#include "transports/shm_card.h"
-#include "transports/shm_pair.h"
+#include "transports/shm/card.h"
+#include "transports/shm/pair.h"
 
 #define RD_SHM_STRANGERS_MAX 32
 

@@ -1,4 +1,4 @@
-#include "transports/tcp_stream.h"
+#include "transports/tcp/stream.h"
 
 #include <assert.h>
 #include <errno.h>

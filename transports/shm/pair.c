@@ -1,4 +1,4 @@
-#include "transports/shm_pair.h"
+#include "transports/shm/pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/settings.h"
-#include "transports/shm_socket.h"
+#include "transports/shm/socket.h"
 
 #define GOODBYE "bye"
 

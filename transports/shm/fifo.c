@@ -1,4 +1,4 @@
-#include "transports/shm_fifo.h"
+#include "transports/shm/fifo.h"
 
 #include <linux/membarrier.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  *
  * Memory. Each pair of ranks shares one memfd. The higher rank creates it, seals it against
  * resizing, and passes it over a Unix socket. It holds one FIFO a direction and channel
- * (shm_fifo.h). Each starts on a page: pages that no message has touched use no memory.
+ * (fifo.h). Each starts on a page: pages that no message has touched use no memory.
  *
  *   segment   up[channels] (higher to lower rank), down[channels]
  *
@@ -39,12 +39,12 @@
 #include "base/settings.h"
 #include "topo/place.h"
 #include "transports/event_source.h"
-#include "transports/shm_card.h"
-#include "transports/shm_fifo.h"
-#include "transports/shm_pair.h"
-#include "transports/shm_region.h"
-#include "transports/shm_socket.h"
-#include "transports/shm_strangers.h"
+#include "transports/shm/card.h"
+#include "transports/shm/fifo.h"
+#include "transports/shm/pair.h"
+#include "transports/shm/region.h"
+#include "transports/shm/socket.h"
+#include "transports/shm/strangers.h"
 #include "transports/transports.h"
 
 struct endpoint {

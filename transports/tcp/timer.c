@@ -1,4 +1,4 @@
-#include "transports/tcp_timer.h"
+#include "transports/tcp/timer.h"
 
 #include <sys/timerfd.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
-#include "transports/shm_strangers.h"
+#include "transports/shm/strangers.h"
 
 #include <sys/socket.h>
 
 #include "base/error.h"
-#include "transports/shm_socket.h"
+#include "transports/shm/socket.h"
 
 static void stranger_drop(struct rd_shm_stranger *stranger)
 {

@@ -1,4 +1,4 @@
-#include "transports/tcp_card.h"
+#include "transports/tcp/card.h"
 
 #include <endian.h>
 #include <net/if.h>

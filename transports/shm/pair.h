@@ -8,9 +8,9 @@
 
 #include "rondo/transport.h"
 #include "transports/event_source.h"
-#include "transports/shm_card.h"
-#include "transports/shm_fifo.h"
-#include "transports/shm_region.h"
+#include "transports/shm/card.h"
+#include "transports/shm/fifo.h"
+#include "transports/shm/region.h"
 
 struct rd_shm_pair;
 

@@ -1,4 +1,4 @@
-#include "transports/tcp_interface.h"
+#include "transports/tcp/interface.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

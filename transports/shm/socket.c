@@ -1,4 +1,4 @@
-#include "transports/shm_socket.h"
+#include "transports/shm/socket.h"
 
 #include <string.h>
 #include <sys/socket.h>
