@@ -3,9 +3,9 @@
 
 #include "api/stream.h"
 #include "base/error.h"
+#include "comm/registration.h"
 #include "device/device.h"
 #include "device/device_stream.h"
-#include "device/region.h"
 
 int rondo_device_count(void)
 {
@@ -18,7 +18,7 @@ int rondo_mem_alloc(void **memory, size_t size)
 {
 	if (!memory)
 		return rd_fail(RONDO_INVALID, "rondo_mem_alloc: memory is NULL");
-	return rd_region_alloc(memory, size);
+	return rd_registered_alloc(memory, size);
 }
 
 int rondo_mem_alloc_on(void **memory, size_t size, int device)
@@ -38,7 +38,7 @@ int rondo_mem_free(void *memory)
 {
 	struct rd_allocation on_device;
 
-	if (!memory || rd_region_free(memory))
+	if (!memory || rd_registered_free(memory))
 		return 0;
 	if (rd_device(false) && rd_device(false)->find(memory, &on_device))
 		return rd_device(false)->free(memory);

@@ -90,10 +90,11 @@ static int transport_check(const void *brought)
 		return rd_fail(RONDO_INVALID,
 			"transport %s lacks one of reach, listen, open, advance and close",
 			it->name);
-	if (!it->arm != !it->disarm || !it->offer != !it->withdraw || !it->offer != !it->map)
+	if (!it->arm != !it->disarm || !it->attach != !it->detach || !it->offer != !it->withdraw ||
+		!it->offer != !it->map)
 		return rd_fail(RONDO_INVALID,
-			"transport %s has arm without disarm, or some but not all of offer, "
-			"withdraw and map",
+			"transport %s has one of arm and disarm, one of attach and detach, or some "
+			"but not all of offer, withdraw and map",
 			it->name);
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/registration.h"
 #include "comm/route.h"
 
 /* A silent pair takes another transport, if there is one, after SILENT_ROUNDS rounds. Each takes

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "comm/registration.h"
 #include "transports/transports.h"
 
 /* Whether a list with commas has a name; an empty list has every name. */
@@ -125,6 +126,7 @@ struct rd_endpoint *rd_route_cheapest(
 
 void rd_route_close(struct rondo_comm *comm)
 {
+	rd_registration_leave(comm);
 	for (int i = 0; i < comm->endpoint_count; i++)
 		comm->endpoints[i]->transport->close(comm->endpoints[i]);
 	comm->endpoint_count = 0;

@@ -5,8 +5,8 @@
 
 #include "base/arith.h"
 #include "base/error.h"
-#include "device/region.h"
 #include "base/futex.h"
+#include "comm/registration.h"
 #include "gpu/watch.h"
 
 /* Parts of a call at a time: one is copied in, one is run, one is copied out. */
@@ -269,12 +269,12 @@ static void free_memory(struct rd_stage *stage)
 	ops->stream_synchronize(stage->gpu->device, stage->stream);
 	ops->stream_synchronize(stage->gpu->device, stage->gpu->stream);
 	ops->unshare(stage->memory);
-	rd_region_free(stage->memory);
+	rd_registered_free(stage->memory);
 	stage->memory = NULL;
 }
 
 /* Has memory for `size` bytes, shared with devices: replaces a smaller one. It is a region, which
-   local peers can address directly. */
+   local peers can address directly, and NICs that are able to. */
 static int grow(struct rd_stage *stage, size_t size)
 {
 	void *memory;
@@ -283,12 +283,12 @@ static int grow(struct rd_stage *stage, size_t size)
 	if (stage->memory && size <= stage->size)
 		return 0;
 	free_memory(stage);
-	err = rd_region_alloc(&memory, size);
+	err = rd_registered_alloc(&memory, size);
 	if (err)
 		return err;
 	err = stage->gpu->ops->share(memory, size);
 	if (err) {
-		rd_region_free(memory);
+		rd_registered_free(memory);
 		return err;
 	}
 	stage->memory = memory;

@@ -94,16 +94,16 @@ static void expect_skipped(const char *transports, const char *algorithms, const
 
 Test(plugins, of_another_version_are_skipped, .timeout = LIMIT_S)
 {
-	expect_skipped(PLUGINS "transport_VERSION_2.so", "",
-		"it speaks version 2 of the transport interface, this Rondo version 1");
+	expect_skipped(PLUGINS "transport_VERSION_3.so", "",
+		"it speaks version 3 of the transport interface, this Rondo version 2");
 	expect_skipped(PLUGINS "transport_OTHER_HEADER.so", "",
-		"it was built with another rondo/transport.h of version 1");
+		"it was built with another rondo/transport.h of version 2");
 }
 
 Test(plugins, without_the_symbol_are_skipped, .timeout = LIMIT_S)
 {
 	expect_skipped(PLUGINS "transport_NO_SYMBOL.so", "",
-		"it has no symbol rondo_transport_v1: end one");
+		"it has no symbol rondo_transport_v2: end one");
 	expect_skipped(STAR, "", "it is a plug-in of algorithms: name it in RONDO_ALGO_PLUGIN");
 	expect_skipped(
 		"", NEARBY, "it is a plug-in of transports: name it in RONDO_TRANSPORT_PLUGIN");

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#ifdef VERSION_2
-#define rondo_transport_v1 rondo_transport_v2
+#ifdef VERSION_3
+#define rondo_transport_v2 rondo_transport_v3
 #endif
 #ifdef NO_SYMBOL
-#define rondo_transport_v1 somebodys
+#define rondo_transport_v2 somebodys
 #endif
 
 #include <rondo/transport.h>

@@ -12,6 +12,7 @@
  *   listen()          makes it, and the card that peers need to reach it
  *   open()            makes one link per peer and channel; both sides call it; it returns at once
  *   advance()         until every link is ready; later: pushes queued bytes, detects deaths
+ *   attach()          announces memory that the program has registered; detach() ends that
  *   arm() / disarm()  before and after a sleep of the driver
  *   close()           frees the endpoint and every link it made
  *
@@ -22,7 +23,8 @@
  *
  * Units: sizes are bytes.
  *
- * Threading: one thread at a time uses an endpoint and its links.
+ * Threading: one thread at a time uses an endpoint and its links. Beside it, another may call
+ * attach() or detach().
  *
  * Errors: a link that fails sets link->error (a negative rondo_error) and stays failed.
  * link->reason has the reason ("closed its connection", "reset by peer"); the caller puts the rank
@@ -38,8 +40,8 @@
 #include "../rondo.h"
 #include "place.h"
 
-/* Version of this header, in the symbol rondo_transport_v1 as well. */
-#define RD_TRANSPORT_ABI 1
+/* Version of this header, in the symbol rondo_transport_v2 as well. */
+#define RD_TRANSPORT_ABI 2
 #define RD_CARD_MAX 512
 #define RD_TAG_SIZE 24
 
@@ -111,6 +113,20 @@ struct rd_endpoint {
 	/* The transport's own data follows. */
 };
 
+/* A region of this process: memory that the program has registered, or that Rondo allocated. */
+struct rd_registration {
+	uint64_t id; /* not 0; no other region of this process has it, or has had it */
+	void *base; /* neither end need be aligned */
+	size_t size; /* not 0 */
+	/*
+	 * Device memory: a dma-buf that holds it from dmabuf_offset (bytes) on. The descriptor is
+	 * the caller's, open until detach() or close() has returned. The processor cannot access
+	 * `base`. -1: host memory.
+	 */
+	int dmabuf_fd;
+	size_t dmabuf_offset;
+};
+
 struct rd_settings; /* a plug-in reads it with rd_number() and rd_text() */
 
 /* A rank's description of itself for a transport. Lives as long as the endpoint. */
@@ -177,6 +193,23 @@ struct rd_transport {
 	void *(*map)(struct rd_link *link, uint64_t id, size_t *size);
 
 	/*
+	 * Optional, both or neither: registered memory, from and into which links may move messages
+	 * with no copy (RDMA). attach() adds a region to an endpoint whose links are ready: each
+	 * region that exists by then, and each that the program registers later. No two overlap.
+	 * detach() removes one; then this endpoint pins none of its pages. close() removes all.
+	 *
+	 * send() and recv() take any host memory: it may lie in a region wholly, in part, or not at
+	 * all. If attach() fails, Rondo logs the reason, and messages of that region are copied.
+	 *
+	 * Any thread of the process calls these two, one at a time, while another uses the
+	 * endpoint. No message from or into the region is under way then, except on links that have
+	 * failed. So send() needs no lock to find a region: an endpoint can keep its own table of
+	 * them, and renew it when an atomic version has changed.
+	 */
+	int (*attach)(struct rd_endpoint *endpoint, const struct rd_registration *registration);
+	void (*detach)(struct rd_endpoint *endpoint, uint64_t id);
+
+	/*
 	 * Frees the endpoint and its links. Messages already committed or sent still reach a peer
 	 * that reads. Only after the last of them does that peer get link->error RONDO_BROKEN
 	 * ("closed its connection").
@@ -213,7 +246,7 @@ struct rd_transport_calls {
 	const char *(*text)(const struct rd_settings *settings, const char *variable);
 };
 
-/* A plug-in exports this, under the name rondo_transport_v1. */
+/* A plug-in exports this, under the name rondo_transport_v2. */
 struct rd_transport_plugin {
 	unsigned abi; /* RD_TRANSPORT_ABI */
 	uint64_t layout; /* RD_TRANSPORT_LAYOUT */
@@ -229,7 +262,7 @@ struct rd_transport_plugin {
 
 #ifndef RD_INSIDE /* Rondo itself defines it: its own transports call these by name */
 extern const struct rd_transport_calls *rd_transport_calls __attribute__((visibility("hidden")));
-extern const struct rd_transport_plugin rondo_transport_v1 __attribute__((visibility("default")));
+extern const struct rd_transport_plugin rondo_transport_v2 __attribute__((visibility("default")));
 
 #define rd_fail (rd_transport_calls->fail)
 #define rd_fail_errno (rd_transport_calls->fail_errno)
@@ -243,7 +276,7 @@ extern const struct rd_transport_plugin rondo_transport_v1 __attribute__((visibi
 #define RONDO_PLUGIN_TRANSPORTS(...) \
 	const struct rd_transport_calls *rd_transport_calls; \
 	static const struct rd_transport *const rd_plugin_transports[] = { __VA_ARGS__, NULL }; \
-	const struct rd_transport_plugin rondo_transport_v1 = { \
+	const struct rd_transport_plugin rondo_transport_v2 = { \
 		.abi = RD_TRANSPORT_ABI, \
 		.layout = RD_TRANSPORT_LAYOUT, \
 		.transports = rd_plugin_transports, \
