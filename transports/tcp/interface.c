@@ -88,6 +88,28 @@ bool rd_interface_is_near(
 	       (rest == 0 || (ours[whole] ^ theirs[whole]) >> (8 - rest) == 0);
 }
 
+/* The index of the interface that has this address; -1: none has it. */
+static int find_address(const struct rd_interfaces *interfaces, const struct sockaddr *address)
+{
+	for (int i = 0; i < interfaces->count; i++)
+		if (same_host((const struct sockaddr *)&interfaces->at[i].address, address))
+			return i;
+	return -1;
+}
+
+int rd_interfaces_rail(const struct rd_interfaces *interfaces, int fd)
+{
+	struct sockaddr_storage here, there;
+	socklen_t here_size = sizeof(here), there_size = sizeof(there);
+	int rail = 0;
+
+	if (!getsockname(fd, (struct sockaddr *)&here, &here_size) &&
+		!getpeername(fd, (struct sockaddr *)&there, &there_size) &&
+		find_address(interfaces, (struct sockaddr *)&there) < 0)
+		rail = find_address(interfaces, (struct sockaddr *)&here);
+	return rail < 0 ? 0 : rail;
+}
+
 bool rd_address_is_loopback(const struct sockaddr_storage *address)
 {
 	const struct sockaddr_in *in = (const void *)address;

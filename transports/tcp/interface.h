@@ -41,6 +41,10 @@ int rd_interfaces_choose(struct rd_interfaces *interfaces, const struct rd_setti
 bool rd_interface_is_near(
 	const struct rd_interface *interface, const struct sockaddr_storage *address);
 
+/* The index of the interface that carries a connected socket. 0 where the peer has an address of
+   this host's: the kernel moves those bytes itself. */
+int rd_interfaces_rail(const struct rd_interfaces *interfaces, int fd);
+
 bool rd_address_is_loopback(const struct sockaddr_storage *address);
 
 /* "10.0.0.1:4711" or "[fd00::1]:4711"; returns text. */

@@ -185,6 +185,7 @@ void rd_tcp_link_open(struct rd_tcp_link *link, int fd)
 		return;
 	}
 	link->state = RD_TCP_LINK_OPEN;
+	link->base.rail = rd_interfaces_rail(&endpoint->interfaces, fd);
 	link->base.ready = true;
 	endpoint->unfinished--;
 }

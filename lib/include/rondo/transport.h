@@ -96,6 +96,12 @@ struct rd_link {
 	int channel;
 	bool ready; /* open() has finished: both directions work */
 	/*
+	 * Set by the time the link is ready: the network port (rail) of this host that carries it,
+	 * numbered from 0 in the transport's order. Links on different rails add up their
+	 * bandwidth; links on one rail share it. 0 where one port carries all, or none does.
+	 */
+	int rail;
+	/*
 	 * Maximum bytes per message, at least 64. All ranks cut messages by the least of any link.
 	 */
 	size_t message_max;
