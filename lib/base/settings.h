@@ -24,6 +24,20 @@
 	X(interface, NAMES, "RONDO_INTERFACE", "", 0, 127, \
 		"network interfaces that tcp binds, with commas; empty: the one that reaches " \
 		"MASTER_ADDR") \
+	X(ib_device, NAMES, "RONDO_IB_DEVICE", "", 0, 127, \
+		"RDMA devices that verbs uses, with commas; mlx5_0:1 is one port; empty: the " \
+		"nearest, or all with an active port") \
+	X(ib_gid_index, INT, "RONDO_IB_GID_INDEX", -1, -1, 255, \
+		"index of each RDMA port's GID; -1: the one that routes farthest") \
+	X(ib_service_level, INT, "RONDO_IB_SERVICE_LEVEL", 0, 0, 15, \
+		"service level of InfiniBand packets; priority of RoCE packets") \
+	X(ib_traffic_class, INT, "RONDO_IB_TRAFFIC_CLASS", 0, 0, 255, \
+		"traffic class of packets with a GID, as in IPv6: six bits of DSCP, two of ECN") \
+	X(ib_timeout, INT, "RONDO_IB_TIMEOUT", 18, 1, 31, \
+		"an RDMA packet without an acknowledgement is sent again after 4.096 us times 2 " \
+		"to this power") \
+	X(ib_retry, INT, "RONDO_IB_RETRY", 7, 0, 7, \
+		"how often an RDMA packet is sent again before its queue pair fails") \
 	X(host, STRING, "RONDO_HOST", "", 0, 63, \
 		"name of this host, in place of its own; ranks of different hosts share no " \
 		"memory") \
@@ -45,7 +59,7 @@
 	X(channels, INT, "RONDO_CHANNELS", 1, 1, 8, "parallel links per pair of ranks") \
 	X(piece_size, SIZE, "RONDO_PIECE", 128 << 10, 64, 16 << 20, "maximum bytes per message") \
 	X(slots, INT, "RONDO_SLOTS", 4, 2, 64, \
-		"large messages in flight per link direction, over shm") \
+		"large messages in flight per link direction, over shm and verbs") \
 	X(single_copy, SIZE, "RONDO_SINGLE_COPY", 8 << 10, 0, 1 << 30, \
 		"least bytes of a message over shm that the receiver may copy from the sender's " \
 		"memory") \

@@ -72,6 +72,8 @@ Test(settings, the_environment_sets_every_field)
 #define SET(name, kind, variable, ...) SET_##kind(variable);
 	RD_SETTINGS(SET)
 	setenv("RONDO_CHANNELS", "8", 1);
+	setenv("RONDO_IB_SERVICE_LEVEL", "3", 1);
+	setenv("RONDO_IB_RETRY", "5", 1);
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
@@ -89,6 +91,8 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_str_eq(settings.debug_subsys, "^net,ring");
 	cr_assert_eq(settings.rendezvous_fd, 20);
 	cr_assert_eq(settings.channels, 8);
+	cr_assert_eq(settings.ib_service_level, 3);
+	cr_assert_eq(settings.ib_retry, 5);
 	cr_assert_eq(settings.piece_size, 2048);
 	cr_assert_eq(settings.slots, 20);
 	cr_assert_eq(settings.spin_us, 20);
@@ -469,7 +473,8 @@ static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
 		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
-		"single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel" };
+		"single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel", "ib_device",
+		"ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout", "ib_retry" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -1,0 +1,272 @@
+/* The RDMA ports and GIDs that verbs chooses, from tables and from trees like those of sysfs. */
+#include <criterion/criterion.h>
+#include <arpa/inet.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "transports/verbs/gid.h"
+#include "transports/verbs/port.h"
+
+/* ---- GIDs ---------------------------------------------------------------------------------- */
+
+struct row {
+	const char *address;
+	enum rd_verbs_gid_type type;
+	bool up;
+};
+
+static int choose(const struct row *rows, int count, bool ethernet)
+{
+	struct rd_verbs_gid gids[RD_VERBS_GIDS_MAX] = { 0 };
+
+	for (int i = 0; i < count; i++) {
+		gids[i].type = rows[i].type;
+		gids[i].up = rows[i].up;
+		cr_assert_eq(inet_pton(AF_INET6, rows[i].address, gids[i].bytes), 1);
+	}
+	return rd_verbs_gid_choose(gids, count, ethernet);
+}
+
+#define CHOOSE(ethernet, ...) \
+	choose((struct row[]){ __VA_ARGS__ }, \
+		(int)(sizeof((struct row[]){ __VA_ARGS__ }) / sizeof(struct row)), ethernet)
+
+Test(verbs_gid, of_roce_is_version_2_with_an_ipv4_address)
+{
+	cr_assert_eq(CHOOSE(true, { "fe80::1", RD_VERBS_ROCE_V1, true },
+			     { "fe80::1", RD_VERBS_ROCE_V2, true },
+			     { "2001:db8::1", RD_VERBS_ROCE_V2, true },
+			     { "::ffff:10.0.0.1", RD_VERBS_ROCE_V1, true },
+			     { "::ffff:10.0.0.1", RD_VERBS_ROCE_V2, true },
+			     { "::ffff:10.0.0.2", RD_VERBS_ROCE_V2, true }),
+		4);
+}
+
+Test(verbs_gid, belongs_to_an_interface_that_is_up)
+{
+	cr_assert_eq(CHOOSE(true, { "::ffff:10.0.0.1", RD_VERBS_ROCE_V2, false },
+			     { "::ffff:10.0.0.2", RD_VERBS_ROCE_V2, true }),
+		1);
+	cr_assert_eq(CHOOSE(true, { "::ffff:10.0.0.1", RD_VERBS_ROCE_V2, false }), -1);
+}
+
+Test(verbs_gid, without_ipv4_is_a_global_one_then_version_1)
+{
+	cr_assert_eq(CHOOSE(true, { "fe80::1", RD_VERBS_ROCE_V1, true },
+			     { "2001:db8::1", RD_VERBS_ROCE_V2, true }),
+		1);
+	cr_assert_eq(CHOOSE(true, { "fe80::1", RD_VERBS_ROCE_V2, true },
+			     { "fe80::1", RD_VERBS_ROCE_V1, true }),
+		1);
+	cr_assert_eq(CHOOSE(true, { "fe80::1", RD_VERBS_ROCE_V2, true }), 0);
+}
+
+Test(verbs_gid, of_infiniband_is_the_first)
+{
+	cr_assert_eq(
+		CHOOSE(false, { "fe80::1", RD_VERBS_IB, true }, { "fe80::2", RD_VERBS_IB, true }),
+		0);
+	cr_assert_eq(CHOOSE(false, { "::", RD_VERBS_IB, true }), -1);
+}
+
+Test(verbs_gid, is_shown_as_an_address)
+{
+	char text[RD_VERBS_GID_TEXT];
+	uint8_t gid[RD_VERBS_GID_SIZE];
+
+	inet_pton(AF_INET6, "::ffff:10.0.0.1", gid);
+	cr_assert_str_eq(rd_verbs_gid_text(gid, text), "10.0.0.1");
+	inet_pton(AF_INET6, "fe80::1", gid);
+	cr_assert_str_eq(rd_verbs_gid_text(gid, text), "fe80::1");
+}
+
+/* ---- Ports, in a tree ---------------------------------------------------------------------- */
+
+static char root[64];
+static struct rd_settings settings;
+static struct rd_verbs_ports ports;
+
+static void put(const char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A file below the root. */
+static void put(const char *text, const char *format, ...)
+{
+	char path[PATH_MAX];
+	int length = snprintf(path, sizeof(path), "%s/sys/class/", root);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(path + length, sizeof(path) - (size_t)length, format, args);
+	va_end(args);
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(path, 0755);
+		*slash = '/';
+	}
+	FILE *file = fopen(path, "w");
+	cr_assert_not_null(file, "%s", path);
+	fprintf(file, "%s\n", text);
+	fclose(file);
+}
+
+static void put_gid(const char *device, int port, int index, const char *gid, const char *type,
+	const char *interface)
+{
+	put(gid, "infiniband/%s/ports/%d/gids/%d", device, port, index);
+	put(type, "infiniband/%s/ports/%d/gid_attrs/types/%d", device, port, index);
+	put(interface, "infiniband/%s/ports/%d/gid_attrs/ndevs/%d", device, port, index);
+}
+
+static void put_port(const char *device, int port, const char *state, const char *link_layer)
+{
+	put(state, "infiniband/%s/ports/%d/state", device, port);
+	put("100 Gb/sec (4X EDR)", "infiniband/%s/ports/%d/rate", device, port);
+	put(link_layer, "infiniband/%s/ports/%d/link_layer", device, port);
+	put("0x0", "infiniband/%s/ports/%d/lid", device, port);
+}
+
+static void put_roce(const char *device, int port, const char *state)
+{
+	put_port(device, port, state, "Ethernet");
+	put_gid(device, port, 0, "fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", "eth0");
+	put_gid(device, port, 1, "0000:0000:0000:0000:0000:ffff:0a00:0001", "RoCE v2", "eth0");
+	put("0000:0000:0000:0000:0000:0000:0000:0000", "infiniband/%s/ports/%d/gids/2", device,
+		port);
+}
+
+/* Two cards: one of two ports, of which the second is down, and one of InfiniBand. */
+static void begin_tree(void)
+{
+	strcpy(root, "/tmp/verbs.XXXXXX");
+	cr_assert_not_null(mkdtemp(root));
+	memset(&settings, 0, sizeof(settings));
+	settings.ib_gid_index = -1;
+	put("2", "net/eth0/ifindex");
+	put("0x1003", "net/eth0/flags");
+	put_roce("mlx5_0", 1, "4: ACTIVE");
+	put_roce("mlx5_0", 2, "1: DOWN");
+	put_port("mlx5_1", 1, "4: ACTIVE", "InfiniBand");
+	put("0x1a", "infiniband/mlx5_1/ports/1/lid");
+	put("fe80:0000:0000:0000:0000:0000:0000:0002", "infiniband/mlx5_1/ports/1/gids/0");
+	put("IB/RoCE v1", "infiniband/mlx5_1/ports/1/gid_attrs/types/0");
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+	(void)status;
+	(void)kind;
+	(void)at;
+	return remove(path);
+}
+
+static void end_tree(void)
+{
+	nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+TestSuite(verbs_ports, .init = begin_tree, .fini = end_tree);
+
+/* Returns the error; the chosen ports are "mlx5_0:1 mlx5_1:1 ". */
+static int chosen(char text[128], const char *nearest, const char *names)
+{
+	strcpy(settings.ib_device, names);
+	int err = rd_verbs_ports_choose(&ports, root, nearest, &settings);
+
+	text[0] = '\0';
+	for (int i = 0; i < ports.count; i++)
+		sprintf(text + strlen(text), "%s:%d ", ports.at[i].device, ports.at[i].number);
+	return err;
+}
+
+Test(verbs_ports, are_all_active_ones)
+{
+	char text[128];
+
+	cr_assert_eq(chosen(text, "", ""), 0);
+	cr_assert_str_eq(text, "mlx5_0:1 mlx5_1:1 ");
+	cr_assert(ports.at[0].ethernet && !ports.at[1].ethernet);
+	cr_assert_eq(ports.at[0].gid_index, 1);
+	cr_assert_eq(ports.at[0].gid.type, RD_VERBS_ROCE_V2);
+	cr_assert_eq(ports.at[0].speed_mbps, 100000);
+	cr_assert_eq(ports.at[1].gid_index, 0);
+	cr_assert_eq(ports.at[1].lid, 0x1a);
+}
+
+Test(verbs_ports, are_those_of_the_nearest_device)
+{
+	char text[128];
+
+	cr_assert_eq(chosen(text, "mlx5_1", ""), 0);
+	cr_assert_str_eq(text, "mlx5_1:1 ");
+	/* The nearest network card may be no RDMA device. */
+	cr_assert_eq(chosen(text, "eth0", ""), 0);
+	cr_assert_str_eq(text, "mlx5_0:1 mlx5_1:1 ");
+}
+
+Test(verbs_ports, are_the_named_ones_in_their_order)
+{
+	char text[128];
+
+	cr_assert_eq(chosen(text, "mlx5_0", "mlx5_1,mlx5_0:1"), 0);
+	cr_assert_str_eq(text, "mlx5_1:1 mlx5_0:1 ");
+	cr_assert_eq(chosen(text, "", "mlx5_0"), 0);
+	cr_assert_str_eq(text, "mlx5_0:1 ");
+}
+
+static void refused(const char *names, const char *part)
+{
+	char text[128];
+
+	cr_assert_eq(chosen(text, "", names), RONDO_SETTING, "%s", names);
+	cr_assert(strstr(rondo_last_error(), part), "%s: %s", names, rondo_last_error());
+}
+
+Test(verbs_ports, that_are_not_there_are_an_error_that_lists_those_there_are)
+{
+	refused("mlx5_7", "is no RDMA device or port: there are mlx5_0:1, mlx5_0:2 (not active), "
+			  "mlx5_1:1");
+	refused("mlx5_0:3", "\"mlx5_0:3\", which is no RDMA device or port");
+	refused("mlx5_0:", "is no RDMA device or port");
+	refused("mlx5_0:x", "is no RDMA device or port");
+	refused("mlx5_0:2", "has no active port");
+	refused("mlx5_1,mlx5_1", "has no active port left");
+}
+
+Test(verbs_ports, take_the_gid_of_the_setting)
+{
+	char text[128];
+
+	settings.ib_gid_index = 0;
+	cr_assert_eq(chosen(text, "", "mlx5_0"), 0);
+	cr_assert_eq(ports.at[0].gid_index, 0);
+	cr_assert_eq(ports.at[0].gid.type, RD_VERBS_ROCE_V1);
+	settings.ib_gid_index = 2;
+	refused("mlx5_0", "RONDO_IB_GID_INDEX is 2, and mlx5_0 has no such GID");
+	settings.ib_gid_index = 3;
+	refused("mlx5_0", "RONDO_IB_GID_INDEX is 3, and mlx5_0 has no such GID");
+}
+
+Test(verbs_ports, of_an_interface_that_is_down_are_left_out)
+{
+	char text[128];
+
+	put("0x1002", "net/eth0/flags");
+	cr_assert_eq(chosen(text, "", ""), 0);
+	cr_assert_str_eq(text, "mlx5_1:1 ");
+	put("1: DOWN", "infiniband/mlx5_1/ports/1/state");
+	cr_assert_eq(chosen(text, "", ""), RONDO_UNSUPPORTED);
+	cr_assert(strstr(rondo_last_error(), "no RDMA port is active"), "%s", rondo_last_error());
+}
+
+Test(verbs_ports, need_a_device)
+{
+	end_tree();
+	cr_assert_not(rd_verbs_devices_exist(root));
+	cr_assert_eq(rd_verbs_ports_choose(&ports, root, "", &settings), RONDO_UNSUPPORTED);
+	cr_assert(strstr(rondo_last_error(), "no RDMA device"), "%s", rondo_last_error());
+}

@@ -1,0 +1,36 @@
+/*
+ * RDMA devices that this process has opened. Its endpoints share them: a device has one context,
+ * one protection domain, and one registration of each range of memory.
+ *
+ * Any thread may call these functions. They take a lock: not for hot paths.
+ */
+#ifndef RD_VERBS_DEVICE_H
+#define RD_VERBS_DEVICE_H
+
+#include <stddef.h>
+
+#include "topo/sysfs.h"
+#include "transports/verbs/library.h"
+
+struct rd_verbs_device {
+	char name[RD_SYSFS_NAME_SIZE];
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_device_attr limits;
+	unsigned references;
+	unsigned forks; /* rd_forks when it was opened: a forked child opens its own */
+	struct rd_verbs_device *next;
+};
+
+/* Opens a device, or takes a reference to it. RONDO_SYSTEM or RONDO_MEMORY, with a reason. */
+int rd_verbs_device_get(const char *name, struct rd_verbs_device **device);
+/* Closes it with the last reference. NULL is allowed. */
+void rd_verbs_device_put(struct rd_verbs_device *device);
+/* In a forked child, in place of put(): closes the descriptors, and nothing else. */
+void rd_verbs_device_abandon(struct rd_verbs_device *device);
+
+/* Registers memory for local and remote writes. RONDO_MEMORY, with a reason. */
+int rd_verbs_register(
+	struct rd_verbs_device *device, void *memory, size_t size, struct ibv_mr **region);
+
+#endif
