@@ -81,6 +81,16 @@ transport 's/link->out \+ sizeof\(struct header\);/(void *)4096;/' \
 	'.*crashed \(Segmentation fault\) in this case, in the suite and in no function of the plug-in' \
 	messages_arrive_in_order_through_many_wraps
 
+# Rondo's own transports, by name; and the speed of links.
+passes "1 ok, 0 refused, 0 skipped" --transport tcp processes_send_both_ways_at_once
+prints 0 'skipped channels_do_not_mix: it links a rank to itself alone' --transport loop channels_do_not_mix
+prints 0 'ok      latency: [0-9.]+ us one way, 8 bytes; median of [0-9]+$' --transport shm --measure
+prints 0 'ok      bandwidth: [0-9.]+ GB/s, 1400 bytes each; median of 9 rounds$' \
+	--transport "$build/plugins/packets_1400.so" --measure
+transport 's/link->in_got = 0;$/abort();/' 'latency: .*(crashed|ended).*, in a function of the plug-in' \
+	--measure
+prints 2 'measure takes a transport, and no case' --measure --algorithm x
+
 # Short messages fulfil the contract; too short ones do not.
 passes "34 ok, 0 refused, 7 skipped" --transport "$build/plugins/packets_1400.so"
 for packets in 64 64K; do

@@ -12,19 +12,22 @@
 #define TIMEOUT_MAX_S 86400
 
 static const char help[] =
-	"usage: rondo-check --transport PLUGIN [OPTION]... [CASE]...\n"
+	"usage: rondo-check --transport NAME|PLUGIN [OPTION]... [CASE]...\n"
 	"       rondo-check --algorithm PLUGIN [OPTION]...\n"
 	"\n"
 	"Tries a plug-in: whether its transports keep the transport contract, and whether its\n"
 	"algorithms' plans are right. Prints a line for each thing tried, each of which runs in a\n"
 	"process of its own, and exits with 0 where nothing was refused.\n"
 	"\n"
-	"  --transport PLUGIN   shared object with transports; may be given again\n"
+	"  --transport PLUGIN   shared object with transports, or the name of a transport of Rondo\n"
+	"                       (shm, tcp); may be given again\n"
 	"  --algorithm PLUGIN   shared object with algorithms; may be given again\n"
 	"  --ranks N            prove plans for 1 to N ranks, and for some larger numbers\n"
 	"                       (default 64)\n"
 	"  --timeout SECONDS    the longest that one line may take (default 60 for a transport's,\n"
 	"                       600 for an algorithm's)\n"
+	"  --measure            measure latency and bandwidth of a link between two processes, in\n"
+	"                       place of the cases\n"
 	"  --no-fork            run one CASE, or the proofs, in rondo-check's own process, for a\n"
 	"                       debugger; waits may then take 20 minutes, or a third of --timeout\n"
 	"  --list               the cases of the contract suite\n"
@@ -68,6 +71,7 @@ static const struct argument table[] = {
 	{ "algorithm", 0, AT(algorithms), read_path, 0, 0 },
 	{ "ranks", 0, AT(ranks), arguments_number, 1, RD_SIZE_MAX },
 	{ "timeout", 0, AT(timeout_s), arguments_number, 1, TIMEOUT_MAX_S },
+	{ "measure", 0, AT(measures), NULL, 0, 0 },
 	{ "no-fork", 0, AT(no_fork), NULL, 0, 0 },
 	{ "list", 0, AT(lists), NULL, 0, 0 },
 	{ 0 },
@@ -98,5 +102,7 @@ bool options_read(struct options *options, int argc, char **argv)
 			"the cases are those of transports: name one with --transport");
 	if (options->no_fork && options->transports[0] && (!options->cases[0] || options->cases[1]))
 		return arguments_refuse("--no-fork runs one case of the suite: name it");
+	if (options->measures && (options->cases[0] || !options->transports[0]))
+		return arguments_refuse("--measure takes a transport, and no case");
 	return true;
 }

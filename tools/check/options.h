@@ -12,6 +12,7 @@ struct options {
 	const char *transports[PATHS_MAX], *algorithms[PATHS_MAX]; /* plug-ins; NULL at the end */
 	int ranks; /* algorithms are proved for 1 to `ranks` ranks, and some larger sizes */
 	int timeout_s; /* for one line of the report; 0: the default */
+	bool measures; /* the speed of links, in place of the cases */
 	bool no_fork; /* one case, or the proofs, in rondo-check's own process */
 	bool lists; /* list the cases of the contract suite; options_read() does it */
 	char **cases; /* cases of the contract suite, NULL at the end; none: all */

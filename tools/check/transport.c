@@ -6,9 +6,11 @@
 #include <sys/mman.h>
 
 #include "check/crash.h"
+#include "check/speed.h"
 #include "transports/contract/suite.h"
 #include "base/error.h"
 #include "transports/contract/fixture.h"
+#include "transports/transports.h"
 #include "api/plugin.h"
 #include "base/trial.h"
 
@@ -24,12 +26,20 @@ void case_failed(const char *reason)
 	longjmp(failed_case, 1);
 }
 
+/* Shared with the process of a case. */
+struct trial {
+	_Atomic int crash; /* enum crash_place */
+	char result[SPEED_TEXT];
+};
+
 struct run {
 	const struct contract_case *what;
 	const struct rd_transport *transport;
-	const char *path;
-	_Atomic int *crash; /* enum crash_place, in shared memory */
+	const char *path; /* of a plug-in; the name of a transport of Rondo's own */
+	bool own; /* a transport of Rondo's own */
+	struct trial *trial; /* in shared memory */
 	bool here; /* in this process */
+	bool measures; /* the cases of speed.h */
 };
 
 static int run_case(void *argument)
@@ -39,8 +49,8 @@ static int run_case(void *argument)
 	if (setjmp(failed_case))
 		return RONDO_INVALID;
 	rd_trial_stage("this case");
-	if (!run->here)
-		crash_watch(run->crash, run->transport);
+	if (!run->here && !run->own)
+		crash_watch(&run->trial->crash, run->transport);
 	run->what->run(run->transport->name);
 	return 0;
 }
@@ -74,9 +84,9 @@ static void report_failure(const struct run *run, int err, struct report *report
 	char text[RD_REASON_SIZE + 160];
 
 	snprintf(text, sizeof(text), "%s%s", rondo_last_error(),
-		place_text((enum crash_place) * run->crash));
+		place_text((enum crash_place)run->trial->crash));
 	report_line(report, err == RONDO_MEMORY ? UNKNOWN : REFUSED, run->what->name, text);
-	if (!run->here)
+	if (!run->here && !run->measures)
 		report_hint(report, "--transport %s --no-fork %s", run->path, run->what->name);
 }
 
@@ -89,12 +99,16 @@ static void check_case(struct run *run, int timeout_ms, struct report *report)
 		report_line(report, SKIPPED, what->name, "it offers no memory");
 		return;
 	}
-	*run->crash = CRASH_UNKNOWN;
+	if (what->needs == CONTRACT_PEER && run->transport == &rd_transport_loop) {
+		report_line(report, SKIPPED, what->name, "it links a rank to itself alone");
+		return;
+	}
+	*run->trial = (struct trial){ .crash = CRASH_UNKNOWN };
 	err = run->here ? run_case(run) : rd_trial(run_case, run, timeout_ms);
 	if (err)
 		report_failure(run, err, report);
 	else
-		report_line(report, KEPT, what->name, "");
+		report_line(report, KEPT, what->name, run->trial->result);
 }
 
 static int timeout_of(const struct options *options)
@@ -104,37 +118,59 @@ static int timeout_of(const struct options *options)
 	return (options->no_fork ? DEBUGGER_TIMEOUT_S : TIMEOUT_S) * 1000;
 }
 
-static void check_transport(struct run *run, const struct options *options, struct report *report)
+static void check_cases(struct run *run, const struct options *options, struct report *report)
 {
 	int timeout_ms = timeout_of(options);
 
 	/* A wait within a case ends first, and its reason is more precise. */
 	fixture_wait_ms = timeout_ms / 3;
-	for (const struct contract_case *one = contract_cases; one->name; one++) {
+	for (const struct contract_case *one = run->measures ? speed_cases : contract_cases;
+		one->name; one++) {
 		run->what = one;
 		if (is_wanted(options, one->name))
 			check_case(run, timeout_ms, report);
 	}
 }
 
+static void check_transport(struct run *run, const struct options *options, struct report *report)
+{
+	if (run->own)
+		printf("transport %s\n", run->transport->name);
+	else
+		printf("transport %s, from %s\n", run->transport->name, run->path);
+	fflush(stdout);
+	check_cases(run, options, report);
+}
+
+static int load(struct run *run, const struct rd_settings *settings)
+{
+	run->transport = rd_transport_find(run->path);
+	run->own = run->transport != NULL;
+	if (run->own)
+		return run->transport->probe ? run->transport->probe(settings) : 0;
+	return rd_plugin_load(RD_PLUGIN_TRANSPORT, run->path, settings);
+}
+
 bool check_transports(const char *path, const struct options *options,
 	const struct rd_settings *settings, struct report *report)
 {
 	const struct rd_transport *const *transports;
-	struct run run = { .path = path, .here = options->no_fork };
+	struct run run = { .path = path, .here = options->no_fork, .measures = options->measures };
 
-	if (rd_plugin_load(RD_PLUGIN_TRANSPORT, path, settings))
+	if (load(&run, settings))
 		return false;
-	run.crash = mmap(NULL, sizeof(*run.crash), PROT_READ | PROT_WRITE,
+	run.trial = mmap(NULL, sizeof(*run.trial), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (run.crash == MAP_FAILED)
+	if (run.trial == MAP_FAILED)
 		return !rd_fail(RONDO_MEMORY, "no memory to try it");
-	for (transports = rd_plugin_transports(path); *transports; transports++) {
-		printf("transport %s, from %s\n", (*transports)->name, path);
-		fflush(stdout);
-		run.transport = *transports;
+	speed_text = run.trial->result;
+	if (run.own)
 		check_transport(&run, options, report);
-	}
-	munmap(run.crash, sizeof(*run.crash));
+	else
+		for (transports = rd_plugin_transports(path); *transports; transports++) {
+			run.transport = *transports;
+			check_transport(&run, options, report);
+		}
+	munmap(run.trial, sizeof(*run.trial));
 	return true;
 }

@@ -1,4 +1,4 @@
-/* The contract suite on the transports of a plug-in. */
+/* The contract suite on the transports of a plug-in, or on one of Rondo's own. */
 #ifndef CHECK_TRANSPORT_H
 #define CHECK_TRANSPORT_H
 
@@ -6,7 +6,8 @@
 #include "check/report.h"
 #include "base/settings.h"
 
-/* False, with a reason (rd_fail), where the plug-in cannot be loaded. */
+/* path: a plug-in's, or the name of a transport of Rondo's own. False, with a reason (rd_fail),
+   where the plug-in cannot be loaded, or the hardware is missing. */
 bool check_transports(const char *path, const struct options *options,
 	const struct rd_settings *settings, struct report *report);
 

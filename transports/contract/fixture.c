@@ -91,20 +91,23 @@ uint64_t now_ms(void)
 
 const char *fixture_address = "127.0.0.1";
 
+/* The environment sets the rest: RONDO_INTERFACE, or the device of a card. */
 static void settings_fill(struct rd_settings *settings, int rank, const struct shape *shape)
 {
-	*settings = (struct rd_settings){
-		.rank = rank,
-		.size = shape->size,
-		.rendezvous_fd = -1,
-		.channels = shape->channels,
-		.piece_size = shape->piece,
-		.slots = shape->slots,
-		.spin_us = 20,
-		.timeout_ms = fixture_wait_ms,
-		.init_timeout_ms = fixture_wait_ms,
-	};
-	strcpy(settings->address, fixture_address);
+	struct rondo_config config = RONDO_CONFIG_INIT;
+
+	config.rank = rank;
+	config.size = shape->size;
+	config.address = fixture_address;
+	/* A value that is invalid leaves its default; rondo-check has refused it. */
+	(void)rd_settings_read(settings, &config);
+	settings->rendezvous_fd = -1;
+	settings->channels = shape->channels;
+	settings->piece_size = shape->piece;
+	settings->slots = shape->slots;
+	settings->spin_us = 20;
+	settings->timeout_ms = fixture_wait_ms;
+	settings->init_timeout_ms = fixture_wait_ms;
 }
 
 bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
