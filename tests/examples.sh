@@ -43,7 +43,7 @@ fi
 cd "$work/here"
 ln -s "$build/examples/$name" .
 export PATH=$work/bin:$build:$PATH OMP_NUM_THREADS=1
-unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT RONDO_RENDEZVOUS_FD
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT RONDO_PORT RONDO_RENDEZVOUS_FD
 for command in "${commands[@]}"; do
 	awk -v command="$command" '/^\$ / { inside = $0 == "$ " command; next } inside' "$work/shown" | plain >"$work/expected"
 	status=0 wanted=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/layers.sh SOURCE [OBJECT]...
 # The order of the folders: a file includes files of its own folder and of lower ones, and names the folder.
-# Tools and the trainer include base/nearest.h alone of the library; rondo-topo and rondo-check include any of it.
+# Tools and the trainer include base/nearest.h and base/port.h alone of the library; rondo-topo and rondo-check include any of it.
 # With the library's object files: no two files of it call each other, directly or through others.
 set -euo pipefail
 cd "$1"
@@ -44,8 +44,8 @@ if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.c
 		if (!to && (part[1] ~ /^tools\// || included ~ /^(launch|plot)\.h$/))
 			next
 		if (part[1] ~ /^(tools|train)\// && part[1] !~ /^tools\/(rondo-)?(topo|check)[.\/]/ &&
-			included !~ /^(base\/nearest\.h$|train\/)/) {
-			print part[1] ":" part[2] ": includes " included ", and may include rondo.h and base/nearest.h"
+			included !~ /^(base\/(nearest|port)\.h$|train\/)/) {
+			print part[1] ":" part[2] ": includes " included ", and may include rondo.h, base/nearest.h and base/port.h"
 			bad = 1
 			next
 		}

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/port.h"
 
 enum kind { INT, SIZE, STRING, PATH = STRING, NAMES, PATHS = NAMES };
 
@@ -29,7 +30,7 @@ struct setting {
 	X(rank, INT, "RANK", -1, 0, RD_SIZE_MAX - 1, ) \
 	X(size, INT, "WORLD_SIZE", -1, 1, RD_SIZE_MAX, ) \
 	X(address, STRING, "MASTER_ADDR", "127.0.0.1", 1, 127, ) \
-	X(port, INT, "MASTER_PORT", 29500, 1, 65535, ) \
+	X(master_port, INT, "MASTER_PORT", RD_MASTER_PORT, 1, 65535, ) \
 	X(local_rank, INT, "LOCAL_RANK", -1, 0, RD_SIZE_MAX - 1, )
 
 /* Fields of struct rondo_config with the same settings. */
@@ -42,6 +43,7 @@ enum {
 	IN_CONFIG(rank),
 	IN_CONFIG(size),
 	IN_CONFIG(address),
+	NOT_IN_CONFIG(master_port),
 	IN_CONFIG(port),
 	IN_CONFIG(transport),
 	IN_CONFIG(algo),
@@ -419,7 +421,8 @@ static void strip_brackets(char *address)
 /* Returns whether the settings hold this rank's number and the address at which ranks meet. */
 static bool is_where(const struct setting *setting)
 {
-	return setting->offset <= offsetof(struct rd_settings, port);
+	return setting->offset <= offsetof(struct rd_settings, master_port) ||
+	       setting->offset == offsetof(struct rd_settings, port);
 }
 
 /* Sets every field. One that cannot be read gets its default, and the first of these is the
@@ -468,6 +471,8 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 	int err = read_all(settings, config);
 
 	strip_brackets(settings->address);
+	if (settings->port == 0)
+		settings->port = rd_port_from_master(settings->master_port);
 	/* A shorter timeout_ms bounds the heartbeat's timeout as well. */
 	if (settings->heartbeat_timeout_ms > settings->timeout_ms)
 		settings->heartbeat_timeout_ms = settings->timeout_ms;

@@ -13,6 +13,8 @@
    unit that the meaning names; SIZE takes the suffixes K, M and G (powers of 1024). least and
    most bound the number, or the length of a text. An empty variable counts as not set. */
 #define RD_SETTINGS(X) \
+	X(port, INT, "RONDO_PORT", 0, 0, 65535, \
+		"port where rank 0 listens; 0: MASTER_PORT - 2000, wrapped into 1024 to 32767") \
 	X(transport, NAMES, "RONDO_TRANSPORT", "", 0, 127, \
 		"names of the transports allowed, with commas; empty: all") \
 	X(algo, STRING, "RONDO_ALGO", "", 0, 127, \
@@ -99,7 +101,7 @@
 struct rd_settings {
 	int rank, size; /* RANK, WORLD_SIZE */
 	char address[RD_STRING_MAX]; /* MASTER_ADDR */
-	int port; /* MASTER_PORT */
+	int master_port; /* MASTER_PORT: the program's, from which the default of port derives */
 	int local_rank; /* LOCAL_RANK; -1: not set */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
 #define RD_FIELD_NAMES(name) char name[RD_STRING_MAX];

@@ -209,7 +209,8 @@ int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_set
 		if (errno == EADDRINUSE)
 			return rd_fail(RONDO_SYSTEM,
 				"rank 0 cannot listen at %s: the port is in use (by another job, "
-				"or another rank 0); choose another MASTER_PORT",
+				"or another rank 0); set RONDO_PORT to another one on every rank "
+				"(if not set, it is 2000 below MASTER_PORT)",
 				text);
 		return rd_fail_errno("rank 0 cannot listen at %s", text);
 	}

@@ -30,28 +30,42 @@ struct spawned_job {
 	int size, started, alive;
 	pid_t *pids; /* [size]; 0 once reaped */
 	struct pollfd *polls; /* [size]: pidfds; -1 once reaped */
-	int listen_fd, port;
+	int listen_fd, port; /* where ranks meet */
+	int master_port; /* free, for the program */
 	int status; /* the first failed rank's; 0: none has failed */
 	bool by_signal; /* that rank was killed */
 	int next_signal; /* to the others, at next_ms; 0: none */
 	int64_t next_ms;
 };
 
-static int open_listener(struct spawned_job *job)
+/* A socket on the loopback, at a port that was free. */
+static int bind_socket(int *fd, int *port)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t size = sizeof(at);
 
-	job->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (job->listen_fd < 0)
+	*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (*fd < 0)
 		return rd_fail_errno("cannot make the rendezvous socket");
-	if (bind(job->listen_fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
-		listen(job->listen_fd, SOMAXCONN) < 0 ||
-		getsockname(job->listen_fd, (struct sockaddr *)&at, &size) < 0)
-		return rd_fail_errno("cannot listen at 127.0.0.1");
-	job->port = ntohs(at.sin_port);
+	if (bind(*fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
+		getsockname(*fd, (struct sockaddr *)&at, &size) < 0)
+		return rd_fail_errno("cannot bind a socket to 127.0.0.1");
+	*port = ntohs(at.sin_port);
 	return 0;
+}
+
+static int open_listener(struct spawned_job *job)
+{
+	int free_fd = -1, err = bind_socket(&job->listen_fd, &job->port);
+
+	if (!err && listen(job->listen_fd, SOMAXCONN) < 0)
+		err = rd_fail_errno("cannot listen at 127.0.0.1");
+	if (!err)
+		err = bind_socket(&free_fd, &job->master_port);
+	if (free_fd >= 0)
+		close(free_fd);
+	return err;
 }
 
 static void set_number(const char *name, int value)
@@ -69,7 +83,8 @@ static void set_environment(const struct spawned_job *job, int rank)
 	set_number("WORLD_SIZE", job->size);
 	set_number("LOCAL_WORLD_SIZE", job->size);
 	setenv("MASTER_ADDR", "127.0.0.1", 1);
-	set_number("MASTER_PORT", job->port);
+	set_number("MASTER_PORT", job->master_port);
+	set_number("RONDO_PORT", job->port);
 	if (rank == 0)
 		set_number("RONDO_RENDEZVOUS_FD", job->listen_fd);
 	else

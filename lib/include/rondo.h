@@ -174,7 +174,7 @@ struct rondo_config {
 	int rank; /* this rank; -1: RANK */
 	int size; /* number of ranks; -1: WORLD_SIZE */
 	const char *address; /* where rank 0 listens: name or address; NULL: MASTER_ADDR */
-	int port; /* where rank 0 listens; -1: MASTER_PORT */
+	int port; /* where rank 0 listens; -1: RONDO_PORT, or derived from MASTER_PORT */
 	int rendezvous_fd; /* rank 0: listening fd to own once settings are valid; -1: none */
 	const char *transport; /* transports allowed, e.g. "shm,tcp"; NULL: RONDO_TRANSPORT */
 	const char *interface; /* network interface for tcp; NULL: RONDO_INTERFACE */
@@ -196,7 +196,7 @@ struct rondo_config {
 /*
  * Creates a communicator: meets the other ranks and connects to each of them. Collective: returns
  * on every rank when all are connected, or with an error on every rank within init_timeout_ms.
- * config may be NULL: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT then give everything. On
+ * config may be NULL: RANK, WORLD_SIZE, MASTER_ADDR and RONDO_PORT then give everything. On
  * failure *comm is NULL. A rank that cannot take part (a bad setting, for example, or no memory)
  * sends the others the reason, for two seconds at most.
  */
@@ -280,10 +280,10 @@ RONDO_API int rondo_costs(const rondo_comm *comm, char *text, size_t size);
 
 /*
  * Forks `size` processes and calls run(argument) in each; its result is the exit status. Sets RANK,
- * LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT there. Waits for all; when
- * one fails, ends the others. Returns 0, or the first failed rank's exit status (128 + signal where
- * a signal ended it). Returns a negative error if the ranks could not be started. Call it before
- * the process has threads or streams.
+ * LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (a free port) and RONDO_PORT
+ * there. Waits for all; when one fails, ends the others. Returns 0, or the first failed rank's exit
+ * status (128 + signal where a signal ended it). Returns a negative error if the ranks could not be
+ * started. Call it before the process has threads or streams.
  */
 RONDO_API int rondo_spawn(int size, int (*run)(void *argument), void *argument);
 

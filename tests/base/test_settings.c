@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/port.h"
 #include "base/settings.h"
 
 /* Each test is a process of its own, with variables of its own. */
@@ -31,10 +32,13 @@ Test(settings, defaults_hold_where_nothing_is_set)
 	cr_assert_eq(settings.rank, 2);
 	cr_assert_eq(settings.size, 4);
 	cr_assert_str_eq(settings.address, "127.0.0.1");
-	cr_assert_eq(settings.port, 29500);
+	cr_assert_eq(settings.master_port, 29500);
+	cr_assert_eq(settings.port, 27500);
 	cr_assert_eq(settings.local_rank, -1);
 #define IS_STRING(name, standard) cr_assert_str_eq(settings.name, standard);
-#define IS_INT(name, standard) cr_assert_eq(settings.name, standard);
+/* 0 is for a port that is derived. */
+#define IS_INT(name, standard) \
+	cr_assert(settings.name == standard || strcmp(#name, "port") == 0, "%s", #name);
 #define IS_SIZE IS_INT
 #define IS_NAMES IS_STRING
 #define IS_PATH IS_STRING
@@ -79,7 +83,8 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
 	cr_assert_eq(settings.size, 65536);
 	cr_assert_str_eq(settings.address, "node-0.example");
-	cr_assert_eq(settings.port, 65535);
+	cr_assert_eq(settings.master_port, 65535);
+	cr_assert_eq(settings.port, 20);
 	cr_assert_str_eq(settings.transport, "x");
 	cr_assert_str_eq(settings.algo, "x");
 	cr_assert_str_eq(settings.interface, "x");
@@ -109,6 +114,31 @@ Test(settings, no_heartbeat_is_waited_for_longer_than_a_call_waits)
 	setenv("RONDO_TIMEOUT_MS", "700", 1);
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
 	cr_assert_eq(settings.heartbeat_timeout_ms, 700);
+}
+
+Test(settings, the_port_is_derived_from_the_masters_where_it_is_not_set)
+{
+	static const int pairs[][2] = { { 29500, 27500 }, { 29501, 27501 }, { 3024, 1024 },
+		{ 3023, 32767 }, { 1, 29745 }, { 32768, 30768 }, { 34767, 32767 }, { 34768, 1024 },
+		{ 60999, 27255 }, { 65535, 31791 } };
+	char text[8];
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		snprintf(text, sizeof(text), "%d", pairs[i][0]);
+		setenv("MASTER_PORT", text, 1);
+		cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+		cr_assert_eq(settings.port, pairs[i][1], "%d: %d", pairs[i][0], settings.port);
+	}
+	for (int port = 1; port < 65536; port++)
+		cr_assert(rd_port_from_master(port) >= 1024 && rd_port_from_master(port) < 32768 &&
+				  rd_port_from_master(port) != port,
+			"%d", port);
+	setenv("RONDO_PORT", "7", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_eq(settings.port, 7);
+	setenv("RONDO_PORT", "65536", 1);
+	assert_refused("RONDO_PORT is \"65536\": give a whole number from 0 to 65535");
 }
 
 Test(settings, a_config_goes_before_the_environment)

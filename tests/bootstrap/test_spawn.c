@@ -20,7 +20,7 @@
 
 /* A rank's environment, which it writes to memory shared with the test. */
 struct spawned_env {
-	int rank, local_rank, size, local_size, port, rendezvous_fd, connected;
+	int rank, local_rank, size, local_size, port, master_port, rendezvous_fd, connected;
 	char address[64];
 	_Atomic int runs;
 };
@@ -61,7 +61,8 @@ static int write_env(void *argument)
 	env->local_rank = number("LOCAL_RANK");
 	env->size = number("WORLD_SIZE");
 	env->local_size = number("LOCAL_WORLD_SIZE");
-	env->port = number("MASTER_PORT");
+	env->port = number("RONDO_PORT");
+	env->master_port = number("MASTER_PORT");
 	env->rendezvous_fd = number("RONDO_RENDEZVOUS_FD");
 	snprintf(env->address, sizeof(env->address), "%s", getenv("MASTER_ADDR"));
 	env->connected = can_connect(env->address, env->port);
@@ -75,6 +76,7 @@ Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 
 	/* As from an outer launcher: these ranks must not get it. */
 	setenv("RONDO_RENDEZVOUS_FD", "77", 1);
+	setenv("RONDO_PORT", "7", 1);
 	cr_assert_eq(rondo_spawn(SIZE, write_env, env), 0);
 	for (int i = 0; i < SIZE; i++) {
 		cr_assert_eq(env[i].runs, 1);
@@ -84,6 +86,9 @@ Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 		cr_assert_eq(env[i].local_size, SIZE);
 		cr_assert_str_eq(env[i].address, "127.0.0.1");
 		cr_assert_eq(env[i].port, env[0].port);
+		cr_assert_gt(env[i].master_port, 0);
+		cr_assert_eq(env[i].master_port, env[0].master_port);
+		cr_assert_not(can_connect("127.0.0.1", env[i].master_port));
 		cr_assert(i == 0 || env[i].rendezvous_fd == -1, "rank %d has the outer socket", i);
 	}
 	cr_assert_str_eq(getenv("RONDO_RENDEZVOUS_FD"), "77", "the parent's own has changed");

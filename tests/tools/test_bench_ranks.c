@@ -17,7 +17,7 @@ Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
 	for (int i = 0; i < 2; i++) {
 		const char *mpi = mpis[i];
 		struct bench_outcome *outcome =
-			run_script("export MASTER_PORT=%d %s_SIZE=2; "
+			run_script("export RONDO_PORT=%d %s_SIZE=2; "
 				   "%s_RANK=1 '%s' barrier & %s_RANK=0 '%s' barrier && wait $!",
 				world_free_port(), mpi, mpi, RONDO_TOOL, mpi, RONDO_TOOL);
 

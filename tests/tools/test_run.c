@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/port.h"
 #include "program.h"
 #include "text.h"
 #include "world.h"
@@ -30,6 +31,7 @@ Test(run, ranks_find_torchruns_environment, .timeout = 30)
 
 	unsetenv("OMP_NUM_THREADS");
 	setenv("RONDO_RENDEZVOUS_FD", "77", 1);
+	setenv("RONDO_PORT", "7", 1);
 	program_run(&run, RONDO_TOOL, "--standalone", "--nproc-per-node", "3",
 		SH("echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
 		   "$GROUP_WORLD_SIZE "
@@ -85,7 +87,7 @@ Test(run, one_thread_on_one_processor_is_not_reported, .timeout = 30)
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
 }
 
-Test(run, rank_0_inherits_the_socket_that_listens_at_the_masters_port, .timeout = 30)
+Test(run, rank_0_inherits_the_socket_that_listens_at_rondos_port, .timeout = 30)
 {
 	struct program run = program_files();
 
@@ -93,21 +95,40 @@ Test(run, rank_0_inherits_the_socket_that_listens_at_the_masters_port, .timeout 
 	program_run(&run, RONDO_TOOL, "--nproc-per-node=2",
 		SH("[ $RANK = 1 ] && exit; "
 		   "inode=$(readlink /proc/$$/fd/$RONDO_RENDEZVOUS_FD | tr -dc 0-9); "
-		   "grep -i \" 0100007F:$(printf %04X $MASTER_PORT) 00000000:0000 0A .* $inode \" "
-		   "/proc/net/tcp >&2 && echo listens"),
+		   "grep -i \" 0100007F:$(printf %04X $RONDO_PORT) 00000000:0000 0A .* $inode \" "
+		   "/proc/net/tcp >&2 && echo listens; "
+		   "grep -iq \":$(printf %04X $MASTER_PORT) 00000000:0000 0A\" /proc/net/tcp || "
+		   "echo and MASTER_PORT is free"),
 		NULL);
-	assert_contains(run.out, "listens\n");
+	assert_contains(run.out, "listens\nand MASTER_PORT is free\n");
+}
+
+/* A MASTER_PORT for which the port that Rondo derives is free. */
+static int free_master_port(void)
+{
+	for (;;) {
+		struct sockaddr_in at = { .sin_family = AF_INET,
+			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		int master = world_free_port(), fd = socket(AF_INET, SOCK_STREAM, 0), failed;
+
+		at.sin_port = htons((uint16_t)rd_port_from_master(master));
+		failed = bind(fd, (struct sockaddr *)&at, sizeof(at));
+		close(fd);
+		if (!failed)
+			return master;
+	}
 }
 
 Test(run, two_nodes_make_one_world, .timeout = 30)
 {
-	const char *script =
-		"echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
-		"$GROUP_WORLD_SIZE $MASTER_ADDR $MASTER_PORT ${RONDO_RENDEZVOUS_FD:+has}";
+	const char *script = "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
+			     "$GROUP_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $RONDO_PORT "
+			     "${RONDO_RENDEZVOUS_FD:+has}";
 	struct program nodes[2];
+	int master = free_master_port();
 	char port[16], line[128];
 
-	snprintf(port, sizeof(port), "%d", world_free_port());
+	snprintf(port, sizeof(port), "%d", master);
 	for (int i = 0; i < 2; i++) {
 		nodes[i] = program_files();
 		program_start(&nodes[i], RONDO_TOOL, "--nnodes", "2", "--node_rank", i ? "1" : "0",
@@ -121,8 +142,9 @@ Test(run, two_nodes_make_one_world, .timeout = 30)
 		cr_assert_eq(nodes[i].status, 0);
 		text = file_text(nodes[i].out);
 		for (int local = 0; local < 2; local++) {
-			snprintf(line, sizeof(line), "%d %d 4 2 %d 2 127.0.0.1 %s%s", 2 * i + local,
-				local, i, port, i + local == 0 ? " has" : "");
+			snprintf(line, sizeof(line), "%d %d 4 2 %d 2 127.0.0.1 %s %d%s",
+				2 * i + local, local, i, port, rd_port_from_master(master),
+				i + local == 0 ? " has" : "");
 			cr_assert_eq(count_lines(text, line), 1, "no '%s' in:\n%s", line, text);
 		}
 		free(text);
@@ -134,7 +156,7 @@ Test(run, ranks_of_two_nodes_all_reduce, .timeout = 60)
 	struct program nodes[2];
 	char port[16];
 
-	snprintf(port, sizeof(port), "%d", world_free_port());
+	snprintf(port, sizeof(port), "%d", free_master_port());
 	for (int i = 0; i < 2; i++) {
 		nodes[i] = program_files();
 		/* Node 1 comes first: it waits for node 0. */
@@ -159,16 +181,19 @@ Test(run, a_port_in_use_is_reported_before_any_rank_runs, .timeout = 30)
 	socklen_t size = sizeof(at);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct program run = program_files();
-	char port[16], line[128];
+	char port[16], line[192];
 
 	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	cr_assert_eq(listen(fd, 1), 0);
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
 	snprintf(port, sizeof(port), "%d", ntohs(at.sin_port));
-	program_run(&run, RONDO_TOOL, "--master-port", port, SH("echo ran"), NULL);
+	setenv("RONDO_PORT", port, 1);
+	program_run(&run, RONDO_TOOL, "--master-port", "29500", SH("echo ran"), NULL);
 	cr_assert_eq(run.status, 1);
 	snprintf(line, sizeof(line),
-		"rondo-run: cannot listen at 127.0.0.1:%s: Address already in use\n", port);
+		"rondo-run: cannot listen at 127.0.0.1:%s: Address already in use (RONDO_PORT sets "
+		"another port, the same on every node)\n",
+		port);
 	assert_contains(run.err, line);
 	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0);
 }

@@ -513,7 +513,7 @@ Test(run_hosts, a_master_whose_name_one_host_cannot_resolve_is_reported_there_an
 	start_node(hosts, &here, 0, &launchers[0]);
 	start_node(hosts, &there, 1, &launchers[1]);
 	assert_ends_with(&launchers[0], 1,
-		"rank 1 of 2 has not come to 10.7.0.1:29500 within 1500 ms",
+		"rank 1 of 2 has not come to 10.7.0.1:27500 within 1500 ms",
 		"rondo-run: rank 0 (pid ");
 	assert_ends_with(&launchers[1], 1, "rank 1: MASTER_ADDR \"nowhere.invalid\"",
 		"rondo-run: rank 1 (pid ");

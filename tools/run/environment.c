@@ -41,6 +41,7 @@ void environment_set(const struct environment *environment, int rank)
 	setenv("ROLE_NAME", "default", 1);
 	setenv("MASTER_ADDR", options->address, 1);
 	set_number("MASTER_PORT", options->port);
+	set_number("RONDO_PORT", options->rondo_port);
 	setenv("TORCHELASTIC_RUN_ID", environment->run_id, 1);
 	set_number("TORCHELASTIC_RESTART_COUNT", 0);
 	set_number("TORCHELASTIC_MAX_RESTARTS", 0);

@@ -2,12 +2,13 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
+#include "base/port.h"
 
 #define RANKS_MAX 65536
-#define DEFAULT_PORT 29500
 
 static const char help[] =
 	"usage: rondo-run [OPTION]... PROGRAM [ARGUMENT]...\n"
@@ -23,7 +24,8 @@ static const char help[] =
 	"  --nnodes M              nodes in the job; start rondo-run once on each (default 1)\n"
 	"  --node-rank K           which of them this is, from 0\n"
 	"  --master-addr ADDRESS   node 0, where rank 0 listens\n"
-	"  --master-port PORT      the port it listens on (default 29500)\n"
+	"  --master-port PORT      a port left free for the program (default 29500); rank 0\n"
+	"                          listens 2000 below it, or at RONDO_PORT\n"
 	"  --tag                   begin each line that rank 3 prints with \"[3] \"\n"
 	"  --grace SECONDS         from SIGTERM to SIGKILL, when ranks must end (default 5)\n"
 	"  -h, --help, --version\n"
@@ -78,6 +80,23 @@ static const struct argument table[] = {
 	{ 0 },
 };
 
+/* The port where ranks meet: the user's RONDO_PORT, or that of the library's rule. The kernel
+   chooses where it also chooses MASTER_PORT: RONDO_PORT may then be that of an outer job. */
+static bool choose_rondo_port(struct options *options)
+{
+	const char *text = getenv("RONDO_PORT");
+	char *end = "";
+	long port = text ? strtol(text, &end, 10) : 0;
+
+	if (options->port == 0)
+		return true;
+	if (*end || port < 0 || port > 65535)
+		return arguments_refuse(
+			"RONDO_PORT is \"%s\": give a whole number from 0 to 65535", text);
+	options->rondo_port = port ? (int)port : rd_port_from_master(options->port);
+	return true;
+}
+
 /* Checks the options against each other, and fills in defaults. */
 static bool options_complete(struct options *options)
 {
@@ -101,8 +120,8 @@ static bool options_complete(struct options *options)
 	if (!options->address)
 		options->address = "127.0.0.1";
 	if (options->port < 0)
-		options->port = alone ? 0 : DEFAULT_PORT;
-	return true;
+		options->port = alone ? 0 : RD_MASTER_PORT;
+	return choose_rondo_port(options);
 }
 
 bool options_read(struct options *options, int argc, char **argv)

@@ -11,8 +11,9 @@
 struct options {
 	int nodes, node; /* all nodes, and the number of this one */
 	int local_size; /* ranks on this node */
-	const char *address; /* where rank 0 listens */
-	int port; /* 0: any free one (one node only) */
+	const char *address; /* of node 0 */
+	int port; /* the program's; 0: any free one (one node only) */
+	int rondo_port; /* where rank 0 listens; 0: any free one (one node only) */
 	int grace_s; /* from SIGTERM to SIGKILL */
 	bool standalone; /* this node is the whole job */
 	bool tag; /* each line begins with its rank */

@@ -65,6 +65,27 @@ static void warn_of_loopback(const struct options *options, const struct addrinf
 		options->address, number);
 }
 
+/* A port that is free now, for the program. */
+static int free_port(const struct addrinfo *at)
+{
+	int fd = listen_at(at), port = fd < 0 ? -1 : bound_port(fd);
+
+	if (fd >= 0)
+		close(fd);
+	return port;
+}
+
+static bool report_cannot_listen(const struct options *options, int error)
+{
+	fprintf(stderr,
+		strchr(options->address, ':') ? "rondo-run: cannot listen at [%s]:%d: %s%s\n"
+					      : "rondo-run: cannot listen at %s:%d: %s%s\n",
+		options->address, options->rondo_port, strerror(error),
+		error == EADDRINUSE ? " (RONDO_PORT sets another port, the same on every node)"
+				    : "");
+	return false;
+}
+
 bool rendezvous_open(struct options *options, int *fd)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
@@ -72,7 +93,7 @@ bool rendezvous_open(struct options *options, int *fd)
 	int error;
 
 	*fd = -1;
-	snprintf(port, sizeof(port), "%d", options->port);
+	snprintf(port, sizeof(port), "%d", options->rondo_port);
 	error = getaddrinfo(options->address, port, &hints, &found);
 	if (error) {
 		fprintf(stderr, "rondo-run: %s: %s\n", options->address, gai_strerror(error));
@@ -81,16 +102,16 @@ bool rendezvous_open(struct options *options, int *fd)
 	*fd = listen_at(found);
 	error = errno;
 	warn_of_loopback(options, found);
-	freeaddrinfo(found);
 	if (*fd >= 0) {
-		options->port = bound_port(*fd);
-		return options->port > 0;
+		options->rondo_port = bound_port(*fd);
+		/* The address still asks for port 0 then. */
+		if (options->port == 0)
+			options->port = free_port(found);
 	}
-	if (error == EADDRNOTAVAIL && options->port > 0)
+	freeaddrinfo(found);
+	if (*fd >= 0)
+		return options->rondo_port > 0 && options->port > 0;
+	if (error == EADDRNOTAVAIL && options->rondo_port > 0)
 		return true;
-	fprintf(stderr,
-		strchr(options->address, ':') ? "rondo-run: cannot listen at [%s]:%d: %s\n"
-					      : "rondo-run: cannot listen at %s:%d: %s\n",
-		options->address, options->port, strerror(error));
-	return false;
+	return report_cannot_listen(options, error);
 }

@@ -9,8 +9,8 @@
 #include "run/options.h"
 
 /*
- * Listens before any rank starts: no other program can take the port, and no rank connects too
- * early. Sets options->port where it was 0.
+ * Listens at rondo_port before any rank starts: no other program can take the port, and no rank
+ * connects too early. Sets both ports of the options where they were 0; `port` is free then.
  *
  * *fd is -1 where the address is not this node's own (a forwarded one): rank 0 listens itself.
  * False, with one line on stderr, where nobody can listen. The caller closes *fd.
