@@ -4,9 +4,14 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "transports/contract/leaks.h"
 #include "tcp/fakes.h"
 
 Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
@@ -170,6 +175,16 @@ static void *read_slowly(void *argument)
 	return (void *)taken;
 }
 
+/* Sends until neither the link nor its socket takes more. */
+static void fill(struct rank *rank)
+{
+	for (int full = 0; full < 100; full++) {
+		while (try_send(rank->link, 1, PIECE))
+			;
+		rank_advance(rank);
+	}
+}
+
 Test(tcp, closing_waits_for_a_reader, .timeout = 60)
 {
 	struct pair pair;
@@ -200,15 +215,67 @@ Test(tcp, closing_waits_a_bounded_time_for_a_peer_that_does_not_read, .timeout =
 	uint64_t start;
 
 	pair_open(&pair, "127.0.0.1");
-	for (int full = 0; full < 100; full++) {
-		while (try_send(pair.zero.link, 1, PIECE))
-			;
-		rank_advance(&pair.zero);
-	}
+	fill(&pair.zero);
 	start = now_ms();
 	rank_close(&pair.zero);
 	cr_assert(now_ms() - start < 10000);
 	rank_close(&pair.one);
+}
+
+static uint64_t cpu_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A child of the program holds all sockets, so that closing them removes none from the epoll. */
+static pid_t fork_holder(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	return pid;
+}
+
+/* To a peer that takes a few KiB at most, and never reads. */
+static void close_among_strangers(bool forked)
+{
+	struct staged staged;
+	uint64_t start, cpu;
+	pid_t child = 0;
+	int fd, before, size = 4096;
+
+	staged_open(&staged);
+	cr_assert_eq(setsockopt(staged.fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	before = contract_open_files();
+	fd = fake_connect(&staged.rank);
+	AWAIT(contract_open_files() == before + 2, rank_advance(&staged.rank));
+	fill(&staged.rank);
+	if (forked)
+		child = fork_holder();
+	fake_write(fd, "r", 1);
+	start = now_ms();
+	cpu = cpu_ms();
+	rank_close(&staged.rank);
+	cr_assert(now_ms() - start >= 900, "%lu ms", (unsigned long)(now_ms() - start));
+	cr_assert(cpu_ms() - cpu < 100, "%lu ms of a core", (unsigned long)(cpu_ms() - cpu));
+	if (child) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	close(fd);
+	close(staged.fd);
+	close(staged.listener);
+}
+
+Test(tcp, closing_sleeps_though_a_stranger_has_sent_bytes, .timeout = 60)
+{
+	close_among_strangers(false);
+	close_among_strangers(true);
 }
 
 /* Although the caller expects more, and the socket holds more. */

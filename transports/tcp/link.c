@@ -1,26 +1,21 @@
 #include "transports/tcp/link.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/settings.h"
-#include "transports/tcp/interface.h"
 
 /* Below this many bytes, a copy behind the header costs less than a second iovec. */
 #define GATHER_MIN 1024
 
 /* advance() polls the events once in this many calls, when all links are open. */
 #define POLL_INTERVAL 32
-
-/* The maximum of events that one call handles. */
-#define EVENTS_MAX 64
 
 /* Calls of advance() without a sleep after which links leave both epolls. To watch
    them again costs two microseconds a link: little beside this many calls. */
@@ -97,6 +92,66 @@ static const struct rd_link_ops link_ops = {
 
 /* ---- Creating, opening and failing -------------------------------------------------------- */
 
+/* The endpoint's epoll watches the end of the connection alone. Both are edge-triggered, so each
+   event comes once. */
+static int link_watch(struct rd_tcp_link *link)
+{
+	const struct rd_tcp_endpoint *endpoint = link->endpoint;
+	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+
+	link->watched = true;
+	if (rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_ADD, link->stream.fd,
+		    EPOLLRDHUP | EPOLLET, &link->source))
+		return -1;
+	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->stream.fd, &wake);
+}
+
+static void link_unwatch(struct rd_tcp_link *link)
+{
+	link->watched = false;
+	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, NULL);
+	rd_event_watch(link->endpoint->connector.epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
+}
+
+static bool link_hung_up(void *owner)
+{
+	struct rd_tcp_link *link = owner;
+
+	link->hung_up = link->endpoint->hung_up = true;
+	return true;
+}
+
+static void link_fail(struct rd_tcp_link *link, const char *reason, int number)
+{
+	link->base.error = RONDO_SYSTEM;
+	snprintf(link->base.reason, sizeof(link->base.reason), "%s: %s", reason, strerror(number));
+}
+
+static void link_opened(void *owner, int fd)
+{
+	struct rd_tcp_link *link = owner;
+
+	if (rd_tcp_stream_init(&link->stream, fd, &link->base)) {
+		close(fd);
+		link_fail(link, "could not be set up", ENOMEM);
+		return;
+	}
+	if (link_watch(link)) {
+		link_fail(link, "cannot be watched", errno);
+		return;
+	}
+	link->base.rail = rd_interfaces_rail(&link->endpoint->connector.interfaces, fd);
+	link->base.ready = true;
+}
+
+static void link_failed(void *owner, int error, const char *reason)
+{
+	struct rd_tcp_link *link = owner;
+
+	link->base.error = error;
+	snprintf(link->base.reason, sizeof(link->base.reason), "%s", reason);
+}
+
 struct rd_tcp_link *rd_tcp_link_create(
 	struct rd_tcp_endpoint *endpoint, int peer, int channel, const struct rd_tcp_card *card)
 {
@@ -116,78 +171,20 @@ struct rd_tcp_link *rd_tcp_link_create(
 	};
 	link->endpoint = endpoint;
 	link->stream.fd = -1;
-	link->card = *card;
-	rd_tcp_card_address(card, link->base.channel % card->shared,
-		endpoint->interfaces.at[0].name, &link->address);
+	link->source = (struct rd_event_source){ link_hung_up, link };
 	link->next = endpoint->links;
 	endpoint->links = link;
-	endpoint->unfinished++;
+	link->connection = (struct rd_tcp_connection){
+		.connector = &endpoint->connector,
+		.peer = peer,
+		.channel = channel,
+		.card = *card,
+		.opened = link_opened,
+		.failed = link_failed,
+		.owner = link,
+	};
+	rd_tcp_connection_begin(&link->connection);
 	return link;
-}
-
-void rd_tcp_link_fail(struct rd_tcp_link *link, int error, const char *activity, int number)
-{
-	char where[RD_ADDRESS_TEXT];
-
-	link->base.error = error;
-	snprintf(link->base.reason, sizeof(link->base.reason), "%s at %s%s%s", activity,
-		rd_address_text(&link->address, where), number ? ": " : "",
-		number ? strerror(number) : "");
-	link->endpoint->unfinished--;
-	if (link->stream.fd >= 0)
-		rd_event_watch(link->endpoint->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
-}
-
-/* The endpoint's epoll watches the end of the connection alone. Both are edge-triggered, so each
-   event comes once. */
-static int link_watch(struct rd_tcp_link *link)
-{
-	const struct rd_tcp_endpoint *endpoint = link->endpoint;
-	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
-
-	link->watched = true;
-	if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, link->stream.fd, EPOLLRDHUP | EPOLLET,
-		    &link->source))
-		return -1;
-	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->stream.fd, &wake);
-}
-
-static void link_unwatch(struct rd_tcp_link *link)
-{
-	link->watched = false;
-	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, NULL);
-	rd_event_watch(link->endpoint->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
-}
-
-static bool link_hung_up(void *owner)
-{
-	struct rd_tcp_link *link = owner;
-
-	link->hung_up = link->endpoint->hung_up = true;
-	return true;
-}
-
-void rd_tcp_link_open(struct rd_tcp_link *link, int fd)
-{
-	struct rd_tcp_endpoint *endpoint = link->endpoint;
-	int number = 0, yes = 1;
-
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_DEL, fd, 0, NULL);
-	if (rd_tcp_stream_init(&link->stream, fd, &link->base))
-		number = ENOMEM;
-	link->stream.fd = fd;
-	link->source = (struct rd_event_source){ link_hung_up, link };
-	if (!number && link_watch(link))
-		number = errno;
-	if (number) {
-		rd_tcp_link_fail(link, RONDO_SYSTEM, "could not be set up", number);
-		return;
-	}
-	link->state = RD_TCP_LINK_OPEN;
-	link->base.rail = rd_interfaces_rail(&endpoint->interfaces, fd);
-	link->base.ready = true;
-	endpoint->unfinished--;
 }
 
 /* ---- Progress ----------------------------------------------------------------------------- */
@@ -213,7 +210,7 @@ static bool flush_queued(struct rd_tcp_endpoint *endpoint)
 
 static bool read_ahead(struct rd_tcp_link *link)
 {
-	return link->state == RD_TCP_LINK_OPEN && rd_tcp_stream_read_ahead(&link->stream);
+	return link->base.ready && rd_tcp_stream_read_ahead(&link->stream);
 }
 
 /* Reads ahead on one link a call, in turn: the cost of a call must not grow with the links. */
@@ -250,34 +247,18 @@ static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
 	return failed;
 }
 
-/* Fetches one event at a time: its handler may free the source of the next. True: a link has
-   moved. */
 static bool handle_events(struct rd_tcp_endpoint *endpoint)
 {
-	struct epoll_event event;
-	const struct rd_event_source *source;
-	bool moved = false;
-
 	endpoint->calls = 0;
-	for (int i = 0; i < EVENTS_MAX; i++) {
-		if (epoll_wait(endpoint->epoll_fd, &event, 1, 0) != 1)
-			break;
-		source = event.data.ptr;
-		moved |= source->handle(source->owner);
-	}
-	return moved;
+	return rd_tcp_connector_advance(&endpoint->connector);
 }
 
 /* Before a sleep. A socket that is added again reports EPOLLOUT once, which costs one wake-up. */
 static void watch_links(struct rd_tcp_endpoint *endpoint)
 {
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
-		if (link->watched || link->state != RD_TCP_LINK_OPEN || link->base.error ||
-			!link_watch(link))
-			continue;
-		link->base.error = RONDO_SYSTEM;
-		snprintf(link->base.reason, sizeof(link->base.reason), "cannot be watched: %s",
-			strerror(errno));
+		if (!link->watched && link->base.ready && !link->base.error && link_watch(link))
+			link_fail(link, "cannot be watched", errno);
 	}
 	endpoint->awake = 0;
 }
@@ -285,14 +266,14 @@ static void watch_links(struct rd_tcp_endpoint *endpoint)
 static void unwatch_links(struct rd_tcp_endpoint *endpoint)
 {
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
-		if (link->watched && link->state == RD_TCP_LINK_OPEN)
+		if (link->watched && link->base.ready)
 			link_unwatch(link);
 }
 
 bool rd_tcp_links_advance(struct rd_endpoint *base)
 {
 	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
-	bool poll_due = endpoint->unfinished > 0 || ++endpoint->calls >= POLL_INTERVAL;
+	bool poll_due = endpoint->connector.unfinished > 0 || ++endpoint->calls >= POLL_INTERVAL;
 	bool moved = false;
 
 	if (endpoint->queued)
@@ -347,14 +328,16 @@ static void endpoint_linger(struct rd_tcp_endpoint *endpoint)
 
 	watch_links(endpoint);
 	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
-		rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_MOD, link->stream.fd,
+		rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_MOD, link->stream.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
-		epoll_wait(endpoint->epoll_fd, &event, 1, (int)left);
+		epoll_wait(endpoint->connector.epoll_fd, &event, 1, (int)left);
 }
 
 void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
 {
+	/* A stranger's bytes, unread, would end each wait at once. */
+	rd_tcp_connector_stop(&endpoint->connector);
 	endpoint_linger(endpoint);
 	while (endpoint->links) {
 		struct rd_tcp_link *link = endpoint->links;
@@ -362,7 +345,7 @@ void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
 		endpoint->links = link->next;
 		/* The end follows the last byte. Unread bytes here would make the kernel reset the
 		   connection, and the peer would lose messages that it has not read. */
-		if (link->state == RD_TCP_LINK_OPEN) {
+		if (link->base.ready) {
 			shutdown(link->stream.fd, SHUT_WR);
 			rd_tcp_stream_drain(&link->stream);
 		}

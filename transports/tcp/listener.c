@@ -1,7 +1,6 @@
 #include "transports/tcp/listener.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,58 +8,47 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "transports/tcp/connector.h"
 
-/* A listener without a free descriptor is not watched for REST_MS. Links that wait for a peer fail
-   when no descriptor has been free for ACCEPT_MS. */
+/* A listener without a free descriptor is not watched for REST_MS. Connections that wait for a peer
+   fail when no descriptor has been free for ACCEPT_MS. */
 #define REST_MS 100
 #define ACCEPT_MS 1000
-
-/* Fails the links whose peers were to connect. */
-static void fail_awaited(struct rd_tcp_endpoint *endpoint, int number)
-{
-	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
-		if (link->state != RD_TCP_LINK_AWAITED || link->base.error)
-			continue;
-		rd_tcp_link_fail(link, RONDO_SYSTEM, "", number);
-		snprintf(link->base.reason, sizeof(link->base.reason),
-			"its connection could not be accepted: %s", strerror(number));
-	}
-}
 
 /* accept() failed, for want of descriptors or memory. The backlog would wake the epoll again and
    again. */
 static void rest_listener(struct rd_tcp_listener *listener, int number)
 {
-	struct rd_tcp_endpoint *endpoint = listener->all->endpoint;
+	struct rd_tcp_connector *connector = listener->all->connector;
 	int64_t now_ms = rd_clock_ms();
 
 	if (listener->since_ms == 0) {
 		rd_log(RD_WARN, RD_NET, "NET/Socket : rank %d cannot accept a connection: %s",
-			endpoint->local->rank, strerror(number));
+			connector->local->rank, strerror(number));
 		listener->since_ms = now_ms;
 	}
 	if (now_ms - listener->since_ms >= ACCEPT_MS)
-		fail_awaited(endpoint, number);
-	rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_DEL, listener->fd, 0, NULL);
+		rd_tcp_connections_fail_awaited(connector, number);
+	rd_event_watch(connector->epoll_fd, EPOLL_CTL_DEL, listener->fd, 0, NULL);
 	listener->until_ms = now_ms + REST_MS;
-	rd_tcp_timer_request(&endpoint->timer, listener->until_ms);
+	rd_tcp_timer_request(&connector->timer, listener->until_ms);
 }
 
 void rd_tcp_listeners_wake(struct rd_tcp_listeners *listeners)
 {
-	struct rd_tcp_endpoint *endpoint = listeners->endpoint;
+	struct rd_tcp_connector *connector = listeners->connector;
 
 	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
 		struct rd_tcp_listener *listener = &listeners->at[i];
 
 		if (listener->until_ms && rd_clock_ms() >= listener->until_ms) {
 			listener->until_ms = 0;
-			if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, listener->fd, EPOLLIN,
-				    &listener->source))
+			if (rd_event_watch(connector->epoll_fd, EPOLL_CTL_ADD, listener->fd,
+				    EPOLLIN, &listener->source))
 				listener->until_ms = rd_clock_ms() + REST_MS;
 		}
 		if (listener->until_ms)
-			rd_tcp_timer_request(&endpoint->timer, listener->until_ms);
+			rd_tcp_timer_request(&connector->timer, listener->until_ms);
 	}
 }
 
@@ -71,7 +59,7 @@ static bool listener_handle(void *owner)
 
 	if (fd >= 0) {
 		listener->since_ms = 0;
-		return rd_tcp_strangers_add(listener->all->strangers, fd);
+		return rd_tcp_strangers_add(&listener->all->connector->strangers, fd);
 	}
 	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
 		rest_listener(listener, errno);
@@ -81,8 +69,8 @@ static bool listener_handle(void *owner)
 /* Listens on the interface's address. The kernel chooses the port, which goes into the card. */
 static int listen_at(struct rd_tcp_listeners *listeners, int index)
 {
-	struct rd_tcp_endpoint *endpoint = listeners->endpoint;
-	const struct rd_interface *interface = &endpoint->interfaces.at[index];
+	struct rd_tcp_connector *connector = listeners->connector;
+	const struct rd_interface *interface = &connector->interfaces.at[index];
 	struct rd_tcp_listener *listener = &listeners->at[index];
 	struct sockaddr_storage address = interface->address;
 	socklen_t size = sizeof(address);
@@ -97,11 +85,11 @@ static int listen_at(struct rd_tcp_listeners *listeners, int index)
 		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
 			interface->name);
 	if (rd_event_watch(
-		    endpoint->epoll_fd, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
+		    connector->epoll_fd, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
 		return rd_fail_errno("cannot watch a socket");
-	rd_tcp_card_add(&endpoint->card, &address);
+	rd_tcp_card_add(&connector->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
-		index < endpoint->interfaces.shared ? "Using" : "In reserve", index,
+		index < connector->interfaces.shared ? "Using" : "In reserve", index,
 		interface->name, rd_address_text(&address, where));
 	return 0;
 }
@@ -109,7 +97,7 @@ static int listen_at(struct rd_tcp_listeners *listeners, int index)
 /* Listens on the interfaces in reserve, and removes those where that fails. */
 static void listen_in_reserve(struct rd_tcp_listeners *listeners)
 {
-	struct rd_interfaces *interfaces = &listeners->endpoint->interfaces;
+	struct rd_interfaces *interfaces = &listeners->connector->interfaces;
 	int kept = interfaces->shared;
 
 	for (int i = kept; i < interfaces->count; i++) {
@@ -128,11 +116,9 @@ static void listen_in_reserve(struct rd_tcp_listeners *listeners)
 	interfaces->count = kept;
 }
 
-void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_endpoint *endpoint,
-	struct rd_tcp_strangers *strangers)
+void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_connector *connector)
 {
-	listeners->endpoint = endpoint;
-	listeners->strangers = strangers;
+	listeners->connector = connector;
 	for (int i = 0; i < RD_INTERFACES_MAX; i++)
 		listeners->at[i] = (struct rd_tcp_listener){
 			.source = { listener_handle, &listeners->at[i] },
@@ -143,24 +129,21 @@ void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_end
 
 int rd_tcp_listeners_start(struct rd_tcp_listeners *listeners)
 {
-	struct rd_tcp_endpoint *endpoint = listeners->endpoint;
+	struct rd_tcp_connector *connector = listeners->connector;
 	int err = 0;
 
-	rd_tcp_card_init(&endpoint->card);
-	for (int i = 0; i < endpoint->interfaces.shared && !err; i++)
+	rd_tcp_card_init(&connector->card);
+	for (int i = 0; i < connector->interfaces.shared && !err; i++)
 		err = listen_at(listeners, i);
 	if (err)
 		return err;
 	listen_in_reserve(listeners);
-	endpoint->card.shared = (uint8_t)endpoint->interfaces.shared;
+	connector->card.shared = (uint8_t)connector->interfaces.shared;
 	return 0;
 }
 
 void rd_tcp_listeners_close(struct rd_tcp_listeners *listeners)
 {
-	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
-		if (listeners->at[i].fd >= 0)
-			close(listeners->at[i].fd);
-		listeners->at[i].fd = -1;
-	}
+	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+		rd_event_close(listeners->connector->epoll_fd, &listeners->at[i].fd);
 }

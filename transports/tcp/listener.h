@@ -6,9 +6,9 @@
 
 #include "transports/event_source.h"
 #include "transports/tcp/interface.h"
-#include "transports/tcp/link.h"
 #include "transports/tcp/strangers.h"
 
+struct rd_tcp_connector;
 struct rd_tcp_listeners;
 
 struct rd_tcp_listener {
@@ -20,17 +20,15 @@ struct rd_tcp_listener {
 };
 
 struct rd_tcp_listeners {
-	struct rd_tcp_endpoint *endpoint;
-	struct rd_tcp_strangers *strangers;
+	struct rd_tcp_connector *connector;
 	struct rd_tcp_listener at[RD_INTERFACES_MAX]; /* one an interface */
 };
 
 /* Initialises without a socket: close() may follow. */
-void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_endpoint *endpoint,
-	struct rd_tcp_strangers *strangers);
+void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_connector *connector);
 
-/* Listens on the endpoint's interfaces, and adds their addresses to its card. Removes interfaces in
-   reserve where that fails. RONDO_SYSTEM if it fails on a shared one. */
+/* Listens on the connector's interfaces, and adds their addresses to its card. Removes interfaces
+   in reserve where that fails. RONDO_SYSTEM if it fails on a shared one. */
 int rd_tcp_listeners_start(struct rd_tcp_listeners *listeners);
 
 /* Watches rested listeners again, and requests the timer for the others. */

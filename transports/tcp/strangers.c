@@ -63,7 +63,7 @@ static struct rd_tcp_stranger **find_early(
 	return at;
 }
 
-/* Its hello is valid. True: a link has taken it. */
+/* Its hello is valid. True: a connection has taken it. */
 static bool stranger_admit(struct rd_tcp_stranger *stranger)
 {
 	struct rd_tcp_strangers *strangers = stranger->strangers;
@@ -157,19 +157,20 @@ int rd_tcp_strangers_take(
 	return fd;
 }
 
-static void close_all(struct rd_tcp_stranger *stranger)
+static void close_all(struct rd_tcp_strangers *strangers, struct rd_tcp_stranger **list)
 {
-	while (stranger) {
-		struct rd_tcp_stranger *next = stranger->next;
+	while (*list) {
+		struct rd_tcp_stranger *stranger = *list;
 
-		close(stranger->fd);
+		*list = stranger->next;
+		rd_event_close(*strangers->epoll_fd, &stranger->fd);
 		free(stranger);
-		stranger = next;
 	}
 }
 
 void rd_tcp_strangers_finish(struct rd_tcp_strangers *strangers)
 {
-	close_all(strangers->due);
-	close_all(strangers->early);
+	close_all(strangers, &strangers->due);
+	close_all(strangers, &strangers->early);
+	strangers->due_count = 0;
 }

@@ -56,169 +56,90 @@
  *
  * Files, lowest first
  * -------------------
- *   tcp_stream     one socket: framing, queue, buffers
- *   tcp_link       links and their progress
- *   tcp_interface  network interfaces, addresses as text
- *   tcp_card       the card and the hello
- *   tcp_timer      one timer for all deadlines
- *   tcp_strangers  connections whose hello has not arrived, or came before open()
- *   tcp_listener   one listening socket an interface
- *   tcp_handshake  connections of links that are not open yet
- *   tcp            the endpoint
+ *   interface   network interfaces, addresses as text
+ *   card        the card and the hello
+ *   timer       one timer for all deadlines
+ *   strangers   connections whose hello has not arrived, or came before open()
+ *   connection  the socket of one peer and channel, until it is proved
+ *   listener    one listening socket an interface
+ *   connector   all of these, for an endpoint; verbs connects its links by it as well
+ *   stream      one proved socket: framing, queue, buffers
+ *   link        links and their progress
+ *   tcp         the endpoint
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "transports/event_source.h"
 #include "transports/tcp/card.h"
-#include "transports/tcp/handshake.h"
-#include "transports/tcp/interface.h"
 #include "transports/tcp/link.h"
-#include "transports/tcp/listener.h"
-#include "transports/tcp/strangers.h"
 #include "transports/transports.h"
 
 /* Picoseconds a byte: about 2.5 GB/s over the loopback, 10 Gbit/s between hosts. */
 #define COST_HERE 400
 #define COST_THERE 800
 
-struct endpoint {
-	struct rd_tcp_endpoint shared;
-	struct rd_tcp_listeners listeners;
-	struct rd_tcp_strangers strangers;
-	struct rd_event_source timer;
-};
-
-static struct endpoint *endpoint_of(struct rd_endpoint *base)
-{
-	return (struct endpoint *)base;
-}
-
 static int tcp_reach(const struct rd_place *here, const struct rd_place *there)
 {
 	return rd_place_same_host(here, there) ? COST_HERE : COST_THERE;
 }
 
-static bool timer_handle(void *owner)
-{
-	struct endpoint *endpoint = owner;
-	int unfinished = endpoint->shared.unfinished;
-
-	if (!rd_tcp_timer_expired(&endpoint->shared.timer))
-		return false;
-	rd_tcp_listeners_wake(&endpoint->listeners);
-	rd_tcp_handshake_check(&endpoint->shared);
-	return unfinished > 0;
-}
-
-static int endpoint_start(struct endpoint *endpoint)
-{
-	struct rd_tcp_endpoint *shared = &endpoint->shared;
-	int err;
-
-	shared->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	shared->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (shared->epoll_fd < 0 || shared->timer.fd < 0)
-		return rd_fail_errno("cannot make a socket");
-	err = rd_tcp_listeners_start(&endpoint->listeners);
-	if (err)
-		return err;
-	if (rd_event_watch(
-		    shared->epoll_fd, EPOLL_CTL_ADD, shared->timer.fd, EPOLLIN, &endpoint->timer) ||
-		rd_event_watch(shared->local->epoll_fd, EPOLL_CTL_ADD, shared->epoll_fd,
-			EPOLLIN | EPOLLET, NULL))
-		return rd_fail_errno("cannot watch a socket");
-	if (getrandom(shared->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
-		return rd_fail_errno("cannot draw a random key");
-	return 0;
-}
-
 static void tcp_close(struct rd_endpoint *base)
 {
-	struct endpoint *endpoint = endpoint_of(base);
-	struct rd_tcp_endpoint *shared;
+	struct rd_tcp_endpoint *endpoint = (struct rd_tcp_endpoint *)base;
 
 	if (!endpoint)
 		return;
-	shared = &endpoint->shared;
-	rd_tcp_listeners_close(&endpoint->listeners);
-	rd_tcp_links_close(shared);
-	rd_tcp_strangers_finish(&endpoint->strangers);
-	if (shared->timer.fd >= 0)
-		close(shared->timer.fd);
-	if (shared->epoll_fd >= 0)
-		close(shared->epoll_fd);
+	rd_tcp_links_close(endpoint);
+	rd_tcp_connector_finish(&endpoint->connector);
 	free(endpoint);
 }
 
-/* No shutdown(), and no epoll_ctl(): sockets and epolls are the parent's as well. */
 static void tcp_abandon(struct rd_endpoint *base)
 {
-	struct endpoint *endpoint = endpoint_of(base);
+	struct rd_tcp_endpoint *endpoint = (struct rd_tcp_endpoint *)base;
 
-	rd_tcp_listeners_close(&endpoint->listeners);
-	rd_tcp_strangers_finish(&endpoint->strangers);
-	rd_tcp_links_abandon(&endpoint->shared);
-	close(endpoint->shared.timer.fd);
-	close(endpoint->shared.epoll_fd);
+	rd_tcp_connector_abandon(&endpoint->connector);
+	rd_tcp_links_abandon(endpoint);
 	free(endpoint);
 }
 
 static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 	unsigned char card[RD_CARD_MAX], size_t *card_size)
 {
-	struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
-	struct rd_tcp_endpoint *shared;
+	struct rd_tcp_endpoint *endpoint = calloc(1, sizeof(*endpoint));
 	int err;
 
 	if (!endpoint)
 		return rd_fail(RONDO_MEMORY, "no memory for a tcp endpoint");
-	shared = &endpoint->shared;
-	shared->base.transport = &rd_transport_tcp;
-	shared->local = local;
-	shared->timer.fd = shared->epoll_fd = -1;
-	endpoint->timer = (struct rd_event_source){ timer_handle, endpoint };
-	rd_tcp_listeners_init(&endpoint->listeners, shared, &endpoint->strangers);
-	endpoint->strangers = (struct rd_tcp_strangers){
-		.local = local,
-		.key = shared->card.key,
-		.epoll_fd = &shared->epoll_fd,
-		.admit = rd_tcp_handshake_admit,
-		.owner = shared,
-	};
-	err = rd_interfaces_choose(&shared->interfaces, local->settings);
-	if (!err)
-		err = endpoint_start(endpoint);
+	endpoint->base.transport = &rd_transport_tcp;
+	endpoint->local = local;
+	err = rd_tcp_connector_start(&endpoint->connector, local);
 	if (err) {
-		tcp_close(&shared->base);
+		free(endpoint);
 		return err;
 	}
-	memcpy(card, &shared->card, sizeof(shared->card));
-	*card_size = sizeof(shared->card);
-	*result = &shared->base;
+	*card_size = sizeof(endpoint->connector.card);
+	memcpy(card, &endpoint->connector.card, *card_size);
+	*result = &endpoint->base;
 	return 0;
 }
 
 static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsigned char *bytes,
 	size_t size, struct rd_link **result)
 {
-	struct endpoint *endpoint = endpoint_of(base);
+	struct rd_tcp_endpoint *endpoint = (struct rd_tcp_endpoint *)base;
 	struct rd_tcp_link *link;
 	struct rd_tcp_card card;
 	int err = rd_tcp_card_read(&card, bytes, size, peer);
 
 	if (err)
 		return err;
-	assert(peer != endpoint->shared.local->rank && channel < RD_TCP_CHANNELS_MAX);
-	link = rd_tcp_link_create(&endpoint->shared, peer, channel, &card);
+	assert(peer != endpoint->local->rank && channel < RD_TCP_CHANNELS_MAX);
+	link = rd_tcp_link_create(endpoint, peer, channel, &card);
 	if (!link)
 		return RONDO_MEMORY;
-	rd_tcp_handshake_begin(link, &endpoint->strangers);
 	*result = &link->base;
 	return 0;
 }

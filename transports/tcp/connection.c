@@ -1,0 +1,325 @@
+#include "transports/tcp/connection.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "transports/tcp/connector.h"
+
+/* The time for one of a peer's addresses before the next is tried. */
+#define ATTEMPT_MS 1000
+
+#define REASON_MAX sizeof(((struct rd_link *)0)->reason)
+
+/* ---- Hello ----- --------------------------------------------------------------------------- */
+
+static void hello_fill(const struct rd_tcp_connection *connection, struct rd_tcp_hello *hello)
+{
+	*hello = (struct rd_tcp_hello){
+		.magic = RD_TCP_HELLO_MAGIC,
+		.version = RD_TCP_VERSION,
+		.from = connection->connector->local->rank,
+		.to = connection->peer,
+		.channel = connection->channel,
+		.comm_id = connection->connector->local->comm_id,
+	};
+	memcpy(hello->key, connection->card.key, RD_TCP_KEY_SIZE);
+}
+
+/* The socket buffer of a new connection has room for a hello: a short write is an error. */
+static bool hello_send(const struct rd_tcp_connection *connection, int fd)
+{
+	struct rd_tcp_hello hello;
+	ssize_t size;
+
+	hello_fill(connection, &hello);
+	size = send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (size >= 0 && size != sizeof(hello))
+		errno = EIO;
+	return size == sizeof(hello);
+}
+
+static bool hello_fits(const struct rd_tcp_connection *connection, const struct rd_tcp_hello *hello)
+{
+	return hello->from == connection->peer && hello->channel == connection->channel &&
+	       hello->comm_id == connection->connector->local->comm_id;
+}
+
+/* ---- Ends ---------------------------------------------------------------------------------- */
+
+static void open_with(struct rd_tcp_connection *connection, int fd)
+{
+	int yes = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_DEL, fd, 0, NULL);
+	connection->state = RD_TCP_OPENED;
+	connection->fd = -1;
+	connection->connector->unfinished--;
+	connection->opened(connection->owner, fd);
+}
+
+static void fail(struct rd_tcp_connection *connection, int error, const char *reason)
+{
+	rd_event_close(connection->connector->epoll_fd, &connection->fd);
+	connection->state = RD_TCP_FAILED;
+	connection->connector->unfinished--;
+	connection->failed(connection->owner, error, reason);
+}
+
+/* "ACTIVITY at ADDRESS: text of `number`"; errno, or 0 for none. */
+static void fail_at_address(
+	struct rd_tcp_connection *connection, int error, const char *activity, int number)
+{
+	char where[RD_ADDRESS_TEXT], reason[REASON_MAX];
+
+	snprintf(reason, sizeof(reason), "%s at %s%s%s", activity,
+		rd_address_text(&connection->address, where), number ? ": " : "",
+		number ? strerror(number) : "");
+	fail(connection, error, reason);
+}
+
+/* ---- Accepting ----------------------------------------------------------------------------- */
+
+/* Takes ownership of fd if the connection waits for it. */
+static bool accept_from(
+	struct rd_tcp_connection *connection, int fd, const struct rd_tcp_hello *hello)
+{
+	if (connection->state != RD_TCP_AWAITED || !hello_fits(connection, hello))
+		return false;
+	if (hello_send(connection, fd)) {
+		open_with(connection, fd);
+		return true;
+	}
+	fail_at_address(connection, RONDO_BROKEN, "lost its connection", errno);
+	return false;
+}
+
+enum rd_tcp_admission rd_tcp_connections_admit(
+	void *owner, int fd, const struct rd_tcp_hello *hello)
+{
+	struct rd_tcp_connector *connector = owner;
+
+	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next)
+		if (at->peer == hello->from && at->channel == hello->channel)
+			return accept_from(at, fd, hello) ? RD_TCP_TAKEN : RD_TCP_REFUSED;
+	return RD_TCP_EARLY;
+}
+
+/* The peer may have connected before this rank opened the connection. */
+static void take_early(struct rd_tcp_connection *connection)
+{
+	struct rd_tcp_hello hello;
+	int fd = rd_tcp_strangers_take(
+		&connection->connector->strangers, connection->peer, connection->channel, &hello);
+
+	if (fd >= 0 && !accept_from(connection, fd, &hello))
+		rd_tcp_reject(fd, "not awaited");
+}
+
+void rd_tcp_connections_fail_awaited(struct rd_tcp_connector *connector, int number)
+{
+	char reason[REASON_MAX];
+
+	snprintf(reason, sizeof(reason), "its connection could not be accepted: %s",
+		strerror(number));
+	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next)
+		if (at->state == RD_TCP_AWAITED)
+			fail(at, RONDO_SYSTEM, reason);
+}
+
+/* ---- Connecting ---------------------------------------------------------------------------- */
+
+/* Returns the index of the address that an attempt tries: the shared ones first. Each channel
+   begins with another. */
+static int address_of_attempt(const struct rd_tcp_connection *connection, int attempt)
+{
+	int shared = connection->card.shared;
+
+	return attempt < shared ? (connection->channel + attempt) % shared : attempt;
+}
+
+/* Returns the interface by which the connection leaves, which may differ from the routing table:
+   the one on the address's own network, else the one of the same index. */
+static const struct rd_interface *outgoing_interface(const struct rd_tcp_connection *connection)
+{
+	const struct rd_interfaces *ours = &connection->connector->interfaces;
+	int index = address_of_attempt(connection, connection->attempt);
+
+	for (int i = 0; i < ours->count; i++)
+		if (rd_interface_is_near(&ours->at[i], &connection->address))
+			return &ours->at[i];
+	return index < ours->count ? &ours->at[index] : &ours->at[0];
+}
+
+static int bind_outgoing(const struct rd_interface *interface, int fd, int family)
+{
+	int yes = 1;
+
+	if (family != interface->address.ss_family || rd_address_is_loopback(&interface->address))
+		return 0;
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof(yes));
+	return bind(fd, (const struct sockaddr *)&interface->address, interface->address_size);
+}
+
+/* Starts to connect to the attempt's address. Returns 0, or an errno. */
+static int attempt_connect(struct rd_tcp_connection *connection)
+{
+	struct rd_tcp_connector *connector = connection->connector;
+	int index = address_of_attempt(connection, connection->attempt), family, fd;
+
+	rd_tcp_card_address(
+		&connection->card, index, connector->interfaces.at[0].name, &connection->address);
+	family = connection->address.ss_family;
+	fd = connection->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	connection->state = RD_TCP_CONNECTING;
+	connection->hello_size = 0;
+	connection->until_ms = INT64_MAX;
+	if (fd < 0 || bind_outgoing(outgoing_interface(connection), fd, family) ||
+		(connect(fd, (struct sockaddr *)&connection->address, rd_address_size(family)) &&
+			errno != EINPROGRESS) ||
+		rd_event_watch(
+			connector->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLOUT, &connection->source))
+		return errno;
+	if (connection->attempt + 1 < connection->card.count) {
+		connection->until_ms = rd_clock_ms() + ATTEMPT_MS;
+		rd_tcp_timer_request(&connector->timer, connection->until_ms);
+	}
+	return 0;
+}
+
+/* Returns whether another connection with the same peer has logged this address. */
+static bool is_logged(const struct rd_tcp_connection *connection, int index)
+{
+	for (const struct rd_tcp_connection *at = connection->connector->connections; at;
+		at = at->next)
+		if (at != connection && at->peer == connection->peer && at->in_vain >> index & 1)
+			return true;
+	return false;
+}
+
+static void abandon_attempt(struct rd_tcp_connection *connection, const char *why)
+{
+	int index = address_of_attempt(connection, connection->attempt);
+	char where[RD_ADDRESS_TEXT];
+
+	if (!is_logged(connection, index))
+		rd_log(RD_WARN, RD_NET,
+			"NET/Socket : rank %d does not reach rank %d at %s by %s (%s), and tries "
+			"its next address",
+			connection->connector->local->rank, connection->peer,
+			rd_address_text(&connection->address, where),
+			outgoing_interface(connection)->name, why);
+	connection->in_vain |= 1u << index;
+	rd_event_close(connection->connector->epoll_fd, &connection->fd);
+	connection->attempt++;
+}
+
+/* The attempt has failed: starts the next one. After the last address, fails the connection. */
+static void retry(struct rd_tcp_connection *connection, int error, const char *activity, int number)
+{
+	while (connection->attempt + 1 < connection->card.count) {
+		abandon_attempt(connection, number ? strerror(number) : activity);
+		number = attempt_connect(connection);
+		if (!number)
+			return;
+		error = RONDO_UNREACHABLE;
+		activity = "cannot be reached";
+	}
+	fail_at_address(connection, error, activity, number);
+}
+
+static void connect_first(struct rd_tcp_connection *connection)
+{
+	int number = attempt_connect(connection);
+
+	if (number)
+		retry(connection, RONDO_UNREACHABLE, "cannot be reached", number);
+}
+
+void rd_tcp_connections_check(struct rd_tcp_connector *connector)
+{
+	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
+		if (at->state != RD_TCP_CONNECTING)
+			continue;
+		if (rd_clock_ms() >= at->until_ms)
+			retry(at, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
+		else if (at->until_ms != INT64_MAX)
+			rd_tcp_timer_request(&connector->timer, at->until_ms);
+	}
+}
+
+static void connect_done(struct rd_tcp_connection *connection)
+{
+	int number = 0;
+	socklen_t size = sizeof(number);
+
+	if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &number, &size))
+		number = errno;
+	if (number == 0 && !hello_send(connection, connection->fd))
+		number = errno;
+	if (number) {
+		retry(connection, RONDO_UNREACHABLE, "cannot be reached", number);
+		return;
+	}
+	connection->state = RD_TCP_GREETED;
+	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_MOD, connection->fd, EPOLLIN,
+		&connection->source);
+}
+
+static void answer_read(struct rd_tcp_connection *connection)
+{
+	ssize_t size = recv(connection->fd, (char *)&connection->hello + connection->hello_size,
+		sizeof(connection->hello) - connection->hello_size, MSG_DONTWAIT);
+
+	if (size < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (size <= 0) {
+		retry(connection, RONDO_UNREACHABLE, "turned the connection away",
+			size < 0 ? errno : 0);
+		return;
+	}
+	connection->hello_size += (size_t)size;
+	if (connection->hello_size < sizeof(connection->hello))
+		return;
+	if (rd_tcp_hello_valid(&connection->hello, connection->connector->card.key,
+		    connection->connector->local) &&
+		hello_fits(connection, &connection->hello))
+		open_with(connection, connection->fd);
+	else
+		retry(connection, RONDO_PROTOCOL, "someone else answers", 0);
+}
+
+static bool connection_handle(void *owner)
+{
+	struct rd_tcp_connection *connection = owner;
+
+	if (connection->state == RD_TCP_CONNECTING)
+		connect_done(connection);
+	else if (connection->state == RD_TCP_GREETED)
+		answer_read(connection);
+	return true;
+}
+
+void rd_tcp_connection_begin(struct rd_tcp_connection *connection)
+{
+	struct rd_tcp_connector *connector = connection->connector;
+	const struct rd_tcp_card *card = &connection->card;
+
+	connection->fd = -1;
+	connection->source = (struct rd_event_source){ connection_handle, connection };
+	rd_tcp_card_address(card, connection->channel % card->shared,
+		connector->interfaces.at[0].name, &connection->address);
+	connection->next = connector->connections;
+	connector->connections = connection;
+	connector->unfinished++;
+	if (connection->peer < connector->local->rank)
+		connect_first(connection);
+	else
+		take_early(connection);
+}

@@ -1,0 +1,112 @@
+#include "transports/tcp/connector.h"
+
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* The maximum of events that one call handles. */
+#define EVENTS_MAX 64
+
+static bool timer_handle(void *owner)
+{
+	struct rd_tcp_connector *connector = owner;
+	int unfinished = connector->unfinished;
+
+	if (!rd_tcp_timer_expired(&connector->timer))
+		return false;
+	rd_tcp_listeners_wake(&connector->listeners);
+	rd_tcp_connections_check(connector);
+	return unfinished > 0;
+}
+
+static int open_descriptors(struct rd_tcp_connector *connector)
+{
+	int err;
+
+	connector->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	connector->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (connector->epoll_fd < 0 || connector->timer.fd < 0)
+		return rd_fail_errno("cannot make a socket");
+	err = rd_tcp_listeners_start(&connector->listeners);
+	if (err)
+		return err;
+	if (rd_event_watch(connector->epoll_fd, EPOLL_CTL_ADD, connector->timer.fd, EPOLLIN,
+		    &connector->timer_source) ||
+		rd_event_watch(connector->local->epoll_fd, EPOLL_CTL_ADD, connector->epoll_fd,
+			EPOLLIN | EPOLLET, NULL))
+		return rd_fail_errno("cannot watch a socket");
+	if (getrandom(connector->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
+		return rd_fail_errno("cannot draw a random key");
+	return 0;
+}
+
+int rd_tcp_connector_start(struct rd_tcp_connector *connector, const struct rd_local *local)
+{
+	int err;
+
+	*connector = (struct rd_tcp_connector){
+		.local = local,
+		.epoll_fd = -1,
+		.timer.fd = -1,
+		.timer_source = { timer_handle, connector },
+		.strangers = {
+			.local = local,
+			.key = connector->card.key,
+			.epoll_fd = &connector->epoll_fd,
+			.admit = rd_tcp_connections_admit,
+			.owner = connector,
+		},
+	};
+	rd_tcp_listeners_init(&connector->listeners, connector);
+	err = rd_interfaces_choose(&connector->interfaces, local->settings);
+	if (!err)
+		err = open_descriptors(connector);
+	if (err)
+		rd_tcp_connector_finish(connector);
+	return err;
+}
+
+/* Fetches one event at a time: its handler may free the source of the next. */
+bool rd_tcp_connector_advance(struct rd_tcp_connector *connector)
+{
+	struct epoll_event event;
+	const struct rd_event_source *source;
+	bool moved = false;
+
+	for (int i = 0; i < EVENTS_MAX; i++) {
+		if (epoll_wait(connector->epoll_fd, &event, 1, 0) != 1)
+			break;
+		source = event.data.ptr;
+		moved |= source->handle(source->owner);
+	}
+	return moved;
+}
+
+void rd_tcp_connector_stop(struct rd_tcp_connector *connector)
+{
+	rd_tcp_listeners_close(&connector->listeners);
+	rd_tcp_strangers_finish(&connector->strangers);
+	while (connector->connections) {
+		rd_event_close(connector->epoll_fd, &connector->connections->fd);
+		connector->connections = connector->connections->next;
+	}
+	rd_event_close(connector->epoll_fd, &connector->timer.fd);
+}
+
+void rd_tcp_connector_finish(struct rd_tcp_connector *connector)
+{
+	rd_tcp_connector_stop(connector);
+	if (connector->epoll_fd >= 0)
+		close(connector->epoll_fd);
+	connector->epoll_fd = -1;
+}
+
+/* Without the epoll, stop() removes nothing from it. */
+void rd_tcp_connector_abandon(struct rd_tcp_connector *connector)
+{
+	close(connector->epoll_fd);
+	connector->epoll_fd = -1;
+	rd_tcp_connector_stop(connector);
+}
