@@ -1,4 +1,5 @@
 # For the tests, which run in each guest: $guest is 0 or 1, $guests their number, and guest0 and guest1 their names.
+# Wire N of $wires is ethN, with the address 10.0.N.1 in guest0 and 10.0.N.2 in guest1.
 
 # WORDS...: ends the test.
 fail() {
@@ -30,19 +31,28 @@ await_listener() {
 	fail "nobody listens at port $1"
 }
 
-# The RDMA device rxe0 on eth0: RoCE in software. Its GID 1 is the IPv4 address.
+# An RDMA device rxeN on each wire ethN: RoCE in software. GID 1 is the IPv4 address.
 make_rxe() {
 	modprobe crc32_generic # else rxe cannot add a device
 	modprobe rdma_rxe
 	modprobe rdma_ucm
-	rdma link add rxe0 type rxe netdev eth0
-	rdma link show rxe0/1 | grep -q 'state ACTIVE' || fail "rxe0 is not active: $(rdma link)"
+	for ((wire = 0; wire < wires; wire++)); do
+		rdma link add rxe$wire type rxe netdev eth$wire
+		rdma link show rxe$wire/1 | grep -q 'state ACTIVE' || fail "rxe$wire is not active: $(rdma link)"
+	done
 }
 
-# NETEM...: this guest's packets to the other are treated so (man tc-netem): "loss 1%".
+# DEVICE: the number of packets that this RDMA device has sent.
+rdma_packets() {
+	cat "/sys/class/infiniband/$1/ports/1/hw_counters/sent_pkts"
+}
+
+# NETEM...: on each wire, this guest's packets to the other are treated so (man tc-netem): "loss 1%".
 impair() {
 	modprobe sch_netem
-	tc qdisc replace dev eth0 root netem limit 10000 "$@"
+	for ((wire = 0; wire < wires; wire++)); do
+		tc qdisc replace dev eth$wire root netem limit 10000 "$@"
+	done
 }
 
 # FILE TEXT SECONDS: waits until the file holds the text.
@@ -61,4 +71,15 @@ run_ranks() {
 	shift
 	rondo-run --nnodes "$guests" --node-rank "$guest" --nproc-per-node "$ranks" \
 		--master-addr guest0 "$@"
+}
+
+# RANKS TRANSPORT: all collectives on RANKS ranks in each guest, on odd sizes from 0 bytes to several messages, with
+# their results checked.
+run_collectives() {
+	for collective in all_reduce reduce_scatter all_gather broadcast reduce alltoall gather scatter sendrecv barrier; do
+		echo "$collective, $2, $1 ranks in each of $guests guests"
+		run_ranks "$1" rondo-bench $collective --transport "$2" -d uint8 -b 0 -e 420K -f 73 -n 1 -w 0 >table 2>&1 ||
+			fail "$(cat table)"
+		! grep -E '^ +[0-9]' table || [ "$guest" = 0 ]
+	done
 }
