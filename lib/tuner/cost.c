@@ -31,10 +31,12 @@ void rd_costs_default(struct rd_costs *costs)
 	*costs = (struct rd_costs){
 		/* Slots in shared memory, two cores of a virtual machine; TCP over 10 Gbit/s. */
 		.links[RD_NEAR] = { .way_ns = { 400, 600, 1100, 3600, 13000, 26000 },
-			.busy_ns = { 120, 220, 500, 1700, 6500, 13000 } },
+			.busy_ns = { 120, 220, 500, 1700, 6500, 13000 },
+			.rails = 1 },
 		.links[RD_FAR] = { .way_ns = { 20000, 21000, 25000, 38000, 85000, 150000 },
 			.busy_ns = { 6000, 6500, 8000, 15000, 55000, 106000 },
-			.posts = 1 },
+			.posts = 1,
+			.rails = 1 },
 		.copy_ps = 60,
 		.reduce_ps = { [RD_WHOLE] = 90, [RD_HALF] = 250 },
 		.switch_ns = 3000,
@@ -85,6 +87,16 @@ struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t
 	if (2 * busy > way)
 		return (struct rd_message_cost){ way - way / 2, way / 2, 0 };
 	return (struct rd_message_cost){ busy, busy, way - 2 * busy };
+}
+
+uint32_t rd_rails_share(const struct rd_link_cost *link, int channels)
+{
+	uint32_t rails = link->rails > 1 ? link->rails : 1;
+	/* Channels on the busiest rail. */
+	uint32_t most = ((uint32_t)channels + rails - 1) / rails;
+	uint32_t share = most * 1000 / (uint32_t)channels;
+
+	return rails == 1 ? 1000 : share > link->striped ? share : link->striped;
 }
 
 int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size)
@@ -140,6 +152,12 @@ static void add_link(struct lines *lines, const char *prefix, struct rd_link_cos
 			"single_copy_ns", link->single_copy_ns, points_count, 0, RD_COST_NS_MAX });
 }
 
+static void add_rails(struct lines *lines, const char *prefix, struct rd_link_cost *link)
+{
+	add_line(lines, prefix, (struct line){ "rails", &link->rails, 1, 1, RD_COST_RAILS_MAX });
+	add_line(lines, prefix, (struct line){ "striped", &link->striped, 1, 0, 1000 });
+}
+
 static void list_lines(struct rd_costs *costs, struct lines *lines)
 {
 	static const char *const prefixes[] = {
@@ -164,6 +182,8 @@ static void list_lines(struct rd_costs *costs, struct lines *lines)
 		(struct line){ "memory_reduce_ps", costs->memory_reduce_ps, RD_TYPE_CLASS_COUNT, 0,
 			RD_COST_PS_MAX });
 	add_line(lines, "", (struct line){ "cache_bytes", &costs->cache_bytes, 1, 0, UINT32_MAX });
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		add_rails(lines, prefixes[class], &costs->links[class]);
 }
 
 void rd_costs_bound(struct rd_costs *costs)
@@ -304,10 +324,12 @@ bool rd_costs_read(
 	struct lines lines;
 	unsigned seen = 0;
 
-	/* Older files have no lines of memory. */
+	/* Older files have no lines of memory, nor of rails. */
 	costs->memory_copy_ps = 0;
 	memset(costs->memory_reduce_ps, 0, sizeof(costs->memory_reduce_ps));
 	costs->cache_bytes = RD_CACHE_BYTES;
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		costs->links[class].rails = 1;
 	list_lines(costs, &lines);
 	for (*line = 1; *text; ++*line) {
 		if (!read_line(&lines, text, &seen, &complaint))

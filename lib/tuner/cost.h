@@ -46,6 +46,7 @@ enum rd_type_class {
 #define RD_COST_NS_MAX UINT32_C(4000000000)
 #define RD_COST_PS_MAX UINT32_C(1000000) /* a byte */
 #define RD_COST_CORES_MAX 65536
+#define RD_COST_RAILS_MAX 64
 
 /*
  * Bounds of the times computed from any costs, for any number of bytes: the longest step, and the
@@ -77,6 +78,12 @@ struct rd_link_cost {
 	   single_copy.h learns the gain of single copy from the calls themselves. */
 	uint32_t single_copy;
 	uint32_t single_copy_ns[RD_COST_POINT_COUNT]; /* as way_ns, for a single copy */
+	/* Network ports over which the channels spread: channel c uses rail c modulo rails. The
+	   costs above are those of one channel. */
+	uint32_t rails;
+	/* Measured: thousandths of their time over one rail that messages take over all at once.
+	   Less than its share of the bytes: the busiest rail's share counts. */
+	uint32_t striped;
 };
 
 struct rd_costs {
@@ -102,6 +109,9 @@ struct rd_message_cost {
 };
 
 struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size);
+/* Thousandths of a message's cost that remain where the messages of a call go over `channels`
+   channels by turns. */
+uint32_t rd_rails_share(const struct rd_link_cost *link, int channels);
 /* The time to read `size` bytes of a peer's memory; -1: the link has no single copy. */
 int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size);
 
@@ -117,7 +127,8 @@ void rd_costs_bound(struct rd_costs *costs);
 
 /* Reads the text of rd_costs_print(), all of it, each number within its bounds. False: `wrong`
    holds the reason, and *line the line of the text, from 1 on (0: no single line). The lines of
-   memory may be missing: memory then costs as much as a cache. It never costs less. */
+   memory may be missing: memory then costs as much as a cache. It never costs less. So may those
+   of rails: there is one then. */
 bool rd_costs_read(
 	struct rd_costs *costs, const char *text, int *line, char *wrong, size_t wrong_size);
 

@@ -161,7 +161,8 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 			continue;
 
 		struct rd_cut cut = { block_size, type,
-			choice->algorithm->direct_access ? SIZE_MAX : piece_size, 1 };
+			choice->algorithm->direct_access ? SIZE_MAX : piece_size,
+			config->channels };
 		struct rd_timing timing = rd_timing_of(schedule, &config->costs, &cut);
 
 		for (int channels = 1; channels <= config->channels; channels++) {

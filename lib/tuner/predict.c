@@ -69,6 +69,28 @@ static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_step_
 	return busiest;
 }
 
+static bool has_rails(const struct rd_costs *costs)
+{
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		if (costs->links[class].rails > 1)
+			return true;
+	return false;
+}
+
+/* The same over each number of channels. */
+static void find_busy(struct rd_timing *timing, const struct rd_schedule *schedule,
+	const struct rd_step_cost *step_cost, int channels)
+{
+	timing->busy_ns[0] = busy_ns(schedule, step_cost);
+	for (int more = 2; more <= channels; more++) {
+		struct rd_step_cost striped = rd_step_cost_striped(step_cost, more);
+
+		timing->busy_ns[more - 1] = has_rails(step_cost->costs)
+						    ? busy_ns(schedule, &striped)
+						    : timing->busy_ns[0];
+	}
+}
+
 /* Too many ranks to replay: assumes that each message is waited for from the moment it is sent.
    Where ranks share cores, adds a switch now and then. */
 static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
@@ -134,9 +156,9 @@ struct rd_timing rd_timing_of(
 	int replayed =
 		(int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
-	timing.busy_ns = busy_ns(schedule, &step_cost);
+	find_busy(&timing, schedule, &step_cost, how->channels);
 	if (schedule->sampled) {
-		timing.first_ns = rd_longer(sampled_ns(schedule, &step_cost), timing.busy_ns);
+		timing.first_ns = rd_longer(sampled_ns(schedule, &step_cost), timing.busy_ns[0]);
 		timing.each_ns = timing.first_ns;
 		return timing;
 	}
@@ -154,7 +176,7 @@ struct rd_timing rd_timing_of(
 int64_t rd_timing_predict(const struct rd_timing *timing, int channels)
 {
 	/* Pieces and channels hide each other's waiting, but not each other's work. */
-	int64_t each = rd_longer(timing->each_ns / channels, timing->busy_ns);
+	int64_t each = rd_longer(timing->each_ns / channels, timing->busy_ns[channels - 1]);
 
 	int64_t all = timing->first_ns + rd_ns_product(timing->pieces - 1, (uint64_t)each);
 

@@ -9,6 +9,7 @@
 #ifndef RD_PREDICT_H
 #define RD_PREDICT_H
 
+#include "exec/exec.h"
 #include "tuner/schedule.h"
 
 /* The properties of a schedule that do not depend on costs. */
@@ -27,14 +28,16 @@ struct rd_cut {
 	uint64_t block_size; /* bytes */
 	enum rd_type_class type;
 	size_t piece_size; /* bytes a message carries at most; SIZE_MAX for direct access */
-	int channels;
+	int channels; /* for rd_timing_of(): the most */
 };
 
-/* The times of a call's pieces, for any number of channels. */
+/* The times of a call's pieces, for any number of channels up to the cut's. */
 struct rd_timing {
 	uint64_t pieces;
 	int64_t first_ns, each_ns; /* the first, and each after it on one channel */
-	int64_t busy_ns; /* the least time of each piece, whatever the number of channels */
+	/* The least time of each piece, over 1, 2, ... channels: less only where those spread over
+	   rails. */
+	int64_t busy_ns[RD_CHANNELS_MAX];
 };
 
 /* Replays the schedule. This takes most of the time of a prediction; one replay serves all

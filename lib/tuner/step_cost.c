@@ -35,6 +35,19 @@ struct rd_step_cost rd_step_cost_of(
 	return step_cost;
 }
 
+struct rd_step_cost rd_step_cost_striped(const struct rd_step_cost *step_cost, int channels)
+{
+	struct rd_step_cost striped = *step_cost;
+
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
+		uint32_t share = rd_rails_share(&step_cost->costs->links[class], channels);
+
+		striped.message[class].send_ns = step_cost->message[class].send_ns * share / 1000;
+		striped.message[class].recv_ns = step_cost->message[class].recv_ns * share / 1000;
+	}
+	return striped;
+}
+
 /* Between a message's room, which stays in a cache, and a buffer that does not: half of what the
    same takes more where both are in memory. */
 static int64_t more_ns(int64_t memory_ns, int64_t cache_ns)

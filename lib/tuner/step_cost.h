@@ -32,6 +32,9 @@ struct rd_step_cost {
 struct rd_step_cost rd_step_cost_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory);
 
+/* The cost to each rank where a call's pieces go over this many channels by turns. */
+struct rd_step_cost rd_step_cost_striped(const struct rd_step_cost *step_cost, int channels);
+
 /* The cost of an event to its rank, RD_STEP_NS_MAX at most. size: ranks. */
 int64_t rd_step_cost_event_ns(
 	const struct rd_step_cost *step_cost, const struct rd_event *event, int size);

@@ -25,6 +25,10 @@ static struct rd_costs made_up(uint32_t first)
 			costs.links[class].way_ns[i] = first++;
 			costs.links[class].busy_ns[i] = first++;
 		}
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
+		costs.links[class].rails = 2 + first++ % 32;
+		costs.links[class].striped = first++;
+	}
 	costs.copy_ps = first++;
 	costs.switch_ns = first++;
 	costs.cores = first++;
@@ -105,7 +109,7 @@ Test(cost_file, printing_says_how_long_the_text_is_and_writes_no_further)
 	cr_assert_eq(strncmp(small, text, 29), 0);
 }
 
-/* Those of memory; all lines from this one on. */
+/* Those of memory and of rails; all lines from this one on. */
 #define OPTIONAL "memory_copy_ps"
 
 Test(cost_file, every_line_that_is_missing_or_bad_is_named)
@@ -165,6 +169,22 @@ Test(cost_file, memory_of_which_a_file_has_no_lines_costs_as_much_as_a_cache)
 	cr_assert(rd_cost_file_find(path, "a", &found));
 	expect_memory_as_cache(&found, file);
 	cr_expect_eq(found.copy_ps, costs.copy_ps);
+	cr_expect(rd_cost_file_find(path, "z", &found) && equal(&found, &costs));
+}
+
+Test(cost_file, rails_of_which_a_file_has_no_lines_are_one)
+{
+	struct rd_costs costs = made_up(7), found = made_up(100);
+	char text[2048], file[2 * 2048];
+
+	rd_costs_print(&costs, text, sizeof(text));
+	snprintf(file, sizeof(file), "[z]\n%s[a]\n%.*s", text,
+		(int)(strstr(text, "near_rails") - text), text);
+	write_text(file);
+	cr_assert(rd_cost_file_find(path, "a", &found));
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		cr_expect_eq(rd_rails_share(&found.links[class], 4), 1000, "%s", file);
+	cr_expect_eq(found.cache_bytes, costs.cache_bytes);
 	cr_expect(rd_cost_file_find(path, "z", &found) && equal(&found, &costs));
 }
 
@@ -259,32 +279,34 @@ static void write_with(const char *line)
 	write_text(changed);
 }
 
-/* Line numbers are those of the file: 21 lines are before the section [a]. */
+/* Line numbers are those of the file: 25 lines are before the section [a]. */
 Test(cost_file, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 {
 	static const struct {
 		const char *line, *error;
 	} tries[] = {
-		{ "cores 0", "line 37: cores is \"0\": each is a whole number, 1 to 65536." },
-		{ "cores 65537", "line 37: cores is \"65537\"" },
-		{ "cores 4294967296", "line 37: cores is \"4294967296\"" },
-		{ "cores", "line 37: cores has 0 numbers, not 1." },
+		{ "cores 0", "line 41: cores is \"0\": each is a whole number, 1 to 65536." },
+		{ "cores 65537", "line 41: cores is \"65537\"" },
+		{ "cores 4294967296", "line 41: cores is \"4294967296\"" },
+		{ "cores", "line 41: cores has 0 numbers, not 1." },
 		{ "copy_ps -1",
-			"line 34: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
-		{ "copy_ps 1000001", "line 34: copy_ps is \"1000001\"" },
-		{ "copy_ps nan", "line 34: copy_ps is \"nan\"" },
-		{ "copy_ps 1e300", "line 34: copy_ps is \"1e300\"" },
-		{ "copy_ps 1.5", "line 34: copy_ps is \"1.5\"" },
-		{ "copy_ps 5 6", "line 34: copy_ps has 2 numbers, not 1." },
+			"line 38: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
+		{ "copy_ps 1000001", "line 38: copy_ps is \"1000001\"" },
+		{ "copy_ps nan", "line 38: copy_ps is \"nan\"" },
+		{ "copy_ps 1e300", "line 38: copy_ps is \"1e300\"" },
+		{ "copy_ps 1.5", "line 38: copy_ps is \"1.5\"" },
+		{ "copy_ps 5 6", "line 38: copy_ps has 2 numbers, not 1." },
 		{ "reduce_ps 7 9223372036854775808",
-			"line 35: reduce_ps is \"9223372036854775808\"" },
-		{ "switch_ns 99999999999999999999999999", "line 36: switch_ns is \"9999999" },
-		{ "memory_reduce_ps 1 1000001", "line 39: memory_reduce_ps is \"1000001\"" },
-		{ "cache_bytes 4294967296", "line 40: cache_bytes is \"4294967296\"" },
-		{ "near_posts 2", "line 24: near_posts is \"2\": each is a whole number, 0 to 1." },
-		{ "far_single_copy 4294967295", "line 32: far_single_copy is \"4294967295\"" },
+			"line 39: reduce_ps is \"9223372036854775808\"" },
+		{ "switch_ns 99999999999999999999999999", "line 40: switch_ns is \"9999999" },
+		{ "memory_reduce_ps 1 1000001", "line 43: memory_reduce_ps is \"1000001\"" },
+		{ "cache_bytes 4294967296", "line 44: cache_bytes is \"4294967296\"" },
+		{ "near_posts 2", "line 28: near_posts is \"2\": each is a whole number, 0 to 1." },
+		{ "far_single_copy 4294967295", "line 36: far_single_copy is \"4294967295\"" },
+		{ "far_rails 0", "line 47: far_rails is \"0\": each is a whole number, 1 to 64." },
+		{ "near_striped 1001", "line 46: near_striped is \"1001\"" },
 		{ "far_way_ns 1 2 3 4 5 4000000001",
-			"line 28: far_way_ns is \"4000000001\": each is a whole number, 0 to "
+			"line 32: far_way_ns is \"4000000001\": each is a whole number, 0 to "
 			"4000000000." },
 	};
 
@@ -306,7 +328,8 @@ Test(cost_file, numbers_at_their_bounds_are_taken)
 {
 	static const char *const lines[] = { "cores 65536", "copy_ps 1000000", "copy_ps 0",
 		"reduce_ps 0 1000000", "memory_copy_ps 1000000", "cache_bytes 0",
-		"cache_bytes 4294967295", "switch_ns 4000000000", "near_posts_min 4294967295",
+		"cache_bytes 4294967295", "near_rails 1", "far_rails 64", "far_striped 0",
+		"near_striped 1000", "switch_ns 4000000000", "near_posts_min 4294967295",
 		"far_way_ns 4000000000 0 4000000000 0 4000000000 0" };
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {

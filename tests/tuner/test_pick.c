@@ -250,6 +250,54 @@ Test(pick, crosses_a_slow_network_as_little_as_it_can)
 	expect(&config, RD_ALL_REDUCE, 1 << 20, "hierarchical");
 }
 
+/* Two ranks on two hosts, with four channels between them, whose bytes cost far more than their
+   messages. */
+static struct rd_tuner_config two_hosts_of(uint32_t rails, uint32_t striped)
+{
+	struct rd_tuner_config config = config_of(2, 100, 10);
+	static const int hosts[] = { 1, 1, 0 };
+	static struct any_layout any;
+
+	config.layout = layout_of(&any, hosts, 0);
+	config.channels = 4;
+	config.costs.links[RD_FAR] = link_of(100, 1000);
+	config.costs.links[RD_FAR].rails = rails;
+	config.costs.links[RD_FAR].striped = striped;
+	return config;
+}
+
+static struct rd_choice choice_over(uint32_t rails, uint32_t striped)
+{
+	struct rd_tuner_config config = two_hosts_of(rails, striped);
+
+	return choice_of(&config, RD_ALL_REDUCE, 16 << 20, false);
+}
+
+Test(pick, takes_as_many_channels_as_there_are_rails)
+{
+	struct rd_choice one = choice_over(1, 0);
+
+	cr_assert_eq(one.channels, 1);
+	for (uint32_t rails = 2; rails <= 4; rails++) {
+		struct rd_choice all = choice_over(rails, 0);
+
+		cr_assert_eq(all.channels, (int)rails, "%d for %u", all.channels, rails);
+		cr_assert_lt(all.predicted_ns * (int64_t)rails, one.predicted_ns * 11 / 10);
+	}
+}
+
+Test(pick, leaves_rails_alone_that_were_measured_to_gain_nothing)
+{
+	struct rd_choice one = choice_over(1, 0), none = choice_over(2, 1000),
+			 some = choice_over(2, 700);
+
+	cr_assert_eq(none.channels, 1);
+	cr_assert_eq(none.predicted_ns, one.predicted_ns);
+	cr_assert_eq(some.channels, 2);
+	cr_assert_gt(some.predicted_ns * 10, one.predicted_ns * 7);
+	cr_assert_lt(some.predicted_ns * 10, one.predicted_ns * 8);
+}
+
 Test(pick, makes_pieces_shorter_where_a_chain_waits_for_its_first)
 {
 	struct rd_tuner_config config = config_of(8, 100, 1000);

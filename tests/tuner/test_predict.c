@@ -164,6 +164,38 @@ Test(predicted, of_channels_hides_waiting_but_not_work)
 	cr_assert_geq(with_four, 64 * 6 * 4196);
 }
 
+static int64_t predict_over(uint32_t rails, int channels)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
+	struct rd_cut cut = { 1 << 30, RD_WHOLE, 128 << 10, channels };
+
+	costs.links[RD_NEAR].rails = rails;
+	/* Links are the limit. */
+	costs.copy_ps = costs.memory_copy_ps = 1;
+	costs.reduce_ps[RD_WHOLE] = costs.memory_reduce_ps[RD_WHOLE] = 1;
+	return predict_with(&costs, "ring", problem, &cut);
+}
+
+static void expect_share(uint32_t rails, int channels, int64_t share, int64_t of)
+{
+	int64_t one = predict_over(1, channels), some = predict_over(rails, channels);
+
+	cr_expect_leq(some * of, one * share * 102 / 100, "%u rails, %d channels", rails, channels);
+	cr_expect_geq(some * of, one * share * 98 / 100, "%u rails, %d channels", rails, channels);
+}
+
+/* Channel c takes rail c modulo rails, and the rail with the most channels ends last. */
+Test(predicted, of_channels_over_rails_is_that_of_the_busiest_rail)
+{
+	expect_share(2, 1, 1, 1);
+	expect_share(2, 2, 1, 2);
+	expect_share(2, 3, 2, 3);
+	expect_share(2, 4, 1, 2);
+	expect_share(3, 4, 1, 2);
+	expect_share(8, 8, 1, 8);
+}
+
 Test(predicted, between_hosts_is_that_of_far_links)
 {
 	struct rd_costs costs = plain();
