@@ -274,7 +274,9 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	comm->settings = *settings;
 	comm->rank = settings->rank;
 	comm->size = settings->size;
-	comm->channels = settings->channels;
+	comm->channels = comm->used_channels = settings->channels;
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		comm->rails[class] = 1;
 	comm->piece_size = settings->piece_size;
 	comm->spin_ns = settings->spin_us * INT64_C(1000);
 	comm->epoll_fd = comm->wake_fd = -1;

@@ -162,6 +162,10 @@ static void walk_limits(struct cursor *at, struct rd_link_limits *limits)
 	if (maps > 1)
 		at->bad = true;
 	limits->maps = maps;
+	walk_u32(at, &limits->near_rails);
+	walk_u32(at, &limits->far_rails);
+	if (limits->near_rails == 0 || limits->far_rails == 0)
+		at->bad = true;
 }
 
 static void walk_error(struct cursor *at, int32_t *error)

@@ -22,7 +22,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 7
+#define RD_WIRE_VERSION 8
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {

@@ -60,6 +60,11 @@ struct rd_activity {
 struct rd_link_limits {
 	uint64_t piece_size; /* bytes of the longest message */
 	bool maps; /* peers' memory can be mapped */
+	/* Rails over which the channels to each peer spread, on the same host and on others;
+	   RD_NO_RAILS: there are no such peers. */
+	uint32_t near_rails, far_rails;
 };
+
+#define RD_NO_RAILS UINT32_MAX
 
 #endif

@@ -14,6 +14,8 @@
 /* Barriers that are timed; the median counts. */
 #define BARRIERS 12
 
+#define LINKS_SIZE 40 /* bytes for the description of links */
+
 static int host_of(const struct rondo_comm *comm, int rank)
 {
 	return comm->layouts[0]->group[rank];
@@ -86,25 +88,34 @@ static int calibrate_switch(struct rondo_comm *comm)
 
 /* ---- The whole ------------------------------------------------------------------------------ */
 
-static const char *transport_of(const struct rondo_comm *comm, bool same_host)
+/* The transport to such a peer, and its rails where there are several: "tcp over 2 rails". */
+static void describe_links(
+	const struct rondo_comm *comm, enum rd_link_class class, char text[LINKS_SIZE])
 {
-	for (int peer = 0; peer < comm->size; peer++)
+	const char *name = "none";
+
+	for (int peer = comm->size - 1; peer >= 0; peer--)
 		if (peer != comm->rank &&
-			(host_of(comm, peer) == host_of(comm, comm->rank)) == same_host)
-			return comm->links[peer * comm->channels]->transport->name;
-	return "none";
+			(host_of(comm, peer) == host_of(comm, comm->rank)) == (class == RD_NEAR))
+			name = comm->links[peer * comm->channels]->transport->name;
+	if (comm->rails[class] > 1)
+		snprintf(text, LINKS_SIZE, "%s over %u rails", name, comm->rails[class]);
+	else
+		snprintf(text, LINKS_SIZE, "%s", name);
 }
 
 /* Describes the conditions of the measurement; on rank 0. */
 static void describe(const struct rondo_comm *comm, char key[RD_COST_KEY_SIZE])
 {
 	int hosts = comm->layouts[0]->group_count;
+	char near[LINKS_SIZE], far[LINKS_SIZE];
 
+	describe_links(comm, RD_NEAR, near);
+	describe_links(comm, RD_FAR, far);
 	snprintf(key, RD_COST_KEY_SIZE,
 		"%s, %d ranks on %d host%s, %u cores, near %s, far %s, pieces of %zu",
 		comm->local.place.host_name, comm->size, hosts, hosts == 1 ? "" : "s",
-		comm->costs.cores, transport_of(comm, true), transport_of(comm, false),
-		comm->piece_size);
+		comm->costs.cores, near, far, comm->piece_size);
 	for (char *c = key; *c; c++)
 		if (*c == '\n' || *c == ']')
 			*c = '?';
@@ -155,6 +166,8 @@ int rd_calibrate(struct rondo_comm *comm)
 
 	if (comm->rank == 0) {
 		comm->costs.cores = (uint32_t)comm->cores;
+		for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+			comm->costs.links[class].rails = comm->rails[class];
 		describe(comm, key);
 		opening.costs = comm->costs;
 		opening.known = comm->settings.reproducible ||

@@ -1,6 +1,7 @@
 /*
- * Calibration: measures the costs of a new comm's links (calibrate_links.h), memory
- * (calibrate_memory.h) and shared cores. Where ranks share cores, all of them run a few barriers.
+ * Calibration: measures the costs of a new comm's links (calibrate_links.h), rails
+ * (calibrate_rails.h), memory (calibrate_memory.h) and shared cores. Where ranks share cores, all
+ * of them run a few barriers.
  * It takes a few milliseconds at most on one host.
  *
  * Costs measured before under the same conditions are not measured again. This process may hold

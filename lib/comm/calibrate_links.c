@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/calibrate_rails.h"
 #include "comm/own_calls.h"
 #include "tuner/samples.h"
 
@@ -260,6 +261,11 @@ static int follow(struct rondo_comm *comm, struct measured_pair pair, void *byte
 	}
 }
 
+static bool takes_part(const struct rondo_comm *comm, struct measured_pair pair)
+{
+	return comm->rank == pair.leader || comm->rank == pair.other;
+}
+
 /* Measures *cost on the leader, which sends it to rank 0. */
 static int calibrate_pair(struct rondo_comm *comm, struct measured_pair pair, bool oversubscribed,
 	void *bytes, int64_t budget_ns, struct rd_link_cost *cost)
@@ -270,6 +276,8 @@ static int calibrate_pair(struct rondo_comm *comm, struct measured_pair pair, bo
 		err = lead(comm, pair, oversubscribed, bytes, budget_ns, cost);
 	else if (comm->rank == pair.other)
 		err = follow(comm, pair, bytes);
+	if (!err && takes_part(comm, pair) && cost->rails > 1)
+		err = rd_calibrate_rails(comm, pair.leader, pair.other, cost);
 	if (!err && pair.leader != 0 && (comm->rank == 0 || comm->rank == pair.leader))
 		err = rd_own_transfer(comm, pair.leader, 0, cost, sizeof(*cost));
 	return err;
@@ -285,11 +293,6 @@ static struct measured_pair find_pair(const struct rondo_comm *comm, bool same_h
 			if ((host[a] == host[b]) == same_host)
 				return (struct measured_pair){ a, b };
 	return (struct measured_pair){ -1, -1 };
-}
-
-static bool takes_part(const struct rondo_comm *comm, struct measured_pair pair)
-{
-	return comm->rank == pair.leader || comm->rank == pair.other;
 }
 
 int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)

@@ -30,8 +30,10 @@ struct rondo_comm {
 
 	/* Links: [peer * channels + channel]. */
 	int channels;
+	int used_channels; /* by calls without a choice of the picker: all, except in calibration */
 	size_t piece_size;
 	bool maps; /* every link of every rank can map the peer's memory */
+	uint32_t rails[RD_LINK_CLASS_COUNT]; /* over which each rank's channels spread, at least */
 	struct rd_link **links;
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
 	int endpoint_count;

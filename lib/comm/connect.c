@@ -424,10 +424,40 @@ static int wait_until_open(struct connecting *all)
 	}
 }
 
-/* The least limits of this rank's links. */
-static int find_limits(const struct rondo_comm *comm, struct rd_link_limits *limits)
+/* The number of channels to a peer, from the first on, of which each has a rail to itself. */
+static uint32_t count_rails(const struct rondo_comm *comm, int peer)
 {
-	*limits = (struct rd_link_limits){ comm->settings.piece_size, true };
+	struct rd_link *const *links = &comm->links[peer * comm->channels];
+
+	for (int channel = 1; channel < comm->channels; channel++)
+		for (int before = 0; before < channel; before++)
+			if (links[before]->rail == links[channel]->rail)
+				return (uint32_t)channel;
+	return (uint32_t)comm->channels;
+}
+
+static void find_rails(const struct connecting *all, struct rd_link_limits *limits)
+{
+	int here = all->comm->rank;
+
+	for (int peer = 0; peer < all->comm->size; peer++) {
+		bool near =
+			rd_place_same_host(&all->members[here].place, &all->members[peer].place);
+		uint32_t *least = near ? &limits->near_rails : &limits->far_rails;
+
+		if (peer != here && count_rails(all->comm, peer) < *least)
+			*least = count_rails(all->comm, peer);
+	}
+}
+
+/* The least limits of this rank's links. */
+static int find_limits(const struct connecting *all, struct rd_link_limits *limits)
+{
+	const struct rondo_comm *comm = all->comm;
+
+	*limits = (struct rd_link_limits){ comm->settings.piece_size, true, RD_NO_RAILS,
+		RD_NO_RAILS };
+	find_rails(all, limits);
 	for (int i = 0; i < comm->size * comm->channels; i++) {
 		const struct rd_link *link = comm->links[i];
 
@@ -447,6 +477,11 @@ static int find_limits(const struct rondo_comm *comm, struct rd_link_limits *lim
 	return 0;
 }
 
+static void set_rails(struct rondo_comm *comm, enum rd_link_class class, uint32_t rails)
+{
+	comm->rails[class] = rails == RD_NO_RAILS ? 1 : rails;
+}
+
 static int connect_all(struct connecting *all)
 {
 	struct rd_link_limits limits;
@@ -458,7 +493,7 @@ static int connect_all(struct connecting *all)
 	for (int another = 1; !err && another;) {
 		err = wait_until_open(all);
 		if (!err)
-			err = find_limits(all->comm, &limits);
+			err = find_limits(all, &limits);
 		if (err)
 			return err;
 		another = rd_control_ready(all->comm->control, all->fallbacks, &limits);
@@ -469,6 +504,8 @@ static int connect_all(struct connecting *all)
 		return err;
 	all->comm->piece_size = (size_t)limits.piece_size;
 	all->comm->maps = limits.maps;
+	set_rails(all->comm, RD_NEAR, limits.near_rails);
+	set_rails(all->comm, RD_FAR, limits.far_rails);
 	return 0;
 }
 

@@ -8,8 +8,8 @@
  * Opens a link to every peer over the cheapest transport that reaches it, and tries it with a
  * message in each direction. A link that fails gives way to the next transport, on both sides.
  * Waits until all ranks have come this far: from then on links stay as they are. Sets
- * comm->piece_size and comm->maps to the least limits of all ranks. Attaches this process's regions
- * to the endpoints (registration.h). Returns 0 or an error.
+ * comm->piece_size, comm->maps and comm->rails to the least limits of all ranks. Attaches this
+ * process's regions to the endpoints (registration.h). Returns 0 or an error.
  */
 int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members);
 

@@ -101,7 +101,7 @@ static struct rd_choice simplest(const struct rondo_comm *comm, const struct rd_
 {
 	return (struct rd_choice){
 		.algorithm = rd_algorithm_find(problem, NULL),
-		.channels = comm->channels,
+		.channels = comm->used_channels,
 		.piece_size = comm->piece_size,
 	};
 }

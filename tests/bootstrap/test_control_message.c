@@ -90,9 +90,13 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->ready.fallbacks = 3;
 		message->ready.limits.piece_size = 1 << 20;
 		message->ready.limits.maps = true;
+		message->ready.limits.near_rails = 1;
+		message->ready.limits.far_rails = RD_NO_RAILS;
 	} else if (kind == RD_CONTROL_GO) {
 		message->go.limits.piece_size = 1 << 10;
 		message->go.limits.maps = true;
+		message->go.limits.near_rails = 2;
+		message->go.limits.far_rails = 8;
 	} else if (kind == RD_CONTROL_LINK_FAILED || kind == RD_CONTROL_FALLBACK) {
 		message->link_failed = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
 		memset(message->link_failed.transport, 't', RD_LINK_FAILURE_NAME - 1);

@@ -18,6 +18,9 @@ static void expect_limits(uint32_t seed)
 
 		cr_assert_eq(limits->piece_size, (uint64_t)(1001 - net.size), "seed %u", seed);
 		cr_assert_eq(limits->maps, maps, "seed %u", seed);
+		cr_assert_eq(limits->near_rails, 2u, "seed %u", seed);
+		cr_assert_eq(
+			limits->far_rails, RD_NO_RAILS - (uint32_t)(net.size - 1), "seed %u", seed);
 	}
 }
 
@@ -94,7 +97,7 @@ Test(rendezvous, a_link_failure_between_others_is_an_invalid_message)
 
 Test(rendezvous, a_link_failure_of_a_ready_rank_is_an_invalid_message)
 {
-	struct rd_link_limits limits = { 1000, true };
+	struct rd_link_limits limits = { 1000, true, 1, 1 };
 
 	join_only(3);
 	rd_participant_ready(net.nodes[1].participant, 0, &limits);
@@ -121,7 +124,7 @@ static int rounds_ended(void)
 
 Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 {
-	struct rd_link_limits limits = { 1000, true };
+	struct rd_link_limits limits = { 1000, true, 1, 1 };
 
 	join_only(3);
 	rd_participant_tried(net.nodes[0].participant);

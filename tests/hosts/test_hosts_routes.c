@@ -96,15 +96,24 @@ Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .t
 	hosts_destroy(hosts);
 }
 
+/* ---- Bytes over several interfaces ---------------------------------------------------------- */
+
 #define CALLS 8
-#define INTERFACES 2
+#define INTERFACES 3
+
+/* Interfaces, from the first on, that carry equal parts of the bytes; the others next to none. */
+struct striping {
+	int carrying;
+	int there; /* of each host */
+};
 
 /* Bytes out and in at each interface; no rank is in another call. */
 static bool read_traffic(const struct rank_env *env, uint64_t bytes[INTERFACES])
 {
+	const struct striping *striping = env->argument;
 	bool valid = env->comm && !rondo_barrier(env->comm, NULL);
 
-	for (int i = 0; i < INTERFACES && valid; i++) {
+	for (int i = 0; i < striping->there && valid; i++) {
 		struct hosts_traffic traffic;
 
 		valid = hosts_traffic(i, &traffic);
@@ -113,8 +122,47 @@ static bool read_traffic(const struct rank_env *env, uint64_t bytes[INTERFACES])
 	return valid && !rondo_barrier(env->comm, NULL);
 }
 
-/* The number: per cent of the bytes of some long calls over eth1. */
-static int measure_share(struct rank_env *env)
+/* An interface's part of the bytes, in thousandths: equal to the others', or next to nothing. */
+static bool is_right(const struct striping *striping, int interface, uint64_t part)
+{
+	uint64_t equal = 1000 / (uint64_t)striping->carrying;
+
+	if (interface >= striping->carrying)
+		return part < 10;
+	return part > equal * 8 / 10 && part < equal * 12 / 10 + 1;
+}
+
+static int check_parts(struct rank_env *env, const uint64_t bytes[INTERFACES])
+{
+	const struct striping *striping = env->argument;
+	uint64_t sum = 0;
+
+	for (int i = 0; i < striping->there; i++)
+		sum += bytes[i];
+	/* Each rank sends as much as it receives. */
+	if (sum < 2 * CALLS * sizeof(values))
+		return world_report(
+			env, "only %llu bytes went by all interfaces", (unsigned long long)sum);
+	for (int i = 0; i < striping->there; i++)
+		if (!is_right(striping, i, bytes[i] * 1000 / sum))
+			return world_report(env, "eth%d carried %llu of %llu bytes", i,
+				(unsigned long long)bytes[i], (unsigned long long)sum);
+	return 0;
+}
+
+/* The number: channels of long calls by the picker's choice. */
+static int look_up_channels(struct rank_env *env)
+{
+	struct rondo_way ways[16];
+	int count = rondo_explain(env->comm, "all_reduce", COUNT, RONDO_F32, 0, ways, 16);
+
+	for (int i = 0; i < count && i < 16; i++)
+		if (ways[i].chosen)
+			*env->number = (uint64_t)ways[i].channels;
+	return *env->number ? 0 : world_report(env, "no choice: %s", rondo_last_error());
+}
+
+static int stripe(struct rank_env *env)
 {
 	uint64_t before[INTERFACES], after[INTERFACES];
 
@@ -125,43 +173,84 @@ static int measure_share(struct rank_env *env)
 			return 1;
 	if (!read_traffic(env, after))
 		return world_report(env, "after: %s", rondo_last_error());
+	for (int i = 0; i < INTERFACES; i++)
+		after[i] -= before[i];
 
-	uint64_t first = after[0] - before[0], second = after[1] - before[1];
+	int wrong = check_parts(env, after);
 
-	if (first + second < CALLS * sizeof(values))
-		return world_report(env, "only %llu bytes went by both interfaces",
-			(unsigned long long)(first + second));
-	*env->number = second * 100 / (first + second);
-	return 0;
+	return wrong ? wrong : look_up_channels(env);
 }
 
-/*
- * EXPECTED TO FAIL: both interfaces are named and connected, but the first carries all bytes. The
- * test fails once the second carries one per cent. Then turn it over: each must carry LEAST_SHARE
- * per cent or more.
- */
-#define LEAST_SHARE 25
+/* All ranks choose `channels` channels, over which `striping` holds. */
+static void expect_striping(
+	const struct world *world, const struct striping *striping, uint64_t channels)
+{
+	struct rank_outcome outcomes[WORLD_MAX];
+	struct striping copy = *striping;
+
+	cr_expect_eq(world_run(world, stripe, &copy, outcomes), 0);
+	for (int rank = 0; rank < world->size; rank++)
+		cr_expect_eq(outcomes[rank].number, channels, "rank %d chose %d channels", rank,
+			(int)outcomes[rank].number);
+}
+
+/* By built-in costs, where a wire of 10 Gbit/s limits each interface. */
+static void expect_striping_unmeasured(int networks, int channels_there, const char *first,
+	const char *second, int carrying, uint64_t channels)
+{
+	struct hosts *hosts =
+		world_hosts(&(struct hosts_shape){ .count = 2, .networks = networks });
+	const char *const interfaces[] = { first, second };
+	struct world world = { .size = 2,
+		.channels = channels_there,
+		.hosts = hosts,
+		.host_of = { 0, 1 },
+		.interfaces = interfaces };
+
+	setenv("RONDO_REPRODUCIBLE", "1", 1);
+	expect_striping(&world, &(struct striping){ carrying, networks }, channels);
+	hosts_destroy(hosts);
+}
 
 Test(hosts_routes, bytes_spread_over_the_interfaces_that_are_named, .timeout = 60)
 {
+	expect_striping_unmeasured(2, 2, "eth0,eth1", "eth0,eth1", 2, 2);
+}
+
+Test(hosts_routes, three_interfaces_carry_a_third_each, .timeout = 60)
+{
+	const char *all = "eth0,eth1,eth2";
+
+	expect_striping_unmeasured(3, 3, all, all, 3, 3);
+}
+
+/* A third channel would give one of the two interfaces twice the bytes of the other. */
+Test(hosts_routes, of_three_channels_over_two_interfaces_two_are_used, .timeout = 60)
+{
+	expect_striping_unmeasured(2, 3, "eth0,eth1", "eth0,eth1", 2, 2);
+}
+
+/* Channels that the host with fewer interfaces has on one of them add nothing up. */
+Test(hosts_routes, hosts_with_different_numbers_of_interfaces_use_the_least, .timeout = 60)
+{
+	expect_striping_unmeasured(3, 3, "eth0,eth1,eth2", "eth0,eth1", 2, 2);
+	expect_striping_unmeasured(3, 3, "eth0,eth1", "eth0,eth1,eth2", 2, 2);
+	expect_striping_unmeasured(2, 2, "eth0,eth1", "eth0", 1, 1);
+}
+
+/* Both ranks measure the same two links; the costs differ from the built-in ones by far. */
+Test(hosts_routes, interfaces_that_limit_are_measured_to_add_up, .timeout = 120)
+{
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
-	struct world world = { .size = 2, .channels = 2, .hosts = hosts, .host_of = { 0, 1 } };
-	struct rank_outcome outcomes[WORLD_MAX];
+	const char *const interfaces[] = { "eth0,eth1", "eth0,eth1" };
+	struct world world = { .size = 2,
+		.channels = 2,
+		.hosts = hosts,
+		.host_of = { 0, 1 },
+		.interfaces = interfaces };
 
-	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
-	/* By built-in costs: disturbed measurements sometimes lead to both channels by chance. */
-	setenv("RONDO_REPRODUCIBLE", "1", 1);
-	cr_assert_eq(world_run(&world, measure_share, NULL, outcomes), 0);
-	for (int rank = 0; rank < world.size; rank++) {
-		int share = (int)outcomes[rank].number;
-
-		fprintf(stderr,
-			"expected to fail: eth1 carried %d %% of rank %d's bytes, not %d or more\n",
-			share, rank, LEAST_SHARE);
-		cr_expect_eq(share, 0,
-			"expected to fail, and eth1 carried %d %% of rank %d's bytes: turn this "
-			"test over",
-			share, rank);
-	}
+	cr_assert(hosts_slow(hosts, 0, 0, "200mbit"));
+	cr_assert(hosts_slow(hosts, 0, 1, "200mbit"));
+	expect_striping(&world, &(struct striping){ 2, 2 }, 2);
 	hosts_destroy(hosts);
 }

@@ -90,12 +90,16 @@ int control_join(struct control_rank *rank)
 
 int control_ready(struct control_rank *rank)
 {
-	struct rd_link_limits limits = { (uint64_t)(1000 - rank->rank), rank->rank != 1 };
+	struct rd_link_limits limits = { (uint64_t)(1000 - rank->rank), rank->rank != 1, 1,
+		(uint32_t)(100 - rank->rank) };
 	int error = rd_control_ready(rank->control, 0, &limits);
 
 	if (!error && limits.piece_size != (uint64_t)(1001 - rank->size))
 		error = rd_fail(RONDO_INVALID, "pieces of %llu bytes",
 			(unsigned long long)limits.piece_size);
+	if (!error && (limits.near_rails != 1 || limits.far_rails != (uint32_t)(101 - rank->size)))
+		error = rd_fail(RONDO_INVALID, "links over %u and %u rails", limits.near_rails,
+			limits.far_rails);
 	if (!error && limits.maps != (rank->size == 1))
 		error = rd_fail(RONDO_INVALID, "links that map memory: %d", limits.maps);
 	return error;

@@ -51,8 +51,8 @@ int control_keep_error(struct control_rank *rank, int error);
 int control_join(struct control_rank *rank);
 int control_join_and_open(struct control_rank *rank);
 int control_leave(struct control_rank *rank);
-/* Ready with limits that differ between ranks, and checked: rank r has messages of 1000 - r bytes,
-   and rank 1 maps no memory. Does not keep the error. */
+/* Ready with limits that differ between ranks, and checked: rank r has messages of 1000 - r bytes
+   and 100 - r rails, and rank 1 maps no memory. Does not keep the error. */
 int control_ready(struct control_rank *rank);
 /* Sleeps until the control connection wakes this rank, and keeps the verdict. */
 void control_await_verdict(struct control_rank *rank);

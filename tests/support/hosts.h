@@ -18,7 +18,7 @@
 #include <sys/types.h>
 
 #define HOSTS_MAX 4
-#define HOSTS_NETWORKS_MAX 2
+#define HOSTS_NETWORKS_MAX 3
 #define HOSTS_PORT 29500 /* free on every host: each has all ports to itself */
 
 struct hosts_shape {

@@ -130,6 +130,8 @@ static struct rondo_config config_of(const struct life *life)
 	}
 	config.transport = mixed ? NULL : world->transport;
 	config.host = mixed ? (life->env.rank < (world->size + 1) / 2 ? "a" : "b") : NULL;
+	if (world->interfaces)
+		config.interface = world->interfaces[life->env.rank];
 	config.timeout_ms = world->timeout_ms;
 	config.channels = world->channels;
 	config.piece_size = world->piece_size;

@@ -35,6 +35,7 @@ struct world {
 	size_t piece_size; /* 0: the default */
 	const char *algo; /* NULL: the default */
 	int limit_ms; /* time of the whole world; 0: 60 s */
+	const char *const *interfaces; /* by rank, as RONDO_INTERFACE; NULL: the default */
 	const struct hosts *hosts; /* NULL: all ranks are on the test's host */
 	int host_of[WORLD_MAX]; /* by rank */
 };

@@ -68,7 +68,7 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 
 struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)
 {
-	struct rd_link_limits least = { UINT64_MAX, true };
+	struct rd_link_limits least = { UINT64_MAX, true, RD_NO_RAILS, RD_NO_RAILS };
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
 		const struct rd_link_limits *limits = &coordinator->ranks[rank].limits;
@@ -76,6 +76,10 @@ struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)
 		if (limits->piece_size < least.piece_size)
 			least.piece_size = limits->piece_size;
 		least.maps &= limits->maps;
+		if (limits->near_rails < least.near_rails)
+			least.near_rails = limits->near_rails;
+		if (limits->far_rails < least.far_rails)
+			least.far_rails = limits->far_rails;
 	}
 	return least;
 }

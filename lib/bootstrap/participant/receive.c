@@ -31,7 +31,9 @@ static void take_go(struct rd_participant *participant, const struct rd_link_lim
 {
 	if (participant->phase != RD_PARTICIPANT_JOINED || !participant->ready ||
 		limits->piece_size > participant->limits.piece_size ||
-		(limits->maps && !participant->limits.maps)) {
+		(limits->maps && !participant->limits.maps) ||
+		limits->near_rails > participant->limits.near_rails ||
+		limits->far_rails > participant->limits.far_rails) {
 		rd_participant_bad_message(participant);
 		return;
 	}

@@ -241,7 +241,8 @@ static void report_link_failure(struct net_node *node, int peer, int route)
 static void open_links(struct net_node *node)
 {
 	int fallbacks = rd_participant_fallback(node->participant)->count;
-	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true };
+	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true,
+		(uint32_t)(2 + (node - net.nodes)), RD_NO_RAILS - (uint32_t)(node - net.nodes) };
 	bool open = true;
 
 	for (int peer = 0; peer < net.size; peer++) {
