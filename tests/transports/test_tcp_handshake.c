@@ -163,6 +163,61 @@ Test(tcp, an_address_that_hangs_up_gives_way_to_the_next, .timeout = 60)
 	connect_by_second(fd);
 }
 
+/* The local port of the socket that is connected to this port; 0: there is none. */
+static int port_towards(int port)
+{
+	for (int fd = 0; fd < 1024; fd++) {
+		struct sockaddr_in here, there;
+		socklen_t here_size = sizeof(here), there_size = sizeof(there);
+
+		if (getpeername(fd, (struct sockaddr *)&there, &there_size) == 0 &&
+			there.sin_family == AF_INET && ntohs(there.sin_port) == port &&
+			getsockname(fd, (struct sockaddr *)&here, &here_size) == 0)
+			return ntohs(here.sin_port);
+	}
+	return 0;
+}
+
+/* Rank 1 gets no answer at the first address: of a fake, or of rank 0, which opens its link after
+   rank 1 has connected to its second address. */
+static void connect_by_second_in_time(bool fake)
+{
+	struct pair pair;
+	struct card card;
+	int silent = fake_bind(), port, first;
+
+	cr_assert_eq(listen(silent, 8), 0);
+	cr_assert_eq(rank_listen(&pair.zero, 0, "127.0.0.1", ""), 0);
+	cr_assert_eq(rank_listen(&pair.one, 1, "127.0.0.1", ""), 0);
+	card = with_first(card_of(&pair.zero), silent);
+	port = card.more[0].port;
+	if (!fake)
+		card.port = card.more[0].port;
+	rank_open(&pair.one, 0, &card, sizeof(card));
+	AWAIT((first = port_towards(card.port)) != 0, pair_advance(&pair));
+	AWAIT(port_towards(port) != 0 && port_towards(port) != first, pair_advance(&pair));
+	for (int i = 0; i < 1000; i++)
+		pair_advance(&pair);
+	cr_assert(!pair.one.link->error && !pair.one.link->ready, "%s", pair.one.link->reason);
+	rank_open(&pair.zero, 1, pair.one.card, pair.one.card_size);
+	AWAIT(pair.zero.link->ready && pair.one.link->ready, pair_advance(&pair));
+	cr_assert(try_send(pair.one.link, 1, 1000));
+	rank_recv(&pair.zero, 1, 1000, NULL, 0);
+	cr_assert(!pair.zero.link->error, "%s", pair.zero.link->reason);
+	pair_close(&pair);
+	close(silent);
+}
+
+Test(tcp, an_address_without_an_answer_gives_way_to_the_next, .timeout = 60)
+{
+	connect_by_second_in_time(true);
+}
+
+Test(tcp, a_rank_that_opens_late_answers_at_the_next_address, .timeout = 60)
+{
+	connect_by_second_in_time(false);
+}
+
 Test(tcp, the_last_of_several_addresses_gives_the_reason, .timeout = 60)
 {
 	struct rank rank;

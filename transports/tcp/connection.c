@@ -11,8 +11,10 @@
 #include "base/log.h"
 #include "transports/tcp/connector.h"
 
-/* The time for one of a peer's addresses before the next is tried. */
+/* The time for one of a peer's addresses before the next is tried: to connect there, and then for
+   the answer. A peer answers when it has opened the link, which takes longer. */
 #define ATTEMPT_MS 1000
+#define ANSWER_MS 5000
 
 #define REASON_MAX sizeof(((struct rd_link *)0)->reason)
 
@@ -167,6 +169,16 @@ static int bind_outgoing(const struct rd_interface *interface, int fd, int famil
 	return bind(fd, (const struct sockaddr *)&interface->address, interface->address_size);
 }
 
+/* Limits the time of this attempt from now on, if there is another address. */
+static void limit_attempt(struct rd_tcp_connection *connection, int64_t ms)
+{
+	connection->until_ms = INT64_MAX;
+	if (connection->attempt + 1 == connection->card.count)
+		return;
+	connection->until_ms = rd_clock_ms() + ms;
+	rd_tcp_timer_request(&connection->connector->timer, connection->until_ms);
+}
+
 /* Starts to connect to the attempt's address. Returns 0, or an errno. */
 static int attempt_connect(struct rd_tcp_connection *connection)
 {
@@ -179,17 +191,13 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	fd = connection->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	connection->state = RD_TCP_CONNECTING;
 	connection->hello_size = 0;
-	connection->until_ms = INT64_MAX;
 	if (fd < 0 || bind_outgoing(outgoing_interface(connection), fd, family) ||
 		(connect(fd, (struct sockaddr *)&connection->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||
 		rd_event_watch(
 			connector->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLOUT, &connection->source))
 		return errno;
-	if (connection->attempt + 1 < connection->card.count) {
-		connection->until_ms = rd_clock_ms() + ATTEMPT_MS;
-		rd_tcp_timer_request(&connector->timer, connection->until_ms);
-	}
+	limit_attempt(connection, ATTEMPT_MS);
 	return 0;
 }
 
@@ -242,18 +250,6 @@ static void connect_first(struct rd_tcp_connection *connection)
 		retry(connection, RONDO_UNREACHABLE, "cannot be reached", number);
 }
 
-void rd_tcp_connections_check(struct rd_tcp_connector *connector)
-{
-	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
-		if (at->state != RD_TCP_CONNECTING)
-			continue;
-		if (rd_clock_ms() >= at->until_ms)
-			retry(at, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
-		else if (at->until_ms != INT64_MAX)
-			rd_tcp_timer_request(&connector->timer, at->until_ms);
-	}
-}
-
 static void connect_done(struct rd_tcp_connection *connection)
 {
 	int number = 0;
@@ -268,6 +264,7 @@ static void connect_done(struct rd_tcp_connection *connection)
 		return;
 	}
 	connection->state = RD_TCP_GREETED;
+	limit_attempt(connection, ANSWER_MS);
 	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_MOD, connection->fd, EPOLLIN,
 		&connection->source);
 }
@@ -293,6 +290,30 @@ static void answer_read(struct rd_tcp_connection *connection)
 		open_with(connection, connection->fd);
 	else
 		retry(connection, RONDO_PROTOCOL, "someone else answers", 0);
+}
+
+/* The answer may have come while this rank did not run. */
+static void answer_overdue(struct rd_tcp_connection *connection)
+{
+	answer_read(connection);
+	if (connection->state == RD_TCP_GREETED && rd_clock_ms() >= connection->until_ms)
+		retry(connection, RONDO_UNREACHABLE, "does not answer", 0);
+}
+
+void rd_tcp_connections_check(struct rd_tcp_connector *connector)
+{
+	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
+		if (at->state != RD_TCP_CONNECTING && at->state != RD_TCP_GREETED)
+			continue;
+		if (rd_clock_ms() < at->until_ms) {
+			if (at->until_ms != INT64_MAX)
+				rd_tcp_timer_request(&connector->timer, at->until_ms);
+		} else if (at->state == RD_TCP_GREETED) {
+			answer_overdue(at);
+		} else {
+			retry(at, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
+		}
+	}
 }
 
 static bool connection_handle(void *owner)

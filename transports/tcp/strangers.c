@@ -63,6 +63,18 @@ static struct rd_tcp_stranger **find_early(
 	return at;
 }
 
+/* The peer may have tried another address since: the socket that came first has then ended. */
+static void drop_ended(struct rd_tcp_stranger **at)
+{
+	struct rd_tcp_stranger *early = *at;
+	char byte;
+
+	if (!early || recv(early->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
+		return;
+	*at = early->next;
+	stranger_drop(early, "it left before its link was opened");
+}
+
 /* Its hello is valid. True: a connection has taken it. */
 static bool stranger_admit(struct rd_tcp_stranger *stranger)
 {
@@ -77,6 +89,7 @@ static bool stranger_admit(struct rd_tcp_stranger *stranger)
 		stranger_drop(stranger, "not awaited");
 		break;
 	case RD_TCP_EARLY:
+		drop_ended(find_early(strangers, hello->from, hello->channel));
 		if (*find_early(strangers, hello->from, hello->channel)) {
 			stranger_drop(stranger, "it is here already");
 			break;
