@@ -31,15 +31,29 @@ static void log_affinity(const struct rondo_comm *comm)
 
 /* ---- Links --------------------------------------------------------------------------------- */
 
+/* "shm", or between hosts "tcp/1" with the rail's number. */
+static void describe_link(const struct rondo_comm *comm, const struct rd_link *link, char text[32])
+{
+	const int *host = comm->layouts[0]->group;
+
+	if (host[link->peer] == host[comm->rank])
+		snprintf(text, 32, "%s", link->transport->name);
+	else
+		snprintf(text, 32, "%s/%d", link->transport->name, link->rail);
+}
+
 static void log_links(const struct rondo_comm *comm, const struct rd_member *members)
 {
-	for (int i = 0; i < comm->size * comm->channels; i++)
-		if (comm->links[i])
-			rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%lld] -> %d[%lld] via %s",
-				i % comm->channels, comm->rank,
-				(long long)members[comm->rank].place.pid, i / comm->channels,
-				(long long)members[i / comm->channels].place.pid,
-				comm->links[i]->transport->name);
+	char via[32];
+
+	for (int i = 0; i < comm->size * comm->channels; i++) {
+		if (!comm->links[i])
+			continue;
+		describe_link(comm, comm->links[i], via);
+		rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%lld] -> %d[%lld] via %s",
+			i % comm->channels, comm->rank, (long long)members[comm->rank].place.pid,
+			i / comm->channels, (long long)members[i / comm->channels].place.pid, via);
+	}
 }
 
 /* The transports to ranks on other hosts, each once. */
@@ -56,7 +70,10 @@ static void log_network(const struct rondo_comm *comm)
 			snprintf(names + length, sizeof(names) - length, "%s%s", length ? ", " : "",
 				link->transport->name);
 	}
-	if (names[0])
+	if (names[0] && comm->rails[RD_FAR] > 1)
+		rd_log(RD_INFO, RD_NET, "Using network %s over %u rails", names,
+			comm->rails[RD_FAR]);
+	else if (names[0])
 		rd_log(RD_INFO, RD_NET, "Using network %s", names);
 	else
 		rd_log(RD_INFO, RD_NET, "Using no network : all ranks are on one host");

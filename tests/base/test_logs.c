@@ -92,7 +92,7 @@ Test(logs, all_ranks_log_by_which_transport_they_reach_each_other, .timeout = 60
 
 			snprintf(line, sizeof(line),
 				"Channel 0%d : %d\\[[0-9]+\\] -> %d\\[[0-9]+\\] via %s", link % 2,
-				rank, peer, rank / 2 == peer / 2 ? "shm" : "tcp");
+				rank, peer, rank / 2 == peer / 2 ? "shm" : "tcp/0");
 			cr_expect_eq(has_line(text, rank, "INFO", line), peer != rank, "%s in:\n%s",
 				line, text);
 		}

@@ -238,6 +238,57 @@ Test(hosts_routes, hosts_with_different_numbers_of_interfaces_use_the_least, .ti
 	expect_striping_unmeasured(2, 2, "eth0,eth1", "eth0", 1, 1);
 }
 
+/* Each host's ranks send over the same two cables. */
+Test(hosts_routes, ranks_that_share_hosts_spread_their_bytes_too, .timeout = 60)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+	struct world world = {
+		.size = 4, .channels = 2, .hosts = hosts, .host_of = { 0, 0, 1, 1 }
+	};
+
+	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
+	setenv("RONDO_REPRODUCIBLE", "1", 1);
+	expect_striping(&world, &(struct striping){ 2, 2 }, 2);
+	hosts_destroy(hosts);
+}
+
+/* The kernel moves bytes within a host without its cards. */
+Test(hosts_routes, within_a_host_interfaces_add_nothing_up, .timeout = 60)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1, .networks = 2 });
+	struct world world = {
+		.size = 2, .transport = "tcp", .channels = 2, .hosts = hosts, .host_of = { 0, 0 }
+	};
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
+	setenv("RONDO_REPRODUCIBLE", "1", 1);
+	cr_assert_eq(world_run(&world, look_up_channels, NULL, outcomes), 0);
+	cr_expect_eq(outcomes[0].number, 1);
+	cr_expect_eq(outcomes[1].number, 1);
+	hosts_destroy(hosts);
+}
+
+/* A channel short, the third interface is in reserve. */
+Test(hosts_routes, the_log_names_the_interface_of_each_channel, .timeout = 60)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 3 });
+	struct world world = { .size = 2, .channels = 2, .hosts = hosts, .host_of = { 0, 1 } };
+	const char *text;
+
+	setenv("RONDO_INTERFACE", "eth2,eth0,eth1", 1);
+	setenv("RONDO_DEBUG", "INFO", 1);
+	setenv("RONDO_DEBUG_SUBSYS", "NET,ROUTE", 1);
+	text = world_run_captured(&world, all_reduce, NULL);
+	cr_expect_eq(count_of(text, "NET/Socket : Using [0]eth2:10.7.2."), 2, "%s", text);
+	cr_expect_eq(count_of(text, "NET/Socket : Using [1]eth0:10.7.0."), 2, "%s", text);
+	cr_expect_eq(count_of(text, "NET/Socket : In reserve [2]eth1:10.7.1."), 2, "%s", text);
+	cr_expect_eq(count_of(text, "] via tcp/0"), 2, "%s", text);
+	cr_expect_eq(count_of(text, "] via tcp/1"), 2, "%s", text);
+	cr_expect_eq(count_of(text, "Using network tcp over 2 rails"), 2, "%s", text);
+	hosts_destroy(hosts);
+}
+
 /* Both ranks measure the same two links; the costs differ from the built-in ones by far. */
 Test(hosts_routes, interfaces_that_limit_are_measured_to_add_up, .timeout = 120)
 {

@@ -168,7 +168,7 @@ static const struct kind kinds[] = {
 	{ "^Rondo version [0-9.]+$", 1, 0 },
 	{ "^Bootstrap : Using eth0:10\\.7\\.0\\.[12]<[0-9]+>$", 1, 1 },
 	{ "^NET/Socket : Using \\[0\\]eth0:10\\.7\\.0\\.[12]:[0-9]+$", 1, 1 },
-	{ "^Channel 00 : [0-7]\\[[0-9]+\\] -> [0-7]\\[[0-9]+\\] via [a-zA-Z/]+$", JOB_RANKS - 1,
+	{ "^Channel 00 : [0-7]\\[[0-9]+\\] -> [0-7]\\[[0-9]+\\] via [a-zA-Z]+(/0)?$", JOB_RANKS - 1,
 		JOB_RANKS - 1 },
 	{ "^Plugin : none ", 1, 1 },
 	{ "^Using network tcp$", 1, 1 },
@@ -191,7 +191,7 @@ static void check_channel(const char *text, int rank)
 		return;
 	cr_assert_eq(from, rank, "%s", text);
 	cr_assert_neq(from, to, "%s", text);
-	cr_assert_str_eq(by, from / NODE_RANKS == to / NODE_RANKS ? "shm" : "tcp", "%s", text);
+	cr_assert_str_eq(by, from / NODE_RANKS == to / NODE_RANKS ? "shm" : "tcp/0", "%s", text);
 }
 
 /* The log so far. */

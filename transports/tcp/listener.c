@@ -67,6 +67,11 @@ static bool listener_handle(void *owner)
 }
 
 /* Listens on the interface's address. The kernel chooses the port, which goes into the card. */
+static bool carries_channel(const struct rd_tcp_connector *connector, int index)
+{
+	return index < connector->interfaces.shared && index < connector->local->settings->channels;
+}
+
 static int listen_at(struct rd_tcp_listeners *listeners, int index)
 {
 	struct rd_tcp_connector *connector = listeners->connector;
@@ -89,8 +94,8 @@ static int listen_at(struct rd_tcp_listeners *listeners, int index)
 		return rd_fail_errno("cannot watch a socket");
 	rd_tcp_card_add(&connector->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
-		index < connector->interfaces.shared ? "Using" : "In reserve", index,
-		interface->name, rd_address_text(&address, where));
+		carries_channel(connector, index) ? "Using" : "In reserve", index, interface->name,
+		rd_address_text(&address, where));
 	return 0;
 }
 
