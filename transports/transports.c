@@ -10,6 +10,9 @@ const struct rd_transport *_Atomic rd_transports[RD_TRANSPORTS_KNOWN + 1] = {
 	&rd_transport_loop,
 	&rd_transport_shm,
 	&rd_transport_tcp,
+#ifdef RD_HAS_VERBS
+	&rd_transport_verbs,
+#endif
 	NULL,
 };
 

@@ -12,6 +12,7 @@
 extern const struct rd_transport rd_transport_loop;
 extern const struct rd_transport rd_transport_shm;
 extern const struct rd_transport rd_transport_tcp;
+extern const struct rd_transport rd_transport_verbs; /* with RD_HAS_VERBS */
 
 #define RD_TRANSPORTS_KNOWN 16
 

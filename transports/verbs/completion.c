@@ -1,0 +1,42 @@
+#include "transports/verbs/completion.h"
+
+#include <arpa/inet.h>
+
+#include "transports/verbs/failure.h"
+#include "transports/verbs/messages.h"
+
+#define POLL_MOST 16
+
+static void handle(const struct ibv_wc *completion)
+{
+	struct rd_verbs_queue_pair *pair = rd_verbs_queue_pair_of(completion);
+	struct rd_verbs_link *link = pair->owner;
+
+	if (completion->status != IBV_WC_SUCCESS) {
+		rd_verbs_rail_failed(link, pair, completion->status);
+		return;
+	}
+	if (rd_verbs_is_receive(completion)) {
+		rd_verbs_queue_pair_received(pair);
+		rd_verbs_message_arrived(link, ntohl(completion->imm_data));
+	} else {
+		rd_verbs_message_done(link, pair);
+	}
+	if (pair->error)
+		rd_verbs_rail_failed(link, pair, IBV_WC_GENERAL_ERR);
+}
+
+bool rd_verbs_rail_poll(struct rd_verbs_rail *rail)
+{
+	struct ibv_wc completions[POLL_MOST];
+	bool some = false;
+	int count;
+
+	do {
+		count = ibv_poll_cq(rail->cq, POLL_MOST, completions);
+		for (int i = 0; i < count; i++)
+			handle(&completions[i]);
+		some |= count > 0;
+	} while (count == POLL_MOST);
+	return some;
+}

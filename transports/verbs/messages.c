@@ -1,0 +1,177 @@
+#include "transports/verbs/messages.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+/* Immediate data: a kind, and the number of messages that this side has released, modulo 2^16. */
+#define IMMEDIATE_MESSAGE 0x80000000u
+#define IMMEDIATE_CREDITS 0x40000000u
+#define IMMEDIATE_KINDS 0xffff0000u
+
+/* Requests that messages leave free in a queue pair, for credits. */
+#define SENDS_SPARE 8
+
+static struct rd_verbs_queue_pair *pair_of(const struct rd_verbs_link *link)
+{
+	return &link->pairs[link->base.rail];
+}
+
+/* All credits that are kept go with the next request. */
+static uint32_t immediate_of(struct rd_verbs_link *link, uint32_t kind)
+{
+	struct rd_verbs_input *in = &link->in;
+
+	in->returned = in->released;
+	in->returned_position = in->next.position;
+	return htonl(kind | (uint16_t)in->released);
+}
+
+/* ---- Going out ----------------------------------------------------------------------------- */
+
+static struct rd_verbs_header *next_header(const struct rd_verbs_link *link)
+{
+	return (struct rd_verbs_header *)(link->out.ring + link->out.next.offset);
+}
+
+/* Position of the oldest message that the peer has not released. */
+static uint64_t oldest_position(const struct rd_verbs_output *out)
+{
+	return out->released == out->count
+		       ? out->next.position
+		       : out->sent[out->released % RD_VERBS_MESSAGES].at.position;
+}
+
+void *rd_verbs_message_room(struct rd_verbs_link *link, size_t size)
+{
+	const struct rd_verbs_output *out = &link->out;
+
+	if (out->count - out->released == RD_VERBS_MESSAGES ||
+		!rd_verbs_ring_has_room(&link->size, &out->next, oldest_position(out), size) ||
+		!rd_verbs_queue_pair_has_room(pair_of(link), 1 + SENDS_SPARE))
+		return NULL;
+	return next_header(link) + 1;
+}
+
+/* Writes the slot into the peer's ring, header and payload in one. */
+static void write_slot(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
+{
+	struct rd_verbs_queue_pair *pair = pair_of(link);
+	const struct rd_verbs_address *peer = &link->peers[link->base.rail];
+	const struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
+	size_t size = sizeof(*header) + header->size;
+	struct ibv_sge part = {
+		.addr = (uintptr_t)header,
+		.length = (uint32_t)size,
+		.lkey = link->regions[link->base.rail]->lkey,
+	};
+	struct ibv_send_wr request = {
+		.sg_list = &part,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = size <= pair->inline_most ? IBV_SEND_INLINE : 0,
+		.imm_data = immediate_of(link, IMMEDIATE_MESSAGE),
+		.wr.rdma = { .remote_addr = peer->ring + sent->at.offset, .rkey = peer->key },
+	};
+
+	rd_verbs_queue_pair_post(pair, &request, false, 0);
+}
+
+void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
+{
+	struct rd_verbs_output *out = &link->out;
+	struct rd_verbs_sent *sent = &out->sent[out->count % RD_VERBS_MESSAGES];
+
+	*next_header(link) = (struct rd_verbs_header){
+		.size = (uint32_t)size,
+		.number = (uint32_t)out->count,
+		.tag = *tag,
+	};
+	*sent = (struct rd_verbs_sent){ .at = out->next };
+	rd_verbs_cursor_pass(&out->next, &link->size, size);
+	out->count++;
+	write_slot(link, sent);
+}
+
+void rd_verbs_credits_send(struct rd_verbs_link *link, bool signalled)
+{
+	const struct rd_verbs_address *peer = &link->peers[link->base.rail];
+	struct ibv_send_wr request = {
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.imm_data = immediate_of(link, IMMEDIATE_CREDITS),
+		.wr.rdma = { .remote_addr = peer->ring, .rkey = peer->key },
+	};
+
+	rd_verbs_queue_pair_post(pair_of(link), &request, signalled, 0);
+}
+
+/* Where no request is free, a completion comes, and this is called again. */
+static void return_credits(struct rd_verbs_link *link)
+{
+	const struct rd_verbs_input *in = &link->in;
+
+	if (rd_verbs_credits_due(&link->size, in->released - in->returned,
+		    in->next.position - in->returned_position) &&
+		rd_verbs_queue_pair_has_room(pair_of(link), 1))
+		rd_verbs_credits_send(link, false);
+}
+
+void rd_verbs_message_done(struct rd_verbs_link *link, struct rd_verbs_queue_pair *pair)
+{
+	rd_verbs_queue_pair_sent(pair);
+	return_credits(link);
+}
+
+/* ---- Coming in ----------------------------------------------------------------------------- */
+
+static void take_credits(struct rd_verbs_link *link, uint16_t released)
+{
+	struct rd_verbs_output *out = &link->out;
+	uint16_t more = (uint16_t)(released - (uint16_t)out->released);
+
+	if (more > out->count - out->released)
+		rd_verbs_link_fail(
+			link, RONDO_PROTOCOL, "returned more credits than it had messages");
+	else
+		out->released += more;
+}
+
+void rd_verbs_message_arrived(struct rd_verbs_link *link, uint32_t immediate)
+{
+	uint32_t kind = immediate & IMMEDIATE_KINDS;
+
+	take_credits(link, (uint16_t)immediate);
+	if (kind == IMMEDIATE_MESSAGE && link->in.arrived - link->in.returned < RD_VERBS_MESSAGES)
+		link->in.arrived++;
+	else if (kind != IMMEDIATE_CREDITS)
+		rd_verbs_link_fail(link, RONDO_PROTOCOL, "sent what is no message");
+}
+
+bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *message)
+{
+	struct rd_verbs_input *in = &link->in;
+	const struct rd_verbs_header *header;
+	size_t size;
+
+	if (in->arrived == in->released)
+		return false;
+	header = (const void *)(in->ring + in->next.offset);
+	size = header->size;
+	if (size > link->base.message_max || header->number != (uint32_t)in->released) {
+		rd_verbs_link_fail(link, RONDO_PROTOCOL, "sent a message of %zu bytes as number %u",
+			size, header->number);
+		return false;
+	}
+	/* The peer can still write there, so the size that was checked is kept. */
+	in->size = size;
+	*message = (struct rd_message){ .data = header + 1, .size = size, .tag = &header->tag };
+	return true;
+}
+
+void rd_verbs_message_release(struct rd_verbs_link *link)
+{
+	struct rd_verbs_input *in = &link->in;
+
+	rd_verbs_cursor_pass(&in->next, &link->size, in->size);
+	in->released++;
+	return_credits(link);
+}
