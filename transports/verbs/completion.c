@@ -2,10 +2,19 @@
 
 #include <arpa/inet.h>
 
-#include "transports/verbs/failure.h"
+#include "transports/verbs/failover.h"
 #include "transports/verbs/messages.h"
 
 #define POLL_MOST 16
+
+static void handle_immediate(
+	struct rd_verbs_link *link, struct rd_verbs_queue_pair *pair, uint32_t immediate)
+{
+	if (rd_verbs_is_resume(immediate))
+		rd_verbs_resume_arrived(link, pair, immediate);
+	else
+		rd_verbs_message_arrived(link, immediate);
+}
 
 static void handle(const struct ibv_wc *completion)
 {
@@ -13,17 +22,17 @@ static void handle(const struct ibv_wc *completion)
 	struct rd_verbs_link *link = pair->owner;
 
 	if (completion->status != IBV_WC_SUCCESS) {
-		rd_verbs_rail_failed(link, pair, completion->status);
+		rd_verbs_completion_failed(link, pair, completion);
 		return;
 	}
 	if (rd_verbs_is_receive(completion)) {
 		rd_verbs_queue_pair_received(pair);
-		rd_verbs_message_arrived(link, ntohl(completion->imm_data));
+		handle_immediate(link, pair, ntohl(completion->imm_data));
 	} else {
 		rd_verbs_message_done(link, pair);
 	}
 	if (pair->error)
-		rd_verbs_rail_failed(link, pair, IBV_WC_GENERAL_ERR);
+		rd_verbs_request_refused(link, pair);
 }
 
 bool rd_verbs_rail_poll(struct rd_verbs_rail *rail)

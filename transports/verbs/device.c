@@ -141,6 +141,16 @@ void rd_verbs_device_abandon(struct rd_verbs_device *device)
 	pthread_mutex_unlock(&lock);
 }
 
+void rd_verbs_device_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void rd_verbs_device_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
 int rd_verbs_register(
 	struct rd_verbs_device *device, void *memory, size_t size, struct ibv_mr **region)
 {

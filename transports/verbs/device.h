@@ -7,7 +7,9 @@
 #ifndef RD_VERBS_DEVICE_H
 #define RD_VERBS_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "topo/sysfs.h"
 #include "transports/verbs/library.h"
@@ -17,6 +19,11 @@ struct rd_verbs_device {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_device_attr limits;
+	/* Its events (event.h) */
+	_Atomic unsigned events; /* recorded so far */
+	_Atomic uint32_t ports_down; /* bits, by number */
+	_Atomic bool fatal; /* it failed, and must be opened anew */
+
 	unsigned references;
 	unsigned forks; /* rd_forks when it was opened: a forked child opens its own */
 	struct rd_verbs_device *next;
@@ -28,6 +35,10 @@ int rd_verbs_device_get(const char *name, struct rd_verbs_device **device);
 void rd_verbs_device_put(struct rd_verbs_device *device);
 /* In a forked child, in place of put(): closes the descriptors, and nothing else. */
 void rd_verbs_device_abandon(struct rd_verbs_device *device);
+
+/* The lock of all devices, for their events. */
+void rd_verbs_device_lock(void);
+void rd_verbs_device_unlock(void);
 
 /* Registers memory for local and remote writes. RONDO_MEMORY, with a reason. */
 int rd_verbs_register(

@@ -20,6 +20,7 @@
 	X(query_port) \
 	X(get_async_event) \
 	X(ack_async_event) \
+	X(event_type_str) \
 	X(alloc_pd) \
 	X(dealloc_pd) \
 	X(reg_mr) \

@@ -79,7 +79,14 @@ struct rd_verbs_link {
 	struct rd_verbs_hello hello; /* the peer's */
 	struct rd_verbs_ready ready; /* the peer's */
 	size_t read; /* bytes of both */
-	uint32_t connected; /* rails whose queue pairs are, as bits */
+	uint32_t connected; /* rails whose queue pairs are and work, as bits */
+
+	/* Failover (failover.h) */
+	bool paused; /* messages wait until both sides have resumed */
+	bool resumed, peer_resumed; /* on the present rail, since the last failure */
+	uint32_t peer_resume; /* the peer's resume */
+	uint32_t draining; /* rails that may still have received messages, as bits */
+
 	bool hung_up; /* the peer has closed, or died; its messages may remain to be read */
 };
 

@@ -3,10 +3,15 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-/* Immediate data: a kind, and the number of messages that this side has released, modulo 2^16. */
+#include "transports/verbs/resume.h"
+
+/* Immediate data of messages and credits: a kind, and the number of messages that this side has
+   released, modulo 2^16. */
 #define IMMEDIATE_MESSAGE 0x80000000u
 #define IMMEDIATE_CREDITS 0x40000000u
 #define IMMEDIATE_KINDS 0xffff0000u
+/* A kind, and the two counts of resume.h. */
+#define IMMEDIATE_RESUME 0x20000000u
 
 /* Requests that messages leave free in a queue pair, for credits. */
 #define SENDS_SPARE 8
@@ -45,7 +50,7 @@ void *rd_verbs_message_room(struct rd_verbs_link *link, size_t size)
 {
 	const struct rd_verbs_output *out = &link->out;
 
-	if (out->count - out->released == RD_VERBS_MESSAGES ||
+	if (link->paused || out->count - out->released == RD_VERBS_MESSAGES ||
 		!rd_verbs_ring_has_room(&link->size, &out->next, oldest_position(out), size) ||
 		!rd_verbs_queue_pair_has_room(pair_of(link), 1 + SENDS_SPARE))
 		return NULL;
@@ -89,19 +94,53 @@ void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag,
 	*sent = (struct rd_verbs_sent){ .at = out->next };
 	rd_verbs_cursor_pass(&out->next, &link->size, size);
 	out->count++;
-	write_slot(link, sent);
+	/* A failover may have begun since its room was reserved: then it is repeated. */
+	if (!link->paused)
+		write_slot(link, sent);
 }
 
-void rd_verbs_credits_send(struct rd_verbs_link *link, bool signalled)
+static void write_immediate(struct rd_verbs_link *link, uint32_t immediate, bool signalled)
 {
 	const struct rd_verbs_address *peer = &link->peers[link->base.rail];
 	struct ibv_send_wr request = {
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.imm_data = immediate_of(link, IMMEDIATE_CREDITS),
+		.imm_data = immediate,
 		.wr.rdma = { .remote_addr = peer->ring, .rkey = peer->key },
 	};
 
 	rd_verbs_queue_pair_post(pair_of(link), &request, signalled, 0);
+}
+
+void rd_verbs_credits_send(struct rd_verbs_link *link, bool signalled)
+{
+	write_immediate(link, immediate_of(link, IMMEDIATE_CREDITS), signalled);
+}
+
+bool rd_verbs_is_resume(uint32_t immediate)
+{
+	return (immediate & ~(RD_VERBS_RESUME_MASK | 0xffff)) == IMMEDIATE_RESUME;
+}
+
+/* It returns all credits as well. */
+void rd_verbs_resume_send(struct rd_verbs_link *link)
+{
+	struct rd_verbs_input *in = &link->in;
+	struct rd_verbs_counts counts = { .arrived = in->arrived, .released = in->released };
+
+	in->returned = in->released;
+	in->returned_position = in->next.position;
+	write_immediate(link, htonl(IMMEDIATE_RESUME | rd_verbs_resume_encode(counts)), false);
+}
+
+void rd_verbs_messages_repeat(struct rd_verbs_link *link, uint64_t arrived, uint64_t released)
+{
+	struct rd_verbs_output *out = &link->out;
+
+	out->released = released;
+	for (uint64_t number = arrived; number < out->count; number++)
+		write_slot(link, &out->sent[number % RD_VERBS_MESSAGES]);
+	/* Signalled, for close() waits until all requests are done. */
+	rd_verbs_credits_send(link, true);
 }
 
 /* Where no request is free, a completion comes, and this is called again. */
@@ -109,8 +148,9 @@ static void return_credits(struct rd_verbs_link *link)
 {
 	const struct rd_verbs_input *in = &link->in;
 
-	if (rd_verbs_credits_due(&link->size, in->released - in->returned,
-		    in->next.position - in->returned_position) &&
+	if (!link->paused &&
+		rd_verbs_credits_due(&link->size, in->released - in->returned,
+			in->next.position - in->returned_position) &&
 		rd_verbs_queue_pair_has_room(pair_of(link), 1))
 		rd_verbs_credits_send(link, false);
 }

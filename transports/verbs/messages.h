@@ -22,11 +22,21 @@ bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *messag
 /* Releases that message, and returns credits where they are due. */
 void rd_verbs_message_release(struct rd_verbs_link *link);
 
-/* The peer has written immediate data to the link: a message, or credits. */
+/* Whether immediate data is a resume, for rd_verbs_resume_arrived(). */
+bool rd_verbs_is_resume(uint32_t immediate);
+
+/* The peer has written other immediate data to the link: a message, or credits. */
 void rd_verbs_message_arrived(struct rd_verbs_link *link, uint32_t immediate);
 
 /* A signalled send is done. */
 void rd_verbs_message_done(struct rd_verbs_link *link, struct rd_verbs_queue_pair *pair);
+
+/* Sends this side's resume over the present rail. */
+void rd_verbs_resume_send(struct rd_verbs_link *link);
+
+/* Sends messages again, over the present rail: all but those before number `arrived`, which the
+   peer has. It has released those before `released`. */
+void rd_verbs_messages_repeat(struct rd_verbs_link *link, uint64_t arrived, uint64_t released);
 
 /* Sends credits, signalled, so that a completion follows all that was sent before. */
 void rd_verbs_credits_send(struct rd_verbs_link *link, bool signalled);

@@ -1,7 +1,7 @@
 #include "transports/verbs/operations.h"
 
 #include "transports/verbs/completion.h"
-#include "transports/verbs/failure.h"
+#include "transports/verbs/failover.h"
 #include "transports/verbs/messages.h"
 
 static struct rd_verbs_link *link_of(struct rd_link *base)
@@ -48,7 +48,7 @@ static void *link_reserve(struct rd_link *base, size_t size)
 static void check_requests(struct rd_verbs_link *link)
 {
 	if (pair_of(link)->error)
-		rd_verbs_rail_failed(link, pair_of(link), IBV_WC_GENERAL_ERR);
+		rd_verbs_request_refused(link, pair_of(link));
 }
 
 static void link_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)

@@ -45,7 +45,7 @@ static void post_receives(struct rd_verbs_queue_pair *pair, unsigned count)
 
 void rd_verbs_queue_pair_received(struct rd_verbs_queue_pair *pair)
 {
-	if (++pair->received < RECEIVE_BATCH || pair->error)
+	if (++pair->received < RECEIVE_BATCH || pair->error || pair->dead)
 		return;
 	pair->received = 0;
 	post_receives(pair, RECEIVE_BATCH);
@@ -59,7 +59,7 @@ void rd_verbs_queue_pair_post(struct rd_verbs_queue_pair *pair, struct ibv_send_
 	struct ibv_send_wr *refused;
 
 	assert(rd_verbs_queue_pair_has_room(pair, 1));
-	if (pair->error)
+	if (pair->error || pair->dead)
 		return;
 	pair->posted++;
 	request->wr_id = (uintptr_t)pair;
@@ -99,6 +99,7 @@ int rd_verbs_queue_pair_create(
 	struct rd_verbs_queue_pair *pair, struct rd_verbs_rail *rail, void *owner)
 {
 	struct ibv_qp_init_attr attributes = {
+		.qp_context = pair,
 		.send_cq = rail->cq,
 		.recv_cq = rail->cq,
 		.qp_type = IBV_QPT_RC,
@@ -140,6 +141,13 @@ void rd_verbs_queue_pair_destroy(struct rd_verbs_queue_pair *pair)
 	if (pair->qp)
 		rd_verbs.destroy_qp(pair->qp);
 	pair->qp = NULL;
+}
+
+bool rd_verbs_queue_pair_stop(struct rd_verbs_queue_pair *pair)
+{
+	struct ibv_qp_attr attributes = { .qp_state = IBV_QPS_ERR };
+
+	return rd_verbs.modify_qp(pair->qp, &attributes, IBV_QP_STATE) == 0;
 }
 
 void rd_verbs_queue_pair_address(

@@ -43,6 +43,8 @@ struct rd_verbs_queue_pair {
 	void *owner;
 	uint32_t psn, inline_most;
 	int error; /* errno of a request that was refused; 0: none */
+	bool dead; /* it has failed, and takes no request */
+	_Atomic int event; /* enum ibv_event_type of its fatal event; 0: none */
 	/* Sends: how many were posted, and how many of them are done as far as is known. */
 	uint64_t posted, done;
 	unsigned unsignalled; /* since the last signalled one */
@@ -65,6 +67,10 @@ void rd_verbs_queue_pair_address(
    RONDO_UNREACHABLE, RONDO_PROTOCOL or RONDO_SYSTEM, with a reason. */
 int rd_verbs_queue_pair_connect(struct rd_verbs_queue_pair *pair,
 	const struct rd_verbs_address *address, const struct rd_settings *settings);
+
+/* Moves it to error: nothing arrives any more, and all its requests complete. False: the device
+   does not do that, and no completion need come. */
+bool rd_verbs_queue_pair_stop(struct rd_verbs_queue_pair *pair);
 
 /* Whether there is room for `count` sends. */
 static inline bool rd_verbs_queue_pair_has_room(

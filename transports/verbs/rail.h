@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "transports/event_source.h"
 #include "transports/verbs/device.h"
 #include "transports/verbs/port.h"
 
@@ -19,6 +20,11 @@ struct rd_verbs_rail {
 	int room; /* completions that further queue pairs may have */
 	bool armed; /* the next completion makes an event on the channel */
 	unsigned events; /* read from the channel, and not acknowledged */
+	/* Events of the device (event.h) */
+	struct rd_event_source source;
+	unsigned events_seen; /* of device->events */
+	bool down; /* its port */
+	_Atomic bool overflowed; /* its completion queue failed */
 };
 
 /* Opens the port's device, and makes a queue of `entries` completions, or of as many as the device

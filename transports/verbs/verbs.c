@@ -27,7 +27,8 @@
  * at the same offset of the receiver:
  *
  *   slot       size 4 | number 4 | tag 24 | payload[size]
- *   immediate  1 bit: a message | 1 bit: credits alone | 0 14 bits | released 16 bits
+ *   immediate  1 bit: a message | 1 bit: credits alone | 1 bit: a resume | 0 6 bits |
+ *              held 7 bits, of a resume | released 16 bits
  *
  * The completion of the receive that the immediate data uses up is the sign that the message is
  * here; memory is not polled. The caller reads it in its slot. `released` counts the messages that
@@ -37,6 +38,15 @@
  * completions suffice for all of them.
  *
  * A short message goes inline, in its request. One send in 16 is signalled.
+ *
+ * Failures
+ * --------
+ * A queue pair fails: a request has no answer, a port goes down, a device fails. The link goes on
+ * over its next rail, and nothing is lost or doubled: the slots of the sender hold all messages
+ * that the receiver has not released. Both ends resume with the number of messages that have
+ * arrived (failover.h), and the other end sends those behind them again. Without a rail that works,
+ * the link fails, with the cause in words (status.h). A link without another rail waits for a port
+ * that is down until its requests have no retries left.
  *
  * Sleep
  * -----
@@ -54,10 +64,13 @@
  *   ring         where messages lie
  *   link         a link and its parts; endpoint: all links
  *   messages     messages and credits
- *   failure      queue pairs that fail
+ *   resume       the counts by which a link goes on over another rail
+ *   status       completion statuses and events, in words
+ *   failover     queue pairs that fail
  *   completion   polling
  *   operations   reserve, commit, recv, release
  *   handshake    the socket
+ *   event        ports and devices that fail
  *   verbs        the endpoint
  */
 #include <assert.h>
@@ -72,6 +85,7 @@
 #include "transports/transports.h"
 #include "transports/verbs/completion.h"
 #include "transports/verbs/endpoint.h"
+#include "transports/verbs/event.h"
 #include "transports/verbs/handshake.h"
 #include "transports/verbs/messages.h"
 #include "transports/verbs/operations.h"
@@ -155,6 +169,18 @@ static void close_rails(struct rd_verbs_endpoint *endpoint)
 		rd_verbs_rail_close(&endpoint->rails[i]);
 }
 
+static int start_connector(struct rd_verbs_endpoint *endpoint)
+{
+	int err = rd_tcp_connector_start(&endpoint->connector, endpoint->local);
+
+	if (err)
+		return err;
+	err = rd_verbs_events_watch(endpoint);
+	if (err)
+		rd_tcp_connector_finish(&endpoint->connector);
+	return err;
+}
+
 static int verbs_listen(struct rd_endpoint **result, const struct rd_local *local,
 	unsigned char card[RD_CARD_MAX], size_t *card_size)
 {
@@ -167,7 +193,7 @@ static int verbs_listen(struct rd_endpoint **result, const struct rd_local *loca
 	endpoint->local = local;
 	err = open_rails(endpoint);
 	if (!err)
-		err = rd_tcp_connector_start(&endpoint->connector, local);
+		err = start_connector(endpoint);
 	if (err) {
 		close_rails(endpoint);
 		free(endpoint);
@@ -233,6 +259,7 @@ static bool verbs_advance(struct rd_endpoint *base)
 	if (endpoint->unfinished > 0 || ++endpoint->calls >= POLL_INTERVAL) {
 		endpoint->calls = 0;
 		moved |= rd_tcp_connector_advance(&endpoint->connector);
+		moved |= rd_verbs_events_apply(endpoint);
 	}
 	/* After the sockets: a peer writes its messages before it closes. */
 	moved |= poll_rails(endpoint);
@@ -269,7 +296,7 @@ static bool output_waits(const struct rd_verbs_endpoint *endpoint)
 	for (const struct rd_verbs_link *link = endpoint->links; link; link = link->next) {
 		const struct rd_verbs_queue_pair *pair = &link->pairs[link->base.rail];
 
-		if (is_open(link) && pair->done != pair->posted)
+		if (is_open(link) && (link->paused || pair->done != pair->posted))
 			return true;
 	}
 	return false;
@@ -292,7 +319,7 @@ static void linger(struct rd_verbs_endpoint *endpoint)
 	int64_t deadline = rd_clock_ms() + LINGER_MS, left;
 
 	for (struct rd_verbs_link *link = endpoint->links; link; link = link->next)
-		if (is_open(link) &&
+		if (is_open(link) && !link->paused &&
 			link->pairs[link->base.rail].done != link->pairs[link->base.rail].posted)
 			rd_verbs_credits_send(link, true);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0) {

@@ -83,3 +83,13 @@ run_collectives() {
 		! grep -E '^ +[0-9]' table || [ "$guest" = 0 ]
 	done
 }
+
+# DEVICE COUNT SECONDS: waits until this RDMA device has sent that many packets more.
+await_packets() {
+	local goal=$(($(rdma_packets "$1") + $2))
+	for _ in $(seq $(($3 * 10))); do
+		[ "$(rdma_packets "$1")" -lt "$goal" ] || return 0
+		usleep 100000
+	done
+	fail "$1 has not sent $2 packets in $3 s: $(cat out)"
+}

@@ -1,0 +1,17 @@
+# The only port fails while all-reduces run: each rank ends with an error, which names the port.
+# guests: 2
+# wires: 2
+# limit: 300
+# programs: rondo-bench rondo-run
+make_rxe
+# With 7 retries, rxe would never end.
+export RONDO_IB_DEVICE=rxe1 RONDO_IB_TIMEOUT=17 RONDO_IB_RETRY=6
+run_ranks 1 rondo-bench all_reduce --transport verbs -b 48K -e 48K -n 1 -w 0 -c 100000 >out 2>&1 &
+if [ "$guest" = 0 ]; then
+	await_packets rxe1 3000 120
+	ip link set eth1 down
+fi
+! wait $! || fail "no error: $(cat out)"
+cat out
+grep -q 'is out of reach by rxe1:1: no answer' out
+[ -z "$(ls /dev/shm)" ] || fail "left in /dev/shm: $(ls /dev/shm)"
