@@ -10,8 +10,10 @@
  */
 float *cpu_scratch(struct device *device, size_t count);
 
-/* cpu_rows.c */
+/* cpu_product.c */
 void cpu_product(struct device *device, const struct product *product);
+
+/* cpu_rows.c */
 void cpu_spread(struct device *device, int rows, int columns, const float *row, float *out);
 void cpu_column_sums(struct device *device, int rows, int columns, const float *in, float *sums);
 void cpu_add(struct device *device, size_t count, const float *a, const float *b, float *out);

@@ -1,24 +1,7 @@
-/* Products, rows and elements on the CPU: OpenBLAS and plain loops. */
-#include <cblas.h>
+/* Rows and elements on the CPU. */
 #include <string.h>
 
 #include "train/device/cpu.h"
-
-/* BLAS takes the pitch of the stored rows, whatever the layout. */
-static CBLAS_TRANSPOSE order_of(const struct matrix *matrix)
-{
-	return matrix->layout == AS_IS ? CblasNoTrans : CblasTrans;
-}
-
-void cpu_product(struct device *device, const struct product *p)
-{
-	(void)device;
-	for (int n = 0; n < p->batch; n++)
-		cblas_sgemm(CblasRowMajor, order_of(&p->a), order_of(&p->b), p->rows, p->columns,
-			p->inner, p->alpha, p->a.data + n * p->a.step, p->a.pitch,
-			p->b.data + n * p->b.step, p->b.pitch, p->beta, p->c.data + n * p->c.step,
-			p->c.pitch);
-}
 
 void cpu_spread(struct device *device, int rows, int columns, const float *row, float *out)
 {

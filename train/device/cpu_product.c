@@ -1,0 +1,89 @@
+/* Products on the CPU: OpenBLAS, or kernels of our own for small batches. */
+#include "train/device/cpu_product.h"
+
+#include <cblas.h>
+
+#include "train/device/cpu.h"
+#include "train/device/cpu_variants.h"
+
+/*
+ * Sizes at which the kernels are quicker, as measured with AVX-512: below, OpenBLAS has kernels for
+ * small matrices; above, it makes better use of the caches. With AVX2 it reaches the processor's
+ * peak at most sizes, so there are no kernels for that.
+ */
+#define LEAST_ROWS 8 /* and columns */
+#define LEAST_WORK (1 << 19) /* rows * columns * inner */
+#define GREATEST_WORK (1 << 28)
+
+static const struct product_kernels none;
+
+static const struct cpu_variant variants[] = {
+#if defined(__x86_64__)
+	{ "avx512", &cpu_product_avx512, CPU_AVX512 },
+#endif
+	{ "plain", &none, CPU_PLAIN },
+	{ 0 },
+};
+
+static const struct product_kernels *chosen = &none;
+
+__attribute__((constructor)) static void choose_best(void)
+{
+	chosen = cpu_variant_find(variants, NULL);
+}
+
+const struct product_kernels *cpu_product_kernels(void)
+{
+	return chosen;
+}
+
+bool cpu_product_choose(const char *name)
+{
+	const struct product_kernels *found = cpu_variant_find(variants, name);
+	if (found)
+		chosen = found;
+	return found;
+}
+
+bool cpu_product_is_ours(const struct product *p)
+{
+	double work = (double)p->rows * p->columns * p->inner;
+	return p->alpha == 1 && (p->beta == 0 || p->beta == 1) && p->rows >= LEAST_ROWS &&
+	       p->columns >= LEAST_ROWS && work >= LEAST_WORK && work <= GREATEST_WORK;
+}
+
+/* BLAS takes the pitch of the stored rows, whatever the layout. */
+static CBLAS_TRANSPOSE order_of(const struct matrix *matrix)
+{
+	return matrix->layout == AS_IS ? CblasNoTrans : CblasTrans;
+}
+
+static void multiply_by_blas(const struct product *p)
+{
+	cblas_sgemm(CblasRowMajor, order_of(&p->a), order_of(&p->b), p->rows, p->columns, p->inner,
+		p->alpha, p->a.data, p->a.pitch, p->b.data, p->b.pitch, p->beta, p->c.data,
+		p->c.pitch);
+}
+
+void cpu_product(struct device *device, const struct product *product)
+{
+	struct product one = *product;
+	float *scratch = NULL;
+	/* OpenBLAS alone uses several threads. */
+	bool ours =
+		chosen->multiply && openblas_get_num_threads() == 1 && cpu_product_is_ours(product);
+	if (ours) {
+		scratch = cpu_scratch(device, chosen->scratch(product));
+		if (!scratch)
+			return;
+	}
+	for (int n = 0; n < product->batch; n++) {
+		if (ours)
+			chosen->multiply(&one, scratch);
+		else
+			multiply_by_blas(&one);
+		one.a.data += product->a.step;
+		one.b.data += product->b.step;
+		one.c.data += product->c.step;
+	}
+}
