@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "train/device/cpu.h"
+#include "train/device/cpu_elements.h"
 
 void cpu_spread(struct device *device, int rows, int columns, const float *row, float *out)
 {
@@ -15,15 +16,13 @@ void cpu_column_sums(struct device *device, int rows, int columns, const float *
 	(void)device;
 	memset(sums, 0, columns * sizeof(float));
 	for (int r = 0; r < rows; r++)
-		for (int c = 0; c < columns; c++)
-			sums[c] += in[(size_t)r * columns + c];
+		cpu_elements()->add(columns, sums, in + (size_t)r * columns, sums);
 }
 
 void cpu_add(struct device *device, size_t count, const float *a, const float *b, float *out)
 {
 	(void)device;
-	for (size_t i = 0; i < count; i++)
-		out[i] = a[i] + b[i];
+	cpu_elements()->add(count, a, b, out);
 }
 
 void cpu_scale(struct device *device, size_t count, float factor, float *values)
