@@ -34,14 +34,26 @@ int rondo_mem_alloc_on(void **memory, size_t size, int device)
 	return size > 0 ? ops->alloc(device, size, memory) : 0;
 }
 
+static int free_on_device(void *memory, const struct rd_allocation *allocation)
+{
+	enum rd_registration_kind kind;
+	void *base;
+
+	if (rd_registration_find(allocation->base, allocation->size, &base, &kind))
+		return rd_fail(RONDO_INVALID,
+			"rondo_mem_free: %p is registered: call rondo_mem_deregister() first",
+			base);
+	return rd_device(false)->free(memory);
+}
+
 int rondo_mem_free(void *memory)
 {
-	struct rd_allocation on_device;
+	struct rd_allocation allocation;
 
 	if (!memory || rd_registered_free(memory))
 		return 0;
-	if (rd_device(false) && rd_device(false)->find(memory, &on_device))
-		return rd_device(false)->free(memory);
+	if (rd_device(false) && rd_device(false)->find(memory, &allocation))
+		return free_on_device(memory, &allocation);
 	return rd_fail(RONDO_INVALID,
 		"rondo_mem_free: %p is not the start of memory from rondo_mem_alloc", memory);
 }

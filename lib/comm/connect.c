@@ -506,6 +506,7 @@ static int connect_all(struct connecting *all)
 	all->comm->maps = limits.maps;
 	set_rails(all->comm, RD_NEAR, limits.near_rails);
 	set_rails(all->comm, RD_FAR, limits.far_rails);
+	rd_registration_join(all->comm);
 	return 0;
 }
 

@@ -6,20 +6,21 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/device.h"
 #include "device/region.h"
 
-struct entry {
-	struct rd_registration registration;
+struct region {
+	struct rd_registration registration; /* its dma-buf is open during attach() alone */
 	enum rd_registration_kind kind;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct entry *entries;
-static size_t entry_count, entry_capacity;
+static struct region *regions;
+static size_t region_count, region_capacity;
 static struct rd_endpoint **endpoints;
 static size_t endpoint_count, endpoint_capacity;
-static uint64_t ids; /* given so far: even ones, as those of region.h are odd */
+static uint64_t last_id;
 static bool warned;
 
 /* ---- Forks --------------------------------------------------------------------------------- */
@@ -53,10 +54,10 @@ static void enter(void)
 
 static void leave(void)
 {
-	if (entry_count == 0) {
-		free(entries);
-		entries = NULL;
-		entry_capacity = 0;
+	if (region_count == 0) {
+		free(regions);
+		regions = NULL;
+		region_capacity = 0;
 	}
 	if (endpoint_count == 0) {
 		free(endpoints);
@@ -82,67 +83,77 @@ static void *with_room(void *table, size_t count, size_t *capacity, size_t eleme
 	return grown;
 }
 
-/* Warns once: a limit that refuses one region mostly refuses all. */
-static void attach(struct rd_endpoint *endpoint, const struct entry *entry)
+/* A driver makes a dma-buf for each call: a descriptor for each region would be too many. */
+static int attach_device(struct rd_endpoint *endpoint, struct rd_registration registration)
 {
-	const struct rd_registration *registration = &entry->registration;
+	const struct rd_device_ops *ops = rd_device(false);
+	int err;
 
-	if (entry->kind == RD_UNREACHABLE ||
-		endpoint->transport->attach(endpoint, registration) == 0)
+	if (!ops)
+		return RONDO_UNSUPPORTED;
+	err = ops->dmabuf(registration.base, registration.size, &registration.dmabuf_fd,
+		&registration.dmabuf_offset);
+	if (err)
+		return err;
+	err = endpoint->transport->attach(endpoint, &registration);
+	close(registration.dmabuf_fd);
+	return err;
+}
+
+/* Warns once: a limit that refuses one region mostly refuses all. */
+static void attach(struct rd_endpoint *endpoint, const struct region *region)
+{
+	const struct rd_registration *registration = &region->registration;
+	int err = region->kind == RD_REGISTERED_DEVICE
+			  ? attach_device(endpoint, *registration)
+			  : endpoint->transport->attach(endpoint, registration);
+
+	if (!err)
 		return;
 	rd_log(warned ? RD_INFO : RD_WARN, RD_NET,
-		"%s cannot register %zu bytes at %p, and copies their messages: %s",
+		"%s does not register %zu bytes at %p, and copies their messages: %s",
 		endpoint->transport->name, registration->size, registration->base,
 		rondo_last_error());
 	warned = true;
 }
 
-static void detach(const struct entry *entry)
+static void detach(const struct region *region)
 {
-	for (size_t i = 0; i < endpoint_count && entry->kind != RD_UNREACHABLE; i++)
-		endpoints[i]->transport->detach(endpoints[i], entry->registration.id);
+	for (size_t i = 0; i < endpoint_count; i++)
+		endpoints[i]->transport->detach(endpoints[i], region->registration.id);
 }
 
-static struct entry *overlapping(const void *at, size_t size)
+static struct region *overlapping(const void *at, size_t size)
 {
 	uintptr_t first = (uintptr_t)at;
 
-	for (size_t i = 0; i < entry_count; i++) {
-		uintptr_t base = (uintptr_t)entries[i].registration.base;
+	for (size_t i = 0; i < region_count; i++) {
+		uintptr_t base = (uintptr_t)regions[i].registration.base;
 
-		if (first < base + entries[i].registration.size && base < first + size)
-			return &entries[i];
+		if (first < base + regions[i].registration.size && base < first + size)
+			return &regions[i];
 	}
 	return NULL;
 }
 
-static int refuse_overlap(
-	const struct rd_registration *registration, const struct entry *entry, const char *function)
+static int add(void *base, size_t size, enum rd_registration_kind kind, const char *function)
 {
-	return rd_fail(RONDO_INVALID, "%s: %zu bytes at %p overlap %zu bytes at %p, which %s",
-		function, registration->size, registration->base, entry->registration.size,
-		entry->registration.base,
-		entry->kind == RD_ALLOCATED ? "Rondo allocated" : "are registered");
-}
-
-static int add(const struct rd_registration *registration, enum rd_registration_kind kind,
-	const char *function)
-{
-	const struct entry *other = overlapping(registration->base, registration->size);
-	struct entry *grown, *entry;
+	const struct region *other = overlapping(base, size);
+	struct region *grown;
 
 	if (other)
-		return refuse_overlap(registration, other, function);
-	grown = with_room(entries, entry_count, &entry_capacity, sizeof(*entries));
+		return rd_fail(RONDO_INVALID,
+			"%s: %zu bytes at %p overlap %zu bytes at %p, which %s", function, size,
+			base, other->registration.size, other->registration.base,
+			other->kind == RD_ALLOCATED ? "Rondo allocated" : "are registered");
+	grown = with_room(regions, region_count, &region_capacity, sizeof(*regions));
 	if (!grown)
 		return rd_fail(RONDO_MEMORY, "%s: no memory to note a region", function);
-	entries = grown;
-	entry = &entries[entry_count++];
-	*entry = (struct entry){ *registration, kind };
-	if (entry->registration.id == 0)
-		entry->registration.id = ids += 2;
+	regions = grown;
+	regions[region_count] = (struct region){ { ++last_id, base, size, -1, 0 }, kind };
 	for (size_t i = 0; i < endpoint_count; i++)
-		attach(endpoints[i], entry);
+		attach(endpoints[i], &regions[region_count]);
+	region_count++;
 	return 0;
 }
 
@@ -158,18 +169,18 @@ static void join(struct rd_endpoint *endpoint)
 	}
 	endpoints = grown;
 	endpoints[endpoint_count++] = endpoint;
-	for (size_t i = 0; i < entry_count; i++)
-		attach(endpoint, &entries[i]);
+	for (size_t i = 0; i < region_count; i++)
+		attach(endpoint, &regions[i]);
 }
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-int rd_registration_add(const struct rd_registration *registration, enum rd_registration_kind kind,
-	const char *function)
+int rd_registration_add(
+	void *base, size_t size, enum rd_registration_kind kind, const char *function)
 {
 	enter();
 
-	int err = add(registration, kind, function);
+	int err = add(base, size, kind, function);
 
 	leave();
 	return err;
@@ -177,49 +188,41 @@ int rd_registration_add(const struct rd_registration *registration, enum rd_regi
 
 bool rd_registration_remove(const void *base)
 {
-	struct entry *entry;
+	struct region *region;
 	bool found;
 
 	enter();
-	entry = overlapping(base, 1);
-	found = entry && entry->registration.base == base;
+	region = overlapping(base, 1);
+	found = region && region->registration.base == base;
 	if (found) {
-		detach(entry);
-		if (entry->registration.dmabuf_fd >= 0)
-			close(entry->registration.dmabuf_fd);
-		*entry = entries[--entry_count];
+		detach(region);
+		*region = regions[--region_count];
 	}
 	leave();
 	return found;
 }
 
-bool rd_registration_find(
-	const void *at, size_t size, struct rd_registration *found, enum rd_registration_kind *kind)
+bool rd_registration_find(const void *at, size_t size, void **base, enum rd_registration_kind *kind)
 {
-	const struct entry *entry;
+	const struct region *region;
 
 	enter();
-	entry = overlapping(at, size);
-	if (entry) {
-		*found = entry->registration;
-		*kind = entry->kind;
+	region = overlapping(at, size);
+	if (region) {
+		*base = region->registration.base;
+		*kind = region->kind;
 	}
 	leave();
-	return entry;
+	return region;
 }
 
 int rd_registered_alloc(void **memory, size_t size)
 {
-	struct rd_region region;
 	int err = rd_region_alloc(memory, size);
 
 	if (err || !*memory)
 		return err;
-	rd_region_find(*memory, 1, &region);
-
-	struct rd_registration added = { region.id, region.base, region.size, -1, 0 };
-
-	err = rd_registration_add(&added, RD_ALLOCATED, "rondo_mem_alloc");
+	err = rd_registration_add(*memory, size, RD_ALLOCATED, "rondo_mem_alloc");
 	if (err) {
 		rd_region_free(*memory);
 		*memory = NULL;

@@ -14,23 +14,21 @@
 enum rd_registration_kind {
 	RD_ALLOCATED, /* by Rondo */
 	RD_REGISTERED, /* by the program */
-	RD_UNREACHABLE, /* registered by the program; NICs have no access, so nothing is attached */
+	RD_REGISTERED_DEVICE, /* the same, device memory */
 };
 
-/*
- * Adds a region and attaches it. The registration is copied, and then owns its dma-buf. An id of 0
- * is replaced. RONDO_INVALID: it overlaps another; RONDO_MEMORY. The reason names `function`. After
- * an error the dma-buf is the caller's.
- */
-int rd_registration_add(const struct rd_registration *registration, enum rd_registration_kind kind,
-	const char *function);
+/* Adds a region, which may begin and end anywhere, and attaches it. RONDO_INVALID: it overlaps
+   another; RONDO_MEMORY. The reason names `function`. */
+int rd_registration_add(
+	void *base, size_t size, enum rd_registration_kind kind, const char *function);
 
 /* Detaches and removes the region that begins at `base`. Returns false if there is none. */
 bool rd_registration_remove(const void *base);
 
-/* Finds a region that has a byte of [at, at + size). Returns false if there is none. */
-bool rd_registration_find(const void *at, size_t size, struct rd_registration *found,
-	enum rd_registration_kind *kind);
+/* Finds a region that has a byte of [at, at + size); *base and *kind are its own. Returns false if
+   there is none. */
+bool rd_registration_find(
+	const void *at, size_t size, void **base, enum rd_registration_kind *kind);
 
 /* rd_region_alloc() and rd_region_free(), for memory that messages leave from or arrive in. */
 int rd_registered_alloc(void **memory, size_t size);

@@ -68,6 +68,9 @@ struct rd_device_ops {
 	int (*export)(const void *base, struct rd_handle *handle);
 	int (*import)(int device, const struct rd_handle *handle, void **base, size_t *size);
 	void (*drop)(int device, void *base);
+	/* A dma-buf, by which NICs access device memory: `base` lies *offset bytes into it. The
+	   descriptor is the caller's. RONDO_UNSUPPORTED: the driver has none. */
+	int (*dmabuf)(void *base, size_t size, int *fd, size_t *offset);
 	/* From now on `device` addresses the memory of `other`; fails where it cannot. May wait. */
 	int (*peer)(int device, int other);
 	/* From now on devices address this host memory (whole pages), at the same addresses. Both

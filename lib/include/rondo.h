@@ -468,7 +468,7 @@ RONDO_API int rondo_barrier(rondo_comm *comm, rondo_stream *stream);
 RONDO_API int rondo_group_start(void);
 RONDO_API int rondo_group_end(void);
 
-/* ---- Memory that ranks on one host share ---------------------------------------------------- */
+/* ---- Memory --------------------------------------------------------------------------------- */
 
 /*
  * Allocates memory (zeroed, page-aligned) that ranks on this host address directly. Collectives
@@ -476,10 +476,42 @@ RONDO_API int rondo_group_end(void);
  * buffers may begin anywhere in it. `size` is bytes; 0 gives NULL. A process forked later shares it
  * rather than having a copy: allocate in each rank, after rondo_spawn(). A peer that cannot map it
  * (too many descriptors, no address space) ends the comm with RONDO_SYSTEM at the first call.
+ *
+ * It is registered, too, as by rondo_mem_register().
  */
 RONDO_API int rondo_mem_alloc(void **memory, size_t size);
 /* NULL is allowed. No call that uses the memory may be under way. */
 RONDO_API int rondo_mem_free(void *memory);
+
+/*
+ * Registers memory that Rondo did not allocate: a framework's, a mapped file's, or a device's.
+ * Buffers of calls may lie anywhere in it, wholly or in part. `size` is bytes; neither end need be
+ * aligned. Holds for all comms of this process, existing and later.
+ *
+ * Over RDMA (transport verbs), network cards access registered memory themselves; messages of other
+ * memory are copied. The pages are pinned while a comm has links over RDMA (limit: ulimit -l). If a
+ * card cannot register the memory, its messages are copied, and one line at WARN gives the reason.
+ * Cards reach device memory by a dma-buf, where the CUDA driver has them. Calls between hosts still
+ * copy such buffers through host memory.
+ *
+ * Over TCP and between ranks of one host it changes nothing. There, a peer may read long messages
+ * from where they lie, registered or not (single copy). To address all memory of a buffer, as with
+ * rondo_mem_alloc(), it needs a file that cannot shrink, which other memory does not have.
+ *
+ * Any thread may register at any time, also during calls on other memory. It takes milliseconds a
+ * GiB, more where pages are not in memory yet: register buffers that are used often. A forked child
+ * has the registrations for its own copy of the memory and its own comms.
+ *
+ * RONDO_INVALID: NULL, no bytes, addresses where nothing is mapped, memory that is registered or
+ * from rondo_mem_alloc() already, or that exceeds a device's allocation.
+ */
+RONDO_API int rondo_mem_register(void *memory, size_t size);
+/*
+ * Ends the registration that begins at `memory`. No call that uses it may be under way. Call it
+ * before the memory is freed or unmapped: cards would go on to use the old pages, even if other
+ * memory is at their addresses by then. Afterwards no page of it is pinned.
+ */
+RONDO_API int rondo_mem_deregister(void *memory);
 
 /* ---- Devices -------------------------------------------------------------------------------- */
 

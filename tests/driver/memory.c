@@ -1,6 +1,7 @@
 /* Memory of the emulated driver: allocation, copies, attributes, handles. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "state.h"
 
@@ -122,6 +123,25 @@ EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdevicept
 		return CUDA_ERROR_NOT_FOUND;
 	*base = (CUdeviceptr)allocation.base;
 	*size = allocation.size;
+	return CUDA_SUCCESS;
+}
+
+/* A memfd in place of a dma-buf; EMULATED_NO_DMABUF: a driver without them. The range is of whole
+   pages, also of an allocation that is not. */
+EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at, size_t size,
+	CUmemRangeHandleType type, unsigned long long flags)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), offset;
+	struct rd_allocation allocation;
+
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (getenv("EMULATED_NO_DMABUF"))
+		return CUDA_ERROR_NOT_SUPPORTED;
+	if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || at % page || size % page ||
+		!rd_emulated.find((void *)at, &allocation) ||
+		rd_emulated.dmabuf((void *)at, size, handle, &offset))
+		return CUDA_ERROR_INVALID_VALUE;
 	return CUDA_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 /* The contract suite for each transport; tcp over IPv4 and IPv6. */
 #include <criterion/criterion.h>
 
+#include "registering.h"
 #include "transports/contract/fixture.h"
 #include "transports/contract/suite.h"
 
@@ -41,3 +42,11 @@ static void use_ipv6(void)
 	}
 CONTRACT_LINK_CASES(TCP6_TEST)
 CONTRACT_PEER_CASES(TCP6_TEST)
+
+/* shm by another name, which keeps records of registered memory. */
+#define REGISTERS_TEST(name) \
+	Test(registers, name, .timeout = 60, .init = registering_add) \
+	{ \
+		contract_##name("registers"); \
+	}
+CONTRACT_REGISTRATION_CASES(REGISTERS_TEST)

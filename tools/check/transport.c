@@ -90,17 +90,27 @@ static void report_failure(const struct run *run, int err, struct report *report
 		report_hint(report, "--transport %s --no-fork %s", run->path, run->what->name);
 }
 
+/* NULL: the transport must pass this case. */
+static const char *reason_to_skip(
+	const struct contract_case *what, const struct rd_transport *transport)
+{
+	if (what->needs == CONTRACT_REGION && !transport->offer)
+		return "it offers no memory";
+	if (what->needs == CONTRACT_REGISTRATION && !transport->attach)
+		return "it takes no registrations";
+	if (what->needs == CONTRACT_PEER && transport == &rd_transport_loop)
+		return "it links a rank to itself alone";
+	return NULL;
+}
+
 static void check_case(struct run *run, int timeout_ms, struct report *report)
 {
 	const struct contract_case *what = run->what;
+	const char *reason = reason_to_skip(what, run->transport);
 	int err;
 
-	if (what->needs == CONTRACT_REGION && !run->transport->offer) {
-		report_line(report, SKIPPED, what->name, "it offers no memory");
-		return;
-	}
-	if (what->needs == CONTRACT_PEER && run->transport == &rd_transport_loop) {
-		report_line(report, SKIPPED, what->name, "it links a rank to itself alone");
+	if (reason) {
+		report_line(report, SKIPPED, what->name, reason);
 		return;
 	}
 	*run->trial = (struct trial){ .crash = CRASH_UNKNOWN };

@@ -14,6 +14,7 @@
  *   endings     a peer closes, or is killed
  *   connecting  invalid cards, other comms, strangers
  *   regions     peers map each other's memory
+ *   registrations  messages in registered memory
  *   leaks       closing leaves nothing behind
  *
  * The suite needs only two parts of the library: the table of transports, and the place of this
@@ -72,13 +73,22 @@
 	X(what_is_no_sound_region_is_not_mapped) \
 	X(no_region_is_left_behind)
 
+/* For transports with attach() and detach(). */
+#define CONTRACT_REGISTRATION_CASES(X) \
+	X(messages_leave_and_arrive_in_registered_memory) \
+	X(new_memory_at_the_address_of_old_is_used) \
+	X(another_thread_registers_while_messages_go) \
+	X(a_refused_registration_does_no_harm) \
+	X(no_registration_is_left_behind)
+
 #define CONTRACT_DECLARE(name) void contract_##name(const char *transport);
 CONTRACT_LINK_CASES(CONTRACT_DECLARE)
 CONTRACT_PEER_CASES(CONTRACT_DECLARE)
 CONTRACT_REGION_CASES(CONTRACT_DECLARE)
+CONTRACT_REGISTRATION_CASES(CONTRACT_DECLARE)
 #undef CONTRACT_DECLARE
 
-enum contract_needs { CONTRACT_LINK, CONTRACT_PEER, CONTRACT_REGION };
+enum contract_needs { CONTRACT_LINK, CONTRACT_PEER, CONTRACT_REGION, CONTRACT_REGISTRATION };
 
 struct contract_case {
 	const char *name; /* NULL at the end of the table */

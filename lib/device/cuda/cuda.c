@@ -3,9 +3,11 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device/device.h"
 #include "device/cuda/driver.h"
+#include "base/arith.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -293,6 +295,26 @@ static void drop(int device, void *base)
 		leave(driver.cuIpcCloseMemHandle((CUdeviceptr)base), "unmap device memory");
 }
 
+/* The driver exports whole pages of the host's size. */
+static int dmabuf(void *base, size_t size, int *fd, size_t *offset)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)base / page * page;
+	struct rd_allocation allocation;
+	CUresult result;
+	int err;
+
+	if (!find(base, &allocation))
+		return rd_fail(RONDO_INVALID, "%p is no device memory", base);
+	err = enter(allocation.device);
+	if (err)
+		return err;
+	*offset = (uintptr_t)base - first;
+	result = driver.cuMemGetHandleForAddressRange(fd, first, rd_round_up(*offset + size, page),
+		CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	err = leave(result, "let network cards access device memory (dma-buf)");
+	return result == CUDA_ERROR_NOT_SUPPORTED ? RONDO_UNSUPPORTED : err;
+}
+
 static int peer(int device, int other)
 {
 	CUdevice here, there;
@@ -571,6 +593,7 @@ const struct rd_device_ops rd_cuda = {
 	.export = export,
 	.import = import,
 	.drop = drop,
+	.dmabuf = dmabuf,
 	.peer = peer,
 	.share = share,
 	.unshare = stop_sharing,

@@ -28,6 +28,7 @@
 	X(cuMemsetD8) \
 	X(cuMemcpyAsync) \
 	X(cuMemGetAddressRange) \
+	X(cuMemGetHandleForAddressRange) \
 	X(cuMemHostRegister) \
 	X(cuMemHostUnregister) \
 	X(cuMemHostGetDevicePointer) \

@@ -249,6 +249,27 @@ static void drop(int device, void *base)
 	unmap(forget(base, true));
 }
 
+/* The memfd stands in for a dma-buf. */
+static int dmabuf(void *base, size_t size, int *fd, size_t *offset)
+{
+	struct rd_handle handle;
+	struct handle_data data;
+	struct rd_allocation allocation;
+	int err;
+
+	if (!find(base, &allocation) ||
+		size > allocation.size - (size_t)((char *)base - allocation.base))
+		return rd_fail(
+			RONDO_INVALID, "%zu bytes at %p are not in device memory", size, base);
+	err = export(allocation.base, &handle);
+	if (err)
+		return err;
+	memcpy(&data, &handle, sizeof(data));
+	*fd = fcntl((int)data.fd, F_DUPFD_CLOEXEC, 0);
+	*offset = (size_t)((char *)base - allocation.base);
+	return *fd < 0 ? rd_fail_errno("cannot copy a descriptor") : 0;
+}
+
 static int share(void *memory, size_t size)
 {
 	(void)memory;
@@ -280,6 +301,7 @@ const struct rd_device_ops rd_emulated = {
 	.export = export,
 	.import = import,
 	.drop = drop,
+	.dmabuf = dmabuf,
 	.peer = rd_emulated_reach,
 	.share = share,
 	.unshare = stop_sharing,

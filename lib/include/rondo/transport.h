@@ -125,9 +125,9 @@ struct rd_registration {
 	void *base; /* neither end need be aligned */
 	size_t size; /* not 0 */
 	/*
-	 * Device memory: a dma-buf that holds it from dmabuf_offset (bytes) on. The descriptor is
-	 * the caller's, open until detach() or close() has returned. The processor cannot access
-	 * `base`. -1: host memory.
+	 * Device memory: a dma-buf that holds it from dmabuf_offset (bytes) on. The caller closes
+	 * the descriptor when attach() has returned. The processor cannot access `base`. -1: host
+	 * memory.
 	 */
 	int dmabuf_fd;
 	size_t dmabuf_offset;
