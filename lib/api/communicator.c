@@ -57,6 +57,7 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 	if (bound > comm->cores)
 		comm->cores = bound;
 	comm->oversubscribed = ranks > comm->cores;
+	comm->single_cored = 2 * ranks > comm->cores;
 }
 
 /* Creates the layout of each channel; channels of one order share it. */

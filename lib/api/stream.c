@@ -242,8 +242,10 @@ int rondo_stream_synchronize(rondo_stream *stream)
 
 	uint64_t until = stream->queued;
 
+	atomic_fetch_add(&stream->queue.waiters, 1);
 	while (stream->done < until)
 		pthread_cond_wait(&stream->change, &stream->lock);
+	atomic_fetch_sub(&stream->queue.waiters, 1);
 
 	int err = stream->error ? rd_fail(stream->error, "%s", stream->reason) : 0;
 

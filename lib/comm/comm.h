@@ -52,6 +52,7 @@ struct rondo_comm {
 	int epoll_fd, wake_fd;
 	int cores; /* cores that the ranks of this host share */
 	bool oversubscribed; /* more ranks here than cores: do not spin */
+	bool single_cored; /* less than two cores a rank: do not spin beside a computation */
 	enum rd_single_copy_mode single_copy; /* of links that have it */
 	unsigned sleeps;
 	/* how long to spin before sleeping: shorter after spinning without success */

@@ -20,6 +20,11 @@ void rd_turn_set_queue(const struct rd_turn_queue *queue)
 	own_queue = queue;
 }
 
+bool rd_turn_runs_beside(void)
+{
+	return own_queue && atomic_load_explicit(&own_queue->waiters, memory_order_relaxed) == 0;
+}
+
 /* An earlier call that comes only after the caller, a function that a stream calls, would wait for
    the caller. This call has its number already, so the comm is over. */
 static bool waits_for_itself(const struct rd_task *task)

@@ -7,15 +7,20 @@
 
 #include "comm/task.h"
 
-/* The queue that a thread works off, for calls that its functions make. find(): whether an earlier
-   call of the task's comm is still in the queue, and that call's name and number. */
+/* The queue that a thread works off. */
 struct rd_turn_queue {
+	/* For calls that its functions make: whether an earlier call of the task's comm is still in
+	   the queue, and that call's name and number. */
 	bool (*find)(const struct rd_turn_queue *queue, const struct rd_task *task,
 		const char **name, uint32_t *number);
+	atomic_int waiters; /* threads that wait until it is empty */
 };
 
 /* Sets the queue of the calling thread. */
 void rd_turn_set_queue(const struct rd_turn_queue *queue);
+
+/* Whether the calling thread works off a queue that no thread waits for. */
+bool rd_turn_runs_beside(void);
 
 /* Waits for the task's turn. False: the comm failed before it came. */
 bool rd_turn_wait(const struct rd_task *task);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/batch.h"
+#include "comm/turn.h"
 
 /* How often a rank that shares its core yields it before it sleeps. It yields at once. Polling once
    to eight times first made 8 bytes among 4 or 8 ranks on 2 cores no quicker. Polling 20 times made
@@ -25,6 +26,13 @@
 _Static_assert(sizeof(struct rd_signature) == RD_SIGNATURE_WORDS * sizeof(uint64_t),
 	"the control connection carries a signature as words");
 
+/* A stream's thread leaves the core to the rank's other thread, which may compute meanwhile. Once
+   that waits for the stream, the core is the stream's. */
+static bool leaves_core(const struct rondo_comm *comm)
+{
+	return comm->single_cored && rd_turn_runs_beside();
+}
+
 /*
  * Adapts the length of a spin. A spin is worth while if the peer runs at the same time. If the peer
  * needs this core, a spin only delays it. A wait that slept halves the next spin. A wait that ended
@@ -37,7 +45,7 @@ void rd_wait_end(struct rondo_comm *comm, struct rd_wait *wait)
 	struct rd_wait ended = *wait;
 
 	*wait = (struct rd_wait){ 0 };
-	if (ended.rounds == 0 || comm->oversubscribed)
+	if (ended.rounds == 0 || comm->oversubscribed || leaves_core(comm))
 		return;
 	if (ended.slept)
 		comm->spin_ns = ++comm->sleeps % SLEEPS_A_SPIN == 0 ? most : comm->spin_ns / 2;
@@ -213,12 +221,14 @@ int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *s
 		return RD_IDLE;
 
 	/* Most rounds end here, without a reading of the clock. */
+	bool leaves = leaves_core(comm);
+
 	wait->rounds++;
-	if (comm->oversubscribed && wait->rounds < YIELDS) {
+	if (comm->oversubscribed && !leaves && wait->rounds < YIELDS) {
 		sched_yield();
 		return RD_IDLE;
 	}
-	if (!comm->oversubscribed && wait->rounds % ROUNDS_A_READING != 0) {
+	if (!comm->oversubscribed && !leaves && wait->rounds % ROUNDS_A_READING != 0) {
 		pause_core();
 		return RD_IDLE;
 	}
@@ -233,7 +243,7 @@ int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *s
 
 	if (left_ms <= 0)
 		return fail_by_timeout(tasks, count, waited_ns / 1000000);
-	if (!comm->oversubscribed && waited_ns < comm->spin_ns)
+	if (!comm->oversubscribed && !leaves && waited_ns < comm->spin_ns)
 		return RD_IDLE;
 	wait->slept = true;
 	if (waited_ns - wait->searched_ns >= SLEEP_MOST_MS * INT64_C(1000000)) {

@@ -1,0 +1,94 @@
+/* ctest label: threads */
+/* How a call on a stream waits: it takes no core from a computation beside it. */
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <sched.h>
+
+#include "comm/comm.h"
+#include "comm/turn.h"
+#include "world.h"
+
+#define WAIT_MS 20000
+
+/* Two ranks then have one core each. */
+static void run_on_two_cores(void)
+{
+	cpu_set_t cores, two;
+
+	CPU_ZERO(&two);
+	cr_assert_eq(sched_getaffinity(0, sizeof(cores), &cores), 0);
+	for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; core++)
+		if (CPU_ISSET(core, &cores))
+			CPU_SET(core, &two);
+	cr_assert_eq(sched_setaffinity(0, sizeof(two), &two), 0);
+}
+
+static sem_t slept;
+
+/* Rank 1 joins the call only when rank 0 sleeps in it. */
+static int wait_beside(struct rank_env *env)
+{
+	struct rondo_comm *comm = env->comm;
+	uint32_t before = atomic_load(&comm->activity.slept_in);
+	int64_t until_ms = world_now_ms() + WAIT_MS;
+	rondo_stream *stream;
+	float value = 1;
+
+	/* A spin would have no end within this test. */
+	comm->settings.spin_us = INT_MAX;
+	comm->spin_ns = INT64_MAX;
+	TRY(rondo_stream_create(&stream));
+	if (env->rank == 1 && !world_wait(&slept))
+		return world_report(env, "the other rank does not sleep");
+	TRY(rondo_all_reduce(comm, &value, &value, 1, RONDO_F32, RONDO_SUM, stream));
+	while (env->rank == 0 && atomic_load(&comm->activity.slept_in) == before) {
+		if (world_now_ms() > until_ms)
+			return world_report(env, "the stream's thread spins");
+		sched_yield();
+	}
+	if (env->rank == 0)
+		sem_post(&slept);
+	TRY(rondo_stream_synchronize(stream));
+	rondo_stream_destroy(stream);
+	return value == 2 ? 0 : world_report(env, "the sum is %g", value);
+}
+
+Test(waits, on_a_stream_leave_the_core_to_the_caller, .timeout = 60)
+{
+	const char *const transports[] = { "shm", "tcp" };
+
+	run_on_two_cores();
+	for (int i = 0; i < 2; i++) {
+		struct world world = { .size = 2, .transport = transports[i], .threads = true };
+		struct rank_outcome outcomes[WORLD_MAX];
+
+		sem_init(&slept, 0, 0);
+		cr_assert_eq(world_run(&world, wait_beside, NULL, outcomes), 0);
+		sem_destroy(&slept);
+	}
+}
+
+/* In the stream's thread, until the caller waits for it. */
+static void await_caller(void *argument)
+{
+	bool *awaited = argument;
+	int64_t until_ms = world_now_ms() + WAIT_MS;
+
+	while (!*awaited && world_now_ms() < until_ms) {
+		*awaited = !rd_turn_runs_beside();
+		sched_yield();
+	}
+}
+
+Test(waits, a_caller_that_waits_for_its_stream_leaves_it_the_core, .timeout = 60)
+{
+	rondo_stream *stream;
+	bool awaited = false;
+
+	cr_assert(!rd_turn_runs_beside(), "this thread works off no queue");
+	cr_assert_eq(rondo_stream_create(&stream), 0);
+	cr_assert_eq(rondo_stream_call(stream, await_caller, &awaited), 0);
+	cr_assert_eq(rondo_stream_synchronize(stream), 0);
+	cr_assert(awaited);
+	rondo_stream_destroy(stream);
+}
