@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "tcp/fakes.h"
@@ -130,6 +131,97 @@ Test(tcp, a_rank_that_was_long_awake_is_woken_too, .timeout = 60)
 	sleep_until_woken(&staged.rank);
 	rank_advance(&staged.rank);
 	cr_assert_eq(staged.rank.link->error, RONDO_BROKEN);
+	staged_close(&staged);
+}
+
+/* ---- A message that arrives in parts ------------------------------------------------------- */
+
+#define PARTED ((size_t)50000) /* bytes of its payload */
+
+/* Writes bytes of the message, and waits until the rank's socket has as many unread. */
+static void deliver(struct staged *staged, const unsigned char *bytes, size_t size, int unread)
+{
+	int fd = fake_peer(staged->fd), there = 0;
+
+	fake_write(staged->fd, bytes, size);
+	AWAIT(ioctl(fd, FIONREAD, &there) == 0 && there == unread, (void)0);
+}
+
+static bool is_woken(struct rank *rank)
+{
+	struct epoll_event event;
+
+	return epoll_wait(rank->local.epoll_fd, &event, 1, 0) > 0;
+}
+
+static bool receive(struct rank *rank, struct rd_message *message)
+{
+	return rank->link->ops->recv(rank->link, NULL, PARTED, message);
+}
+
+/* bytes: as fake_message() wrote them. */
+static void receive_all(struct rank *rank, const unsigned char *bytes)
+{
+	struct rd_message message;
+
+	AWAIT(receive(rank, &message), (void)0);
+	cr_assert_eq(message.size, PARTED);
+	cr_assert_eq(memcmp(message.data, bytes + sizeof(struct header), PARTED), 0);
+	rank->link->ops->release(rank->link);
+}
+
+/* A wake-up for each segment would cost more than the segment. */
+Test(tcp, a_sleeper_is_woken_by_a_whole_message_not_by_its_parts, .timeout = 60)
+{
+	static unsigned char bytes[PARTED + 64];
+	size_t size = fake_message(bytes, 0, 1, PARTED);
+	struct rd_message message;
+	struct staged staged;
+	struct rank *rank = &staged.rank;
+
+	staged_open(&staged);
+	cr_assert(!receive(rank, &message));
+	rd_transport_tcp.arm(rank->endpoint);
+	cr_assert(!receive(rank, &message));
+	while (is_woken(rank))
+		;
+	deliver(&staged, bytes, 20000, 20000);
+	cr_assert(!is_woken(rank));
+	deliver(&staged, bytes + 20000, 20000, 40000);
+	cr_assert(!is_woken(rank));
+	fake_write(staged.fd, bytes + 40000, size - 40000);
+	sleep_until_woken(rank);
+	receive_all(rank, bytes);
+	/* The next message is small: its first byte wakes the rank. */
+	cr_assert(!rank->link->ops->recv(rank->link, NULL, 8, &message));
+	rd_transport_tcp.arm(rank->endpoint);
+	cr_assert(!rank->link->ops->recv(rank->link, NULL, 8, &message));
+	while (is_woken(rank))
+		;
+	deliver(&staged, bytes, 1, 1);
+	sleep_until_woken(rank);
+	staged_close(&staged);
+}
+
+/* The last look before the sleep reads a part: fewer bytes are left than arm() counted. */
+Test(tcp, a_part_that_is_read_after_arming_still_leaves_a_wake_up, .timeout = 60)
+{
+	static unsigned char bytes[PARTED + 64];
+	size_t size = fake_message(bytes, 0, 1, PARTED);
+	struct rd_message message;
+	struct staged staged;
+	struct rank *rank = &staged.rank;
+
+	staged_open(&staged);
+	cr_assert(!receive(rank, &message));
+	rd_transport_tcp.arm(rank->endpoint);
+	deliver(&staged, bytes, 30000, 30000);
+	cr_assert(!receive(rank, &message));
+	while (is_woken(rank))
+		;
+	fake_write(staged.fd, bytes + 30000, size - 30000);
+	sleep_until_woken(rank);
+	receive_all(rank, bytes);
 	staged_close(&staged);
 }
 

@@ -299,12 +299,19 @@ void rd_tcp_links_arm(struct rd_endpoint *base)
 	read_ahead_all(endpoint);
 	if (endpoint->hung_up)
 		check_hung_up(endpoint);
+	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
+		if (link->base.ready && !link->base.error)
+			rd_tcp_stream_arm(&link->stream);
 }
 
 void rd_tcp_links_disarm(struct rd_endpoint *base)
 {
+	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
+
+	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
+		rd_tcp_stream_disarm(&link->stream);
 	/* The event that woke the driver may be one of this endpoint. */
-	endpoint_of(base)->calls = POLL_INTERVAL;
+	endpoint->calls = POLL_INTERVAL;
 }
 
 /* ---- Closing ------------------------------------------------------------------------------ */

@@ -19,6 +19,11 @@
    one. */
 #define AHEAD 4096
 
+/* A sleeping rank is woken by as many bytes of a message, if it is that large: reads then run
+   beside the arrival of the rest. Smaller messages wake it by their first byte. */
+#define WAKE_MOST ((size_t)256 << 10)
+#define WAKE_LEAST ((size_t)16 << 10)
+
 _Static_assert(HEADER_SIZE == 32, "the header travels as it lies in memory");
 _Static_assert(HEADER_SIZE % 8 == 0, "a payload is as aligned as its header");
 
@@ -34,7 +39,7 @@ static size_t in_size(const struct rd_tcp_stream *stream)
 
 int rd_tcp_stream_init(struct rd_tcp_stream *stream, int fd, struct rd_link *link)
 {
-	*stream = (struct rd_tcp_stream){ .fd = -1, .link = link };
+	*stream = (struct rd_tcp_stream){ .fd = -1, .link = link, .wake_at = 1 };
 	/* Pages that no message touches use no memory. */
 	stream->stages = aligned_alloc(LINE, RD_TCP_STREAM_STAGES * stage_size(stream));
 	stream->in = aligned_alloc(LINE, in_size(stream));
@@ -412,7 +417,7 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
 
 /* Reads until a message is whole or the socket is empty. Once it is empty, the driver's
    edge-triggered epoll reports later bytes. */
-static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
+static bool read_available(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	bool drained = false;
 
@@ -433,9 +438,59 @@ static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
 	}
 }
 
+/* Bytes of the next message that are still unread, as far as their number is known. */
+static size_t missing(const struct rd_tcp_stream *stream)
+{
+	size_t whole = stream->has_header ? stream->header.size : HEADER_SIZE + stream->expected;
+	size_t read = stream->landing ? stream->landed : stream->end - stream->start;
+
+	return read < whole ? whole - read : 0;
+}
+
+/* The socket is empty, and this rank may sleep. The kernel looks at once whether enough bytes have
+   arrived since. Without the setting, or with a wrong number of bytes, the rank wakes early or at
+   the end of its sleep. */
+static void set_wake(struct rd_tcp_stream *stream)
+{
+	size_t least = missing(stream);
+	int value;
+
+	if (least < WAKE_LEAST)
+		least = 1;
+	if (least > WAKE_MOST)
+		least = WAKE_MOST;
+	if (least == stream->wake_at)
+		return;
+	value = (int)least;
+	if (setsockopt(stream->fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value)) == 0)
+		stream->wake_at = least;
+}
+
+void rd_tcp_stream_arm(struct rd_tcp_stream *stream)
+{
+	stream->armed = true;
+	set_wake(stream);
+}
+
+void rd_tcp_stream_disarm(struct rd_tcp_stream *stream)
+{
+	stream->armed = false;
+}
+
+static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
+{
+	bool whole = read_available(stream, into, size);
+
+	if (!whole && stream->armed && !stream->link->error)
+		set_wake(stream);
+	return whole;
+}
+
 bool rd_tcp_stream_recv(
 	struct rd_tcp_stream *stream, void *into, size_t size, struct rd_message *message)
 {
+	if (!stream->returned)
+		stream->expected = size;
 	if (!stream->returned && !read_message(stream, into, size)) {
 		stream->claimed = into != NULL;
 		return false;
@@ -453,6 +508,7 @@ void rd_tcp_stream_release(struct rd_tcp_stream *stream)
 	if (!stream->landing)
 		stream->start += stream->header.size;
 	stream->returned = stream->has_header = stream->claimed = false;
+	stream->expected = 0;
 	stream->landing = NULL;
 }
 

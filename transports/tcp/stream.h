@@ -56,6 +56,9 @@ struct rd_tcp_stream {
 	bool returned; /* by recv(), and not yet released */
 	/* recv() has given an address for the next message, and is called until it has arrived */
 	bool claimed;
+	bool armed; /* the rank may sleep: the next message is to wake it when it is whole */
+	size_t expected; /* bytes of the next message, as far as recv() knows; 0: it does not */
+	size_t wake_at; /* unread bytes from which the socket reports them (SO_RCVLOWAT) */
 	uint16_t in_count; /* messages whose header has been taken */
 };
 
@@ -82,6 +85,13 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream);
  * arrived. False: the driver's epoll reports later bytes.
  */
 bool rd_tcp_stream_read_ahead(struct rd_tcp_stream *stream);
+
+/*
+ * Between the two, the socket reports only what completes the next message, or a good part of it: a
+ * wake-up for each segment would cost more than the segment. arm() follows the last read.
+ */
+void rd_tcp_stream_arm(struct rd_tcp_stream *stream);
+void rd_tcp_stream_disarm(struct rd_tcp_stream *stream);
 
 /* To be called when the peer has closed: sets link->error once nothing is left to receive. */
 void rd_tcp_stream_check(struct rd_tcp_stream *stream);

@@ -47,6 +47,9 @@
  * whose cache lines come from the other core. After 256 calls of advance() without a sleep, the
  * links leave both epolls. They return before the next sleep.
  *
+ * A rank that sleeps in the middle of a large message, or before one, is woken when all of it has
+ * arrived (SO_RCVLOWAT), at most 256 KiB: not by each segment.
+ *
  * Reading ahead
  * -------------
  * The socket buffers of a connection can be smaller than a message, so a sender may have to wait
