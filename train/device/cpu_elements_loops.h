@@ -1,5 +1,5 @@
 /* The loops of one variant (cpu_elements.c includes them with VARIANT(name) defined), written for
-   the compiler's vectorisation. */
+   the compiler's vectorisation: it needs to know that the arrays of an optimizer do not overlap. */
 
 static void VARIANT(add)(size_t count, const float *a, const float *b, float *out)
 {
@@ -7,8 +7,8 @@ static void VARIANT(add)(size_t count, const float *a, const float *b, float *ou
 		out[i] = a[i] + b[i];
 }
 
-static void VARIANT(sgd)(const struct sgd *sgd, size_t count, float scale, const float *grad,
-	float *value, float *momentum)
+static void VARIANT(sgd)(const struct sgd *sgd, size_t count, float scale,
+	const float *restrict grad, float *restrict value, float *restrict momentum)
 {
 	float rate = sgd->rate, decay = sgd->weight_decay;
 	if (!momentum) {
@@ -26,10 +26,11 @@ static void VARIANT(sgd)(const struct sgd *sgd, size_t count, float scale, const
 	}
 }
 
-static void VARIANT(adam)(const struct adam *adam, size_t count, float scale, const float *grad,
-	float *value, float *mean, float *square)
+static void VARIANT(adam)(const struct adam *adam, size_t count, float scale,
+	const float *restrict grad, float *restrict value, float *restrict mean,
+	float *restrict square)
 {
-	float beta1 = adam->beta1, beta2 = adam->beta2;
+	float beta1 = adam->beta1, beta2 = adam->beta2, epsilon = adam->epsilon;
 	float coupled = adam->decoupled ? 0 : adam->weight_decay;
 	float keep = adam->decoupled ? 1 - adam->rate * adam->weight_decay : 1;
 	float rate = (float)(adam->rate / (1 - pow(beta1, adam->step)));
@@ -38,8 +39,7 @@ static void VARIANT(adam)(const struct adam *adam, size_t count, float scale, co
 		float slope = scale * grad[i] + coupled * value[i];
 		mean[i] = beta1 * mean[i] + (1 - beta1) * slope;
 		square[i] = beta2 * square[i] + (1 - beta2) * slope * slope;
-		value[i] = keep * value[i] -
-			   rate * mean[i] / (sqrtf(square[i]) * root + adam->epsilon);
+		value[i] = keep * value[i] - rate * mean[i] / (sqrtf(square[i]) * root + epsilon);
 	}
 }
 
