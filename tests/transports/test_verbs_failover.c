@@ -1,6 +1,6 @@
 /*
- * Failover of links of verbs whose queue pairs are moved to error. It needs two RDMA devices, rxe0
- * and rxe1, as tests/vm/test_verbs_failover.sh makes them.
+ * Failover of links of verbs whose queue pairs are moved to error. It needs the RDMA devices that
+ * tests/vm/test_verbs_failover.sh makes.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -13,15 +13,16 @@
 #include "transports/contract/traffic.h"
 #include "transports/verbs/link.h"
 
+#define RAILS 3
 #define MESSAGES 300
-#define SEEDS 12
+#define SEEDS 36
 #define LIMIT_MS 120000 /* an emulated guest on a busy machine is slow */
 
-static void use_two_devices(void)
+static void use_devices(void)
 {
-	if (access("/sys/class/infiniband/rxe1", F_OK))
-		cr_skip_test("no RDMA devices rxe0 and rxe1 here");
-	setenv("RONDO_IB_DEVICE", "rxe0,rxe1", 1);
+	if (access("/sys/class/infiniband/rxe2", F_OK))
+		cr_skip_test("no RDMA devices rxe0, rxe1 and rxe2 here");
+	setenv("RONDO_IB_DEVICE", "rxe0,rxe1,rxe2", 1);
 	fixture_wait_ms = LIMIT_MS;
 }
 
@@ -58,65 +59,112 @@ static void move(struct flow *flow, uint64_t *random)
 {
 	size_t most = flow->from->message_max;
 
-	for (uint64_t burst = next_random(random) % 8; burst > 0 && flow->sent < MESSAGES;
-		burst--) {
+	for (uint64_t n = next_random(random) % 8; n > 0 && flow->sent < MESSAGES; n--) {
 		if (!try_send(flow->from, flow->sent, size_of(flow->sent, most)))
 			break;
 		flow->sent++;
 	}
-	for (uint64_t burst = next_random(random) % 8; burst > 0 && flow->taken < flow->sent;
-		burst--) {
+	for (uint64_t n = next_random(random) % 8; n > 0 && flow->taken < MESSAGES; n--) {
 		if (!try_recv(flow->fixture, flow->to, flow->taken, size_of(flow->taken, most)))
 			break;
 		flow->taken++;
 	}
 }
 
-/* Messages both ways, of which a random one breaks the queue pair here, there, or on both sides. */
+/* Breaks the queue pair that a link uses at one end, at the other, or at both. */
+static void cut(const struct ends *ends, uint64_t way)
+{
+	if (way % 3 != 1)
+		break_queue_pair(ends->from, ends->from->rail);
+	if (way % 3 != 0)
+		break_queue_pair(ends->to, ends->to->rail);
+}
+
+/* Messages both ways, and two cuts: the second one far from the first, or before the link goes on
+   after it. */
 static void cut_at_random(struct ends *ends, uint64_t seed)
 {
 	struct flow flows[2] = {
 		{ &ends->fixtures[1], ends->from, ends->to, 0, 0 },
 		{ &ends->fixtures[0], ends->to, ends->from, 0, 0 },
 	};
-	uint64_t random = seed, cut = next_random(&random) % (MESSAGES - 50);
+	uint64_t random = seed, first = next_random(&random) % (MESSAGES / 2);
+	uint64_t second = first + (seed % 2 ? next_random(&random) % (MESSAGES / 3) : 0);
 	uint64_t deadline = now_ms() + (uint64_t)fixture_wait_ms;
-	bool is_cut = false;
+	uint64_t cuts = 0;
 
 	while (flows[0].taken < MESSAGES || flows[1].taken < MESSAGES) {
 		for (int i = 0; i < 2; i++)
 			move(&flows[i], &random);
-		if (!is_cut && flows[0].sent >= cut) {
-			if (seed % 3 != 1)
-				break_queue_pair(ends->from, ends->from->rail);
-			if (seed % 3 != 0)
-				break_queue_pair(ends->to, ends->to->rail);
-			is_cut = true;
-		}
+		if (cuts < 2 && flows[0].sent >= (cuts ? second : first))
+			cut(ends, seed + cuts++);
 		require(!ends->from->error, "%s", ends->from->reason);
 		require(!ends->to->error, "%s", ends->to->reason);
 		require(fixture_wait(ends->fixture, deadline, "all messages"), "seed %lu: %s", seed,
 			ends->shared->report);
 	}
-	require(is_cut, "nothing was cut");
+	require(cuts == 2, "nothing was cut");
 }
 
-Test(verbs_failover, loses_and_doubles_nothing, .timeout = 500, .init = use_two_devices)
+Test(verbs_failover, loses_and_doubles_nothing, .timeout = 500, .init = use_devices)
 {
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
-		struct shape shape = { .size = 2, .channels = 1, .slots = 1 + (int)(seed % 5) };
+		struct shape shape = { .size = 2, .channels = 2, .slots = 1 + (int)(seed % 5) };
+		int channel = (int)(seed / 2 % 2);
 		struct ends ends;
 		int rail;
 
-		shape.piece = seed % 2 ? 4096 : 16384;
+		shape.piece = seed % 4 < 2 ? 4096 : 16384;
 		open_ends(&ends, shape);
+		/* From the last rail, a link goes on over the first, which is polled before. */
+		ends.from = ends.fixtures[0].links[1][channel];
+		ends.to = ends.fixtures[1].links[0][channel];
 		rail = ends.from->rail;
+		cr_assert_eq(rail, channel);
 		cut_at_random(&ends, seed);
 		cr_assert_neq(ends.from->rail, rail, "goes on over the other rail");
 		cr_assert_eq(ends.from->rail, ends.to->rail);
 		ends_close(&ends);
 	}
 }
+
+/* ---- Asleep -------------------------------------------------------------------------------- */
+
+static bool has_sent(struct fixture *fixture, void *key)
+{
+	(void)fixture;
+	return try_send(fixture->links[1 - fixture->local.rank][0], *(uint64_t *)key, 1000);
+}
+
+static bool has_taken(struct fixture *fixture, void *key)
+{
+	return try_recv(
+		fixture, fixture->links[1 - fixture->local.rank][0], *(uint64_t *)key, 1000);
+}
+
+/* Each waits asleep for the other's message. Now and then one breaks the queue pair, and sleeps. */
+static void take_turns(struct fixture *fixture, struct rd_link **links)
+{
+	uint64_t rank = (uint64_t)fixture->local.rank;
+
+	for (uint64_t key = 0; key < 90 && !failed(fixture); key++) {
+		if (key % 2 == rank) {
+			sleep_until(fixture, has_sent, &key);
+			if (key == 20 || key == 61)
+				break_queue_pair(links[0], links[0]->rail);
+		} else {
+			sleep_until(fixture, has_taken, &key);
+		}
+	}
+	ok(fixture, links[0]->rail == 2, "it goes on over rail %d", links[0]->rail);
+}
+
+Test(verbs_failover, wakes_ranks_that_sleep, .timeout = 300, .init = use_devices)
+{
+	fixture_pair("verbs", &shape_small, THREADS, take_turns, take_turns);
+}
+
+/* ---- Without a rail ------------------------------------------------------------------------- */
 
 /* Waits until the link has failed, and returns its reason. */
 static const char *await_failure(struct ends *ends, struct rd_link *link)
@@ -130,15 +178,15 @@ static const char *await_failure(struct ends *ends, struct rd_link *link)
 }
 
 Test(verbs_failover, without_a_rail_that_works_is_an_error_in_words, .timeout = 120,
-	.init = use_two_devices)
+	.init = use_devices)
 {
 	int files = contract_open_files();
 	struct ends ends;
 	const char *reason;
 
 	open_ends(&ends, shape_small);
-	break_queue_pair(ends.from, 0);
-	break_queue_pair(ends.from, 1);
+	for (int rail = 0; rail < RAILS; rail++)
+		break_queue_pair(ends.from, rail);
 	reason = await_failure(&ends, ends.from);
 	cr_assert(strstr(reason, "is out of reach by rxe"), "%s", reason);
 	cr_assert(strstr(reason, "IBV_WC_WR_FLUSH_ERR"), "%s", reason);
@@ -147,14 +195,15 @@ Test(verbs_failover, without_a_rail_that_works_is_an_error_in_words, .timeout = 
 	cr_assert_eq(contract_open_files(), files);
 }
 
-Test(verbs_failover, of_a_rail_in_reserve_changes_nothing, .timeout = 120, .init = use_two_devices)
+Test(verbs_failover, of_a_rail_in_reserve_changes_nothing, .timeout = 120, .init = use_devices)
 {
 	struct ends ends;
 	int rail;
 
 	open_ends(&ends, shape_small);
 	rail = ends.from->rail;
-	break_queue_pair(ends.from, 1 - rail);
+	for (int step = 1; step < RAILS; step++)
+		break_queue_pair(ends.from, (rail + step) % RAILS);
 	for (uint64_t key = 0; key < 50; key++) {
 		require(send_message(ends.fixture, ends.from, key, 100), "it sends");
 		require(recv_message(ends.fixture, ends.to, key, 100), "it receives");

@@ -1,5 +1,5 @@
-# Failover of links whose queue pairs are moved to error: two RDMA devices in one guest.
-# wires: 2
+# Failover of links whose queue pairs are moved to error: three RDMA devices in one guest.
+# wires: 3
 # limit: 600
 # memory: 768
 # programs: test_verbs_failover
