@@ -20,7 +20,7 @@ static const char help[] =
 	"process of its own, and exits with 0 where nothing was refused.\n"
 	"\n"
 	"  --transport PLUGIN   shared object with transports, or the name of a transport of Rondo\n"
-	"                       (shm, tcp); may be given again\n"
+	"                       (shm, tcp, verbs); may be given again\n"
 	"  --algorithm PLUGIN   shared object with algorithms; may be given again\n"
 	"  --ranks N            prove plans for 1 to N ranks, and for some larger numbers\n"
 	"                       (default 64)\n"

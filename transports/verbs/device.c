@@ -151,14 +151,105 @@ void rd_verbs_device_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-int rd_verbs_register(
-	struct rd_verbs_device *device, void *memory, size_t size, struct ibv_mr **region)
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* A registration that endpoints share. */
+struct rd_verbs_shared {
+	uint64_t id;
+	struct ibv_mr *region;
+	unsigned references;
+	struct rd_verbs_shared *next;
+};
+
+#define WRITABLE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+static int fail_register(const struct rd_verbs_device *device, size_t size)
 {
-	*region = rd_verbs.reg_mr(
-		device->pd, memory, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	if (*region)
-		return 0;
 	return rd_fail(RONDO_MEMORY,
 		"%s cannot register %zu bytes: %s (`ulimit -l` is the limit of locked memory)",
 		device->name, size, strerror(errno));
+}
+
+int rd_verbs_register(
+	struct rd_verbs_device *device, void *memory, size_t size, struct ibv_mr **region)
+{
+	*region = rd_verbs.reg_mr(device->pd, memory, size, WRITABLE);
+	return *region ? 0 : fail_register(device, size);
+}
+
+static struct ibv_mr *register_shared(
+	const struct rd_verbs_device *device, const struct rd_registration *registration)
+{
+	struct ibv_mr *region;
+
+	if (registration->dmabuf_fd >= 0)
+		return rd_verbs.reg_dmabuf_mr(device->pd, registration->dmabuf_offset,
+			registration->size, (uintptr_t)registration->base, registration->dmabuf_fd,
+			WRITABLE);
+	region = rd_verbs.reg_mr(device->pd, registration->base, registration->size, WRITABLE);
+	if (!region && (errno == EFAULT || errno == EACCES))
+		region = rd_verbs.reg_mr(device->pd, registration->base, registration->size, 0);
+	return region;
+}
+
+static struct rd_verbs_shared *find_shared(const struct rd_verbs_device *device, uint64_t id)
+{
+	for (struct rd_verbs_shared *one = device->shared; one; one = one->next)
+		if (one->id == id)
+			return one;
+	return NULL;
+}
+
+static struct rd_verbs_shared *add_shared(
+	struct rd_verbs_device *device, const struct rd_registration *registration)
+{
+	struct rd_verbs_shared *shared = calloc(1, sizeof(*shared));
+
+	if (!shared)
+		return NULL;
+	shared->id = registration->id;
+	shared->region = register_shared(device, registration);
+	if (!shared->region) {
+		free(shared);
+		return NULL;
+	}
+	shared->next = device->shared;
+	device->shared = shared;
+	return shared;
+}
+
+int rd_verbs_device_share(struct rd_verbs_device *device,
+	const struct rd_registration *registration, struct ibv_mr **region)
+{
+	struct rd_verbs_shared *shared;
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	shared = find_shared(device, registration->id);
+	if (!shared)
+		shared = add_shared(device, registration);
+	if (shared) {
+		shared->references++;
+		*region = shared->region;
+	} else {
+		err = fail_register(device, registration->size);
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void rd_verbs_device_unshare(struct rd_verbs_device *device, struct ibv_mr *region)
+{
+	struct rd_verbs_shared **at = &device->shared, *shared;
+
+	pthread_mutex_lock(&lock);
+	while ((*at)->region != region)
+		at = &(*at)->next;
+	shared = *at;
+	if (--shared->references == 0) {
+		*at = shared->next;
+		rd_verbs.dereg_mr(shared->region);
+		free(shared);
+	}
+	pthread_mutex_unlock(&lock);
 }

@@ -11,8 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rondo/transport.h"
 #include "topo/sysfs.h"
 #include "transports/verbs/library.h"
+
+struct rd_verbs_shared;
 
 struct rd_verbs_device {
 	char name[RD_SYSFS_NAME_SIZE];
@@ -26,6 +29,7 @@ struct rd_verbs_device {
 
 	unsigned references;
 	unsigned forks; /* rd_forks when it was opened: a forked child opens its own */
+	struct rd_verbs_shared *shared; /* registrations of the program's memory */
 	struct rd_verbs_device *next;
 };
 
@@ -43,5 +47,14 @@ void rd_verbs_device_unlock(void);
 /* Registers memory for local and remote writes. RONDO_MEMORY, with a reason. */
 int rd_verbs_register(
 	struct rd_verbs_device *device, void *memory, size_t size, struct ibv_mr **region);
+
+/*
+ * Registers memory of the program, or takes a reference to its registration. From memory that is
+ * mapped for reading alone, links can send. RONDO_MEMORY, with a reason.
+ */
+int rd_verbs_device_share(struct rd_verbs_device *device,
+	const struct rd_registration *registration, struct ibv_mr **region);
+/* Deregisters it with the last reference. */
+void rd_verbs_device_unshare(struct rd_verbs_device *device, struct ibv_mr *region);
 
 #endif

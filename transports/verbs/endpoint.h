@@ -7,6 +7,7 @@
 #include "transports/tcp/connector.h"
 #include "transports/verbs/link.h"
 #include "transports/verbs/rail.h"
+#include "transports/verbs/region.h"
 
 struct rd_verbs_endpoint {
 	struct rd_endpoint base;
@@ -14,6 +15,7 @@ struct rd_verbs_endpoint {
 	struct rd_tcp_connector connector; /* its epoll holds the links' sockets, too */
 	int rail_count;
 	struct rd_verbs_rail rails[RD_VERBS_RAILS_MAX];
+	struct rd_verbs_regions regions;
 	struct rd_verbs_link *links;
 	int unfinished; /* links neither ready nor failed */
 	unsigned calls; /* of advance() since the last poll of events */

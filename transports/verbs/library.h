@@ -24,6 +24,7 @@
 	X(alloc_pd) \
 	X(dealloc_pd) \
 	X(reg_mr) \
+	X(reg_dmabuf_mr) \
 	X(dereg_mr) \
 	X(create_comp_channel) \
 	X(destroy_comp_channel) \

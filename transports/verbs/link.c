@@ -84,6 +84,7 @@ struct rd_verbs_link *rd_verbs_link_create(
 		.peer = peer,
 		.channel = channel,
 		.message_max = piece < MESSAGE_MOST ? piece : MESSAGE_MOST,
+		.send_min = SIZE_MAX,
 	};
 	link->endpoint = endpoint;
 	link->fd = -1;

@@ -33,6 +33,8 @@ struct rd_verbs_ready {
 struct rd_verbs_sent {
 	struct rd_verbs_cursor at; /* its slot: the header, and the payload if `from` is NULL */
 	const void *from; /* the payload, in the caller's memory */
+	uint32_t keys[RD_VERBS_RAILS_MAX]; /* local keys of that memory */
+	uint64_t mark; /* base.posted with that message */
 };
 
 /* Messages to the peer. Numbers count from 0. */
@@ -42,7 +44,9 @@ struct rd_verbs_output {
 	uint64_t released; /* of them, by the peer */
 	struct rd_verbs_cursor next;
 	struct rd_verbs_sent sent[RD_VERBS_MESSAGES]; /* from `released` on, by number */
-	uint64_t owed; /* base.posted of the last message from the caller's memory */
+	/* base.posted of the last message from the caller's memory. Until base.sent reaches it, that
+	   memory is in use. */
+	uint64_t owed;
 };
 
 /* Messages from the peer. */

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "transports/verbs/endpoint.h"
 #include "transports/verbs/resume.h"
 
 /* Immediate data of messages and credits: a kind, and the number of messages that this side has
@@ -57,31 +58,32 @@ void *rd_verbs_message_room(struct rd_verbs_link *link, size_t size)
 	return next_header(link) + 1;
 }
 
-/* Writes the slot into the peer's ring, header and payload in one. */
+/* Writes the slot into the peer's ring: the header and the payload, wherever that lies, in one. */
 static void write_slot(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
 {
 	struct rd_verbs_queue_pair *pair = pair_of(link);
 	const struct rd_verbs_address *peer = &link->peers[link->base.rail];
 	const struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
-	size_t size = sizeof(*header) + header->size;
-	struct ibv_sge part = {
-		.addr = (uintptr_t)header,
-		.length = (uint32_t)size,
-		.lkey = link->regions[link->base.rail]->lkey,
+	size_t size = sizeof(*header) + (sent->from ? 0 : header->size);
+	struct ibv_sge parts[2] = {
+		{ (uintptr_t)header, (uint32_t)size, link->regions[link->base.rail]->lkey },
+		{ (uintptr_t)sent->from, header->size, sent->keys[link->base.rail] },
 	};
 	struct ibv_send_wr request = {
-		.sg_list = &part,
-		.num_sge = 1,
+		.sg_list = parts,
+		.num_sge = sent->from ? 2 : 1,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = size <= pair->inline_most ? IBV_SEND_INLINE : 0,
+		.send_flags = !sent->from && size <= pair->inline_most ? IBV_SEND_INLINE : 0,
 		.imm_data = immediate_of(link, IMMEDIATE_MESSAGE),
 		.wr.rdma = { .remote_addr = peer->ring + sent->at.offset, .rkey = peer->key },
 	};
 
-	rd_verbs_queue_pair_post(pair, &request, false, 0);
+	rd_verbs_queue_pair_post(pair, &request, sent->from, sent->from ? sent->mark : 0);
 }
 
-void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
+/* Adds a message, whose payload lies in its room or else in the caller's memory. */
+static struct rd_verbs_sent *add_message(
+	struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
 {
 	struct rd_verbs_output *out = &link->out;
 	struct rd_verbs_sent *sent = &out->sent[out->count % RD_VERBS_MESSAGES];
@@ -91,12 +93,47 @@ void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag,
 		.number = (uint32_t)out->count,
 		.tag = *tag,
 	};
-	*sent = (struct rd_verbs_sent){ .at = out->next };
+	sent->at = out->next;
+	sent->from = NULL;
 	rd_verbs_cursor_pass(&out->next, &link->size, size);
 	out->count++;
-	/* A failover may have begun since its room was reserved: then it is repeated. */
+	return sent;
+}
+
+/* A failover may have begun since its room was reserved: then it is repeated. */
+static void send_message(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
+{
 	if (!link->paused)
 		write_slot(link, sent);
+}
+
+void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
+{
+	send_message(link, add_message(link, tag, size));
+}
+
+void rd_verbs_message_send_from(
+	struct rd_verbs_link *link, const struct rd_tag *tag, const void *from, size_t size)
+{
+	const struct rd_verbs_region *region = NULL;
+	struct rd_verbs_sent *sent;
+
+	link->base.posted++;
+	if (sizeof(struct rd_verbs_header) + size > pair_of(link)->inline_most)
+		region = rd_verbs_regions_find(&link->endpoint->regions, from, size);
+	if (!region && size > 0)
+		memcpy(next_header(link) + 1, from, size);
+	sent = add_message(link, tag, size);
+	if (region) {
+		sent->from = from;
+		sent->mark = link->base.posted;
+		for (int i = 0; i < link->rails; i++)
+			sent->keys[i] = region->at[i]->lkey;
+		link->out.owed = link->base.posted;
+	}
+	if (link->base.sent >= link->out.owed)
+		link->base.sent = link->base.posted;
+	send_message(link, sent);
 }
 
 static void write_immediate(struct rd_verbs_link *link, uint32_t immediate, bool signalled)
@@ -132,11 +169,28 @@ void rd_verbs_resume_send(struct rd_verbs_link *link)
 	write_immediate(link, htonl(IMMEDIATE_RESUME | rd_verbs_resume_encode(counts)), false);
 }
 
+/* Messages before `arrived` need the caller's memory no more, even if their completions are lost. */
+static void end_uses(struct rd_verbs_link *link, uint64_t arrived)
+{
+	const struct rd_verbs_output *out = &link->out;
+	uint64_t done = link->base.posted;
+
+	for (uint64_t number = out->count; number-- > arrived;) {
+		const struct rd_verbs_sent *sent = &out->sent[number % RD_VERBS_MESSAGES];
+
+		if (sent->from)
+			done = sent->mark - 1;
+	}
+	if (done > link->base.sent)
+		link->base.sent = done;
+}
+
 void rd_verbs_messages_repeat(struct rd_verbs_link *link, uint64_t arrived, uint64_t released)
 {
 	struct rd_verbs_output *out = &link->out;
 
 	out->released = released;
+	end_uses(link, arrived);
 	for (uint64_t number = arrived; number < out->count; number++)
 		write_slot(link, &out->sent[number % RD_VERBS_MESSAGES]);
 	/* Signalled, for close() waits until all requests are done. */
@@ -157,7 +211,11 @@ static void return_credits(struct rd_verbs_link *link)
 
 void rd_verbs_message_done(struct rd_verbs_link *link, struct rd_verbs_queue_pair *pair)
 {
-	rd_verbs_queue_pair_sent(pair);
+	uint64_t mark = rd_verbs_queue_pair_sent(pair);
+
+	/* Behind the last message from the caller's memory, all have been copied. */
+	if (mark > 0)
+		link->base.sent = mark == link->out.owed ? link->base.posted : mark;
 	return_credits(link);
 }
 

@@ -15,6 +15,11 @@ void *rd_verbs_message_room(struct rd_verbs_link *link, size_t size);
 /* Sends the next message, whose payload lies in its room. */
 void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag, size_t size);
 
+/* The same from the caller's memory, of which base.sent reports the end of use. Copies what lies in
+   no region, or goes inline. */
+void rd_verbs_message_send_from(
+	struct rd_verbs_link *link, const struct rd_tag *tag, const void *from, size_t size);
+
 /* Describes the first message that has arrived and is not released. False: there is none, or it is
    malformed, and the link has failed. */
 bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *message);

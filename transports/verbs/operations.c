@@ -57,6 +57,15 @@ static void link_commit(struct rd_link *base, const struct rd_tag *tag, size_t s
 	check_requests(link_of(base));
 }
 
+static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void *from, size_t size)
+{
+	if (!link_reserve(base, size))
+		return false;
+	rd_verbs_message_send_from(link_of(base), tag, from, size);
+	check_requests(link_of(base));
+	return true;
+}
+
 static bool link_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
 {
 	struct rd_verbs_link *link = link_of(base);
@@ -80,6 +89,7 @@ static void link_release(struct rd_link *base)
 const struct rd_link_ops rd_verbs_link_ops = {
 	.reserve = link_reserve,
 	.commit = link_commit,
+	.send = link_send,
 	.recv = link_recv,
 	.release = link_release,
 };

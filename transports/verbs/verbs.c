@@ -39,6 +39,9 @@
  *
  * A short message goes inline, in its request. One send in 16 is signalled.
  *
+ * send() from registered memory copies nothing: the request gathers the header from the slot and
+ * the payload from that memory. It is signalled, and its completion ends the use of the memory.
+ *
  * Failures
  * --------
  * A queue pair fails: a request has no answer, a port goes down, a device fails. The link goes on
@@ -60,6 +63,7 @@
  *   gid, port    ports and their addresses, from sysfs
  *   device       devices that this process has opened
  *   rail         a port and its completion queue
+ *   region       registered memory of the program
  *   queue_pair   states and requests of one queue pair
  *   ring         where messages lie
  *   link         a link and its parts; endpoint: all links
@@ -96,6 +100,9 @@
 
 /* advance() polls the sockets once in this many calls, when all links are ready. */
 #define POLL_INTERVAL 64
+
+/* Below this many bytes, a copy costs less than a wait for the end of the send. */
+#define SEND_MIN 4096
 
 /* The time that close() gives messages to arrive. */
 #define LINGER_MS 1000
@@ -191,6 +198,7 @@ static int verbs_listen(struct rd_endpoint **result, const struct rd_local *loca
 		return rd_fail(RONDO_MEMORY, "no memory for a verbs endpoint");
 	endpoint->base.transport = &rd_transport_verbs;
 	endpoint->local = local;
+	rd_verbs_regions_init(&endpoint->regions);
 	err = open_rails(endpoint);
 	if (!err)
 		err = start_connector(endpoint);
@@ -225,6 +233,23 @@ static int verbs_open(struct rd_endpoint *base, int peer, int channel, const uns
 	return 0;
 }
 
+/* ---- Registered memory --------------------------------------------------------------------- */
+
+static int verbs_attach(struct rd_endpoint *base, const struct rd_registration *registration)
+{
+	struct rd_verbs_endpoint *endpoint = endpoint_of(base);
+
+	return rd_verbs_regions_add(
+		&endpoint->regions, endpoint->rails, endpoint->rail_count, registration);
+}
+
+static void verbs_detach(struct rd_endpoint *base, uint64_t id)
+{
+	struct rd_verbs_endpoint *endpoint = endpoint_of(base);
+
+	rd_verbs_regions_remove(&endpoint->regions, endpoint->rails, endpoint->rail_count, id);
+}
+
 /* ---- Progress ------------------------------------------------------------------------------ */
 
 static bool poll_rails(struct rd_verbs_endpoint *endpoint)
@@ -251,10 +276,20 @@ static bool check_ends(struct rd_verbs_endpoint *endpoint)
 	return failed;
 }
 
+/* Without registered memory send() would copy, as reserve() does. */
+static void offer_sends(struct rd_verbs_endpoint *endpoint)
+{
+	for (struct rd_verbs_link *link = endpoint->links; link; link = link->next)
+		link->base.send_min = endpoint->regions.copied > 0 ? SEND_MIN : SIZE_MAX;
+}
+
 static bool verbs_advance(struct rd_endpoint *base)
 {
 	struct rd_verbs_endpoint *endpoint = endpoint_of(base);
 	bool moved = false;
+
+	if (rd_verbs_regions_renew(&endpoint->regions))
+		offer_sends(endpoint);
 
 	if (endpoint->unfinished > 0 || ++endpoint->calls >= POLL_INTERVAL) {
 		endpoint->calls = 0;
@@ -345,6 +380,7 @@ static void verbs_close(struct rd_endpoint *base)
 		endpoint->links = link->next;
 		rd_verbs_link_destroy(link);
 	}
+	rd_verbs_regions_finish(&endpoint->regions, endpoint->rails, endpoint->rail_count);
 	rd_tcp_connector_finish(&endpoint->connector);
 	close_rails(endpoint);
 	free(endpoint);
@@ -361,6 +397,7 @@ static void verbs_abandon(struct rd_endpoint *base)
 		endpoint->links = link->next;
 		rd_verbs_link_abandon(link);
 	}
+	rd_verbs_regions_abandon(&endpoint->regions);
 	for (int i = 0; i < endpoint->rail_count; i++)
 		rd_verbs_rail_abandon(&endpoint->rails[i]);
 	free(endpoint);
@@ -376,6 +413,8 @@ const struct rd_transport rd_transport_verbs = {
 	.advance = verbs_advance,
 	.arm = verbs_arm,
 	.disarm = verbs_disarm,
+	.attach = verbs_attach,
+	.detach = verbs_detach,
 	.close = verbs_close,
 	.abandon = verbs_abandon,
 };
