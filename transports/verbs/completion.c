@@ -13,7 +13,7 @@ static void handle_immediate(
 	if (rd_verbs_is_resume(immediate))
 		rd_verbs_resume_arrived(link, pair, immediate);
 	else
-		rd_verbs_message_arrived(link, immediate);
+		rd_verbs_message_arrived(link, (int)(pair - link->pairs), immediate);
 }
 
 static void handle(const struct ibv_wc *completion)

@@ -155,8 +155,9 @@ void rd_verbs_device_unlock(void)
 
 /* A registration that endpoints share. */
 struct rd_verbs_shared {
-	uint64_t id;
+	struct rd_registration of;
 	struct ibv_mr *region;
+	bool writable;
 	unsigned references;
 	struct rd_verbs_shared *next;
 };
@@ -177,25 +178,30 @@ int rd_verbs_register(
 	return *region ? 0 : fail_register(device, size);
 }
 
-static struct ibv_mr *register_shared(
-	const struct rd_verbs_device *device, const struct rd_registration *registration)
+static void register_shared(const struct rd_verbs_device *device,
+	const struct rd_registration *registration, struct rd_verbs_shared *shared)
 {
-	struct ibv_mr *region;
+	void *base = registration->base;
+	size_t size = registration->size;
 
+	shared->writable = true;
 	if (registration->dmabuf_fd >= 0)
-		return rd_verbs.reg_dmabuf_mr(device->pd, registration->dmabuf_offset,
-			registration->size, (uintptr_t)registration->base, registration->dmabuf_fd,
-			WRITABLE);
-	region = rd_verbs.reg_mr(device->pd, registration->base, registration->size, WRITABLE);
-	if (!region && (errno == EFAULT || errno == EACCES))
-		region = rd_verbs.reg_mr(device->pd, registration->base, registration->size, 0);
-	return region;
+		shared->region = rd_verbs.reg_dmabuf_mr(device->pd, registration->dmabuf_offset,
+			size, (uintptr_t)base, registration->dmabuf_fd, WRITABLE);
+	else
+		shared->region = rd_verbs.reg_mr(device->pd, base, size, WRITABLE);
+	if (shared->region || registration->dmabuf_fd >= 0 || (errno != EFAULT && errno != EACCES))
+		return;
+	shared->writable = false;
+	shared->region = rd_verbs.reg_mr(device->pd, base, size, 0);
 }
 
-static struct rd_verbs_shared *find_shared(const struct rd_verbs_device *device, uint64_t id)
+static struct rd_verbs_shared *find_shared(
+	const struct rd_verbs_device *device, const struct rd_registration *registration)
 {
 	for (struct rd_verbs_shared *one = device->shared; one; one = one->next)
-		if (one->id == id)
+		if (one->of.id == registration->id && one->of.base == registration->base &&
+			one->of.size == registration->size)
 			return one;
 	return NULL;
 }
@@ -207,8 +213,8 @@ static struct rd_verbs_shared *add_shared(
 
 	if (!shared)
 		return NULL;
-	shared->id = registration->id;
-	shared->region = register_shared(device, registration);
+	shared->of = *registration;
+	register_shared(device, registration, shared);
 	if (!shared->region) {
 		free(shared);
 		return NULL;
@@ -219,18 +225,19 @@ static struct rd_verbs_shared *add_shared(
 }
 
 int rd_verbs_device_share(struct rd_verbs_device *device,
-	const struct rd_registration *registration, struct ibv_mr **region)
+	const struct rd_registration *registration, struct ibv_mr **region, bool *writable)
 {
 	struct rd_verbs_shared *shared;
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
-	shared = find_shared(device, registration->id);
+	shared = find_shared(device, registration);
 	if (!shared)
 		shared = add_shared(device, registration);
 	if (shared) {
 		shared->references++;
 		*region = shared->region;
+		*writable = shared->writable;
 	} else {
 		err = fail_register(device, registration->size);
 	}

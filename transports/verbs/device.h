@@ -8,6 +8,7 @@
 #define RD_VERBS_DEVICE_H
 
 #include <stdbool.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,7 +54,7 @@ int rd_verbs_register(
  * mapped for reading alone, links can send. RONDO_MEMORY, with a reason.
  */
 int rd_verbs_device_share(struct rd_verbs_device *device,
-	const struct rd_registration *registration, struct ibv_mr **region);
+	const struct rd_registration *registration, struct ibv_mr **region, bool *writable);
 /* Deregisters it with the last reference. */
 void rd_verbs_device_unshare(struct rd_verbs_device *device, struct ibv_mr *region);
 

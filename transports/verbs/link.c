@@ -32,7 +32,7 @@ static int map_memory(struct rd_verbs_link *link)
 	const struct rd_settings *settings = link->endpoint->local->settings;
 
 	link->size = rd_verbs_ring_of(settings->slots, link->base.message_max);
-	link->memory_size = 2 * link->size.size;
+	link->memory_size = sizeof(struct rd_verbs_landing) + 2 * link->size.size;
 	link->memory = mmap(NULL, link->memory_size, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (link->memory == MAP_FAILED) {
@@ -40,7 +40,7 @@ static int map_memory(struct rd_verbs_link *link)
 		return rd_fail(
 			RONDO_MEMORY, "no memory for a verbs link to rank %d", link->base.peer);
 	}
-	link->in.ring = link->memory;
+	link->in.ring = (char *)link->memory + sizeof(struct rd_verbs_landing);
 	link->out.ring = link->in.ring + link->size.size;
 	return 0;
 }

@@ -44,9 +44,11 @@ struct rd_verbs_output {
 	uint64_t released; /* of them, by the peer */
 	struct rd_verbs_cursor next;
 	struct rd_verbs_sent sent[RD_VERBS_MESSAGES]; /* from `released` on, by number */
-	/* base.posted of the last message from the caller's memory. Until base.sent reaches it, that
-	   memory is in use. */
+	/* base.posted of the last message from the caller's memory, which is in use until base.sent
+	   reaches it. */
 	uint64_t owed;
+	struct rd_verbs_landing landing; /* the latest that the peer has announced */
+	int landing_rail; /* that brought it */
 };
 
 /* Messages from the peer. */
@@ -57,6 +59,9 @@ struct rd_verbs_input {
 	uint64_t returned; /* of them, those of which the peer has been sent the credit */
 	struct rd_verbs_cursor next; /* the message after those released */
 	size_t size; /* of that message, once it has been returned to the caller; bytes */
+	void *landing; /* announced to the peer for message `landing_number`; NULL: none */
+	size_t landing_size;
+	uint64_t landing_number;
 	uint64_t returned_position; /* of the first message whose credit is kept */
 };
 

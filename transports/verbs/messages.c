@@ -1,18 +1,11 @@
 #include "transports/verbs/messages.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 #include "transports/verbs/endpoint.h"
+#include "transports/verbs/immediate.h"
+#include "transports/verbs/landing.h"
 #include "transports/verbs/resume.h"
-
-/* Immediate data of messages and credits: a kind, and the number of messages that this side has
-   released, modulo 2^16. */
-#define IMMEDIATE_MESSAGE 0x80000000u
-#define IMMEDIATE_CREDITS 0x40000000u
-#define IMMEDIATE_KINDS 0xffff0000u
-/* A kind, and the two counts of resume.h. */
-#define IMMEDIATE_RESUME 0x20000000u
 
 /* Requests that messages leave free in a queue pair, for credits. */
 #define SENDS_SPARE 8
@@ -20,16 +13,6 @@
 static struct rd_verbs_queue_pair *pair_of(const struct rd_verbs_link *link)
 {
 	return &link->pairs[link->base.rail];
-}
-
-/* All credits that are kept go with the next request. */
-static uint32_t immediate_of(struct rd_verbs_link *link, uint32_t kind)
-{
-	struct rd_verbs_input *in = &link->in;
-
-	in->returned = in->released;
-	in->returned_position = in->next.position;
-	return htonl(kind | (uint16_t)in->released);
 }
 
 /* ---- Going out ----------------------------------------------------------------------------- */
@@ -58,23 +41,39 @@ void *rd_verbs_message_room(struct rd_verbs_link *link, size_t size)
 	return next_header(link) + 1;
 }
 
-/* Writes the slot into the peer's ring: the header and the payload, wherever that lies, in one. */
-static void write_slot(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
+/* Memory of the payload, as the device reads it. */
+static struct ibv_sge payload_of(const struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
+{
+	const struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
+
+	return (struct ibv_sge){
+		.addr = (uintptr_t)(sent->from ? sent->from : header + 1),
+		.length = header->size,
+		.lkey = sent->from ? sent->keys[link->base.rail]
+				   : link->regions[link->base.rail]->lkey,
+	};
+}
+
+/* Writes the slot into the peer's ring: the header, and the payload behind it, wherever that lies
+   here. Without the payload if that has landed. */
+static void write_slot(
+	struct rd_verbs_link *link, const struct rd_verbs_sent *sent, struct ibv_sge payload)
 {
 	struct rd_verbs_queue_pair *pair = pair_of(link);
 	const struct rd_verbs_address *peer = &link->peers[link->base.rail];
-	const struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
-	size_t size = sizeof(*header) + (sent->from ? 0 : header->size);
+	struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
+	bool landed = header->size & RD_VERBS_LANDED, gathers = !landed && sent->from;
+	size_t size = sizeof(*header) + (landed || gathers ? 0 : payload.length);
 	struct ibv_sge parts[2] = {
 		{ (uintptr_t)header, (uint32_t)size, link->regions[link->base.rail]->lkey },
-		{ (uintptr_t)sent->from, header->size, sent->keys[link->base.rail] },
+		payload,
 	};
 	struct ibv_send_wr request = {
 		.sg_list = parts,
-		.num_sge = sent->from ? 2 : 1,
+		.num_sge = gathers ? 2 : 1,
 		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = !sent->from && size <= pair->inline_most ? IBV_SEND_INLINE : 0,
-		.imm_data = immediate_of(link, IMMEDIATE_MESSAGE),
+		.send_flags = !gathers && size <= pair->inline_most ? IBV_SEND_INLINE : 0,
+		.imm_data = rd_verbs_immediate(link, RD_VERBS_MESSAGE),
 		.wr.rdma = { .remote_addr = peer->ring + sent->at.offset, .rkey = peer->key },
 	};
 
@@ -100,11 +99,27 @@ static struct rd_verbs_sent *add_message(
 	return sent;
 }
 
-/* A failover may have begun since its room was reserved: then it is repeated. */
+/* Sends the latest message. A failover may have begun since its room was reserved: then it is
+   repeated. */
 static void send_message(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
 {
-	if (!link->paused)
-		write_slot(link, sent);
+	struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
+	struct ibv_sge payload = payload_of(link, sent);
+
+	if (link->paused)
+		return;
+	if (rd_verbs_landing_write(link, link->out.count - 1, &payload))
+		header->size |= RD_VERBS_LANDED;
+	write_slot(link, sent, payload);
+}
+
+/* Sends a message again, to its slot: the peer may have another key for the place of landing. */
+static void repeat_message(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
+{
+	struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
+
+	header->size &= ~RD_VERBS_LANDED;
+	write_slot(link, sent, payload_of(link, sent));
 }
 
 void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
@@ -150,12 +165,12 @@ static void write_immediate(struct rd_verbs_link *link, uint32_t immediate, bool
 
 void rd_verbs_credits_send(struct rd_verbs_link *link, bool signalled)
 {
-	write_immediate(link, immediate_of(link, IMMEDIATE_CREDITS), signalled);
+	write_immediate(link, rd_verbs_immediate(link, RD_VERBS_CREDITS), signalled);
 }
 
 bool rd_verbs_is_resume(uint32_t immediate)
 {
-	return (immediate & ~(RD_VERBS_RESUME_MASK | 0xffff)) == IMMEDIATE_RESUME;
+	return (immediate & ~(RD_VERBS_RESUME_MASK | 0xffff)) == RD_VERBS_RESUME;
 }
 
 /* It returns all credits as well. */
@@ -166,10 +181,10 @@ void rd_verbs_resume_send(struct rd_verbs_link *link)
 
 	in->returned = in->released;
 	in->returned_position = in->next.position;
-	write_immediate(link, htonl(IMMEDIATE_RESUME | rd_verbs_resume_encode(counts)), false);
+	write_immediate(link, htonl(RD_VERBS_RESUME | rd_verbs_resume_encode(counts)), false);
 }
 
-/* Messages before `arrived` need the caller's memory no more, even if their completions are lost. */
+/* Messages before `arrived` need the caller's memory no more, though completions may be lost. */
 static void end_uses(struct rd_verbs_link *link, uint64_t arrived)
 {
 	const struct rd_verbs_output *out = &link->out;
@@ -192,7 +207,7 @@ void rd_verbs_messages_repeat(struct rd_verbs_link *link, uint64_t arrived, uint
 	out->released = released;
 	end_uses(link, arrived);
 	for (uint64_t number = arrived; number < out->count; number++)
-		write_slot(link, &out->sent[number % RD_VERBS_MESSAGES]);
+		repeat_message(link, &out->sent[number % RD_VERBS_MESSAGES]);
 	/* Signalled, for close() waits until all requests are done. */
 	rd_verbs_credits_send(link, true);
 }
@@ -233,15 +248,26 @@ static void take_credits(struct rd_verbs_link *link, uint16_t released)
 		out->released += more;
 }
 
-void rd_verbs_message_arrived(struct rd_verbs_link *link, uint32_t immediate)
+void rd_verbs_message_arrived(struct rd_verbs_link *link, int rail, uint32_t immediate)
 {
-	uint32_t kind = immediate & IMMEDIATE_KINDS;
+	uint32_t kind = immediate & RD_VERBS_KINDS;
 
 	take_credits(link, (uint16_t)immediate);
-	if (kind == IMMEDIATE_MESSAGE && link->in.arrived - link->in.returned < RD_VERBS_MESSAGES)
+	if (kind == RD_VERBS_MESSAGE && link->in.arrived - link->in.returned < RD_VERBS_MESSAGES)
 		link->in.arrived++;
-	else if (kind != IMMEDIATE_CREDITS)
+	else if (kind == RD_VERBS_LANDING)
+		rd_verbs_landing_arrived(link, rail);
+	else if (kind != RD_VERBS_CREDITS)
 		rd_verbs_link_fail(link, RONDO_PROTOCOL, "sent what is no message");
+}
+
+static bool is_valid(const struct rd_verbs_link *link, size_t size, uint32_t number, bool landed)
+{
+	const struct rd_verbs_input *in = &link->in;
+
+	return size <= link->base.message_max && number == (uint32_t)in->released &&
+	       (!landed || (in->landing && in->landing_number == in->released &&
+				   in->landing_size == size));
 }
 
 bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *message)
@@ -249,19 +275,26 @@ bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *messag
 	struct rd_verbs_input *in = &link->in;
 	const struct rd_verbs_header *header;
 	size_t size;
+	bool landed;
 
 	if (in->arrived == in->released)
 		return false;
 	header = (const void *)(in->ring + in->next.offset);
 	size = header->size;
-	if (size > link->base.message_max || header->number != (uint32_t)in->released) {
+	landed = size & RD_VERBS_LANDED;
+	size &= ~(size_t)RD_VERBS_LANDED;
+	if (!is_valid(link, size, header->number, landed)) {
 		rd_verbs_link_fail(link, RONDO_PROTOCOL, "sent a message of %zu bytes as number %u",
 			size, header->number);
 		return false;
 	}
 	/* The peer can still write there, so the size that was checked is kept. */
 	in->size = size;
-	*message = (struct rd_message){ .data = header + 1, .size = size, .tag = &header->tag };
+	*message = (struct rd_message){
+		.data = landed ? in->landing : (const void *)(header + 1),
+		.size = size,
+		.tag = &header->tag,
+	};
 	return true;
 }
 

@@ -31,7 +31,7 @@ void rd_verbs_message_release(struct rd_verbs_link *link);
 bool rd_verbs_is_resume(uint32_t immediate);
 
 /* The peer has written other immediate data to the link: a message, or credits. */
-void rd_verbs_message_arrived(struct rd_verbs_link *link, uint32_t immediate);
+void rd_verbs_message_arrived(struct rd_verbs_link *link, int rail, uint32_t immediate);
 
 /* A signalled send is done. */
 void rd_verbs_message_done(struct rd_verbs_link *link, struct rd_verbs_queue_pair *pair);

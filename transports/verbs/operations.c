@@ -2,6 +2,7 @@
 
 #include "transports/verbs/completion.h"
 #include "transports/verbs/failover.h"
+#include "transports/verbs/landing.h"
 #include "transports/verbs/messages.h"
 
 static struct rd_verbs_link *link_of(struct rd_link *base)
@@ -70,14 +71,16 @@ static bool link_recv(struct rd_link *base, void *into, size_t size, struct rd_m
 {
 	struct rd_verbs_link *link = link_of(base);
 
-	(void)into;
-	(void)size;
 	if (!base->ready || base->error)
 		return false;
 	if (rd_verbs_message_next(link, message))
 		return true;
 	rd_verbs_rail_poll(pair_of(link)->rail);
-	return !base->error && rd_verbs_message_next(link, message);
+	if (base->error || rd_verbs_message_next(link, message))
+		return !base->error;
+	if (into && !link->hung_up)
+		rd_verbs_landing_announce(link, into, size);
+	return false;
 }
 
 static void link_release(struct rd_link *base)

@@ -42,7 +42,8 @@ int rd_verbs_regions_add(struct rd_verbs_regions *regions, struct rd_verbs_rail 
 	int err = 0;
 
 	for (int i = 0; i < count && !err; i++)
-		err = rd_verbs_device_share(rails[i].device, registration, &region.at[i]);
+		err = rd_verbs_device_share(
+			rails[i].device, registration, &region.at[i], &region.writable);
 	if (!err) {
 		pthread_mutex_lock(&regions->lock);
 		err = add(regions, &region);

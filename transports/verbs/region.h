@@ -19,6 +19,7 @@ struct rd_verbs_region {
 	uint64_t id;
 	uintptr_t base;
 	size_t size;
+	bool writable; /* by peers; else links only send from it */
 	struct ibv_mr *at[RD_VERBS_RAILS_MAX]; /* by rail */
 };
 
@@ -27,7 +28,7 @@ struct rd_verbs_regions {
 	struct rd_verbs_region *all; /* under the lock */
 	size_t count;
 	_Atomic unsigned version; /* of `all` */
-	/* Of the thread that uses the endpoint. */
+	/* The copy, for the thread that uses the endpoint. */
 	struct rd_verbs_region *copy;
 	size_t copied;
 	unsigned copied_version;

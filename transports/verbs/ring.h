@@ -30,6 +30,18 @@ struct rd_verbs_header {
 	struct rd_tag tag;
 };
 
+/*
+ * Memory in which the receiver wants the payload of a message. The receiver writes it to the peer's
+ * memory, right before the ring there.
+ */
+struct rd_verbs_landing {
+	uint64_t number; /* of the message */
+	uint64_t address;
+	uint32_t key; /* remote key, on the rail that brought this */
+	uint32_t size; /* of the payload: exactly that many bytes; 0: none is wanted */
+	uint64_t zero[5]; /* so that rings begin with a cache line */
+};
+
 struct rd_verbs_ring {
 	size_t size; /* bytes */
 	size_t most; /* bytes of the largest slot */

@@ -42,6 +42,10 @@
  * send() from registered memory copies nothing: the request gathers the header from the slot and
  * the payload from that memory. It is signalled, and its completion ends the use of the memory.
  *
+ * recv() into registered memory announces that place for the next message, in the memory before the
+ * ring. A sender that has the announcement writes the payload there, and the header alone to the
+ * slot, with a bit in its size (landing.h).
+ *
  * Failures
  * --------
  * A queue pair fails: a request has no answer, a port goes down, a device fails. The link goes on
@@ -67,6 +71,7 @@
  *   queue_pair   states and requests of one queue pair
  *   ring         where messages lie
  *   link         a link and its parts; endpoint: all links
+ *   landing      payloads that go straight to their place
  *   messages     messages and credits
  *   resume       the counts by which a link goes on over another rail
  *   status       completion statuses and events, in words
