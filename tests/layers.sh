@@ -41,7 +41,7 @@ if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.c
 		if (!to)
 			to = height(included)
 		# Tools name files of their own folder, and those that all tools share, by themselves.
-		if (!to && (part[1] ~ /^tools\// || included ~ /^(launch|plot)\.h$/))
+		if (!to && (part[1] ~ /^tools\// || included ~ /^plot\.h$/))
 			next
 		if (part[1] ~ /^(tools|train)\// && part[1] !~ /^tools\/(rondo-)?(topo|check)[.\/]/ &&
 			included !~ /^(base\/(nearest|port)\.h$|train\/)/) {

@@ -18,25 +18,16 @@
 #include "train/plot.h"
 #include "train/train.h"
 
-/* A number that launchers set. If it is unset, all ranks count as ranks of this host. */
-static int number_of(const char *local, const char *global)
-{
-	const char *text = getenv(local) ? getenv(local) : getenv(global);
-	int number = text ? atoi(text) : 0;
-	return number > 0 ? number : 0;
-}
-
 /* Divides the cores among the ranks of this machine, unless the user has set the threads. */
-static void set_threads(const struct options *options)
+static void set_threads(const struct options *options, int ranks)
 {
-	int ranks = number_of("LOCAL_WORLD_SIZE", "WORLD_SIZE");
 	cpu_set_t cores;
 	/* Ranks that are threads would wait for each other in OpenBLAS's threads. */
 	if (options->threads > 1 || options->deterministic)
 		openblas_set_num_threads(1);
 	else if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS") &&
 		 !sched_getaffinity(0, sizeof(cores), &cores)) {
-		int threads = CPU_COUNT(&cores) / (ranks > 0 ? ranks : 1);
+		int threads = CPU_COUNT(&cores) / ranks;
 		openblas_set_num_threads(threads > 0 ? threads : 1);
 	}
 }
@@ -128,9 +119,15 @@ static int run_rank(const struct place_of_rank *place)
 static int run_process(void *argument)
 {
 	const struct options *options = argument;
-	int local = number_of("LOCAL_RANK", "RANK");
+	struct rondo_launch launch;
+	if (world_find_launch(&launch)) {
+		fprintf(stderr, "rondo-train: %s\n", failure());
+		return EXIT_FAILURE;
+	}
+	/* Without local numbers, all ranks count as ranks of this host. */
+	int local = launch.local_rank < 0 ? launch.rank : launch.local_rank;
 	const struct place_of_rank place = { .options = options, .local_rank = local };
-	set_threads(options);
+	set_threads(options, launch.local_size < 0 ? launch.size : launch.local_size);
 	return options->threads > 1 ? threads_run(options, options->threads, local, run_rank)
 				    : run_rank(&place);
 }

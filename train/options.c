@@ -13,7 +13,6 @@
 #include "train/optim/optimizer.h"
 #include "train/optim/schedule.h"
 #include "train/world/world.h"
-#include "launch.h"
 #include "base/nearest.h"
 
 /* ---- Help ---- */
@@ -28,7 +27,7 @@ static const char usage[] =
 	"  rondo-train plot run.jsonl       draws runs (rondo-train plot --help)\n"
 	"  rondo-run ... rondo-train        on the ranks that a launcher starts (rondo-run, "
 	"torchrun,\n"
-	"                                   or RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT by "
+	"                                   mpirun, srun, or RANK, WORLD_SIZE and MASTER_ADDR by "
 	"hand)\n";
 
 static const char more[] =
@@ -178,15 +177,16 @@ static int fail_option(const char *word)
 
 static int check(const struct options *options)
 {
-	char line[LAUNCH_LINE];
-	if (launch_unclear(line))
-		return fail("%s", line);
+	struct rondo_launch launch;
+	int err = world_find_launch(&launch);
+	if (err)
+		return err;
 	if (options->batch > 0 && options->global_batch > 0)
 		return fail("--batch and --global-batch: give one of them");
-	if (options->ranks > 0 && world_launched())
-		return fail(
-			"--ranks: a launcher has started the ranks already (WORLD_SIZE is set)");
-	if (options->fetch && world_launched())
+	if (options->ranks > 0 && launch.size > 1)
+		return fail("--ranks: a launcher (%s) has started %d ranks already",
+			launch.launcher, launch.size);
+	if (options->fetch && launch.size > 1)
 		return fail("--fetch: run it once, without a launcher, before training");
 	if (options->fetch && options->set && !options->set->url)
 		return fail("--fetch: the %s set has no publisher", options->set->name);

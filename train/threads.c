@@ -48,16 +48,13 @@ static int listen_here(struct rondo_config *config)
 /* The place of a launcher's process; alone, the process is all there is. */
 static int place_process(struct rondo_config *config, int count, int *process)
 {
-	const char *rank = getenv("RANK"), *size = getenv("WORLD_SIZE");
-	*process = 0;
-	config->size = count;
-	if (!world_launched())
-		return listen_here(config);
-	if (!rank || !size || atoi(size) < 1 || atoi(rank) < 0 || atoi(rank) >= atoi(size))
-		return fail("--threads: RANK and WORLD_SIZE number no process");
-	*process = atoi(rank);
-	config->size = count * atoi(size);
-	return 0;
+	struct rondo_launch launch;
+	int err = world_find_launch(&launch);
+	if (err)
+		return err;
+	*process = launch.rank;
+	config->size = count * launch.size;
+	return launch.size == 1 ? listen_here(config) : 0;
 }
 
 static void start(struct rank *ranks, int count)
@@ -76,7 +73,7 @@ static void start(struct rank *ranks, int count)
 int threads_run(const struct options *options, int count, int local_process, rank_main *run)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
-	int process, status = EXIT_SUCCESS;
+	int process = 0, status = EXIT_SUCCESS;
 	struct rank *ranks = calloc(count, sizeof(*ranks));
 	int err = ranks ? place_process(&config, count, &process)
 			: fail("out of memory for %d threads", count);

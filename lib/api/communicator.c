@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/group.h"
+#include "api/meet.h"
 #include "api/op.h"
 #include "api/plugin.h"
 #include "base/clock.h"
@@ -344,23 +345,6 @@ static int start(
 	return err ? fail_while_joining(comm, err) : 0;
 }
 
-/*
- * The socket that a launcher opened is for the address that it chose, and for every comm that meets
- * there: each listens at a copy.
- */
-static void share_rendezvous(struct rd_settings *settings, const struct rondo_config *config)
-{
-	bool elsewhere = config && (config->address || config->port >= 0);
-	int copy;
-
-	if (settings->rendezvous_fd < 0 || (config && config->rendezvous_fd >= 0))
-		return;
-	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
-	/* A descriptor that cannot be copied is no socket: its use fails later, with the reason. */
-	if (copy >= 0 || elsewhere)
-		settings->rendezvous_fd = copy;
-}
-
 /* This rank fails before it meets the others: sends them the reason. */
 static int decline(const struct rd_settings *settings, int err)
 {
@@ -400,11 +384,16 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 static int decline_settings(
 	struct rd_settings *settings, const struct rondo_config *config, int err)
 {
+	char reason[RD_REASON_SIZE];
+
 	if (settings->rank < 0)
 		return err;
-	share_rendezvous(settings, config);
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	if (rd_meet_where(settings, config))
+		return rd_fail(err, "%s", reason);
 	if (config && config->rendezvous_fd >= 0 && settings->rendezvous_fd >= 0)
 		settings->rendezvous_fd = fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	rd_fail(err, "%s", reason);
 	return decline(settings, err);
 }
 
@@ -429,9 +418,8 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 	err = rd_pick_check(settings.algo);
 	if (err)
 		return decline_settings(&settings, config, err);
-	share_rendezvous(&settings, config);
-
-	return rd_comm_make(comm, &settings, NULL);
+	err = rd_meet_where(&settings, config);
+	return err ? err : rd_comm_make(comm, &settings, NULL);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */

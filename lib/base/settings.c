@@ -5,11 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/launch/complete.h"
 #include "base/log.h"
 #include "base/nearest.h"
-#include "base/port.h"
 
 enum kind { INT, SIZE, STRING, PATH = STRING, NAMES, PATHS = NAMES };
 
@@ -24,13 +25,13 @@ struct setting {
 	const char *text; /* and that of a text */
 };
 
-/* The launcher's variables. Rank and size have no default: an invalid rank is refused at the
-   end. */
+/* The launcher's variables. Those of rank and size serve torchrun; other launchers have others. An
+   address or port that is not set here comes from the launch as well. */
 #define LAUNCH_SETTINGS(X) \
 	X(rank, INT, "RANK", -1, 0, RD_SIZE_MAX - 1, ) \
 	X(size, INT, "WORLD_SIZE", -1, 1, RD_SIZE_MAX, ) \
-	X(address, STRING, "MASTER_ADDR", "127.0.0.1", 1, 127, ) \
-	X(master_port, INT, "MASTER_PORT", RD_MASTER_PORT, 1, 65535, ) \
+	X(address, STRING, "MASTER_ADDR", "", 1, 127, ) \
+	X(master_port, INT, "MASTER_PORT", 0, 1, 65535, ) \
 	X(local_rank, INT, "LOCAL_RANK", -1, 0, RD_SIZE_MAX - 1, )
 
 /* Fields of struct rondo_config with the same settings. */
@@ -58,6 +59,7 @@ enum {
 	NOT_IN_CONFIG(ib_retry),
 	IN_CONFIG(host),
 	NOT_IN_CONFIG(local_rank),
+	NOT_IN_CONFIG(launcher),
 	NOT_IN_CONFIG(topo_file),
 	NOT_IN_CONFIG(debug),
 	NOT_IN_CONFIG(debug_subsys),
@@ -109,23 +111,12 @@ static bool is_text(const struct setting *setting)
 	return setting->kind == STRING || setting->kind == NAMES;
 }
 
-/* Returns the text for a reason, which is one line: short, and without control characters. */
-static const char *quotable(char quote[41], const char *text)
-{
-	size_t i;
-
-	for (i = 0; i < 40 && text[i]; i++)
-		quote[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? '?' : text[i];
-	quote[i] = '\0';
-	return quote;
-}
-
 static int refuse(const struct setting *setting, const char *name, const char *value)
 {
 	char quote[41];
 	long long least = setting->least, most = setting->most;
 
-	quotable(quote, value);
+	rd_quotable(quote, value);
 	if (is_text(setting))
 		return rd_fail(RONDO_SETTING, "%s is \"%s%s\": give %lld to %lld characters", name,
 			quote, strlen(value) > 40 ? "..." : "", least, most);
@@ -154,26 +145,17 @@ static int64_t suffix_factor(char suffix)
 	return 0;
 }
 
-/* Not strtoll(): it skips blanks, and depends on the locale. */
 static bool read_number(int64_t *number, enum kind kind, const char *text)
 {
-	bool negative = *text == '-';
-	int64_t value = 0;
+	const char *end = rd_read_number(number, text);
 
-	text += negative;
-	if (!*text)
-		return false;
-	for (; *text >= '0' && *text <= '9'; text++)
-		if (__builtin_mul_overflow(value, 10, &value) ||
-			__builtin_add_overflow(value, *text - '0', &value))
-			return false;
-	if (kind == SIZE && *text) {
-		int64_t factor = suffix_factor(*text++);
-		if (!factor || __builtin_mul_overflow(value, factor, &value))
+	if (end && kind == SIZE && *end) {
+		int64_t factor = suffix_factor(*end++);
+
+		if (!factor || __builtin_mul_overflow(*number, factor, number))
 			return false;
 	}
-	*number = negative ? -value : value;
-	return !*text;
+	return end && !*end;
 }
 
 static void store_number(struct rd_settings *settings, const struct setting *setting, int64_t value)
@@ -206,7 +188,7 @@ static int store_text(struct rd_settings *settings, const struct setting *settin
 		return rd_fail(RONDO_SETTING,
 			"%s is \"%s\": a name is missing beside a comma; give names with one comma "
 			"between two of them",
-			name, quotable(quote, value));
+			name, rd_quotable(quote, value));
 	memcpy((char *)settings + setting->offset, value, length + 1);
 	return 0;
 }
@@ -236,17 +218,6 @@ static void take_default(struct rd_settings *settings, const struct setting *set
 		store_number(settings, setting, setting->number);
 }
 
-/* Returns the text of a variable in environ; NULL if it is not set, or empty. */
-static const char *environment(const char *variable)
-{
-	size_t length = strlen(variable);
-
-	for (char **entry = environ; entry && *entry; entry++)
-		if (!strncmp(*entry, variable, length) && (*entry)[length] == '=')
-			return (*entry)[length + 1] ? *entry + length + 1 : NULL;
-	return NULL;
-}
-
 /* Returns the caller's value, as text; NULL if it is that of RONDO_CONFIG_INIT (-1 or 0). */
 static const char *configured(
 	char digits[24], const struct setting *setting, const struct rondo_config *config)
@@ -271,6 +242,14 @@ static const char *configured(
 	return digits;
 }
 
+/* The launch gives these where config does not (base/launch/launch.h). */
+static bool is_rank(const struct setting *setting)
+{
+	return setting->offset == offsetof(struct rd_settings, rank) ||
+	       setting->offset == offsetof(struct rd_settings, size) ||
+	       setting->offset == offsetof(struct rd_settings, local_rank);
+}
+
 static int read_setting(struct rd_settings *settings, const struct setting *setting,
 	const struct rondo_config *config)
 {
@@ -282,7 +261,7 @@ static int read_setting(struct rd_settings *settings, const struct setting *sett
 		snprintf(name, sizeof(name), "%s in struct rondo_config", setting->field);
 		return take_text(settings, setting, name, value);
 	}
-	value = environment(setting->variable);
+	value = is_rank(setting) ? NULL : rd_environment(setting->variable);
 	if (value)
 		return take_text(settings, setting, setting->variable, value);
 	take_default(settings, setting);
@@ -377,7 +356,7 @@ static int refuse_unknown_variables(void)
 			return rd_fail(RONDO_SETTING,
 				"%s is no setting of Rondo; the nearest is %s. Correct or unset it "
 				"(docs/environment.md lists all)",
-				quotable(quote, name), nearest_variable(name));
+				rd_quotable(quote, name), nearest_variable(name));
 	}
 	return 0;
 }
@@ -388,8 +367,9 @@ static int check_launch(const struct rd_settings *settings)
 {
 	if (settings->rank < 0 || settings->size < 0)
 		return rd_fail(RONDO_SETTING,
-			"%s is not set: start the program with rondo-run or torchrun, or set RANK, "
-			"WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+			"%s is not set, nor another launcher's variable: start the program with "
+			"rondo-run, torchrun, mpirun or srun, or set RANK, WORLD_SIZE and "
+			"MASTER_ADDR",
 			settings->rank < 0 ? "RANK" : "WORLD_SIZE");
 	if (settings->rank >= settings->size)
 		return rd_fail(RONDO_SETTING,
@@ -425,28 +405,42 @@ static bool is_where(const struct setting *setting)
 	       setting->offset == offsetof(struct rd_settings, port);
 }
 
+/* The first error, and its reason. */
+struct first_error {
+	int error;
+	char reason[RD_REASON_SIZE];
+};
+
+static void keep_first(struct first_error *first, int error)
+{
+	if (first->error || !error)
+		return;
+	first->error = error;
+	snprintf(first->reason, sizeof(first->reason), "%s", rondo_last_error());
+}
+
 /* Sets every field. One that cannot be read gets its default, and the first of these is the
    error. */
 static int read_all(struct rd_settings *settings, const struct rondo_config *config)
 {
-	char reason[RD_REASON_SIZE];
+	struct first_error first = { 0 };
 	bool lost = false;
-	int err = 0;
+	int err;
 
 	for (size_t i = 0; i < TABLE_SIZE; i++) {
-		int one = read_setting(settings, &table[i], config);
-
-		if (!one)
-			continue;
+		err = read_setting(settings, &table[i], config);
 		if (!err)
-			snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-		err = err ? err : one;
+			continue;
+		keep_first(&first, err);
 		lost |= is_where(&table[i]);
 		take_default(settings, &table[i]);
 	}
-	if (lost)
+	strip_brackets(settings->address);
+	err = rd_launch_complete(settings);
+	keep_first(&first, err);
+	if (lost || err)
 		settings->rank = -1;
-	return err ? rd_fail(err, "%s", reason) : 0;
+	return first.error ? rd_fail(first.error, "%s", first.reason) : 0;
 }
 
 static int check_all(const struct rd_settings *settings)
@@ -470,9 +464,6 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 
 	int err = read_all(settings, config);
 
-	strip_brackets(settings->address);
-	if (settings->port == 0)
-		settings->port = rd_port_from_master(settings->master_port);
 	/* A shorter timeout_ms bounds the heartbeat's timeout as well. */
 	if (settings->heartbeat_timeout_ms > settings->timeout_ms)
 		settings->heartbeat_timeout_ms = settings->timeout_ms;
@@ -503,6 +494,7 @@ uint64_t rd_settings_digest(const struct rd_settings *settings)
 
 	hash = hash_number(hash, (uint64_t)settings->channels);
 	hash = hash_number(hash, settings->piece_size);
+	hash = hash_number(hash, settings->key);
 	hash = rd_hash(hash, settings->algo, strlen(settings->algo) + 1);
 	return rd_hash(hash, settings->plugins, strlen(settings->plugins) + 1);
 }

@@ -15,6 +15,9 @@
 #define RD_SETTINGS(X) \
 	X(port, INT, "RONDO_PORT", 0, 0, 65535, \
 		"port where rank 0 listens; 0: MASTER_PORT - 2000, wrapped into 1024 to 32767") \
+	X(launcher, STRING, "RONDO_LAUNCHER", "auto", 0, 127, \
+		"launcher whose variables give this rank; auto: the first that is found; none: " \
+		"none is read (docs/launchers.md)") \
 	X(transport, NAMES, "RONDO_TRANSPORT", "", 0, 127, \
 		"names of the transports allowed, with commas; empty: all") \
 	X(algo, STRING, "RONDO_ALGO", "", 0, 127, \
@@ -99,10 +102,13 @@
 #define RD_PATHS_MAX 1024
 
 struct rd_settings {
-	int rank, size; /* RANK, WORLD_SIZE */
-	char address[RD_STRING_MAX]; /* MASTER_ADDR */
+	int rank, size; /* RANK and WORLD_SIZE, or another launcher's */
+	char address[RD_STRING_MAX]; /* of rank 0: MASTER_ADDR, or from the launcher's variables */
 	int master_port; /* MASTER_PORT: the program's, from which the default of port derives */
-	int local_rank; /* LOCAL_RANK; -1: not set */
+	int local_rank; /* LOCAL_RANK, or another launcher's; -1: not known */
+	int process; /* this process's rank by its launcher; threads have other ranks; -1: none */
+	int pmi_fd; /* over it the ranks exchange address and port (bootstrap/pmi.h); -1: none */
+	uint64_t key; /* of the meeting (bootstrap/meeting.h); 0: none */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
 #define RD_FIELD_NAMES(name) char name[RD_STRING_MAX];
 #define RD_FIELD_PATH(name) char name[RD_PATHS_MAX];
@@ -129,7 +135,7 @@ struct rd_settings {
  *     RD_INSTALL_WORDS;
  *   - for a value that is no number or out of range;
  *   - for a rank or size that is missing or invalid (rank outside 0..size-1; size outside
- *     1..RD_SIZE_MAX).
+ *     1..RD_SIZE_MAX), and for a launcher's variables that are partial or contradict each other.
  *
  * After an error too every field is set; one that cannot be read has its default. rank is -1 where
  * this rank's number, or the address at which the ranks meet, is unknown.
@@ -145,7 +151,7 @@ void rd_settings_log(const struct rd_settings *settings);
 int64_t rd_settings_number(const struct rd_settings *settings, const char *variable);
 const char *rd_settings_text(const struct rd_settings *settings, const char *variable);
 
-/* A hash of the settings that must be equal on all ranks: channels, piece_size, algo and
+/* A hash of the settings that must be equal on all ranks: channels, piece_size, key, algo and
    plugins. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
 

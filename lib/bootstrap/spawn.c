@@ -82,6 +82,7 @@ static void set_environment(const struct spawned_job *job, int rank)
 	set_number("LOCAL_RANK", rank);
 	set_number("WORLD_SIZE", job->size);
 	set_number("LOCAL_WORLD_SIZE", job->size);
+	unsetenv("RONDO_LAUNCHER");
 	setenv("MASTER_ADDR", "127.0.0.1", 1);
 	set_number("MASTER_PORT", job->master_port);
 	set_number("RONDO_PORT", job->port);

@@ -165,14 +165,28 @@ RONDO_API int rondo_op_applies(rondo_op op, rondo_type type);
 typedef struct rondo_comm rondo_comm;
 typedef struct rondo_stream rondo_stream;
 
+/* The place of this process in its job, as its launcher's variables give it. */
+struct rondo_launch {
+	const char *launcher; /* "torchrun", "openmpi", "slurm", ... (docs/launchers.md); "none" */
+	int rank, size; /* 0 and 1 without a launcher */
+	int local_rank, local_size; /* among the ranks of this host; -1: not known */
+};
+
+/*
+ * Finds the launcher, as rondo_comm_create() does. RONDO_SETTING, with a remedy, if its variables
+ * are partial or contradict each other. Local. For programs that need their rank before a comm, or
+ * make several ranks in each process.
+ */
+RONDO_API int rondo_get_launch(struct rondo_launch *launch);
+
 /*
  * Settings of a comm. Start from RONDO_CONFIG_INIT and set the fields that matter. A field left
  * alone comes from the environment (docs/environment.md), then from the default.
  */
 struct rondo_config {
 	size_t struct_size; /* sizeof(struct rondo_config): lets the struct grow */
-	int rank; /* this rank; -1: RANK */
-	int size; /* number of ranks; -1: WORLD_SIZE */
+	int rank; /* this rank; -1: RANK, or another launcher's */
+	int size; /* number of ranks; -1: WORLD_SIZE, or another launcher's */
 	const char *address; /* where rank 0 listens: name or address; NULL: MASTER_ADDR */
 	int port; /* where rank 0 listens; -1: RONDO_PORT, or derived from MASTER_PORT */
 	int rendezvous_fd; /* rank 0: listening fd to own once settings are valid; -1: none */
@@ -196,7 +210,7 @@ struct rondo_config {
 /*
  * Creates a communicator: meets the other ranks and connects to each of them. Collective: returns
  * on every rank when all are connected, or with an error on every rank within init_timeout_ms.
- * config may be NULL: RANK, WORLD_SIZE, MASTER_ADDR and RONDO_PORT then give everything. On
+ * config may be NULL: the launcher's variables then give everything (docs/launchers.md). On
  * failure *comm is NULL. A rank that cannot take part (a bad setting, for example, or no memory)
  * sends the others the reason, for two seconds at most.
  */

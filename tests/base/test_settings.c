@@ -79,6 +79,7 @@ Test(settings, the_environment_sets_every_field)
 	setenv("RONDO_IB_SERVICE_LEVEL", "3", 1);
 	setenv("RONDO_IB_RETRY", "5", 1);
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
+	setenv("RONDO_LAUNCHER", "torchrun", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
 	cr_assert_eq(settings.size, 65536);
@@ -218,9 +219,10 @@ Test(settings, a_config_is_checked_as_the_environment_is)
 Test(settings, a_missing_rank_or_size_says_how_to_start)
 {
 	clearenv();
-	assert_refused("RANK is not set: start the program with rondo-run");
+	assert_refused("RANK is not set, nor another launcher's variable: start the program with "
+		       "rondo-run");
 	setenv("RANK", "0", 1);
-	assert_refused("WORLD_SIZE is not set");
+	assert_refused("RANK is set, but not WORLD_SIZE");
 }
 
 Test(settings, a_rank_beyond_the_size_is_refused)
@@ -503,8 +505,9 @@ static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
 		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
-		"single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel", "ib_device",
-		"ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout", "ib_retry" };
+		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel",
+		"ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout",
+		"ib_retry" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -2,40 +2,15 @@
 # torch.sh BUILD LIBRARY: an unmodified PyTorch script runs under rondo-run, and with a comm of Rondo beside it under
 # rondo-run, under torchrun, and started by hand. Debian's python3-torch; without it the test is skipped.
 set -euo pipefail
+# shellcheck source=support.sh
+. "$(dirname "$0")/support.sh"
 here=$(dirname "$0") build=$1 library=$2
 python=/usr/bin/python3
-"$python" -c 'import torch.distributed as d; raise SystemExit(not d.is_gloo_available())' 2>/dev/null || {
-	echo "skipped: $python has no torch with gloo (Debian: python3-torch)"
-	exit 77
-}
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+"$python" -c 'import torch.distributed as d; raise SystemExit(not d.is_gloo_available())' 2>/dev/null ||
+	skip "$python has no torch with gloo (Debian: python3-torch)"
 # Other tests run at the same time.
 port=$((12000 + $$ % 8000))
-export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo
-unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT RONDO_PORT RONDO_RENDEZVOUS_FD
-
-# expect LINE...: the output of the last command has all of these lines.
-expect() {
-	for line; do
-		grep -qxF -- "$line" "$scratch/out" && continue
-		echo "no line \"$line\" in the output of $what:"
-		cat "$scratch/out" "$scratch/err"
-		exit 1
-	done
-}
-
-# try WHAT COMMAND...
-try() {
-	what=$1
-	shift
-	echo "$what"
-	if ! timeout 100 "$@" >"$scratch/out" 2>"$scratch/err" </dev/null; then
-		echo "$what failed:"
-		cat "$scratch/out" "$scratch/err"
-		exit 1
-	fi
-}
+export GLOO_SOCKET_IFNAME=lo
 
 try "gloo under rondo-run" "$build/rondo-run" --nproc-per-node 2 "$python" "$here/gloo.py"
 expect "rank 0 of 2: gloo 3" "rank 1 of 2: gloo 3"

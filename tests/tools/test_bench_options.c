@@ -1,11 +1,10 @@
-/* The sizes that rondo-bench measures, and the launchers that it finds. */
+/* The sizes that rondo-bench measures. */
 #include <criterion/criterion.h>
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/options.h"
-#include "launch.h"
 
 static size_t parsed(const char *text)
 {
@@ -99,83 +98,4 @@ Test(bench_options, counts_are_those_of_one_block_where_there_are_blocks)
 	cr_assert_float_eq(bench_collective_factor(reduce, 4), 1.5, 1e-9);
 	cr_assert_float_eq(bench_collective_factor(gather, 4), 0.75, 1e-9);
 	cr_assert_float_eq(bench_collective_factor(bench_collective_find("broadcast"), 4), 1, 1e-9);
-}
-
-/* ---- Launchers whose variables Rondo does not read ---- */
-
-/* NAME=VALUE, with spaces between. */
-static void set_variables(const char *text)
-{
-	char copy[256], *rest = copy;
-
-	snprintf(copy, sizeof(copy), "%s", text);
-	for (char *word; (word = strsep(&rest, " "));) {
-		char *value = strchr(word, '=');
-
-		*value = '\0';
-		setenv(word, value + 1, 1);
-	}
-}
-
-static void clear_launchers(void)
-{
-	static const char *const variables[] = { "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
-		"OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "PMIX_RANK", "SLURM_NTASKS",
-		"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "ENVIRONMENT" };
-
-	for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++)
-		unsetenv(variables[i]);
-}
-
-TestSuite(launch, .init = clear_launchers);
-
-Test(launch, several_processes_without_ranks_are_refused_by_the_variables_that_say_so)
-{
-	static const char *const cases[][3] = {
-		{ "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0", "(OMPI_COMM_WORLD_SIZE=4)",
-			"RANK=$OMPI_COMM_WORLD_RANK, WORLD_SIZE=$OMPI_COMM_WORLD_SIZE" },
-		{ "PMI_SIZE=2 PMI_RANK=1", "(PMI_SIZE=2)", "RANK=$PMI_RANK, WORLD_SIZE=$PMI_SIZE" },
-		{ "PMI_SIZE=2", "(PMI_SIZE=2)", "RANK=$PMI_RANK" },
-		{ "PMIX_RANK=3", "(PMIX_RANK=3)", "RANK=$PMIX_RANK, WORLD_SIZE and" },
-		{ "OMPI_COMM_WORLD_SIZE=4 PMIX_RANK=2 SLURM_NTASKS=4",
-			"(OMPI_COMM_WORLD_SIZE=4, PMIX_RANK=2)", "RANK=$OMPI_COMM_WORLD_RANK" },
-		{ "SLURM_NTASKS=8 SLURM_PROCID=0", "(SLURM_NTASKS=8)", "RANK=$SLURM_PROCID" },
-		{ "SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 ENVIRONMENT=BATCH",
-			"(SLURM_STEP_NUM_TASKS=2)", "WORLD_SIZE=$SLURM_STEP_NUM_TASKS" },
-		{ "RANK=1", "RANK is set, but not WORLD_SIZE", "set both" },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		char line[LAUNCH_LINE] = "";
-
-		clear_launchers();
-		set_variables(cases[i][0]);
-		cr_assert(launch_unclear(line), "%s", cases[i][0]);
-		cr_assert(strstr(line, cases[i][1]), "%s: %s", cases[i][0], line);
-		cr_assert(strstr(line, cases[i][2]), "%s: %s", cases[i][0], line);
-	}
-}
-
-Test(launch, one_process_an_allocation_and_ranks_that_are_said_are_fine)
-{
-	static const char *const cases[] = {
-		"OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0",
-		"PMI_SIZE=1 PMI_RANK=0",
-		"SLURM_NTASKS=1 SLURM_PROCID=0",
-		"SLURM_NTASKS=8", /* salloc's shell */
-		"SLURM_NTASKS=8 SLURM_PROCID=0 ENVIRONMENT=BATCH", /* sbatch's script */
-		"SLURM_NTASKS=8 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1", /* salloc's shell as a step
-									 */
-		"SLURM_NTASKS=8 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 RANK=3 WORLD_SIZE=8",
-		"OMPI_COMM_WORLD_SIZE=4 WORLD_SIZE=4", /* the library refuses that */
-		"PMI_SIZE= OMPI_COMM_WORLD_SIZE=many",
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		char line[LAUNCH_LINE] = "";
-
-		clear_launchers();
-		set_variables(cases[i]);
-		cr_assert_not(launch_unclear(line), "%s: %s", cases[i], line);
-	}
 }

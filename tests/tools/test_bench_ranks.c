@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -29,38 +30,47 @@ Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
 
 Test(bench, a_launcher_that_makes_no_sense_is_one_line, .timeout = 30)
 {
-	static const char *const settings[] = { "WORLD_SIZE=2", "WORLD_SIZE=2 RANK=2",
-		"WORLD_SIZE=2 RANK=x", "WORLD_SIZE=0 RANK=0" };
+	static const char *const cases[][2] = {
+		{ "WORLD_SIZE=2", "WORLD_SIZE is set, but not RANK: start the program with "
+				  "rondo-run or torchrun, or set both" },
+		{ "WORLD_SIZE=2 RANK=2", "RANK is 2 but WORLD_SIZE is 2: give a rank from 0 to 1" },
+		{ "WORLD_SIZE=2 RANK=x", "RANK is \"x\": give a whole number from 0 to 65535" },
+		{ "PMIX_RANK=0", "PMIX_RANK is set, but not WORLD_SIZE: PMIx started this process, "
+				 "and each would run alone; set WORLD_SIZE (RANK=0 WORLD_SIZE=1 "
+				 "where each is to run alone)" },
+		{ "WORLD_SIZE=0 RANK=0",
+			"WORLD_SIZE is \"0\": give a whole number from 1 to 65536" },
+	};
+	char line[256];
 
-	for (int i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct bench_outcome *outcome =
-			run_script("%s '%s' barrier", settings[i], RONDO_TOOL);
-
-		cr_assert_eq(outcome->status, 1, "%s", outcome->text);
-		cr_assert_str_eq(outcome->text,
-			"rondo-bench: WORLD_SIZE is set, so it should be a number of "
-			"processes, and RANK one below it\n");
-	}
-	cr_assert_eq(
-		run_script("PMI_SIZE=2 PMI_RANK=0 '%s' barrier --ranks 2", RONDO_TOOL)->status, 2);
-}
-
-Test(bench, a_launcher_that_it_cannot_read_is_one_line_and_not_many_worlds, .timeout = 30)
-{
-	static const char *const options[] = { "", "--ranks 2", "-t 2" };
-
-	for (int i = 0; i < 3; i++) {
-		struct bench_outcome *outcome = run_script(
-			"SLURM_NTASKS=4 SLURM_PROCID=1 '%s' barrier %s", RONDO_TOOL, options[i]);
+			run_script("%s '%s' barrier", cases[i][0], RONDO_TOOL);
 
 		cr_assert_eq(outcome->status, 2, "%s", outcome->text);
-		cr_assert_str_eq(outcome->text,
-			"rondo-bench: a launcher started several processes (SLURM_NTASKS=4), but "
-			"RANK and WORLD_SIZE are not set, and each would run alone: start it with "
-			"rondo-run, or set RANK=$SLURM_PROCID, WORLD_SIZE=$SLURM_NTASKS and "
-			"MASTER_ADDR in each (RANK=0 WORLD_SIZE=1 where each is to run alone) (see "
-			"rondo-bench --help)\n");
+		snprintf(line, sizeof(line), "rondo-bench: %s (see rondo-bench --help)\n",
+			cases[i][1]);
+		cr_assert_str_eq(outcome->text, line);
 	}
+	struct bench_outcome *two =
+		run_script("PMI_SIZE=2 PMI_RANK=0 '%s' barrier --ranks 2", RONDO_TOOL);
+
+	cr_assert_eq(two->status, 2);
+	cr_assert_str_eq(two->text,
+		"rondo-bench: --ranks forks its own ranks, but a launcher (pmi) has started 2 "
+		"already; use one of the two (see rondo-bench --help)\n");
+}
+
+Test(bench, the_tasks_of_srun_are_one_world_and_an_allocation_is_one_process, .timeout = 60)
+{
+	struct bench_outcome *outcome = run_script(
+		"export SLURM_NTASKS=2 SLURM_NNODES=1 SLURM_JOB_NODELIST=n1 SLURM_JOB_ID=%d; "
+		"SLURM_PROCID=1 '%s' barrier -t 2 & SLURM_PROCID=0 '%s' barrier -t 2 && wait $!",
+		(int)getpid(), RONDO_TOOL, RONDO_TOOL);
+
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_assert(strstr(outcome->text, "#  Rank  3 Group  0 Pid"), "%s", outcome->text);
+	cr_assert_eq(rows_of(outcome), 1, "%s", outcome->text);
 	cr_assert_eq(run_script("SLURM_NTASKS=4 '%s' barrier", RONDO_TOOL)->status, 0);
 	cr_assert_eq(run_script("SLURM_NTASKS=4 SLURM_PROCID=1 RANK=0 WORLD_SIZE=1 '%s' barrier",
 			     RONDO_TOOL)

@@ -168,8 +168,9 @@ Test(options, what_makes_no_sense_is_refused)
 
 Test(options, ranks_are_not_started_by_two)
 {
+	setenv("RANK", "1", 1);
 	setenv("WORLD_SIZE", "2", 1);
-	REFUSE("--ranks", "--ranks", "2");
+	REFUSE("--ranks: a launcher (torchrun) has started 2 ranks already", "--ranks", "2");
 	REFUSE("--fetch", "--fetch");
 	cr_assert_eq(PARSE("--epochs", "1"), 0);
 }
@@ -177,8 +178,10 @@ Test(options, ranks_are_not_started_by_two)
 Test(options, a_launcher_that_gives_no_rank_is_refused)
 {
 	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
-	REFUSE("(OMPI_COMM_WORLD_SIZE=2), but RANK and WORLD_SIZE are not set", "--epochs", "1");
-	REFUSE("(OMPI_COMM_WORLD_SIZE=2)", "--ranks", "2");
+	REFUSE("OMPI_COMM_WORLD_SIZE is set, but not OMPI_COMM_WORLD_RANK", "--epochs", "1");
+	setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+	cr_assert_eq(PARSE("--epochs", "1"), 0, "%s", failure());
+	REFUSE("--ranks: a launcher (openmpi) has started 2 ranks already", "--ranks", "2");
 	setenv("OMPI_COMM_WORLD_SIZE", "1", 1);
 	cr_assert_eq(PARSE("--epochs", "1"), 0, "%s", failure());
 	setenv("OMPI_COMM_WORLD_SIZE", "2", 1);

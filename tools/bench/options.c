@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include "arguments.h"
-#include "launch.h"
-#include "launcher.h"
 #include "base/nearest.h"
 
 #define MOST_RANKS 4096
@@ -164,6 +162,14 @@ static const char *subject(const struct bench_options *options)
 	return options->collective ? options->collective->name : options->init ? "init" : "floor";
 }
 
+/* Whether a launcher has started the processes. */
+static bool is_launched(void)
+{
+	struct rondo_launch launch;
+
+	return rondo_get_launch(&launch) == 0 && launch.size > 1;
+}
+
 /* Checks --sweep and --explain. */
 static bool check_sweep(const struct bench_options *options)
 {
@@ -174,7 +180,7 @@ static bool check_sweep(const struct bench_options *options)
 	if (!options->collective)
 		return arguments_refuse(
 			"--sweep and --explain go with a collective, not with %s", name);
-	if (options->sweep && !options->ranks && !bench_launcher_variable())
+	if (options->sweep && !options->ranks && !is_launched())
 		return arguments_refuse(
 			"--sweep needs ranks in processes: give --ranks N, or use a launcher");
 	if (options->sweep && (options->every_type || options->every_op || options->every_root ||
@@ -237,17 +243,17 @@ static bool check_collective(const struct bench_options *options)
 /* Checks where the ranks come from. */
 static bool check_ranks(const struct bench_options *options)
 {
-	const char *launched = bench_launcher_variable();
-	char line[LAUNCH_LINE];
+	struct rondo_launch launch;
 
-	if (!launched && launch_unclear(line))
-		return arguments_refuse("%s", line);
-	if (options->init && !options->ranks && !launched)
+	if (rondo_get_launch(&launch))
+		return arguments_refuse("%s", rondo_last_error());
+	if (options->init && !options->ranks && launch.size == 1)
 		return arguments_refuse("init takes processes: give --ranks N, or use a launcher");
-	if (options->ranks && launched)
-		return arguments_refuse("--ranks forks its own ranks, but a launcher has set %s; "
-					"use one of the two",
-			launched);
+	if (options->ranks && launch.size > 1)
+		return arguments_refuse(
+			"--ranks forks its own ranks, but a launcher (%s) has started %d already; "
+			"use one of the two",
+			launch.launcher, launch.size);
 	return count_ranks(options) <= MOST_RANKS ||
 	       arguments_refuse("more than %d ranks", MOST_RANKS);
 }

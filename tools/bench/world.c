@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher.h"
-
 struct bench_job {
 	const struct bench_options *options;
 	bench_rank_function rank;
@@ -129,10 +127,10 @@ static void set_members(struct member *members, int count, const struct bench_jo
 	}
 }
 
-/* Without a launcher, all ranks are in this process. */
-static bool set_rendezvous(struct rondo_config *config)
+/* Where there is one process, all ranks are in it. */
+static bool set_rendezvous(struct rondo_config *config, int processes)
 {
-	if (bench_launcher_variable())
+	if (processes > 1)
 		return true;
 	config->address = "127.0.0.1";
 	config->rendezvous_fd = listen_on_loopback(&config->port);
@@ -145,25 +143,27 @@ static int run_process(void *argument)
 {
 	const struct bench_job *job = argument;
 	const struct bench_options *options = job->options;
-	int threads = options->threads * options->gpus, process, processes;
+	int threads = options->threads * options->gpus;
 	struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_launch launch;
+	int err = rondo_get_launch(&launch);
 
-	if (!bench_launcher_read(&process, &processes))
-		return 1;
+	if (err)
+		return bench_report_failure(0, "starting", err);
 	if (options->device && !rondo_device_count()) {
-		if (reports_errors(options, process))
+		if (reports_errors(options, launch.rank))
 			fprintf(stderr, "rondo-bench: --device: %s\n", rondo_last_error());
 		return 1;
 	}
 	struct member *members = calloc((size_t)threads, sizeof(*members));
 	if (!members)
-		return bench_report_failure(process, "starting", RONDO_MEMORY);
+		return bench_report_failure(launch.rank, "starting", RONDO_MEMORY);
 	config.transport = options->transport;
 	config.algo = options->algo;
-	config.size = processes * threads;
+	config.size = launch.size * threads;
 	int status = 1;
-	if (set_rendezvous(&config)) {
-		set_members(members, threads, job, &config, process);
+	if (set_rendezvous(&config, launch.size)) {
+		set_members(members, threads, job, &config, launch.rank);
 		status = run_members(members, threads);
 	}
 	free(members);

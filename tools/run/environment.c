@@ -39,6 +39,7 @@ void environment_set(const struct environment *environment, int rank)
 	set_number("ROLE_RANK", rank);
 	set_number("ROLE_WORLD_SIZE", size);
 	setenv("ROLE_NAME", "default", 1);
+	unsetenv("RONDO_LAUNCHER"); /* these variables are torchrun's */
 	setenv("MASTER_ADDR", options->address, 1);
 	set_number("MASTER_PORT", options->port);
 	set_number("RONDO_PORT", options->rondo_port);

@@ -4,9 +4,9 @@
 
 #include "train/base/fail.h"
 
-bool world_launched(void)
+int world_find_launch(struct rondo_launch *launch)
 {
-	return getenv("WORLD_SIZE") != NULL;
+	return rondo_get_launch(launch) ? fail("%s", rondo_last_error()) : 0;
 }
 
 void world_set_environment(void)
@@ -32,9 +32,11 @@ int world_open_as(struct train_world *world, int gpu, const struct rondo_config 
 int world_open(struct train_world *world, int gpu)
 {
 	const struct rondo_config config = RONDO_CONFIG_INIT;
+	struct rondo_launch launch;
 	*world = (struct train_world){ .size = 1 };
-	if (!world_launched())
-		return 0;
+	int err = world_find_launch(&launch);
+	if (err || launch.size == 1)
+		return err;
 	world_set_environment();
 	return world_open_as(world, gpu, &config);
 }

@@ -13,10 +13,10 @@ struct train_world {
 	int rank, size;
 };
 
-/* Whether WORLD_SIZE is set, by rondo-run, torchrun, rondo_spawn() or the user. */
-bool world_launched(void);
+/* Finds this process among those of its launcher: rondo_get_launch(), with failure(). */
+int world_find_launch(struct rondo_launch *launch);
 /*
- * Creates a comm if a launcher started this rank; else the rank is alone. gpu: the device whose
+ * Creates a comm if a launcher started several ranks; else the rank is alone. gpu: the device whose
  * memory calls may use; -1: host memory only.
  */
 int world_open(struct train_world *world, int gpu);

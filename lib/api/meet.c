@@ -1,0 +1,39 @@
+#include "api/meet.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "bootstrap/pmi.h"
+
+/*
+ * The socket that a launcher opened is for the address that it chose, and for every comm that meets
+ * there: each listens at a copy.
+ */
+static void share_rendezvous(struct rd_settings *settings, const struct rondo_config *config)
+{
+	bool elsewhere = config && (config->address || config->port >= 0);
+	int copy;
+
+	if (settings->rendezvous_fd < 0 || (config && config->rendezvous_fd >= 0))
+		return;
+	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	/* A descriptor that cannot be copied is no socket: its use fails later, with the reason. */
+	if (copy >= 0 || elsewhere)
+		settings->rendezvous_fd = copy;
+}
+
+/* Whether the program says itself where rank 0 listens. */
+static bool gives_socket(const struct rondo_config *config)
+{
+	return config && (config->address || config->port >= 0 || config->rendezvous_fd >= 0);
+}
+
+int rd_meet_where(struct rd_settings *settings, const struct rondo_config *config)
+{
+	if (settings->pmi_fd >= 0 && settings->size > 1 && !gives_socket(config))
+		return rd_pmi_meet(settings);
+	share_rendezvous(settings, config);
+	return 0;
+}

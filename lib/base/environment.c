@@ -1,0 +1,42 @@
+#include "base/environment.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *rd_environment(const char *variable)
+{
+	size_t length = strlen(variable);
+
+	for (char **entry = environ; entry && *entry; entry++)
+		if (!strncmp(*entry, variable, length) && (*entry)[length] == '=')
+			return (*entry)[length + 1] ? *entry + length + 1 : NULL;
+	return NULL;
+}
+
+/* Not strtoll(): it skips blanks, and depends on the locale. */
+const char *rd_read_number(int64_t *number, const char *text)
+{
+	bool negative = *text == '-';
+	int64_t value = 0;
+
+	text += negative;
+	if (*text < '0' || *text > '9')
+		return NULL;
+	for (; *text >= '0' && *text <= '9'; text++)
+		if (__builtin_mul_overflow(value, 10, &value) ||
+			__builtin_add_overflow(value, *text - '0', &value))
+			return NULL;
+	*number = negative ? -value : value;
+	return text;
+}
+
+const char *rd_quotable(char quote[41], const char *text)
+{
+	size_t i;
+
+	for (i = 0; i < 40 && text[i]; i++)
+		quote[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? '?' : text[i];
+	quote[i] = '\0';
+	return quote;
+}

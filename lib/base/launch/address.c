@@ -1,0 +1,122 @@
+#include "base/launch/address.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/environment.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/launch/kubernetes.h"
+#include "base/launch/slurm.h"
+
+#define LEAST_PORT 10240
+#define PORTS 16384
+
+/* ---- PMI ----------------------------------------------------------------------------------- */
+
+static int pmi_socket(void)
+{
+	const char *text = rd_environment("PMI_FD"), *end;
+	struct stat status;
+	int64_t fd;
+
+	if (!text)
+		return -1;
+	end = rd_read_number(&fd, text);
+	if (!end || *end || fd < 0 || fd > INT32_MAX || fstat((int)fd, &status) ||
+		!S_ISSOCK(status.st_mode))
+		return -1;
+	return (int)fd;
+}
+
+/* srun's PMI numbers ranks as srun does. Slurm's variables then suffice. */
+static bool is_slurm_step(const struct rd_launch *launch)
+{
+	struct rd_launch slurm;
+
+	return rd_environment("SLURM_STEP_ID") &&
+	       !rd_launch_read(&slurm, rd_launch_name(RD_LAUNCHER_SLURM)) &&
+	       slurm.rank == launch->rank && slurm.size == launch->size;
+}
+
+/* ---- mpirun -------------------------------------------------------------------------------- */
+
+/* The first address of mpirun's own host: "185139200.0;tcp://192.0.2.2,10.0.0.1:50807;tcp6://...".
+   In its default mapping rank 0 runs there. */
+static void host_of_mpirun(char host[RD_STRING_MAX])
+{
+	const char *uri = rd_environment("OMPI_MCA_orte_hnp_uri");
+	const char *tcp = uri ? strstr(uri, ";tcp://") : NULL;
+	size_t length;
+
+	if (!tcp)
+		return;
+	tcp += strlen(";tcp://");
+	length = strspn(tcp, "0123456789.");
+	if (length < RD_STRING_MAX)
+		snprintf(host, RD_STRING_MAX, "%.*s", (int)length, tcp);
+}
+
+/* All ranks have the same name of the job, and jobs side by side have others. */
+static int port_of_job(void)
+{
+	const char *name = rd_environment("PMIX_NAMESPACE");
+
+	if (!name)
+		name = rd_environment("OMPI_MCA_ess_base_jobid");
+	if (!name)
+		return 0;
+	return LEAST_PORT + (int)(rd_hash(RD_HASH_INIT, name, strlen(name)) % PORTS);
+}
+
+static int find_host(struct rd_launch_address *address, const struct rd_launch *launch)
+{
+	int err;
+
+	address->port = port_of_job();
+	/* By hand, LOCAL_SIZE may not be set: as for RANK and WORLD_SIZE. */
+	if (launch->local_size < 0 || launch->local_size == launch->size)
+		return 0;
+	err = rd_slurm_job_host(address->host, sizeof(address->host));
+	if (err)
+		return err;
+	if (!address->host[0])
+		host_of_mpirun(address->host);
+	if (address->host[0])
+		return 0;
+	return rd_fail(RONDO_SETTING,
+		"rank %d of %d: %s started ranks on several hosts, and no variable names rank 0's "
+		"host: set MASTER_ADDR to it for every rank (mpirun -x MASTER_ADDR=HOST)",
+		launch->rank, launch->size, rd_launch_text(launch->launcher));
+}
+
+/* ---- All ----------------------------------------------------------------------------------- */
+
+static int find_in_slurm(struct rd_launch_address *address)
+{
+	address->port = rd_slurm_port();
+	return rd_slurm_step_host(address->host, sizeof(address->host));
+}
+
+int rd_launch_find_address(struct rd_launch_address *address, const struct rd_launch *launch)
+{
+	*address = (struct rd_launch_address){ .pmi_fd = -1 };
+	switch (launch->launcher) {
+	case RD_LAUNCHER_NONE:
+	case RD_LAUNCHER_TORCHRUN:
+		return 0;
+	case RD_LAUNCHER_SLURM:
+		return find_in_slurm(address);
+	case RD_LAUNCHER_KUBERNETES:
+		return rd_kubernetes_host(address->host, sizeof(address->host), launch->rank);
+	case RD_LAUNCHER_PMI:
+	case RD_LAUNCHER_FLUX:
+		if (is_slurm_step(launch))
+			return find_in_slurm(address);
+		address->pmi_fd = pmi_socket();
+		return address->pmi_fd < 0 ? find_host(address, launch) : 0;
+	default:
+		return find_host(address, launch);
+	}
+}

@@ -1,0 +1,217 @@
+#include "bootstrap/meeting.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+#include "base/error.h"
+
+/* ---- This host's address ------------------------------------------------------------------- */
+
+static socklen_t size_of(const struct sockaddr *address)
+{
+	return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					      : sizeof(struct sockaddr_in);
+}
+
+static bool print_address(char text[64], const struct sockaddr *address)
+{
+	return !getnameinfo(address, size_of(address), text, 64, NULL, 0, NI_NUMERICHOST);
+}
+
+/* The source address of packets to this one, which is for documentation. Sends none. */
+static bool address_towards(char text[64], int family, const char *far)
+{
+	struct addrinfo hints = {
+		.ai_family = family, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST
+	};
+	struct sockaddr_storage here = { 0 };
+	socklen_t size = sizeof(here);
+	struct addrinfo *found;
+	bool got;
+	int fd;
+
+	if (getaddrinfo(far, "9", &hints, &found))
+		return false;
+	fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	got = fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+	      getsockname(fd, (struct sockaddr *)&here, &size) == 0 &&
+	      print_address(text, (struct sockaddr *)&here);
+	if (fd >= 0)
+		close(fd);
+	freeaddrinfo(found);
+	return got;
+}
+
+/* A better address has a higher rating; 0: none. */
+static int rate(const struct ifaddrs *one)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)one->ifa_addr;
+	bool loopback = one->ifa_flags & IFF_LOOPBACK;
+
+	if (!one->ifa_addr || !(one->ifa_flags & IFF_UP))
+		return 0;
+	if (one->ifa_addr->sa_family == AF_INET)
+		return loopback ? 2 : 4;
+	/* A link-local address leads nowhere without the link's name. */
+	if (one->ifa_addr->sa_family != AF_INET6 || IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		return 0;
+	return loopback ? 1 : 3;
+}
+
+/* The best address of the interfaces of this name; NULL: of any. */
+static bool address_of_interface(char text[64], const char *name, size_t length)
+{
+	const struct ifaddrs *best = NULL;
+	struct ifaddrs *all;
+	bool got;
+
+	if (getifaddrs(&all))
+		return false;
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
+		if (name && (strncmp(one->ifa_name, name, length) != 0 || one->ifa_name[length]))
+			continue;
+		if (rate(one) > (best ? rate(best) : 0))
+			best = one;
+	}
+	got = best && print_address(text, best->ifa_addr);
+	freeifaddrs(all);
+	return got;
+}
+
+static int find_address(char text[64])
+{
+	const char *names = rd_environment("RONDO_INTERFACE");
+	char quote[41];
+
+	if (names) {
+		size_t length = strcspn(names, ",");
+
+		if (address_of_interface(text, names, length))
+			return 0;
+		return rd_fail(RONDO_SETTING,
+			"RONDO_INTERFACE is \"%s\": its first interface does not exist, is down, or "
+			"has no IP address",
+			rd_quotable(quote, names));
+	}
+	if (address_towards(text, AF_INET, "192.0.2.1") ||
+		address_towards(text, AF_INET6, "2001:db8::1") ||
+		address_of_interface(text, NULL, 0))
+		return 0;
+	return rd_fail(RONDO_SYSTEM, "this host has no IP address at which ranks could meet");
+}
+
+/* ---- The socket ---------------------------------------------------------------------------- */
+
+static bool bind_anywhere(int fd, int family, int port)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = v4.sin_port };
+	int on = 1;
+
+	/* Connections of an earlier job at this port may be in TIME_WAIT. */
+	if (port)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (family == AF_INET6)
+		return bind(fd, (struct sockaddr *)&v6, sizeof(v6)) == 0;
+	return bind(fd, (struct sockaddr *)&v4, sizeof(v4)) == 0;
+}
+
+static int port_of(int fd)
+{
+	struct sockaddr_storage at = { 0 };
+	socklen_t size = sizeof(at);
+
+	if (getsockname(fd, (struct sockaddr *)&at, &size))
+		return -1;
+	return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+					      : ((struct sockaddr_in *)&at)->sin_port);
+}
+
+int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port)
+{
+	int family, err = find_address(meeting->address);
+
+	*fd = -1;
+	if (err)
+		return err;
+	if (getrandom(&meeting->key, sizeof(meeting->key), 0) != sizeof(meeting->key))
+		return rd_fail_errno("no random number for the ranks' meeting");
+	family = strchr(meeting->address, ':') ? AF_INET6 : AF_INET;
+	*fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (*fd >= 0 && bind_anywhere(*fd, family, port) && listen(*fd, SOMAXCONN) == 0)
+		meeting->port = port_of(*fd);
+	else
+		meeting->port = -1;
+	if (meeting->port > 0)
+		return 0;
+	err = rd_fail_errno(port ? "rank 0 cannot listen at RONDO_PORT %d"
+				 : "rank 0 cannot listen at any port (%d)",
+		port);
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return err;
+}
+
+/* ---- As text ------------------------------------------------------------------------------- */
+
+void rd_meeting_print(char text[RD_MEETING_TEXT], const struct rd_meeting *meeting)
+{
+	snprintf(text, RD_MEETING_TEXT, "%.63s/%d/%016" PRIx64, meeting->address, meeting->port,
+		meeting->key);
+}
+
+static bool is_address(const char *text)
+{
+	unsigned char bytes[16];
+
+	return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
+}
+
+/* Sixteen hexadecimal digits. */
+static bool read_key(uint64_t *key, const char *text)
+{
+	*key = 0;
+	if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+		return false;
+	for (; *text; text++)
+		*key = *key << 4 | (uint64_t)(*text <= '9' ? *text - '0' : *text - 'a' + 10);
+	return true;
+}
+
+int rd_meeting_read(struct rd_meeting *meeting, const char *text)
+{
+	size_t length = strcspn(text, "/");
+	const char *end = NULL;
+	char quote[41];
+	int64_t port = 0;
+
+	if (length < sizeof(meeting->address) && text[length]) {
+		snprintf(meeting->address, sizeof(meeting->address), "%.*s", (int)length, text);
+		end = rd_read_number(&port, text + length + 1);
+	}
+	if (!end || *end != '/' || port < 1 || port > 65535 || !is_address(meeting->address) ||
+		!read_key(&meeting->key, end + 1))
+		return rd_fail(
+			RONDO_PROTOCOL, "\"%s\" is not where ranks meet", rd_quotable(quote, text));
+	meeting->port = (int)port;
+	return 0;
+}
+
+void rd_meeting_use(struct rd_settings *settings, const struct rd_meeting *meeting)
+{
+	snprintf(settings->address, sizeof(settings->address), "%s", meeting->address);
+	settings->port = meeting->port;
+	settings->key = meeting->key;
+}

@@ -1,0 +1,35 @@
+/*
+ * A meeting that rank 0 calls: a socket that listens on all interfaces of this host, and the text
+ * by which the other ranks find it.
+ */
+#ifndef RD_MEETING_H
+#define RD_MEETING_H
+
+#include <stdint.h>
+
+#include "base/settings.h"
+
+#define RD_MEETING_TEXT 96
+
+struct rd_meeting {
+	char address[64]; /* of this host: an IP address */
+	int port;
+	uint64_t key; /* random: ranks of another meeting are refused */
+};
+
+/*
+ * Opens the socket (close-on-exec), which the caller owns, at this port; 0: any that is free. The
+ * address is that of the first interface of RONDO_INTERFACE. Without it, that of the default route;
+ * without one, that of any interface that is up; the loopback's last.
+ */
+int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port);
+
+/* "192.0.2.2/45123/00c0ffee00c0ffee": no blanks. */
+void rd_meeting_print(char text[RD_MEETING_TEXT], const struct rd_meeting *meeting);
+/* Checks it all: the address is an IP address. RONDO_PROTOCOL: this is no such text. */
+int rd_meeting_read(struct rd_meeting *meeting, const char *text);
+
+/* Lets the settings meet there. */
+void rd_meeting_use(struct rd_settings *settings, const struct rd_meeting *meeting);
+
+#endif

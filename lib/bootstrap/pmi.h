@@ -1,0 +1,21 @@
+/*
+ * Meeting by PMI: rank 0 listens, and its address goes through the key-value space of the process
+ * manager (MPICH's mpiexec and its kin). The wire protocol is that of MPICH's "simple PMI", version
+ * 1: lines of "cmd=NAME key=value..." over the socket PMI_FD. An MPI library of the program may use
+ * the same socket, before or after, but not at the same time. So `init` is left out, and `finalize`
+ * goes out when the process exits, unless MPI_Finalize() has closed the socket. A process that ends
+ * without it has failed, and its process manager ends the others.
+ */
+#ifndef RD_PMI_H
+#define RD_PMI_H
+
+#include "base/settings.h"
+
+/*
+ * Sets address, port and key of the settings; in rank 0, rendezvous_fd to a copy of the socket. The
+ * processes exchange them once, before the first comm. Each process of the job must call it, or the
+ * exchange ends after init_timeout_ms with an error, which stays. Any thread may call it.
+ */
+int rd_pmi_meet(struct rd_settings *settings);
+
+#endif
