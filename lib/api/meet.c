@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "bootstrap/pmi.h"
+#include "bootstrap/unique_id.h"
 
 /*
  * The socket that a launcher opened is for the address that it chose, and for every comm that meets
@@ -32,6 +33,17 @@ static bool gives_socket(const struct rondo_config *config)
 
 int rd_meet_where(struct rd_settings *settings, const struct rondo_config *config)
 {
+	bool has_id = config && config->unique_id;
+
+	if (has_id && gives_socket(config))
+		return rd_fail(RONDO_INVALID,
+			"unique_id in struct rondo_config replaces address, port and "
+			"rendezvous_fd: set none of them");
+	if (has_id) {
+		/* That of the environment is for other comms. */
+		settings->rendezvous_fd = -1;
+		return rd_unique_id_meet(settings, config->unique_id);
+	}
 	if (settings->pmi_fd >= 0 && settings->size > 1 && !gives_socket(config))
 		return rd_pmi_meet(settings);
 	share_rendezvous(settings, config);

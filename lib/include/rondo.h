@@ -165,6 +165,21 @@ RONDO_API int rondo_op_applies(rondo_op op, rondo_type type);
 typedef struct rondo_comm rondo_comm;
 typedef struct rondo_stream rondo_stream;
 
+/*
+ * Where the ranks of one comm meet. Rank 0's process makes it, and the program passes the bytes to
+ * the others by its own means, as NCCL's ncclUniqueId.
+ */
+struct rondo_unique_id {
+	char bytes[128];
+};
+
+/*
+ * Makes a unique id: from now on this process listens for one comm. Rank 0 of that comm must be in
+ * this process, or in a child that it forks. Each comm needs an id of its own. The address is that
+ * of RONDO_INTERFACE, or of the default route. Any thread may call it.
+ */
+RONDO_API int rondo_get_unique_id(struct rondo_unique_id *id);
+
 /* The place of this process in its job, as its launcher's variables give it. */
 struct rondo_launch {
 	const char *launcher; /* "torchrun", "openmpi", "slurm", ... (docs/launchers.md); "none" */
@@ -199,12 +214,13 @@ struct rondo_config {
 	int timeout_ms; /* bound on a call's wait for a live rank; 0: RONDO_TIMEOUT_MS */
 	int init_timeout_ms; /* bound on making the comm; 0: RONDO_INIT_TIMEOUT_MS */
 	int gpu; /* device whose memory calls may use; -1: RONDO_GPU, or current */
+	const struct rondo_unique_id *unique_id; /* replaces address and port; NULL: none */
 };
 
 #define RONDO_CONFIG_INIT \
 	{ \
 		sizeof(struct rondo_config), -1, -1, NULL, -1, -1, NULL, NULL, NULL, NULL, 0, 0, \
-			0, 0, -1 \
+			0, 0, -1, NULL \
 	}
 
 /*
