@@ -23,12 +23,14 @@ JOB_COMPLETION_INDEX=$index WORLD_SIZE=2 RONDO_PORT=$PORT exec "$program"
 END
 
 pods() {
-	local pids=() index
+	local pids=() index failed=
 	for index in 0 1; do
 		unshare --map-root-user --mount --uts sh "$scratch/job.sh" $index "$1" "$scratch" "$build/examples/all_reduce" &
 		pids+=($!)
 	done
-	wait "${pids[0]}" && wait "${pids[1]}"
+	wait "${pids[0]}" || failed=yes
+	wait "${pids[1]}" || failed=yes
+	[ ! "$failed" ]
 }
 export -f pods
 export scratch build PORT=$((12000 + $$ % 8000))
