@@ -222,7 +222,7 @@ Test(pmi, an_answer_that_makes_no_sense_is_an_error, .timeout = 60)
 		{ "cmd=get_result rc=0 value=1.2.3.4/0/0123456789abcdef\n", "is not where ranks" },
 		{ "cmd=get_result rc=0 value=host/5/0123456789abcdef\n", "is not where ranks" },
 		{ "cmd=get_result rc=0 value=1.2.3.4/5/0123456789abcde\n", "is not where ranks" },
-		{ "cmd=get_result rc=0 value=1.2.3.4/5/0123456789abcdef0\n", "is not where ranks" },
+		{ "cmd=get_result rc=0 value=1.2.3.4/5/0123456789abcdefx\n", "is not where ranks" },
 		{ "cmd=get_result rc=0 value=refused\n", "rank 0 cannot listen" },
 		{ "cmd=get_result rc=0\n", "PMI: no value in the answer to get" },
 		{ "cmd=barrier_out\n", "is no answer to get" },
