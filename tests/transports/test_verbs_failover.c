@@ -15,6 +15,8 @@
 
 #define RAILS 3
 #define MESSAGES 300
+#define PIECES 8
+#define PIECE_ROOM 65536
 #define SEEDS 36
 #define LIMIT_MS 120000 /* an emulated guest on a busy machine is slow */
 
@@ -25,6 +27,8 @@ static void use_devices(void)
 	setenv("RONDO_IB_DEVICE", "rxe0,rxe1,rxe2", 1);
 	fixture_wait_ms = LIMIT_MS;
 }
+
+static unsigned landed; /* messages in registered memory */
 
 static void open_ends(struct ends *ends, struct shape shape)
 {
@@ -53,19 +57,74 @@ struct flow {
 	struct fixture *fixture; /* the receiver's */
 	struct rd_link *from, *to;
 	uint64_t sent, taken;
+	unsigned char *memory; /* registered at both ends: PIECES to send from, one to land in */
+	uint64_t marks[PIECES]; /* from->sent when the piece may be written again */
 };
+
+/* From a piece of registered memory, which is written again as soon as that is allowed. */
+static bool send_from_memory(struct flow *flow, uint64_t key, size_t size)
+{
+	unsigned char *piece = flow->memory + key % PIECES * PIECE_ROOM;
+	struct rd_tag tag = tag_of(key);
+
+	if (flow->from->sent < flow->marks[key % PIECES])
+		return false;
+	fill_bytes(piece, size, key);
+	if (!flow->from->ops->send(flow->from, &tag, piece, size))
+		return false;
+	flow->marks[key % PIECES] = flow->from->posted;
+	return true;
+}
+
+static bool take_into_memory(struct flow *flow, uint64_t key, size_t size)
+{
+	unsigned char *into = flow->memory + PIECES * PIECE_ROOM;
+	struct rd_message message;
+
+	if (!flow->to->ops->recv(flow->to, into, size, &message) ||
+		!verify_message(flow->fixture, &message, key, size))
+		return false;
+	landed += message.data == into;
+	flow->to->ops->release(flow->to);
+	return true;
+}
+
+static bool flow_send(struct flow *flow, uint64_t key, size_t size)
+{
+	return flow->memory ? send_from_memory(flow, key, size) : try_send(flow->from, key, size);
+}
+
+static bool flow_take(struct flow *flow, uint64_t key, size_t size)
+{
+	return flow->memory ? take_into_memory(flow, key, size)
+			    : try_recv(flow->fixture, flow->to, key, size);
+}
+
+/* Both endpoints may send from the memory, and receive there. */
+static void flow_register(struct flow *flow, const struct ends *ends, uint64_t id)
+{
+	struct rd_registration registration = { id, NULL, (PIECES + 1) * PIECE_ROOM, -1, 0 };
+
+	flow->memory = registration.base = malloc(registration.size);
+	for (int i = 0; i < 2; i++) {
+		const struct fixture *fixture = &ends->fixtures[i];
+
+		require(fixture->transport->attach(fixture->endpoint, &registration) == 0,
+			"attach: %s", rondo_last_error());
+	}
+}
 
 static void move(struct flow *flow, uint64_t *random)
 {
 	size_t most = flow->from->message_max;
 
 	for (uint64_t n = next_random(random) % 8; n > 0 && flow->sent < MESSAGES; n--) {
-		if (!try_send(flow->from, flow->sent, size_of(flow->sent, most)))
+		if (!flow_send(flow, flow->sent, size_of(flow->sent, most)))
 			break;
 		flow->sent++;
 	}
 	for (uint64_t n = next_random(random) % 8; n > 0 && flow->taken < MESSAGES; n--) {
-		if (!try_recv(flow->fixture, flow->to, flow->taken, size_of(flow->taken, most)))
+		if (!flow_take(flow, flow->taken, size_of(flow->taken, most)))
 			break;
 		flow->taken++;
 	}
@@ -82,17 +141,19 @@ static void cut(const struct ends *ends, uint64_t way)
 
 /* Messages both ways, and two cuts: the second one far from the first, or before the link goes on
    after it. */
-static void cut_at_random(struct ends *ends, uint64_t seed)
+static void cut_at_random(struct ends *ends, uint64_t seed, bool registered)
 {
 	struct flow flows[2] = {
-		{ &ends->fixtures[1], ends->from, ends->to, 0, 0 },
-		{ &ends->fixtures[0], ends->to, ends->from, 0, 0 },
+		{ .fixture = &ends->fixtures[1], .from = ends->from, .to = ends->to },
+		{ .fixture = &ends->fixtures[0], .from = ends->to, .to = ends->from },
 	};
 	uint64_t random = seed, first = next_random(&random) % (MESSAGES / 2);
 	uint64_t second = first + (seed % 2 ? next_random(&random) % (MESSAGES / 3) : 0);
 	uint64_t deadline = now_ms() + (uint64_t)fixture_wait_ms;
 	uint64_t cuts = 0;
 
+	for (uint64_t i = 0; registered && i < 2; i++)
+		flow_register(&flows[i], ends, 2 * seed + i + 1);
 	while (flows[0].taken < MESSAGES || flows[1].taken < MESSAGES) {
 		for (int i = 0; i < 2; i++)
 			move(&flows[i], &random);
@@ -104,9 +165,11 @@ static void cut_at_random(struct ends *ends, uint64_t seed)
 			ends->shared->report);
 	}
 	require(cuts == 2, "nothing was cut");
+	for (int i = 0; i < 2; i++)
+		free(flows[i].memory);
 }
 
-Test(verbs_failover, loses_and_doubles_nothing, .timeout = 500, .init = use_devices)
+static void try_seeds(bool registered)
 {
 	for (uint64_t seed = 0; seed < SEEDS; seed++) {
 		struct shape shape = { .size = 2, .channels = 2, .slots = 1 + (int)(seed % 5) };
@@ -121,11 +184,22 @@ Test(verbs_failover, loses_and_doubles_nothing, .timeout = 500, .init = use_devi
 		ends.to = ends.fixtures[1].links[0][channel];
 		rail = ends.from->rail;
 		cr_assert_eq(rail, channel);
-		cut_at_random(&ends, seed);
+		cut_at_random(&ends, seed, registered);
 		cr_assert_neq(ends.from->rail, rail, "goes on over the other rail");
 		cr_assert_eq(ends.from->rail, ends.to->rail);
 		ends_close(&ends);
 	}
+}
+
+Test(verbs_failover, loses_and_doubles_nothing, .timeout = 500, .init = use_devices)
+{
+	try_seeds(false);
+}
+
+Test(verbs_failover, keeps_what_lies_in_registered_memory, .timeout = 500, .init = use_devices)
+{
+	try_seeds(true);
+	cr_assert_gt(landed, 0, "no message landed");
 }
 
 /* ---- Asleep -------------------------------------------------------------------------------- */
