@@ -77,7 +77,8 @@ static bool until_sent(struct fixture *fixture, struct rd_link *link, uint64_t m
 	uint64_t deadline = now_ms() + fixture_wait_ms;
 
 	while (link->posted - link->sent > most)
-		if (!fixture_wait(fixture, deadline, "sent memory to come back"))
+		if (!ok(fixture, !link->error, "the link failed: %s", link->reason) ||
+			!fixture_wait(fixture, deadline, "sent memory to come back"))
 			return false;
 	return true;
 }
@@ -97,11 +98,17 @@ static bool land(struct fixture *fixture, struct rd_link *link, unsigned char *i
 		"message %lu: bytes beside it changed", key);
 }
 
+/* Both ranks may be threads of one process, which has no two regions with one id. */
+static uint64_t id_of(const struct fixture *fixture)
+{
+	return 1 + (uint64_t)fixture->local.rank;
+}
+
 /* Registers all but half a stride at each end: messages in the first and the last place lie in
    the region wholly, in part, or not at all. */
-static bool attach_most(struct fixture *fixture, uint64_t id, unsigned char *memory)
+static bool attach_most(struct fixture *fixture, unsigned char *memory)
 {
-	return attach(fixture, id, memory + STRIDE / 2 + 3, MEMORY - STRIDE - 3);
+	return attach(fixture, id_of(fixture), memory + STRIDE / 2 + 3, MEMORY - STRIDE - 3);
 }
 
 static unsigned char *place_of(unsigned char *memory, uint64_t key, size_t size)
@@ -114,7 +121,7 @@ static void send_from_registered(struct fixture *fixture, struct rd_link **links
 	size_t most = fixture_fit(fixture, ROOM);
 	unsigned char *memory = map_at(fixture, NULL);
 
-	if (memory && attach_most(fixture, 1, memory)) {
+	if (memory && attach_most(fixture, memory)) {
 		for (uint64_t key = 0; key < 300 && !failed(fixture); key++) {
 			size_t size = size_of(key, most);
 
@@ -122,7 +129,7 @@ static void send_from_registered(struct fixture *fixture, struct rd_link **links
 				post(fixture, links[0], place_of(memory, key, size), key, size);
 		}
 		until_sent(fixture, links[0], 0);
-		detach(fixture, 1);
+		detach(fixture, id_of(fixture));
 	}
 	unmap(memory);
 	recv_message(fixture, links[0], 0, 8);
@@ -133,13 +140,13 @@ static void recv_into_registered(struct fixture *fixture, struct rd_link **links
 	size_t most = fixture_fit(fixture, ROOM);
 	unsigned char *memory = map_at(fixture, NULL);
 
-	if (memory && attach_most(fixture, 1, memory)) {
+	if (memory && attach_most(fixture, memory)) {
 		for (uint64_t key = 0; key < 300 && !failed(fixture); key++) {
 			size_t size = size_of(key, most);
 
 			land(fixture, links[0], place_of(memory, 3 * key, size), key, size);
 		}
-		detach(fixture, 1);
+		detach(fixture, id_of(fixture));
 	}
 	unmap(memory);
 	send_message(fixture, links[0], 0, 8);
