@@ -7,7 +7,7 @@
 /* Those that a reliable connected queue pair may report. */
 static const struct rd_verbs_status statuses[] = {
 	STATUS(IBV_WC_LOC_LEN_ERR, "a request here is longer than the device allows"),
-	STATUS(IBV_WC_LOC_QP_OP_ERR, "the device here found its queue pair inconsistent"),
+	STATUS(IBV_WC_LOC_QP_OP_ERR, "the device here cannot send: its port may be down"),
 	STATUS(IBV_WC_LOC_PROT_ERR, "memory here is not registered (any more)"),
 	STATUS(IBV_WC_WR_FLUSH_ERR, "the queue pair is in error"),
 	STATUS(IBV_WC_BAD_RESP_ERR, "the peer's device sent an answer that makes no sense"),
