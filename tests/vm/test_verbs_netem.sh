@@ -1,0 +1,31 @@
+# Two guests, with RDMA over the wire: all collectives of 2 and 4 ranks, then all-reduces on networks that lose and delay
+# packets. Right results.
+# guests: 2
+# limit: 600
+# memory: 1024
+# programs: rondo-bench rondo-run
+make_rxe
+run_collectives 1 verbs
+run_collectives 2 verbs
+# The wire has carried them.
+sent=$(rdma_packets rxe0)
+echo "$sent packets sent"
+[ "$sent" -ge 2000 ] || fail "rxe0 has sent $sent packets only"
+
+# A lost packet that nothing follows is sent again after 67 ms, in place of a second.
+export RONDO_IB_TIMEOUT=14
+# NETEM...: all-reduces, with their results checked.
+reduce_under() {
+	echo "== $*"
+	impair "$@"
+	for ranks in 1 2; do
+		meet
+		run_ranks $ranks rondo-bench all_reduce --transport verbs -b 12 -e 512K -f 44 -n 2 -w 1
+	done
+	meet
+	tc -s qdisc show dev eth0
+}
+
+reduce_under loss 1%
+tc -s qdisc show dev eth0 | grep -q 'dropped [1-9]' || fail "no packet was lost"
+reduce_under delay 20ms
