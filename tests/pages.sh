@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # pages.sh SOURCE BUILD: docs/TOOL.md has a table row for each option that TOOL --help lists, and no other option.
-# TOOL -h prints the same as --help.
+# TOOL -h prints the same as --help. docs/infiniband.md lists the completion errors as the code does.
 set -euo pipefail
 
 source=$1 build=$2 bad=0
@@ -22,4 +22,12 @@ for tool in "$build"/rondo-{bench,check,run,topo} "$build/train/rondo-train"; do
 	done
 	[ "$("$tool" -h)" = "$help" ] || complain "$name -h is not $name --help"
 done
+
+# The completion errors of verbs, with their meanings.
+errors=$(tr -d '\n' <"$source/transports/verbs/status.c" | grep -oE 'STATUS\(IBV_WC_[A-Z_]+,\s*"[^"]*"' |
+	sed -E 's/.*IBV_WC_([A-Z_]+),\s*"(.*)"/\1: \2/')
+rows=$(sed -nE 's/^\| `([A-Z_]+)` \| [0-9]+ \| ([^|]*) \|.*/\1: \2/p' "$source/docs/infiniband.md")
+[ -n "$errors" ] || complain "transports/verbs/status.c has no errors"
+different=$(diff <(echo "$errors") <(echo "$rows")) ||
+	complain "docs/infiniband.md (>) and transports/verbs/status.c (<) differ: $different"
 exit $bad
