@@ -20,7 +20,7 @@ reduce_under() {
 	impair "$@"
 	for ranks in 1 2; do
 		meet
-		run_ranks $ranks rondo-bench all_reduce --transport verbs -b 12 -e 512K -f 44 -n 2 -w 1
+		run_ranks $ranks rondo-bench all_reduce --transport verbs -b 12 -e 1M -f 44 -n 2 -w 1
 	done
 	meet
 	tc -s qdisc show dev eth0
