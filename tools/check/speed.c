@@ -1,9 +1,9 @@
 #include "check/speed.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
 
 #include "rondo.h"
@@ -18,7 +18,11 @@
 #define ROUNDS 9
 #define ROUND_NS 200000000 /* the least that a round of long messages takes */
 #define STREAM_MAX (1 << 20) /* messages of a round */
-#define POLLS 1024 /* in vain, before another process may have the core */
+/* Polls in vain, before a side sleeps. A round trip is shorter; a message of a stream is not, and
+   one that polls would keep a core from the kernel's part of the transport. */
+#define POLLS_SHORT 1000000
+#define POLLS_LONG 512
+#define SLEEP_MS 100 /* the longest sleep before a look at the deadline */
 
 /* A message's kind, in the first byte of its tag. */
 enum { DATA, ASKS, LAST };
@@ -46,29 +50,65 @@ static int64_t median(int64_t *values, int count)
 	return values[count / 2];
 }
 
-/* ---- Messages. A side polls, as a rank with a core to itself does. ---- */
+/* ---- Messages. A side polls, then sleeps, as a rank does. ---- */
 
 struct side {
 	struct fixture *fixture;
 	struct rd_link *link;
+	int polls_most; /* before it sleeps */
 	int polls; /* since the last message */
+	bool armed; /* the next wait sleeps */
 	uint64_t deadline_ms;
 };
 
+static void disarm(struct side *side)
+{
+	const struct rd_transport *transport = side->fixture->transport;
+
+	if (side->armed && transport->disarm)
+		transport->disarm(side->fixture->endpoint);
+	side->armed = false;
+}
+
+static void end_wait(struct side *side)
+{
+	disarm(side);
+	side->polls = 0;
+}
+
+/* Arms, for the caller to look once more; then sleeps. */
+static void doze(struct side *side)
+{
+	struct fixture *fixture = side->fixture;
+	struct epoll_event event;
+
+	if (side->armed) {
+		epoll_wait(fixture->local.epoll_fd, &event, 1, SLEEP_MS);
+		disarm(side);
+		return;
+	}
+	if (fixture->transport->arm)
+		fixture->transport->arm(fixture->endpoint);
+	side->armed = true;
+}
+
 /* False: a failure has been recorded. */
-static bool poll_again(struct side *side)
+static bool wait_again(struct side *side)
 {
 	struct fixture *fixture = side->fixture;
 
+	if (++side->polls >= side->polls_most) {
+		if (side->polls == side->polls_most)
+			side->deadline_ms = now_ms() + (uint64_t)fixture_wait_ms;
+		doze(side);
+		if (failed(fixture) ||
+			!ok(fixture, side->link->error == 0, "the link: %s", side->link->reason) ||
+			!ok(fixture, now_ms() < side->deadline_ms,
+				"waited in vain for the other process"))
+			return false;
+	}
 	fixture->transport->advance(fixture->endpoint);
-	if (++side->polls % POLLS != 0)
-		return true;
-	if (side->polls == POLLS)
-		side->deadline_ms = now_ms() + (uint64_t)fixture_wait_ms;
-	sched_yield();
-	return !failed(fixture) &&
-	       ok(fixture, side->link->error == 0, "the link: %s", side->link->reason) &&
-	       ok(fixture, now_ms() < side->deadline_ms, "waited in vain for the other process");
+	return true;
 }
 
 static bool try_to_send(
@@ -90,10 +130,10 @@ static bool send_message(struct side *side, int kind, const void *from, size_t s
 {
 	struct rd_tag tag = { { (unsigned char)kind } };
 
-	side->polls = 0;
 	while (!try_to_send(side->link, &tag, from, size))
-		if (!poll_again(side))
+		if (!wait_again(side))
 			return false;
+	end_wait(side);
 	return true;
 }
 
@@ -103,10 +143,10 @@ static int receive_message(struct side *side, size_t expected)
 	const struct rd_link_ops *ops = side->link->ops;
 	struct rd_message message;
 
-	side->polls = 0;
 	while (!ops->recv(side->link, NULL, expected, &message))
-		if (!poll_again(side))
+		if (!wait_again(side))
 			return -1;
+	end_wait(side);
 
 	int kind = message.tag->bytes[0];
 
@@ -120,9 +160,9 @@ static bool ask(struct side *side, const void *from, size_t size)
 }
 
 /* Rank 1: takes messages, and answers those that ask. */
-static void answer(struct fixture *fixture, struct rd_link **links, size_t expected)
+static void answer(struct fixture *fixture, struct rd_link **links, size_t expected, int polls_most)
 {
-	struct side side = { .fixture = fixture, .link = links[0] };
+	struct side side = { .fixture = fixture, .link = links[0], .polls_most = polls_most };
 	const char pong[SHORT] = "";
 	int kind;
 
@@ -136,7 +176,7 @@ static void answer(struct fixture *fixture, struct rd_link **links, size_t expec
 static void ping(struct fixture *fixture, struct rd_link **links)
 {
 	static int64_t times[PINGS_MAX];
-	struct side side = { .fixture = fixture, .link = links[0] };
+	struct side side = { .fixture = fixture, .link = links[0], .polls_most = POLLS_SHORT };
 	const char text[SHORT] = "";
 	int count = 0;
 
@@ -158,7 +198,7 @@ static void ping(struct fixture *fixture, struct rd_link **links)
 
 static void pong(struct fixture *fixture, struct rd_link **links)
 {
-	answer(fixture, links, SHORT);
+	answer(fixture, links, SHORT, POLLS_SHORT);
 }
 
 static void measure_latency(const char *transport)
@@ -197,10 +237,10 @@ static void stream(struct side *side, const void *memory, size_t size)
 			return;
 	send_message(side, LAST, memory, SHORT);
 	/* The memory stays until no message needs it. */
-	side->polls = 0;
 	while (side->link->sent != side->link->posted)
-		if (!poll_again(side))
+		if (!wait_again(side))
 			return;
+	end_wait(side);
 	snprintf(speed_text, SPEED_TEXT, "%.4g GB/s, %zu bytes each; median of %d rounds",
 		(double)size * count / (double)median(times, ROUNDS), size, ROUNDS);
 }
@@ -220,7 +260,7 @@ static bool attach(struct fixture *fixture, void *memory, size_t size)
 
 static void stream_out(struct fixture *fixture, struct rd_link **links)
 {
-	struct side side = { .fixture = fixture, .link = links[0] };
+	struct side side = { .fixture = fixture, .link = links[0], .polls_most = POLLS_LONG };
 	size_t size = fixture_fit(fixture, LONG);
 	void *memory = aligned_alloc(ALIGNMENT, LONG);
 
@@ -237,7 +277,7 @@ static void stream_out(struct fixture *fixture, struct rd_link **links)
 
 static void stream_in(struct fixture *fixture, struct rd_link **links)
 {
-	answer(fixture, links, fixture_fit(fixture, LONG));
+	answer(fixture, links, fixture_fit(fixture, LONG), POLLS_LONG);
 }
 
 static void measure_bandwidth(const char *transport)
