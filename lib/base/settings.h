@@ -41,7 +41,7 @@
 	X(ib_timeout, INT, "RONDO_IB_TIMEOUT", 18, 1, 31, \
 		"an RDMA packet without an acknowledgement is sent again after 4.096 us times 2 " \
 		"to this power") \
-	X(ib_retry, INT, "RONDO_IB_RETRY", 7, 0, 7, \
+	X(ib_retry, INT, "RONDO_IB_RETRY", 6, 0, 7, \
 		"how often an RDMA packet is sent again before its queue pair fails") \
 	X(host, STRING, "RONDO_HOST", "", 0, 63, \
 		"name of this host, in place of its own; ranks of different hosts share no " \

@@ -7,7 +7,7 @@
 make_rxe
 modprobe sch_netem
 # Rank 0 is reached by eth0. A request fails after some 4 s without an answer; with 7 retries, rxe would never end.
-export RONDO_IB_DEVICE=rxe1,rxe0 RONDO_IB_TIMEOUT=17 RONDO_IB_RETRY=6
+export RONDO_IB_DEVICE=rxe1,rxe0 RONDO_IB_TIMEOUT=17
 
 # COMMAND...: in guest0, this cuts eth1 in the middle of the calls.
 cut_by() {

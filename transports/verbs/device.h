@@ -8,7 +8,6 @@
 #define RD_VERBS_DEVICE_H
 
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
