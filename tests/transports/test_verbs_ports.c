@@ -171,21 +171,26 @@ static void end_tree(void)
 
 TestSuite(verbs_ports, .init = begin_tree, .fini = end_tree);
 
+#define TEXT_SIZE 128
+
 /* Returns the error; the chosen ports are "mlx5_0:1 mlx5_1:1 ". */
-static int chosen(char text[128], const char *nearest, const char *names)
+static int chosen(char text[TEXT_SIZE], const char *nearest, const char *names)
 {
+	size_t used = 0;
+
 	strcpy(settings.ib_device, names);
 	int err = rd_verbs_ports_choose(&ports, root, nearest, &settings);
 
 	text[0] = '\0';
-	for (int i = 0; i < ports.count; i++)
-		sprintf(text + strlen(text), "%s:%d ", ports.at[i].device, ports.at[i].number);
+	for (int i = 0; i < ports.count && used < TEXT_SIZE; i++)
+		used += (size_t)snprintf(text + used, TEXT_SIZE - used, "%s:%d ",
+			ports.at[i].device, ports.at[i].number);
 	return err;
 }
 
 Test(verbs_ports, are_all_active_ones)
 {
-	char text[128];
+	char text[TEXT_SIZE];
 
 	cr_assert_eq(chosen(text, "", ""), 0);
 	cr_assert_str_eq(text, "mlx5_0:1 mlx5_1:1 ");
@@ -199,7 +204,7 @@ Test(verbs_ports, are_all_active_ones)
 
 Test(verbs_ports, are_those_of_the_nearest_device)
 {
-	char text[128];
+	char text[TEXT_SIZE];
 
 	cr_assert_eq(chosen(text, "mlx5_1", ""), 0);
 	cr_assert_str_eq(text, "mlx5_1:1 ");
@@ -210,7 +215,7 @@ Test(verbs_ports, are_those_of_the_nearest_device)
 
 Test(verbs_ports, are_the_named_ones_in_their_order)
 {
-	char text[128];
+	char text[TEXT_SIZE];
 
 	cr_assert_eq(chosen(text, "mlx5_0", "mlx5_1,mlx5_0:1"), 0);
 	cr_assert_str_eq(text, "mlx5_1:1 mlx5_0:1 ");
@@ -220,7 +225,7 @@ Test(verbs_ports, are_the_named_ones_in_their_order)
 
 static void refused(const char *names, const char *part)
 {
-	char text[128];
+	char text[TEXT_SIZE];
 
 	cr_assert_eq(chosen(text, "", names), RONDO_SETTING, "%s", names);
 	cr_assert(strstr(rondo_last_error(), part), "%s: %s", names, rondo_last_error());
@@ -239,7 +244,7 @@ Test(verbs_ports, that_are_not_there_are_an_error_that_lists_those_there_are)
 
 Test(verbs_ports, take_the_gid_of_the_setting)
 {
-	char text[128];
+	char text[TEXT_SIZE];
 
 	settings.ib_gid_index = 0;
 	cr_assert_eq(chosen(text, "", "mlx5_0"), 0);
@@ -253,7 +258,7 @@ Test(verbs_ports, take_the_gid_of_the_setting)
 
 Test(verbs_ports, of_an_interface_that_is_down_are_left_out)
 {
-	char text[128];
+	char text[TEXT_SIZE];
 
 	put("0x1002", "net/eth0/flags");
 	cr_assert_eq(chosen(text, "", ""), 0);
