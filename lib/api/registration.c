@@ -67,6 +67,9 @@ int rondo_mem_deregister(void *memory)
 		return rd_fail(RONDO_INVALID,
 			"rondo_mem_deregister: %p is from rondo_mem_alloc(): use rondo_mem_free()",
 			memory);
-	rd_registration_remove(memory);
+	if (!rd_registration_remove(memory))
+		return rd_fail(RONDO_INVALID,
+			"rondo_mem_deregister: another thread has ended the registration at %p",
+			memory);
 	return 0;
 }

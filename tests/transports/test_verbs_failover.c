@@ -269,6 +269,28 @@ Test(verbs_failover, without_a_rail_that_works_is_an_error_in_words, .timeout = 
 	cr_assert_eq(contract_open_files(), files);
 }
 
+/* The peer gives up its rail, says so over the next, and closes before this rank looks. */
+Test(verbs_failover, of_a_peer_that_has_closed_is_an_error, .timeout = 120, .init = use_devices)
+{
+	uint64_t deadline = now_ms() + LIMIT_MS;
+	struct rd_verbs_link *link;
+	struct fixture *peer;
+	struct ends ends;
+
+	setenv("RONDO_IB_TIMEOUT", "14", 1); /* close() waits until the peer answers, or for 1 s */
+	open_ends(&ends, shape_small);
+	peer = &ends.fixtures[1];
+	link = (struct rd_verbs_link *)ends.to;
+	break_queue_pair(ends.to, ends.to->rail);
+	while (!link->resumed && now_ms() < deadline)
+		peer->transport->advance(peer->endpoint);
+	require(link->resumed, "the peer goes on over another rail");
+	fixture_close(peer);
+	await_failure(&ends, ends.from);
+	fixture_close(&ends.fixtures[0]);
+	shared_destroy(ends.shared);
+}
+
 Test(verbs_failover, of_a_rail_in_reserve_changes_nothing, .timeout = 120, .init = use_devices)
 {
 	struct ends ends;

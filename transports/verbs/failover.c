@@ -1,5 +1,6 @@
 #include "transports/verbs/failover.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -48,9 +49,12 @@ void rd_verbs_resume_arrived(
 
 	if (pair->dead)
 		return; /* this side's resume on a later rail answers it */
-	while (link->base.rail != rail && !link->base.error)
+	/* A rail does not fail once the peer has closed its socket: that ends the link. */
+	while (link->base.rail != rail && !link->base.error && !link->hung_up)
 		rd_verbs_rail_failed(link, link->base.rail, "the peer has given it up");
-	if (!link->base.error && !link->paused)
+	if (link->base.error || link->hung_up)
+		return;
+	if (!link->paused)
 		rd_verbs_link_fail(link, RONDO_PROTOCOL, "resumed without a failure");
 	link->peer_resumed = true;
 	link->peer_resume = immediate;
@@ -63,8 +67,11 @@ void rd_verbs_resume_arrived(
 static bool has_ended(struct rd_verbs_link *link)
 {
 	char byte;
+	ssize_t size = 1;
 
-	if (link->fd >= 0 && recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+	if (link->fd >= 0)
+		size = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (size == 0 || (size < 0 && errno == ECONNRESET))
 		link->hung_up = link->endpoint->hung_up = true;
 	return link->hung_up;
 }

@@ -33,6 +33,7 @@ struct rd_verbs_ready {
 struct rd_verbs_sent {
 	struct rd_verbs_cursor at; /* its slot: the header, and the payload if `from` is NULL */
 	const void *from; /* the payload, in the caller's memory */
+	uint32_t size; /* of the payload, in bytes; the peer can overwrite the one in the header */
 	uint32_t keys[RD_VERBS_RAILS_MAX]; /* local keys of that memory */
 	uint64_t mark; /* base.posted with that message */
 };

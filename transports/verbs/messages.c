@@ -48,7 +48,7 @@ static struct ibv_sge payload_of(const struct rd_verbs_link *link, const struct 
 
 	return (struct ibv_sge){
 		.addr = (uintptr_t)(sent->from ? sent->from : header + 1),
-		.length = header->size,
+		.length = sent->size,
 		.lkey = sent->from ? sent->keys[link->base.rail]
 				   : link->regions[link->base.rail]->lkey,
 	};
@@ -56,13 +56,13 @@ static struct ibv_sge payload_of(const struct rd_verbs_link *link, const struct 
 
 /* Writes the slot into the peer's ring: the header, and the payload behind it, wherever that lies
    here. Without the payload if that has landed. */
-static void write_slot(
-	struct rd_verbs_link *link, const struct rd_verbs_sent *sent, struct ibv_sge payload)
+static void write_slot(struct rd_verbs_link *link, const struct rd_verbs_sent *sent,
+	struct ibv_sge payload, bool landed)
 {
 	struct rd_verbs_queue_pair *pair = pair_of(link);
 	const struct rd_verbs_address *peer = &link->peers[link->base.rail];
 	struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
-	bool landed = header->size & RD_VERBS_LANDED, gathers = !landed && sent->from;
+	bool gathers = !landed && sent->from;
 	size_t size = sizeof(*header) + (landed || gathers ? 0 : payload.length);
 	struct ibv_sge parts[2] = {
 		{ (uintptr_t)header, (uint32_t)size, link->regions[link->base.rail]->lkey },
@@ -77,6 +77,7 @@ static void write_slot(
 		.wr.rdma = { .remote_addr = peer->ring + sent->at.offset, .rkey = peer->key },
 	};
 
+	header->size = sent->size | (landed ? RD_VERBS_LANDED : 0);
 	rd_verbs_queue_pair_post(pair, &request, sent->from, sent->from ? sent->mark : 0);
 }
 
@@ -88,11 +89,11 @@ static struct rd_verbs_sent *add_message(
 	struct rd_verbs_sent *sent = &out->sent[out->count % RD_VERBS_MESSAGES];
 
 	*next_header(link) = (struct rd_verbs_header){
-		.size = (uint32_t)size,
 		.number = (uint32_t)out->count,
 		.tag = *tag,
 	};
 	sent->at = out->next;
+	sent->size = (uint32_t)size;
 	sent->from = NULL;
 	rd_verbs_cursor_pass(&out->next, &link->size, size);
 	out->count++;
@@ -103,23 +104,19 @@ static struct rd_verbs_sent *add_message(
    repeated. */
 static void send_message(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
 {
-	struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
 	struct ibv_sge payload = payload_of(link, sent);
+	bool landed;
 
 	if (link->paused)
 		return;
-	if (rd_verbs_landing_write(link, link->out.count - 1, &payload))
-		header->size |= RD_VERBS_LANDED;
-	write_slot(link, sent, payload);
+	landed = rd_verbs_landing_write(link, link->out.count - 1, &payload);
+	write_slot(link, sent, payload, landed);
 }
 
 /* Sends a message again, to its slot: the peer may have another key for the place of landing. */
 static void repeat_message(struct rd_verbs_link *link, const struct rd_verbs_sent *sent)
 {
-	struct rd_verbs_header *header = (void *)(link->out.ring + sent->at.offset);
-
-	header->size &= ~RD_VERBS_LANDED;
-	write_slot(link, sent, payload_of(link, sent));
+	write_slot(link, sent, payload_of(link, sent), false);
 }
 
 void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
@@ -206,8 +203,17 @@ void rd_verbs_messages_repeat(struct rd_verbs_link *link, uint64_t arrived, uint
 
 	out->released = released;
 	end_uses(link, arrived);
-	for (uint64_t number = arrived; number < out->count; number++)
-		repeat_message(link, &out->sent[number % RD_VERBS_MESSAGES]);
+	for (uint64_t number = arrived; number < out->count; number++) {
+		const struct rd_verbs_sent *sent = &out->sent[number % RD_VERBS_MESSAGES];
+
+		/* Its memory is the caller's again. */
+		if (sent->from && sent->mark <= link->base.sent) {
+			rd_verbs_link_fail(link, RONDO_PROTOCOL,
+				"lost a message that its device had confirmed");
+			return;
+		}
+		repeat_message(link, sent);
+	}
 	/* Signalled, for close() waits until all requests are done. */
 	rd_verbs_credits_send(link, true);
 }
@@ -229,7 +235,7 @@ void rd_verbs_message_done(struct rd_verbs_link *link, struct rd_verbs_queue_pai
 	uint64_t mark = rd_verbs_queue_pair_sent(pair);
 
 	/* Behind the last message from the caller's memory, all have been copied. */
-	if (mark > 0)
+	if (mark > link->base.sent)
 		link->base.sent = mark == link->out.owed ? link->base.posted : mark;
 	return_credits(link);
 }

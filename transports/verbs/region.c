@@ -38,12 +38,16 @@ int rd_verbs_regions_add(struct rd_verbs_regions *regions, struct rd_verbs_rail 
 		.id = registration->id,
 		.base = (uintptr_t)registration->base,
 		.size = registration->size,
+		.writable = true,
 	};
+	bool writable = true;
 	int err = 0;
 
-	for (int i = 0; i < count && !err; i++)
+	for (int i = 0; i < count && !err; i++) {
 		err = rd_verbs_device_share(
-			rails[i].device, registration, &region.at[i], &region.writable);
+			rails[i].device, registration, &region.at[i], &writable);
+		region.writable &= writable;
+	}
 	if (!err) {
 		pthread_mutex_lock(&regions->lock);
 		err = add(regions, &region);

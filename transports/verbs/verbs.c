@@ -109,8 +109,9 @@
 /* Below this many bytes, a copy costs less than a wait for the end of the send. */
 #define SEND_MIN 4096
 
-/* The time that close() gives messages to arrive. */
-#define LINGER_MS 1000
+/* The bounds of the time that close() gives messages to arrive. */
+#define LINGER_LEAST_MS 1000
+#define LINGER_MOST_MS 30000
 
 static struct rd_verbs_endpoint *endpoint_of(struct rd_endpoint *base)
 {
@@ -353,16 +354,33 @@ static void wait_for_event(struct rd_verbs_endpoint *endpoint, int timeout_ms)
 	poll(fds, (nfds_t)count, timeout_ms);
 }
 
+/* The time in which the device sends a packet again, if it gets no acknowledgement. */
+static int64_t retries_ms(const struct rd_settings *settings)
+{
+	int64_t ms = (INT64_C(4096) << settings->ib_timeout) / 1000000 * (settings->ib_retry + 1);
+
+	return ms < LINGER_LEAST_MS ? LINGER_LEAST_MS : ms > LINGER_MOST_MS ? LINGER_MOST_MS : ms;
+}
+
+/* A completion of the last request stands for all before it. */
+static void signal_last(struct rd_verbs_endpoint *endpoint)
+{
+	for (struct rd_verbs_link *link = endpoint->links; link; link = link->next) {
+		const struct rd_verbs_queue_pair *pair = &link->pairs[link->base.rail];
+
+		if (is_open(link) && !link->paused && pair->unsignalled > 0 &&
+			rd_verbs_queue_pair_has_room(pair, 1))
+			rd_verbs_credits_send(link, true);
+	}
+}
+
 /* The peer's device acknowledges what is in its memory. */
 static void linger(struct rd_verbs_endpoint *endpoint)
 {
-	int64_t deadline = rd_clock_ms() + LINGER_MS, left;
+	int64_t deadline = rd_clock_ms() + retries_ms(endpoint->local->settings), left;
 
-	for (struct rd_verbs_link *link = endpoint->links; link; link = link->next)
-		if (is_open(link) && !link->paused &&
-			link->pairs[link->base.rail].done != link->pairs[link->base.rail].posted)
-			rd_verbs_credits_send(link, true);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0) {
+		signal_last(endpoint);
 		verbs_arm(&endpoint->base);
 		if (!output_waits(endpoint))
 			break;
