@@ -3,65 +3,32 @@
  * CUDA's driver (tests/fake). No GPU is used.
  */
 #include <criterion/criterion.h>
-#include <ftw.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "topo/probe.h"
 #include "captured_stderr.h"
+#include "file_tree.h"
 #include "topo/sysfs.h"
 #include "topo/probe_hwloc.h"
 #include "topo/probe_cpus.h"
 
 /* ---- Trees ---- */
 
-static char root[64];
 static struct rd_host host;
-
-static void make_folders(char *path)
-{
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(path, 0755);
-		*slash = '/';
-	}
-}
-
-static void put(const char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* A file below the root. */
-static void put(const char *text, const char *format, ...)
-{
-	char path[PATH_MAX];
-	int length = snprintf(path, sizeof(path), "%s/", root);
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(path + length, sizeof(path) - (size_t)length, format, args);
-	va_end(args);
-	make_folders(path);
-	FILE *file = fopen(path, "w");
-	cr_assert_not_null(file, "%s", path);
-	fprintf(file, "%s\n", text);
-	fclose(file);
-}
 
 /* A link below the root to a device, which is a folder of sys/devices. */
 static void put_link(const char *link, const char *device)
 {
-	char path[PATH_MAX], target[PATH_MAX];
+	char target[PATH_MAX];
 
-	put("", "sys/devices/%s/uevent", device);
-	snprintf(target, sizeof(target), "%s/sys/devices/%s", root, device);
-	snprintf(path, sizeof(path), "%s/%s", root, link);
-	make_folders(path);
-	cr_assert_eq(symlink(target, path), 0, "%s", path);
+	tree_put("", "sys/devices/%s/uevent", device);
+	snprintf(target, sizeof(target), "sys/devices/%s", device);
+	tree_link(link, target);
 }
 
 /* A device of PCI, by its path; its address is the last 12 characters. */
@@ -72,7 +39,7 @@ static void put_pci(const char *path, const char *numa)
 
 	snprintf(link, sizeof(link), "sys/bus/pci/devices/%s", address);
 	put_link(link, path);
-	put(numa, "sys/devices/%s/numa_node", path);
+	tree_put(numa, "sys/devices/%s/numa_node", path);
 }
 
 static void put_interface(const char *name, const char *device, const char *state)
@@ -82,11 +49,11 @@ static void put_interface(const char *name, const char *device, const char *stat
 	snprintf(path, sizeof(path), "%s/net/%s", device, name);
 	snprintf(link, sizeof(link), "sys/class/net/%s", name);
 	put_link(link, path);
-	put("1", "sys/devices/%s/type", path);
-	put("0x1003", "sys/devices/%s/flags", path);
-	put("9000", "sys/devices/%s/mtu", path);
-	put("100000", "sys/devices/%s/speed", path);
-	put(state, "sys/devices/%s/operstate", path);
+	tree_put("1", "sys/devices/%s/type", path);
+	tree_put("0x1003", "sys/devices/%s/flags", path);
+	tree_put("9000", "sys/devices/%s/mtu", path);
+	tree_put("100000", "sys/devices/%s/speed", path);
+	tree_put(state, "sys/devices/%s/operstate", path);
 }
 
 static void put_rdma(const char *name, const char *device, const char *state, const char *rate)
@@ -97,31 +64,12 @@ static void put_rdma(const char *name, const char *device, const char *state, co
 	snprintf(link, sizeof(link), "sys/class/infiniband/%s", name);
 	put_link(link, path);
 	if (state)
-		put(state, "sys/devices/%s/ports/1/state", path);
-	put(rate, "sys/devices/%s/ports/1/rate", path);
-	put("InfiniBand", "sys/devices/%s/ports/1/link_layer", path);
+		tree_put(state, "sys/devices/%s/ports/1/state", path);
+	tree_put(rate, "sys/devices/%s/ports/1/rate", path);
+	tree_put("InfiniBand", "sys/devices/%s/ports/1/link_layer", path);
 }
 
-static void begin_tree(void)
-{
-	strcpy(root, "/tmp/probe.XXXXXX");
-	cr_assert_not_null(mkdtemp(root));
-}
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
-{
-	(void)status;
-	(void)kind;
-	(void)at;
-	return remove(path);
-}
-
-static void end_tree(void)
-{
-	nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-TestSuite(probe, .init = begin_tree, .fini = end_tree);
+TestSuite(probe, .init = tree_begin, .fini = tree_end);
 
 #define SWITCH "pci0000:16/0000:16:00.0/0000:a0:00.0"
 
@@ -129,20 +77,21 @@ TestSuite(probe, .init = begin_tree, .fini = end_tree);
  */
 static void put_server(void)
 {
-	put("server", "proc/sys/kernel/hostname");
-	put("0a1b", "proc/sys/kernel/random/boot_id");
-	put("0-1,4-5", "sys/devices/system/node/node0/cpulist");
-	put("2-3,6-7", "sys/devices/system/node/node1/cpulist");
-	put("Node 0 MemTotal:       2097152 kB", "sys/devices/system/node/node0/meminfo");
-	put("0-1", "sys/devices/system/node/online");
+	tree_put("server", "proc/sys/kernel/hostname");
+	tree_put("0a1b", "proc/sys/kernel/random/boot_id");
+	tree_put("0-1,4-5", "sys/devices/system/node/node0/cpulist");
+	tree_put("2-3,6-7", "sys/devices/system/node/node1/cpulist");
+	tree_put("Node 0 MemTotal:       2097152 kB", "sys/devices/system/node/node0/meminfo");
+	tree_put("0-1", "sys/devices/system/node/online");
 	for (int cpu = 0; cpu < 8; cpu++) {
 		char threads[16];
 		snprintf(threads, sizeof(threads), "%d,%d", cpu % 4, cpu % 4 + 4);
-		put(threads, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-		put(cpu % 4 < 2 ? "0" : "1",
+		tree_put(
+			threads, "sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+		tree_put(cpu % 4 < 2 ? "0" : "1",
 			"sys/devices/system/cpu/cpu%d/topology/physical_package_id", cpu);
 	}
-	put("NVRM version", "proc/driver/nvidia/version");
+	tree_put("NVRM version", "proc/driver/nvidia/version");
 	put_pci(SWITCH "/0000:a1:00.0/0000:17:00.0", "0");
 	put_pci(SWITCH "/0000:a1:01.0/0000:18:00.0", "0");
 	put_pci(SWITCH "/0000:a1:02.0/0000:19:00.0", "0");
@@ -152,11 +101,11 @@ static void put_server(void)
 	put_interface("ib0", SWITCH "/0000:a1:02.0/0000:19:00.0", "up");
 	put_interface("eth0", "pci0000:00/0000:00:03.0/virtio0", "down");
 	put_interface("docker0", "virtual", "up");
-	put("", "sys/class/net/bonding_masters");
+	tree_put("", "sys/class/net/bonding_masters");
 }
 
 static const struct rd_probe made_up = {
-	.root = root, .nvml = FAKE_NVML, .cuda = FAKE_CUDA, .cores = true
+	.root = tree_root, .nvml = FAKE_NVML, .cuda = FAKE_CUDA, .cores = true
 };
 
 /* Probes the tree; returns the log. */
@@ -286,7 +235,7 @@ Test(probe, a_machine_without_any_file_has_a_cpu)
 
 Test(probe, without_numa_nodes_all_cpus_are_one)
 {
-	put("0-3", "sys/devices/system/cpu/online");
+	tree_put("0-3", "sys/devices/system/cpu/online");
 	probe(&made_up);
 	assert_cpus(&host.numa[0].cpus, "0-3");
 	assert_cpus(&host.numa[0].cores, "0-3");
@@ -350,7 +299,7 @@ Test(probe, a_gpu_that_nvml_does_not_list_is_left_out)
 
 Test(probe, a_gpu_that_sysfs_does_not_show_keeps_its_address)
 {
-	put("NVRM version", "proc/driver/nvidia/version");
+	tree_put("NVRM version", "proc/driver/nvidia/version");
 	const char *log = probe(&made_up);
 	assert_logged(log, "the GPU at 0000:17:00.0 is not in sysfs");
 	cr_assert_eq(host.gpu_count, 3);
@@ -361,7 +310,7 @@ Test(probe, a_gpu_that_sysfs_does_not_show_keeps_its_address)
 Test(probe, numa_nodes_that_claim_the_same_cpus_share_none)
 {
 	put_server();
-	put("1-3,6-7", "sys/devices/system/node/node1/cpulist");
+	tree_put("1-3,6-7", "sys/devices/system/node/node1/cpulist");
 	const char *log = probe(&made_up);
 	assert_logged(log, "NUMA nodes 0 and 1 claim the same CPUs: node 0 has them");
 	assert_cpus(&host.numa[0].cpus, "0-1,4-5");
@@ -371,8 +320,8 @@ Test(probe, numa_nodes_that_claim_the_same_cpus_share_none)
 Test(probe, a_numa_node_without_a_sound_list_is_left_out)
 {
 	put_server();
-	put("2-3,banana", "sys/devices/system/node/node1/cpulist");
-	put("1", "sys/devices/system/node/node2/distance");
+	tree_put("2-3,banana", "sys/devices/system/node/node1/cpulist");
+	tree_put("1", "sys/devices/system/node/node2/distance");
 	const char *log = probe(&made_up);
 	assert_logged(log, "NUMA node 1 has no list of its CPUs: it is left out");
 	assert_logged(log, "NUMA node 2 has no list of its CPUs: it is left out");
@@ -385,7 +334,7 @@ Test(probe, a_numa_node_without_a_sound_list_is_left_out)
 Test(probe, a_node_of_memory_alone_is_a_node)
 {
 	put_server();
-	put("", "sys/devices/system/node/node2/cpulist");
+	tree_put("", "sys/devices/system/node/node2/cpulist");
 	probe(&made_up);
 	cr_assert_eq(host.numa_count, 3);
 }
@@ -403,13 +352,13 @@ Test(probe, a_port_without_a_state_is_left_out)
 Test(probe, files_of_random_bytes_are_survived)
 {
 	put_server();
-	put("?", "sys/devices/system/cpu/cpu0/topology/physical_package_id");
-	put("9999999999999999999", "sys/devices/system/cpu/cpu2/topology/physical_package_id");
-	put("7-1", "sys/devices/system/cpu/cpu1/topology/thread_siblings_list");
-	put("99999999999", "sys/class/net/ib0/mtu");
-	put("-1", "sys/class/net/ib0/speed");
-	put("fast", "sys/class/infiniband/mlx5_0/ports/1/rate");
-	put("x", "sys/class/infiniband/mlx5_0/ports/many/state");
+	tree_put("?", "sys/devices/system/cpu/cpu0/topology/physical_package_id");
+	tree_put("9999999999999999999", "sys/devices/system/cpu/cpu2/topology/physical_package_id");
+	tree_put("7-1", "sys/devices/system/cpu/cpu1/topology/thread_siblings_list");
+	tree_put("99999999999", "sys/class/net/ib0/mtu");
+	tree_put("-1", "sys/class/net/ib0/speed");
+	tree_put("fast", "sys/class/infiniband/mlx5_0/ports/1/rate");
+	tree_put("x", "sys/class/infiniband/mlx5_0/ports/many/state");
 	probe(&made_up);
 	cr_assert_eq(host.numa_count, 2);
 	cr_assert_eq(interface_named("ib0")->speed_mbps, 0);
@@ -446,7 +395,7 @@ Test(probe, more_than_there_is_room_for_is_left_out)
 	}
 	for (int i = 0; i < RD_NUMA_MAX + 1; i++) {
 		snprintf(name, sizeof(name), "%d", i);
-		put(name, "sys/devices/system/node/node%d/cpulist", i);
+		tree_put(name, "sys/devices/system/node/node%d/cpulist", i);
 	}
 	put_interface("eth0", "pci0000:00/0000:00:03.0", "up");
 	const char *log = probe(&made_up);

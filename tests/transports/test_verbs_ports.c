@@ -1,14 +1,11 @@
 /* The RDMA ports and GIDs that verbs chooses, from tables and from trees like those of sysfs. */
 #include <criterion/criterion.h>
 #include <arpa/inet.h>
-#include <ftw.h>
-#include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "file_tree.h"
 #include "transports/verbs/gid.h"
 #include "transports/verbs/port.h"
 
@@ -87,47 +84,24 @@ Test(verbs_gid, is_shown_as_an_address)
 
 /* ---- Ports, in a tree ---------------------------------------------------------------------- */
 
-static char root[64];
 static struct rd_settings settings;
 static struct rd_verbs_ports ports;
-
-static void put(const char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* A file below the root. */
-static void put(const char *text, const char *format, ...)
-{
-	char path[PATH_MAX];
-	int length = snprintf(path, sizeof(path), "%s/sys/class/", root);
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(path + length, sizeof(path) - (size_t)length, format, args);
-	va_end(args);
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(path, 0755);
-		*slash = '/';
-	}
-	FILE *file = fopen(path, "w");
-	cr_assert_not_null(file, "%s", path);
-	fprintf(file, "%s\n", text);
-	fclose(file);
-}
 
 static void put_gid(const char *device, int port, int index, const char *gid, const char *type,
 	const char *interface)
 {
-	put(gid, "infiniband/%s/ports/%d/gids/%d", device, port, index);
-	put(type, "infiniband/%s/ports/%d/gid_attrs/types/%d", device, port, index);
-	put(interface, "infiniband/%s/ports/%d/gid_attrs/ndevs/%d", device, port, index);
+	tree_put(gid, "sys/class/infiniband/%s/ports/%d/gids/%d", device, port, index);
+	tree_put(type, "sys/class/infiniband/%s/ports/%d/gid_attrs/types/%d", device, port, index);
+	tree_put(interface, "sys/class/infiniband/%s/ports/%d/gid_attrs/ndevs/%d", device, port,
+		index);
 }
 
 static void put_port(const char *device, int port, const char *state, const char *link_layer)
 {
-	put(state, "infiniband/%s/ports/%d/state", device, port);
-	put("100 Gb/sec (4X EDR)", "infiniband/%s/ports/%d/rate", device, port);
-	put(link_layer, "infiniband/%s/ports/%d/link_layer", device, port);
-	put("0x0", "infiniband/%s/ports/%d/lid", device, port);
+	tree_put(state, "sys/class/infiniband/%s/ports/%d/state", device, port);
+	tree_put("100 Gb/sec (4X EDR)", "sys/class/infiniband/%s/ports/%d/rate", device, port);
+	tree_put(link_layer, "sys/class/infiniband/%s/ports/%d/link_layer", device, port);
+	tree_put("0x0", "sys/class/infiniband/%s/ports/%d/lid", device, port);
 }
 
 static void put_roce(const char *device, int port, const char *state)
@@ -135,41 +109,28 @@ static void put_roce(const char *device, int port, const char *state)
 	put_port(device, port, state, "Ethernet");
 	put_gid(device, port, 0, "fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1", "eth0");
 	put_gid(device, port, 1, "0000:0000:0000:0000:0000:ffff:0a00:0001", "RoCE v2", "eth0");
-	put("0000:0000:0000:0000:0000:0000:0000:0000", "infiniband/%s/ports/%d/gids/2", device,
-		port);
+	tree_put("0000:0000:0000:0000:0000:0000:0000:0000",
+		"sys/class/infiniband/%s/ports/%d/gids/2", device, port);
 }
 
 /* Two cards: one of two ports, of which the second is down, and one of InfiniBand. */
 static void begin_tree(void)
 {
-	strcpy(root, "/tmp/verbs.XXXXXX");
-	cr_assert_not_null(mkdtemp(root));
+	tree_begin();
 	memset(&settings, 0, sizeof(settings));
 	settings.ib_gid_index = -1;
-	put("2", "net/eth0/ifindex");
-	put("0x1003", "net/eth0/flags");
+	tree_put("2", "sys/class/net/eth0/ifindex");
+	tree_put("0x1003", "sys/class/net/eth0/flags");
 	put_roce("mlx5_0", 1, "4: ACTIVE");
 	put_roce("mlx5_0", 2, "1: DOWN");
 	put_port("mlx5_1", 1, "4: ACTIVE", "InfiniBand");
-	put("0x1a", "infiniband/mlx5_1/ports/1/lid");
-	put("fe80:0000:0000:0000:0000:0000:0000:0002", "infiniband/mlx5_1/ports/1/gids/0");
-	put("IB/RoCE v1", "infiniband/mlx5_1/ports/1/gid_attrs/types/0");
+	tree_put("0x1a", "sys/class/infiniband/mlx5_1/ports/1/lid");
+	tree_put("fe80:0000:0000:0000:0000:0000:0000:0002",
+		"sys/class/infiniband/mlx5_1/ports/1/gids/0");
+	tree_put("IB/RoCE v1", "sys/class/infiniband/mlx5_1/ports/1/gid_attrs/types/0");
 }
 
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
-{
-	(void)status;
-	(void)kind;
-	(void)at;
-	return remove(path);
-}
-
-static void end_tree(void)
-{
-	nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-TestSuite(verbs_ports, .init = begin_tree, .fini = end_tree);
+TestSuite(verbs_ports, .init = begin_tree, .fini = tree_end);
 
 #define TEXT_SIZE 128
 
@@ -179,7 +140,7 @@ static int chosen(char text[TEXT_SIZE], const char *nearest, const char *names)
 	size_t used = 0;
 
 	strcpy(settings.ib_device, names);
-	int err = rd_verbs_ports_choose(&ports, root, nearest, &settings);
+	int err = rd_verbs_ports_choose(&ports, tree_root, nearest, &settings);
 
 	text[0] = '\0';
 	for (int i = 0; i < ports.count && used < TEXT_SIZE; i++)
@@ -260,18 +221,18 @@ Test(verbs_ports, of_an_interface_that_is_down_are_left_out)
 {
 	char text[TEXT_SIZE];
 
-	put("0x1002", "net/eth0/flags");
+	tree_put("0x1002", "sys/class/net/eth0/flags");
 	cr_assert_eq(chosen(text, "", ""), 0);
 	cr_assert_str_eq(text, "mlx5_1:1 ");
-	put("1: DOWN", "infiniband/mlx5_1/ports/1/state");
+	tree_put("1: DOWN", "sys/class/infiniband/mlx5_1/ports/1/state");
 	cr_assert_eq(chosen(text, "", ""), RONDO_UNSUPPORTED);
 	cr_assert(strstr(rondo_last_error(), "no RDMA port is active"), "%s", rondo_last_error());
 }
 
 Test(verbs_ports, need_a_device)
 {
-	end_tree();
-	cr_assert_not(rd_verbs_devices_exist(root));
-	cr_assert_eq(rd_verbs_ports_choose(&ports, root, "", &settings), RONDO_UNSUPPORTED);
+	tree_end();
+	cr_assert_not(rd_verbs_devices_exist(tree_root));
+	cr_assert_eq(rd_verbs_ports_choose(&ports, tree_root, "", &settings), RONDO_UNSUPPORTED);
 	cr_assert(strstr(rondo_last_error(), "no RDMA device"), "%s", rondo_last_error());
 }
