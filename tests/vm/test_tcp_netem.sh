@@ -9,24 +9,12 @@ out_of_order() {
 		/^TcpExt/ { for (i = 1; i <= names; i++) if (name[i] == "TCPOFOQueue") print $i }' /proc/net/netstat
 }
 
-# NETEM...: all-reduces, with their results checked.
-reduce_under() {
-	echo "== $*"
-	impair "$@"
-	for ranks in 1 2; do
-		meet
-		run_ranks $ranks rondo-bench all_reduce --transport tcp -b 12 -e 1M -f 44 -n 2 -w 1
-	done
-	meet
-	tc -s qdisc show dev eth0
-}
-
-reduce_under loss 1%
+reduce_under tcp loss 1%
 tc -s qdisc show dev eth0 | grep -q 'dropped [1-9]' || fail "no packet was lost"
-reduce_under delay 20ms
+reduce_under tcp delay 20ms
 # A quarter of the packets overtakes the others.
 before=$(out_of_order)
-reduce_under delay 5ms reorder 25%
+reduce_under tcp delay 5ms reorder 25%
 after=$(out_of_order)
 echo "$((after - before)) segments out of order"
 [ "$after" -gt "$before" ]

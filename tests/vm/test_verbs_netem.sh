@@ -14,18 +14,6 @@ echo "$sent packets sent"
 
 # A lost packet that nothing follows is sent again after 67 ms, in place of a second.
 export RONDO_IB_TIMEOUT=14
-# NETEM...: all-reduces, with their results checked.
-reduce_under() {
-	echo "== $*"
-	impair "$@"
-	for ranks in 1 2; do
-		meet
-		run_ranks $ranks rondo-bench all_reduce --transport verbs -b 12 -e 1M -f 44 -n 2 -w 1
-	done
-	meet
-	tc -s qdisc show dev eth0
-}
-
-reduce_under loss 1%
+reduce_under verbs loss 1%
 tc -s qdisc show dev eth0 | grep -q 'dropped [1-9]' || fail "no packet was lost"
-reduce_under delay 20ms
+reduce_under verbs delay 20ms

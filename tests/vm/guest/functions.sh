@@ -84,6 +84,20 @@ run_collectives() {
 	done
 }
 
+# TRANSPORT NETEM...: all-reduces of one rank, then two, in each guest on such a network, with their results checked.
+reduce_under() {
+	local transport=$1
+	shift
+	echo "== $*"
+	impair "$@"
+	for ranks in 1 2; do
+		meet
+		run_ranks $ranks rondo-bench all_reduce --transport "$transport" -b 12 -e 1M -f 44 -n 2 -w 1
+	done
+	meet
+	tc -s qdisc show dev eth0
+}
+
 # DEVICE COUNT SECONDS: waits until this RDMA device has sent that many packets more.
 await_packets() {
 	local goal=$(($(rdma_packets "$1") + $2))
