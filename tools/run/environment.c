@@ -1,20 +1,16 @@
 #include "run/environment.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
-void environment_init(struct environment *environment, const struct options *options)
+/* On one processor a program would have one thread anyway. */
+bool environment_limits_threads(const struct options *options)
 {
-	unsigned char bits[16];
+	cpu_set_t mine;
 
-	*environment = (struct environment){ .options = options, .rendezvous_fd = -1 };
-	snprintf(environment->run_id, sizeof(environment->run_id), "none");
-	/* Nodes of one job need one id, and cannot exchange it. */
-	if (options->nodes > 1 || getrandom(bits, sizeof(bits), 0) != sizeof(bits))
-		return;
-	for (size_t i = 0; i < sizeof(bits); i++)
-		snprintf(environment->run_id + 2 * i, 3, "%02x", bits[i]);
+	return options->local_size > 1 && !getenv("OMP_NUM_THREADS") &&
+	       (sched_getaffinity(0, sizeof(mine), &mine) < 0 || CPU_COUNT(&mine) > 1);
 }
 
 static void set_number(const char *name, int value)
@@ -25,31 +21,31 @@ static void set_number(const char *name, int value)
 	setenv(name, text, 1);
 }
 
-void environment_set(const struct environment *environment, int rank)
+void environment_set(
+	const struct options *options, const struct world *world, int local_rank, int rendezvous_fd)
 {
-	const struct options *options = environment->options;
-	int size = options->nodes * options->local_size;
+	int rank = world->first + local_rank;
 
 	set_number("RANK", rank);
-	set_number("LOCAL_RANK", rank - options->node * options->local_size);
-	set_number("WORLD_SIZE", size);
-	set_number("LOCAL_WORLD_SIZE", options->local_size);
-	set_number("GROUP_RANK", options->node);
-	set_number("GROUP_WORLD_SIZE", options->nodes);
+	set_number("LOCAL_RANK", local_rank);
+	set_number("WORLD_SIZE", world->size);
+	set_number("LOCAL_WORLD_SIZE", world->local_size);
+	set_number("GROUP_RANK", world->node);
+	set_number("GROUP_WORLD_SIZE", world->nodes);
 	set_number("ROLE_RANK", rank);
-	set_number("ROLE_WORLD_SIZE", size);
-	setenv("ROLE_NAME", "default", 1);
+	set_number("ROLE_WORLD_SIZE", world->size);
+	setenv("ROLE_NAME", options->role, 1);
 	unsetenv("RONDO_LAUNCHER"); /* these variables are torchrun's */
-	setenv("MASTER_ADDR", options->address, 1);
-	set_number("MASTER_PORT", options->port);
-	set_number("RONDO_PORT", options->rondo_port);
-	setenv("TORCHELASTIC_RUN_ID", environment->run_id, 1);
-	set_number("TORCHELASTIC_RESTART_COUNT", 0);
-	set_number("TORCHELASTIC_MAX_RESTARTS", 0);
-	if (options->local_size > 1)
+	setenv("MASTER_ADDR", world->address, 1);
+	set_number("MASTER_PORT", world->port);
+	set_number("RONDO_PORT", world->rondo_port);
+	setenv("TORCHELASTIC_RUN_ID", world->run_id, 1);
+	set_number("TORCHELASTIC_RESTART_COUNT", world->restarts);
+	set_number("TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
+	if (world->local_size > 1)
 		setenv("OMP_NUM_THREADS", "1", 0);
-	if (rank == 0 && environment->rendezvous_fd >= 0)
-		set_number("RONDO_RENDEZVOUS_FD", environment->rendezvous_fd);
+	if (rank == 0 && rendezvous_fd >= 0)
+		set_number("RONDO_RENDEZVOUS_FD", rendezvous_fd);
 	else
 		unsetenv("RONDO_RENDEZVOUS_FD");
 }

@@ -4,18 +4,17 @@
 #ifndef RUN_ENVIRONMENT_H
 #define RUN_ENVIRONMENT_H
 
+#include <stdbool.h>
+
 #include "run/options.h"
+#include "run/world.h"
 
-struct environment {
-	const struct options *options;
-	char run_id[33]; /* random, or "none" for several nodes */
-	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
-};
+/* Sets the variables of the rank in the calling process. Rank 0 inherits rendezvous_fd; -1: it
+   listens itself. */
+void environment_set(const struct options *options, const struct world *world, int local_rank,
+	int rendezvous_fd);
 
-/* Draws the run id; rendezvous_fd is -1. */
-void environment_init(struct environment *environment, const struct options *options);
-
-/* Sets the variables of this rank in the calling process. */
-void environment_set(const struct environment *environment, int rank);
+/* Whether environment_set() gives a program fewer threads than it would have. */
+bool environment_limits_threads(const struct options *options);
 
 #endif

@@ -129,7 +129,12 @@ bool options_read(struct options *options, int argc, char **argv)
 	static const struct arguments known = { help, table, true };
 
 	*options = (struct options){
-		.nodes = 1, .node = -1, .local_size = 1, .port = -1, .grace_s = 5
+		.nodes = 1,
+		.node = -1,
+		.local_size = 1,
+		.port = -1,
+		.role = "default",
+		.grace_s = 5,
 	};
 
 	int left = arguments_read(&known, options, argc, argv);

@@ -14,6 +14,8 @@ struct options {
 	const char *address; /* of node 0 */
 	int port; /* the program's; 0: any free one (one node only) */
 	int rondo_port; /* where rank 0 listens; 0: any free one (one node only) */
+	const char *role; /* ROLE_NAME */
+	int max_restarts;
 	int grace_s; /* from SIGTERM to SIGKILL */
 	bool standalone; /* this node is the whole job */
 	bool tag; /* each line begins with its rank */

@@ -12,6 +12,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "run/environment.h"
+
 /* Both ends of a pipe or terminal for a rank's output. */
 struct ends {
 	int ours, theirs;
@@ -85,9 +87,10 @@ static void become_rank(
 		dup2(out, STDOUT_FILENO);
 	if (err >= 0)
 		dup2(err, STDERR_FILENO);
-	if (rank->number == 0 && start->environment->rendezvous_fd >= 0)
-		fcntl(start->environment->rendezvous_fd, F_SETFD, 0);
-	environment_set(start->environment, rank->number);
+	if (rank->number == 0 && start->rendezvous_fd >= 0)
+		fcntl(start->rendezvous_fd, F_SETFD, 0);
+	environment_set(start->options, start->world, rank->number - start->world->first,
+		start->rendezvous_fd);
 	/* A shell makes its background jobs ignore some of these. */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
@@ -96,7 +99,7 @@ static void become_rank(
 	signal(SIGTERM, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, start->files);
 	sigprocmask(SIG_SETMASK, start->mask, NULL);
-	execvp(start->command[0], start->command);
+	execvp(start->options->command[0], start->options->command);
 }
 
 /* Waits until the child runs the program: 0, or the errno of its failure. */
@@ -150,7 +153,7 @@ static bool fork_rank(
 	close(report[0]);
 	if (error) {
 		waitpid(rank->pid, NULL, 0);
-		*status = report_cannot_run(start->command[0], error);
+		*status = report_cannot_run(start->options->command[0], error);
 		return false;
 	}
 	rank->pidfd = pidfd_open(rank->pid, 0);
@@ -165,8 +168,9 @@ fail:
 	return false;
 }
 
-bool rank_start(struct rank *rank, int number, const struct rank_start *start, int *status)
+bool rank_start(struct rank *rank, int local_rank, const struct rank_start *start, int *status)
 {
+	int number = start->world->first + local_rank;
 	struct ends out = { -1, -1 }, err = { -1, -1 };
 	bool started;
 

@@ -10,8 +10,9 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "run/environment.h"
 #include "run/lines.h"
+#include "run/options.h"
+#include "run/world.h"
 
 struct rank {
 	int number; /* RANK */
@@ -25,8 +26,9 @@ struct rank {
 
 /* The start of a rank. */
 struct rank_start {
-	char **command;
-	const struct environment *environment;
+	const struct options *options;
+	const struct world *world;
+	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
 	const sigset_t *mask; /* signals that are blocked in it */
 	const struct rlimit *files; /* its limit on open files */
 	struct sink *out, *err; /* NULL: it inherits ours */
@@ -38,7 +40,7 @@ struct rank_start {
  * Starts it. False, with one line on stderr, when that fails: *status is then the exit status of a
  * shell.
  */
-bool rank_start(struct rank *rank, int number, const struct rank_start *start, int *status);
+bool rank_start(struct rank *rank, int local_rank, const struct rank_start *start, int *status);
 
 /* Sends the signal to the rank's process group. */
 void rank_signal(const struct rank *rank, int signal);

@@ -49,20 +49,20 @@ static bool is_loopback(const struct sockaddr *at)
 
 /* Where /etc/hosts gives this node's own name a loopback address, the other nodes would connect to
    themselves. The user may write a loopback address, or localhost. */
-static void warn_of_loopback(const struct options *options, const struct addrinfo *at)
+static void warn_of_loopback(const struct world *world, const struct addrinfo *at)
 {
 	char number[INET6_ADDRSTRLEN];
 
-	if (options->nodes == 1 || !is_loopback(at->ai_addr) ||
-		strcmp(options->address, "localhost") == 0 ||
+	if (world->nodes == 1 || !is_loopback(at->ai_addr) ||
+		strcmp(world->address, "localhost") == 0 ||
 		getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof(number), NULL, 0,
 			NI_NUMERICHOST) ||
-		strcmp(options->address, number) == 0)
+		strcmp(world->address, number) == 0)
 		return;
 	fprintf(stderr,
 		"rondo-run: %s is %s on this node, where no other node gets: correct /etc/hosts, "
 		"or give an address\n",
-		options->address, number);
+		world->address, number);
 }
 
 /* A port that is free now, for the program. */
@@ -75,43 +75,43 @@ static int free_port(const struct addrinfo *at)
 	return port;
 }
 
-static bool report_cannot_listen(const struct options *options, int error)
+static bool report_cannot_listen(const struct world *world, int error)
 {
 	fprintf(stderr,
-		strchr(options->address, ':') ? "rondo-run: cannot listen at [%s]:%d: %s%s\n"
-					      : "rondo-run: cannot listen at %s:%d: %s%s\n",
-		options->address, options->rondo_port, strerror(error),
+		strchr(world->address, ':') ? "rondo-run: cannot listen at [%s]:%d: %s%s\n"
+					    : "rondo-run: cannot listen at %s:%d: %s%s\n",
+		world->address, world->rondo_port, strerror(error),
 		error == EADDRINUSE ? " (RONDO_PORT sets another port, the same on every node)"
 				    : "");
 	return false;
 }
 
-bool rendezvous_open(struct options *options, int *fd)
+bool rendezvous_open(struct world *world, int *fd)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
 	char port[16];
 	int error;
 
 	*fd = -1;
-	snprintf(port, sizeof(port), "%d", options->rondo_port);
-	error = getaddrinfo(options->address, port, &hints, &found);
+	snprintf(port, sizeof(port), "%d", world->rondo_port);
+	error = getaddrinfo(world->address, port, &hints, &found);
 	if (error) {
-		fprintf(stderr, "rondo-run: %s: %s\n", options->address, gai_strerror(error));
+		fprintf(stderr, "rondo-run: %s: %s\n", world->address, gai_strerror(error));
 		return false;
 	}
 	*fd = listen_at(found);
 	error = errno;
-	warn_of_loopback(options, found);
+	warn_of_loopback(world, found);
 	if (*fd >= 0) {
-		options->rondo_port = bound_port(*fd);
+		world->rondo_port = bound_port(*fd);
 		/* The address still asks for port 0 then. */
-		if (options->port == 0)
-			options->port = free_port(found);
+		if (world->port == 0)
+			world->port = free_port(found);
 	}
 	freeaddrinfo(found);
 	if (*fd >= 0)
-		return options->rondo_port > 0 && options->port > 0;
-	if (error == EADDRNOTAVAIL && options->rondo_port > 0)
+		return world->rondo_port > 0 && world->port > 0;
+	if (error == EADDRNOTAVAIL && world->rondo_port > 0)
 		return true;
-	return report_cannot_listen(options, error);
+	return report_cannot_listen(world, error);
 }

@@ -6,15 +6,15 @@
 
 #include <stdbool.h>
 
-#include "run/options.h"
+#include "run/world.h"
 
 /*
- * Listens at rondo_port before any rank starts: no other program can take the port, and no rank
- * connects too early. Sets both ports of the options where they were 0; `port` is free then.
+ * Listens at the world's rondo_port before any rank starts: no other program can take the port, and
+ * no rank connects too early. Sets both ports of the world where they were 0; `port` is free then.
  *
  * *fd is -1 where the address is not this node's own (a forwarded one): rank 0 listens itself.
  * False, with one line on stderr, where nobody can listen. The caller closes *fd.
  */
-bool rendezvous_open(struct options *options, int *fd);
+bool rendezvous_open(struct world *world, int *fd);
 
 #endif

@@ -1,0 +1,31 @@
+/*
+ * Our stdout and stderr, where the ranks' lines and our own go.
+ */
+#ifndef RUN_CONSOLE_H
+#define RUN_CONSOLE_H
+
+#include <stdbool.h>
+
+#include "run/lines.h"
+#include "run/polls.h"
+
+struct console {
+	struct sink out, err;
+	struct sink *messages; /* for our own lines: &err, or &out where both are one */
+	int polls[2]; /* of out and err */
+};
+
+/* The console must not move afterwards. */
+void console_init(struct console *console);
+void console_finish(struct console *console);
+
+/* Queues a line of our own, which begins with "rondo-run: ". */
+void console_print(struct console *console, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Whether lines wait to be written. */
+bool console_waiting(const struct console *console);
+void console_add_polls(struct console *console, struct polls *polls);
+void console_take_polls(struct console *console, const struct polls *polls);
+
+#endif

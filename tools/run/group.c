@@ -1,0 +1,203 @@
+#include "run/group.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* After the first failure, the other ranks have this time to log what they saw of it. */
+#define LAST_WORDS_MS 2000
+
+/* The polls of a rank. */
+enum { WATCH_END, WATCH_OUT, WATCH_ERR, RANK_WATCHES };
+
+/* A single rank inherits our stdout and stderr: there are no lines to keep apart. */
+static bool is_alone(const struct options *options)
+{
+	return options->local_size == 1 && !options->tag;
+}
+
+int group_files_of_rank(const struct options *options, const struct console *console)
+{
+	return is_alone(options) ? 1 : console->messages == &console->out ? 2 : 3;
+}
+
+/* ---- Starting the ranks --------------------------------------------------------------------- */
+
+static bool start_rank(struct group *group, int local_rank, int *status)
+{
+	const struct options *options = group->options;
+	struct console *console = group->console;
+	bool alone = is_alone(options);
+	char tag[16] = "";
+	struct rank_start start = {
+		.options = options,
+		.world = group->world,
+		.rendezvous_fd = group->rendezvous_fd,
+		.mask = &group->mask,
+		.files = &group->files,
+		.out = alone ? NULL : &console->out,
+		.err = alone ? NULL : console->messages,
+		.tag = tag,
+		/* A terminal serves its foreground group alone, and no rank is in it. */
+		.reads_input = local_rank == 0 && !isatty(STDIN_FILENO),
+	};
+
+	if (options->tag)
+		snprintf(tag, sizeof(tag), "[%d] ", group->world->first + local_rank);
+	if (!rank_start(&group->ranks[local_rank], local_rank, &start, status))
+		return false;
+	group->started++;
+	group->alive++;
+	return true;
+}
+
+bool group_start(struct group *group, int *status)
+{
+	int size = group->world->local_size;
+
+	group->ranks = calloc((size_t)size, sizeof(*group->ranks));
+	*status = group->ranks ? 0 : 1;
+	if (!group->ranks)
+		fputs("rondo-run: out of memory\n", stderr);
+	for (int i = 0; i < size && *status == 0; i++)
+		start_rank(group, i, status);
+	if (*status)
+		group_kill(group);
+	return *status == 0;
+}
+
+/* ---- Ending them ---------------------------------------------------------------------------- */
+
+void group_signal(const struct group *group, int signal)
+{
+	for (int i = 0; i < group->started; i++)
+		rank_signal(&group->ranks[i], signal);
+}
+
+void group_end(struct group *group, int signal)
+{
+	group->ending = true;
+	group_signal(group, signal);
+	/* A stopped rank takes no other signal before it goes on. */
+	group_signal(group, SIGCONT);
+	group->term_at = 0;
+	group->kill_at = rd_clock_ms() + (int64_t)group->options->grace_s * 1000;
+}
+
+void group_kill(struct group *group)
+{
+	group->ending = true;
+	group_signal(group, SIGKILL);
+	group->term_at = 0;
+	group->kill_at = 0;
+}
+
+static void kill_the_slow(struct group *group)
+{
+	for (int i = 0; i < group->started; i++) {
+		const struct rank *rank = &group->ranks[i];
+
+		if (!rank->ended)
+			console_print(group->console,
+				"rank %d (pid %d) is still there %d s later: killing it",
+				rank->number, (int)rank->pid, group->options->grace_s);
+	}
+	group_kill(group);
+}
+
+/*
+ * The end of a killed rank may come after those of its peers, which notice it at once: the kernel
+ * still frees its memory. So a death by signal outranks an exit.
+ */
+static void blame(struct group *group, const struct rank *rank)
+{
+	char end[128];
+
+	rank_describe_end(rank, end, sizeof(end));
+	console_print(group->console, "%s", end);
+	if (!group->culprit)
+		group->term_at = rd_clock_ms() + LAST_WORDS_MS;
+	if (!group->culprit || (rank->by_signal && !group->culprit->by_signal))
+		group->culprit = rank;
+	group->status = group->culprit->status;
+}
+
+static void on_end(struct group *group, struct rank *rank)
+{
+	bool ours = group->ending;
+
+	rank_reap(rank);
+	group->alive--;
+	if (rank->status != 0 && !ours)
+		blame(group, rank);
+}
+
+int64_t group_deadline(const struct group *group)
+{
+	return group->term_at ? group->term_at : group->kill_at;
+}
+
+void group_on_clock(struct group *group, int64_t now_ms)
+{
+	if (group->term_at && now_ms >= group->term_at)
+		group_end(group, SIGTERM);
+	if (group->kill_at && now_ms >= group->kill_at)
+		kill_the_slow(group);
+}
+
+/* ---- Polling -------------------------------------------------------------------------------- */
+
+/* Stops reading while the sink is full: a rank that prints too fast waits, as in any pipe. */
+static int readable_fd(const struct lines *lines)
+{
+	return lines->fd >= 0 && sink_waiting(lines->sink) >= SINK_FULL ? -1 : lines->fd;
+}
+
+void group_add_polls(struct group *group, struct polls *polls)
+{
+	group->first_poll = polls->count;
+	for (int i = 0; i < group->started; i++) {
+		const struct rank *rank = &group->ranks[i];
+
+		polls_add(polls, rank->pidfd, POLLIN);
+		polls_add(polls, readable_fd(&rank->out), POLLIN);
+		polls_add(polls, readable_fd(&rank->err), POLLIN);
+	}
+}
+
+void group_take_polls(struct group *group, const struct polls *polls)
+{
+	for (int i = 0; i < group->started; i++) {
+		const struct pollfd *own = &polls->fds[group->first_poll + RANK_WATCHES * i];
+		struct rank *rank = &group->ranks[i];
+
+		if (own[WATCH_OUT].revents)
+			lines_read(&rank->out);
+		if (own[WATCH_ERR].revents)
+			lines_read(&rank->err);
+		if (own[WATCH_END].revents)
+			on_end(group, rank);
+	}
+}
+
+void group_abandon(struct group *group)
+{
+	group_kill(group);
+	for (int i = 0; i < group->started; i++)
+		if (!group->ranks[i].ended)
+			on_end(group, &group->ranks[i]);
+}
+
+void group_finish(struct group *group)
+{
+	for (int i = 0; i < group->started; i++) {
+		lines_finish(&group->ranks[i].out);
+		lines_finish(&group->ranks[i].err);
+	}
+	free(group->ranks);
+	group->ranks = NULL;
+	group->started = 0;
+	group->culprit = NULL;
+}

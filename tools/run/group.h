@@ -1,0 +1,70 @@
+/*
+ * The ranks of this node in one attempt: starts them, passes on their output, and ends them all
+ * when one fails.
+ */
+#ifndef RUN_GROUP_H
+#define RUN_GROUP_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "run/console.h"
+#include "run/options.h"
+#include "run/polls.h"
+#include "run/rank.h"
+#include "run/world.h"
+
+struct group {
+	const struct options *options;
+	const struct world *world;
+	struct console *console;
+	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
+	sigset_t mask; /* signals that are blocked in the ranks */
+	struct rlimit files; /* the ranks' limit on open files */
+
+	struct rank *ranks; /* [world->local_size] */
+	int started; /* ranks started, from ranks[0] */
+	int alive;
+	bool ending; /* the ranks end because we ended them, not by themselves */
+	const struct rank
+		*culprit; /* the first rank that failed; one killed by a signal goes first */
+	int status; /* the culprit's; 0: none */
+	int64_t term_at, kill_at; /* deadlines on the monotonic clock, in ms; 0: none */
+	int first_poll; /* of the ranks', three each */
+};
+
+/* Our open files for each rank: its pidfd, and our ends of its outputs. */
+int group_files_of_rank(const struct options *options, const struct console *console);
+
+/*
+ * Starts the ranks. The caller has set the members above `ranks`, and the others to 0. False, with
+ * one line on stderr, where a rank cannot be started: *status is then the exit status of a shell,
+ * and those that run have been killed; the caller still waits for their end.
+ */
+bool group_start(struct group *group, int *status);
+
+/* Sends the signal to all ranks. */
+void group_signal(const struct group *group, int signal);
+
+/* Sends the signal, and SIGKILL after the options' grace. */
+void group_end(struct group *group, int signal);
+
+/* Sends SIGKILL. */
+void group_kill(struct group *group);
+
+void group_add_polls(struct group *group, struct polls *polls);
+void group_take_polls(struct group *group, const struct polls *polls);
+
+/* The next moment, in ms of the monotonic clock, that group_on_clock() waits for; 0: none. */
+int64_t group_deadline(const struct group *group);
+void group_on_clock(struct group *group, int64_t now_ms);
+
+/* Kills the ranks and waits for their end, where poll() cannot. */
+void group_abandon(struct group *group);
+
+/* Once no rank is alive: prints unfinished lines, and frees. Its status stays. */
+void group_finish(struct group *group);
+
+#endif
