@@ -115,6 +115,7 @@ static bool options_complete(struct options *options)
 	if ((long)options->nodes * options->local_size > RANKS_MAX)
 		return arguments_refuse("%d nodes of %d ranks are more than %d ranks",
 			options->nodes, options->local_size, RANKS_MAX);
+	options->nodes_min = options->nodes;
 	if (options->node < 0)
 		options->node = 0;
 	if (!options->address)
@@ -129,12 +130,17 @@ bool options_read(struct options *options, int argc, char **argv)
 	static const struct arguments known = { help, table, true };
 
 	*options = (struct options){
+		.nodes_min = 1,
 		.nodes = 1,
 		.node = -1,
 		.local_size = 1,
+		.endpoint_port = 29400,
+		.join_timeout_ms = 600000,
+		.last_call_ms = 30000,
 		.port = -1,
-		.role = "default",
+		.monitor_ms = 100,
 		.grace_s = 5,
+		.role = "default",
 	};
 
 	int left = arguments_read(&known, options, argc, argv);

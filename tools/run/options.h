@@ -8,17 +8,48 @@
 
 #define GRACE_MAX_S 86400
 
+/* The rendezvous backends of torchrun: nodes by their numbers, or by the order of their coming. */
+enum rendezvous_backend { RENDEZVOUS_STATIC, RENDEZVOUS_C10D };
+
+/* Outputs of a rank, as bits. */
+enum { STREAM_OUT = 1, STREAM_ERR = 2 };
+
+/* Streams of each local rank: `all`, but for the ranks that are listed. */
+struct streams {
+	int all;
+	const char *listed; /* "0:1,1:2": local rank and streams, checked; NULL: none */
+};
+
 struct options {
-	int nodes, node; /* all nodes, and the number of this one */
+	/* Nodes and ranks. */
+	int nodes_min, nodes; /* the job goes on with as few, and has at most these */
+	int node; /* the number of this node; -1: the order of coming decides */
 	int local_size; /* ranks on this node */
-	const char *address; /* of node 0 */
-	int port; /* the program's; 0: any free one (one node only) */
-	int rondo_port; /* where rank 0 listens; 0: any free one (one node only) */
-	const char *role; /* ROLE_NAME */
-	int max_restarts;
-	int grace_s; /* from SIGTERM to SIGKILL */
 	bool standalone; /* this node is the whole job */
+
+	/* Where nodes and ranks meet. */
+	enum rendezvous_backend backend;
+	const char *endpoint; /* host of --rdzv-endpoint; NULL: none */
+	int endpoint_port;
+	const char *run_id; /* NULL: none was given */
+	int join_timeout_ms, last_call_ms; /* until enough nodes are there; then for more of them */
+	const char *address; /* of node 0; NULL: its agent's */
+	int port; /* the program's; 0: any free one */
+	int rondo_port; /* where rank 0 listens; 0: any free one */
+	const char *local_address; /* where other nodes reach this one; NULL: as they see it */
+
+	/* Failures. */
+	int max_restarts;
+	int monitor_ms; /* nodes that come are gathered for this long */
+	int grace_s; /* from SIGTERM to SIGKILL */
+
+	/* Output. */
+	const char *log_dir; /* NULL: none */
+	struct streams redirects, tee;
+	const char *shown; /* local ranks whose lines are shown, "0,2"; NULL: all */
 	bool tag; /* each line begins with its rank */
+
+	const char *role; /* ROLE_NAME */
 	char **command; /* the program and its arguments, NULL at the end */
 };
 
