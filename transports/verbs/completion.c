@@ -1,6 +1,7 @@
 #include "transports/verbs/completion.h"
 
 #include <arpa/inet.h>
+#include <stdatomic.h>
 
 #include "transports/verbs/failover.h"
 #include "transports/verbs/messages.h"
@@ -46,6 +47,9 @@ bool rd_verbs_rail_poll(struct rd_verbs_rail *rail)
 		for (int i = 0; i < count; i++)
 			handle(&completions[i]);
 		some |= count > 0;
+		/* As after an event of the queue: event.c ends the links of this rail. */
+		if (count < 0 && !atomic_exchange(&rail->overflowed, true))
+			atomic_fetch_add(&rail->device->events, 1);
 	} while (count == POLL_MOST);
 	return some;
 }
