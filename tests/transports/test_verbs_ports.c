@@ -215,6 +215,13 @@ Test(verbs_ports, take_the_gid_of_the_setting)
 	refused("mlx5_0", "RONDO_IB_GID_INDEX is 2, and mlx5_0 has no such GID");
 	settings.ib_gid_index = 3;
 	refused("mlx5_0", "RONDO_IB_GID_INDEX is 3, and mlx5_0 has no such GID");
+	/* Ports without it are left out where no name is given. */
+	settings.ib_gid_index = 1;
+	cr_assert_eq(chosen(text, "", ""), 0);
+	cr_assert_str_eq(text, "mlx5_0:1 ");
+	settings.ib_gid_index = 3;
+	cr_assert_eq(chosen(text, "", ""), RONDO_SETTING);
+	cr_assert(strstr(rondo_last_error(), "RONDO_IB_GID_INDEX is 3, and no active RDMA port"));
 }
 
 Test(verbs_ports, of_an_interface_that_is_down_are_left_out)

@@ -115,6 +115,7 @@ struct choosing {
 	struct rd_verbs_ports *ports;
 	const char *root;
 	int gid_index; /* RONDO_IB_GID_INDEX; -1: not set */
+	bool named; /* RONDO_IB_DEVICE names the ports */
 	const char *device; /* NULL: any */
 	int number; /* 0: any */
 	int found; /* ports with that name, active or not */
@@ -130,10 +131,14 @@ static int choose_gid(struct rd_verbs_port *port, const struct choosing *all)
 	if (all->gid_index >= 0) {
 		best = all->gid_index;
 		if (best >= count || !memcmp(gids[best].bytes, (uint8_t[16]){ 0 }, 16))
+			best = -1;
+		/* A port that the user has named must be usable; another is left out. */
+		if (best < 0 && all->named)
 			return rd_fail(RONDO_SETTING,
 				"RONDO_IB_GID_INDEX is %d, and %s has no such GID at port %d: see "
 				"/" DEVICES "/%s/ports/%d/gids",
-				best, port->device, port->number, port->device, port->number);
+				all->gid_index, port->device, port->number, port->device,
+				port->number);
 	}
 	port->gid_index = best;
 	if (best >= 0)
@@ -167,8 +172,9 @@ static int choose_port(struct rd_verbs_port *port, void *argument)
 	if (port->gid_index < 0 || all->ports->count == RD_VERBS_RAILS_MAX)
 		rd_log(RD_INFO, RD_NET, "NET/IB : %s:%d is not used: %s", port->device,
 			port->number,
-			port->gid_index < 0 ? "no GID of an interface that is up"
-					    : "enough others are");
+			port->gid_index >= 0  ? "enough others are"
+			: all->gid_index >= 0 ? "it has no GID of RONDO_IB_GID_INDEX"
+					      : "no GID of an interface that is up");
 	else
 		all->ports->at[all->ports->count++] = *port;
 	return 0;
@@ -218,6 +224,7 @@ int rd_verbs_ports_choose(struct rd_verbs_ports *ports, const char *root, const 
 		.ports = ports,
 		.root = root,
 		.gid_index = settings->ib_gid_index,
+		.named = settings->ib_device[0],
 	};
 	char list[LIST_SIZE];
 	int err;
@@ -225,7 +232,7 @@ int rd_verbs_ports_choose(struct rd_verbs_ports *ports, const char *root, const 
 	ports->count = 0;
 	if (!rd_verbs_devices_exist(root))
 		return rd_fail(RONDO_UNSUPPORTED, "no RDMA device (nothing in /" DEVICES ")");
-	if (settings->ib_device[0]) {
+	if (all.named) {
 		err = choose_all_named(&all, settings->ib_device);
 	} else {
 		all.device = nearest;
@@ -236,6 +243,10 @@ int rd_verbs_ports_choose(struct rd_verbs_ports *ports, const char *root, const 
 	}
 	if (err)
 		return err;
+	if (ports->count == 0 && all.gid_index >= 0)
+		return rd_fail(RONDO_SETTING,
+			"RONDO_IB_GID_INDEX is %d, and no active RDMA port has such a GID: %s",
+			all.gid_index, list_ports(list, root));
 	if (ports->count == 0)
 		return rd_fail(RONDO_UNSUPPORTED, "no RDMA port is active and has a GID: %s",
 			list_ports(list, root));
