@@ -71,6 +71,8 @@ static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
 static const char *const pipeline_schedules[] = { "1f1b", "gpipe", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 
+/* Below INT64_MAX, and exact in a double. */
+#define NUMBER_MAX 1e18
 #define AT(field) offsetof(struct options, field)
 #define SECTION(title) \
 	{ \
@@ -147,13 +149,13 @@ const struct option_row option_table[] = {
 		"parameters stay f32. Default: f32"),
 	COUNT("epochs", epochs, 1000000, "stop after epoch N. Default: 5; lenet: 4"),
 	{ "steps", "N", "stop after N steps, also within an epoch", OPTION_NUMBER, AT(steps), 1,
-		(double)INT64_MAX, NULL, NULL },
+		NUMBER_MAX, NULL, NULL },
 	COUNT("batch", batch, 65536, "samples a rank takes in a micro-batch. Default: the model's"),
 	COUNT("global-batch", global_batch, CHECKPOINT_BATCH_MAX,
 		"samples all ranks together take in a step; the loss is then the same\n"
 		"on any number of ranks that divides it. Default: ranks x accumulate x batch"),
 	{ "seed", "N", "of the first parameters and of the order of samples. Default: 1",
-		OPTION_NUMBER, AT(seed), 0, (double)INT64_MAX, NULL, NULL },
+		OPTION_NUMBER, AT(seed), 0, NUMBER_MAX, NULL, NULL },
 	REAL("bucket-mb", bucket_mb, 0, 1 << 20,
 		"gradients travel in buckets of at most X MiB. Default: 2"),
 	FLAG("sync-bn", sync_norm, "batch norm with the mean and variance of all ranks' samples"),
@@ -181,7 +183,7 @@ const struct option_row option_table[] = {
 	COUNT("shards", shards, 65536,
 		"with --deterministic: compute a global batch in N parts. Default: 8"),
 	{ "check-every", "N", "compare the parameters of all ranks every N steps", OPTION_NUMBER,
-		AT(check_every), 1, (double)INT64_MAX, NULL, NULL },
+		AT(check_every), 1, NUMBER_MAX, NULL, NULL },
 
 	SECTION("Optimizer"),
 	NAME("optimizer", optimizer, optimizers,
@@ -220,7 +222,7 @@ const struct option_row option_table[] = {
 	FLAG("bucket-report", bucket_report,
 		"after each epoch: when each bucket was ready, sent and done, in ms"),
 	{ "stragglers", "N", "name the rank that all wait for, every N steps", OPTION_NUMBER,
-		AT(stragglers), 1, (double)INT64_MAX, NULL, NULL },
+		AT(stragglers), 1, NUMBER_MAX, NULL, NULL },
 	TEXT("trace", "FILE", trace,
 		"write what each rank does when, for Perfetto or chrome://tracing"),
 };

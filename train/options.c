@@ -175,6 +175,31 @@ static int fail_option(const char *word)
 		"%s: no such option; did you mean --%s? (--help lists them)", word, nearest.name);
 }
 
+/* A file that two options write would keep neither's content. */
+static int check_outputs(const struct options *options)
+{
+	const struct metrics_files *metrics = &options->metrics;
+	struct {
+		const char *option, *path;
+	} outputs[4 + METRICS_FILES_MAX] = {
+		{ "checkpoint", options->checkpoint },
+		{ "export", options->export },
+		{ "trace", options->trace },
+		{ "tensorboard", metrics->tensorboard },
+	};
+	int count = 4;
+	for (int i = 0; i < metrics->count; i++, count++) {
+		outputs[count].option = "metrics";
+		outputs[count].path = metrics->paths[i];
+	}
+	for (int i = 0; i < count; i++)
+		for (int j = 0; j < i && outputs[i].path; j++)
+			if (outputs[j].path && !strcmp(outputs[i].path, outputs[j].path))
+				return fail("--%s and --%s: both write %s; give each its own file",
+					outputs[j].option, outputs[i].option, outputs[i].path);
+	return 0;
+}
+
 static int check(const struct options *options)
 {
 	struct rondo_launch launch;
@@ -197,7 +222,7 @@ static int check(const struct options *options)
 		return fail("--dataset %s: --model %s reads %s files, not %s files",
 			options->set->name, network->name, network->data->name,
 			options->set->kind->name);
-	return 0;
+	return check_outputs(options);
 }
 
 /* Codes of getopt_long(): above all characters, so that '?' is an error alone. */

@@ -162,6 +162,11 @@ Test(options, what_makes_no_sense_is_refused)
 	REFUSE("--global-batch", "--batch", "1", "--global-batch", "2");
 	REFUSE("--metrics run.txt: ends in neither .csv nor .jsonl", "--metrics", "run.txt");
 	REFUSE("--metrics a.csv: given twice", "--metrics", "a.csv", "--metrics", "a.csv");
+	REFUSE("--checkpoint and --metrics: both write a.csv", "--metrics", "a.csv", "--checkpoint",
+		"a.csv");
+	REFUSE("--trace and --metrics: both write b.csv", "--metrics", "a.csv", "--metrics",
+		"b.csv", "--trace", "b.csv");
+	REFUSE("--seed 1e9: not a number from 0 to 1000000000000000000", "--seed", "1e9");
 	REFUSE("--fetch: the drawn set", "--fetch", "--dataset", "drawn");
 	REFUSE("--fetch: the text set", "--fetch", "--dataset", "text");
 }

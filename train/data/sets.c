@@ -158,13 +158,23 @@ static bool is_of_sets(const char *name)
 	return name[0] == '.';
 }
 
+/* "book.txt": a file's name, and probably a misspelt one. */
+static bool has_extension(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	name = name ? name + 1 : path;
+	return name[0] && name[1] && strchr(name + 1, '.') && strspn(name, ".") < strlen(name);
+}
+
 int set_may_draw(const struct set *set, const char *root)
 {
 	DIR *directory = opendir(root);
 	struct dirent *entry;
 	int err = 0;
+	if (!directory && (errno != ENOENT || has_extension(root)))
+		return fail("%s: %s", root, strerror(errno));
 	if (!directory)
-		return errno == ENOENT ? 0 : fail("%s: %s", root, strerror(errno));
+		return 0;
 	while (!err && (entry = readdir(directory))) {
 		if (!is_of_sets(entry->d_name))
 			err = fail("%s: holds %s, but none of the files of a data set, such as %s "

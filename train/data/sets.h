@@ -46,7 +46,7 @@ int set_find(struct data_source *source, const char *root, const struct set *set
 	const struct data_kind *kind);
 
 /* Fails if root holds other files than sets and hidden ones: drawing `set` there needs the user's
-   order. */
+   order. Fails also if nothing is there, and the name is that of a file. */
 int set_may_draw(const struct set *set, const char *root);
 
 /*

@@ -114,6 +114,8 @@ Test(sets, digits_are_drawn_where_nothing_else_lies)
 {
 	const struct set *drawn = set_named("drawn");
 	cr_assert_eq(set_may_draw(drawn, scratch_path("absent")), 0);
+	cr_assert_eq(set_may_draw(drawn, scratch_path("absent.d/set")), 0);
+	FAILS(set_may_draw(drawn, scratch_path("absent.txt")), "No such file or directory");
 	cr_assert_eq(set_may_draw(drawn, scratch_path("")), 0);
 	make_dir("drawn.XYZ123");
 	make_dir("FashionMNIST");
