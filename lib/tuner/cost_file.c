@@ -215,8 +215,13 @@ static int write_file(int fd, const char *text, const char *section)
  */
 static int replace(const char *path, const char *text, const char *section)
 {
-	char beside[PATH_MAX];
-	int fd, length = snprintf(beside, sizeof(beside), "%s.%d", path, (int)gettid());
+	char beside[PATH_MAX], target[PATH_MAX];
+	int fd, length;
+
+	/* A symbolic link stays, and the file behind it is replaced. */
+	if (realpath(path, target))
+		path = target;
+	length = snprintf(beside, sizeof(beside), "%s.%d", path, (int)gettid());
 
 	if (length >= (int)sizeof(beside)) {
 		errno = ENAMETOOLONG;

@@ -371,6 +371,22 @@ static int files_beside(void)
 	return count;
 }
 
+Test(cost_file, a_link_to_the_file_stays_a_link)
+{
+	struct rd_costs costs = made_up(1);
+	char link[sizeof(path) + 8], target[sizeof(path)] = "", *text;
+
+	snprintf(link, sizeof(link), "%s.link", path);
+	cr_assert_eq(symlink(path, link), 0);
+	rd_cost_file_keep(link, "a key", &costs);
+	cr_assert_gt(readlink(link, target, sizeof(target) - 1), 0, "%s is no link any more", link);
+	unlink(link);
+	cr_assert_str_eq(target, path);
+	text = read_text();
+	cr_assert_eq(strncmp(text, "[a key]\n", 8), 0);
+	cr_assert_eq(files_beside(), 1);
+}
+
 Test(cost_file, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_logged)
 {
 	struct rd_costs one = made_up(7), other = made_up(100), found;
