@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "run/job.h"
 #include "run/rendezvous.h"
 
@@ -44,6 +45,7 @@ static bool catch_signals(struct job *job)
 		sigaddset(&ours, caught[i]);
 	sigprocmask(SIG_BLOCK, &ours, &job->group.mask);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a log file at the limit of its size is no reason to end */
 	/* With SIGCHLD ignored, the kernel would discard the ranks' statuses. */
 	signal(SIGCHLD, SIG_DFL);
 	job->signal_fd = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -69,7 +71,7 @@ static int count_open_files(void)
 static bool make_room_for_files(struct job *job)
 {
 	int size = job->options.local_size;
-	int each = group_files_of_rank(&job->options, &job->console);
+	int each = group_files_of_rank(&job->options);
 	rlim_t needed = (rlim_t)size * (rlim_t)each + START_FILES + (rlim_t)count_open_files();
 	struct rlimit *given = &job->group.files, raised;
 
@@ -100,9 +102,11 @@ static bool job_init(struct job *job)
 		.options = options,
 		.world = &job->world,
 		.console = &job->console,
+		.logs = &job->logs,
+		.job_start_ms = rd_clock_ms(),
 		.rendezvous_fd = -1,
 	};
-	return catch_signals(job) && make_room_for_files(job) &&
+	return logs_init(&job->logs, options) && catch_signals(job) && make_room_for_files(job) &&
 	       (options->node > 0 || rendezvous_open(&job->world, &job->group.rendezvous_fd));
 }
 

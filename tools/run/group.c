@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,40 +14,27 @@
 /* The polls of a rank. */
 enum { WATCH_END, WATCH_OUT, WATCH_ERR, RANK_WATCHES };
 
-/* A single rank inherits our stdout and stderr: there are no lines to keep apart. */
-static bool is_alone(const struct options *options)
+int group_files_of_rank(const struct options *options)
 {
-	return options->local_size == 1 && !options->tag;
-}
-
-int group_files_of_rank(const struct options *options, const struct console *console)
-{
-	return is_alone(options) ? 1 : console->messages == &console->out ? 2 : 3;
+	return RANK_WATCHES + logs_files_of_rank(options);
 }
 
 /* ---- Starting the ranks --------------------------------------------------------------------- */
 
 static bool start_rank(struct group *group, int local_rank, int *status)
 {
-	const struct options *options = group->options;
-	struct console *console = group->console;
-	bool alone = is_alone(options);
-	char tag[16] = "";
 	struct rank_start start = {
-		.options = options,
+		.options = group->options,
 		.world = group->world,
 		.rendezvous_fd = group->rendezvous_fd,
 		.mask = &group->mask,
 		.files = &group->files,
-		.out = alone ? NULL : &console->out,
-		.err = alone ? NULL : console->messages,
-		.tag = tag,
+		.console = group->console,
+		.logs = group->logs,
 		/* A terminal serves its foreground group alone, and no rank is in it. */
 		.reads_input = local_rank == 0 && !isatty(STDIN_FILENO),
 	};
 
-	if (options->tag)
-		snprintf(tag, sizeof(tag), "[%d] ", group->world->first + local_rank);
 	if (!rank_start(&group->ranks[local_rank], local_rank, &start, status))
 		return false;
 	group->started++;
@@ -61,6 +50,8 @@ bool group_start(struct group *group, int *status)
 	*status = group->ranks ? 0 : 1;
 	if (!group->ranks)
 		fputs("rondo-run: out of memory\n", stderr);
+	else if (!logs_start_attempt(group->logs, group->world, group->console))
+		*status = 1;
 	for (int i = 0; i < size && *status == 0; i++)
 		start_rank(group, i, status);
 	if (*status)
@@ -113,15 +104,23 @@ static void kill_the_slow(struct group *group)
  */
 static void blame(struct group *group, const struct rank *rank)
 {
-	char end[128];
+	struct failure failure;
+	struct timespec now;
+	char end[192];
 
-	rank_describe_end(rank, end, sizeof(end));
+	clock_gettime(CLOCK_REALTIME, &now);
+	rank_failure(rank, group->logs, &failure);
+	failure.node = group->world->node;
+	failure.at_ms = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+	failure.after_ms = rd_clock_ms() - group->job_start_ms;
+	gethostname(failure.host, sizeof(failure.host) - 1);
+	failure_describe(&failure, end, sizeof(end));
 	console_print(group->console, "%s", end);
-	if (!group->culprit)
+	if (!group->failed)
 		group->term_at = rd_clock_ms() + LAST_WORDS_MS;
-	if (!group->culprit || (rank->by_signal && !group->culprit->by_signal))
-		group->culprit = rank;
-	group->status = group->culprit->status;
+	if (!group->failed || failure_outranks(&failure, &group->failure))
+		group->failure = failure;
+	group->failed = true;
 }
 
 static void on_end(struct group *group, struct rank *rank)
@@ -149,12 +148,6 @@ void group_on_clock(struct group *group, int64_t now_ms)
 
 /* ---- Polling -------------------------------------------------------------------------------- */
 
-/* Stops reading while the sink is full: a rank that prints too fast waits, as in any pipe. */
-static int readable_fd(const struct lines *lines)
-{
-	return lines->fd >= 0 && sink_waiting(lines->sink) >= SINK_FULL ? -1 : lines->fd;
-}
-
 void group_add_polls(struct group *group, struct polls *polls)
 {
 	group->first_poll = polls->count;
@@ -162,9 +155,23 @@ void group_add_polls(struct group *group, struct polls *polls)
 		const struct rank *rank = &group->ranks[i];
 
 		polls_add(polls, rank->pidfd, POLLIN);
-		polls_add(polls, readable_fd(&rank->out), POLLIN);
-		polls_add(polls, readable_fd(&rank->err), POLLIN);
+		polls_add(polls, lines_readable_fd(&rank->out), POLLIN);
+		polls_add(polls, lines_readable_fd(&rank->err), POLLIN);
 	}
+}
+
+static void report_log(
+	struct group *group, const struct rank *rank, struct lines *lines, const char *file)
+{
+	char path[LOG_PATH_SIZE];
+
+	if (!lines->log_error)
+		return;
+	logs_path(group->logs, rank->local_rank, file, path);
+	console_print(group->console,
+		"cannot write %s: %s: it misses lines of rank %d from here on", path,
+		strerror(lines->log_error), rank->number);
+	lines->log_error = 0;
 }
 
 void group_take_polls(struct group *group, const struct polls *polls)
@@ -179,6 +186,8 @@ void group_take_polls(struct group *group, const struct polls *polls)
 			lines_read(&rank->err);
 		if (own[WATCH_END].revents)
 			on_end(group, rank);
+		report_log(group, rank, &rank->out, "stdout.log");
+		report_log(group, rank, &rank->err, "stderr.log");
 	}
 }
 
@@ -193,11 +202,9 @@ void group_abandon(struct group *group)
 void group_finish(struct group *group)
 {
 	for (int i = 0; i < group->started; i++) {
-		lines_finish(&group->ranks[i].out);
-		lines_finish(&group->ranks[i].err);
+		rank_finish(&group->ranks[i]);
 	}
 	free(group->ranks);
 	group->ranks = NULL;
 	group->started = 0;
-	group->culprit = NULL;
 }

@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 
 #include "run/console.h"
+#include "run/failure.h"
+#include "run/logs.h"
 #include "run/options.h"
 #include "run/polls.h"
 #include "run/rank.h"
@@ -20,6 +22,8 @@ struct group {
 	const struct options *options;
 	const struct world *world;
 	struct console *console;
+	struct logs *logs;
+	int64_t job_start_ms; /* on the monotonic clock */
 	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
 	sigset_t mask; /* signals that are blocked in the ranks */
 	struct rlimit files; /* the ranks' limit on open files */
@@ -28,15 +32,14 @@ struct group {
 	int started; /* ranks started, from ranks[0] */
 	int alive;
 	bool ending; /* the ranks end because we ended them, not by themselves */
-	const struct rank
-		*culprit; /* the first rank that failed; one killed by a signal goes first */
-	int status; /* the culprit's; 0: none */
+	bool failed;
+	struct failure failure; /* once failed: the first; a death by signal goes before an exit */
 	int64_t term_at, kill_at; /* deadlines on the monotonic clock, in ms; 0: none */
 	int first_poll; /* of the ranks', three each */
 };
 
-/* Our open files for each rank: its pidfd, and our ends of its outputs. */
-int group_files_of_rank(const struct options *options, const struct console *console);
+/* Our open files for each rank: its pidfd, our ends of its outputs, and its logs. */
+int group_files_of_rank(const struct options *options);
 
 /*
  * Starts the ranks. The caller has set the members above `ranks`, and the others to 0. False, with
@@ -64,7 +67,7 @@ void group_on_clock(struct group *group, int64_t now_ms);
 /* Kills the ranks and waits for their end, where poll() cannot. */
 void group_abandon(struct group *group);
 
-/* Once no rank is alive: prints unfinished lines, and frees. Its status stays. */
+/* Once no rank is alive: prints unfinished lines, and frees. The failure stays. */
 void group_finish(struct group *group);
 
 #endif

@@ -70,6 +70,18 @@ static bool unfinished(const struct job *job)
 	return !job->signal && console_waiting(&job->console);
 }
 
+/* No rank is alive. */
+static void on_all_ended(struct job *job, int status)
+{
+	struct group *group = &job->group;
+
+	if (!group->ranks)
+		return;
+	group_finish(group);
+	if (group->failed && !status && !job->signal)
+		failure_report(&group->failure, &job->console);
+}
+
 int job_run(struct job *job)
 {
 	struct group *group = &job->group;
@@ -97,8 +109,12 @@ int job_run(struct job *job)
 		}
 		group_on_clock(group, rd_clock_ms());
 		if (group->alive == 0)
-			group_finish(group);
+			on_all_ended(job, status);
 	}
 	group_finish(group);
-	return status ? status : job->signal ? 128 + job->signal : group->status;
+	if (status)
+		return status;
+	if (job->signal)
+		return 128 + job->signal;
+	return group->failed ? group->failure.status : 0;
 }

@@ -17,6 +17,7 @@ struct job {
 	struct options options;
 	struct world world;
 	struct console console;
+	struct logs logs;
 	struct group group;
 	struct polls polls;
 	int signal_fd;

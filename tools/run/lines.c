@@ -43,9 +43,17 @@ static void bytes_finish(struct bytes *bytes)
 	*bytes = (struct bytes){ 0 };
 }
 
+static bool wants_colours(void)
+{
+	const char *none = getenv("NO_COLOR"), *kind = getenv("TERM");
+
+	return !(none && *none) && !(kind && strcmp(kind, "dumb") == 0);
+}
+
 void sink_init(struct sink *sink, int fd)
 {
 	*sink = (struct sink){ .fd = fd, .terminal = isatty(fd) };
+	sink->colours = sink->terminal && wants_colours();
 }
 
 void sink_finish(struct sink *sink)
@@ -121,7 +129,7 @@ void sink_print(struct sink *sink, const char *format, ...)
 
 void lines_init(struct lines *lines, int fd, struct sink *sink, const char *tag)
 {
-	*lines = (struct lines){ .fd = fd, .sink = sink };
+	*lines = (struct lines){ .fd = fd, .sink = sink, .log = -1 };
 	snprintf(lines->tag, sizeof(lines->tag), "%s", tag);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
@@ -191,6 +199,22 @@ static void lines_feed(struct lines *lines, const char *data, size_t size)
 	lines_show_rest(lines);
 }
 
+/* A log that cannot be written takes nothing from the console. */
+static void lines_log(struct lines *lines, const char *data, size_t size)
+{
+	while (size > 0 && lines->log >= 0) {
+		ssize_t written = write(lines->log, data, size);
+
+		if (written > 0) {
+			data += written;
+			size -= (size_t)written;
+		} else if (written == 0 || errno != EINTR) {
+			lines->log_error = written == 0 ? EIO : errno;
+			lines->log = -1;
+		}
+	}
+}
+
 void lines_finish(struct lines *lines)
 {
 	if (lines->fd < 0)
@@ -204,6 +228,13 @@ void lines_finish(struct lines *lines)
 	lines->fd = -1;
 }
 
+int lines_readable_fd(const struct lines *lines)
+{
+	/* A rank that prints too fast waits, as in any pipe. */
+	return lines->fd >= 0 && lines->sink && sink_waiting(lines->sink) >= SINK_FULL ? -1
+										       : lines->fd;
+}
+
 bool lines_read(struct lines *lines)
 {
 	char data[1 << 16];
@@ -212,13 +243,17 @@ bool lines_read(struct lines *lines)
 	if (lines->fd < 0)
 		return false;
 	/* Without a reader at our end, the rank gets SIGPIPE, as it would without us. */
-	if (lines->sink->gone) {
+	if (lines->sink && lines->sink->gone && lines->log < 0) {
 		lines_finish(lines);
 		return false;
 	}
 	size = read(lines->fd, data, sizeof(data));
 	if (size > 0) {
-		lines_feed(lines, data, (size_t)size);
+		lines_log(lines, data, (size_t)size);
+		if (lines->tail)
+			tail_write(lines->tail, data, (size_t)size);
+		if (lines->sink)
+			lines_feed(lines, data, (size_t)size);
 		return true;
 	}
 	/* A terminal returns EIO where a pipe returns end of file. */

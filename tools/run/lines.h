@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "run/tail.h"
+
+/* Bytes of what stands before a line, the last a zero. */
+#define TAG_SIZE 96
 /* Bytes. Longer lines are broken. */
 #define LINE_MAX_SIZE ((size_t)1 << 20)
 /* Bytes. While the queue holds more, no rank's output is read. */
@@ -28,6 +32,7 @@ struct lines;
 struct sink {
 	int fd;
 	bool terminal;
+	bool colours; /* a terminal, and NO_COLOR is not set */
 	bool gone; /* a write failed: it has no reader any more */
 	struct bytes queue; /* bytes from `sent` on are to be written */
 	size_t sent;
@@ -37,8 +42,11 @@ struct sink {
 /* The output of one rank. */
 struct lines {
 	int fd; /* non-blocking; -1 once it has ended */
-	struct sink *sink;
-	char tag[16]; /* before each line */
+	struct sink *sink; /* NULL: they are not shown */
+	int log; /* a file that also gets them, unchanged; -1: none, or a write failed */
+	int log_error; /* errno of that write, until the caller has reported it; 0: none */
+	struct tail *tail; /* keeps the last of them; NULL: no */
+	char tag[TAG_SIZE]; /* before each line */
 	struct bytes rest; /* the unfinished line */
 	size_t shown; /* bytes of it on the screen */
 };
@@ -52,8 +60,10 @@ void sink_flush(struct sink *sink);
 /* Queues a line of our own. */
 void sink_print(struct sink *sink, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Takes over fd. */
+/* Takes over fd. There is no log and no tail; the caller may set both. */
 void lines_init(struct lines *lines, int fd, struct sink *sink, const char *tag);
+/* The file to poll for input; -1: the sink is full, or there will be no more. */
+int lines_readable_fd(const struct lines *lines);
 void lines_finish(struct lines *lines);
 /* Reads once; false if there was nothing to read. */
 bool lines_read(struct lines *lines);

@@ -14,6 +14,8 @@
 
 #include "run/environment.h"
 
+_Static_assert(sizeof(((struct failure *)NULL)->log) == LOG_PATH_SIZE, "a log's path fits");
+
 /* Both ends of a pipe or terminal for a rank's output. */
 struct ends {
 	int ours, theirs;
@@ -54,12 +56,31 @@ static bool open_ends(struct ends *ends, const struct sink *sink)
 {
 	int fds[2];
 
-	if (sink->terminal && open_terminal(ends, sink->fd))
+	if (sink && sink->terminal && open_terminal(ends, sink->fd))
 		return true;
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return false;
 	*ends = (struct ends){ .ours = fds[0], .theirs = fds[1] };
 	return true;
+}
+
+/* Opens an output of a rank. Both stay -1 if it inherits ours. */
+static bool open_output(struct ends *ends, struct output *output, const struct sink *sink)
+{
+	switch (output->mode) {
+	case OUTPUT_INHERIT:
+		return true;
+	case OUTPUT_REDIRECT:
+		ends->theirs = output->file; /* we do not need it */
+		output->file = -1;
+		return true;
+	case OUTPUT_HIDE:
+		return open_ends(ends, NULL);
+	case OUTPUT_PRINT:
+	case OUTPUT_TEE:
+		break;
+	}
+	return open_ends(ends, sink);
 }
 
 static void close_ends(struct ends *ends)
@@ -89,14 +110,15 @@ static void become_rank(
 		dup2(err, STDERR_FILENO);
 	if (rank->number == 0 && start->rendezvous_fd >= 0)
 		fcntl(start->rendezvous_fd, F_SETFD, 0);
-	environment_set(start->options, start->world, rank->number - start->world->first,
-		start->rendezvous_fd);
+	environment_set(start->options, start->world, rank->local_rank, start->rendezvous_fd);
+	setenv("TORCHELASTIC_ERROR_FILE", rank->logs.error_path, 1);
 	/* A shell makes its background jobs ignore some of these. */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGQUIT, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, start->files);
 	sigprocmask(SIG_SETMASK, start->mask, NULL);
 	execvp(start->options->command[0], start->options->command);
@@ -168,35 +190,89 @@ fail:
 	return false;
 }
 
+/* Six colours, but for red, which is for errors. */
+static const char *colour_of(int local_rank)
+{
+	static const char *const colours[] = { "36", "33", "32", "35", "34", "96" };
+
+	return colours[local_rank % (int)(sizeof(colours) / sizeof(colours[0]))];
+}
+
+/* Writes what stands before each line: torchrun's prefix where it tees, or the rank on request. */
+static void write_tag(const struct rank *rank, const struct rank_start *start,
+	const struct output *output, const struct sink *sink, char tag[TAG_SIZE])
+{
+	const char *role = start->options->role;
+	char name[TAG_SIZE - 16] = "", *end = "";
+
+	if (start->options->tag)
+		snprintf(name, sizeof(name), "[%d]", rank->number), end = " ";
+	else if (output->mode == OUTPUT_TEE)
+		snprintf(name, sizeof(name), "[%.60s%d]:", role, rank->local_rank);
+	if (*name && sink->colours)
+		snprintf(tag, TAG_SIZE, "\033[%sm%s\033[0m%s", colour_of(rank->local_rank), name,
+			end);
+	else
+		snprintf(tag, TAG_SIZE, "%s%s", name, end);
+}
+
+static void listen_to(struct rank *rank, const struct rank_start *start, struct lines *lines,
+	const struct output *output, struct sink *sink, int fd)
+{
+	char tag[TAG_SIZE];
+
+	if (fd < 0)
+		return;
+	write_tag(rank, start, output, sink, tag);
+	lines_init(lines, fd, output->mode == OUTPUT_HIDE ? NULL : sink, tag);
+	lines->log = output->file;
+}
+
+static bool start_with_outputs(struct rank *rank, const struct rank_start *start, struct ends *out,
+	struct ends *err, int *status)
+{
+	struct rank_logs *logs = &rank->logs;
+	struct console *console = start->console;
+	/* Printed to one place, both are one, so that they stay in order. */
+	bool one = logs->out.mode == OUTPUT_PRINT && logs->err.mode == OUTPUT_PRINT &&
+		   console->messages == &console->out;
+
+	if (!open_output(out, &logs->out, &console->out) ||
+		(!one && !open_output(err, &logs->err, &console->err))) {
+		*status = report_cannot_start(rank->number);
+		return false;
+	}
+	if (!fork_rank(rank, start, out->theirs, one ? out->theirs : err->theirs, status))
+		return false;
+	listen_to(rank, start, &rank->out, &logs->out, &console->out, out->ours);
+	listen_to(rank, start, &rank->err, &logs->err, console->messages, err->ours);
+	out->ours = err->ours = -1;
+	if (one)
+		rank->out.tail = &rank->tail;
+	else
+		rank->err.tail = &rank->tail;
+	return true;
+}
+
 bool rank_start(struct rank *rank, int local_rank, const struct rank_start *start, int *status)
 {
-	int number = start->world->first + local_rank;
 	struct ends out = { -1, -1 }, err = { -1, -1 };
 	bool started;
 
-	*rank = (struct rank){ .number = number, .out = { .fd = -1 }, .err = { .fd = -1 } };
-	if ((start->out && !open_ends(&out, start->out)) ||
-		(start->err && start->err != start->out && !open_ends(&err, start->err))) {
-		*status = report_cannot_start(number);
-		close_ends(&out);
+	*rank = (struct rank){ .number = start->world->first + local_rank,
+		.local_rank = local_rank,
+		.out = { .fd = -1 },
+		.err = { .fd = -1 } };
+	if (!logs_open(start->logs, local_rank, start->world->local_size, &rank->logs)) {
+		*status = 1;
 		return false;
 	}
-	started = fork_rank(rank, start, out.theirs,
-		start->err == start->out ? out.theirs : err.theirs, status);
-	if (!started) {
-		close_ends(&out);
-		close_ends(&err);
-		return false;
-	}
-	if (out.ours >= 0) {
-		lines_init(&rank->out, out.ours, start->out, start->tag);
-		close(out.theirs);
-	}
-	if (err.ours >= 0) {
-		lines_init(&rank->err, err.ours, start->err, start->tag);
-		close(err.theirs);
-	}
-	return true;
+	started = start_with_outputs(rank, start, &out, &err, status);
+	close_ends(&out);
+	close_ends(&err);
+	if (!started)
+		rank_logs_close(&rank->logs);
+	return started;
 }
 
 void rank_signal(const struct rank *rank, int signal)
@@ -230,12 +306,29 @@ void rank_reap(struct rank *rank)
 	read_rest(&rank->err);
 }
 
-void rank_describe_end(const struct rank *rank, char *text, size_t size)
+void rank_failure(const struct rank *rank, const struct logs *logs, struct failure *failure)
 {
-	if (rank->by_signal)
-		snprintf(text, size, "rank %d (pid %d) was killed by signal %d (%s)", rank->number,
-			(int)rank->pid, rank->status - 128, strsignal(rank->status - 128));
-	else
-		snprintf(text, size, "rank %d (pid %d) exited with status %d", rank->number,
-			(int)rank->pid, rank->status);
+	struct tail written;
+	const struct tail *tail = &rank->tail;
+
+	*failure = (struct failure){
+		.rank = rank->number,
+		.local_rank = rank->local_rank,
+		.pid = rank->pid,
+		.status = rank->status,
+		.by_signal = rank->by_signal,
+	};
+	if (rank->logs.err.mode == OUTPUT_REDIRECT || rank->logs.err.mode == OUTPUT_TEE)
+		logs_path(logs, rank->local_rank, "stderr.log", failure->log);
+	if (rank->logs.err.mode == OUTPUT_REDIRECT && tail_read_file(&written, failure->log))
+		tail = &written;
+	tail_text(tail, failure->tail);
+	failure_read_message(failure, rank->logs.error_path);
+}
+
+void rank_finish(struct rank *rank)
+{
+	lines_finish(&rank->out);
+	lines_finish(&rank->err);
+	rank_logs_close(&rank->logs);
 }

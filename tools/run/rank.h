@@ -10,18 +10,23 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "run/console.h"
+#include "run/failure.h"
 #include "run/lines.h"
+#include "run/logs.h"
 #include "run/options.h"
 #include "run/world.h"
 
 struct rank {
-	int number; /* RANK */
+	int number, local_rank; /* RANK, LOCAL_RANK */
 	pid_t pid;
 	int pidfd;
 	bool ended;
 	int status; /* once ended: 0, the exit status, or 128 + signal */
 	bool by_signal;
-	struct lines out, err; /* err.fd is -1 if both outputs are one */
+	struct rank_logs logs;
+	struct lines out, err; /* with fd -1 if it does not come through us, or both are one */
+	struct tail tail; /* of stderr, if that comes through us */
 };
 
 /* The start of a rank. */
@@ -31,8 +36,8 @@ struct rank_start {
 	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
 	const sigset_t *mask; /* signals that are blocked in it */
 	const struct rlimit *files; /* its limit on open files */
-	struct sink *out, *err; /* NULL: it inherits ours */
-	const char *tag;
+	struct console *console;
+	const struct logs *logs;
 	bool reads_input; /* it inherits our stdin; else it reads /dev/null */
 };
 
@@ -49,7 +54,10 @@ void rank_signal(const struct rank *rank, int signal);
  */
 void rank_reap(struct rank *rank);
 
-/* Writes "rank 2 (pid 123) was killed by signal 9 (Killed)". */
-void rank_describe_end(const struct rank *rank, char *text, size_t size);
+/* Fills in all that is known of the end of a rank that failed, but its time, node and host. */
+void rank_failure(const struct rank *rank, const struct logs *logs, struct failure *failure);
+
+/* Once it has ended: prints an unfinished line, and closes its files. */
+void rank_finish(struct rank *rank);
 
 #endif
