@@ -12,8 +12,11 @@
 #include "base/nearest.h"
 #include "rondo.h"
 
-/* getopt_long() returns FIRST + i for the option at index i: above every letter. */
+/* getopt_long() returns FIRST + i for the argument at index i: above every letter. */
 enum { FIRST = 256, HELP = FIRST + ARGUMENTS_MAX, VERSION };
+
+/* Each name in both spellings, --help, --version, and the end. */
+#define SPELLINGS_MAX (2 * ARGUMENTS_MAX + 3)
 
 bool arguments_refuse(const char *format, ...)
 {
@@ -28,17 +31,27 @@ bool arguments_refuse(const char *format, ...)
 	return false;
 }
 
+const char *arguments_name(const struct argument *argument, char text[ARGUMENT_NAME_SIZE])
+{
+	snprintf(text, ARGUMENT_NAME_SIZE, "%s%s",
+		islower((unsigned char)*argument->name) ? "--" : "", argument->name);
+	return text;
+}
+
 bool arguments_refuse_value(const struct argument *argument, const char *wanted, const char *text)
 {
-	return arguments_refuse("--%s wants %s, not '%s'", argument->name, wanted, text);
+	char name[ARGUMENT_NAME_SIZE];
+
+	return arguments_refuse(
+		"%s wants %s, not '%s'", arguments_name(argument, name), wanted, text);
 }
 
 bool arguments_refuse_name(
 	const struct argument *argument, const char *wanted, const struct rd_nearest *nearest)
 {
-	char meant[RD_NEAREST_TEXT];
+	char name[ARGUMENT_NAME_SIZE], meant[RD_NEAREST_TEXT];
 
-	return arguments_refuse("--%s wants %s, not '%s'%s", argument->name, wanted,
+	return arguments_refuse("%s wants %s, not '%s'%s", arguments_name(argument, name), wanted,
 		nearest->wanted, rd_nearest_text(nearest, meant));
 }
 
@@ -66,19 +79,67 @@ bool arguments_text(const struct argument *argument, void *target, const char *t
 	return true;
 }
 
-/* Translates the table for getopt_long(). */
-static void translate(const struct arguments *known, struct option *longs, char *letters)
+/* ---- Variables ------------------------------------------------------------------------------ */
+
+static void name_variable(char name[ARGUMENT_NAME_SIZE], const char *prefix, const char *option)
 {
-	int count = 0;
+	snprintf(name, ARGUMENT_NAME_SIZE, "%s%s", prefix, option);
+	for (char *at = name; *at; at++)
+		*at = (char)(*at == '-' ? '_' : toupper((unsigned char)*at));
+}
+
+static bool read_variable(const struct argument *variable, void *options, const char *text)
+{
+	void *target = (char *)options + variable->offset;
+
+	if (variable->read)
+		return variable->read(variable, target, text);
+	if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+		return arguments_refuse_value(variable, "0 or 1", text);
+	*(bool *)target = *text == '1';
+	return true;
+}
+
+static bool read_variables(const struct arguments *known, void *options)
+{
+	for (const struct argument *at = known->table; at->name; at++) {
+		char name[ARGUMENT_NAME_SIZE];
+		struct argument variable = *at;
+		const char *text;
+
+		name_variable(name, known->variables, at->name);
+		variable.name = name;
+		text = getenv(name);
+		if (text && *text && !read_variable(&variable, options, text))
+			return false;
+	}
+	return true;
+}
+
+/* ---- The command line ----------------------------------------------------------------------- */
+
+/* Translates the table for getopt_long(), which takes two spellings of one value for one option. */
+static void translate(const struct arguments *known, struct option *longs, char *letters,
+	char (*underscored)[ARGUMENT_NAME_SIZE])
+{
+	int count = 0, index = 0;
 
 	if (known->stops)
 		*letters++ = '+';
 	*letters++ = ':';
 	*letters++ = 'h';
-	for (const struct argument *at = known->table; at->name; at++, count++) {
-		assert(count < ARGUMENTS_MAX);
-		longs[count] = (struct option){ at->name,
-			at->read ? required_argument : no_argument, NULL, FIRST + count };
+	for (const struct argument *at = known->table; at->name; at++, index++) {
+		int has_value = at->read ? required_argument : no_argument;
+
+		assert(index < ARGUMENTS_MAX && strlen(at->name) < ARGUMENT_NAME_SIZE);
+		longs[count++] = (struct option){ at->name, has_value, NULL, FIRST + index };
+		if (strchr(at->name, '-')) {
+			strcpy(underscored[index], at->name);
+			for (char *c = underscored[index]; (c = strchr(c, '-'));)
+				*c = '_';
+			longs[count++] = (struct option){ underscored[index], has_value, NULL,
+				FIRST + index };
+		}
 		if (at->letter)
 			*letters++ = (char)at->letter;
 		if (at->letter && at->read)
@@ -108,7 +169,34 @@ static void answer_and_exit(const char *format, const char *text)
 	exit(printed ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-/* The word is an unknown option, or a flag with a value. */
+/* Whether one name is the other's beginning, "_" and "-" being the same. */
+static bool begins(const char *name, const char *beginning)
+{
+	for (; *beginning; name++, beginning++)
+		if (*name != *beginning && !(*name == '-' && *beginning == '_'))
+			return false;
+	return true;
+}
+
+/* False where at most one option begins so; else it is refused with them. */
+static bool refused_as_ambiguous(const struct arguments *known, const char *name)
+{
+	char all[256] = "";
+	int count = 0;
+
+	for (const struct argument *at = known->table; at->name; at++) {
+		size_t length = strlen(all);
+
+		if (begins(at->name, name))
+			snprintf(all + length, sizeof(all) - length, "%s--%s", count++ ? ", " : "",
+				at->name);
+	}
+	if (count > 1)
+		arguments_refuse("--%s may be %s", name, all);
+	return count > 1;
+}
+
+/* The word is an unknown option, an ambiguous one, or a flag with a value. */
 static bool refuse_option(const struct arguments *known, const char *word)
 {
 	char name[64], meant[RD_NEAREST_TEXT] = "";
@@ -116,15 +204,13 @@ static bool refuse_option(const struct arguments *known, const char *word)
 
 	if (strncmp(word, "--", 2) != 0)
 		return arguments_refuse("%s is no option here", word);
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	for (const struct argument *at = known->table; at->name; at++) {
-		char option[64];
-
-		snprintf(option, sizeof(option), "--%s", at->name);
-		if (strcmp(option, name) == 0)
-			return arguments_refuse("%s takes no value", name);
+		if (strlen(at->name) == strlen(name) && begins(at->name, name))
+			return arguments_refuse("--%s takes no value", name);
 	}
-	memmove(name, name + 2, strlen(name + 2) + 1);
+	if (refused_as_ambiguous(known, name))
+		return false;
 	for (const struct argument *at = known->table; at->name; at++)
 		rd_nearest_try(&nearest, at->name);
 	rd_nearest_try(&nearest, "help");
@@ -161,11 +247,13 @@ static bool take(const struct arguments *known, void *options, int found, const 
 
 int arguments_read(const struct arguments *known, void *options, int argc, char **argv)
 {
-	struct option longs[ARGUMENTS_MAX + 3];
-	char letters[2 * ARGUMENTS_MAX + 4];
+	struct option longs[SPELLINGS_MAX];
+	char letters[2 * ARGUMENTS_MAX + 4], underscored[ARGUMENTS_MAX][ARGUMENT_NAME_SIZE];
 	int found;
 
-	translate(known, longs, letters);
+	if (known->variables && !read_variables(known, options))
+		return -1;
+	translate(known, longs, letters, underscored);
 	optind = 0; /* GNU: starts again, for a second call in one process */
 	opterr = 0;
 	while ((found = getopt_long(argc, argv, letters, longs, NULL)) != -1) {

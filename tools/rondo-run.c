@@ -37,12 +37,9 @@ static void open_standard_fds(void)
 
 static bool catch_signals(struct job *job)
 {
-	static const int caught[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP };
-	sigset_t ours;
+	sigset_t ours = job->options.signals;
 
-	sigemptyset(&ours);
-	for (size_t i = 0; i < sizeof(caught) / sizeof(caught[0]); i++)
-		sigaddset(&ours, caught[i]);
+	sigaddset(&ours, SIGTSTP);
 	sigprocmask(SIG_BLOCK, &ours, &job->group.mask);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a log file at the limit of its size is no reason to end */

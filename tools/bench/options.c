@@ -356,7 +356,7 @@ static const char help[] =
 
 bool bench_options_read(struct bench_options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, false };
+	static const struct arguments known = { help, table, false, NULL };
 
 	*options = (struct bench_options){
 		.least = 32 << 20,

@@ -1,82 +1,114 @@
 #include "run/options.h"
 
-#include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
 #include "base/port.h"
+#include "run/values.h"
 
-#define RANKS_MAX 65536
+#define ENDPOINT_PORT 29400
 
 static const char help[] =
 	"usage: rondo-run [OPTION]... PROGRAM [ARGUMENT]...\n"
 	"\n"
 	"Starts PROGRAM as several ranks of one job, with RANK, WORLD_SIZE, MASTER_ADDR,\n"
-	"MASTER_PORT and their kin set as torchrun sets them. When a rank fails, the others\n"
-	"are ended and its exit status becomes this command's.\n"
+	"MASTER_PORT and their kin set as torchrun sets them. Takes torchrun's options. When\n"
+	"a rank fails, the others are ended, and its exit status becomes this command's.\n"
 	"\n"
-	"  --nproc-per-node N      ranks on this node: a number, or auto or cpu for one a\n"
-	"                          processor (default 1)\n"
+	"Ranks and nodes:\n"
+	"  --nproc-per-node N      ranks on this node: a number; cpu for one a processor; gpu\n"
+	"                          for one a GPU; auto for gpu where there are any, else cpu\n"
+	"                          (default 1)\n"
+	"  --nnodes M | MIN:MAX    nodes in the job; start rondo-run once on each (default 1)\n"
 	"  --standalone            this node is the whole job; the port is any that is free\n"
 	"                          (default where no other node and no port is named)\n"
-	"  --nnodes M              nodes in the job; start rondo-run once on each (default 1)\n"
-	"  --node-rank K           which of them this is, from 0\n"
+	"  --node-rank K           which of the nodes this is, from 0\n"
 	"  --master-addr ADDRESS   node 0, where rank 0 listens\n"
 	"  --master-port PORT      a port left free for the program (default 29500); rank 0\n"
 	"                          listens 2000 below it, or at RONDO_PORT\n"
-	"  --tag                   begin each line that rank 3 prints with \"[3] \"\n"
-	"  --grace SECONDS         from SIGTERM to SIGKILL, when ranks must end (default 5)\n"
-	"  -h, --help, --version\n"
+	"  --local-addr ADDRESS    where the other nodes reach this one\n"
 	"\n"
-	"Names may be written with _ for -, and values after = or a space.\n"
+	"Rendezvous:\n"
+	"  --rdzv-backend NAME     static: nodes have numbers (default); c10d: the order of\n"
+	"                          their coming counts (default with --rdzv-endpoint and\n"
+	"                          without --node-rank)\n"
+	"  --rdzv-endpoint HOST:PORT\n"
+	"                          where nodes meet (default port 29400, static: 29500)\n"
+	"  --rdzv-id ID            name of the job, the same on each node\n"
+	"  --rdzv-conf KEY=VALUE,...\n"
+	"                          join_timeout or timeout: seconds to wait for enough nodes\n"
+	"                          (600); last_call_timeout: then for more of them (30)\n"
+	"\n"
+	"Failures:\n"
+	"  --max-restarts N        restarts after a failure (default 0)\n"
+	"  --monitor-interval SECONDS\n"
+	"                          nodes that come late are gathered so long (default 0.1)\n"
+	"  --grace SECONDS         from SIGTERM to SIGKILL, when ranks must end (default 5)\n"
+	"  --signals-to-handle LIST\n"
+	"                          signals that end the job, and that the ranks receive\n"
+	"                          (default SIGTERM,SIGINT,SIGHUP,SIGQUIT)\n"
+	"\n"
+	"Program:\n"
+	"  -m, --module            PROGRAM is a module of python\n"
+	"  --no-python             PROGRAM is executed, even if it is a script of python\n"
+	"  --run-path              PROGRAM is a script for python's runpy.run_path()\n"
+	"  --role NAME             ROLE_NAME of the ranks (default \"default\")\n"
+	"  --bind cores|numa|none  gives each rank cores, or a NUMA node, of its own (default\n"
+	"                          none)\n"
+	"  --start-method NAME     spawn, fork or forkserver; has no effect on programs\n"
+	"\n"
+	"Output:\n"
+	"  --log-dir FOLDER        folder of log files\n"
+	"  -r, --redirects S       outputs that go to files alone: 0 none, 1 stdout, 2 stderr,\n"
+	"                          3 both; 0:3,2:1 by local rank (default 0)\n"
+	"  -t, --tee S             outputs that go to files and are shown (default 0)\n"
+	"  --local-ranks-filter LIST\n"
+	"                          local ranks whose output is shown: 0,2 (default all)\n"
+	"  --tag                   begin each line that rank 3 prints with \"[3] \"\n"
+	"  -h, --help\n"
+	"  --version\n"
+	"\n"
+	"Names may be written with _ for -, and cut short where that is clear. Values follow =\n"
+	"or a space. Each option is also read from a variable, --max-restarts from\n"
+	"PET_MAX_RESTARTS; flags are 0 or 1 there. The command line goes first.\n"
 	"\n"
 	"  rondo-run --nproc-per-node 2 ./hello\n"
-	"  rondo-run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 4 ./hello\n";
-
-static bool read_local_size(const struct argument *argument, void *target, const char *text)
-{
-	cpu_set_t mine;
-
-	if (strcmp(text, "auto") != 0 && strcmp(text, "cpu") != 0)
-		return arguments_number(argument, target, text);
-	/* More processors than the set can hold: EINVAL. */
-	if (sched_getaffinity(0, sizeof(mine), &mine) < 0)
-		return arguments_refuse(
-			"--%s %s: cannot count the processors: %m", argument->name, text);
-	*(int *)target = CPU_COUNT(&mine);
-	return true;
-}
-
-/* An IPv6 address may be written as in a URL, [fd00::1]; programs want it without. */
-static bool read_address(const struct argument *argument, void *target, const char *text)
-{
-	size_t length = strlen(text);
-
-	if (length >= 3 && text[0] == '[' && text[length - 1] == ']') {
-		((char *)text)[length - 1] = '\0';
-		text++;
-	}
-	return arguments_text(argument, target, text);
-}
+	"  rondo-run --nproc-per-node gpu train.py --epochs 5\n"
+	"  rondo-run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 4 ./hello\n"
+	"  rondo-run --nnodes 1:4 --rdzv-endpoint host0 --max-restarts 3 train.py\n";
 
 #define AT(member) offsetof(struct options, member)
+#define WHOLE 0 /* the reader sets several members */
 
-/* torchrun takes both spellings. */
 static const struct argument table[] = {
-	{ "nproc-per-node", 0, AT(local_size), read_local_size, 1, RANKS_MAX },
-	{ "nproc_per_node", 0, AT(local_size), read_local_size, 1, RANKS_MAX },
+	{ "nproc-per-node", 0, AT(local_size), values_local_size, 1, RANKS_MAX },
+	{ "nnodes", 0, WHOLE, values_nodes, 1, RANKS_MAX },
 	{ "standalone", 0, AT(standalone), NULL, 0, 0 },
-	{ "nnodes", 0, AT(nodes), arguments_number, 1, RANKS_MAX },
 	{ "node-rank", 0, AT(node), arguments_number, 0, RANKS_MAX - 1 },
-	{ "node_rank", 0, AT(node), arguments_number, 0, RANKS_MAX - 1 },
-	{ "master-addr", 0, AT(address), read_address, 0, 0 },
-	{ "master_addr", 0, AT(address), read_address, 0, 0 },
-	{ "master-port", 0, AT(port), arguments_number, 1, 65535 },
-	{ "master_port", 0, AT(port), arguments_number, 1, 65535 },
-	{ "tag", 0, AT(tag), NULL, 0, 0 },
+	{ "master-addr", 0, AT(address), values_address, 0, 0 },
+	{ "master-port", 0, AT(port), arguments_number, 0, 65535 },
+	{ "local-addr", 0, AT(local_address), values_address, 0, 0 },
+	{ "rdzv-backend", 0, AT(backend), values_backend, 0, 0 },
+	{ "rdzv-endpoint", 0, WHOLE, values_endpoint, 0, 0 },
+	{ "rdzv-id", 0, AT(run_id), values_run_id, 0, 0 },
+	{ "rdzv-conf", 0, WHOLE, values_rendezvous, 0, 0 },
+	{ "max-restarts", 0, AT(max_restarts), arguments_number, 0, 1000000 },
+	{ "monitor-interval", 0, AT(monitor_ms), values_seconds, 0, 86400 },
 	{ "grace", 0, AT(grace_s), arguments_number, 0, GRACE_MAX_S },
+	{ "signals-to-handle", 0, WHOLE, values_signals, 0, 0 },
+	{ "module", 'm', AT(module), NULL, 0, 0 },
+	{ "no-python", 0, AT(no_python), NULL, 0, 0 },
+	{ "run-path", 0, AT(run_path), NULL, 0, 0 },
+	{ "role", 0, AT(role), arguments_text, 0, 0 },
+	{ "bind", 0, AT(bind), values_bind, 0, 0 },
+	{ "start-method", 0, WHOLE, values_start_method, 0, 0 },
+	{ "log-dir", 0, AT(log_dir), arguments_text, 0, 0 },
+	{ "redirects", 'r', AT(redirects), values_streams, 0, 0 },
+	{ "tee", 't', AT(tee), values_streams, 0, 0 },
+	{ "local-ranks-filter", 0, AT(shown), values_list, 0, 0 },
+	{ "tag", 0, AT(tag), NULL, 0, 0 },
 	{ 0 },
 };
 
@@ -97,51 +129,114 @@ static bool choose_rondo_port(struct options *options)
 	return true;
 }
 
+static bool program_complete(const struct options *options)
+{
+	if (options->module && (options->no_python || options->run_path))
+		return arguments_refuse("--module goes without --no-python and --run-path");
+	return true;
+}
+
+/* As in torchrun, nothing about the rendezvous counts then. */
+static bool standalone_complete(struct options *options)
+{
+	if (options->nodes > 1 || options->address || options->port >= 0)
+		return arguments_refuse("--standalone goes with no other node, no --master-addr "
+					"and no --master-port");
+	options->backend = RENDEZVOUS_STATIC;
+	options->endpoint = NULL;
+	options->run_id = NULL;
+	return true;
+}
+
+/* Nodes have numbers, and know node 0. */
+static bool static_complete(struct options *options)
+{
+	if (options->nodes > 1 && options->node < 0)
+		return arguments_refuse(
+			"--nnodes %d needs --node-rank, or --rdzv-endpoint", options->nodes);
+	/* The endpoint is node 0 then. */
+	if (options->endpoint && !options->address) {
+		options->address = options->endpoint;
+		if (options->port < 0)
+			options->port = options->endpoint_port;
+	}
+	if (options->nodes > 1 && !options->address)
+		return arguments_refuse("--nnodes %d needs --master-addr", options->nodes);
+	if (options->port < 0)
+		options->port = options->nodes > 1 ? RD_MASTER_PORT : 0;
+	if (options->nodes > 1 && options->port == 0)
+		return arguments_refuse(
+			"--nnodes %d needs a --master-port that all nodes know", options->nodes);
+	return true;
+}
+
+/* Nodes meet at the endpoint, where they learn the rest. */
+static bool c10d_complete(struct options *options)
+{
+	if (options->nodes > 1 && !options->endpoint)
+		return arguments_refuse("--nnodes %d needs --rdzv-endpoint", options->nodes);
+	if (options->endpoint_port < 0)
+		options->endpoint_port = ENDPOINT_PORT;
+	if (options->nodes > 1 && options->endpoint_port == 0)
+		return arguments_refuse("--nnodes %d needs a --rdzv-endpoint with a port that all "
+					"nodes know",
+			options->nodes);
+	if (options->port < 0)
+		options->port = 0;
+	return true;
+}
+
 /* Checks the options against each other, and fills in defaults. */
 static bool options_complete(struct options *options)
 {
 	bool alone = options->nodes == 1;
 
-	if (options->standalone && (!alone || options->address || options->port >= 0))
-		return arguments_refuse("--standalone goes with no other node, no --master-addr "
-					"and no --master-port");
-	if (!alone && options->node < 0)
-		return arguments_refuse("--nnodes %d needs --node-rank", options->nodes);
-	if (!alone && !options->address)
-		return arguments_refuse("--nnodes %d needs --master-addr", options->nodes);
+	if (!program_complete(options) || (options->standalone && !standalone_complete(options)))
+		return false;
+	if ((int)options->backend < 0)
+		options->backend = options->endpoint && options->node < 0 ? RENDEZVOUS_C10D
+									  : RENDEZVOUS_STATIC;
+	if (options->backend == RENDEZVOUS_C10D ? !c10d_complete(options)
+						: !static_complete(options))
+		return false;
 	if (options->node >= options->nodes)
 		return arguments_refuse("--node-rank %d: the %d node%s from 0", options->node,
 			options->nodes, alone ? " counts" : "s count");
 	if ((long)options->nodes * options->local_size > RANKS_MAX)
 		return arguments_refuse("%d nodes of %d ranks are more than %d ranks",
 			options->nodes, options->local_size, RANKS_MAX);
-	options->nodes_min = options->nodes;
-	if (options->node < 0)
+	if (alone) {
 		options->node = 0;
-	if (!options->address)
-		options->address = "127.0.0.1";
-	if (options->port < 0)
-		options->port = alone ? 0 : RD_MASTER_PORT;
+		if (!options->address)
+			options->address = "127.0.0.1";
+	}
 	return choose_rondo_port(options);
 }
 
 bool options_read(struct options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, true };
+	static const struct arguments known = { help, table, true, "PET_" };
 
 	*options = (struct options){
 		.nodes_min = 1,
 		.nodes = 1,
 		.node = -1,
 		.local_size = 1,
-		.endpoint_port = 29400,
+		.backend = (enum rendezvous_backend) - 1,
+		.endpoint_port = -1,
 		.join_timeout_ms = 600000,
 		.last_call_ms = 30000,
 		.port = -1,
 		.monitor_ms = 100,
 		.grace_s = 5,
+		.signal_names = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		.role = "default",
 	};
+	sigemptyset(&options->signals);
+	sigaddset(&options->signals, SIGTERM);
+	sigaddset(&options->signals, SIGINT);
+	sigaddset(&options->signals, SIGHUP);
+	sigaddset(&options->signals, SIGQUIT);
 
 	int left = arguments_read(&known, options, argc, argv);
 

@@ -4,12 +4,17 @@
 #ifndef RUN_OPTIONS_H
 #define RUN_OPTIONS_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 #define GRACE_MAX_S 86400
+#define RANKS_MAX 65536
 
 /* The rendezvous backends of torchrun: nodes by their numbers, or by the order of their coming. */
 enum rendezvous_backend { RENDEZVOUS_STATIC, RENDEZVOUS_C10D };
+
+/* Processors of each rank: all that rondo-run may use, or a part of them. */
+enum bind { BIND_NONE, BIND_CORES, BIND_NUMA };
 
 /* Outputs of a rank, as bits. */
 enum { STREAM_OUT = 1, STREAM_ERR = 2 };
@@ -20,6 +25,7 @@ struct streams {
 	const char *listed; /* "0:1,1:2": local rank and streams, checked; NULL: none */
 };
 
+/* Texts last as long as the process. */
 struct options {
 	/* Nodes and ranks. */
 	int nodes_min, nodes; /* the job goes on with as few, and has at most these */
@@ -49,8 +55,13 @@ struct options {
 	const char *shown; /* local ranks whose lines are shown, "0,2"; NULL: all */
 	bool tag; /* each line begins with its rank */
 
+	/* The program (run/command.h). */
+	char **command; /* it and its arguments, NULL at the end */
+	bool module, no_python, run_path; /* -m, --no-python, --run-path */
+	enum bind bind;
+	sigset_t signals; /* they end the job, and the ranks receive them */
+	const char *signal_names; /* their names, with commas between them */
 	const char *role; /* ROLE_NAME */
-	char **command; /* the program and its arguments, NULL at the end */
 };
 
 /* False, with one line on stderr, where the arguments are wrong. --help and --version print and

@@ -12,6 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "run/command.h"
 #include "run/environment.h"
 
 _Static_assert(sizeof(((struct failure *)NULL)->log) == LOG_PATH_SIZE, "a log's path fits");
@@ -121,7 +122,7 @@ static void become_rank(
 	signal(SIGXFSZ, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, start->files);
 	sigprocmask(SIG_SETMASK, start->mask, NULL);
-	execvp(start->options->command[0], start->options->command);
+	command_execute(start->options, rank->number - start->world->first);
 }
 
 /* Waits until the child runs the program: 0, or the errno of its failure. */
@@ -175,7 +176,7 @@ static bool fork_rank(
 	close(report[0]);
 	if (error) {
 		waitpid(rank->pid, NULL, 0);
-		*status = report_cannot_run(start->options->command[0], error);
+		*status = report_cannot_run(command_file(start->options), error);
 		return false;
 	}
 	rank->pidfd = pidfd_open(rank->pid, 0);

@@ -26,6 +26,10 @@ void world_init(struct world *world, const struct options *options)
 		.port = options->port,
 		.rondo_port = options->rondo_port,
 	};
-	snprintf(world->address, sizeof(world->address), "%s", options->address);
-	draw_run_id(world);
+	if (options->address)
+		snprintf(world->address, sizeof(world->address), "%s", options->address);
+	if (options->run_id)
+		snprintf(world->run_id, sizeof(world->run_id), "%s", options->run_id);
+	else
+		draw_run_id(world);
 }
