@@ -1,0 +1,235 @@
+/* The messages of rondo-run's agents on the wire: those that are sent arrive, and no others do. */
+#include <criterion/criterion.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/message.h"
+
+static void fill(char *text, size_t size, char letter)
+{
+	memset(text, letter, size - 1);
+	text[size - 1] = '\0';
+}
+
+static void fill_candidates(struct candidates *candidates)
+{
+	candidates->count = CANDIDATES_MAX;
+	for (int i = 0; i < CANDIDATES_MAX; i++) {
+		candidates->list[i].id = INT_MAX - i;
+		candidates->list[i].place.port = 65535 - i;
+		fill(candidates->list[i].place.address, ADDRESS_SIZE, (char)('0' + i));
+	}
+}
+
+static void fill_failure(struct failure *failure)
+{
+	*failure = (struct failure){ .rank = 65535,
+		.local_rank = 7,
+		.node = 3,
+		.pid = 4194303,
+		.status = 137,
+		.by_signal = true,
+		.at_ms = INT64_C(1790000000123),
+		.after_ms = INT64_C(0x123456789a) };
+	fill(failure->host, sizeof(failure->host), 'h');
+	fill(failure->message, sizeof(failure->message), 'm');
+	fill(failure->log, sizeof(failure->log), 'l');
+	fill(failure->tail, sizeof(failure->tail), '\n');
+}
+
+/* The longest message of each type. */
+static struct message longest(enum message_type type)
+{
+	struct message message = { .type = type };
+	struct hello *hello = &message.hello;
+	struct world *world = &message.start.world;
+
+	switch (type) {
+	case MESSAGE_HELLO:
+		*hello = (struct hello){ .node = 4,
+			.local_size = 8,
+			.nodes_min = 2,
+			.nodes = 9,
+			.max_restarts = INT_MAX,
+			.port = 65535,
+			.attempts = 12,
+			.restarts = 11,
+			.last_node = -1 };
+		fill(hello->run_id, sizeof(hello->run_id), 'r');
+		fill(hello->host, sizeof(hello->host), 'h');
+		break;
+	case MESSAGE_WELCOME:
+		message.welcome.id = 17;
+		fill(message.welcome.host, HOST_SIZE, 'h');
+		fill_candidates(&message.welcome.candidates);
+		break;
+	case MESSAGE_REFUSED:
+		fill(message.reason, sizeof(message.reason), 'x');
+		break;
+	case MESSAGE_REDIRECT:
+		message.place.port = 1;
+		fill(message.place.address, ADDRESS_SIZE, ':');
+		break;
+	case MESSAGE_MOVED:
+		message.moved.port = 2;
+		fill(message.moved.run_id, RUN_ID_SIZE, 'r');
+		break;
+	case MESSAGE_JOIN:
+		message.join = (struct join){ .port = 29500, .rondo_port = 27500 };
+		fill(message.join.address, ADDRESS_SIZE, 'a');
+		break;
+	case MESSAGE_WORLD:
+		*world = (struct world){ .attempt = 5,
+			.restarts = 3,
+			.nodes = 4,
+			.node = 2,
+			.size = 11,
+			.first = 6,
+			.local_size = 5,
+			.port = 1,
+			.rondo_port = 2 };
+		fill(world->run_id, RUN_ID_SIZE, 'r');
+		fill(world->address, ADDRESS_SIZE, 'a');
+		fill_candidates(&message.start.candidates);
+		break;
+	case MESSAGE_FAILED:
+		fill_failure(&message.failed.failure);
+		message.failed.age_ms = INT_MAX;
+		break;
+	case MESSAGE_LEAVE:
+		message.leave.status = 255;
+		fill(message.leave.reason, REASON_SIZE, 'x');
+		break;
+	case MESSAGE_STOP:
+	case MESSAGE_END:
+		message.stop = (struct stop){ .at_once = true, .status = -1, .failed = true };
+		fill_failure(&message.stop.failure);
+		fill(message.stop.reason, REASON_SIZE, 'x');
+		break;
+	default:
+		break;
+	}
+	return message;
+}
+
+Test(run_message, arrives_as_it_was_sent)
+{
+	for (int type = 0; type < MESSAGE_TYPES; type++) {
+		struct message sent = longest((enum message_type)type), got;
+		unsigned char data[MESSAGE_MAX], again[MESSAGE_MAX];
+		size_t size = message_encode(&sent, data);
+
+		cr_assert_eq(message_decode(&got, data, size), (long)size, "type %d", type);
+		cr_assert_eq(got.type, sent.type);
+		cr_assert_eq(message_encode(&got, again), size);
+		cr_assert_arr_eq(again, data, size, "type %d", type);
+	}
+}
+
+Test(run_message, keeps_its_values)
+{
+	struct message sent = longest(MESSAGE_STOP), got;
+	unsigned char data[MESSAGE_MAX];
+	size_t size = message_encode(&sent, data);
+
+	cr_assert_eq(message_decode(&got, data, size), (long)size);
+	cr_assert_eq(got.stop.status, -1);
+	cr_assert(got.stop.failed && got.stop.at_once && got.stop.failure.by_signal);
+	cr_assert_eq(got.stop.failure.pid, 4194303);
+	cr_assert_eq(got.stop.failure.at_ms, INT64_C(1790000000123));
+	cr_assert_eq(got.stop.failure.after_ms, INT64_C(0x123456789a));
+	cr_assert_str_eq(got.stop.failure.tail, sent.stop.failure.tail);
+	cr_assert_str_eq(got.stop.reason, sent.stop.reason);
+}
+
+/* However it is cut into pieces, and whatever follows it. */
+Test(run_message, is_awaited_until_it_is_whole)
+{
+	struct message sent = longest(MESSAGE_FAILED), got;
+	unsigned char data[2 * MESSAGE_MAX];
+	size_t size = message_encode(&sent, data);
+
+	memcpy(data + size, data, size);
+	for (size_t part = 0; part < size; part++) {
+		/* A copy of its own: a sanitizer finds each byte read behind its end. */
+		unsigned char *copy = malloc(part ? part : 1);
+
+		memcpy(copy, data, part);
+		cr_assert_eq(message_decode(&got, copy, part), 0, "%zu bytes", part);
+		free(copy);
+	}
+	cr_assert_eq(message_decode(&got, data, 2 * size), (long)size);
+}
+
+Test(run_message, of_a_stranger_is_refused_at_its_first_byte)
+{
+	struct message got;
+
+	cr_assert_eq(message_decode(&got, (const unsigned char *)"S", 1), -1);
+	cr_assert_eq(message_decode(&got, (const unsigned char *)"RRx", 3), -1);
+	cr_assert_eq(message_decode(&got, (const unsigned char *)"GET / HTTP/1.1\r\n", 16), -1);
+}
+
+static void refused(const struct message *message)
+{
+	unsigned char data[MESSAGE_MAX];
+	struct message got;
+	size_t size = message_encode(message, data);
+
+	cr_assert_eq(message_decode(&got, data, size), -1);
+}
+
+Test(run_message, with_a_value_out_of_range_is_refused)
+{
+	struct message message = longest(MESSAGE_HELLO);
+
+	message.hello.local_size = 0;
+	refused(&message);
+	message = longest(MESSAGE_HELLO);
+	message.hello.port = 65536;
+	refused(&message);
+	message = longest(MESSAGE_HELLO);
+	message.hello.nodes = RANKS_MAX + 1;
+	refused(&message);
+	message = longest(MESSAGE_HELLO);
+	message.hello.last_node = -2;
+	refused(&message);
+	message = longest(MESSAGE_WORLD);
+	message.start.world.node = message.start.world.nodes;
+	refused(&message);
+	message = longest(MESSAGE_WORLD);
+	message.start.world.first = message.start.world.size - 1;
+	refused(&message);
+	message = longest(MESSAGE_STOP);
+	message.stop.failure.status = 0;
+	refused(&message);
+	message = longest(MESSAGE_FAILED);
+	message.failed.failure.at_ms = -1;
+	refused(&message);
+}
+
+/* Sizes and counts in the message must not lead out of it. */
+Test(run_message, that_is_damaged_does_no_harm, .timeout = 60)
+{
+	unsigned seed = 1;
+
+	for (int round = 0; round < 20000; round++) {
+		struct message sent = longest((enum message_type)(rand_r(&seed) % MESSAGE_TYPES));
+		unsigned char data[MESSAGE_MAX], *copy;
+		struct message got;
+		size_t size = message_encode(&sent, data);
+		long taken;
+
+		for (int i = 0; i < 3; i++)
+			data[4 + (size_t)rand_r(&seed) % (size - 4)] = (unsigned char)rand_r(&seed);
+		copy = malloc(size);
+		memcpy(copy, data, size);
+		taken = message_decode(&got, copy, size);
+		cr_assert_leq(taken, (long)size);
+		/* A message that is taken can be sent on. */
+		if (taken > 0)
+			cr_assert_eq(message_encode(&got, data), (size_t)taken);
+		free(copy);
+	}
+}

@@ -1,0 +1,709 @@
+#include "run/meeting.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool meeting_is_elastic(const struct rules *rules)
+{
+	return rules->nodes_min < rules->nodes;
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+static struct member *find(struct meeting *meeting, int id)
+{
+	for (int i = 0; i < meeting->count; i++)
+		if (meeting->members[i].id == id)
+			return &meeting->members[i];
+	return NULL;
+}
+
+static struct member *add_member(struct meeting *meeting)
+{
+	if (meeting->count == meeting->capacity) {
+		int capacity = 2 * meeting->capacity + 8;
+		struct member *grown = realloc(meeting->members, (size_t)capacity * sizeof(*grown));
+
+		/* The number of nodes is bounded: without this memory the host cannot go on. */
+		if (!grown) {
+			fputs("rondo-run: out of memory\n", stderr);
+			abort();
+		}
+		meeting->members = grown;
+		meeting->capacity = capacity;
+	}
+	return &meeting->members[meeting->count++];
+}
+
+/* Keeps the others in the order of their coming. */
+static void remove_member(struct meeting *meeting, const struct member *member)
+{
+	size_t at = (size_t)(member - meeting->members);
+
+	meeting->count--;
+	memmove(meeting->members + at, meeting->members + at + 1,
+		((size_t)meeting->count - at) * sizeof(*member));
+}
+
+static int count_in(const struct meeting *meeting, enum member_state state)
+{
+	int count = 0;
+
+	for (int i = 0; i < meeting->count; i++)
+		count += meeting->members[i].state == state && !meeting->members[i].leaves;
+	return count;
+}
+
+/* By their numbers in the last world; newcomers follow, as they came. */
+static int compare_members(const void *a, const void *b)
+{
+	const struct member *one = *(const struct member *const *)a;
+	const struct member *other = *(const struct member *const *)b;
+	int one_node = one->node < 0 ? INT_MAX : one->node;
+	int other_node = other->node < 0 ? INT_MAX : other->node;
+
+	if (one_node != other_node)
+		return one_node < other_node ? -1 : 1;
+	return one->id < other->id ? -1 : one->id > other->id;
+}
+
+/* All members, or those that are ready, in that order. The caller frees *list. */
+static int list_members(const struct meeting *meeting, bool ready, struct member ***list)
+{
+	int count = 0;
+
+	*list = calloc((size_t)meeting->count + 1, sizeof(struct member *));
+	if (!*list) {
+		fputs("rondo-run: out of memory\n", stderr);
+		abort();
+	}
+	for (int i = 0; i < meeting->count; i++)
+		if (!ready || meeting->members[i].state == MEMBER_READY)
+			(*list)[count++] = &meeting->members[i];
+	qsort(*list, (size_t)count, sizeof(**list), compare_members);
+	return count;
+}
+
+static void list_candidates(const struct meeting *meeting, struct candidates *candidates)
+{
+	struct member **list;
+	int count = list_members(meeting, false, &list);
+
+	candidates->count = 0;
+	for (int i = 0; i < count && candidates->count < CANDIDATES_MAX; i++) {
+		struct candidate *next = &candidates->list[candidates->count];
+
+		if (list[i]->id == meeting->self || list[i]->hello.port == 0 || list[i]->leaves)
+			continue;
+		next->id = list[i]->id;
+		next->place.port = list[i]->hello.port;
+		memcpy(next->place.address, list[i]->address, sizeof(next->place.address));
+		candidates->count++;
+	}
+	free(list);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+static void send_to(struct meeting *meeting, int id, const struct message *message)
+{
+	meeting->rules.send(meeting->rules.context, id, message);
+}
+
+static void send_plain(struct meeting *meeting, int id, enum message_type type)
+{
+	struct message message = { .type = type };
+
+	send_to(meeting, id, &message);
+}
+
+static void send_stop(struct meeting *meeting, int id, enum message_type type)
+{
+	struct message message = { .type = type, .stop = meeting->stop };
+
+	send_to(meeting, id, &message);
+}
+
+/* ---- Rounds --------------------------------------------------------------------------------- */
+
+static void forget_cause(struct meeting *meeting)
+{
+	meeting->cause = CAUSE_NONE;
+	meeting->stop = (struct stop){ .status = -1 };
+}
+
+static void gather(struct meeting *meeting, int64_t now_ms)
+{
+	meeting->state = MEETING_GATHERS;
+	meeting->join_at = now_ms + meeting->rules.join_ms;
+	meeting->last_call_at = 0;
+	meeting->grow_at = 0;
+	forget_cause(meeting);
+	for (int i = 0; i < meeting->count; i++)
+		if (meeting->members[i].state == MEMBER_ENDED) {
+			meeting->members[i].state = MEMBER_HERE;
+			send_plain(meeting, meeting->members[i].id, MESSAGE_AGAIN);
+		}
+}
+
+/* Members whose wanted number is free get it; the others fill the gaps in their order. */
+static void number_nodes(struct member **list, int count)
+{
+	struct member **nodes = calloc((size_t)count, sizeof(struct member *));
+	int next = 0;
+
+	if (!nodes) {
+		fputs("rondo-run: out of memory\n", stderr);
+		abort();
+	}
+	for (int i = 0; i < count; i++) {
+		int wanted = list[i]->hello.node;
+
+		if (wanted >= 0 && wanted < count)
+			nodes[wanted] = list[i];
+	}
+	for (int i = 0; i < count; i++) {
+		int wanted = list[i]->hello.node;
+
+		if (wanted >= 0 && wanted < count)
+			continue;
+		while (nodes[next])
+			next++;
+		nodes[next] = list[i];
+	}
+	memcpy(list, nodes, (size_t)count * sizeof(*list));
+	free(nodes);
+}
+
+static void start_nodes(struct meeting *meeting, struct member **list, int count)
+{
+	const struct member *master = list[0];
+	struct message message = { .type = MESSAGE_WORLD };
+	struct world *world = &message.start.world;
+
+	*world = (struct world){ .attempt = meeting->attempts,
+		.restarts = meeting->restarts,
+		.nodes = count,
+		.port = master->join.port,
+		.rondo_port = master->join.rondo_port };
+	snprintf(world->run_id, sizeof(world->run_id), "%s", meeting->rules.run_id);
+	snprintf(world->address, sizeof(world->address), "%s",
+		*master->join.address ? master->join.address : master->address);
+	for (int i = 0; i < count; i++) {
+		list[i]->node = i;
+		list[i]->state = MEMBER_RUNS;
+		world->size += list[i]->hello.local_size;
+	}
+	list_candidates(meeting, &message.start.candidates);
+	for (int i = 0; i < count; i++) {
+		world->node = i;
+		world->local_size = list[i]->hello.local_size;
+		send_to(meeting, list[i]->id, &message);
+		world->first += world->local_size;
+	}
+}
+
+static void note_newcomers(struct meeting *meeting, int64_t now_ms);
+
+static void start_round(struct meeting *meeting, int64_t now_ms)
+{
+	struct member **list;
+	int count = list_members(meeting, true, &list);
+
+	if (count > meeting->rules.nodes)
+		count = meeting->rules.nodes;
+	for (int i = 0; i < meeting->count; i++)
+		meeting->members[i].node = -1;
+	number_nodes(list, count);
+	start_nodes(meeting, list, count);
+	free(list);
+	meeting->attempts++;
+	meeting->state = MEETING_RUNS;
+	meeting->expected = 0;
+	forget_cause(meeting);
+	note_newcomers(meeting, now_ms);
+}
+
+/* Survivors of a lost host may still be on their way here. */
+static bool awaits_survivors(const struct meeting *meeting, int64_t now_ms)
+{
+	int here = 0;
+
+	if (now_ms >= meeting->expected_at)
+		return false;
+	for (int i = 0; i < meeting->count; i++)
+		here += meeting->members[i].hello.attempts > 0;
+	return here < meeting->expected;
+}
+
+static bool is_complete(const struct meeting *meeting, int64_t now_ms)
+{
+	int ready = count_in(meeting, MEMBER_READY);
+
+	if (ready < meeting->rules.nodes_min)
+		return false;
+	if (now_ms >= meeting->join_at)
+		return true;
+	if (meeting->attempts == 0)
+		return ready >= meeting->rules.nodes || now_ms >= meeting->last_call_at;
+	return count_in(meeting, MEMBER_HERE) == 0 && !awaits_survivors(meeting, now_ms);
+}
+
+static void end_job(struct meeting *meeting)
+{
+	meeting->state = MEETING_OVER;
+	for (int i = 0; i < meeting->count; i++)
+		if (!meeting->members[i].leaves)
+			send_stop(meeting, meeting->members[i].id, MESSAGE_END);
+}
+
+/* Appends ", without node 1": the first number that nobody has, where nodes have given ones. */
+static void name_missing(const struct meeting *meeting, char *text, size_t size)
+{
+	int missing = 0, given = 0;
+
+	for (int i = 0; i < meeting->count; i++)
+		given += meeting->members[i].hello.node >= 0;
+	*text = '\0';
+	if (given == 0)
+		return;
+	for (int i = 0; i < meeting->count; i++)
+		if (meeting->members[i].hello.node == missing) {
+			missing++;
+			i = -1;
+		}
+	snprintf(text, size, ", and node %d did not", missing);
+}
+
+static void give_up_waiting(struct meeting *meeting)
+{
+	const struct rules *rules = &meeting->rules;
+	struct stop *stop = &meeting->stop;
+	int ready = count_in(meeting, MEMBER_READY);
+	char missing[64];
+
+	name_missing(meeting, missing, sizeof(missing));
+	stop->status = 1;
+	snprintf(stop->reason, sizeof(stop->reason), "%d of %s%d nodes came within %g s%s", ready,
+		meeting_is_elastic(rules) ? "at least " : "", rules->nodes_min,
+		rules->join_ms / 1000.0, missing);
+	end_job(meeting);
+}
+
+static void try_round(struct meeting *meeting, int64_t now_ms)
+{
+	if (meeting->state != MEETING_GATHERS)
+		return;
+	if (count_in(meeting, MEMBER_READY) < meeting->rules.nodes_min)
+		meeting->last_call_at = 0;
+	else if (!meeting->last_call_at)
+		meeting->last_call_at = now_ms + meeting->rules.last_call_ms;
+	if (is_complete(meeting, now_ms))
+		start_round(meeting, now_ms);
+	else if (now_ms >= meeting->join_at)
+		give_up_waiting(meeting);
+}
+
+/* ---- The end of an attempt ------------------------------------------------------------------ */
+
+/* The job's exit status where it cannot go on; -1: it can. */
+static int verdict(const struct meeting *meeting)
+{
+	bool may_restart = meeting->restarts < meeting->rules.max_restarts;
+	bool elastic = meeting_is_elastic(&meeting->rules);
+
+	switch (meeting->cause) {
+	case CAUSE_FAILURE:
+		return may_restart ? -1 : meeting->cause_status;
+	case CAUSE_LOST:
+		return elastic || may_restart ? -1 : meeting->cause_status;
+	case CAUSE_LEFT:
+		return elastic ? -1 : meeting->cause_status;
+	default:
+		return -1;
+	}
+}
+
+static bool is_running(const struct member *member)
+{
+	return member->state == MEMBER_RUNS || member->state == MEMBER_DONE;
+}
+
+static void decide_when_all_ended(struct meeting *meeting, int64_t now_ms)
+{
+	bool counts = meeting->cause == CAUSE_FAILURE ||
+		      (meeting->cause == CAUSE_LOST && !meeting_is_elastic(&meeting->rules));
+
+	if (meeting->state != MEETING_STOPS)
+		return;
+	for (int i = 0; i < meeting->count; i++)
+		if (is_running(&meeting->members[i]))
+			return;
+	meeting->stop.status = verdict(meeting);
+	if (meeting->stop.status >= 0) {
+		end_job(meeting);
+		return;
+	}
+	meeting->restarts += counts;
+	gather(meeting, now_ms);
+	try_round(meeting, now_ms);
+}
+
+static void stop_all(struct meeting *meeting)
+{
+	meeting->state = MEETING_STOPS;
+	meeting->stop.at_once = meeting->cause == CAUSE_NEWCOMER;
+	meeting->stop.status = verdict(meeting);
+	for (int i = 0; i < meeting->count; i++)
+		if (is_running(&meeting->members[i]))
+			send_stop(meeting, meeting->members[i].id, MESSAGE_STOP);
+}
+
+static void note_cause(struct meeting *meeting, enum cause cause, int status, const char *format,
+	...) __attribute__((format(printf, 4, 5)));
+
+/* The reason of the greater cause counts, and of the same cause the first. */
+static void note_cause(
+	struct meeting *meeting, enum cause cause, int status, const char *format, ...)
+{
+	struct stop *stop = &meeting->stop;
+	va_list args;
+
+	if (cause > meeting->cause) {
+		meeting->cause = cause;
+		meeting->cause_status = status;
+		va_start(args, format);
+		vsnprintf(stop->reason, sizeof(stop->reason), format, args);
+		va_end(args);
+	}
+	if (meeting->state == MEETING_RUNS)
+		stop_all(meeting);
+}
+
+/* With those of the ranks that have ended well, there may be nothing left to wait for. */
+static void end_if_all_done(struct meeting *meeting)
+{
+	if (meeting->state != MEETING_RUNS || count_in(meeting, MEMBER_RUNS) > 0)
+		return;
+	meeting->stop.status = 0;
+	end_job(meeting);
+}
+
+/* ---- Newcomers while ranks run -------------------------------------------------------------- */
+
+static int count_nodes(const struct meeting *meeting)
+{
+	return count_in(meeting, MEMBER_RUNS) + count_in(meeting, MEMBER_DONE);
+}
+
+/* A job some of whose ranks have ended well takes in no more nodes. */
+static bool has_room(const struct meeting *meeting)
+{
+	return count_nodes(meeting) < meeting->rules.nodes && count_in(meeting, MEMBER_DONE) == 0 &&
+	       count_in(meeting, MEMBER_READY) > 0;
+}
+
+static void note_newcomers(struct meeting *meeting, int64_t now_ms)
+{
+	if (!has_room(meeting))
+		meeting->grow_at = 0;
+	else if (!meeting->grow_at)
+		meeting->grow_at = now_ms + meeting->rules.gather_ms;
+}
+
+static void grow(struct meeting *meeting)
+{
+	int nodes = count_nodes(meeting), more = count_in(meeting, MEMBER_READY);
+
+	if (more > meeting->rules.nodes - nodes)
+		more = meeting->rules.nodes - nodes;
+	meeting->grow_at = 0;
+	note_cause(meeting, CAUSE_NEWCOMER, 0, "%d node%s more: the ranks start again on %d nodes",
+		more, more > 1 ? "s" : "", nodes + more);
+}
+
+/* ---- Messages of agents --------------------------------------------------------------------- */
+
+static void refuse(struct meeting *meeting, int id, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void refuse(struct meeting *meeting, int id, const char *format, ...)
+{
+	struct message message = { .type = MESSAGE_REFUSED };
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(message.reason, sizeof(message.reason), format, args);
+	va_end(args);
+	send_to(meeting, id, &message);
+}
+
+/* Takes nothing in; false: the agent was refused. */
+static bool fits(struct meeting *meeting, int id, const struct hello *hello)
+{
+	const struct rules *rules = &meeting->rules;
+	long ranks = hello->local_size;
+
+	if (strcmp(hello->run_id, rules->run_id) != 0)
+		refuse(meeting, id,
+			"the job of host %s has the id %s, and this one %s: give the nodes of a "
+			"job one id, and each job its own endpoint",
+			rules->host, rules->run_id, hello->run_id);
+	else if (hello->nodes_min != rules->nodes_min || hello->nodes != rules->nodes)
+		refuse(meeting, id,
+			"--nnodes is %d:%d on host %s and %d:%d here: give all nodes the same",
+			rules->nodes_min, rules->nodes, rules->host, hello->nodes_min,
+			hello->nodes);
+	else if (hello->max_restarts != rules->max_restarts)
+		refuse(meeting, id,
+			"--max-restarts is %d on host %s and %d here: give all nodes the same",
+			rules->max_restarts, rules->host, hello->max_restarts);
+	else if (hello->node >= rules->nodes)
+		refuse(meeting, id, "--node-rank %d: the %d nodes count from 0", hello->node,
+			rules->nodes);
+	else {
+		for (int i = 0; i < meeting->count; i++) {
+			const struct hello *other = &meeting->members[i].hello;
+
+			ranks += other->local_size;
+			if (hello->node < 0 || other->node != hello->node)
+				continue;
+			refuse(meeting, id,
+				"--node-rank %d is that of host %s already: give each node its own",
+				hello->node, other->host);
+			return false;
+		}
+		if (ranks <= RANKS_MAX)
+			return true;
+		refuse(meeting, id, "the job would have %ld ranks, and %d are the most", ranks,
+			RANKS_MAX);
+	}
+	return false;
+}
+
+void meeting_hello(struct meeting *meeting, int id, const struct hello *hello, const char *address,
+	int64_t now_ms)
+{
+	struct message message = { .type = MESSAGE_WELCOME, .welcome = { .id = id } };
+	struct member *member;
+
+	if (find(meeting, id) || !fits(meeting, id, hello))
+		return;
+	if (meeting->state == MEETING_OVER) {
+		send_stop(meeting, id, MESSAGE_END);
+		return;
+	}
+	member = add_member(meeting);
+	*member = (struct member){ .id = id, .hello = *hello, .node = hello->last_node };
+	snprintf(member->address, sizeof(member->address), "%s", address);
+	if (hello->attempts > meeting->attempts)
+		meeting->attempts = hello->attempts;
+	if (hello->restarts > meeting->restarts)
+		meeting->restarts = hello->restarts;
+	snprintf(message.welcome.host, sizeof(message.welcome.host), "%s", meeting->rules.host);
+	list_candidates(meeting, &message.welcome.candidates);
+	send_to(meeting, id, &message);
+	try_round(meeting, now_ms);
+}
+
+static void take_join(
+	struct meeting *meeting, struct member *member, const struct join *join, int64_t now_ms)
+{
+	if (member->state != MEMBER_HERE)
+		return;
+	member->join = *join;
+	member->state = MEMBER_READY;
+	try_round(meeting, now_ms);
+	if (meeting->state == MEETING_RUNS)
+		note_newcomers(meeting, now_ms);
+}
+
+static bool goes_before(const struct failure *failure, const struct failure *other)
+{
+	if (failure_outranks(other, failure))
+		return false;
+	return failure_outranks(failure, other) || failure->at_ms < other->at_ms;
+}
+
+static void take_failure(struct meeting *meeting, const struct member *member,
+	const struct failed *failed, int64_t now_ms)
+{
+	struct failure failure = failed->failure;
+	struct stop *stop = &meeting->stop;
+
+	failure.node = member->node;
+	failure.after_ms = now_ms - failed->age_ms - meeting->start_ms;
+	if (failure.after_ms < 0)
+		failure.after_ms = 0;
+	failure.at_ms = meeting->rules.epoch_ms + meeting->start_ms + failure.after_ms;
+	if (!stop->failed || goes_before(&failure, &stop->failure)) {
+		stop->failed = true;
+		stop->failure = failure;
+		if (meeting->cause == CAUSE_FAILURE)
+			meeting->cause_status = failure.status;
+	}
+	note_cause(meeting, CAUSE_FAILURE, failure.status, "%s", "");
+}
+
+/* A loss of a node: its ranks are no more, or nobody sees them. */
+static void take_loss(struct meeting *meeting, const struct member *member, const char *reason)
+{
+	struct failure failure = {
+		.rank = -1, .local_rank = -1, .node = member->node, .status = 1
+	};
+
+	memcpy(failure.host, member->hello.host, sizeof(failure.host));
+	if (meeting->cause < CAUSE_LOST) {
+		meeting->stop.failed = true;
+		meeting->stop.failure = failure;
+	}
+	note_cause(meeting, CAUSE_LOST, 1, "node %d (host %s) is lost: %s", member->node,
+		member->hello.host, reason);
+}
+
+/* With one member less, there may be nothing left to wait for. */
+static void go_on_without(struct meeting *meeting, int64_t now_ms)
+{
+	try_round(meeting, now_ms);
+	decide_when_all_ended(meeting, now_ms);
+	if (meeting->state != MEETING_RUNS)
+		return;
+	note_newcomers(meeting, now_ms);
+	end_if_all_done(meeting);
+}
+
+static void take_leave(
+	struct meeting *meeting, struct member *member, const struct leave *leave, int64_t now_ms)
+{
+	bool runs = member->state == MEMBER_RUNS, gathers = meeting->state == MEETING_GATHERS;
+	bool missed = runs || member->state == MEMBER_ENDED ||
+		      (gathers && meeting->attempts > 0 && member->node >= 0);
+
+	if (missed)
+		note_cause(meeting, CAUSE_LEFT, leave->status > 0 ? leave->status : 1,
+			"node %d (host %s) leaves: %s", member->node, member->hello.host,
+			leave->reason);
+	if (runs) {
+		member->leaves = true;
+		return;
+	}
+	remove_member(meeting, member);
+	meeting->stop.status = gathers && missed ? verdict(meeting) : -1;
+	if (meeting->stop.status >= 0)
+		end_job(meeting);
+	else
+		go_on_without(meeting, now_ms);
+}
+
+static void take_end(struct meeting *meeting, struct member *member, int64_t now_ms)
+{
+	if (meeting->state != MEETING_STOPS || !is_running(member))
+		return;
+	member->state = MEMBER_ENDED;
+	if (member->leaves)
+		remove_member(meeting, member);
+	decide_when_all_ended(meeting, now_ms);
+}
+
+void meeting_take(struct meeting *meeting, int id, const struct message *message, int64_t now_ms)
+{
+	struct member *member = find(meeting, id);
+
+	if (!member || meeting->state == MEETING_OVER)
+		return;
+	switch (message->type) {
+	case MESSAGE_JOIN:
+		take_join(meeting, member, &message->join, now_ms);
+		break;
+	case MESSAGE_DONE:
+		if (member->state == MEMBER_RUNS)
+			member->state = MEMBER_DONE;
+		note_newcomers(meeting, now_ms);
+		end_if_all_done(meeting);
+		break;
+	case MESSAGE_FAILED:
+		if (member->state == MEMBER_RUNS)
+			take_failure(meeting, member, &message->failed, now_ms);
+		break;
+	case MESSAGE_LEAVE:
+		take_leave(meeting, member, &message->leave, now_ms);
+		break;
+	case MESSAGE_ENDED:
+		take_end(meeting, member, now_ms);
+		break;
+	default:
+		break;
+	}
+}
+
+void meeting_lose(struct meeting *meeting, int id, const char *reason, int64_t now_ms)
+{
+	struct member *member = find(meeting, id), gone;
+
+	if (!member)
+		return;
+	gone = *member;
+	remove_member(meeting, member);
+	if (gone.state == MEMBER_RUNS || gone.state == MEMBER_ENDED)
+		take_loss(meeting, &gone, reason);
+	go_on_without(meeting, now_ms);
+}
+
+/* ---- The clock ------------------------------------------------------------------------------ */
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+int64_t meeting_deadline(const struct meeting *meeting)
+{
+	int64_t at;
+
+	if (meeting->state == MEETING_RUNS)
+		return meeting->grow_at;
+	if (meeting->state != MEETING_GATHERS)
+		return 0;
+	at = meeting->join_at;
+	if (meeting->attempts == 0)
+		at = earlier(at, meeting->last_call_at);
+	return meeting->expected ? earlier(at, meeting->expected_at) : at;
+}
+
+void meeting_on_clock(struct meeting *meeting, int64_t now_ms)
+{
+	if (meeting->state == MEETING_GATHERS) {
+		try_round(meeting, now_ms);
+		if (now_ms >= meeting->expected_at)
+			meeting->expected = 0;
+	} else if (meeting->state == MEETING_RUNS && meeting->grow_at &&
+		   now_ms >= meeting->grow_at) {
+		grow(meeting);
+	}
+}
+
+/* ---- Its life ------------------------------------------------------------------------------- */
+
+void meeting_init(struct meeting *meeting, const struct rules *rules, int self, int64_t now_ms)
+{
+	*meeting = (struct meeting){ .rules = *rules, .self = self, .start_ms = now_ms };
+	gather(meeting, now_ms);
+}
+
+void meeting_take_over(struct meeting *meeting, const struct world *last, int64_t now_ms)
+{
+	meeting->attempts = last->attempt + 1;
+	meeting->restarts = last->restarts + !meeting_is_elastic(&meeting->rules);
+	meeting->expected = last->nodes - 1;
+	meeting->expected_at = now_ms + MEETING_RETURN_MS;
+}
+
+void meeting_finish(struct meeting *meeting)
+{
+	free(meeting->members);
+	meeting->members = NULL;
+	meeting->count = meeting->capacity = 0;
+}
