@@ -92,12 +92,16 @@ static bool make_room_for_files(struct job *job)
 static bool job_init(struct job *job)
 {
 	const struct options *options = &job->options;
+	struct rd_cpus allowed;
 
 	world_init(&job->world, options);
 	console_init(&job->console);
+	if (!processors_allowed(&allowed) || !processors_init(&job->processors, "", &allowed))
+		return false;
 	job->group = (struct group){
 		.options = options,
 		.world = &job->world,
+		.processors = &job->processors,
 		.console = &job->console,
 		.logs = &job->logs,
 		.job_start_ms = rd_clock_ms(),
@@ -118,6 +122,7 @@ int main(int argc, char **argv)
 	if (job_init(&job))
 		status = job_run(&job);
 	polls_finish(&job.polls);
+	processors_finish(&job.processors);
 	console_finish(&job.console);
 	return status;
 }

@@ -1,17 +1,7 @@
 #include "run/environment.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* On one processor a program would have one thread anyway. */
-bool environment_limits_threads(const struct options *options)
-{
-	cpu_set_t mine;
-
-	return options->local_size > 1 && !getenv("OMP_NUM_THREADS") &&
-	       (sched_getaffinity(0, sizeof(mine), &mine) < 0 || CPU_COUNT(&mine) > 1);
-}
 
 static void set_number(const char *name, int value)
 {
@@ -21,8 +11,18 @@ static void set_number(const char *name, int value)
 	setenv(name, text, 1);
 }
 
-void environment_set(
-	const struct options *options, const struct world *world, int local_rank, int rendezvous_fd)
+/* Those that torch reads where the user has not chosen. */
+static void set_defaults(const struct world *world, int threads)
+{
+	/* A rank that waits for a failed one must end. The first name is that of old versions. */
+	setenv("NCCL_ASYNC_ERROR_HANDLING", "1", 0);
+	setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
+	if (world->local_size > 1 && !getenv("OMP_NUM_THREADS"))
+		set_number("OMP_NUM_THREADS", threads);
+}
+
+void environment_set(const struct options *options, const struct world *world, int local_rank,
+	int threads, int rendezvous_fd)
 {
 	int rank = world->first + local_rank;
 
@@ -42,8 +42,10 @@ void environment_set(
 	setenv("TORCHELASTIC_RUN_ID", world->run_id, 1);
 	set_number("TORCHELASTIC_RESTART_COUNT", world->restarts);
 	set_number("TORCHELASTIC_MAX_RESTARTS", options->max_restarts);
-	if (world->local_size > 1)
-		setenv("OMP_NUM_THREADS", "1", 0);
+	/* No store of ours listens at MASTER_PORT: rank 0 opens its own. */
+	setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1);
+	setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", options->signal_names, 1);
+	set_defaults(world, threads);
 	if (rank == 0 && rendezvous_fd >= 0)
 		set_number("RONDO_RENDEZVOUS_FD", rendezvous_fd);
 	else

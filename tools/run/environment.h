@@ -4,17 +4,14 @@
 #ifndef RUN_ENVIRONMENT_H
 #define RUN_ENVIRONMENT_H
 
-#include <stdbool.h>
-
 #include "run/options.h"
 #include "run/world.h"
 
-/* Sets the variables of the rank in the calling process. Rank 0 inherits rendezvous_fd; -1: it
-   listens itself. */
+/*
+ * Sets the variables of the rank in the calling process. OMP_NUM_THREADS becomes `threads` where
+ * the node has several ranks. Rank 0 inherits rendezvous_fd; -1: it listens itself.
+ */
 void environment_set(const struct options *options, const struct world *world, int local_rank,
-	int rendezvous_fd);
-
-/* Whether environment_set() gives a program fewer threads than it would have. */
-bool environment_limits_threads(const struct options *options);
+	int threads, int rendezvous_fd);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/bind.h"
 
 /* After the first failure, the other ranks have this time to log what they saw of it. */
 #define LAST_WORDS_MS 2000
@@ -26,6 +27,7 @@ static bool start_rank(struct group *group, int local_rank, int *status)
 	struct rank_start start = {
 		.options = group->options,
 		.world = group->world,
+		.processors = group->processors,
 		.rendezvous_fd = group->rendezvous_fd,
 		.mask = &group->mask,
 		.files = &group->files,
@@ -42,6 +44,20 @@ static bool start_rank(struct group *group, int local_rank, int *status)
 	return true;
 }
 
+static void report_bindings(const struct group *group)
+{
+	for (int i = 0; i < group->world->local_size; i++) {
+		struct slice slice;
+		char text[SLICE_TEXT_SIZE];
+
+		slice_init(&slice, group->processors, group->options->bind,
+			group->world->local_size, i);
+		slice_describe(&slice, text);
+		console_print(
+			group->console, "rank %d is bound to %s", group->world->first + i, text);
+	}
+}
+
 bool group_start(struct group *group, int *status)
 {
 	int size = group->world->local_size;
@@ -52,6 +68,8 @@ bool group_start(struct group *group, int *status)
 		fputs("rondo-run: out of memory\n", stderr);
 	else if (!logs_start_attempt(group->logs, group->world, group->console))
 		*status = 1;
+	if (*status == 0 && group->options->bind != BIND_NONE)
+		report_bindings(group);
 	for (int i = 0; i < size && *status == 0; i++)
 		start_rank(group, i, status);
 	if (*status)

@@ -21,6 +21,7 @@
 struct group {
 	const struct options *options;
 	const struct world *world;
+	const struct processors *processors;
 	struct console *console;
 	struct logs *logs;
 	int64_t job_start_ms; /* on the monotonic clock */

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/environment.h"
 
 /* ---- Signals to us -------------------------------------------------------------------------- */
 
@@ -87,10 +86,7 @@ int job_run(struct job *job)
 	struct group *group = &job->group;
 	int status;
 
-	if (group_start(group, &status) && environment_limits_threads(&job->options))
-		console_print(&job->console,
-			"OMP_NUM_THREADS=1 for each of the %d ranks; set it to choose",
-			job->options.local_size);
+	group_start(group, &status);
 	/* From here on rank 0 alone holds it: when rank 0 dies, connections are refused. */
 	if (group->rendezvous_fd >= 0)
 		close(group->rendezvous_fd);

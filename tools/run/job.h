@@ -16,6 +16,7 @@
 struct job {
 	struct options options;
 	struct world world;
+	struct processors processors;
 	struct console console;
 	struct logs logs;
 	struct group group;

@@ -12,6 +12,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "run/bind.h"
 #include "run/command.h"
 #include "run/environment.h"
 
@@ -95,6 +96,8 @@ static void close_ends(struct ends *ends)
 static void become_rank(
 	const struct rank *rank, const struct rank_start *start, pid_t launcher, int out, int err)
 {
+	struct slice slice;
+
 	setpgid(0, 0);
 	/* A launcher that died before this call is no longer the parent. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != launcher)
@@ -111,7 +114,11 @@ static void become_rank(
 		dup2(err, STDERR_FILENO);
 	if (rank->number == 0 && start->rendezvous_fd >= 0)
 		fcntl(start->rendezvous_fd, F_SETFD, 0);
-	environment_set(start->options, start->world, rank->local_rank, start->rendezvous_fd);
+	slice_init(&slice, start->processors, start->options->bind, start->world->local_size,
+		rank->local_rank);
+	slice_apply(&slice, rank->number);
+	environment_set(start->options, start->world, rank->local_rank, slice.threads,
+		start->rendezvous_fd);
 	setenv("TORCHELASTIC_ERROR_FILE", rank->logs.error_path, 1);
 	/* A shell makes its background jobs ignore some of these. */
 	signal(SIGPIPE, SIG_DFL);
@@ -122,7 +129,7 @@ static void become_rank(
 	signal(SIGXFSZ, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, start->files);
 	sigprocmask(SIG_SETMASK, start->mask, NULL);
-	command_execute(start->options, rank->number - start->world->first);
+	command_execute(start->options, rank->local_rank);
 }
 
 /* Waits until the child runs the program: 0, or the errno of its failure. */

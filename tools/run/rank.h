@@ -15,6 +15,7 @@
 #include "run/lines.h"
 #include "run/logs.h"
 #include "run/options.h"
+#include "run/processors.h"
 #include "run/world.h"
 
 struct rank {
@@ -33,6 +34,7 @@ struct rank {
 struct rank_start {
 	const struct options *options;
 	const struct world *world;
+	const struct processors *processors; /* of all ranks of this node */
 	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
 	const sigset_t *mask; /* signals that are blocked in it */
 	const struct rlimit *files; /* its limit on open files */
