@@ -213,17 +213,6 @@ static int create_tables(struct rondo_comm *comm)
 	return 0;
 }
 
-/* A call that failed gave its caller's memory back, though messages may not have left it: they must
-   not leave now. */
-static void drop_messages(struct rondo_comm *comm)
-{
-	int failed = atomic_load(&comm->failed);
-
-	for (int i = 0; comm->links && failed && i < comm->size * comm->channels; i++)
-		if (comm->links[i] && !comm->links[i]->error)
-			comm->links[i]->error = failed;
-}
-
 /* Frees all that no thread and no peer shares. */
 static void free_own(struct rondo_comm *comm)
 {
@@ -248,7 +237,7 @@ static void destroy(struct rondo_comm *comm)
 		return;
 	rd_gpu_destroy(comm->gpu);
 	rd_control_destroy(comm->control);
-	drop_messages(comm);
+	rd_route_halt(comm);
 	rd_route_close(comm);
 	pthread_mutex_destroy(&comm->turn_lock);
 	pthread_cond_destroy(&comm->turn_change);

@@ -47,6 +47,7 @@ struct rondo_comm {
 	struct rd_control *control;
 	struct rd_activity activity;
 	_Atomic int failed; /* the error that ended this comm */
+	bool halted; /* and so its links (route.h) */
 
 	/* Sleeping: wake_fd is written when the comm fails. */
 	int epoll_fd, wake_fd;

@@ -124,6 +124,21 @@ struct rd_endpoint *rd_route_cheapest(
 	return best;
 }
 
+void rd_route_halt(struct rondo_comm *comm)
+{
+	int failed = atomic_load(&comm->failed);
+
+	if (!failed || comm->halted)
+		return;
+	comm->halted = true;
+	for (int i = 0; comm->links && i < comm->size * comm->channels; i++)
+		if (comm->links[i] && !comm->links[i]->error)
+			comm->links[i]->error = failed;
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport->halt)
+			comm->endpoints[i]->transport->halt(comm->endpoints[i]);
+}
+
 void rd_route_close(struct rondo_comm *comm)
 {
 	rd_registration_leave(comm);

@@ -22,6 +22,10 @@ struct rd_endpoint *rd_route_cheapest(
 const struct rd_card *rd_route_card(
 	const struct rd_member *member, const struct rd_transport *transport);
 
+/* The comm has failed: its links neither send nor receive any more, and their messages need no
+   memory of callers. Further calls do nothing. */
+void rd_route_halt(struct rondo_comm *comm);
+
 /* Closes all endpoints and their links. */
 void rd_route_close(struct rondo_comm *comm);
 /* The same in a forked child: closes descriptors, and neither sends nor changes memory that the

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/batch.h"
 #include "comm/plan_cache.h"
+#include "comm/route.h"
 #include "comm/wait.h"
 #include "exec/exec_init.h"
 #include "tuner/thresholds.h"
@@ -242,6 +243,13 @@ static __attribute__((noinline)) void begin_turns(const struct rd_task *tasks, i
 		rd_turn_begin(&tasks[i]);
 }
 
+/* Before a call that failed gives its memory back: messages must neither leave nor reach it. */
+static __attribute__((noinline)) void halt(const struct rd_task *tasks, int count)
+{
+	for (int i = 0; i < count; i++)
+		rd_route_halt(tasks[i].comm);
+}
+
 int rd_run(struct rd_task *tasks, int count)
 {
 	bool alone = count == 1 && !tasks->queued;
@@ -256,6 +264,8 @@ int rd_run(struct rd_task *tasks, int count)
 
 	if (!err)
 		err = run_all(tasks, count);
+	if (err)
+		halt(tasks, count);
 	for (int i = 0; i < count; i++)
 		rd_turn_end(&tasks[i], alone);
 	return err;

@@ -373,6 +373,29 @@ Test(plugins, whose_messages_are_too_short_are_refused_with_the_reason, .timeout
 	cr_expect_eq(run_with(PLUGINS "packets_32.so", "", run_too_short), 0, "%s", log_text);
 }
 
+/* Each rank's call fails, and gives its buffers back. */
+static int expect_halt(struct rank_env *env)
+{
+	float values[8] = { 0 };
+	size_t count = (size_t)(4 + env->rank);
+	int err = rondo_all_reduce(env->comm, values, values, count, RONDO_F32, RONDO_SUM, NULL);
+
+	if (err != RONDO_MISMATCH)
+		return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
+	return getenv("PACKETS_HALTED") ? 0 : world_report(env, "the endpoint has not halted");
+}
+
+static int run_mismatch(void)
+{
+	return world_run(&plugged, expect_halt, NULL, NULL);
+}
+
+Test(plugins, whose_call_fails_are_halted_before_it_returns, .timeout = LIMIT_S)
+{
+	plugged = (struct world){ .size = 2, .transport = "packets" };
+	cr_expect_eq(run_with(PLUGINS "packets_1400.so", "", run_mismatch), 0, "%s", log_text);
+}
+
 /* ---- Plans that are wrong -------------------------------------------------------------------- */
 
 Test(plugins, whose_plans_are_wrong_are_not_run, .timeout = LIMIT_S)

@@ -64,6 +64,13 @@ static int packets_listen(struct rd_endpoint **out, const struct rd_local *local
 	return err;
 }
 
+/* The program of the test looks for it. */
+static void packets_halt(struct rd_endpoint *endpoint)
+{
+	(void)endpoint;
+	setenv("PACKETS_HALTED", "1", 1);
+}
+
 static const struct rd_transport packets = {
 	.abi = RD_TRANSPORT_ABI,
 	.name = "packets",
@@ -71,6 +78,7 @@ static const struct rd_transport packets = {
 	.listen = packets_listen,
 	.open = packets_open,
 	.advance = nearby_advance,
+	.halt = packets_halt,
 	.close = nearby_close,
 };
 

@@ -17,6 +17,7 @@
 #define STRIDE (ROOM + 4096)
 #define MEMORY (PLACES * STRIDE)
 #define GUARD 0xcc
+#define HALTED_MS 500 /* in which a message arrives, if it can */
 
 static const struct shape shape_large = { 2, 1, 3, ROOM, 0, false };
 
@@ -205,6 +206,51 @@ void contract_new_memory_at_the_address_of_old_is_used(const char *transport)
 	if (ends_open(&ends, transport, shape_large))
 		pass_at_same_addresses(&ends);
 	ends_close(&ends);
+}
+
+/* A message that arrives after recv() has named a place for it, and the endpoint has halted. */
+static void send_to_halted(struct ends *ends, unsigned char *from, unsigned char *into)
+{
+	struct fixture *receiver = &ends->fixtures[1];
+	struct rd_message message;
+	uint64_t deadline;
+
+	ok(receiver, !ends->to->ops->recv(ends->to, into, ends->most, &message),
+		"a message that was not sent has arrived");
+	/* The peer has heard of the place before this message. */
+	if (!send_message(receiver, ends->to, 1, 8) ||
+		!recv_message(ends->fixture, ends->from, 1, 8))
+		return;
+	ends->to->error = RONDO_ABORTED;
+	if (receiver->transport->halt)
+		receiver->transport->halt(receiver->endpoint);
+	memset(into, GUARD, ends->most);
+	post(ends->fixture, ends->from, from, 2, ends->most);
+	deadline = now_ms() + HALTED_MS;
+	while (now_ms() < deadline && !ends->from->error)
+		ends->fixtures[0].transport->advance(ends->fixtures[0].endpoint);
+	for (size_t i = 0; i < ends->most; i++)
+		if (!ok(receiver, into[i] == GUARD, "byte %zu of a halted receiver has changed", i))
+			break;
+	/* No message is left to wait for. */
+	ends->from->error = RONDO_ABORTED;
+}
+
+void contract_a_halted_endpoint_leaves_its_callers_memory(const char *transport)
+{
+	struct ends ends;
+	unsigned char *from = NULL, *into = NULL;
+
+	if (ends_open(&ends, transport, shape_large) && ends.from != ends.to) {
+		from = map_at(&ends.fixtures[0], NULL);
+		into = map_at(&ends.fixtures[1], NULL);
+		if (from && into && attach(&ends.fixtures[0], 1, from, MEMORY) &&
+			attach(&ends.fixtures[1], 2, into, MEMORY))
+			send_to_halted(&ends, from, into);
+	}
+	ends_close(&ends);
+	unmap(from);
+	unmap(into);
 }
 
 struct registrar {

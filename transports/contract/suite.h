@@ -78,6 +78,7 @@
 	X(messages_leave_and_arrive_in_registered_memory) \
 	X(new_memory_at_the_address_of_old_is_used) \
 	X(another_thread_registers_while_messages_go) \
+	X(a_halted_endpoint_leaves_its_callers_memory) \
 	X(a_refused_registration_does_no_harm) \
 	X(no_registration_is_left_behind)
 

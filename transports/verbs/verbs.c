@@ -389,6 +389,16 @@ static void linger(struct rd_verbs_endpoint *endpoint)
 	}
 }
 
+/* A peer may still write where it was told to, and a device may still read: in the error state
+   queue pairs do neither. */
+static void verbs_halt(struct rd_endpoint *base)
+{
+	for (struct rd_verbs_link *link = endpoint_of(base)->links; link; link = link->next)
+		for (int i = 0; i < link->rails; i++)
+			if (link->pairs[i].qp)
+				rd_verbs_queue_pair_stop(&link->pairs[i]);
+}
+
 static void verbs_close(struct rd_endpoint *base)
 {
 	struct rd_verbs_endpoint *endpoint = endpoint_of(base);
@@ -438,6 +448,7 @@ const struct rd_transport rd_transport_verbs = {
 	.disarm = verbs_disarm,
 	.attach = verbs_attach,
 	.detach = verbs_detach,
+	.halt = verbs_halt,
 	.close = verbs_close,
 	.abandon = verbs_abandon,
 };

@@ -216,6 +216,13 @@ struct rd_transport {
 	void (*detach)(struct rd_endpoint *endpoint, uint64_t id);
 
 	/*
+	 * Optional. A call has failed, and all links have an error: the callers' memory is theirs
+	 * again. After halt() neither this endpoint nor a peer accesses memory that send() or
+	 * recv() was given. Only detach() and close() follow. NULL: the transport accesses such
+	 * memory within calls of these functions alone.
+	 */
+	void (*halt)(struct rd_endpoint *endpoint);
+	/*
 	 * Frees the endpoint and its links. Messages already committed or sent still reach a peer
 	 * that reads. Only after the last of them does that peer get link->error RONDO_BROKEN
 	 * ("closed its connection").
