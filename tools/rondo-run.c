@@ -40,6 +40,7 @@ static bool catch_signals(struct job *job)
 	sigset_t ours = job->options.signals;
 
 	sigaddset(&ours, SIGTSTP);
+	sigaddset(&ours, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &ours, &job->group.mask);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a log file at the limit of its size is no reason to end */
@@ -94,6 +95,7 @@ static bool job_init(struct job *job)
 	const struct options *options = &job->options;
 	struct rd_cpus allowed;
 
+	orphans_init(&job->orphans);
 	world_init(&job->world, options);
 	console_init(&job->console);
 	if (!processors_allowed(&allowed) || !processors_init(&job->processors, "", &allowed))
@@ -104,6 +106,7 @@ static bool job_init(struct job *job)
 		.processors = &job->processors,
 		.console = &job->console,
 		.logs = &job->logs,
+		.orphans = &job->orphans,
 		.job_start_ms = rd_clock_ms(),
 		.rendezvous_fd = -1,
 	};
@@ -123,6 +126,7 @@ int main(int argc, char **argv)
 		status = job_run(&job);
 	polls_finish(&job.polls);
 	processors_finish(&job.processors);
+	orphans_finish(&job.orphans);
 	console_finish(&job.console);
 	return status;
 }

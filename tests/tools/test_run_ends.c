@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,6 +100,58 @@ Test(run, a_rank_that_ends_takes_along_what_it_started, .timeout = 30)
 	cr_assert_eq(write(go, "\n", 1), 1);
 	program_finish(&run);
 	cr_assert(all_end(ends, 1), "a process is left");
+	cr_assert_eq(run.status, 0);
+}
+
+/* It leaves the rank's group and session, and its parent ends: init would adopt it. */
+#define DAEMON "setsid sh -c 'sh -c \"echo \\$\\$; exec sleep 1000\" & exit 0' & wait"
+
+Test(run, a_daemon_that_a_rank_started_ends_with_the_last_rank, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	struct pollfd ends[2];
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", SH(DAEMON "; read go <&8"), NULL);
+	watch_processes(out, ends, 2);
+	cr_assert_eq(write(go, "\n\n", 2), 2);
+	program_finish(&run);
+	cr_assert_eq(run.status, 0);
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(poll(&ends[i], 1, 0), 1, "a daemon outlives the launcher");
+}
+
+/* The shell's child becomes the launcher's, as `sh -c "service & exec rondo-run ..."` does. */
+Test(run, a_process_that_was_there_before_the_launcher_stays, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out);
+	struct pollfd ends[1];
+
+	program_start(&run, "/bin/sh", "-c",
+		"sh -c 'echo $$; exec sleep 1000' & exec " RONDO_TOOL " true", NULL);
+	watch_processes(out, ends, 1);
+	program_finish(&run);
+	cr_assert_eq(run.status, 0);
+	cr_assert_eq(poll(&ends[0], 1, 0), 0, "it was ended");
+	pidfd_send_signal(ends[0].fd, SIGKILL, NULL, 0);
+}
+
+Test(run, processes_that_end_after_their_parents_are_reaped, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	char line[64];
+
+	/* The rank leaves a process that ends; it then waits until the launcher has reaped it. */
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
+		SH("[ $RANK = 1 ] && exit; pid=$(setsid sh -c 'sh -c \"exec sleep 0.01\" >/dev/null "
+		   "& echo $!'); while [ -e /proc/$pid ]; do :; done; echo gone; read go <&8"),
+		NULL);
+	read_line(out, line, sizeof(line));
+	cr_assert_str_eq(line, "gone");
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
 	cr_assert_eq(run.status, 0);
 }
 

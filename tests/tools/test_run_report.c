@@ -80,7 +80,7 @@ Test(run_report, the_message_of_torchs_error_file_is_in_the_report, .timeout = 3
 
 	/* A process that the rank starts writes it, with no file of its parent's. */
 	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2",
-		SH("[ $RANK = 0 ] && exec sleep 1000; printf '{\"message\": {\"message\": \"E: "
+		SH("[ $RANK = 0 ] && exit; printf '{\"message\": {\"message\": \"E: "
 		   "no\"}}' | sh -c 'cat >$TORCHELASTIC_ERROR_FILE'; exit 1"),
 		NULL);
 	cr_assert_eq(run.status, 1);

@@ -217,8 +217,28 @@ void group_abandon(struct group *group)
 			on_end(group, &group->ranks[i]);
 }
 
+static bool is_rank(const void *group, pid_t pid)
+{
+	const struct group *own = group;
+
+	for (int i = 0; i < own->started; i++)
+		if (own->ranks[i].pid == pid && !own->ranks[i].ended)
+			return true;
+	return false;
+}
+
+void group_reap_orphans(const struct group *group)
+{
+	orphans_reap(is_rank, group);
+}
+
 void group_finish(struct group *group)
 {
+	pid_t left = group->ranks ? orphans_kill(group->orphans) : 0;
+
+	if (left)
+		console_print(
+			group->console, "process %d does not end: a rank started it", (int)left);
 	for (int i = 0; i < group->started; i++) {
 		rank_finish(&group->ranks[i]);
 	}

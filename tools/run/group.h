@@ -14,6 +14,7 @@
 #include "run/failure.h"
 #include "run/logs.h"
 #include "run/options.h"
+#include "run/orphans.h"
 #include "run/polls.h"
 #include "run/rank.h"
 #include "run/world.h"
@@ -24,6 +25,7 @@ struct group {
 	const struct processors *processors;
 	struct console *console;
 	struct logs *logs;
+	const struct orphans *orphans;
 	int64_t job_start_ms; /* on the monotonic clock */
 	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
 	sigset_t mask; /* signals that are blocked in the ranks */
@@ -68,7 +70,10 @@ void group_on_clock(struct group *group, int64_t now_ms);
 /* Kills the ranks and waits for their end, where poll() cannot. */
 void group_abandon(struct group *group);
 
-/* Once no rank is alive: prints unfinished lines, and frees. The failure stays. */
+/* Reaps what ranks left and what has ended since. */
+void group_reap_orphans(const struct group *group);
+
+/* Once no rank is alive: kills what they left, prints unfinished lines, and frees. The failure stays. */
 void group_finish(struct group *group);
 
 #endif

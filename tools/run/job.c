@@ -25,7 +25,9 @@ static void on_signal(struct job *job)
 	if (read(job->signal_fd, &got, sizeof(got)) != sizeof(got))
 		return;
 	signal = (int)got.ssi_signo;
-	if (signal == SIGTSTP) {
+	if (signal == SIGCHLD) {
+		group_reap_orphans(&job->group);
+	} else if (signal == SIGTSTP) {
 		stop_and_continue(job);
 	} else if (job->signal) {
 		group_kill(&job->group);

@@ -19,6 +19,7 @@ struct job {
 	struct processors processors;
 	struct console console;
 	struct logs logs;
+	struct orphans orphans;
 	struct group group;
 	struct polls polls;
 	int signal_fd;
