@@ -145,7 +145,7 @@ Test(run, processes_that_end_after_their_parents_are_reaped, .timeout = 30)
 
 	/* The rank leaves a process that ends; it then waits until the launcher has reaped it. */
 	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
-		SH("[ $RANK = 1 ] && exit; pid=$(setsid sh -c 'sh -c \"exec sleep 0.01\" >/dev/null "
+		SH("[ $RANK = 1 ] && exit; pid=$(setsid sh -c 'sh -c \"sleep 0.01\" >/dev/null "
 		   "& echo $!'); while [ -e /proc/$pid ]; do :; done; echo gone; read go <&8"),
 		NULL);
 	read_line(out, line, sizeof(line));

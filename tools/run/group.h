@@ -73,7 +73,8 @@ void group_abandon(struct group *group);
 /* Reaps what ranks left and what has ended since. */
 void group_reap_orphans(const struct group *group);
 
-/* Once no rank is alive: kills what they left, prints unfinished lines, and frees. The failure stays. */
+/* Once no rank is alive: kills what ranks left, prints unfinished lines, and frees. The failure
+   stays. */
 void group_finish(struct group *group);
 
 #endif

@@ -107,6 +107,7 @@ static bool make_folders(const char *path)
 
 static bool make_base(struct logs *logs, const char *path)
 {
+	struct stat folder;
 	char *real;
 
 	if (strlen(path) >= LOG_PATH_SIZE - NAMES_SIZE) {
@@ -115,7 +116,11 @@ static bool make_base(struct logs *logs, const char *path)
 	}
 	if (!make_folders(path))
 		return false;
-	/* A file in the way is found here. A rank may change its folder: the path is absolute. */
+	if (stat(path, &folder) == 0 && !S_ISDIR(folder.st_mode)) {
+		errno = ENOTDIR;
+		return report("write logs to", path);
+	}
+	/* A rank may change its folder: the path is absolute. */
 	if (access(path, W_OK | X_OK) < 0 || !(real = realpath(path, NULL)))
 		return report("write logs to", path);
 	if (strlen(real) < LOG_PATH_SIZE - NAMES_SIZE)
