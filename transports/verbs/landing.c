@@ -1,5 +1,8 @@
 #include "transports/verbs/landing.h"
 
+#include <stddef.h>
+
+#include "base/hash.h"
 #include "transports/verbs/endpoint.h"
 #include "transports/verbs/immediate.h"
 
@@ -11,8 +14,13 @@ static struct rd_verbs_queue_pair *pair_of(const struct rd_verbs_link *link)
 	return &link->pairs[link->base.rail];
 }
 
+static uint64_t check_of(const struct rd_verbs_landing *landing)
+{
+	return rd_hash(RD_HASH_INIT, landing, offsetof(struct rd_verbs_landing, check));
+}
+
 /* It goes inline: the next one may be written before the device has read this one. */
-static void write_landing(struct rd_verbs_link *link, const struct rd_verbs_landing *landing)
+static void write_landing(struct rd_verbs_link *link, struct rd_verbs_landing *landing)
 {
 	const struct rd_verbs_address *peer = &link->peers[link->base.rail];
 	struct ibv_sge part = { (uintptr_t)landing, sizeof(*landing), 0 };
@@ -25,6 +33,7 @@ static void write_landing(struct rd_verbs_link *link, const struct rd_verbs_land
 		.wr.rdma = { .remote_addr = peer->ring - sizeof(*landing), .rkey = peer->key },
 	};
 
+	landing->check = check_of(landing);
 	rd_verbs_queue_pair_post(pair_of(link), &request, false, 0);
 }
 
@@ -55,7 +64,12 @@ void rd_verbs_landing_announce(struct rd_verbs_link *link, void *into, size_t si
 
 void rd_verbs_landing_arrived(struct rd_verbs_link *link, int rail)
 {
-	link->out.landing = *(const struct rd_verbs_landing *)link->memory;
+	struct rd_verbs_landing *landing = &link->out.landing;
+
+	/* The peer may be writing the next announcement, whose own arrival is still to come. */
+	*landing = *(const struct rd_verbs_landing *)link->memory;
+	if (landing->check != check_of(landing))
+		*landing = (struct rd_verbs_landing){ 0 };
 	link->out.landing_rail = rail;
 }
 

@@ -39,7 +39,8 @@ struct rd_verbs_landing {
 	uint64_t address;
 	uint32_t key; /* remote key, on the rail that brought this */
 	uint32_t size; /* of the payload: exactly that many bytes; 0: none is wanted */
-	uint64_t zero[5]; /* so that rings begin with a cache line */
+	uint64_t check; /* of the members above: the peer may write while they are read */
+	uint64_t zero[4]; /* so that rings begin with a cache line */
 };
 
 struct rd_verbs_ring {
