@@ -239,8 +239,10 @@ static bool take(const struct arguments *known, void *options, int found, const 
 	const struct argument *argument = find(known, found);
 	void *target = (char *)options + argument->offset;
 
+	/* getopt_long() takes "-r=3" for "-r" and "=3". */
 	if (argument->read)
-		return argument->read(argument, target, optarg);
+		return argument->read(
+			argument, target, found < FIRST && *optarg == '=' ? optarg + 1 : optarg);
 	*(bool *)target = true;
 	return true;
 }
