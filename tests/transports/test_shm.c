@@ -241,9 +241,10 @@ Test(shm, each_rank_logs_once_that_the_peer_may_not_read_its_memory, .timeout = 
 
 /* ---- Memory that a peer has overwritten ------------------------------------------------------ */
 
-/* As shm/fifo.h draws it: up[0] begins with what rank 0 consumed; then flags; then lines. */
-#define CONSUMED 0
-#define FIRST_LINE_SIZE (256 + 4)
+/* As shm/fifo.h draws it: the FIFO of rank 1's messages has every second cell of 128 bytes. It
+   begins with what rank 0 consumed; then flags; then lines. */
+#define CONSUMED 128
+#define FIRST_LINE_SIZE (CONSUMED + 2 * 256 + 4)
 #define LINES 32
 
 /* The memory that two ranks in this process share: the first of its mappings will do. */

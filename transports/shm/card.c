@@ -12,7 +12,7 @@
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */
-#define SHM_VERSION 1
+#define SHM_VERSION 2
 
 static int fill_random(void *bytes, size_t size)
 {

@@ -2,10 +2,11 @@
  * The FIFOs and links of shm: one FIFO a direction and channel, in memory that two ranks share.
  * pair.h handles connections, deaths and regions. One thread at a time uses a link.
  *
- *   fifo      consumed                     128 bytes of its own: messages released, ever
- *             reader_waits writer_waits    128 bytes of their own: 1: that side sleeps
- *             line[RD_SHM_LINES]           128 bytes each, 64 of which are used
- *             room[slots]                  each a multiple of 128 bytes: a message's payload
+ *   channel   cells of 128 bytes           those of its two FIFOs in turn, the lower rank's first
+ *             room[slots] room[slots]      each a multiple of 128 bytes: a message's payload
+ *   fifo      consumed                     a cell of its own: messages released, ever
+ *             reader_waits writer_waits    a cell of their own: 1: that side sleeps
+ *             line[RD_SHM_LINES]           a cell each, 64 bytes of which are used
  *   line      0   stamp   low half: the message's number; high half: see "room"
  *             4   size    and where the payload is (enum)
  *             8   tag
@@ -49,7 +50,7 @@
 #include "rondo/transport.h"
 
 #define RD_SHM_LINES 32
-#define RD_SHM_LINE_STRIDE 128
+#define RD_SHM_CELL 128
 #define RD_SHM_SLOTS_MAX 64
 #define RD_SHM_NEAR_MAX 32
 
@@ -60,11 +61,15 @@ struct rd_shm_line {
 	unsigned char near[RD_SHM_NEAR_MAX];
 };
 
+/* Both FIFOs of a channel begin in one page, so that a link that carries little touches that page
+   alone: every page costs each of its two ranks a fault. */
 struct rd_shm_fifo {
-	_Alignas(128) _Atomic uint32_t consumed;
-	_Alignas(128) _Atomic uint32_t reader_waits;
+	_Atomic uint32_t consumed;
+	unsigned char others_consumed[2 * RD_SHM_CELL - 4];
+	_Atomic uint32_t reader_waits;
 	_Atomic uint32_t writer_waits;
-	_Alignas(128) unsigned char lines[];
+	unsigned char others_waits[2 * RD_SHM_CELL - 8];
+	unsigned char lines[];
 };
 
 /* State that all links to one peer share. */
@@ -91,6 +96,7 @@ struct rd_shm_link {
 	struct rd_link base;
 	const struct rd_shm_peer *peer;
 	struct rd_shm_fifo *inbound, *outbound;
+	char *in_rooms, *out_rooms;
 	uint32_t slots;
 	size_t stride; /* of the rooms */
 
@@ -118,12 +124,13 @@ struct rd_shm_link {
 
 extern const struct rd_link_ops rd_shm_ops;
 
-size_t rd_shm_fifo_size(size_t piece_size, uint32_t slots);
+/* The size of both FIFOs of a channel; a multiple of a page. */
+size_t rd_shm_channel_size(size_t piece_size, uint32_t slots);
 
 /* Initialises a link that is not ready yet. The caller fills in `base`, except its ops. */
 void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer);
-void rd_shm_link_start(struct rd_shm_link *link, struct rd_shm_fifo *inbound,
-	struct rd_shm_fifo *outbound, uint32_t slots);
+/* `channel`: the memory of its FIFOs, all zero at first. */
+void rd_shm_link_start(struct rd_shm_link *link, void *channel, bool lower_rank, uint32_t slots);
 /* To be called before the memory is unmapped: copies unread posts into their rooms. */
 void rd_shm_link_finish(struct rd_shm_link *link);
 /* Frees the link, and leaves shared memory as it is. */

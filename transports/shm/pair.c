@@ -18,7 +18,7 @@
 
 static size_t segment_size(const struct rd_settings *settings, uint32_t slots)
 {
-	return 2 * (size_t)settings->channels * rd_shm_fifo_size(settings->piece_size, slots);
+	return (size_t)settings->channels * rd_shm_channel_size(settings->piece_size, slots);
 }
 
 /* Creates a sealed memfd of this size: no process can shrink it while another uses it. */
@@ -49,23 +49,15 @@ static bool pair_map(struct rd_shm_pair *pair, int fd)
 	return true;
 }
 
-static struct rd_shm_fifo *pair_fifo(const struct rd_shm_pair *pair, bool up, int channel)
-{
-	const struct rd_settings *settings = pair->endpoint->local->settings;
-	size_t index = (size_t)channel + (up ? 0 : (size_t)settings->channels);
-
-	return (struct rd_shm_fifo *)((char *)pair->memory +
-				      index * rd_shm_fifo_size(settings->piece_size, pair->slots));
-}
-
 /* ---- The life of a pair ---------------------------------------------------------------------- */
 
 static void link_start(struct rd_shm_pair *pair, int channel)
 {
-	bool higher = pair->endpoint->local->rank > pair->peer;
+	const struct rd_local *local = pair->endpoint->local;
+	size_t size = rd_shm_channel_size(local->settings->piece_size, pair->slots);
 
-	rd_shm_link_start(pair->links[channel], pair_fifo(pair, !higher, channel),
-		pair_fifo(pair, higher, channel), pair->slots);
+	rd_shm_link_start(pair->links[channel], (char *)pair->memory + (size_t)channel * size,
+		local->rank < pair->peer, pair->slots);
 }
 
 static void pair_start(struct rd_shm_pair *pair)

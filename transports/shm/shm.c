@@ -3,9 +3,7 @@
  *
  * Memory. Each pair of ranks shares one memfd. The higher rank creates it, seals it against
  * resizing, and passes it over a Unix socket. It holds one FIFO a direction and channel
- * (fifo.h). Each starts on a page: pages that no message has touched use no memory.
- *
- *   segment   up[channels] (higher to lower rank), down[channels]
+ * (fifo.h). Each channel starts on a page: pages that no message has touched use no memory.
  *
  * Regions. offer() passes the memfd of a region with an id over the same connection. That memfd is
  * sealed, too. The peer maps it when it next reads the connection. map() reads all of the
