@@ -11,6 +11,7 @@
  */
 #include "comm/connect.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -395,6 +396,8 @@ static int sleep_until_check(struct connecting *all, int64_t left_ms)
 
 static int wait_until_open(struct connecting *all)
 {
+	bool yielded = false;
+
 	for (;;) {
 		begin_round(all);
 
@@ -418,6 +421,13 @@ static int wait_until_open(struct connecting *all)
 				all->comm->settings.init_timeout_ms, all->culprit);
 		if (advanced || moved)
 			continue;
+		/* Peers that share this core do more at once then, and fewer sleeps end early. */
+		if (all->comm->oversubscribed && !yielded) {
+			yielded = true;
+			sched_yield();
+			continue;
+		}
+		yielded = false;
 		err = sleep_until_check(all, left_ms);
 		if (err)
 			return err;
