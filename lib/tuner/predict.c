@@ -11,18 +11,27 @@
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
-static int64_t rank_ns(
-	const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int row)
+/* The work of each rank schedule, in ns. */
+struct sums {
+	int64_t rank_ns[RD_REPLAYED_MAX];
+};
+
+_Static_assert(RD_SAMPLED <= RD_REPLAYED_MAX, "no schedule has more rank schedules");
+
+static struct sums add_up(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
 {
-	int64_t sum = 0;
+	struct sums sums;
 
-	for (int i = 0; i < schedule->rank_schedules[row].count; i++) {
-		const struct rd_event *event =
-			&schedule->events[schedule->rank_schedules[row].first + i];
+	for (int row = 0; row < schedule->rank_count; row++) {
+		const struct rd_rank_schedule *rank = &schedule->rank_schedules[row];
+		int64_t sum = 0;
 
-		sum += rd_step_cost_event_ns(step_cost, event, schedule->size);
+		for (int i = 0; i < rank->count; i++)
+			sum += rd_step_cost_event_ns(
+				step_cost, &schedule->events[rank->first + i], schedule->size);
+		sums.rank_ns[row] = sum;
 	}
-	return sum;
+	return sums;
 }
 
 static int takes_count(const struct rd_schedule *schedule, int row)
@@ -36,8 +45,8 @@ static int takes_count(const struct rd_schedule *schedule, int row)
 
 /* A host's cores share the work of its ranks. Ranks outside the sample count as busy as those in
    it. Each message that one takes costs more_ns more. */
-static int64_t host_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
-	int host, int64_t more_ns)
+static int64_t host_ns(const struct rd_schedule *schedule, const struct rd_costs *costs,
+	const struct sums *sums, int host, int64_t more_ns)
 {
 	int64_t sum = 0;
 	int rank_schedules = 0;
@@ -46,26 +55,27 @@ static int64_t host_ns(const struct rd_schedule *schedule, const struct rd_step_
 		if (schedule->rank_schedules[i].host != host)
 			continue;
 		rank_schedules++;
-		sum += rank_ns(schedule, step_cost, i);
+		sum += sums->rank_ns[i];
 		if (more_ns > 0)
 			sum += more_ns * takes_count(schedule, i);
 	}
 	if (rank_schedules == 0)
 		return 0;
 	return rd_ns_product((uint64_t)sum, (uint64_t)schedule->host_ranks[host]) / rank_schedules /
-	       step_cost->costs->cores;
+	       costs->cores;
 }
 
 /* The least that a piece takes however many are under way: the busiest rank, or where ranks share
    cores, the busiest host. */
-static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
+static int64_t busy_ns(
+	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct sums *sums)
 {
 	int64_t busiest = 0;
 
 	for (int i = 0; i < schedule->rank_count; i++)
-		busiest = rd_longer(busiest, rank_ns(schedule, step_cost, i));
+		busiest = rd_longer(busiest, sums->rank_ns[i]);
 	for (int host = 0; host < schedule->host_count; host++)
-		busiest = rd_longer(busiest, host_ns(schedule, step_cost, host, 0));
+		busiest = rd_longer(busiest, host_ns(schedule, costs, sums, host, 0));
 	return busiest;
 }
 
@@ -77,28 +87,33 @@ static bool has_rails(const struct rd_costs *costs)
 	return false;
 }
 
-/* The same over each number of channels. */
+/* The same over each number of channels. `sums`: of one. */
 static void find_busy(struct rd_timing *timing, const struct rd_schedule *schedule,
-	const struct rd_step_cost *step_cost, int channels)
+	const struct rd_step_cost *step_cost, const struct sums *sums, int channels)
 {
-	timing->busy_ns[0] = busy_ns(schedule, step_cost);
+	timing->busy_ns[0] = busy_ns(schedule, step_cost->costs, sums);
 	for (int more = 2; more <= channels; more++) {
-		struct rd_step_cost striped = rd_step_cost_striped(step_cost, more);
+		timing->busy_ns[more - 1] = timing->busy_ns[0];
+		if (!has_rails(step_cost->costs))
+			continue;
 
-		timing->busy_ns[more - 1] = has_rails(step_cost->costs)
-						    ? busy_ns(schedule, &striped)
-						    : timing->busy_ns[0];
+		struct rd_step_cost striped = rd_step_cost_striped(step_cost, more);
+		struct sums striped_sums = add_up(schedule, &striped);
+
+		timing->busy_ns[more - 1] = busy_ns(schedule, step_cost->costs, &striped_sums);
 	}
 }
 
 /* Too many ranks to replay: assumes that each message is waited for from the moment it is sent.
    Where ranks share cores, adds a switch now and then. */
-static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
+static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
+	const struct sums *sums)
 {
+	const struct rd_costs *costs = step_cost->costs;
 	int64_t longest = 0;
 
 	for (int i = 0; i < schedule->rank_count; i++) {
-		int64_t sum = rank_ns(schedule, step_cost, i);
+		int64_t sum = sums->rank_ns[i];
 
 		for (int k = 0; k < schedule->rank_schedules[i].count; k++) {
 			const struct rd_event *event =
@@ -111,10 +126,9 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_st
 		longest = rd_longer(longest, sum);
 	}
 	for (int host = 0; host < schedule->host_count; host++)
-		if (schedule->host_ranks[host] > (int)step_cost->costs->cores)
-			longest = rd_longer(
-				longest, host_ns(schedule, step_cost, host,
-						 step_cost->costs->switch_ns / RD_TURNS_ONE_IN));
+		if (schedule->host_ranks[host] > (int)costs->cores)
+			longest = rd_longer(longest, host_ns(schedule, costs, sums, host,
+							     costs->switch_ns / RD_TURNS_ONE_IN));
 	return longest;
 }
 
@@ -156,9 +170,12 @@ struct rd_timing rd_timing_of(
 	int replayed =
 		(int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
-	find_busy(&timing, schedule, &step_cost, how->channels);
+	struct sums sums = add_up(schedule, &step_cost);
+
+	find_busy(&timing, schedule, &step_cost, &sums, how->channels);
 	if (schedule->sampled) {
-		timing.first_ns = rd_longer(sampled_ns(schedule, &step_cost), timing.busy_ns[0]);
+		timing.first_ns =
+			rd_longer(sampled_ns(schedule, &step_cost, &sums), timing.busy_ns[0]);
 		timing.each_ns = timing.first_ns;
 		return timing;
 	}
