@@ -30,11 +30,12 @@ static void fuse(struct rd_plan *plan)
 /* The next access to each place, while the pass goes from the last step to the first. */
 enum access { NONE, READ, WRITTEN };
 
+/* Bytes: plans of many ranks have thousands of places. */
 struct accesses {
-	enum access *scratch, *in, *out;
+	unsigned char *scratch, *in, *out;
 };
 
-static enum access *next_access(const struct accesses *accesses, struct rd_where where)
+static unsigned char *next_access(const struct accesses *accesses, struct rd_where where)
 {
 	switch (where.memory) {
 	case RD_IN:
@@ -51,7 +52,7 @@ static enum access *next_access(const struct accesses *accesses, struct rd_where
 /* Whether a later step, or in the output the caller, reads the value that is stored there. */
 static bool is_live(const struct accesses *accesses, struct rd_where stored)
 {
-	const enum access *next = next_access(accesses, stored);
+	const unsigned char *next = next_access(accesses, stored);
 
 	return next && (*next == READ || (*next == NONE && stored.memory == RD_OUT));
 }
@@ -61,7 +62,7 @@ static int drop_stores(struct rd_plan *plan)
 {
 	/* A step of direct access names places of other ranks, too, where there may be more. */
 	size_t chunks = (size_t)plan->real.size * plan->parts;
-	enum access *all = calloc(plan->scratch_chunks + 2 * chunks, sizeof(*all));
+	unsigned char *all = calloc(plan->scratch_chunks + 2 * chunks, sizeof(*all));
 	struct accesses accesses = { all, all + plan->scratch_chunks,
 		all + plan->scratch_chunks + chunks };
 
@@ -71,7 +72,7 @@ static int drop_stores(struct rd_plan *plan)
 		struct rd_step *step = &plan->steps[i];
 		bool forwards =
 			step->kind == RD_STEP_FORWARD || step->kind == RD_STEP_REDUCE_FORWARD;
-		enum access *from, *into;
+		unsigned char *from, *into;
 
 		if (forwards && !is_live(&accesses, step->into))
 			step->into = (struct rd_where){ RD_NOWHERE, 0 };
