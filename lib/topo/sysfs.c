@@ -69,19 +69,37 @@ bool rd_sysfs_exists(const char *root, const char *format, ...)
 	return fits && access(path, F_OK) == 0;
 }
 
+/*
+ * The part of a link's target behind ".../sys/devices/"; NULL: it is another target. The kernel's
+ * own links go there straight: "../../devices/...". For others realpath() makes a system call for
+ * each part of the path.
+ */
+static const char *find_target(const char *path, char target[PATH_MAX])
+{
+	static const char straight[] = "../devices/", devices[] = "/sys/devices/";
+	ssize_t length = readlink(path, target, PATH_MAX - 1);
+	const char *found;
+
+	target[length > 0 ? length : 0] = '\0';
+	found = target + strspn(target, "./");
+	if (length > 0 && found - target >= 3 && !strncmp(found - 3, straight, strlen(straight)))
+		return found - 3 + strlen(straight);
+	found = realpath(path, target) ? strstr(target, devices) : NULL;
+	return found ? found + strlen(devices) : NULL;
+}
+
 bool rd_sysfs_device(char device[RD_SYSFS_PATH_SIZE], const char *root, const char *format, ...)
 {
-	static const char devices[] = "/sys/devices/";
-	char path[PATH_MAX], real[PATH_MAX];
+	char path[PATH_MAX], target[PATH_MAX];
 	va_list args;
 
 	va_start(args, format);
 	bool fits = make_path(path, root, format, args);
 	va_end(args);
-	const char *found = fits && realpath(path, real) ? strstr(real, devices) : NULL;
-	if (!found || strlen(found + strlen(devices)) >= RD_SYSFS_PATH_SIZE)
+	const char *found = fits ? find_target(path, target) : NULL;
+	if (!found || strlen(found) >= RD_SYSFS_PATH_SIZE)
 		return false;
-	strcpy(device, found + strlen(devices));
+	strcpy(device, found);
 	return true;
 }
 

@@ -4,6 +4,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +60,9 @@ void tree_put(const char *text, const char *format, ...)
 void tree_link(const char *link, const char *target)
 {
 	char path[PATH_MAX], to[PATH_MAX];
+	bool relative = !strncmp(target, "../", 3);
 
-	snprintf(to, sizeof(to), "%s/%s", tree_root, target);
+	snprintf(to, sizeof(to), "%s%s%s", relative ? "" : tree_root, relative ? "" : "/", target);
 	snprintf(path, sizeof(path), "%s/%s", tree_root, link);
 	make_folders(path);
 	cr_assert_eq(symlink(to, path), 0, "%s", path);

@@ -10,7 +10,7 @@ void tree_end(void);
 
 /* Writes a file below the root: the text and an end of line. */
 void tree_put(const char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Makes a link below the root to another path below it. */
+/* Makes a link below the root to another path below it, or to a target that begins with "../". */
 void tree_link(const char *link, const char *target);
 
 #endif

@@ -21,13 +21,14 @@
 
 static struct rd_host host;
 
-/* A link below the root to a device, which is a folder of sys/devices. */
-static void put_link(const char *link, const char *device)
+/* A link below the root to a device, which is a folder of sys/devices. `sys`: as the link names
+   that folder, from its own place, or "sys" for a link from the root. */
+static void put_link(const char *link, const char *sys, const char *device)
 {
 	char target[PATH_MAX];
 
 	tree_put("", "sys/devices/%s/uevent", device);
-	snprintf(target, sizeof(target), "sys/devices/%s", device);
+	snprintf(target, sizeof(target), "%s/devices/%s", sys, device);
 	tree_link(link, target);
 }
 
@@ -38,7 +39,7 @@ static void put_pci(const char *path, const char *numa)
 	const char *address = path + strlen(path) - 12;
 
 	snprintf(link, sizeof(link), "sys/bus/pci/devices/%s", address);
-	put_link(link, path);
+	put_link(link, "../../..", path);
 	tree_put(numa, "sys/devices/%s/numa_node", path);
 }
 
@@ -48,7 +49,7 @@ static void put_interface(const char *name, const char *device, const char *stat
 
 	snprintf(path, sizeof(path), "%s/net/%s", device, name);
 	snprintf(link, sizeof(link), "sys/class/net/%s", name);
-	put_link(link, path);
+	put_link(link, "../..", path);
 	tree_put("1", "sys/devices/%s/type", path);
 	tree_put("0x1003", "sys/devices/%s/flags", path);
 	tree_put("9000", "sys/devices/%s/mtu", path);
@@ -62,7 +63,7 @@ static void put_rdma(const char *name, const char *device, const char *state, co
 
 	snprintf(path, sizeof(path), "%s/infiniband/%s", device, name);
 	snprintf(link, sizeof(link), "sys/class/infiniband/%s", name);
-	put_link(link, path);
+	put_link(link, "sys", path);
 	if (state)
 		tree_put(state, "sys/devices/%s/ports/1/state", path);
 	tree_put(rate, "sys/devices/%s/ports/1/rate", path);
