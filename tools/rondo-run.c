@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "run/job.h"
-#include "run/rendezvous.h"
 
 /* Open files while a rank is being started: the rank's ends of its output, and its report's pipe.
  */
@@ -96,22 +95,19 @@ static bool job_init(struct job *job)
 	struct rd_cpus allowed;
 
 	orphans_init(&job->orphans);
-	world_init(&job->world, options);
 	console_init(&job->console);
 	if (!processors_allowed(&allowed) || !processors_init(&job->processors, "", &allowed))
 		return false;
 	job->group = (struct group){
 		.options = options,
-		.world = &job->world,
 		.processors = &job->processors,
 		.console = &job->console,
 		.logs = &job->logs,
 		.orphans = &job->orphans,
 		.job_start_ms = rd_clock_ms(),
-		.rendezvous_fd = -1,
 	};
 	return logs_init(&job->logs, options) && catch_signals(job) && make_room_for_files(job) &&
-	       (options->node > 0 || rendezvous_open(&job->world, &job->group.rendezvous_fd));
+	       agent_init(&job->agent, options, &job->group, &job->console);
 }
 
 int main(int argc, char **argv)
@@ -124,6 +120,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (job_init(&job))
 		status = job_run(&job);
+	agent_finish(&job.agent);
 	polls_finish(&job.polls);
 	processors_finish(&job.processors);
 	orphans_finish(&job.orphans);

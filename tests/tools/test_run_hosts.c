@@ -19,6 +19,7 @@
 struct job {
 	int nodes;
 	char *local_size, *address;
+	char *wait; /* --rdzv-conf; NULL: none */
 	char *program[COMMAND_MAX]; /* and its arguments */
 };
 
@@ -26,12 +27,16 @@ static void start_node(
 	const struct hosts *hosts, const struct job *job, int node, struct hosts_program *launcher)
 {
 	char nodes[16], number[16];
-	char *arguments[10 + COMMAND_MAX] = { RONDO_TOOL, "--nnodes", nodes, "--node-rank", number,
+	char *arguments[12 + COMMAND_MAX] = { RONDO_TOOL, "--nnodes", nodes, "--node-rank", number,
 		"--nproc-per-node", job->local_size, "--master-addr", job->address };
 	int count = 9;
 
 	snprintf(nodes, sizeof(nodes), "%d", job->nodes);
 	snprintf(number, sizeof(number), "%d", node);
+	if (job->wait) {
+		arguments[count++] = "--rdzv-conf";
+		arguments[count++] = job->wait;
+	}
 	for (int i = 0; job->program[i]; i++)
 		arguments[count++] = job->program[i];
 	hosts_start(hosts, node, arguments, launcher);
@@ -369,7 +374,7 @@ Test(run_hosts, the_commands_of_the_page_on_several_hosts_do_what_it_says, .time
 
 Test(run_hosts, so_do_those_of_the_launchers_page, .timeout = 120)
 {
-	run_page(RONDO_DOCS "/rondo-run.md", 1);
+	run_page(RONDO_DOCS "/rondo-run.md", 2);
 }
 
 /* Ranks go on by the next interface, and each logs the reason once. */
@@ -469,7 +474,8 @@ Test(run_hosts, a_rank_killed_on_one_host_ends_the_other_hosts_launcher_too, .ti
 	kill(pid_of(&launchers[1], 3), SIGKILL);
 	assert_ends_with(
 		&launchers[1], 128 + SIGKILL, "rondo-run: rank 3 (pid ", "was killed by signal 9");
-	assert_bench_ends_by(&launchers[0], "rank 3 (host host1, pid ");
+	assert_ends_with(&launchers[0], 128 + SIGKILL, "rondo-run: on host host1, rank 3 (pid ",
+		"rank 3 (host host1, pid ");
 	hosts_destroy(hosts);
 }
 
@@ -503,25 +509,27 @@ Test(run_hosts, a_master_whose_name_one_host_cannot_resolve_is_reported_there_an
 	.timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
-	struct job here = {
-		.nodes = 2, .local_size = "1", .address = "10.7.0.1", .program = { RONDO_EXAMPLE }
-	};
+	struct job here = { .nodes = 2,
+		.local_size = "1",
+		.address = "10.7.0.1",
+		.wait = "join_timeout=2",
+		.program = { RONDO_EXAMPLE } };
 	struct job there = here;
 	struct hosts_program launchers[2];
 
 	there.address = "nowhere.invalid";
-	setenv("RONDO_INIT_TIMEOUT_MS", "1500", 1);
+	there.wait = "join_timeout=1";
 	start_node(hosts, &here, 0, &launchers[0]);
 	start_node(hosts, &there, 1, &launchers[1]);
 	assert_ends_with(&launchers[0], 1,
-		"rank 1 of 2 has not come to 10.7.0.1:27500 within 1500 ms",
-		"rondo-run: rank 0 (pid ");
-	assert_ends_with(&launchers[1], 1, "rank 1: MASTER_ADDR \"nowhere.invalid\"",
-		"rondo-run: rank 1 (pid ");
+		"rondo-run: 1 of 2 nodes came within 2 s, and node 1 did not\n", "");
+	assert_ends_with(&launchers[1], 1,
+		"rondo-run: \"nowhere.invalid\" has no address here yet (",
+		"rondo-run: no rondo-run answers at nowhere.invalid:28500 within 1 s (");
 	hosts_destroy(hosts);
 }
 
-Test(run_hosts, nodes_with_different_numbers_of_ranks_report_it, .timeout = 120)
+Test(run_hosts, nodes_may_have_different_numbers_of_ranks, .timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct job here = {
@@ -533,28 +541,28 @@ Test(run_hosts, nodes_with_different_numbers_of_ranks_report_it, .timeout = 120)
 	there.local_size = "3";
 	start_node(hosts, &here, 0, &launchers[0]);
 	start_node(hosts, &there, 1, &launchers[1]);
-	assert_ends_with(&launchers[0], 1,
-		"was started with WORLD_SIZE 6, rank 0 (host host0, pid ", "rondo-run: rank ");
-	assert_ends_with(&launchers[1], 1,
-		"was started with WORLD_SIZE 6, rank 0 (host host0, pid ", "rondo-run: rank ");
+	finish_well(launchers, 2);
+	assert_sums(&launchers[0], 0, 2, 5);
+	assert_sums(&launchers[1], 2, 3, 5);
 	hosts_destroy(hosts);
 }
 
 Test(run_hosts, a_name_that_leads_only_node_0_to_itself_is_reported, .timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1, .nameless = true });
-	struct job job = {
-		.nodes = 2, .local_size = "1", .address = "debian", .program = { RONDO_EXAMPLE }
-	};
+	struct job job = { .nodes = 2,
+		.local_size = "1",
+		.address = "debian",
+		.wait = "join_timeout=0.1",
+		.program = { RONDO_EXAMPLE } };
 	char *const name[] = { "/bin/sh", "-c", "echo 127.0.1.1 debian >> /etc/hosts", NULL };
 	struct hosts_program naming, launcher;
 
 	hosts_start(hosts, 0, name, &naming);
 	hosts_finish(&naming, LIMIT_MS);
-	setenv("RONDO_INIT_TIMEOUT_MS", "100", 1);
 	start_node(hosts, &job, 0, &launcher);
 	assert_ends_with(&launcher, 1,
 		"rondo-run: debian is 127.0.1.1 on this node, where no other node gets",
-		"rank 1 of 2 has not come");
+		"and node 1 did not");
 	hosts_destroy(hosts);
 }

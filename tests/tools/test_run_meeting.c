@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/meeting.h"
+#include "run/nodes/meeting.h"
 
 #define AGENTS 64
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/message.h"
+#include "run/nodes/message.h"
 
 static void fill(char *text, size_t size, char letter)
 {

@@ -62,6 +62,9 @@ bool group_start(struct group *group, int *status)
 {
 	int size = group->world->local_size;
 
+	group->started = group->alive = 0;
+	group->ending = group->failed = false;
+	group->term_at = group->kill_at = 0;
 	group->ranks = calloc((size_t)size, sizeof(*group->ranks));
 	*status = group->ranks ? 0 : 1;
 	if (!group->ranks)
@@ -93,6 +96,16 @@ void group_end(struct group *group, int signal)
 	group_signal(group, SIGCONT);
 	group->term_at = 0;
 	group->kill_at = rd_clock_ms() + (int64_t)group->options->grace_s * 1000;
+}
+
+void group_stop(struct group *group, bool at_once)
+{
+	if (group->ending)
+		return;
+	if (at_once)
+		group_end(group, SIGTERM);
+	else if (!group->term_at)
+		group->term_at = rd_clock_ms() + LAST_WORDS_MS;
 }
 
 void group_kill(struct group *group)

@@ -45,7 +45,7 @@ struct group {
 int group_files_of_rank(const struct options *options);
 
 /*
- * Starts the ranks. The caller has set the members above `ranks`, and the others to 0. False, with
+ * Starts the ranks of an attempt. The caller has set the members above `ranks`. False, with
  * one line on stderr, where a rank cannot be started: *status is then the exit status of a shell,
  * and those that run have been killed; the caller still waits for their end.
  */
@@ -56,6 +56,10 @@ void group_signal(const struct group *group, int signal);
 
 /* Sends the signal, and SIGKILL after the options' grace. */
 void group_end(struct group *group, int signal);
+
+/* The attempt is over: ends the ranks, unless they are ending; `at_once`, or after the time that
+   they have to log what they saw. */
+void group_stop(struct group *group, bool at_once);
 
 /* Sends SIGKILL. */
 void group_kill(struct group *group);

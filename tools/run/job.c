@@ -35,14 +35,21 @@ static void on_signal(struct job *job)
 		job->signal = signal;
 		console_print(&job->console, "%s: ending the ranks", strsignal(signal));
 		group_end(&job->group, signal);
+		agent_leave(&job->agent, signal);
 	}
 }
 
 /* ---- The loop ------------------------------------------------------------------------------- */
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 static int wait_for_events(struct job *job)
 {
-	int64_t at = group_deadline(&job->group), left = at - rd_clock_ms();
+	int64_t at = earlier(group_deadline(&job->group), link_deadline(&job->agent.link));
+	int64_t left = at - rd_clock_ms();
 	struct polls *polls = &job->polls;
 	int timeout = !at ? -1 : left > 0 ? (int)left : 0;
 
@@ -50,6 +57,7 @@ static int wait_for_events(struct job *job)
 	polls_add(polls, job->signal_fd, POLLIN);
 	console_add_polls(&job->console, polls);
 	group_add_polls(&job->group, polls);
+	link_add_polls(&job->agent.link, polls);
 	return poll(polls->fds, (nfds_t)polls->count, timeout);
 }
 
@@ -59,39 +67,23 @@ static void take_events(struct job *job)
 
 	console_take_polls(&job->console, polls);
 	group_take_polls(&job->group, polls);
+	link_take_polls(&job->agent.link, polls);
 	if (polls->fds[0].revents)
 		on_signal(job);
 }
 
 static bool unfinished(const struct job *job)
 {
-	if (job->group.alive > 0)
+	if (!agent_is_over(&job->agent))
 		return true;
 	/* After a signal, the reader of what is left may be gone. */
 	return !job->signal && console_waiting(&job->console);
 }
 
-/* No rank is alive. */
-static void on_all_ended(struct job *job, int status)
-{
-	struct group *group = &job->group;
-
-	if (!group->ranks)
-		return;
-	group_finish(group);
-	if (group->failed && !status && !job->signal)
-		failure_report(&group->failure, &job->console);
-}
-
 int job_run(struct job *job)
 {
-	struct group *group = &job->group;
-	int status;
-
-	group_start(group, &status);
-	/* From here on rank 0 alone holds it: when rank 0 dies, connections are refused. */
-	if (group->rendezvous_fd >= 0)
-		close(group->rendezvous_fd);
+	link_on_clock(&job->agent.link, rd_clock_ms());
+	agent_step(&job->agent);
 	while (unfinished(job)) {
 		int ready = wait_for_events(job);
 
@@ -101,18 +93,13 @@ int job_run(struct job *job)
 		if (ready < 0 && errno != EINTR && errno != EAGAIN) {
 			fprintf(stderr,
 				"rondo-run: cannot wait for the ranks: poll: %m: killing them\n");
-			group_abandon(group);
-			status = 1;
-			break;
+			group_abandon(&job->group);
+			group_finish(&job->group);
+			return 1;
 		}
-		group_on_clock(group, rd_clock_ms());
-		if (group->alive == 0)
-			on_all_ended(job, status);
+		group_on_clock(&job->group, rd_clock_ms());
+		link_on_clock(&job->agent.link, rd_clock_ms());
+		agent_step(&job->agent);
 	}
-	group_finish(group);
-	if (status)
-		return status;
-	if (job->signal)
-		return 128 + job->signal;
-	return group->failed ? group->failure.status : 0;
+	return job->agent.status;
 }

@@ -1,5 +1,6 @@
 /*
- * The main loop: polls the ranks, our own signals, and our stdout and stderr.
+ * The main loop: polls the ranks, the agents of other nodes, our own signals, and our stdout and
+ * stderr.
  */
 #ifndef RUN_JOB_H
 #define RUN_JOB_H
@@ -9,24 +10,24 @@
 
 #include "run/console.h"
 #include "run/group.h"
+#include "run/nodes/agent.h"
 #include "run/options.h"
 #include "run/polls.h"
-#include "run/world.h"
 
 struct job {
 	struct options options;
-	struct world world;
 	struct processors processors;
 	struct console console;
 	struct logs logs;
 	struct orphans orphans;
 	struct group group;
+	struct agent agent;
 	struct polls polls;
 	int signal_fd;
 	int signal; /* the signal that ended the job; 0: none */
 };
 
-/* Returns when all ranks have ended and their output is written: the exit status. */
+/* Returns when the job is over and the ranks' output is written: the exit status. */
 int job_run(struct job *job);
 
 #endif

@@ -1,96 +1,27 @@
-#include "run/meeting.h"
+#include "run/nodes/meeting.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-bool meeting_is_elastic(const struct rules *rules)
+#include "run/nodes/endpoint.h"
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+/* Agents on the host's own node come from a loopback address, which serves them alone. */
+static void copy_address(
+	const struct meeting *meeting, const struct member *member, char address[ADDRESS_SIZE])
 {
-	return rules->nodes_min < rules->nodes;
-}
+	bool local = endpoint_is_loopback(member->address) && *meeting->address;
 
-/* ---- Members -------------------------------------------------------------------------------- */
-
-static struct member *find(struct meeting *meeting, int id)
-{
-	for (int i = 0; i < meeting->count; i++)
-		if (meeting->members[i].id == id)
-			return &meeting->members[i];
-	return NULL;
-}
-
-static struct member *add_member(struct meeting *meeting)
-{
-	if (meeting->count == meeting->capacity) {
-		int capacity = 2 * meeting->capacity + 8;
-		struct member *grown = realloc(meeting->members, (size_t)capacity * sizeof(*grown));
-
-		/* The number of nodes is bounded: without this memory the host cannot go on. */
-		if (!grown) {
-			fputs("rondo-run: out of memory\n", stderr);
-			abort();
-		}
-		meeting->members = grown;
-		meeting->capacity = capacity;
-	}
-	return &meeting->members[meeting->count++];
-}
-
-/* Keeps the others in the order of their coming. */
-static void remove_member(struct meeting *meeting, const struct member *member)
-{
-	size_t at = (size_t)(member - meeting->members);
-
-	meeting->count--;
-	memmove(meeting->members + at, meeting->members + at + 1,
-		((size_t)meeting->count - at) * sizeof(*member));
-}
-
-static int count_in(const struct meeting *meeting, enum member_state state)
-{
-	int count = 0;
-
-	for (int i = 0; i < meeting->count; i++)
-		count += meeting->members[i].state == state && !meeting->members[i].leaves;
-	return count;
-}
-
-/* By their numbers in the last world; newcomers follow, as they came. */
-static int compare_members(const void *a, const void *b)
-{
-	const struct member *one = *(const struct member *const *)a;
-	const struct member *other = *(const struct member *const *)b;
-	int one_node = one->node < 0 ? INT_MAX : one->node;
-	int other_node = other->node < 0 ? INT_MAX : other->node;
-
-	if (one_node != other_node)
-		return one_node < other_node ? -1 : 1;
-	return one->id < other->id ? -1 : one->id > other->id;
-}
-
-/* All members, or those that are ready, in that order. The caller frees *list. */
-static int list_members(const struct meeting *meeting, bool ready, struct member ***list)
-{
-	int count = 0;
-
-	*list = calloc((size_t)meeting->count + 1, sizeof(struct member *));
-	if (!*list) {
-		fputs("rondo-run: out of memory\n", stderr);
-		abort();
-	}
-	for (int i = 0; i < meeting->count; i++)
-		if (!ready || meeting->members[i].state == MEMBER_READY)
-			(*list)[count++] = &meeting->members[i];
-	qsort(*list, (size_t)count, sizeof(**list), compare_members);
-	return count;
+	memcpy(address, local ? meeting->address : member->address, ADDRESS_SIZE);
 }
 
 static void list_candidates(const struct meeting *meeting, struct candidates *candidates)
 {
 	struct member **list;
-	int count = list_members(meeting, false, &list);
+	int count = members_sort(&meeting->members, false, &list);
 
 	candidates->count = 0;
 	for (int i = 0; i < count && candidates->count < CANDIDATES_MAX; i++) {
@@ -100,13 +31,11 @@ static void list_candidates(const struct meeting *meeting, struct candidates *ca
 			continue;
 		next->id = list[i]->id;
 		next->place.port = list[i]->hello.port;
-		memcpy(next->place.address, list[i]->address, sizeof(next->place.address));
+		copy_address(meeting, list[i], next->place.address);
 		candidates->count++;
 	}
 	free(list);
 }
-
-/* ---- Sending -------------------------------------------------------------------------------- */
 
 static void send_to(struct meeting *meeting, int id, const struct message *message)
 {
@@ -142,40 +71,11 @@ static void gather(struct meeting *meeting, int64_t now_ms)
 	meeting->last_call_at = 0;
 	meeting->grow_at = 0;
 	forget_cause(meeting);
-	for (int i = 0; i < meeting->count; i++)
-		if (meeting->members[i].state == MEMBER_ENDED) {
-			meeting->members[i].state = MEMBER_HERE;
-			send_plain(meeting, meeting->members[i].id, MESSAGE_AGAIN);
+	for (int i = 0; i < meeting->members.count; i++)
+		if (meeting->members.list[i].state == MEMBER_ENDED) {
+			meeting->members.list[i].state = MEMBER_HERE;
+			send_plain(meeting, meeting->members.list[i].id, MESSAGE_AGAIN);
 		}
-}
-
-/* Members whose wanted number is free get it; the others fill the gaps in their order. */
-static void number_nodes(struct member **list, int count)
-{
-	struct member **nodes = calloc((size_t)count, sizeof(struct member *));
-	int next = 0;
-
-	if (!nodes) {
-		fputs("rondo-run: out of memory\n", stderr);
-		abort();
-	}
-	for (int i = 0; i < count; i++) {
-		int wanted = list[i]->hello.node;
-
-		if (wanted >= 0 && wanted < count)
-			nodes[wanted] = list[i];
-	}
-	for (int i = 0; i < count; i++) {
-		int wanted = list[i]->hello.node;
-
-		if (wanted >= 0 && wanted < count)
-			continue;
-		while (nodes[next])
-			next++;
-		nodes[next] = list[i];
-	}
-	memcpy(list, nodes, (size_t)count * sizeof(*list));
-	free(nodes);
 }
 
 static void start_nodes(struct meeting *meeting, struct member **list, int count)
@@ -190,8 +90,10 @@ static void start_nodes(struct meeting *meeting, struct member **list, int count
 		.port = master->join.port,
 		.rondo_port = master->join.rondo_port };
 	snprintf(world->run_id, sizeof(world->run_id), "%s", meeting->rules.run_id);
-	snprintf(world->address, sizeof(world->address), "%s",
-		*master->join.address ? master->join.address : master->address);
+	if (*master->join.address)
+		memcpy(world->address, master->join.address, sizeof(world->address));
+	else
+		copy_address(meeting, master, world->address);
 	for (int i = 0; i < count; i++) {
 		list[i]->node = i;
 		list[i]->state = MEMBER_RUNS;
@@ -211,13 +113,13 @@ static void note_newcomers(struct meeting *meeting, int64_t now_ms);
 static void start_round(struct meeting *meeting, int64_t now_ms)
 {
 	struct member **list;
-	int count = list_members(meeting, true, &list);
+	int count = members_sort(&meeting->members, true, &list);
 
 	if (count > meeting->rules.nodes)
 		count = meeting->rules.nodes;
-	for (int i = 0; i < meeting->count; i++)
-		meeting->members[i].node = -1;
-	number_nodes(list, count);
+	for (int i = 0; i < meeting->members.count; i++)
+		meeting->members.list[i].node = -1;
+	members_number(list, count);
 	start_nodes(meeting, list, count);
 	free(list);
 	meeting->attempts++;
@@ -234,14 +136,14 @@ static bool awaits_survivors(const struct meeting *meeting, int64_t now_ms)
 
 	if (now_ms >= meeting->expected_at)
 		return false;
-	for (int i = 0; i < meeting->count; i++)
-		here += meeting->members[i].hello.attempts > 0;
+	for (int i = 0; i < meeting->members.count; i++)
+		here += meeting->members.list[i].hello.attempts > 0;
 	return here < meeting->expected;
 }
 
 static bool is_complete(const struct meeting *meeting, int64_t now_ms)
 {
-	int ready = count_in(meeting, MEMBER_READY);
+	int ready = members_count(&meeting->members, MEMBER_READY);
 
 	if (ready < meeting->rules.nodes_min)
 		return false;
@@ -249,15 +151,16 @@ static bool is_complete(const struct meeting *meeting, int64_t now_ms)
 		return true;
 	if (meeting->attempts == 0)
 		return ready >= meeting->rules.nodes || now_ms >= meeting->last_call_at;
-	return count_in(meeting, MEMBER_HERE) == 0 && !awaits_survivors(meeting, now_ms);
+	return members_count(&meeting->members, MEMBER_HERE) == 0 &&
+	       !awaits_survivors(meeting, now_ms);
 }
 
 static void end_job(struct meeting *meeting)
 {
 	meeting->state = MEETING_OVER;
-	for (int i = 0; i < meeting->count; i++)
-		if (!meeting->members[i].leaves)
-			send_stop(meeting, meeting->members[i].id, MESSAGE_END);
+	for (int i = 0; i < meeting->members.count; i++)
+		if (!meeting->members.list[i].leaves)
+			send_stop(meeting, meeting->members.list[i].id, MESSAGE_END);
 }
 
 /* Appends ", without node 1": the first number that nobody has, where nodes have given ones. */
@@ -265,13 +168,13 @@ static void name_missing(const struct meeting *meeting, char *text, size_t size)
 {
 	int missing = 0, given = 0;
 
-	for (int i = 0; i < meeting->count; i++)
-		given += meeting->members[i].hello.node >= 0;
+	for (int i = 0; i < meeting->members.count; i++)
+		given += meeting->members.list[i].hello.node >= 0;
 	*text = '\0';
 	if (given == 0)
 		return;
-	for (int i = 0; i < meeting->count; i++)
-		if (meeting->members[i].hello.node == missing) {
+	for (int i = 0; i < meeting->members.count; i++)
+		if (meeting->members.list[i].hello.node == missing) {
 			missing++;
 			i = -1;
 		}
@@ -282,13 +185,13 @@ static void give_up_waiting(struct meeting *meeting)
 {
 	const struct rules *rules = &meeting->rules;
 	struct stop *stop = &meeting->stop;
-	int ready = count_in(meeting, MEMBER_READY);
+	int ready = members_count(&meeting->members, MEMBER_READY);
 	char missing[64];
 
 	name_missing(meeting, missing, sizeof(missing));
 	stop->status = 1;
 	snprintf(stop->reason, sizeof(stop->reason), "%d of %s%d nodes came within %g s%s", ready,
-		meeting_is_elastic(rules) ? "at least " : "", rules->nodes_min,
+		rules_are_elastic(rules) ? "at least " : "", rules->nodes_min,
 		rules->join_ms / 1000.0, missing);
 	end_job(meeting);
 }
@@ -297,7 +200,7 @@ static void try_round(struct meeting *meeting, int64_t now_ms)
 {
 	if (meeting->state != MEETING_GATHERS)
 		return;
-	if (count_in(meeting, MEMBER_READY) < meeting->rules.nodes_min)
+	if (members_count(&meeting->members, MEMBER_READY) < meeting->rules.nodes_min)
 		meeting->last_call_at = 0;
 	else if (!meeting->last_call_at)
 		meeting->last_call_at = now_ms + meeting->rules.last_call_ms;
@@ -313,7 +216,7 @@ static void try_round(struct meeting *meeting, int64_t now_ms)
 static int verdict(const struct meeting *meeting)
 {
 	bool may_restart = meeting->restarts < meeting->rules.max_restarts;
-	bool elastic = meeting_is_elastic(&meeting->rules);
+	bool elastic = rules_are_elastic(&meeting->rules);
 
 	switch (meeting->cause) {
 	case CAUSE_FAILURE:
@@ -335,12 +238,12 @@ static bool is_running(const struct member *member)
 static void decide_when_all_ended(struct meeting *meeting, int64_t now_ms)
 {
 	bool counts = meeting->cause == CAUSE_FAILURE ||
-		      (meeting->cause == CAUSE_LOST && !meeting_is_elastic(&meeting->rules));
+		      (meeting->cause == CAUSE_LOST && !rules_are_elastic(&meeting->rules));
 
 	if (meeting->state != MEETING_STOPS)
 		return;
-	for (int i = 0; i < meeting->count; i++)
-		if (is_running(&meeting->members[i]))
+	for (int i = 0; i < meeting->members.count; i++)
+		if (is_running(&meeting->members.list[i]))
 			return;
 	meeting->stop.status = verdict(meeting);
 	if (meeting->stop.status >= 0) {
@@ -357,9 +260,9 @@ static void stop_all(struct meeting *meeting)
 	meeting->state = MEETING_STOPS;
 	meeting->stop.at_once = meeting->cause == CAUSE_NEWCOMER;
 	meeting->stop.status = verdict(meeting);
-	for (int i = 0; i < meeting->count; i++)
-		if (is_running(&meeting->members[i]))
-			send_stop(meeting, meeting->members[i].id, MESSAGE_STOP);
+	for (int i = 0; i < meeting->members.count; i++)
+		if (is_running(&meeting->members.list[i]))
+			send_stop(meeting, meeting->members.list[i].id, MESSAGE_STOP);
 }
 
 static void note_cause(struct meeting *meeting, enum cause cause, int status, const char *format,
@@ -386,7 +289,7 @@ static void note_cause(
 /* With those of the ranks that have ended well, there may be nothing left to wait for. */
 static void end_if_all_done(struct meeting *meeting)
 {
-	if (meeting->state != MEETING_RUNS || count_in(meeting, MEMBER_RUNS) > 0)
+	if (meeting->state != MEETING_RUNS || members_count(&meeting->members, MEMBER_RUNS) > 0)
 		return;
 	meeting->stop.status = 0;
 	end_job(meeting);
@@ -396,14 +299,16 @@ static void end_if_all_done(struct meeting *meeting)
 
 static int count_nodes(const struct meeting *meeting)
 {
-	return count_in(meeting, MEMBER_RUNS) + count_in(meeting, MEMBER_DONE);
+	return members_count(&meeting->members, MEMBER_RUNS) +
+	       members_count(&meeting->members, MEMBER_DONE);
 }
 
 /* A job some of whose ranks have ended well takes in no more nodes. */
 static bool has_room(const struct meeting *meeting)
 {
-	return count_nodes(meeting) < meeting->rules.nodes && count_in(meeting, MEMBER_DONE) == 0 &&
-	       count_in(meeting, MEMBER_READY) > 0;
+	return count_nodes(meeting) < meeting->rules.nodes &&
+	       members_count(&meeting->members, MEMBER_DONE) == 0 &&
+	       members_count(&meeting->members, MEMBER_READY) > 0;
 }
 
 static void note_newcomers(struct meeting *meeting, int64_t now_ms)
@@ -416,7 +321,7 @@ static void note_newcomers(struct meeting *meeting, int64_t now_ms)
 
 static void grow(struct meeting *meeting)
 {
-	int nodes = count_nodes(meeting), more = count_in(meeting, MEMBER_READY);
+	int nodes = count_nodes(meeting), more = members_count(&meeting->members, MEMBER_READY);
 
 	if (more > meeting->rules.nodes - nodes)
 		more = meeting->rules.nodes - nodes;
@@ -427,76 +332,24 @@ static void grow(struct meeting *meeting)
 
 /* ---- Messages of agents --------------------------------------------------------------------- */
 
-static void refuse(struct meeting *meeting, int id, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void refuse(struct meeting *meeting, int id, const char *format, ...)
-{
-	struct message message = { .type = MESSAGE_REFUSED };
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(message.reason, sizeof(message.reason), format, args);
-	va_end(args);
-	send_to(meeting, id, &message);
-}
-
-/* Takes nothing in; false: the agent was refused. */
-static bool fits(struct meeting *meeting, int id, const struct hello *hello)
-{
-	const struct rules *rules = &meeting->rules;
-	long ranks = hello->local_size;
-
-	if (strcmp(hello->run_id, rules->run_id) != 0)
-		refuse(meeting, id,
-			"the job of host %s has the id %s, and this one %s: give the nodes of a "
-			"job one id, and each job its own endpoint",
-			rules->host, rules->run_id, hello->run_id);
-	else if (hello->nodes_min != rules->nodes_min || hello->nodes != rules->nodes)
-		refuse(meeting, id,
-			"--nnodes is %d:%d on host %s and %d:%d here: give all nodes the same",
-			rules->nodes_min, rules->nodes, rules->host, hello->nodes_min,
-			hello->nodes);
-	else if (hello->max_restarts != rules->max_restarts)
-		refuse(meeting, id,
-			"--max-restarts is %d on host %s and %d here: give all nodes the same",
-			rules->max_restarts, rules->host, hello->max_restarts);
-	else if (hello->node >= rules->nodes)
-		refuse(meeting, id, "--node-rank %d: the %d nodes count from 0", hello->node,
-			rules->nodes);
-	else {
-		for (int i = 0; i < meeting->count; i++) {
-			const struct hello *other = &meeting->members[i].hello;
-
-			ranks += other->local_size;
-			if (hello->node < 0 || other->node != hello->node)
-				continue;
-			refuse(meeting, id,
-				"--node-rank %d is that of host %s already: give each node its own",
-				hello->node, other->host);
-			return false;
-		}
-		if (ranks <= RANKS_MAX)
-			return true;
-		refuse(meeting, id, "the job would have %ld ranks, and %d are the most", ranks,
-			RANKS_MAX);
-	}
-	return false;
-}
-
 void meeting_hello(struct meeting *meeting, int id, const struct hello *hello, const char *address,
 	int64_t now_ms)
 {
 	struct message message = { .type = MESSAGE_WELCOME, .welcome = { .id = id } };
+	struct message refusal = { .type = MESSAGE_REFUSED };
 	struct member *member;
 
-	if (find(meeting, id) || !fits(meeting, id, hello))
+	if (members_find(&meeting->members, id))
 		return;
+	if (!rules_accept(&meeting->rules, &meeting->members, hello, refusal.reason)) {
+		send_to(meeting, id, &refusal);
+		return;
+	}
 	if (meeting->state == MEETING_OVER) {
 		send_stop(meeting, id, MESSAGE_END);
 		return;
 	}
-	member = add_member(meeting);
+	member = members_add(&meeting->members);
 	*member = (struct member){ .id = id, .hello = *hello, .node = hello->last_node };
 	snprintf(member->address, sizeof(member->address), "%s", address);
 	if (hello->attempts > meeting->attempts)
@@ -590,7 +443,7 @@ static void take_leave(
 		member->leaves = true;
 		return;
 	}
-	remove_member(meeting, member);
+	members_remove(&meeting->members, member);
 	meeting->stop.status = gathers && missed ? verdict(meeting) : -1;
 	if (meeting->stop.status >= 0)
 		end_job(meeting);
@@ -604,13 +457,13 @@ static void take_end(struct meeting *meeting, struct member *member, int64_t now
 		return;
 	member->state = MEMBER_ENDED;
 	if (member->leaves)
-		remove_member(meeting, member);
+		members_remove(&meeting->members, member);
 	decide_when_all_ended(meeting, now_ms);
 }
 
 void meeting_take(struct meeting *meeting, int id, const struct message *message, int64_t now_ms)
 {
-	struct member *member = find(meeting, id);
+	struct member *member = members_find(&meeting->members, id);
 
 	if (!member || meeting->state == MEETING_OVER)
 		return;
@@ -641,12 +494,12 @@ void meeting_take(struct meeting *meeting, int id, const struct message *message
 
 void meeting_lose(struct meeting *meeting, int id, const char *reason, int64_t now_ms)
 {
-	struct member *member = find(meeting, id), gone;
+	struct member *member = members_find(&meeting->members, id), gone;
 
 	if (!member)
 		return;
 	gone = *member;
-	remove_member(meeting, member);
+	members_remove(&meeting->members, member);
 	if (gone.state == MEMBER_RUNS || gone.state == MEMBER_ENDED)
 		take_loss(meeting, &gone, reason);
 	go_on_without(meeting, now_ms);
@@ -696,14 +549,12 @@ void meeting_init(struct meeting *meeting, const struct rules *rules, int self, 
 void meeting_take_over(struct meeting *meeting, const struct world *last, int64_t now_ms)
 {
 	meeting->attempts = last->attempt + 1;
-	meeting->restarts = last->restarts + !meeting_is_elastic(&meeting->rules);
+	meeting->restarts = last->restarts + !rules_are_elastic(&meeting->rules);
 	meeting->expected = last->nodes - 1;
 	meeting->expected_at = now_ms + MEETING_RETURN_MS;
 }
 
 void meeting_finish(struct meeting *meeting)
 {
-	free(meeting->members);
-	meeting->members = NULL;
-	meeting->count = meeting->capacity = 0;
+	members_finish(&meeting->members);
 }

@@ -18,41 +18,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "run/message.h"
+#include "run/nodes/members.h"
+#include "run/nodes/message.h"
+#include "run/nodes/rules.h"
 
 /* The time that survivors of a lost host have to reach the next one. */
 #define MEETING_RETURN_MS 5000
-
-struct rules {
-	const char *run_id;
-	const char *host; /* the name of the meeting's host, for messages */
-	int nodes_min, nodes, max_restarts; /* as in struct options */
-	int join_ms; /* for enough nodes to come */
-	int last_call_ms; /* then for more of them, in the first round */
-	int gather_ms; /* nodes that come while ranks run are gathered for this long */
-	int64_t epoch_ms; /* from the monotonic clock to ms since the epoch */
-	void (*send)(void *context, int id, const struct message *message);
-	void *context;
-};
-
-enum member_state {
-	MEMBER_HERE, /* its JOIN is awaited */
-	MEMBER_READY,
-	MEMBER_RUNS,
-	MEMBER_DONE, /* its ranks have ended well */
-	MEMBER_ENDED, /* after STOP */
-};
-
-/* An agent that was welcomed. */
-struct member {
-	int id; /* the caller's; greater for later ones */
-	enum member_state state;
-	struct hello hello;
-	struct join join;
-	char address[ADDRESS_SIZE]; /* where the host sees it */
-	int node; /* in the last world; -1: it was not in it */
-	bool leaves; /* it is ending its ranks, and goes then */
-};
 
 /* Reasons to end an attempt; a later one goes before an earlier one. */
 enum cause { CAUSE_NONE, CAUSE_NEWCOMER, CAUSE_FAILURE, CAUSE_LOST, CAUSE_LEFT };
@@ -60,9 +31,9 @@ enum cause { CAUSE_NONE, CAUSE_NEWCOMER, CAUSE_FAILURE, CAUSE_LOST, CAUSE_LEFT }
 struct meeting {
 	struct rules rules;
 	enum { MEETING_GATHERS, MEETING_RUNS, MEETING_STOPS, MEETING_OVER } state;
-	struct member *members;
-	int count, capacity;
+	struct members members;
 	int self; /* the id of the host's own agent: it is no candidate */
+	char address[ADDRESS_SIZE]; /* the host's own; "": not known */
 	int attempts, restarts;
 	int64_t start_ms;
 	/* While it gathers. */
@@ -96,8 +67,5 @@ void meeting_lose(struct meeting *meeting, int id, const char *reason, int64_t n
 /* The time by which meeting_on_clock() must be called; 0: none. */
 int64_t meeting_deadline(const struct meeting *meeting);
 void meeting_on_clock(struct meeting *meeting, int64_t now_ms);
-
-/* Whether the job may go on with fewer nodes than it had. */
-bool meeting_is_elastic(const struct rules *rules);
 
 #endif

@@ -1,4 +1,4 @@
-#include "run/message.h"
+#include "run/nodes/message.h"
 
 #include <limits.h>
 #include <string.h>

@@ -1,0 +1,53 @@
+/*
+ * The address at which agents meet, and sockets that listen there.
+ */
+#ifndef RUN_NODES_ENDPOINT_H
+#define RUN_NODES_ENDPOINT_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "run/nodes/message.h"
+
+#define ENDPOINT_ADDRESSES 8
+
+/* A name and a port, and the addresses that the name stands for. */
+struct endpoint {
+	const char *name;
+	int port;
+	int count; /* 0: the name has not been resolved */
+	struct sockaddr_storage addresses[ENDPOINT_ADDRESSES];
+	socklen_t sizes[ENDPOINT_ADDRESSES];
+};
+
+/* Resolves the name, which may block. NULL, or why there is no address. */
+const char *endpoint_resolve(struct endpoint *endpoint);
+
+/* A place with a numeric address; false: it has none. */
+bool endpoint_of_place(struct endpoint *endpoint, const struct place *place);
+
+/* Whether one of the addresses is this node's own. */
+bool endpoint_is_here(const struct endpoint *endpoint);
+
+/* Whether the address is one that other nodes cannot reach. */
+bool endpoint_is_loopback(const char *address);
+
+/*
+ * Listens at the port on all addresses of this node: one agent may name the node by its address,
+ * and another one, on it, by localhost. 0: any port. Returns a non-blocking socket; -1: errno says
+ * why.
+ */
+int endpoint_listen(int port);
+
+/* Holds a free port, so that the kernel gives it to nobody else; the caller closes *fd. Returns the
+   port; -1: there is none. */
+int endpoint_reserve(int *fd);
+
+int endpoint_port(const struct sockaddr *address);
+/* The port at which the socket is bound; -1: it is none. */
+int endpoint_port_of(int fd);
+
+/* The numeric address, without the port. An address of IPv4 in one of IPv6 becomes IPv4. */
+void endpoint_text(const struct sockaddr *address, char text[ADDRESS_SIZE]);
+
+#endif

@@ -1,0 +1,437 @@
+#include "run/nodes/link.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define RETRY_LEAST_MS 10
+#define RETRY_MOST_MS 500
+/* A host answers at once. A candidate may still be waiting for a host before it. */
+#define ANSWER_MS 10000
+#define PROBE_MS 1000
+#define REDIRECTIONS_MAX 8
+
+static void fail(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void fail(struct link *link, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(link->reason, sizeof(link->reason), format, args);
+	va_end(args);
+	peer_close(&link->peer);
+	link->state = LINK_FAILED;
+}
+
+bool link_hosts(const struct link *link)
+{
+	return link->server.state == SERVER_HOSTS;
+}
+
+/* ---- Hosting -------------------------------------------------------------------------------- */
+
+static void host(struct link *link, const struct world *last)
+{
+	bool away = link->endpoint.name && link->server.endpoint_fd < 0;
+
+	peer_close(&link->peer);
+	link->state = LINK_JOINED;
+	link->place.port = 0;
+	link->probe_ms = away && !link->is_static ? rd_clock_ms() : 0;
+	snprintf(link->host, sizeof(link->host), "%s", link->hello.host);
+	server_host(&link->server, link->rules, &link->hello, last);
+}
+
+static void report_listening(struct link *link, int error)
+{
+	const struct endpoint *endpoint = &link->endpoint;
+	bool bare = !strchr(endpoint->name, ':');
+
+	fail(link,
+		link->is_static ? "cannot listen at %s%s%s:%d, 1000 below --master-port: %s"
+				: "cannot listen at %s%s%s:%d: %s",
+		bare ? "" : "[", endpoint->name, bare ? "" : "]", endpoint->port, strerror(error));
+}
+
+/* False: this agent cannot listen there, and is to connect. */
+static bool host_at_endpoint(struct link *link)
+{
+	struct server *server = &link->server;
+
+	if (link->is_static ? link->hello.node != 0 : !endpoint_is_here(&link->endpoint))
+		return false;
+	if (server->endpoint_fd < 0)
+		server->endpoint_fd = endpoint_listen(link->endpoint.port);
+	if (server->endpoint_fd >= 0)
+		host(link, NULL);
+	else if (errno == EADDRINUSE && !link->is_static)
+		return false;
+	else
+		report_listening(link, errno);
+	return true;
+}
+
+/* ---- Seeking -------------------------------------------------------------------------------- */
+
+static void greet(struct link *link, const struct sockaddr_storage *address, socklen_t size)
+{
+	struct message message = { .type = MESSAGE_HELLO, .hello = link->hello };
+
+	peer_close(&link->peer);
+	peer_connect(&link->peer, (const struct sockaddr *)address, size);
+	link->peer_place.port = endpoint_port((const struct sockaddr *)address);
+	memcpy(link->peer_place.address, link->peer.address, sizeof(link->peer.address));
+	peer_send(&link->peer, &message);
+	link->state = LINK_GREETS;
+	link->answer_ms = rd_clock_ms() + ANSWER_MS;
+}
+
+static void retry_later(struct link *link)
+{
+	link->state = LINK_SEEKS;
+	link->retry_ms = rd_clock_ms() + link->wait_ms;
+	link->wait_ms = 2 * link->wait_ms < RETRY_MOST_MS ? 2 * link->wait_ms : RETRY_MOST_MS;
+}
+
+static bool resolve(struct link *link)
+{
+	const char *reason;
+
+	if (link->endpoint.count > 0)
+		return true;
+	reason = endpoint_resolve(&link->endpoint);
+	if (!reason)
+		return true;
+	snprintf(link->reason, sizeof(link->reason), "%s", reason);
+	if (!link->was_named)
+		console_print(link->console, "\"%s\" has no address here yet (%s): asking again",
+			link->endpoint.name, reason);
+	link->was_named = true;
+	return false;
+}
+
+static void try_endpoint(struct link *link)
+{
+	struct endpoint *endpoint = &link->endpoint;
+
+	if (!endpoint->name) {
+		host(link, NULL);
+		return;
+	}
+	if (!resolve(link)) {
+		retry_later(link);
+		return;
+	}
+	if (link->next_address >= endpoint->count) {
+		link->next_address = 0;
+		retry_later(link);
+		return;
+	}
+	if (link->next_address == 0 && host_at_endpoint(link))
+		return;
+	greet(link, &endpoint->addresses[link->next_address], endpoint->sizes[link->next_address]);
+	link->next_address++;
+}
+
+static void try_place(struct link *link, const struct place *place)
+{
+	struct endpoint at;
+
+	if (endpoint_of_place(&at, place))
+		greet(link, &at.addresses[0], at.sizes[0]);
+	else
+		retry_later(link);
+}
+
+/* Each agent comes to the same order, and so to the same host. */
+static void try_candidate(struct link *link)
+{
+	const struct candidate *next = &link->candidates.list[link->next_candidate];
+
+	if (link->next_candidate >= link->candidates.count) {
+		link_seek_endpoint(link);
+	} else if (next->id == link->id) {
+		host(link, link->last.nodes ? &link->last : NULL);
+	} else {
+		link->next_candidate++;
+		try_place(link, &next->place);
+	}
+}
+
+static void try_next(struct link *link)
+{
+	struct place place = link->place;
+
+	link->place.port = 0;
+	if (place.port)
+		try_place(link, &place);
+	else if (link->next_candidate >= 0)
+		try_candidate(link);
+	else
+		try_endpoint(link);
+}
+
+static void begin(struct link *link)
+{
+	peer_close(&link->peer);
+	peer_close(&link->probe);
+	link->state = LINK_SEEKS;
+	link->retry_ms = rd_clock_ms();
+	link->wait_ms = RETRY_LEAST_MS;
+	link->place.port = 0;
+	link->redirections = 0;
+	link->probe_ms = 0;
+	server_wait(&link->server);
+}
+
+void link_seek_endpoint(struct link *link)
+{
+	begin(link);
+	link->next_candidate = -1;
+	link->next_address = 0;
+	link->give_up_ms = rd_clock_ms() + link->rules->join_ms;
+}
+
+void link_seek_next(struct link *link)
+{
+	begin(link);
+	link->next_candidate = 0;
+	link->give_up_ms = rd_clock_ms() + link->rules->join_ms;
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+static void go_to(struct link *link, const struct place *place)
+{
+	link->place = *place;
+	link->state = LINK_SEEKS;
+	link->retry_ms = rd_clock_ms();
+	if (++link->redirections <= REDIRECTIONS_MAX)
+		return;
+	/* Agents that have lost each other may point in a circle for a moment. */
+	link->redirections = 0;
+	link->place.port = 0;
+	retry_later(link);
+}
+
+static void take_welcome(struct link *link, const struct welcome *welcome)
+{
+	link->state = LINK_JOINED;
+	link->redirections = 0;
+	link->id = welcome->id;
+	link->candidates = welcome->candidates;
+	memcpy(link->host, welcome->host, sizeof(link->host));
+	server_send_on(&link->server, &link->peer_place);
+}
+
+/* True: the message is the agent's as well. */
+static bool take(struct link *link, const struct message *message)
+{
+	switch (message->type) {
+	case MESSAGE_WELCOME:
+		if (link->state == LINK_GREETS)
+			take_welcome(link, &message->welcome);
+		return true;
+	case MESSAGE_WORLD:
+		link->candidates = message->start.candidates;
+		link->last = message->start.world;
+		return true;
+	case MESSAGE_REDIRECT:
+		go_to(link, &message->place);
+		return false;
+	case MESSAGE_REFUSED:
+		fail(link, "%s", message->reason);
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* The connection has ended, and its last messages have been taken. */
+static void take_loss(struct link *link)
+{
+	bool stranger = link->peer.stranger && link->next_candidate < 0;
+
+	link->lost = link->state == LINK_JOINED;
+	snprintf(link->reason, sizeof(link->reason), "%s", link->peer.reason);
+	peer_close(&link->peer);
+	link->state = LINK_SEEKS;
+	/* The agent decides after a loss. */
+	link->retry_ms = link->lost ? 0 : rd_clock_ms();
+	if (stranger && !link->lost)
+		fail(link, "at %s:%d listens something else than this version of rondo-run",
+			link->endpoint.name, link->endpoint.port);
+}
+
+bool link_next(struct link *link, struct message *message)
+{
+	while (link_hosts(link) && server_next(&link->server, message))
+		if (take(link, message))
+			return true;
+	while (link->state == LINK_GREETS || (link->state == LINK_JOINED && !link_hosts(link))) {
+		if (!peer_next(&link->peer, message)) {
+			if (link->peer.lost)
+				take_loss(link);
+			return false;
+		}
+		if (take(link, message))
+			return true;
+	}
+	return false;
+}
+
+void link_send(struct link *link, const struct message *message)
+{
+	if (link_hosts(link))
+		server_take(&link->server, message);
+	else if (link->state == LINK_JOINED)
+		peer_send(&link->peer, message);
+}
+
+/* ---- The endpoint, while this agent hosts elsewhere ------------------------------------------ */
+
+static void probe_endpoint(struct link *link)
+{
+	struct endpoint *endpoint = &link->endpoint;
+	struct message message = { .type = MESSAGE_MOVED,
+		.moved = { .port = link->server.own_port } };
+	int at;
+
+	link->probe_ms = rd_clock_ms() + PROBE_MS;
+	if (endpoint->count == 0 || !link->probe.lost)
+		return;
+	peer_close(&link->probe);
+	if (endpoint_is_here(endpoint)) {
+		link->server.endpoint_fd = endpoint_listen(endpoint->port);
+		if (link->server.endpoint_fd >= 0) {
+			link->probe_ms = 0;
+			return;
+		}
+	}
+	at = link->next_address++ % endpoint->count;
+	snprintf(message.moved.run_id, sizeof(message.moved.run_id), "%s", link->rules->run_id);
+	peer_connect(
+		&link->probe, (struct sockaddr *)&endpoint->addresses[at], endpoint->sizes[at]);
+	peer_send(&link->probe, &message);
+}
+
+static void take_probe(struct link *link)
+{
+	struct message message;
+
+	while (!link->probe.lost && peer_next(&link->probe, &message)) {
+		if (message.type != MESSAGE_REFUSED)
+			continue;
+		console_print(link->console, "at %s:%d: %s", link->endpoint.name,
+			link->endpoint.port, message.reason);
+		peer_close(&link->probe);
+		link->probe_ms = 0;
+	}
+}
+
+/* This agent is the one at the endpoint, and the meeting is elsewhere. */
+static void follow_moved(struct link *link)
+{
+	struct place place = link->server.moved_to;
+
+	if (!link->server.moved)
+		return;
+	server_send_on(&link->server, &place);
+	peer_close(&link->peer);
+	go_to(link, &place);
+}
+
+/* ---- The loop ------------------------------------------------------------------------------- */
+
+void link_add_polls(struct link *link, struct polls *polls)
+{
+	server_add_polls(&link->server, polls);
+	peer_add_polls(&link->peer, polls);
+	peer_add_polls(&link->probe, polls);
+}
+
+void link_take_polls(struct link *link, const struct polls *polls)
+{
+	peer_take_polls(&link->peer, polls);
+	peer_take_polls(&link->probe, polls);
+	take_probe(link);
+	server_take_polls(&link->server, polls);
+	follow_moved(link);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+int64_t link_deadline(const struct link *link)
+{
+	int64_t at = earlier(peer_deadline(&link->peer), server_deadline(&link->server));
+
+	if (link->state == LINK_SEEKS)
+		at = earlier(at, link->retry_ms);
+	if (link->state == LINK_GREETS)
+		at = earlier(at, link->answer_ms);
+	if (link->state == LINK_SEEKS || link->state == LINK_GREETS)
+		at = earlier(at, link->give_up_ms);
+	return earlier(at, earlier(link->probe_ms, peer_deadline(&link->probe)));
+}
+
+static void give_up(struct link *link)
+{
+	char reason[REASON_SIZE];
+
+	memcpy(reason, link->reason, sizeof(reason));
+	fail(link, "no rondo-run answers at %s:%d within %g s (%s)", link->endpoint.name,
+		link->endpoint.port, link->rules->join_ms / 1000.0, reason);
+}
+
+void link_on_clock(struct link *link, int64_t now_ms)
+{
+	bool seeks = link->state == LINK_SEEKS || link->state == LINK_GREETS;
+
+	server_on_clock(&link->server, now_ms);
+	peer_on_clock(&link->peer, now_ms);
+	peer_on_clock(&link->probe, now_ms);
+	if (link->probe_ms && now_ms >= link->probe_ms)
+		probe_endpoint(link);
+	if (link->state == LINK_GREETS && now_ms >= link->answer_ms) {
+		peer_close(&link->peer);
+		snprintf(link->reason, sizeof(link->reason), "it does not answer");
+		link->state = LINK_SEEKS;
+		link->retry_ms = now_ms;
+	}
+	if (seeks && link->retry_ms && now_ms >= link->give_up_ms)
+		give_up(link);
+	else if (link->state == LINK_SEEKS && link->retry_ms && now_ms >= link->retry_ms)
+		try_next(link);
+}
+
+/* ---- Its life ------------------------------------------------------------------------------- */
+
+void link_init(struct link *link, const struct rules *rules, const struct endpoint *endpoint,
+	bool is_static, struct console *console)
+{
+	*link = (struct link){ .rules = rules,
+		.endpoint = *endpoint,
+		.is_static = is_static,
+		.console = console,
+		.peer = PEER_NONE,
+		.probe = PEER_NONE };
+	server_init(&link->server, rules->run_id);
+	if (endpoint->name && !is_static)
+		server_open(&link->server);
+	link->hello.port = link->server.own_port;
+	link_seek_endpoint(link);
+}
+
+void link_finish(struct link *link)
+{
+	peer_close(&link->peer);
+	peer_close(&link->probe);
+	server_finish(&link->server);
+}

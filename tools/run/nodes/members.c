@@ -1,0 +1,111 @@
+#include "run/nodes/members.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct member *members_find(struct members *members, int id)
+{
+	for (int i = 0; i < members->count; i++)
+		if (members->list[i].id == id)
+			return &members->list[i];
+	return NULL;
+}
+
+struct member *members_add(struct members *members)
+{
+	if (members->count == members->capacity) {
+		int capacity = 2 * members->capacity + 8;
+		struct member *grown = realloc(members->list, (size_t)capacity * sizeof(*grown));
+
+		/* The number of nodes is bounded: without this memory the host cannot go on. */
+		if (!grown) {
+			fputs("rondo-run: out of memory\n", stderr);
+			abort();
+		}
+		members->list = grown;
+		members->capacity = capacity;
+	}
+	return &members->list[members->count++];
+}
+
+void members_remove(struct members *members, const struct member *member)
+{
+	size_t at = (size_t)(member - members->list);
+
+	members->count--;
+	memmove(members->list + at, members->list + at + 1,
+		((size_t)members->count - at) * sizeof(*member));
+}
+
+int members_count(const struct members *members, enum member_state state)
+{
+	int count = 0;
+
+	for (int i = 0; i < members->count; i++)
+		count += members->list[i].state == state && !members->list[i].leaves;
+	return count;
+}
+
+static int compare_members(const void *a, const void *b)
+{
+	const struct member *one = *(const struct member *const *)a;
+	const struct member *other = *(const struct member *const *)b;
+	int one_node = one->node < 0 ? INT_MAX : one->node;
+	int other_node = other->node < 0 ? INT_MAX : other->node;
+
+	if (one_node != other_node)
+		return one_node < other_node ? -1 : 1;
+	return one->id < other->id ? -1 : one->id > other->id;
+}
+
+int members_sort(const struct members *members, bool ready, struct member ***sorted)
+{
+	int count = 0;
+
+	*sorted = calloc((size_t)members->count + 1, sizeof(struct member *));
+	if (!*sorted) {
+		fputs("rondo-run: out of memory\n", stderr);
+		abort();
+	}
+	for (int i = 0; i < members->count; i++)
+		if (!ready || members->list[i].state == MEMBER_READY)
+			(*sorted)[count++] = &members->list[i];
+	qsort(*sorted, (size_t)count, sizeof(**sorted), compare_members);
+	return count;
+}
+
+void members_number(struct member **sorted, int count)
+{
+	struct member **nodes = calloc((size_t)count, sizeof(struct member *));
+	int next = 0;
+
+	if (!nodes) {
+		fputs("rondo-run: out of memory\n", stderr);
+		abort();
+	}
+	for (int i = 0; i < count; i++) {
+		int wanted = sorted[i]->hello.node;
+
+		if (wanted >= 0 && wanted < count)
+			nodes[wanted] = sorted[i];
+	}
+	for (int i = 0; i < count; i++) {
+		int wanted = sorted[i]->hello.node;
+
+		if (wanted >= 0 && wanted < count)
+			continue;
+		while (nodes[next])
+			next++;
+		nodes[next] = sorted[i];
+	}
+	memcpy(sorted, nodes, (size_t)count * sizeof(*sorted));
+	free(nodes);
+}
+
+void members_finish(struct members *members)
+{
+	free(members->list);
+	*members = (struct members){ 0 };
+}

@@ -1,0 +1,253 @@
+#include "run/nodes/peer.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/nodes/endpoint.h"
+
+#define PING_MS 150
+/* Without an acknowledgement for this long, a connection has ended. */
+#define SILENCE_MS 700
+#define CONNECT_MS 1000
+#define END_MS 2000
+/* Bytes that may wait for a peer. */
+#define OUT_MAX ((size_t)1 << 20)
+
+static void lose(struct peer *peer, const char *reason)
+{
+	if (peer->lost)
+		return;
+	peer->lost = true;
+	snprintf(peer->reason, sizeof(peer->reason), "%s", reason);
+}
+
+/* ---- Its life ------------------------------------------------------------------------------- */
+
+static void init(struct peer *peer, int fd)
+{
+	unsigned silence_ms = SILENCE_MS;
+	int on = 1;
+
+	*peer = (struct peer){ .fd = fd, .ping_ms = rd_clock_ms() + PING_MS, .poll = -1 };
+	peer->in = malloc(MESSAGE_MAX);
+	if (!peer->in) {
+		fputs("rondo-run: out of memory\n", stderr);
+		abort();
+	}
+	if (fd < 0)
+		return;
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size)
+{
+	init(peer, socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	endpoint_text(address, peer->address);
+	peer->connecting = true;
+	peer->deadline_ms = rd_clock_ms() + CONNECT_MS;
+	if (peer->fd < 0 || (connect(peer->fd, address, size) < 0 && errno != EINPROGRESS))
+		lose(peer, strerror(errno));
+}
+
+void peer_accept(struct peer *peer, int fd)
+{
+	struct sockaddr_storage there;
+	socklen_t size = sizeof(there);
+
+	init(peer, fd);
+	if (getpeername(fd, (struct sockaddr *)&there, &size) == 0)
+		endpoint_text((struct sockaddr *)&there, peer->address);
+	else
+		lose(peer, strerror(errno));
+}
+
+void peer_close(struct peer *peer)
+{
+	if (peer->fd >= 0)
+		close(peer->fd);
+	peer->fd = -1;
+	lose(peer, "closed");
+	free(peer->in);
+	free(peer->out);
+	peer->in = peer->out = NULL;
+	peer->in_size = peer->out_size = peer->out_sent = peer->out_capacity = 0;
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+static void flush(struct peer *peer)
+{
+	while (!peer->lost && !peer->connecting && peer->out_sent < peer->out_size) {
+		ssize_t sent = send(peer->fd, peer->out + peer->out_sent,
+			peer->out_size - peer->out_sent, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0 && errno != EAGAIN)
+			lose(peer, strerror(errno));
+		if (sent < 0)
+			return;
+		peer->out_sent += (size_t)sent;
+	}
+	if (peer->out_sent < peer->out_size || peer->lost)
+		return;
+	peer->out_sent = peer->out_size = 0;
+	if (peer->ends)
+		shutdown(peer->fd, SHUT_WR);
+}
+
+static bool make_room(struct peer *peer, size_t size)
+{
+	size_t capacity = 2 * (peer->out_size + size);
+	unsigned char *grown;
+
+	if (peer->out_size + size <= peer->out_capacity)
+		return true;
+	if (peer->out_size + size > OUT_MAX)
+		return false;
+	grown = realloc(peer->out, capacity);
+	if (!grown)
+		return false;
+	peer->out = grown;
+	peer->out_capacity = capacity;
+	return true;
+}
+
+void peer_send(struct peer *peer, const struct message *message)
+{
+	unsigned char data[MESSAGE_MAX];
+	size_t size;
+
+	if (peer->lost || peer->ends)
+		return;
+	size = message_encode(message, data);
+	if (!make_room(peer, size)) {
+		lose(peer, "it does not read its messages");
+		return;
+	}
+	memcpy(peer->out + peer->out_size, data, size);
+	peer->out_size += size;
+	flush(peer);
+}
+
+void peer_end(struct peer *peer)
+{
+	if (peer->ends)
+		return;
+	peer->ends = true;
+	peer->deadline_ms = rd_clock_ms() + END_MS;
+	flush(peer);
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------ */
+
+bool peer_next(struct peer *peer, struct message *message)
+{
+	while (peer->in_size > 0) {
+		long size = message_decode(message, peer->in, peer->in_size);
+
+		if (size == 0)
+			return false;
+		if (size < 0) {
+			peer->in_size = 0;
+			peer->stranger = true;
+			lose(peer, "its messages are not those of this version of rondo-run");
+			return false;
+		}
+		peer->in_size -= (size_t)size;
+		memmove(peer->in, peer->in + size, peer->in_size);
+		if (message->type != MESSAGE_PING)
+			return true;
+	}
+	return false;
+}
+
+static void receive(struct peer *peer)
+{
+	ssize_t size = recv(peer->fd, peer->in + peer->in_size, MESSAGE_MAX - peer->in_size, 0);
+
+	if (size > 0)
+		peer->in_size += (size_t)size;
+	else if (size == 0)
+		lose(peer, "its rondo-run has ended");
+	else if (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH)
+		lose(peer, "its host does not answer");
+	else if (errno == ECONNRESET)
+		lose(peer, "its rondo-run has ended");
+	else if (errno != EAGAIN && errno != EINTR)
+		lose(peer, strerror(errno));
+}
+
+static void finish_connecting(struct peer *peer)
+{
+	int error = 0;
+	socklen_t size = sizeof(error);
+
+	if (getsockopt(peer->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+		error = errno;
+	peer->connecting = false;
+	peer->deadline_ms = 0;
+	if (error)
+		lose(peer, strerror(error));
+	flush(peer);
+}
+
+/* ---- The loop ------------------------------------------------------------------------------- */
+
+void peer_add_polls(struct peer *peer, struct polls *polls)
+{
+	bool full = peer->in_size == MESSAGE_MAX;
+	bool sends = peer->connecting || peer->out_sent < peer->out_size;
+
+	peer->poll = polls_add(polls, peer->lost ? -1 : peer->fd,
+		(short)((full ? 0 : POLLIN) | (sends ? POLLOUT : 0)));
+}
+
+void peer_take_polls(struct peer *peer, const struct polls *polls)
+{
+	short events = peer->poll < 0 ? 0 : polls->fds[peer->poll].revents;
+
+	peer->poll = -1;
+	if (!events || peer->lost)
+		return;
+	if (peer->connecting) {
+		finish_connecting(peer);
+		return;
+	}
+	if (events & POLLOUT)
+		flush(peer);
+	if (events & ~POLLOUT && peer->in_size < MESSAGE_MAX && !peer->lost)
+		receive(peer);
+}
+
+int64_t peer_deadline(const struct peer *peer)
+{
+	if (peer->lost)
+		return 0;
+	if (peer->connecting || peer->ends)
+		return peer->deadline_ms;
+	return peer->ping_ms;
+}
+
+void peer_on_clock(struct peer *peer, int64_t now_ms)
+{
+	static const struct message ping = { .type = MESSAGE_PING };
+
+	if (peer->lost)
+		return;
+	if (peer->deadline_ms && now_ms >= peer->deadline_ms)
+		lose(peer, peer->connecting ? "its host does not answer" : "closed");
+	if (peer->connecting || peer->ends || now_ms < peer->ping_ms)
+		return;
+	/* Bytes that wait to be acknowledged serve as well. */
+	if (peer->out_size == 0)
+		peer_send(peer, &ping);
+	peer->ping_ms = now_ms + PING_MS;
+}

@@ -1,0 +1,62 @@
+/*
+ * A connection of two agents, non-blocking and with bounded buffers.
+ *
+ * Both sides send a ping every 150 ms, and their kernels acknowledge it. Where no acknowledgement
+ * comes for 700 ms, the host is off or the cable is out, and the connection ends. An agent that is
+ * merely busy is not taken for dead.
+ */
+#ifndef RUN_NODES_PEER_H
+#define RUN_NODES_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "run/nodes/message.h"
+#include "run/polls.h"
+
+struct peer {
+	int fd; /* -1: closed */
+	bool connecting;
+	bool ends; /* nothing more is sent; it is closed once the other side closes it */
+	bool lost; /* for `reason`; messages that came before may be left */
+	bool stranger; /* lost, because it sends something else */
+	char reason[128];
+	char address[ADDRESS_SIZE]; /* numeric, of the other side */
+	int64_t deadline_ms; /* for the connection, or for its end; 0: none */
+	int64_t ping_ms; /* the time of the next ping */
+	int poll;
+	unsigned char *in; /* [MESSAGE_MAX] */
+	size_t in_size;
+	unsigned char *out; /* bytes from out_sent on are to be sent */
+	size_t out_size, out_sent, out_capacity;
+};
+
+/* No connection, as after peer_close(). */
+#define PEER_NONE \
+	{ \
+		.fd = -1, .lost = true, .poll = -1 \
+	}
+
+/* Starts to connect; a failure shows as a loss. */
+void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size);
+/* Takes over a socket that was accepted. */
+void peer_accept(struct peer *peer, int fd);
+/* At any time, and more than once. */
+void peer_close(struct peer *peer);
+
+/* Queues a message. A peer that does not read its messages is lost. */
+void peer_send(struct peer *peer, const struct message *message);
+/* The next message, PING apart; false: none yet. */
+bool peer_next(struct peer *peer, struct message *message);
+/* Ends the connection once all is sent. It is lost when the other side has closed it, or 2 s
+   later. */
+void peer_end(struct peer *peer);
+
+void peer_add_polls(struct peer *peer, struct polls *polls);
+void peer_take_polls(struct peer *peer, const struct polls *polls);
+/* The next moment that peer_on_clock() waits for; 0: none. */
+int64_t peer_deadline(const struct peer *peer);
+void peer_on_clock(struct peer *peer, int64_t now_ms);
+
+#endif

@@ -1,0 +1,389 @@
+#include "run/nodes/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "run/nodes/endpoint.h"
+
+/* A connection that sends no HELLO for this long is closed. */
+#define HELLO_MS 10000
+/* A survivor may be here before this agent has lost the same host. */
+#define HOLD_MS 2000
+#define PAUSE_MS 100
+/* Connections accepted before the others get their turn. */
+#define ACCEPTS 64
+
+static void *grow(void *array, int count, int *capacity, size_t size)
+{
+	if (count < *capacity)
+		return array;
+	*capacity = 2 * *capacity + 8;
+	array = realloc(array, (size_t)*capacity * size);
+	/* The number of agents is bounded: without this memory the server cannot go on. */
+	if (!array) {
+		fputs("rondo-run: out of memory\n", stderr);
+		abort();
+	}
+	return array;
+}
+
+/* ---- Guests --------------------------------------------------------------------------------- */
+
+static void add_guest(struct server *server, int fd)
+{
+	struct guest *guest = calloc(1, sizeof(*guest));
+
+	if (!guest) {
+		close(fd);
+		return;
+	}
+	server->guests =
+		grow(server->guests, server->count, &server->capacity, sizeof(*server->guests));
+	server->guests[server->count++] = guest;
+	peer_accept(&guest->peer, fd);
+	guest->due_ms = rd_clock_ms() + HELLO_MS;
+}
+
+static void remove_guest(struct server *server, int at)
+{
+	struct guest *guest = server->guests[at];
+
+	peer_close(&guest->peer);
+	free(guest);
+	server->guests[at] = server->guests[--server->count];
+}
+
+/* The last message that it gets. */
+static void send_last(struct guest *guest, const struct message *message)
+{
+	guest->id = 0;
+	guest->held = false;
+	guest->due_ms = 0;
+	peer_send(&guest->peer, message);
+	peer_end(&guest->peer);
+}
+
+static void send_on(struct server *server, struct guest *guest)
+{
+	struct message message = { .type = MESSAGE_REDIRECT, .place = server->host };
+
+	send_last(guest, &message);
+}
+
+/* ---- The meeting ---------------------------------------------------------------------------- */
+
+static void send_member(void *context, int id, const struct message *message)
+{
+	struct server *server = context;
+
+	if (id == server->self) {
+		server->inbox = grow(server->inbox, server->inbox_count, &server->inbox_capacity,
+			sizeof(*server->inbox));
+		server->inbox[server->inbox_count++] = *message;
+		return;
+	}
+	for (int i = 0; i < server->count; i++) {
+		struct guest *guest = server->guests[i];
+
+		if (guest->id != id)
+			continue;
+		if (message->type == MESSAGE_REFUSED || message->type == MESSAGE_END)
+			send_last(guest, message);
+		else
+			peer_send(&guest->peer, message);
+		return;
+	}
+}
+
+/* Other nodes reach this one where one of them has, unless that was this node itself. */
+static void note_own_address(struct server *server, const struct guest *guest)
+{
+	struct sockaddr_storage here;
+	socklen_t size = sizeof(here);
+	char text[ADDRESS_SIZE];
+
+	if (getsockname(guest->peer.fd, (struct sockaddr *)&here, &size) < 0)
+		return;
+	endpoint_text((struct sockaddr *)&here, text);
+	if (!endpoint_is_loopback(text))
+		memcpy(server->meeting.address, text, sizeof(text));
+}
+
+static void admit(struct server *server, struct guest *guest)
+{
+	guest->held = false;
+	guest->due_ms = 0;
+	guest->id = ++server->last_id;
+	note_own_address(server, guest);
+	meeting_hello(
+		&server->meeting, guest->id, &guest->hello, guest->peer.address, rd_clock_ms());
+}
+
+void server_host(struct server *server, const struct rules *rules, const struct hello *own,
+	const struct world *last)
+{
+	struct rules ours = *rules;
+	int64_t now_ms = rd_clock_ms();
+
+	ours.send = send_member;
+	ours.context = server;
+	server->state = SERVER_HOSTS;
+	server->moved = false;
+	server->self = ++server->last_id;
+	meeting_init(&server->meeting, &ours, server->self, now_ms);
+	if (last)
+		meeting_take_over(&server->meeting, last, now_ms);
+	meeting_hello(&server->meeting, server->self, own, "127.0.0.1", now_ms);
+	for (int i = 0; i < server->count; i++)
+		if (server->guests[i]->held)
+			admit(server, server->guests[i]);
+}
+
+static void close_meeting(struct server *server)
+{
+	if (server->state == SERVER_HOSTS)
+		meeting_finish(&server->meeting);
+	server->self = 0;
+	server->inbox_count = 0;
+}
+
+void server_send_on(struct server *server, const struct place *host)
+{
+	close_meeting(server);
+	server->state = SERVER_SENDS_ON;
+	server->moved = false;
+	server->host = *host;
+	for (int i = 0; i < server->count; i++)
+		if (server->guests[i]->id || server->guests[i]->held)
+			send_on(server, server->guests[i]);
+}
+
+void server_wait(struct server *server)
+{
+	close_meeting(server);
+	server->state = SERVER_WAITS;
+}
+
+void server_dismiss(struct server *server)
+{
+	server_close(server);
+	if (server->state == SERVER_HOSTS)
+		server_wait(server);
+	for (int i = 0; i < server->count; i++) {
+		server->guests[i]->id = 0;
+		peer_end(&server->guests[i]->peer);
+	}
+}
+
+void server_take(struct server *server, const struct message *message)
+{
+	if (server->state == SERVER_HOSTS)
+		meeting_take(&server->meeting, server->self, message, rd_clock_ms());
+}
+
+bool server_next(struct server *server, struct message *message)
+{
+	if (server->inbox_count == 0)
+		return false;
+	*message = server->inbox[0];
+	server->inbox_count--;
+	memmove(server->inbox, server->inbox + 1,
+		(size_t)server->inbox_count * sizeof(*server->inbox));
+	return true;
+}
+
+/* ---- Messages of guests --------------------------------------------------------------------- */
+
+/* A survivor of the host that this agent still has may lose it first. */
+static void take_hello(struct server *server, struct guest *guest, const struct hello *hello)
+{
+	guest->hello = *hello;
+	if (server->state == SERVER_HOSTS) {
+		admit(server, guest);
+	} else if (server->state == SERVER_SENDS_ON && hello->attempts == 0) {
+		send_on(server, guest);
+	} else {
+		guest->held = true;
+		guest->due_ms = server->state == SERVER_SENDS_ON ? rd_clock_ms() + HOLD_MS : 0;
+	}
+}
+
+/* From the host of this job's meeting, which has found this agent at the endpoint. */
+static void take_moved(struct server *server, struct guest *guest, const char *run_id, int port)
+{
+	struct message refusal = { .type = MESSAGE_REFUSED };
+	bool runs = server->state == SERVER_HOSTS && server->meeting.attempts > 0;
+
+	guest->due_ms = 0;
+	if (server->run_id && strcmp(run_id, server->run_id) == 0 && !runs) {
+		if (server->state == SERVER_SENDS_ON)
+			return;
+		server->moved = true;
+		memcpy(server->moved_to.address, guest->peer.address,
+			sizeof(server->moved_to.address));
+		server->moved_to.port = port;
+		return;
+	}
+	snprintf(refusal.reason, sizeof(refusal.reason), "%s",
+		runs ? "nodes that have lost each other run this job twice"
+		     : "another job is at the endpoint");
+	send_last(guest, &refusal);
+}
+
+static void take(struct server *server, struct guest *guest, const struct message *message)
+{
+	if (guest->id)
+		meeting_take(&server->meeting, guest->id, message, rd_clock_ms());
+	else if (guest->due_ms && !guest->held && message->type == MESSAGE_HELLO)
+		take_hello(server, guest, &message->hello);
+	else if (guest->due_ms && !guest->held && message->type == MESSAGE_MOVED)
+		take_moved(server, guest, message->moved.run_id, message->moved.port);
+}
+
+/* Removes a guest whose connection has ended; its last messages go first. */
+static void serve_guests(struct server *server)
+{
+	struct message message;
+
+	for (int i = server->count - 1; i >= 0; i--) {
+		struct guest *guest = server->guests[i];
+
+		while (peer_next(&guest->peer, &message))
+			take(server, guest, &message);
+		if (!guest->peer.lost)
+			continue;
+		if (guest->id)
+			meeting_lose(
+				&server->meeting, guest->id, guest->peer.reason, rd_clock_ms());
+		remove_guest(server, i);
+	}
+}
+
+/* ---- The loop ------------------------------------------------------------------------------- */
+
+static void accept_guests(struct server *server, int listener)
+{
+	for (int i = 0; i < ACCEPTS; i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			add_guest(server, fd);
+			continue;
+		}
+		/* Such as too many open files: the connection waits. */
+		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+			server->pause_ms = rd_clock_ms() + PAUSE_MS;
+		if (errno != ECONNABORTED && errno != EINTR)
+			return;
+	}
+}
+
+void server_add_polls(struct server *server, struct polls *polls)
+{
+	bool accepts = !server->pause_ms;
+
+	server->own_poll = polls_add(polls, accepts ? server->own_fd : -1, POLLIN);
+	server->endpoint_poll = polls_add(polls, accepts ? server->endpoint_fd : -1, POLLIN);
+	for (int i = 0; i < server->count; i++)
+		peer_add_polls(&server->guests[i]->peer, polls);
+}
+
+void server_take_polls(struct server *server, const struct polls *polls)
+{
+	for (int i = 0; i < server->count; i++)
+		peer_take_polls(&server->guests[i]->peer, polls);
+	if (polls->fds[server->own_poll].revents)
+		accept_guests(server, server->own_fd);
+	if (polls->fds[server->endpoint_poll].revents)
+		accept_guests(server, server->endpoint_fd);
+	serve_guests(server);
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+int64_t server_deadline(const struct server *server)
+{
+	int64_t at = server->pause_ms;
+
+	if (server->state == SERVER_HOSTS)
+		at = earlier(at, meeting_deadline(&server->meeting));
+	for (int i = 0; i < server->count; i++) {
+		at = earlier(at, server->guests[i]->due_ms);
+		at = earlier(at, peer_deadline(&server->guests[i]->peer));
+	}
+	return at;
+}
+
+static void check_guest(struct server *server, int at, int64_t now_ms)
+{
+	struct guest *guest = server->guests[at];
+
+	peer_on_clock(&guest->peer, now_ms);
+	if (!guest->due_ms || now_ms < guest->due_ms)
+		return;
+	if (guest->held)
+		send_on(server, guest);
+	else
+		remove_guest(server, at);
+}
+
+void server_on_clock(struct server *server, int64_t now_ms)
+{
+	if (server->pause_ms && now_ms >= server->pause_ms)
+		server->pause_ms = 0;
+	for (int i = server->count - 1; i >= 0; i--)
+		check_guest(server, i, now_ms);
+	if (server->state == SERVER_HOSTS)
+		meeting_on_clock(&server->meeting, now_ms);
+	serve_guests(server);
+}
+
+/* ---- Its life ------------------------------------------------------------------------------- */
+
+void server_init(struct server *server, const char *run_id)
+{
+	*server = (struct server){ .run_id = run_id, .own_fd = -1, .endpoint_fd = -1 };
+}
+
+void server_open(struct server *server)
+{
+	server->own_fd = endpoint_listen(0);
+	if (server->own_fd >= 0)
+		server->own_port = endpoint_port_of(server->own_fd);
+}
+
+void server_close(struct server *server)
+{
+	if (server->own_fd >= 0)
+		close(server->own_fd);
+	if (server->endpoint_fd >= 0)
+		close(server->endpoint_fd);
+	server->own_fd = server->endpoint_fd = -1;
+}
+
+bool server_is_ending(const struct server *server)
+{
+	for (int i = 0; i < server->count; i++)
+		if (server->guests[i]->peer.ends && !server->guests[i]->peer.lost)
+			return true;
+	return false;
+}
+
+void server_finish(struct server *server)
+{
+	server_close(server);
+	while (server->count > 0)
+		remove_guest(server, server->count - 1);
+	close_meeting(server);
+	free(server->guests);
+	free(server->inbox);
+	server->guests = NULL;
+	server->inbox = NULL;
+}

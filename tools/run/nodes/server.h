@@ -1,0 +1,77 @@
+/*
+ * Accepts the agents of other nodes: into the meeting if this agent hosts it, else it sends them on
+ * to the host.
+ */
+#ifndef RUN_NODES_SERVER_H
+#define RUN_NODES_SERVER_H
+
+#include "run/nodes/meeting.h"
+#include "run/nodes/peer.h"
+#include "run/polls.h"
+
+struct guest {
+	struct peer peer;
+	int id; /* in the meeting; 0: it is not there */
+	bool held; /* its HELLO waits for the host to be known */
+	struct hello hello;
+	int64_t due_ms; /* until then it is to send HELLO, or is held; 0: no longer */
+};
+
+struct server {
+	enum {
+		SERVER_WAITS, /* the host is not known: agents are held */
+		SERVER_SENDS_ON,
+		SERVER_HOSTS,
+	} state;
+	const char *run_id;
+	int own_fd, own_port; /* where it would host; -1 and 0: nowhere */
+	int endpoint_fd; /* -1: another agent listens at the endpoint, or none */
+	int own_poll, endpoint_poll;
+	int64_t pause_ms; /* it accepts none before, for want of files; 0: it does */
+
+	struct guest **guests;
+	int count, capacity;
+	int last_id;
+
+	struct place host; /* SENDS_ON */
+	struct meeting meeting; /* HOSTS */
+	int self; /* this agent's id in the meeting */
+	struct message *inbox; /* for this agent, from its own meeting */
+	int inbox_count, inbox_capacity;
+	bool moved; /* the job's meeting is at moved_to: this one should join it */
+	struct place moved_to;
+};
+
+/* Its listeners are closed, and it waits. run_id outlives it. */
+void server_init(struct server *server, const char *run_id);
+void server_finish(struct server *server);
+/* Listens at a port of the kernel's, where it may host later. */
+void server_open(struct server *server);
+/* No agent is accepted from here on. */
+void server_close(struct server *server);
+
+/* Hosts the meeting, with this agent as a member. `last` is the world that a lost host has left;
+   NULL: none. The rules' send and context become the server's. */
+void server_host(struct server *server, const struct rules *rules, const struct hello *own,
+	const struct world *last);
+/* The meeting is elsewhere. Members of the one that it hosted go there too. */
+void server_send_on(struct server *server, const struct place *host);
+/* The host is lost. */
+void server_wait(struct server *server);
+
+/* The host leaves: its guests get what is queued for them, and then lose it. */
+void server_dismiss(struct server *server);
+
+/* Messages from this agent to its own meeting, and back. */
+void server_take(struct server *server, const struct message *message);
+bool server_next(struct server *server, struct message *message);
+
+/* Whether a guest has yet to receive its last message: bounded. */
+bool server_is_ending(const struct server *server);
+
+void server_add_polls(struct server *server, struct polls *polls);
+void server_take_polls(struct server *server, const struct polls *polls);
+int64_t server_deadline(const struct server *server);
+void server_on_clock(struct server *server, int64_t now_ms);
+
+#endif
