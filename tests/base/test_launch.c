@@ -7,8 +7,9 @@
 #include <unistd.h>
 
 #include "base/launch/launch.h"
-#include "base/settings.h"
 #include "base/launch/slurm.h"
+#include "base/launch/slurm_list.h"
+#include "base/settings.h"
 
 /* NAME=VALUE, with spaces between; all other variables go. */
 static void set_variables(const char *text)
@@ -168,6 +169,70 @@ Test(launch, a_list_of_nodes_begins_with_the_first_host)
 	}
 }
 
+/* rank 0 on the first host of a file of this text */
+static void assert_host_file(const char *text, const char *host)
+{
+	char path[] = "/tmp/rondo-hosts-XXXXXX", variables[256];
+	int fd = mkstemp(path);
+
+	cr_assert(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	snprintf(variables, sizeof(variables),
+		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 SLURM_STEP_NUM_NODES=2 SLURM_JOB_ID=1 "
+		"SLURM_STEP_NODELIST=n[0-1] SLURM_DISTRIBUTION=arbitrary SLURM_HOSTFILE=%s",
+		path);
+	if (host)
+		assert_reads(variables, 1, 4, -1, host, 10241);
+	else
+		assert_refused(variables, "srun -m arbitrary may start rank 0 on any node");
+	unlink(path);
+}
+
+Test(launch, an_arbitrary_distribution_of_slurm_begins_with_the_first_host_of_its_file)
+{
+	assert_host_file("n1\nn0\nn1\n", "n1");
+	assert_host_file("\n# all\n  n1*3 # three\nn0", "n1");
+	assert_host_file("n[1,0]", "n1");
+	assert_host_file("n[1", NULL);
+	assert_host_file("# none\n", NULL);
+	assert_host_file("", NULL);
+	assert_refused("SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_DISTRIBUTION=arbitrary "
+		       "SLURM_STEP_NODELIST=n[0-1]",
+		"SLURM_HOSTFILE \"\" gives no host: set MASTER_ADDR to rank 0's");
+	assert_refused("SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_DISTRIBUTION=arbitrary "
+		       "SLURM_HOSTFILE=/nowhere/hosts",
+		"SLURM_HOSTFILE \"/nowhere/hosts\" gives no host");
+	assert_reads("SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_DISTRIBUTION=cyclic "
+		     "SLURM_STEP_NODELIST=n[0-1] SLURM_HOSTFILE=/nowhere/hosts SLURM_JOB_ID=1",
+		1, 4, -1, "n0", 10241);
+	assert_reads("SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_DISTRIBUTION=arbitrary SLURM_NNODES=1 "
+		     "SLURM_JOB_ID=1",
+		1, 4, -1, "127.0.0.1", 10241);
+}
+
+Test(launch, the_ranks_of_a_node_are_counted_in_slurms_list)
+{
+	static const struct {
+		const char *list;
+		int node, tasks; /* 0: refused */
+	} cases[] = { { "4", 0, 4 }, { "4", 1, 0 }, { "4", -1, 0 }, { "2(x3),1", 0, 2 },
+		{ "2(x3),1", 2, 2 }, { "2(x3),1", 3, 1 }, { "2(x3),1", 4, 0 }, { "3,1", 0, 3 },
+		{ "3,1", 1, 1 }, { "1,65536(x65536),7", 65537, 7 }, { "", 0, 0 }, { ",", 0, 0 },
+		{ "2,", 0, 0 }, { "2(x", 0, 0 }, { "2(x3", 0, 0 }, { "2(3)", 0, 0 },
+		{ "2(x0)", 0, 0 }, { "0", 0, 0 }, { "-1", 0, 0 }, { "65537", 0, 0 },
+		{ "2(x65537)", 0, 0 }, { "2(x3)1", 0, 0 }, { "2 ", 0, 0 }, { "x", 0, 0 },
+		{ "2,x", 0, 0 }, { "99999999999999999999", 0, 0 } };
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		int tasks = 0;
+		bool read = rd_slurm_tasks_on_node(&tasks, cases[i].list, cases[i].node);
+
+		cr_assert_eq(read, cases[i].tasks > 0, "%s, %d", cases[i].list, cases[i].node);
+		if (read)
+			cr_assert_eq(tasks, cases[i].tasks, "%s: %d", cases[i].list, tasks);
+	}
+}
+
 Test(launch, steps_and_jobs_side_by_side_get_different_ports)
 {
 	static int port[4][64];
@@ -250,6 +315,18 @@ Test(launch, partial_and_contradicting_variables_are_one_line)
 		"OMPI_COMM_WORLD_RANK is 2 but OMPI_COMM_WORLD_SIZE is 2: give a rank from 0 to 1");
 	assert_refused(OMPI(0, 4, 2, 2),
 		"OMPI_COMM_WORLD_LOCAL_RANK is 2 but OMPI_COMM_WORLD_LOCAL_SIZE is 2");
+	assert_refused(
+		"SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NODEID=2 SLURM_STEP_TASKS_PER_NODE=2(x2)",
+		"SLURM_STEP_TASKS_PER_NODE is \"2(x2)\", which has no number of ranks for the node of "
+		"SLURM_NODEID \"2\": unset one of them");
+	assert_refused(
+		"SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NODEID=1x SLURM_STEP_TASKS_PER_NODE=2(x2)",
+		"SLURM_NODEID \"1x\"");
+	assert_refused("SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_NODEID=0 SLURM_LOCALID=2 "
+		       "SLURM_STEP_TASKS_PER_NODE=2(x2)",
+		"SLURM_LOCALID is 2 but SLURM_STEP_TASKS_PER_NODE is 2: give a rank from 0 to 1");
+	assert_refused("PMI_PORT=host0:4000 PMI_ID=0",
+		"PMI_PORT is set, but not PMI_RANK: start the program with mpiexec without -pmi-port");
 	assert_refused("SLURM_PROCID=x SLURM_NTASKS=2",
 		"SLURM_PROCID is \"x\": give a whole number from 0 to 65535");
 	assert_refused("PMI_RANK=0 PMI_SIZE=many", "PMI_SIZE is \"many\"");
@@ -285,6 +362,11 @@ Test(launch, a_program_can_ask_for_its_place)
 	cr_assert_eq(launch.size, 4);
 	cr_assert_eq(launch.local_rank, 1);
 	cr_assert_eq(launch.local_size, -1);
+	set_variables("SLURM_PROCID=3 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1 "
+		      "SLURM_STEP_TASKS_PER_NODE=3,1");
+	cr_assert_eq(rondo_get_launch(&launch), 0, "%s", rondo_last_error());
+	cr_assert_eq(launch.local_rank, 0);
+	cr_assert_eq(launch.local_size, 1);
 	set_variables("");
 	cr_assert_eq(rondo_get_launch(&launch), 0, "%s", rondo_last_error());
 	cr_assert_str_eq(launch.launcher, "none");

@@ -5,10 +5,15 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/launch/slurm.h"
 
 struct launcher {
 	const char *name, *text, *rank, *size, *local_rank, *local_size;
 };
+
+/* mpiexec -pmi-port sets it in place of a rank. A process has to ask for its rank there, over a
+   connection of its own, which it must not close before it ends. */
+#define PMI_PORT "PMI_PORT"
 
 static const struct launcher launchers[] = {
 #define ROW(NAME, ...) { __VA_ARGS__ },
@@ -79,6 +84,8 @@ static bool has_launched(enum rd_launcher launcher)
 	case RD_LAUNCHER_PMIX:
 	case RD_LAUNCHER_KUBERNETES:
 		return is_set(rank);
+	case RD_LAUNCHER_PMI:
+		return is_set(rank) || is_set(size) || is_set(PMI_PORT);
 	default:
 		return is_set(rank) || is_set(size);
 	}
@@ -131,6 +138,14 @@ static int check_range(const char *rank_name, int rank, const char *size_name, i
 		rank, size_name, size, size - 1);
 }
 
+static int read_local_size(struct rd_launch *launch)
+{
+	if (launch->launcher == RD_LAUNCHER_SLURM)
+		return rd_slurm_local_size(&launch->local_size);
+	return read_variable(
+		&launch->local_size, launchers[launch->launcher].local_size, 1, RD_SIZE_MAX);
+}
+
 static int read_launch(struct rd_launch *launch)
 {
 	const struct launcher *variables = &launchers[launch->launcher];
@@ -142,9 +157,14 @@ static int read_launch(struct rd_launch *launch)
 	if (!err)
 		err = read_variable(&launch->local_rank, variables->local_rank, 0, RD_SIZE_MAX - 1);
 	if (!err)
-		err = read_variable(&launch->local_size, variables->local_size, 1, RD_SIZE_MAX);
+		err = read_local_size(launch);
 	if (err)
 		return err;
+	if (launch->rank < 0 && launch->size < 0)
+		return rd_fail(RONDO_SETTING,
+			PMI_PORT " is set, but not %s: start the program with mpiexec without "
+				 "-pmi-port",
+			variables->rank);
 	if (launch->rank < 0)
 		return refuse_partial(launch->launcher, size, variables->rank);
 	if (launch->size < 0)

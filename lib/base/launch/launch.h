@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "base/launch/slurm.h"
 #include "base/settings.h"
 
 /* X(NAME, name, text, rank, size, local rank, local size): the last four are variables; NULL: it
@@ -26,7 +27,8 @@
 	X(JSRUN, "jsrun", "jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", \
 		"JSM_NAMESPACE_LOCAL_RANK", "JSM_NAMESPACE_LOCAL_SIZE") \
 	X(FLUX, "flux", "Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", NULL) \
-	X(SLURM, "slurm", "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL) \
+	X(SLURM, "slurm", "Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", \
+		RD_SLURM_LOCAL_SIZE) \
 	X(PMIX, "pmix", "PMIx", "PMIX_RANK", "WORLD_SIZE", "PMIX_LOCAL_RANK", NULL) \
 	X(KUBERNETES, "kubernetes", "Kubernetes", "JOB_COMPLETION_INDEX", "WORLD_SIZE", NULL, NULL)
 

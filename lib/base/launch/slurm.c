@@ -5,46 +5,12 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/launch/slurm_list.h"
 
+#define NODE "SLURM_NODEID"
 #define LEAST_PORT 10240
 #define PORTS 16384
 #define PORTS_BETWEEN_STEPS 4099
-
-static bool append(char *host, size_t size, size_t *used, const char *text, size_t length)
-{
-	if (length == 0 || *used + length >= size)
-		return false;
-	memcpy(host + *used, text, length);
-	*used += length;
-	host[*used] = '\0';
-	return true;
-}
-
-/* A part in brackets stands for several: the first of them is up to a - or a comma. */
-bool rd_slurm_first_host(char *host, size_t size, const char *list)
-{
-	size_t used = 0;
-
-	for (const char *at = list; *at && *at != ',';) {
-		size_t length = strcspn(at, "[],");
-
-		if (*at != '[') {
-			if (!append(host, size, &used, at, length))
-				return false;
-			at += length;
-			continue;
-		}
-		at++;
-		length = strspn(at, "0123456789");
-		if (!append(host, size, &used, at, length) || !strchr("-,]", at[length]))
-			return false;
-		at = strchr(at, ']');
-		if (!at)
-			return false;
-		at++;
-	}
-	return used > 0;
-}
 
 /* The first variable that is set; older versions of Slurm have other names. */
 static const char *first_of(const char *const *variables)
@@ -91,18 +57,57 @@ static int first_host(char *host, size_t size, const char *list)
 		rd_quotable(quote, list));
 }
 
+/* A host, as "node3*2", behind blank lines and comments. */
+static bool read_host(char *host, size_t size, FILE *file)
+{
+	char line[1024];
+
+	while (fgets(line, sizeof(line), file)) {
+		char *name = line + strspn(line, " \t\n");
+
+		name[strcspn(name, " \t\n*#")] = '\0';
+		if (*name)
+			return rd_slurm_first_host(host, size, name);
+	}
+	return false;
+}
+
+/* srun -m arbitrary starts rank 0 on the first host of the user's file. The lists of nodes in
+   Slurm's variables are sorted. */
+static int first_host_of_file(char *host, size_t size)
+{
+	const char *path = rd_environment("SLURM_HOSTFILE");
+	FILE *file = path ? fopen(path, "re") : NULL;
+	bool found = file && read_host(host, size, file);
+	char quote[41];
+
+	if (file)
+		fclose(file);
+	if (found)
+		return 0;
+	*host = '\0';
+	return rd_fail(RONDO_SETTING,
+		"srun -m arbitrary may start rank 0 on any node, and SLURM_HOSTFILE \"%s\" gives no "
+		"host: set MASTER_ADDR to rank 0's",
+		rd_quotable(quote, path ? path : ""));
+}
+
 int rd_slurm_step_host(char *host, size_t size)
 {
 	static const char *const counts[] = { "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES",
 		"SLURM_NNODES", NULL };
 	static const char *const lists[] = { "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST",
 		"SLURM_NODELIST", NULL };
+	const char *distribution = rd_environment("SLURM_DISTRIBUTION");
 	int64_t nodes;
 
-	if (!read_first_of(&nodes, counts) || nodes != 1)
-		return first_host(host, size, first_of(lists));
-	snprintf(host, size, "127.0.0.1");
-	return 0;
+	if (read_first_of(&nodes, counts) && nodes == 1) {
+		snprintf(host, size, "127.0.0.1");
+		return 0;
+	}
+	if (distribution && strcmp(distribution, "arbitrary") == 0)
+		return first_host_of_file(host, size);
+	return first_host(host, size, first_of(lists));
 }
 
 int rd_slurm_job_host(char *host, size_t size)
@@ -110,4 +115,21 @@ int rd_slurm_job_host(char *host, size_t size)
 	static const char *const lists[] = { "SLURM_JOB_NODELIST", "SLURM_NODELIST", NULL };
 
 	return first_host(host, size, first_of(lists));
+}
+
+int rd_slurm_local_size(int *local_size)
+{
+	const char *list = rd_environment(RD_SLURM_LOCAL_SIZE), *node = rd_environment(NODE), *end;
+	char quote[41], node_quote[41];
+	int64_t number;
+
+	if (!list || !node)
+		return 0;
+	end = rd_read_number(&number, node);
+	if (end && !*end && rd_slurm_tasks_on_node(local_size, list, number))
+		return 0;
+	return rd_fail(RONDO_SETTING,
+		RD_SLURM_LOCAL_SIZE " is \"%s\", which has no number of ranks for the node of " NODE
+				    " \"%s\": unset one of them",
+		rd_quotable(quote, list), rd_quotable(node_quote, node));
 }
