@@ -1,45 +1,24 @@
 #!/usr/bin/env bash
-# kubernetes.sh BUILD LIBRARY: two pods of an indexed job. They are emulated: each has a host name and an /etc/hosts of
-# its own, as the kubelet writes it, in namespaces. No Kubernetes runs here.
+# kubernetes.sh BUILD LIBRARY: the indexed job of docs/examples/kubernetes.yaml, in emulated pods (pods.sh).
 set -euo pipefail
 # shellcheck source=support.sh
 . "$(dirname "$0")/support.sh"
-build=$1
-unshare --map-root-user --mount --uts true 2>/dev/null || skip "no namespaces here (unshare --mount --uts)"
+here=$(cd "$(dirname "$0")" && pwd) build=$1
+manifest=$here/../../docs/examples/kubernetes.yaml
+reason=$("$here/pods.sh" "$manifest" true) || skip "${reason#skipped: }"
 
-# The name of pod 0 comes from DNS in a cluster; here from the file.
-cat >"$scratch/job.sh" <<'END'
-index=$1 domain=$2 scratch=$3 program=$4
-hostname "train-$index" || exit 99
-{
-	echo "127.0.0.1 localhost"
-	if [ "$index" != 0 ]; then
-		echo "127.0.0.1 train-$index$domain train-$index"
-	fi
-	echo "127.0.0.1 train-0$domain train-0"
-} >"$scratch/hosts.$index"
-mount --bind "$scratch/hosts.$index" /etc/hosts || exit 99
-JOB_COMPLETION_INDEX=$index WORLD_SIZE=2 RONDO_PORT=$PORT exec "$program"
-END
+if /usr/bin/python3 -c "import yaml" 2>/dev/null; then
+	try "the manifest" /usr/bin/python3 "$here/manifest.py" "$manifest"
+else
+	echo "not tried: the manifest (Debian: python3-yaml)"
+fi
 
-pods() {
-	local pids=() index failed=
-	for index in 0 1; do
-		unshare --map-root-user --mount --uts sh "$scratch/job.sh" $index "$1" "$scratch" "$build/examples/all_reduce" &
-		pids+=($!)
-	done
-	wait "${pids[0]}" || failed=yes
-	wait "${pids[1]}" || failed=yes
-	[ ! "$failed" ]
-}
-export -f pods
-export scratch build PORT=$((12000 + $$ % 8000))
-
-try "two pods of a headless service" bash -c 'pods .train.default.svc.cluster.local'
-expect "rank 0 of 2: the sum is 3" "rank 1 of 2: the sum is 3"
+try "pods of a headless service" "$here/pods.sh" "$manifest" "$build/examples/all_reduce"
+expect_sum_of_4
 
 # Without the service no pod finds another.
-if timeout 60 bash -c 'pods ""' >"$scratch/out" 2>&1; then
+sed /subdomain:/d "$manifest" >"$scratch/alone.yaml"
+if timeout 60 "$here/pods.sh" "$scratch/alone.yaml" "$build/examples/all_reduce" >"$scratch/out" 2>&1; then
 	echo "pods without a domain should fail"
 	exit 1
 fi
@@ -47,3 +26,9 @@ grep -q 'JOB_COMPLETION_INDEX is 1, but the host name "train-1" has no domain: g
 	cat "$scratch/out"
 	exit 1
 }
+
+# Several ranks in each pod: the command of docs/launchers.md.
+export build
+try "a rondo-run in each pod" "$here/pods.sh" "$manifest" sh -c 'exec "$build/rondo-run" --nnodes 4 \
+	--node-rank $JOB_COMPLETION_INDEX --master-addr train-0.train --nproc-per-node 2 "$build/examples/all_reduce"'
+expect "rank 0 of 8: the sum is 36" "rank 7 of 8: the sum is 36"
