@@ -26,10 +26,15 @@ DIFFERENCES = {
     "node 0, and waits for the others.",
     "dollars": "Arguments get the local rank for `${local_rank}` alone. torchrun also replaces `$local_rank`, and "
     "`$$` by `$`.",
+    "failure": "A rank that fails ends the ranks of all nodes. With torchrun, those of other nodes go on.",
+    "restart count": "`TORCHELASTIC_RESTART_COUNT` is the same on all nodes. torchrun's counts the failures of its own "
+    "node.",
     "address": "With `c10d`, `MASTER_ADDR` is an address of node 0. torchrun's is its host name, which the other nodes "
     "must resolve.",
     "newer options": "The options of torch 2 are there: `--local-addr`, `--local-ranks-filter`, `--signals-to-handle`, "
     "and names with dashes. Debian's torchrun (1.13) lacks them.",
+    "refused options": "Options of torch 2 that choose its own code are refused: `--event-log-handler`, `--logs-specs`, "
+    "`--numa-binding`, `--virtual-local-rank` and the filters of duplicated lines.",
     "own options": "`--bind`, `--grace` and `--tag` are rondo-run's own.",
 }
 
@@ -57,7 +62,6 @@ class Case:
     refused: bool = False  # rondo-run prints one line
     signal: str = ""  # to the launcher of the first node, once a rank has made the file "ready"
     input: str = ""
-    later: bool = False  # rondo-run does not have it yet: it is not run
     fixed_port: bool = False  # torchrun takes a port that a second one on this host cannot have
 
 
@@ -264,6 +268,10 @@ add("nodes: two, c10d, one run id", *[[*C10D, "--nnodes=2", *sh("echo $TORCHELAS
 add("nodes: three, c10d, 3:3", *[[*C10D, "--nnodes=3:3", *SHOW]] * 3)
 add("nodes: 1:2, both come", *[[*C10D, "--nnodes=1:2", "--rdzv_conf=last_call_timeout=20", *SHOW]] * 2)
 add("nodes: 1:2, one comes", [*C10D, "--nnodes=1:2", "--rdzv_conf=last_call_timeout=1", *SHOW])
+add("nodes: two, a failure on one",
+    [*STATIC, "--node_rank=0", *sh("touch ready; sleep 5; echo went on")],
+    [*STATIC, "--node_rank=1", *sh("while [ ! -e ready ]; do sleep 0.02; done; exit 1")],
+    differs="failure", ours={"out": []})
 add("nodes: two, localhost and its address", *[[*QUICK, "--rdzv_backend=c10d", f"--rdzv_endpoint={host}:{{port}}",
     "--rdzv_id=job", "--nnodes=2", *sh("echo $WORLD_SIZE")] for host in ("localhost", "127.0.0.1")])
 add("nodes: c10d, the address", [*C10D, *sh('[ "$MASTER_ADDR" = 127.0.0.1 ] && echo address || echo name')],
@@ -289,6 +297,12 @@ add("restarts: standalone", [*QUICK, "--standalone", "--max_restarts=1", *sh(ONC
 add("restarts: the world is the same", [*QUICK, *TWO, "--max_restarts=1", *sh(
     "echo $RANK $WORLD_SIZE; [ $TORCHELASTIC_RESTART_COUNT = 1 ]")])
 add("restarts: two nodes", *[[*C10D, "--nnodes=2", "--max_restarts=1", *sh(ONCE)]] * 2)
+add("restarts: two nodes, for a failure on one",
+    [*C10D, "--nnodes=2", "--max_restarts=1", *sh("echo $TORCHELASTIC_RESTART_COUNT; [ -e again ] && exit 0; "
+        "touch ready; exec sleep 60")],
+    [*C10D, "--nnodes=2", "--max_restarts=1", *sh("echo $TORCHELASTIC_RESTART_COUNT; [ -e again ] && exit 0; "
+        "while [ ! -e ready ]; do sleep 0.02; done; touch again; exit 1")],
+    differs="restart count", ours={"out": ["0", "0", "1", "1"]})
 
 # ---- Wrong options ----
 
@@ -327,7 +341,8 @@ for name, value in {"PET_NNODES": "two", "PET_NPROC_PER_NODE": "many", "PET_STAN
     add(f"wrong: {name}", [*QUICK, "show.py"], env={name: value}, refused=True)
 add("wrong: the status", [*QUICK, "--nnodes=3:2", "show.py"], exact=True, refused=True, differs="bad input",
     ours={"status": 2})
-add("wrong: gpu without a GPU", [*QUICK, "--nproc_per_node=gpu", "show.py"], refused=True)
+add("wrong: gpu without a GPU", [*QUICK, "--nproc_per_node=gpu", "show.py"], refused=True,
+    env={"CUDA_VISIBLE_DEVICES": ""})
 add("wrong: a module and --run_path", [*QUICK, "-m", "--run_path", "show.py"], refused=True, differs="module",
     ours=FAILED)
 add("wrong: --standalone with a range", [*QUICK, "--standalone", "--nnodes=1:2", "--rdzv_conf=last_call_timeout=1",
@@ -336,6 +351,8 @@ add("wrong: a key that is unknown", [*QUICK, "--rdzv_conf=tmeout=3", "show.py"],
     ours=FAILED)
 add("wrong: two nodes without their numbers", [*QUICK, "--nnodes=2", "show.py"], torch=False, refused=True,
     differs="number of nodes", ours=FAILED)
+for option in ("--event_log_handler=null", "--logs_specs=default", "--numa_binding=node", "--virtual_local_rank"):
+    add(f"wrong: {option}", [*QUICK, option, "show.py"], torch=False, refused=True, differs="refused options", ours=FAILED)
 
 # ---- Options of torch 2, and rondo-run's own ----
 
@@ -348,9 +365,3 @@ add("options: --bind and --grace", [*QUICK, *TWO, "--bind=cores", "--grace=1", *
     differs="own options", ours={"status": "0", "out": ["a", "a"]})
 add("options: OMP_NUM_THREADS of two ranks", [*QUICK, *TWO, *sh(
     '[ "$OMP_NUM_THREADS" -ge 1 ] && echo some')])
-
-# The launchers of several nodes do not speak to each other yet, and do not restart ranks.
-for case in CASES:
-    if case.name == "nodes: two, of different sizes" or case.name.startswith(("nodes: two, c10d", "nodes: three",
-            "nodes: 1:2", "nodes: two, localhost", "restarts: ")) and case.name != "restarts: none needed":
-        case.later = True

@@ -216,7 +216,7 @@ def main(build, *words):
             sys.exit(f"{PYTHON} has no torch (Debian: python3-torch)")
         write_record(torchrun, record, [case for case in with_torch if case.name in words[1:] or not words[1:]])
         return
-    chosen = [case for case in cases.CASES if case.name in words or not words and not case.later]
+    chosen = [case for case in cases.CASES if case.name in words or not words]
     live = [case for case in with_torch if case.name in words]
     if not words:
         live = [case for case in with_torch if not case.fixed_port][::SAMPLE]
