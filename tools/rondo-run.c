@@ -10,12 +10,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/hosts/front.h"
+#include "run/hosts/remote.h"
 #include "run/job.h"
 
 /* Open files while a rank is being started: the rank's ends of its output, and its report's pipe.
@@ -112,12 +115,17 @@ static bool job_init(struct job *job)
 
 int main(int argc, char **argv)
 {
-	struct job job = { 0 };
+	struct job job = { .front_fd = -1 };
 	int status = 1;
 
 	open_standard_fds();
+	if (argc == 2 && strcmp(argv[1], REMOTE_OPTION) == 0 &&
+		(job.front_fd = remote_start(&argc, &argv)) < 0)
+		return 1;
 	if (!options_read(&job.options, argc, argv))
 		return 2;
+	if (job.options.hosts)
+		return front_run(&job.options, argv);
 	if (job_init(&job))
 		status = job_run(&job);
 	agent_finish(&job.agent);

@@ -140,8 +140,8 @@ Test(run, bad_arguments_get_one_clear_line_and_2, .timeout = 30)
 			"--nproc-per-node? (see rondo-run --help)\n" },
 		{ { "rondo-run", "--tag=yes", "true" },
 			"rondo-run: --tag takes no value (see rondo-run --help)\n" },
-		{ { "rondo-run", "-x", "true" },
-			"rondo-run: -x is no option here (see rondo-run --help)\n" },
+		{ { "rondo-run", "-y", "true" },
+			"rondo-run: -y is no option here (see rondo-run --help)\n" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/hosts/remote.h"
 
 /* ---- Signals to us -------------------------------------------------------------------------- */
 
@@ -17,14 +18,10 @@ static void stop_and_continue(struct job *job)
 	group_signal(&job->group, SIGCONT);
 }
 
-static void on_signal(struct job *job)
+static void take_signal(struct job *job, int signal)
 {
-	struct signalfd_siginfo got;
-	int signal;
-
-	if (read(job->signal_fd, &got, sizeof(got)) != sizeof(got))
+	if (signal == 0)
 		return;
-	signal = (int)got.ssi_signo;
 	if (signal == SIGCHLD) {
 		group_reap_orphans(&job->group);
 	} else if (signal == SIGTSTP) {
@@ -37,6 +34,14 @@ static void on_signal(struct job *job)
 		group_end(&job->group, signal);
 		agent_leave(&job->agent, signal);
 	}
+}
+
+static void on_signal(struct job *job)
+{
+	struct signalfd_siginfo got;
+
+	if (read(job->signal_fd, &got, sizeof(got)) == sizeof(got))
+		take_signal(job, (int)got.ssi_signo);
 }
 
 /* ---- The loop ------------------------------------------------------------------------------- */
@@ -55,6 +60,7 @@ static int wait_for_events(struct job *job)
 
 	polls->count = 0;
 	polls_add(polls, job->signal_fd, POLLIN);
+	polls_add(polls, job->front_fd, POLLIN);
 	console_add_polls(&job->console, polls);
 	group_add_polls(&job->group, polls);
 	link_add_polls(&job->agent.link, polls);
@@ -70,6 +76,8 @@ static void take_events(struct job *job)
 	link_take_polls(&job->agent.link, polls);
 	if (polls->fds[0].revents)
 		on_signal(job);
+	if (polls->fds[1].revents)
+		take_signal(job, remote_signal(&job->front_fd));
 }
 
 static bool unfinished(const struct job *job)

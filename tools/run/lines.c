@@ -61,7 +61,7 @@ void sink_finish(struct sink *sink)
 	bytes_finish(&sink->queue);
 }
 
-static void sink_append(struct sink *sink, const char *data, size_t size)
+void sink_write(struct sink *sink, const char *data, size_t size)
 {
 	if (!sink->gone)
 		bytes_append(&sink->queue, data, size);
@@ -108,8 +108,8 @@ static void sink_draw_open(struct sink *sink)
 
 	if (!open)
 		return;
-	sink_append(sink, open->tag, strlen(open->tag));
-	sink_append(sink, open->rest.data, open->rest.size);
+	sink_write(sink, open->tag, strlen(open->tag));
+	sink_write(sink, open->rest.data, open->rest.size);
 }
 
 void sink_print(struct sink *sink, const char *format, ...)
@@ -121,9 +121,9 @@ void sink_print(struct sink *sink, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (sink->open)
-		sink_append(sink, ERASE_LINE, strlen(ERASE_LINE));
-	sink_append(sink, text, strlen(text));
-	sink_append(sink, "\n", 1);
+		sink_write(sink, ERASE_LINE, strlen(ERASE_LINE));
+	sink_write(sink, text, strlen(text));
+	sink_write(sink, "\n", 1);
 	sink_draw_open(sink);
 }
 
@@ -143,11 +143,11 @@ static void lines_end_line(struct lines *lines, size_t size)
 		sink->open = NULL;
 	} else {
 		if (sink->open)
-			sink_append(sink, ERASE_LINE, strlen(ERASE_LINE));
-		sink_append(sink, lines->tag, strlen(lines->tag));
+			sink_write(sink, ERASE_LINE, strlen(ERASE_LINE));
+		sink_write(sink, lines->tag, strlen(lines->tag));
 	}
-	sink_append(sink, lines->rest.data + lines->shown, size - lines->shown);
-	sink_append(sink, "\n", 1);
+	sink_write(sink, lines->rest.data + lines->shown, size - lines->shown);
+	sink_write(sink, "\n", 1);
 	lines->shown = 0;
 	sink_draw_open(sink);
 }
@@ -171,9 +171,9 @@ static void lines_show_rest(struct lines *lines)
 	if (!sink->terminal || lines->rest.size == 0 || (sink->open && sink->open != lines))
 		return;
 	if (!sink->open)
-		sink_append(sink, lines->tag, strlen(lines->tag));
+		sink_write(sink, lines->tag, strlen(lines->tag));
 	sink->open = lines;
-	sink_append(sink, lines->rest.data + lines->shown, lines->rest.size - lines->shown);
+	sink_write(sink, lines->rest.data + lines->shown, lines->rest.size - lines->shown);
 	lines->shown = lines->rest.size;
 	lines_drop_overdrawn(lines);
 }

@@ -57,6 +57,8 @@ void sink_finish(struct sink *sink);
 size_t sink_waiting(const struct sink *sink);
 /* Writes part of the queue. Call it when poll() reports POLLOUT: it does not block then. */
 void sink_flush(struct sink *sink);
+/* Queues bytes. */
+void sink_write(struct sink *sink, const char *data, size_t size);
 /* Queues a line of our own. */
 void sink_print(struct sink *sink, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -6,6 +6,7 @@
 
 #include "arguments.h"
 #include "base/port.h"
+#include "run/hosts/list.h"
 #include "run/values.h"
 
 #define ENDPOINT_PORT 29400
@@ -29,6 +30,13 @@ static const char help[] =
 	"  --master-port PORT      a port left free for the program (default 29500); rank 0\n"
 	"                          listens 2000 below it, or at RONDO_PORT\n"
 	"  --local-addr ADDRESS    where the other nodes reach this one\n"
+	"\n"
+	"Hosts:\n"
+	"  --hosts A,B[:N],...     starts rondo-run on each of these through ssh, with N ranks\n"
+	"                          there, else --nproc-per-node\n"
+	"  -x, --export NAME[=VALUE]\n"
+	"                          a variable for the hosts, besides PATH, RONDO_* and others;\n"
+	"                          may be repeated\n"
 	"\n"
 	"Rendezvous:\n"
 	"  --rdzv-backend NAME     static: nodes have numbers (default); c10d: the order of\n"
@@ -77,6 +85,7 @@ static const char help[] =
 	"  rondo-run --nproc-per-node 2 ./hello\n"
 	"  rondo-run --nproc-per-node gpu train.py --epochs 5\n"
 	"  rondo-run --nnodes 2 --node-rank 0 --master-addr 10.0.0.1 --nproc-per-node 4 ./hello\n"
+	"  rondo-run --hosts node1,node2 --nproc-per-node 4 train.py\n"
 	"  rondo-run --nnodes 1:4 --rdzv-endpoint host0 --max-restarts 3 train.py\n";
 
 #define AT(member) offsetof(struct options, member)
@@ -90,6 +99,8 @@ static const struct argument table[] = {
 	{ "master-addr", 0, AT(address), values_address, 0, 0 },
 	{ "master-port", 0, AT(port), arguments_number, 0, 65535 },
 	{ "local-addr", 0, AT(local_address), values_address, 0, 0 },
+	{ "hosts", 0, AT(hosts), values_hosts, 0, 0 },
+	{ "export", 'x', WHOLE, values_export, 0, 0 },
 	{ "rdzv-backend", 0, AT(backend), values_backend, 0, 0 },
 	{ "rdzv-endpoint", 0, WHOLE, values_endpoint, 0, 0 },
 	{ "rdzv-id", 0, AT(run_id), values_run_id, 0, 0 },
@@ -186,11 +197,23 @@ static bool c10d_complete(struct options *options)
 	return true;
 }
 
+/* The rondo-run on each host checks the rest, once it knows its part. */
+static bool hosts_complete(const struct options *options)
+{
+	if (options->nodes > 1 || options->node >= 0 || options->standalone || options->endpoint ||
+		options->backend == RENDEZVOUS_C10D)
+		return arguments_refuse("--hosts goes without --nnodes, --node-rank, --standalone "
+					"and --rdzv-endpoint");
+	return program_complete(options);
+}
+
 /* Checks the options against each other, and fills in defaults. */
 static bool options_complete(struct options *options)
 {
 	bool alone = options->nodes == 1;
 
+	if (options->hosts)
+		return hosts_complete(options);
 	if (!program_complete(options) || (options->standalone && !standalone_complete(options)))
 		return false;
 	if ((int)options->backend < 0)

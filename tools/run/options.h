@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #define GRACE_MAX_S 86400
+#define EXPORTS_MAX 64
 #define RANKS_MAX 65536
 
 /* The rendezvous backends of torchrun: nodes by their numbers, or by the order of their coming. */
@@ -32,6 +33,11 @@ struct options {
 	int node; /* the number of this node; -1: the order of coming decides */
 	int local_size; /* ranks on this node */
 	bool standalone; /* this node is the whole job */
+
+	/* Hosts where ssh starts the job (run/hosts/). */
+	const char *hosts; /* host_list_read() accepts it; NULL: none */
+	const char *exports[EXPORTS_MAX]; /* variables for them: NAME, or NAME=VALUE */
+	int export_count;
 
 	/* Where nodes and ranks meet. */
 	enum rendezvous_backend backend;

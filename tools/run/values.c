@@ -430,3 +430,16 @@ bool values_bind(const struct argument *argument, void *target, const char *text
 	}
 	return arguments_refuse_value(argument, "cores, numa or none", text);
 }
+
+bool values_export(const struct argument *argument, void *target, const char *text)
+{
+	struct options *options = target;
+	size_t name = strcspn(text, "=");
+
+	if (name == 0 || isdigit((unsigned char)*text))
+		return arguments_refuse_value(argument, "NAME or NAME=VALUE", text);
+	if (options->export_count == EXPORTS_MAX)
+		return arguments_refuse("--%s: at most %d variables", argument->name, EXPORTS_MAX);
+	options->exports[options->export_count++] = text;
+	return true;
+}

@@ -42,6 +42,9 @@ bool values_list(const struct argument *argument, void *target, const char *text
 /* "SIGTERM,SIGINT" (whole: signals, signal_names). */
 bool values_signals(const struct argument *argument, void *target, const char *text);
 
+/* A variable of the environment, "NAME" or "NAME=VALUE" (whole: exports, export_count). */
+bool values_export(const struct argument *argument, void *target, const char *text);
+
 /* How torchrun's functions start; rondo-run executes programs alone. */
 bool values_start_method(const struct argument *argument, void *target, const char *text);
 

@@ -1,0 +1,164 @@
+#include "run/hosts/remote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "rondo.h"
+
+/* The address by which the front reached this host, from sshd: "client port server port". */
+static void own_address(char *address, size_t size)
+{
+	const char *connection = getenv("SSH_CONNECTION");
+	int at = 0;
+
+	snprintf(address, size, "-");
+	if (!connection)
+		return;
+	if (sscanf(connection, "%*s %*s %n", &at) == 0 && at > 0)
+		snprintf(
+			address, size, "%.*s", (int)strcspn(connection + at, " "), connection + at);
+}
+
+static bool say_hello(void)
+{
+	char address[128], hello[256];
+	int size;
+
+	own_address(address, sizeof(address));
+	size = snprintf(hello, sizeof(hello), REMOTE_HELLO "%s %s\n", rondo_version(), address);
+	return write(STDOUT_FILENO, hello, (size_t)size) == size;
+}
+
+/* Reads `size` bytes. */
+static bool read_all(char *data, size_t size, int64_t until_ms)
+{
+	while (size > 0) {
+		struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+		int64_t left = until_ms - rd_clock_ms();
+		ssize_t got;
+
+		if (left <= 0 || (poll(&in, 1, (int)left) < 0 && errno != EINTR))
+			return false;
+		if (!in.revents)
+			continue;
+		got = read(STDIN_FILENO, data, size);
+		if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
+			return false;
+		if (got > 0) {
+			data += got;
+			size -= (size_t)got;
+		}
+	}
+	return true;
+}
+
+static size_t read_size(int64_t until_ms)
+{
+	size_t size = 0;
+	char digit;
+
+	while (read_all(&digit, 1, until_ms)) {
+		if (digit == '\n')
+			return size;
+		if (digit < '0' || digit > '9' || size > REMOTE_SIZE_MAX)
+			return 0;
+		size = size * 10 + (size_t)(digit - '0');
+	}
+	return 0;
+}
+
+/* Returns all strings, which the caller frees or keeps; NULL: they did not come. */
+static char *read_strings(size_t *size)
+{
+	int64_t until_ms = rd_clock_ms() + REMOTE_WAIT_MS;
+	char *strings;
+
+	*size = read_size(until_ms);
+	if (*size == 0 || *size > REMOTE_SIZE_MAX)
+		return NULL;
+	strings = malloc(*size);
+	if (strings && read_all(strings, *size, until_ms) && strings[*size - 1] == '\0')
+		return strings;
+	free(strings);
+	return NULL;
+}
+
+static char *next(char *string)
+{
+	return string + strlen(string) + 1;
+}
+
+/* The strings last as long as the process: they become its variables and arguments. */
+static bool take_strings(char *at, const char *end, int *argc, char ***argv)
+{
+	const char *folder = at;
+	int count = 0;
+
+	/* A copy of the shell's, where it leads here: getcwd() would follow links. */
+	if (chdir(folder) < 0) {
+		fprintf(stderr, "rondo-run: cannot change to the folder %s: %m\n", folder);
+		return false;
+	}
+	setenv("PWD", folder, 1);
+	for (at = next(at); at < end && *at; at = next(at))
+		if (strchr(at, '=') > at)
+			putenv(at);
+	if (at >= end)
+		return false;
+	at = next(at);
+	for (char *argument = at; argument < end; argument = next(argument))
+		count++;
+	*argv = calloc((size_t)count + 1, sizeof(**argv));
+	if (!*argv || count == 0)
+		return false;
+	*argc = 0;
+	for (; at < end; at = next(at))
+		(*argv)[(*argc)++] = at;
+	return true;
+}
+
+int remote_start(int *argc, char ***argv)
+{
+	size_t size;
+	char *strings = say_hello() ? read_strings(&size) : NULL;
+	int fd, null;
+
+	if (!strings) {
+		fputs("rondo-run: " REMOTE_OPTION " is for the rondo-run of --hosts, which ended "
+		      "early\n",
+			stderr);
+		return -1;
+	}
+	if (!take_strings(strings, strings + size, argc, argv))
+		return -1;
+	fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0) {
+		fprintf(stderr, "rondo-run: cannot keep the connection of ssh: %m\n");
+		return -1;
+	}
+	close(null);
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	return fd;
+}
+
+int remote_signal(int *fd)
+{
+	unsigned char number;
+	ssize_t got = read(*fd, &number, 1);
+
+	if (got > 0)
+		return number < NSIG ? number : 0;
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	close(*fd);
+	*fd = -1;
+	return SIGHUP;
+}
