@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork_lock.h"
 #include "base/log.h"
 #include "device/device.h"
 #include "device/region.h"
@@ -15,7 +16,7 @@ struct region {
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_REGISTRATIONS);
 static struct region *regions;
 static size_t region_count, region_capacity;
 static struct rd_endpoint **endpoints;
@@ -25,31 +26,21 @@ static bool warned;
 
 /* ---- Forks --------------------------------------------------------------------------------- */
 
-static void lock_for_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void unlock_in_parent(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-static void unlock_in_child(void)
+/* The endpoints are the parent's. */
+static void forget_endpoints(void)
 {
 	endpoint_count = 0;
-	pthread_mutex_unlock(&lock);
 }
 
 static void watch_forks(void)
 {
-	pthread_atfork(lock_for_fork, unlock_in_parent, unlock_in_child);
+	pthread_atfork(NULL, NULL, forget_endpoints);
 }
 
 static void enter(void)
 {
 	pthread_once(&once, watch_forks);
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 }
 
 static void leave(void)
@@ -64,7 +55,7 @@ static void leave(void)
 		endpoints = NULL;
 		endpoint_capacity = 0;
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 }
 
 /* ---- With the lock ------------------------------------------------------------------------- */

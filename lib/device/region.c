@@ -1,7 +1,6 @@
 #include "device/region.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +9,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/fork_lock.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_LEAF);
 static struct rd_region *regions;
 static size_t region_count, region_capacity;
 static _Atomic uint64_t version = 1;
@@ -26,7 +26,7 @@ bool rd_region_find(const void *at, size_t size, struct rd_region *region)
 	const char *first = at;
 	bool found = false;
 
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	for (size_t i = 0; i < region_count && !found; i++) {
 		const struct rd_region *candidate = &regions[i];
 
@@ -35,7 +35,7 @@ bool rd_region_find(const void *at, size_t size, struct rd_region *region)
 		if (found)
 			*region = *candidate;
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return found;
 }
 
@@ -43,10 +43,10 @@ bool rd_region_exists(uint64_t id)
 {
 	bool found = false;
 
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	for (size_t i = 0; i < region_count && !found; i++)
 		found = regions[i].id == id;
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return found;
 }
 
@@ -54,7 +54,7 @@ static int keep(const struct rd_region *region)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	if (region_count == region_capacity) {
 		size_t capacity = region_capacity ? 2 * region_capacity : 16;
 		struct rd_region *grown = realloc(regions, capacity * sizeof(*grown));
@@ -70,7 +70,7 @@ static int keep(const struct rd_region *region)
 		regions[region_count++] = *region;
 		atomic_fetch_add(&version, 1);
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return err;
 }
 
@@ -130,7 +130,7 @@ bool rd_region_free(void *memory)
 {
 	struct rd_region region = { .base = MAP_FAILED, .fd = -1 };
 
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	for (size_t i = 0; i < region_count; i++) {
 		if (regions[i].base != memory)
 			continue;
@@ -144,7 +144,7 @@ bool rd_region_free(void *memory)
 		regions = NULL;
 		region_capacity = 0;
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	if (region.fd < 0)
 		return false;
 	region_close(&region);

@@ -2,15 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/fork_lock.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_DEVICES);
 static struct rd_verbs_device *devices;
 
 static struct ibv_context *open_context(const char *name)
@@ -96,13 +96,13 @@ int rd_verbs_device_get(const char *name, struct rd_verbs_device **device)
 		err = rd_forks_watch();
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	*device = find_device(name);
 	if (!*device)
 		err = add_device(name, device);
 	if (!err)
 		(*device)->references++;
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return err;
 }
 
@@ -119,36 +119,36 @@ void rd_verbs_device_put(struct rd_verbs_device *device)
 {
 	if (!device)
 		return;
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	if (--device->references == 0) {
 		remove_device(device);
 		close_device(device);
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 }
 
 /* ibv_close_device() may ask the kernel to free what is the parent's, so only the process's own
    memory is left over. */
 void rd_verbs_device_abandon(struct rd_verbs_device *device)
 {
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	if (--device->references == 0) {
 		remove_device(device);
 		close(device->context->async_fd);
 		close(device->context->cmd_fd);
 		free(device);
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 }
 
 void rd_verbs_device_lock(void)
 {
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 }
 
 void rd_verbs_device_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 }
 
 /* ---- Memory -------------------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ int rd_verbs_device_share(struct rd_verbs_device *device,
 	struct rd_verbs_shared *shared;
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	shared = find_shared(device, registration);
 	if (!shared)
 		shared = add_shared(device, registration);
@@ -241,7 +241,7 @@ int rd_verbs_device_share(struct rd_verbs_device *device,
 	} else {
 		err = fail_register(device, registration->size);
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return err;
 }
 
@@ -249,7 +249,7 @@ void rd_verbs_device_unshare(struct rd_verbs_device *device, struct ibv_mr *regi
 {
 	struct rd_verbs_shared **at = &device->shared, *shared;
 
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	while ((*at)->region != region)
 		at = &(*at)->next;
 	shared = *at;
@@ -258,5 +258,5 @@ void rd_verbs_device_unshare(struct rd_verbs_device *device, struct ibv_mr *regi
 		rd_verbs.dereg_mr(shared->region);
 		free(shared);
 	}
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 }

@@ -1,16 +1,16 @@
 #include "transports/verbs/library.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "base/error.h"
+#include "base/fork_lock.h"
 
 #define LIBRARY "libibverbs.so.1"
 
 struct rd_verbs_library rd_verbs;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_LEAF);
 static bool loaded;
 
 static int find_functions(void *library)
@@ -50,10 +50,10 @@ int rd_verbs_library_load(void)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	if (!loaded)
 		err = load();
 	loaded |= err == 0;
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return err;
 }
