@@ -210,6 +210,8 @@ const struct option_row option_table[] = {
 		"save after every epoch; the one before becomes FILE.previous"),
 	TEXT("resume", "FILE", resume,
 		"go on from there, with its model and settings where none are given"),
+	FLAG("auto-resume", auto_resume,
+		"go on from the file of --checkpoint if it is there, as after a restart"),
 	TEXT("export", "FILE", export,
 		"at the end write the model as a file of safetensors, which PyTorch reads"),
 

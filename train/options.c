@@ -206,6 +206,10 @@ static int check(const struct options *options)
 	int err = world_find_launch(&launch);
 	if (err)
 		return err;
+	if (options->auto_resume && !options->checkpoint)
+		return fail("--auto-resume: give the file to --checkpoint");
+	if (options->auto_resume && options->resume)
+		return fail("--auto-resume and --resume: give one of them");
 	if (options->batch > 0 && options->global_batch > 0)
 		return fail("--batch and --global-batch: give one of them");
 	if (options->ranks > 0 && launch.size > 1)
@@ -217,7 +221,7 @@ static int check(const struct options *options)
 		return fail("--fetch: the %s set has no publisher", options->set->name);
 	/* Before anything is fetched. A checkpoint may name another model. */
 	const struct network *network = options->network ? options->network : network_named("mlp");
-	bool is_known = options->network || !options->resume;
+	bool is_known = options->network || !(options->resume || options->auto_resume);
 	if (options->set && is_known && options->set->kind != network->data)
 		return fail("--dataset %s: --model %s reads %s files, not %s files",
 			options->set->name, network->name, network->data->name,

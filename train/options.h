@@ -61,6 +61,7 @@ struct options {
 	int warm_up; /* steps */
 	const char *checkpoint; /* NULL: none is saved */
 	const char *resume; /* NULL: from the start */
+	bool auto_resume; /* resume is the checkpoint, where there is one */
 	const char *export; /* the model's file for others; NULL: none */
 	struct metrics_files metrics;
 	const char *trace; /* NULL: none */

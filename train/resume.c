@@ -31,11 +31,24 @@ static int load(struct train *train)
 			     path, &train->resumed, CHECKPOINT_EPOCHS_KEY, 0, EPOCHS_MAX, &number);
 }
 
+/* Rank 0 reads it, and so decides for all. */
+static int find_checkpoint(struct train *train)
+{
+	const char *path = train->options.checkpoint;
+	char found = !train->world->rank && checkpoint_exists(path);
+	int err = world_broadcast(train->world, &found, sizeof(found));
+	if (!err && found)
+		train->options.resume = path;
+	return err;
+}
+
 int resume_load(struct train *train)
 {
-	const char *path = train->options.resume;
 	int64_t epochs;
-	int err = 0;
+	int err = train->options.auto_resume ? find_checkpoint(train) : 0;
+	const char *path = train->options.resume;
+	if (err)
+		return err;
 	if (!path)
 		return 0;
 	if (!train->world->rank)

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "train/base/draft.h"
 #include "train/base/fail.h"
@@ -68,6 +69,13 @@ static int load(const char *path, struct stored *stored)
 	if (err)
 		stored_finish(stored);
 	return err;
+}
+
+bool checkpoint_exists(const char *path)
+{
+	char previous[PATH_MAX];
+	return access(path, F_OK) == 0 ||
+	       (!name_previous(previous, path) && access(previous, F_OK) == 0);
 }
 
 int checkpoint_load(const char *path, struct stored *stored, char damage[CHECKPOINT_REASON])

@@ -27,6 +27,9 @@
 /* Fails where no checkpoint can be saved: the user learns it before an epoch, not after it. */
 int checkpoint_writable(const char *path);
 
+/* Whether there is FILE or FILE.previous, damaged or not. */
+bool checkpoint_exists(const char *path);
+
 /* Writes the file; the one before becomes FILE.previous. */
 int checkpoint_save(const char *path, const struct stored *stored);
 /*
