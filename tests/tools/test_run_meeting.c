@@ -476,8 +476,7 @@ Test(run_meeting, goes_on_with_fewer_nodes_and_takes_in_new_ones)
 	cr_assert_eq(meeting_deadline(&meeting), now + 100);
 	wait_ms(100);
 	cr_assert(agents[0].last.stop.at_once);
-	cr_assert_str_eq(
-		agents[0].last.stop.reason, "1 node more: the ranks start again on 4 nodes");
+	cr_assert_str_eq(agents[0].last.stop.reason, "1 more node is here");
 	come_again(ALL(0, 2, 3));
 	cr_assert_eq(world_of(8)->node, 3);
 	cr_assert_eq(world_of(8)->attempt, 2);
@@ -489,6 +488,7 @@ Test(run_meeting, disturbs_no_full_job_for_a_spare_node)
 	open_meeting(2, 2, 0);
 	enter_all(3);
 	got(2, MESSAGE_WELCOME);
+	cr_assert(agents[2].last.welcome.spare);
 	cr_assert_eq(meeting_deadline(&meeting), 0);
 	tell(0, MESSAGE_DONE);
 	tell(1, MESSAGE_DONE);

@@ -235,8 +235,7 @@ static void take_end(struct agent *agent, const struct stop *stop)
 	if (*stop->reason && strcmp(stop->reason, agent->stop.reason) != 0)
 		console_print(agent->console, "%s", stop->reason);
 	if (stop->status == 0 && agent->world.nodes == 0)
-		console_print(
-			agent->console, "the job ended before this node could take part in it");
+		console_print(agent->console, "the job ended before this node had a place");
 	end(agent, stop);
 }
 
@@ -244,6 +243,12 @@ static void take(struct agent *agent, const struct message *message)
 {
 	switch (message->type) {
 	case MESSAGE_WELCOME:
+		if (message->welcome.spare)
+			console_print(agent->console,
+				"the job has its %d nodes: this one waits for a place",
+				agent->options->nodes);
+		agent->joins = true;
+		break;
 	case MESSAGE_AGAIN:
 		agent->joins = true;
 		break;

@@ -326,8 +326,8 @@ static void grow(struct meeting *meeting)
 	if (more > meeting->rules.nodes - nodes)
 		more = meeting->rules.nodes - nodes;
 	meeting->grow_at = 0;
-	note_cause(meeting, CAUSE_NEWCOMER, 0, "%d node%s more: the ranks start again on %d nodes",
-		more, more > 1 ? "s" : "", nodes + more);
+	note_cause(meeting, CAUSE_NEWCOMER, 0, "%d more node%s here", more,
+		more > 1 ? "s are" : " is");
 }
 
 /* ---- Messages of agents --------------------------------------------------------------------- */
@@ -357,6 +357,8 @@ void meeting_hello(struct meeting *meeting, int id, const struct hello *hello, c
 	if (hello->restarts > meeting->restarts)
 		meeting->restarts = hello->restarts;
 	snprintf(message.welcome.host, sizeof(message.welcome.host), "%s", meeting->rules.host);
+	message.welcome.spare =
+		meeting->state == MEETING_RUNS && count_nodes(meeting) == meeting->rules.nodes;
 	list_candidates(meeting, &message.welcome.candidates);
 	send_to(meeting, id, &message);
 	try_round(meeting, now_ms);

@@ -138,6 +138,7 @@ static void welcome(struct coder *coder, struct welcome *value)
 {
 	number(coder, &value->id, 0, INT_MAX);
 	text(coder, value->host, sizeof(value->host));
+	flag(coder, &value->spare);
 	candidates(coder, &value->candidates);
 }
 

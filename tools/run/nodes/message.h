@@ -79,6 +79,7 @@ struct hello {
 struct welcome {
 	int id; /* of this agent, among the candidates */
 	char host[HOST_SIZE]; /* the host's name */
+	bool spare; /* the job runs, and has no place for it now */
 	struct candidates candidates; /* empty before the first world */
 };
 

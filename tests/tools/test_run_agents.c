@@ -1,0 +1,361 @@
+/* Agents of one job on one host: each rondo-run is a node. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "hosts.h"
+#include "program.h"
+#include "text.h"
+
+#define LIMIT_MS 60000
+
+/* Rank and world of a rank that runs until it is ended. */
+#define SLEEPER "echo pid $$; echo rank $RANK of $WORLD_SIZE; exec sleep 1000"
+
+static char endpoint[32];
+
+/* A port that is free now. */
+static void choose_endpoint(const char *host)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	cr_assert_eq(bind(fd, (struct sockaddr *)&at, size), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+	close(fd);
+	snprintf(endpoint, sizeof(endpoint), "%s:%d", host, ntohs(at.sin_port));
+}
+
+/* From then on no other agent becomes the host. */
+static void await_listener(void)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons((uint16_t)atoi(strchr(endpoint, ':') + 1)) };
+	int connected = -1;
+
+	for (int waited_ms = 0; connected < 0 && waited_ms < LIMIT_MS; waited_ms += 10) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		connected = connect(fd, (struct sockaddr *)&at, sizeof(at));
+		close(fd);
+		poll(NULL, 0, 10);
+	}
+	cr_assert_eq(connected, 0, "no agent listens at %s", endpoint);
+}
+
+static void start_agent(struct program *agent, const char *nodes, const char *option,
+	const char *value, const char *script)
+{
+	*agent = program_files();
+	program_start(agent, RONDO_TOOL, "--nnodes", nodes, "--rdzv-endpoint", endpoint,
+		"--rdzv-conf", "last_call_timeout=1,join_timeout=60", "--grace", "2", option, value,
+		"sh", "-c", script, NULL);
+}
+
+static void start_agents(struct program *agents, int count, const char *nodes, const char *option,
+	const char *value, const char *script)
+{
+	choose_endpoint("127.0.0.1");
+	for (int i = 0; i < count; i++)
+		start_agent(&agents[i], nodes, option, value, script);
+}
+
+static void await(int fd, const char *part)
+{
+	bool there = hosts_await(fd, part, LIMIT_MS);
+	char *text = file_text(fd);
+
+	cr_assert(there, "no '%s' in:\n%s", part, text);
+	free(text);
+}
+
+static void ends_with(struct program *agent, int status)
+{
+	char *text;
+
+	program_finish(agent);
+	text = file_text(agent->err);
+	cr_assert_eq(agent->status, status, "status %d:\n%s", agent->status, text);
+	free(text);
+}
+
+static void is_empty(int fd)
+{
+	char *text = file_text(fd);
+
+	cr_assert_str_empty(text);
+	free(text);
+}
+
+/* The agent of this rank, which has printed it. */
+static int agent_of(struct program *agents, int count, const char *rank)
+{
+	for (int waited_ms = 0; waited_ms < LIMIT_MS; waited_ms += 10) {
+		for (int i = 0; i < count; i++) {
+			char *text = file_text(agents[i].out);
+			bool found = strstr(text, rank) != NULL;
+
+			free(text);
+			if (found)
+				return i;
+		}
+		poll(NULL, 0, 10);
+	}
+	cr_assert_fail("no agent has printed '%s'", rank);
+	return -1;
+}
+
+static void end_agent(struct program *agent)
+{
+	kill(agent->pid, SIGTERM);
+	program_finish(agent);
+	cr_assert_eq(agent->status, 128 + SIGTERM);
+}
+
+/* ---- Jobs that end well --------------------------------------------------------------------- */
+
+Test(run_agents, print_nothing_of_their_own_where_all_goes_well, .timeout = 60)
+{
+	struct program agents[3];
+
+	start_agents(agents, 3, "3", "--max-restarts", "2", "echo rank $RANK of $WORLD_SIZE");
+	for (int i = 0; i < 3; i++) {
+		ends_with(&agents[i], 0);
+		is_empty(agents[i].err);
+		assert_contains(agents[i].out, " of 3\n");
+	}
+}
+
+Test(run_agents, find_each_other_by_localhost_and_by_address, .timeout = 60)
+{
+	struct program agents[3];
+	char *colon;
+
+	choose_endpoint("localhost");
+	start_agent(&agents[0], "3", "--max-restarts", "0", "exit 0");
+	start_agent(&agents[1], "3", "--max-restarts", "0", "exit 0");
+	colon = strchr(endpoint, ':');
+	memmove(endpoint + strlen("127.0.0.1"), colon, strlen(colon) + 1);
+	memcpy(endpoint, "127.0.0.1", strlen("127.0.0.1"));
+	start_agent(&agents[2], "3", "--max-restarts", "0", "exit 0");
+	for (int i = 0; i < 3; i++) {
+		ends_with(&agents[i], 0);
+		is_empty(agents[i].err);
+	}
+}
+
+Test(run_agents, of_an_elastic_job_start_after_the_last_call, .timeout = 60)
+{
+	struct program agents[2];
+
+	start_agents(agents, 2, "2:4", "--max-restarts", "0", "echo rank $RANK of $WORLD_SIZE");
+	for (int i = 0; i < 2; i++) {
+		ends_with(&agents[i], 0);
+		assert_contains(agents[i].out, " of 2\n");
+	}
+}
+
+Test(run_agents, beyond_the_number_of_nodes_wait_for_the_end, .timeout = 60)
+{
+	struct program agents[2], spare;
+	int go = pipe_to_fd_8();
+
+	start_agents(agents, 2, "2", "--max-restarts", "0",
+		"echo rank $RANK of $WORLD_SIZE; read go <&8");
+	agent_of(agents, 2, "rank 0 of 2");
+	agent_of(agents, 2, "rank 1 of 2");
+	start_agent(&spare, "2", "--max-restarts", "0", "exit 3");
+	await(spare.err, "rondo-run: the job has its 2 nodes: this one waits for a place\n");
+	cr_assert_eq(write(go, "\n\n", 2), 2);
+	ends_with(&agents[0], 0);
+	ends_with(&agents[1], 0);
+	ends_with(&spare, 0);
+	assert_contains(spare.err, "rondo-run: the job ended before this node had a place\n");
+}
+
+/* ---- Failures ------------------------------------------------------------------------------ */
+
+/* Rank 1 fails until the restarts are `enough`. */
+#define FAILS_UNTIL(enough) \
+	"echo restart $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS;" \
+	"[ $TORCHELASTIC_RESTART_COUNT -ge " enough " ] && exit 0; [ $RANK = 1 ] && exit 7;" \
+	"exec sleep 1000"
+
+Test(run_agents, restart_all_ranks_when_one_fails, .timeout = 60)
+{
+	struct program agents[2];
+
+	start_agents(agents, 2, "2", "--max-restarts", "2", FAILS_UNTIL("2"));
+	for (int i = 0; i < 2; i++) {
+		ends_with(&agents[i], 0);
+		assert_contains(agents[i].out, "restart 0 of 2\nrestart 1 of 2\nrestart 2 of 2\n");
+		assert_contains(agents[i].err,
+			"rondo-run: the ranks start again on 2 nodes (restart 2 of 2)\n");
+	}
+}
+
+Test(run_agents, end_with_the_failure_when_no_restart_is_left, .timeout = 60)
+{
+	struct program agents[2];
+	char *text;
+
+	start_agents(agents, 2, "2", "--max-restarts", "1", FAILS_UNTIL("2"));
+	for (int i = 0; i < 2; i++) {
+		ends_with(&agents[i], 7);
+		assert_contains(agents[i].err, "rondo-run: first failure: rank 1 (pid ");
+		assert_contains(agents[i].err, "exited with status 7\n");
+		text = file_text(agents[i].out);
+		cr_assert_eq(count_of(text, "\n"), 2, "%s", text);
+		free(text);
+	}
+}
+
+Test(run_agents, of_a_fixed_number_end_when_one_is_killed, .timeout = 60)
+{
+	struct program agents[3];
+	int other;
+
+	start_agents(agents, 3, "3", "--max-restarts", "0", SLEEPER);
+	agent_of(agents, 3, "rank 0 of 3");
+	agent_of(agents, 3, "rank 1 of 3");
+	other = agent_of(agents, 3, "rank 2 of 3");
+	kill(agents[other].pid, SIGKILL);
+	for (int i = 0; i < 3; i++) {
+		if (i == other)
+			continue;
+		ends_with(&agents[i], 1);
+		assert_contains(agents[i].err, " is lost: its rondo-run has ended\n");
+	}
+	program_finish(&agents[other]);
+}
+
+Test(run_agents, of_a_fixed_number_end_when_one_leaves_and_name_it, .timeout = 60)
+{
+	struct program agents[2];
+	int last;
+
+	start_agents(agents, 2, "2", "--max-restarts", "5", SLEEPER);
+	agent_of(agents, 2, "rank 0 of 2");
+	last = agent_of(agents, 2, "rank 1 of 2");
+	end_agent(&agents[last]);
+	ends_with(&agents[1 - last], 128 + SIGTERM);
+	assert_contains(agents[1 - last].err, "rondo-run: node 1 (host ");
+	assert_contains(agents[1 - last].err, ") leaves: Terminated\n");
+}
+
+Test(run_agents, wait_for_another_one_in_place_of_a_lost_one, .timeout = 60)
+{
+	struct program agents[3];
+	int last;
+
+	start_agents(agents, 2, "2", "--max-restarts", "1", SLEEPER);
+	agent_of(agents, 2, "rank 0 of 2");
+	last = agent_of(agents, 2, "rank 1 of 2");
+	kill(agents[last].pid, SIGKILL);
+	program_finish(&agents[last]);
+	await(agents[1 - last].err, " is lost: its rondo-run has ended\n");
+	start_agent(&agents[2], "2", "--max-restarts", "1", SLEEPER);
+	await(agents[2].out, " of 2\n");
+	await(agents[1 - last].err, "the ranks start again on 2 nodes (restart 1 of 1)\n");
+	end_agent(&agents[2]);
+	ends_with(&agents[1 - last], 128 + SIGTERM);
+}
+
+/* ---- Nodes that come and go ----------------------------------------------------------------- */
+
+/* Node 0's agent is the host in half of the cases: any may be killed. */
+Test(run_agents, go_on_without_one_that_is_killed_and_take_in_new_ones, .timeout = 60)
+{
+	struct program agents[3];
+	struct pollfd rank[1];
+	char *text, *pid;
+	int gone;
+
+	start_agents(agents, 2, "1:3", "--max-restarts", "0", SLEEPER);
+	gone = agent_of(agents, 2, "rank 0 of 2");
+	agent_of(agents, 2, "rank 1 of 2");
+	text = file_text(agents[gone].out);
+	pid = strstr(text, "pid ");
+	cr_assert_not_null(pid);
+	rank[0] = (struct pollfd){ .fd = pidfd_open(atoi(pid + 4), 0), .events = POLLIN };
+	free(text);
+	cr_assert_geq(rank[0].fd, 0);
+	kill(agents[gone].pid, SIGKILL);
+	program_finish(&agents[gone]);
+	cr_assert(all_end(rank, 1), "a rank outlives its agent");
+	await(agents[1 - gone].out, "rank 0 of 1\n");
+
+	/* Wherever the meeting is now, it is found at the endpoint. */
+	start_agent(&agents[gone], "1:3", "--max-restarts", "0", SLEEPER);
+	await(agents[gone].out, "rank 1 of 2\n");
+	await(agents[1 - gone].out, "rank 0 of 2\n");
+	start_agent(&agents[2], "1:3", "--max-restarts", "0", SLEEPER);
+	await(agents[2].out, "rank 2 of 3\n");
+	await(agents[1 - gone].out, "rank 0 of 3\n");
+
+	/* The oldest one leaves: the others go on, and nobody counts a restart. */
+	end_agent(&agents[1 - gone]);
+	await(agents[gone].out, "rank 0 of 2\n");
+	await(agents[2].out, "rank 1 of 2\n");
+	end_agent(&agents[gone]);
+	await(agents[2].out, "rank 0 of 1\n");
+	text = file_text(agents[2].err);
+	cr_assert_null(strstr(text, "restart"), "%s", text);
+	free(text);
+	end_agent(&agents[2]);
+}
+
+/* ---- Refusals ------------------------------------------------------------------------------ */
+
+Test(run_agents, that_disagree_are_refused_and_the_others_go_on, .timeout = 60)
+{
+	struct program first, second, wrong;
+
+	choose_endpoint("127.0.0.1");
+	start_agent(&first, "2", "--max-restarts", "1", "exit 0");
+	await_listener();
+	start_agent(&wrong, "1:2", "--max-restarts", "1", "exit 0");
+	ends_with(&wrong, 1);
+	assert_contains(wrong.err, "rondo-run: --nnodes is 2:2 on host ");
+	start_agent(&wrong, "2", "--max-restarts", "4", "exit 0");
+	ends_with(&wrong, 1);
+	assert_contains(wrong.err, "rondo-run: --max-restarts is 1 on host ");
+	start_agent(&wrong, "2", "--rdzv-id", "other", "exit 0");
+	ends_with(&wrong, 1);
+	assert_contains(wrong.err, " has the id none, and this one other: ");
+	start_agent(&second, "2", "--max-restarts", "1", "exit 0");
+	ends_with(&first, 0);
+	ends_with(&second, 0);
+	is_empty(first.err);
+	is_empty(second.err);
+}
+
+Test(run_agents, report_an_endpoint_where_something_else_listens, .timeout = 60)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(at);
+	struct program agent;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+
+	cr_assert_eq(bind(listener, (struct sockaddr *)&at, size), 0);
+	cr_assert_eq(listen(listener, 1), 0);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+	snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%d", ntohs(at.sin_port));
+	start_agent(&agent, "2", "--max-restarts", "0", "exit 0");
+	fd = accept(listener, NULL, NULL);
+	cr_assert_eq(write(fd, "SSH-2.0-OpenSSH\r\n", 17), 17);
+	ends_with(&agent, 1);
+	assert_contains(agent.err, "listens something else than this version of rondo-run\n");
+	close(fd);
+	close(listener);
+}
