@@ -2,6 +2,8 @@
  * rondo-run: starts the ranks of a job on this node, passes on their output, and ends them
  * together. docs/rondo-run.md states the contract.
  *
+ * The process that the user starts is a guard (run/guard.h). The agent, its child, does the work.
+ *
  * One thread, one loop (run/job.h): poll() over the ranks' ends (pidfd), their output, our own
  * signals (signalfd), and our stdout and stderr (run/console.h). The ranks of this node are a group
  * (run/group.h), in a world that the nodes agree on (run/world.h).
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/guard.h"
 #include "run/hosts/front.h"
 #include "run/hosts/remote.h"
 #include "run/job.h"
@@ -43,6 +46,7 @@ static bool catch_signals(struct job *job)
 
 	sigaddset(&ours, SIGTSTP);
 	sigaddset(&ours, SIGCHLD);
+	sigaddset(&ours, GUARD_DIED);
 	sigprocmask(SIG_BLOCK, &ours, &job->group.mask);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a log file at the limit of its size is no reason to end */
@@ -115,17 +119,19 @@ static bool job_init(struct job *job)
 
 int main(int argc, char **argv)
 {
-	struct job job = { .front_fd = -1 };
-	int status = 1;
+	struct job job = { 0 };
+	int status = 1, front_fd = -1;
 
 	open_standard_fds();
 	if (argc == 2 && strcmp(argv[1], REMOTE_OPTION) == 0 &&
-		(job.front_fd = remote_start(&argc, &argv)) < 0)
+		(front_fd = remote_start(&argc, &argv)) < 0)
 		return 1;
 	if (!options_read(&job.options, argc, argv))
 		return 2;
 	if (job.options.hosts)
 		return front_run(&job.options, argv);
+	job.options.remote = front_fd >= 0;
+	guard_start(front_fd);
 	if (job_init(&job))
 		status = job_run(&job);
 	agent_finish(&job.agent);

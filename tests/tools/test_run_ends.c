@@ -20,6 +20,21 @@
 /* Two processes, neither of which SIGTERM ends. */
 #define STUBBORN "trap '' TERM; sh -c 'echo $$; exec sleep 1000' & echo $$; wait"
 
+/* The process that does the work: the child of the one that the user starts. */
+static pid_t agent_of(const struct program *run)
+{
+	char path[64];
+	FILE *children;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)run->pid, (int)run->pid);
+	children = fopen(path, "re");
+	cr_assert_not_null(children);
+	cr_assert_eq(fscanf(children, "%d", &pid), 1);
+	fclose(children);
+	return pid;
+}
+
 Test(run, a_failed_rank_gives_its_exit_status_and_a_line, .timeout = 30)
 {
 	struct program run = program_files();
@@ -104,7 +119,7 @@ Test(run, a_rank_that_ends_takes_along_what_it_started, .timeout = 30)
 }
 
 /* It leaves the rank's group and session, and its parent ends: init would adopt it. */
-#define DAEMON "setsid sh -c 'sh -c \"echo \\$\\$; exec sleep 1000\" & exit 0' & wait"
+#define DAEMON "setsid sh -c 'sh -c \"echo \\$\\$; exec sleep 1000\" & exit 0'"
 
 Test(run, a_daemon_that_a_rank_started_ends_with_the_last_rank, .timeout = 30)
 {
@@ -155,17 +170,37 @@ Test(run, processes_that_end_after_their_parents_are_reaped, .timeout = 30)
 	cr_assert_eq(run.status, 0);
 }
 
-Test(run, the_death_of_the_launcher_ends_the_ranks, .timeout = 30)
+/* Each rank prints its own process, and those of a child and of a daemon. */
+#define FAMILY "sh -c 'echo $$; exec sleep 1000' & " DAEMON "; echo $$; wait"
+
+Test(run, the_death_of_the_launcher_ends_the_ranks_and_what_they_started, .timeout = 30)
 {
 	struct program run = program_files();
 	int out = pipe_from(&run.out);
-	struct pollfd ends[2];
+	struct pollfd ends[6];
 
-	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", SH(SLEEPER), NULL);
-	watch_processes(out, ends, 2);
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", SH(FAMILY), NULL);
+	watch_processes(out, ends, 6);
 	kill(run.pid, SIGKILL);
-	cr_assert(all_end(ends, 2), "a rank outlives its launcher");
+	cr_assert(all_end(ends, 6), "a process outlives its launcher");
 	program_finish(&run);
+	cr_assert_eq(run.status, -SIGKILL);
+}
+
+Test(run, the_death_of_the_agent_ends_the_ranks_and_what_they_started, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out);
+	struct pollfd ends[6];
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", SH(FAMILY), NULL);
+	watch_processes(out, ends, 6);
+	kill(agent_of(&run), SIGKILL);
+	program_finish(&run);
+	for (int i = 0; i < 6; i++)
+		cr_assert_eq(poll(&ends[i], 1, 0), 1, "a process outlives the launcher");
+	cr_assert_eq(run.status, 128 + SIGKILL);
+	assert_contains(run.err, "rondo-run: killed by signal 9 (Killed)\n");
 }
 
 /* Only this signal ends these ranks within the test's time. */
@@ -262,7 +297,7 @@ Test(run, ranks_that_cannot_be_waited_for_are_killed_with_a_reason, .timeout = 6
 	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
 		SH("trap '' TERM; echo $$; read go <&8; echo on; exec sleep 1000"), NULL);
 	watch_processes(out, ends, 2);
-	cr_assert_eq(prlimit(run.pid, RLIMIT_NOFILE, &low, NULL), 0);
+	cr_assert_eq(prlimit(agent_of(&run), RLIMIT_NOFILE, &low, NULL), 0);
 	cr_assert_eq(write(go, "\n\n", 2), 2);
 	cr_assert(all_end(ends, 2), "a rank goes on");
 	program_finish(&run);

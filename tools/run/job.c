@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/hosts/remote.h"
+#include "run/guard.h"
 
 /* ---- Signals to us -------------------------------------------------------------------------- */
 
@@ -18,11 +18,25 @@ static void stop_and_continue(struct job *job)
 	group_signal(&job->group, SIGCONT);
 }
 
-static void take_signal(struct job *job, int signal)
+/* As if we had been killed as well: the other nodes notice the loss. */
+static void on_death_of_guard(struct job *job)
 {
-	if (signal == 0)
+	group_abandon(&job->group);
+	group_finish(&job->group);
+	_exit(128 + SIGKILL);
+}
+
+static void on_signal(struct job *job)
+{
+	struct signalfd_siginfo got;
+	int signal;
+
+	if (read(job->signal_fd, &got, sizeof(got)) != sizeof(got))
 		return;
-	if (signal == SIGCHLD) {
+	signal = (int)got.ssi_signo;
+	if (signal == GUARD_DIED) {
+		on_death_of_guard(job);
+	} else if (signal == SIGCHLD) {
 		group_reap_orphans(&job->group);
 	} else if (signal == SIGTSTP) {
 		stop_and_continue(job);
@@ -34,14 +48,6 @@ static void take_signal(struct job *job, int signal)
 		group_end(&job->group, signal);
 		agent_leave(&job->agent, signal);
 	}
-}
-
-static void on_signal(struct job *job)
-{
-	struct signalfd_siginfo got;
-
-	if (read(job->signal_fd, &got, sizeof(got)) == sizeof(got))
-		take_signal(job, (int)got.ssi_signo);
 }
 
 /* ---- The loop ------------------------------------------------------------------------------- */
@@ -60,7 +66,6 @@ static int wait_for_events(struct job *job)
 
 	polls->count = 0;
 	polls_add(polls, job->signal_fd, POLLIN);
-	polls_add(polls, job->front_fd, POLLIN);
 	console_add_polls(&job->console, polls);
 	group_add_polls(&job->group, polls);
 	link_add_polls(&job->agent.link, polls);
@@ -76,8 +81,6 @@ static void take_events(struct job *job)
 	link_take_polls(&job->agent.link, polls);
 	if (polls->fds[0].revents)
 		on_signal(job);
-	if (polls->fds[1].revents)
-		take_signal(job, remote_signal(&job->front_fd));
 }
 
 static bool unfinished(const struct job *job)

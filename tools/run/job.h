@@ -24,7 +24,6 @@ struct job {
 	struct agent agent;
 	struct polls polls;
 	int signal_fd;
-	int front_fd; /* of remote_start(); -1: the user started us */
 	int signal; /* the signal that ended the job; 0: none */
 };
 

@@ -38,6 +38,7 @@ struct options {
 	const char *hosts; /* host_list_read() accepts it; NULL: none */
 	const char *exports[EXPORTS_MAX]; /* variables for them: NAME, or NAME=VALUE */
 	int export_count;
+	bool remote; /* ssh started us, for the --hosts of another rondo-run */
 
 	/* Where nodes and ranks meet. */
 	enum rendezvous_backend backend;

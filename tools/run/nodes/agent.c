@@ -204,7 +204,8 @@ static void print_stop(const struct agent *agent, const struct stop *stop)
 
 	if (*stop->reason) {
 		console_print(agent->console, "%s", stop->reason);
-	} else if (stop->failed && stop->failure.node != agent->world.node) {
+	} else if (stop->failed && stop->failure.node != agent->world.node &&
+		   !agent->options->remote) {
 		failure_describe(&stop->failure, text, sizeof(text));
 		console_print(agent->console, "on host %s, %s", stop->failure.host, text);
 	}
@@ -220,12 +221,19 @@ static void take_stop(struct agent *agent, const struct stop *stop)
 		send_plain(agent, MESSAGE_ENDED);
 }
 
+/* With --hosts, the lines of all nodes come together: the failed rank's node reports alone. */
+static bool reports(const struct agent *agent, const struct stop *stop)
+{
+	return stop->status != 0 && stop->failed && stop->failure.rank >= 0 &&
+	       (!agent->options->remote || stop->failure.node == agent->world.node);
+}
+
 static void end(struct agent *agent, const struct stop *stop)
 {
 	agent->over = true;
 	agent->status = stop->status;
 	stop_ranks(agent, true);
-	if (stop->status != 0 && stop->failed && stop->failure.rank >= 0)
+	if (reports(agent, stop))
 		failure_report(&stop->failure, agent->console);
 }
 

@@ -1,0 +1,124 @@
+#include "run/guard.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "run/hosts/remote.h"
+#include "run/orphans.h"
+
+struct guard {
+	struct orphans orphans;
+	pid_t agent;
+	int signal_fd, front_fd;
+};
+
+/* Stops with the agent, which has stopped its ranks. */
+static void stop_and_continue(const struct guard *guard)
+{
+	raise(SIGSTOP);
+	kill(guard->agent, SIGCONT);
+}
+
+/* Exits if the agent has ended. */
+static void on_child(struct guard *guard)
+{
+	siginfo_t change = { 0 };
+
+	if (waitid(P_PID, (id_t)guard->agent, &change, WEXITED | WSTOPPED | WNOHANG) < 0 ||
+		change.si_pid == 0)
+		return;
+	if (change.si_code == CLD_STOPPED) {
+		stop_and_continue(guard);
+		return;
+	}
+	/* Its children are ours now. */
+	orphans_kill(&guard->orphans);
+	if (change.si_code == CLD_EXITED)
+		_exit(change.si_status);
+	fprintf(stderr, "rondo-run: killed by signal %d (%s)\n", change.si_status,
+		strsignal(change.si_status));
+	_exit(128 + change.si_status);
+}
+
+static void pass_on(const struct guard *guard, int signal)
+{
+	/* These are about terminals and stops, and the agent has a group of its own. */
+	if (signal != 0 && signal != SIGCONT && signal != SIGTTIN && signal != SIGTTOU)
+		kill(guard->agent, signal);
+}
+
+static void on_signal(struct guard *guard)
+{
+	struct signalfd_siginfo got;
+
+	if (read(guard->signal_fd, &got, sizeof(got)) != sizeof(got))
+		return;
+	if (got.ssi_signo == SIGCHLD)
+		on_child(guard);
+	else
+		pass_on(guard, (int)got.ssi_signo);
+}
+
+static void guard_run(struct guard *guard)
+{
+	for (;;) {
+		struct pollfd polls[] = {
+			{ .fd = guard->signal_fd, .events = POLLIN },
+			{ .fd = guard->front_fd, .events = POLLIN },
+		};
+
+		if (poll(polls, 2, -1) < 0 && errno != EINTR && errno != EAGAIN) {
+			/* The agent ends the ranks then. */
+			fprintf(stderr, "rondo-run: cannot wait for signals: poll: %m\n");
+			_exit(1);
+		}
+		if (polls[1].revents)
+			pass_on(guard, remote_signal(&guard->front_fd));
+		if (polls[0].revents)
+			on_signal(guard);
+	}
+}
+
+static void become_agent(pid_t guard, const sigset_t *mask, int front_fd)
+{
+	setpgid(0, 0);
+	/* A process of the background may print to the terminal, whatever its settings. */
+	signal(SIGTTOU, SIG_IGN);
+	if (front_fd >= 0)
+		close(front_fd);
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	if (prctl(PR_SET_PDEATHSIG, GUARD_DIED) < 0 || getppid() != guard)
+		_exit(128 + SIGKILL);
+}
+
+void guard_start(int front_fd)
+{
+	struct guard guard = { .front_fd = front_fd };
+	sigset_t all, mask;
+	pid_t self = getpid();
+
+	orphans_init(&guard.orphans);
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &mask);
+	/* With SIGCHLD ignored, the kernel would discard the agent's status. */
+	signal(SIGCHLD, SIG_DFL);
+	guard.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	guard.agent = guard.signal_fd < 0 ? -1 : fork();
+	if (guard.agent < 0) {
+		fprintf(stderr, "rondo-run: cannot start: %m\n");
+		exit(1);
+	}
+	if (guard.agent > 0)
+		guard_run(&guard);
+	close(guard.signal_fd);
+	orphans_finish(&guard.orphans);
+	become_agent(self, &mask, front_fd);
+}
