@@ -14,6 +14,8 @@
 struct element_loops {
 	/* As the operations of device.h. */
 	void (*add)(size_t count, const float *a, const float *b, float *out);
+	void (*relu)(size_t count, const float *in, float *out);
+	void (*relu_grad)(size_t count, const float *out, const float *out_grad, float *in_grad);
 	/* Likewise; the gradient is scale * grad. */
 	void (*sgd)(const struct sgd *sgd, size_t count, float scale, const float *grad,
 		float *value, float *momentum);

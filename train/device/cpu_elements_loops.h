@@ -7,6 +7,22 @@ static void VARIANT(add)(size_t count, const float *a, const float *b, float *ou
 		out[i] = a[i] + b[i];
 }
 
+static void VARIANT(relu)(size_t count, const float *in, float *out)
+{
+	for (size_t i = 0; i < count; i++)
+		out[i] = in[i] > 0 ? in[i] : 0;
+}
+
+static void VARIANT(relu_grad)(
+	size_t count, const float *out, const float *out_grad, float *in_grad)
+{
+	/* Loaded in any case, so that the loop is vectorised: a branch would be a guess. */
+	for (size_t i = 0; i < count; i++) {
+		float grad = out_grad[i];
+		in_grad[i] = out[i] > 0 ? grad : 0;
+	}
+}
+
 static void VARIANT(sgd)(const struct sgd *sgd, size_t count, float scale,
 	const float *restrict grad, float *restrict value, float *restrict momentum)
 {
@@ -45,6 +61,8 @@ static void VARIANT(adam)(const struct adam *adam, size_t count, float scale,
 
 static const struct element_loops VARIANT(loops) = {
 	.add = VARIANT(add),
+	.relu = VARIANT(relu),
+	.relu_grad = VARIANT(relu_grad),
 	.sgd = VARIANT(sgd),
 	.adam = VARIANT(adam),
 };

@@ -35,17 +35,12 @@ void cpu_scale(struct device *device, size_t count, float factor, float *values)
 void cpu_relu(struct device *device, size_t count, const float *in, float *out)
 {
 	(void)device;
-	for (size_t i = 0; i < count; i++)
-		out[i] = in[i] > 0 ? in[i] : 0;
+	cpu_elements()->relu(count, in, out);
 }
 
 void cpu_relu_grad(struct device *device, size_t count, const float *out, const float *out_grad,
 	float *in_grad)
 {
 	(void)device;
-	/* Loaded in any case, so that the loop is vectorised: a branch would be a guess. */
-	for (size_t i = 0; i < count; i++) {
-		float grad = out_grad[i];
-		in_grad[i] = out[i] > 0 ? grad : 0;
-	}
+	cpu_elements()->relu_grad(count, out, out_grad, in_grad);
 }

@@ -29,7 +29,7 @@ static const struct layer_kind relu = { relu_print, relu_forward, relu_backward 
 
 void add_relu(struct layer *parent, const char *name, size_t count)
 {
-	layer_add(parent, &relu, name, count, count, 0, 0);
+	layer_overwrite(layer_add(parent, &relu, name, count, count, 0, 0));
 }
 
 static void gelu_print(const struct layer *layer, FILE *out)

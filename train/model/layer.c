@@ -238,6 +238,18 @@ static const struct layer *before(const struct layer *layer, int l)
 	return NULL;
 }
 
+void layer_overwrite(struct layer *layer)
+{
+	const struct layer *from =
+		layer ? before(layer->parent, layer->parent->layer_count - 1) : NULL;
+	if (!from)
+		return;
+	layer->model->activation_count = layer->output;
+	layer->model->grad_count = layer->grad;
+	layer->output = layer_last(from)->output;
+	layer->grad = layer_last(from)->grad;
+}
+
 static int sequence_forward(const struct layer *layer, struct pass *pass, const void *in)
 {
 	int err = 0;

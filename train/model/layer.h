@@ -109,6 +109,11 @@ void layer_tensor_rows(struct layer *layer, const char *name, struct start start
 void layer_buffer(struct layer *layer, const char *name, float number, int dims,
 	const int *shape /* [dims] */);
 
+/* Right after layer_add() without `saved` and `fixed`: its output and that output's gradient take
+   the place of its input's, which the layer before it does not read again. Does nothing if there is
+   none before it in its parent, or where layer is NULL. */
+void layer_overwrite(struct layer *layer);
+
 /* The output in this pass, [batch][out], and its gradient. */
 float *layer_output(const struct layer *layer, const struct pass *pass);
 float *layer_grad(const struct layer *layer, const struct pass *pass);

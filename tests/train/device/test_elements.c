@@ -52,6 +52,8 @@ static struct state step_all(struct device *cpu)
 	struct state s = drawn();
 	cpu->ops->add(cpu, COUNT - 1, s.grad + 1, s.value, s.value);
 	cpu->ops->column_sums(cpu, 3, 301, s.value + 1, s.value + 5 * 31);
+	cpu->ops->relu_grad(cpu, COUNT - 3, s.value + 3, s.grad, s.grad + 2);
+	cpu->ops->relu(cpu, COUNT - 1, s.first + 1, s.first + 1);
 	for (int i = 0; i < 4; i++)
 		cpu->ops->sgd(cpu, &sgds[i], COUNT - i, s.grad + i, i % 2 ? &factor : NULL,
 			s.value + i, i < 2 ? NULL : s.first + i);
