@@ -139,6 +139,13 @@ size_t replica_state_elements(const struct train *train)
 	return train->options.zero ? zero_elements(train->ddp) : train->model->parameters.elements;
 }
 
+bool replica_steps_in_backward(const struct train *train)
+{
+	const struct options *options = &train->options;
+	return train->groups->data.size == 1 && train->micro_batches == 1 && !train->pipeline &&
+	       !options->deterministic && !options->zero && optimizer_is_plain(train->optimizer);
+}
+
 int replica_update(struct train *train, float rate)
 {
 	return train->options.zero ? zero_step(train->ddp, train->optimizer, rate)

@@ -18,6 +18,9 @@ int replica_report_straggler(struct train *train);
 
 /* Elements of the optimizer's state on this rank. */
 size_t replica_state_elements(const struct train *train);
+/* Whether backward may take steps itself (model.h): if nothing is done to gradients between
+   backward and the optimizer. */
+bool replica_steps_in_backward(const struct train *train);
 /* The optimizer's step, after ddp_wait(). */
 int replica_update(struct train *train, float rate);
 /* Memory on the device for a part of the state of all parameters, laid out as they are. */

@@ -127,7 +127,10 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 	/* The sum over ranks is then the mean over the labels of the step. */
 	float scale =
 		1 / (float)(sampler_global_count(sampler, step) * train->train_data->label_count);
+	float rate = (float)schedule_rate(&train->schedule, train->step++);
 	int err = take_batch(train, &train->train_feed, step);
+	loss_scale_begin(&train->loss_scale, train->optimizer);
+	train->model->step_rate = replica_steps_in_backward(train) ? rate : 0;
 	step_cut(train, sampler, step);
 	if (!err)
 		err = run_share(train, scale * train->loss_scale.value, totals != NULL);
@@ -140,10 +143,8 @@ int train_step(struct train *train, size_t step, struct totals *totals)
 		err = running_wait(train->running, sampler_global_count(sampler, step));
 	trace_end(train->trace, TRACE_COMPUTATION);
 	trace_begin(train->trace, TRACE_COMPUTATION, "optimizer");
-	if (!err) {
-		loss_scale_begin(&train->loss_scale, train->optimizer);
-		err = replica_update(train, (float)schedule_rate(&train->schedule, train->step++));
-	}
+	if (!err)
+		err = replica_update(train, rate);
 	if (!err)
 		err = loss_scale_end(&train->loss_scale, train->optimizer);
 	trace_end(train->trace, TRACE_COMPUTATION);

@@ -59,6 +59,51 @@ Test(train, a_rank_without_a_launcher_trains_as_one)
 	finish_job(&many);
 }
 
+static bool steps_in_backward;
+
+static void note_stepped(struct train *train, int step)
+{
+	(void)step;
+	steps_in_backward = train->model->parameters.list[0].stepped;
+}
+
+Test(train, a_step_in_backward_has_the_bits_of_the_optimizers)
+{
+	struct job with = make_job(), without = make_job();
+	with.change = without.change = note_stepped;
+	with.options.learning_rate = without.options.learning_rate = 0.3; /* not a power of 2 */
+	cr_assert_eq(run_rank(&with), 0, "%s", with.outcome->reason);
+	cr_assert(steps_in_backward);
+	without.options.deterministic = true;
+	without.options.shards = 1;
+	cr_assert_eq(run_rank(&without), 0, "%s", without.outcome->reason);
+	cr_assert_not(steps_in_backward);
+	cr_assert_eq(with.outcome->hashes[0], without.outcome->hashes[0]);
+	finish_job(&with);
+	finish_job(&without);
+}
+
+static void require_gradients(struct job job)
+{
+	job.change = note_stepped;
+	cr_assert_eq(run_rank(&job), 0, "%s", job.outcome->reason);
+	cr_assert_not(steps_in_backward);
+	finish_job(&job);
+}
+
+Test(train, backward_takes_no_step_where_gradients_are_used)
+{
+	struct job momentum = make_job(), decay = make_job(), clip = make_job(), sum = make_job();
+	momentum.options.momentum = 0.9f;
+	require_gradients(momentum);
+	decay.options.weight_decay = 0.1f;
+	require_gradients(decay);
+	clip.options.clip = 1;
+	require_gradients(clip);
+	sum.options.accumulate = 2;
+	require_gradients(sum);
+}
+
 Test(train, whole_epochs_are_their_steps)
 {
 	struct job one = make_job(), many = make_job();

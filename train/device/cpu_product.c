@@ -4,6 +4,7 @@
 #include <cblas.h>
 
 #include "train/device/cpu.h"
+#include "train/device/cpu_elements.h"
 #include "train/device/cpu_variants.h"
 
 /*
@@ -48,8 +49,9 @@ bool cpu_product_choose(const char *name)
 bool cpu_product_is_ours(const struct product *p)
 {
 	double work = (double)p->rows * p->columns * p->inner;
-	return p->alpha == 1 && (p->beta == 0 || p->beta == 1) && p->rows >= LEAST_ROWS &&
-	       p->columns >= LEAST_ROWS && work >= LEAST_WORK && work <= GREATEST_WORK;
+	bool factors_fit = p->beta == 1 || (p->beta == 0 && p->alpha == 1);
+	return factors_fit && p->rows >= LEAST_ROWS && p->columns >= LEAST_ROWS &&
+	       work >= LEAST_WORK && work <= GREATEST_WORK;
 }
 
 /* BLAS takes the pitch of the stored rows, whatever the layout. */
@@ -65,23 +67,51 @@ static void multiply_by_blas(const struct product *p)
 		p->c.pitch);
 }
 
+/* Whether a multiplication with alpha before the sum may be fused with it, or split it. */
+static bool needs_apart(const struct product *p, bool ours)
+{
+	return p->alpha != 1 && p->beta == 1 && !(ours && p->inner <= chosen->depth);
+}
+
+static void multiply(const struct product *p, bool ours, float *scratch)
+{
+	if (ours)
+		chosen->multiply(p, scratch);
+	else
+		multiply_by_blas(p);
+}
+
+/* c += alpha a b, of a product apart[rows][columns]. */
+static void multiply_apart(const struct product *p, bool ours, float *scratch, float *apart)
+{
+	const struct sgd step = { .rate = -p->alpha };
+	struct product alone = *p;
+	alone.c = (struct matrix){ .data = apart, .pitch = p->columns };
+	alone.alpha = 1;
+	alone.beta = 0;
+	multiply(&alone, ours, scratch);
+	for (int r = 0; r < p->rows; r++)
+		cpu_elements()->sgd(&step, p->columns, 1, apart + (size_t)r * p->columns,
+			p->c.data + (size_t)r * p->c.pitch, NULL);
+}
+
 void cpu_product(struct device *device, const struct product *product)
 {
 	struct product one = *product;
-	float *scratch = NULL;
 	/* OpenBLAS alone uses several threads. */
 	bool ours =
 		chosen->multiply && openblas_get_num_threads() == 1 && cpu_product_is_ours(product);
-	if (ours) {
-		scratch = cpu_scratch(device, chosen->scratch(product));
-		if (!scratch)
-			return;
-	}
+	bool is_apart = needs_apart(product, ours);
+	size_t apart = is_apart ? (size_t)product->rows * product->columns : 0;
+	size_t room = apart + (ours ? chosen->scratch(product) : 0);
+	float *scratch = room ? cpu_scratch(device, room) : NULL;
+	if (room && !scratch)
+		return;
 	for (int n = 0; n < product->batch; n++) {
-		if (ours)
-			chosen->multiply(&one, scratch);
+		if (is_apart)
+			multiply_apart(&one, ours, scratch + apart, scratch);
 		else
-			multiply_by_blas(&one);
+			multiply(&one, ours, scratch);
 		one.a.data += product->a.step;
 		one.b.data += product->b.step;
 		one.c.data += product->c.step;

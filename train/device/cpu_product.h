@@ -13,8 +13,10 @@
 struct product_kernels {
 	/* Floats of scratch for multiply(). */
 	size_t (*scratch)(const struct product *product);
-	/* The first of the batch; inner is above 0, alpha 1, and beta 0 or 1. */
+	/* The first of the batch; inner is above 0, and beta 1, or 0 with alpha 1. */
 	void (*multiply)(const struct product *product, float *scratch);
+	/* Up to this inner side, whole sums are multiplied by alpha, rounded, and added to c. */
+	int depth;
 };
 
 extern const struct product_kernels cpu_product_avx512;

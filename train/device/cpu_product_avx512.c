@@ -46,13 +46,19 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* Where sums go: c = sums, or c += alpha * sums. */
+struct result {
+	float *c;
+	size_t pitch;
+	bool adds;
+	float alpha; /* 1, if it does not add */
+};
+
 /* One product, without its batch: c[rows][columns] of a's numbers and b's vectors. */
 struct task {
 	int rows, columns, inner;
 	struct matrix a, b;
-	bool adds; /* to c */
-	float *c;
-	size_t pitch; /* of c */
+	struct result result;
 };
 
 /* Where a tile reads: the number of row r and step k is at a[r * a_row + k * a_step], and the
@@ -82,14 +88,6 @@ INLINE __m512 load_left(const float *from, int left)
 	return _mm512_maskz_loadu_ps(first(left), from);
 }
 
-/* c = x, or c += x, for the first `left` elements. */
-INLINE void put(__m512 x, bool adds, float *c, int left)
-{
-	if (adds)
-		x = _mm512_add_ps(x, load_left(c, left));
-	_mm512_mask_storeu_ps(c, first(left), x);
-}
-
 /* In a register: GCC would read memory again for each use. */
 INLINE __m512 keep(__m512 x)
 {
@@ -97,11 +95,45 @@ INLINE __m512 keep(__m512 x)
 	return x;
 }
 
+/* c + alpha * x. The product is rounded before the sum, as an optimizer's is. */
+INLINE __m512 scaled_sum(__m512 c, float alpha, __m512 x)
+{
+	return _mm512_add_ps(c, keep(_mm512_mul_ps(_mm512_set1_ps(alpha), x)));
+}
+
+/* The first `left` elements, at c of the result. */
+INLINE void put(__m512 x, struct result to, float *c, int left)
+{
+	if (to.adds)
+		x = scaled_sum(load_left(c, left), to.alpha, x);
+	_mm512_mask_storeu_ps(c, first(left), x);
+}
+
 /* ---- Tiles ---- */
 
+/* rows * vectors sums; the usual cases without masks, for many products have a small depth. */
+INLINE void put_tile(
+	int rows, int vectors, __m512 sums[TILE_ROWS][TILE_VECTORS], struct result to, int left)
+{
+	bool full = left >= vectors * WIDTH;
+	UNROLL
+	for (int r = 0; r < rows; r++, to.c += to.pitch) {
+		UNROLL
+		for (int v = 0; v < vectors; v++) {
+			float *c = to.c + v * WIDTH;
+			if (full && !to.adds)
+				_mm512_storeu_ps(c, sums[r][v]);
+			else if (full)
+				_mm512_storeu_ps(
+					c, scaled_sum(_mm512_loadu_ps(c), to.alpha, sums[r][v]));
+			else
+				put(sums[r][v], to, c, left - v * WIDTH);
+		}
+	}
+}
+
 /* rows * vectors sums; both are constants where this is inlined. `left`: columns from here. */
-INLINE void tile(int rows, int vectors, int depth, struct factors from, bool adds, float *c,
-	size_t pitch, int left)
+INLINE void tile(int rows, int vectors, int depth, struct factors from, struct result to, int left)
 {
 	__m512 sums[TILE_ROWS][TILE_VECTORS];
 	UNROLL
@@ -110,6 +142,10 @@ INLINE void tile(int rows, int vectors, int depth, struct factors from, bool add
 		for (int v = 0; v < vectors; v++)
 			sums[r][v] = _mm512_setzero_ps();
 	}
+	/* So that its place is there when it is added. */
+	for (int r = 0; to.adds && r < rows; r++)
+		for (int v = 0; v < vectors; v++)
+			_mm_prefetch((const char *)(to.c + r * to.pitch + v * WIDTH), _MM_HINT_T0);
 	for (int k = 0; k < depth; k++, from.a += from.a_step, from.b += from.b_step) {
 		__m512 in[TILE_VECTORS];
 		UNROLL
@@ -123,43 +159,30 @@ INLINE void tile(int rows, int vectors, int depth, struct factors from, bool add
 				sums[r][v] = _mm512_fmadd_ps(number, in[v], sums[r][v]);
 		}
 	}
-	/* The usual case without the branches of the others: many products have a small depth. */
-	bool usual = !adds && left >= vectors * WIDTH;
-	UNROLL
-	for (int r = 0; usual && r < rows; r++) {
-		UNROLL
-		for (int v = 0; v < vectors; v++)
-			_mm512_storeu_ps(c + r * pitch + v * WIDTH, sums[r][v]);
-	}
-	UNROLL
-	for (int r = 0; !usual && r < rows; r++) {
-		UNROLL
-		for (int v = 0; v < vectors; v++)
-			put(sums[r][v], adds, c + r * pitch + v * WIDTH, left - v * WIDTH);
-	}
+	put_tile(rows, vectors, sums, to, left);
 }
 
 /* `count` tiles, one below the other: a call and its switch would cost each of them 5 % at a depth
    of 64. */
-INLINE void tiles(int count, int rows, int vectors, int depth, struct factors from, bool adds,
-	float *c, size_t pitch, int left)
+INLINE void tiles(int count, int rows, int vectors, int depth, struct factors from,
+	struct result to, int left)
 {
-	for (; count > 0; count--, from.a += rows * from.a_row, c += rows * pitch)
-		tile(rows, vectors, depth, from, adds, c, pitch, left);
+	for (; count > 0; count--, from.a += rows * from.a_row, to.c += rows * to.pitch)
+		tile(rows, vectors, depth, from, to, left);
 }
 
 #define TILE_CASE(r, v) \
 	case (r)*4 + (v): \
 		if ((r) <= TILE_ROWS && (v) <= TILE_VECTORS) \
-			tiles(count, r, v, depth, from, adds, c, pitch, left); \
+			tiles(count, r, v, depth, from, to, left); \
 		break
 #define TILE_CASES(r) \
 	TILE_CASE(r, 1); \
 	TILE_CASE(r, 2); \
 	TILE_CASE(r, 3)
 
-static void any_tiles(int count, int rows, int vectors, int depth, struct factors from, bool adds,
-	float *c, size_t pitch, int left)
+static void any_tiles(int count, int rows, int vectors, int depth, struct factors from,
+	struct result to, int left)
 {
 	switch (rows * 4 + vectors) {
 		TILE_CASES(1);
@@ -233,16 +256,17 @@ static void pack_panel(
 		}
 }
 
-/* c = x^T, or c += x^T, where x is [columns][x_pitch]. Its pitch is a multiple of vectors. */
+/* The result of x^T, where x is [columns][x_pitch]. Its pitch is a multiple of vectors. */
 static void put_transposed(const struct task *task, const float *x, size_t x_pitch)
 {
+	struct result to = task->result;
 	for (int j = 0; j < task->columns; j += WIDTH)
 		for (int i = 0; i < task->rows; i += WIDTH) {
 			__m512 square[WIDTH];
 			load_square(x + j * x_pitch + i, x_pitch, task->columns - j, WIDTH, square);
 			transpose(square);
 			for (int r = 0; r < WIDTH && i + r < task->rows; r++)
-				put(square[r], task->adds, task->c + (i + r) * task->pitch + j,
+				put(square[r], to, to.c + (i + r) * to.pitch + j,
 					task->columns - j);
 		}
 }
@@ -262,14 +286,15 @@ static void multiply_rows(
 {
 	int tile_count = (task->rows + TILE_ROWS - 1) / TILE_ROWS;
 	int larger = task->rows % tile_count;
-	float *c = task->c + column;
+	struct result to = task->result;
+	to.c += column;
+	to.adds = adds;
 	for (int t = 0, count; t < tile_count; t += count) {
 		int rows = part_size(task->rows, TILE_ROWS, t);
 		count = t < larger ? larger : tile_count - t;
-		any_tiles(count, rows, vectors, depth, from, adds, c, task->pitch,
-			task->columns - column);
+		any_tiles(count, rows, vectors, depth, from, to, task->columns - column);
 		from.a += (size_t)count * rows * from.a_row;
-		c += (size_t)count * rows * task->pitch;
+		to.c += (size_t)count * rows * to.pitch;
 	}
 }
 
@@ -291,7 +316,7 @@ static void multiply_depth(const struct task *task, int k, int depth, float *pan
 			from.b = panel;
 			from.b_step = (size_t)vectors * WIDTH;
 		}
-		multiply_rows(task, from, column, vectors, depth, task->adds || k > 0);
+		multiply_rows(task, from, column, vectors, depth, task->result.adds || k > 0);
 	}
 }
 
@@ -330,6 +355,11 @@ static size_t scratch_of(const struct product *p)
 	return PANEL + (turns(p) ? TURNED_ROWS * turned_pitch(p) : 0);
 }
 
+static struct result result_of(const struct product *p)
+{
+	return (struct result){ p->c.data, p->c.pitch, p->beta != 0, p->alpha };
+}
+
 static void multiply_turned(const struct product *p, float *scratch)
 {
 	float *turned = scratch + PANEL;
@@ -337,29 +367,27 @@ static void multiply_turned(const struct product *p, float *scratch)
 	for (int j = 0, count, part = 0; j < p->columns; j += count, part++) {
 		count = part_size(p->columns, TURNED_ROWS, part);
 		struct task task = { count, p->rows, p->inner, transposed(p->b), transposed(p->a),
-			false, turned, pitch };
+			{ .c = turned, .pitch = pitch, .alpha = 1 } };
 		task.a.data = (float *)at(&p->b, 0, j);
 		multiply_task(&task, scratch);
-		task = (struct task){ .rows = p->rows,
-			.columns = count,
-			.adds = p->beta != 0,
-			.c = p->c.data + j,
-			.pitch = p->c.pitch };
+		task = (struct task){ .rows = p->rows, .columns = count, .result = result_of(p) };
+		task.result.c += j;
 		put_transposed(&task, turned, pitch);
 	}
 }
 
 static void multiply(const struct product *p, float *scratch)
 {
-	const struct task task = { p->rows, p->columns, p->inner, p->a, p->b, p->beta != 0,
-		p->c.data, p->c.pitch };
+	const struct task task = { p->rows, p->columns, p->inner, p->a, p->b, result_of(p) };
 	if (turns(p))
 		multiply_turned(p, scratch);
 	else
 		multiply_task(&task, scratch);
 }
 
-const struct product_kernels cpu_product_avx512 = { .scratch = scratch_of, .multiply = multiply };
+const struct product_kernels cpu_product_avx512 = {
+	.scratch = scratch_of, .multiply = multiply, .depth = DEPTH
+};
 
 #if defined(__clang__)
 #pragma clang attribute pop

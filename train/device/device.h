@@ -37,7 +37,8 @@ struct matrix {
 	size_t step;
 };
 
-/* c = alpha a b + beta c, `batch` times: a is [rows][inner], b [inner][columns]. */
+/* c = alpha a b + beta c, `batch` times: a is [rows][inner], b [inner][columns]. With beta 1 the
+   host rounds as sgd() does, with the gradient a b and the rate -alpha. */
 struct product {
 	int batch;
 	int rows, columns, inner; /* inner 0: a sum of nothing */

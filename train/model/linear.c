@@ -45,28 +45,64 @@ static int linear_forward(const struct layer *layer, struct pass *pass, const vo
 	return sum_over_group(layer, out, (size_t)rows * linear->out);
 }
 
+static int multiply_in_grad(
+	const struct layer *layer, int rows, float *in_grad, const float *out_grad)
+{
+	const struct linear *linear = &layer->as.linear;
+	device_multiply(layer->model->device, rows, linear->in, linear->out, out_grad, AS_IS,
+		layer_tensor_at(layer, 0)->value, AS_IS, 0, in_grad);
+	if (linear->sharing != COLUMNS)
+		return 0;
+	return sum_over_group(layer, in_grad, (size_t)rows * linear->in);
+}
+
+/* The weight's gradient, or the step by it: a product that is added to the weight. */
+static void multiply_weight(
+	const struct layer *layer, int rows, const float *in, const float *out_grad)
+{
+	const struct linear *linear = &layer->as.linear;
+	struct tensor *weight = layer_tensor_at(layer, 0);
+	float rate = layer->model->step_rate;
+	weight->stepped = rate > 0;
+	const struct product product = {
+		.batch = 1,
+		.rows = linear->out,
+		.columns = linear->in,
+		.inner = rows,
+		.a = { .data = (float *)out_grad, .pitch = linear->out, .layout = TRANSPOSED },
+		.b = { .data = (float *)in, .pitch = linear->in },
+		.c = { .data = weight->stepped ? weight->value : weight->grad,
+			.pitch = linear->in },
+		.alpha = weight->stepped ? -rate : 1,
+		.beta = weight->stepped,
+	};
+	layer->model->device->ops->product(layer->model->device, &product);
+}
+
 static int linear_backward(
 	const struct layer *layer, struct pass *pass, const void *input, float *in_grad)
 {
 	struct device *device = layer->model->device;
 	const struct linear *linear = &layer->as.linear;
-	int rows = pass->batch * linear->rows;
-	int in = linear->in, out = linear->out;
-	const struct tensor *weight = layer_tensor_at(layer, 0); /* [out][in] */
-	const struct tensor *bias = layer_tensor_at(layer, 1); /* [out] */
+	int rows = pass->batch * linear->rows, err = 0;
 	const float *out_grad = layer_grad(layer, pass);
-	device_multiply(device, out, in, rows, out_grad, TRANSPOSED, input, AS_IS, 0, weight->grad);
-	int err = layer_ready(layer, pass, 0);
+	/* It needs the weight as it was before a step. Else other ranks wait for the weight's
+	   gradient. */
+	bool first = layer->model->step_rate > 0;
+	if (in_grad && first)
+		err = multiply_in_grad(layer, rows, in_grad, out_grad);
 	if (err)
 		return err;
-	device->ops->column_sums(device, rows, out, out_grad, bias->grad);
-	err = layer_ready(layer, pass, 1);
-	if (err || !in_grad)
+	multiply_weight(layer, rows, input, out_grad);
+	err = layer_ready(layer, pass, 0);
+	if (err)
 		return err;
-	device_multiply(device, rows, in, out, out_grad, AS_IS, weight->value, AS_IS, 0, in_grad);
-	if (linear->sharing != COLUMNS)
-		return 0;
-	return sum_over_group(layer, in_grad, (size_t)rows * in);
+	device->ops->column_sums(
+		device, rows, linear->out, out_grad, layer_tensor_at(layer, 1)->grad);
+	err = layer_ready(layer, pass, 1);
+	if (err || !in_grad || first)
+		return err;
+	return multiply_in_grad(layer, rows, in_grad, out_grad);
 }
 
 static const struct layer_kind linear_kind = { linear_print, linear_forward, linear_backward };

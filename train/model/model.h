@@ -78,6 +78,12 @@ struct model {
 	model_sum *norm_sum;
 	void *norm_argument;
 	int norm_batch; /* of all ranks, in the next forward */
+	/*
+	 * Above 0: backward may take the step of plain SGD at this rate, value -= rate * gradient,
+	 * instead of writing the gradient, and sets `stepped` of that parameter. Linear layers do:
+	 * it saves memory accesses. For a caller that needs no gradients.
+	 */
+	float step_rate;
 	int shared; /* the parameter of which another stage has a copy; -1: none */
 	int error; /* of building */
 };

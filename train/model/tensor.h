@@ -2,6 +2,7 @@
 #ifndef TRAIN_MODEL_TENSOR_H
 #define TRAIN_MODEL_TENSOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ struct tensor {
 	size_t count;
 	float *value; /* [count], in the device's memory, a view into the model's */
 	float *grad; /* [count], a view into the caller's gradients; NULL for a buffer */
+	bool stepped; /* backward changed `value` instead of `grad`: see model.h */
 };
 
 /* Tensors in the order of the forward pass. */

@@ -62,6 +62,13 @@ void optimizer_begin(struct optimizer *optimizer)
 	device->ops->clear(device, optimizer->square_sum, sizeof(*optimizer->square_sum));
 }
 
+bool optimizer_is_plain(const struct optimizer *optimizer)
+{
+	const struct optimizer_config *config = &optimizer->config;
+	return config->kind == OPTIMIZER_SGD && config->momentum == 0 &&
+	       config->weight_decay == 0 && !optimizer_measures(optimizer);
+}
+
 void optimizer_measure(struct optimizer *optimizer, size_t count, const float *grad)
 {
 	struct device *device = optimizer->device;
@@ -117,8 +124,9 @@ void optimizer_apply(struct optimizer *optimizer, const struct tensors *paramete
 {
 	for (int t = 0; t < parameters->count; t++) {
 		const struct tensor *tensor = &parameters->list[t];
-		optimizer_update(optimizer, rate, tensor->value - parameters->values, tensor->count,
-			tensor->grad, tensor->value);
+		if (!tensor->stepped)
+			optimizer_update(optimizer, rate, tensor->value - parameters->values,
+				tensor->count, tensor->grad, tensor->value);
 	}
 }
 

@@ -55,6 +55,8 @@ void optimizer_destroy(struct optimizer *optimizer);
 void optimizer_begin(struct optimizer *optimizer);
 /* Whether the step needs optimizer_measure() and optimizer_clip(). */
 bool optimizer_measures(const struct optimizer *optimizer);
+/* Whether the step is value -= rate * grad, which needs nothing but its own gradient. */
+bool optimizer_is_plain(const struct optimizer *optimizer);
 /* Adds the squares of these gradients to *square_sum. */
 void optimizer_measure(struct optimizer *optimizer, size_t count, const float *grad);
 /* Limits the norm of the gradients. A sum that is not finite makes the update do nothing. */
@@ -63,7 +65,7 @@ void optimizer_clip(struct optimizer *optimizer);
 void optimizer_update(struct optimizer *optimizer, float rate, size_t offset, size_t count,
 	const float *grad, float *value);
 
-/* Updates all parameters, whose state lies as their values do. */
+/* Updates all parameters that backward left, whose state lies as their values do. */
 void optimizer_apply(struct optimizer *optimizer, const struct tensors *parameters, float rate);
 /* One step of them. */
 void optimizer_step(struct optimizer *optimizer, const struct tensors *parameters, float rate);
