@@ -11,6 +11,9 @@
 #define RETRY_MOST_MS 500
 /* A host answers at once. A candidate may still be waiting for a host before it. */
 #define ANSWER_MS 10000
+
+/* A wait of this length is reported, once. */
+#define NOTICE_MS 3000
 #define PROBE_MS 1000
 #define REDIRECTIONS_MAX 8
 
@@ -86,6 +89,7 @@ static void greet(struct link *link, const struct sockaddr_storage *address, soc
 	link->peer_place.port = endpoint_port((const struct sockaddr *)address);
 	memcpy(link->peer_place.address, link->peer.address, sizeof(link->peer.address));
 	peer_send(&link->peer, &message);
+	snprintf(link->reason, sizeof(link->reason), "no answer");
 	link->state = LINK_GREETS;
 	link->answer_ms = rd_clock_ms() + ANSWER_MS;
 }
@@ -181,6 +185,7 @@ static void begin(struct link *link)
 	peer_close(&link->probe);
 	link->state = LINK_SEEKS;
 	link->retry_ms = rd_clock_ms();
+	link->notice_ms = link->retry_ms + NOTICE_MS;
 	link->wait_ms = RETRY_LEAST_MS;
 	link->place.port = 0;
 	link->redirections = 0;
@@ -377,8 +382,16 @@ int64_t link_deadline(const struct link *link)
 	if (link->state == LINK_GREETS)
 		at = earlier(at, link->answer_ms);
 	if (link->state == LINK_SEEKS || link->state == LINK_GREETS)
-		at = earlier(at, link->give_up_ms);
+		at = earlier(earlier(at, link->give_up_ms), link->notice_ms);
 	return earlier(at, earlier(link->probe_ms, peer_deadline(&link->probe)));
+}
+
+static void report_wait(struct link *link)
+{
+	console_print(link->console, "waiting for rondo-run at %s:%d, for at most %g s (%s)",
+		link->endpoint.name, link->endpoint.port, link->rules->join_ms / 1000.0,
+		link->reason);
+	link->notice_ms = 0;
 }
 
 static void give_up(struct link *link)
@@ -401,10 +414,11 @@ void link_on_clock(struct link *link, int64_t now_ms)
 		probe_endpoint(link);
 	if (link->state == LINK_GREETS && now_ms >= link->answer_ms) {
 		peer_close(&link->peer);
-		snprintf(link->reason, sizeof(link->reason), "it does not answer");
 		link->state = LINK_SEEKS;
 		link->retry_ms = now_ms;
 	}
+	if (seeks && link->notice_ms && now_ms >= link->notice_ms)
+		report_wait(link);
 	if (seeks && link->retry_ms && now_ms >= link->give_up_ms)
 		give_up(link);
 	else if (link->state == LINK_SEEKS && link->retry_ms && now_ms >= link->retry_ms)

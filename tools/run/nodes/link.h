@@ -45,6 +45,7 @@ struct link {
 	struct place peer_place; /* where that listens */
 	char host[HOST_SIZE]; /* the host's name, once joined */
 	int64_t retry_ms, answer_ms, give_up_ms;
+	int64_t notice_ms; /* then a line names the wait; 0: it was printed */
 	int wait_ms;
 
 	struct server server;

@@ -1,0 +1,90 @@
+/* rondo-run at endpoints where no other rondo-run answers. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "program.h"
+#include "text.h"
+
+/* A socket at a free port of 127.0.0.1. */
+static int bind_free_port(int *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&at, size), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* Runs one of two nodes with this endpoint; returns its stderr. The program must not start. */
+static char *run_alone(int port, const char *conf)
+{
+	struct program run = program_files();
+	char endpoint[64], option[64];
+
+	snprintf(endpoint, sizeof(endpoint), "--rdzv-endpoint=127.0.0.1:%d", port);
+	snprintf(option, sizeof(option), "--rdzv-conf=%s", conf);
+	program_run(&run, RONDO_TOOL, "--nnodes=2", endpoint, option, "echo", "started", NULL);
+	cr_assert_eq(run.status, 1);
+	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0);
+	return file_text(run.err);
+}
+
+Test(run_endpoint, one_that_accepts_and_is_silent_is_named_and_left, .timeout = 60)
+{
+	int port, fd = bind_free_port(&port);
+	char wanted[256], *text;
+
+	cr_assert_eq(listen(fd, 8), 0);
+	text = run_alone(port, "join_timeout=4");
+	snprintf(wanted, sizeof(wanted),
+		"rondo-run: waiting for rondo-run at 127.0.0.1:%d, for at most 4 s (no answer)\n"
+		"rondo-run: no rondo-run answers at 127.0.0.1:%d within 4 s (no answer)\n",
+		port, port);
+	cr_assert_str_eq(text, wanted);
+	free(text);
+	close(fd);
+}
+
+Test(run_endpoint, one_that_speaks_otherwise_is_refused_at_once, .timeout = 60)
+{
+	int port, fd = bind_free_port(&port);
+	char wanted[256], *text;
+
+	cr_assert_eq(listen(fd, 8), 0);
+	if (fork() == 0) {
+		int peer = accept(fd, NULL, NULL);
+		static const char greeting[] = "SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n";
+
+		_exit(write(peer, greeting, sizeof(greeting)) < 0);
+	}
+	text = run_alone(port, "join_timeout=60");
+	snprintf(wanted, sizeof(wanted),
+		"rondo-run: at 127.0.0.1:%d listens something else than this version of "
+		"rondo-run\n",
+		port);
+	cr_assert_str_eq(text, wanted);
+	free(text);
+	close(fd);
+}
+
+Test(run_endpoint, nodes_that_do_not_come_are_counted, .timeout = 60)
+{
+	int port, fd = bind_free_port(&port);
+	char *text;
+
+	close(fd);
+	text = run_alone(port, "timeout=0.2");
+	cr_assert_str_eq(text, "rondo-run: 1 of 2 nodes came within 0.2 s\n");
+	free(text);
+}
