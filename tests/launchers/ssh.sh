@@ -119,6 +119,9 @@ try "folder and variables" "$run" -x CHOSEN -x GIVEN="it's \"so\"" --hosts a,b -
 expect "[0] $scratch 10.77.0.1 front it's \"so\" two words an argument" \
 	"[1] $scratch 10.77.0.1 front it's \"so\" two words an argument"
 
+try "one rank and two" "$run" --hosts a:1,b:2 "$build/examples/all_reduce"
+expect "rank 0 of 3: the sum is 6" "rank 2 of 3: the sum is 6"
+
 try "one host" "$run" --hosts b --nproc-per-node 2 "$build/examples/all_reduce"
 expect "rank 1 of 2: the sum is 3"
 
@@ -142,16 +145,24 @@ if [ $status != 1 ] || ! grep -qx "rondo-run: host b: the connection of ssh is l
 fi
 gone 1000.3
 
+# Host b runs two ranks, and reports alone.
 echo "a rank fails on host b"
 status=0
-timeout 100 "$run" --hosts a,b --grace 1 sh -c \
-	'[ $RANK = 0 ] && exec sleep 1000.1; echo last words >&2; exit 3' >"$scratch/out" 2>&1 </dev/null || status=$?
-if [ $status != 3 ] || [ "$(grep -c '^rondo-run: rank 1 (pid [0-9]*) exited with status 3$' "$scratch/out")" != 1 ]; then
+timeout 100 "$run" --hosts a:1,b:2 sh -c '[ $RANK != 2 ] && exec sleep 1000.1; echo last words >&2; exit 3' \
+	>"$scratch/out" 2>&1 </dev/null || status=$?
+if [ $status != 3 ] || [ "$(grep -c "first failure" "$scratch/out")" != 1 ] ||
+	! grep -q '^rondo-run: first failure: rank 2 (pid [0-9]*) exited with status 3$' "$scratch/out" ||
+	! grep -q '^rondo-run:   host: .*, node 1, local rank 1$' "$scratch/out" ||
+	! grep -qx 'rondo-run:   | last words' "$scratch/out"; then
 	echo "status $status:"
 	cat "$scratch/out"
 	exit 1
 fi
 gone 1000.1
+
+try "a restart on all hosts" "$run" --hosts a,b --max-restarts 1 sh -c \
+	'echo $RANK $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT$RANK != 01 ]'
+expect "0 0" "1 0" "0 1" "1 1"
 
 # A signal to the front, or its death, ends the ranks.
 for signal in INT KILL; do

@@ -22,6 +22,14 @@ try "both under rondo-run with a port" "$build/rondo-run" --nproc-per-node 2 --m
 	"$python" "$here/gloo.py" "$library"
 expect "rank 0 of 2: gloo 3 3.0" "rank 1 of 2: gloo 3 3.0"
 
+# @record writes the error file of a rank, here one without a name.
+if PYTHON_EXEC=$python "$build/rondo-run" --nproc-per-node 2 "$here/record.py" >"$scratch/out" 2>&1 ||
+	! grep -qx "rondo-run:   error: ValueError: the batch is empty" "$scratch/out"; then
+	echo "no error of @record:"
+	cat "$scratch/out"
+	exit 1
+fi
+
 # This torchrun ends at once without -r and -t. They write the ranks' output to files; -t prints it, too.
 try "both under torchrun" torchrun --standalone --nproc_per_node 2 -r 1 -t 1 --log_dir "$scratch/log" \
 	"$here/gloo.py" "$library"

@@ -198,7 +198,7 @@ fail:
 	return false;
 }
 
-/* Six colours, but for red, which is for errors. */
+/* Six colours. Red is left to errors. */
 static const char *colour_of(int local_rank)
 {
 	static const char *const colours[] = { "36", "33", "32", "35", "34", "96" };
@@ -211,10 +211,11 @@ static void write_tag(const struct rank *rank, const struct rank_start *start,
 	const struct output *output, const struct sink *sink, char tag[TAG_SIZE])
 {
 	const char *role = start->options->role;
-	char name[TAG_SIZE - 16] = "", *end = "";
+	const char *end = start->options->tag ? " " : "";
+	char name[TAG_SIZE - 16] = "";
 
 	if (start->options->tag)
-		snprintf(name, sizeof(name), "[%d]", rank->number), end = " ";
+		snprintf(name, sizeof(name), "[%d]", rank->number);
 	else if (output->mode == OUTPUT_TEE)
 		snprintf(name, sizeof(name), "[%.60s%d]:", role, rank->local_rank);
 	if (*name && sink->colours)
