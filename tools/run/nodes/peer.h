@@ -2,8 +2,8 @@
  * A connection of two agents, non-blocking and with bounded buffers.
  *
  * Both sides send a ping every 150 ms, and their kernels acknowledge it. Where no acknowledgement
- * comes for 700 ms, the host is off or the cable is out, and the connection ends. An agent that is
- * merely busy is not taken for dead.
+ * comes for about 650 ms, the host is off or the cable is out, and the connection ends. An agent
+ * that is merely busy is not taken for dead.
  */
 #ifndef RUN_NODES_PEER_H
 #define RUN_NODES_PEER_H
