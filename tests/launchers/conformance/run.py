@@ -27,6 +27,7 @@ PAGE = HERE.parents[2] / "docs" / "rondo-run.md"
 # Debian's python has torch.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 LIMIT_S = 100  # for one case
+TORCH = "1.13"  # of the record; others have other variables and folders
 SAMPLE = 50  # each such case of the table runs under the installed torchrun
 WORKERS = 2
 ERROR_LINES = 4  # of stderr, in a report
@@ -43,8 +44,9 @@ def find_rondo_run(build):
 
 
 def find_torchrun():
-    probe = [PYTHON, "-c", "import torch.distributed.run"]
-    if subprocess.run(probe, stderr=subprocess.DEVNULL).returncode != 0:
+    probe = [PYTHON, "-c", "import torch.distributed.run as run; print(run.torch.__version__)"]
+    found = subprocess.run(probe, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    if found.returncode != 0 or not found.stdout.startswith(TORCH):
         return None
     return Launcher([PYTHON, "-B", str(HERE / "torchrun.py")], True)
 
@@ -213,7 +215,7 @@ def main(build, *words):
     with_torch = [case for case in cases.CASES if case.torch]
     if words[:1] == ("--record",):
         if not torchrun:
-            sys.exit(f"{PYTHON} has no torch (Debian: python3-torch)")
+            sys.exit(f"{PYTHON} has no torch {TORCH} (Debian 12: python3-torch)")
         write_record(torchrun, record, [case for case in with_torch if case.name in words[1:] or not words[1:]])
         return
     chosen = [case for case in cases.CASES if case.name in words or not words]
@@ -229,7 +231,7 @@ def main(build, *words):
     print("\n".join(bad))
     differ = sum(bool(case.differs) for case in chosen)
     print(f"{len(chosen)} cases under rondo-run: {len(chosen) - differ} as torchrun, {differ} explained differences")
-    print(f"{len(live)} of them under the installed torchrun" if torchrun else f"{PYTHON} has no torch: none under it")
+    print(f"{len(live)} of them under the installed torchrun" if torchrun else f"{PYTHON} has no torch {TORCH}")
     sys.exit(1 if bad else 0)
 
 
