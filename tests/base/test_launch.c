@@ -210,6 +210,54 @@ Test(launch, an_arbitrary_distribution_of_slurm_begins_with_the_first_host_of_it
 		1, 4, -1, "127.0.0.1", 10241);
 }
 
+Test(launch, a_list_of_nodes_has_its_hosts)
+{
+	static const char *const list = "a,node[01-03,07],rack[2-3]n[8-12,20]-ib,[5]";
+	static const char *const hosts[] = { "a", "node01", "node02", "node03", "node07",
+		"rack2n8-ib", "rack3n10-ib", "rack2n20-ib", "5" };
+	static const char *const others[] = { "", "b", "aa", "node", "node1", "node1x", "node001",
+		"node04", "node08", "node7", "rack2n08-ib", "rack2n13-ib", "rack4n8-ib", "rack2n8",
+		"n8-ib", "node[01-03", "07", "6" };
+
+	for (size_t i = 0; i < sizeof(hosts) / sizeof(*hosts); i++)
+		cr_assert(rd_slurm_has_host(list, hosts[i]), "%s", hosts[i]);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		cr_assert_not(rd_slurm_has_host(list, others[i]), "%s", others[i]);
+	cr_assert_not(rd_slurm_has_host("", "a"));
+	cr_assert_not(rd_slurm_has_host("n[1", "n1"));
+	cr_assert_not(rd_slurm_has_host("n[1-", "n1"));
+	cr_assert_not(rd_slurm_has_host("n[", "n1"));
+	cr_assert_not(rd_slurm_has_host("n[1,", "n2"));
+}
+
+#define COMPONENTS \
+	"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=3 SLURM_JOB_ID=1 SLURM_STEP_NUM_NODES=2 " \
+	"SLURM_HET_SIZE=3 SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_STEP_TASKS_PER_NODE=2,1 "
+
+Test(launch, rank_0_of_a_heterogeneous_job_is_in_the_first_component_of_the_step)
+{
+	struct rondo_launch launch;
+
+	assert_reads(COMPONENTS
+		"SLURM_JOB_NODELIST_HET_GROUP_0=n[3-4] "
+		"SLURM_JOB_NODELIST_HET_GROUP_1=n2 SLURM_JOB_NODELIST_HET_GROUP_2=n1 "
+		"SLURM_STEP_NODELIST=n[2-3]",
+		1, 3, 1, "n3", 10241);
+	assert_reads(COMPONENTS
+		"SLURM_JOB_NODELIST_PACK_GROUP_0=n[3-4] "
+		"SLURM_JOB_NODELIST_PACK_GROUP_1=n2 SLURM_JOB_NODELIST_PACK_GROUP_2=n1 "
+		"SLURM_STEP_NODELIST=n[1-2]",
+		1, 3, 1, "n2", 10241);
+	assert_reads(COMPONENTS "SLURM_JOB_NODELIST_HET_GROUP_0=n[3-5] SLURM_STEP_NODELIST=n[4-5]",
+		1, 3, 1, "n4", 10241);
+	cr_assert_eq(rondo_get_launch(&launch), 0, "%s", rondo_last_error());
+	cr_assert_eq(launch.local_size, -1);
+	/* srun of a part of a batch job that is not heterogeneous */
+	assert_reads("SLURM_PROCID=1 SLURM_NTASKS=2 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[2-3] "
+		     "SLURM_JOB_NODELIST_PACK_GROUP_0=n3",
+		1, 2, -1, "n2", 10241);
+}
+
 Test(launch, the_ranks_of_a_node_are_counted_in_slurms_list)
 {
 	static const struct {

@@ -8,6 +8,8 @@
 #include "base/launch/slurm_list.h"
 
 #define NODE "SLURM_NODEID"
+#define HET_SIZE "SLURM_HET_SIZE"
+#define COMPONENTS_MAX 128 /* Slurm's own bound */
 #define LEAST_PORT 10240
 #define PORTS 16384
 #define PORTS_BETWEEN_STEPS 4099
@@ -92,6 +94,40 @@ static int first_host_of_file(char *host, size_t size)
 		rd_quotable(quote, path ? path : ""));
 }
 
+/* The list of nodes of one component of a heterogeneous job. */
+static const char *component_nodes(int component)
+{
+	static const char *const kinds[] = { "HET", "PACK", NULL };
+	char variable[64];
+	const char *list = NULL;
+
+	for (int i = 0; kinds[i] && !list; i++) {
+		snprintf(variable, sizeof(variable), "SLURM_JOB_NODELIST_%s_GROUP_%d", kinds[i],
+			component);
+		list = rd_environment(variable);
+	}
+	return list;
+}
+
+/* Rank 0 is in the component with the lowest number, of those in the step. The step's own list is
+   sorted. False: this is no such step. */
+static bool first_host_of_components(char *host, size_t size, const char *step_nodes)
+{
+	static const char *const counts[] = { HET_SIZE, "SLURM_PACK_SIZE", NULL };
+	int64_t count;
+
+	if (!step_nodes || !read_first_of(&count, counts))
+		return false;
+	for (int i = 0; i < count && i < COMPONENTS_MAX; i++) {
+		const char *nodes = component_nodes(i);
+
+		if (nodes && rd_slurm_first_host(host, size, nodes) &&
+			rd_slurm_has_host(step_nodes, host))
+			return true;
+	}
+	return false;
+}
+
 int rd_slurm_step_host(char *host, size_t size)
 {
 	static const char *const counts[] = { "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES",
@@ -107,6 +143,8 @@ int rd_slurm_step_host(char *host, size_t size)
 	}
 	if (distribution && strcmp(distribution, "arbitrary") == 0)
 		return first_host_of_file(host, size);
+	if (first_host_of_components(host, size, first_of(lists)))
+		return 0;
 	return first_host(host, size, first_of(lists));
 }
 
@@ -123,7 +161,8 @@ int rd_slurm_local_size(int *local_size)
 	char quote[41], node_quote[41];
 	int64_t number;
 
-	if (!list || !node)
+	/* The nodes of a heterogeneous job are numbered in another order than the list's. */
+	if (!list || !node || rd_environment(HET_SIZE))
 		return 0;
 	end = rd_read_number(&number, node);
 	if (end && !*end && rd_slurm_tasks_on_node(local_size, list, number))

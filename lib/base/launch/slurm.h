@@ -19,7 +19,7 @@ int rd_slurm_step_host(char *host, size_t size);
 int rd_slurm_job_host(char *host, size_t size);
 
 /* The number of the step's ranks on this node; leaves *local_size alone where a variable is not
-   set. RONDO_SETTING where they give no such number. */
+   set, and in a heterogeneous job. RONDO_SETTING where they give no such number. */
 int rd_slurm_local_size(int *local_size);
 
 #endif

@@ -41,6 +41,65 @@ bool rd_slurm_first_host(char *host, size_t size, const char *list)
 	return used > 0;
 }
 
+/* Whether digits, `length` of them, are a number of "01-03,07]". Slurm fills numbers with zeros up
+   to the width of a range's first. */
+static bool in_brackets(const char *list, const char *digits, int64_t length)
+{
+	int64_t value;
+
+	if (length == 0 || rd_read_number(&value, digits) != digits + length)
+		return false;
+	for (;; list++) {
+		int64_t first, last;
+		const char *end = rd_read_number(&first, list);
+		int64_t width = end ? end - list : 0;
+
+		last = first;
+		if (end && *end == '-')
+			end = rd_read_number(&last, end + 1);
+		if (!end)
+			return false;
+		if (value >= first && value <= last &&
+			(length == width || (length > width && *digits != '0')))
+			return true;
+		list = end;
+		if (*list != ',')
+			return false;
+	}
+}
+
+/* Whether the list's first part, up to a comma outside of brackets, stands for the host. */
+static bool matches(const char *part, const char *host)
+{
+	while (*part && *part != ',') {
+		if (*part == '[') {
+			size_t length = strspn(host, "0123456789");
+
+			if (!in_brackets(part + 1, host, (int64_t)length))
+				return false;
+			part += strcspn(part, "]");
+			if (*part++ != ']')
+				return false;
+			host += length;
+		} else if (*part++ != *host++) {
+			return false;
+		}
+	}
+	return !*host;
+}
+
+bool rd_slurm_has_host(const char *list, const char *host)
+{
+	while (*list) {
+		if (matches(list, host))
+			return true;
+		for (bool inside = false; *list && (inside || *list != ','); list++)
+			inside = *list == '[' || (inside && *list != ']');
+		list += *list == ',';
+	}
+	return false;
+}
+
 /* From 1 to RD_SIZE_MAX. Returns its end; NULL: there is none. */
 static const char *read_count(int64_t *count, const char *text)
 {

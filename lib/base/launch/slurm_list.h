@@ -12,6 +12,9 @@
  */
 bool rd_slurm_first_host(char *host, size_t size, const char *list);
 
+/* Whether such a list has the host. False also where it is no list. */
+bool rd_slurm_has_host(const char *list, const char *host);
+
 /*
  * Finds the number of tasks on a node, from 0, in a list as "2(x3),1": nodes 0 to 2 have two tasks
  * each, and node 3 has one. False: this is no such list, a number is not from 1 to 65536, or the
