@@ -28,7 +28,7 @@ PAGE = HERE.parents[2] / "docs" / "rondo-run.md"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 LIMIT_S = 100  # for one case
 TORCH = "1.13"  # of the record; others have other variables and folders
-SAMPLE = 50  # each such case of the table runs under the installed torchrun
+SAMPLE = 80  # each such case of the table runs under the installed torchrun
 WORKERS = 2
 ERROR_LINES = 4  # of stderr, in a report
 
