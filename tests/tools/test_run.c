@@ -170,28 +170,54 @@ Test(run, ranks_of_two_nodes_all_reduce, .timeout = 60)
 	assert_contains(nodes[1].out, "rank 1 of 4: the sum is 10\n");
 }
 
-Test(run, a_port_in_use_is_reported_before_any_rank_runs, .timeout = 30)
+/* A socket that listens at a free port of 127.0.0.1. */
+static int listen_somewhere(int *port)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t size = sizeof(at);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct program run = program_files();
-	char port[16], line[192];
 
 	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
 	cr_assert_eq(listen(fd, 1), 0);
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-	snprintf(port, sizeof(port), "%d", ntohs(at.sin_port));
-	setenv("RONDO_PORT", port, 1);
-	program_run(&run, RONDO_TOOL, "--master-port", "29500", SH("echo ran"), NULL);
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* Runs a job that must end with this line, and start no rank. */
+static void assert_port_refused(int master_port, const char *line)
+{
+	struct program run = program_files();
+	char port[16], *text;
+
+	snprintf(port, sizeof(port), "%d", master_port);
+	program_run(&run, RONDO_TOOL, "--master-port", port, SH("echo ran"), NULL);
 	cr_assert_eq(run.status, 1);
+	text = file_text(run.err);
+	cr_assert_str_eq(text, line);
+	free(text);
+	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0);
+}
+
+Test(run, a_port_in_use_is_reported_before_any_rank_runs, .timeout = 30)
+{
+	int port, fd = listen_somewhere(&port);
+	char text[16], line[192];
+
 	snprintf(line, sizeof(line),
-		"rondo-run: cannot listen at 127.0.0.1:%s: Address already in use (RONDO_PORT sets "
+		"rondo-run: MASTER_PORT is %d, where another program listens: give another "
+		"--master-port, the same on every node\n",
+		port);
+	assert_port_refused(port, line);
+	snprintf(text, sizeof(text), "%d", port);
+	setenv("RONDO_PORT", text, 1);
+	snprintf(line, sizeof(line),
+		"rondo-run: cannot listen at 127.0.0.1:%d: Address already in use (RONDO_PORT sets "
 		"another port, the same on every node)\n",
 		port);
-	assert_contains(run.err, line);
-	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0);
+	assert_port_refused(world_free_port(), line);
+	close(fd);
 }
 
 /* ---- The limit on open files ----------------------------------------------------------------- */

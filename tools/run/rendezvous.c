@@ -115,3 +115,27 @@ bool rendezvous_open(struct world *world, int *fd)
 		return true;
 	return report_cannot_listen(world, error);
 }
+
+bool rendezvous_port_is_free(const struct world *world)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
+	char port[16];
+	int fd, error;
+
+	snprintf(port, sizeof(port), "%d", world->port);
+	/* rendezvous_open() reports an address that is not found. */
+	if (world->port == 0 || getaddrinfo(world->address, port, &hints, &found) != 0)
+		return true;
+	fd = listen_at(found);
+	error = errno;
+	freeaddrinfo(found);
+	if (fd >= 0)
+		close(fd);
+	if (fd >= 0 || error != EADDRINUSE)
+		return true;
+	fprintf(stderr,
+		"rondo-run: MASTER_PORT is %d, where another program listens: give another "
+		"--master-port, the same on every node\n",
+		world->port);
+	return false;
+}

@@ -17,4 +17,7 @@
  */
 bool rendezvous_open(struct world *world, int *fd);
 
+/* Whether the program can listen at the world's port; 0 is free. False, with one line on stderr. */
+bool rendezvous_port_is_free(const struct world *world);
+
 #endif

@@ -51,7 +51,7 @@ static bool open_as_node_0(struct agent *agent)
 	struct world world;
 
 	world_init(&world, agent->options);
-	if (!rendezvous_open(&world, &agent->rendezvous_fd))
+	if (!rendezvous_port_is_free(&world) || !rendezvous_open(&world, &agent->rendezvous_fd))
 		return false;
 	agent->join.port = world.port;
 	agent->join.rondo_port = world.rondo_port;
