@@ -1,10 +1,10 @@
 #include "check/proof.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "check/checker.h"
 #include "base/error.h"
+#include "base/fork_lock.h"
 #include "base/hash.h"
 #include "base/log.h"
 
@@ -24,8 +24,9 @@ struct claim {
 };
 
 static struct claim *_Atomic claims; /* only ever grows */
-static pthread_mutex_t lock =
-	PTHREAD_MUTEX_INITIALIZER; /* of verdicts, and of additions to claims */
+/* Guards verdicts, and additions to claims. A proof holds it long: a child must not wait for one
+   that its parent makes. */
+static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_LEAF);
 
 int rd_proof_demand(const struct rd_algorithm *algorithm)
 {
@@ -34,10 +35,10 @@ int rd_proof_demand(const struct rd_algorithm *algorithm)
 	if (!claim)
 		return rd_fail(RONDO_MEMORY, "no memory to prove %s", algorithm->name);
 	claim->algorithm = algorithm;
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	claim->next = claims;
 	claims = claim;
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return 0;
 }
 
@@ -137,9 +138,9 @@ int rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem
 		claim = claim->next;
 	if (!claim)
 		return 1;
-	pthread_mutex_lock(&lock);
+	rd_fork_lock(&lock);
 	int holds = find_or_prove(claim, problem);
 
-	pthread_mutex_unlock(&lock);
+	rd_fork_unlock(&lock);
 	return holds;
 }
