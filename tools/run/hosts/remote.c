@@ -98,38 +98,46 @@ static char *next(char *string)
 /* The strings last as long as the process: they become its variables and arguments. */
 static bool take_strings(char *at, const char *end, int *argc, char ***argv)
 {
+	static char **arguments;
 	const char *folder = at;
+	char host[256] = "";
 	int count = 0;
 
-	/* A copy of the shell's, where it leads here: getcwd() would follow links. */
 	if (chdir(folder) < 0) {
-		fprintf(stderr, "rondo-run: cannot change to the folder %s: %m\n", folder);
+		int error = errno;
+
+		gethostname(host, sizeof(host) - 1);
+		fprintf(stderr, "rondo-run: host %s: cannot change to the folder %s: %s\n", host,
+			folder, strerror(error));
 		return false;
 	}
 	setenv("PWD", folder, 1);
 	for (at = next(at); at < end && *at; at = next(at))
-		if (strchr(at, '=') > at)
+		if (*at != '=' && strchr(at, '='))
 			putenv(at);
-	if (at >= end)
-		return false;
-	at = next(at);
+	if (at < end)
+		at = next(at);
 	for (char *argument = at; argument < end; argument = next(argument))
 		count++;
-	*argv = calloc((size_t)count + 1, sizeof(**argv));
-	if (!*argv || count == 0)
+	arguments = calloc((size_t)count + 1, sizeof(*arguments));
+	if (!arguments || count == 0) {
+		fputs("rondo-run: no arguments came from the rondo-run of --hosts\n", stderr);
 		return false;
+	}
 	*argc = 0;
+	*argv = arguments;
 	for (; at < end; at = next(at))
-		(*argv)[(*argc)++] = at;
+		arguments[(*argc)++] = at;
 	return true;
 }
 
 int remote_start(int *argc, char ***argv)
 {
-	size_t size;
-	char *strings = say_hello() ? read_strings(&size) : NULL;
+	static char *strings;
+	size_t size = 0;
 	int fd, null;
 
+	strings = say_hello() ? read_strings(&size) : NULL;
 	if (!strings) {
 		fputs("rondo-run: " REMOTE_OPTION " is for the rondo-run of --hosts, which ended "
 		      "early\n",
