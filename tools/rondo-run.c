@@ -117,12 +117,11 @@ static bool job_init(struct job *job)
 	       agent_init(&job->agent, options, &job->group, &job->console);
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct job job = { 0 };
 	int status = 1, front_fd = -1;
 
-	open_standard_fds();
 	if (argc == 2 && strcmp(argv[1], REMOTE_OPTION) == 0 &&
 		(front_fd = remote_start(&argc, &argv)) < 0)
 		return 1;
@@ -139,5 +138,15 @@ int main(int argc, char **argv)
 	processors_finish(&job.processors);
 	orphans_finish(&job.orphans);
 	console_finish(&job.console);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	open_standard_fds();
+	status = run(argc, argv);
+	remote_finish();
 	return status;
 }

@@ -124,6 +124,6 @@ Test(run_remote, other_input_is_refused_in_one_line, .timeout = 60)
 	refuse("2\n/", 4, none);
 	refuse("6\n/\0A=b", 8, none);
 	refuse("3\n/\0", 5, none);
-	refuse("8\n/no/way", 11,
+	refuse("8\n/no/way", 10,
 		": cannot change to the folder /no/way: No such file or directory\n");
 }

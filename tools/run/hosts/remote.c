@@ -74,20 +74,18 @@ static size_t read_size(int64_t until_ms)
 	return 0;
 }
 
-/* Returns all strings, which the caller frees or keeps; NULL: they did not come. */
-static char *read_strings(size_t *size)
+/* The front's strings, and the arguments among them; NULL at the end. */
+static char *strings, **arguments;
+
+static bool read_strings(size_t *size)
 {
 	int64_t until_ms = rd_clock_ms() + REMOTE_WAIT_MS;
-	char *strings;
 
 	*size = read_size(until_ms);
 	if (*size == 0 || *size > REMOTE_SIZE_MAX)
-		return NULL;
+		return false;
 	strings = malloc(*size);
-	if (strings && read_all(strings, *size, until_ms) && strings[*size - 1] == '\0')
-		return strings;
-	free(strings);
-	return NULL;
+	return strings && read_all(strings, *size, until_ms) && strings[*size - 1] == '\0';
 }
 
 static char *next(char *string)
@@ -95,28 +93,43 @@ static char *next(char *string)
 	return string + strlen(string) + 1;
 }
 
-/* The strings last as long as the process: they become its variables and arguments. */
-static bool take_strings(char *at, const char *end, int *argc, char ***argv)
+static bool enter(const char *folder)
 {
-	static char **arguments;
-	const char *folder = at;
 	char host[256] = "";
+	int error;
+
+	if (chdir(folder) == 0) {
+		setenv("PWD", folder, 1);
+		return true;
+	}
+	error = errno;
+	gethostname(host, sizeof(host) - 1);
+	fprintf(stderr, "rondo-run: host %s: cannot change to the folder %s: %s\n", host, folder,
+		strerror(error));
+	return false;
+}
+
+static void set_variable(char *text)
+{
+	char *value = strchr(text, '=');
+
+	if (!value || value == text)
+		return;
+	*value = '\0';
+	setenv(text, value + 1, 1);
+	*value = '=';
+}
+
+static bool take_strings(const char *end, int *argc)
+{
+	char *at;
 	int count = 0;
 
-	if (chdir(folder) < 0) {
-		int error = errno;
-
-		gethostname(host, sizeof(host) - 1);
-		fprintf(stderr, "rondo-run: host %s: cannot change to the folder %s: %s\n", host,
-			folder, strerror(error));
+	if (!enter(strings))
 		return false;
-	}
-	setenv("PWD", folder, 1);
-	for (at = next(at); at < end && *at; at = next(at))
-		if (*at != '=' && strchr(at, '='))
-			putenv(at);
-	if (at < end)
-		at = next(at);
+	for (at = next(strings); at < end && *at; at = next(at))
+		set_variable(at);
+	at = at < end ? next(at) : at;
 	for (char *argument = at; argument < end; argument = next(argument))
 		count++;
 	arguments = calloc((size_t)count + 1, sizeof(*arguments));
@@ -124,30 +137,17 @@ static bool take_strings(char *at, const char *end, int *argc, char ***argv)
 		fputs("rondo-run: no arguments came from the rondo-run of --hosts\n", stderr);
 		return false;
 	}
-	*argc = 0;
-	*argv = arguments;
-	for (; at < end; at = next(at))
+	for (*argc = 0; at < end; at = next(at))
 		arguments[(*argc)++] = at;
 	return true;
 }
 
-int remote_start(int *argc, char ***argv)
+/* Returns a descriptor of stdin, which becomes /dev/null; -1: none. */
+static int take_stdin(void)
 {
-	static char *strings;
-	size_t size = 0;
-	int fd, null;
+	int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	strings = say_hello() ? read_strings(&size) : NULL;
-	if (!strings) {
-		fputs("rondo-run: " REMOTE_OPTION " is for the rondo-run of --hosts, which ended "
-		      "early\n",
-			stderr);
-		return -1;
-	}
-	if (!take_strings(strings, strings + size, argc, argv))
-		return -1;
-	fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0) {
 		fprintf(stderr, "rondo-run: cannot keep the connection of ssh: %m\n");
 		return -1;
@@ -155,6 +155,28 @@ int remote_start(int *argc, char ***argv)
 	close(null);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	return fd;
+}
+
+int remote_start(int *argc, char ***argv)
+{
+	size_t size = 0;
+
+	if (!say_hello() || !read_strings(&size)) {
+		fputs("rondo-run: " REMOTE_OPTION " is for the rondo-run of --hosts, which ended "
+		      "early\n",
+			stderr);
+		return -1;
+	}
+	if (!take_strings(strings + size, argc))
+		return -1;
+	*argv = arguments;
+	return take_stdin();
+}
+
+void remote_finish(void)
+{
+	free(strings);
+	free(arguments);
 }
 
 int remote_signal(int *fd)

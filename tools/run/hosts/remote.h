@@ -26,6 +26,8 @@
  */
 #define REMOTE_WAIT_MS 120000
 int remote_start(int *argc, char ***argv);
+/* Frees the arguments. Also where it was not started, or failed. */
+void remote_finish(void);
 
 /* Reads from the descriptor when it is readable: a signal of the front, or SIGHUP once it has
    ended: *fd is closed and -1 then. 0: nothing. */
