@@ -77,15 +77,18 @@ static bool make_room_for_files(struct job *job)
 	int size = job->options.local_size;
 	int each = group_files_of_rank(&job->options);
 	rlim_t needed = (rlim_t)size * (rlim_t)each + START_FILES + (rlim_t)count_open_files();
+	/* Any agent may have to host the meeting of all others. */
+	rlim_t wanted = needed + (job->options.nodes > 1 ? (rlim_t)job->options.nodes : 0);
 	struct rlimit *given = &job->group.files, raised;
 
 	if (getrlimit(RLIMIT_NOFILE, given) < 0) {
 		fprintf(stderr, "rondo-run: cannot read the limit on open files: %m\n");
 		return false;
 	}
-	if (needed <= given->rlim_cur)
+	if (wanted <= given->rlim_cur)
 		return true;
-	raised = (struct rlimit){ needed, given->rlim_max };
+	raised = (struct rlimit){ wanted < given->rlim_max ? wanted : given->rlim_max,
+		given->rlim_max };
 	if (needed <= given->rlim_max && setrlimit(RLIMIT_NOFILE, &raised) == 0)
 		return true;
 	fprintf(stderr,

@@ -238,18 +238,37 @@ Test(run_agents, of_a_fixed_number_end_when_one_is_killed, .timeout = 60)
 	program_finish(&agents[other]);
 }
 
+/* Also where it is the meeting's host. */
 Test(run_agents, of_a_fixed_number_end_when_one_leaves_and_name_it, .timeout = 60)
 {
-	struct program agents[2];
-	int last;
+	for (int node = 0; node < 2; node++) {
+		struct program agents[2];
+		int of_node[2];
+		char line[32];
 
-	start_agents(agents, 2, "2", "--max-restarts", "5", SLEEPER);
-	agent_of(agents, 2, "rank 0 of 2");
-	last = agent_of(agents, 2, "rank 1 of 2");
-	end_agent(&agents[last]);
-	ends_with(&agents[1 - last], 128 + SIGTERM);
-	assert_contains(agents[1 - last].err, "rondo-run: node 1 (host ");
-	assert_contains(agents[1 - last].err, ") leaves: Terminated\n");
+		start_agents(agents, 2, "2", "--max-restarts", "5", SLEEPER);
+		of_node[0] = agent_of(agents, 2, "rank 0 of 2");
+		of_node[1] = agent_of(agents, 2, "rank 1 of 2");
+		end_agent(&agents[of_node[node]]);
+		ends_with(&agents[of_node[1 - node]], 128 + SIGTERM);
+		snprintf(line, sizeof(line), "rondo-run: node %d (host ", node);
+		assert_contains(agents[of_node[1 - node]].err, line);
+		assert_contains(agents[of_node[1 - node]].err, ") leaves: Terminated\n");
+	}
+}
+
+Test(run_agents, of_which_one_cannot_start_its_ranks_end, .timeout = 60)
+{
+	struct program agents[2];
+
+	choose_endpoint("127.0.0.1");
+	start_agent(&agents[0], "2", "--max-restarts", "3", "exec sleep 1000");
+	agents[1] = program_files();
+	program_start(&agents[1], RONDO_TOOL, "--nnodes", "2", "--rdzv-endpoint", endpoint,
+		"--max-restarts", "3", "./no-such-program", NULL);
+	ends_with(&agents[1], 127);
+	ends_with(&agents[0], 127);
+	assert_contains(agents[0].err, ") leaves: its ranks cannot be started\n");
 }
 
 Test(run_agents, wait_for_another_one_in_place_of_a_lost_one, .timeout = 60)

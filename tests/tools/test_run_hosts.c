@@ -145,6 +145,30 @@ Test(run_hosts, a_name_may_resolve_later, .timeout = 120)
 	hosts_destroy(hosts);
 }
 
+/* The ranks of both attempts meet at the same port, which the first ones have left. */
+Test(run_hosts, a_restart_meets_at_the_same_port, .timeout = 120)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
+	struct job job = { .nodes = 2,
+		.local_size = "2",
+		.address = "host0",
+		.program = { "--max-restarts", "2", "sh", "-c",
+			RONDO_EXAMPLE "; echo port $RONDO_PORT $MASTER_PORT;"
+				      "[ $RANK != 3 ] || [ $TORCHELASTIC_RESTART_COUNT = 2 ]" } };
+	struct hosts_program launchers[2];
+
+	start(hosts, &job, launchers);
+	finish_well(launchers, 2);
+	for (int node = 0; node < 2; node++) {
+		char *text = file_text(launchers[node].out);
+
+		cr_assert_eq(count_of(text, " of 4: the sum is 10\n"), 6, "%s", text);
+		cr_assert_eq(count_of(text, "port 27500 29500\n"), 6, "%s", text);
+		free(text);
+	}
+	hosts_destroy(hosts);
+}
+
 /* ---- Logs ----------------------------------------------------------------------------------- */
 
 #define NODES 2

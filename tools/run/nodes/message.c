@@ -65,6 +65,8 @@ static void flag(struct coder *coder, bool *value)
 /* A time in ms, not negative. */
 static void moment(struct coder *coder, int64_t *value)
 {
+	uint64_t high;
+
 	if (!have(coder, 8))
 		return;
 	if (coder->to) {
@@ -72,8 +74,8 @@ static void moment(struct coder *coder, int64_t *value)
 		put(coder, (uint32_t)*value);
 		return;
 	}
-	*value = (int64_t)get(coder) << 32;
-	*value |= get(coder);
+	high = get(coder);
+	*value = (int64_t)(high << 32 | get(coder));
 	if (*value < 0)
 		coder->bad = true;
 }
