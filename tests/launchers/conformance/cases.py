@@ -62,6 +62,8 @@ class Case:
     refused: bool = False  # rondo-run prints one line
     signal: str = ""  # to the launcher of the first node, once a rank has made the file "ready"
     input: str = ""
+    ipv6: bool = False  # it needs the address ::1
+    busy_port: bool = False  # another program listens at {port}
     fixed_port: bool = False  # torchrun takes a port that a second one on this host cannot have
 
 
@@ -91,7 +93,7 @@ add("variable MASTER_ADDR that is given", [*QUICK, "--master_addr=localhost", "v
 add("variable MASTER_ADDR that is another of this host", [*QUICK, "--master_addr=127.0.0.2", "--master_port={port}",
     "variable.py", "MASTER_ADDR"])
 add("variable MASTER_ADDR in brackets", [*QUICK, "--master_addr=[::1]", "--master_port={port}", "variable.py",
-    "MASTER_ADDR"])
+    "MASTER_ADDR"], ipv6=True)
 add("variable TORCHELASTIC_RUN_ID that is given", [*QUICK, *TWO, "--rdzv_id=job7", "variable.py", "TORCHELASTIC_RUN_ID"])
 add("variable ROLE_NAME that is given", [*QUICK, *TWO, "--role=trainer", "variable.py", "ROLE_NAME"])
 add("variable TORCHELASTIC_MAX_RESTARTS that is given", [*QUICK, "--max_restarts=3", "variable.py",
@@ -141,7 +143,7 @@ add("PET_NNODES", [*QUICK, "variable.py", "GROUP_WORLD_SIZE"], env={"PET_NNODES"
 add("PET_ROLE", [*QUICK, "variable.py", "ROLE_NAME"], env={"PET_ROLE": "trainer"})
 add("PET_RDZV_ID", [*QUICK, "variable.py", "TORCHELASTIC_RUN_ID"], env={"PET_RDZV_ID": "job8"})
 add("PET_MAX_RESTARTS", [*QUICK, "variable.py", "TORCHELASTIC_MAX_RESTARTS"], env={"PET_MAX_RESTARTS": "2"})
-add("PET_MASTER_PORT", [*QUICK, *sh("echo $MASTER_PORT")], env={"PET_MASTER_PORT": "21987"})
+add("PET_MASTER_PORT", [*QUICK, *sh("echo $MASTER_PORT")], env={"PET_MASTER_PORT": "{port}"})
 add("PET_MONITOR_INTERVAL", ["show.py", "a"], env={"PET_MONITOR_INTERVAL": "0.1"})
 add("PET_STANDALONE=1", [*QUICK, "variable.py", "WORLD_SIZE"], env={"PET_STANDALONE": "1"}, fixed_port=True)
 add("PET_STANDALONE=0", [*QUICK, "variable.py", "WORLD_SIZE"], env={"PET_STANDALONE": "0"})
@@ -341,6 +343,8 @@ for name, value in {"PET_NNODES": "two", "PET_NPROC_PER_NODE": "many", "PET_STAN
     add(f"wrong: {name}", [*QUICK, "show.py"], env={name: value}, refused=True)
 add("wrong: the status", [*QUICK, "--nnodes=3:2", "show.py"], exact=True, refused=True, differs="bad input",
     ours={"status": 2})
+add("wrong: a port in use", [*QUICK, "--master_port={port}", "show.py"], busy_port=True, refused=True)
+add("wrong: a port in use, for two nodes", [*STATIC, "--node_rank=0", "show.py"], busy_port=True, refused=True)
 add("wrong: gpu without a GPU", [*QUICK, "--nproc_per_node=gpu", "show.py"], refused=True,
     env={"CUDA_VISIBLE_DEVICES": ""})
 add("wrong: a module and --run_path", [*QUICK, "-m", "--run_path", "show.py"], refused=True, differs="module",

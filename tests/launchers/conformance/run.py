@@ -62,7 +62,7 @@ def environment(case, launcher, port):
     own["PYTHON_EXEC"] = PYTHON
     if launcher.is_torchrun and not case.fixed_port:
         own["PET_MASTER_PORT"] = str(port)  # else 29500, even for one node
-    own.update(case.env)
+    own.update((name, value.replace("{port}", str(port))) for name, value in case.env.items())
     return own
 
 
@@ -111,7 +111,10 @@ def log_files(folder):
 
 def observe(case, launcher, port):
     """Runs the case. Returns its result, and the end of stderr."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, socket.socket() as other:
+        if case.busy_port:
+            other.bind(("127.0.0.1", port))
+            other.listen()
         folder = pathlib.Path(name)
         for script, text in cases.SCRIPTS.items():
             (folder / script).write_text(text)
@@ -133,6 +136,14 @@ def observe(case, launcher, port):
 
 
 # ---- All cases ----
+
+
+def there_is_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+        return True
+    except OSError:
+        return False
 
 
 def free_ports(count):
@@ -218,7 +229,8 @@ def main(build, *words):
             sys.exit(f"{PYTHON} has no torch {TORCH} (Debian 12: python3-torch)")
         write_record(torchrun, record, [case for case in with_torch if case.name in words[1:] or not words[1:]])
         return
-    chosen = [case for case in cases.CASES if case.name in words or not words]
+    has_ipv6 = there_is_ipv6()
+    chosen = [case for case in cases.CASES if (case.name in words or not words) and (has_ipv6 or not case.ipv6)]
     live = [case for case in with_torch if case.name in words]
     if not words:
         live = [case for case in with_torch if not case.fixed_port][::SAMPLE]
