@@ -16,7 +16,9 @@ fail() {
 plain() {
 	case $name in
 	bandwidth | overlap) sed -E 's/[0-9]+\.[0-9]+/0.0/g' ;;
-	checkpoint) sed -E '/exited with status/d; s/pid [0-9]+/pid 0/; s/host [^,]+/host h/' | LC_ALL=C sort -u ;;
+	checkpoint)
+		sed -E '/exited with status|^rondo-run: (first failure|  )/d; s/pid [0-9]+/pid 0/; s/host [^,]+/host h/' | LC_ALL=C sort -u
+		;;
 	*) cat ;;
 	esac | LC_ALL=C sort
 }
