@@ -112,10 +112,10 @@ static bool make_room(struct peer *peer, size_t size)
 	size_t capacity = 2 * (peer->out_size + size);
 	unsigned char *grown;
 
-	if (peer->out_size + size <= peer->out_capacity)
-		return true;
 	if (peer->out_size + size > OUT_MAX)
 		return false;
+	if (peer->out_size + size <= peer->out_capacity)
+		return true;
 	grown = realloc(peer->out, capacity);
 	if (!grown)
 		return false;
