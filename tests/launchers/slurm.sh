@@ -85,9 +85,12 @@ expect "rank 0 of 1: the sum is 1" "done"
 
 export build
 # The command of docs/launchers.md.
-try "a rondo-run on each node" srun -N 2 --ntasks-per-node 1 bash -c '"$build/rondo-run" --nnodes 2 \
-	--node-rank $SLURM_NODEID --master-addr $(scontrol show hostnames | head -1) --nproc-per-node 2 "$program"'
+nodes=(srun -N 2 --ntasks-per-node 1 bash -c '"$build/rondo-run" --nnodes 2 --node-rank $SLURM_NODEID \
+	--master-addr $(scontrol show hostnames | head -1) --nproc-per-node 2 "$@"' sh)
+try "a rondo-run on each node" "${nodes[@]}" "$program"
 expect_sum_of_4
+try_death "a rondo-run on each node" "${nodes[@]}"
+grep -q "rank 2 (pid $dead) was killed by signal 9" err || { cat err; exit 1; }
 
 for mpi in mpirun.openmpi mpiexec.mpich; do
 	if command -v $mpi >/dev/null; then
