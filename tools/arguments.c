@@ -118,9 +118,18 @@ static bool read_variables(const struct arguments *known, void *options)
 
 /* ---- The command line ----------------------------------------------------------------------- */
 
+/* Writes the name with "_" for "-", and "-" for "_"; false where it has none. */
+static bool respell(char other[ARGUMENT_NAME_SIZE], const char *name)
+{
+	strcpy(other, name);
+	for (char *at = other; *at; at++)
+		*at = (char)(*at == '-' ? '_' : *at == '_' ? '-' : *at);
+	return strcmp(other, name) != 0;
+}
+
 /* Translates the table for getopt_long(), which takes two spellings of one value for one option. */
 static void translate(const struct arguments *known, struct option *longs, char *letters,
-	char (*underscored)[ARGUMENT_NAME_SIZE])
+	char (*respelt)[ARGUMENT_NAME_SIZE])
 {
 	int count = 0, index = 0;
 
@@ -133,13 +142,9 @@ static void translate(const struct arguments *known, struct option *longs, char 
 
 		assert(index < ARGUMENTS_MAX && strlen(at->name) < ARGUMENT_NAME_SIZE);
 		longs[count++] = (struct option){ at->name, has_value, NULL, FIRST + index };
-		if (strchr(at->name, '-')) {
-			strcpy(underscored[index], at->name);
-			for (char *c = underscored[index]; (c = strchr(c, '-'));)
-				*c = '_';
-			longs[count++] = (struct option){ underscored[index], has_value, NULL,
-				FIRST + index };
-		}
+		if (respell(respelt[index], at->name))
+			longs[count++] =
+				(struct option){ respelt[index], has_value, NULL, FIRST + index };
 		if (at->letter)
 			*letters++ = (char)at->letter;
 		if (at->letter && at->read)
@@ -172,9 +177,12 @@ static void answer_and_exit(const char *format, const char *text)
 /* Whether one name is the other's beginning, "_" and "-" being the same. */
 static bool begins(const char *name, const char *beginning)
 {
-	for (; *beginning; name++, beginning++)
-		if (*name != *beginning && !(*name == '-' && *beginning == '_'))
+	for (; *beginning; name++, beginning++) {
+		bool join = *name == '-' || *name == '_';
+
+		if (*name != *beginning && !(join && (*beginning == '-' || *beginning == '_')))
 			return false;
+	}
 	return true;
 }
 
@@ -250,12 +258,12 @@ static bool take(const struct arguments *known, void *options, int found, const 
 int arguments_read(const struct arguments *known, void *options, int argc, char **argv)
 {
 	struct option longs[SPELLINGS_MAX];
-	char letters[2 * ARGUMENTS_MAX + 4], underscored[ARGUMENTS_MAX][ARGUMENT_NAME_SIZE];
+	char letters[2 * ARGUMENTS_MAX + 4], respelt[ARGUMENTS_MAX][ARGUMENT_NAME_SIZE];
 	int found;
 
 	if (known->variables && !read_variables(known, options))
 		return -1;
-	translate(known, longs, letters, underscored);
+	translate(known, longs, letters, respelt);
 	optind = 0; /* GNU: starts again, for a second call in one process */
 	opterr = 0;
 	while ((found = getopt_long(argc, argv, letters, longs, NULL)) != -1) {

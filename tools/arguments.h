@@ -3,7 +3,8 @@
  * struct of its own. Wrong arguments are refused in one line on stderr, with the values that are
  * accepted.
  *
- * A name may be written with "_" for "-", and cut short where one option alone begins so.
+ * A name may be written with "_" for "-" and "-" for "_", and cut short where one option alone
+ * begins so.
  */
 #ifndef TOOLS_ARGUMENTS_H
 #define TOOLS_ARGUMENTS_H
@@ -14,8 +15,7 @@
 #define ARGUMENTS_MAX 48
 
 struct argument {
-	/* Without the "--", and with "-" between words. A reader may also get "PET_MAX_RESTARTS",
-	   whose value it reads. */
+	/* Without the "--". A reader may also get "PET_MAX_RESTARTS", whose value it reads. */
 	const char *name;
 	int letter; /* its short form; 0: none */
 	size_t offset; /* of the member that it sets, in the tool's struct */

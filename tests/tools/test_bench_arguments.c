@@ -19,6 +19,9 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 	expect_bench_refused("all_reduce --rank 2 --minbyte 8 --itters 3",
 		"--itters is no option here; did you mean --iters? (see");
 	expect_bench_refused("all_reduce --nonsense=3", "--nonsense=3 is no option here (see");
+	expect_bench_refused("all_reduce --warmup-iters x", "--warmup_iters wants a number");
+	expect_bench_refused("all_reduce --warm x", "--warmup_iters wants a number");
+	expect_bench_refused("all_reduce --m 8", "--m may be --minbytes, --maxbytes (see");
 	expect_bench_refused("all_reduce --quick=3", "--quick takes no value (see");
 	expect_bench_refused(
 		"all_reduce -b 1X", "--minbytes wants a size such as 8, 64K, 128M or 1G, not '1X'");
