@@ -184,16 +184,22 @@ static void kill_all(struct front *front)
 	front->kill_at = 0;
 }
 
+/* The second one closes the connections: to rondo-run there that is another signal, SIGHUP, which
+   does not merge with the first, and ends its ranks at once. */
 static void on_signal(struct front *front)
 {
 	struct signalfd_siginfo got;
 
 	if (read(front->signal_fd, &got, sizeof(got)) != sizeof(got))
 		return;
-	if (!front->signal)
-		front->signal = (int)got.ssi_signo;
+	if (front->signal) {
+		close_all(front);
+		front->kill_at = rd_clock_ms() + END_MS;
+		return;
+	}
+	front->signal = (int)got.ssi_signo;
 	for (int i = 0; i < front->opened; i++)
-		connection_signal(&front->connections[i], (int)got.ssi_signo);
+		connection_signal(&front->connections[i], front->signal);
 	end_by(front, front->launched ? (int64_t)front->options->grace_s * 1000 + END_MS : 0);
 }
 

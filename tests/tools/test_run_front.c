@@ -1,0 +1,184 @@
+/* rondo-run --hosts with a script in the place of ssh, which runs its command on this host. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/port.h"
+#include "program.h"
+#include "text.h"
+#include "world.h"
+
+/* The ranks are shells: their environment, output and exit status show the launcher's work. */
+#define SH(script) "sh", "-c", script
+
+static const char ssh[] = "#!/bin/sh\n"
+			  "while [ \"$1\" != -- ]; do shift; done\n"
+			  "host=$2 address=127.0.0.1; shift 2\n"
+			  "case $host in\n"
+			  "old) echo rondo-run-remote 0.0.1 10.0.0.1; exec cat ;;\n"
+			  "refused) echo banner >&2; echo ssh: refused >&2; exit 255 ;;\n"
+			  "noisy) echo welcome; echo banner >&2 ;;\n"
+			  "far) address=10.0.0.2 ;;\n"
+			  "silent) exec cat ;;\n"
+			  "lost) sh -c \"$*\"; exit 255 ;;\n"
+			  "esac\n"
+			  "SSH_CONNECTION=\"- - $address 22\" exec sh -c \"$*\"\n";
+
+static char folder[64];
+
+static void make_ssh(void)
+{
+	char path[4096], file[96];
+	int fd;
+
+	snprintf(folder, sizeof(folder), "/tmp/rondo-ssh-XXXXXX");
+	cr_assert_not_null(mkdtemp(folder));
+	snprintf(file, sizeof(file), "%s/ssh", folder);
+	fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
+	cr_assert_eq(write(fd, ssh, strlen(ssh)), (ssize_t)strlen(ssh));
+	close(fd);
+	snprintf(path, sizeof(path), "%s:%s", folder, getenv("PATH"));
+	setenv("PATH", path, 1);
+	setenv("OMP_NUM_THREADS", "1", 1);
+}
+
+static void remove_ssh(void)
+{
+	char file[96];
+
+	snprintf(file, sizeof(file), "%s/ssh", folder);
+	unlink(file);
+	rmdir(folder);
+}
+
+TestSuite(run_front, .init = make_ssh, .fini = remove_ssh, .timeout = 60);
+
+static bool is_free(int port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), failed;
+
+	failed = bind(fd, (struct sockaddr *)&at, sizeof(at));
+	close(fd);
+	return !failed;
+}
+
+/* A MASTER_PORT with free ones for the agents and for Rondo: other tests run at the same time. */
+static const char *free_port(void)
+{
+	static char text[16];
+	int port;
+
+	do {
+		port = world_free_port();
+	} while (!is_free(rd_port_from_master(port)) || !is_free(rd_port_from_master(port + 1000)));
+	snprintf(text, sizeof(text), "%d", port);
+	return text;
+}
+
+Test(run_front, a_host_may_print_as_it_opens)
+{
+	struct program run = program_files();
+	char *text;
+
+	program_run(&run, RONDO_TOOL, "--hosts", "a:1,noisy:2", "--master-port", free_port(),
+		SH("echo $RANK $WORLD_SIZE $GROUP_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR"), NULL);
+	cr_assert_eq(run.status, 0);
+	text = file_text(run.out);
+	cr_assert_eq(count_lines(text, "0 3 0 1 127.0.0.1"), 1, "%s", text);
+	cr_assert_eq(count_lines(text, "1 3 1 2 127.0.0.1"), 1, "%s", text);
+	cr_assert_eq(count_lines(text, "2 3 1 2 127.0.0.1"), 1, "%s", text);
+	cr_assert_null(strstr(text, "welcome"), "%s", text);
+	free(text);
+	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
+}
+
+static void refuse(const char *hosts, const char *line)
+{
+	struct program run = program_files();
+	char *text;
+
+	program_run(&run, RONDO_TOOL, "--hosts", hosts, SH("echo ran"), NULL);
+	cr_assert_eq(run.status, 1);
+	text = file_text(run.err);
+	cr_assert_str_eq(text, line);
+	free(text);
+	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0, "a rank ran");
+}
+
+Test(run_front, hosts_that_do_not_fit_are_one_line_and_nothing_starts)
+{
+	refuse("a,refused", "rondo-run: host refused: ssh: refused\n");
+	refuse("a,old", "rondo-run: host old has rondo-run 0.0.1, and this is 0.1.0\n");
+	refuse("a,far",
+		"rondo-run: host a answers at 127.0.0.1, where host far does not reach it: give "
+		"its name, or --master-addr\n");
+	setenv("PATH", "/no/way", 1);
+	refuse("a", "rondo-run: cannot start ssh for host a: No such file or directory\n");
+}
+
+Test(run_front, an_exit_status_of_255_is_the_ranks_own)
+{
+	struct program run = program_files();
+	char *text;
+
+	program_run(&run, RONDO_TOOL, "--hosts", "a", SH("exit 255"), NULL);
+	cr_assert_eq(run.status, 255);
+	text = file_text(run.err);
+	cr_assert_null(strstr(text, "lost"), "%s", text);
+	free(text);
+}
+
+Test(run_front, the_exit_status_255_of_ssh_is_a_lost_connection)
+{
+	struct program run = program_files();
+
+	program_run(&run, RONDO_TOOL, "--hosts", "lost", "true", NULL);
+	cr_assert_eq(run.status, 1);
+	assert_contains(run.err, "rondo-run: host lost: the connection of ssh is lost\n");
+}
+
+Test(run_front, a_signal_ends_a_job_that_still_opens)
+{
+	struct program run = program_files();
+	char path[96];
+
+	/* The front waits for an answer that does not come. */
+	program_start(&run, RONDO_TOOL, "--hosts", "silent", "true", NULL);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)run.pid, (int)run.pid);
+	for (int size = 0; size == 0;) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		char text[64];
+
+		size = (int)read(fd, text, sizeof(text));
+		close(fd);
+	}
+	kill(run.pid, SIGTERM);
+	program_finish(&run);
+	cr_assert_eq(run.status, 128 + SIGTERM);
+}
+
+Test(run_front, a_second_signal_does_not_wait_for_the_grace)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), err = pipe_from(&run.err);
+	struct pollfd ends[2];
+	char text[4096] = "";
+
+	program_start(&run, RONDO_TOOL, "--hosts", "a,b", "--grace", "1000", "--master-port",
+		free_port(), SH("trap '' TERM; echo $$; while :; do sleep 1000; done"), NULL);
+	watch_processes(out, ends, 2);
+	kill(run.pid, SIGTERM);
+	read_until(err, text, sizeof(text), "rondo-run: Terminated: ending the ranks\n");
+	kill(run.pid, SIGTERM);
+	program_finish(&run);
+	cr_assert(all_end(ends, 2), "a process is left");
+	cr_assert_eq(run.status, 128 + SIGTERM);
+}
