@@ -270,6 +270,12 @@ add("nodes: two, c10d, one run id", *[[*C10D, "--nnodes=2", *sh("echo $TORCHELAS
 add("nodes: three, c10d, 3:3", *[[*C10D, "--nnodes=3:3", *SHOW]] * 3)
 add("nodes: 1:2, both come", *[[*C10D, "--nnodes=1:2", "--rdzv_conf=last_call_timeout=20", *SHOW]] * 2)
 add("nodes: 1:2, one comes", [*C10D, "--nnodes=1:2", "--rdzv_conf=last_call_timeout=1", *SHOW])
+add("nodes: two, static, by variables", *[[f"--node_rank={node}", *SHOW] for node in (0, 1)], env={
+    "PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": "{port}",
+    "PET_MONITOR_INTERVAL": "0.1"})
+add("nodes: two, c10d, by variables", *[SHOW] * 2, env={
+    "PET_NNODES": "1:2", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "127.0.0.1:{port}", "PET_RDZV_ID": "job",
+    "PET_RDZV_CONF": "last_call_timeout=20", "PET_MAX_RESTARTS": "3", "PET_MONITOR_INTERVAL": "0.1"})
 add("nodes: two, a failure on one",
     [*STATIC, "--node_rank=0", *sh("touch ready; sleep 5; echo went on")],
     [*STATIC, "--node_rank=1", *sh("while [ ! -e ready ]; do sleep 0.02; done; exit 1")],
