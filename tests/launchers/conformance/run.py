@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import cases
@@ -146,32 +147,39 @@ def there_is_ipv6():
         return False
 
 
-def free_ports(count):
-    """Ports that nobody uses, and neither those 1000 and 2000 below, where rondo-run listens."""
-    first = 12000 + os.getpid() % 400 * 40
-    for port in range(first, first + 15000, 2):
-        sockets = []
-        try:
-            for each in range(port, port + count):
-                for below in (0, 1000, 2000):
-                    sockets.append(socket.socket())
-                    sockets[-1].bind(("127.0.0.1", each - below))
-            return range(port, port + count)
-        except OSError:
-            continue
-        finally:
-            for each in sockets:
-                each.close()
-    raise RuntimeError("no ports are free")
+def is_free(port):
+    """Whether nobody uses the port, and neither those 1000 and 2000 below, where rondo-run listens."""
+    sockets = [socket.socket() for _ in range(3)]
+    try:
+        for below, each in zip((0, 1000, 2000), sockets):
+            each.bind(("127.0.0.1", port - below))
+        return True
+    except OSError:
+        return False
+    finally:
+        for each in sockets:
+            each.close()
+
+
+class Ports:
+    """Free ports, each for one case. They lie below those that the kernel takes for outgoing connections."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.candidates = iter(range(12000 + os.getpid() % 60 * 250, 32000))
+
+    def take(self):
+        with self.lock:
+            return next(port for port in self.candidates if is_free(port))
 
 
 def observe_all(some, launcher):
-    ports = dict(zip((case.name for case in some), free_ports(len(some))))
+    ports = Ports()
     alone = [case for case in some if case.fixed_port and launcher.is_torchrun]
     others = [case for case in some if case not in alone]
 
     def run(case):
-        return case.name, observe(case, launcher, ports[case.name])
+        return case.name, observe(case, launcher, ports.take())
 
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         results = dict(pool.map(run, others))
