@@ -240,6 +240,20 @@ Test(run_logs, the_report_names_the_log_and_quotes_its_end)
 	assert_log("job/attempt_0/0/error.json", "{\"message\": \"E: no\"}");
 }
 
+Test(run_logs, each_attempt_has_a_folder)
+{
+	struct program run = program_files();
+
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2", "--max-restarts", "1", "--log-dir",
+		folder, "--rdzv-id", "job", "-r", "3",
+		SH("echo $TORCHELASTIC_RESTART_COUNT; [ $TORCHELASTIC_RESTART_COUNT = 1 ]"), NULL);
+	cr_assert_eq(run.status, 0);
+	assert_log("job/attempt_0/0/stdout.log", "0\n");
+	assert_log("job/attempt_0/1/stdout.log", "0\n");
+	assert_log("job/attempt_1/0/stdout.log", "1\n");
+	assert_log("job/attempt_1/1/stderr.log", "");
+}
+
 Test(run_logs, without_a_folder_logs_go_to_a_fresh_one_under_tmpdir)
 {
 	struct program run = program_files();
