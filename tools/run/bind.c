@@ -1,6 +1,5 @@
 #include "run/bind.h"
 
-#include <errno.h>
 #include <linux/mempolicy.h>
 #include <sched.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "run/values.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
