@@ -393,6 +393,26 @@ Test(run_logs, a_teed_file_that_cannot_be_written_takes_nothing_from_the_console
 		cr_assert_eq(strncmp(line, "[default1]:", 11), 0);
 }
 
+Test(run_logs, a_reader_that_leaves_takes_nothing_from_a_teed_file)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	char line[64];
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", "--log-dir", folder, "--rdzv-id",
+		"job", "-t", "1",
+		SH("[ $RANK = 0 ] && exit; echo first; read go <&8; echo second; echo third"),
+		NULL);
+	read_line(out, line, sizeof(line));
+	cr_assert_str_eq(line, "[default1]:first");
+	close(run.out);
+	close(out);
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert_eq(run.status, 0);
+	assert_log("job/attempt_0/1/stdout.log", "first\nsecond\nthird\n");
+}
+
 Test(run_logs, nothing_stays_of_error_files_when_the_launcher_is_killed)
 {
 	struct program run = program_files();
