@@ -14,7 +14,7 @@
 #include "program.h"
 #include "text.h"
 
-#define LIMIT_MS 60000
+#define LIMIT_MS 25000
 
 /* Rank and world of a rank that runs until it is ended. */
 #define SLEEPER "echo pid $$; echo rank $RANK of $WORLD_SIZE; exec sleep 1000"
@@ -331,6 +331,31 @@ Test(run_agents, go_on_without_one_that_is_killed_and_take_in_new_ones, .timeout
 	cr_assert_null(strstr(text, "restart"), "%s", text);
 	free(text);
 	end_agent(&agents[2]);
+}
+
+/* The second one while the ranks of the first attempt are still ending. */
+Test(run_agents, go_on_after_the_loss_of_two_hosts_in_turn, .timeout = 60)
+{
+	struct program agents[4];
+	int of_node[4];
+
+	start_agents(agents, 4, "1:4", "--max-restarts", "0", SLEEPER);
+	for (int node = 0; node < 4; node++) {
+		char line[32];
+
+		snprintf(line, sizeof(line), "rank %d of 4", node);
+		of_node[node] = agent_of(agents, 4, line);
+	}
+	kill(agents[of_node[0]].pid, SIGKILL);
+	program_finish(&agents[of_node[0]]);
+	await(agents[of_node[2]].err, "which hosted the meeting, is lost: ");
+	kill(agents[of_node[1]].pid, SIGKILL);
+	program_finish(&agents[of_node[1]]);
+	await(agents[of_node[2]].out, "rank 0 of 2\n");
+	await(agents[of_node[3]].out, "rank 1 of 2\n");
+	end_agent(&agents[of_node[3]]);
+	await(agents[of_node[2]].out, "rank 0 of 1\n");
+	end_agent(&agents[of_node[2]]);
 }
 
 /* ---- Refusals ------------------------------------------------------------------------------ */

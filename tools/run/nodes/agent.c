@@ -137,6 +137,7 @@ static void start(struct agent *agent, const struct world *world)
 	agent->link.hello.restarts = world->restarts;
 	agent->link.hello.last_node = world->node;
 	agent->prepared = agent->stops = false;
+	agent->stop = (struct stop){ .status = -1 };
 	agent->reported = 0;
 	if (world->node == 0 && agent->rendezvous_fd < 0 &&
 		!rendezvous_open(&agent->world, &agent->rendezvous_fd)) {
@@ -232,7 +233,7 @@ static void end(struct agent *agent, const struct stop *stop)
 {
 	agent->over = true;
 	agent->status = stop->status;
-	stop_ranks(agent, true);
+	stop_ranks(agent, false);
 	if (reports(agent, stop))
 		failure_report(&stop->failure, agent->console);
 }

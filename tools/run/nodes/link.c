@@ -43,6 +43,7 @@ static void host(struct link *link, const struct world *last)
 
 	peer_close(&link->peer);
 	link->state = LINK_JOINED;
+	link->next_id = 0;
 	link->place.port = 0;
 	link->probe_ms = away && !link->is_static ? rd_clock_ms() : 0;
 	snprintf(link->host, sizeof(link->host), "%s", link->hello.host);
@@ -223,12 +224,20 @@ static void go_to(struct link *link, const struct place *place)
 	retry_later(link);
 }
 
+static void take_candidates(struct link *link, const struct candidates *candidates)
+{
+	link->candidates = *candidates;
+	link->id = link->next_id;
+}
+
 static void take_welcome(struct link *link, const struct welcome *welcome)
 {
 	link->state = LINK_JOINED;
 	link->redirections = 0;
-	link->id = welcome->id;
-	link->candidates = welcome->candidates;
+	link->next_id = welcome->id;
+	/* Survivors of a lost host keep the list that they share, until the next world. */
+	if (link->last.nodes == 0)
+		take_candidates(link, &welcome->candidates);
 	memcpy(link->host, welcome->host, sizeof(link->host));
 	server_send_on(&link->server, &link->peer_place);
 }
@@ -242,7 +251,7 @@ static bool take(struct link *link, const struct message *message)
 			take_welcome(link, &message->welcome);
 		return true;
 	case MESSAGE_WORLD:
-		link->candidates = message->start.candidates;
+		take_candidates(link, &message->start.candidates);
 		link->last = message->start.world;
 		return true;
 	case MESSAGE_REDIRECT:
@@ -373,6 +382,12 @@ static int64_t earlier(int64_t a, int64_t b)
 	return !a || (b && b < a) ? b : a;
 }
 
+/* After a loss the agent may be ending its ranks, and look for no host. */
+static bool is_seeking(const struct link *link)
+{
+	return link->state == LINK_GREETS || (link->state == LINK_SEEKS && link->retry_ms);
+}
+
 int64_t link_deadline(const struct link *link)
 {
 	int64_t at = earlier(peer_deadline(&link->peer), server_deadline(&link->server));
@@ -381,7 +396,7 @@ int64_t link_deadline(const struct link *link)
 		at = earlier(at, link->retry_ms);
 	if (link->state == LINK_GREETS)
 		at = earlier(at, link->answer_ms);
-	if (link->state == LINK_SEEKS || link->state == LINK_GREETS)
+	if (is_seeking(link))
 		at = earlier(earlier(at, link->give_up_ms), link->notice_ms);
 	return earlier(at, earlier(link->probe_ms, peer_deadline(&link->probe)));
 }
@@ -405,7 +420,7 @@ static void give_up(struct link *link)
 
 void link_on_clock(struct link *link, int64_t now_ms)
 {
-	bool seeks = link->state == LINK_SEEKS || link->state == LINK_GREETS;
+	bool seeks = is_seeking(link);
 
 	server_on_clock(&link->server, now_ms);
 	peer_on_clock(&link->peer, now_ms);
@@ -419,9 +434,9 @@ void link_on_clock(struct link *link, int64_t now_ms)
 	}
 	if (seeks && link->notice_ms && now_ms >= link->notice_ms)
 		report_wait(link);
-	if (seeks && link->retry_ms && now_ms >= link->give_up_ms)
+	if (seeks && now_ms >= link->give_up_ms)
 		give_up(link);
-	else if (link->state == LINK_SEEKS && link->retry_ms && now_ms >= link->retry_ms)
+	else if (seeks && link->state == LINK_SEEKS && now_ms >= link->retry_ms)
 		try_next(link);
 }
 

@@ -36,7 +36,8 @@ struct link {
 	bool was_named; /* a line about the endpoint's name was printed */
 
 	struct candidates candidates;
-	int id; /* of this agent in the meeting */
+	int id; /* of this agent among them */
+	int next_id; /* its id in the present meeting, whose candidates come with the next world */
 	int next_candidate; /* -1: it looks at the endpoint */
 	struct place place; /* a redirection; its port is 0 without one */
 	int redirections; /* one after the other */

@@ -166,6 +166,9 @@ void server_wait(struct server *server)
 {
 	close_meeting(server);
 	server->state = SERVER_WAITS;
+	for (int i = 0; i < server->count; i++)
+		if (server->guests[i]->held)
+			server->guests[i]->due_ms = 0;
 }
 
 void server_dismiss(struct server *server)
