@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/deadline.h"
 #include "run/guard.h"
 
 /* ---- Signals to us -------------------------------------------------------------------------- */
@@ -52,14 +53,9 @@ static void on_signal(struct job *job)
 
 /* ---- The loop ------------------------------------------------------------------------------- */
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 static int wait_for_events(struct job *job)
 {
-	int64_t at = earlier(group_deadline(&job->group), link_deadline(&job->agent.link));
+	int64_t at = deadline_earlier(group_deadline(&job->group), link_deadline(&job->agent.link));
 	int64_t left = at - rd_clock_ms();
 	struct polls *polls = &job->polls;
 	int timeout = !at ? -1 : left > 0 ? (int)left : 0;

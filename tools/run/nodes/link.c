@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "run/deadline.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 500
@@ -377,11 +378,6 @@ void link_take_polls(struct link *link, const struct polls *polls)
 	follow_moved(link);
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 /* After a loss the agent may be ending its ranks, and look for no host. */
 static bool is_seeking(const struct link *link)
 {
@@ -390,15 +386,15 @@ static bool is_seeking(const struct link *link)
 
 int64_t link_deadline(const struct link *link)
 {
-	int64_t at = earlier(peer_deadline(&link->peer), server_deadline(&link->server));
+	int64_t at = deadline_earlier(peer_deadline(&link->peer), server_deadline(&link->server));
 
 	if (link->state == LINK_SEEKS)
-		at = earlier(at, link->retry_ms);
+		at = deadline_earlier(at, link->retry_ms);
 	if (link->state == LINK_GREETS)
-		at = earlier(at, link->answer_ms);
+		at = deadline_earlier(at, link->answer_ms);
 	if (is_seeking(link))
-		at = earlier(earlier(at, link->give_up_ms), link->notice_ms);
-	return earlier(at, earlier(link->probe_ms, peer_deadline(&link->probe)));
+		at = deadline_earlier(deadline_earlier(at, link->give_up_ms), link->notice_ms);
+	return deadline_earlier(at, deadline_earlier(link->probe_ms, peer_deadline(&link->probe)));
 }
 
 static void report_wait(struct link *link)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/deadline.h"
 #include "run/nodes/endpoint.h"
 
 /* ---- Sending -------------------------------------------------------------------------------- */
@@ -509,11 +510,6 @@ void meeting_lose(struct meeting *meeting, int id, const char *reason, int64_t n
 
 /* ---- The clock ------------------------------------------------------------------------------ */
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 int64_t meeting_deadline(const struct meeting *meeting)
 {
 	int64_t at;
@@ -524,8 +520,8 @@ int64_t meeting_deadline(const struct meeting *meeting)
 		return 0;
 	at = meeting->join_at;
 	if (meeting->attempts == 0)
-		at = earlier(at, meeting->last_call_at);
-	return meeting->expected ? earlier(at, meeting->expected_at) : at;
+		at = deadline_earlier(at, meeting->last_call_at);
+	return meeting->expected ? deadline_earlier(at, meeting->expected_at) : at;
 }
 
 void meeting_on_clock(struct meeting *meeting, int64_t now_ms)

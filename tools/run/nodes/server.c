@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/deadline.h"
 #include "run/nodes/endpoint.h"
 
 /* A connection that sends no HELLO for this long is closed. */
@@ -306,20 +307,15 @@ void server_take_polls(struct server *server, const struct polls *polls)
 	serve_guests(server);
 }
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
 int64_t server_deadline(const struct server *server)
 {
 	int64_t at = server->pause_ms;
 
 	if (server->state == SERVER_HOSTS)
-		at = earlier(at, meeting_deadline(&server->meeting));
+		at = deadline_earlier(at, meeting_deadline(&server->meeting));
 	for (int i = 0; i < server->count; i++) {
-		at = earlier(at, server->guests[i]->due_ms);
-		at = earlier(at, peer_deadline(&server->guests[i]->peer));
+		at = deadline_earlier(at, server->guests[i]->due_ms);
+		at = deadline_earlier(at, peer_deadline(&server->guests[i]->peer));
 	}
 	return at;
 }

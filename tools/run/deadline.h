@@ -1,0 +1,14 @@
+/*
+ * Deadlines on the monotonic clock, in ms; 0: there is none.
+ */
+#ifndef RUN_DEADLINE_H
+#define RUN_DEADLINE_H
+
+#include <stdint.h>
+
+static inline int64_t deadline_earlier(int64_t a, int64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
+#endif
