@@ -282,6 +282,8 @@ Test(run_agents, wait_for_another_one_in_place_of_a_lost_one, .timeout = 60)
 	kill(agents[last].pid, SIGKILL);
 	program_finish(&agents[last]);
 	await(agents[1 - last].err, " is lost: its rondo-run has ended\n");
+	await(agents[1 - last].err,
+		"rondo-run: waiting for other nodes, for at most 60 s: 1 of 2 is here\n");
 	start_agent(&agents[2], "2", "--max-restarts", "1", SLEEPER);
 	await(agents[2].out, " of 2\n");
 	await(agents[1 - last].err, "the ranks start again on 2 nodes (restart 1 of 1)\n");

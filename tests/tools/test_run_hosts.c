@@ -498,7 +498,7 @@ Test(run_hosts, a_rank_killed_on_one_host_ends_the_other_hosts_launcher_too, .ti
 	kill(pid_of(&launchers[1], 3), SIGKILL);
 	assert_ends_with(
 		&launchers[1], 128 + SIGKILL, "rondo-run: rank 3 (pid ", "was killed by signal 9");
-	assert_ends_with(&launchers[0], 128 + SIGKILL, "rondo-run: on host host1, rank 3 (pid ",
+	assert_ends_with(&launchers[0], 128 + SIGKILL, "rondo-run: first failure: rank 3 (pid ",
 		"rank 3 (host host1, pid ");
 	hosts_destroy(hosts);
 }

@@ -384,6 +384,32 @@ static bool is_seeking(const struct link *link)
 	return link->state == LINK_GREETS || (link->state == LINK_SEEKS && link->retry_ms);
 }
 
+/* When a line names the wait for other nodes, which this agent's meeting gathers; 0: it was
+   printed, or there is no wait. */
+static int64_t gathering_notice(const struct link *link)
+{
+	const struct meeting *meeting = &link->server.meeting;
+
+	if (!link_hosts(link) || meeting->state != MEETING_GATHERS ||
+		meeting->join_at == link->noticed_ms ||
+		members_count(&meeting->members, MEMBER_READY) >= meeting->rules.nodes_min)
+		return 0;
+	return meeting->join_at - meeting->rules.join_ms + NOTICE_MS;
+}
+
+static void report_gathering(struct link *link)
+{
+	const struct meeting *meeting = &link->server.meeting;
+	int ready = members_count(&meeting->members, MEMBER_READY);
+
+	link->noticed_ms = meeting->join_at;
+	console_print(link->console,
+		"waiting for other nodes, for at most %g s: %d of %s%d %s here",
+		link->rules->join_ms / 1000.0, ready,
+		rules_are_elastic(link->rules) ? "at least " : "", link->rules->nodes_min,
+		ready == 1 ? "is" : "are");
+}
+
 int64_t link_deadline(const struct link *link)
 {
 	int64_t at = deadline_earlier(peer_deadline(&link->peer), server_deadline(&link->server));
@@ -394,6 +420,7 @@ int64_t link_deadline(const struct link *link)
 		at = deadline_earlier(at, link->answer_ms);
 	if (is_seeking(link))
 		at = deadline_earlier(deadline_earlier(at, link->give_up_ms), link->notice_ms);
+	at = deadline_earlier(at, gathering_notice(link));
 	return deadline_earlier(at, deadline_earlier(link->probe_ms, peer_deadline(&link->probe)));
 }
 
@@ -430,6 +457,8 @@ void link_on_clock(struct link *link, int64_t now_ms)
 	}
 	if (seeks && link->notice_ms && now_ms >= link->notice_ms)
 		report_wait(link);
+	if (gathering_notice(link) && now_ms >= gathering_notice(link))
+		report_gathering(link);
 	if (seeks && now_ms >= link->give_up_ms)
 		give_up(link);
 	else if (seeks && link->state == LINK_SEEKS && now_ms >= link->retry_ms)

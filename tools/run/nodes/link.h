@@ -47,6 +47,7 @@ struct link {
 	char host[HOST_SIZE]; /* the host's name, once joined */
 	int64_t retry_ms, answer_ms, give_up_ms;
 	int64_t notice_ms; /* then a line names the wait; 0: it was printed */
+	int64_t noticed_ms; /* the deadline of the gathering whose wait was named */
 	int wait_ms;
 
 	struct server server;
