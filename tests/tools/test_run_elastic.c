@@ -19,13 +19,13 @@
 
 static struct hosts *hosts;
 static char *endpoint = "host0";
-static const char *nodes = "2:4";
+static const char *nodes = "2:4", *timeouts = "last_call_timeout=2,join_timeout=60";
 static char *const sleeper[] = { "sh", "-c", SLEEPER, NULL };
 
 static void start_agent(int host, char *const *program, struct hosts_program *agent)
 {
 	char *arguments[ARGUMENTS] = { RONDO_TOOL, "--nnodes", (char *)nodes, "--rdzv-endpoint",
-		endpoint, "--rdzv-conf", "last_call_timeout=2,join_timeout=60", "--grace", "2" };
+		endpoint, "--rdzv-conf", (char *)timeouts, "--grace", "2" };
 	int count = 9;
 
 	for (int i = 0; program[i]; i++)
@@ -159,6 +159,39 @@ Test(run_elastic, newcomers_find_the_meeting_at_the_old_endpoint, .timeout = 120
 	await(agents[3].out, "rank 3 of 4\n");
 	awaits_ranks(&agents[1], 4);
 	end_job(agents, 0, 4);
+}
+
+/* The endpoint leads nowhere then: a node of the job does. */
+Test(run_elastic, a_spare_node_takes_the_place_of_the_host_that_vanishes, .timeout = 120)
+{
+	struct hosts_program agents[3];
+
+	nodes = "1:2";
+	start_job(agents, 2, sleeper);
+	awaits_ranks(&agents[0], 2);
+	awaits_ranks(&agents[1], 2);
+	start_agent(2, sleeper, &agents[2]);
+	await(agents[2].err, "this one waits for a place\n");
+	cr_assert(hosts_unplug(hosts, 0, 0));
+	await(agents[2].out, "rank 1 of 2\n");
+	end_job(agents, 0, 3);
+}
+
+/* It could start a job of its own, and would not wait for others. */
+Test(run_elastic, a_host_that_comes_back_at_once_joins_the_survivors, .timeout = 120)
+{
+	struct hosts_program agents[2];
+
+	nodes = "1:2";
+	timeouts = "last_call_timeout=0,join_timeout=60";
+	start_job(agents, 1, sleeper);
+	awaits_ranks(&agents[0], 1);
+	start_agent(1, sleeper, &agents[1]);
+	awaits_ranks(&agents[1], 2);
+	end_agent(&agents[0], SIGKILL);
+	start_agent(0, sleeper, &agents[0]);
+	await(agents[0].out, "rank 1 of 2\n");
+	end_job(agents, 0, 2);
 }
 
 Test(run_elastic, a_job_with_too_few_nodes_left_waits_for_another_one, .timeout = 120)

@@ -9,6 +9,8 @@
 #include "base/port.h"
 #include "run/rendezvous.h"
 
+#define FOUND_MS 400
+
 static int64_t epoch_ms(void)
 {
 	struct timespec now;
@@ -300,7 +302,7 @@ static void take_loss(struct agent *agent)
 	console_print(agent->console, "host %s, which hosted the meeting, is lost: %s", link->host,
 		link->reason);
 	if (agent->world.nodes == 0) {
-		link_seek_endpoint(link);
+		link_seek_next(link);
 	} else if (may_go_on(agent)) {
 		stop_ranks(agent, false);
 		link_seek_next(link);
@@ -367,6 +369,15 @@ static struct endpoint choose_endpoint(const struct options *options)
 	return (struct endpoint){ .name = options->endpoint, .port = options->endpoint_port };
 }
 
+/* An agent that starts again where a lost host was must not start a job of its own: the survivors
+   find it within this time. */
+static int last_call_ms(const struct options *options)
+{
+	bool elastic = options->nodes_min < options->nodes;
+
+	return elastic && options->last_call_ms < FOUND_MS ? FOUND_MS : options->last_call_ms;
+}
+
 bool agent_init(struct agent *agent, const struct options *options, struct group *group,
 	struct console *console)
 {
@@ -387,7 +398,7 @@ bool agent_init(struct agent *agent, const struct options *options, struct group
 		.nodes = options->nodes,
 		.max_restarts = options->max_restarts,
 		.join_ms = options->join_timeout_ms,
-		.last_call_ms = options->last_call_ms,
+		.last_call_ms = last_call_ms(options),
 		.gather_ms = options->monitor_ms,
 		.epoch_ms = epoch_ms() - rd_clock_ms() };
 	link_init(&agent->link, &agent->rules, &endpoint, options->backend == RENDEZVOUS_STATIC,

@@ -15,7 +15,7 @@
 
 /* A wait of this length is reported, once. */
 #define NOTICE_MS 3000
-#define PROBE_MS 1000
+#define PROBE_MS 100
 #define REDIRECTIONS_MAX 8
 
 static void fail(struct link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -120,6 +120,14 @@ static bool resolve(struct link *link)
 	return false;
 }
 
+/* Where the endpoint's host is off, a node of the running job leads to the meeting. */
+static void begin_again(struct link *link)
+{
+	link->next_address = 0;
+	link->next_candidate = link->candidates.count > 0 ? 0 : -1;
+	retry_later(link);
+}
+
 static void try_endpoint(struct link *link)
 {
 	struct endpoint *endpoint = &link->endpoint;
@@ -128,13 +136,8 @@ static void try_endpoint(struct link *link)
 		host(link, NULL);
 		return;
 	}
-	if (!resolve(link)) {
-		retry_later(link);
-		return;
-	}
-	if (link->next_address >= endpoint->count) {
-		link->next_address = 0;
-		retry_later(link);
+	if (!resolve(link) || link->next_address >= endpoint->count) {
+		begin_again(link);
 		return;
 	}
 	if (link->next_address == 0 && host_at_endpoint(link))
@@ -159,9 +162,12 @@ static void try_candidate(struct link *link)
 	const struct candidate *next = &link->candidates.list[link->next_candidate];
 
 	if (link->next_candidate >= link->candidates.count) {
-		link_seek_endpoint(link);
+		link->next_candidate = -1;
+		try_endpoint(link);
+	} else if (next->id == link->id && link->last.nodes == 0) {
+		link->next_candidate++; /* it has no ranks to go on with: the others host */
 	} else if (next->id == link->id) {
-		host(link, link->last.nodes ? &link->last : NULL);
+		host(link, &link->last);
 	} else {
 		link->next_candidate++;
 		try_place(link, &next->place);

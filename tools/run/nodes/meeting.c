@@ -360,7 +360,8 @@ void meeting_hello(struct meeting *meeting, int id, const struct hello *hello, c
 	snprintf(message.welcome.host, sizeof(message.welcome.host), "%s", meeting->rules.host);
 	message.welcome.spare =
 		meeting->state == MEETING_RUNS && count_nodes(meeting) == meeting->rules.nodes;
-	list_candidates(meeting, &message.welcome.candidates);
+	if (meeting->attempts > 0)
+		list_candidates(meeting, &message.welcome.candidates);
 	send_to(meeting, id, &message);
 	try_round(meeting, now_ms);
 }
