@@ -52,6 +52,9 @@ Test(run, bad_arguments_get_one_clear_line_and_2, .timeout = 30)
 		{ { "rondo-run", "--rdzv-endpoint=:29400", "true" },
 			"rondo-run: --rdzv-endpoint wants the name or address of a host, not "
 			"':29400' (see rondo-run --help)\n" },
+		{ { "rondo-run", "--rdzv-endpoint=a:b:c", "true" },
+			"rondo-run: --rdzv-endpoint wants the name or address of a host, not "
+			"'a:b:c' (see rondo-run --help)\n" },
 		{ { "rondo-run", "--rdzv-endpoint=[fd00::1", "true" },
 			"rondo-run: --rdzv-endpoint wants the name or address of a host, not "
 			"'[fd00::1' (see rondo-run --help)\n" },

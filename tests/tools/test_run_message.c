@@ -209,6 +209,19 @@ Test(run_message, with_a_value_out_of_range_is_refused)
 	refused(&message);
 }
 
+/* They are printed: a terminal would take them for commands. */
+Test(run_message, with_control_characters_loses_them)
+{
+	struct message sent = longest(MESSAGE_HELLO), got;
+	unsigned char data[MESSAGE_MAX];
+	size_t size;
+
+	strcpy(sent.hello.host, "\033[31mred\r\a\tand\n");
+	size = message_encode(&sent, data);
+	cr_assert_eq(message_decode(&got, data, size), (long)size);
+	cr_assert_str_eq(got.hello.host, "?[31mred??\tand\n");
+}
+
 /* Sizes and counts in the message must not lead out of it. */
 Test(run_message, that_is_damaged_does_no_harm, .timeout = 60)
 {

@@ -143,3 +143,33 @@ Test(run, a_progress_line_on_a_terminal_makes_room_for_other_ranks_lines, .timeo
 	program_finish(&run);
 	cr_assert_eq(run.status, 3);
 }
+
+Test(run, lines_that_a_full_disk_loses_are_a_failure, .timeout = 60)
+{
+	struct program run = program_files();
+
+	run.out = open("/dev/full", O_WRONLY | O_CLOEXEC);
+	if (run.out < 0)
+		cr_skip_test("no /dev/full here");
+	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2", SH("echo rank $RANK"), NULL);
+	cr_assert_eq(run.status, 1);
+	assert_contains(run.err,
+		"rondo-run: cannot write to stdout: No space left on device: lines of the ranks "
+		"are lost\n");
+}
+
+/* No rank runs yet: the line is written though nothing else waits. */
+Test(run, a_signal_while_nodes_are_awaited_is_reported, .timeout = 60)
+{
+	struct program run = program_files();
+	char text[512] = "";
+	int err = pipe_from(&run.err);
+
+	program_start(&run, RONDO_TOOL, "--nnodes", "2", "--rdzv-endpoint", "127.0.0.1:29431",
+		"true", NULL);
+	read_until(err, text, sizeof(text), "1 of 2 is here");
+	kill(run.pid, SIGTERM);
+	read_until(err, text, sizeof(text), "rondo-run: Terminated: leaving the job\n");
+	program_finish(&run);
+	cr_assert_eq(run.status, 128 + SIGTERM);
+}

@@ -2,8 +2,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* A reader that takes nothing for so long is not waited for. */
+#define FLUSH_MS 100
 
 /* If stdout and stderr are one file, a rank's output to both must stay in order. */
 static bool same_place(int a, int b)
@@ -37,6 +41,36 @@ void console_print(struct console *console, const char *format, ...)
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	sink_print(console->messages, "rondo-run: %s", text);
+}
+
+void console_flush(struct console *console)
+{
+	struct polls polls = { 0 };
+	bool ready = true;
+
+	while (ready && console_waiting(console)) {
+		polls.count = 0;
+		console_add_polls(console, &polls);
+		ready = poll(polls.fds, (nfds_t)polls.count, FLUSH_MS) > 0;
+		if (ready)
+			console_take_polls(console, &polls);
+	}
+	polls_finish(&polls);
+}
+
+bool console_has_lost_lines(const struct console *console)
+{
+	const struct sink *sinks[] = { &console->out, &console->err };
+	bool lost = false;
+
+	for (int i = 0; i < 2; i++) {
+		if (!sinks[i]->error)
+			continue;
+		fprintf(stderr, "rondo-run: cannot write to %s: %s: lines of the ranks are lost\n",
+			i == 0 ? "stdout" : "stderr", strerror(sinks[i]->error));
+		lost = true;
+	}
+	return lost;
 }
 
 bool console_waiting(const struct console *console)

@@ -23,6 +23,12 @@ void console_finish(struct console *console);
 void console_print(struct console *console, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Writes what waits, for as long as its readers take it. */
+void console_flush(struct console *console);
+/* Whether lines could not be written, though their reader is there: on a full disk. Says so on
+   stderr. */
+bool console_has_lost_lines(const struct console *console);
+
 /* Whether lines wait to be written. */
 bool console_waiting(const struct console *console);
 void console_add_polls(struct console *console, struct polls *polls);

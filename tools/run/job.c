@@ -45,7 +45,8 @@ static void on_signal(struct job *job)
 		group_kill(&job->group);
 	} else {
 		job->signal = signal;
-		console_print(&job->console, "%s: ending the ranks", strsignal(signal));
+		console_print(&job->console, "%s: %s", strsignal(signal),
+			job->group.ranks ? "ending the ranks" : "leaving the job");
 		group_end(&job->group, signal);
 		agent_leave(&job->agent, signal);
 	}
@@ -108,5 +109,8 @@ int job_run(struct job *job)
 		link_on_clock(&job->agent.link, rd_clock_ms());
 		agent_step(&job->agent);
 	}
+	console_flush(&job->console);
+	if (console_has_lost_lines(&job->console) && job->agent.status == 0)
+		return 1;
 	return job->agent.status;
 }

@@ -90,6 +90,9 @@ void sink_flush(struct sink *sink)
 	if (written >= 0) {
 		sink->sent += (size_t)written;
 	} else if (errno != EINTR && errno != EAGAIN) {
+		bool left = errno == EPIPE || (errno == EIO && sink->terminal);
+
+		sink->error = left ? 0 : errno;
 		sink->gone = true;
 		sink_empty(sink);
 	}

@@ -33,7 +33,8 @@ struct sink {
 	int fd;
 	bool terminal;
 	bool colours; /* a terminal, and NO_COLOR is not set */
-	bool gone; /* a write failed: it has no reader any more */
+	bool gone; /* a write failed, and no more follows */
+	int error; /* errno of that write; 0: its reader has left */
 	struct bytes queue; /* bytes from `sent` on are to be written */
 	size_t sent;
 	struct lines *open; /* the rank whose unfinished line is on the screen; NULL: none */

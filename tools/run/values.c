@@ -1,5 +1,6 @@
 #include "run/values.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <sched.h>
 #include <signal.h>
@@ -161,6 +162,23 @@ static size_t host_length(const char *text)
 }
 
 /* The host without its brackets: NULL, with one line on stderr, for one that cannot be. */
+/* A colon is of an IPv6 address, which may end with "%eth0". */
+static bool is_name_or_ipv6(const char *host, size_t length)
+{
+	size_t address = strcspn(host, "%");
+	char text[INET6_ADDRSTRLEN] = "";
+	struct in6_addr parsed;
+
+	if (!memchr(host, ':', length))
+		return true;
+	if (address > length)
+		address = length;
+	if (address >= sizeof(text))
+		return false;
+	memcpy(text, host, address);
+	return inet_pton(AF_INET6, text, &parsed) == 1;
+}
+
 static const char *keep_host(const struct argument *argument, const char *text, size_t length)
 {
 	const char *host = text;
@@ -175,7 +193,7 @@ static const char *keep_host(const struct argument *argument, const char *text, 
 		while (valid < length && (isalnum((unsigned char)host[valid]) ||
 						 strchr("._:%-", host[valid]) != NULL))
 			valid++;
-		if (valid == length)
+		if (valid == length && is_name_or_ipv6(host, length))
 			return keep(host, length);
 	}
 	arguments_refuse_value(argument, "the name or address of a host", text);

@@ -57,7 +57,7 @@ static void report_listening(struct link *link, int error)
 	bool bare = !strchr(endpoint->name, ':');
 
 	fail(link,
-		link->is_static ? "cannot listen at %s%s%s:%d, 1000 below --master-port: %s"
+		link->is_static ? "cannot listen at %s%s%s:%d, which --master-port gives: %s"
 				: "cannot listen at %s%s%s:%d: %s",
 		bare ? "" : "[", endpoint->name, bare ? "" : "]", endpoint->port, strerror(error));
 }
@@ -443,8 +443,9 @@ static void give_up(struct link *link)
 	char reason[REASON_SIZE];
 
 	memcpy(reason, link->reason, sizeof(reason));
-	fail(link, "no rondo-run answers at %s:%d within %g s (%s)", link->endpoint.name,
-		link->endpoint.port, link->rules->join_ms / 1000.0, reason);
+	fail(link, "no rondo-run answers at %s:%d within %g s%s%s%s", link->endpoint.name,
+		link->endpoint.port, link->rules->join_ms / 1000.0, *reason ? " (" : "", reason,
+		*reason ? ")" : "");
 }
 
 void link_on_clock(struct link *link, int64_t now_ms)
@@ -465,10 +466,11 @@ void link_on_clock(struct link *link, int64_t now_ms)
 		report_wait(link);
 	if (gathering_notice(link) && now_ms >= gathering_notice(link))
 		report_gathering(link);
-	if (seeks && now_ms >= link->give_up_ms)
-		give_up(link);
-	else if (seeks && link->state == LINK_SEEKS && now_ms >= link->retry_ms)
+	/* One attempt at least: it may be this agent that hosts. */
+	if (seeks && link->state == LINK_SEEKS && now_ms >= link->retry_ms)
 		try_next(link);
+	if (is_seeking(link) && now_ms >= link->give_up_ms)
+		give_up(link);
 }
 
 /* ---- Its life ------------------------------------------------------------------------------- */

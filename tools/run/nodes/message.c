@@ -1,5 +1,6 @@
 #include "run/nodes/message.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <string.h>
 
@@ -92,9 +93,12 @@ static void text(struct coder *coder, char *value, size_t capacity)
 	} else {
 		memcpy(value, coder->from + coder->at, (size_t)length);
 		value[length] = '\0';
-		/* These bytes go to terminals: a zero or an escape has no place there. */
 		if (strlen(value) != (size_t)length)
 			coder->bad = true;
+		/* These bytes go to terminals, which would take an escape for a command. */
+		for (char *at = value; *at; at++)
+			if (iscntrl((unsigned char)*at) && *at != '\n' && *at != '\t')
+				*at = '?';
 	}
 	coder->at += (size_t)length;
 }
