@@ -234,6 +234,8 @@ Test(run_agents, of_a_fixed_number_end_when_one_is_killed, .timeout = 60)
 			continue;
 		ends_with(&agents[i], 1);
 		assert_contains(agents[i].err, " is lost: its rondo-run has ended\n");
+		assert_contains(agents[i].err, "rondo-run: first failure: ");
+		assert_contains(agents[i].err, " was lost\n");
 	}
 	program_finish(&agents[other]);
 }

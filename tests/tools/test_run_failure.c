@@ -197,7 +197,7 @@ Test(run_failure, the_report_leaves_out_what_is_not_known)
 
 	setenv("TZ", "UTC", 1);
 	text = report(&failure);
-	cr_assert_str_eq(text, "rondo-run: first failure: node 3 (c) was lost\n"
+	cr_assert_str_eq(text, "rondo-run: first failure: node 3 (host c) was lost\n"
 			       "rondo-run:   time: 1970-01-01 00:00:00.000 +0000, 0.007 s after "
 			       "the start\n");
 	free(text);

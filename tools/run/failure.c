@@ -15,8 +15,10 @@
 
 void failure_describe(const struct failure *failure, char *text, size_t size)
 {
-	if (failure->rank < 0)
-		snprintf(text, size, "node %d (%s) was lost", failure->node, failure->host);
+	if (failure->node < 0)
+		snprintf(text, size, "host %s was lost", failure->host);
+	else if (failure->rank < 0)
+		snprintf(text, size, "node %d (host %s) was lost", failure->node, failure->host);
 	else if (failure->by_signal)
 		snprintf(text, size, "rank %d (pid %d) was killed by signal %d (%s)", failure->rank,
 			(int)failure->pid, failure->status - 128, strsignal(failure->status - 128));

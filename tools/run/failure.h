@@ -19,7 +19,7 @@
 
 struct failure {
 	int rank, local_rank; /* -1: the whole node was lost */
-	int node;
+	int node; /* -1: not known, of a lost one */
 	pid_t pid;
 	char host[HOST_SIZE]; /* its name, as uname() has it */
 	int status; /* the exit status, or 128 + signal */

@@ -224,11 +224,14 @@ static void take_stop(struct agent *agent, const struct stop *stop)
 		send_plain(agent, MESSAGE_ENDED);
 }
 
-/* With --hosts, the lines of all nodes come together: the failed rank's node reports alone. */
+/* With --hosts, the lines of all nodes come together: the failed rank's node reports alone, or the
+   first one that is not lost. */
 static bool reports(const struct agent *agent, const struct stop *stop)
 {
-	return stop->status != 0 && stop->failed && stop->failure.rank >= 0 &&
-	       (!agent->options->remote || stop->failure.node == agent->world.node);
+	int node = stop->failure.rank < 0 ? stop->failure.node == 0 : stop->failure.node;
+
+	return stop->status != 0 && stop->failed &&
+	       (!agent->options->remote || node == agent->world.node);
 }
 
 static void end(struct agent *agent, const struct stop *stop)
@@ -286,6 +289,18 @@ static bool may_go_on(const struct agent *agent)
 						 agent->world.restarts < agent->rules.max_restarts);
 }
 
+static void report_lost_host(struct agent *agent)
+{
+	struct failure failure = { .rank = -1,
+		.local_rank = -1,
+		.node = -1,
+		.at_ms = epoch_ms(),
+		.after_ms = rd_clock_ms() - agent->group->job_start_ms };
+
+	snprintf(failure.host, sizeof(failure.host), "%s", agent->link.host);
+	failure_report(&failure, agent->console);
+}
+
 static void take_loss(struct agent *agent)
 {
 	struct link *link = &agent->link;
@@ -310,6 +325,7 @@ static void take_loss(struct agent *agent)
 		agent->over = true;
 		agent->status = 1;
 		stop_ranks(agent, false);
+		report_lost_host(agent);
 	}
 }
 

@@ -406,11 +406,15 @@ static void take_failure(struct meeting *meeting, const struct member *member,
 }
 
 /* A loss of a node: its ranks are no more, or nobody sees them. */
-static void take_loss(struct meeting *meeting, const struct member *member, const char *reason)
+static void take_loss(
+	struct meeting *meeting, const struct member *member, const char *reason, int64_t now_ms)
 {
-	struct failure failure = {
-		.rank = -1, .local_rank = -1, .node = member->node, .status = 1
-	};
+	struct failure failure = { .rank = -1,
+		.local_rank = -1,
+		.node = member->node,
+		.status = 1,
+		.at_ms = meeting->rules.epoch_ms + now_ms,
+		.after_ms = now_ms - meeting->start_ms };
 
 	memcpy(failure.host, member->hello.host, sizeof(failure.host));
 	if (meeting->cause < CAUSE_LOST) {
@@ -505,7 +509,7 @@ void meeting_lose(struct meeting *meeting, int id, const char *reason, int64_t n
 	gone = *member;
 	members_remove(&meeting->members, member);
 	if (gone.state == MEMBER_RUNS || gone.state == MEMBER_ENDED)
-		take_loss(meeting, &gone, reason);
+		take_loss(meeting, &gone, reason, now_ms);
 	go_on_without(meeting, now_ms);
 }
 
