@@ -319,6 +319,7 @@ Test(run_meeting, starts_again_while_restarts_are_left)
 {
 	open_meeting(2, 2, 1);
 	enter_all(2);
+	cr_assert_not(agents[1].last.start.patient);
 	fail(1, 3, false, 10);
 	all_got(0, 2, MESSAGE_STOP);
 	cr_assert_eq(agents[0].last.stop.status, -1);
@@ -331,6 +332,8 @@ Test(run_meeting, starts_again_while_restarts_are_left)
 	tell(1, MESSAGE_JOIN);
 	cr_assert_eq(world_of(0)->restarts, 1);
 	cr_assert_eq(world_of(1)->attempt, 1);
+	/* No restart is left for a node that is silent for a while. */
+	cr_assert(agents[1].last.start.patient);
 
 	fail(0, 9, false, 0);
 	cr_assert_eq(agents[1].last.stop.status, 9);

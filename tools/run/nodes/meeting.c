@@ -101,6 +101,8 @@ static void start_nodes(struct meeting *meeting, struct member **list, int count
 		world->size += list[i]->hello.local_size;
 	}
 	list_candidates(meeting, &message.start.candidates);
+	message.start.patient = !rules_are_elastic(&meeting->rules) &&
+				meeting->restarts >= meeting->rules.max_restarts;
 	for (int i = 0; i < count; i++) {
 		world->node = i;
 		world->local_size = list[i]->hello.local_size;

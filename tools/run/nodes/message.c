@@ -225,6 +225,7 @@ static void code(struct coder *coder, struct message *message)
 	case MESSAGE_WORLD:
 		world(coder, &message->start.world);
 		candidates(coder, &message->start.candidates);
+		flag(coder, &message->start.patient);
 		break;
 	case MESSAGE_FAILED:
 		failure(coder, &message->failed.failure);

@@ -92,6 +92,9 @@ struct join {
 struct start {
 	struct world world;
 	struct candidates candidates;
+	/* The job could not go on without a node. So one that is silent may come back: a cable may
+	   be out for a while. */
+	bool patient;
 };
 
 struct failed {

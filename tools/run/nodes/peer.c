@@ -18,6 +18,8 @@
  * no harm: the acknowledgement of the next ping has it sent again.
  */
 #define SILENCE_MS 450
+/* As long as ranks wait for each other's heartbeats, by default. */
+#define PATIENT_MS 30000
 #define CONNECT_MS 1000
 #define END_MS 2000
 /* Bytes that may wait for a peer. */
@@ -33,9 +35,34 @@ static void lose(struct peer *peer, const char *reason)
 
 /* ---- Its life ------------------------------------------------------------------------------- */
 
+static void set_silence(const struct peer *peer, unsigned ms)
+{
+	if (peer->fd >= 0)
+		setsockopt(peer->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+}
+
+/* While the ranks of a job run that cannot do without a node, the ranks decide whether it is
+   lost. */
+static void follow(const struct peer *peer, const struct message *message)
+{
+	switch (message->type) {
+	case MESSAGE_WORLD:
+		set_silence(peer, message->start.patient ? PATIENT_MS : SILENCE_MS);
+		break;
+	case MESSAGE_FAILED:
+	case MESSAGE_LEAVE:
+	case MESSAGE_STOP:
+	case MESSAGE_ENDED:
+	case MESSAGE_END:
+		set_silence(peer, SILENCE_MS);
+		break;
+	default:
+		break;
+	}
+}
+
 static void init(struct peer *peer, int fd)
 {
-	unsigned silence_ms = SILENCE_MS;
 	int on = 1;
 
 	*peer = (struct peer){ .fd = fd, .ping_ms = rd_clock_ms() + PING_MS, .poll = -1 };
@@ -46,7 +73,7 @@ static void init(struct peer *peer, int fd)
 	}
 	if (fd < 0)
 		return;
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof(silence_ms));
+	set_silence(peer, SILENCE_MS);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
@@ -138,6 +165,7 @@ void peer_send(struct peer *peer, const struct message *message)
 	}
 	memcpy(peer->out + peer->out_size, data, size);
 	peer->out_size += size;
+	follow(peer, message);
 	flush(peer);
 }
 
@@ -167,6 +195,7 @@ bool peer_next(struct peer *peer, struct message *message)
 		}
 		peer->in_size -= (size_t)size;
 		memmove(peer->in, peer->in + size, peer->in_size);
+		follow(peer, message);
 		if (message->type != MESSAGE_PING)
 			return true;
 	}

@@ -3,7 +3,8 @@
  *
  * Both sides send a ping every 150 ms, and their kernels acknowledge it. Where no acknowledgement
  * comes for about 650 ms, the host is off or the cable is out, and the connection ends. An agent
- * that is merely busy is not taken for dead.
+ * that is merely busy is not taken for dead. From a patient WORLD (message.h) until its ranks end,
+ * the time is 30 s.
  */
 #ifndef RUN_NODES_PEER_H
 #define RUN_NODES_PEER_H
