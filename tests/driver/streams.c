@@ -198,20 +198,66 @@ EXPORT CUresult cuEventDestroy(CUevent event)
 	return CUDA_SUCCESS;
 }
 
+/* Waits and writes of flags in one call: CUDA takes fewer than this. */
+#define MEM_OPS_MAX 256
+
+static bool is_mem_op(const CUstreamBatchMemOpParams *op)
+{
+	if (op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32)
+		return op->waitValue.flags == CU_STREAM_WAIT_VALUE_GEQ &&
+		       is_pinned((void *)op->waitValue.address);
+	return op->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 && !op->writeValue.flags &&
+	       is_pinned((void *)op->writeValue.address);
+}
+
+static int queue_mem_op(CUstream stream, const CUstreamBatchMemOpParams *op)
+{
+	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32
+		       ? rd_emulated.wait_flag(current(), stream, (uint32_t *)op->waitValue.address,
+				 op->waitValue.value)
+		       : rd_emulated.write_flag(current(), stream,
+				 (uint32_t *)op->writeValue.address, op->writeValue.value);
+}
+
+/* Queues none where one of them is wrong. */
+EXPORT CUresult cuStreamBatchMemOp(
+	CUstream stream, unsigned count, CUstreamBatchMemOpParams *ops, unsigned flags)
+{
+	int err = 0;
+
+	wait_for_locks();
+	if (current() < 0 || flags || count >= MEM_OPS_MAX)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < count; i++)
+		if (!is_mem_op(&ops[i]))
+			return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned i = 0; i < count && !err; i++)
+		err = queue_mem_op(stream, &ops[i]);
+	return done(err);
+}
+
 EXPORT CUresult cuStreamWaitValue32(
 	CUstream stream, CUdeviceptr flag, cuuint32_t value, unsigned flags)
 {
-	wait_for_locks();
-	if (current() < 0 || flags != CU_STREAM_WAIT_VALUE_GEQ || !is_pinned((void *)flag))
-		return CUDA_ERROR_INVALID_VALUE;
-	return done(rd_emulated.wait_flag(current(), stream, (uint32_t *)flag, value));
+	CUstreamBatchMemOpParams op = { .waitValue = {
+						.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32,
+						.address = flag,
+						.value = value,
+						.flags = flags,
+					} };
+
+	return cuStreamBatchMemOp(stream, 1, &op, 0);
 }
 
 EXPORT CUresult cuStreamWriteValue32(
 	CUstream stream, CUdeviceptr flag, cuuint32_t value, unsigned flags)
 {
-	wait_for_locks();
-	if (current() < 0 || flags || !is_pinned((void *)flag))
-		return CUDA_ERROR_INVALID_VALUE;
-	return done(rd_emulated.write_flag(current(), stream, (uint32_t *)flag, value));
+	CUstreamBatchMemOpParams op = { .writeValue = {
+						.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32,
+						.address = flag,
+						.value = value,
+						.flags = flags,
+					} };
+
+	return cuStreamBatchMemOp(stream, 1, &op, 0);
 }
