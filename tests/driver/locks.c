@@ -1,6 +1,4 @@
 /* The locks that CUDA holds while it waits: for code that is loaded, and the context's. */
-#include <string.h>
-
 #include "base/futex.h"
 #include "state.h"
 
@@ -9,7 +7,10 @@
 
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
-static CUstream streams[STREAMS_MAX];
+static struct {
+	CUstream stream;
+	int priority;
+} streams[STREAMS_MAX];
 
 void wait_for_locks(void)
 {
@@ -21,25 +22,48 @@ void wait_for_locks(void)
 	pthread_mutex_unlock(&current_context()->lock);
 }
 
-static void replace_stream(CUstream before, CUstream after)
+static int find_stream(CUstream stream)
 {
-	pthread_mutex_lock(&streams_lock);
 	for (int i = 0; i < STREAMS_MAX; i++)
-		if (streams[i] == before) {
-			streams[i] = after;
-			break;
-		}
-	pthread_mutex_unlock(&streams_lock);
+		if (streams[i].stream == stream)
+			return i;
+	return -1;
 }
 
-void stream_add(CUstream stream)
+void stream_add(CUstream stream, int priority)
 {
-	replace_stream(NULL, stream);
+	pthread_mutex_lock(&streams_lock);
+
+	int room = find_stream(NULL);
+
+	if (room >= 0) {
+		streams[room].stream = stream;
+		streams[room].priority = priority;
+	}
+	pthread_mutex_unlock(&streams_lock);
 }
 
 void stream_remove(CUstream stream)
 {
-	replace_stream(stream, NULL);
+	pthread_mutex_lock(&streams_lock);
+
+	int at = find_stream(stream);
+
+	if (at >= 0)
+		streams[at].stream = NULL;
+	pthread_mutex_unlock(&streams_lock);
+}
+
+bool stream_priority(CUstream stream, int *priority)
+{
+	pthread_mutex_lock(&streams_lock);
+
+	int at = find_stream(stream);
+
+	if (at >= 0)
+		*priority = streams[at].priority;
+	pthread_mutex_unlock(&streams_lock);
+	return at >= 0;
 }
 
 static void pass_flag(void *flag)
@@ -70,7 +94,8 @@ static bool drain_all(void)
 	bool drained = true;
 
 	pthread_mutex_lock(&streams_lock);
-	memcpy(running, streams, sizeof(running));
+	for (int i = 0; i < STREAMS_MAX; i++)
+		running[i] = streams[i].stream;
 	pthread_mutex_unlock(&streams_lock);
 	for (int i = 0; i < STREAMS_MAX && drained; i++)
 		drained = !running[i] || stream_drain(running[i]);

@@ -40,8 +40,10 @@ bool is_pinned(const void *at);
 
 /* ---- Locks (locks.c) ----------------------------------------------------------------------- */
 
-void stream_add(CUstream stream);
+void stream_add(CUstream stream, int priority);
 void stream_remove(CUstream stream);
+/* False: there is no such stream. */
+bool stream_priority(CUstream stream, int *priority);
 
 /* Before something is queued: waits while another thread loads code, or waits for the device with
    the context's lock. */

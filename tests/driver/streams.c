@@ -14,16 +14,38 @@ struct CUevent_st {
 	_Atomic int holders;
 };
 
+#define GREATEST_PRIORITY (-5)
+
 static _Thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+/* Priorities change no order here. */
+EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+	*least = 0;
+	*greatest = GREATEST_PRIORITY;
+	return done(current() < 0);
+}
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
 	if (current() < 0 || flags != CU_STREAM_NON_BLOCKING)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	if (priority > 0 || priority < GREATEST_PRIORITY)
+		return CUDA_ERROR_INVALID_VALUE;
 	if (rd_emulated.stream_create(current(), (void **)stream))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	stream_add(*stream);
+	stream_add(*stream, priority);
 	return done(0);
+}
+
+EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
+{
+	return cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
+{
+	return done(!stream_priority(stream, priority));
 }
 
 EXPORT CUresult cuStreamDestroy(CUstream stream)

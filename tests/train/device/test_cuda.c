@@ -1,6 +1,7 @@
 /* Training on GPUs gives the CPU's losses and parameters. Without a GPU (gpus.h) it is skipped.
    Ranks share the GPUs. */
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/stream.h"
+#include "device/device_stream.h"
 #include "train/base/fail.h"
 #include "train/device/gpus.h"
 #include "train/job.h"
@@ -60,6 +63,35 @@ Test(cuda, what_is_put_may_be_changed_at_once)
 {
 	need_gpus(scratch_remove);
 	expect_success(put_many);
+}
+
+/* The kernels of a bucket start before those of the computation that wait for room. */
+static int compare_priorities(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+	int (*get_range)(int *, int *), (*get)(void *, int *), least, greatest, priority = 1;
+	struct device *device;
+	rondo_stream *stream;
+	int err = device_create(&device, DEVICE_CUDA, 0);
+	if (err)
+		return err;
+	*(void **)&get_range = dlsym(driver, "cuCtxGetStreamPriorityRange");
+	*(void **)&get = dlsym(driver, "cuStreamGetPriority");
+	err = device->ops->stream(device, &stream);
+	if (!err && (get_range(&least, &greatest) ||
+			    get(rd_stream_device_stream(stream)->stream, &priority)))
+		err = fail("the driver returns no priority");
+	if (!err && (greatest >= least || priority != greatest))
+		err = fail("priority %d of %d to %d", priority, least, greatest);
+	rondo_stream_destroy(stream);
+	device_destroy(device);
+	return err;
+}
+
+Test(cuda, communication_has_the_greatest_priority)
+{
+	need_gpus(scratch_remove);
+	expect_success(compare_priorities);
 }
 
 /* ---- The same as on the CPU ---- */

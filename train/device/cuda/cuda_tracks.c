@@ -70,12 +70,18 @@ double gpu_between(struct device *device, int from, int to)
 	return 1e-3 * ms;
 }
 
+/* Where both have kernels to run, a bucket's go first: all ranks wait for them. */
 bool gpu_tracks_open(struct gpu *gpu)
 {
-	bool well = true;
+	int priorities[2];
+	bool well = gpu_check(gpu,
+		cuda.cuCtxGetStreamPriorityRange(
+			&priorities[COMPUTATION], &priorities[COMMUNICATION]),
+		"ask the priorities of streams");
 	for (int track = 0; well && track < 2; track++)
 		well = gpu_check(gpu,
-			       cuda.cuStreamCreate(&gpu->tracks[track], CU_STREAM_NON_BLOCKING),
+			       cuda.cuStreamCreateWithPriority(&gpu->tracks[track],
+				       CU_STREAM_NON_BLOCKING, priorities[track]),
 			       "make a stream") &&
 		       gpu_make_event(gpu, &gpu->passed[track], CU_EVENT_DISABLE_TIMING);
 	return well;

@@ -1,6 +1,6 @@
 /*
  * The CUDA driver and cuBLAS, loaded at run time: the same binary runs without a GPU. Call a
- * function as cuda.cuStreamCreate(...); the headers may define its name (cuStreamDestroy_v2).
+ * function as cuda.cuStreamSynchronize(...); the headers may define its name (cuStreamDestroy_v2).
  */
 #ifndef TRAIN_CUDA_DRIVER_H
 #define TRAIN_CUDA_DRIVER_H
@@ -21,7 +21,8 @@
 	X(cuMemFreeHost) \
 	X(cuMemcpyAsync) \
 	X(cuMemsetD8Async) \
-	X(cuStreamCreate) \
+	X(cuCtxGetStreamPriorityRange) \
+	X(cuStreamCreateWithPriority) \
 	X(cuStreamDestroy) \
 	X(cuStreamSynchronize) \
 	X(cuStreamWaitEvent) \
