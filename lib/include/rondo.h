@@ -564,7 +564,11 @@ RONDO_API int rondo_mem_deregister(void *memory);
 RONDO_API int rondo_device_count(void);
 /* As rondo_mem_alloc(), on a device: `size` bytes, zeroed. rondo_mem_free() frees it. */
 RONDO_API int rondo_mem_alloc_on(void **memory, size_t size, int device);
-/* Creates a stream on a device. Queued work runs there; rondo_stream_call() does not take it. */
+/*
+ * Creates a stream on a device. Queued work runs there; rondo_stream_call() does not take it. The
+ * stream has the greatest priority, because computation waits for what it carries. CUDA's null
+ * stream does not wait for it.
+ */
 RONDO_API int rondo_stream_create_on(rondo_stream **stream, int device);
 /*
  * Wraps the program's own stream, a cudaStream_t (or CUstream) of this device. Calls on it run

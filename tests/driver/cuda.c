@@ -10,6 +10,8 @@
  * context's lock, as CUDA's users report: a copy from or to pageable memory holds it while it waits
  * for its stream, and cuMemAllocHost() and cuMemFreeHost() while they wait for the device.
  *
+ * The null stream is not there: neither the library nor the trainer uses it.
+ *
  * EMULATED_LAUNCHES=N: the device is lost after N kernels. EMULATED_MPS=1: MPS is active.
  * EMULATED_CAPABILITY=9.0,7.5: the compute capability of each device; further devices have the
  * last one's.

@@ -20,12 +20,6 @@ EXPORT CUresult cuMemFree(CUdeviceptr memory)
 	return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : done(rd_emulated.free((void *)memory));
 }
 
-EXPORT CUresult cuMemsetD8(CUdeviceptr memory, unsigned char byte, size_t size)
-{
-	memset((void *)memory, byte, size);
-	return done(current() < 0);
-}
-
 EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
 {
 	*memory = NULL;
@@ -76,11 +70,15 @@ EXPORT CUresult cuMemsetD8Async(
 	CUdeviceptr memory, unsigned char byte, size_t size, CUstream stream)
 {
 	struct fill *fill = malloc(sizeof(*fill));
+	CUresult result;
 
 	if (!fill)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*fill = (struct fill){ (void *)memory, byte, size };
-	return cuLaunchHostFunc(stream, fill_now, fill);
+	result = cuLaunchHostFunc(stream, fill_now, fill);
+	if (result != CUDA_SUCCESS)
+		free(fill);
+	return result;
 }
 
 static bool is_pageable(CUdeviceptr at)

@@ -57,16 +57,17 @@ EXPORT CUresult cuStreamDestroy(CUstream stream)
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
-	/* The null stream's work is done at once here. */
-	return stream ? done(rd_emulated.stream_synchronize(current(), stream)) : CUDA_SUCCESS;
+	if (!stream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	return done(rd_emulated.stream_synchronize(current(), stream));
 }
 
 EXPORT CUresult cuStreamQuery(CUstream stream)
 {
 	bool is_done = true;
 
-	if (stream && rd_emulated.stream_query(current(), stream, &is_done))
-		return CUDA_ERROR_INVALID_VALUE;
+	if (!stream || rd_emulated.stream_query(current(), stream, &is_done))
+		return CUDA_ERROR_INVALID_HANDLE;
 	return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 

@@ -27,6 +27,7 @@ extern const unsigned char rd_cuda_kernels[], rd_cuda_plans[], rd_cuda_transfers
 struct device {
 	CUcontext context;
 	CUfunction work[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT], transfers; /* kernels */
+	CUstream stream; /* zeroes new memory */
 	int processors;
 	int blocks; /* for which there is room at once */
 	int error; /* why it cannot be used, if it cannot */
@@ -84,6 +85,18 @@ static int load_transfers(struct device *device)
 	return err ? err : load_kernel(device, module, "rondo_transfers", &device->transfers);
 }
 
+/* Streams of ours carry communication, which computation waits for. None follows the null stream.
+ */
+static CUresult make_stream(CUstream *stream)
+{
+	int least, greatest;
+	CUresult result = driver.cuCtxGetStreamPriorityRange(&least, &greatest);
+
+	if (result != CUDA_SUCCESS)
+		return result;
+	return driver.cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, greatest);
+}
+
 static void open_device(void)
 {
 	struct device *device = &devices[opening];
@@ -108,6 +121,8 @@ static void open_device(void)
 			err = load_kernels(device, rd_cuda_plans, "steps", device->steps);
 		if (!err)
 			err = load_transfers(device);
+		if (!err)
+			err = rd_driver_check(make_stream(&device->stream), "make a stream");
 		driver.cuCtxPopCurrent(&(CUcontext){ NULL });
 		driver.cuDeviceGetName(name, sizeof(name), handle);
 		rd_log(RD_INFO, RD_PROBE, "device %d is a %s with %d multiprocessors", opening,
@@ -220,6 +235,15 @@ static bool pageable(const void *at)
 	       type == 0;
 }
 
+/* Not on the null stream: it waits for the program's streams, where a call may wait for a peer that
+   allocates. */
+static CUresult zero(CUstream stream, CUdeviceptr memory, size_t size)
+{
+	CUresult result = driver.cuMemsetD8Async(memory, 0, size, stream);
+
+	return result == CUDA_SUCCESS ? driver.cuStreamSynchronize(stream) : result;
+}
+
 static int alloc(int device, size_t size, void **memory)
 {
 	CUdeviceptr made;
@@ -230,12 +254,11 @@ static int alloc(int device, size_t size, void **memory)
 		return err;
 	result = driver.cuMemAlloc(&made, size);
 	if (result == CUDA_SUCCESS) {
-		result = driver.cuMemsetD8(made, 0, size);
-		/* The memset runs on the null stream, for which other streams do not wait by
-		   themselves. */
+		result = zero(devices[device].stream, made, size);
 		if (result == CUDA_SUCCESS)
-			result = driver.cuStreamSynchronize(NULL);
-		*memory = (void *)made;
+			*memory = (void *)made;
+		else
+			driver.cuMemFree(made);
 	}
 	return leave(result, "allocate device memory");
 }
@@ -388,7 +411,7 @@ static int stream_create(int device, void **stream)
 
 	if (err)
 		return err;
-	err = leave(driver.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), "make a stream");
+	err = leave(make_stream(&made), "make a stream");
 	if (!err)
 		*stream = made;
 	return err;

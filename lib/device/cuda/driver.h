@@ -23,9 +23,10 @@
 	X(cuCtxPushCurrent) \
 	X(cuCtxPopCurrent) \
 	X(cuCtxEnablePeerAccess) \
+	X(cuCtxGetStreamPriorityRange) \
 	X(cuMemAlloc) \
 	X(cuMemFree) \
-	X(cuMemsetD8) \
+	X(cuMemsetD8Async) \
 	X(cuMemcpyAsync) \
 	X(cuMemGetAddressRange) \
 	X(cuMemGetHandleForAddressRange) \
@@ -36,7 +37,7 @@
 	X(cuIpcGetMemHandle) \
 	X(cuIpcOpenMemHandle) \
 	X(cuIpcCloseMemHandle) \
-	X(cuStreamCreate) \
+	X(cuStreamCreateWithPriority) \
 	X(cuStreamDestroy) \
 	X(cuStreamSynchronize) \
 	X(cuStreamQuery) \

@@ -1,0 +1,75 @@
+/* The use that lib/device/cuda makes of the CUDA driver, as the tests' driver (tests/driver) sees
+   it. */
+#include <criterion/criterion.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/stream.h"
+#include "device/device.h"
+#include "device/device_stream.h"
+#include "rondo.h"
+
+static void *driver;
+
+static void *find(const char *name)
+{
+	void *function = dlsym(driver, name);
+
+	cr_assert(function, "%s", name);
+	return function;
+}
+
+static void use_the_tests_driver(void)
+{
+	driver = dlopen("libcuda.so.1", RTLD_LAZY);
+	if (!driver || !dlsym(driver, "emulated_load"))
+		cr_skip_test("the tests' driver is not here");
+	setenv("RONDO_DEVICE", "cuda", 1);
+}
+
+TestSuite(device_cuda, .init = use_the_tests_driver);
+
+static void *stream_on(int device)
+{
+	void *stream;
+
+	cr_assert_eq(rd_device(true)->stream_create(device, &stream), 0, "%s", rondo_last_error());
+	return stream;
+}
+
+static int priority_of(void *stream)
+{
+	int (*get)(void *, int *), priority = 1;
+
+	*(void **)&get = find("cuStreamGetPriority");
+	cr_assert_eq(get(stream, &priority), 0);
+	return priority;
+}
+
+Test(device_cuda, our_streams_have_the_greatest_priority)
+{
+	void *stream = stream_on(1);
+	rondo_stream *users;
+
+	cr_expect_eq(priority_of(stream), -5);
+	rd_device(true)->stream_destroy(1, stream);
+	cr_assert_eq(rondo_stream_create_on(&users, 0), 0, "%s", rondo_last_error());
+	cr_expect_eq(priority_of(rd_stream_device_stream(users)->stream), -5);
+	rondo_stream_destroy(users);
+}
+
+/* The tests' driver has no null stream. */
+Test(device_cuda, memory_is_zeroed_without_the_null_stream)
+{
+	char *memory;
+
+	for (int round = 0; round < 2; round++) {
+		cr_assert_eq(
+			rondo_mem_alloc_on((void **)&memory, 3000, 1), 0, "%s", rondo_last_error());
+		for (int i = 0; i < 3000; i++)
+			cr_assert_eq(memory[i], 0);
+		memset(memory, 1, 3000);
+		cr_expect_eq(rondo_mem_free(memory), 0);
+	}
+}
