@@ -82,9 +82,9 @@ static int copy_now(
 static int copy_on(struct rd_device_stream *device_stream, void *to, const void *from, size_t size)
 {
 	const struct rd_device_ops *ops = device_stream->ops;
-	int err = 0;
+	int err = rd_device_check_capture(ops, device_stream->stream, "rondo_copy");
 
-	if ((ops->pageable(to) || ops->pageable(from)) &&
+	if (!err && (ops->pageable(to) || ops->pageable(from)) &&
 		!ops->stream_captures(device_stream->stream))
 		err = ops->stream_synchronize(device_stream->device, device_stream->stream);
 	return err ? err : ops->copy(device_stream->device, device_stream->stream, to, from, size);

@@ -123,6 +123,18 @@ bool rd_device_met(void)
 	return rd_device(false) || driver_is_loaded();
 }
 
+/* ---- Captures ------------------------------------------------------------------------------ */
+
+int rd_device_check_capture(const struct rd_device_ops *ops, void *stream, const char *function)
+{
+	if (ops->stream_captures(stream) != RD_CAPTURE_INVALIDATED)
+		return 0;
+	return rd_fail(RONDO_INVALID,
+		"%s: the capture of the stream was invalidated by an earlier error: end it with "
+		"cudaStreamEndCapture(), and capture again",
+		function);
+}
+
 /* ---- Whose memory it is -------------------------------------------------------------------- */
 
 /* CUDA's memory where Rondo uses no device, by what the program has brought in; without the

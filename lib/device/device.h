@@ -38,6 +38,13 @@ struct rd_handle {
 	unsigned char bytes[64];
 };
 
+enum rd_capture {
+	RD_CAPTURE_NONE, /* 0 */
+	RD_CAPTURE_ACTIVE,
+	/* The program did what a capture forbids: all work is refused until it ends the capture. */
+	RD_CAPTURE_INVALIDATED,
+};
+
 struct rd_device_ops {
 	const char *name;
 	/* The streams of a process share a few queues of a device (CUDA_DEVICE_MAX_CONNECTIONS),
@@ -87,7 +94,7 @@ struct rd_device_ops {
 	/* Checks that a program's stream is of this device. */
 	int (*stream_check)(int device, void *stream);
 	/* Whether the stream only records work, to be run later (a CUDA graph). */
-	bool (*stream_captures)(void *stream);
+	enum rd_capture (*stream_captures)(void *stream);
 	/* From now on other threads' captures forbid the calling thread nothing. */
 	void (*ignore_captures)(void);
 	/* Later work on `stream` waits for the work that is queued on `earlier` now. */
@@ -114,6 +121,10 @@ struct rd_device_ops {
 	/* Blocks of a fused kernel that the device can hold at once. */
 	int (*blocks)(int device);
 };
+
+/* RONDO_INVALID, with the reason after the function's name, where a capture of the stream has been
+   invalidated. */
+int rd_device_check_capture(const struct rd_device_ops *ops, void *stream, const char *function);
 
 extern const struct rd_device_ops rd_emulated;
 #if RONDO_HAS_CUDA

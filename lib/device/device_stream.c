@@ -158,8 +158,11 @@ static int find_fault(struct rd_device_stream *device_stream, bool *due)
 int rd_device_stream_query(struct rd_device_stream *device_stream)
 {
 	bool done = false, due = false;
-	int err, async_error;
+	int async_error, err = rd_device_check_capture(
+				 device_stream->ops, device_stream->stream, "rondo_stream_query");
 
+	if (err)
+		return err;
 	/* CUDA would end the capture. */
 	if (device_stream->ops->stream_captures(device_stream->stream))
 		return rd_fail(RONDO_UNSUPPORTED,

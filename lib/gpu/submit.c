@@ -70,8 +70,8 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 	return check_device_buffer(comm->gpu, call, name, at, size, &allocation);
 }
 
-static int check_device_stream(
-	const struct rondo_comm *comm, const struct rd_device_stream *device_stream)
+static int check_device_stream(const struct rondo_comm *comm, const struct rd_call *call,
+	const struct rd_device_stream *device_stream)
 {
 	if (!comm->gpu)
 		return rd_fail(RONDO_INVALID,
@@ -82,7 +82,7 @@ static int check_device_stream(
 		return rd_fail(RONDO_INVALID,
 			"the stream is of device %d, but this comm's calls use device %d",
 			device_stream->device, comm->gpu->device);
-	return 0;
+	return rd_device_check_capture(device_stream->ops, device_stream->stream, name_of(call));
 }
 
 int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
@@ -99,7 +99,7 @@ int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
 	int err = 0;
 
 	if (device_stream)
-		err = check_device_stream(comm, device_stream);
+		err = check_device_stream(comm, call, device_stream);
 	if (!err)
 		err = check_buffer(
 			comm, call, stream, "send", call->in, call->in ? in_size : 0, &in);

@@ -580,7 +580,8 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
  * Graphs. While the program captures a wrapped stream, calls on it are recorded, and run at each
  * launch of the graph. Every rank must capture the call, else RONDO_MISMATCH. A graph may run any
  * number of times, with other calls in between. All ranks must run them in one order; the program
- * must order its streams so.
+ * must order its streams so. A capture that the program has invalidated takes no call, and ends no
+ * comm: RONDO_INVALID.
  *
  * Among processes, a captured call waits until all ranks capture it. They keep its buffers mapped
  * for the lifetime of the comm. A transfer must be captured by its two ranks, and no other. Replays

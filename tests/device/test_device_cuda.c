@@ -59,6 +59,24 @@ Test(device_cuda, our_streams_have_the_greatest_priority)
 	rondo_stream_destroy(users);
 }
 
+Test(device_cuda, a_capture_that_the_program_has_invalidated_is_known)
+{
+	const struct rd_device_ops *ops = rd_device(true);
+	int (*begin)(void *, int), (*end)(void *, void **);
+	void *stream = stream_on(0), *graph;
+
+	*(void **)&begin = find("cuStreamBeginCapture_v2");
+	*(void **)&end = find("cuStreamEndCapture");
+	cr_expect_eq(ops->stream_captures(stream), RD_CAPTURE_NONE);
+	cr_assert_eq(begin(stream, 1), 0);
+	cr_expect_eq(ops->stream_captures(stream), RD_CAPTURE_ACTIVE);
+	cr_expect_eq(ops->stream_synchronize(0, stream), RONDO_SYSTEM);
+	cr_expect_eq(ops->stream_captures(stream), RD_CAPTURE_INVALIDATED);
+	cr_expect_neq(end(stream, &graph), 0);
+	cr_expect_eq(ops->stream_captures(stream), RD_CAPTURE_NONE);
+	ops->stream_destroy(0, stream);
+}
+
 /* The tests' driver has no null stream. */
 Test(device_cuda, memory_is_zeroed_without_the_null_stream)
 {

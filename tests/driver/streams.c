@@ -83,9 +83,16 @@ EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 
 EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
-	*status = rd_emulated_stream_captures(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE
-						      : CU_STREAM_CAPTURE_STATUS_NONE;
-	return done(!stream);
+	static const CUstreamCaptureStatus statuses[] = {
+		[RD_CAPTURE_NONE] = CU_STREAM_CAPTURE_STATUS_NONE,
+		[RD_CAPTURE_ACTIVE] = CU_STREAM_CAPTURE_STATUS_ACTIVE,
+		[RD_CAPTURE_INVALIDATED] = CU_STREAM_CAPTURE_STATUS_INVALIDATED,
+	};
+
+	if (!stream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*status = statuses[rd_emulated_stream_captures(stream)];
+	return done(0);
 }
 
 /* Emulated devices run work of the type EMULATED_CALL as a call. */

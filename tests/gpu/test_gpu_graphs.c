@@ -262,6 +262,41 @@ Test(gpu_graphs, what_cannot_be_captured_says_why, .timeout = 120)
 	try_variants(3, capture_in_vain, 0, true);
 }
 
+/* The program waits for a stream that it captures. Nothing can be recorded from then on, which is
+   the program's to mend. */
+static int call_in_an_invalidated_capture(struct rank_env *env)
+{
+	static const char words[] = "the capture of the stream was invalidated by an earlier error";
+	struct rd_emulated_graph *graph;
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+	void *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_device_stream(memory.stream)->stream;
+	TRY(rd_emulated_capture(stream));
+	EXPECT_ERROR(rondo_stream_synchronize(memory.stream), RONDO_INVALID, "does no work");
+	EXPECT_ERROR(one_call(env, &memory, 10), RONDO_INVALID, words);
+	EXPECT_ERROR(rondo_barrier(env->comm, memory.stream), RONDO_INVALID, words);
+	EXPECT_ERROR(call_around(env, &memory), RONDO_INVALID, words);
+	EXPECT_ERROR(rondo_copy(memory.out, memory.in, 8, memory.stream), RONDO_INVALID, words);
+	EXPECT_ERROR(rondo_stream_query(memory.stream), RONDO_INVALID, words);
+	EXPECT_ERROR(rd_emulated_capture_end(stream, &graph), RONDO_INVALID, "invalidated");
+	/* The comm is as good as ever. */
+	fill_floats(memory.in, env->rank, COUNT_MAX);
+	TRY(call_around(env, &memory));
+	TRY(rondo_stream_synchronize(memory.stream));
+	wrong = check_around(env, &memory, 0);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_graphs, an_invalidated_capture_takes_no_call_and_ends_no_comm, .timeout = 120)
+{
+	try_variants(3, call_in_an_invalidated_capture, 0, true);
+}
+
 static int capture_on_rank_1(struct rank_env *env, struct memory *memory)
 {
 	struct rd_emulated_graph *graph;

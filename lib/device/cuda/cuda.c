@@ -458,12 +458,15 @@ static int stream_check(int device, void *stream)
 	return err;
 }
 
-static bool stream_captures(void *stream)
+static enum rd_capture stream_captures(void *stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
-	return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS &&
-	       status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+	if (driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS)
+		return RD_CAPTURE_NONE;
+	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE        ? RD_CAPTURE_ACTIVE
+	       : status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ? RD_CAPTURE_INVALIDATED
+								: RD_CAPTURE_NONE;
 }
 
 static void ignore_captures(void)

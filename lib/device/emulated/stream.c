@@ -58,6 +58,7 @@ struct queue {
 	bool closing;
 	struct rd_emulated_graph
 		*graph; /* into which all goes that is queued, while it is captured */
+	bool invalidated; /* its capture */
 };
 
 static void wait_for(const uint32_t *flag, uint32_t value)
@@ -188,6 +189,7 @@ int rd_emulated_stream_synchronize(int device, void *stream)
 	uint64_t until = queue->queued;
 	bool captures = queue->graph;
 
+	queue->invalidated |= captures;
 	while (queue->done < until)
 		pthread_cond_wait(&queue->change, &queue->lock);
 	pthread_mutex_unlock(&queue->lock);
@@ -218,16 +220,18 @@ int rd_emulated_stream_check(int device, void *stream)
 	return rd_fail(RONDO_INVALID, "this stream is not of device %d", device);
 }
 
-bool rd_emulated_stream_captures(void *stream)
+enum rd_capture rd_emulated_stream_captures(void *stream)
 {
 	struct queue *queue = stream;
 
 	pthread_mutex_lock(&queue->lock);
 
-	bool captures = queue->graph;
+	enum rd_capture capture = queue->invalidated ? RD_CAPTURE_INVALIDATED
+				  : queue->graph     ? RD_CAPTURE_ACTIVE
+						     : RD_CAPTURE_NONE;
 
 	pthread_mutex_unlock(&queue->lock);
-	return captures;
+	return capture;
 }
 
 void rd_emulated_ignore_captures(void)
@@ -247,6 +251,11 @@ static int enqueue_with(void *stream, const struct item *how, const void *what, 
 	if (size > 0)
 		memcpy(item->what, what, size);
 	pthread_mutex_lock(&queue->lock);
+	if (queue->invalidated) {
+		pthread_mutex_unlock(&queue->lock);
+		free(item);
+		return rd_fail(RONDO_INVALID, "the stream's capture was invalidated");
+	}
 	if (queue->graph) {
 		*queue->graph->last = item;
 		queue->graph->last = &item->next;
@@ -396,7 +405,16 @@ int rd_emulated_capture_end(void *stream, struct rd_emulated_graph **graph)
 	pthread_mutex_lock(&queue->lock);
 	*graph = queue->graph;
 	queue->graph = NULL;
+
+	bool invalidated = queue->invalidated;
+
+	queue->invalidated = false;
 	pthread_mutex_unlock(&queue->lock);
+	if (invalidated) {
+		rd_emulated_graph_destroy(*graph);
+		*graph = NULL;
+		return rd_fail(RONDO_INVALID, "the stream's capture was invalidated");
+	}
 	return *graph ? 0 : rd_fail(RONDO_INVALID, "this stream was not being captured");
 }
 

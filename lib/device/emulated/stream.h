@@ -13,7 +13,7 @@ void rd_emulated_stream_destroy(int device, void *stream);
 int rd_emulated_stream_synchronize(int device, void *stream);
 int rd_emulated_stream_query(int device, void *stream, bool *done);
 int rd_emulated_stream_check(int device, void *stream);
-bool rd_emulated_stream_captures(void *stream);
+enum rd_capture rd_emulated_stream_captures(void *stream);
 void rd_emulated_ignore_captures(void);
 int rd_emulated_stream_follow(int device, void *stream, void *earlier);
 int rd_emulated_event_create(int device, void **event);
@@ -28,7 +28,8 @@ int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *st
 int rd_emulated_launch_transfers(int device, void *stream, const struct rd_transfer_work *work);
 
 /* As a CUDA graph: what is queued on the stream from now on is recorded, until the end, and no more
-   than that; then it can be queued, on this stream or others, any number of times. */
+   than that; then it can be queued, on this stream or others, any number of times. Waiting for the
+   stream invalidates its capture: nothing can be queued until the end, which then fails. */
 struct rd_emulated_graph;
 int rd_emulated_capture(void *stream);
 int rd_emulated_capture_end(void *stream, struct rd_emulated_graph **graph);
