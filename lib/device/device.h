@@ -97,6 +97,14 @@ struct rd_device_ops {
 	enum rd_capture (*stream_captures)(void *stream);
 	/* From now on other threads' captures forbid the calling thread nothing. */
 	void (*ignore_captures)(void);
+	/* Graphs, for rondo-bench; programs use CUDA's own functions. Work that the calling thread
+	   queues on the stream is recorded, up to graph_end(). Launches run it, in the order of
+	   their streams. *graph is NULL after an error. */
+	int (*graph_begin)(int device, void *stream);
+	int (*graph_end)(int device, void *stream, void **graph);
+	int (*graph_launch)(int device, void *stream, void *graph);
+	/* Once its launches are over. NULL is allowed. */
+	void (*graph_destroy)(int device, void *graph);
 	/* Later work on `stream` waits for the work that is queued on `earlier` now. */
 	int (*stream_follow)(int device, void *stream, void *earlier);
 

@@ -34,6 +34,7 @@ struct bench_call {
 	int rank, size;
 	unsigned seed; /* of the numbers in send */
 	const struct bench_mirror *mirror; /* NULL: send and recv themselves are measured */
+	struct rd_graph *graph; /* NULL, or captured calls, which are launched instead of a call */
 };
 
 struct bench_collective {

@@ -86,9 +86,9 @@ static void write_config(FILE *out, const struct bench_options *options, int ran
 	else
 		fprintf(out, ", \"step_bytes\": %zu", options->step);
 	fprintf(out,
-		", \"warmup_iters\": %d, \"iterations\": %d, \"validation\": %d, "
+		", \"warmup_iters\": %d, \"iterations\": %d, \"validation\": %d, \"graph\": %d, "
 		"\"blocking_collectives\": %s",
-		options->warmup, options->iterations, options->checks,
+		options->warmup, options->iterations, options->checks, options->launches,
 		options->blocking ? "true" : "false");
 	fprintf(out, ", \"reported_time\": \"%s\", \"transport\": ", averages[options->average]);
 	bench_json_string(out, options->transport ? options->transport : "");

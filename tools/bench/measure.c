@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agree.h"
+#include "api/graph.h"
 #include "clock.h"
 #include "mirror.h"
 #include "values.h"
@@ -21,7 +22,7 @@ static int issue(const struct bench_call *call, long iterations)
 	int err = 0;
 
 	for (long i = 0; i < iterations && !err; i++)
-		err = call->collective->run(&there);
+		err = call->graph ? rd_graph_launch(call->graph) : call->collective->run(&there);
 	return err;
 }
 
@@ -30,6 +31,29 @@ static int run_back_to_back(const struct bench_call *call, long iterations)
 	int err = issue(call, iterations);
 
 	return !err && call->stream ? rondo_stream_synchronize(call->stream) : err;
+}
+
+/* From now on an iteration is a launch of a graph of these calls. The first launch takes the graph
+   to the device, and is made here. */
+static int capture(struct bench_call *call, long calls)
+{
+	struct rd_graph *graph;
+	int err = rd_graph_begin(call->stream), ended;
+
+	if (err)
+		return err;
+	err = issue(call, calls);
+	ended = rd_graph_end(call->stream, &graph);
+	call->graph = graph;
+	if (!err)
+		err = ended;
+	return err ? err : run_back_to_back(call, 1);
+}
+
+static void drop_graph(struct bench_call *call)
+{
+	rd_graph_destroy(call->graph);
+	call->graph = NULL;
 }
 
 /* The same, with the time of each iteration in us in each_us. */
@@ -206,6 +230,24 @@ static int time_it(const struct bench_call *call, const struct bench_options *op
 	return err;
 }
 
+static int time_graph(
+	struct bench_call *call, const struct bench_options *options, struct bench_timing *timing)
+{
+	double elapsed_ns = 0;
+	int err = run_back_to_back(call, options->warmup);
+
+	if (!err)
+		err = capture(call, options->iterations);
+	if (!err)
+		err = timed_batch(call, options->launches, NULL, &elapsed_ns);
+	if (!err)
+		err = agree(call->comm, options->average, &elapsed_ns, 1);
+	drop_graph(call);
+	timing->iterations = (long)options->iterations * options->launches;
+	timing->time_us = elapsed_ns / (double)timing->iterations / 1e3;
+	return err;
+}
+
 /* The result of an earlier call must not pass for this one's. */
 static void overwrite_result(const struct bench_call *call)
 {
@@ -213,26 +255,36 @@ static void overwrite_result(const struct bench_call *call)
 	memset(call->recv, 0xa5, count * rondo_type_size(call->type));
 }
 
-static int check_it(struct bench_call *call, int checks, struct bench_timing *timing)
+static int check_round(struct bench_call *call, int round, uint64_t *wrong)
+{
+	call->seed = 1 + (unsigned)round;
+	overwrite_result(call);
+	bench_collective_fill(call);
+	int err = bench_mirror_upload(call->mirror);
+	if (!err)
+		err = run_back_to_back(call, 1);
+	if (!err)
+		err = bench_mirror_download(call->mirror);
+	if (!err)
+		*wrong += bench_collective_wrong(call);
+	return err;
+}
+
+/* Each round launches the same graph, where there is one. */
+static int check_it(
+	struct bench_call *call, const struct bench_options *options, struct bench_timing *timing)
 {
 	uint64_t wrong = 0;
+	int err = options->launches && options->checks ? capture(call, 1) : 0;
 
-	for (int round = 0; round < checks; round++) {
-		call->seed = 1 + (unsigned)round;
-		overwrite_result(call);
-		bench_collective_fill(call);
-		int err = bench_mirror_upload(call->mirror);
-		if (!err)
-			err = run_back_to_back(call, 1);
-		if (!err)
-			err = bench_mirror_download(call->mirror);
-		if (err)
-			return err;
-		wrong += bench_collective_wrong(call);
-	}
+	for (int round = 0; round < options->checks && !err; round++)
+		err = check_round(call, round, &wrong);
+	drop_graph(call);
+	if (err)
+		return err;
 	double all = (double)wrong; /* exact up to 2^53 elements */
-	int err = bench_agree(call->comm, &all, 1, RONDO_SUM);
-	timing->checked = checks > 0;
+	err = bench_agree(call->comm, &all, 1, RONDO_SUM);
+	timing->checked = options->checks > 0;
 	timing->wrong = (uint64_t)all;
 	return err;
 }
@@ -248,9 +300,10 @@ static int measure_one(struct bench_call *call, const struct bench_options *opti
 		bench_collective_fill(call);
 	int err = bench_mirror_upload(call->mirror);
 	if (!err)
-		err = time_it(call, options, timing);
+		err = options->launches ? time_graph(call, options, timing)
+					: time_it(call, options, timing);
 	if (!err)
-		err = check_it(call, options->checks, timing);
+		err = check_it(call, options, timing);
 	timing->ran = true;
 	timing->algbw = (double)row->size / timing->time_us / 1e3;
 	timing->busbw = timing->algbw * bench_collective_factor(call->collective, call->size);

@@ -135,6 +135,7 @@ static const struct argument table[] = {
 	{ "stepfactor", 'f', AT(factor), arguments_number, 1, 1 << 20 },
 	{ "iters", 'n', AT(iterations), arguments_number, 1, 100000000 },
 	{ "warmup_iters", 'w', AT(warmup), arguments_number, 0, 100000000 },
+	{ "cudagraph", 'G', AT(launches), arguments_number, 0, 1000000 },
 	{ "check", 'c', AT(checks), arguments_number, 0, 100000 },
 	{ "op", 'o', WHOLE, read_op, 0, 0 },
 	{ "datatype", 'd', WHOLE, read_type, 0, 0 },
@@ -240,6 +241,19 @@ static bool check_collective(const struct bench_options *options)
 	return true;
 }
 
+/* Checks -G. */
+static bool check_graph(const struct bench_options *options)
+{
+	if (!options->launches)
+		return true;
+	if (!options->collective || !options->device || options->blocking)
+		return arguments_refuse("--cudagraph captures a collective's calls on a device's "
+					"stream: give --device -z 0");
+	return !options->percentiles ||
+	       arguments_refuse("-I times each iteration, and a graph runs all of them at once: "
+				"leave out -I or -G");
+}
+
 /* Checks where the ranks come from. */
 static bool check_ranks(const struct bench_options *options)
 {
@@ -261,7 +275,7 @@ static bool check_ranks(const struct bench_options *options)
 /* Checks the options against each other. */
 static bool check(const struct bench_options *options)
 {
-	if (!check_files(options) || !check_sweep(options))
+	if (!check_files(options) || !check_sweep(options) || !check_graph(options))
 		return false;
 	if (options->floor)
 		return true;
@@ -327,6 +341,8 @@ static const char help[] =
 	"  -n, --iters N            timed iterations, at least (default 20)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5)\n"
 	"  -c, --check N            rounds of checking the results; 0: none (default 1)\n"
+	"  -G, --cudagraph N        capture the iterations of -n in a CUDA graph, and launch\n"
+	"                           it N times; takes --device -z 0 (default 0: no graph)\n"
 	"  -a, --average 0|1|2|3    report the time of rank 0, the average, the fastest or\n"
 	"                           the slowest rank (default 3)\n"
 	"  -I, --percentiles        time each iteration; add columns p50, p99 and max\n"

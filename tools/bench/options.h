@@ -17,6 +17,7 @@ struct bench_options {
 	int factor;
 	int iterations, warmup;
 	int checks; /* rounds of checking a size; 0: none */
+	int launches; /* of a graph of the iterations; 0: no graph */
 	bool every_op, every_type, every_root;
 	rondo_op op;
 	rondo_type type;

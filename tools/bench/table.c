@@ -48,10 +48,10 @@ void bench_table_head(FILE *out, const struct bench_options *options, const char
 	fprintf(out,
 		"# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %zu(%s) warmup iters: %d "
 		"iters: %d "
-		"agg iters: 1 validation: %d graph: 0\n",
+		"agg iters: 1 validation: %d graph: %d\n",
 		options->threads, options->gpus, options->least, options->most,
 		factor ? (size_t)options->factor : options->step, factor ? "factor" : "bytes",
-		options->warmup, options->iterations, options->checks);
+		options->warmup, options->iterations, options->checks, options->launches);
 	fprintf(out, "# rondo %s, %s; time of %s\n", rondo_version(),
 		options->blocking ? "called in the rank's own thread" : "queued on a stream",
 		average_text(options->average));

@@ -7,6 +7,7 @@
 
 #include "device/device.h"
 #include "device/cuda/driver.h"
+#include "device/cuda/graph.h"
 #include "base/arith.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -630,6 +631,10 @@ const struct rd_device_ops rd_cuda = {
 	.stream_check = stream_check,
 	.stream_captures = stream_captures,
 	.ignore_captures = ignore_captures,
+	.graph_begin = rd_cuda_graph_begin,
+	.graph_end = rd_cuda_graph_end,
+	.graph_launch = rd_cuda_graph_launch,
+	.graph_destroy = rd_cuda_graph_destroy,
 	.stream_follow = stream_follow,
 	.event_create = event_create,
 	.event_destroy = event_destroy,

@@ -18,6 +18,7 @@
 	X(cuDeviceGetAttribute) \
 	X(cuDeviceCanAccessPeer) \
 	X(cuDevicePrimaryCtxRetain) \
+	X(cuDevicePrimaryCtxRelease) \
 	X(cuCtxGetCurrent) \
 	X(cuCtxGetDevice) \
 	X(cuCtxPushCurrent) \
@@ -44,6 +45,12 @@
 	X(cuStreamGetCtx) \
 	X(cuStreamIsCapturing) \
 	X(cuThreadExchangeStreamCaptureMode) \
+	X(cuStreamBeginCapture) \
+	X(cuStreamEndCapture) \
+	X(cuGraphInstantiate) \
+	X(cuGraphLaunch) \
+	X(cuGraphExecDestroy) \
+	X(cuGraphDestroy) \
 	X(cuStreamWaitEvent) \
 	X(cuStreamWaitValue32) \
 	X(cuStreamWriteValue32) \

@@ -288,6 +288,32 @@ static int blocks(int device)
 	return RD_WORK_BLOCKS;
 }
 
+/* ---- Graphs -------------------------------------------------------------------------------- */
+
+static int graph_begin(int device, void *stream)
+{
+	(void)device;
+	return rd_emulated_capture(stream);
+}
+
+static int graph_end(int device, void *stream, void **graph)
+{
+	(void)device;
+	return rd_emulated_capture_end(stream, (struct rd_emulated_graph **)graph);
+}
+
+static int graph_launch(int device, void *stream, void *graph)
+{
+	(void)device;
+	return rd_emulated_replay(graph, stream);
+}
+
+static void graph_destroy(int device, void *graph)
+{
+	(void)device;
+	rd_emulated_graph_destroy(graph);
+}
+
 const struct rd_device_ops rd_emulated = {
 	.name = "emulated",
 	.count = rd_emulated_count,
@@ -312,6 +338,10 @@ const struct rd_device_ops rd_emulated = {
 	.stream_check = rd_emulated_stream_check,
 	.stream_captures = rd_emulated_stream_captures,
 	.ignore_captures = rd_emulated_ignore_captures,
+	.graph_begin = graph_begin,
+	.graph_end = graph_end,
+	.graph_launch = graph_launch,
+	.graph_destroy = graph_destroy,
 	.stream_follow = rd_emulated_stream_follow,
 	.event_create = rd_emulated_event_create,
 	.event_destroy = rd_emulated_event_destroy,
