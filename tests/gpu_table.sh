@@ -51,8 +51,22 @@ if [ -e "$build/driver/libcuda.so.1" ]; then
 	gpu PROGRAMS="$build" LD_LIBRARY_PATH="$build/driver" -- --small figures || fail "status $?"
 	expect_line '^a copy within the device, 64 KB +[0-9.]+ us +[0-9.]+ TB/s$'
 	expect_line '^all_reduce 8 B, 2 threads +[0-9.]+ us$'
+	expect_line '^all_reduce 8 B in a captured graph, 2 threads +[0-9.]+ us$'
 	expect_line '^all_reduce 64 KB, 4 processes +[0-9.]+ us +[0-9.]+ TB/s +[0-9.]+ % of a copy$'
 	cmp -s "$scratch/out" "$scratch/gpu.log" || fail "the log is not what was printed"
+	# With MPS, and without: then its lines would be of something else.
+	program nvidia-cuda-mps-control </dev/null
+	for mps in 1 ''; do
+		gpu PROGRAMS="$build" LD_LIBRARY_PATH="$build/driver" PATH="$scratch/programs:$PATH" ${mps:+EMULATED_MPS=1} -- \
+			--small mps || fail "status $?"
+		if [ -n "$mps" ]; then
+			expect_line '^all_reduce 64 KB, 4 processes, MPS +[0-9.]+ us'
+			expect_line '^graphs, and small calls, among processes under MPS +ok, [0-9]+ passed$'
+		else
+			expect_line '^MPS +not run: '
+			grep -q '^all_reduce.* MPS ' "$scratch/out" && fail "measured without MPS"
+		fi
+	done
 fi
 
 # ---- Steps that fail, hang, and skip ----
@@ -65,7 +79,14 @@ barrier*) # what is left behind, in a session of its own, as test programs leave
 	trap '' TERM
 	while :; do sleep 1; done ;;
 *--ranks*) echo "rondo-bench: rank 0: rank 1 died" && exit 3 ;;
+*"-G 20"*) printf '        8     2  float   sum  -1   4.75   0.00  0.00  0\n' ;;
 *) printf '        8     2  float   sum  -1   1.25   0.00  0.00  0\n' ;;
+esac
+END
+program compute-sanitizer <<'END'
+case "$RONDO_KERNEL $*" in
+"stepped --tool memcheck --target-processes all "*" all_reduce "*"--ranks 2"*) echo "==== ERROR SUMMARY: 0 errors" ;;
+*) echo "==== ERROR SUMMARY: 1 error" && exit 3 ;;
 esac
 END
 program test_gpu_small <<'END'
@@ -74,17 +95,19 @@ END
 program test_gpu <<'END'
 case $* in
 *!*) printf '[RUN ] gpu::one\n[FAIL] gpu::one: (0.1s)\n[RUN ] gpu::two\n' && exit 1 ;;
-*) printf '[RUN ] gpu::one\n2 threads, 8 B all_reduce in a captured graph: 4.75 us a call\n[PASS] gpu::one: (0.1s)\n' ;;
+*) printf '[RUN ] gpu::one\n[PASS] gpu::one: (0.1s)\n' ;;
 esac
 END
 stubs=(PROGRAMS="$scratch/programs" SCRATCH="$scratch" LIMIT_S=2)
-gpu "${stubs[@]}" -- figures tests
+gpu "${stubs[@]}" PATH="$scratch/programs:$PATH" -- figures tests sanitizers
 [ $? -eq 1 ] || fail "a failure is not its status"
 expect_line '^barrier, 2 threads +TIMED OUT'
 expect_line '^all_reduce 8 B, 2 threads +1.25 us'
 expect_line '^all_reduce 8 B, 4 processes +FAILED \(status 3\): rondo-bench: rank 0: rank 1 died'
-expect_line '^small calls.* 1 passed, 1 SKIPPED: there is no GPU here$'
 expect_line '^all_reduce 8 B in a captured graph, 2 threads +4.75 us$'
+expect_line '^compute-sanitizer memcheck, all_reduce, stepped +ok, 1 processes$'
+expect_line '^compute-sanitizer racecheck, all_reduce, stepped +FAILED \(status 3\)'
+expect_line '^small calls.* 1 passed, 1 SKIPPED: there is no GPU here$'
 expect_line '^calls captured in graphs +ok, 1 passed$'
 expect_line '^calls on GPUs.* FAILED \(status 1\), 0 passed, failed: one, not ended: two$'
 expect_line '^no device.* NOT RUN: .*test_device_missing was not built'
@@ -101,6 +124,20 @@ env BUILD="$scratch/gpu" PATH="$scratch/programs:$PATH" "$source/tests/gpu.sh" f
 expect_line '^rondo-bench built +FAILED \(status 1\): CMake Error: there is nothing here$'
 expect_line '^all_reduce 8 B, 2 threads +NOT RUN: rondo-bench was not built'
 expect_line '^calls captured in graphs +NOT RUN'
+
+# ---- One test program does not build ----
+
+program cmake <<'END'
+case $* in
+*--build*"-- -k"*) cp "$SCRATCH/programs/test_gpu_small" "$BUILD" && exit 1 ;;
+*--build*) exit 1 ;;
+esac
+END
+env BUILD="$scratch/gpu" SCRATCH="$scratch" PATH="$scratch/programs:$PATH" "$source/tests/gpu.sh" tests >"$scratch/out" 2>&1
+[ $? -eq 1 ] || fail "a build that fails is not its status"
+expect_line '^tests built +FAILED \(status 1\)$'
+expect_line '^small calls.* 1 passed, 1 SKIPPED'
+expect_line '^calls on GPUs.* NOT RUN: .*test_gpu was not built'
 
 # ---- It is killed ----
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "gpus.h"
 #include "captured_stderr.h"
@@ -359,14 +358,6 @@ Test(gpu, all_types_and_operations_give_the_hosts_bits_on_gpus, .timeout = 120)
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
 
-static double now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
-}
-
 static int replay(struct rank_env *env)
 {
 	enum { REPLAYS = 20 };
@@ -376,7 +367,6 @@ static int replay(struct rank_env *env)
 	void *stream, *graph, *exec;
 	rondo_stream *wrapped;
 	float ones[2] = { 1, 1 }, got[2], come[2];
-	double began = 0;
 	int wrong = open_buffers(env, &b), err = 0;
 
 	if (wrong || !gpu_find_graphs(&cu))
@@ -391,15 +381,8 @@ static int replay(struct rank_env *env)
 			&(struct buffers){ .in = b.out, .out = b.in + 2, .stream = wrapped }, 2, 1);
 	if (err || cu.end(stream, &graph) || cu.instantiate(&exec, graph, 0))
 		return world_report(env, "captured: %s", rondo_last_error());
-	for (int i = 0; i <= REPLAYS && !err; i++) {
-		if (i == 1)
-			began = now_us();
+	for (int i = 0; i < REPLAYS && !err; i++)
 		err = cu.launch(exec, stream) || cu.synchronize(stream);
-	}
-	if (env->rank == 0)
-		printf("%d %s, 8 B all_reduce in a captured graph: %.2f us a call\n", env->size,
-			env->world->threads ? "threads" : "processes",
-			(now_us() - began) / REPLAYS / calls);
 	if (err || rondo_stream_synchronize(wrapped) || rondo_copy(got, b.out, 8, NULL) ||
 		rondo_copy(come, b.in + 2, 8, NULL))
 		wrong = world_report(env, "replayed: %s", rondo_last_error());
