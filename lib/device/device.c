@@ -2,6 +2,7 @@
 #include "device/device.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,12 +57,29 @@ static const char *device_setting(void)
 	return text && *text ? text : "auto";
 }
 
+static int read_loads(struct dl_phdr_info *info, size_t size, void *loads)
+{
+	(void)size;
+	*(unsigned long long *)loads = info->dlpi_adds;
+	return 1;
+}
+
+/* dlopen() searches all its folders, also for a library that it may not load. So this asks again
+   only when the process has loaded something since. */
 static bool driver_is_loaded(void)
 {
-	void *library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
+	static _Atomic unsigned long long without;
+	unsigned long long loads = 0;
+	void *library;
 
+	dl_iterate_phdr(read_loads, &loads);
+	if (loads == without)
+		return false;
+	library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
 	if (library)
 		dlclose(library);
+	else
+		without = loads;
 	return library;
 }
 

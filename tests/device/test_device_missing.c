@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/device.h"
 #include "rondo.h"
 #include "captured_stderr.h"
 #include "text.h"
@@ -201,6 +202,36 @@ static void expect_refused(const char *why)
 	/* Host memory is as good as ever. */
 	cr_expect_eq(rondo_broadcast(comm, host, host, 16, RONDO_F32, 0, NULL), 0);
 	cr_expect_eq(rondo_comm_destroy(comm), 0);
+}
+
+static int searches;
+
+void *__real_dlopen(const char *name, int mode);
+void *__wrap_dlopen(const char *name, int mode);
+
+void *__wrap_dlopen(const char *name, int mode)
+{
+	searches += name && !strcmp(name, "libcuda.so.1");
+	return __real_dlopen(name, mode);
+}
+
+/* It looks for the driver again when the program has brought in something. */
+Test(device_missing, a_driver_that_is_not_loaded_is_looked_for_once)
+{
+	rondo_comm *comm;
+
+	unsetenv("RONDO_DEVICE");
+	if (rd_device_met())
+		cr_skip_test("this program is linked with a driver");
+	for (int i = 0; i < 2; i++) {
+		searches = 0;
+		cr_assert_eq(create(&comm, -1), 0, "%s", rondo_last_error());
+		cr_expect_eq(rondo_comm_destroy(comm), 0);
+	}
+	cr_expect_eq(searches, 0);
+	cr_expect_not(rd_device_met());
+	foreign_memory();
+	cr_expect(rd_device_met());
 }
 
 /* A build without CUDA; in one with it, a driver with that alone. */
