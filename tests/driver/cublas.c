@@ -40,6 +40,10 @@ struct product {
 	const float *alpha_at, *beta_at; /* or of the device, as they are at the product */
 };
 
+static const struct emulated_grid of_products = {
+	.blocks = 2 * EMULATED_PROCESSORS, .threads = 256, .registers = EMULATED_PRODUCT_REGISTERS
+};
+
 EXPORT cublasStatus_t cublasCreate(cublasHandle_t *handle)
 {
 	CUcontext context = NULL;
@@ -221,7 +225,7 @@ EXPORT cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle,
 		free(product);
 		return CUBLAS_STATUS_INTERNAL_ERROR;
 	}
-	if (cuLaunchHostFunc(handle->stream, multiply, product) != CUDA_SUCCESS) {
+	if (emulated_launch(handle->stream, &of_products, multiply, product)) {
 		free(product);
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	}

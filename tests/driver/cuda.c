@@ -12,6 +12,9 @@
  *
  * The null stream is not there: neither the library nor the trainer uses it.
  *
+ * EMULATED_STRICT=1: frees wait so, too; queues are bounded (queues.h), and so is the room for
+ * blocks (room.h).
+ *
  * EMULATED_LAUNCHES=N: the device is lost after N kernels. EMULATED_MPS=1: MPS is active.
  * EMULATED_CAPABILITY=9.0,7.5: the compute capability of each device; further devices have the
  * last one's.
@@ -20,15 +23,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+#include "room.h"
 #include "state.h"
 
 /* As many as there are, where EMULATED_TOPOLOGY does not name a topology file. */
 #define DEVICES 2
-#define DEVICES_MAX 32
 #define DEPTH 8
 
 static struct CUctx_st contexts[DEVICES_MAX];
-static bool retained[DEVICES_MAX], started;
+static bool retained[DEVICES_MAX], started, strict;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
 
@@ -38,6 +42,11 @@ static _Atomic int launches_left = -1;
 bool is_lost(void)
 {
 	return launches_left == 0;
+}
+
+bool is_strict(void)
+{
+	return strict;
 }
 
 void count_launch(void)
@@ -70,6 +79,15 @@ int current(void)
 
 /* ---- The driver and its devices ------------------------------------------------------------ */
 
+static void start_queues(void)
+{
+	strict = getenv("EMULATED_STRICT") != NULL;
+	for (int device = 0; device < DEVICES_MAX; device++)
+		rd_condition_init(&contexts[device].queues.change);
+	queues_start();
+	room_start();
+}
+
 EXPORT CUresult cuInit(unsigned flags)
 {
 	const char *launches = getenv("EMULATED_LAUNCHES");
@@ -78,6 +96,8 @@ EXPORT CUresult cuInit(unsigned flags)
 
 	if (launches && !started)
 		launches_left = atoi(launches);
+	if (!started)
+		start_queues();
 	/* As on a machine with none. */
 	if (visible && !*visible)
 		return CUDA_ERROR_NO_DEVICE;
@@ -99,7 +119,8 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 	*text = error == CUDA_ERROR_INVALID_CONTEXT ? "no context is current"
 		: error == CUDA_ERROR_LAUNCH_FAILED ? "the emulated device is lost"
 		: error == CUDA_ERROR_LAUNCH_TIMEOUT
-			? "code was to be loaded while streams wait for another"
+			? "code to load, a full queue or a kernel (CUDA_LAUNCH_BLOCKING) waits "
+			  "for streams that wait for another"
 		: error == CUDA_ERROR_TIMEOUT
 			? "a call waits with the context's lock for streams that wait for another"
 		: error == CUDA_ERROR_NO_BINARY_FOR_GPU ? "there are no kernels for this device"
@@ -140,7 +161,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 {
 	*value = 0;
 	if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-		*value = 4;
+		*value = EMULATED_PROCESSORS;
 	if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
 		*value = capability(device) / 10;
 	if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)

@@ -2,11 +2,35 @@
 #ifndef EMULATED_H
 #define EMULATED_H
 
+#include <stdint.h>
+
 /* The type of work that is a call of the function in[0] with the argument out[0]. */
 #define EMULATED_CALL (-1)
 
 /* The trainer's kernels, at most. */
 #define EMULATED_KERNELS 64
+
+/* Few, so that kernels that spin leave little room. */
+#define EMULATED_PROCESSORS 4
+
+/* The registers of a thread. Kernels of matrix products have many: a block of 256 threads has more
+   than half of a multiprocessor's. */
+#define EMULATED_LIBRARY_REGISTERS 56
+#define EMULATED_TRAINER_REGISTERS 32
+#define EMULATED_PRODUCT_REGISTERS 144
+
+struct emulated_grid {
+	int blocks, threads, registers; /* threads of a block, registers of a thread */
+	/* Blocks that spin for peers: until *stop is set, or for this time. NULL: they do not. */
+	const uint32_t *stop;
+	uint64_t timeout_ns;
+};
+
+struct emulated_room {
+	int device; /* -1: none is needed */
+	struct emulated_grid grid;
+	int placed[EMULATED_PROCESSORS]; /* blocks */
+};
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,6 +44,15 @@ int emulated_find(const char *name);
 /* A launch of it with these parameters, which are copied; to be run once. */
 void *emulated_bind(int number, unsigned blocks, void **parameters);
 void emulated_run(void *launch);
+
+/* Around a kernel, in its stream's thread: waits for room (room.h), and gives it back. */
+void emulated_start(struct emulated_room *room, const struct emulated_grid *grid);
+void emulated_end(struct emulated_room *room);
+
+/* Launches a kernel that is a call of the host. Not 0: nothing is queued, and argument is the
+   caller's. */
+int emulated_launch(void *stream, const struct emulated_grid *grid, void (*run)(void *argument),
+	void *argument);
 
 #ifdef __cplusplus
 }

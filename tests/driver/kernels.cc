@@ -33,6 +33,13 @@ void rd_emulated_run(const struct rd_work *work)
 	if (work->type == EMULATED_CALL)
 		return reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(work->in[0]))(
 			work->out[0]);
-	run_grid<struct block>(
-		work->fused ? (unsigned)work->blocks : STEPPED_BLOCKS, THREADS, run_kernel, work);
+
+	const struct emulated_grid grid = { work->fused ? work->blocks : STEPPED_BLOCKS, 512,
+		EMULATED_LIBRARY_REGISTERS, work->fused ? &work->abort_flag->stop : NULL,
+		work->timeout_ns };
+	struct emulated_room room;
+
+	emulated_start(&room, &grid);
+	run_grid<struct block>((unsigned)grid.blocks, THREADS, run_kernel, work);
+	emulated_end(&room);
 }

@@ -1,15 +1,22 @@
 /* Modules of the emulated driver, and the launch of their kernels. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "program.h"
+#include "room.h"
 #include "state.h"
 
-/* One of the library's, for a type, or one of the trainer's. */
+#define LIBRARY_THREADS 512
+#define OWN_THREADS 256
+
+/* One of the library's, for a type, or one of the program's. */
 struct CUfunc_st {
 	int type;
 	bool steps, transfers; /* else work */
 	bool loaded;
 	int own; /* 1 + the number of the trainer's */
+	const struct program_kernel *program; /* of programs that test the driver */
 };
 
 static struct CUfunc_st kernels[2][RONDO_TYPE_COUNT], transfers = { .transfers = true };
@@ -27,8 +34,8 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
 {
 	static const char *const kinds[] = { "work", "steps" };
-	static struct CUfunc_st own[EMULATED_KERNELS];
-	int number = emulated_find(name);
+	static struct CUfunc_st own[EMULATED_KERNELS], programs[PROGRAM_KERNELS];
+	int number = emulated_find(name), program = program_find(name);
 	char known[32];
 
 	if ((void *)module != kernels)
@@ -36,6 +43,11 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const c
 	if (number >= 0) {
 		own[number].own = 1 + number;
 		*kernel = &own[number];
+		return done(0);
+	}
+	if (program >= 0) {
+		programs[program].program = &program_kernels[program];
+		*kernel = &programs[program];
 		return done(0);
 	}
 	if (strcmp(name, "rondo_transfers") == 0) {
@@ -60,57 +72,136 @@ EXPORT CUresult cuModuleUnload(CUmodule module)
 	return done((void *)module != kernels);
 }
 
+static int registers_of(CUfunction kernel)
+{
+	return kernel->program ? kernel->program->registers
+	       : kernel->own   ? EMULATED_TRAINER_REGISTERS
+			       : EMULATED_LIBRARY_REGISTERS;
+}
+
 EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction kernel)
 {
 	kernel->loaded = true;
-	*value = 56;
-	return done(!kernel || attribute != CU_FUNC_ATTRIBUTE_NUM_REGS);
+	*value = registers_of(kernel);
+	return done(attribute != CU_FUNC_ATTRIBUTE_NUM_REGS);
 }
 
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
 	int *blocks, CUfunction kernel, int threads, size_t memory)
 {
-	*blocks = 1;
-	return done(!kernel || threads != 512 || memory);
+	*blocks = room_blocks(registers_of(kernel), threads);
+	return done(memory != 0);
+}
+
+/* ---- Kernels of the program's own ---------------------------------------------------------- */
+
+struct launch {
+	struct emulated_grid grid;
+	void (*run)(void *argument);
+	void *argument;
+};
+
+static void run_launch(void *argument)
+{
+	struct launch *launch = argument;
+	struct emulated_room room;
+
+	emulated_start(&room, &launch->grid);
+	launch->run(launch->argument);
+	emulated_end(&room);
+	free(launch);
+}
+
+/* An item's own part. */
+static int queue_launch(CUstream stream, const struct emulated_grid *grid,
+	void (*run)(void *argument), void *argument)
+{
+	struct launch *launch = malloc(sizeof(*launch));
+
+	if (!launch)
+		return 1;
+	*launch = (struct launch){ *grid, run, argument };
+	return queue_call(stream, run_launch, launch);
+}
+
+EXPORT int emulated_launch(
+	void *stream, const struct emulated_grid *grid, void (*run)(void *argument), void *argument)
+{
+	struct item *item;
+
+	if (is_lost() || item_begin(stream, ITEM_KERNEL, &item))
+		return 1;
+	item_end(item, queue_launch(stream, grid, run, argument));
+	return 0;
+}
+
+static int launch_own(CUstream stream, CUfunction kernel, unsigned blocks, void **parameters)
+{
+	struct emulated_grid grid = {
+		.blocks = (int)blocks, .threads = OWN_THREADS, .registers = registers_of(kernel)
+	};
+
+	if (kernel->own)
+		return queue_launch(stream, &grid, emulated_run,
+			emulated_bind(kernel->own - 1, blocks, parameters));
+
+	void *bound = program_bind(kernel->program, parameters, &grid);
+
+	return bound ? queue_launch(stream, &grid, kernel->program->run, bound) : 1;
+}
+
+/* ---- Launches ------------------------------------------------------------------------------ */
+
+/* Fused kernels of all ranks on a device must find room on it. */
+static bool makes_sense(CUfunction kernel, unsigned grid, const void *parameter)
+{
+	const struct rd_work *work = parameter;
+	const struct rd_steps *steps = parameter;
+	const struct rd_transfer_work *moves = parameter;
+
+	if (kernel->own || kernel->program)
+		return true;
+	if (kernel->steps)
+		return steps->type == kernel->type && (int)grid == steps->channels &&
+		       is_pinned(steps->abort_flag);
+	if (kernel->transfers)
+		return (int)grid == moves->blocks && is_pinned(moves->abort_flag) &&
+		       (!moves->more || is_pinned(moves->more));
+	return work->type == kernel->type && (!work->fused || (int)grid == work->blocks) &&
+	       is_pinned(work->abort_flag);
+}
+
+static int queue_kernel(CUstream stream, CUfunction kernel, unsigned grid, void **parameters)
+{
+	if (kernel->own || kernel->program)
+		return launch_own(stream, kernel, grid, parameters);
+	if (kernel->steps)
+		return rd_emulated.run_steps(current(), stream, parameters[0]);
+	if (kernel->transfers)
+		return rd_emulated.run_transfers(current(), stream, parameters[0]);
+	return rd_emulated.run(current(), stream, parameters[0]);
 }
 
 EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y, unsigned grid_z,
 	unsigned block, unsigned block_y, unsigned block_z, unsigned memory, CUstream stream,
 	void **parameters, void **extra)
 {
-	const struct rd_work *work = parameters[0];
-	const struct rd_steps *steps = parameters[0];
-	const struct rd_transfer_work *moves = parameters[0];
+	struct item *item;
+	CUresult result;
 
 	count_launch();
 	if (is_lost())
 		return CUDA_ERROR_LAUNCH_FAILED;
 	if (current() < 0 || grid < 1 || grid_y != 1 || grid_z != 1 ||
-		block != (kernel->own ? 256 : 512) || block_y != 1 || block_z != 1 || memory ||
-		extra)
+		block != (kernel->own || kernel->program ? OWN_THREADS : LIBRARY_THREADS) ||
+		block_y != 1 || block_z != 1 || memory || extra ||
+		!makes_sense(kernel, grid, parameters[0]))
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!kernel->loaded && emulated_load())
 		return CUDA_ERROR_LAUNCH_TIMEOUT;
 	kernel->loaded = true;
-	wait_for_locks();
-	if (kernel->own)
-		return cuLaunchHostFunc(
-			stream, emulated_run, emulated_bind(kernel->own - 1, grid, parameters));
-	if (kernel->steps) {
-		if (steps->type != kernel->type || (int)grid != steps->channels ||
-			!is_pinned(steps->abort_flag))
-			return CUDA_ERROR_INVALID_VALUE;
-		return done(rd_emulated.run_steps(current(), stream, steps));
-	}
-	if (kernel->transfers) {
-		if ((int)grid != moves->blocks || !is_pinned(moves->abort_flag) ||
-			(moves->more && !is_pinned(moves->more)))
-			return CUDA_ERROR_INVALID_VALUE;
-		return done(rd_emulated.run_transfers(current(), stream, moves));
-	}
-	/* Fused kernels of all ranks on a device must find room on it. */
-	if (work->type != kernel->type || (work->fused && (int)grid != work->blocks) ||
-		!is_pinned(work->abort_flag))
-		return CUDA_ERROR_INVALID_VALUE;
-	return done(rd_emulated.run(current(), stream, work));
+	result = item_begin(stream, ITEM_KERNEL, &item);
+	if (result)
+		return result;
+	return item_end(item, queue_kernel(stream, kernel, grid, parameters));
 }

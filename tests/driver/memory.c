@@ -17,7 +17,11 @@ EXPORT CUresult cuMemFree(CUdeviceptr memory)
 	/* Work that is queued on a lost device may still access it. */
 	if (is_lost())
 		return CUDA_ERROR_LAUNCH_FAILED;
-	return current() < 0 ? CUDA_ERROR_INVALID_CONTEXT : done(rd_emulated.free((void *)memory));
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	if (is_strict() && !wait_for_device())
+		return CUDA_ERROR_TIMEOUT;
+	return done(rd_emulated.free((void *)memory));
 }
 
 EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
@@ -91,26 +95,31 @@ static bool is_pageable(CUdeviceptr at)
 /* Holds the context's lock from before the stream's earlier work is done until the copy is. */
 static CUresult copy_pageable(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
-	CUresult result = CUDA_SUCCESS;
+	struct item *item;
+	CUresult result = item_begin(stream, ITEM_COPY, &item);
 
-	pthread_mutex_lock(&current_context()->lock);
-	if (!stream_drain(stream))
-		result = CUDA_ERROR_TIMEOUT;
-	else if (rd_emulated.copy(current(), stream, (void *)to, (void *)from, size) ||
-		 !stream_drain(stream))
-		result = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_unlock(&current_context()->lock);
-	return result ? result : done(0);
+	if (result)
+		return result;
+	if (!stream_drain(stream)) {
+		item_end(item, 1);
+		return CUDA_ERROR_TIMEOUT;
+	}
+	return item_end(item, rd_emulated.copy(current(), stream, (void *)to, (void *)from, size));
 }
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
 {
+	struct item *item;
+	CUresult result;
+
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	wait_for_locks();
 	if ((is_pageable(to) || is_pageable(from)) && !rd_emulated_stream_captures(stream))
 		return copy_pageable(to, from, size, stream);
-	return done(rd_emulated.copy(current(), stream, (void *)to, (void *)from, size));
+	result = item_begin(stream, ITEM_OTHER, &item);
+	return result ? result
+		      : item_end(item, rd_emulated.copy(
+					       current(), stream, (void *)to, (void *)from, size));
 }
 
 EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr at)

@@ -5,6 +5,7 @@
 using std::signbit;
 
 #include "machine.h"
+#include "emulated_driver.h"
 
 #define RONDO_MACHINE "machine.h"
 #include "device/cuda/plans.cu"
@@ -26,5 +27,11 @@ static void run_kernel(const void *parameter)
 /* In place of the one of lib/device/emulated/steps.c. */
 void rd_emulated_steps(const struct rd_steps *steps)
 {
+	const struct emulated_grid grid = { steps->channels, 512, EMULATED_LIBRARY_REGISTERS,
+		&steps->abort_flag->stop, steps->timeout_ns };
+	struct emulated_room room;
+
+	emulated_start(&room, &grid);
 	run_grid<struct channel>((unsigned)steps->channels, THREADS, run_kernel, steps);
+	emulated_end(&room);
 }

@@ -10,16 +10,22 @@
 #include "device/emulated/gpus.h"
 #include "device/emulated/stream.h"
 #include "emulated_driver.h"
+#include "queues.h"
+
+#define DEVICES_MAX 32
 
 #define EXPORT __attribute__((visibility("default")))
 
 struct CUctx_st {
 	int device;
-	pthread_mutex_t lock; /* a thread that queues work takes it for a moment */
+	pthread_mutex_t lock;
+	struct queues queues;
 };
 
 /* Whether the device of EMULATED_LAUNCHES is lost. */
 bool is_lost(void);
+/* Whether queues are bounded, and frees wait (EMULATED_STRICT=1). */
+bool is_strict(void);
 /* Counts a kernel for EMULATED_LAUNCHES. */
 void count_launch(void);
 /* CUDA_ERROR_LAUNCH_FAILED on a lost device; else success where err is 0. */
@@ -32,25 +38,31 @@ int current(void);
 /* Ten times the device's compute capability: 90 for 9.0. */
 int capability(CUdevice device);
 
+/* Queues a call, without an item; 0, or an error: there is no memory. */
+int queue_call(CUstream stream, CUhostFn function, void *argument);
+
 /* ---- Pinned memory (pinned.c) -------------------------------------------------------------- */
 
 CUresult pinned_add(void *memory, size_t size);
 CUresult pinned_remove(void *memory);
 bool is_pinned(const void *at);
 
-/* ---- Locks (locks.c) ----------------------------------------------------------------------- */
+/* ---- Streams and locks (locks.c) ----------------------------------------------------------- */
 
-void stream_add(CUstream stream, int priority);
+/* The bound of a wait with a lock held. */
+#define WAIT_WITH_LOCK_MS 5000
+
+CUresult stream_add(CUstream stream, int priority);
 void stream_remove(CUstream stream);
-/* False: there is no such stream. */
-bool stream_priority(CUstream stream, int *priority);
+/* Its hardware queue, and priority. False: there is no such stream. */
+bool stream_find(CUstream stream, int *queue, int *priority);
 
-/* Before something is queued: waits while another thread loads code, or waits for the device with
-   the context's lock. */
-void wait_for_locks(void);
+/* The current context's, once no thread loads code. */
+void lock_context(void);
+void unlock_context(void);
 /* Until all that is queued on the stream has run; false: it takes too long. */
 bool stream_drain(CUstream stream);
-/* Holds the context's lock until the device has nothing to do; false: it takes too long. */
+/* Holds the context's lock until its streams have nothing to do; false: it takes too long. */
 bool wait_for_device(void);
 
 #endif

@@ -6,9 +6,9 @@
 #include "base/futex.h"
 #include "state.h"
 
-/* Where the stream was recorded last; how often it was, and has got there since; and when. */
+/* How often it was recorded, and has been reached since; and when. */
 struct CUevent_st {
-	void *stream;
+	bool captured; /* what it was recorded in */
 	uint32_t recorded, passed;
 	double seconds;
 	_Atomic int holders;
@@ -32,9 +32,8 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (priority > 0 || priority < GREATEST_PRIORITY)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (rd_emulated.stream_create(current(), (void **)stream))
+	if (rd_emulated.stream_create(current(), (void **)stream) || stream_add(*stream, priority))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	stream_add(*stream, priority);
 	return done(0);
 }
 
@@ -45,14 +44,18 @@ EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 
 EXPORT CUresult cuStreamGetPriority(CUstream stream, int *priority)
 {
-	return done(!stream_priority(stream, priority));
+	int queue;
+
+	return done(!stream_find(stream, &queue, priority));
 }
 
 EXPORT CUresult cuStreamDestroy(CUstream stream)
 {
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
 	stream_remove(stream);
 	rd_emulated.stream_destroy(current(), stream);
-	return done(current() < 0);
+	return done(0);
 }
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream)
@@ -96,19 +99,27 @@ EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *stat
 }
 
 /* Emulated devices run work of the type EMULATED_CALL as a call. */
-EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
+int queue_call(CUstream stream, CUhostFn function, void *argument)
 {
 	struct rd_work work = {
 		.type = EMULATED_CALL, .in = { (const char *)function }, .out = { argument }
 	};
 
-	if (current() < 0 || !stream)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	wait_for_locks();
+	return rd_emulated.run(current(), stream, &work);
+}
+
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
+{
+	struct item *item;
+	CUresult result;
+
 	/* Nothing is queued, so the caller may free the argument after this error. */
 	if (is_lost())
 		return CUDA_ERROR_LAUNCH_FAILED;
-	return rd_emulated.run(current(), stream, &work) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+	result = item_begin(stream, ITEM_OTHER, &item);
+	if (result == CUDA_SUCCESS)
+		item_end(item, queue_call(stream, function, argument));
+	return result;
 }
 
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
@@ -140,8 +151,12 @@ EXPORT CUresult cuGraphInstantiateWithFlags(
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 {
-	wait_for_locks();
-	return done(rd_emulated_replay((struct rd_emulated_graph *)exec, stream));
+	struct item *item;
+	CUresult result = item_begin(stream, ITEM_KERNEL, &item);
+
+	return result ? result
+		      : item_end(
+				item, rd_emulated_replay((struct rd_emulated_graph *)exec, stream));
 }
 
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
@@ -170,6 +185,11 @@ static void let_go(CUevent event)
 		free(event);
 }
 
+static void let_go_of(void *event)
+{
+	let_go(event);
+}
+
 static void pass(void *argument)
 {
 	CUevent event = argument;
@@ -185,7 +205,7 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
 	CUresult result;
 
-	event->stream = stream;
+	event->captured = rd_emulated_stream_captures(stream);
 	atomic_fetch_add(&event->holders, 1);
 	result = cuLaunchHostFunc(stream, pass, event);
 	if (result == CUDA_SUCCESS)
@@ -216,10 +236,23 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 	return done(0);
 }
 
+/* Emulated GPUs capture one stream alone. */
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
-	wait_for_locks();
-	return done(flags || rd_emulated.stream_follow(current(), stream, event->stream));
+	struct item *item;
+	CUresult result;
+	int err;
+
+	if (flags || event->captured || rd_emulated_stream_captures(stream))
+		return CUDA_ERROR_INVALID_VALUE;
+	result = item_begin(stream, ITEM_WAIT, &item);
+	if (result)
+		return result;
+	atomic_fetch_add(&event->holders, 1);
+	err = rd_emulated.wait_flag(current(), stream, &event->passed, event->recorded);
+	if (err || queue_call(stream, let_go_of, event))
+		let_go(event);
+	return item_end(item, err);
 }
 
 EXPORT CUresult cuEventDestroy(CUevent event)
@@ -253,17 +286,24 @@ static int queue_mem_op(CUstream stream, const CUstreamBatchMemOpParams *op)
 EXPORT CUresult cuStreamBatchMemOp(
 	CUstream stream, unsigned count, CUstreamBatchMemOpParams *ops, unsigned flags)
 {
+	struct item *item;
+	CUresult result;
+	bool waits = false;
 	int err = 0;
 
-	wait_for_locks();
-	if (current() < 0 || flags || count >= MEM_OPS_MAX)
+	if (flags || count >= MEM_OPS_MAX)
 		return CUDA_ERROR_INVALID_VALUE;
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
 		if (!is_mem_op(&ops[i]))
 			return CUDA_ERROR_INVALID_VALUE;
+		waits |= ops[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+	}
+	result = item_begin(stream, waits ? ITEM_WAIT : ITEM_OTHER, &item);
+	if (result)
+		return result;
 	for (unsigned i = 0; i < count && !err; i++)
 		err = queue_mem_op(stream, &ops[i]);
-	return done(err);
+	return item_end(item, err);
 }
 
 EXPORT CUresult cuStreamWaitValue32(

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include "machine.h"
+#include "emulated_driver.h"
 
 #define RONDO_MACHINE "machine.h"
 #include "device/cuda/transfers.cu"
@@ -16,5 +17,11 @@ static void run_kernel(const void *parameter)
 /* In place of the one of lib/device/emulated/transfers.c. */
 void rd_emulated_transfers(const struct rd_transfer_work *work)
 {
+	const struct emulated_grid grid = { work->blocks, 512, EMULATED_LIBRARY_REGISTERS,
+		&work->abort_flag->stop, work->timeout_ns };
+	struct emulated_room room;
+
+	emulated_start(&room, &grid);
 	run_grid<struct transfer_block>((unsigned)work->blocks, THREADS, run_kernel, work);
+	emulated_end(&room);
 }
