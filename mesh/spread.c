@@ -42,4 +42,5 @@ const struct rd_algorithm rd_mesh_spread = {
 	.write = { [RD_BROADCAST] = broadcast, [RD_ALL_GATHER] = all_gather },
 	.may_run = rd_two_shot_may_run,
 	.direct_access = true,
+	.on_devices = true,
 };

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "exec/exec_init.h"
 #include "mesh/buffer_exchange.h"
-#include "mesh/spread.h"
 #include "tuner/thresholds.h"
 
 int rd_buffer_exchange_create(struct rondo_comm *comm)
@@ -190,9 +189,7 @@ static size_t out_size(const struct rd_call *call, int rank)
 	struct rd_problem there = call->problem;
 
 	there.rank = rank;
-	/* A COMBINE writes to other ranks' outputs, and so does a SPREAD, which one algorithm
-	   has. */
-	if (!rd_collective_writes_far(there.collective) && !rd_mesh_spread.write[there.collective])
+	if (!rd_collective_writes_far(there.collective))
 		return 0;
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }

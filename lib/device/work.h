@@ -26,14 +26,17 @@ enum rd_work_kind {
 	RD_WORK_FETCH, /* our output at out_at = rank peer's input at in_at */
 	RD_WORK_SWAP, /* the same, and its output at theirs_at = our input at ours_at: both are read
 			 before either is written */
+	RD_WORK_SPREAD, /* all ranks' outputs = rank peer's input at in_at: ours at out_at, others'
+			   at theirs_at; not where these bytes lie there already */
 };
 
 struct rd_work_step {
 	uint8_t kind;
-	int8_t peer; /* COMBINE: into whose output, -1: all; FETCH, SWAP: from whose input */
+	int8_t peer; /* COMBINE: into whose output, -1: all; others: from whose input */
 	uint8_t last; /* COMBINE: an average divides here */
 	size_t in_at, out_at; /* bytes */
-	size_t ours_at, theirs_at; /* SWAP */
+	size_t ours_at; /* SWAP */
+	size_t theirs_at; /* SWAP, SPREAD */
 	size_t count; /* elements */
 };
 

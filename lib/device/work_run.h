@@ -19,7 +19,6 @@
  *	TYPED, ELEMENTS, SUMS	a template's head, and the types that depend on its element type:
  *			ELEMENTS has `size`, bytes of an element, and SUMS holds a unit's sums
  *	UNROLL, KEEP_LOOP	before a loop: the compiler unrolls it, or does not
- *	copy_bytes()	the thread's share of a copy by `blocks` blocks
  *
  * and defines the functions on elements that are declared here.
  */
@@ -46,6 +45,9 @@ union unit {
 /* The thread's share of a COMBINE step. */
 TYPED static ON_DEVICE void combine(const struct rd_work *work, const struct block *block,
 	const struct rd_work_step *step, ELEMENTS elements);
+/* The thread's share of a FETCH or SPREAD step of `size` bytes. */
+static ON_DEVICE void spread_bytes(const struct rd_work *work, const struct block *block,
+	const struct rd_work_step *step, size_t size);
 /* The thread's share of a SWAP step: `theirs` goes to `here`, `ours` to `there`. */
 static ON_DEVICE void swap_bytes(
 	char *here, const char *theirs, char *there, const char *ours, size_t size);
@@ -142,6 +144,24 @@ static ON_DEVICE void leave_barrier(const struct rd_work *work, const struct blo
 
 /* ---- Steps --------------------------------------------------------------------------------- */
 
+/* The ranks [first, end) whose outputs a FETCH or SPREAD writes. */
+static ON_DEVICE int first_to(const struct rd_work *work, const struct rd_work_step *step)
+{
+	return step->kind == RD_WORK_SPREAD ? 0 : work->rank;
+}
+
+static ON_DEVICE int end_to(const struct rd_work *work, const struct rd_work_step *step)
+{
+	return step->kind == RD_WORK_SPREAD ? work->size : work->rank + 1;
+}
+
+/* Where it writes in a rank's output. */
+static ON_DEVICE char *place_at(const struct rd_work *work, const struct block *block,
+	const struct rd_work_step *step, int rank)
+{
+	return block->out[rank] + (rank == work->rank ? step->out_at : step->theirs_at);
+}
+
 TYPED static ON_DEVICE void run_step(const struct rd_work *work, const struct block *block,
 	const struct rd_work_step *step, ELEMENTS elements)
 {
@@ -150,9 +170,8 @@ TYPED static ON_DEVICE void run_step(const struct rd_work *work, const struct bl
 	/* A rank without elements may have no buffer. */
 	if (size == 0)
 		return;
-	if (step->kind == RD_WORK_FETCH)
-		copy_bytes(block->out[work->rank] + step->out_at,
-			block->in[step->peer] + step->in_at, size, ALL_BLOCKS);
+	if (step->kind == RD_WORK_FETCH || step->kind == RD_WORK_SPREAD)
+		spread_bytes(work, block, step, size);
 	else if (step->kind == RD_WORK_SWAP)
 		swap_bytes(block->out[work->rank] + step->out_at,
 			block->in[step->peer] + step->in_at,

@@ -48,22 +48,26 @@ static size_t block_at(const struct cut *cut, struct rd_where where, bool theirs
 static struct rd_work_step move(const struct rd_work *work, const struct cut *cut,
 	const struct rd_step *step, size_t begin, size_t end)
 {
-	struct rd_where ours = { RD_IN, step->into.chunk }, theirs = { RD_OUT, step->from.chunk };
 	bool combines = step->kind == RD_STEP_COMBINE, copies = step->kind == RD_STEP_COPY;
+	bool swaps = step->kind == RD_STEP_SWAP, spreads = step->kind == RD_STEP_SPREAD;
+	struct rd_where ours = { RD_IN, step->into.chunk };
+	struct rd_where theirs = { RD_OUT, spreads ? step->into.chunk : step->from.chunk };
+	bool is_ours = combines || copies || step->peer == work->rank;
 	size_t at = begin * cut->element;
 
 	return (struct rd_work_step){
-		.kind = combines                     ? RD_WORK_COMBINE
-			: step->kind == RD_STEP_SWAP ? RD_WORK_SWAP
-						     : RD_WORK_FETCH,
+		.kind = combines  ? RD_WORK_COMBINE
+			: swaps   ? RD_WORK_SWAP
+			: spreads ? RD_WORK_SPREAD
+				  : RD_WORK_FETCH,
 		.peer = copies     ? work->rank
 			: combines ? step->to
 				   : step->peer,
 		.last = step->last,
-		.in_at = block_at(cut, step->from, !combines && !copies) + at,
+		.in_at = block_at(cut, step->from, !is_ours) + at,
 		.out_at = block_at(cut, step->into, false) + at,
-		.ours_at = step->kind == RD_STEP_SWAP ? block_at(cut, ours, false) + at : 0,
-		.theirs_at = step->kind == RD_STEP_SWAP ? block_at(cut, theirs, true) + at : 0,
+		.ours_at = swaps ? block_at(cut, ours, false) + at : 0,
+		.theirs_at = swaps || spreads ? block_at(cut, theirs, true) + at : 0,
 		.count = end - begin,
 	};
 }
@@ -90,7 +94,15 @@ static bool take_step(struct rd_work *work, const struct cut *cut, const struct 
 static bool is_direct(const struct rd_step *step)
 {
 	return step->kind == RD_STEP_COMBINE || step->kind == RD_STEP_FETCH ||
-	       step->kind == RD_STEP_SWAP;
+	       step->kind == RD_STEP_SWAP || step->kind == RD_STEP_SPREAD;
+}
+
+static bool has_spread(const struct rd_plan *plan)
+{
+	for (int i = 0; plan && i < plan->step_count; i++)
+		if (plan->steps[i].kind == RD_STEP_SPREAD)
+			return true;
+	return false;
 }
 
 /* The block that one rank has for another; -1: there is none. */
@@ -127,19 +139,26 @@ static void set_places(struct rd_work *work, const struct rd_call *call)
 		int in = block < 0 ? -1 : rd_in_block(&call->problem, block);
 
 		work->in_for[peer] = in < 0 ? 0 : vcounts->in[in].offset;
-		if (call->problem.collective == RD_ALL_TO_ALL)
+		if (call->problem.collective == RD_ALL_TO_ALL ||
+			call->problem.collective == RD_ALL_GATHER)
 			work->out_for[peer] = vcounts->out[peer].offset;
 	}
 }
 
-/* The plan's signals are the work's second barrier: they must come after all that touches memory of
-   others. A copy touches our own alone, where others access nothing. */
+/*
+ * The plan's signals are the work's second barrier: they must come after all that touches memory of
+ * others. A copy touches our own alone, where others access nothing.
+ *
+ * Where a plan spreads, its copies serve the output of the rank that has the data. Others' steps of
+ * the plan leave that output out, because in place it is the input. Devices see whether it is, and
+ * write it as the other outputs, so nothing is left to copy.
+ */
 bool rd_compile_direct(struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call)
 {
 	struct cut cut = { .call = call,
 		.parts = plan ? plan->parts : 1,
 		.element = rondo_type_size(call->type) };
-	bool parted = false;
+	bool parted = false, copies = !has_spread(plan);
 
 	work->rank = call->problem.rank;
 	work->size = call->problem.size;
@@ -164,6 +183,8 @@ bool rd_compile_direct(struct rd_work *work, const struct rd_plan *plan, const s
 		}
 		if (step->kind != RD_STEP_COPY && (parted || !is_direct(step)))
 			return false;
+		if (step->kind == RD_STEP_COPY && !copies)
+			continue;
 		if (work->step_count == RD_WORK_STEPS || !take_step(work, &cut, step))
 			return false;
 	}

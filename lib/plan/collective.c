@@ -41,7 +41,8 @@ bool rd_collective_has_root(enum rd_collective collective)
 bool rd_collective_writes_far(enum rd_collective collective)
 {
 	return collective == RD_ALL_REDUCE || collective == RD_REDUCE ||
-	       collective == RD_ALL_TO_ALL;
+	       collective == RD_ALL_TO_ALL || collective == RD_ALL_GATHER ||
+	       collective == RD_BROADCAST;
 }
 
 int rd_blocks(const struct rd_problem *problem)

@@ -11,8 +11,8 @@ const char *rd_collective_name(enum rd_collective collective);
 int rd_collective_named(const char *name);
 bool rd_collective_reduces(enum rd_collective collective);
 bool rd_collective_has_root(enum rd_collective collective);
-/* Returns whether plans of direct access that devices run write into other ranks' outputs. All
-   ranks then need the addresses of these. */
+/* Returns whether plans of direct access may write into other ranks' outputs. All ranks then need
+   the addresses of these. */
 bool rd_collective_writes_far(enum rd_collective collective);
 
 /* The number of blocks in the whole space. */

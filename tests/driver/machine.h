@@ -4,6 +4,8 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "grid.h"
@@ -27,24 +29,34 @@ static inline void __threadfence_system()
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static inline uint4 __ldcs(const uint4 *at)
+/* A GPU stops a kernel that accesses a unit across its alignment. */
+template <typename Unit> static inline Unit *aligned(Unit *at)
 {
-	return *at;
+	if ((uintptr_t)at % sizeof(Unit) != 0) {
+		fputs("a kernel accesses memory that is not aligned\n", stderr);
+		abort();
+	}
+	return at;
 }
 
-static inline void __stcs(uint4 *at, uint4 words)
+template <typename Unit> static inline Unit __ldcs(const Unit *at)
 {
-	*at = words;
+	return *aligned(at);
+}
+
+template <typename Unit> static inline void __stcs(Unit *at, Unit unit)
+{
+	*aligned(at) = unit;
 }
 
 static inline uint4 __ldcg(const uint4 *at)
 {
-	return *at;
+	return *aligned(at);
 }
 
 static inline void __stcg(uint4 *at, uint4 words)
 {
-	*at = words;
+	*aligned(at) = words;
 }
 
 /* Each half has a flag of its own, and need not come with the other. */

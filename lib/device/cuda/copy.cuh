@@ -1,30 +1,56 @@
-/* How all threads of some blocks copy bytes, 16 of them at a time. */
+/* How all threads of some blocks move bytes, up to 16 of them at a time. */
 #ifndef RD_COPY_CUH
 #define RD_COPY_CUH
 
 #include "device/cuda/block.cuh"
 
-/* Bytes before the first whole vector; all where the two are not aligned alike. */
-static inline __device__ size_t head_of(const char *to, const char *from, size_t size)
-{
-	size_t head = (16 - (uint64_t)to % 16) % 16;
+/* Whole units between two edges, which go byte by byte. A unit is aligned in all buffers. */
+struct cut {
+	size_t unit; /* bytes: 16, 8, 4, 2, or 1 where all is edge */
+	size_t head, units;
+};
 
-	return (uint64_t)to % 16 != (uint64_t)from % 16 || head > size ? size : head;
+/* Cuts `size` bytes from `at`. `differ`: the bits in which other buffers' addresses differ from it.
+ */
+static inline __device__ struct cut cut_bytes(uint64_t at, uint64_t differ, size_t size)
+{
+	size_t unit = (differ | 16) & (0 - (differ | 16)), head = (0 - at) % unit;
+
+	if (unit == 1 || head > size)
+		head = size;
+	return { unit, head, (size - head) / unit };
 }
 
-/* The calling thread's share of a copy by `blocks` blocks. A thread has four vectors in flight. */
-static inline __device__ void copy_bytes(char *to, const char *from, size_t size, int blocks)
+static inline __device__ size_t edge_bytes(const struct cut &cut, size_t size)
 {
-	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
-	size_t stride = (size_t)blocks * blockDim.x, head = head_of(to, from, size);
-	size_t vectors = (size - head) / 16, at = thread;
-	const uint4 *in = (const uint4 *)(from + head);
-	uint4 *out = (uint4 *)(to + head);
+	return size - cut.units * cut.unit;
+}
 
-	if (to == from)
-		return;
-	for (; at + 3 * stride < vectors; at += 4 * stride) {
-		uint4 got[4];
+/* The edges' byte of this number, counted in the buffer. */
+static inline __device__ size_t edge_at(const struct cut &cut, size_t number)
+{
+	return number < cut.head ? number : number + cut.units * cut.unit;
+}
+
+/* Calls `run` with a value of the unit's type, unless that is a byte. */
+template <typename Run> static __device__ void by_unit(size_t unit, Run run)
+{
+	if (unit == 16)
+		run(uint4());
+	else if (unit == 8)
+		run((unsigned long long)0);
+	else if (unit == 4)
+		run((unsigned)0);
+	else if (unit == 2)
+		run((unsigned short)0);
+}
+
+/* A thread has four units in flight. */
+template <typename U>
+static __device__ void copy_units(U *out, const U *in, size_t units, size_t at, size_t stride)
+{
+	for (; at + 3 * stride < units; at += 4 * stride) {
+		U got[4];
 
 #pragma unroll
 		for (int k = 0; k < 4; k++)
@@ -33,12 +59,27 @@ static inline __device__ void copy_bytes(char *to, const char *from, size_t size
 		for (int k = 0; k < 4; k++)
 			__stcs(out + at + k * stride, got[k]);
 	}
-	for (; at < vectors; at += stride)
+	for (; at < units; at += stride)
 		__stcs(out + at, __ldcs(in + at));
-	for (at = thread; at < head; at += stride)
-		to[at] = from[at];
-	for (at = head + vectors * 16 + thread; at < size; at += stride)
-		to[at] = from[at];
+}
+
+/* The calling thread's share of a copy by `blocks` blocks. */
+static inline __device__ void copy_bytes(char *to, const char *from, size_t size, int blocks)
+{
+	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+	size_t stride = (size_t)blocks * blockDim.x;
+	struct cut cut = cut_bytes((uint64_t)to, (uint64_t)to ^ (uint64_t)from, size);
+
+	if (to == from)
+		return;
+	by_unit(cut.unit, [&](auto unit) {
+		using U = decltype(unit);
+
+		copy_units((U *)(to + cut.head), (const U *)(from + cut.head), cut.units, thread,
+			stride);
+	});
+	for (size_t i = thread; i < edge_bytes(cut, size); i += stride)
+		to[edge_at(cut, i)] = from[edge_at(cut, i)];
 }
 
 #endif

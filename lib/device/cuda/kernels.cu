@@ -18,36 +18,36 @@ template <typename T> struct sums {
 
 #include "device/work_run.h"
 
-static __device__ bool is_aligned(const void *at)
-{
-	return (uint64_t)at % 16 == 0;
-}
-
-static __device__ bool all_aligned(
+/* By whole vectors where all buffers lie alike, else by elements. */
+template <typename T>
+static __device__ struct cut cut_elements(
 	const struct rd_work &work, const struct block &block, const struct rd_work_step &step)
 {
-	bool aligned = true;
+	uint64_t at = (uint64_t)(block.in[0] + step.in_at), differ = at % sizeof(T);
+	size_t size = step.count * sizeof(T);
 
 #pragma unroll 1
 	for (int rank = 0; rank < work.size; rank++) {
-		aligned &= is_aligned(block.in[rank] + step.in_at);
+		differ |= at ^ (uint64_t)(block.in[rank] + step.in_at);
 		if (step.peer < 0 || step.peer == rank)
-			aligned &= is_aligned(block.out[rank] + step.out_at);
+			differ |= at ^ (uint64_t)(block.out[rank] + step.out_at);
 	}
-	return aligned;
+	if (differ % 16 != 0)
+		return { 1, size, 0 };
+	return cut_bytes(at, differ, size);
 }
 
 /* To all who want it: what is written is not read again here. */
 template <int at_once, typename T>
-static __device__ void spread(const struct rd_work &work, const struct block &block,
-	const struct rd_work_step &step, size_t first, size_t stride,
+static __device__ void store(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t head, size_t first, size_t stride,
 	const vector<T> (&made)[at_once])
 {
 	int from = step.peer < 0 ? 0 : step.peer, to = step.peer < 0 ? work.size : step.peer + 1;
 
 #pragma unroll 1
 	for (int rank = from; rank < to; rank++) {
-		uint4 *out = (uint4 *)(block.out[rank] + step.out_at);
+		uint4 *out = (uint4 *)(block.out[rank] + step.out_at + head);
 
 #pragma unroll
 		for (int k = 0; k < at_once; k++)
@@ -72,10 +72,10 @@ template <typename T> static __device__ T scaled(T value, uint64_t factor)
 
 template <int at_once, typename T>
 static __device__ void load(vector<T> (&got)[at_once], const struct rd_work &work,
-	const struct block &block, const struct rd_work_step &step, int rank, size_t first,
-	size_t stride)
+	const struct block &block, const struct rd_work_step &step, int rank, size_t head,
+	size_t first, size_t stride)
 {
-	const uint4 *in = (const uint4 *)(block.in[rank] + step.in_at);
+	const uint4 *in = (const uint4 *)(block.in[rank] + step.in_at + head);
 
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
@@ -89,17 +89,17 @@ static __device__ void load(vector<T> (&got)[at_once], const struct rd_work &wor
 			got[k].elements[e] = scaled(got[k].elements[e], block.factors[rank]);
 }
 
-/* `at_once` vectors of a rank are on their way together: with all threads of a multiprocessor, that
-   is more than its memory's delay needs. */
+/* `head`: bytes before the vectors. `at_once` vectors of a rank are on their way together: with all
+   threads of a multiprocessor, that is more than its memory's delay needs. */
 template <typename T, int at_once>
 static __device__ void combine_vectors(const struct rd_work &work, const struct block &block,
-	const struct rd_work_step &step, size_t first, size_t stride, int divide_by)
+	const struct rd_work_step &step, size_t head, size_t first, size_t stride, int divide_by)
 {
 	using E = element<T>;
 	typename E::sum sums[at_once][16 / sizeof(T)];
 	vector<T> got[at_once];
 
-	load<at_once>(got, work, block, step, 0, first, stride);
+	load<at_once>(got, work, block, step, 0, head, first, stride);
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 #pragma unroll
@@ -107,7 +107,7 @@ static __device__ void combine_vectors(const struct rd_work &work, const struct 
 			sums[k][e] = E::widen(got[k].elements[e]);
 #pragma unroll 1
 	for (int rank = 1; rank < work.size; rank++) {
-		load<at_once>(got, work, block, step, rank, first, stride);
+		load<at_once>(got, work, block, step, rank, head, first, stride);
 		add_up_by<T>(work.op, sums, got);
 	}
 #pragma unroll
@@ -115,7 +115,7 @@ static __device__ void combine_vectors(const struct rd_work &work, const struct 
 #pragma unroll
 		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
 			got[k].elements[e] = finish<T>(sums[k][e], divide_by);
-	spread<at_once>(work, block, step, first, stride, got);
+	store<at_once>(work, block, step, head, first, stride, got);
 }
 
 template <typename T>
@@ -153,19 +153,93 @@ static __device__ void combine(const struct rd_work *work_at, const struct block
 	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
 	size_t stride = (size_t)gridDim.x * blockDim.x;
 	int divide_by = step.last && work.op == RONDO_AVG ? work.size : 1;
-	size_t vectors = 0, at = thread;
+	struct cut cut = cut_elements<T>(work, block, step);
+	size_t at = thread;
 
-	if (all_aligned(work, block, step))
-		vectors = step.count * sizeof(T) / 16;
 #pragma unroll 1
-	for (; at + (at_once - 1) * stride < vectors; at += at_once * stride)
-		combine_vectors<T, at_once>(work, block, step, at, stride, divide_by);
+	for (; at + (at_once - 1) * stride < cut.units; at += at_once * stride)
+		combine_vectors<T, at_once>(work, block, step, cut.head, at, stride, divide_by);
 #pragma unroll 1
-	for (; at < vectors; at += stride)
-		combine_vectors<T, 1>(work, block, step, at, stride, divide_by);
+	for (; at < cut.units; at += stride)
+		combine_vectors<T, 1>(work, block, step, cut.head, at, stride, divide_by);
 #pragma unroll 1
-	for (at = vectors * 16 / sizeof(T) + thread; at < step.count; at += stride)
-		combine_element<T>(work, block, step, at, divide_by);
+	for (at = thread * sizeof(T); at < edge_bytes(cut, step.count * sizeof(T));
+		at += stride * sizeof(T))
+		combine_element<T>(work, block, step, edge_at(cut, at) / sizeof(T), divide_by);
+}
+
+/* ---- Moves --------------------------------------------------------------------------------- */
+
+template <typename U, int at_once>
+static __device__ void spread_units(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t head, size_t at, size_t stride)
+{
+	const U *in = (const U *)(block.in[step.peer] + step.in_at + head);
+	U got[at_once];
+
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+		got[k] = __ldcs(in + at + k * stride);
+#pragma unroll 1
+	for (int rank = first_to(&work, &step); rank < end_to(&work, &step); rank++) {
+		U *out = (U *)(place_at(&work, &block, &step, rank) + head);
+
+		if (out == in)
+			continue;
+#pragma unroll
+		for (int k = 0; k < at_once; k++)
+			__stcs(out + at + k * stride, got[k]);
+	}
+}
+
+static __device__ void spread_bytes(const struct rd_work *work_at, const struct block *block_at,
+	const struct rd_work_step *step_at, size_t size)
+{
+	const struct rd_work &work = *work_at;
+	const struct block &block = *block_at;
+	const struct rd_work_step &step = *step_at;
+	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+	size_t stride = (size_t)gridDim.x * blockDim.x;
+	uint64_t from = (uint64_t)(block.in[step.peer] + step.in_at), differ = 0;
+
+#pragma unroll 1
+	for (int rank = first_to(&work, &step); rank < end_to(&work, &step); rank++)
+		differ |= from ^ (uint64_t)place_at(&work, &block, &step, rank);
+
+	struct cut cut = cut_bytes(from, differ, size);
+
+	by_unit(cut.unit, [&](auto unit) {
+		using U = decltype(unit);
+		size_t at = thread;
+
+#pragma unroll 1
+		for (; at + 3 * stride < cut.units; at += 4 * stride)
+			spread_units<U, 4>(work, block, step, cut.head, at, stride);
+#pragma unroll 1
+		for (; at < cut.units; at += stride)
+			spread_units<U, 1>(work, block, step, cut.head, at, stride);
+	});
+#pragma unroll 1
+	for (size_t i = thread; i < edge_bytes(cut, size); i += stride)
+		spread_units<unsigned char, 1>(work, block, step, 0, edge_at(cut, i), 0);
+}
+
+template <typename U, int at_once>
+static __device__ void swap_units(
+	U *here, const U *theirs, U *there, const U *ours, size_t at, size_t stride)
+{
+	U incoming[at_once], outgoing[at_once];
+
+#pragma unroll
+	for (int k = 0; k < at_once; k++) {
+		incoming[k] = __ldcs(theirs + at + k * stride);
+		outgoing[k] = __ldcs(ours + at + k * stride);
+	}
+#pragma unroll
+	for (int k = 0; k < at_once; k++) {
+		__stcs(here + at + k * stride, incoming[k]);
+		__stcs(there + at + k * stride, outgoing[k]);
+	}
 }
 
 static __device__ void swap_bytes(
@@ -173,37 +247,27 @@ static __device__ void swap_bytes(
 {
 	size_t thread = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
 	size_t stride = (size_t)gridDim.x * blockDim.x;
-	bool aligned =
-		is_aligned(theirs) && is_aligned(ours) && is_aligned(here) && is_aligned(there);
-	size_t vectors = aligned ? size / 16 : 0, at = thread;
+	uint64_t from = (uint64_t)theirs;
+	uint64_t differ =
+		(from ^ (uint64_t)here) | (from ^ (uint64_t)there) | (from ^ (uint64_t)ours);
+	struct cut cut = cut_bytes(from, differ, size);
 
-	for (; at + stride < vectors; at += 2 * stride) {
-		uint4 incoming[2], outgoing[2];
+	by_unit(cut.unit, [&](auto unit) {
+		using U = decltype(unit);
+		U *to = (U *)(here + cut.head), *far = (U *)(there + cut.head);
+		const U *in = (const U *)(theirs + cut.head), *out = (const U *)(ours + cut.head);
+		size_t at = thread;
 
-#pragma unroll
-		for (int k = 0; k < 2; k++) {
-			incoming[k] = __ldcs((const uint4 *)theirs + at + k * stride);
-			outgoing[k] = __ldcs((const uint4 *)ours + at + k * stride);
-		}
-#pragma unroll
-		for (int k = 0; k < 2; k++) {
-			__stcs((uint4 *)here + at + k * stride, incoming[k]);
-			__stcs((uint4 *)there + at + k * stride, outgoing[k]);
-		}
-	}
-	if (at < vectors) {
-		uint4 incoming = __ldcs((const uint4 *)theirs + at),
-		      outgoing = __ldcs((const uint4 *)ours + at);
-
-		__stcs((uint4 *)here + at, incoming);
-		__stcs((uint4 *)there + at, outgoing);
-	}
-	for (at = vectors * 16 + thread; at < size; at += stride) {
-		char incoming = theirs[at], outgoing = ours[at];
-
-		here[at] = incoming;
-		there[at] = outgoing;
-	}
+#pragma unroll 1
+		for (; at + stride < cut.units; at += 2 * stride)
+			swap_units<U, 2>(to, in, far, out, at, stride);
+		if (at < cut.units)
+			swap_units<U, 1>(to, in, far, out, at, stride);
+	});
+#pragma unroll 1
+	for (size_t i = thread; i < edge_bytes(cut, size); i += stride)
+		swap_units<unsigned char, 1>((unsigned char *)here, (const unsigned char *)theirs,
+			(unsigned char *)there, (const unsigned char *)ours, edge_at(cut, i), 0);
 }
 
 /* ---- Units of small calls ------------------------------------------------------------------- */

@@ -60,6 +60,14 @@ static void combine(const struct rd_work *work, const struct block *block,
 	}
 }
 
+static void spread_bytes(const struct rd_work *work, const struct block *block,
+	const struct rd_work_step *step, size_t size)
+{
+	for (int rank = first_to(work, step); rank < end_to(work, step); rank++)
+		copy_bytes(place_at(work, block, step, rank), block->in[step->peer] + step->in_at,
+			size, ALL_BLOCKS);
+}
+
 static void swap_bytes(char *here, const char *theirs, char *there, const char *ours, size_t size)
 {
 	char part[PART];

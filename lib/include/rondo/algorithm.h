@@ -62,8 +62,8 @@ struct rd_algorithm {
 	/* Moves each block straight from its owner to its receiver. In all-to-all-v, gather-v and
 	   scatter-v these two alone have its length. */
 	bool pairwise;
-	/* With `direct_access`: devices run its plans. These fetch, combine and swap, from inputs
-	   into outputs alone, and signal only after that. */
+	/* With `direct_access`: devices run its plans. These fetch, combine, swap and spread, from
+	   inputs into outputs alone, and signal only after that. */
 	bool on_devices;
 };
 
