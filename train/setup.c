@@ -252,7 +252,8 @@ static int ignore_ready(void *argument, int tensor)
 /*
  * CUDA may load a kernel at its first launch, and then waits until the device is idle. A bucket
  * under way keeps it busy until the peers' buckets come, and these may wait alike. So each
- * operation of a step, and of the smaller last step, runs once before the first bucket.
+ * operation of a step, and of the smaller last step, runs once before the first bucket. Ranks that
+ * are threads share the driver's locks: the first bucket waits for the warm-up of all.
  */
 static int warm_up(struct train *train)
 {
@@ -330,7 +331,7 @@ int train_create(struct train **out, const struct options *options, const struct
 	if (!err)
 		err = open_metrics(train);
 	if (!err && device->number >= 0)
-		err = warm_up(train);
+		err = world_agree(world, warm_up(train));
 	if (!err)
 		err = share_norm(train);
 	stored_finish(&train->resumed);
