@@ -1,12 +1,15 @@
 /* Ranks on GPUs train beyond the hundredth step, where the host first waits for a number again; as
    processes and as threads, whose driver has one lock. Without a GPU (gpus.h) it is skipped. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "train/base/fail.h"
 #include "train/data/sets.h"
@@ -23,6 +26,7 @@ TestSuite(cuda_steps, .init = scratch_make, .fini = scratch_remove, .timeout = 2
 
 static struct job job;
 static int ranks;
+static bool watches; /* operations, in this process */
 
 static struct job make_steps(enum device_kind device)
 {
@@ -76,51 +80,55 @@ Test(cuda_steps, processes_train_beyond_the_hundredth_step)
 	}
 }
 
-/* ---- Threads ---- */
+/* ---- Operations of ranks that are threads, watched ---- */
 
-static int run(const struct place_of_rank *place)
-{
-	return run_rank_as(&job, place->config, place->local_rank);
-}
-
-static int run_threads(void)
-{
-	return threads_run(&job.options, ranks, 0, run) ? fail("%s", job.outcome->reason) : 0;
-}
-
-Test(cuda_steps, threads_train_beyond_the_hundredth_step)
-{
-	need_samples(MANY_STEPS * SAMPLES_A_STEP);
-	for (ranks = 2; ranks <= 4; ranks += 2) {
-		job = make_steps(DEVICE_CUDA);
-		expect_success(run_threads);
-		expect_like_the_cpu();
-	}
-}
-
-/* ---- Warm-up ---- */
-
-static struct device_ops counting; /* the GPUs', with a wait that counts */
-static int (*wait_for_gpu)(struct device *device);
+static const struct device_ops *real; /* the GPUs' */
+static struct device_ops watched;
+static _Thread_local int own_rank, steps, waits;
 static _Atomic int ended, warm, early;
 static sem_t begun; /* a step, before all are warm */
+static sem_t reads; /* rank 0, before others launch a step */
+static int step_read; /* 0: none */
+
+static void sleep_until(sem_t *event, int seconds)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += seconds;
+	while (sem_timedwait(event, &until) && errno == EINTR)
+		;
+}
 
 /* A rank's second wait ends its warm-up; the first is for its first values. The last rank takes a
    second more, or until another one begins a step. */
-static int count_wait(struct device *device)
+static int watch_wait(struct device *device)
 {
-	static _Thread_local int waits;
-	int err = wait_for_gpu(device);
+	int err = real->wait(device);
 	if (++waits != 2)
 		return err;
-	if (++ended == ranks) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec++;
-		sem_timedwait(&begun, &until);
-	}
+	if (++ended == ranks)
+		sleep_until(&begun, 1);
 	warm++;
 	return err;
+}
+
+/* A step begins with its label. The step before the one that rank 0 reads waits for that on other
+   ranks. */
+static void watch_put(struct device *device, void *to, const void *from, size_t size)
+{
+	if (size == sizeof(int32_t) && ++steps == step_read && own_rank > 0) {
+		sleep_until(&reads, 20);
+		/* So that rank 0 is in the driver; no result depends on it. */
+		usleep(100000);
+	}
+	real->put(device, to, from, size);
+}
+
+static int watch_get(struct device *device, void *to, const void *from, size_t size)
+{
+	for (int rank = 1; own_rank == 0 && steps == step_read + 1 && rank < ranks; rank++)
+		sem_post(&reads);
+	return real->get(device, to, from, size);
 }
 
 /* This test is linked so that all calls of device_create() come here. */
@@ -130,17 +138,47 @@ int __wrap_device_create(struct device **device, enum device_kind kind, int loca
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	int err = __real_device_create(device, kind, local_rank);
-	if (err || kind != DEVICE_CUDA)
+	if (err || kind != DEVICE_CUDA || !watches)
 		return err;
+	own_rank = local_rank;
 	pthread_mutex_lock(&lock);
-	if (!wait_for_gpu) {
-		counting = *(*device)->ops;
-		wait_for_gpu = counting.wait;
-		counting.wait = count_wait;
+	if (!real) {
+		real = (*device)->ops;
+		watched = *real;
+		watched.wait = watch_wait;
+		watched.put = watch_put;
+		watched.get = watch_get;
 	}
 	pthread_mutex_unlock(&lock);
-	(*device)->ops = &counting;
+	(*device)->ops = &watched;
 	return 0;
+}
+
+/* ---- Threads ---- */
+
+static int run(const struct place_of_rank *place)
+{
+	return run_rank_as(&job, place->config, place->local_rank);
+}
+
+static int run_threads(void)
+{
+	watches = true;
+	sem_init(&begun, 0, 0);
+	sem_init(&reads, 0, 0);
+	return threads_run(&job.options, ranks, 0, run) ? fail("%s", job.outcome->reason) : 0;
+}
+
+/* At step 100 rank 0 waits for a loss before the others launch the buckets on which that waits. */
+Test(cuda_steps, threads_train_beyond_the_hundredth_step)
+{
+	need_samples(MANY_STEPS * SAMPLES_A_STEP);
+	for (ranks = 2; ranks <= 4; ranks += 2) {
+		job = make_steps(DEVICE_CUDA);
+		step_read = ranks == SAMPLES_A_STEP ? 100 : 0;
+		expect_success(run_threads);
+		expect_like_the_cpu();
+	}
 }
 
 static void count_early_step(int rank, int step)
@@ -154,7 +192,6 @@ static void count_early_step(int rank, int step)
 
 static int run_counted(void)
 {
-	sem_init(&begun, 0, 0);
 	int err = run_threads();
 	if (!err && warm < ranks)
 		err = fail("%d ranks have warmed up", warm);
