@@ -74,18 +74,25 @@ static int copy_now(
 	return err;
 }
 
+static bool copy_waits(const struct rd_device_ops *ops, const void *to, const void *from)
+{
+	struct rd_allocation allocation;
+
+	return ops->pageable(to) || ops->pageable(from) ||
+	       !(ops->find(to, &allocation) || ops->find(from, &allocation));
+}
+
 /*
- * A driver may hold its context's lock while a copy from or to pageable memory waits for the
- * stream. A call in the stream may wait for another thread of this process, which needs that lock
- * to make its part of the call. So this waits for the stream first, without the lock.
+ * A driver may hold its context's lock while a copy waits for the stream. A call in the stream may
+ * wait for another thread of this process, which needs that lock to make its part of the call. So
+ * this waits for the stream first, without the lock.
  */
 static int copy_on(struct rd_device_stream *device_stream, void *to, const void *from, size_t size)
 {
 	const struct rd_device_ops *ops = device_stream->ops;
 	int err = rd_device_check_capture(ops, device_stream->stream, "rondo_copy");
 
-	if (!err && (ops->pageable(to) || ops->pageable(from)) &&
-		!ops->stream_captures(device_stream->stream))
+	if (!err && copy_waits(ops, to, from) && !ops->stream_captures(device_stream->stream))
 		err = ops->stream_synchronize(device_stream->device, device_stream->stream);
 	return err ? err : ops->copy(device_stream->device, device_stream->stream, to, from, size);
 }

@@ -66,6 +66,9 @@ struct rd_device_ops {
 	/* Host memory that is not pinned: a copy from or to it waits for what is queued before it,
 	   and no other thread can queue anything on the device until then. */
 	bool (*pageable)(const void *at);
+	/* Host memory that kernels of this device may access, at the same addresses (CUDA: pinned).
+	 */
+	bool (*pinned)(int device, const void *at, size_t size);
 	/* Waits until the memory is zeroed; may wait. */
 	int (*alloc)(int device, size_t size, void **memory);
 	int (*free)(void *memory); /* may wait */
@@ -119,8 +122,8 @@ struct rd_device_ops {
 	   (int32_t)(*flag - value) >= 0. */
 	int (*wait_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
 	int (*write_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
-	/* Any memory. Where a side is host memory that is pageable(), it waits for the work queued
-	   on the stream, and for the copy. */
+	/* Any memory. Where a side is host memory that is pageable(), or both sides are host
+	   memory, it waits for the work queued on the stream, and for the copy. */
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
 	/* Kernels: wait for room where the device's queue is full. */
 	int (*run)(int device, void *stream, const struct rd_work *work);

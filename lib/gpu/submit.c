@@ -39,7 +39,7 @@ static int check_device_buffer(const struct rd_gpu *gpu, const struct rd_call *c
 	return 0;
 }
 
-/* Device memory that this call can use on this stream? */
+/* Memory that this call can use on this stream? */
 static int check_buffer(const struct rondo_comm *comm, const struct rd_call *call,
 	const struct rd_call_stream *stream, const char *name, const void *at, size_t size,
 	bool *on_device)
@@ -49,10 +49,13 @@ static int check_buffer(const struct rondo_comm *comm, const struct rd_call *cal
 	*on_device = size > 0 && rd_is_device_memory(at, &allocation);
 	if (size == 0 || (!*on_device && !stream->device_stream))
 		return 0;
+	if (!*on_device && comm->gpu->ops->pinned(comm->gpu->device, at, size))
+		return 0;
 	if (!*on_device)
 		return refuse(call, name,
-			"is no device memory (or was freed), but the stream is a device's: "
-			"give it host memory on a host stream, or none");
+			"is no device memory (or was freed), and no pinned host memory, but the "
+			"stream is a device's: give it other host memory on a host stream, or "
+			"none");
 	if (allocation.device < 0) {
 		rd_device(false);
 		return rd_fail(RONDO_INVALID, "%s: %s is device memory, but %s", name_of(call),

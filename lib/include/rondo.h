@@ -377,7 +377,8 @@ RONDO_API int rondo_op_destroy(rondo_comm *comm, rondo_op op);
  *     algorithm and so the order in which floats are added.
  *   - send and recv are host memory on every rank, or device memory on every rank. Device memory
  *     needs a comm whose ranks all have a device (struct rondo_config), and stream NULL or a stream
- *     of that device.
+ *     of that device. On the latter, host memory that is pinned and mapped (cudaMallocHost(),
+ *     cudaHostRegister()) counts as device memory.
  *   - Where one rank gives device memory and another host memory, the call may wait for timeout_ms.
  *     It then returns RONDO_TIMEOUT, which names a rank.
  */
@@ -595,8 +596,9 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
  */
 /*
  * Copies `size` bytes between any memory of host and devices, in a device stream's order; NULL:
- * now. Where a side is host memory that is not pinned, it waits for the work queued on the stream,
- * unless the stream is being captured. The copy may then be done before it returns.
+ * now. Where a side is host memory that is not pinned, or both sides are host memory, it waits for
+ * the work queued on the stream, unless the stream is being captured. The copy may then be done
+ * before it returns.
  */
 RONDO_API int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream);
 

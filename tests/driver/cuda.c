@@ -7,8 +7,9 @@
  *
  * Code is loaded late, as CUDA does: a kernel's first launch waits until nothing else runs, and
  * nothing can be queued meanwhile. A wait that takes too long is an error. The same holds for the
- * context's lock, as CUDA's users report: a copy from or to pageable memory holds it while it waits
- * for its stream, and cuMemAllocHost() and cuMemFreeHost() while they wait for the device.
+ * context's lock, as CUDA's users report: a copy from or to pageable memory, or within host memory,
+ * holds it while it waits for its stream, and cuMemAllocHost() and cuMemFreeHost() while they wait
+ * for the device.
  *
  * The null stream is not there: neither the library nor the trainer uses it.
  *

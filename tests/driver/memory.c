@@ -85,11 +85,15 @@ EXPORT CUresult cuMemsetD8Async(
 	return result;
 }
 
-static bool is_pageable(CUdeviceptr at)
+/* Also a copy within host memory is done before the call returns. */
+static bool copy_waits(CUdeviceptr to, CUdeviceptr from)
 {
 	struct rd_allocation allocation;
+	bool to_device = rd_emulated.find((void *)to, &allocation);
+	bool from_device = rd_emulated.find((void *)from, &allocation);
 
-	return !is_pinned((void *)at) && !rd_emulated.find((void *)at, &allocation);
+	return (!to_device && !from_device) || (!to_device && !is_pinned((void *)to)) ||
+	       (!from_device && !is_pinned((void *)from));
 }
 
 /* Holds the context's lock from before the stream's earlier work is done until the copy is. */
@@ -114,7 +118,7 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUs
 
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if ((is_pageable(to) || is_pageable(from)) && !rd_emulated_stream_captures(stream))
+	if (copy_waits(to, from) && !rd_emulated_stream_captures(stream))
 		return copy_pageable(to, from, size, stream);
 	result = item_begin(stream, ITEM_OTHER, &item);
 	return result ? result
@@ -164,6 +168,10 @@ EXPORT CUresult cuPointerGetAttributes(
 			*(unsigned *)values[i] = found                   ? CU_MEMORYTYPE_DEVICE
 						 : is_pinned((void *)at) ? CU_MEMORYTYPE_HOST
 									 : 0;
+			break;
+		case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+			*(CUdeviceptr *)values[i] =
+				current() >= 0 && (found || is_pinned((void *)at)) ? at : 0;
 			break;
 		case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 			*(int *)values[i] = allocation.device;

@@ -236,6 +236,31 @@ static bool pageable(const void *at)
 	       type == 0;
 }
 
+/* Whether kernels on the current device access this byte of host memory at the host's address. */
+static bool is_seen(const char *at)
+{
+	CUmemorytype type = 0;
+	CUdeviceptr seen = 0;
+	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+		CU_POINTER_ATTRIBUTE_DEVICE_POINTER };
+	void *answers[] = { &type, &seen };
+
+	return driver.cuPointerGetAttributes(2, attributes, answers, (CUdeviceptr)at) ==
+		       CUDA_SUCCESS &&
+	       type == CU_MEMORYTYPE_HOST && seen == (CUdeviceptr)at;
+}
+
+static bool pinned(int device, const void *at, size_t size)
+{
+	bool seen;
+
+	if (enter(device))
+		return false;
+	seen = is_seen(at) && is_seen((const char *)at + size - 1);
+	leave(CUDA_SUCCESS, "");
+	return seen;
+}
+
 /* Not on the null stream: it waits for the program's streams, where a call may wait for a peer that
    allocates. */
 static CUresult zero(CUstream stream, CUdeviceptr memory, size_t size)
@@ -615,6 +640,7 @@ const struct rd_device_ops rd_cuda = {
 	.shared_at_once = shared_at_once,
 	.find = find,
 	.pageable = pageable,
+	.pinned = pinned,
 	.alloc = alloc,
 	.free = cuda_free,
 	.export = export,

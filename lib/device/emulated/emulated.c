@@ -270,16 +270,56 @@ static int dmabuf(void *base, size_t size, int *fd, size_t *offset)
 	return *fd < 0 ? rd_fail_errno("cannot copy a descriptor") : 0;
 }
 
+/* ---- Host memory --------------------------------------------------------------------------- */
+
+/* A stream's thread accesses any memory. This list is what a real device could access. */
+struct shared {
+	struct shared *next;
+	char *memory;
+	size_t size;
+};
+
+static struct shared *all_shared;
+
 static int share(void *memory, size_t size)
 {
-	(void)memory;
-	(void)size;
+	struct shared *shared = malloc(sizeof(*shared));
+
+	if (!shared)
+		return rd_fail(RONDO_MEMORY, "no memory to share host memory with devices");
+	pthread_mutex_lock(&lock);
+	*shared = (struct shared){ all_shared, memory, size };
+	all_shared = shared;
+	pthread_mutex_unlock(&lock);
 	return 0;
 }
 
 static void stop_sharing(void *memory)
 {
-	(void)memory;
+	struct shared **at = &all_shared, *gone;
+
+	pthread_mutex_lock(&lock);
+	while (*at && (*at)->memory != memory)
+		at = &(*at)->next;
+	gone = *at;
+	if (gone)
+		*at = gone->next;
+	pthread_mutex_unlock(&lock);
+	free(gone);
+}
+
+static bool pinned(int device, const void *at, size_t size)
+{
+	const char *first = at;
+	bool found = false;
+
+	(void)device;
+	pthread_mutex_lock(&lock);
+	for (const struct shared *shared = all_shared; shared && !found; shared = shared->next)
+		found = first >= shared->memory && size <= shared->size &&
+			(size_t)(first - shared->memory) <= shared->size - size;
+	pthread_mutex_unlock(&lock);
+	return found;
 }
 
 static int blocks(int device)
@@ -322,6 +362,7 @@ const struct rd_device_ops rd_emulated = {
 	.shared_at_once = shared_at_once,
 	.find = find,
 	.pageable = pageable,
+	.pinned = pinned,
 	.alloc = alloc,
 	.free = emulated_free,
 	.export = export,

@@ -1,0 +1,151 @@
+/* ctest label: threads */
+/* Calls on device streams whose buffers are pinned host memory, on some ranks or on all: every way
+   of running them gives the right numbers. On the CUDA driver too, where there is one. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpus.h"
+#include "variants.h"
+
+TestSuite(gpu_pinned, .init = gpu_die_with_parent);
+
+#define RANKS 4
+#define BYTES ((size_t)RANKS * (COUNT_MAX + 1) * sizeof(float))
+
+/* Rank 0 has its input in host memory, rank 1 its output, rank 2 both, rank 3 none. */
+static bool in_is_pinned(int rank)
+{
+	return rank == 0 || rank == 2;
+}
+
+static bool out_is_pinned(int rank)
+{
+	return rank == 1 || rank == 2;
+}
+
+static int pin(float **at)
+{
+	int err;
+
+	rondo_mem_free(*at);
+	err = rondo_mem_alloc((void **)at, BYTES);
+	return err ? err : rd_device(true)->share(*at, BYTES);
+}
+
+static int open_pinned(struct rank_env *env, struct memory *memory)
+{
+	int wrong = open_memory(env, memory);
+
+	if (wrong)
+		return wrong;
+	if (in_is_pinned(env->rank))
+		TRY(pin(&memory->in));
+	if (out_is_pinned(env->rank))
+		TRY(pin(&memory->out));
+	return 0;
+}
+
+static void close_pinned(struct rank_env *env, struct memory *memory)
+{
+	rondo_stream_synchronize(memory->stream);
+	if (in_is_pinned(env->rank))
+		rd_device(true)->unshare(memory->in);
+	if (out_is_pinned(env->rank))
+		rd_device(true)->unshare(memory->out);
+	close_memory(memory);
+}
+
+/* To the next rank, from the one before; and within this rank. */
+static int try_transfers(struct rank_env *env, struct memory *memory)
+{
+	int rank = env->rank, size = env->size, before = (rank + size - 1) % size;
+	size_t half = COUNT_MAX / 2;
+
+	fill_floats(memory->in, rank, COUNT_MAX);
+	rondo_group_start();
+	rondo_send(env->comm, memory->in, half, RONDO_F32, (rank + 1) % size, memory->stream);
+	rondo_recv(env->comm, memory->out, half, RONDO_F32, before, memory->stream);
+	rondo_send(env->comm, memory->in + half, half, RONDO_F32, rank, memory->stream);
+	rondo_recv(env->comm, memory->out + half, half, RONDO_F32, rank, memory->stream);
+	TRY(rondo_group_end());
+	TRY(rondo_stream_synchronize(memory->stream));
+	for (size_t i = 0; i < 2 * half; i++)
+		if (memory->out[i] != value(i < half ? before : rank, i))
+			return world_report(env, "received element %zu is %g", i, memory->out[i]);
+	return 0;
+}
+
+static int try_all(struct rank_env *env)
+{
+	static const size_t counts[] = { 5, COUNT_MAX };
+	struct memory memory;
+	int wrong = open_pinned(env, &memory);
+
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)
+		for (int i = 0; i < 4 && !wrong && collective != RD_TRANSFER; i++)
+			wrong = try_call(
+				env, &memory, collective, RONDO_SUM, counts[i / 2], i % 2, true);
+	if (!wrong)
+		wrong = try_transfers(env, &memory);
+	close_pinned(env, &memory);
+	return wrong;
+}
+
+Test(gpu_pinned, every_call_takes_pinned_host_memory_on_emulated_gpus, .timeout = 240)
+{
+	try_variants(RANKS, try_all, 0, true);
+}
+
+Test(gpu_pinned, every_call_takes_pinned_host_memory_on_gpus, .timeout = 240)
+{
+	static const struct variant ways[] = {
+		{ "cuda", "auto", true, NULL, 0 },
+		{ "cuda", "messages", true, NULL, 0 },
+		{ "cuda", "auto", false, NULL, 0 },
+		{ "cuda", "staged", false, NULL, 0 },
+	};
+
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		struct trial trial = { &ways[i], RANKS, try_all, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s", ways[i].kernel,
+			ways[i].threads ? "threads" : "processes");
+	}
+}
+
+static int try_wrong_memory(struct rank_env *env)
+{
+	static const char words[] = "is no device memory (or was freed), and no pinned host memory";
+	struct memory memory;
+	int wrong = open_pinned(env, &memory);
+	char *pageable = calloc(1, BYTES);
+
+	if (wrong)
+		return wrong;
+	EXPECT_ERROR(rondo_all_reduce(env->comm, pageable, memory.out, 8, RONDO_F32, RONDO_SUM,
+			     memory.stream),
+		RONDO_INVALID, words);
+	EXPECT_ERROR(
+		rondo_broadcast(env->comm, memory.in, pageable, 8, RONDO_F32, 0, memory.stream),
+		RONDO_INVALID, words);
+	/* Its last byte is beyond what is pinned. */
+	if (in_is_pinned(env->rank))
+		EXPECT_ERROR(
+			rondo_send(env->comm, memory.in, BYTES * 2, RONDO_U8, 1, memory.stream),
+			RONDO_INVALID, words);
+	wrong = try_call(env, &memory, RD_ALL_REDUCE, RONDO_SUM, 1000, false, true);
+	free(pageable);
+	close_pinned(env, &memory);
+	return wrong;
+}
+
+Test(gpu_pinned, other_host_memory_is_refused_and_ends_no_comm, .timeout = 60)
+{
+	struct trial trial = { &variants[1], RANKS, try_wrong_memory, 0 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
