@@ -25,35 +25,31 @@ static int leave(int device, CUresult result, const char *what)
 	return rd_driver_check(result, what);
 }
 
+/* The context stays current until the end, as it is in a program that captures. */
 int rd_cuda_graph_begin(int device, void *stream)
 {
+	CUresult result;
 	int err = enter(device);
 
-	return err ? err
-		   : leave(device,
-			     driver.cuStreamBeginCapture(
-				     stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-			     "capture a stream");
+	if (err)
+		return err;
+	result = driver.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+	return result == CUDA_SUCCESS ? 0 : leave(device, result, "capture a stream");
 }
 
 int rd_cuda_graph_end(int device, void *stream, void **graph)
 {
 	CUgraphExec made = NULL;
 	CUgraph captured = NULL;
-	CUresult result;
-	int err = enter(device);
+	CUresult result = driver.cuStreamEndCapture(stream, &captured);
+	int err;
 
-	*graph = NULL;
-	if (err)
-		return err;
-	result = driver.cuStreamEndCapture(stream, &captured);
 	if (result == CUDA_SUCCESS)
 		result = driver.cuGraphInstantiate(&made, captured, 0);
 	if (captured)
 		driver.cuGraphDestroy(captured);
 	err = leave(device, result, "make a graph of what was captured");
-	if (!err)
-		*graph = made;
+	*graph = err ? NULL : made;
 	return err;
 }
 
