@@ -206,10 +206,13 @@ EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory)
 {
 	struct rd_handle made;
-	int err = rd_emulated.export((void *)memory, &made);
+	int err = is_pooled(memory) || rd_emulated.export((void *)memory, &made);
+
+	if (err)
+		return CUDA_ERROR_INVALID_VALUE;
 
 	memcpy(handle, &made, sizeof(*handle));
-	return done(err || current() < 0);
+	return done(current() < 0);
 }
 
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *memory, CUipcMemHandle handle, unsigned flags)

@@ -47,6 +47,9 @@ CUresult pinned_add(void *memory, size_t size);
 CUresult pinned_remove(void *memory);
 bool is_pinned(const void *at);
 
+/* Whether it is from cuMemAllocAsync() (pools.c). */
+bool is_pooled(CUdeviceptr memory);
+
 /* ---- Streams and locks (locks.c) ----------------------------------------------------------- */
 
 /* The bound of a wait with a lock held. */

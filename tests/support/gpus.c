@@ -49,6 +49,13 @@ bool has_gpus(int count)
 	return waitpid(pid, &status, 0) == pid && status == 0;
 }
 
+bool has_tests_driver(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+
+	return driver && dlsym(driver, "emulated_load") && has_gpus(1);
+}
+
 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
 #define MPS_ENABLED 133
 
