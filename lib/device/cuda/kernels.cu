@@ -95,16 +95,13 @@ template <typename T, int at_once>
 static __device__ void combine_vectors(const struct rd_work &work, const struct block &block,
 	const struct rd_work_step &step, size_t head, size_t first, size_t stride, int divide_by)
 {
-	using E = element<T>;
-	typename E::sum sums[at_once][16 / sizeof(T)];
+	typename element<T>::sum sums[at_once][16 / sizeof(T)];
 	vector<T> got[at_once];
 
 	load<at_once>(got, work, block, step, 0, head, first, stride);
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
-#pragma unroll
-		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
-			sums[k][e] = E::widen(got[k].elements[e]);
+		widen_all(sums[k], got[k]);
 #pragma unroll 1
 	for (int rank = 1; rank < work.size; rank++) {
 		load<at_once>(got, work, block, step, rank, head, first, stride);
@@ -112,9 +109,7 @@ static __device__ void combine_vectors(const struct rd_work &work, const struct 
 	}
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
-#pragma unroll
-		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
-			got[k].elements[e] = finish<T>(sums[k][e], divide_by);
+		finish_all(got[k], sums[k], divide_by);
 	store<at_once>(work, block, step, head, first, stride, got);
 }
 

@@ -54,20 +54,15 @@ template <typename T, int at_once>
 static __device__ void combine_with(const struct rd_steps &steps, vector<T> (&got)[at_once],
 	const vector<T> (&ours)[at_once], int divide_by)
 {
-	using E = element<T>;
-	typename E::sum sums[at_once][16 / sizeof(T)];
+	typename element<T>::sum sums[at_once][16 / sizeof(T)];
 
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
-#pragma unroll
-		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
-			sums[k][e] = E::widen(got[k].elements[e]);
+		widen_all(sums[k], got[k]);
 	add_up_by<T>(steps.op, sums, ours);
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
-#pragma unroll
-		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
-			got[k].elements[e] = finish<T>(sums[k][e], divide_by);
+		finish_all(got[k], sums[k], divide_by);
 }
 
 /* `begin`: bytes before the vectors. All loads of a thread are on their way together. */

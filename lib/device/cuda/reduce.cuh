@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <type_traits>
 
-#include "exec/f8.h"
+#include "device/cuda/f8.cuh"
 #include "rondo.h"
 
 #ifndef RONDO_MACHINE
@@ -78,13 +78,21 @@ struct f8e4m3 {
 
 template <> struct element<f8e4m3> {
 	using sum = float;
+	static __device__ float2 widen_two(uint16_t codes)
+	{
+		return widen_two_e4m3(codes);
+	}
+	static __device__ uint16_t narrow_two(float2 values)
+	{
+		return narrow_two_e4m3(values);
+	}
 	static __device__ float widen(f8e4m3 value)
 	{
-		return f8e4m3_widen(value.code);
+		return widen_two(value.code).x;
 	}
 	static __device__ f8e4m3 narrow(float value)
 	{
-		return { f8e4m3_narrow(value) };
+		return { (uint8_t)narrow_two({ value, 0 }) };
 	}
 };
 
@@ -94,13 +102,21 @@ struct f8e5m2 {
 
 template <> struct element<f8e5m2> {
 	using sum = float;
+	static __device__ float2 widen_two(uint16_t codes)
+	{
+		return widen_two_e5m2(codes);
+	}
+	static __device__ uint16_t narrow_two(float2 values)
+	{
+		return narrow_two_e5m2(values);
+	}
 	static __device__ float widen(f8e5m2 value)
 	{
-		return f8e5m2_widen(value.code);
+		return widen_two(value.code).x;
 	}
 	static __device__ f8e5m2 narrow(float value)
 	{
-		return { f8e5m2_narrow(value) };
+		return { (uint8_t)narrow_two({ value, 0 }) };
 	}
 };
 
@@ -231,31 +247,80 @@ template <typename T, typename Run> static __device__ void by_op(int op, Run run
 }
 
 /* Integers are divided as what they have become in their own width, towards zero. */
+template <typename Sum> static __device__ Sum divided(Sum sum, int divide_by)
+{
+	return divide_by > 1 ? (Sum)(sum / (Sum)divide_by) : sum;
+}
+
 template <typename T> __device__ T finish(typename element<T>::sum sum, int divide_by)
 {
-	if (divide_by > 1)
-		sum = sum / (typename element<T>::sum)divide_by;
-	return element<T>::narrow(sum);
+	return element<T>::narrow(divided(sum, divide_by));
 }
 
 /* 16 bytes as elements. */
 template <typename T> union vector {
 	uint4 words;
+	uint16_t pairs[8]; /* of 8-bit floats */
 	T elements[16 / sizeof(T)];
 };
+
+template <typename T>
+constexpr bool is_f8 = std::is_same<T, f8e4m3>::value || std::is_same<T, f8e5m2>::value;
+
+template <typename T>
+static __device__ void widen_all(
+	typename element<T>::sum (&wide)[16 / sizeof(T)], const vector<T> &from)
+{
+	using E = element<T>;
+
+	if constexpr (is_f8<T>) {
+#pragma unroll
+		for (int i = 0; i < 8; i++) {
+			float2 two = E::widen_two(from.pairs[i]);
+
+			wide[2 * i] = two.x;
+			wide[2 * i + 1] = two.y;
+		}
+	} else {
+#pragma unroll
+		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
+			wide[e] = E::widen(from.elements[e]);
+	}
+}
+
+template <typename T>
+static __device__ void finish_all(
+	vector<T> &made, const typename element<T>::sum (&sums)[16 / sizeof(T)], int divide_by)
+{
+	using E = element<T>;
+
+	if constexpr (is_f8<T>) {
+#pragma unroll
+		for (int i = 0; i < 8; i++)
+			made.pairs[i] = E::narrow_two({ divided(sums[2 * i], divide_by),
+				divided(sums[2 * i + 1], divide_by) });
+	} else {
+#pragma unroll
+		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
+			made.elements[e] = E::narrow(divided(sums[e], divide_by));
+	}
+}
 
 template <typename T, int op, int at_once>
 static __device__ void add_up(
 	typename element<T>::sum (&sums)[at_once][16 / sizeof(T)], const vector<T> (&got)[at_once])
 {
-	using E = element<T>;
+	using sum = typename element<T>::sum;
 
 #pragma unroll
-	for (int k = 0; k < at_once; k++)
+	for (int k = 0; k < at_once; k++) {
+		sum wide[16 / sizeof(T)];
+
+		widen_all(wide, got[k]);
 #pragma unroll
 		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
-			sums[k][e] = combine_two<op, typename E::sum>(
-				sums[k][e], E::widen(got[k].elements[e]));
+			sums[k][e] = combine_two<op, sum>(sums[k][e], wide[e]);
+	}
 }
 
 template <typename T, int at_once>
