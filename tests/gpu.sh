@@ -5,7 +5,7 @@
 # build-gpu.log. Fails when anything failed, was skipped or was left out; not when a figure is missed.
 #
 # The parts, in this order where none is named: figures (those most wanted first, from rondo-bench alone), tests,
-# more (figures), training, sanitizers, mps, emulated. Libraries that the machine lacks (Criterion, OpenBLAS, ...) are
+# sanitizers, more (figures), mps, training, emulated. Libraries that the machine lacks (Criterion, OpenBLAS, ...) are
 # taken from .gpu/, if that is there.
 #
 #   BUILD=DIR     where to build                     BUDGET_S=480  after so many seconds the rest is left out
@@ -32,7 +32,7 @@ if [ "${1:-}" = --small ]; then
 	shift
 	big=65536 big_name='64 KB' medium=32K few=1 some=2 many=20 calls=20
 fi
-parts=${*:-figures tests more training sanitizers mps emulated}
+parts=${*:-figures tests sanitizers more mps training emulated}
 
 # ---- The table ---------------------------------------------------------------------------------
 
@@ -311,7 +311,7 @@ emulated() {
 # would never meet under them.
 sanitizer_line() {
 	has_time "compute-sanitizer $1, $2, stepped" || return
-	run 60 env RONDO_KERNEL=stepped RONDO_TIMEOUT_MS=30000 compute-sanitizer --tool "$1" --target-processes all \
+	run 40 env RONDO_KERNEL=stepped RONDO_TIMEOUT_MS=30000 compute-sanitizer --tool "$1" --target-processes all \
 		--error-exitcode 3 "$programs/rondo-bench" "$2" --device --ranks 2 -b 8 -e 64K -f 64 -n 2 -w 1
 	local status=$?
 	if grep -q 'Device not supported' "$output"; then
@@ -468,7 +468,7 @@ for part in $parts; do
 	case $part in
 	figures | tests | more | training | sanitizers | mps | emulated) "$part" ;;
 	*)
-		line "$part" "is no part (figures, tests, more, training, sanitizers, mps or emulated)"
+		line "$part" "is no part (figures, tests, sanitizers, more, mps, training or emulated)"
 		failed=1
 		;;
 	esac
