@@ -270,7 +270,8 @@ static int copy_before_the_last_has_called(struct rank_env *env)
 		usleep(50000);
 	TRY(rondo_all_reduce(
 		env->comm, both->in, both->out, 1, RONDO_I32, RONDO_SUM, both->stream));
-	copies = copies || env->rank == 0;
+	if (env->rank == 0)
+		copies = true;
 	TRY(rondo_copy(host, both->out, sizeof(int), both->stream));
 	TRY(rondo_stream_synchronize(both->stream));
 	if (host[0] != 1 + 2 + 3)
