@@ -39,6 +39,9 @@ extern "C" {
 /* Loads code: waits until nothing runs; not 0 where something runs on for too long. */
 int emulated_load(void);
 
+/* Whether a thread holds the lock of the device's context now. */
+int emulated_locked(int device);
+
 /* The number of the trainer's kernel with this name; -1: there is none. */
 int emulated_find(const char *name);
 /* A launch of it with these parameters, which are copied; to be run once. */

@@ -30,6 +30,16 @@ void unlock_context(void)
 	pthread_mutex_unlock(&current_context()->lock);
 }
 
+EXPORT int emulated_locked(int device)
+{
+	pthread_mutex_t *lock = &context_of(device)->lock;
+
+	if (pthread_mutex_trylock(lock))
+		return 1;
+	pthread_mutex_unlock(lock);
+	return 0;
+}
+
 /* NULL: a free one. With the streams' lock held. */
 static struct stream *find_stream(CUstream stream)
 {
