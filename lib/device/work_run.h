@@ -273,15 +273,12 @@ TYPED static ON_DEVICE bool make_unit(
 	return true;
 }
 
-TYPED static ON_DEVICE void run_small(const struct rd_work *work, uint32_t epoch, ELEMENTS elements)
+/* The thread's units for all peers. */
+TYPED static ON_DEVICE void send_units(
+	const struct rd_work *work, uint32_t epoch, size_t units, ELEMENTS elements)
 {
 	struct rd_device_flags *const *flags = work->peer_device_flags;
-	size_t units = (work->count * elements.size + 7) / 8;
-	/* A barrier also orders ranks' accesses to each other's memory. */
-	bool orders = work->count == 0;
 
-	if (orders)
-		fence();
 	KEEP_LOOP
 	for (size_t at = THREAD; at <= units; at += THREADS_HERE) {
 		KEEP_LOOP
@@ -289,9 +286,23 @@ TYPED static ON_DEVICE void run_small(const struct rd_work *work, uint32_t epoch
 			if (peer != work->rank && (at == 0 || has_data(work, work->rank, peer)))
 				store_ll(&flags[peer]->ll_buffer[epoch & 1][work->rank][at],
 					load_unit(work, peer, at, elements).bits, epoch);
+	}
+}
+
+/* All units are on their way before the thread waits for one. */
+TYPED static ON_DEVICE void run_small(const struct rd_work *work, uint32_t epoch, ELEMENTS elements)
+{
+	size_t units = (work->count * elements.size + 7) / 8;
+	/* A barrier also orders ranks' accesses to each other's memory. */
+	bool orders = work->count == 0;
+
+	if (orders)
+		fence();
+	send_units(work, epoch, units, elements);
+	KEEP_LOOP
+	for (size_t at = THREAD; at <= units; at += THREADS_HERE)
 		if (!make_unit(work, epoch, at, elements))
 			return;
-	}
 	if (orders)
 		fence();
 }
