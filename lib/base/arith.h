@@ -4,6 +4,11 @@
 
 #include <stddef.h>
 
+static inline size_t rd_max(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
 static inline size_t rd_min(size_t a, size_t b)
 {
 	return a < b ? a : b;

@@ -41,6 +41,7 @@ enum {
 	IN_CONFIG(gpu),
 	NOT_IN_CONFIG(device),
 	NOT_IN_CONFIG(kernel),
+	NOT_IN_CONFIG(gpu_blocks),
 	IN_CONFIG(rank),
 	IN_CONFIG(size),
 	IN_CONFIG(address),

@@ -45,6 +45,16 @@ enum rd_capture {
 	RD_CAPTURE_INVALIDATED,
 };
 
+#define RD_FLAG_OPS 64
+
+/* A flag lies in memory from share(). The stream writes it; or the stream, and not the caller,
+   waits until (int32_t)(*flag - value) >= 0. */
+struct rd_flag_op {
+	uint32_t *flag;
+	uint32_t value;
+	bool waits;
+};
+
 struct rd_device_ops {
 	const char *name;
 	/* The streams of a process share a few queues of a device (CUDA_DEVICE_MAX_CONNECTIONS),
@@ -118,10 +128,8 @@ struct rd_device_ops {
 	/* Waits until both events, recorded before, have been reached. */
 	int (*event_elapsed)(int device, void *from, void *to, double *us);
 
-	/* Flags lie in memory from share(). Cyclic: the stream waits, and not the caller, until
-	   (int32_t)(*flag - value) >= 0. */
-	int (*wait_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
-	int (*write_flag)(int device, void *stream, uint32_t *flag, uint32_t value);
+	/* Queues up to RD_FLAG_OPS operations on flags, in this order. */
+	int (*post_flags)(int device, void *stream, const struct rd_flag_op *ops, int count);
 	/* Any memory. Where a side is host memory that is pageable(), or both sides are host
 	   memory, it waits for the work queued on the stream, and for the copy. */
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
@@ -136,6 +144,20 @@ struct rd_device_ops {
 /* RONDO_INVALID, with the reason after the function's name, where a capture of the stream has been
    invalidated. */
 int rd_device_check_capture(const struct rd_device_ops *ops, void *stream, const char *function);
+
+static inline int rd_stream_write(
+	const struct rd_device_ops *ops, int device, void *stream, uint32_t *flag, uint32_t value)
+{
+	return ops->post_flags(
+		device, stream, &(struct rd_flag_op){ .flag = flag, .value = value }, 1);
+}
+
+static inline int rd_stream_wait(
+	const struct rd_device_ops *ops, int device, void *stream, uint32_t *flag, uint32_t value)
+{
+	return ops->post_flags(device, stream,
+		&(struct rd_flag_op){ .flag = flag, .value = value, .waits = true }, 1);
+}
 
 extern const struct rd_device_ops rd_emulated;
 #if RONDO_HAS_CUDA

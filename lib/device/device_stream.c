@@ -97,6 +97,7 @@ int rd_device_stream_create(
 	made->device = device;
 	made->stream = stream;
 	made->owned = owned;
+	made->holders = 1;
 
 	int err = owned ? ops->stream_create(device, &made->stream)
 			: ops->stream_check(device, stream);
@@ -110,12 +111,46 @@ int rd_device_stream_create(
 	return 0;
 }
 
+void rd_device_stream_get(struct rd_device_stream *device_stream)
+{
+	atomic_fetch_add(&device_stream->holders, 1);
+}
+
 void rd_device_stream_destroy(struct rd_device_stream *device_stream)
 {
+	const struct rd_device_ops *ops;
+
 	if (!device_stream)
 		return;
+	ops = device_stream->ops;
+	/* A stream that captures does no work, and a wait would end the capture. */
+	if (!ops->stream_captures(device_stream->stream))
+		ops->stream_synchronize(device_stream->device, device_stream->stream);
+	pthread_mutex_lock(&device_stream->lock);
+	device_stream->ended = true;
 	if (device_stream->owned)
-		device_stream->ops->stream_destroy(device_stream->device, device_stream->stream);
+		ops->stream_destroy(device_stream->device, device_stream->stream);
+	pthread_mutex_unlock(&device_stream->lock);
+	rd_device_stream_put(device_stream);
+}
+
+int rd_device_stream_follow(void *stream, struct rd_device_stream *earlier)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&earlier->lock);
+	/* One that has ended was waited for. */
+	if (!earlier->ended && earlier->stream != stream &&
+		!earlier->ops->stream_captures(earlier->stream))
+		err = earlier->ops->stream_follow(earlier->device, stream, earlier->stream);
+	pthread_mutex_unlock(&earlier->lock);
+	return err;
+}
+
+void rd_device_stream_put(struct rd_device_stream *device_stream)
+{
+	if (!device_stream || atomic_fetch_sub(&device_stream->holders, 1) > 1)
+		return;
 	for (int i = 0; i < device_stream->async_error_count; i++)
 		rd_async_error_release(device_stream->async_errors[i]);
 	free(device_stream->async_errors);

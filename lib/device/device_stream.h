@@ -29,12 +29,15 @@ void rd_async_error_set(struct rd_async_error *async_error, int error);
 /* The comm ends: no report of its kernels follows. */
 void rd_async_error_close(struct rd_async_error *async_error);
 
+/* Reference counted: rondo_stream and each comm whose last call was on it hold a reference. */
 struct rd_device_stream {
 	const struct rd_device_ops *ops;
 	int device;
 	void *stream;
 	bool owned; /* the stream is ours to destroy */
+	_Atomic int holders;
 	pthread_mutex_t lock;
+	bool ended; /* rondo_stream is gone, and so may be the stream */
 	struct rd_async_error **async_errors;
 	int async_error_count;
 };
@@ -42,7 +45,12 @@ struct rd_device_stream {
 /* owned: makes a stream; else takes this one. */
 int rd_device_stream_create(
 	struct rd_device_stream **device_stream, int device, bool owned, void *stream);
+/* Waits for the work queued on the stream, and drops a reference. NULL is fine. */
 void rd_device_stream_destroy(struct rd_device_stream *device_stream);
+void rd_device_stream_get(struct rd_device_stream *device_stream);
+void rd_device_stream_put(struct rd_device_stream *device_stream);
+/* Later work on `stream` waits for what is queued now on `earlier`, which may have ended. */
+int rd_device_stream_follow(void *stream, struct rd_device_stream *earlier);
 /* Waits; returns the first async error of the comms that used it. */
 int rd_device_stream_synchronize(struct rd_device_stream *device_stream);
 /* The same without waiting: RONDO_PENDING while work is queued. */

@@ -91,6 +91,21 @@ struct rd_abort_flag {
 	uint32_t reserved;
 };
 
+/* Which steps of a call this rank's device runs: its own; none; those of all ranks. */
+#define RD_PART_OWN 0
+#define RD_PART_NONE 1
+#define RD_PART_ALL 2
+
+/* Where the ranks' buffers of one call lie, in pinned memory: the host writes it while the stream
+   waits, and the kernel reads it. */
+struct rd_buffer_addresses {
+	const char *in[RD_WORK_RANKS];
+	char *out[RD_WORK_RANKS];
+	uint64_t factors[RD_WORK_RANKS];
+	uint32_t part; /* RD_PART_ something */
+	uint32_t padding[15];
+};
+
 struct rd_work {
 	int rank, size;
 	int type; /* enum rondo_type */
@@ -110,6 +125,8 @@ struct rd_work {
 	uint32_t signatures[RD_WORK_RANKS]; /* fused: ours for that peer must equal its for us */
 	uint64_t timeout_ns; /* fused: silence, before it gives up */
 	struct rd_abort_flag *abort_flag;
+	const struct rd_buffer_addresses
+		*addresses; /* in place of in, out and factors; NULL: none */
 	/* in, out: the parts of each rank's buffers that are there for us. in_for, out_for: bytes
 	   from the start of our buffers to the part for each peer (0 where all ranks compute it).
 	 */

@@ -317,13 +317,16 @@ TYPED static ON_DEVICE void run_block(
 	struct rd_device_flags *own = work->peer_device_flags[work->rank];
 
 	if (THREAD == 0) {
-		block->failed = !work->fused && load_flag(&work->abort_flag->stop);
+		block->failed = !work->fused &&
+				(load_flag(&work->abort_flag->stop) ||
+					(work->addresses && work->addresses->part == RD_PART_NONE));
 		block->epoch = work->fused ? own->epochs[BLOCK] + 1 : 0;
 	}
 	for (int rank = THREAD; rank < RD_WORK_RANKS; rank = NEXT_PEER(rank)) {
-		block->in[rank] = work->in[rank];
-		block->out[rank] = work->out[rank];
-		block->factors[rank] = work->factors[rank];
+		block->in[rank] = work->addresses ? work->addresses->in[rank] : work->in[rank];
+		block->out[rank] = work->addresses ? work->addresses->out[rank] : work->out[rank];
+		block->factors[rank] =
+			work->addresses ? work->addresses->factors[rank] : work->factors[rank];
 	}
 	SYNC_BLOCK();
 	if (work->small) {

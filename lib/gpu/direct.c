@@ -1,15 +1,15 @@
 #include "gpu/direct.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "comm/plan_cache.h"
 #include "base/futex.h"
+#include "gpu/bounce.h"
 #include "gpu/compile_direct.h"
 #include "gpu/compile_messages.h"
-#include "gpu/peers.h"
+#include "gpu/exports.h"
 #include "gpu/watch.h"
 #include "tuner/eligible.h"
 
@@ -40,6 +40,19 @@ static int plan_for(struct rd_gpu *gpu, const struct rd_problem *given, const st
 	return err;
 }
 
+/* The same on all ranks: algorithms with `on_devices` write plans that devices run. */
+static void fill_work(struct rd_gpu *gpu, const struct rd_call *call, const struct rd_plan *plan,
+	struct rd_work *work)
+{
+	bool direct;
+
+	memset(work, 0, sizeof(*work));
+	work->abort_flag = &gpu->host_flags->abort_flag;
+	direct = rd_compile_direct(work, plan, call);
+	assert(direct);
+	(void)direct;
+}
+
 /* Decides by facts that all ranks share, so that all do the same. */
 int rd_direct_work(
 	struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct)
@@ -58,11 +71,27 @@ int rd_direct_work(
 
 	if (err || (!plan && !meets))
 		return err;
-	memset(work, 0, sizeof(*work));
-	work->abort_flag = &gpu->host_flags->abort_flag;
-	/* The same on all ranks: algorithms with `on_devices` write plans that devices run. */
-	*direct = rd_compile_direct(work, plan, call);
-	assert(*direct);
+	fill_work(gpu, call, plan, work);
+	*direct = true;
+	return 0;
+}
+
+int rd_direct_work_of(
+	struct rd_gpu *gpu, const struct rd_call *call, int rank, struct rd_work *work)
+{
+	struct rd_call there = *call;
+	const struct rd_algorithm *algorithm;
+	struct rd_plan *plan;
+	int err;
+
+	there.problem.rank = rank;
+	there.problem.layout = NULL;
+	algorithm = rd_algorithm_with(&there.problem, runs_on_devices);
+	err = rd_plan_create(&plan, algorithm, &there.problem);
+	if (err)
+		return err;
+	fill_work(gpu, &there, plan, work);
+	rd_plan_destroy(plan);
 	return 0;
 }
 
@@ -93,6 +122,13 @@ static void sign(struct rd_work *work, const struct rd_call *call)
 			pairwise && peer != work->rank ? sign_pair(call, hash, peer) : hash;
 }
 
+bool rd_direct_is_small(const struct rd_call *call)
+{
+	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
+
+	return size <= RD_LL_BUFFER_SIZE - 8 && !call->vcounts;
+}
+
 void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work)
 {
 	bool pairwise = call->vcounts && call->vcounts->pairwise;
@@ -100,7 +136,7 @@ void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_wo
 	size_t blocks = size / BYTES_A_BLOCK + 1;
 
 	work->fused = 1;
-	if (size <= RD_LL_BUFFER_SIZE - 8 && !call->vcounts)
+	if (rd_direct_is_small(call))
 		rd_compile_small(work, call);
 	/* Pairwise, no rank has the lengths of all others: it takes all blocks. */
 	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;
@@ -129,7 +165,7 @@ static size_t out_size_of(const struct rd_call *call, int rank)
 {
 	struct rd_problem there = call->problem;
 
-	if (!rd_collective_writes_far(there.collective))
+	if (call->vcounts && !rd_collective_writes_far(there.collective))
 		return 0;
 	if (call->vcounts)
 		return rank == there.rank ? rd_call_out_size(call)
@@ -150,9 +186,9 @@ static int mismatch(struct rd_gpu *gpu, int peer, const struct rd_signature *the
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-static struct rd_announcement *announcement_of(struct rd_gpu *gpu, int rank, uint32_t number)
+static struct rd_announcement *announcement_of(struct rd_gpu *gpu, int rank, uint32_t announced)
 {
-	return &gpu->peer_flags[rank]->announcements[number % 2];
+	return &gpu->peer_flags[rank]->announcements[announced % RD_RUN_AHEAD];
 }
 
 static bool is_pairwise(const struct rd_call *call)
@@ -170,31 +206,55 @@ static struct rd_signature signature_of(const struct rd_call *call, bool capture
 	return signature;
 }
 
-static void write_announcement(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
-	const struct rd_work *work, uint32_t number)
+/* In place of a buffer that peers cannot map: memory that they can. */
+static int describe(struct rd_gpu *gpu, int which, void **at, size_t size, uint32_t number,
+	bool captured, struct rd_buffer_location *location)
 {
-	int rank = gpu->comm->rank;
-	struct rd_announcement *announcement = announcement_of(gpu, rank, number);
+	int err = rd_exports_describe(gpu, *at, size, number, captured, location);
 
+	if (err != RONDO_UNSUPPORTED)
+		return err;
+	if (captured)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"the call cannot be captured in a graph: a buffer cannot be mapped by other "
+			"processes");
+	err = rd_bounce_get(gpu, which, *at, size, at);
+	return err ? err : rd_exports_describe(gpu, *at, size, number, captured, location);
+}
+
+int rd_direct_announce(struct rd_gpu *gpu, struct rd_call *call, const struct rd_work *work,
+	bool captured, uint32_t number, bool *waits)
+{
+	int rank = gpu->comm->rank, err;
+	struct rd_announcement *announcement = announcement_of(gpu, rank, gpu->announced + 1);
 	size_t in_size = in_size_of(call, rank), out_size = out_size_of(call, rank);
+	void *in = (void *)call->in, *out = call->out;
 
+	err = describe(gpu, 0, &in, in_size, number, captured, &announcement->in);
+	if (!err)
+		err = describe(gpu, 1, &out, out_size, number, captured, &announcement->out);
+	if (err)
+		return err;
+	call->in = in;
+	call->out = out;
 	announcement->signature = signature_of(call, captured);
 	announcement->factor = work->factors[rank];
-	/* A small call leaves peers' buffers alone. */
-	if (!work->small) {
-		rd_peers_describe(gpu, call->in, in_size, &announcement->in);
-		rd_peers_describe(gpu, call->out, out_size, &announcement->out);
-	}
-	announcement->reachable = work->small || ((in_size == 0 || announcement->in.id) &&
-							 (out_size == 0 || announcement->out.id));
+	announcement->fresh = rd_exports_is_fresh(gpu, &announcement->in) ||
+			      rd_exports_is_fresh(gpu, &announcement->out);
 	for (int peer = 0; peer < work->size; peer++) {
 		announcement->gives[peer].in_at = work->in_for[peer];
 		announcement->gives[peer].out_at = work->out_for[peer];
 		announcement->gives[peer].size =
 			is_pairwise(call) ? rd_compile_pair_size(call, rank, peer) : 0;
 	}
-	rd_flag_write(&announcement->number, number);
+	*waits = announcement->fresh || call->vcounts;
+	/* The progress thread reads it. */
+	__atomic_store_n(&gpu->announced, gpu->announced + 1, __ATOMIC_RELEASE);
+	rd_flag_write(&announcement->number, gpu->announced);
+	return 0;
 }
+
+/* ---- Addresses ----------------------------------------------------------------------------- */
 
 static int check_length(struct rd_gpu *gpu, const struct rd_call *call, int peer,
 	const struct rd_announcement *announcement)
@@ -211,131 +271,121 @@ static int check_length(struct rd_gpu *gpu, const struct rd_call *call, int peer
 }
 
 /* Waits until all ranks have announced the call, and checks that it is the same on all. */
-static int read_announcements(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
-	uint32_t number, struct rd_announcement *announcements)
+static int read_announcements(
+	struct rd_gpu *gpu, const struct rd_direct_job *job, struct rd_announcement *announcements)
 {
-	struct rd_signature ours = signature_of(call, captured);
+	struct rd_signature ours = signature_of(job->call, job->captured);
 
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		const struct rd_announcement *shared = announcement_of(gpu, peer, number);
+		const struct rd_announcement *shared = announcement_of(gpu, peer, job->announced);
 		struct rd_announcement *announcement = &announcements[peer];
-		int err = rd_gpu_watch_flag(gpu, &shared->number, number, peer);
+		int err =
+			rd_gpu_watch_flag(gpu, &shared->number, job->announced, peer, job->number);
 
 		if (err)
 			return err;
 		*announcement = *shared;
 		if (memcmp(&announcement->signature, &ours, sizeof(ours)) != 0)
 			return mismatch(gpu, peer, &announcement->signature, &ours);
-		if (is_pairwise(call) && peer != gpu->comm->rank)
-			err = check_length(gpu, call, peer, announcement);
+		if (is_pairwise(job->call) && peer != gpu->comm->rank)
+			err = check_length(gpu, job->call, peer, announcement);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-/* All ranks see the same announcements, and decide alike. */
-static bool can_reach_all(const struct rd_announcement *announcements, int size)
+/*
+ * Where some ranks' buffers are not mapped by all yet, and others' are, the first of the former
+ * does everyone's part: it waits in its call, and can map. The others' streams may be waiting
+ * already, behind a thread that has locked the driver.
+ */
+static uint32_t part_of(const struct rd_gpu *gpu, const struct rd_direct_job *job,
+	const struct rd_announcement *announcements)
 {
-	for (int rank = 0; rank < size; rank++)
-		if (!announcements[rank].reachable)
-			return false;
-	return true;
+	int size = gpu->comm->size, fresh = 0, first = -1;
+
+	for (int rank = size - 1; rank >= 0; rank--)
+		if (announcements[rank].fresh) {
+			first = rank;
+			fresh++;
+		}
+	/* Then all ranks wait in the call. */
+	if (fresh == 0 || fresh == size || job->captured || job->call->vcounts)
+		return RD_PART_OWN;
+	return first == gpu->comm->rank ? RD_PART_ALL : RD_PART_NONE;
 }
 
 /* The part of a peer's buffer that this rank addresses; NULL with the reason. */
 static char *reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
-	uint64_t at, size_t size, bool keep)
+	uint64_t at, size_t size)
 {
 	char *base = at > SIZE_MAX - size
 			     ? NULL
-			     : rd_peers_reach(gpu, peer, location, (size_t)at + size, keep);
+			     : rd_imports_reach(gpu, peer, location, (size_t)at + size);
 
 	if (at > SIZE_MAX - size)
 		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
 	return base ? base + at : NULL;
 }
 
-static int fill_in(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
-	const struct rd_announcement *announcements, struct rd_work *work)
+static int fill_in_peer(struct rd_gpu *gpu, const struct rd_direct_job *job, int peer,
+	const struct rd_announcement *announcement, struct rd_buffer_addresses *addresses)
 {
-	for (int rank = 0; rank < work->size; rank++) {
-		const struct rd_announcement *announcement = &announcements[rank];
-		size_t in_size = in_size_of(call, rank);
-		size_t out_size = out_size_of(call, rank);
+	size_t in_size = in_size_of(job->call, peer), out_size = out_size_of(job->call, peer);
+	int rank = gpu->comm->rank;
 
-		if (rank == work->rank || work->small)
-			continue;
-		work->factors[rank] = announcement->factor;
-		if (in_size > 0) {
-			work->in[rank] = reach(gpu, rank, &announcement->in,
-				announcement->gives[work->rank].in_at, in_size, captured);
-			if (!work->in[rank])
-				return RONDO_SYSTEM;
-		}
-		if (out_size > 0) {
-			work->out[rank] = reach(gpu, rank, &announcement->out,
-				announcement->gives[work->rank].out_at, out_size, captured);
-			if (!work->out[rank])
-				return RONDO_SYSTEM;
-		}
+	addresses->factors[peer] = announcement->factor;
+	if (in_size > 0) {
+		addresses->in[peer] = reach(
+			gpu, peer, &announcement->in, announcement->gives[rank].in_at, in_size);
+		if (!addresses->in[peer])
+			return RONDO_SYSTEM;
 	}
-	work->in[work->rank] = call->in;
-	work->out[work->rank] = call->out;
+	if (out_size > 0) {
+		addresses->out[peer] = reach(
+			gpu, peer, &announcement->out, announcement->gives[rank].out_at, out_size);
+		if (!addresses->out[peer])
+			return RONDO_SYSTEM;
+	}
 	return 0;
 }
 
-int rd_direct_exchange(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
-	struct rd_work *work, bool *direct)
+/* Also maps what another rank's device will move: the next call then finds it mapped. */
+static int fill_in(struct rd_gpu *gpu, const struct rd_direct_job *job,
+	const struct rd_announcement *announcements, struct rd_buffer_addresses *addresses)
+{
+	int rank = gpu->comm->rank, err = 0;
+
+	for (int peer = 0; peer < gpu->comm->size && !err; peer++)
+		if (peer != rank)
+			err = fill_in_peer(gpu, job, peer, &announcements[peer], addresses);
+	addresses->in[rank] = job->call->in;
+	addresses->out[rank] = job->call->out;
+	addresses->factors[rank] = announcements[rank].factor;
+	return err;
+}
+
+int rd_direct_map(
+	struct rd_gpu *gpu, const struct rd_direct_job *job, struct rd_buffer_addresses *addresses)
 {
 	/* Each is read once: a peer may write to its host flags at any time, and the copy that was
 	   checked must be the one that is used. */
 	struct rd_announcement announcements[RD_WORK_RANKS];
-	uint32_t number = ++gpu->announced;
-	int err;
+	struct rd_buffer_addresses unused, *filled = addresses;
+	uint32_t *mapped = &gpu->own_flags->mapped;
+	int err = read_announcements(gpu, job, announcements);
 
-	if (gpu->kernel == RD_KERNEL_FUSED)
-		rd_direct_fuse(gpu, call, work);
-	write_announcement(gpu, call, captured, work, number);
-	err = read_announcements(gpu, call, captured, number, announcements);
 	if (err)
 		return err;
-	*direct = can_reach_all(announcements, gpu->comm->size);
-	if (!*direct)
-		return 0;
-	return fill_in(gpu, call, captured, announcements, work);
-}
-
-/* ---- Queueing ------------------------------------------------------------------------------ */
-
-/* A barrier on the gpu's stream: flags in the host flags of all, then all flags of our own. */
-static int queue_barrier(struct rd_gpu *gpu, size_t flag_at, uint32_t number)
-{
-	const struct rd_device_ops *ops = gpu->ops;
-	int rank = gpu->comm->rank, size = gpu->comm->size, err = 0;
-
-	for (int peer = 0; peer < size && !err; peer++)
-		if (peer != rank)
-			err = ops->write_flag(gpu->device, gpu->stream,
-				(uint32_t *)((char *)gpu->peer_flags[peer] + flag_at) + rank,
-				number);
-	for (int peer = 0; peer < size && !err; peer++)
-		if (peer != rank)
-			err = ops->wait_flag(gpu->device, gpu->stream,
-				(uint32_t *)((char *)gpu->host_flags + flag_at) + peer, number);
-	return err;
-}
-
-int rd_direct_queue(struct rd_gpu *gpu, struct rd_work *work)
-{
-	uint32_t number = gpu->announced;
-	int err = 0;
-
-	if (!work->fused)
-		err = queue_barrier(gpu, offsetof(struct rd_host_flags, entered), number);
-	if (!err)
-		err = gpu->ops->run(gpu->device, gpu->stream, work);
-	if (!err && !work->fused)
-		err = queue_barrier(gpu, offsetof(struct rd_host_flags, left), number);
+	addresses->part = part_of(gpu, job, announcements);
+	if (addresses->part == RD_PART_NONE) {
+		/* To map may take until this rank's stream has done the call. */
+		rd_flag_write(mapped, job->announced);
+		filled = &unused;
+	}
+	err = fill_in(gpu, job, announcements, filled);
+	if (!err && filled == addresses)
+		rd_flag_write(mapped, job->announced);
 	return err;
 }

@@ -1,6 +1,8 @@
 /*
  * Calls by direct access, where all ranks map each other's device memory: the work of a kernel, and
- * the exchange of buffer locations between processes.
+ * the exchange of buffer locations. A rank announces its buffers when it issues the call. Its
+ * progress thread waits for the announcements of all ranks, maps what it has not mapped yet, and
+ * fills in the addresses that the kernel reads.
  */
 #ifndef RD_DIRECT_H
 #define RD_DIRECT_H
@@ -11,18 +13,30 @@
    on all ranks alike. An error: this rank alone lacks memory, and the caller must fail the comm. */
 int rd_direct_work(
 	struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct);
-/* Fills in what a fused kernel needs beyond its steps. */
+/* Another rank's work of a direct call, as this rank can run it. Not for calls with vcounts. */
+int rd_direct_work_of(
+	struct rd_gpu *gpu, const struct rd_call *call, int rank, struct rd_work *work);
+/* Whether a kernel can move the call's data together with its flags (work.h). */
+bool rd_direct_is_small(const struct rd_call *call);
+/* Fills in what a kernel needs that waits for its peers. */
 void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);
 
-/* ---- In the progress thread ------------------------------------------------------------------ */
+/* Announces where this rank's buffers lie, as gpu->announced + 1, which it counts. The call gets
+   other buffers where peers cannot map these (bounce.h). number: of the call on its stream.
+   *waits: the caller must wait for the addresses before it goes on. */
+int rd_direct_announce(struct rd_gpu *gpu, struct rd_call *call, const struct rd_work *work,
+	bool captured, uint32_t number, bool *waits);
 
-/* All ranks announce where their buffers lie, check that they make the same call, and fill in the
-   addresses. *direct: false where a buffer cannot be mapped, on all ranks alike. captured: for a
-   graph; peers' buffers then stay mapped. */
-int rd_direct_exchange(struct rd_gpu *gpu, const struct rd_call *call, bool captured,
-	struct rd_work *work, bool *direct);
-/* Queues the work that was exchanged last on the gpu's stream: a stepped kernel between two
-   barriers. */
-int rd_direct_queue(struct rd_gpu *gpu, struct rd_work *work);
+/* A call that was announced. */
+struct rd_direct_job {
+	const struct rd_call *call;
+	uint32_t announced;
+	uint32_t number; /* on its stream: waits are bounded once it is there; 0: at once */
+	bool captured;
+};
+
+/* In the progress thread: fills in the addresses, and writes own_flags->mapped. */
+int rd_direct_map(
+	struct rd_gpu *gpu, const struct rd_direct_job *job, struct rd_buffer_addresses *addresses);
 
 #endif

@@ -3,21 +3,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/progress.h"
-#include "exec/algorithms.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "device/region.h"
+#include "exec/algorithms.h"
+#include "gpu/bounce.h"
+#include "gpu/exports.h"
+#include "gpu/launch_transfers.h"
 #include "gpu/messages.h"
 #include "gpu/peers.h"
-#include "gpu/launch_transfers.h"
+#include "gpu/progress.h"
+#include "gpu/sharers.h"
+#include "gpu/stage_memory.h"
 
 /* Comms with devices in one process, at one time. */
 #define STREAM_FLAGS_MAX 256
 
 /* Queues of a process on a CUDA device, where CUDA_DEVICE_MAX_CONNECTIONS is not set. */
 #define USUAL_QUEUES 8
-/* The one that it calls on, and one for what it computes meanwhile. */
-#define STREAMS_OF_A_RANK 2
+/* The one that it calls on, one for what it computes meanwhile, and the gpu's own. */
+#define STREAMS_OF_A_RANK 3
+/* Blocks that wait for peers, on a device, take at most one part in this many of its room: there is
+   room for kernels of the program. */
+#define SHARE_OF_ROOM 4
+/* Blocks of a rank that has a device to itself, where RONDO_GPU_BLOCKS does not say. */
+#define USUAL_BLOCKS 32
 
 /* ---- Settings ------------------------------------------------------------------------------ */
 
@@ -150,14 +160,31 @@ static int ranks_on(const struct rd_gpu *gpu, uint32_t device_pci)
 	return ranks;
 }
 
-/* All fused kernels that run together on a device must be resident at once. */
+/* Some ranks are threads of one process on one device. */
+static bool any_share(const struct rd_gpu *gpu)
+{
+	const struct rd_member *members = rd_control_members(gpu->comm->control);
+
+	for (int a = 0; a < gpu->comm->size; a++)
+		for (int b = 0; b < a; b++)
+			if (members[a].place.device_pci == members[b].place.device_pci &&
+				rd_peers_one_process(gpu->comm, a, b))
+				return true;
+	return false;
+}
+
+/* All kernels that wait for each other on a device must be resident at once. */
 static void share_out_blocks(struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 {
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
 
 	gpu->blocks = RD_WORK_BLOCKS;
 	for (int rank = 0; rank < gpu->comm->size; rank++) {
-		int share = cards[rank].blocks / ranks_on(gpu, members[rank].place.device_pci);
+		int share = cards[rank].blocks / SHARE_OF_ROOM /
+			    ranks_on(gpu, members[rank].place.device_pci);
+
+		if (share > cards[rank].most_blocks)
+			share = cards[rank].most_blocks;
 
 		if (share < gpu->blocks)
 			gpu->blocks = share > 1 ? share : 1;
@@ -201,6 +228,11 @@ static bool names_messages(const struct rondo_comm *comm)
  */
 static bool wants_messages(const struct rd_gpu *gpu, bool direct, bool turns)
 {
+	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+
+	/* The driver ends one kernel before it launches the next: none may wait for another. */
+	if (gpu->shared && direct && blocking && !strcmp(blocking, "1"))
+		return false;
 	if (gpu->comm->size > RD_WORK_RANKS)
 		return false;
 	return gpu->kernel == RD_KERNEL_MESSAGES ||
@@ -217,7 +249,8 @@ static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns)
 		      : setting == RD_KERNEL_STEPPED           ? RD_KERNEL_STEPPED
 		      : setting == RD_KERNEL_FUSED || !turns   ? RD_KERNEL_FUSED
 							       : RD_KERNEL_STEPPED;
-	gpu->one_process = gpu->kernel == RD_KERNEL_FUSED && is_one_process(gpu);
+	gpu->one_process = is_one_process(gpu);
+	gpu->spins = gpu->kernel == RD_KERNEL_FUSED && !gpu->shared;
 	if (setting == gpu->kernel)
 		return "RONDO_KERNEL";
 	if (gpu->messages && names_messages(gpu->comm))
@@ -273,8 +306,11 @@ static int find_kernel(struct rd_gpu *gpu, const struct rd_gpu_card *cards)
 	int err;
 
 	rd_peers_find_own_process(gpu);
+	gpu->shared = any_share(gpu);
 	share_out_blocks(gpu, cards);
-	err = rd_peers_try(gpu, cards, &direct);
+	err = rd_sharers_join(gpu);
+	if (!err)
+		err = rd_peers_try(gpu, cards, &direct);
 	if (!err && wants_messages(gpu, direct, turns))
 		err = rd_messages_create(gpu);
 	if (err)
@@ -320,6 +356,8 @@ static void write_card(struct rd_gpu *gpu, struct rd_gpu_card *card)
 	card->kernel = gpu->kernel;
 	card->at_once = gpu->ops->shared_at_once(gpu->device);
 	card->blocks = gpu->ops->blocks(gpu->device);
+	card->most_blocks =
+		gpu->comm->settings.gpu_blocks ? gpu->comm->settings.gpu_blocks : USUAL_BLOCKS;
 	if (gpu->comm->size > 1 && gpu->kernel != RD_KERNEL_STAGED &&
 		gpu->kernel != RD_KERNEL_MESSAGES)
 		rd_peers_offer(gpu, card);
@@ -345,34 +383,50 @@ static int exchange_cards(struct rd_gpu *gpu)
 		gpu->kernel = RD_KERNEL_STAGED;
 	else if (!err)
 		err = find_kernel(gpu, cards);
-	/* Not the progress thread's stream: a kernel that this thread queues late would follow the
-	   callers' later kernels, which may wait for it. */
-	if (!err && (gpu->one_process || gpu->messages))
-		err = gpu->ops->stream_create(gpu->device, &gpu->chain);
 	free(cards);
 	reset_calls(comm);
 	return err;
 }
 
+/* Host memory that the device addresses. */
+static int alloc_shared(struct rd_gpu *gpu, size_t size, void **memory)
+{
+	int err = rd_region_alloc(memory, size);
+
+	if (err)
+		return err;
+	err = gpu->ops->share(*memory, size);
+	if (err)
+		rd_region_free(*memory);
+	return err;
+}
+
+static void free_shared(struct rd_gpu *gpu, void *memory)
+{
+	if (!memory)
+		return;
+	gpu->ops->unshare(memory);
+	rd_region_free(memory);
+}
+
 static int open_gpu(struct rd_gpu *gpu)
 {
-	void *host_flags;
+	void *host_flags, *own_flags;
 	/* The stream first: sharing memory would open another device, had none been opened yet. */
 	int err = gpu->ops->stream_create(gpu->device, &gpu->stream);
 
 	if (!err)
 		err = stream_flags_get(gpu);
 	if (!err)
-		err = rd_region_alloc(&host_flags, sizeof(*gpu->host_flags));
+		err = alloc_shared(gpu, sizeof(*gpu->host_flags), &host_flags);
 	if (err)
 		return err;
-	err = gpu->ops->share(host_flags, sizeof(*gpu->host_flags));
-	if (err) {
-		rd_region_free(host_flags);
-		return err;
-	}
-	gpu->number = gpu->stream_flags->finished;
 	gpu->host_flags = gpu->peer_flags[gpu->comm->rank % RD_WORK_RANKS] = host_flags;
+	err = alloc_shared(gpu, sizeof(*gpu->own_flags), &own_flags);
+	if (err)
+		return err;
+	gpu->own_flags = own_flags;
+	gpu->number = gpu->stream_flags->finished;
 	gpu->async_error = rd_async_error_create(&gpu->host_flags->abort_flag);
 	return gpu->async_error ? 0 : rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 }
@@ -422,6 +476,22 @@ void rd_gpu_finish(struct rd_gpu *gpu)
 	gpu->progress = NULL;
 }
 
+/* Streams and devices may still access these, where they did not end. */
+static void free_device_parts(struct rd_gpu *gpu)
+{
+	if (gpu->stream)
+		gpu->ops->stream_destroy(gpu->device, gpu->stream);
+	rd_stage_destroy(gpu->stage);
+	rd_bounces_free(gpu);
+	rd_imports_drop(gpu);
+	rd_peers_unmap(gpu);
+	rd_transfers_free_lists(gpu);
+	rd_messages_destroy(gpu->messages);
+	free_shared(gpu, gpu->own_flags);
+	free_shared(gpu, gpu->host_flags);
+	stream_flags_put(gpu);
+}
+
 void rd_gpu_destroy(struct rd_gpu *gpu)
 {
 	if (!gpu)
@@ -430,21 +500,13 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	if (gpu->async_error)
 		rd_async_error_close(gpu->async_error);
 	rd_device_stream_destroy(gpu->device_stream);
-	if (gpu->chain)
-		gpu->ops->stream_destroy(gpu->device, gpu->chain);
-	if (gpu->stream)
-		gpu->ops->stream_destroy(gpu->device, gpu->stream);
-	rd_peers_unmap(gpu);
-	rd_transfers_free_lists(gpu);
-	rd_messages_destroy(gpu->messages);
-	if (gpu->host_flags) {
-		gpu->ops->unshare(gpu->host_flags);
-		rd_region_free(gpu->host_flags);
-	}
+	rd_device_stream_put(gpu->last);
+	if (!gpu->broken)
+		free_device_parts(gpu);
+	rd_sharers_leave(gpu);
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++)
 			rd_plan_destroy(gpu->plans[i][root]);
 	rd_async_error_release(gpu->async_error);
-	stream_flags_put(gpu);
 	free(gpu);
 }

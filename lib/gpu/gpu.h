@@ -1,25 +1,24 @@
 /*
  * A gpu: the part of a comm that runs calls on device memory. Each rank has
  *   - host flags, which all ranks map (peers.h): peers write their progress there, and the rank
- *     announces its buffers' addresses;
+ *     announces its buffers;
  *   - device flags, the same in device memory, for kernels;
- *   - a stream, and a progress thread, which does the host's part of calls (progress.h).
+ *   - a progress thread, which does the host's part of calls (progress.h).
  *
- * On its stream a call is two flags: the stream writes `ready` when it reaches the call, and waits
- * for `finished`. In between the progress thread
- *   - where all ranks map each other's device memory, announces its buffers, maps those of peers,
- *     and queues the work on the gpu's stream (direct.h): between two barriers (stepped), or as one
- *     kernel that synchronizes by itself (fused);
- *   - elsewhere copies to host memory, makes the call there, and copies back (staging.h).
- *
- * Where all ranks are threads of one process and fused, kernels exchange the addresses themselves:
- * a call is one launch on the user's stream, without the progress thread. The same holds where
- * kernels exchange messages (messages.h), for which not all ranks need to map each other's memory.
+ * The caller queues all of a call on its stream when it issues the call (queue.h). From then on the
+ * stream waits for flags alone, and no call to the driver is needed for it to go on: the driver may
+ * be locked by a thread of the program that waits for this very stream. The progress thread ends
+ * the stream's waits by plain stores:
+ *   - by direct access, where all ranks map each other's device memory, it fills in the addresses
+ *     of peers' buffers, which the kernel reads (direct.h);
+ *   - elsewhere it makes the call in host memory, between copies that the stream makes (staging.h).
+ * Where kernels exchange messages, a call is one launch (messages.h). So is a small call by direct
+ * access, and a call that a graph captures: these kernels wait for each other by themselves. The
+ * order of the ranks' kernels is counted in the device flags, so that replays need no host.
  * Transfers concern two ranks alone (transfers.h).
  *
- * A graph can capture a call that is one launch, and a fused call among processes. For the latter
- * the progress threads exchange the addresses once, when it is captured. The order of the ranks'
- * kernels is counted in the device flags, so that replays need no host.
+ * Ranks that are threads of one process, on one device, meet in the host while they queue a call
+ * (sharers.h).
  *
  * All ranks decide alike, by the cards that they gathered when the gpu was made.
  */
@@ -46,31 +45,65 @@ enum rd_kernel {
 		RD_KERNEL_COUNT
 };
 
-/* Calls of a comm that may be queued on streams; a further one waits. */
-#define RD_READY 256
+/* Calls of a comm that may be queued on streams; a further one waits until the first is done. */
+#define RD_RUN_AHEAD 128
 
-/* Streams read these also after the comm is gone: they are never freed, and count on. */
+/* Streams read these also after the comm is gone: they are never freed, and count on. `ready`: the
+   last call that the streams have reached; `finished`: the last that is done. */
 struct rd_stream_flags {
-	_Alignas(64) uint32_t ready[RD_READY]; /* by number: streams write in no order */
+	_Alignas(64) uint32_t ready;
 	_Alignas(64) uint32_t finished;
 	bool taken;
+};
+
+/* A call between `ready` and `finished`: for which peers its stream may wait. */
+enum rd_queued_kind { RD_QUEUED_DIRECT, RD_QUEUED_TRANSFERS, RD_QUEUED_STAGED };
+
+struct rd_queued {
+	enum rd_queued_kind kind;
+	uint32_t announced; /* RD_QUEUED_DIRECT */
+};
+
+/* Pinned memory that this rank's kernels and streams read, and no other rank maps. */
+struct rd_own_flags {
+	_Alignas(64) struct rd_buffer_addresses
+		addresses[RD_RUN_AHEAD]; /* by number of announcement */
+	_Alignas(64) uint32_t mapped; /* the last call whose addresses are there */
 };
 
 struct rd_host_flags;
 struct rd_progress_thread;
 struct rd_messages;
+struct rd_sharers;
+struct rd_stage;
 struct rd_transfer_list;
 
-#define RD_IMPORTS 64
+/* Allocations of a rank that its peers keep mapped. */
+#define RD_EXPORTS 64
+
+/* An allocation of this rank, for its peers. */
+struct rd_export {
+	uint64_t id;
+	char *base;
+	size_t size;
+	uint32_t generation; /* 0: free; no two of a rank have the same */
+	uint32_t used; /* number of the last call that did */
+	bool kept; /* in some graph: as long as the gpu */
+	struct rd_handle handle;
+};
 
 /* A peer's allocation, mapped here. */
 struct rd_import {
-	int peer;
-	uint64_t id, address; /* of its base, there */
+	uint32_t generation; /* 0: none */
 	char *base;
 	size_t size;
-	uint64_t used; /* when last */
-	bool kept; /* in some graph: as long as the gpu */
+};
+
+/* Device memory in place of a buffer that has no handle for other processes. */
+struct rd_bounce {
+	void *memory;
+	size_t size;
+	bool logged;
 };
 
 struct rd_gpu {
@@ -78,32 +111,35 @@ struct rd_gpu {
 	const struct rd_device_ops *ops;
 	int device;
 	enum rd_kernel kernel;
-	bool one_process; /* fused, and the caller launches */
-	struct rd_messages *messages; /* RD_KERNEL_MESSAGES: the caller launches; else NULL */
-	int blocks; /* of a fused kernel, at most */
-	void *stream; /* the progress thread's */
-	void *chain; /* where callers launch: orders what they launch on their streams; else NULL */
+	bool one_process;
+	bool shared; /* some ranks are threads of one process on one device */
+	bool spins; /* kernels of small calls wait for each other */
+	bool broken; /* a call was queued in part: its stream may never end */
+	struct rd_messages *messages; /* RD_KERNEL_MESSAGES; else NULL */
+	struct rd_sharers *sharers; /* NULL: no other rank of this process is on this device */
+	int blocks; /* of a kernel that waits for peers, at most */
+	void *stream; /* the gpu's own, for what is no call */
 	struct rd_device_stream *device_stream; /* for calls on no stream, made when first needed */
+	struct rd_device_stream *last; /* of the last call; NULL: none yet */
 	struct rd_async_error *async_error;
 	struct rd_stream_flags *stream_flags;
-	uint32_t number; /* of the last call that the progress thread received */
-	uint32_t marker;
+	struct rd_own_flags *own_flags;
+	uint32_t number; /* of the last call that was queued between `ready` and `finished` */
+	struct rd_queued queued[RD_RUN_AHEAD]; /* by number */
 	struct rd_host_flags *host_flags, *peer_flags[RD_WORK_RANKS];
 	struct rd_device_flags *device_flags, *peer_device_flags[RD_WORK_RANKS];
 	bool same_process[RD_WORK_RANKS];
-	struct rd_import imports[RD_IMPORTS];
-	uint64_t imports_used;
+	struct rd_export exports[RD_EXPORTS];
+	uint32_t generations;
+	struct rd_import imports[RD_WORK_RANKS][RD_EXPORTS]; /* by peer, and its export */
+	struct rd_bounce bounces[2]; /* of input and output */
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */
 	struct rd_transfer_list *transfer_lists; /* of long groups */
 	uint32_t announced; /* calls that this rank announced to its peers (direct.h) */
+	struct rd_stage *stage; /* NULL: nothing has been staged yet */
 	struct rd_progress_thread *progress;
 };
-
-static inline uint32_t *rd_ready(struct rd_stream_flags *stream_flags, uint32_t number)
-{
-	return &stream_flags->ready[number % RD_READY];
-}
 
 /* Whether calls go from device to device; all ranks' host flags are then mapped. */
 static inline bool rd_gpu_goes_directly(const struct rd_gpu *gpu)

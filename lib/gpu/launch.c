@@ -1,31 +1,45 @@
 #include "gpu/launch.h"
 
+#include "gpu/order.h"
+#include "gpu/sharers.h"
+
 static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *launch)
 {
 	const struct rd_device_ops *ops = gpu->ops;
+	int err;
 
 	if (launch->work)
-		return ops->run(gpu->device, stream, launch->work);
-	if (launch->steps)
-		return ops->run_steps(gpu->device, stream, launch->steps);
-	return ops->run_transfers(gpu->device, stream, launch->transfers);
+		err = ops->run(gpu->device, stream, launch->work);
+	else if (launch->steps)
+		err = ops->run_steps(gpu->device, stream, launch->steps);
+	else
+		err = ops->run_transfers(gpu->device, stream, launch->transfers);
+	if (!err && launch->done)
+		err = rd_stream_write(ops, gpu->device, stream, launch->done, launch->number);
+	return err;
+}
+
+/* Sharers leave only when all kernels are queued: until then nothing may hold up the device. */
+static int launch_now(
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch)
+{
+	int err = rd_order(gpu, device_stream);
+
+	if (!err)
+		err = rd_sharers_begin(gpu, device_stream->stream);
+	if (!err)
+		err = run_kernel(gpu, device_stream->stream, launch);
+	return err ? err : rd_sharers_meet(gpu);
 }
 
 int rd_gpu_launch(
 	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch)
 {
-	const struct rd_device_ops *ops = gpu->ops;
-	bool captures = ops->stream_captures(device_stream->stream);
-	int err = 0;
+	int err = gpu->ops->stream_captures(device_stream->stream)
+			  ? run_kernel(gpu, device_stream->stream, launch)
+			  : launch_now(gpu, device_stream, launch);
 
-	if (!captures)
-		err = ops->stream_follow(gpu->device, device_stream->stream, gpu->chain);
-	if (!err)
-		err = run_kernel(gpu, device_stream->stream, launch);
-	if (!err && launch->done)
-		err = ops->write_flag(
-			gpu->device, device_stream->stream, launch->done, launch->number);
-	if (!err && !captures)
-		err = ops->stream_follow(gpu->device, gpu->chain, device_stream->stream);
-	return err ? rd_comm_fail(gpu->comm, err, gpu->comm->rank) : 0;
+	return err && !atomic_load(&gpu->comm->failed)
+		       ? rd_comm_fail(gpu->comm, err, gpu->comm->rank)
+		       : err;
 }

@@ -205,9 +205,6 @@ int rd_peers_try(struct rd_gpu *gpu, const struct rd_gpu_card *cards, bool *dire
 
 void rd_peers_unmap(struct rd_gpu *gpu)
 {
-	for (int i = 0; i < RD_IMPORTS; i++)
-		if (gpu->imports[i].base)
-			gpu->ops->drop(gpu->device, gpu->imports[i].base);
 	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
 		if (gpu->peer_flags[peer] && gpu->peer_flags[peer] != gpu->host_flags)
 			gpu->ops->unshare(gpu->peer_flags[peer]);
@@ -218,88 +215,4 @@ void rd_peers_unmap(struct rd_gpu *gpu)
 		else
 			gpu->ops->drop(gpu->device, gpu->peer_device_flags[peer]);
 	}
-}
-
-/* ---- Buffers ------------------------------------------------------------------------------- */
-
-void rd_peers_describe(
-	struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location)
-{
-	struct rd_allocation allocation;
-
-	memset(location, 0, sizeof(*location));
-	if (size == 0 || !gpu->ops->find(at, &allocation) ||
-		gpu->ops->export(allocation.base, &location->handle))
-		return;
-	location->id = allocation.id;
-	location->address = (uintptr_t)at;
-	location->offset = (uint64_t)((const char *)at - allocation.base);
-	location->size = allocation.size;
-}
-
-/* The slot of the import cache that holds a peer's allocation, or is to hold it. A newer allocation
-   at the same address replaces the older one, which is gone. NULL: graphs keep all slots. */
-static struct rd_import *import_slot(
-	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location)
-{
-	struct rd_import *oldest = NULL;
-
-	for (int i = 0; i < RD_IMPORTS; i++) {
-		struct rd_import *import = &gpu->imports[i];
-
-		if (import->base && import->peer == peer &&
-			import->address == location->address - location->offset)
-			return import;
-		if (!import->kept && (!oldest || import->used < oldest->used))
-			oldest = import;
-	}
-	return oldest;
-}
-
-static int import(struct rd_gpu *gpu, struct rd_import *slot, int peer,
-	const struct rd_buffer_location *location)
-{
-	void *base;
-	size_t size;
-	int err = 0;
-
-	if (slot->base) {
-		err = rd_gpu_drain(gpu);
-		gpu->ops->drop(gpu->device, slot->base);
-		slot->base = NULL;
-	}
-	if (!err)
-		err = gpu->ops->import(gpu->device, &location->handle, &base, &size);
-	if (!err)
-		*slot = (struct rd_import){ .peer = peer,
-			.id = location->id,
-			.address = location->address - location->offset,
-			.base = base,
-			.size = size };
-	return err;
-}
-
-char *rd_peers_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
-	size_t size, bool keep)
-{
-	if (gpu->same_process[peer])
-		return (char *)(uintptr_t)location->address;
-
-	struct rd_import *slot = import_slot(gpu, peer, location);
-
-	if (!slot) {
-		rd_fail(RONDO_UNSUPPORTED,
-			"rank %d cannot map more memory of rank %d: graphs hold %d buffers",
-			gpu->comm->rank, peer, RD_IMPORTS);
-		return NULL;
-	}
-	if ((!slot->base || slot->peer != peer || slot->id != location->id) &&
-		import(gpu, slot, peer, location))
-		return NULL;
-	slot->kept |= keep;
-	slot->used = ++gpu->imports_used;
-	if (size <= slot->size && location->offset <= slot->size - size)
-		return slot->base + location->offset;
-	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
-	return NULL;
 }

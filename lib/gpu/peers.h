@@ -7,47 +7,55 @@
 
 #include "gpu/gpu.h"
 
-/* Where a rank's buffer lies, for peers that map it. id 0: it cannot be mapped. */
+/* Where a rank's buffer lies, for its peers: address for those of its process; for others the place
+   of its allocation in the rank's table (exports.h), and the offset there. */
 struct rd_buffer_location {
-	uint64_t id;
-	uint64_t address, offset, size; /* of the buffer; in its allocation; of the allocation */
+	uint64_t address, offset;
+	uint32_t place, generation; /* generation 0: no other process maps it */
 	struct rd_handle handle;
 };
 
 /* A rank's announcement of one call. */
 struct rd_announcement {
 	uint32_t number;
+	uint32_t fresh; /* not 0: some peer has yet to map a buffer */
 	struct rd_signature signature;
 	struct rd_buffer_location in, out;
 	uint64_t factor; /* of a premultiplied sum */
-	uint32_t reachable; /* not 0: others can map its buffers, as far as they address them */
 	/* Where only two ranks have the length: the bytes for each peer. */
 	struct {
 		uint64_t in_at, out_at, size;
 	} gives[RD_WORK_RANKS];
 };
 
-/* A sender writes it for its receiver when its stream has reached the transfer: from then on the
-   receiver may read the bytes. The next offer follows only when this one has been taken. */
+/* Offers of one rank to another that are not accepted yet, at most. */
+#define RD_OFFERS 4
+
+/* A sender writes it for its receiver when it issues the transfer. */
 struct rd_offer {
 	uint32_t number; /* counts this rank's offers to that one */
 	struct rd_signature signature;
 	struct rd_buffer_location in;
-	uint32_t reachable; /* not 0: yes */
 };
 
 /* Peers write these, but for the abort flag, announcements and offers, which this rank writes. A
-   rank announces call n + 2 only when all have announced n + 1, and so have read n: two
-   announcements suffice. */
+   rank announces a call when it issues it, and at most RD_RUN_AHEAD calls before its streams have
+   done the first of them: peers have read that one by then. */
 struct rd_host_flags {
+	/* By streams: they have reached the call of this announcement; they have done it. */
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
 	_Alignas(64) uint32_t left[RD_WORK_RANKS];
+	/* By streams: they have reached a send to this rank; taken an offer of this rank's. */
+	_Alignas(64) uint32_t offered[RD_WORK_RANKS];
+	_Alignas(64) uint32_t taken[RD_WORK_RANKS];
+	/* By the host: offers of this rank's that each has read, and queued the copy of. */
+	_Alignas(64) uint32_t accepted[RD_WORK_RANKS];
+	/* By the host: what each has mapped of this rank's exports, by generation. */
+	_Alignas(64) uint32_t imported[RD_WORK_RANKS][RD_EXPORTS];
 	_Alignas(64) struct rd_abort_flag abort_flag;
-	_Alignas(64) uint32_t marker; /* the gpu's own stream writes its progress */
 	_Alignas(64) uint32_t check; /* copied to peers' device flags to try them */
-	_Alignas(64) struct rd_announcement announcements[2];
-	_Alignas(64) uint32_t taken[RD_WORK_RANKS]; /* offers that each has taken */
-	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS]; /* to each */
+	_Alignas(64) struct rd_announcement announcements[RD_RUN_AHEAD];
+	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS][RD_OFFERS]; /* to each */
 };
 
 /* ---- While the gpu is made ----------------------------------------------------------------- */
@@ -60,7 +68,8 @@ struct rd_gpu_card {
 	int32_t able; /* to be reached directly */
 	int32_t kernel; /* the setting */
 	int32_t at_once; /* processes run on its device at the same time */
-	int32_t blocks;
+	int32_t blocks; /* for which its device has room */
+	int32_t most_blocks; /* the setting */
 };
 
 /* Gathers `size` bytes of each rank, by rank, on all ranks. */
@@ -79,18 +88,7 @@ void rd_peers_offer(struct rd_gpu *gpu, struct rd_gpu_card *card);
 /* *direct: whether every rank reaches every other's device memory, on all ranks alike. Maps peers'
    flags, and tries them with real bytes. */
 int rd_peers_try(struct rd_gpu *gpu, const struct rd_gpu_card *cards, bool *direct);
-/* Unmaps the flags and the buffers of peers, and puts this rank's device flags. */
+/* Unmaps the flags of peers, and puts this rank's device flags. */
 void rd_peers_unmap(struct rd_gpu *gpu);
-
-/* ---- Buffers ------------------------------------------------------------------------------- */
-
-/* Where a buffer of this rank lies. */
-void rd_peers_describe(
-	struct rd_gpu *gpu, const void *at, size_t size, struct rd_buffer_location *location);
-/* A peer's buffer as it is addressed here; NULL with the reason. location: a copy that the peer
-   cannot write to, for it is checked before it is used. May wait for the gpu's stream. keep: it
-   stays mapped until the gpu is destroyed. */
-char *rd_peers_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
-	size_t size, bool keep);
 
 #endif

@@ -6,33 +6,34 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/futex.h"
 #include "base/log.h"
-#include "gpu/direct.h"
-#include "gpu/peers.h"
-#include "gpu/staging.h"
 #include "base/thread.h"
+#include "comm/run.h"
+#include "gpu/peers.h"
 #include "gpu/transfers.h"
 #include "gpu/watch.h"
-#include "base/futex.h"
 
 /* Interval of the checks for failures, while streams are busy. */
 #define CHECK_MS 10
-/* A fused kernel waits twice: to enter, and to leave; and some time before it begins. */
-#define KERNEL_WAITS 2
-#define KERNEL_BEGINS_MS 10000
 
-/* The caller of a call that is captured waits for this. */
-struct capture {
-	struct rd_work *work;
-	const char **from; /* of transfers */
+/* The caller of a job waits for this. */
+struct waiter {
 	bool done;
 	int error;
 	char reason[RD_REASON_SIZE];
 };
 
+enum job_kind { MAP, STAGE, EXCHANGE };
+
 struct job {
 	struct job *next;
-	struct capture *capture; /* NULL: the call is to be run */
+	enum job_kind kind;
+	struct waiter *waiter; /* NULL: nobody waits, and a MAP's task is the job's */
+	struct rd_direct_job direct; /* MAP */
+	struct rd_buffer_addresses *addresses;
+	struct rd_staged *staged; /* STAGE */
+	const char **from; /* EXCHANGE */
 	uint32_t number;
 	int count;
 	struct rd_task tasks[];
@@ -46,47 +47,43 @@ struct rd_progress_thread {
 	struct job *first, **last;
 	bool closing, busy;
 
-	uint32_t launched; /* the last job whose end is queued on the gpu's stream */
 	uint32_t seen; /* of flags->finished, and since when it is that */
 	int64_t since_ms; /* 0: not checked yet */
+	int64_t failed_ns; /* since when the waits of streams are ended; 0: they are not */
 	int reported_ms; /* of that wait, as slow */
 	uint32_t slow_call; /* the call of the latest kernel that was reported as slow */
-	bool transfers[RD_READY]; /* by number: what the job is */
-	struct rd_stage *stage; /* NULL: nothing has been staged yet */
 };
 
 /* ---- Watching ------------------------------------------------------------------------------ */
 
-/* The peer that is behind in this job, or in the calls announced; this rank itself: none is. */
-static int missing_peer(const struct rd_gpu *gpu, uint32_t job)
+static uint32_t last_number(const struct rd_gpu *gpu)
 {
+	return __atomic_load_n(&gpu->number, __ATOMIC_ACQUIRE);
+}
+
+/* The peer that this call's stream waits for; this rank itself: for none. */
+static int missing_peer(const struct rd_gpu *gpu, uint32_t number)
+{
+	const struct rd_queued *queued = &gpu->queued[number % RD_RUN_AHEAD];
 	const struct rd_host_flags *host_flags = gpu->host_flags;
 
-	if (gpu->progress->transfers[job % RD_READY])
+	if (queued->kind == RD_QUEUED_TRANSFERS)
 		return rd_transfers_missing_peer(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (peer != gpu->comm->rank && gpu->kernel == RD_KERNEL_STEPPED &&
-			!rd_flag_reached(&host_flags->left[peer], gpu->announced))
+		if (peer != gpu->comm->rank && queued->kind == RD_QUEUED_DIRECT &&
+			!rd_flag_reached(&host_flags->entered[peer], queued->announced))
+			return peer;
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		if (peer != gpu->comm->rank && queued->kind == RD_QUEUED_DIRECT &&
+			!rd_flag_reached(&host_flags->left[peer], queued->announced))
 			return peer;
 	return gpu->comm->rank;
 }
 
-/* Bound of the time in which launched work finishes no call. A fused kernel can name the rank that
-   it waits for; the host cannot, and so reports only after it. Transfers' copies wait for no rank.
- */
-static int64_t job_timeout_ms(const struct rd_gpu *gpu, uint32_t job)
-{
-	int64_t timeout_ms = gpu->comm->settings.timeout_ms;
-
-	if (gpu->kernel != RD_KERNEL_FUSED || gpu->progress->transfers[job % RD_READY])
-		return timeout_ms;
-	return KERNEL_WAITS * timeout_ms + KERNEL_BEGINS_MS;
-}
-
-static void report_unfinished(struct rd_gpu *gpu, uint32_t job, int64_t waited_ms)
+static void report_unfinished(struct rd_gpu *gpu, uint32_t number, int64_t waited_ms)
 {
 	struct rondo_comm *comm = gpu->comm;
-	int peer = missing_peer(gpu, job);
+	int peer = missing_peer(gpu, number);
 
 	if (peer != comm->rank) {
 		rd_gpu_watch_report(gpu, waited_ms, peer, "in a call on devices");
@@ -98,10 +95,10 @@ static void report_unfinished(struct rd_gpu *gpu, uint32_t job, int64_t waited_m
 	rd_gpu_watch(gpu);
 }
 
-static void report_slow(struct rd_progress_thread *progress, uint32_t job, int64_t waited_ms)
+static void report_slow(struct rd_progress_thread *progress, uint32_t number, int64_t waited_ms)
 {
 	struct rondo_comm *comm = progress->gpu->comm;
-	int peer = missing_peer(progress->gpu, job);
+	int peer = missing_peer(progress->gpu, number);
 
 	rd_comm_slow(comm, &progress->reported_ms, waited_ms, peer == comm->rank ? -1 : peer,
 		"in a call on devices");
@@ -133,13 +130,12 @@ static void watch_launched(struct rd_progress_thread *progress)
 		return;
 	report_slow_kernel(progress);
 	/* Its own stream's earlier work may take as long as it likes. */
-	if (progress->since_ms == 0 || finished == progress->launched ||
-		finished != progress->seen ||
-		!rd_flag_reached(rd_ready(gpu->stream_flags, finished + 1), finished + 1)) {
+	if (progress->since_ms == 0 || finished == last_number(gpu) || finished != progress->seen ||
+		!rd_flag_reached(&gpu->stream_flags->ready, finished + 1)) {
 		progress->seen = finished;
 		progress->since_ms = now_ms;
 		progress->reported_ms = 0;
-	} else if (now_ms - progress->since_ms > job_timeout_ms(gpu, finished + 1)) {
+	} else if (now_ms - progress->since_ms > gpu->comm->settings.timeout_ms) {
 		report_unfinished(gpu, finished + 1, now_ms - progress->since_ms);
 	} else {
 		report_slow(progress, finished + 1, now_ms - progress->since_ms);
@@ -148,129 +144,80 @@ static void watch_launched(struct rd_progress_thread *progress)
 
 /* ---- Jobs ---------------------------------------------------------------------------------- */
 
-static int run_collective(struct rd_progress_thread *progress, struct rd_task *task)
+static int run_staged(struct rd_gpu *gpu, struct job *job)
 {
-	struct rd_work work;
-	bool direct;
-	int err = rd_direct_work(progress->gpu, &task->call, &work, &direct);
+	/* No peer's silence: the caller's stream may have earlier work. */
+	int err = rd_gpu_watch_flag(gpu, &gpu->stream_flags->ready, job->number, -1, 0);
+	int ended;
 
-	if (err || direct) {
-		rd_turn_begin(task);
-		if (!err)
-			err = rd_gpu_watch(progress->gpu);
-		if (!err)
-			err = rd_direct_exchange(progress->gpu, &task->call, false, &work, &direct);
-		if (!err && direct)
-			err = rd_direct_queue(progress->gpu, &work);
-		if (err && !atomic_load(&progress->gpu->comm->failed))
-			rd_comm_fail(progress->gpu->comm, err, progress->gpu->comm->rank);
-		if (err || direct)
-			rd_turn_end(task, false);
-	}
-	if (!err && !direct)
-		err = rd_stage_run(&progress->stage, progress->gpu, task);
-	return err;
-}
-
-/* Replays of the graph need no host: the kernel gets all addresses now. */
-static int prepare_capture(
-	struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
-{
-	struct rd_gpu *gpu = progress->gpu;
-	bool direct = true;
-	int err;
-
-	rd_turn_begin(task);
-	err = rd_gpu_watch(gpu);
-	if (!err)
-		err = rd_direct_exchange(gpu, &task->call, true, work, &direct);
-	if (err && !atomic_load(&gpu->comm->failed))
-		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_turn_end(task, false);
-	if (!err && !direct)
-		err = rd_fail(RONDO_UNSUPPORTED,
-			"%s cannot be captured in a graph: some rank's buffer cannot be mapped by "
-			"other processes, and would go through host memory",
-			rd_collective_name(task->call.problem.collective));
-	return err;
-}
-
-static void run_capture(struct rd_progress_thread *progress, struct job *job)
-{
-	struct capture *capture = job->capture;
-	int err = capture->from ? rd_transfers_exchange(&progress->stage, progress->gpu, job->tasks,
-					  job->count, capture->from)
-				: prepare_capture(progress, &job->tasks[0], capture->work);
-
+	/* Also after a failure: the comm must see the tasks' turns end. */
+	ended = rd_run(job->tasks, job->count);
+	err = err ? err : ended;
+	/* The failure is known before the stream goes on. */
 	if (err)
-		snprintf(capture->reason, sizeof(capture->reason), "%s", rondo_last_error());
+		rd_gpu_watch(gpu);
+	rd_staged_end(job->staged, err);
+	return err;
+}
+
+static int run_job(struct rd_gpu *gpu, struct job *job)
+{
+	int err = 0;
+
+	if (job->kind == STAGE)
+		return run_staged(gpu, job);
+	err = rd_gpu_watch(gpu);
+	if (!err && job->kind == MAP)
+		err = rd_direct_map(gpu, &job->direct, job->addresses);
+	else if (!err)
+		err = rd_transfers_exchange(gpu, job->tasks, job->count, job->from);
+	return err;
+}
+
+static void end_waiter(struct rd_progress_thread *progress, struct waiter *waiter, int err)
+{
+	if (err)
+		snprintf(waiter->reason, sizeof(waiter->reason), "%s", rondo_last_error());
 	pthread_mutex_lock(&progress->lock);
-	capture->error = err;
-	capture->done = true;
+	waiter->error = err;
+	waiter->done = true;
 	pthread_cond_broadcast(&progress->change);
 	pthread_mutex_unlock(&progress->lock);
 }
 
-static int run_tasks(struct rd_progress_thread *progress, struct job *job)
+/* A captured call that is refused harms no other call. */
+static void take_job(struct rd_progress_thread *progress, struct job *job)
 {
 	struct rd_gpu *gpu = progress->gpu;
-	bool transfers = job->tasks[0].call.problem.collective == RD_TRANSFER;
-	/* No peer's silence: the caller's stream may have earlier work. */
-	int err = rd_gpu_watch_flag(gpu, rd_ready(gpu->stream_flags, job->number), job->number, -1);
+	int err = run_job(gpu, job);
 
-	if (err)
-		return rd_run(job->tasks, job->count);
-	progress->transfers[job->number % RD_READY] = transfers;
-	if (transfers)
-		err = rd_transfers_run(&progress->stage, gpu, job->tasks, job->count);
-	else
-		err = run_collective(progress, &job->tasks[0]);
-	if (!err)
-		err = gpu->ops->write_flag(
-			gpu->device, gpu->stream, &gpu->stream_flags->finished, job->number);
-	return err;
+	if (err && err != RONDO_UNSUPPORTED && !atomic_load(&gpu->comm->failed))
+		err = rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	if (job->waiter)
+		end_waiter(progress, job->waiter, err);
+	else if (job->kind == MAP)
+		rd_tasks_finish(job->tasks, job->count);
+	/* The streams then go on, with undefined results: synchronising them returns the error. */
+	rd_gpu_watch(gpu);
+	progress->since_ms = 0;
+	free(job);
 }
 
-static void run_job(struct rd_progress_thread *progress, struct job *job)
+static bool is_done(const struct rd_gpu *gpu)
 {
-	struct rd_gpu *gpu = progress->gpu;
-	int err = run_tasks(progress, job);
-
-	progress->launched = job->number;
-	progress->since_ms = 0;
-	if (!err)
-		return;
-	/* The gpu's stream ends, then the caller's goes on, with undefined results: synchronising
-	   it returns the error. */
-	if (!atomic_load(&gpu->comm->failed))
-		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_gpu_watch(gpu);
-	rd_gpu_drain_failed(gpu);
-	rd_flag_write(&gpu->stream_flags->finished, job->number);
+	return rd_flag_reached(&gpu->stream_flags->finished, last_number(gpu));
 }
 
 static bool is_pending(const struct rd_progress_thread *progress)
 {
-	return progress->gpu->kernel != RD_KERNEL_STAGED ||
-	       !rd_flag_reached(&progress->gpu->stream_flags->finished, progress->launched);
-}
-
-/* Also after a failure that came when nothing was left to do but wait for streams. */
-static void end_launched(struct rd_progress_thread *progress)
-{
-	struct rd_gpu *gpu = progress->gpu;
-
-	if (!atomic_load(&gpu->comm->failed) ||
-		rd_flag_reached(&gpu->stream_flags->finished, progress->launched))
-		return;
-	rd_gpu_drain_failed(gpu);
-	if (!rd_flag_reached(&gpu->stream_flags->finished, progress->launched))
-		rd_flag_write(&gpu->stream_flags->finished, progress->launched);
+	return progress->gpu->kernel != RD_KERNEL_STAGED || !is_done(progress->gpu);
 }
 
 /* With the lock held, and again on return. */
 static void idle(struct rd_progress_thread *progress)
 {
+	struct rd_gpu *gpu = progress->gpu;
+
 	if (!is_pending(progress)) {
 		pthread_cond_wait(&progress->change, &progress->lock);
 		return;
@@ -278,7 +225,9 @@ static void idle(struct rd_progress_thread *progress)
 	rd_condition_wait_ms(&progress->change, &progress->lock, CHECK_MS);
 	pthread_mutex_unlock(&progress->lock);
 	watch_launched(progress);
-	end_launched(progress);
+	/* Also after a failure that came when nothing was left to do but wait for streams. */
+	if (atomic_load(&gpu->comm->failed) && !is_done(gpu))
+		rd_gpu_end_waits(gpu, &progress->failed_ns);
 	pthread_mutex_lock(&progress->lock);
 }
 
@@ -302,13 +251,7 @@ static void *progress_main(void *argument)
 			progress->last = &progress->first;
 		progress->busy = true;
 		pthread_mutex_unlock(&progress->lock);
-		if (job->capture) {
-			run_capture(progress, job);
-		} else {
-			run_job(progress, job);
-			rd_tasks_finish(job->tasks, job->count);
-		}
-		free(job);
+		take_job(progress, job);
 		pthread_mutex_lock(&progress->lock);
 		progress->busy = false;
 		pthread_cond_broadcast(&progress->change);
@@ -327,7 +270,7 @@ int rd_progress_create(struct rd_gpu *gpu)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm's device");
 	progress->gpu = gpu;
 	progress->last = &progress->first;
-	progress->launched = progress->seen = gpu->number;
+	progress->seen = gpu->number;
 	pthread_mutex_init(&progress->lock, NULL);
 	rd_condition_init(&progress->change);
 	gpu->progress = progress;
@@ -341,70 +284,78 @@ int rd_progress_create(struct rd_gpu *gpu)
 	return rd_fail(RONDO_SYSTEM, "cannot start a comm's thread: %s", strerror(err));
 }
 
-static int queue_job(struct rd_progress_thread *progress, struct rd_task *tasks, int count,
-	uint32_t number, struct capture *capture)
+static struct job *make_job(
+	enum job_kind kind, const struct rd_task *tasks, int count, struct waiter *waiter)
 {
-	struct rondo_comm *comm = progress->gpu->comm;
 	struct job *job = calloc(1, sizeof(*job) + (size_t)count * sizeof(*tasks));
 
 	if (!job) {
 		rd_fail(RONDO_MEMORY, "no memory to queue %d calls", count);
-		rd_comm_fail(comm, RONDO_MEMORY, comm->rank);
-		/* The comm must see their turns end. */
-		return rd_run(tasks, count);
+		return NULL;
 	}
-	job->number = number;
-	job->capture = capture;
+	job->kind = kind;
+	job->waiter = waiter;
 	job->count = count;
 	memcpy(job->tasks, tasks, (size_t)count * sizeof(*tasks));
+	return job;
+}
+
+/* With a waiter, returns its error. */
+static int queue_job(struct rd_progress_thread *progress, struct job *job)
+{
+	struct waiter *waiter = job->waiter;
+
 	pthread_mutex_lock(&progress->lock);
 	*progress->last = job;
 	progress->last = &job->next;
 	pthread_cond_broadcast(&progress->change);
-	pthread_mutex_unlock(&progress->lock);
-	return 0;
-}
-
-int rd_progress_queue(
-	struct rd_progress_thread *progress, struct rd_task *tasks, int count, uint32_t number)
-{
-	return queue_job(progress, tasks, count, number, NULL);
-}
-
-static int queue_capture(struct rd_progress_thread *progress, struct rd_task *tasks, int count,
-	struct capture *capture)
-{
-	int err = queue_job(progress, tasks, count, 0, capture);
-
-	if (err)
-		return err;
-	pthread_mutex_lock(&progress->lock);
-	while (!capture->done)
+	while (waiter && !waiter->done)
 		pthread_cond_wait(&progress->change, &progress->lock);
 	pthread_mutex_unlock(&progress->lock);
-	return capture->error ? rd_fail(capture->error, "%s", capture->reason) : 0;
+	return waiter && waiter->error ? rd_fail(waiter->error, "%s", waiter->reason) : 0;
 }
 
-int rd_progress_capture(
-	struct rd_progress_thread *progress, struct rd_task *task, struct rd_work *work)
+int rd_progress_map(struct rd_progress_thread *progress, const struct rd_task *task,
+	const struct rd_direct_job *direct, struct rd_buffer_addresses *addresses, bool waits)
 {
-	return queue_capture(progress, task, 1, &(struct capture){ .work = work });
+	struct waiter waiter = { 0 };
+	struct job *job = make_job(MAP, task, 1, waits ? &waiter : NULL);
+
+	if (!job)
+		return RONDO_MEMORY;
+	job->direct = *direct;
+	job->direct.call = &job->tasks[0].call;
+	job->addresses = addresses;
+	return queue_job(progress, job);
+}
+
+int rd_progress_stage(struct rd_progress_thread *progress, struct rd_task *tasks, int count,
+	struct rd_staged *staged, uint32_t number)
+{
+	struct job *job = make_job(STAGE, tasks, count, NULL);
+
+	if (!job) {
+		rd_comm_fail(progress->gpu->comm, RONDO_MEMORY, progress->gpu->comm->rank);
+		/* The comm must see their turns end. */
+		rd_run(tasks, count);
+		rd_staged_end(staged, RONDO_MEMORY);
+		return RONDO_MEMORY;
+	}
+	job->staged = staged;
+	job->number = number;
+	return queue_job(progress, job);
 }
 
 int rd_progress_capture_transfers(
 	struct rd_progress_thread *progress, struct rd_task *tasks, int count, const char *from[])
 {
-	return queue_capture(progress, tasks, count, &(struct capture){ .from = from });
-}
+	struct waiter waiter = { 0 };
+	struct job *job = make_job(EXCHANGE, tasks, count, &waiter);
 
-/* The progress thread watches meanwhile: a dead peer ends this too. */
-void rd_progress_await(struct rd_progress_thread *progress, uint32_t number)
-{
-	const uint32_t *finished = &progress->gpu->stream_flags->finished;
-
-	while (!rd_flag_reached(finished, number))
-		rd_flag_sleep(
-			finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), RD_WATCH_SLEEP_NS);
+	if (!job)
+		return RONDO_MEMORY;
+	job->from = from;
+	return queue_job(progress, job);
 }
 
 static void finish(struct rd_progress_thread *progress)
@@ -415,10 +366,10 @@ static void finish(struct rd_progress_thread *progress)
 	while (progress->first || progress->busy)
 		pthread_cond_wait(&progress->change, &progress->lock);
 	pthread_mutex_unlock(&progress->lock);
-	rd_progress_await(progress, progress->launched);
-	/* The caller launched more on its own streams. */
-	if (gpu->chain)
-		gpu->ops->stream_synchronize(gpu->device, gpu->chain);
+	rd_gpu_await(gpu, gpu->number);
+	/* Kernels that wait for peers by themselves are not counted. */
+	if (gpu->last && !gpu->broken && rd_device_stream_follow(gpu->stream, gpu->last) == 0)
+		gpu->ops->stream_synchronize(gpu->device, gpu->stream);
 }
 
 void rd_progress_destroy(struct rd_progress_thread *progress)
@@ -431,7 +382,6 @@ void rd_progress_destroy(struct rd_progress_thread *progress)
 	pthread_cond_broadcast(&progress->change);
 	pthread_mutex_unlock(&progress->lock);
 	pthread_join(progress->thread, NULL);
-	rd_stage_destroy(progress->stage);
 	pthread_mutex_destroy(&progress->lock);
 	pthread_cond_destroy(&progress->change);
 	free(progress);

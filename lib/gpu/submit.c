@@ -1,13 +1,17 @@
 #include "gpu/submit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "gpu/direct.h"
 #include "gpu/launch.h"
+#include "gpu/launch_transfers.h"
 #include "gpu/messages.h"
 #include "gpu/progress.h"
-#include "gpu/launch_transfers.h"
+#include "gpu/queue_direct.h"
+#include "gpu/staging.h"
+#include "gpu/transfers.h"
 
 /* ---- Checking calls ------------------------------------------------------------------------ */
 
@@ -168,8 +172,8 @@ static const char *why_not_captured(const struct rd_gpu *gpu, bool works)
 		       : "devices have no kernel for it, and the host takes part";
 }
 
-/* Between processes, fused kernels are captured once the ranks have exchanged their buffers'
-   addresses. */
+/* Between processes, kernels are captured once the ranks have exchanged their buffers' addresses.
+   */
 static int capture_transfers(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	struct rd_task *tasks, int count)
 {
@@ -180,17 +184,41 @@ static int capture_transfers(struct rd_gpu *gpu, struct rd_device_stream *device
 	if (why)
 		return rd_fail(
 			RONDO_UNSUPPORTED, "a transfer cannot be captured in a graph: %s", why);
+	if (gpu->one_process)
+		return rd_transfers_launch(gpu, device_stream, tasks, count, NULL);
 	from = calloc((size_t)count, sizeof(*from));
-	if (!from)
-		return rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
-	rd_tasks_issue(tasks, count);
+	if (!from) {
+		rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
+		return rd_comm_fail(gpu->comm, RONDO_MEMORY, gpu->comm->rank);
+	}
 	for (int i = 0; i < count; i++)
-		tasks[i].queued = true;
+		rd_task_number(&tasks[i]);
 	err = rd_progress_capture_transfers(gpu->progress, tasks, count, from);
 	if (!err)
 		err = rd_transfers_launch(gpu, device_stream, tasks, count, from);
 	free(from);
 	return err;
+}
+
+/* Replays of the graph need no host: the kernel gets all addresses now. */
+static int exchange_captured(struct rd_gpu *gpu, struct rd_task *task, struct rd_work *work)
+{
+	struct rd_buffer_addresses addresses;
+	struct rd_direct_job job = { .captured = true };
+	bool waits;
+	int err = rd_direct_announce(gpu, &task->call, work, true, gpu->number, &waits);
+
+	if (err)
+		return err == RONDO_UNSUPPORTED ? err
+						: rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	job.announced = gpu->announced;
+	err = rd_progress_map(gpu->progress, task, &job, &addresses, true);
+	if (err)
+		return err;
+	memcpy(work->in, addresses.in, sizeof(work->in));
+	memcpy(work->out, addresses.out, sizeof(work->out));
+	memcpy(work->factors, addresses.factors, sizeof(work->factors));
+	return 0;
 }
 
 /* One kernel on the caller's stream, which is recorded. */
@@ -207,45 +235,12 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 	if (why)
 		return rd_fail(RONDO_UNSUPPORTED, "%s cannot be captured in a graph: %s",
 			rd_collective_name(task->call.problem.collective), why);
-	rd_tasks_issue(task, 1);
-	task->queued = true;
-	err = rd_progress_capture(gpu->progress, task, &work);
-	return err ? err : gpu->ops->run(gpu->device, device_stream->stream, &work);
-}
-
-/* The stream writes `ready` when it reaches the call; the rest is the progress thread's. */
-static int queue_tasks(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
-	struct rd_task *tasks, int count)
-{
-	uint32_t number = gpu->number + 1;
-	int err;
-
-	rd_progress_await(gpu->progress, number - RD_READY);
-	err = gpu->ops->write_flag(
-		gpu->device, device_stream->stream, rd_ready(gpu->stream_flags, number), number);
-	if (err)
-		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_tasks_issue(tasks, count);
-	for (int i = 0; i < count; i++)
-		tasks[i].queued = true;
-	err = rd_progress_queue(gpu->progress, tasks, count, number);
-	if (!err)
-		gpu->number = number;
-	return err;
-}
-
-/* The stream goes on when the progress thread has finished. If the stream cannot wait, this thread
-   does: the buffers are in use until then, and its comm has failed, which ends that soon. */
-static int wait_on(struct rd_gpu *gpu, struct rd_device_stream *device_stream)
-{
-	int err = gpu->ops->wait_flag(
-		gpu->device, device_stream->stream, &gpu->stream_flags->finished, gpu->number);
-
-	if (!err)
-		return 0;
-	err = rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	rd_progress_await(gpu->progress, gpu->number);
-	return err;
+	if (gpu->one_process || rd_direct_is_small(&task->call))
+		return launch(gpu, device_stream, task, &work);
+	rd_task_number(task);
+	rd_direct_fuse(gpu, &task->call, &work);
+	err = exchange_captured(gpu, task, &work);
+	return err ? err : rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .work = &work });
 }
 
 static bool is_transfer(const struct rd_task *task)
@@ -264,68 +259,80 @@ static int batch_at(const struct rd_task *tasks, int count)
 	return batch;
 }
 
+static int submit_transfers(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *tasks, int count, bool *queued)
+{
+	if (gpu->ops->stream_captures(device_stream->stream))
+		return capture_transfers(gpu, device_stream, tasks, count);
+	if (!rd_gpu_goes_directly(gpu))
+		return rd_stage_queue(gpu, device_stream, tasks, count, queued);
+	if (gpu->one_process && gpu->spins)
+		return rd_transfers_launch(gpu, device_stream, tasks, count, NULL);
+	return rd_transfers_queue(gpu, device_stream, tasks, count);
+}
+
+static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *task, bool *queued)
+{
+	bool direct;
+	struct rd_work work;
+	int err;
+
+	/* Blocks of different lengths and factors are the host's. */
+	if (gpu->messages && rd_call_is_ordinary(&task->call) &&
+		rd_messages_can(gpu->messages, &task->call.problem))
+		return launch_messages(gpu, device_stream, task);
+	if (gpu->ops->stream_captures(device_stream->stream))
+		return capture(gpu, device_stream, task);
+	err = rd_direct_work(gpu, &task->call, &work, &direct);
+	if (err)
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	if (!direct)
+		return rd_stage_queue(gpu, device_stream, task, 1, queued);
+	if (gpu->spins && rd_direct_is_small(&task->call))
+		return launch(gpu, device_stream, task, &work);
+	return rd_queue_direct(gpu, device_stream, task, &work, queued);
+}
+
+/* *queued: the progress thread has the tasks, and finishes them. */
 static int submit(
 	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *queued)
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
-	struct rd_work work;
-	bool direct = false;
 	int err = rd_device_stream_watch(device_stream, gpu->async_error);
 
 	if (!err && atomic_load(&gpu->comm->failed))
 		err = rd_comm_failure(gpu->comm);
 	if (err)
 		return err;
-	if (gpu->comm->size == 1 && !is_transfer(tasks) && rd_call_is_ordinary(&tasks->call))
+	if (is_transfer(tasks))
+		return submit_transfers(gpu, device_stream, tasks, count, queued);
+	if (gpu->comm->size == 1 && rd_call_is_ordinary(&tasks->call))
 		return run_alone(device_stream, tasks);
-	if (gpu->one_process && is_transfer(tasks))
-		return rd_transfers_launch(gpu, device_stream, tasks, count, NULL);
-	if (gpu->one_process)
-		err = rd_direct_work(gpu, &tasks->call, &work, &direct);
-	if (err)
-		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	if (direct)
-		return launch(gpu, device_stream, tasks, &work);
-	/* Blocks of different lengths and factors are the host's. */
-	if (gpu->messages && !is_transfer(tasks) && rd_call_is_ordinary(&tasks->call) &&
-		rd_messages_can(gpu->messages, &tasks->call.problem))
-		return launch_messages(gpu, device_stream, tasks);
-	if (gpu->ops->stream_captures(device_stream->stream))
-		return is_transfer(tasks) ? capture_transfers(gpu, device_stream, tasks, count)
-					  : capture(gpu, device_stream, tasks);
-	err = queue_tasks(gpu, device_stream, tasks, count);
-	*queued = !err;
-	return err;
+	return submit_collective(gpu, device_stream, tasks, queued);
 }
 
-/* The host is done with them: a rank that has not issued the latest call is behind. */
-static void mark_done(const struct rd_task *tasks, int count)
+/* The host is done with it: a rank that has not issued the latest call is behind. */
+static void mark_done(struct rondo_comm *comm)
 {
-	for (int i = 0; i < count; i++)
-		if (!is_transfer(&tasks[i]))
-			atomic_store_explicit(&tasks[i].comm->activity.done, tasks[i].call.number,
-				memory_order_relaxed);
+	atomic_store_explicit(&comm->activity.done, comm->calls, memory_order_relaxed);
 }
 
-static int submit_all(
-	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *queued)
+static int submit_all(struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
 {
 	int err = 0;
 
 	for (int i = 0, batch; i < count; i += batch) {
+		bool queued = false;
+
 		batch = batch_at(&tasks[i], count - i);
 		if (!err)
-			err = submit(device_stream, &tasks[i], batch, &queued[i]);
-		if (!queued[i]) {
-			mark_done(&tasks[i], batch);
+			err = submit(device_stream, &tasks[i], batch, &queued);
+		/* A staged call is done when its turn ends. */
+		if (!tasks[i].queued)
+			mark_done(tasks[i].comm);
+		if (!queued)
 			rd_tasks_finish(&tasks[i], batch);
-		}
-	}
-	/* Also when a later one failed: these are at work all the same. */
-	for (int i = 0; i < count; i++) {
-		int late = queued[i] ? wait_on(tasks[i].comm->gpu, device_stream) : 0;
-
-		err = err ? err : late;
 	}
 	return err;
 }
@@ -361,24 +368,30 @@ static void sort_by_comm(const struct rd_task *tasks, int count, struct rd_task 
 	}
 }
 
-/* Calls on several comms proceed together: the stream waits for none before all are under way. The
-   progress thread finishes the tasks that are queued for it. */
+static int refuse_memory(struct rd_task *tasks, int count)
+{
+	int err = 0;
+
+	for (int i = 0; i < count; i++) {
+		rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
+		err = rd_comm_fail(tasks[i].comm, RONDO_MEMORY, tasks[i].comm->rank);
+	}
+	rd_tasks_finish(tasks, count);
+	return err;
+}
+
 int rd_gpu_submit(struct rd_device_stream *device_stream, struct rd_task *tasks, int count)
 {
-	bool several = !one_comm(tasks, count);
-	bool *queued = calloc((size_t)count, sizeof(*queued));
-	struct rd_task *sorted = several ? calloc((size_t)count, sizeof(*sorted)) : NULL;
+	struct rd_task *sorted;
 	int err;
 
-	if (!queued || (several && !sorted)) {
-		rd_tasks_finish(tasks, count);
-		err = rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", count);
-	} else {
-		if (several)
-			sort_by_comm(tasks, count, sorted);
-		err = submit_all(device_stream, several ? sorted : tasks, count, queued);
-	}
-	free(queued);
+	if (one_comm(tasks, count))
+		return submit_all(device_stream, tasks, count);
+	sorted = calloc((size_t)count, sizeof(*sorted));
+	if (!sorted)
+		return refuse_memory(tasks, count);
+	sort_by_comm(tasks, count, sorted);
+	err = submit_all(device_stream, sorted, count);
 	free(sorted);
 	return err;
 }

@@ -3,38 +3,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
-#include "gpu/peers.h"
+#include "gpu/bounce.h"
+#include "gpu/exports.h"
+#include "gpu/queue.h"
+#include "gpu/sharers.h"
 #include "gpu/watch.h"
 
-/* The feed of one transfer (task.h): it runs no plan, unless it is staged. */
-struct transfer {
-	struct rd_feed base;
+/* Copies in the device's memory begin at multiples of this. */
+#define ALIGNMENT 64
+
+/* The transfers of one group while they are queued, or captured (stream is NULL, from is not). */
+struct transfers {
 	struct rd_gpu *gpu;
-	const struct rd_call *call;
-	struct rd_stage *stage;
-	struct rd_feed *staging;
-	int index; /* in the stage */
-	bool staged;
-	const char **from; /* captured: the address from the offer goes here */
-	bool unreachable; /* captured */
-	int64_t since_ns; /* it has waited for its peer; 0: it has not */
-	int reported_ms; /* of that wait, as slow */
-	int rounds;
+	struct rd_task *tasks;
+	int count;
+	void *stream;
+	const char **from;
+	bool *done;
+	size_t bounced; /* bytes of buffers that peers cannot map, so far */
+	char *bounce;
 };
 
-static bool sends(const struct transfer *transfer)
+static bool is_own(const struct rd_call *call)
 {
-	return transfer->call->problem.root == transfer->gpu->comm->rank;
+	return call->problem.root == call->problem.target;
 }
 
-static int peer_of(const struct transfer *transfer)
+static bool sends(const struct transfers *transfers, const struct rd_call *call)
 {
-	const struct rd_problem *problem = &transfer->call->problem;
+	return call->problem.root == transfers->gpu->comm->rank;
+}
 
-	return sends(transfer) ? problem->target : problem->root;
+static int peer_of(const struct transfers *transfers, const struct rd_call *call)
+{
+	return sends(transfers, call) ? call->problem.target : call->problem.root;
 }
 
 static size_t size_of(const struct rd_call *call)
@@ -44,111 +50,92 @@ static size_t size_of(const struct rd_call *call)
 
 int rd_transfers_missing_peer(const struct rd_gpu *gpu)
 {
+	const struct rd_host_flags *flags = gpu->host_flags;
+
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
-		if (!rd_flag_reached(&gpu->host_flags->taken[peer], gpu->sent[peer]))
+		if (!rd_flag_reached(&flags->taken[peer],
+			    __atomic_load_n(&gpu->sent[peer], __ATOMIC_ACQUIRE)) ||
+			!rd_flag_reached(&flags->offered[peer],
+				__atomic_load_n(&gpu->received[peer], __ATOMIC_ACQUIRE)))
 			return peer;
 	return gpu->comm->rank;
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------- */
+/* ---- Sending ------------------------------------------------------------------------------- */
 
-/* The flag that this rank waits for: its last offer is taken, or the peer makes one. */
-static const uint32_t *flag_of(const struct transfer *transfer, uint32_t *number)
+static struct rd_signature sign(const struct transfers *transfers, const struct rd_call *call)
 {
-	const struct rd_gpu *gpu = transfer->gpu;
-	int peer = peer_of(transfer);
+	struct rd_signature signature = rd_signature_of(call);
 
-	*number = sends(transfer) ? gpu->sent[peer] : gpu->received[peer] + 1;
-	return sends(transfer) ? &gpu->host_flags->taken[peer]
-			       : &gpu->peer_flags[peer]->offers[gpu->comm->rank].number;
-}
-
-static int report_silence(const struct transfer *transfer, int64_t waited_ms)
-{
-	struct rondo_comm *comm = transfer->gpu->comm;
-	int peer = peer_of(transfer);
-
-	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d to %s it on its device",
-		comm->rank, (long long)waited_ms, peer,
-		sends(transfer) ? "receive from" : "send to");
-	return rd_comm_fail(comm, RONDO_TIMEOUT, peer);
-}
-
-/* RD_MOVED: the flag is there. */
-static int poll_flag(struct transfer *transfer)
-{
-	uint32_t number;
-	const uint32_t *flag = flag_of(transfer, &number);
-	int64_t now_ns, waited_ms;
-
-	if (rd_flag_reached(flag, number))
-		return RD_MOVED;
-	now_ns = rd_clock_ns();
-	if (transfer->since_ns == 0)
-		transfer->since_ns = now_ns;
-	waited_ms = (now_ns - transfer->since_ns) / 1000000;
-	if (waited_ms > transfer->gpu->comm->settings.timeout_ms)
-		return report_silence(transfer, waited_ms);
-	rd_comm_slow(transfer->gpu->comm, &transfer->reported_ms, waited_ms, peer_of(transfer),
-		"in a transfer between devices");
-	return RD_IDLE;
-}
-
-/* ---- Moving -------------------------------------------------------------------------------- */
-
-static int start_staged(struct transfer *transfer, struct rd_call *call)
-{
-	int err = rd_stage_begin(transfer->stage, transfer->index);
-
-	transfer->staged = true;
-	return err ? err : transfer->staging->next(transfer->staging, call);
-}
-
-static int copy_to_itself(const struct transfer *transfer)
-{
-	const struct rd_gpu *gpu = transfer->gpu;
-	const struct rd_call *call = transfer->call;
-	int err = 0;
-
-	if (call->count > 0 && call->in != call->out)
-		err = gpu->ops->copy(gpu->device, gpu->stream, call->out, call->in, size_of(call));
-	return err ? err : RD_DONE;
-}
-
-static struct rd_signature sign(const struct transfer *transfer)
-{
-	struct rd_signature signature = rd_signature_of(transfer->call);
-
-	if (transfer->from)
+	if (transfers->from)
 		signature.form |= RD_FORM_CAPTURED;
 	return signature;
 }
 
-/* Captured calls cannot be staged. */
-static int go_unreachable(struct transfer *transfer, struct rd_call *call)
+/* Room for all of the group's sends: more is never needed, and memory that is in use stays. */
+static int take_bounce(struct transfers *transfers, const struct rd_call *call, void **at)
 {
-	if (!transfer->from)
-		return start_staged(transfer, call);
-	transfer->unreachable = true;
-	return RD_DONE;
+	size_t all = 0;
+	void *memory;
+	int err = 0;
+
+	for (int i = 0; i < transfers->count; i++)
+		if (sends(transfers, &transfers->tasks[i].call))
+			all += rd_round_up(size_of(&transfers->tasks[i].call), ALIGNMENT);
+	if (!transfers->bounce) {
+		err = rd_bounce_get(transfers->gpu, 0, call->in, all, &memory);
+		transfers->bounce = memory;
+	}
+	if (err)
+		return err;
+	*at = transfers->bounce + transfers->bounced;
+	transfers->bounced += rd_round_up(size_of(call), ALIGNMENT);
+	return transfers->gpu->ops->copy(
+		transfers->gpu->device, transfers->stream, *at, call->in, size_of(call));
 }
 
-static int offer(struct transfer *transfer, struct rd_call *call)
+static int describe(struct transfers *transfers, const struct rd_call *call,
+	struct rd_buffer_location *location)
 {
-	struct rd_gpu *gpu = transfer->gpu;
-	int peer = peer_of(transfer), moved = poll_flag(transfer);
-	struct rd_offer *offer = &gpu->host_flags->offers[peer];
-	bool reachable;
+	struct rd_gpu *gpu = transfers->gpu;
+	bool keep = transfers->from;
+	size_t size = size_of(call);
+	int err = rd_exports_describe(gpu, call->in, size, gpu->number, keep, location);
+	void *at;
 
-	if (moved != RD_MOVED)
-		return moved;
-	offer->signature = sign(transfer);
-	rd_peers_describe(gpu, call->in, size_of(call), &offer->in);
-	reachable = call->count == 0 || offer->in.id;
-	offer->reachable = reachable;
-	rd_flag_write(&offer->number, ++gpu->sent[peer]);
-	return reachable ? RD_DONE : go_unreachable(transfer, call);
+	if (err != RONDO_UNSUPPORTED)
+		return err;
+	if (keep)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"a transfer cannot be captured in a graph: its sender's buffer cannot be "
+			"mapped by other processes");
+	err = take_bounce(transfers, call, &at);
+	return err ? err : rd_exports_describe(gpu, at, size, gpu->number, keep, location);
 }
+
+/* RD_MOVED: it is offered. The stream's write is queued before the receiver knows of the offer. */
+static int offer(struct transfers *transfers, const struct rd_call *call)
+{
+	struct rd_gpu *gpu = transfers->gpu;
+	int rank = gpu->comm->rank, peer = call->problem.target, err;
+	uint32_t number = gpu->sent[peer] + 1;
+	struct rd_offer *offer = &gpu->host_flags->offers[peer][number % RD_OFFERS];
+
+	if (!rd_flag_reached(&gpu->host_flags->accepted[peer], number - RD_OFFERS))
+		return RD_IDLE;
+	offer->signature = sign(transfers, call);
+	err = describe(transfers, call, &offer->in);
+	if (!err && transfers->stream)
+		err = rd_stream_write(gpu->ops, gpu->device, transfers->stream,
+			&gpu->peer_flags[peer]->offered[rank], number);
+	if (err)
+		return err;
+	__atomic_store_n(&gpu->sent[peer], number, __ATOMIC_RELEASE);
+	rd_flag_write(&offer->number, number);
+	return RD_MOVED;
+}
+
+/* ---- Receiving ----------------------------------------------------------------------------- */
 
 static int mismatch(const struct rd_gpu *gpu, int peer, const struct rd_signature *theirs,
 	const struct rd_signature *ours)
@@ -162,193 +149,246 @@ static int mismatch(const struct rd_gpu *gpu, int peer, const struct rd_signatur
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
-/* By a kernel, which touches nothing once the comm has failed: the sender's memory may be gone
- * then. */
-static int queue_copy(struct rd_gpu *gpu, const struct rd_call *call, const char *from)
+static int queue_copy(const struct transfers *transfers, const struct rd_call *call,
+	const char *from, uint32_t number)
 {
-	struct rd_work work = { .rank = gpu->comm->rank,
-		.size = gpu->comm->size,
-		.type = call->type,
-		.count = call->count,
-		.abort_flag = &gpu->host_flags->abort_flag,
-		.step_count = 1 };
-	int peer = call->problem.root;
+	struct rd_gpu *gpu = transfers->gpu;
+	int rank = gpu->comm->rank, peer = call->problem.root;
+	int err = rd_stream_wait(
+		gpu->ops, gpu->device, transfers->stream, &gpu->host_flags->offered[peer], number);
 
-	work.in[peer] = from;
-	work.out[work.rank] = call->out;
-	work.steps[0] = (struct rd_work_step){
-		.kind = RD_WORK_FETCH, .peer = (int8_t)peer, .count = call->count
-	};
-	return gpu->ops->run(gpu->device, gpu->stream, &work);
+	if (!err)
+		err = rd_queue_copy(gpu, transfers->stream, call->out, from, size_of(call));
+	return err ? err
+		   : rd_stream_write(gpu->ops, gpu->device, transfers->stream,
+			     &gpu->peer_flags[peer]->taken[rank], number);
 }
 
-/* The copy, or where the graph's kernel is to copy from. */
-static int fetch(const struct transfer *transfer, const struct rd_offer *offer)
+/* The sender's stream wrote nothing, and waits for nothing. */
+static void take_captured(const struct transfers *transfers, int index, const char *from)
 {
-	struct rd_gpu *gpu = transfer->gpu;
-	const struct rd_call *call = transfer->call;
-	const char *from =
-		rd_peers_reach(gpu, peer_of(transfer), &offer->in, size_of(call), transfer->from);
+	struct rd_gpu *gpu = transfers->gpu;
+	int peer = transfers->tasks[index].call.problem.root;
 
-	if (!from)
-		return RONDO_SYSTEM;
-	if (!transfer->from)
-		return queue_copy(gpu, call, from);
-	*transfer->from = from;
-	return 0;
+	transfers->from[index] = from;
+	rd_flag_write(&gpu->host_flags->offered[peer], gpu->received[peer]);
+	rd_flag_write(&gpu->peer_flags[peer]->taken[gpu->comm->rank], gpu->received[peer]);
 }
 
-/* When the stream gets there, or now, where it does nothing. */
-static int write_taken(const struct transfer *transfer, bool now)
+/* RD_MOVED: the copy is queued. */
+static int accept_offer(struct transfers *transfers, int index)
 {
-	struct rd_gpu *gpu = transfer->gpu;
-	int peer = peer_of(transfer);
-	uint32_t *taken = &gpu->peer_flags[peer]->taken[gpu->comm->rank];
-	uint32_t number = ++gpu->received[peer];
-
-	if (!now)
-		return gpu->ops->write_flag(gpu->device, gpu->stream, taken, number);
-	rd_flag_write(taken, number);
-	return 0;
-}
-
-static int take_offer(struct transfer *transfer, struct rd_call *call)
-{
-	struct rd_gpu *gpu = transfer->gpu;
-	int peer = peer_of(transfer), moved = poll_flag(transfer), err = 0;
-	struct rd_signature ours = sign(transfer);
+	const struct rd_call *call = &transfers->tasks[index].call;
+	struct rd_gpu *gpu = transfers->gpu;
+	int rank = gpu->comm->rank, peer = call->problem.root, err = 0;
+	uint32_t number = gpu->received[peer] + 1;
+	const struct rd_offer *there = &gpu->peer_flags[peer]->offers[rank][number % RD_OFFERS];
+	struct rd_signature ours = sign(transfers, call);
+	const char *from = NULL;
 	struct rd_offer offer;
 
-	if (moved != RD_MOVED)
-		return moved;
+	if (!rd_flag_reached(&there->number, number))
+		return RD_IDLE;
 	/* Once: what has been checked must be what is used, and the sender may write there. */
-	offer = gpu->peer_flags[peer]->offers[gpu->comm->rank];
+	offer = *there;
 	if (memcmp(&offer.signature, &ours, sizeof(ours)) != 0)
 		return mismatch(gpu, peer, &offer.signature, &ours);
-	if (call->count > 0 && offer.reachable)
-		err = fetch(transfer, &offer);
-	if (!err)
-		err = write_taken(transfer, transfer->from || !offer.reachable);
+	if (call->count > 0) {
+		from = rd_imports_reach(gpu, peer, &offer.in, size_of(call));
+		if (!from)
+			return RONDO_SYSTEM;
+	}
+	__atomic_store_n(&gpu->received[peer], number, __ATOMIC_RELEASE);
+	if (transfers->from)
+		take_captured(transfers, index, from);
+	else
+		err = queue_copy(transfers, call, from, number);
 	if (err)
 		return err;
-	return offer.reachable ? RD_DONE : go_unreachable(transfer, call);
+	rd_flag_write(&gpu->peer_flags[peer]->accepted[rank], number);
+	return RD_MOVED;
 }
 
-/* ---- Feeding ------------------------------------------------------------------------------- */
+/* ---- Side by side -------------------------------------------------------------------------- */
 
-static int next(struct rd_feed *base, struct rd_call *call)
+static int copy_to_itself(const struct transfers *transfers, const struct rd_call *call)
 {
-	struct transfer *transfer = (struct transfer *)base;
+	const struct rd_gpu *gpu = transfers->gpu;
+	int err = 0;
 
-	if (transfer->staged)
-		return transfer->staging->next(transfer->staging, call);
-	if (call->problem.root == call->problem.target)
-		return transfer->from ? RD_DONE : copy_to_itself(transfer);
-	if (!rd_gpu_goes_directly(transfer->gpu))
-		return start_staged(transfer, call);
-	return sends(transfer) ? offer(transfer, call) : take_offer(transfer, call);
+	if (call->count > 0 && call->in != call->out && transfers->stream)
+		err = gpu->ops->copy(
+			gpu->device, transfers->stream, call->out, call->in, size_of(call));
+	return err ? err : RD_MOVED;
 }
 
-static int take(struct rd_feed *base)
+static int move(struct transfers *transfers, int index)
 {
-	struct transfer *transfer = (struct transfer *)base;
+	const struct rd_call *call = &transfers->tasks[index].call;
 
-	return transfer->staging->take(transfer->staging);
+	if (is_own(call))
+		return copy_to_itself(transfers, call);
+	return sends(transfers, call) ? offer(transfers, call) : accept_offer(transfers, index);
 }
 
-static void pause_a_moment(struct rd_feed *base)
+/* An earlier transfer of the same pair and direction goes first. RD_MOVED: some moved; *left: those
+   that did not, *stuck: the first of these. */
+static int move_all(struct transfers *transfers, int *left, int *stuck)
 {
-	struct transfer *transfer = (struct transfer *)base;
-	uint32_t number;
-	const uint32_t *flag;
+	uint32_t blocked[2] = { 0, 0 }; /* by direction: a bit for each peer */
+	int moved = RD_IDLE;
 
-	if (transfer->staged) {
-		transfer->staging->pause(transfer->staging);
-		return;
+	*left = 0;
+	for (int i = 0; i < transfers->count; i++) {
+		const struct rd_call *call = &transfers->tasks[i].call;
+		uint32_t line = 1u << peer_of(transfers, call);
+		bool out = sends(transfers, call);
+		int result = RD_IDLE;
+
+		if (transfers->done[i])
+			continue;
+		if (is_own(call) || !(blocked[out] & line))
+			result = move(transfers, i);
+		if (result < 0)
+			return result;
+		if (result == RD_MOVED) {
+			transfers->done[i] = true;
+			moved = RD_MOVED;
+			continue;
+		}
+		blocked[out] |= line;
+		if ((*left)++ == 0)
+			*stuck = i;
 	}
-	rd_gpu_watch(transfer->gpu);
-	flag = flag_of(transfer, &number);
-	rd_gpu_watch_pause(flag, number, transfer->rounds++);
+	return moved;
 }
 
-static const struct rd_feed feeding = { .next = next, .take = take, .pause = pause_a_moment };
-
-/* ---- Running ------------------------------------------------------------------------------- */
-
-static struct transfer *feed_all(struct rd_stage *stage, struct rd_gpu *gpu, struct rd_task *tasks,
-	int count, const char *from[])
+/* A moment, or until the peer has done its part. */
+static void rest(const struct transfers *transfers, int index, int round)
 {
-	struct transfer *transfers = calloc((size_t)count, sizeof(*transfers));
+	const struct rd_call *call = &transfers->tasks[index].call;
+	const struct rd_gpu *gpu = transfers->gpu;
+	int peer = peer_of(transfers, call);
+	uint32_t number = (sends(transfers, call) ? gpu->sent : gpu->received)[peer] + 1;
 
-	for (int i = 0; i < count && transfers; i++) {
-		transfers[i] = (struct transfer){ .base = feeding,
-			.gpu = gpu,
-			.call = &tasks[i].call,
-			.stage = stage,
-			.staging = tasks[i].feed,
-			.index = i,
-			.from = from ? &from[i] : NULL };
-		tasks[i].feed = &transfers[i].base;
+	if (sends(transfers, call))
+		rd_gpu_watch_pause(&gpu->host_flags->accepted[peer], number - RD_OFFERS, round);
+	else
+		rd_gpu_watch_pause(
+			&gpu->peer_flags[peer]->offers[gpu->comm->rank][number % RD_OFFERS].number,
+			number, round);
+}
+
+static int report_silence(const struct transfers *transfers, int index, int64_t waited_ms)
+{
+	const struct rd_call *call = &transfers->tasks[index].call;
+	struct rondo_comm *comm = transfers->gpu->comm;
+	int peer = peer_of(transfers, call);
+
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d to %s it on its device",
+		comm->rank, (long long)waited_ms, peer,
+		sends(transfers, call) ? "receive from" : "send to");
+	return rd_comm_fail(comm, RONDO_TIMEOUT, peer);
+}
+
+/* The bound counts once the caller's stream has come to the transfers. */
+static int run(struct transfers *transfers, uint32_t number)
+{
+	struct rd_gpu *gpu = transfers->gpu;
+	const uint32_t *ready = &gpu->stream_flags->ready;
+	int left = transfers->count, stuck = 0, reported_ms = 0;
+	int64_t since_ns = 0;
+
+	for (int round = 0; left > 0; round++) {
+		int moved = move_all(transfers, &left, &stuck), err = rd_gpu_watch(gpu);
+		int64_t now_ns = rd_clock_ns(), waited_ms;
+
+		if (moved < 0 || err)
+			return moved < 0 ? moved : err;
+		if (moved == RD_MOVED ||
+			(since_ns == 0 && number && !rd_flag_reached(ready, number)))
+			since_ns = 0, round = 0;
+		else if (since_ns == 0)
+			since_ns = now_ns;
+		waited_ms = since_ns ? (now_ns - since_ns) / 1000000 : 0;
+		if (waited_ms > gpu->comm->settings.timeout_ms)
+			return report_silence(transfers, stuck, waited_ms);
+		if (moved == RD_IDLE && left > 0) {
+			rd_comm_slow(gpu->comm, &reported_ms, waited_ms,
+				peer_of(transfers, &transfers->tasks[stuck].call),
+				"in a transfer between devices");
+			rest(transfers, stuck, round);
+		}
 	}
-	return transfers;
+	return 0;
+}
+
+/* A sharer queues its count of what it has taken before it accepts (sharers.h). */
+static int await_accepted(struct rd_gpu *gpu, int peer)
+{
+	if (!rd_sharers_has(gpu, peer))
+		return 0;
+	return rd_gpu_watch_flag(
+		gpu, &gpu->host_flags->accepted[peer], gpu->sent[peer], peer, gpu->number);
 }
 
 /* The stream goes on when all has been taken. */
-static int queue_waits(struct rd_gpu *gpu, const struct rd_task *tasks, int count)
+static int end(const struct transfers *transfers)
 {
+	struct rd_gpu *gpu = transfers->gpu;
+	struct rd_flag_batch batch = { .gpu = gpu, .stream = transfers->stream };
 	int err = 0;
 
-	for (int peer = 0; peer < gpu->comm->size && rd_gpu_goes_directly(gpu) && !err; peer++) {
+	for (int peer = 0; peer < gpu->comm->size && !err; peer++) {
 		bool sent = false;
 
-		for (int i = 0; i < count; i++)
-			sent |= rd_task_sends(&tasks[i]) && tasks[i].call.problem.target == peer;
-		if (sent && peer != gpu->comm->rank)
-			err = gpu->ops->wait_flag(gpu->device, gpu->stream,
-				&gpu->host_flags->taken[peer], gpu->sent[peer]);
+		for (int i = 0; i < transfers->count; i++)
+			sent |= rd_task_sends(&transfers->tasks[i]) &&
+				transfers->tasks[i].call.problem.target == peer;
+		if (!sent || peer == gpu->comm->rank)
+			continue;
+		err = await_accepted(gpu, peer);
+		rd_batch_wait(&batch, &gpu->host_flags->taken[peer], gpu->sent[peer]);
 	}
-	return err;
+	rd_batch_write(&batch, &gpu->stream_flags->finished, gpu->number);
+	return err ? err : rd_batch_post(&batch);
 }
 
-/* *unreachable: something that is to be captured cannot be mapped. */
-static int run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count,
-	const char *from[], bool *unreachable)
+int rd_transfers_queue(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *tasks, int count)
 {
-	int err = rd_stage_prepare(stage, gpu, tasks, count);
-	struct transfer *transfers = err ? NULL : feed_all(*stage, gpu, tasks, count, from);
+	struct transfers transfers = {
+		.gpu = gpu, .tasks = tasks, .count = count, .stream = device_stream->stream
+	};
+	int err = rd_queue_begin(gpu, device_stream, RD_QUEUED_TRANSFERS);
 
-	if (!err && !transfers)
-		err = rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
 	if (err)
-		rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	/* Also after a failure: the comm must see its turns end. */
-	err = rd_run(tasks, count);
-	if (*stage)
-		rd_stage_end(*stage, err);
-	*unreachable = false;
-	for (int i = 0; i < count && transfers; i++)
-		*unreachable |= transfers[i].unreachable;
-	free(transfers);
-	return err;
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	transfers.done = calloc((size_t)count, sizeof(*transfers.done));
+	if (!transfers.done)
+		err = rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
+	for (int i = 0; i < count; i++)
+		rd_task_number(&tasks[i]);
+	if (!err)
+		err = rd_stream_write(gpu->ops, gpu->device, transfers.stream,
+			&gpu->stream_flags->ready, gpu->number);
+	if (!err)
+		err = run(&transfers, gpu->number);
+	if (!err)
+		err = end(&transfers);
+	free(transfers.done);
+	return err ? rd_queue_fail(gpu, device_stream, err) : 0;
 }
 
-int rd_transfers_run(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks, int count)
+int rd_transfers_exchange(struct rd_gpu *gpu, struct rd_task *tasks, int count, const char *from[])
 {
-	bool unreachable;
-	int err = run(stage, gpu, tasks, count, NULL, &unreachable);
+	struct transfers transfers = { .gpu = gpu, .tasks = tasks, .count = count, .from = from };
+	int err;
 
-	return err ? err : queue_waits(gpu, tasks, count);
-}
-
-int rd_transfers_exchange(struct rd_stage **stage, struct rd_gpu *gpu, struct rd_task *tasks,
-	int count, const char *from[])
-{
-	bool unreachable;
-	int err = run(stage, gpu, tasks, count, from, &unreachable);
-
-	if (!err && unreachable)
-		err = rd_fail(RONDO_UNSUPPORTED,
-			"a transfer cannot be captured in a graph: its sender's buffer cannot be "
-			"mapped by other processes, and would go through host memory");
+	transfers.done = calloc((size_t)count, sizeof(*transfers.done));
+	if (!transfers.done)
+		return rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
+	err = run(&transfers, 0);
+	free(transfers.done);
 	return err;
 }

@@ -5,12 +5,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "base/log.h"
 #include "gpu/peers.h"
 
-/* Polls that yield before a thread sleeps for a flag. */
-#define YIELDS 100
-/* Bound in ms of the wait for streams to end after a failure. */
-#define RELEASE_MS 10000
 /* Added to flags to end all waits for them: beyond any number in use. */
 #define BEYOND (1u << 30)
 
@@ -25,20 +22,28 @@ static void warn_peers(struct rd_gpu *gpu)
 				&gpu->peer_flags[peer]->abort_flag.warned, us, __ATOMIC_RELEASE);
 }
 
+/* The caller's thread counts. */
+static uint32_t count_of(const uint32_t *count)
+{
+	return __atomic_load_n(count, __ATOMIC_ACQUIRE);
+}
+
 /* Ends everything that waits for this rank's flags. A late peer may still write a smaller number:
-   rd_gpu_drain_failed() repeats this until the streams have ended. */
+   rd_gpu_end_waits() repeats this until the streams have ended. */
 static void release_waits(struct rd_gpu *gpu)
 {
 	struct rd_host_flags *host_flags = gpu->host_flags;
-	uint32_t beyond = gpu->announced + BEYOND;
+	uint32_t beyond = count_of(&gpu->announced) + BEYOND;
 
 	__atomic_store_n(&host_flags->abort_flag.stop, 1, __ATOMIC_RELEASE);
 	warn_peers(gpu);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
 		rd_flag_write(&host_flags->entered[peer], beyond);
 		rd_flag_write(&host_flags->left[peer], beyond);
-		rd_flag_write(&host_flags->taken[peer], gpu->sent[peer] + BEYOND);
+		rd_flag_write(&host_flags->taken[peer], count_of(&gpu->sent[peer]) + BEYOND);
+		rd_flag_write(&host_flags->offered[peer], count_of(&gpu->received[peer]) + BEYOND);
 	}
+	rd_flag_write(&gpu->own_flags->mapped, beyond);
 }
 
 int rd_gpu_watch_rank(const struct rd_gpu *gpu, uint32_t number)
@@ -118,23 +123,28 @@ void rd_gpu_watch_pause(const uint32_t *flag, uint32_t value, int round)
 {
 	uint32_t seen = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
 
-	if (round < YIELDS)
+	if (round < RD_WATCH_YIELDS)
 		sched_yield();
 	else if (!rd_flag_reached(flag, value))
 		rd_flag_sleep(flag, seen, RD_WATCH_SLEEP_NS);
 }
 
-int rd_gpu_watch_flag(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int peer)
+int rd_gpu_watch_flag(
+	struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int peer, uint32_t number)
 {
-	int64_t began = rd_clock_ns();
+	const uint32_t *ready = &gpu->stream_flags->ready;
+	int64_t began = 0;
 	int reported_ms = 0;
 
 	for (int round = 0; !rd_flag_reached(flag, value); round++) {
-		int64_t waited_ms = (rd_clock_ns() - began) / 1000000;
+		int64_t now = rd_clock_ns(), waited_ms;
 		int err = rd_gpu_watch(gpu);
 
 		if (err)
 			return err;
+		if (began == 0 && (number == 0 || rd_flag_reached(ready, number)))
+			began = now;
+		waited_ms = began ? (now - began) / 1000000 : 0;
 		if (peer >= 0)
 			rd_comm_slow(gpu->comm, &reported_ms, waited_ms, peer,
 				"to join a call on devices");
@@ -146,24 +156,30 @@ int rd_gpu_watch_flag(struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, 
 	return 0;
 }
 
-int rd_gpu_drain(struct rd_gpu *gpu)
+void rd_gpu_end_waits(struct rd_gpu *gpu, int64_t *since_ns)
 {
-	uint32_t marker = ++gpu->marker;
-	int err = gpu->ops->write_flag(gpu->device, gpu->stream, &gpu->host_flags->marker, marker);
+	uint32_t *finished = &gpu->stream_flags->finished, number = count_of(&gpu->number);
+	int64_t now_ns = rd_clock_ns();
 
-	return err ? err : rd_gpu_watch_flag(gpu, &gpu->host_flags->marker, marker, -1);
+	release_waits(gpu);
+	if (*since_ns == 0)
+		*since_ns = now_ns;
+	if (rd_flag_reached(finished, number) ||
+		now_ns - *since_ns < RD_WATCH_RELEASE_MS * INT64_C(1000000))
+		return;
+	rd_log(RD_WARN, RD_ROUTE,
+		"rank %d: a stream does not end after a failure: its memory is kept",
+		gpu->comm->rank);
+	gpu->broken = true;
+	rd_flag_write(finished, number);
 }
 
-void rd_gpu_drain_failed(struct rd_gpu *gpu)
+/* The progress thread watches meanwhile: a dead peer ends this too. */
+void rd_gpu_await(const struct rd_gpu *gpu, uint32_t number)
 {
-	uint32_t marker = ++gpu->marker;
-	int64_t until = rd_clock_ns() + RELEASE_MS * INT64_C(1000000);
+	const uint32_t *finished = &gpu->stream_flags->finished;
 
-	if (gpu->ops->write_flag(gpu->device, gpu->stream, &gpu->host_flags->marker, marker))
-		return;
-	while (!rd_flag_reached(&gpu->host_flags->marker, marker) && rd_clock_ns() < until) {
-		release_waits(gpu);
-		/* The streams of queued calls wait for these flags. */
-		rd_flag_sleep(&gpu->host_flags->marker, marker - 1, RD_WATCH_SLEEP_NS);
-	}
+	while (!rd_flag_reached(finished, number))
+		rd_flag_sleep(
+			finished, __atomic_load_n(finished, __ATOMIC_ACQUIRE), RD_WATCH_SLEEP_NS);
 }

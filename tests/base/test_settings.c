@@ -506,8 +506,8 @@ static const char *config_field(const char *field)
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
 		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
 		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel",
-		"ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout",
-		"ib_retry" };
+		"gpu_blocks", "ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class",
+		"ib_timeout", "ib_retry" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

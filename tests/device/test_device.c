@@ -272,10 +272,10 @@ Test(device, a_stream_does_its_work_in_order_and_waits_for_flags)
 	char a[8] = "first", b[8] = "", c[8] = "";
 
 	/* b gets the value of a when the flag is written; c the value of b at that time. */
-	cr_assert_eq(ops->wait_flag(0, stream, &go, 1), 0);
+	cr_assert_eq(rd_stream_wait(ops, 0, stream, &go, 1), 0);
 	cr_assert_eq(ops->copy(0, stream, b, a, sizeof(a)), 0);
 	cr_assert_eq(ops->copy(0, stream, c, b, sizeof(b)), 0);
-	cr_assert_eq(ops->write_flag(0, stream, &gone, 7), 0);
+	cr_assert_eq(rd_stream_write(ops, 0, stream, &gone, 7), 0);
 	cr_expect(stays_zero(&gone));
 	strcpy(a, "second");
 	rd_flag_write(&go, 1);
@@ -291,8 +291,8 @@ Test(device, words_count_in_circles)
 	void *stream = stream_on(ops, 0);
 	uint32_t go = UINT32_MAX - 1, gone = 0;
 
-	cr_assert_eq(ops->wait_flag(0, stream, &go, 1), 0);
-	cr_assert_eq(ops->write_flag(0, stream, &gone, 1), 0);
+	cr_assert_eq(rd_stream_wait(ops, 0, stream, &go, 1), 0);
+	cr_assert_eq(rd_stream_write(ops, 0, stream, &gone, 1), 0);
 	rd_flag_write(&go, UINT32_MAX);
 	cr_expect(stays_zero(&gone));
 	rd_flag_write(&go, 2);
@@ -307,11 +307,11 @@ Test(device, a_stream_that_follows_another_comes_after_it)
 	void *first = stream_on(ops, 0), *second = stream_on(ops, 0);
 	uint32_t go = 0, gone = 0;
 
-	cr_assert_eq(ops->wait_flag(0, first, &go, 1), 0);
+	cr_assert_eq(rd_stream_wait(ops, 0, first, &go, 1), 0);
 	cr_assert_eq(ops->stream_follow(0, second, first), 0);
-	cr_assert_eq(ops->write_flag(0, second, &gone, 1), 0);
+	cr_assert_eq(rd_stream_write(ops, 0, second, &gone, 1), 0);
 	/* Later work on the first stream is not waited for. */
-	cr_assert_eq(ops->wait_flag(0, first, &go, 2), 0);
+	cr_assert_eq(rd_stream_wait(ops, 0, first, &go, 2), 0);
 	cr_expect(stays_zero(&gone));
 	rd_flag_write(&go, 1);
 	cr_assert_eq(ops->stream_synchronize(0, second), 0);
@@ -343,8 +343,8 @@ Test(device, events_time_what_runs_between_them, .timeout = 60)
 		int64_t began = rd_clock_ns(), shut;
 
 		cr_assert_eq(rondo_event_record(first, stream), 0);
-		ops->write_flag(1, device_stream->stream, &reached, (uint32_t)round);
-		ops->wait_flag(1, device_stream->stream, &gate, (uint32_t)round);
+		rd_stream_write(ops, 1, device_stream->stream, &reached, (uint32_t)round);
+		rd_stream_wait(ops, 1, device_stream->stream, &gate, (uint32_t)round);
 		cr_assert_eq(rondo_event_record(last, stream), 0);
 		while (!rd_flag_reached(&reached, (uint32_t)round))
 			rd_flag_sleep(&reached, (uint32_t)round - 1, 1000000);
@@ -377,7 +377,7 @@ Test(device, streams_leave_nothing_behind)
 	for (uint32_t i = 1; i <= 20; i++) {
 		void *stream = stream_on(ops, i % 4);
 
-		ops->write_flag(0, stream, &flag, i);
+		rd_stream_write(ops, 0, stream, &flag, i);
 		ops->stream_destroy(0, stream);
 		cr_assert_eq(flag, i);
 	}
@@ -393,7 +393,7 @@ Test(device, a_query_of_a_stream_does_not_wait)
 
 	cr_assert_eq(rondo_stream_wrap(&wrapped, stream, 0), 0);
 	cr_expect_eq(rondo_stream_query(wrapped), 0);
-	cr_assert_eq(ops->wait_flag(0, stream, &go, 1), 0);
+	cr_assert_eq(rd_stream_wait(ops, 0, stream, &go, 1), 0);
 	cr_expect_eq(rondo_stream_query(wrapped), RONDO_PENDING);
 	rd_flag_write(&go, 1);
 	cr_assert_eq(rondo_stream_synchronize(wrapped), 0);

@@ -249,7 +249,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags
 	if (result)
 		return result;
 	atomic_fetch_add(&event->holders, 1);
-	err = rd_emulated.wait_flag(current(), stream, &event->passed, event->recorded);
+	err = rd_stream_wait(&rd_emulated, current(), stream, &event->passed, event->recorded);
 	if (err || queue_call(stream, let_go_of, event))
 		let_go(event);
 	return item_end(item, err);
@@ -276,9 +276,9 @@ static bool is_mem_op(const CUstreamBatchMemOpParams *op)
 static int queue_mem_op(CUstream stream, const CUstreamBatchMemOpParams *op)
 {
 	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32
-		       ? rd_emulated.wait_flag(current(), stream, (uint32_t *)op->waitValue.address,
-				 op->waitValue.value)
-		       : rd_emulated.write_flag(current(), stream,
+		       ? rd_stream_wait(&rd_emulated, current(), stream,
+				 (uint32_t *)op->waitValue.address, op->waitValue.value)
+		       : rd_stream_write(&rd_emulated, current(), stream,
 				 (uint32_t *)op->writeValue.address, op->writeValue.value);
 }
 

@@ -99,7 +99,8 @@ static int in_the_streams_order(struct rank_env *env)
 
 	for (int i = 0; i < 1000; i++)
 		ones[i] = 1;
-	if (device_stream->ops->wait_flag(device_stream->device, device_stream->stream, &gate, 1) ||
+	if (rd_stream_wait(
+		    device_stream->ops, device_stream->device, device_stream->stream, &gate, 1) ||
 		rondo_copy(memory.in, ones, sizeof(ones), memory.stream) ||
 		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream) ||
@@ -358,15 +359,15 @@ static float sum_of_firsts(int size)
 	return sum;
 }
 
-/* Whether this many elements have a peer's memory mapped. */
+/* Whether a call of this many elements announces buffers, for peers to map. */
 static int maps(struct rank_env *env, struct memory *memory, size_t count, bool wanted)
 {
-	uint64_t before = env->comm->gpu->imports_used;
+	uint32_t before = env->comm->gpu->announced;
 
 	TRY(one_call(env, memory, count));
-	if ((env->comm->gpu->imports_used > before) != wanted)
+	if ((env->comm->gpu->announced != before) != wanted)
 		return world_report(
-			env, "a call of %zu maps %s", count, wanted ? "nothing" : "buffers");
+			env, "a call of %zu announces %s", count, wanted ? "nothing" : "buffers");
 	return expect_floats(env, memory->out, 1, sum_of_firsts(env->size));
 }
 

@@ -168,7 +168,8 @@ static int when_a_device_is_silent(struct rank_env *env)
 
 	if (wrong)
 		return wrong;
-	err = rd_emulated_wait_flag(0, env->comm->gpu->stream, &go, 1) ||
+	err = (stuck && rd_stream_wait(&rd_emulated, 0,
+				rd_stream_device_stream(memory.stream)->stream, &go, 1)) ||
 	      rondo_all_reduce(env->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32,
 		      RONDO_SUM, memory.stream);
 	for (int i = 0; i < (stuck ? 20000 : HELD_MS) && err == 0; i++) {
@@ -227,13 +228,13 @@ static int end_comm(struct rank_env *env, rondo_comm *comm)
 	return expect_error(env, end_of(comm), RONDO_ABORTED);
 }
 
-/* The device does not get to what a comm's progress thread queues before `go`: does the caller's
-   stream go on before that? */
+/* Rank 1's stream does not get to the calls before `go`: does the caller's stream go on before
+   that? */
 static bool goes_on(const struct memory *memory, uint32_t *passed)
 {
 	const struct rd_device_stream *device_stream = rd_stream_device_stream(memory->stream);
 
-	rd_emulated_write_flag(device_stream->device, device_stream->stream, passed, 1);
+	rd_stream_write(&rd_emulated, device_stream->device, device_stream->stream, passed, 1);
 	for (int i = 0; i < MOMENT_MS && !rd_flag_reached(passed, 1); i++)
 		usleep(1000);
 	return rd_flag_reached(passed, 1);
@@ -264,7 +265,9 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 	wrong = end_comm(env, second);
 	for (int i = 0; i < 1000; i++)
 		memory.in[i] = 1;
-	rd_emulated_wait_flag(0, first->gpu->stream, &go, 1);
+	if (env->rank == 1)
+		rd_stream_wait(
+			&rd_emulated, 0, rd_stream_device_stream(memory.stream)->stream, &go, 1);
 	rondo_group_start();
 	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
@@ -272,6 +275,9 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 		wrong = expect_error(env, rondo_group_end(), RONDO_ABORTED);
 	if (!wrong && goes_on(&memory, &passed))
 		wrong = world_report(env, "the stream goes on while a call is under way");
+	/* On the host: all have seen it. */
+	if (!wrong)
+		wrong = expect_error(env, rondo_barrier(first, NULL), 0);
 	rd_flag_write(&go, 1);
 	/* Its error may be that of the second comm. */
 	rondo_stream_synchronize(memory.stream);
@@ -290,26 +296,21 @@ Test(gpu_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_i
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
 
-/* Flags of this thread that streams may still write before the device fails; -1: any number. */
-static _Thread_local int flags_left = -1;
+/* Batches of flags of this thread that streams may still take before the device fails; -1: any
+   number. */
+static _Thread_local int batches_left = -1;
 
-static int write_or_fail(int device, void *stream, uint32_t *flag, uint32_t value)
+static int post_or_fail(int device, void *stream, const struct rd_flag_op *ops, int count)
 {
-	if (flags_left == 0)
+	if (batches_left == 0)
 		return rd_fail(RONDO_SYSTEM, "the device is lost");
-	if (flags_left > 0)
-		flags_left--;
-	return rd_emulated_write_flag(device, stream, flag, value);
+	if (batches_left > 0)
+		batches_left--;
+	return rd_emulated_post_flags(device, stream, ops, count);
 }
 
-static int wait_never(int device, void *stream, uint32_t *flag, uint32_t value)
-{
-	(void)device, (void)stream, (void)flag, (void)value;
-	return rd_fail(RONDO_SYSTEM, "the device is lost");
-}
-
-/* Rank 1's device fails between a group's two calls, or when it is to wait for both. */
-static int when_a_device_is_lost(struct rank_env *env, bool waits)
+/* Rank 1's device fails after this many of a group's batches of flags. */
+static int when_a_device_is_lost(struct rank_env *env, int batches)
 {
 	static struct rd_device_ops ops;
 	struct memory memory;
@@ -319,17 +320,15 @@ static int when_a_device_is_lost(struct rank_env *env, bool waits)
 		return wrong;
 	/* The progress thread has nothing more to do then, and does not look at the table. */
 	TRY(one_call(env, &memory, 1000));
+	TRY(rondo_barrier(env->comm, NULL));
 	ops = rd_emulated;
-	if (waits)
-		ops.wait_flag = wait_never;
-	else
-		ops.write_flag = write_or_fail;
+	ops.post_flags = post_or_fail;
 	rondo_group_start();
 	for (int i = 0; i < 2; i++)
 		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
 			memory.stream);
 	if (env->rank == 1) {
-		flags_left = 1;
+		batches_left = batches;
 		env->comm->gpu->ops = &ops;
 	}
 	err = rondo_group_end();
@@ -348,21 +347,27 @@ static int when_a_device_is_lost(struct rank_env *env, bool waits)
 	return wrong;
 }
 
-static int lost_between(struct rank_env *env)
+static int lost_at_once(struct rank_env *env)
 {
-	return when_a_device_is_lost(env, false);
+	return when_a_device_is_lost(env, 0);
 }
 
-static int lost_at_the_end(struct rank_env *env)
+static int lost_within(struct rank_env *env)
 {
-	return when_a_device_is_lost(env, true);
+	return when_a_device_is_lost(env, 1);
+}
+
+static int lost_later(struct rank_env *env)
+{
+	return when_a_device_is_lost(env, 3);
 }
 
 Test(gpu_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 60)
 {
-	struct trial trials[] = { { &variants[5], 2, lost_between, NEVER_MS },
-		{ &variants[5], 2, lost_at_the_end, NEVER_MS } };
+	struct trial trials[] = { { &variants[5], 2, lost_at_once, NEVER_MS },
+		{ &variants[5], 2, lost_within, NEVER_MS },
+		{ &variants[5], 2, lost_later, NEVER_MS } };
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 3; i++)
 		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);
 }

@@ -564,24 +564,25 @@ static int event_elapsed(int device, void *from, void *to, double *us)
 	return leave(result, "time what ran between two events");
 }
 
-static int wait_flag(int device, void *stream, uint32_t *flag, uint32_t value)
+static int post_flags(int device, void *stream, const struct rd_flag_op *ops, int count)
 {
+	CUstreamBatchMemOpParams params[RD_FLAG_OPS];
 	int err = enter(device);
 
-	return err ? err
-		   : leave(driver.cuStreamWaitValue32(
-				   stream, (CUdeviceptr)flag, value, CU_STREAM_WAIT_VALUE_GEQ),
-			     "have a stream wait for a flag");
-}
-
-static int write_flag(int device, void *stream, uint32_t *flag, uint32_t value)
-{
-	int err = enter(device);
-
-	return err ? err
-		   : leave(driver.cuStreamWriteValue32(
-				   stream, (CUdeviceptr)flag, value, CU_STREAM_WRITE_VALUE_DEFAULT),
-			     "have a stream write a flag");
+	if (err)
+		return err;
+	memset(params, 0, (size_t)count * sizeof(params[0]));
+	for (int i = 0; i < count; i++) {
+		/* Both kinds begin alike. */
+		params[i].waitValue.operation = ops[i].waits ? CU_STREAM_MEM_OP_WAIT_VALUE_32
+							     : CU_STREAM_MEM_OP_WRITE_VALUE_32;
+		params[i].waitValue.address = (CUdeviceptr)ops[i].flag;
+		params[i].waitValue.value = ops[i].value;
+		params[i].waitValue.flags =
+			ops[i].waits ? CU_STREAM_WAIT_VALUE_GEQ : CU_STREAM_WRITE_VALUE_DEFAULT;
+	}
+	return leave(driver.cuStreamBatchMemOp(stream, (unsigned)count, params, 0),
+		"have a stream wait for flags, or write them");
 }
 
 static int copy(int device, void *stream, void *to, const void *from, size_t size)
@@ -666,8 +667,7 @@ const struct rd_device_ops rd_cuda = {
 	.event_destroy = event_destroy,
 	.event_record = event_record,
 	.event_elapsed = event_elapsed,
-	.wait_flag = wait_flag,
-	.write_flag = write_flag,
+	.post_flags = post_flags,
 	.copy = copy,
 	.run = run,
 	.run_steps = run_steps,

@@ -52,8 +52,7 @@
 	X(cuGraphExecDestroy) \
 	X(cuGraphDestroy) \
 	X(cuStreamWaitEvent) \
-	X(cuStreamWaitValue32) \
-	X(cuStreamWriteValue32) \
+	X(cuStreamBatchMemOp) \
 	X(cuEventCreate) \
 	X(cuEventRecord) \
 	X(cuEventSynchronize) \

@@ -37,6 +37,7 @@ struct mapping {
 	struct rd_allocation allocation;
 	int fd;
 	bool imported;
+	bool has_handle;
 };
 
 /* The bytes of a handle. */
@@ -126,6 +127,7 @@ static int alloc(int device, size_t size, void **memory)
 	if (!mapping)
 		return rd_fail(RONDO_MEMORY, "no memory for an emulated GPU");
 	mapping->fd = -1;
+	mapping->has_handle = rd_emulated_has_handles();
 	mapping->allocation.device = device;
 	mapping->allocation.size = (size + page - 1) / page * page;
 	err = create_memory(mapping);
@@ -174,9 +176,8 @@ static int emulated_free(void *memory)
 static int export(const void *base, struct rd_handle *handle)
 {
 	struct handle_data data = { .pid = getpid(), .fd = -1 };
+	bool has_handle = true;
 
-	if (!rd_emulated_has_handles())
-		return rd_fail(RONDO_UNSUPPORTED, "these emulated GPUs have no IPC handles");
 	pthread_mutex_lock(&lock);
 	for (const struct mapping *mapping = mappings; mapping; mapping = mapping->next) {
 		if (mapping->allocation.base != base || mapping->imported)
@@ -185,8 +186,11 @@ static int export(const void *base, struct rd_handle *handle)
 		data.device = mapping->allocation.device;
 		data.id = mapping->allocation.id;
 		data.size = mapping->allocation.size;
+		has_handle = mapping->has_handle;
 	}
 	pthread_mutex_unlock(&lock);
+	if (!has_handle)
+		return rd_fail(RONDO_UNSUPPORTED, "this memory has no IPC handle");
 	if (data.fd < 0)
 		return rd_fail(RONDO_INVALID, "%p is not the start of device memory", base);
 	memset(handle, 0, sizeof(*handle));
@@ -388,8 +392,7 @@ const struct rd_device_ops rd_emulated = {
 	.event_destroy = rd_emulated_event_destroy,
 	.event_record = rd_emulated_event_record,
 	.event_elapsed = rd_emulated_event_elapsed,
-	.wait_flag = rd_emulated_wait_flag,
-	.write_flag = rd_emulated_write_flag,
+	.post_flags = rd_emulated_post_flags,
 	.copy = rd_emulated_copy,
 	.run = rd_emulated_launch,
 	.run_steps = rd_emulated_launch_steps,

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes `count` devices; without handles, no other process can map their memory. */
+/* Makes `count` devices; without handles, no other process can map
+   memory that is allocated from now on. */
 void rd_emulated_set(int count, bool handles);
 /* The GPUs of a host in a topology file (docs/rondo-topo.md): the only one, or that named by
    RONDO_HOST. They have its PCI addresses, and reach each other where there is NVLink between them,

@@ -298,16 +298,16 @@ int rd_emulated_stream_follow(int device, void *stream, void *earlier)
 	return err;
 }
 
-int rd_emulated_wait_flag(int device, void *stream, uint32_t *flag, uint32_t value)
+int rd_emulated_post_flags(int device, void *stream, const struct rd_flag_op *ops, int count)
 {
-	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WAIT, .flag = flag, .value = value });
-}
+	int err = 0;
 
-int rd_emulated_write_flag(int device, void *stream, uint32_t *flag, uint32_t value)
-{
 	(void)device;
-	return enqueue(stream, &(struct item){ .kind = WRITE, .flag = flag, .value = value });
+	for (int i = 0; i < count && !err; i++)
+		err = enqueue(stream, &(struct item){ .kind = ops[i].waits ? WAIT : WRITE,
+					      .flag = ops[i].flag,
+					      .value = ops[i].value });
+	return err;
 }
 
 int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size)

@@ -1,0 +1,145 @@
+#include "gpu/exports.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/futex.h"
+#include "gpu/watch.h"
+
+/* ---- Exports ------------------------------------------------------------------------------- */
+
+static bool has_other_processes(const struct rd_gpu *gpu)
+{
+	return !gpu->one_process;
+}
+
+/* Where the allocation is, or is to be. One at the same address is gone: its memory was freed. */
+static struct rd_export *place_of(struct rd_gpu *gpu, const struct rd_allocation *allocation)
+{
+	struct rd_export *oldest = NULL;
+
+	for (int i = 0; i < RD_EXPORTS; i++) {
+		struct rd_export *export = &gpu->exports[i];
+
+		if (export->generation && export->base == allocation->base)
+			return export;
+		if (export->kept)
+			continue;
+		if (!oldest || !export->generation ||
+			(oldest->generation && (int32_t)(export->used - oldest->used) < 0))
+			oldest = export;
+	}
+	return oldest;
+}
+
+/* Peers may still use what the place held. */
+static int put_in(
+	struct rd_gpu *gpu, struct rd_export *export, const struct rd_allocation *allocation)
+{
+	struct rd_handle handle;
+
+	if (gpu->ops->export(allocation->base, &handle))
+		return RONDO_UNSUPPORTED;
+	if (export->generation)
+		rd_gpu_await(gpu, export->used);
+	*export = (struct rd_export){ .id = allocation->id,
+		.base = allocation->base,
+		.size = allocation->size,
+		.generation = ++gpu->generations,
+		.handle = handle };
+	return 0;
+}
+
+int rd_exports_describe(struct rd_gpu *gpu, const void *at, size_t size, uint32_t number, bool keep,
+	struct rd_buffer_location *location)
+{
+	struct rd_allocation allocation;
+	struct rd_export *export;
+	int err = 0;
+
+	memset(location, 0, sizeof(*location));
+	if (size == 0)
+		return 0;
+	location->address = (uintptr_t)at;
+	if (!has_other_processes(gpu))
+		return 0;
+	if (!gpu->ops->find(at, &allocation))
+		return rd_fail(RONDO_UNSUPPORTED, "it is host memory");
+	export = place_of(gpu, &allocation);
+	if (!export)
+		return rd_fail(RONDO_UNSUPPORTED, "graphs hold %d buffers of rank %d", RD_EXPORTS,
+			gpu->comm->rank);
+	if (export->generation == 0 || export->id != allocation.id)
+		err = put_in(gpu, export, &allocation);
+	if (err)
+		return err;
+	export->used = number;
+	export->kept |= keep;
+	location->place = (uint32_t)(export - gpu->exports);
+	location->generation = export->generation;
+	location->offset = (uint64_t)((const char *)at - allocation.base);
+	location->handle = export->handle;
+	return 0;
+}
+
+bool rd_exports_is_fresh(const struct rd_gpu *gpu, const struct rd_buffer_location *location)
+{
+	bool fresh = false;
+
+	for (int peer = 0; peer < gpu->comm->size && location->generation; peer++)
+		fresh |= !gpu->same_process[peer] &&
+			 __atomic_load_n(&gpu->host_flags->imported[peer][location->place],
+				 __ATOMIC_ACQUIRE) != location->generation;
+	return fresh;
+}
+
+/* ---- Imports ------------------------------------------------------------------------------- */
+
+static int import(struct rd_gpu *gpu, struct rd_import *import, int peer,
+	const struct rd_buffer_location *location)
+{
+	void *base;
+	size_t size;
+	int err;
+
+	/* Its rank has waited for the calls that used it. */
+	if (import->generation)
+		gpu->ops->drop(gpu->device, import->base);
+	import->generation = 0;
+	err = gpu->ops->import(gpu->device, &location->handle, &base, &size);
+	if (err)
+		return err;
+	*import = (struct rd_import){ location->generation, base, size };
+	__atomic_store_n(&gpu->peer_flags[peer]->imported[gpu->comm->rank][location->place],
+		location->generation, __ATOMIC_RELEASE);
+	return 0;
+}
+
+char *rd_imports_reach(
+	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, size_t size)
+{
+	struct rd_import *found;
+
+	if (gpu->same_process[peer])
+		return (char *)(uintptr_t)location->address;
+	if (location->place >= RD_EXPORTS || location->generation == 0) {
+		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory",
+			peer);
+		return NULL;
+	}
+	found = &gpu->imports[peer][location->place];
+	if (found->generation != location->generation && import(gpu, found, peer, location))
+		return NULL;
+	if (size <= found->size && location->offset <= found->size - size)
+		return found->base + location->offset;
+	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
+	return NULL;
+}
+
+void rd_imports_drop(struct rd_gpu *gpu)
+{
+	for (int peer = 0; peer < RD_WORK_RANKS; peer++)
+		for (int i = 0; i < RD_EXPORTS; i++)
+			if (gpu->imports[peer][i].generation)
+				gpu->ops->drop(gpu->device, gpu->imports[peer][i].base);
+}

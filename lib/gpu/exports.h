@@ -1,0 +1,29 @@
+/*
+ * Exports: this rank's allocations that peers in other processes map, and peers' that are mapped
+ * here. A rank numbers its allocations in a table of its own. It announces a buffer by its place
+ * there (direct.h, transfers.h), and peers map what they have not mapped yet. They tell the rank in
+ * its host flags. So the rank knows whether a call needs the driver on a peer.
+ */
+#ifndef RD_EXPORTS_H
+#define RD_EXPORTS_H
+
+#include "gpu/peers.h"
+
+/* Fills in where a buffer of this rank lies, for a call of this number. keep: for as long as the
+   gpu. May wait for earlier calls. 0, or RONDO_UNSUPPORTED with the reason: other processes cannot
+   map this memory. Any other error: the comm has failed. */
+int rd_exports_describe(struct rd_gpu *gpu, const void *at, size_t size, uint32_t number, bool keep,
+	struct rd_buffer_location *location);
+
+/* Whether some peer has not mapped the buffer yet. */
+bool rd_exports_is_fresh(const struct rd_gpu *gpu, const struct rd_buffer_location *location);
+
+/* A peer's buffer as it is addressed here; NULL with the reason. Maps it if need be. location: a
+   copy that the peer cannot write to, for it is checked before it is used. */
+char *rd_imports_reach(
+	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, size_t size);
+
+/* Unmaps what is mapped here. */
+void rd_imports_drop(struct rd_gpu *gpu);
+
+#endif

@@ -1,0 +1,13 @@
+/*
+ * The order of a comm's calls on streams: a call runs after the comm's last one. Where that was on
+ * another stream, the call's stream follows it.
+ */
+#ifndef RD_ORDER_H
+#define RD_ORDER_H
+
+#include "gpu/gpu.h"
+
+/* Before a call is queued on the stream. Not while the stream captures. */
+int rd_order(struct rd_gpu *gpu, struct rd_device_stream *device_stream);
+
+#endif
