@@ -575,6 +575,11 @@ RONDO_API int rondo_stream_create_on(rondo_stream **stream, int device);
  * Wraps the program's own stream, a cudaStream_t (or CUstream) of this device. Calls on it run
  * after the work that the program has queued on it, and before the work that it queues next.
  * Destroying the rondo_stream leaves the cudaStream_t alone, which must outlive it.
+ *
+ * A call that fails lets the stream go on, with undefined bytes in its output. CUDA knows of no
+ * failure: cudaStreamSynchronize() returns success. rondo_stream_synchronize(),
+ * rondo_stream_query() and rondo_comm_error() return it. Call one of them before you rely on what a
+ * stream has computed from outputs, at the latest before you save it.
  */
 RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int device);
 /*
