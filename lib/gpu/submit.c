@@ -243,6 +243,18 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 	return err ? err : rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .work = &work });
 }
 
+static bool is_empty(const struct rd_call *call)
+{
+	return call->count == 0 && !call->vcounts && call->problem.collective != RD_BARRIER;
+}
+
+/* Captured on all ranks, a collective of no elements has nothing to record. */
+static int skip_empty(struct rd_task *task)
+{
+	rd_task_number(task);
+	return 0;
+}
+
 static bool is_transfer(const struct rd_task *task)
 {
 	return task->call.problem.collective == RD_TRANSFER;
@@ -283,7 +295,7 @@ static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device
 		rd_messages_can(gpu->messages, &task->call.problem))
 		return launch_messages(gpu, device_stream, task);
 	if (gpu->ops->stream_captures(device_stream->stream))
-		return capture(gpu, device_stream, task);
+		return is_empty(&task->call) ? skip_empty(task) : capture(gpu, device_stream, task);
 	err = rd_direct_work(gpu, &task->call, &work, &direct);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);

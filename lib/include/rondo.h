@@ -587,14 +587,14 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
  * launch of the graph. Every rank must capture the call, else RONDO_MISMATCH. A graph may run any
  * number of times, with other calls in between. All ranks must run them in one order; the program
  * must order its streams so. A capture that the program has invalidated takes no call, and ends no
- * comm: RONDO_INVALID.
+ * comm: RONDO_INVALID. A captured collective of no elements does nothing.
  *
  * Among processes, a captured call waits until all ranks capture it. They keep its buffers mapped
  * for the lifetime of the comm. A transfer must be captured by its two ranks, and no other. Replays
  * must be over before the comm is destroyed.
  *
  * RONDO_UNSUPPORTED, with the reason, where the host has a part in the call:
- *   - the program's own functions, and collectives of no elements;
+ *   - the program's own functions;
  *   - calls among processes that take turns on a device;
  *   - all calls where not all ranks reach each other's device memory;
  *   - a group of more than 96 sends and receives.

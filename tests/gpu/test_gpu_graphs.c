@@ -6,6 +6,7 @@
 #include "device/emulated/stream.h"
 #include "device/device_stream.h"
 #include "api/stream.h"
+#include "call_collective.h"
 #include "variants.h"
 
 /* The captured calls: the sum of all inputs, and then the beginning of everybody's. */
@@ -260,6 +261,49 @@ static int capture_in_vain(struct rank_env *env)
 Test(gpu_graphs, what_cannot_be_captured_says_why, .timeout = 120)
 {
 	try_variants(3, capture_in_vain, 0, true);
+}
+
+/* Every way takes those of no elements, and only those where the host takes part in calls. */
+static int capture_empty_calls(struct rank_env *env)
+{
+	const struct variant *variant = env->argument;
+	bool with_barrier = variant->becomes == RD_KERNEL_FUSED;
+	struct rd_emulated_graph *graph;
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+	void *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_device_stream(memory.stream)->stream;
+	TRY(rd_emulated_capture(stream));
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
+		if (collective != RD_TRANSFER && collective != RD_BARRIER)
+			TRY(call_collective(env->comm, collective, memory.in, memory.out, 0,
+				RONDO_F32, RONDO_SUM, 1, memory.stream));
+	if (with_barrier)
+		TRY(rondo_barrier(env->comm, memory.stream));
+	else if (variant->becomes != RD_KERNEL_MESSAGES)
+		EXPECT_ERROR(rondo_barrier(env->comm, memory.stream), RONDO_UNSUPPORTED,
+			"barrier cannot be captured");
+	TRY(rd_emulated_capture_end(stream, &graph));
+	for (int replay = 0; replay < 3; replay++) {
+		TRY(rd_emulated_replay(graph, stream));
+		TRY(rondo_stream_synchronize(memory.stream));
+		fill_floats(memory.in, env->rank, COUNT_MAX);
+		TRY(call_around(env, &memory));
+		TRY(rondo_stream_synchronize(memory.stream));
+		if (!wrong)
+			wrong = check_around(env, &memory, 0);
+	}
+	rd_emulated_graph_destroy(graph);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_graphs, collectives_of_no_elements_are_captured_by_every_way, .timeout = 120)
+{
+	try_variants(3, capture_empty_calls, 0, true);
 }
 
 /* The program waits for a stream that it captures. Nothing can be recorded from then on, which is
