@@ -16,6 +16,7 @@ bool cuda_calls_find(struct cuda_calls *cuda)
 		{ &cuda->set, "cuCtxSetCurrent" }, { &cuda->attribute, "cuDeviceGetAttribute" },
 		{ &cuda->alloc, "cuMemAlloc_v2" }, { &cuda->free, "cuMemFree_v2" },
 		{ &cuda->alloc_host, "cuMemAllocHost_v2" }, { &cuda->free_host, "cuMemFreeHost" },
+		{ &cuda->pin, "cuMemHostRegister_v2" }, { &cuda->unpin, "cuMemHostUnregister" },
 		{ &cuda->copy, "cuMemcpyAsync" }, { &cuda->stream_create, "cuStreamCreate" },
 		{ &cuda->stream_destroy, "cuStreamDestroy_v2" },
 		{ &cuda->stream_synchronize, "cuStreamSynchronize" },

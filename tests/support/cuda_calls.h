@@ -18,6 +18,8 @@ struct cuda_calls {
 	int (*free)(void *memory);
 	int (*alloc_host)(void **memory, size_t size);
 	int (*free_host)(void *memory);
+	int (*pin)(void *memory, size_t size, unsigned flags);
+	int (*unpin)(void *memory);
 	int (*copy)(void *to, const void *from, size_t size, void *stream);
 	int (*stream_create)(void **stream, unsigned flags);
 	int (*stream_destroy)(void *stream);

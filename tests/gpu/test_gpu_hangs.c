@@ -1,0 +1,392 @@
+/* ctest label: threads */
+/*
+ * A program's own use of CUDA beside calls, on the tests' driver: memory that is not pinned, frees,
+ * kernels that need much of the device, more calls than its queues hold. None of it may keep a call
+ * from going on, whatever the driver holds meanwhile. A world that hangs fails at its limit.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_calls.h"
+#include "gpus.h"
+
+TestSuite(gpu_hangs, .init = gpu_die_with_parent);
+
+#define COUNT 40000 /* elements of a buffer */
+/* Of a rank that waits in vain, and of its world. */
+#define TIMEOUT_MS 8000
+#define LIMIT_MS 30000
+
+/* ---- A rank -------------------------------------------------------------------------------- */
+
+struct rank {
+	struct cuda_calls cuda;
+	int device;
+	float *in, *out; /* on the device */
+	float *host; /* pinned, but in the test of copies that are not */
+	bool pinned;
+	void *stream;
+	rondo_stream *wrapped;
+};
+
+#define CUDA(call) \
+	do { \
+		int err_ = (call); \
+		if (err_) \
+			return world_report(env, "%s: CUDA error %d", #call, err_); \
+	} while (0)
+
+static int open_rank(struct rank_env *env, struct rank *rank, bool pinned)
+{
+	const char *gpu = getenv("RONDO_GPU");
+
+	memset(rank, 0, sizeof(*rank));
+	if (env->create_error)
+		return world_report(env, "create: %s", rondo_last_error());
+	rank->device = gpu ? atoi(gpu) : env->rank % rondo_device_count();
+	rank->host = calloc(COUNT, sizeof(float));
+	if (!rank->host || !cuda_calls_find(&rank->cuda))
+		return world_report(env, "no memory, or no driver");
+	CUDA(cuda_calls_open(&rank->cuda, rank->device));
+	/* 1: not after the null stream. */
+	CUDA(rank->cuda.stream_create(&rank->stream, 1));
+	TRY(rondo_mem_alloc_on((void **)&rank->in, COUNT * sizeof(float), rank->device));
+	TRY(rondo_mem_alloc_on((void **)&rank->out, COUNT * sizeof(float), rank->device));
+	TRY(rondo_stream_wrap(&rank->wrapped, rank->stream, rank->device));
+	/* 1: by all devices. */
+	if (pinned)
+		CUDA(rank->cuda.pin(rank->host, COUNT * sizeof(float), 1));
+	rank->pinned = pinned;
+	return 0;
+}
+
+static void close_rank(struct rank *rank)
+{
+	rondo_stream_destroy(rank->wrapped);
+	rank->cuda.stream_destroy(rank->stream);
+	rondo_mem_free(rank->in);
+	rondo_mem_free(rank->out);
+	if (rank->pinned)
+		rank->cuda.unpin(rank->host);
+	free(rank->host);
+}
+
+/* Small, long, and in between, in turn. */
+static size_t count_of(int call)
+{
+	static const size_t counts[] = { 2, COUNT, 1000, 5000 };
+
+	return counts[call % 4];
+}
+
+static int sum_of_ranks(const struct rank_env *env)
+{
+	return env->size * (env->size + 1) / 2;
+}
+
+static int fill(struct rank_env *env, struct rank *rank, float with)
+{
+	for (int i = 0; i < COUNT; i++)
+		rank->host[i] = with;
+	CUDA(rank->cuda.copy(rank->in, rank->host, COUNT * sizeof(float), rank->stream));
+	return 0;
+}
+
+static int expect(
+	struct rank_env *env, struct rank *rank, const float *at, size_t count, float right)
+{
+	CUDA(rank->cuda.copy(rank->host, at, count * sizeof(float), rank->stream));
+	TRY(rondo_stream_synchronize(rank->wrapped));
+	for (size_t i = 0; i < count; i++)
+		if (rank->host[i] != right)
+			return world_report(env, "element %zu of %zu is %g, not %g", i, count,
+				rank->host[i], right);
+	return 0;
+}
+
+static int sum_up(struct rank_env *env, rondo_comm *comm, struct rank *rank, int call)
+{
+	TRY(rondo_all_reduce(
+		comm, rank->in, rank->out, count_of(call), RONDO_F32, RONDO_SUM, rank->wrapped));
+	return 0;
+}
+
+/* ---- Copies to memory that is not pinned --------------------------------------------------- */
+
+static int copy_after_each_call(struct rank_env *env)
+{
+	struct rank rank;
+	int wrong = open_rank(env, &rank, false);
+
+	if (!wrong)
+		wrong = fill(env, &rank, (float)(env->rank + 1));
+	for (int call = 0; call < 40 && !wrong; call++) {
+		wrong = sum_up(env, env->comm, &rank, call);
+		if (!wrong)
+			wrong = expect(
+				env, &rank, rank.out, count_of(call), (float)sum_of_ranks(env));
+	}
+	close_rank(&rank);
+	return wrong;
+}
+
+/* ---- Kernels that compute ------------------------------------------------------------------ */
+
+#define STEPS 40
+
+/* Elements that a step's kernel makes, and the call that sums them up. */
+struct bucket {
+	float *in, *out;
+	void *ready, *summed; /* events */
+};
+
+/* As a training does: a step's gradients are summed up while the next step's are computed. */
+static int step(
+	struct rank_env *env, struct rank *rank, struct bucket *bucket, void *compute, int number)
+{
+	struct cuda_calls *cuda = &rank->cuda;
+
+	CUDA(cuda->wait_event(compute, bucket->summed, 0));
+	CUDA(cuda_add(cuda, compute, 16, bucket->in, COUNT, (float)(env->rank + 1)));
+	CUDA(cuda->event_record(bucket->ready, compute));
+	CUDA(cuda->wait_event(rank->stream, bucket->ready, 0));
+	TRY(rondo_all_reduce(env->comm, bucket->in, bucket->out, count_of(number / 2), RONDO_F32,
+		RONDO_SUM, rank->wrapped));
+	CUDA(cuda->event_record(bucket->summed, rank->stream));
+	/* It does not wait for the call. */
+	CUDA(cuda_add(cuda, compute, 16, rank->in, COUNT, 1));
+	return 0;
+}
+
+static int train(struct rank_env *env, struct rank *rank, void *compute)
+{
+	struct bucket buckets[2];
+
+	for (int i = 0; i < 2; i++) {
+		TRY(rondo_mem_alloc_on(
+			(void **)&buckets[i].in, COUNT * sizeof(float), rank->device));
+		TRY(rondo_mem_alloc_on(
+			(void **)&buckets[i].out, COUNT * sizeof(float), rank->device));
+		CUDA(rank->cuda.event_create(&buckets[i].ready, 2));
+		CUDA(rank->cuda.event_create(&buckets[i].summed, 2));
+	}
+	for (int number = 0; number < STEPS; number++)
+		if (step(env, rank, &buckets[number % 2], compute, number))
+			return 1;
+	for (int i = 0; i < 2; i++) {
+		/* A bucket's own steps, added up on each rank. */
+		if (expect(env, rank, buckets[i].out, 2, (float)(STEPS / 2 * sum_of_ranks(env))))
+			return 1;
+		rank->cuda.event_destroy(buckets[i].ready);
+		rank->cuda.event_destroy(buckets[i].summed);
+		rondo_mem_free(buckets[i].in);
+		rondo_mem_free(buckets[i].out);
+	}
+	CUDA(rank->cuda.stream_synchronize(compute));
+	return expect(env, rank, rank->in, COUNT, STEPS);
+}
+
+static int compute_beside(struct rank_env *env)
+{
+	struct rank rank;
+	void *compute = NULL;
+	int wrong = open_rank(env, &rank, true);
+
+	if (wrong)
+		return wrong;
+	CUDA(rank.cuda.stream_create(&compute, 1));
+	wrong = train(env, &rank, compute);
+	rank.cuda.stream_destroy(compute);
+	close_rank(&rank);
+	return wrong;
+}
+
+/* ---- Two comms at once --------------------------------------------------------------------- */
+
+struct half {
+	struct rank_env env;
+	char text[WORLD_TEXT];
+	int wrong;
+};
+
+static void *call_many(void *argument)
+{
+	struct half *half = argument;
+	struct rank_env *env = &half->env;
+	struct rank rank;
+	int wrong = open_rank(env, &rank, true);
+
+	if (!wrong)
+		wrong = fill(env, &rank, (float)(env->rank + 1));
+	for (int call = 0; call < 60 && !wrong; call++)
+		wrong = sum_up(env, env->comm, &rank, call);
+	if (!wrong)
+		wrong = expect(env, &rank, rank.out, 2, (float)sum_of_ranks(env));
+	close_rank(&rank);
+	half->wrong = wrong;
+	return NULL;
+}
+
+static int call_on_two_comms(struct rank_env *env)
+{
+	struct half halves[2];
+	pthread_t thread;
+	rondo_comm *second;
+
+	if (env->create_error)
+		return world_report(env, "create: %s", rondo_last_error());
+	TRY(rondo_comm_duplicate(env->comm, &second));
+	for (int i = 0; i < 2; i++) {
+		halves[i].env = *env;
+		halves[i].env.text = halves[i].text;
+	}
+	halves[1].env.comm = second;
+	if (pthread_create(&thread, NULL, call_many, &halves[1]))
+		return world_report(env, "no thread");
+	call_many(&halves[0]);
+	pthread_join(thread, NULL);
+	rondo_comm_destroy(second);
+	for (int i = 0; i < 2; i++)
+		if (halves[i].wrong)
+			return world_report(env, "comm %d: %s", i, halves[i].text);
+	return 0;
+}
+
+/* ---- Many calls ---------------------------------------------------------------------------- */
+
+static int queue_many(struct rank_env *env)
+{
+	struct rank rank;
+	int wrong = open_rank(env, &rank, true);
+
+	if (!wrong)
+		wrong = fill(env, &rank, (float)(env->rank + 1));
+	/* Every 50th is a long one. */
+	for (int call = 0; call < 2000 && !wrong; call++)
+		wrong = sum_up(env, env->comm, &rank, call % 50 == 1 ? 1 : 0);
+	if (!wrong)
+		wrong = expect(env, &rank, rank.out, COUNT, (float)sum_of_ranks(env));
+	close_rank(&rank);
+	return wrong;
+}
+
+/* ---- Frees --------------------------------------------------------------------------------- */
+
+/* Each rank in turn frees memory of its own, when it has called and others may not have. */
+static int free_between(struct rank_env *env)
+{
+	struct rank rank;
+	void *other;
+	int wrong = open_rank(env, &rank, true);
+
+	if (!wrong)
+		wrong = fill(env, &rank, (float)(env->rank + 1));
+	for (int call = 0; call < 40 && !wrong; call++) {
+		CUDA(rank.cuda.alloc(&other, 1000));
+		wrong = sum_up(env, env->comm, &rank, call);
+		if (call % env->size == env->rank)
+			CUDA(rank.cuda.free(other));
+	}
+	if (!wrong)
+		wrong = expect(env, &rank, rank.out, 2, (float)sum_of_ranks(env));
+	close_rank(&rank);
+	return wrong;
+}
+
+/* ---- Worlds -------------------------------------------------------------------------------- */
+
+static const char *const variants[][2] = {
+	{ "CUDA_DEVICE_MAX_CONNECTIONS", "8" },
+	{ "CUDA_DEVICE_MAX_CONNECTIONS", "1" },
+	{ "CUDA_LAUNCH_BLOCKING", "1" },
+};
+
+/* One kind of world under each variant. */
+static void try_world(const struct gpu_trial *trial)
+{
+	for (int i = 0; i < 3; i++) {
+		setenv(variants[i][0], variants[i][1], 1);
+		cr_expect_eq(gpu_trial_run(trial), 0, "%d %s, %s, %s=%s", trial->world.size,
+			trial->world.threads ? "threads" : "processes", trial->kernel,
+			variants[i][0], variants[i][1]);
+		unsetenv(variants[i][0]);
+	}
+}
+
+static void begin(void)
+{
+	struct cuda_calls cuda;
+
+	if (!cuda_calls_find(&cuda))
+		cr_skip_test("the tests' driver is not here");
+	setenv("EMULATED_STRICT", "1", 1);
+}
+
+/* On one device. */
+static void try_threads(const char *kernel, int (*body)(struct rank_env *env))
+{
+	struct gpu_trial trial = { "cuda", kernel,
+		{ .threads = true, .timeout_ms = TIMEOUT_MS, .limit_ms = LIMIT_MS }, body };
+
+	begin();
+	setenv("RONDO_GPU", "0", 1);
+	for (trial.world.size = 2; trial.world.size <= 4; trial.world.size += 2)
+		try_world(&trial);
+}
+
+/* On a device each; and in turns on one, where nothing may spin. */
+static void try_processes(const char *kernel, int (*body)(struct rank_env *env))
+{
+	struct gpu_trial trial = { "cuda", kernel,
+		{ .size = 2, .timeout_ms = TIMEOUT_MS, .limit_ms = LIMIT_MS }, body };
+
+	begin();
+	try_world(&trial);
+	if (!strcmp(kernel, "stepped") || !strcmp(kernel, "staged")) {
+		trial.world.size = 4;
+		try_world(&trial);
+	}
+}
+
+#define SCENARIO(name, body) \
+	Test(gpu_hangs, name##_threads_fused, .timeout = 600) \
+	{ \
+		try_threads("fused", body); \
+	} \
+	Test(gpu_hangs, name##_threads_stepped, .timeout = 600) \
+	{ \
+		try_threads("stepped", body); \
+	} \
+	Test(gpu_hangs, name##_threads_messages, .timeout = 600) \
+	{ \
+		try_threads("messages", body); \
+	} \
+	Test(gpu_hangs, name##_threads_staged, .timeout = 600) \
+	{ \
+		try_threads("staged", body); \
+	} \
+	Test(gpu_hangs, name##_processes_fused, .timeout = 600) \
+	{ \
+		try_processes("fused", body); \
+	} \
+	Test(gpu_hangs, name##_processes_stepped, .timeout = 600) \
+	{ \
+		try_processes("stepped", body); \
+	} \
+	Test(gpu_hangs, name##_processes_messages, .timeout = 600) \
+	{ \
+		try_processes("messages", body); \
+	} \
+	Test(gpu_hangs, name##_processes_staged, .timeout = 600) \
+	{ \
+		try_processes("staged", body); \
+	}
+
+SCENARIO(pageable_copies, copy_after_each_call)
+SCENARIO(compute_kernels, compute_beside)
+SCENARIO(two_comms, call_on_two_comms)
+SCENARIO(many_calls, queue_many)
+SCENARIO(frees, free_between)
