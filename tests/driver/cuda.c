@@ -8,13 +8,11 @@
  * Code is loaded late, as CUDA does: a kernel's first launch waits until nothing else runs, and
  * nothing can be queued meanwhile. A wait that takes too long is an error. The same holds for the
  * context's lock, as CUDA's users report: a copy from or to pageable memory, or within host memory,
- * holds it while it waits for its stream, and cuMemAllocHost() and cuMemFreeHost() while they wait
- * for the device.
+ * holds it while it waits for its stream, and cuMemFree(), cuMemAllocHost() and cuMemFreeHost()
+ * while they wait for the device. Queues are bounded (queues.h), and so is the room for blocks
+ * (room.h).
  *
  * The null stream is not there: neither the library nor the trainer uses it.
- *
- * EMULATED_STRICT=1: frees wait so, too; queues are bounded (queues.h), and so is the room for
- * blocks (room.h).
  *
  * EMULATED_LAUNCHES=N: the device is lost after N kernels. EMULATED_MPS=1: MPS is active.
  * EMULATED_CAPABILITY=9.0,7.5: the compute capability of each device; further devices have the
@@ -33,7 +31,7 @@
 #define DEPTH 8
 
 static struct CUctx_st contexts[DEVICES_MAX];
-static bool retained[DEVICES_MAX], started, strict;
+static bool retained[DEVICES_MAX], started;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
 
@@ -43,11 +41,6 @@ static _Atomic int launches_left = -1;
 bool is_lost(void)
 {
 	return launches_left == 0;
-}
-
-bool is_strict(void)
-{
-	return strict;
 }
 
 void count_launch(void)
@@ -82,7 +75,6 @@ int current(void)
 
 static void start_queues(void)
 {
-	strict = getenv("EMULATED_STRICT") != NULL;
 	for (int device = 0; device < DEVICES_MAX; device++)
 		rd_condition_init(&contexts[device].queues.change);
 	queues_start();

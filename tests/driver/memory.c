@@ -19,7 +19,7 @@ EXPORT CUresult cuMemFree(CUdeviceptr memory)
 		return CUDA_ERROR_LAUNCH_FAILED;
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (is_strict() && !wait_for_device())
+	if (!wait_for_device())
 		return CUDA_ERROR_TIMEOUT;
 	return done(rd_emulated.free((void *)memory));
 }

@@ -9,7 +9,7 @@ struct item {
 	struct item *next; /* in its hardware queue */
 	CUcontext context;
 	CUstream stream;
-	struct hardware_queue *hardware; /* NULL: it has started, or waits in none */
+	struct hardware_queue *hardware; /* NULL: it has started */
 	enum item_kind kind;
 	bool captured; /* into a graph: in no queue */
 };
@@ -121,14 +121,12 @@ static CUresult take_place(struct item *item)
 	if (!stream_find(item->stream, &queue, &priority))
 		return CUDA_ERROR_INVALID_HANDLE;
 	pthread_mutex_lock(&queues->lock);
-	for (int ms = 0; ms < WAIT_WITH_LOCK_MS && queues->queued >= QUEUED_MAX && is_strict();
-		ms++)
+	for (int ms = 0; ms < WAIT_WITH_LOCK_MS && queues->queued >= QUEUED_MAX; ms++)
 		rd_condition_wait_ms(&queues->change, &queues->lock, 1);
-	has_room = queues->queued < QUEUED_MAX || !is_strict();
+	has_room = queues->queued < QUEUED_MAX;
 	if (has_room) {
 		queues->queued++;
-		if (is_strict())
-			append(item, &queues->hardware[queue]);
+		append(item, &queues->hardware[queue]);
 	}
 	pthread_mutex_unlock(&queues->lock);
 	return has_room ? CUDA_SUCCESS : CUDA_ERROR_LAUNCH_TIMEOUT;

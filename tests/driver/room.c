@@ -88,7 +88,7 @@ void emulated_start(struct emulated_room *room, const struct emulated_grid *grid
 	CUcontext context = item_context();
 
 	*room = (struct emulated_room){ .device = -1, .grid = *grid };
-	if (context && is_strict()) {
+	if (context) {
 		room->device = context->device;
 		find_room(room, grid);
 	}

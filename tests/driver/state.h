@@ -24,8 +24,6 @@ struct CUctx_st {
 
 /* Whether the device of EMULATED_LAUNCHES is lost. */
 bool is_lost(void);
-/* Whether queues are bounded, and frees wait (EMULATED_STRICT=1). */
-bool is_strict(void);
 /* Counts a kernel for EMULATED_LAUNCHES. */
 void count_launch(void);
 /* CUDA_ERROR_LAUNCH_FAILED on a lost device; else success where err is 0. */

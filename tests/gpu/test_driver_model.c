@@ -33,7 +33,6 @@ static void use_the_tests_driver(void)
 {
 	if (!cuda_calls_find(&cuda))
 		cr_skip_test("the tests' driver is not here");
-	setenv("EMULATED_STRICT", "1", 1);
 }
 
 TestSuite(driver_model, .init = use_the_tests_driver, .timeout = 60);

@@ -16,7 +16,7 @@
 TestSuite(gpu_hangs, .init = gpu_die_with_parent);
 
 #define COUNT 40000 /* elements of a buffer */
-/* Of a rank that waits in vain, and of its world. */
+/* Bounds: a rank that waits in vain, and its world. */
 #define TIMEOUT_MS 8000
 #define LIMIT_MS 30000
 
@@ -298,16 +298,32 @@ static int free_between(struct rank_env *env)
 
 /* ---- Worlds -------------------------------------------------------------------------------- */
 
+enum { QUEUES_8, QUEUE_1, BLOCKING, VARIANTS };
+
 static const char *const variants[][2] = {
 	{ "CUDA_DEVICE_MAX_CONNECTIONS", "8" },
 	{ "CUDA_DEVICE_MAX_CONNECTIONS", "1" },
 	{ "CUDA_LAUNCH_BLOCKING", "1" },
 };
 
+/* CUDA itself lets these wait for each other. */
+static bool is_hopeless(const struct gpu_trial *trial, int variant)
+{
+	/* The launch of a kernel that spins for a peer's returns when it has ended, and holds the
+	   lock that the peer's launch needs. */
+	if (variant == BLOCKING && trial->world.threads && !strcmp(trial->kernel, "messages"))
+		return true;
+	/* Each process queues the calls of its two comms in an order of its own, and its only queue
+	   keeps to it. */
+	return variant != QUEUES_8 && !trial->world.threads && trial->body == call_on_two_comms;
+}
+
 /* One kind of world under each variant. */
 static void try_world(const struct gpu_trial *trial)
 {
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < VARIANTS; i++) {
+		if (is_hopeless(trial, i))
+			continue;
 		setenv(variants[i][0], variants[i][1], 1);
 		cr_expect_eq(gpu_trial_run(trial), 0, "%d %s, %s, %s=%s", trial->world.size,
 			trial->world.threads ? "threads" : "processes", trial->kernel,
@@ -322,7 +338,6 @@ static void begin(void)
 
 	if (!cuda_calls_find(&cuda))
 		cr_skip_test("the tests' driver is not here");
-	setenv("EMULATED_STRICT", "1", 1);
 }
 
 /* On one device. */
