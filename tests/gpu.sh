@@ -4,9 +4,9 @@
 # table last, whatever failed or ended it; every line of it is shown, too, when it is known. All output is kept in
 # build-gpu.log. Fails when anything failed, was skipped or was left out; not when a figure is missed.
 #
-# The parts, in this order where none is named: figures (those most wanted first, from rondo-bench alone), tests,
-# sanitizers, more (figures), mps, training, emulated. Libraries that the machine lacks (Criterion, OpenBLAS, ...) are
-# taken from .gpu/, if that is there.
+# The parts, in this order where none is named: figures (those most wanted first, from rondo-bench alone), tests, sass
+# (the kernels' machine code), sanitizers, more (figures), mps, training, emulated. Libraries that the machine lacks
+# (Criterion, OpenBLAS, ...) are taken from .gpu/, if that is there.
 #
 #   BUILD=DIR     where to build                     BUDGET_S=480  after so many seconds the rest is left out
 #   PROGRAMS=DIR  takes the programs of this build, and builds none
@@ -32,7 +32,7 @@ if [ "${1:-}" = --small ]; then
 	shift
 	big=65536 big_name='64 KB' medium=32K few=1 some=2 many=20 calls=20
 fi
-parts=${*:-figures tests sanitizers more mps training emulated}
+parts=${*:-figures tests sass sanitizers more mps training emulated}
 
 # ---- The table ---------------------------------------------------------------------------------
 
@@ -307,6 +307,24 @@ emulated() {
 	done
 }
 
+# ---- Tools of CUDA's ---------------------------------------------------------------------------
+
+# The first fault says which kernel has it.
+sass() {
+	local status
+	has_time "the kernels' machine code" || return
+	run 60 tests/sass.sh "$programs/cuda"
+	status=$?
+	if [ $status -eq 0 ]; then
+		line "$name" ok
+	elif [ $status -eq 77 ]; then
+		line "$name" "not run: $(tail -1 "$output")"
+	else
+		failed=1
+		line "$name" "$(outcome $status), $(grep -m1 '^sm_' "$output")"
+	fi
+}
+
 # TOOL CALL: of two processes that take turns. The tools run one kernel at a time, so kernels that wait for each other
 # would never meet under them.
 sanitizer_line() {
@@ -466,9 +484,9 @@ probe
 [ -n "${PROGRAMS:-}" ] || build_step "rondo-bench built" 200 rondo-bench
 for part in $parts; do
 	case $part in
-	figures | tests | more | training | sanitizers | mps | emulated) "$part" ;;
+	figures | tests | sass | more | training | sanitizers | mps | emulated) "$part" ;;
 	*)
-		line "$part" "is no part (figures, tests, sanitizers, more, mps, training or emulated)"
+		line "$part" "is no part (figures, tests, sass, sanitizers, more, mps, training or emulated)"
 		failed=1
 		;;
 	esac

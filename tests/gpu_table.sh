@@ -113,6 +113,15 @@ expect_line '^calls on GPUs.* FAILED \(status 1\), 0 passed, failed: one, not en
 expect_line '^no device.* NOT RUN: .*test_device_missing was not built'
 expect_gone "$scratch/left"
 
+# ---- Machine code that is wrong ----
+
+program cuobjdump <<'END'
+case $1 in -sass) printf '\tcode for sm_90\n\t\tFunction : rondo_transfers\n' ;; esac
+END
+program nvdisasm </dev/null
+gpu PROGRAMS="$scratch/programs" PATH="$scratch/programs:$PATH" -- sass && fail "machine code without a fence will do"
+expect_line "^the kernels' machine code +FAILED \(status 1\), sm_90 rondo_transfers: no fence"
+
 # ---- Nothing can be built ----
 
 program cmake <<'END'
