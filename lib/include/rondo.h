@@ -556,6 +556,16 @@ RONDO_API int rondo_mem_deregister(void *memory);
  * comm before it loads CUDA's driver, that comm recognises no device memory: use CUDA first, or set
  * RONDO_DEVICE. Device memory on a comm without a device (a build without CUDA, for example)
  * returns RONDO_INVALID, with the reason.
+ *
+ * A call on a device's stream is queued, and returns. It waits for other ranks, without a bound of
+ * its own but timeout_ms, in these cases:
+ *   - ranks that are threads of one process on one device return when all of them have made it. Give
+ *     each rank a stream of its own, and make calls of several such ranks in several threads;
+ *   - among processes, the first call with a new allocation, a call with different lengths, and a
+ *     receive return when all its ranks have made it;
+ *   - at most 128 calls of a comm are queued.
+ * The program may copy pageable memory at once after a call, which locks CUDA's driver until its
+ * stream is done. After it has launched a graph with calls, it synchronises the stream first.
  */
 
 /*
