@@ -231,7 +231,7 @@ static bool wants_messages(const struct rd_gpu *gpu, bool direct, bool turns)
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
 
 	/* The driver ends one kernel before it launches the next: none may wait for another. */
-	if (gpu->shared && direct && blocking && !strcmp(blocking, "1"))
+	if (gpu->shared && blocking && !strcmp(blocking, "1"))
 		return false;
 	if (gpu->comm->size > RD_WORK_RANKS)
 		return false;

@@ -559,8 +559,8 @@ RONDO_API int rondo_mem_deregister(void *memory);
  *
  * A call on a device's stream is queued, and returns. It waits for other ranks, without a bound of
  * its own but timeout_ms, in these cases:
- *   - ranks that are threads of one process on one device return when all of them have made it. Give
- *     each rank a stream of its own, and make calls of several such ranks in several threads;
+ *   - ranks that are threads of one process on one device return when all of them have made it.
+ *     Give each rank a stream of its own, and make their calls in several threads;
  *   - among processes, the first call with a new allocation, a call with different lengths, and a
  *     receive return when all its ranks have made it;
  *   - at most 128 calls of a comm are queued.
