@@ -71,8 +71,7 @@ static int note_epoch(struct train *train, const struct job *job)
 	return err;
 }
 
-/* A larger model than mlp has no room there. */
-static int read_parameters(const struct model *model, float *parameters /* [PARAMETERS] */)
+int job_parameters(const struct model *model, float *parameters)
 {
 	size_t count = 0;
 	for (int t = 0; t < model->parameters.count; t++)
@@ -99,12 +98,14 @@ static int train_all(const struct job *job, struct train *train)
 	if (!err)
 		err = train_hash(train, &outcome->hashes[train->world->rank]);
 	struct totals test;
+	if (!err && job->before_test)
+		job->before_test(train);
 	if (!err)
 		err = train_test(train, &test);
 	if (err || train->world->rank)
 		return err;
 	outcome->test = test;
-	return read_parameters(train->model, outcome->parameters);
+	return job_parameters(train->model, outcome->parameters);
 }
 
 static int run_world(const struct job *job, const struct train_world *world, struct device *device)

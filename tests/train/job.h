@@ -40,8 +40,13 @@ struct job {
 	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
 	void (*created)(struct train *train); /* NULL, or called after train_create() */
 	void (*change)(struct train *train, int step); /* likewise; may change the rank's run */
+	void (*before_test)(struct train *train); /* NULL, or called after the last step */
 	struct job_outcome *outcome;
 };
+
+/* All parameters, without the room between tensors; those of a larger model than mlp have no room,
+   and are left out. */
+int job_parameters(const struct model *model, float *parameters /* [PARAMETERS] */);
 
 /* A scratch directory with a small set in drawn/. */
 void make_data(void);

@@ -1,0 +1,26 @@
+/*
+ * Two runs of the same training, compared step by step.
+ *
+ * Compared at their ends, they would show what training makes of rounding. Where two elements of a
+ * max-pooling's window are equal but for rounding, or the input of a ReLU is zero but for it, the
+ * gradient takes one way or the other: a step then differs by a thousand times the rounding, and
+ * the next steps enlarge that. So each step of the second run begins at the parameters at which the
+ * first run's began. Its loss does not jump there and differs by rounding alone; its update may
+ * differ by a few such ways of very many, and is compared as a whole.
+ */
+#ifndef TRAIN_STEPS_H
+#define TRAIN_STEPS_H
+
+#include "train/job.h"
+
+/* How far a run's steps are from those of the first run, at most. */
+struct step_errors {
+	double loss; /* of the mean loss */
+	double update; /* of all parameters' updates: the norm of the difference, as a part */
+};
+
+/* Runs both jobs on `size` ranks, each for `steps` steps, and tests both at the first one's last
+   parameters. The model has at most PARAMETERS. Sets `change` and `before_test` of the jobs. */
+struct step_errors compare_steps(struct job *first, struct job *second, int size, int steps);
+
+#endif
