@@ -393,6 +393,53 @@ Test(gpu, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
 
+/* ---- New buffers --------------------------------------------------------------------------- */
+
+/* In round 0 all ranks' buffers are new; later those of one rank, whose device then does the part
+   of all, since the others may be unable to map. */
+static int call_with_new_buffers(struct rank_env *env)
+{
+	const struct rd_gpu *gpu = env->comm->gpu;
+	struct memory memory, fresh, *used;
+	int wrong = open_room(env, &memory, 10000);
+
+	for (int round = 0; round < 7 && !wrong; round++) {
+		bool is_new = round > 0 && (round - 1) % env->size == env->rank;
+		uint32_t wanted = round == 0 ? RD_PART_OWN : is_new ? RD_PART_ALL : RD_PART_NONE;
+
+		used = is_new ? &fresh : &memory;
+		if (is_new)
+			wrong = open_room(env, &fresh, 10000);
+		if (wrong)
+			break;
+		fill_floats(used->in, env->rank, 10000);
+		TRY(one_call(env, used, 10000));
+		for (size_t i = 0; i < 10000 && !wrong; i++)
+			if (used->out[i] != value(0, i) + value(1, i) + value(2, i))
+				wrong = world_report(env, "element %zu is %g", i, used->out[i]);
+		if (!wrong &&
+			gpu->own_flags->addresses[gpu->announced % RD_RUN_AHEAD].part != wanted)
+			wrong = world_report(env, "round %d: another part than %u", round, wanted);
+		if (is_new)
+			close_memory(&fresh);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu, a_rank_with_new_buffers_does_the_part_of_all, .timeout = 60)
+{
+	for (int i = 0; i < 2; i++) {
+		static const struct variant ways[] = {
+			{ "emulated:1", "stepped", false, NULL, RD_KERNEL_STEPPED },
+			{ "emulated:3", "fused", false, NULL, RD_KERNEL_FUSED },
+		};
+		struct trial trial = { &ways[i], 3, call_with_new_buffers, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%d", i);
+	}
+}
+
 /* ---- Mixed-up use -------------------------------------------------------------------------- */
 
 static int refused(
