@@ -1,0 +1,279 @@
+/* The meeting of rondo-run's agents, without agents: ranks fail, and nodes are lost, leave and
+   come. */
+#include <criterion/criterion.h>
+
+#include "meeting_agents.h"
+
+/* ---- Failures ------------------------------------------------------------------------------ */
+
+Test(run_meeting, starts_again_while_restarts_are_left)
+{
+	open_meeting(2, 2, 1);
+	enter_all(2);
+	cr_assert_not(agents[1].last.start.patient);
+	fail(1, 3, false, 10);
+	all_got(0, 2, MESSAGE_STOP);
+	cr_assert_eq(agents[0].last.stop.status, -1);
+	cr_assert_not(agents[0].last.stop.at_once);
+	cr_assert_eq(agents[0].last.stop.failure.node, 1);
+	/* No rank of the next attempt starts before all have ended. */
+	tell(1, MESSAGE_ENDED);
+	got(1, MESSAGE_STOP);
+	come_again(ALL(0));
+	tell(1, MESSAGE_JOIN);
+	cr_assert_eq(world_of(0)->restarts, 1);
+	cr_assert_eq(world_of(1)->attempt, 1);
+	/* No restart is left for a node that is silent for a while. */
+	cr_assert(agents[1].last.start.patient);
+
+	fail(0, 9, false, 0);
+	cr_assert_eq(agents[1].last.stop.status, 9);
+	tell(0, MESSAGE_ENDED);
+	tell(1, MESSAGE_ENDED);
+	all_got(0, 2, MESSAGE_END);
+	cr_assert_eq(agents[1].last.stop.status, 9);
+	cr_assert_eq(agents[1].last.stop.failure.rank, 0);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, puts_failures_on_its_clock_and_blames_the_first)
+{
+	open_meeting(3, 3, 0);
+	enter_all(3);
+	now += 5000;
+	fail(1, 1, false, 10);
+	fail(2, 7, false, 200);
+	for (int id = 0; id < 3; id++)
+		tell(id, MESSAGE_ENDED);
+	got(0, MESSAGE_END);
+	cr_assert_eq(agents[0].last.stop.status, 7);
+	cr_assert_eq(agents[0].last.stop.failure.node, 2);
+	cr_assert_eq(agents[0].last.stop.failure.after_ms, 4800);
+	cr_assert_eq(agents[0].last.stop.failure.at_ms, 1000000 + 1000 + 4800);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, blames_a_signal_before_an_earlier_exit)
+{
+	open_meeting(2, 2, 0);
+	enter_all(2);
+	now += 1000;
+	fail(0, 1, false, 500);
+	fail(1, 137, true, 0);
+	tell(0, MESSAGE_ENDED);
+	tell(1, MESSAGE_ENDED);
+	cr_assert_eq(agents[0].last.stop.status, 137);
+	cr_assert_eq(agents[1].last.stop.failure.rank, 2);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, ends_with_a_line_where_a_node_of_a_fixed_number_is_lost)
+{
+	open_meeting(2, 2, 0);
+	enter_all(2);
+	lose(1);
+	got(0, MESSAGE_STOP);
+	cr_assert_eq(agents[0].last.stop.status, 1);
+	/* It follows from the loss. */
+	fail(0, 5, false, 0);
+	tell(0, MESSAGE_ENDED);
+	got(0, MESSAGE_END);
+	cr_assert_eq(agents[0].last.stop.status, 1);
+	cr_assert_str_eq(
+		agents[0].last.stop.reason, "node 1 (host host1) is lost: Connection timed out");
+	cr_assert_eq(agents[0].last.stop.failure.rank, -1);
+	meeting_finish(&meeting);
+}
+
+/* The ranks of the others often notice it first. */
+Test(run_meeting, blames_a_lost_node_before_the_ranks_that_fail_of_it)
+{
+	open_meeting(2, 3, 0);
+	enter_all(3);
+	fail(0, 1, false, 0);
+	tell(0, MESSAGE_ENDED);
+	tell(1, MESSAGE_ENDED);
+	got(0, MESSAGE_STOP);
+	lose(2);
+	all_got(0, 2, MESSAGE_AGAIN);
+	tell(0, MESSAGE_JOIN);
+	tell(1, MESSAGE_JOIN);
+	cr_assert_eq(world_of(1)->nodes, 2);
+	cr_assert_eq(world_of(1)->restarts, 0);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, waits_for_a_node_in_place_of_a_lost_one_while_restarts_are_left)
+{
+	struct hello hello;
+
+	open_meeting(2, 2, 1);
+	enter_all(2);
+	lose(0);
+	come_again(ALL(1));
+	got(1, MESSAGE_AGAIN);
+	wait_ms(30000);
+	hello = hello_of(7);
+	greet(7, &hello);
+	tell(7, MESSAGE_JOIN);
+	cr_assert_eq(world_of(1)->restarts, 1);
+	/* A survivor keeps its place before newcomers. */
+	cr_assert_eq(world_of(1)->node, 0);
+	cr_assert_eq(world_of(7)->node, 1);
+	cr_assert_str_eq(world_of(7)->address, "10.0.0.1");
+	meeting_finish(&meeting);
+}
+
+/* A node that ended its ranks, and is gone then, is lost as well: no restart counts. */
+Test(run_meeting, blames_a_node_that_is_lost_after_its_ranks_have_ended)
+{
+	open_meeting(2, 3, 0);
+	enter_all(3);
+	fail(0, 1, false, 0);
+	tell(2, MESSAGE_ENDED);
+	lose(2);
+	come_again(ALL(0, 1));
+	cr_assert_eq(world_of(0)->restarts, 0);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, does_not_wait_for_a_node_that_is_lost_before_it_joins_again)
+{
+	open_meeting(2, 3, 1);
+	enter_all(3);
+	fail(0, 1, false, 0);
+	for (int id = 0; id < 3; id++)
+		tell(id, MESSAGE_ENDED);
+	tell(0, MESSAGE_JOIN);
+	tell(1, MESSAGE_JOIN);
+	got(0, MESSAGE_AGAIN);
+	lose(2);
+	cr_assert_eq(world_of(0)->nodes, 2);
+	meeting_finish(&meeting);
+}
+
+/* ---- Nodes that come and go ----------------------------------------------------------------- */
+
+Test(run_meeting, goes_on_with_fewer_nodes_and_takes_in_new_ones)
+{
+	open_meeting(2, 4, 0);
+	enter_all(4);
+	lose(1);
+	come_again(ALL(0, 2, 3));
+	cr_assert_eq(world_of(2)->node, 1);
+	cr_assert_eq(world_of(3)->node, 2);
+	cr_assert_eq(world_of(3)->size, 6);
+	cr_assert_eq(world_of(3)->restarts, 0);
+
+	enter(8);
+	got(8, MESSAGE_WELCOME);
+	cr_assert_eq(meeting_deadline(&meeting), now + 100);
+	wait_ms(100);
+	cr_assert(agents[0].last.stop.at_once);
+	cr_assert_str_eq(agents[0].last.stop.reason, "1 more node is here");
+	come_again(ALL(0, 2, 3));
+	cr_assert_eq(world_of(8)->node, 3);
+	cr_assert_eq(world_of(8)->attempt, 2);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, disturbs_no_full_job_for_a_spare_node)
+{
+	open_meeting(2, 2, 0);
+	enter_all(3);
+	got(2, MESSAGE_WELCOME);
+	cr_assert(agents[2].last.welcome.spare);
+	cr_assert_eq(meeting_deadline(&meeting), 0);
+	tell(0, MESSAGE_DONE);
+	tell(1, MESSAGE_DONE);
+	all_got(0, 3, MESSAGE_END);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, disturbs_no_job_that_is_about_to_end)
+{
+	open_meeting(2, 4, 0);
+	enter_all(2);
+	wait_ms(3000);
+	tell(0, MESSAGE_DONE);
+	enter(2);
+	cr_assert_eq(meeting_deadline(&meeting), 0);
+	/* A node whose ranks have ended well is not missed. */
+	lose(0);
+	got(1, MESSAGE_WORLD);
+	tell(1, MESSAGE_DONE);
+	got(1, MESSAGE_END);
+	cr_assert_eq(agents[1].last.stop.status, 0);
+	got(2, MESSAGE_END);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, takes_a_spare_node_for_a_lost_one)
+{
+	open_meeting(2, 2, 1);
+	enter_all(3);
+	lose(0);
+	come_again(ALL(1));
+	cr_assert_eq(world_of(1)->node, 0);
+	cr_assert_eq(world_of(2)->node, 1);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, goes_on_when_a_node_leaves_once_its_ranks_have_ended)
+{
+	open_meeting(1, 3, 0);
+	enter_all(3);
+	leave(2);
+	all_got(0, 3, MESSAGE_STOP);
+	reason_has(agents[0].last.stop.reason, "node 2 (host host2) leaves: Terminated");
+	tell(0, MESSAGE_ENDED);
+	tell(1, MESSAGE_ENDED);
+	got(0, MESSAGE_STOP);
+	tell(2, MESSAGE_ENDED);
+	all_got(0, 2, MESSAGE_AGAIN);
+	tell(0, MESSAGE_JOIN);
+	tell(1, MESSAGE_JOIN);
+	cr_assert_eq(world_of(1)->nodes, 2);
+	lose(2);
+	got(1, MESSAGE_WORLD);
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, ends_when_a_node_of_a_fixed_number_leaves_also_while_it_gathers)
+{
+	open_meeting(2, 2, 5);
+	enter_all(2);
+	leave(1);
+	cr_assert_eq(agents[0].last.stop.status, 143);
+	tell(1, MESSAGE_ENDED);
+	tell(0, MESSAGE_ENDED);
+	got(0, MESSAGE_END);
+	cr_assert_eq(agents[0].last.stop.status, 143);
+	meeting_finish(&meeting);
+
+	open_meeting(2, 2, 5);
+	enter_all(2);
+	fail(0, 1, false, 0);
+	tell(0, MESSAGE_ENDED);
+	tell(1, MESSAGE_ENDED);
+	leave(1);
+	got(0, MESSAGE_END);
+	reason_has(agents[0].last.stop.reason, "node 1 (host host1) leaves");
+	meeting_finish(&meeting);
+}
+
+Test(run_meeting, waits_on_when_a_node_leaves_that_never_ran)
+{
+	open_meeting(2, 2, 0);
+	enter(0);
+	enter(1);
+	meeting_finish(&meeting);
+	open_meeting(3, 3, 0);
+	enter_all(2);
+	leave(1);
+	got(0, MESSAGE_WELCOME);
+	enter(3);
+	enter(4);
+	cr_assert_eq(world_of(0)->nodes, 3);
+	meeting_finish(&meeting);
+}
