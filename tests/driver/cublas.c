@@ -1,6 +1,6 @@
 /*
  * An emulated libcublas, on top of the emulated driver: products by OpenBLAS, in the order of the
- * handle's stream. It refuses what cuBLAS refuses of train/device/cuda/cuda.c. Each shape
+ * handle's stream. It refuses what cuBLAS refuses of train/device/cuda. Each shape
  * of a product has code of its own, which is loaded when it comes first.
  */
 #include <cblas.h>

@@ -1,7 +1,7 @@
 /*
  * An emulated libcuda.so.1 on top of the emulated GPUs (lib/device/emulated): it serves the calls
- * of lib/device/cuda/cuda.c and train/device/cuda/cuda.c, and returns an error for wrong ones (a
- * context that is not current, a flag that was never registered, a kernel of another type).
+ * of lib/device/cuda and train/device/cuda, and returns an error for wrong ones (a context that is
+ * not current, a flag that was never registered, a kernel of another type).
  * Kernels run as threads (kernels.cc, plans.cc, transfers.cc, train.cc). Here are the driver and
  * its devices.
  *

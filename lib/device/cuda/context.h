@@ -1,0 +1,37 @@
+/*
+ * The devices that are in use: each one's primary context, which the CUDA runtime uses too, and the
+ * kernels in it.
+ */
+#ifndef RD_CUDA_CONTEXT_H
+#define RD_CUDA_CONTEXT_H
+
+#include "base/error.h"
+#include "device/cuda/driver.h"
+
+/* As lib/device/cuda/machine.cuh has it. */
+#define RD_CUDA_THREADS 512
+
+struct rd_cuda_device {
+	CUcontext context;
+	CUfunction work[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT], transfers; /* kernels */
+	CUstream stream; /* zeroes new memory */
+	int processors;
+	int blocks; /* for which there is room at once */
+	int error; /* why it cannot be used, if it cannot */
+	char reason[RD_REASON_SIZE];
+};
+
+/* Opens the device if need be, and makes it current until rd_cuda_leave(). */
+int rd_cuda_enter(int number);
+/* The error of a driver's call: rd_driver_check(). */
+int rd_cuda_leave(CUresult result, const char *what);
+/* The device must have been entered. */
+struct rd_cuda_device *rd_cuda_device(int number);
+/* A device in whose context host memory is registered, for all: any that is open. */
+int rd_cuda_any_device(void);
+
+/* Streams of ours carry communication, which computation waits for. None follows the null stream.
+ */
+CUresult rd_cuda_make_stream(CUstream *stream);
+
+#endif

@@ -1,0 +1,171 @@
+#include "device/cuda/stream.h"
+
+#include <string.h>
+
+#include "device/cuda/context.h"
+#include "base/error.h"
+
+int rd_cuda_stream_create(int device, void **stream)
+{
+	CUstream made;
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	err = rd_cuda_leave(rd_cuda_make_stream(&made), "make a stream");
+	if (!err)
+		*stream = made;
+	return err;
+}
+
+void rd_cuda_stream_destroy(int device, void *stream)
+{
+	if (rd_cuda_enter(device))
+		return;
+	driver.cuStreamSynchronize(stream);
+	rd_cuda_leave(driver.cuStreamDestroy(stream), "end a stream");
+}
+
+int rd_cuda_stream_synchronize(int device, void *stream)
+{
+	int err = rd_cuda_enter(device);
+
+	return err ? err : rd_cuda_leave(driver.cuStreamSynchronize(stream), "wait for a stream");
+}
+
+int rd_cuda_stream_query(int device, void *stream, bool *done)
+{
+	CUresult result;
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	result = driver.cuStreamQuery(stream);
+	*done = result != CUDA_ERROR_NOT_READY;
+	return rd_cuda_leave(*done ? result : CUDA_SUCCESS, "ask a stream");
+}
+
+int rd_cuda_stream_check(int device, void *stream)
+{
+	CUcontext context;
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	err = rd_cuda_leave(driver.cuStreamGetCtx(stream, &context), "use this stream");
+	if (!err && context != rd_cuda_device(device)->context)
+		err = rd_fail(RONDO_INVALID,
+			"this stream is not of device %d, or not of its primary context", device);
+	return err;
+}
+
+enum rd_capture rd_cuda_stream_captures(void *stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+
+	if (driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS)
+		return RD_CAPTURE_NONE;
+	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE        ? RD_CAPTURE_ACTIVE
+	       : status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ? RD_CAPTURE_INVALIDATED
+								: RD_CAPTURE_NONE;
+}
+
+void rd_cuda_ignore_captures(void)
+{
+	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+	if (rd_driver_load() > 0)
+		driver.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+int rd_cuda_stream_follow(int device, void *stream, void *earlier)
+{
+	CUevent event;
+	CUresult result;
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	result = driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	if (result == CUDA_SUCCESS) {
+		result = driver.cuEventRecord(event, earlier);
+		if (result == CUDA_SUCCESS)
+			result = driver.cuStreamWaitEvent(stream, event, 0);
+		/* It goes when nothing waits for it any more. */
+		driver.cuEventDestroy(event);
+	}
+	return rd_cuda_leave(result, "order two streams");
+}
+
+int rd_cuda_event_create(int device, void **event)
+{
+	CUevent made;
+	int err = rd_cuda_enter(device);
+
+	if (!err)
+		err = rd_cuda_leave(driver.cuEventCreate(&made, CU_EVENT_DEFAULT), "make an event");
+	if (!err)
+		*event = made;
+	return err;
+}
+
+void rd_cuda_event_destroy(int device, void *event)
+{
+	if (rd_cuda_enter(device) == 0)
+		rd_cuda_leave(driver.cuEventDestroy(event), "end an event");
+}
+
+int rd_cuda_event_record(int device, void *stream, void *event)
+{
+	int err = rd_cuda_enter(device);
+
+	return err ? err : rd_cuda_leave(driver.cuEventRecord(event, stream), "record an event");
+}
+
+int rd_cuda_event_elapsed(int device, void *from, void *to, double *us)
+{
+	CUresult result;
+	float ms = 0;
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	result = driver.cuEventSynchronize(from);
+	if (result == CUDA_SUCCESS)
+		result = driver.cuEventSynchronize(to);
+	if (result == CUDA_SUCCESS)
+		result = driver.cuEventElapsedTime(&ms, from, to);
+	*us = (double)ms * 1e3;
+	return rd_cuda_leave(result, "time what ran between two events");
+}
+
+int rd_cuda_post_flags(int device, void *stream, const struct rd_flag_op *ops, int count)
+{
+	CUstreamBatchMemOpParams params[RD_FLAG_OPS];
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	memset(params, 0, (size_t)count * sizeof(params[0]));
+	for (int i = 0; i < count; i++) {
+		/* Both kinds begin alike. */
+		params[i].waitValue.operation = ops[i].waits ? CU_STREAM_MEM_OP_WAIT_VALUE_32
+							     : CU_STREAM_MEM_OP_WRITE_VALUE_32;
+		params[i].waitValue.address = (CUdeviceptr)ops[i].flag;
+		params[i].waitValue.value = ops[i].value;
+		params[i].waitValue.flags =
+			ops[i].waits ? CU_STREAM_WAIT_VALUE_GEQ : CU_STREAM_WRITE_VALUE_DEFAULT;
+	}
+	return rd_cuda_leave(driver.cuStreamBatchMemOp(stream, (unsigned)count, params, 0),
+		"have a stream wait for flags, or write them");
+}
+
+int rd_cuda_copy(int device, void *stream, void *to, const void *from, size_t size)
+{
+	int err = rd_cuda_enter(device);
+
+	return err ? err
+		   : rd_cuda_leave(
+			     driver.cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream),
+			     "copy");
+}
