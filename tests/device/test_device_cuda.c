@@ -91,3 +91,22 @@ Test(device_cuda, memory_is_zeroed_without_the_null_stream)
 		cr_expect_eq(rondo_mem_free(memory), 0);
 	}
 }
+
+/* A process that uses several devices learns which one it was. */
+Test(device_cuda, a_lost_device_is_named)
+{
+	const struct rd_device_ops *ops;
+	struct rd_work work = { .type = RONDO_U8 };
+	void *stream;
+
+	setenv("EMULATED_LAUNCHES", "1", 1);
+	ops = rd_device(true);
+	stream = stream_on(1);
+	cr_assert_eq(ops->run(1, stream, &work), RONDO_SYSTEM);
+	cr_expect_str_eq(rondo_last_error(),
+		"device 1: cannot run a kernel: the emulated device is lost (CUDA error 719)");
+	cr_assert_eq(ops->stream_synchronize(1, stream), RONDO_SYSTEM);
+	cr_expect_str_eq(rondo_last_error(),
+		"device 1: cannot wait for a stream: the emulated device is lost (CUDA error 719)");
+	ops->stream_destroy(1, stream);
+}

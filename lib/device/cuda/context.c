@@ -109,6 +109,14 @@ static void open_device(void)
 			rondo_last_error());
 }
 
+/* A process may use several devices: the reason names this one. */
+static int check(int number, CUresult result, const char *what)
+{
+	int err = rd_driver_check(result, what);
+
+	return err ? rd_fail(err, "device %d: %s", number, rondo_last_error()) : 0;
+}
+
 int rd_cuda_enter(int number)
 {
 	if (rd_driver_load() == 0)
@@ -120,13 +128,13 @@ int rd_cuda_enter(int number)
 	pthread_once(&opened[number], open_device);
 	if (devices[number].error)
 		return rd_fail(devices[number].error, "%s", devices[number].reason);
-	return rd_driver_check(driver.cuCtxPushCurrent(devices[number].context), "use a device");
+	return check(number, driver.cuCtxPushCurrent(devices[number].context), "use it");
 }
 
-int rd_cuda_leave(CUresult result, const char *what)
+int rd_cuda_leave(int number, CUresult result, const char *what)
 {
 	driver.cuCtxPopCurrent(&(CUcontext){ NULL });
-	return rd_driver_check(result, what);
+	return check(number, result, what);
 }
 
 struct rd_cuda_device *rd_cuda_device(int number)

@@ -23,8 +23,8 @@ struct rd_cuda_device {
 
 /* Opens the device if need be, and makes it current until rd_cuda_leave(). */
 int rd_cuda_enter(int number);
-/* The error of a driver's call: rd_driver_check(). */
-int rd_cuda_leave(CUresult result, const char *what);
+/* 0, or the error of a driver's call: "device 1: cannot WHAT: out of memory". */
+int rd_cuda_leave(int number, CUresult result, const char *what);
 /* The device must have been entered. */
 struct rd_cuda_device *rd_cuda_device(int number);
 /* A device in whose context host memory is registered, for all: any that is open. */

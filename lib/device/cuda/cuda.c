@@ -51,7 +51,7 @@ static int blocks(int device)
 {
 	if (rd_cuda_enter(device))
 		return 0;
-	rd_cuda_leave(CUDA_SUCCESS, "");
+	rd_cuda_leave(device, CUDA_SUCCESS, "");
 	return rd_cuda_device(device)->blocks;
 }
 
@@ -73,7 +73,8 @@ static int run(int device, void *stream, const struct rd_work *work)
 	if (err)
 		return err;
 	grid = work->fused ? work->blocks : rd_cuda_device(device)->processors * BLOCKS_A_PROCESSOR;
-	return rd_cuda_leave(launch(rd_cuda_device(device)->work[work->type], grid, stream, work),
+	return rd_cuda_leave(device,
+		launch(rd_cuda_device(device)->work[work->type], grid, stream, work),
 		"run a kernel");
 }
 
@@ -83,7 +84,7 @@ static int run_steps(int device, void *stream, const struct rd_steps *steps)
 
 	if (err)
 		return err;
-	return rd_cuda_leave(
+	return rd_cuda_leave(device,
 		launch(rd_cuda_device(device)->steps[steps->type], steps->channels, stream, steps),
 		"run a kernel");
 }
@@ -94,7 +95,8 @@ static int run_transfers(int device, void *stream, const struct rd_transfer_work
 
 	if (err)
 		return err;
-	return rd_cuda_leave(launch(rd_cuda_device(device)->transfers, work->blocks, stream, work),
+	return rd_cuda_leave(device,
+		launch(rd_cuda_device(device)->transfers, work->blocks, stream, work),
 		"run a kernel");
 }
 

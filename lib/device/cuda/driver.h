@@ -18,7 +18,6 @@
 	X(cuDeviceGetAttribute) \
 	X(cuDeviceCanAccessPeer) \
 	X(cuDevicePrimaryCtxRetain) \
-	X(cuDevicePrimaryCtxRelease) \
 	X(cuCtxGetCurrent) \
 	X(cuCtxGetDevice) \
 	X(cuCtxPushCurrent) \

@@ -64,7 +64,7 @@ bool rd_cuda_pinned(int device, const void *at, size_t size)
 	if (rd_cuda_enter(device))
 		return false;
 	seen = is_seen(at) && is_seen((const char *)at + size - 1);
-	rd_cuda_leave(CUDA_SUCCESS, "");
+	rd_cuda_leave(device, CUDA_SUCCESS, "");
 	return seen;
 }
 
@@ -93,7 +93,7 @@ int rd_cuda_alloc(int device, size_t size, void **memory)
 		else
 			driver.cuMemFree(made);
 	}
-	return rd_cuda_leave(result, "allocate device memory");
+	return rd_cuda_leave(device, result, "allocate device memory");
 }
 
 int rd_cuda_free(void *memory)
@@ -105,7 +105,8 @@ int rd_cuda_free(void *memory)
 		return rd_fail(RONDO_INVALID, "%p is not the start of device memory", memory);
 	err = rd_cuda_enter(allocation.device);
 	return err ? err
-		   : rd_cuda_leave(driver.cuMemFree((CUdeviceptr)memory), "free device memory");
+		   : rd_cuda_leave(allocation.device, driver.cuMemFree((CUdeviceptr)memory),
+			     "free device memory");
 }
 
 int rd_cuda_export(const void *base, struct rd_handle *handle)
@@ -118,7 +119,8 @@ int rd_cuda_export(const void *base, struct rd_handle *handle)
 		return rd_fail(RONDO_INVALID, "%p is no device memory", base);
 	err = rd_cuda_enter(allocation.device);
 	if (!err)
-		err = rd_cuda_leave(driver.cuIpcGetMemHandle(&made, (CUdeviceptr)base),
+		err = rd_cuda_leave(allocation.device,
+			driver.cuIpcGetMemHandle(&made, (CUdeviceptr)base),
 			"let other processes map device memory");
 	if (!err)
 		memcpy(handle, &made, sizeof(made));
@@ -143,13 +145,14 @@ int rd_cuda_import(int device, const struct rd_handle *handle, void **base, size
 		*base = (void *)mapped;
 		*size = whole - (size_t)(mapped - start);
 	}
-	return rd_cuda_leave(result, "map another process's device memory");
+	return rd_cuda_leave(device, result, "map another process's device memory");
 }
 
 void rd_cuda_drop(int device, void *base)
 {
 	if (rd_cuda_enter(device) == 0)
-		rd_cuda_leave(driver.cuIpcCloseMemHandle((CUdeviceptr)base), "unmap device memory");
+		rd_cuda_leave(device, driver.cuIpcCloseMemHandle((CUdeviceptr)base),
+			"unmap device memory");
 }
 
 /* The driver exports whole pages of the host's size. */
@@ -168,7 +171,8 @@ int rd_cuda_dmabuf(void *base, size_t size, int *fd, size_t *offset)
 	*offset = (uintptr_t)base - first;
 	result = driver.cuMemGetHandleForAddressRange(fd, first, rd_round_up(*offset + size, page),
 		CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
-	err = rd_cuda_leave(result, "let network cards access device memory (dma-buf)");
+	err = rd_cuda_leave(
+		allocation.device, result, "let network cards access device memory (dma-buf)");
 	return result == CUDA_ERROR_NOT_SUPPORTED ? RONDO_UNSUPPORTED : err;
 }
 
@@ -180,7 +184,7 @@ int rd_cuda_peer(int device, int other)
 
 	if (err)
 		return err;
-	rd_cuda_leave(CUDA_SUCCESS, "");
+	rd_cuda_leave(other, CUDA_SUCCESS, "");
 	err = rd_cuda_enter(device);
 	if (err)
 		return err;
@@ -193,7 +197,7 @@ int rd_cuda_peer(int device, int other)
 		result = driver.cuCtxEnablePeerAccess(rd_cuda_device(other)->context, 0);
 	if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
 		result = CUDA_SUCCESS;
-	err = rd_cuda_leave(result, "reach a peer device's memory");
+	err = rd_cuda_leave(device, result, "reach a peer device's memory");
 	if (!err && !able)
 		err = rd_fail(RONDO_UNSUPPORTED, "device %d cannot reach the memory of device %d",
 			device, other);
@@ -204,7 +208,7 @@ int rd_cuda_share(void *memory, size_t size)
 {
 	CUdeviceptr seen = 0;
 	CUresult result;
-	int err = rd_cuda_enter(rd_cuda_any_device());
+	int device = rd_cuda_any_device(), err = rd_cuda_enter(device);
 
 	if (err)
 		return err;
@@ -214,7 +218,7 @@ int rd_cuda_share(void *memory, size_t size)
 		result = CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
 		result = driver.cuMemHostGetDevicePointer(&seen, memory, 0);
-	err = rd_cuda_leave(result, "let devices address host memory");
+	err = rd_cuda_leave(device, result, "let devices address host memory");
 	if (!err && seen != (CUdeviceptr)memory)
 		err = rd_fail(RONDO_UNSUPPORTED,
 			"devices here see host memory at other addresses than the host");
@@ -223,6 +227,9 @@ int rd_cuda_share(void *memory, size_t size)
 
 void rd_cuda_unshare(void *memory)
 {
-	if (rd_cuda_enter(rd_cuda_any_device()) == 0)
-		rd_cuda_leave(driver.cuMemHostUnregister(memory), "take host memory from devices");
+	int device = rd_cuda_any_device();
+
+	if (rd_cuda_enter(device) == 0)
+		rd_cuda_leave(device, driver.cuMemHostUnregister(memory),
+			"take host memory from devices");
 }

@@ -12,7 +12,7 @@ int rd_cuda_stream_create(int device, void **stream)
 
 	if (err)
 		return err;
-	err = rd_cuda_leave(rd_cuda_make_stream(&made), "make a stream");
+	err = rd_cuda_leave(device, rd_cuda_make_stream(&made), "make a stream");
 	if (!err)
 		*stream = made;
 	return err;
@@ -23,14 +23,15 @@ void rd_cuda_stream_destroy(int device, void *stream)
 	if (rd_cuda_enter(device))
 		return;
 	driver.cuStreamSynchronize(stream);
-	rd_cuda_leave(driver.cuStreamDestroy(stream), "end a stream");
+	rd_cuda_leave(device, driver.cuStreamDestroy(stream), "end a stream");
 }
 
 int rd_cuda_stream_synchronize(int device, void *stream)
 {
 	int err = rd_cuda_enter(device);
 
-	return err ? err : rd_cuda_leave(driver.cuStreamSynchronize(stream), "wait for a stream");
+	return err ? err
+		   : rd_cuda_leave(device, driver.cuStreamSynchronize(stream), "wait for a stream");
 }
 
 int rd_cuda_stream_query(int device, void *stream, bool *done)
@@ -42,7 +43,7 @@ int rd_cuda_stream_query(int device, void *stream, bool *done)
 		return err;
 	result = driver.cuStreamQuery(stream);
 	*done = result != CUDA_ERROR_NOT_READY;
-	return rd_cuda_leave(*done ? result : CUDA_SUCCESS, "ask a stream");
+	return rd_cuda_leave(device, *done ? result : CUDA_SUCCESS, "ask a stream");
 }
 
 int rd_cuda_stream_check(int device, void *stream)
@@ -52,7 +53,7 @@ int rd_cuda_stream_check(int device, void *stream)
 
 	if (err)
 		return err;
-	err = rd_cuda_leave(driver.cuStreamGetCtx(stream, &context), "use this stream");
+	err = rd_cuda_leave(device, driver.cuStreamGetCtx(stream, &context), "use this stream");
 	if (!err && context != rd_cuda_device(device)->context)
 		err = rd_fail(RONDO_INVALID,
 			"this stream is not of device %d, or not of its primary context", device);
@@ -94,7 +95,7 @@ int rd_cuda_stream_follow(int device, void *stream, void *earlier)
 		/* It goes when nothing waits for it any more. */
 		driver.cuEventDestroy(event);
 	}
-	return rd_cuda_leave(result, "order two streams");
+	return rd_cuda_leave(device, result, "order two streams");
 }
 
 int rd_cuda_event_create(int device, void **event)
@@ -103,7 +104,8 @@ int rd_cuda_event_create(int device, void **event)
 	int err = rd_cuda_enter(device);
 
 	if (!err)
-		err = rd_cuda_leave(driver.cuEventCreate(&made, CU_EVENT_DEFAULT), "make an event");
+		err = rd_cuda_leave(
+			device, driver.cuEventCreate(&made, CU_EVENT_DEFAULT), "make an event");
 	if (!err)
 		*event = made;
 	return err;
@@ -112,14 +114,15 @@ int rd_cuda_event_create(int device, void **event)
 void rd_cuda_event_destroy(int device, void *event)
 {
 	if (rd_cuda_enter(device) == 0)
-		rd_cuda_leave(driver.cuEventDestroy(event), "end an event");
+		rd_cuda_leave(device, driver.cuEventDestroy(event), "end an event");
 }
 
 int rd_cuda_event_record(int device, void *stream, void *event)
 {
 	int err = rd_cuda_enter(device);
 
-	return err ? err : rd_cuda_leave(driver.cuEventRecord(event, stream), "record an event");
+	return err ? err
+		   : rd_cuda_leave(device, driver.cuEventRecord(event, stream), "record an event");
 }
 
 int rd_cuda_event_elapsed(int device, void *from, void *to, double *us)
@@ -136,7 +139,7 @@ int rd_cuda_event_elapsed(int device, void *from, void *to, double *us)
 	if (result == CUDA_SUCCESS)
 		result = driver.cuEventElapsedTime(&ms, from, to);
 	*us = (double)ms * 1e3;
-	return rd_cuda_leave(result, "time what ran between two events");
+	return rd_cuda_leave(device, result, "time what ran between two events");
 }
 
 int rd_cuda_post_flags(int device, void *stream, const struct rd_flag_op *ops, int count)
@@ -156,7 +159,7 @@ int rd_cuda_post_flags(int device, void *stream, const struct rd_flag_op *ops, i
 		params[i].waitValue.flags =
 			ops[i].waits ? CU_STREAM_WAIT_VALUE_GEQ : CU_STREAM_WRITE_VALUE_DEFAULT;
 	}
-	return rd_cuda_leave(driver.cuStreamBatchMemOp(stream, (unsigned)count, params, 0),
+	return rd_cuda_leave(device, driver.cuStreamBatchMemOp(stream, (unsigned)count, params, 0),
 		"have a stream wait for flags, or write them");
 }
 
@@ -165,7 +168,7 @@ int rd_cuda_copy(int device, void *stream, void *to, const void *from, size_t si
 	int err = rd_cuda_enter(device);
 
 	return err ? err
-		   : rd_cuda_leave(
+		   : rd_cuda_leave(device,
 			     driver.cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream),
 			     "copy");
 }
