@@ -12,7 +12,7 @@ shift
 order=(lib/base lib/topo lib/plan ring mesh tree lib/exec lib/check lib/tuner lib/bootstrap lib/device
 	transports transports/shm transports/tcp transports/verbs transports/contract lib/comm lib/gpu lib/api
 	train/base train/world train/device train/data train/model train/optim train/parallel train/checkpoint train/metrics train
-	tools)
+	tools/run/base tools/run/output tools)
 
 bad=0
 if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' |
@@ -42,8 +42,13 @@ if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.c
 		if (!to)
 			to = height(included)
 		# Tools name files of their own folder, and those that all tools share, by themselves.
-		if (!to && (part[1] ~ /^tools\// || included ~ /^plot\.h$/))
+		if (!to && (part[1] ~ /^tools\// || included ~ /^plot\.h$/)) {
+			if (height("tools/" included) > from && part[1] ~ /^tools\//) {
+				print part[1] ":" part[2] ": includes " included ", which lies higher"
+				bad = 1
+			}
 			next
+		}
 		if (part[1] ~ /^(tools|train)\// && part[1] !~ /^tools\/(rondo-)?(topo|check)[.\/]/ &&
 			included !~ /^(base\/(clock|json|nearest|port)\.h$|train\/)/ &&
 			!(part[1] ~ /^tools\/run\// && included ~ /^topo\/(cpus|sysfs)\.h$/) &&

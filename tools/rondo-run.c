@@ -5,8 +5,8 @@
  * The process that the user starts is a guard (run/guard.h). The agent, its child, does the work.
  *
  * One thread, one loop (run/job.h): poll() over the ranks' ends (pidfd), their output, our own
- * signals (signalfd), and our stdout and stderr (run/console.h). The ranks of this node are a group
- * (run/group.h), in a world that the nodes agree on (run/world.h).
+ * signals (signalfd), and our stdout and stderr (run/output/console.h). The ranks of this node are
+ * a group (run/group.h), in a world that the nodes agree on (run/world.h).
  */
 #include <dirent.h>
 #include <fcntl.h>

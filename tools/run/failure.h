@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "run/console.h"
-#include "run/tail.h"
+#include "run/output/console.h"
+#include "run/output/tail.h"
 
 /* Bytes, the last a zero. */
 #define HOST_SIZE 128

@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-#include "run/console.h"
+#include "run/base/polls.h"
 #include "run/failure.h"
 #include "run/logs.h"
 #include "run/options.h"
 #include "run/orphans.h"
-#include "run/polls.h"
+#include "run/output/console.h"
 #include "run/rank.h"
 #include "run/world.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/deadline.h"
+#include "run/base/deadline.h"
 #include "run/guard.h"
 
 /* ---- Signals to us -------------------------------------------------------------------------- */

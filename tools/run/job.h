@@ -8,11 +8,11 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "run/console.h"
+#include "run/base/polls.h"
 #include "run/group.h"
 #include "run/nodes/agent.h"
 #include "run/options.h"
-#include "run/polls.h"
+#include "run/output/console.h"
 
 struct job {
 	struct options options;

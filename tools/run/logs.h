@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "run/console.h"
 #include "run/options.h"
+#include "run/output/console.h"
 #include "run/world.h"
 
 /* Bytes of a path, the last a zero. */

@@ -10,11 +10,11 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "run/console.h"
 #include "run/failure.h"
-#include "run/lines.h"
 #include "run/logs.h"
 #include "run/options.h"
+#include "run/output/console.h"
+#include "run/output/lines.h"
 #include "run/processors.h"
 #include "run/world.h"
 

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "run/console.h"
+#include "run/base/polls.h"
 #include "run/hosts/list.h"
 #include "run/hosts/ssh.h"
-#include "run/lines.h"
-#include "run/polls.h"
-#include "run/tail.h"
+#include "run/output/console.h"
+#include "run/output/lines.h"
+#include "run/output/tail.h"
 
 enum connection_state {
 	CONNECTION_OPENS,

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "rondo.h"
-#include "run/console.h"
+#include "run/output/console.h"
 #include "run/hosts/connection.h"
 #include "run/hosts/list.h"
 #include "run/hosts/remote.h"

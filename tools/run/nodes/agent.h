@@ -7,11 +7,11 @@
 #ifndef RUN_NODES_AGENT_H
 #define RUN_NODES_AGENT_H
 
-#include "run/console.h"
+#include "run/base/polls.h"
 #include "run/group.h"
 #include "run/nodes/link.h"
 #include "run/options.h"
-#include "run/polls.h"
+#include "run/output/console.h"
 
 struct agent {
 	const struct options *options;

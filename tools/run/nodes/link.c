@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "run/deadline.h"
+#include "run/base/deadline.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 500

@@ -9,12 +9,12 @@
 #ifndef RUN_NODES_LINK_H
 #define RUN_NODES_LINK_H
 
-#include "run/console.h"
+#include "run/base/polls.h"
 #include "run/nodes/endpoint.h"
 #include "run/nodes/meeting.h"
 #include "run/nodes/peer.h"
 #include "run/nodes/server.h"
-#include "run/polls.h"
+#include "run/output/console.h"
 
 struct link {
 	enum {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/deadline.h"
+#include "run/base/deadline.h"
 #include "run/nodes/endpoint.h"
 
 /* ---- Sending -------------------------------------------------------------------------------- */

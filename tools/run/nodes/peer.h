@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "run/base/polls.h"
 #include "run/nodes/message.h"
-#include "run/polls.h"
 
 struct peer {
 	int fd; /* -1: closed */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "run/deadline.h"
+#include "run/base/deadline.h"
 #include "run/nodes/endpoint.h"
 
 /* A connection that sends no HELLO for this long is closed. */

@@ -5,9 +5,9 @@
 #ifndef RUN_NODES_SERVER_H
 #define RUN_NODES_SERVER_H
 
+#include "run/base/polls.h"
 #include "run/nodes/meeting.h"
 #include "run/nodes/peer.h"
-#include "run/polls.h"
 
 struct guest {
 	struct peer peer;

@@ -1,4 +1,4 @@
-#include "run/polls.h"
+#include "run/base/polls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,13 +1,13 @@
 /*
  * Our stdout and stderr, where the ranks' lines and our own go.
  */
-#ifndef RUN_CONSOLE_H
-#define RUN_CONSOLE_H
+#ifndef RUN_OUTPUT_CONSOLE_H
+#define RUN_OUTPUT_CONSOLE_H
 
 #include <stdbool.h>
 
-#include "run/lines.h"
-#include "run/polls.h"
+#include "run/base/polls.h"
+#include "run/output/lines.h"
 
 struct console {
 	struct sink out, err;

@@ -1,8 +1,8 @@
 /*
  * Deadlines on the monotonic clock, in ms; 0: there is none.
  */
-#ifndef RUN_DEADLINE_H
-#define RUN_DEADLINE_H
+#ifndef RUN_BASE_DEADLINE_H
+#define RUN_BASE_DEADLINE_H
 
 #include <stdint.h>
 

@@ -6,13 +6,13 @@
  * with carriage returns. When another rank finishes a line, that line replaces it on the screen,
  * and the unfinished one is drawn again below.
  */
-#ifndef RUN_LINES_H
-#define RUN_LINES_H
+#ifndef RUN_OUTPUT_LINES_H
+#define RUN_OUTPUT_LINES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "run/tail.h"
+#include "run/output/tail.h"
 
 /* Bytes of what stands before a line, the last a zero. */
 #define TAG_SIZE 96

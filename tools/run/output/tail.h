@@ -1,8 +1,8 @@
 /*
  * The last lines of a rank's stderr, for the report of its failure.
  */
-#ifndef RUN_TAIL_H
-#define RUN_TAIL_H
+#ifndef RUN_OUTPUT_TAIL_H
+#define RUN_OUTPUT_TAIL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "run/console.h"
+#include "run/output/console.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "run/tail.h"
+#include "run/output/tail.h"
 
 #include <errno.h>
 #include <fcntl.h>

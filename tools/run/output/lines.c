@@ -1,4 +1,4 @@
-#include "run/lines.h"
+#include "run/output/lines.h"
 
 #include <errno.h>
 #include <fcntl.h>

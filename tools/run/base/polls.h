@@ -2,8 +2,8 @@
  * The descriptors that the main loop waits for. Before each poll() every part adds its own and
  * keeps their indices; after it, the part asks for their events.
  */
-#ifndef RUN_POLLS_H
-#define RUN_POLLS_H
+#ifndef RUN_BASE_POLLS_H
+#define RUN_BASE_POLLS_H
 
 #include <poll.h>
 
