@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/base/memory.h"
 #include "run/bind.h"
 
 /* After the first failure, the other ranks have this time to log what they saw of it. */
@@ -68,7 +69,7 @@ bool group_start(struct group *group, int *status)
 	group->ranks = calloc((size_t)size, sizeof(*group->ranks));
 	*status = group->ranks ? 0 : 1;
 	if (!group->ranks)
-		fputs("rondo-run: out of memory\n", stderr);
+		memory_report_lack();
 	else if (!logs_start_attempt(group->logs, group->world, group->console))
 		*status = 1;
 	if (*status == 0 && group->options->bind != BIND_NONE)

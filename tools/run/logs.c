@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "run/base/descriptor.h"
+
 /* Bytes that the names below LOG_DIR take at most. */
 #define NAMES_SIZE (RUN_ID_SIZE + 64)
 /* Runs of one id whose logs may stand side by side. */
@@ -252,16 +254,9 @@ bool logs_open(const struct logs *logs, int local_rank, int local_size, struct r
 	return false;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 void rank_logs_close(struct rank_logs *rank)
 {
-	close_fd(&rank->out.file);
-	close_fd(&rank->err.file);
-	close_fd(&rank->error_fd);
+	descriptor_close(&rank->out.file);
+	descriptor_close(&rank->err.file);
+	descriptor_close(&rank->error_fd);
 }

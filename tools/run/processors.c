@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/base/memory.h"
 #include "topo/sysfs.h"
 
 #define NODES "sys/devices/system/node"
@@ -88,7 +89,7 @@ bool processors_init(struct processors *processors, const char *root, const stru
 		.each = calloc((size_t)rd_cpus_count(allowed), sizeof(*processors->each)),
 	};
 	if (!processors->each) {
-		fputs("rondo-run: out of memory\n", stderr);
+		memory_report_lack();
 		return false;
 	}
 	for (int cpu = 0; cpu < RD_CPU_MAX; cpu++)

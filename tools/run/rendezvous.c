@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "run/base/address.h"
+
 static int listen_at(const struct addrinfo *at)
 {
 	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
@@ -39,25 +41,16 @@ static int bound_port(int fd)
 	return ntohs(at.any.sa_family == AF_INET6 ? at.v6.sin6_port : at.v4.sin_port);
 }
 
-static bool is_loopback(const struct sockaddr *at)
-{
-	if (at->sa_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)at)->sin_addr.s_addr) >> 24 ==
-		       IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)at)->sin6_addr);
-}
-
 /* Where /etc/hosts gives this node's own name a loopback address, the other nodes would connect to
    themselves. The user may write a loopback address, or localhost. */
 static void warn_of_loopback(const struct world *world, const struct addrinfo *at)
 {
 	char number[INET6_ADDRSTRLEN];
 
-	if (world->nodes == 1 || !is_loopback(at->ai_addr) ||
-		strcmp(world->address, "localhost") == 0 ||
+	if (world->nodes == 1 || strcmp(world->address, "localhost") == 0 ||
 		getnameinfo(at->ai_addr, at->ai_addrlen, number, sizeof(number), NULL, 0,
 			NI_NUMERICHOST) ||
-		strcmp(world->address, number) == 0)
+		!address_is_loopback(number) || strcmp(world->address, number) == 0)
 		return;
 	fprintf(stderr,
 		"rondo-run: %s is %s on this node, where no other node gets: correct /etc/hosts, "

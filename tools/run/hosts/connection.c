@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "run/base/descriptor.h"
 #include "run/hosts/remote.h"
 
 /* The exit status of ssh for errors of its own. */
@@ -55,9 +56,7 @@ void connection_signal(struct connection *connection, int signal)
 
 void connection_close(struct connection *connection)
 {
-	if (connection->in.fd >= 0)
-		close(connection->in.fd);
-	connection->in.fd = -1;
+	descriptor_close(&connection->in.fd);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -114,13 +113,6 @@ void connection_add_polls(struct connection *connection, struct polls *polls)
 	polls_add(polls, runs ? lines_readable_fd(&connection->err) : err, POLLIN);
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 /* ssh has ended and is reaped. */
 static void release(struct connection *connection)
 {
@@ -132,10 +124,10 @@ static void release(struct connection *connection)
 		lines_finish(&connection->out);
 		lines_finish(&connection->err);
 	} else {
-		close_fd(&ssh->out);
-		close_fd(&ssh->err);
+		descriptor_close(&ssh->out);
+		descriptor_close(&ssh->err);
 	}
-	close_fd(&ssh->pidfd);
+	descriptor_close(&ssh->pidfd);
 	connection->state = CONNECTION_ENDED;
 }
 

@@ -12,10 +12,12 @@
 
 #include "base/clock.h"
 #include "rondo.h"
-#include "run/output/console.h"
+#include "run/base/address.h"
+#include "run/base/memory.h"
 #include "run/hosts/connection.h"
 #include "run/hosts/list.h"
 #include "run/hosts/remote.h"
+#include "run/output/console.h"
 
 /* Until every host has answered. */
 #define OPEN_MS 60000
@@ -226,7 +228,7 @@ static bool open_all(struct front *front)
 {
 	front->connections = calloc((size_t)front->list.count, sizeof(*front->connections));
 	if (!front->connections) {
-		fputs("rondo-run: out of memory\n", stderr);
+		memory_report_lack();
 		return false;
 	}
 	for (int i = 0; i < front->list.count; i++) {
@@ -238,20 +240,16 @@ static bool open_all(struct front *front)
 	return true;
 }
 
-static bool is_loopback(const char *address)
-{
-	return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
-}
-
 /* The first host's address must be one that the others reach. */
 static bool check_address(struct front *front)
 {
 	const struct connection *first = &front->connections[0];
 
-	if (front->options->address || front->list.count == 1 || !is_loopback(first->address))
+	if (front->options->address || front->list.count == 1 ||
+		!address_is_loopback(first->address))
 		return true;
 	for (int i = 1; i < front->list.count; i++) {
-		if (is_loopback(front->connections[i].address))
+		if (address_is_loopback(front->connections[i].address))
 			continue;
 		console_print(&front->console,
 			"host %s answers at %s, where host %s does not reach it: give its name, or "

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/port.h"
+#include "run/base/descriptor.h"
 #include "run/rendezvous.h"
 
 #define FOUND_MS 400
@@ -24,18 +25,11 @@ static bool is_alone(const struct agent *agent)
 	return agent->options->nodes == 1;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
 static void close_ports(struct agent *agent)
 {
-	close_fd(&agent->rendezvous_fd);
-	close_fd(&agent->reserved[0]);
-	close_fd(&agent->reserved[1]);
+	descriptor_close(&agent->rendezvous_fd);
+	descriptor_close(&agent->reserved[0]);
+	descriptor_close(&agent->reserved[1]);
 }
 
 static void send_plain(struct agent *agent, enum message_type type)
@@ -147,10 +141,10 @@ static void start(struct agent *agent, const struct world *world)
 		return;
 	}
 	if (world->node != 0)
-		close_fd(&agent->rendezvous_fd);
+		descriptor_close(&agent->rendezvous_fd);
 	/* The program's port is free for it, but for other programs only from here on. */
-	close_fd(&agent->reserved[0]);
-	close_fd(&agent->reserved[1]);
+	descriptor_close(&agent->reserved[0]);
+	descriptor_close(&agent->reserved[1]);
 	if (!first)
 		print_attempt(agent);
 	agent->group->world = &agent->world;
@@ -158,7 +152,7 @@ static void start(struct agent *agent, const struct world *world)
 	if (!group_start(agent->group, &status))
 		leave(agent, status, "its ranks cannot be started");
 	/* Rank 0 alone holds it: when rank 0 dies, connections are refused. */
-	close_fd(&agent->rendezvous_fd);
+	descriptor_close(&agent->rendezvous_fd);
 }
 
 static void report_failure(struct agent *agent)

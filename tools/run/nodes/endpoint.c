@@ -92,16 +92,6 @@ bool endpoint_is_here(const struct endpoint *endpoint)
 	return false;
 }
 
-bool endpoint_is_loopback(const char *address)
-{
-	struct in_addr v4;
-	struct in6_addr v6;
-
-	if (inet_pton(AF_INET, address, &v4) == 1)
-		return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
-	return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 /* ---- Sockets -------------------------------------------------------------------------------- */
 
 /* A socket of both IP versions, bound to all addresses; of IPv4 where the kernel has no other. */

@@ -29,9 +29,6 @@ bool endpoint_of_place(struct endpoint *endpoint, const struct place *place);
 /* Whether one of the addresses is this node's own. */
 bool endpoint_is_here(const struct endpoint *endpoint);
 
-/* Whether the address is one that other nodes cannot reach. */
-bool endpoint_is_loopback(const char *address);
-
 /*
  * Listens at the port on all addresses of this node: one agent may name the node by its address,
  * and another one, on it, by localhost. 0: any port. Returns a non-blocking socket; -1: errno says

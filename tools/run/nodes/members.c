@@ -1,9 +1,10 @@
 #include "run/nodes/members.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "run/base/memory.h"
 
 struct member *members_find(struct members *members, int id)
 {
@@ -15,18 +16,8 @@ struct member *members_find(struct members *members, int id)
 
 struct member *members_add(struct members *members)
 {
-	if (members->count == members->capacity) {
-		int capacity = 2 * members->capacity + 8;
-		struct member *grown = realloc(members->list, (size_t)capacity * sizeof(*grown));
-
-		/* The number of nodes is bounded: without this memory the host cannot go on. */
-		if (!grown) {
-			fputs("rondo-run: out of memory\n", stderr);
-			abort();
-		}
-		members->list = grown;
-		members->capacity = capacity;
-	}
+	members->list = memory_grow(
+		members->list, members->count, &members->capacity, sizeof(*members->list));
 	return &members->list[members->count++];
 }
 
@@ -64,11 +55,7 @@ int members_sort(const struct members *members, bool ready, struct member ***sor
 {
 	int count = 0;
 
-	*sorted = calloc((size_t)members->count + 1, sizeof(struct member *));
-	if (!*sorted) {
-		fputs("rondo-run: out of memory\n", stderr);
-		abort();
-	}
+	*sorted = memory_calloc((size_t)members->count + 1, sizeof(struct member *));
 	for (int i = 0; i < members->count; i++)
 		if (!ready || members->list[i].state == MEMBER_READY)
 			(*sorted)[count++] = &members->list[i];
@@ -78,13 +65,9 @@ int members_sort(const struct members *members, bool ready, struct member ***sor
 
 void members_number(struct member **sorted, int count)
 {
-	struct member **nodes = calloc((size_t)count, sizeof(struct member *));
+	struct member **nodes = memory_calloc((size_t)count, sizeof(struct member *));
 	int next = 0;
 
-	if (!nodes) {
-		fputs("rondo-run: out of memory\n", stderr);
-		abort();
-	}
 	for (int i = 0; i < count; i++) {
 		int wanted = sorted[i]->hello.node;
 

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "run/base/descriptor.h"
+#include "run/base/memory.h"
 #include "run/nodes/endpoint.h"
 
 #define PING_MS 150
@@ -66,11 +67,7 @@ static void init(struct peer *peer, int fd)
 	int on = 1;
 
 	*peer = (struct peer){ .fd = fd, .ping_ms = rd_clock_ms() + PING_MS, .poll = -1 };
-	peer->in = malloc(MESSAGE_MAX);
-	if (!peer->in) {
-		fputs("rondo-run: out of memory\n", stderr);
-		abort();
-	}
+	peer->in = memory_realloc(NULL, MESSAGE_MAX);
 	if (fd < 0)
 		return;
 	set_silence(peer, SILENCE_MS);
@@ -101,9 +98,7 @@ void peer_accept(struct peer *peer, int fd)
 
 void peer_close(struct peer *peer)
 {
-	if (peer->fd >= 0)
-		close(peer->fd);
-	peer->fd = -1;
+	descriptor_close(&peer->fd);
 	lose(peer, "closed");
 	free(peer->in);
 	free(peer->out);

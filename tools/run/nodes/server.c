@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/base/address.h"
 #include "run/base/deadline.h"
+#include "run/base/descriptor.h"
+#include "run/base/memory.h"
 #include "run/nodes/endpoint.h"
 
 /* A connection that sends no HELLO for this long is closed. */
@@ -17,20 +20,6 @@
 #define PAUSE_MS 100
 /* Connections accepted before the others get their turn. */
 #define ACCEPTS 64
-
-static void *grow(void *array, int count, int *capacity, size_t size)
-{
-	if (count < *capacity)
-		return array;
-	*capacity = 2 * *capacity + 8;
-	array = realloc(array, (size_t)*capacity * size);
-	/* The number of agents is bounded: without this memory the server cannot go on. */
-	if (!array) {
-		fputs("rondo-run: out of memory\n", stderr);
-		abort();
-	}
-	return array;
-}
 
 /* ---- Guests --------------------------------------------------------------------------------- */
 
@@ -42,8 +31,8 @@ static void add_guest(struct server *server, int fd)
 		close(fd);
 		return;
 	}
-	server->guests =
-		grow(server->guests, server->count, &server->capacity, sizeof(*server->guests));
+	server->guests = memory_grow(
+		server->guests, server->count, &server->capacity, sizeof(*server->guests));
 	server->guests[server->count++] = guest;
 	peer_accept(&guest->peer, fd);
 	guest->due_ms = rd_clock_ms() + HELLO_MS;
@@ -82,8 +71,8 @@ static void send_member(void *context, int id, const struct message *message)
 	struct server *server = context;
 
 	if (id == server->self) {
-		server->inbox = grow(server->inbox, server->inbox_count, &server->inbox_capacity,
-			sizeof(*server->inbox));
+		server->inbox = memory_grow(server->inbox, server->inbox_count,
+			&server->inbox_capacity, sizeof(*server->inbox));
 		server->inbox[server->inbox_count++] = *message;
 		return;
 	}
@@ -110,7 +99,7 @@ static void note_own_address(struct server *server, const struct guest *guest)
 	if (getsockname(guest->peer.fd, (struct sockaddr *)&here, &size) < 0)
 		return;
 	endpoint_text((struct sockaddr *)&here, text);
-	if (!endpoint_is_loopback(text))
+	if (!address_is_loopback(text))
 		memcpy(server->meeting.address, text, sizeof(text));
 }
 
@@ -360,11 +349,8 @@ void server_open(struct server *server)
 
 void server_close(struct server *server)
 {
-	if (server->own_fd >= 0)
-		close(server->own_fd);
-	if (server->endpoint_fd >= 0)
-		close(server->endpoint_fd);
-	server->own_fd = server->endpoint_fd = -1;
+	descriptor_close(&server->own_fd);
+	descriptor_close(&server->endpoint_fd);
 }
 
 bool server_is_ending(const struct server *server)

@@ -9,21 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "run/base/memory.h"
+
 #define ERASE_LINE "\r\033[K"
 
 static void bytes_append(struct bytes *bytes, const char *data, size_t size)
 {
 	if (bytes->size + size >= bytes->capacity) {
-		size_t capacity = 2 * (bytes->size + size) + 64;
-		char *grown = realloc(bytes->data, capacity);
-
-		/* The size is bounded: without this memory the launcher cannot go on. */
-		if (!grown) {
-			fputs("rondo-run: out of memory\n", stderr);
-			abort();
-		}
-		bytes->data = grown;
-		bytes->capacity = capacity;
+		bytes->capacity = 2 * (bytes->size + size) + 64;
+		bytes->data = memory_realloc(bytes->data, bytes->capacity);
 	}
 	if (size > 0)
 		memcpy(bytes->data + bytes->size, data, size);
