@@ -45,6 +45,22 @@ Test(parallel, losses_are_those_of_one_rank)
 	finish_job(&plain);
 }
 
+static void exit_if_stepped(struct train *train, int step)
+{
+	(void)step;
+	if (train->model->parameters.list[0].stepped)
+		_exit(9);
+}
+
+/* Stages may share a parameter, and then sum its gradients after backward. */
+Test(parallel, backward_takes_no_step_in_a_pipeline)
+{
+	struct job job = divided(1, 2, 1);
+	job.change = exit_if_stepped;
+	run_ranks(&job, 2);
+	finish_job(&job);
+}
+
 Test(parallel, clipping_sees_the_gradients_of_all_parts)
 {
 	struct job alone = make_job(), parts = divided(2, 2, 2);

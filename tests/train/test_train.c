@@ -94,6 +94,7 @@ static void require_gradients(struct job job)
 Test(train, backward_takes_no_step_where_gradients_are_used)
 {
 	struct job momentum = make_job(), decay = make_job(), clip = make_job(), sum = make_job();
+	struct job zero = make_job();
 	momentum.options.momentum = 0.9f;
 	require_gradients(momentum);
 	decay.options.weight_decay = 0.1f;
@@ -102,6 +103,8 @@ Test(train, backward_takes_no_step_where_gradients_are_used)
 	require_gradients(clip);
 	sum.options.accumulate = 2;
 	require_gradients(sum);
+	zero.options.zero = true;
+	require_gradients(zero);
 }
 
 Test(train, whole_epochs_are_their_steps)
