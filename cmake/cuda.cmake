@@ -94,6 +94,7 @@ function(rondo_add_cuda target)
 	foreach(name kernels plans transfers)
 		rondo_add_fatbin(${name} ${source}/${name}.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/device/work.h
 			${PROJECT_SOURCE_DIR}/lib/device/work_run.h ${PROJECT_SOURCE_DIR}/lib/device/flags_run.h
+			${PROJECT_SOURCE_DIR}/lib/device/small_work.h ${PROJECT_SOURCE_DIR}/lib/device/small_run.h
 			${PROJECT_SOURCE_DIR}/lib/device/steps.h ${PROJECT_SOURCE_DIR}/lib/device/steps_run.h
 			${PROJECT_SOURCE_DIR}/lib/device/transfer_work.h ${PROJECT_SOURCE_DIR}/lib/device/transfer_run.h
 			${PROJECT_SOURCE_DIR}/lib/exec/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)

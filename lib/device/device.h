@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/small_work.h"
 #include "device/steps.h"
 #include "device/transfer_work.h"
 #include "device/work.h"
@@ -135,6 +136,7 @@ struct rd_device_ops {
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
 	/* Kernels: wait for room where the device's queue is full. */
 	int (*run)(int device, void *stream, const struct rd_work *work);
+	int (*run_small)(int device, void *stream, const struct rd_small_work *work);
 	int (*run_steps)(int device, void *stream, const struct rd_steps *steps);
 	int (*run_transfers)(int device, void *stream, const struct rd_transfer_work *work);
 	/* Blocks of a fused kernel that the device can hold at once. */

@@ -18,7 +18,7 @@
 #define RD_WORK_STEPS (RD_WORK_RANKS + 1)
 #define RD_WORK_BLOCKS 128
 /* Calls of up to this many bytes, over all blocks, go through the device flags' LL buffers, data
-   and flag together. */
+   and flag together (small_work.h). */
 #define RD_LL_BUFFER_SIZE (16 << 10)
 
 enum rd_work_kind {
@@ -113,14 +113,7 @@ struct rd_work {
 	int fused;
 	int exchanges; /* fused: peers' addresses come through the device flags; in and out hold our
 			  own alone */
-	int small; /* fused, a call of few bytes: through the LL buffers, with no barriers */
-	/* A small call's sender and receiver of data (-1: all). Received data is combined, or lies
-	   side by side. Strides in bytes: between our data for each rank, and between the data
-	   that we receive from each (0: one place for all). */
-	int from, to, combines;
-	size_t in_stride, out_stride;
 	int scales; /* each rank's elements times its factor, before they are combined */
-	size_t count; /* elements in a block */
 	int blocks; /* the same on every rank */
 	uint32_t signatures[RD_WORK_RANKS]; /* fused: ours for that peer must equal its for us */
 	uint64_t timeout_ns; /* fused: silence, before it gives up */

@@ -164,7 +164,6 @@ bool rd_compile_direct(struct rd_work *work, const struct rd_plan *plan, const s
 	work->size = call->problem.size;
 	work->type = call->type;
 	work->op = call->op;
-	work->count = call->count;
 	work->scales = call->user_op != NULL;
 	if (work->scales)
 		memcpy(&work->factors[work->rank], &call->user_op->factor,
@@ -191,17 +190,28 @@ bool rd_compile_direct(struct rd_work *work, const struct rd_plan *plan, const s
 	return true;
 }
 
-void rd_compile_small(struct rd_work *work, const struct rd_call *call)
+void rd_compile_small(struct rd_small_work *work, const struct rd_call *call)
 {
 	const struct rd_problem *problem = &call->problem;
 	bool spreads = problem->collective == RD_BROADCAST || problem->collective == RD_SCATTER;
 	bool collects = problem->collective == RD_REDUCE || problem->collective == RD_GATHER;
 	size_t block = call->count * rondo_type_size(call->type);
 
-	work->small = 1;
-	work->from = spreads ? problem->root : -1;
-	work->to = collects ? problem->root : -1;
-	work->combines = rd_collective_reduces(problem->collective);
-	work->in_stride = rd_in_blocks(problem) > 1 ? block : 0;
-	work->out_stride = rd_out_blocks(problem) > 1 ? block : 0;
+	*work = (struct rd_small_work){
+		.rank = problem->rank,
+		.size = problem->size,
+		.type = call->type,
+		.op = call->op,
+		.from = spreads ? problem->root : -1,
+		.to = collects ? problem->root : -1,
+		.combines = rd_collective_reduces(problem->collective),
+		.scales = call->user_op != NULL,
+		.count = call->count,
+		.in_stride = rd_in_blocks(problem) > 1 ? block : 0,
+		.out_stride = rd_out_blocks(problem) > 1 ? block : 0,
+		.in = call->in,
+		.out = call->out,
+	};
+	if (work->scales)
+		memcpy(&work->factor, &call->user_op->factor, sizeof(work->factor));
 }

@@ -2,6 +2,7 @@
 #ifndef RD_COMPILE_DIRECT_H
 #define RD_COMPILE_DIRECT_H
 
+#include "device/small_work.h"
 #include "device/work.h"
 #include "exec/call.h"
 #include "plan/plan.h"
@@ -14,9 +15,9 @@
 bool rd_compile_direct(
 	struct rd_work *work, const struct rd_plan *plan, const struct rd_call *call);
 
-/* Makes it a small one, whatever its steps are: of a call whose blocks have one length, and all of
-   them no more than RD_LL_BUFFER_SIZE - 8 bytes. */
-void rd_compile_small(struct rd_work *work, const struct rd_call *call);
+/* The same as small work: of a call whose blocks have one length, and all of them no more than
+   RD_LL_BUFFER_SIZE - 8 bytes. */
+void rd_compile_small(struct rd_small_work *work, const struct rd_call *call);
 
 /* Bytes that one rank has for another in a call that moves blocks; one of the two is this rank. */
 size_t rd_compile_pair_size(const struct rd_call *call, int from, int to);

@@ -40,8 +40,7 @@ static int plan_for(struct rd_gpu *gpu, const struct rd_problem *given, const st
 	return err;
 }
 
-/* The same on all ranks: algorithms with `on_devices` write plans that devices run. */
-static void fill_work(struct rd_gpu *gpu, const struct rd_call *call, const struct rd_plan *plan,
+void rd_direct_work(struct rd_gpu *gpu, const struct rd_call *call, const struct rd_plan *plan,
 	struct rd_work *work)
 {
 	bool direct;
@@ -49,31 +48,29 @@ static void fill_work(struct rd_gpu *gpu, const struct rd_call *call, const stru
 	memset(work, 0, sizeof(*work));
 	work->abort_flag = &gpu->host_flags->abort_flag;
 	direct = rd_compile_direct(work, plan, call);
+	/* Algorithms with `on_devices` write plans that devices run. */
 	assert(direct);
 	(void)direct;
 }
 
 /* Decides by facts that all ranks share, so that all do the same. */
-int rd_direct_work(
-	struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct)
+int rd_direct_plan(
+	struct rd_gpu *gpu, const struct rd_call *call, const struct rd_plan **plan, bool *direct)
 {
 	bool meets = call->problem.collective == RD_BARRIER;
 	bool empty = call->count == 0 && !call->vcounts && !meets;
 
+	*plan = NULL;
 	*direct = false;
 	/* A function of the program's runs on no device. */
 	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
 		(call->user_op && call->user_op->combine))
 		return 0;
 
-	const struct rd_plan *plan = NULL;
-	int err = meets ? 0 : plan_for(gpu, &call->problem, &plan);
+	int err = meets ? 0 : plan_for(gpu, &call->problem, plan);
 
-	if (err || (!plan && !meets))
-		return err;
-	fill_work(gpu, call, plan, work);
-	*direct = true;
-	return 0;
+	*direct = !err && (*plan || meets);
+	return err;
 }
 
 int rd_direct_work_of(
@@ -90,7 +87,7 @@ int rd_direct_work_of(
 	err = rd_plan_create(&plan, algorithm, &there.problem);
 	if (err)
 		return err;
-	fill_work(gpu, &there, plan, work);
+	rd_direct_work(gpu, &there, plan, work);
 	rd_plan_destroy(plan);
 	return 0;
 }
@@ -122,6 +119,11 @@ static void sign(struct rd_work *work, const struct rd_call *call)
 			pairwise && peer != work->rank ? sign_pair(call, hash, peer) : hash;
 }
 
+static uint64_t timeout_of(const struct rd_gpu *gpu)
+{
+	return gpu->comm->settings.timeout_ms * UINT64_C(1000000);
+}
+
 bool rd_direct_is_small(const struct rd_call *call)
 {
 	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
@@ -136,12 +138,20 @@ void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_wo
 	size_t blocks = size / BYTES_A_BLOCK + 1;
 
 	work->fused = 1;
-	if (rd_direct_is_small(call))
-		rd_compile_small(work, call);
 	/* Pairwise, no rank has the lengths of all others: it takes all blocks. */
 	work->blocks = blocks < (size_t)gpu->blocks && !pairwise ? (int)blocks : gpu->blocks;
 	sign(work, call);
-	work->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
+	work->timeout_ns = timeout_of(gpu);
+	memcpy(work->peer_device_flags, gpu->peer_device_flags, sizeof(work->peer_device_flags));
+}
+
+void rd_direct_small_work(
+	struct rd_gpu *gpu, const struct rd_call *call, struct rd_small_work *work)
+{
+	rd_compile_small(work, call);
+	work->signature = rd_call_hash(call);
+	work->timeout_ns = timeout_of(gpu);
+	work->abort_flag = &gpu->host_flags->abort_flag;
 	memcpy(work->peer_device_flags, gpu->peer_device_flags, sizeof(work->peer_device_flags));
 }
 

@@ -9,15 +9,21 @@
 
 #include "gpu/gpu.h"
 
-/* The work of a call. Addresses are still missing. *direct: false where the call is to be staged,
-   on all ranks alike. An error: this rank alone lacks memory, and the caller must fail the comm. */
-int rd_direct_work(
-	struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work, bool *direct);
+/* The plan of a call; NULL: a barrier has none. *direct: false where the call is to be staged, on
+   all ranks alike. An error: this rank alone lacks memory, and the caller must fail the comm. */
+int rd_direct_plan(
+	struct rd_gpu *gpu, const struct rd_call *call, const struct rd_plan **plan, bool *direct);
+/* The work of a call with this plan. Addresses are still missing. */
+void rd_direct_work(struct rd_gpu *gpu, const struct rd_call *call, const struct rd_plan *plan,
+	struct rd_work *work);
 /* Another rank's work of a direct call, as this rank can run it. Not for calls with vcounts. */
 int rd_direct_work_of(
 	struct rd_gpu *gpu, const struct rd_call *call, int rank, struct rd_work *work);
-/* Whether a kernel can move the call's data together with its flags (work.h). */
+/* Whether a kernel can move the call's data together with its flags (small_work.h). */
 bool rd_direct_is_small(const struct rd_call *call);
+/* All of such a call's work. */
+void rd_direct_small_work(
+	struct rd_gpu *gpu, const struct rd_call *call, struct rd_small_work *work);
 /* Fills in what a kernel needs that waits for its peers. */
 void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);
 

@@ -10,6 +10,8 @@ static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *
 
 	if (launch->work)
 		err = ops->run(gpu->device, stream, launch->work);
+	else if (launch->small)
+		err = ops->run_small(gpu->device, stream, launch->small);
 	else if (launch->steps)
 		err = ops->run_steps(gpu->device, stream, launch->steps);
 	else

@@ -7,6 +7,7 @@
 /* One kernel: that of the member that is not NULL. */
 struct rd_launch {
 	const struct rd_work *work;
+	const struct rd_small_work *small;
 	const struct rd_steps *steps;
 	const struct rd_transfer_work *transfers;
 	uint32_t *done, number; /* done: what is written when it has run, or NULL */

@@ -70,7 +70,6 @@ int rd_queue_copy(struct rd_gpu *gpu, void *stream, void *to, const void *from, 
 	struct rd_work work = { .rank = gpu->comm->rank,
 		.size = gpu->comm->size,
 		.type = RONDO_U8,
-		.count = size,
 		.abort_flag = &gpu->host_flags->abort_flag,
 		.step_count = 1 };
 

@@ -138,15 +138,14 @@ static int run_alone(struct rd_device_stream *device_stream, const struct rd_tas
 		device_stream->device, device_stream->stream, call->out, call->in, size);
 }
 
-static int launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task,
-	struct rd_work *work)
+static int launch_small(
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task)
 {
+	struct rd_small_work work;
+
 	rd_task_number(task);
-	rd_direct_fuse(gpu, &task->call, work);
-	work->exchanges = 1;
-	work->in[work->rank] = task->call.in;
-	work->out[work->rank] = task->call.out;
-	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .work = work });
+	rd_direct_small_work(gpu, &task->call, &work);
+	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .small = &work });
 }
 
 static int launch_messages(
@@ -221,13 +220,22 @@ static int exchange_captured(struct rd_gpu *gpu, struct rd_task *task, struct rd
 	return 0;
 }
 
+/* Between threads, whose addresses are the same for all, the kernels exchange them. */
+static void give_own(const struct rd_task *task, struct rd_work *work)
+{
+	work->exchanges = 1;
+	work->in[work->rank] = task->call.in;
+	work->out[work->rank] = task->call.out;
+}
+
 /* One kernel on the caller's stream, which is recorded. */
 static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, struct rd_task *task)
 {
+	const struct rd_plan *plan;
 	struct rd_work work;
 	const char *why;
 	bool direct;
-	int err = rd_direct_work(gpu, &task->call, &work, &direct);
+	int err = rd_direct_plan(gpu, &task->call, &plan, &direct);
 
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
@@ -235,11 +243,15 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 	if (why)
 		return rd_fail(RONDO_UNSUPPORTED, "%s cannot be captured in a graph: %s",
 			rd_collective_name(task->call.problem.collective), why);
-	if (gpu->one_process || rd_direct_is_small(&task->call))
-		return launch(gpu, device_stream, task, &work);
+	if (rd_direct_is_small(&task->call))
+		return launch_small(gpu, device_stream, task);
+	rd_direct_work(gpu, &task->call, plan, &work);
 	rd_task_number(task);
 	rd_direct_fuse(gpu, &task->call, &work);
-	err = exchange_captured(gpu, task, &work);
+	if (gpu->one_process)
+		give_own(task, &work);
+	else
+		err = exchange_captured(gpu, task, &work);
 	return err ? err : rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .work = &work });
 }
 
@@ -286,8 +298,9 @@ static int submit_transfers(struct rd_gpu *gpu, struct rd_device_stream *device_
 static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	struct rd_task *task, bool *queued)
 {
-	bool direct;
+	const struct rd_plan *plan;
 	struct rd_work work;
+	bool direct;
 	int err;
 
 	/* Blocks of different lengths and factors are the host's. */
@@ -296,13 +309,14 @@ static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device
 		return launch_messages(gpu, device_stream, task);
 	if (gpu->ops->stream_captures(device_stream->stream))
 		return is_empty(&task->call) ? skip_empty(task) : capture(gpu, device_stream, task);
-	err = rd_direct_work(gpu, &task->call, &work, &direct);
+	err = rd_direct_plan(gpu, &task->call, &plan, &direct);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	if (!direct)
 		return rd_stage_queue(gpu, device_stream, task, 1, queued);
 	if (gpu->spins && rd_direct_is_small(&task->call))
-		return launch(gpu, device_stream, task, &work);
+		return launch_small(gpu, device_stream, task);
+	rd_direct_work(gpu, &task->call, plan, &work);
 	return rd_queue_direct(gpu, device_stream, task, &work, queued);
 }
 

@@ -2,6 +2,7 @@
 #ifndef EMULATED_H
 #define EMULATED_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* The type of work that is a call of the function in[0] with the argument out[0]. */
@@ -38,6 +39,9 @@ extern "C" {
 
 /* Loads code: waits until nothing runs; not 0 where something runs on for too long. */
 int emulated_load(void);
+
+/* Bytes of parameters that launches have copied to the library's kernels so far. */
+size_t emulated_parameter_bytes(void);
 
 /* Whether a thread holds the lock of the device's context now. */
 int emulated_locked(int device);

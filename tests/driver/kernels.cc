@@ -11,6 +11,7 @@ using std::signbit;
 #include "device/cuda/kernels.cu"
 
 extern "C" void rd_emulated_run(const struct rd_work *work);
+extern "C" void rd_emulated_small(const struct rd_small_work *work);
 
 /* The blocks of a kernel whose barriers are the stream's. */
 #define STEPPED_BLOCKS 2
@@ -27,7 +28,19 @@ static void run_kernel(const void *parameter)
 	}
 }
 
-/* In place of the one of lib/device/emulated/work.c. */
+static void run_small_kernel(const void *parameter)
+{
+	const struct rd_small_work &work = *(const struct rd_small_work *)parameter;
+
+	switch (work.type) {
+#define RUN_SMALL(name, ctype, text) \
+	case name: \
+		return KERNEL_OF(rondo_small_, name)(work);
+		RONDO_TYPES(RUN_SMALL)
+	}
+}
+
+/* In place of those of lib/device/emulated/work.c. */
 void rd_emulated_run(const struct rd_work *work)
 {
 	if (work->type == EMULATED_CALL)
@@ -41,5 +54,17 @@ void rd_emulated_run(const struct rd_work *work)
 
 	emulated_start(&room, &grid);
 	run_grid<struct block>((unsigned)grid.blocks, THREADS, run_kernel, work);
+	emulated_end(&room);
+}
+
+void rd_emulated_small(const struct rd_small_work *work)
+{
+	const struct emulated_grid grid = { 1, 512, EMULATED_LIBRARY_REGISTERS,
+		&work->abort_flag->stop, work->timeout_ns };
+	struct emulated_room room;
+
+	emulated_start(&room, &grid);
+	/* Its threads share nothing. */
+	run_grid<char>(1, THREADS, run_small_kernel, work);
 	emulated_end(&room);
 }

@@ -1,4 +1,5 @@
 /* Modules of the emulated driver, and the launch of their kernels. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +11,30 @@
 #define LIBRARY_THREADS 512
 #define OWN_THREADS 256
 
+/* The library's kernels: of these kinds, by type, or of transfers. */
+enum kind { WORK, SMALL, STEPS, KINDS, TRANSFERS = KINDS };
+
+static const struct {
+	const char *name;
+	size_t parameter; /* bytes of its only one */
+} kinds[] = {
+	[WORK] = { "work", sizeof(struct rd_work) },
+	[SMALL] = { "small", sizeof(struct rd_small_work) },
+	[STEPS] = { "steps", sizeof(struct rd_steps) },
+	[TRANSFERS] = { "transfers", sizeof(struct rd_transfer_work) },
+};
+
 /* One of the library's, for a type, or one of the program's. */
 struct CUfunc_st {
+	enum kind kind;
 	int type;
-	bool steps, transfers; /* else work */
 	bool loaded;
 	int own; /* 1 + the number of the trainer's */
 	const struct program_kernel *program; /* of programs that test the driver */
 };
 
-static struct CUfunc_st kernels[2][RONDO_TYPE_COUNT], transfers = { .transfers = true };
+static struct CUfunc_st kernels[KINDS][RONDO_TYPE_COUNT], transfers = { .kind = TRANSFERS };
+static atomic_size_t parameter_bytes;
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
@@ -33,7 +48,6 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 /* Every module has all kernels. */
 EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
 {
-	static const char *const kinds[] = { "work", "steps" };
 	static struct CUfunc_st own[EMULATED_KERNELS], programs[PROGRAM_KERNELS];
 	int number = emulated_find(name), program = program_find(name);
 	char known[32];
@@ -54,13 +68,13 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const c
 		*kernel = &transfers;
 		return done(0);
 	}
-	for (int kind = 0; kind < 2; kind++)
+	for (int kind = 0; kind < KINDS; kind++)
 		for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
-			snprintf(known, sizeof(known), "rondo_%s_%s", kinds[kind],
+			snprintf(known, sizeof(known), "rondo_%s_%s", kinds[kind].name,
 				rondo_type_name(type));
 			if (strcmp(name, known) != 0)
 				continue;
-			kernels[kind][type] = (struct CUfunc_st){ .type = type, .steps = kind };
+			kernels[kind][type] = (struct CUfunc_st){ .kind = kind, .type = type };
 			*kernel = &kernels[kind][type];
 			return done(0);
 		}
@@ -156,30 +170,47 @@ static int launch_own(CUstream stream, CUfunction kernel, unsigned blocks, void 
 static bool makes_sense(CUfunction kernel, unsigned grid, const void *parameter)
 {
 	const struct rd_work *work = parameter;
+	const struct rd_small_work *small = parameter;
 	const struct rd_steps *steps = parameter;
 	const struct rd_transfer_work *moves = parameter;
 
 	if (kernel->own || kernel->program)
 		return true;
-	if (kernel->steps)
+	switch (kernel->kind) {
+	case SMALL:
+		return small->type == kernel->type && grid == 1 && is_pinned(small->abort_flag);
+	case STEPS:
 		return steps->type == kernel->type && (int)grid == steps->channels &&
 		       is_pinned(steps->abort_flag);
-	if (kernel->transfers)
+	case TRANSFERS:
 		return (int)grid == moves->blocks && is_pinned(moves->abort_flag) &&
 		       (!moves->more || is_pinned(moves->more));
-	return work->type == kernel->type && (!work->fused || (int)grid == work->blocks) &&
-	       is_pinned(work->abort_flag);
+	default:
+		return work->type == kernel->type && (!work->fused || (int)grid == work->blocks) &&
+		       is_pinned(work->abort_flag);
+	}
 }
 
 static int queue_kernel(CUstream stream, CUfunction kernel, unsigned grid, void **parameters)
 {
 	if (kernel->own || kernel->program)
 		return launch_own(stream, kernel, grid, parameters);
-	if (kernel->steps)
+	atomic_fetch_add(&parameter_bytes, kinds[kernel->kind].parameter);
+	switch (kernel->kind) {
+	case SMALL:
+		return rd_emulated.run_small(current(), stream, parameters[0]);
+	case STEPS:
 		return rd_emulated.run_steps(current(), stream, parameters[0]);
-	if (kernel->transfers)
+	case TRANSFERS:
 		return rd_emulated.run_transfers(current(), stream, parameters[0]);
-	return rd_emulated.run(current(), stream, parameters[0]);
+	default:
+		return rd_emulated.run(current(), stream, parameters[0]);
+	}
+}
+
+EXPORT size_t emulated_parameter_bytes(void)
+{
+	return atomic_load(&parameter_bytes);
 }
 
 EXPORT CUresult cuLaunchKernel(CUfunction kernel, unsigned grid, unsigned grid_y, unsigned grid_z,

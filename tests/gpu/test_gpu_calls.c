@@ -277,7 +277,7 @@ Test(gpu, factors_and_functions_of_the_programs_own_are_applied, .timeout = 120)
 static int only_functions_are_staged(struct rank_env *env)
 {
 	const struct variant *variant = env->argument;
-	struct rd_work work;
+	const struct rd_plan *plan;
 	bool direct;
 	struct rd_user_op function = { .combine = subtract };
 
@@ -289,12 +289,12 @@ static int only_functions_are_staged(struct rank_env *env)
 			.op = RONDO_LXOR,
 			.count = 100 };
 
-		TRY(rd_direct_work(env->comm->gpu, &call, &work, &direct));
+		TRY(rd_direct_plan(env->comm->gpu, &call, &plan, &direct));
 		if (direct != (variant->becomes == RD_KERNEL_FUSED ||
 				      variant->becomes == RD_KERNEL_STEPPED))
 			return world_report(env, "%s", rd_collective_name(collective));
 		call.user_op = &function;
-		TRY(rd_direct_work(env->comm->gpu, &call, &work, &direct));
+		TRY(rd_direct_plan(env->comm->gpu, &call, &plan, &direct));
 		if (direct)
 			return world_report(
 				env, "%s by a function", rd_collective_name(collective));
@@ -318,12 +318,8 @@ static bool is_small(
 		.type = RONDO_F64,
 		.count = (RD_LL_BUFFER_SIZE / 8 - 1) / (size_t)rd_blocks(&problem) + too_many,
 		.vcounts = vcounts };
-	struct rd_work work;
-	bool direct;
 
-	rd_direct_work(env->comm->gpu, &call, &work, &direct);
-	rd_direct_fuse(env->comm->gpu, &call, &work);
-	return work.small;
+	return rd_direct_is_small(&call);
 }
 
 static int few_bytes_are_small(struct rank_env *env)

@@ -12,8 +12,9 @@
 
 #include "plan/collective.h"
 #include "call_collective.h"
+#include "cuda_calls.h"
 #include "gpus.h"
-#include "device/work.h"
+#include "device/small_work.h"
 
 TestSuite(gpu_small, .init = gpu_die_with_parent);
 
@@ -457,4 +458,69 @@ Test(gpu_small, so_it_is_among_processes_under_mps, .timeout = 120)
 	cr_expect_eq(gpu_trial_run(&trial), 0, "replays");
 	trial.body = as_on_the_host;
 	cr_expect_eq(gpu_trial_run(&trial), 0, "beside the host");
+}
+
+/* ---- Bytes that a launch copies ------------------------------------------------------------ */
+
+/* Each is the only call that any rank has under way. */
+static int pass_few_bytes(struct rank_env *env, struct both *both, const struct cuda_calls *cuda,
+	const struct gpu_graphs *graphs)
+{
+	int device = env->rank % rondo_device_count();
+	void *stream, *graph;
+	rondo_stream *wrapped;
+
+	TRY(gpu_open_stream(graphs, device, &stream, &wrapped));
+	for (int turn = 0; turn < 2 * RD_COLLECTIVE_COUNT; turn++) {
+		struct request request = { turn / 2, RONDO_F32, RONDO_SUM, 5, 1, false };
+		size_t before;
+
+		if (request.collective == RD_TRANSFER)
+			continue;
+		TRY(rondo_barrier(env->comm, NULL));
+		before = cuda->parameter_bytes();
+		TRY(rondo_barrier(env->comm, NULL));
+		if (turn % 2)
+			TRY(gpu_begin(graphs, stream));
+		TRY(call(env->comm, &request, both->in, both->out, wrapped));
+		if (turn % 2) {
+			TRY(graphs->end(stream, &graph));
+			TRY(graphs->destroy_graph(graph));
+		}
+		TRY(rondo_stream_synchronize(wrapped));
+		TRY(rondo_barrier(env->comm, NULL));
+		if (cuda->parameter_bytes() - before !=
+			(size_t)env->size * sizeof(struct rd_small_work))
+			return world_report(env, "%s%s: %zu bytes of all ranks",
+				rd_collective_name(request.collective),
+				turn % 2 ? ", captured" : "", cuda->parameter_bytes() - before);
+	}
+	rondo_stream_destroy(wrapped);
+	graphs->destroy(stream);
+	return 0;
+}
+
+static int few_bytes_are_passed(struct rank_env *env)
+{
+	struct cuda_calls cuda;
+	struct gpu_graphs graphs;
+	struct both *both;
+	int wrong = open_both(env, &both);
+
+	if (!wrong && !(cuda_calls_find(&cuda) && gpu_find_graphs(&graphs)))
+		wrong = world_report(env, "the driver lacks graphs");
+	if (!wrong)
+		wrong = pass_few_bytes(env, both, &cuda, &graphs);
+	close_both(both);
+	return wrong;
+}
+
+Test(gpu_small, a_launch_passes_few_bytes_to_the_kernel, .timeout = 60)
+{
+	struct gpu_trial trial = { "cuda", "auto", { .size = 2, .threads = true },
+		few_bytes_are_passed };
+
+	if (!has_tests_driver())
+		cr_skip_test(NO_TESTS_DRIVER);
+	cr_expect_eq(gpu_trial_run(&trial), 0);
 }

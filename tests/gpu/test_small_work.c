@@ -20,20 +20,19 @@ Test(small_work, all_units_are_sent_before_the_first_is_awaited)
 	struct rd_abort_flag abort_flag = { 0 };
 	struct rd_device_flags *flags = calloc(RANKS, sizeof(*flags));
 	float in[COUNT + 1], out[COUNT];
-	struct rd_work work = { .fused = 1, .blocks = 1, .timeout_ns = 1 };
+	struct rd_small_work work;
 
 	for (int i = 0; i <= COUNT; i++)
 		in[i] = (float)i;
-	cr_assert(rd_compile_direct(&work, NULL, &call));
+	call.in = in;
+	call.out = out;
 	rd_compile_small(&work, &call);
+	work.timeout_ns = 1;
 	work.abort_flag = &abort_flag;
-	work.in[1] = (const char *)in;
-	work.out[1] = (char *)out;
-	for (int rank = 0; rank < RANKS; rank++) {
+	work.signature = 77;
+	for (int rank = 0; rank < RANKS; rank++)
 		work.peer_device_flags[rank] = &flags[rank];
-		work.signatures[rank] = 77;
-	}
-	rd_emulated_run(&work);
+	rd_emulated_small(&work);
 	cr_expect_eq(abort_flag.error, RD_ABORT_SILENCE);
 	for (int peer = 0; peer < RANKS; peer += 2) {
 		const struct rd_ll *got = flags[peer].ll_buffer[1][1];

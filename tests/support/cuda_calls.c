@@ -30,7 +30,8 @@ bool cuda_calls_find(struct cuda_calls *cuda)
 		{ &cuda->find, "cuModuleGetFunction" },
 		{ &cuda->kernel_attribute, "cuFuncGetAttribute" },
 		{ &cuda->occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor" },
-		{ &cuda->launch, "cuLaunchKernel" }, { &cuda->locked, "emulated_locked" } };
+		{ &cuda->launch, "cuLaunchKernel" }, { &cuda->locked, "emulated_locked" },
+		{ &cuda->parameter_bytes, "emulated_parameter_bytes" } };
 
 	if (!driver)
 		return false;

@@ -38,12 +38,17 @@ static int load_kernel(
 	return err;
 }
 
-static int load_kernels(struct rd_cuda_device *device, const unsigned char *image, const char *kind,
-	CUfunction *kernels)
+static int load_module(CUmodule *module, const unsigned char *image)
 {
-	CUmodule module;
+	return rd_driver_check(driver.cuModuleLoadData(module, image), "load the kernels");
+}
+
+/* One for each type. */
+static int load_kind(
+	struct rd_cuda_device *device, CUmodule module, const char *kind, CUfunction *kernels)
+{
 	char name[32];
-	int err = rd_driver_check(driver.cuModuleLoadData(&module, image), "load the kernels");
+	int err = 0;
 
 	for (int type = 0; type < RONDO_TYPE_COUNT && !err; type++) {
 		snprintf(name, sizeof(name), "rondo_%s_%s", kind, rondo_type_name(type));
@@ -52,12 +57,21 @@ static int load_kernels(struct rd_cuda_device *device, const unsigned char *imag
 	return err;
 }
 
-static int load_transfers(struct rd_cuda_device *device)
+static int load_kernels(struct rd_cuda_device *device)
 {
 	CUmodule module;
-	int err = rd_driver_check(
-		driver.cuModuleLoadData(&module, rd_cuda_transfers), "load the kernels");
+	int err = load_module(&module, rd_cuda_kernels);
 
+	if (!err)
+		err = load_kind(device, module, "work", device->work);
+	if (!err)
+		err = load_kind(device, module, "small", device->small);
+	if (!err)
+		err = load_module(&module, rd_cuda_plans);
+	if (!err)
+		err = load_kind(device, module, "steps", device->steps);
+	if (!err)
+		err = load_module(&module, rd_cuda_transfers);
 	return err ? err : load_kernel(device, module, "rondo_transfers", &device->transfers);
 }
 
@@ -90,11 +104,7 @@ static void open_device(void)
 	if (!err)
 		err = rd_driver_check(driver.cuCtxPushCurrent(device->context), "use a device");
 	if (!err) {
-		err = load_kernels(device, rd_cuda_kernels, "work", device->work);
-		if (!err)
-			err = load_kernels(device, rd_cuda_plans, "steps", device->steps);
-		if (!err)
-			err = load_transfers(device);
+		err = load_kernels(device);
 		if (!err)
 			err = rd_driver_check(
 				rd_cuda_make_stream(&device->stream), "make a stream");

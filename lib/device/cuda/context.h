@@ -13,7 +13,9 @@
 
 struct rd_cuda_device {
 	CUcontext context;
-	CUfunction work[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT], transfers; /* kernels */
+	/* Kernels: */
+	CUfunction work[RONDO_TYPE_COUNT], small[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT],
+		transfers;
 	CUstream stream; /* zeroes new memory */
 	int processors;
 	int blocks; /* for which there is room at once */

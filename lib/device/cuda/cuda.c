@@ -78,6 +78,16 @@ static int run(int device, void *stream, const struct rd_work *work)
 		"run a kernel");
 }
 
+static int run_small(int device, void *stream, const struct rd_small_work *work)
+{
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	return rd_cuda_leave(device,
+		launch(rd_cuda_device(device)->small[work->type], 1, stream, work), "run a kernel");
+}
+
 static int run_steps(int device, void *stream, const struct rd_steps *steps)
 {
 	int err = rd_cuda_enter(device);
@@ -138,6 +148,7 @@ const struct rd_device_ops rd_cuda = {
 	.post_flags = rd_cuda_post_flags,
 	.copy = rd_cuda_copy,
 	.run = run,
+	.run_small = run_small,
 	.run_steps = run_steps,
 	.run_transfers = run_transfers,
 	.blocks = blocks,

@@ -1,6 +1,6 @@
 /*
- * The kernels of work: work_run.h for each element type. Here is how they combine and copy
- * elements by direct access, 16 bytes at a time.
+ * The kernels of work and of small work: work_run.h and small_run.h for each element type. Here is
+ * how they combine and copy elements by direct access, 16 bytes at a time.
  *
  * A peer's data is read only after its flag has been read and a fence passed, and never through the
  * read-only cache: no pointer here is __restrict__.
@@ -16,6 +16,7 @@ template <typename T> struct sums {
 
 #define SUMS struct sums<T>
 
+#include "device/small_run.h"
 #include "device/work_run.h"
 
 /* By whole vectors where all buffers lie alike, else by elements. */
@@ -265,11 +266,11 @@ static __device__ void swap_bytes(
 			(unsigned char *)there, (const unsigned char *)ours, edge_at(cut, i), 0);
 }
 
-/* ---- Units of small calls ------------------------------------------------------------------- */
+/* ---- Units of small work -------------------------------------------------------------------- */
 
 template <typename T>
 static __device__ union unit scale_unit(
-	const struct rd_work *, union unit unit, uint64_t factor, struct elements<T>)
+	const struct rd_small_work *, union unit unit, uint64_t factor, struct elements<T>)
 {
 	typed_unit<T> typed = { unit.bits };
 
@@ -280,7 +281,7 @@ static __device__ union unit scale_unit(
 }
 
 template <typename T>
-static __device__ void add_unit(const struct rd_work *work, struct sums<T> *sums, int rank,
+static __device__ void add_unit(const struct rd_small_work *work, struct sums<T> *sums, int rank,
 	union unit unit, struct elements<T>)
 {
 	typed_unit<T> typed = { unit.bits };
@@ -294,7 +295,7 @@ static __device__ void add_unit(const struct rd_work *work, struct sums<T> *sums
 
 template <typename T>
 static __device__ union unit finish_unit(
-	const struct rd_work *work, const struct sums<T> *sums, struct elements<T>)
+	const struct rd_small_work *work, const struct sums<T> *sums, struct elements<T>)
 {
 	int divide_by = work->op == RONDO_AVG ? work->size : 1;
 	typed_unit<T> typed = { 0 };
@@ -316,3 +317,12 @@ static __device__ union unit finish_unit(
 	}
 
 RD_ELEMENTS(KERNEL)
+
+#define SMALL_KERNEL(name, type) \
+	extern "C" __global__ void __launch_bounds__(THREADS, 2) \
+		rondo_small_##name(const __grid_constant__ struct rd_small_work work) \
+	{ \
+		run_small(&work, elements<type>()); \
+	}
+
+RD_ELEMENTS(SMALL_KERNEL)

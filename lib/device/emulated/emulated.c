@@ -395,6 +395,7 @@ const struct rd_device_ops rd_emulated = {
 	.post_flags = rd_emulated_post_flags,
 	.copy = rd_emulated_copy,
 	.run = rd_emulated_launch,
+	.run_small = rd_emulated_launch_small,
 	.run_steps = rd_emulated_launch_steps,
 	.run_transfers = rd_emulated_launch_transfers,
 	.blocks = blocks,

@@ -27,7 +27,7 @@ struct event {
 	int64_t at_ns;
 };
 
-enum item_kind { WAIT, WRITE, COPY, RUN, RUN_STEPS, RUN_TRANSFERS, PASS, FOLLOW, STAMP };
+enum item_kind { WAIT, WRITE, COPY, RUN, RUN_SMALL, RUN_STEPS, RUN_TRANSFERS, PASS, FOLLOW, STAMP };
 
 struct item {
 	struct item *next;
@@ -39,8 +39,8 @@ struct item {
 	struct mark *mark;
 	struct event *event; /* STAMP */
 	size_t what_size;
-	/* RUN: struct rd_work; RUN_STEPS: struct rd_steps; RUN_TRANSFERS: struct rd_transfer_work
-	 */
+	/* RUN: struct rd_work; RUN_SMALL: struct rd_small_work; RUN_STEPS: struct rd_steps;
+	   RUN_TRANSFERS: struct rd_transfer_work */
 	_Alignas(16) char what[];
 };
 
@@ -91,6 +91,9 @@ static void run_item(struct item *item)
 		break;
 	case RUN:
 		rd_emulated_run((const struct rd_work *)item->what);
+		break;
+	case RUN_SMALL:
+		rd_emulated_small((const struct rd_small_work *)item->what);
 		break;
 	case RUN_STEPS:
 		rd_emulated_steps((const struct rd_steps *)item->what);
@@ -321,6 +324,12 @@ int rd_emulated_launch(int device, void *stream, const struct rd_work *work)
 {
 	(void)device;
 	return enqueue_with(stream, &(struct item){ .kind = RUN }, work, sizeof(*work));
+}
+
+int rd_emulated_launch_small(int device, void *stream, const struct rd_small_work *work)
+{
+	(void)device;
+	return enqueue_with(stream, &(struct item){ .kind = RUN_SMALL }, work, sizeof(*work));
 }
 
 int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps)

@@ -23,6 +23,7 @@ int rd_emulated_event_elapsed(int device, void *from, void *to, double *us);
 int rd_emulated_post_flags(int device, void *stream, const struct rd_flag_op *ops, int count);
 int rd_emulated_copy(int device, void *stream, void *to, const void *from, size_t size);
 int rd_emulated_launch(int device, void *stream, const struct rd_work *work);
+int rd_emulated_launch_small(int device, void *stream, const struct rd_small_work *work);
 int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps);
 int rd_emulated_launch_transfers(int device, void *stream, const struct rd_transfer_work *work);
 

@@ -1,5 +1,5 @@
-/* The kernels of lib/device/cuda/kernels.cu on an emulated GPU: work_run.h, with host reductions.
- */
+/* The kernels of lib/device/cuda/kernels.cu on an emulated GPU: work_run.h and small_run.h, with
+   host reductions. */
 #include "device/emulated/kernels.h"
 #include "device/emulated/machine.h"
 #include "exec/reduce.h"
@@ -14,17 +14,18 @@ struct sums {
 
 #define SUMS struct sums
 
+#include "device/small_run.h"
 #include "device/work_run.h"
 
 /* Elements times the factor, of `size` bytes in all. */
-static void scale(const struct rd_work *work, char *to, const char *from, size_t size,
-	uint64_t factor, size_t element)
+static void scale(
+	int type, char *to, const char *from, size_t size, uint64_t factor, size_t element)
 {
 	_Alignas(64) char factors[PART];
 
 	for (size_t at = 0; at < size; at += element)
 		memcpy(factors + at, &factor, element);
-	rd_reduce(work->type, RONDO_PROD)(to, from, factors, size / element);
+	rd_reduce(type, RONDO_PROD)(to, from, factors, size / element);
 }
 
 /* A rank's elements at this byte: where they lie or, with a factor, in `scaled`. */
@@ -33,7 +34,7 @@ static const char *input(const struct rd_work *work, const struct block *block, 
 {
 	if (!work->scales)
 		return block->in[rank] + at;
-	scale(work, scaled, block->in[rank] + at, size, block->factors[rank], element);
+	scale(work->type, scaled, block->in[rank] + at, size, block->factors[rank], element);
 	return scaled;
 }
 
@@ -81,17 +82,17 @@ static void swap_bytes(char *here, const char *theirs, char *there, const char *
 	}
 }
 
-static union unit scale_unit(
-	const struct rd_work *work, union unit unit, uint64_t factor, struct elements elements)
+static union unit scale_unit(const struct rd_small_work *work, union unit unit, uint64_t factor,
+	struct elements elements)
 {
 	union unit scaled;
 
-	scale(work, (char *)scaled.bytes, (const char *)unit.bytes, sizeof(unit), factor,
+	scale(work->type, (char *)scaled.bytes, (const char *)unit.bytes, sizeof(unit), factor,
 		elements.size);
 	return scaled;
 }
 
-static void add_unit(const struct rd_work *work, struct sums *sums, int rank, union unit unit,
+static void add_unit(const struct rd_small_work *work, struct sums *sums, int rank, union unit unit,
 	struct elements elements)
 {
 	if (rank == 0)
@@ -101,7 +102,7 @@ static void add_unit(const struct rd_work *work, struct sums *sums, int rank, un
 }
 
 static union unit finish_unit(
-	const struct rd_work *work, const struct sums *sums, struct elements elements)
+	const struct rd_small_work *work, const struct sums *sums, struct elements elements)
 {
 	union unit unit = { sums->bits };
 
@@ -116,4 +117,11 @@ void rd_emulated_run(const struct rd_work *work)
 	struct block block;
 
 	run_block(work, &block, elements);
+}
+
+void rd_emulated_small(const struct rd_small_work *work)
+{
+	struct elements elements = { rondo_type_size(work->type) };
+
+	run_small(work, elements);
 }
