@@ -1,6 +1,5 @@
 /* Mixed precision on GPUs: products of halves, and training with them. */
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,10 +131,10 @@ static struct job make_precise_job(int precision)
  * As far from f32 as factors of 8 or 11 bits are; and not the same. A loss is a few such roundings
  * off. An update is further off: in some rows of ReLUs, rounding changes which of them are on.
  */
-static void expect_training(int precision, struct step_errors bounds)
+static void expect_training(int precision, int size, struct step_errors bounds)
 {
 	struct job plain = make_job(), rounded = make_precise_job(precision);
-	struct step_errors errors = compare_steps(&plain, &rounded, 2, STEPS);
+	struct step_errors errors = compare_steps(&plain, &rounded, size, STEPS);
 	cr_expect_lt(errors.loss, bounds.loss, "a loss is off by %g", errors.loss);
 	cr_expect_lt(errors.update, bounds.update, "an update is off by %g", errors.update);
 	cr_expect_gt(errors.loss, 1e-6, "a loss is off by %g", errors.loss);
@@ -147,8 +146,16 @@ static void expect_training(int precision, struct step_errors bounds)
 Test(cuda_precision, ranks_train_with_halves_nearly_as_without)
 {
 	need_gpus(scratch_remove);
-	expect_training(PRECISION_BF16, (struct step_errors){ .loss = 5e-4, .update = 0.2 });
-	expect_training(PRECISION_F16, (struct step_errors){ .loss = 5e-5, .update = 0.1 });
+	expect_training(PRECISION_BF16, 2, (struct step_errors){ .loss = 5e-4, .update = 0.2 });
+	expect_training(PRECISION_F16, 2, (struct step_errors){ .loss = 5e-5, .update = 0.1 });
+}
+
+/* Plain SGD of one rank may step in backward; but not by gradients that have a loss scale. */
+Test(cuda_precision, a_rank_alone_trains_with_halves_nearly_as_without)
+{
+	need_gpus(scratch_remove);
+	expect_training(PRECISION_BF16, 1, (struct step_errors){ .loss = 5e-4, .update = 0.2 });
+	expect_training(PRECISION_F16, 1, (struct step_errors){ .loss = 5e-5, .update = 0.1 });
 }
 
 Test(cuda_precision, the_cpu_refuses_it_in_one_line)
@@ -164,47 +171,59 @@ Test(cuda_precision, the_cpu_refuses_it_in_one_line)
 static struct {
 	uint64_t before, after;
 	int64_t skipped, optimizer_step;
-	float value;
+	float scale, scale_after;
 } * seen;
 
-/* The gradients of rank 1 alone overflow in step 3 of the first epoch. */
-static void overflow_on_rank_1(struct train *train, int step)
+/* The gradients of the last rank alone overflow in step 3 of the first epoch. */
+static void overflow_on_last_rank(struct train *train, int step)
 {
 	int rank = train->world->rank;
 	if (train->epochs > 0)
 		return;
 	if (step == 3) {
 		train_hash(train, &seen[rank].before);
-		if (rank == 1)
-			train->loss_scale.value = INFINITY;
+		if (rank == train->world->size - 1)
+			train->loss_scale.value = 0x1p127f;
+		seen[rank].scale = train->loss_scale.value;
 	}
 	if (step == 4) {
 		train_hash(train, &seen[rank].after);
-		seen[rank].value = train->loss_scale.value;
+		seen[rank].scale_after = train->loss_scale.value;
 		seen[rank].skipped = train->loss_scale.skipped;
 		seen[rank].optimizer_step = train->optimizer->step;
 		train->loss_scale.value = 32768;
 	}
 }
 
-Test(cuda_precision, an_overflow_on_one_rank_skips_the_step_on_all)
+static void expect_skip(int size)
 {
 	struct job job = make_precise_job(PRECISION_F16);
-	need_gpus(scratch_remove);
-	seen = mmap(
-		NULL, 2 * sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	seen = mmap(NULL, size * sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
 	cr_assert_neq(seen, MAP_FAILED);
-	job.change = overflow_on_rank_1;
-	run_ranks(&job, 2);
-	for (int rank = 0; rank < 2; rank++) {
+	job.change = overflow_on_last_rank;
+	run_ranks(&job, size);
+	for (int rank = 0; rank < size; rank++) {
 		cr_assert_eq(seen[rank].after, seen[rank].before);
 		cr_assert_eq(seen[rank].skipped, 1);
 		cr_assert_eq(seen[rank].optimizer_step, 3);
+		cr_assert_eq(seen[rank].scale_after, seen[rank].scale / 2);
 	}
-	cr_assert_eq(seen[0].value, 32768);
 	cr_assert_neq(job.outcome->hashes[0], seen[0].after);
-	munmap(seen, 2 * sizeof(*seen));
+	munmap(seen, size * sizeof(*seen));
 	finish_job(&job);
+}
+
+Test(cuda_precision, an_overflow_on_one_rank_skips_the_step_on_all)
+{
+	need_gpus(scratch_remove);
+	expect_skip(2);
+}
+
+Test(cuda_precision, an_overflow_on_a_rank_alone_skips_the_step)
+{
+	need_gpus(scratch_remove);
+	expect_skip(1);
 }
 
 Test(cuda_precision, the_report_counts_skipped_steps)
