@@ -462,56 +462,85 @@ Test(gpu_small, so_it_is_among_processes_under_mps, .timeout = 120)
 
 /* ---- Bytes that a launch copies ------------------------------------------------------------ */
 
-/* Each is the only call that any rank has under way. */
-static int pass_few_bytes(struct rank_env *env, struct both *both, const struct cuda_calls *cuda,
-	const struct gpu_graphs *graphs)
-{
-	int device = env->rank % rondo_device_count();
-	void *stream, *graph;
+struct counted {
+	struct cuda_calls cuda;
+	struct gpu_graphs cu;
+	struct both *both;
+	void *stream;
 	rondo_stream *wrapped;
+};
 
-	TRY(gpu_open_stream(graphs, device, &stream, &wrapped));
-	for (int turn = 0; turn < 2 * RD_COLLECTIVE_COUNT; turn++) {
-		struct request request = { turn / 2, RONDO_F32, RONDO_SUM, 5, 1, false };
-		size_t before;
-
-		if (request.collective == RD_TRANSFER)
-			continue;
-		TRY(rondo_barrier(env->comm, NULL));
-		before = cuda->parameter_bytes();
-		TRY(rondo_barrier(env->comm, NULL));
-		if (turn % 2)
-			TRY(gpu_begin(graphs, stream));
-		TRY(call(env->comm, &request, both->in, both->out, wrapped));
-		if (turn % 2) {
-			TRY(graphs->end(stream, &graph));
-			TRY(graphs->destroy_graph(graph));
-		}
-		TRY(rondo_stream_synchronize(wrapped));
-		TRY(rondo_barrier(env->comm, NULL));
-		if (cuda->parameter_bytes() - before !=
-			(size_t)env->size * sizeof(struct rd_small_work))
-			return world_report(env, "%s%s: %zu bytes of all ranks",
-				rd_collective_name(request.collective),
-				turn % 2 ? ", captured" : "", cuda->parameter_bytes() - before);
-	}
-	rondo_stream_destroy(wrapped);
-	graphs->destroy(stream);
+static int call_once(
+	struct rank_env *env, const struct counted *counted, const struct request *request)
+{
+	TRY(call(env->comm, request, counted->both->in, counted->both->out, counted->wrapped));
 	return 0;
+}
+
+static int call_in_a_graph(
+	struct rank_env *env, const struct counted *counted, const struct request *request)
+{
+	const struct gpu_graphs *cu = &counted->cu;
+	void *graph, *exec;
+
+	TRY(gpu_begin(cu, counted->stream));
+	if (call_once(env, counted, request))
+		return 1;
+	TRY(cu->end(counted->stream, &graph));
+	TRY(cu->instantiate(&exec, graph, 0));
+	TRY(cu->launch(exec, counted->stream));
+	TRY(cu->synchronize(counted->stream));
+	TRY(cu->destroy_exec(exec));
+	TRY(cu->destroy_graph(graph));
+	return 0;
+}
+
+/* The host's barriers keep other launches away while one call of all ranks is counted. */
+static int count_bytes(struct rank_env *env, const struct counted *counted,
+	const struct request *request, bool captured)
+{
+	size_t before, bytes;
+
+	TRY(rondo_barrier(env->comm, NULL));
+	before = counted->cuda.parameter_bytes();
+	TRY(rondo_barrier(env->comm, NULL));
+	if (captured ? call_in_a_graph(env, counted, request) : call_once(env, counted, request))
+		return 1;
+	TRY(rondo_stream_synchronize(counted->wrapped));
+	TRY(rondo_barrier(env->comm, NULL));
+	bytes = counted->cuda.parameter_bytes() - before;
+	if (bytes == (size_t)env->size * sizeof(struct rd_small_work))
+		return 0;
+	return world_report(env, "%s%s: %zu bytes of all ranks",
+		rd_collective_name(request->collective), captured ? ", captured" : "", bytes);
+}
+
+static int count_each(struct rank_env *env, const struct counted *counted)
+{
+	int wrong = 0;
+
+	for (int turn = 0; turn < 2 * RD_COLLECTIVE_COUNT && !wrong; turn++) {
+		struct request request = { turn / 2, RONDO_F32, RONDO_SUM, 5, 1, false };
+
+		if (request.collective != RD_TRANSFER)
+			wrong = count_bytes(env, counted, &request, turn % 2);
+	}
+	return wrong;
 }
 
 static int few_bytes_are_passed(struct rank_env *env)
 {
-	struct cuda_calls cuda;
-	struct gpu_graphs graphs;
-	struct both *both;
-	int wrong = open_both(env, &both);
+	struct counted counted;
+	int wrong = open_both(env, &counted.both), device = env->rank % rondo_device_count();
 
-	if (!wrong && !(cuda_calls_find(&cuda) && gpu_find_graphs(&graphs)))
-		wrong = world_report(env, "the driver lacks graphs");
-	if (!wrong)
-		wrong = pass_few_bytes(env, both, &cuda, &graphs);
-	close_both(both);
+	if (wrong || !cuda_calls_find(&counted.cuda) || !gpu_find_graphs(&counted.cu))
+		return wrong ? wrong : world_report(env, "the driver lacks graphs");
+	if (gpu_open_stream(&counted.cu, device, &counted.stream, &counted.wrapped))
+		return world_report(env, "opening a stream: %s", rondo_last_error());
+	wrong = count_each(env, &counted);
+	rondo_stream_destroy(counted.wrapped);
+	counted.cu.destroy(counted.stream);
+	close_both(counted.both);
 	return wrong;
 }
 
