@@ -3,7 +3,8 @@
 # their sources rely on, for every architecture that they were compiled for. By CUDA's cuobjdump, which needs nvdisasm;
 # skipped (77) where one is missing.
 #
-#   fences	MEMBAR.SC.SYS or .ALL.SYS, then CCTL.IVALL: what a peer wrote before is read anew, past the first level.
+#   fences	MEMBAR.ALL.SYS (.SC.SYS takes longer), then CCTL.IVALL: what a peer wrote before is read anew, past the
+#		first level.
 #   flags	loaded and stored .STRONG.SYS; 16 bytes of LL at once, never by halves; nothing by the read-only cache.
 #   products	rounded before they are added to something: no fused operations but those of divisions, counted below.
 #   room	as many registers as let two blocks share a multiprocessor, and next to no spills.
@@ -86,7 +87,9 @@ function end_kernel(f32, f64) {
 	if (operation ~ /^MEMBAR/) {
 		fences++
 		fence = operation
-		if (operation !~ /^MEMBAR\.(SC|ALL)\.SYS$/)
+		if (operation == "MEMBAR.SC.SYS")
+			wrong(operation ": sequentially consistent, where a release or an acquire suffices")
+		else if (operation != "MEMBAR.ALL.SYS")
 			wrong(operation ": not a fence for all devices and the host")
 	}
 

@@ -36,7 +36,7 @@ good() {
 	local division=(FCHK 'FFMA R1, R2, R3, R4' 'FFMA R1, R2, R3, R4' 'FFMA R1, R2, R3, R4' '@!P0 FFMA R1, R2, R3, R4'
 		'FFMA R1, R2, R3, R4')
 	local shared=(FFMA FFMA FFMA FFMA FFMA FFMA FFMA FFMA FFMA FFMA.RZ FFMA.RM FFMA.RP)
-	local flags=('@P0 LDG.E.STRONG.SYS R5, desc[UR8][R2.64+0x4]' 'MEMBAR.SC.SYS' 'S2R R3, SR_TID.X' 'ERRBAR' 'CGAERRBAR'
+	local flags=('@P0 LDG.E.STRONG.SYS R5, desc[UR8][R2.64+0x4]' 'MEMBAR.ALL.SYS' 'S2R R3, SR_TID.X' 'ERRBAR' 'CGAERRBAR'
 		'CCTL.IVALL' 'LDG.E.EF.128 R4, [R2.64]' 'STG.E.STRONG.SYS [R2.64], R4')
 	printf 'Fatbin elf code:\n================\narch = sm_90\n\n\tcode for sm_90\n\t\tFunction : rondo_work_f32\n'
 	list 'LDG.E.128.STRONG.SYS R4, [R2.64]' "${flags[@]}" 'STG.E.128.STRONG.SYS [R2.64], R4' \
@@ -69,8 +69,9 @@ room 90 rondo_work_f32 64 16
 check || fail "what is good is found to be wrong"
 grep -qx '2 kernels' "$scratch/out" || fail "not all kernels were read"
 
-expect_wrong 's/MEMBAR.SC.SYS/MEMBAR.SC.GPU/' '^sm_90 rondo_work_f32: MEMBAR.SC.GPU: not a fence'
-expect_wrong '/CCTL/d' '^sm_90 rondo_steps_f64: MEMBAR.SC.SYS without CCTL.IVALL'
+expect_wrong 's/MEMBAR.ALL.SYS/MEMBAR.ALL.GPU/' '^sm_90 rondo_work_f32: MEMBAR.ALL.GPU: not a fence'
+expect_wrong 's/MEMBAR.ALL.SYS/MEMBAR.SC.SYS/' '^sm_90 rondo_work_f32: MEMBAR.SC.SYS: sequentially consistent'
+expect_wrong '/CCTL/d' '^sm_90 rondo_steps_f64: MEMBAR.ALL.SYS without CCTL.IVALL'
 expect_wrong '/MEMBAR/d' 'no fence'
 expect_wrong 's/LDG.E.STRONG.SYS/LDG.E/' 'no load of a flag'
 expect_wrong 's/LDG.E.STRONG.SYS/LDG.E.STRONG.GPU/' 'LDG.E.STRONG.GPU: a flag not for all'

@@ -8,10 +8,13 @@
  *	uint4		four 32-bit words x, y, z, w
  *	store_words(), load_words()	16 bytes; each 8 of them are stored and loaded at once
  *	load_flag(), set_flag()	one 32-bit word
- *	fence()		accesses before it precede accesses after it, for all devices and the host
+ *	fence()		with the store of a flag after it, a release; with the load of a flag before
+ *			it, an acquire; for all devices and the host
  *	clock_ns()
  *
- * A flag counts upwards and is never cleared.
+ * A flag counts upwards and is never cleared. Where one has not come, a rank waits or gives up. So
+ * no rank relies on its own flag's store being seen before it looks for a peer's: no fence must be
+ * sequentially consistent.
  */
 #ifndef RD_FLAGS_RUN_H
 #define RD_FLAGS_RUN_H

@@ -152,7 +152,8 @@ TYPED static ON_DEVICE void exchange_units(
 	const struct rd_small_work *work, uint32_t epoch, ELEMENTS elements)
 {
 	size_t units = (work->count * elements.size + 7) / 8;
-	/* A barrier also orders ranks' accesses to each other's memory. */
+	/* A barrier also orders ranks' accesses to each other's memory: a release before thread 0
+	   sends, an acquire after it has received. */
 	bool orders = work->count == 0;
 
 	if (orders)

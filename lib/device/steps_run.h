@@ -202,6 +202,8 @@ static ON_DEVICE bool begin_move(const struct rd_steps *steps, struct channel *s
 	return !shared->failed;
 }
 
+/* The fence puts all threads' accesses to slots before both flags: of the message that is sent, and
+   of the slot that is free again. */
 static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *shared, int channel,
 	const struct rd_move *move, size_t piece)
 {

@@ -101,7 +101,7 @@ static ON_DEVICE void put_offer(
 	store_ll(&offer->type, transfer->type, number);
 }
 
-/* False: there is no such offer yet. */
+/* False: there is no such offer yet. The fence puts it before our reads of what is offered. */
 static ON_DEVICE bool get_offer(
 	const struct rd_device_offer *offer, uint32_t number, struct rd_transfer *transfer)
 {
@@ -169,7 +169,8 @@ static ON_DEVICE bool poll_offer(const struct rd_transfer_work *work, struct lin
 	return true;
 }
 
-/* All threads have copied it. */
+/* All threads have copied it. The fence puts their reads before the flag, by which the sender may
+   write its buffer again. */
 static ON_DEVICE void end_receive(const struct rd_transfer_work *work, struct line *line, int peer)
 {
 	line->arrived = false;

@@ -103,6 +103,7 @@ static ON_DEVICE void enter_barrier(const struct rd_work *work, struct block *bl
 	SYNC_BLOCK();
 }
 
+/* The fence puts our accesses to peers' memory before our flags: after these they write it anew. */
 static ON_DEVICE void leave_barrier(const struct rd_work *work, const struct block *block)
 {
 	struct rd_device_flags *const *flags = work->peer_device_flags;

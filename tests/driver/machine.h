@@ -24,11 +24,6 @@ static inline void __syncthreads()
 	grid_meet();
 }
 
-static inline void __threadfence_system()
-{
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
 /* A GPU stops a kernel that accesses a unit across its alignment. */
 template <typename Unit> static inline Unit *aligned(Unit *at)
 {
@@ -57,6 +52,11 @@ static inline uint4 __ldcg(const uint4 *at)
 static inline void __stcg(uint4 *at, uint4 words)
 {
 	*aligned(at) = words;
+}
+
+static inline void fence()
+{
+	__atomic_thread_fence(__ATOMIC_ACQ_REL);
 }
 
 /* Each half has a flag of its own, and need not come with the other. */

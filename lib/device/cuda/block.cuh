@@ -34,11 +34,6 @@ template <typename T> struct elements {
 	static constexpr size_t size = sizeof(T);
 };
 
-static inline __device__ void fence()
-{
-	__threadfence_system();
-}
-
 static inline __device__ uint32_t load_flag(const uint32_t *flag)
 {
 	return *(const volatile uint32_t *)flag;

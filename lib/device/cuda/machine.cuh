@@ -33,6 +33,13 @@ static __device__ uint4 load_words(const uint32_t *at)
 	return words;
 }
 
+/* __threadfence_system() is fence.sc.sys, which takes longer: it also puts a store before a later
+   load. No kernel here relies on that. */
+static __device__ void fence()
+{
+	asm volatile("fence.acq_rel.sys;" ::: "memory");
+}
+
 static __device__ uint64_t clock_ns()
 {
 	uint64_t now;
