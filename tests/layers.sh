@@ -9,7 +9,7 @@ cd "$1"
 shift
 
 # Lowest first. The public headers, lib/include, lie below all of them.
-order=(lib/base lib/topo lib/plan ring mesh tree lib/exec lib/check lib/tuner lib/bootstrap lib/device
+order=(lib/base lib/secure lib/topo lib/plan ring mesh tree lib/exec lib/check lib/tuner lib/bootstrap lib/device
 	transports transports/shm transports/tcp transports/verbs transports/contract lib/comm lib/gpu lib/api
 	train/base train/world train/device train/data train/model train/optim train/parallel train/checkpoint train/metrics train
 	tools/run/base tools/run/output tools)

@@ -27,6 +27,7 @@
 #include "comm/run.h"
 #include "device/device.h"
 #include "gpu/gpu.h"
+#include "secure/secret.h"
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
@@ -378,7 +379,7 @@ static int decline_settings(
 	if (settings->rank < 0)
 		return err;
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-	if (rd_meet_where(settings, config))
+	if (rd_meet_where(settings, config) || rd_secret_find(settings))
 		return rd_fail(err, "%s", reason);
 	if (config && config->rendezvous_fd >= 0 && settings->rendezvous_fd >= 0)
 		settings->rendezvous_fd = fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
@@ -408,7 +409,10 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 	if (err)
 		return decline_settings(&settings, config, err);
 	err = rd_meet_where(&settings, config);
-	return err ? err : rd_comm_make(comm, &settings, NULL);
+	if (err)
+		return err;
+	err = rd_secret_find(&settings);
+	return err ? decline(&settings, err) : rd_comm_make(comm, &settings, NULL);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */

@@ -41,6 +41,9 @@ enum {
 	IN_CONFIG(gpu),
 	NOT_IN_CONFIG(device),
 	NOT_IN_CONFIG(kernel),
+	NOT_IN_CONFIG(secret_fd),
+	NOT_IN_CONFIG(secret_file),
+	NOT_IN_CONFIG(encrypt),
 	NOT_IN_CONFIG(gpu_blocks),
 	IN_CONFIG(rank),
 	IN_CONFIG(size),
@@ -495,7 +498,8 @@ uint64_t rd_settings_digest(const struct rd_settings *settings)
 
 	hash = hash_number(hash, (uint64_t)settings->channels);
 	hash = hash_number(hash, settings->piece_size);
-	hash = hash_number(hash, settings->key);
+	hash = hash_number(hash, (uint64_t)settings->encrypt);
+	hash = rd_hash(hash, settings->key, sizeof(settings->key));
 	hash = rd_hash(hash, settings->algo, strlen(settings->algo) + 1);
 	return rd_hash(hash, settings->plugins, strlen(settings->plugins) + 1);
 }

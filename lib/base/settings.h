@@ -6,6 +6,8 @@
 #ifndef RD_SETTINGS_H
 #define RD_SETTINGS_H
 
+#include <stdbool.h>
+
 #include "rondo.h"
 
 /* X(field, kind, variable, default, least, most, meaning). kind is INT or SIZE, or a text:
@@ -83,6 +85,14 @@
 	X(gpu, INT, "RONDO_GPU", -1, -1, 1023, \
 		"device of this rank's calls; -1: the current one, or rank modulo devices if " \
 		"RONDO_DEVICE is not auto") \
+	X(secret_fd, INT, "RONDO_SECRET_FD", -1, -1, 1 << 20, \
+		"descriptor of the job's secret, which the launcher handed down; -1: none") \
+	X(secret_file, PATH, "RONDO_SECRET_FILE", "", 0, 1023, \
+		"file of mode 0600 with the job's secret, the same on every rank; rank 0 writes " \
+		"it where there is none (docs/security.md)") \
+	X(encrypt, INT, "RONDO_ENCRYPT", 1, 0, 1, \
+		"0: ranks of different hosts prove that they are of the job, and then send plain " \
+		"messages") \
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127, \
 		"how GPUs run collectives: auto, fused, stepped, messages, or staged through " \
 		"host memory") \
@@ -102,6 +112,8 @@
 
 #define RD_STRING_MAX 128
 #define RD_PATHS_MAX 1024
+#define RD_KEY_SIZE 16
+#define RD_PSK_SIZE 32
 
 struct rd_settings {
 	int rank, size; /* RANK and WORLD_SIZE, or another launcher's */
@@ -110,7 +122,11 @@ struct rd_settings {
 	int local_rank; /* LOCAL_RANK, or another launcher's; -1: not known */
 	int process; /* this process's rank by its launcher; threads have other ranks; -1: none */
 	int pmi_fd; /* over it the ranks exchange address and port (bootstrap/pmi.h); -1: none */
-	uint64_t key; /* of the meeting (bootstrap/meeting.h); 0: none */
+	bool has_key;
+	unsigned char key[RD_KEY_SIZE]; /* of the meeting (bootstrap/meeting.h) */
+	char job[RD_STRING_MAX]; /* its name by the launcher: TORCHELASTIC_RUN_ID; empty: none */
+	bool has_psk;
+	unsigned char psk[RD_PSK_SIZE]; /* of connections (secure/secret.h) */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
 #define RD_FIELD_NAMES(name) char name[RD_STRING_MAX];
 #define RD_FIELD_PATH(name) char name[RD_PATHS_MAX];
@@ -153,8 +169,8 @@ void rd_settings_log(const struct rd_settings *settings);
 int64_t rd_settings_number(const struct rd_settings *settings, const char *variable);
 const char *rd_settings_text(const struct rd_settings *settings, const char *variable);
 
-/* A hash of the settings that must be equal on all ranks: channels, piece_size, key, algo and
-   plugins. */
+/* A hash of the settings that must be equal on all ranks: channels, piece_size, encrypt, key, algo
+   and plugins. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
 
 #endif

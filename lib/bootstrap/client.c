@@ -16,8 +16,8 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 			error = errno;
 			continue;
 		}
-		client->connection =
-			rd_connection_open(client->epoll_fd, fd, client->mark, EPOLLOUT);
+		client->connection = rd_connection_open(
+			client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings, false);
 		if (!client->connection) {
 			error = ENOMEM;
 			continue;
@@ -39,16 +39,16 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_connection *connection = client->connection;
-	int error = rd_connect_finish(connection->fd);
+	int error = rd_connect_finish(connection->wire.fd);
 
 	if (error) {
 		connect_next(client, error, now_ms);
 		return;
 	}
 	client->connecting = false;
-	rd_socket_tune(connection->fd, client->heartbeat_timeout_ms);
+	rd_socket_tune(connection->wire.fd, client->settings->heartbeat_timeout_ms);
 	rd_connection_watch(connection, EPOLLIN);
-	rd_local_address_get(client->local, connection->fd);
+	rd_local_address_get(client->local, connection->wire.fd);
 	rd_participant_connected(client->participant, now_ms);
 }
 
@@ -58,26 +58,32 @@ static void lose_connection(struct rd_client *client, int error, int64_t now_ms)
 	rd_participant_closed(client->participant, error, now_ms);
 }
 
-void rd_client_receive(struct rd_client *client, int64_t now_ms)
+/* True: more may have come. */
+static bool receive_once(struct rd_client *client, int64_t now_ms)
 {
-	struct rd_connection *connection = client->connection;
 	struct rd_control_message message;
-	int error, took;
+	int error, took, got = rd_connection_read(client->connection, &error);
 
-	if (!connection)
-		return;
-	if (client->connecting) {
-		finish_connecting(client, now_ms);
-		return;
-	}
-	if (!rd_connection_read(connection, &error)) {
+	if (got < 0) {
 		lose_connection(client, error, now_ms);
-		return;
+		return false;
 	}
-	while ((took = rd_connection_take(connection, &message)) > 0)
+	while ((took = rd_connection_take(client->connection, &message)) > 0)
 		rd_participant_take(client->participant, &message, now_ms);
 	if (took < 0)
 		rd_participant_bad_message(client->participant);
+	return got > 0 && took == 0;
+}
+
+void rd_client_receive(struct rd_client *client, int64_t now_ms)
+{
+	if (!client->connection)
+		return;
+	if (client->connecting)
+		finish_connecting(client, now_ms);
+	else
+		while (receive_once(client, now_ms))
+			;
 }
 
 void rd_client_drain(struct rd_client *client, int64_t now_ms)
@@ -85,7 +91,7 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 	struct pollfd fd = { .events = POLLIN };
 
 	while (client->connection) {
-		fd.fd = client->connection->fd;
+		fd.fd = client->connection->wire.fd;
 		if (poll(&fd, 1, 0) <= 0)
 			return;
 		rd_client_receive(client, now_ms);

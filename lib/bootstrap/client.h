@@ -15,7 +15,7 @@ struct rd_client {
 	struct rd_local_address *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
-	int heartbeat_timeout_ms;
+	const struct rd_settings *settings; /* the caller's */
 	struct rd_addresses addresses; /* of rank 0 */
 	struct rd_connection *connection; /* NULL: none */
 	bool connecting; /* it is not established yet */

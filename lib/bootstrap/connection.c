@@ -7,19 +7,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events)
+struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
+	const struct rd_settings *settings, bool accepts)
 {
 	struct epoll_event event = { .events = events, .data.u64 = mark };
 	struct rd_connection *connection = calloc(1, sizeof(*connection));
 
-	if (!connection || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+	if (connection)
+		connection->wire = (struct rd_wire)RD_WIRE(fd);
+	if (!connection ||
+		(settings->has_psk && rd_wire_secure(&connection->wire, accepts, settings->psk)) ||
+		epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+		if (connection)
+			rd_wire_release(&connection->wire);
 		free(connection);
 		close(fd);
 		return NULL;
 	}
 	connection->epoll_fd = epoll_fd;
-	connection->fd = fd;
-	rd_close_on_fork_add(&connection->unshared, &connection->fd);
+	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
 	connection->mark = mark;
 	connection->watched = events;
 	return connection;
@@ -30,10 +36,10 @@ void rd_connection_close(struct rd_connection **connection)
 	if (!*connection)
 		return;
 	/* Not left to close(): a child of this process may hold a copy. */
-	epoll_ctl((*connection)->epoll_fd, EPOLL_CTL_DEL, (*connection)->fd, NULL);
-	shutdown((*connection)->fd, SHUT_WR);
+	epoll_ctl((*connection)->epoll_fd, EPOLL_CTL_DEL, (*connection)->wire.fd, NULL);
+	shutdown((*connection)->wire.fd, SHUT_WR);
 	rd_close_on_fork_remove(&(*connection)->unshared);
-	close((*connection)->fd);
+	rd_wire_close(&(*connection)->wire);
 	free(*connection);
 	*connection = NULL;
 }
@@ -45,20 +51,35 @@ void rd_connection_watch(struct rd_connection *connection, uint32_t events)
 	if (connection->watched == events)
 		return;
 	connection->watched = events;
-	epoll_ctl(connection->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event);
+	epoll_ctl(connection->epoll_fd, EPOLL_CTL_MOD, connection->wire.fd, &event);
 }
 
-bool rd_connection_read(struct rd_connection *connection, int *error)
+bool rd_connection_is_promising(const struct rd_connection *connection)
 {
-	ssize_t got = recv(connection->fd, connection->in + connection->in_size,
-		sizeof(connection->in) - connection->in_size, 0);
+	return rd_wire_is_promising(&connection->wire);
+}
 
+static bool is_temporary(int error)
+{
+	return error == EAGAIN || error == EINTR;
+}
+
+int rd_connection_read(struct rd_connection *connection, int *error)
+{
+	struct iovec room = { connection->in + connection->in_size,
+		sizeof(connection->in) - connection->in_size };
+	ssize_t got = rd_wire_prove(&connection->wire);
+
+	if (got > 0)
+		got = rd_wire_recv(&connection->wire, &room, 1);
+	else if (got == 0)
+		return 0;
 	if (got > 0) {
 		connection->in_size += (size_t)got;
-		return true;
+		return 1;
 	}
 	*error = got < 0 ? errno : 0;
-	return *error == EAGAIN || *error == EINTR;
+	return is_temporary(*error) ? 0 : -1;
 }
 
 int rd_connection_take(struct rd_connection *connection, struct rd_control_message *message)
@@ -86,13 +107,21 @@ void rd_connection_put(struct rd_connection *connection, struct rd_control_messa
 
 bool rd_connection_flush(struct rd_connection *connection, int *error)
 {
+	int proved = rd_wire_prove(&connection->wire);
+
+	if (proved <= 0) {
+		*error = errno;
+		return proved == 0;
+	}
 	while (connection->out_at < connection->out_size) {
-		ssize_t sent = send(connection->fd, connection->out + connection->out_at,
-			connection->out_size - connection->out_at, MSG_NOSIGNAL);
+		struct iovec left = { connection->out + connection->out_at,
+			connection->out_size - connection->out_at };
+		ssize_t sent = rd_wire_send(&connection->wire, &left, 1);
+
 		if (sent < 0) {
 			*error = errno;
 			rd_connection_watch(connection, EPOLLIN | EPOLLOUT);
-			return *error == EAGAIN || *error == EINTR;
+			return is_temporary(*error);
 		}
 		connection->out_at += (size_t)sent;
 	}
@@ -107,5 +136,6 @@ void rd_connection_abandon(struct rd_connection *connection)
 	if (!connection)
 		return;
 	/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. */
+	rd_wire_release(&connection->wire);
 	free(connection);
 }

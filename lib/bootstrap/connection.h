@@ -1,6 +1,7 @@
 /*
  * One end of a control connection: a socket that does not block, watched by an epoll, with buffers
- * between its bytes and whole messages (control_message.h).
+ * between its bytes and whole messages (control_message.h). Where the job has a secret, no message
+ * moves before the other end has proved that it has it, too.
  */
 #ifndef RD_CONNECTION_H
 #define RD_CONNECTION_H
@@ -11,10 +12,11 @@
 
 #include "base/close_on_fork.h"
 #include "bootstrap/control_message.h"
+#include "secure/wire.h"
 
 struct rd_connection {
 	int epoll_fd; /* that watches it */
-	int fd; /* -1: in a forked child */
+	struct rd_wire wire; /* its fd is -1 in a forked child */
 	struct rd_close_on_fork unshared;
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
@@ -23,9 +25,10 @@ struct rd_connection {
 	unsigned char out[2 * RD_FRAME_MAX];
 };
 
-/* Takes over fd, and has the epoll watch it for these events, reported with this mark. NULL: no
-   memory; the socket is closed. */
-struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events);
+/* Takes over fd, and has the epoll watch it for these events, reported with this mark. accepts: this
+   end accepted it. NULL: no memory; the socket is closed. */
+struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
+	const struct rd_settings *settings, bool accepts);
 /* Closes, frees and sets *connection to NULL, which it may be already. */
 void rd_connection_close(struct rd_connection **connection);
 /* Frees in a forked child; NULL is none. */
@@ -33,9 +36,12 @@ void rd_connection_abandon(struct rd_connection *connection);
 
 void rd_connection_watch(struct rd_connection *connection, uint32_t events);
 
-/* Reads once. True: bytes have come, or may come later; false: the connection has ended; *error is
-   its errno, 0 for an end of file. */
-bool rd_connection_read(struct rd_connection *connection, int *error);
+/* Whether the other end has proved itself, or has shown the secret and may do so. */
+bool rd_connection_is_promising(const struct rd_connection *connection);
+
+/* Reads once: 1: bytes have come; 0: they may come later; -1: the connection has ended; *error is
+   its errno, 0 for an end of file. Read until it is 0: the epoll reports no bytes that TLS has. */
+int rd_connection_read(struct rd_connection *connection, int *error);
 /* The next complete message: 1; 0: none; RONDO_PROTOCOL. */
 int rd_connection_take(struct rd_connection *connection, struct rd_control_message *message);
 

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "bootstrap/control_state.h"
 #include "bootstrap/control_thread.h"
@@ -50,6 +51,20 @@ static int open_alone(struct rd_control *control)
 	return 0;
 }
 
+/* Once a process: its other comms have the same settings. */
+static void warn_of_strangers(const struct rd_control *control)
+{
+	static _Atomic bool warned;
+	bool here = rd_address_is_here_alone(&control->local.address);
+
+	if (!atomic_exchange(&warned, true))
+		rd_log(here ? RD_INFO : RD_WARN, RD_BOOTSTRAP,
+			"no secret: any%s %s may join this job at %s; set RONDO_SECRET_FILE on "
+			"every rank (docs/security.md)",
+			here ? " user" : "one", here ? "of this host" : "on the network",
+			control->address);
+}
+
 static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 {
 	const struct rd_settings *settings = &control->settings;
@@ -75,6 +90,8 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 	if (rd_local_address_get(&control->local, server->listen_fd))
 		return rd_fail_errno("rank 0 does not know where it listens");
 	rd_address_print(control->address, &control->local.address);
+	if (!settings->has_psk)
+		warn_of_strangers(control);
 	return 0;
 }
 
@@ -197,7 +214,7 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->epoll_fd = control->event_fd = control->server.listen_fd = -1;
 	control->client.local = &control->local;
 	control->client.mark = RD_MARK_CLIENT;
-	control->client.heartbeat_timeout_ms = control->settings.heartbeat_timeout_ms;
+	control->client.settings = &control->settings;
 	control->linger_ms = RD_NEVER;
 	control->dead = -1;
 	pthread_mutex_init(&control->lock, NULL);

@@ -194,6 +194,7 @@ static void walk_hello(struct cursor *at, struct rd_control_message *message)
 	walk_u64(at, &message->hello.piece_size);
 	walk_text(at, message->hello.algo, sizeof(message->hello.algo));
 	walk_text(at, message->hello.plugins, sizeof(message->hello.plugins));
+	walk_text(at, message->hello.job, sizeof(message->hello.job));
 	walk_member(at, &message->hello.member);
 }
 

@@ -22,7 +22,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 8
+#define RD_WIRE_VERSION 9
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
@@ -75,6 +75,7 @@ struct rd_control_message {
 			uint64_t piece_size;
 			char algo[RD_STRING_MAX];
 			char plugins[RD_STRING_MAX];
+			char job[RD_STRING_MAX];
 			struct rd_member member;
 		} hello;
 		struct {

@@ -113,7 +113,8 @@ static int find_address(char text[64])
 
 /* ---- The socket ---------------------------------------------------------------------------- */
 
-static bool bind_anywhere(int fd, int family, int port)
+/* At this address alone, whatever networks this host has besides. */
+static bool bind_at(int fd, const char *address, int port)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = v4.sin_port };
@@ -122,9 +123,10 @@ static bool bind_anywhere(int fd, int family, int port)
 	/* Connections of an earlier job at this port may be in TIME_WAIT. */
 	if (port)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (family == AF_INET6)
+	if (inet_pton(AF_INET6, address, &v6.sin6_addr) == 1)
 		return bind(fd, (struct sockaddr *)&v6, sizeof(v6)) == 0;
-	return bind(fd, (struct sockaddr *)&v4, sizeof(v4)) == 0;
+	return inet_pton(AF_INET, address, &v4.sin_addr) == 1 &&
+	       bind(fd, (struct sockaddr *)&v4, sizeof(v4)) == 0;
 }
 
 static int port_of(int fd)
@@ -145,11 +147,11 @@ int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port)
 	*fd = -1;
 	if (err)
 		return err;
-	if (getrandom(&meeting->key, sizeof(meeting->key), 0) != sizeof(meeting->key))
+	if (getrandom(meeting->key, sizeof(meeting->key), 0) != sizeof(meeting->key))
 		return rd_fail_errno("no random number for the ranks' meeting");
 	family = strchr(meeting->address, ':') ? AF_INET6 : AF_INET;
 	*fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (*fd >= 0 && bind_anywhere(*fd, family, port) && listen(*fd, SOMAXCONN) == 0)
+	if (*fd >= 0 && bind_at(*fd, meeting->address, port) && listen(*fd, SOMAXCONN) == 0)
 		meeting->port = port_of(*fd);
 	else
 		meeting->port = -1;
@@ -168,8 +170,10 @@ int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port)
 
 void rd_meeting_print(char text[RD_MEETING_TEXT], const struct rd_meeting *meeting)
 {
-	snprintf(text, RD_MEETING_TEXT, "%.63s/%d/%016" PRIx64, meeting->address, meeting->port,
-		meeting->key);
+	int length = snprintf(text, RD_MEETING_TEXT, "%.63s/%d/", meeting->address, meeting->port);
+
+	for (size_t i = 0; i < sizeof(meeting->key); i++)
+		length += snprintf(text + length, 3, "%02x", meeting->key[i]);
 }
 
 static bool is_address(const char *text)
@@ -179,14 +183,18 @@ static bool is_address(const char *text)
 	return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
 }
 
-/* Sixteen hexadecimal digits. */
-static bool read_key(uint64_t *key, const char *text)
+static unsigned char digit(char c)
 {
-	*key = 0;
-	if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+	return (unsigned char)(c <= '9' ? c - '0' : c - 'a' + 10);
+}
+
+/* Two hexadecimal digits a byte. */
+static bool read_key(unsigned char key[RD_KEY_SIZE], const char *text)
+{
+	if (strlen(text) != 2 * RD_KEY_SIZE || strspn(text, "0123456789abcdef") != 2 * RD_KEY_SIZE)
 		return false;
-	for (; *text; text++)
-		*key = *key << 4 | (uint64_t)(*text <= '9' ? *text - '0' : *text - 'a' + 10);
+	for (size_t i = 0; i < RD_KEY_SIZE; i++)
+		key[i] = (unsigned char)(digit(text[2 * i]) << 4 | digit(text[2 * i + 1]));
 	return true;
 }
 
@@ -202,7 +210,7 @@ int rd_meeting_read(struct rd_meeting *meeting, const char *text)
 		end = rd_read_number(&port, text + length + 1);
 	}
 	if (!end || *end != '/' || port < 1 || port > 65535 || !is_address(meeting->address) ||
-		!read_key(&meeting->key, end + 1))
+		!read_key(meeting->key, end + 1))
 		return rd_fail(
 			RONDO_PROTOCOL, "\"%s\" is not where ranks meet", rd_quotable(quote, text));
 	meeting->port = (int)port;
@@ -213,5 +221,6 @@ void rd_meeting_use(struct rd_settings *settings, const struct rd_meeting *meeti
 {
 	snprintf(settings->address, sizeof(settings->address), "%s", meeting->address);
 	settings->port = meeting->port;
-	settings->key = meeting->key;
+	settings->has_key = true;
+	memcpy(settings->key, meeting->key, sizeof(settings->key));
 }

@@ -1,6 +1,6 @@
 /*
- * A meeting that rank 0 calls: a socket that listens on all interfaces of this host, and the text
- * by which the other ranks find it.
+ * A meeting that rank 0 calls: a socket that listens at an address of this host, and the text by
+ * which the other ranks find it.
  */
 #ifndef RD_MEETING_H
 #define RD_MEETING_H
@@ -9,12 +9,12 @@
 
 #include "base/settings.h"
 
-#define RD_MEETING_TEXT 96
+#define RD_MEETING_TEXT 104
 
 struct rd_meeting {
 	char address[64]; /* of this host: an IP address */
 	int port;
-	uint64_t key; /* random: ranks of another meeting are refused */
+	unsigned char key[RD_KEY_SIZE]; /* random: ranks of another meeting are refused */
 };
 
 /*
@@ -24,7 +24,8 @@ struct rd_meeting {
  */
 int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port);
 
-/* "192.0.2.2/45123/00c0ffee00c0ffee": no blanks. */
+/* "192.0.2.2/45123/00c0ffee00c0ffee00c0ffee00c0ffee": no blanks. It has the key: only ranks of the
+   job may read it. */
 void rd_meeting_print(char text[RD_MEETING_TEXT], const struct rd_meeting *meeting);
 /* Checks it all: the address is an IP address. RONDO_PROTOCOL: this is no such text. */
 int rd_meeting_read(struct rd_meeting *meeting, const char *text);

@@ -32,7 +32,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	uint64_t comm_id = 0;
 	int error;
 
-	server->heartbeat_timeout_ms = settings->heartbeat_timeout_ms;
+	server->settings = settings;
 	/* Early in a boot this waits for the kernel's first entropy. */
 	if (getrandom(&comm_id, sizeof(comm_id), 0) != sizeof(comm_id))
 		return rd_fail_errno("no random number for the comm");
@@ -80,22 +80,31 @@ static void lose_connection(struct rd_server *server, int index, int error)
 	rd_coordinator_closed(server->coordinator, index, error);
 }
 
-void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
+/* True: more may have come. */
+static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
 {
 	struct rd_connection *connection = server->connections[index];
 	struct rd_control_message message;
-	int error, took;
+	int error, took, got = rd_connection_read(connection, &error);
 
-	if (!connection)
-		return;
-	if (!rd_connection_read(connection, &error)) {
+	if (got < 0) {
 		lose_connection(server, index, error);
-		return;
+		return false;
 	}
+	if (rd_connection_is_promising(connection))
+		rd_coordinator_promising(server->coordinator, index);
 	while ((took = rd_connection_take(connection, &message)) > 0)
 		rd_coordinator_take(server->coordinator, index, &message, now_ms);
 	if (took < 0)
 		rd_coordinator_bad_message(server->coordinator, index, now_ms);
+	return got > 0 && took == 0;
+}
+
+void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
+{
+	if (server->connections[index])
+		while (receive_once(server, index, now_ms))
+			;
 }
 
 static void serve_connection(struct rd_server *server, int index)
@@ -176,9 +185,9 @@ static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
 		close(fd);
 		return;
 	}
-	rd_socket_tune(fd, server->heartbeat_timeout_ms);
-	server->connections[index] =
-		rd_connection_open(server->epoll_fd, fd, (uint64_t)index, EPOLLIN);
+	rd_socket_tune(fd, server->settings->heartbeat_timeout_ms);
+	server->connections[index] = rd_connection_open(
+		server->epoll_fd, fd, (uint64_t)index, EPOLLIN, server->settings, true);
 	if (server->connections[index])
 		rd_server_receive(server, index, now_ms);
 	else

@@ -14,7 +14,7 @@
 struct rd_server {
 	int epoll_fd; /* the caller's */
 	int listen_fd; /* -1: none, or no longer */
-	int heartbeat_timeout_ms;
+	const struct rd_settings *settings; /* the caller's */
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
 	struct rd_connection **connections; /* by the coordinator's numbers; NULL: none */
 	bool joined; /* rank 0's participant holds connection 0 */
@@ -25,7 +25,8 @@ struct rd_server {
 int rd_server_listen(struct rd_server *server, const struct rd_addresses *addresses,
 	const struct rd_settings *settings, uint64_t mark);
 
-/* Creates the coordinator; settings and address as for rd_coordinator_create(). The epoll reports a
+/* Creates the coordinator; settings, which outlive the server, and address as for
+   rd_coordinator_create(). The epoll reports a
    connection's events with its number as the mark. After an error rd_server_finish() is due. */
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
 	const char *address, int64_t now_ms);

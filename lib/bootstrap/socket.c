@@ -103,6 +103,14 @@ void rd_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage 
 		port_of(address));
 }
 
+bool rd_address_is_here_alone(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 ==
+	       IN_LOOPBACKNET;
+}
+
 static bool same_host_address(const struct sockaddr *a, const struct sockaddr_storage *b)
 {
 	if (!a || a->sa_family != b->ss_family)

@@ -52,6 +52,8 @@ void rd_socket_tune(int fd, int timeout_ms);
 
 /* The address of this end of a socket: 0, or -1 and errno. */
 int rd_local_address_get(struct rd_local_address *local, int fd);
+/* Whether the address is a loopback address, to which other hosts have no way. */
+bool rd_address_is_here_alone(const struct sockaddr_storage *address);
 /* "127.0.0.1:29500", "[::1]:29500". */
 void rd_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *address);
 

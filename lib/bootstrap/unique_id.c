@@ -13,7 +13,7 @@
 
 /* The socket of an id that no comm has used yet. */
 struct offer {
-	uint64_t key;
+	unsigned char key[RD_KEY_SIZE];
 	int fd;
 	struct offer *next;
 };
@@ -42,7 +42,7 @@ int rondo_get_unique_id(struct rondo_unique_id *id)
 	}
 	memcpy(id->bytes, MARK, strlen(MARK));
 	rd_meeting_print(id->bytes + strlen(MARK), &meeting);
-	offer->key = meeting.key;
+	memcpy(offer->key, meeting.key, sizeof(offer->key));
 	pthread_mutex_lock(&lock);
 	offer->next = offers;
 	offers = offer;
@@ -51,13 +51,13 @@ int rondo_get_unique_id(struct rondo_unique_id *id)
 }
 
 /* The socket of the id, which becomes the caller's; -1: there is none here. */
-static int take_offer(uint64_t key)
+static int take_offer(const unsigned char key[RD_KEY_SIZE])
 {
 	struct offer **at = &offers, *found;
 	int fd = -1;
 
 	pthread_mutex_lock(&lock);
-	while (*at && (*at)->key != key)
+	while (*at && memcmp((*at)->key, key, RD_KEY_SIZE) != 0)
 		at = &(*at)->next;
 	found = *at;
 	if (found) {

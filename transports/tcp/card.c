@@ -6,19 +6,22 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 #define MAGIC 0x63646f72u /* "rodc" */
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
-_Static_assert(sizeof(struct rd_tcp_card) == 24 + RD_TCP_ADDRESSES_MAX * 24, "no gaps");
+_Static_assert(sizeof(struct rd_tcp_card) == 32 + RD_TCP_ADDRESSES_MAX * 24, "no gaps");
 _Static_assert(sizeof(struct rd_tcp_card) <= RD_CARD_MAX, "it fits");
 _Static_assert(sizeof(struct rd_tcp_hello) == 48, "no gaps");
 
-void rd_tcp_card_init(struct rd_tcp_card *card)
+void rd_tcp_card_init(struct rd_tcp_card *card, const struct rd_place *place)
 {
 	memset(card, 0, sizeof(*card));
 	card->magic = MAGIC;
 	card->version = RD_TCP_VERSION;
+	card->host = rd_hash(
+		RD_HASH_INIT, place->host_id, strnlen(place->host_id, sizeof(place->host_id)));
 }
 
 void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address)

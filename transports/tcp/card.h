@@ -11,7 +11,7 @@
 #include "rondo/transport.h"
 #include "base/settings.h"
 
-#define RD_TCP_VERSION 2
+#define RD_TCP_VERSION 3
 #define RD_TCP_KEY_SIZE 16
 #define RD_TCP_CHANNELS_MAX 64
 #define RD_TCP_ADDRESSES_MAX 8
@@ -30,6 +30,7 @@ struct rd_tcp_card {
 	uint8_t count; /* of addresses; the others are all zero */
 	uint8_t shared; /* the first `shared` carry channels; the others are in reserve */
 	uint8_t key[RD_TCP_KEY_SIZE];
+	uint64_t host; /* a hash of the host's id: ranks of one host send plain messages */
 	struct rd_tcp_address at[RD_TCP_ADDRESSES_MAX];
 };
 
@@ -44,8 +45,8 @@ struct rd_tcp_hello {
 	uint8_t key[RD_TCP_KEY_SIZE]; /* the key in the card of `to` */
 };
 
-/* Initialise a card without addresses or key; add one address to it. */
-void rd_tcp_card_init(struct rd_tcp_card *card);
+/* Initialise a card without addresses or key, for a rank at this place; add one address to it. */
+void rd_tcp_card_init(struct rd_tcp_card *card, const struct rd_place *place);
 void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address);
 
 /* Checks bytes that came over the network: RONDO_PROTOCOL, with a reason, if they are no card. */

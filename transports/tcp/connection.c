@@ -34,16 +34,25 @@ static void hello_fill(const struct rd_tcp_connection *connection, struct rd_tcp
 }
 
 /* The socket buffer of a new connection has room for a hello: a short write is an error. */
-static bool hello_send(const struct rd_tcp_connection *connection, int fd)
+static bool hello_send(const struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
 	struct rd_tcp_hello hello;
+	struct iovec all = { &hello, sizeof(hello) };
 	ssize_t size;
 
 	hello_fill(connection, &hello);
-	size = send(fd, &hello, sizeof(hello), MSG_DONTWAIT | MSG_NOSIGNAL);
+	size = rd_wire_send(wire, &all, 1);
 	if (size >= 0 && size != sizeof(hello))
 		errno = EIO;
 	return size == sizeof(hello);
+}
+
+/* Whether the peer's bytes come from another host, and the job has a secret. */
+static bool must_prove(const struct rd_tcp_connection *connection)
+{
+	const struct rd_tcp_connector *connector = connection->connector;
+
+	return connector->local->settings->has_psk && connection->card.host != connector->card.host;
 }
 
 static bool hello_fits(const struct rd_tcp_connection *connection, const struct rd_tcp_hello *hello)
@@ -54,21 +63,22 @@ static bool hello_fits(const struct rd_tcp_connection *connection, const struct 
 
 /* ---- Ends ---------------------------------------------------------------------------------- */
 
-static void open_with(struct rd_tcp_connection *connection, int fd)
+static void open_with(struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
+	struct rd_wire opened = *wire;
 	int yes = 1;
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_DEL, fd, 0, NULL);
+	*wire = (struct rd_wire)RD_WIRE(-1);
+	setsockopt(opened.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_DEL, opened.fd, 0, NULL);
 	connection->state = RD_TCP_OPENED;
-	connection->fd = -1;
 	connection->connector->unfinished--;
-	connection->opened(connection->owner, fd);
+	connection->opened(connection->owner, &opened);
 }
 
 static void fail(struct rd_tcp_connection *connection, int error, const char *reason)
 {
-	rd_event_close(connection->connector->epoll_fd, &connection->fd);
+	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
 	connection->state = RD_TCP_FAILED;
 	connection->connector->unfinished--;
 	connection->failed(connection->owner, error, reason);
@@ -88,14 +98,15 @@ static void fail_at_address(
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
 
-/* Takes ownership of fd if the connection waits for it. */
-static bool accept_from(
-	struct rd_tcp_connection *connection, int fd, const struct rd_tcp_hello *hello)
+/* Takes over the wire if the connection waits for it. */
+static bool accept_from(struct rd_tcp_connection *connection, struct rd_wire *wire,
+	const struct rd_tcp_hello *hello)
 {
-	if (connection->state != RD_TCP_AWAITED || !hello_fits(connection, hello))
+	if (connection->state != RD_TCP_AWAITED || !hello_fits(connection, hello) ||
+		(must_prove(connection) && !wire->keyed))
 		return false;
-	if (hello_send(connection, fd)) {
-		open_with(connection, fd);
+	if (hello_send(connection, wire)) {
+		open_with(connection, wire);
 		return true;
 	}
 	fail_at_address(connection, RONDO_BROKEN, "lost its connection", errno);
@@ -103,13 +114,13 @@ static bool accept_from(
 }
 
 enum rd_tcp_admission rd_tcp_connections_admit(
-	void *owner, int fd, const struct rd_tcp_hello *hello)
+	void *owner, struct rd_wire *wire, const struct rd_tcp_hello *hello)
 {
 	struct rd_tcp_connector *connector = owner;
 
 	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next)
 		if (at->peer == hello->from && at->channel == hello->channel)
-			return accept_from(at, fd, hello) ? RD_TCP_TAKEN : RD_TCP_REFUSED;
+			return accept_from(at, wire, hello) ? RD_TCP_TAKEN : RD_TCP_REFUSED;
 	return RD_TCP_EARLY;
 }
 
@@ -117,11 +128,12 @@ enum rd_tcp_admission rd_tcp_connections_admit(
 static void take_early(struct rd_tcp_connection *connection)
 {
 	struct rd_tcp_hello hello;
-	int fd = rd_tcp_strangers_take(
-		&connection->connector->strangers, connection->peer, connection->channel, &hello);
+	struct rd_wire wire;
 
-	if (fd >= 0 && !accept_from(connection, fd, &hello))
-		rd_tcp_reject(fd, "not awaited");
+	if (rd_tcp_strangers_take(&connection->connector->strangers, connection->peer,
+		    connection->channel, &wire, &hello) &&
+		!accept_from(connection, &wire, &hello))
+		rd_tcp_reject(&connection->connector->strangers, &wire, "not awaited");
 }
 
 void rd_tcp_connections_fail_awaited(struct rd_tcp_connector *connector, int number)
@@ -188,7 +200,8 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	rd_tcp_card_address(
 		&connection->card, index, connector->interfaces.at[0].name, &connection->address);
 	family = connection->address.ss_family;
-	fd = connection->fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	connection->wire = (struct rd_wire)RD_WIRE(fd);
 	connection->state = RD_TCP_CONNECTING;
 	connection->hello_size = 0;
 	if (fd < 0 || bind_outgoing(outgoing_interface(connection), fd, family) ||
@@ -224,7 +237,7 @@ static void abandon_attempt(struct rd_tcp_connection *connection, const char *wh
 			rd_address_text(&connection->address, where),
 			outgoing_interface(connection)->name, why);
 	connection->in_vain |= 1u << index;
-	rd_event_close(connection->connector->epoll_fd, &connection->fd);
+	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
 	connection->attempt++;
 }
 
@@ -250,29 +263,62 @@ static void connect_first(struct rd_tcp_connection *connection)
 		retry(connection, RONDO_UNREACHABLE, "cannot be reached", number);
 }
 
-static void connect_done(struct rd_tcp_connection *connection)
+/* The peer has proved itself, or need not. */
+static void greet(struct rd_tcp_connection *connection)
+{
+	if (!connection->connector->local->settings->encrypt)
+		rd_wire_strip(&connection->wire);
+	if (hello_send(connection, &connection->wire))
+		connection->state = RD_TCP_GREETED;
+	else
+		retry(connection, RONDO_UNREACHABLE, "cannot be reached", errno);
+}
+
+static void prove(struct rd_tcp_connection *connection)
+{
+	int result = rd_wire_prove(&connection->wire);
+
+	if (result > 0)
+		greet(connection);
+	else if (result < 0)
+		retry(connection, RONDO_UNREACHABLE, "does not have the job's secret", errno);
+}
+
+/* The number of the error that has ended the attempt to connect; 0: none has. */
+static int error_of_attempt(struct rd_tcp_connection *connection)
 {
 	int number = 0;
 	socklen_t size = sizeof(number);
 
-	if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &number, &size))
+	if (getsockopt(connection->wire.fd, SOL_SOCKET, SO_ERROR, &number, &size))
 		number = errno;
-	if (number == 0 && !hello_send(connection, connection->fd))
-		number = errno;
+	if (!number && must_prove(connection) &&
+		rd_wire_secure(
+			&connection->wire, false, connection->connector->local->settings->psk))
+		number = ENOMEM;
+	return number;
+}
+
+static void connect_done(struct rd_tcp_connection *connection)
+{
+	int number = error_of_attempt(connection);
+
 	if (number) {
 		retry(connection, RONDO_UNREACHABLE, "cannot be reached", number);
 		return;
 	}
-	connection->state = RD_TCP_GREETED;
+	connection->state = RD_TCP_PROVING;
 	limit_attempt(connection, ANSWER_MS);
-	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_MOD, connection->fd, EPOLLIN,
+	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_MOD, connection->wire.fd, EPOLLIN,
 		&connection->source);
+	prove(connection);
 }
 
 static void answer_read(struct rd_tcp_connection *connection)
 {
-	ssize_t size = recv(connection->fd, (char *)&connection->hello + connection->hello_size,
-		sizeof(connection->hello) - connection->hello_size, MSG_DONTWAIT);
+	struct iovec rest = { (char *)&connection->hello + connection->hello_size,
+		sizeof(connection->hello) - connection->hello_size };
+	ssize_t size = rd_wire_recv(&connection->wire, &rest, 1);
 
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -287,31 +333,43 @@ static void answer_read(struct rd_tcp_connection *connection)
 	if (rd_tcp_hello_valid(&connection->hello, connection->connector->card.key,
 		    connection->connector->local) &&
 		hello_fits(connection, &connection->hello))
-		open_with(connection, connection->fd);
+		open_with(connection, &connection->wire);
 	else
 		retry(connection, RONDO_PROTOCOL, "someone else answers", 0);
+}
+
+static void advance(struct rd_tcp_connection *connection)
+{
+	if (connection->state == RD_TCP_PROVING)
+		prove(connection);
+	if (connection->state == RD_TCP_GREETED)
+		answer_read(connection);
 }
 
 /* The answer may have come while this rank did not run. */
 static void answer_overdue(struct rd_tcp_connection *connection)
 {
-	answer_read(connection);
-	if (connection->state == RD_TCP_GREETED && rd_clock_ms() >= connection->until_ms)
+	int attempt = connection->attempt;
+
+	advance(connection);
+	if (connection->attempt == attempt &&
+		(connection->state == RD_TCP_PROVING || connection->state == RD_TCP_GREETED))
 		retry(connection, RONDO_UNREACHABLE, "does not answer", 0);
 }
 
 void rd_tcp_connections_check(struct rd_tcp_connector *connector)
 {
 	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
-		if (at->state != RD_TCP_CONNECTING && at->state != RD_TCP_GREETED)
+		if (at->state != RD_TCP_CONNECTING && at->state != RD_TCP_PROVING &&
+			at->state != RD_TCP_GREETED)
 			continue;
 		if (rd_clock_ms() < at->until_ms) {
 			if (at->until_ms != INT64_MAX)
 				rd_tcp_timer_request(&connector->timer, at->until_ms);
-		} else if (at->state == RD_TCP_GREETED) {
-			answer_overdue(at);
-		} else {
+		} else if (at->state == RD_TCP_CONNECTING) {
 			retry(at, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
+		} else {
+			answer_overdue(at);
 		}
 	}
 }
@@ -322,8 +380,8 @@ static bool connection_handle(void *owner)
 
 	if (connection->state == RD_TCP_CONNECTING)
 		connect_done(connection);
-	else if (connection->state == RD_TCP_GREETED)
-		answer_read(connection);
+	else
+		advance(connection);
 	return true;
 }
 
@@ -332,7 +390,7 @@ void rd_tcp_connection_begin(struct rd_tcp_connection *connection)
 	struct rd_tcp_connector *connector = connection->connector;
 	const struct rd_tcp_card *card = &connection->card;
 
-	connection->fd = -1;
+	connection->wire = (struct rd_wire)RD_WIRE(-1);
 	connection->source = (struct rd_event_source){ connection_handle, connection };
 	rd_tcp_card_address(card, connection->channel % card->shared,
 		connector->interfaces.at[0].name, &connection->address);

@@ -1,7 +1,8 @@
 /*
  * A connection of this rank with a peer, for one channel: a TCP socket, on which each side has
  * proved by a hello that it is a rank of this comm. The higher rank tries the lower rank's
- * addresses in turn; then both send a hello. tcp.c describes the exchange.
+ * addresses in turn; where they are on different hosts, both prove that they have the job's secret;
+ * then both send a hello. tcp.c describes the exchange.
  */
 #ifndef RD_TCP_CONNECTION_H
 #define RD_TCP_CONNECTION_H
@@ -17,7 +18,8 @@ struct rd_tcp_connector;
 enum rd_tcp_connection_state {
 	RD_TCP_AWAITED, /* the peer connects */
 	RD_TCP_CONNECTING, /* to the peer */
-	RD_TCP_GREETED, /* connected and hello sent; the peer's hello is due */
+	RD_TCP_PROVING, /* connected; the peer's proof is due */
+	RD_TCP_GREETED, /* hello sent; the peer's hello is due */
 	RD_TCP_OPENED,
 	RD_TCP_FAILED,
 };
@@ -29,15 +31,15 @@ struct rd_tcp_connection {
 	struct rd_tcp_card card; /* the peer's, from rd_tcp_card_read() */
 	/*
 	 * One of the two is called, once: by begin(), or while the connector advances. opened()
-	 * takes ownership of fd: non-blocking, in no epoll, and all bytes behind the hello are
-	 * unread.
+	 * takes over the wire: in no epoll, and all bytes behind the hello are unread, as far as TLS
+	 * has not read them.
 	 */
-	void (*opened)(void *owner, int fd);
+	void (*opened)(void *owner, const struct rd_wire *wire);
 	void (*failed)(void *owner, int error, const char *reason);
 	void *owner;
 	/* ---- */
 	enum rd_tcp_connection_state state;
-	int fd; /* the socket of this attempt; -1: none */
+	struct rd_wire wire; /* of this attempt */
 	int attempt; /* number of the addresses tried before */
 	unsigned in_vain; /* bits: indices of the addresses tried in vain */
 	int64_t until_ms; /* then the next address is tried; INT64_MAX: this is the last */
@@ -52,9 +54,9 @@ struct rd_tcp_connection {
    one takes the stranger that has come early, if there is one. */
 void rd_tcp_connection_begin(struct rd_tcp_connection *connection);
 
-/* Offers a socket with a valid hello to its connection: see strangers.h. */
+/* Offers a wire with a valid hello to its connection: see strangers.h. */
 enum rd_tcp_admission rd_tcp_connections_admit(
-	void *connector, int fd, const struct rd_tcp_hello *hello);
+	void *connector, struct rd_wire *wire, const struct rd_tcp_hello *hello);
 
 /* Ends attempts whose time is over, and requests the timer for the others. */
 void rd_tcp_connections_check(struct rd_tcp_connector *connector);

@@ -18,6 +18,7 @@ static bool timer_handle(void *owner)
 		return false;
 	rd_tcp_listeners_wake(&connector->listeners);
 	rd_tcp_connections_check(connector);
+	rd_tcp_strangers_check(&connector->strangers);
 	return unfinished > 0;
 }
 
@@ -55,6 +56,7 @@ int rd_tcp_connector_start(struct rd_tcp_connector *connector, const struct rd_l
 			.local = local,
 			.key = connector->card.key,
 			.epoll_fd = &connector->epoll_fd,
+			.timer = &connector->timer,
 			.admit = rd_tcp_connections_admit,
 			.owner = connector,
 		},
@@ -89,7 +91,7 @@ void rd_tcp_connector_stop(struct rd_tcp_connector *connector)
 	rd_tcp_listeners_close(&connector->listeners);
 	rd_tcp_strangers_finish(&connector->strangers);
 	while (connector->connections) {
-		rd_event_close(connector->epoll_fd, &connector->connections->fd);
+		rd_tcp_wire_close(connector->epoll_fd, &connector->connections->wire);
 		connector->connections = connector->connections->next;
 	}
 	rd_event_close(connector->epoll_fd, &connector->timer.fd);

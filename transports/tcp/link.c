@@ -100,17 +100,18 @@ static int link_watch(struct rd_tcp_link *link)
 	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 
 	link->watched = true;
-	if (rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_ADD, link->stream.fd,
+	if (rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_ADD, link->stream.wire.fd,
 		    EPOLLRDHUP | EPOLLET, &link->source))
 		return -1;
-	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->stream.fd, &wake);
+	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->stream.wire.fd, &wake);
 }
 
 static void link_unwatch(struct rd_tcp_link *link)
 {
 	link->watched = false;
-	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->stream.fd, NULL);
-	rd_event_watch(link->endpoint->connector.epoll_fd, EPOLL_CTL_DEL, link->stream.fd, 0, NULL);
+	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->stream.wire.fd, NULL);
+	rd_event_watch(
+		link->endpoint->connector.epoll_fd, EPOLL_CTL_DEL, link->stream.wire.fd, 0, NULL);
 }
 
 static bool link_hung_up(void *owner)
@@ -127,12 +128,13 @@ static void link_fail(struct rd_tcp_link *link, const char *reason, int number)
 	snprintf(link->base.reason, sizeof(link->base.reason), "%s: %s", reason, strerror(number));
 }
 
-static void link_opened(void *owner, int fd)
+static void link_opened(void *owner, const struct rd_wire *wire)
 {
+	struct rd_wire opened = *wire;
 	struct rd_tcp_link *link = owner;
 
-	if (rd_tcp_stream_init(&link->stream, fd, &link->base)) {
-		close(fd);
+	if (rd_tcp_stream_init(&link->stream, &opened, &link->base)) {
+		rd_wire_close(&opened);
 		link_fail(link, "could not be set up", ENOMEM);
 		return;
 	}
@@ -140,7 +142,7 @@ static void link_opened(void *owner, int fd)
 		link_fail(link, "cannot be watched", errno);
 		return;
 	}
-	link->base.rail = rd_interfaces_rail(&link->endpoint->connector.interfaces, fd);
+	link->base.rail = rd_interfaces_rail(&link->endpoint->connector.interfaces, opened.fd);
 	link->base.ready = true;
 }
 
@@ -170,7 +172,7 @@ struct rd_tcp_link *rd_tcp_link_create(
 		.send_min = GATHER_MIN,
 	};
 	link->endpoint = endpoint;
-	link->stream.fd = -1;
+	link->stream.wire = (struct rd_wire)RD_WIRE(-1);
 	link->source = (struct rd_event_source){ link_hung_up, link };
 	link->next = endpoint->links;
 	endpoint->links = link;
@@ -335,7 +337,7 @@ static void endpoint_linger(struct rd_tcp_endpoint *endpoint)
 
 	watch_links(endpoint);
 	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
-		rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_MOD, link->stream.fd,
+		rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_MOD, link->stream.wire.fd,
 			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
 		epoll_wait(endpoint->connector.epoll_fd, &event, 1, (int)left);
@@ -353,7 +355,7 @@ void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
 		/* The end follows the last byte. Unread bytes here would make the kernel reset the
 		   connection, and the peer would lose messages that it has not read. */
 		if (link->base.ready) {
-			shutdown(link->stream.fd, SHUT_WR);
+			shutdown(link->stream.wire.fd, SHUT_WR);
 			rd_tcp_stream_drain(&link->stream);
 		}
 		rd_tcp_stream_finish(&link->stream);

@@ -137,7 +137,7 @@ int rd_tcp_listeners_start(struct rd_tcp_listeners *listeners)
 	struct rd_tcp_connector *connector = listeners->connector;
 	int err = 0;
 
-	rd_tcp_card_init(&connector->card);
+	rd_tcp_card_init(&connector->card, &connector->local->place);
 	for (int i = 0; i < connector->interfaces.shared && !err; i++)
 		err = listen_at(listeners, i);
 	if (err)

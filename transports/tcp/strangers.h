@@ -1,7 +1,10 @@
 /*
  * The strangers of tcp: accepted sockets that no connection has taken yet. One with a valid hello
  * goes to its connection, or waits here until that begins. Any other is closed without an answer.
- * Their number is bounded: at the bound the oldest is closed.
+ *
+ * Where the job has a secret, a stranger of another host proves that it has it before its hello is
+ * read. Their number and their time are bounded. At the bound the oldest is closed, those last
+ * that have shown the secret.
  */
 #ifndef RD_TCP_STRANGERS_H
 #define RD_TCP_STRANGERS_H
@@ -9,38 +12,49 @@
 #include "topo/place.h"
 #include "rondo/transport.h"
 #include "base/settings.h"
+#include "secure/wire.h"
 #include "transports/tcp/card.h"
+#include "transports/tcp/timer.h"
 
-/* The connection has taken the socket, refuses it, or does not exist yet. */
+/* The connection has taken the wire, refuses it, or does not exist yet. */
 enum rd_tcp_admission { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };
 
 struct rd_tcp_stranger;
 
-/* The connector sets all fields but the lists. */
+/* The connector sets all fields above the line. */
 struct rd_tcp_strangers {
 	const struct rd_local *local;
 	const uint8_t *key; /* [RD_TCP_KEY_SIZE], from this rank's card */
 	const int *epoll_fd; /* the epoll that watches them */
-	/* Called for a socket with a valid hello. */
-	enum rd_tcp_admission (*admit)(void *owner, int fd, const struct rd_tcp_hello *hello);
+	struct rd_tcp_timer *timer;
+	/* Called for a wire with a valid hello. */
+	enum rd_tcp_admission (*admit)(
+		void *owner, struct rd_wire *wire, const struct rd_tcp_hello *hello);
 	void *owner;
-
+	/* ---- */
 	struct rd_tcp_stranger *due; /* without a whole hello; the oldest first */
 	int due_count;
 	struct rd_tcp_stranger *early; /* with a hello, before their connection exists */
+	unsigned dropped;
 };
 
 /* Takes ownership of a new socket. True: a connection has taken it. */
 bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd);
 
-/* Hands over the socket that came before its connection, with its hello; -1: none. */
-int rd_tcp_strangers_take(
-	struct rd_tcp_strangers *strangers, int from, int channel, struct rd_tcp_hello *hello);
+/* Hands over the wire that came before its connection, with its hello. False: there is none. */
+bool rd_tcp_strangers_take(struct rd_tcp_strangers *strangers, int from, int channel,
+	struct rd_wire *wire, struct rd_tcp_hello *hello);
+
+/* Closes those whose time is over, and requests the timer for the others. */
+void rd_tcp_strangers_check(struct rd_tcp_strangers *strangers);
 
 /* Closes all of them. */
 void rd_tcp_strangers_finish(struct rd_tcp_strangers *strangers);
 
-/* Closes a socket that no connection takes, and logs the reason. */
-void rd_tcp_reject(int fd, const char *why);
+/* Closes a wire that no connection takes. Logs the first ones, then ever fewer: 1, 2, 4, 8, ... */
+void rd_tcp_reject(struct rd_tcp_strangers *strangers, struct rd_wire *wire, const char *why);
+
+/* Removes a wire from the epoll, as rd_event_close(), and closes it. */
+void rd_tcp_wire_close(int epoll_fd, struct rd_wire *wire);
 
 #endif

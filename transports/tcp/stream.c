@@ -37,9 +37,10 @@ static size_t in_size(const struct rd_tcp_stream *stream)
 	return stage_size(stream) + AHEAD;
 }
 
-int rd_tcp_stream_init(struct rd_tcp_stream *stream, int fd, struct rd_link *link)
+int rd_tcp_stream_init(
+	struct rd_tcp_stream *stream, const struct rd_wire *wire, struct rd_link *link)
 {
-	*stream = (struct rd_tcp_stream){ .fd = -1, .link = link, .wake_at = 1 };
+	*stream = (struct rd_tcp_stream){ .wire = RD_WIRE(-1), .link = link, .wake_at = 1 };
 	/* Pages that no message touches use no memory. */
 	stream->stages = aligned_alloc(LINE, RD_TCP_STREAM_STAGES * stage_size(stream));
 	stream->in = aligned_alloc(LINE, in_size(stream));
@@ -47,15 +48,13 @@ int rd_tcp_stream_init(struct rd_tcp_stream *stream, int fd, struct rd_link *lin
 		rd_tcp_stream_finish(stream);
 		return rd_fail(RONDO_MEMORY, "no memory for the buffers of a tcp link");
 	}
-	stream->fd = fd;
+	stream->wire = *wire;
 	return 0;
 }
 
 void rd_tcp_stream_finish(struct rd_tcp_stream *stream)
 {
-	if (stream->fd >= 0)
-		close(stream->fd);
-	stream->fd = -1;
+	rd_wire_close(&stream->wire);
 	free(stream->stages);
 	free(stream->in);
 	stream->stages = stream->in = NULL;
@@ -66,7 +65,7 @@ static void stream_fail(struct rd_tcp_stream *stream, int error, const char *rea
 	stream->link->error = error;
 	snprintf(stream->link->reason, sizeof(stream->link->reason), "%s", reason);
 	/* Ends the connection for the peer. finish() closes the descriptor. */
-	shutdown(stream->fd, SHUT_RDWR);
+	shutdown(stream->wire.fd, SHUT_RDWR);
 }
 
 static void fail_by_errno(struct rd_tcp_stream *stream, int number)
@@ -255,18 +254,13 @@ static void write_failed(struct rd_tcp_stream *stream, int number)
 bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 {
 	struct iovec iov[2 * RD_TCP_STREAM_QUEUE];
-	struct msghdr message = { .msg_iov = iov };
 	bool moved = false;
-	size_t total;
+	size_t total, count;
 	ssize_t size;
 
 	while (stream->queued > 0 && !stream->link->error) {
-		message.msg_iovlen = queue_gather(stream, iov, &total);
-		if (message.msg_iovlen == 1)
-			size = send(
-				stream->fd, iov[0].iov_base, total, MSG_DONTWAIT | MSG_NOSIGNAL);
-		else
-			size = sendmsg(stream->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+		count = queue_gather(stream, iov, &total);
+		size = rd_wire_send(&stream->wire, iov, count);
 		if (size < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
 				write_failed(stream, errno);
@@ -336,14 +330,8 @@ static bool is_whole(const struct rd_tcp_stream *stream)
 /* One system call. Returns the bytes read; 0: there were none, or the link has failed. */
 static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t count)
 {
-	struct msghdr message = { .msg_iov = iov, .msg_iovlen = count };
-	ssize_t size;
+	ssize_t size = rd_wire_recv(&stream->wire, iov, count);
 
-	/* For a small message, recv() is some percent faster than recvmsg(). */
-	if (count == 1)
-		size = recv(stream->fd, iov[0].iov_base, iov[0].iov_len, MSG_DONTWAIT);
-	else
-		size = recvmsg(stream->fd, &message, MSG_DONTWAIT);
 	if (size > 0)
 		return (size_t)size;
 	if (size == 0)
@@ -455,6 +443,9 @@ static void set_wake(struct rd_tcp_stream *stream)
 	size_t least = missing(stream);
 	int value;
 
+	/* TLS may have read a part of a record, which holds some of these bytes. */
+	if (stream->wire.tls)
+		least = least > RD_TLS_RECORD_SIZE ? least - RD_TLS_RECORD_SIZE : 0;
 	if (least < WAKE_LEAST)
 		least = 1;
 	if (least > WAKE_MOST)
@@ -462,7 +453,7 @@ static void set_wake(struct rd_tcp_stream *stream)
 	if (least == stream->wake_at)
 		return;
 	value = (int)least;
-	if (setsockopt(stream->fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value)) == 0)
+	if (setsockopt(stream->wire.fd, SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value)) == 0)
 		stream->wake_at = least;
 }
 
@@ -530,13 +521,12 @@ bool rd_tcp_stream_read_ahead(struct rd_tcp_stream *stream)
 
 void rd_tcp_stream_check(struct rd_tcp_stream *stream)
 {
-	char byte;
 	ssize_t size;
 
 	if (stream->link->error || stream->returned || is_whole(stream) ||
 		(!stream->has_header && stream->end - stream->start >= HEADER_SIZE))
 		return;
-	size = recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	size = rd_wire_peek(&stream->wire);
 	if (size == 0)
 		fail_by_end(stream);
 	else if (size < 0 && errno != EAGAIN && errno != EINTR)
@@ -551,7 +541,7 @@ bool rd_tcp_stream_drain(struct rd_tcp_stream *stream)
 	if (stream->link->error || stream->write_error)
 		return false;
 	do
-		size = recv(stream->fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+		size = recv(stream->wire.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
 	while (size == sizeof(bytes));
 	return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
 }

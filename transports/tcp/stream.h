@@ -14,6 +14,7 @@
 #include "topo/place.h"
 #include "rondo/transport.h"
 #include "base/settings.h"
+#include "secure/wire.h"
 
 /* Maximum of messages that wait for the socket; of committed ones among them. */
 #define RD_TCP_STREAM_QUEUE 16
@@ -33,7 +34,7 @@ struct rd_tcp_stream_output {
 };
 
 struct rd_tcp_stream {
-	int fd;
+	struct rd_wire wire;
 	struct rd_link *link;
 
 	/* Going out: queue[first], queue[first + 1], ... */
@@ -62,9 +63,10 @@ struct rd_tcp_stream {
 	uint16_t in_count; /* messages whose header has been taken */
 };
 
-/* Takes ownership of fd on success alone; finish() closes it. A finished or zeroed stream whose
-   fd is -1 may be finished (again). */
-int rd_tcp_stream_init(struct rd_tcp_stream *stream, int fd, struct rd_link *link);
+/* Takes over the wire on success alone; finish() closes it. A finished or zeroed stream whose wire
+   has no descriptor may be finished (again). */
+int rd_tcp_stream_init(
+	struct rd_tcp_stream *stream, const struct rd_wire *wire, struct rd_link *link);
 void rd_tcp_stream_finish(struct rd_tcp_stream *stream);
 
 /* As the functions of struct rd_link_ops. */

@@ -10,7 +10,7 @@
  * the others that lead out. Its card lists the addresses and carries a random key. Cards travel
  * through the rendezvous, so only ranks of this job hold the key.
  *
- *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | key 16 | address[8]
+ *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | key 16 | host 8 | address[8]
  *   address   family 2 (4, 6) | port 2 | 0 4 | bytes 16
  *
  * The higher rank of a pair connects to the lower, one connection a channel. It tries the lower
@@ -24,6 +24,9 @@
  *     messages  <------------------------------------------->  messages
  *
  *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | 0 4 | comm 8 | key 16
+ *
+ * Where the job has a secret, and the two ranks are on different hosts, a TLS handshake comes first
+ * (secure/tls.h). All that follows is encrypted, unless RONDO_ENCRYPT is 0.
  *
  * An acceptor closes a connection that sends anything else, without an answer. A connection that
  * comes before this side's open() waits for it. `stripe` numbers the sockets of one link: a link

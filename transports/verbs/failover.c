@@ -66,11 +66,10 @@ void rd_verbs_resume_arrived(
 /* Whether the peer has closed its socket, which explains all else. */
 static bool has_ended(struct rd_verbs_link *link)
 {
-	char byte;
 	ssize_t size = 1;
 
-	if (link->fd >= 0)
-		size = recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	if (link->wire.fd >= 0)
+		size = rd_wire_peek(&link->wire);
 	if (size == 0 || (size < 0 && errno == ECONNRESET))
 		link->hung_up = link->endpoint->hung_up = true;
 	return link->hung_up;

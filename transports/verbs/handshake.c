@@ -14,14 +14,16 @@
 
 static void fail(struct rd_verbs_link *link, int error, const char *reason)
 {
-	rd_event_close(link->endpoint->connector.epoll_fd, &link->fd);
+	rd_tcp_wire_close(link->endpoint->connector.epoll_fd, &link->wire);
 	rd_verbs_link_fail(link, error, "%s", reason);
 }
 
 /* The socket buffer has room for both messages: a short write is an error. */
 static bool send_bytes(struct rd_verbs_link *link, const void *bytes, size_t size)
 {
-	if (send(link->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size)
+	struct iovec all = { (void *)bytes, size };
+
+	if (rd_wire_send(&link->wire, &all, 1) == (ssize_t)size)
 		return true;
 	fail(link, RONDO_BROKEN, "lost its connection");
 	return false;
@@ -131,7 +133,7 @@ static void take_ready(struct rd_verbs_link *link)
 
 static void take_end(struct rd_verbs_link *link, int number)
 {
-	rd_event_close(link->endpoint->connector.epoll_fd, &link->fd);
+	rd_tcp_wire_close(link->endpoint->connector.epoll_fd, &link->wire);
 	if (link->base.ready)
 		link->hung_up = link->endpoint->hung_up = true;
 	else
@@ -142,11 +144,12 @@ static void take_end(struct rd_verbs_link *link, int number)
 /* Reads up to `end` bytes of hello and ready. True: they are here. */
 static bool read_until(struct rd_verbs_link *link, char *into, size_t begin, size_t end)
 {
+	struct iovec rest = { into + (link->read - begin), end - link->read };
 	ssize_t size;
 
 	if (link->read >= end)
 		return true;
-	size = recv(link->fd, into + (link->read - begin), end - link->read, MSG_DONTWAIT);
+	size = rd_wire_recv(&link->wire, &rest, 1);
 	if (size > 0)
 		link->read += (size_t)size;
 	else if (size == 0 || (errno != EAGAIN && errno != EINTR))
@@ -158,7 +161,8 @@ static bool read_until(struct rd_verbs_link *link, char *into, size_t begin, siz
 static void read_end(struct rd_verbs_link *link)
 {
 	char byte;
-	ssize_t size = recv(link->fd, &byte, 1, MSG_DONTWAIT);
+	struct iovec one = { &byte, 1 };
+	ssize_t size = rd_wire_recv(&link->wire, &one, 1);
 
 	if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))
 		take_end(link, size < 0 ? errno : 0);
@@ -173,24 +177,26 @@ static bool link_handle(void *owner)
 
 	if (link->base.ready || link->base.error) {
 		read_end(link);
-	} else if (link->read < hello) {
-		if (read_until(link, (char *)&link->hello, 0, hello))
-			take_hello(link);
-	} else if (read_until(link, (char *)&link->ready, hello, both)) {
-		take_ready(link);
+		return true;
 	}
+	if (link->read < hello && read_until(link, (char *)&link->hello, 0, hello))
+		take_hello(link);
+	/* TLS may have read both from the socket, which reports nothing then. */
+	if (link->read >= hello && !link->base.error &&
+		read_until(link, (char *)&link->ready, hello, both))
+		take_ready(link);
 	return true;
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
 
-static void connection_opened(void *owner, int fd)
+static void connection_opened(void *owner, const struct rd_wire *wire)
 {
 	struct rd_verbs_link *link = owner;
 
-	link->fd = fd;
+	link->wire = *wire;
 	link->source = (struct rd_event_source){ link_handle, link };
-	if (rd_event_watch(link->endpoint->connector.epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN,
+	if (rd_event_watch(link->endpoint->connector.epoll_fd, EPOLL_CTL_ADD, wire->fd, EPOLLIN,
 		    &link->source)) {
 		fail(link, RONDO_SYSTEM, "has a connection that cannot be watched");
 		return;

@@ -87,7 +87,7 @@ struct rd_verbs_link *rd_verbs_link_create(
 		.send_min = SIZE_MAX,
 	};
 	link->endpoint = endpoint;
-	link->fd = -1;
+	link->wire = (struct rd_wire)RD_WIRE(-1);
 	link->rails = endpoint->rail_count;
 	link->pairs = calloc(rails, sizeof(*link->pairs));
 	link->peers = calloc(rails, sizeof(*link->peers));
@@ -112,8 +112,7 @@ static void free_memory(struct rd_verbs_link *link)
 {
 	if (link->memory)
 		munmap(link->memory, link->memory_size);
-	if (link->fd >= 0)
-		close(link->fd);
+	rd_wire_close(&link->wire);
 	free(link->pairs);
 	free(link->peers);
 	free(link->regions);

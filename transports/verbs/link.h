@@ -85,7 +85,7 @@ struct rd_verbs_link {
 	/* The handshake, and the end */
 	struct rd_tcp_connection connection;
 	struct rd_event_source source;
-	int fd; /* the socket; -1: none */
+	struct rd_wire wire; /* of the handshake; then its end is the peer's */
 	struct rd_verbs_hello hello; /* the peer's */
 	struct rd_verbs_ready ready; /* the peer's */
 	size_t read; /* bytes of both */

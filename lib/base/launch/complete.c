@@ -1,7 +1,12 @@
 #include "base/launch/complete.h"
 
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/environment.h"
+#include "base/hash.h"
 #include "base/launch/address.h"
 #include "base/port.h"
 
@@ -24,6 +29,23 @@ static int complete_address(struct rd_settings *settings, const struct rd_launch
 	return err;
 }
 
+/* A name that is too long for the field is told from others of the same beginning by a hash. */
+static void read_job(struct rd_settings *settings)
+{
+	const char *name = rd_environment("TORCHELASTIC_RUN_ID");
+	size_t length = name ? strlen(name) : 0;
+
+	if (length < sizeof(settings->job))
+		memcpy(settings->job, name ? name : "", length + 1);
+	else
+		snprintf(settings->job, sizeof(settings->job), "%.100s#%016" PRIx64, name,
+			rd_hash(RD_HASH_INIT, name, length));
+	/* As messages carry it. */
+	for (char *at = settings->job; *at; at++)
+		if (iscntrl((unsigned char)*at))
+			*at = '?';
+}
+
 int rd_launch_complete(struct rd_settings *settings)
 {
 	struct rd_launch launch;
@@ -37,6 +59,7 @@ int rd_launch_complete(struct rd_settings *settings)
 		settings->size = launch.size;
 	settings->local_rank = launch.local_rank;
 	settings->process = launch.rank;
+	read_job(settings);
 	if (!err || is_known)
 		return complete_address(settings, &launch);
 	launch.size = -1;

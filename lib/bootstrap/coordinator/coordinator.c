@@ -100,6 +100,8 @@ static bool goes_before(
 {
 	if (a->refused != b->refused)
 		return b->refused;
+	if (a->promising != b->promising)
+		return b->promising;
 	return a->number < b->number;
 }
 
@@ -134,6 +136,11 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 	return -1;
 }
 
+void rd_coordinator_promising(struct rd_coordinator *coordinator, int connection)
+{
+	coordinator->connections[connection].promising = true;
+}
+
 bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connection)
 {
 	return coordinator->connections[connection].dropped;
@@ -158,6 +165,7 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	connection->open = false;
 	if (rank < 0) {
 		coordinator->pending--;
+		coordinator->strangers += error == EPROTO;
 		return;
 	}
 	coordinator->ranks[rank].connection = -1;
@@ -179,12 +187,14 @@ void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int index, i
 	char name[RD_RANK_NAME_SIZE];
 
 	connection->received_ms = now_ms;
-	if (connection->rank < 0)
+	if (connection->rank < 0) {
 		connection->dropped = true;
-	else
+		coordinator->strangers++;
+	} else {
 		rd_coordinator_decide(coordinator, RONDO_PROTOCOL,
 			"%s sent bytes that make no sense",
 			rd_coordinator_name_rank(coordinator, connection->rank, name));
+	}
 }
 
 bool rd_coordinator_decided(const struct rd_coordinator *coordinator)

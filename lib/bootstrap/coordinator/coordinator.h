@@ -29,9 +29,11 @@ int rd_coordinator_connection_count(const struct rd_coordinator *coordinator);
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator);
 /* Whether one more connection may be opened. */
 bool rd_coordinator_has_room(const struct rd_coordinator *coordinator);
-/* The connection to close where there is no room: the oldest without a HELLO, else one that has
-   been sent why it is refused. -1: none. */
+/* The connection to close where there is no room: the oldest without a HELLO that is not promising,
+   else one that is, else one that has been sent why it is refused. -1: none. */
 int rd_coordinator_oldest_pending(const struct rd_coordinator *coordinator);
+/* The other end of this connection has shown the job's secret: others close before it. */
+void rd_coordinator_promising(struct rd_coordinator *coordinator, int connection);
 /* The number of a connection that was made; -1: no room. */
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 

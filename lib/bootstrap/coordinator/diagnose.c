@@ -138,13 +138,17 @@ static bool is_not_ready(const struct rd_coordinator_rank *state)
 
 void rd_diagnose_give_up(struct rd_coordinator *coordinator)
 {
-	char ranks[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
+	char ranks[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE], others[96] = "";
 
 	rd_duration(duration, coordinator->settings->init_timeout_ms);
 	if (coordinator->phase == RD_COORDINATOR_JOINING) {
 		rd_coordinator_name_ranks(coordinator, is_missing, ranks, sizeof(ranks));
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s",
-			ranks, coordinator->address, duration);
+		if (coordinator->strangers)
+			snprintf(others, sizeof(others),
+				"; %u connections did not prove that they are of this job",
+				coordinator->strangers);
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s%s",
+			ranks, coordinator->address, duration, others);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {
 		rd_coordinator_name_ranks(coordinator, is_not_ready, ranks, sizeof(ranks));
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,

@@ -120,6 +120,14 @@ static void take_hello(struct rd_coordinator *coordinator,
 		admit_rank(coordinator, connection, message);
 }
 
+/* Two jobs have one port, by chance: this one goes on waiting for its own ranks. */
+static bool is_of_other_job(
+	const struct rd_coordinator *coordinator, const struct rd_control_message *hello)
+{
+	return hello->hello.version == RD_WIRE_VERSION &&
+	       strcmp(hello->hello.job, coordinator->settings->job) != 0;
+}
+
 void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
 	const struct rd_control_message *message)
 {
@@ -127,6 +135,9 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_con
 
 	if (coordinator->phase != RD_COORDINATOR_JOINING) {
 		connection->dropped = true;
+	} else if (message->kind == RD_CONTROL_HELLO && is_of_other_job(coordinator, message)) {
+		connection->dropped = true;
+		coordinator->strangers++;
 	} else if (message->kind == RD_CONTROL_HELLO) {
 		take_hello(coordinator, connection, message);
 	} else if (rank >= 0 && rank < coordinator->size) {

@@ -13,6 +13,7 @@ struct rd_coordinator_connection {
 	bool open;
 	bool dropped;
 	bool refused; /* kept until it has received the reason */
+	bool promising; /* its other end has shown the job's secret */
 	int rank; /* -1: no HELLO yet, or it was refused */
 	rd_control_kinds to_send; /* beside members, fallbacks and leavers: */
 	int members_sent; /* of size; and one more, TABLE */
@@ -58,6 +59,7 @@ struct rd_coordinator {
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */
 	int joined, ready, tried, refused;
+	uint32_t strangers; /* connections that spoke another language, or had another secret */
 	int pending; /* connections without a HELLO */
 	uint64_t opened; /* connections, open or closed */
 	struct rd_link_failures fallbacks; /* in the order in which they came */

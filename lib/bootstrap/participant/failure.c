@@ -41,8 +41,11 @@ void rd_participant_bad_message(struct rd_participant *participant)
 			rd_participant_name_0(participant, name));
 	else
 		rd_participant_end(participant, RONDO_PROTOCOL,
-			"rank %d: what listens at %s is not rank 0 of a comm",
-			participant->settings->rank, participant->address);
+			"rank %d: what listens at %s is not rank 0 of a comm%s",
+			participant->settings->rank, participant->address,
+			participant->settings->has_psk
+				? ""
+				: ", or has a secret that is not here (RONDO_SECRET_FILE)");
 }
 
 void rd_participant_keep(struct rd_participant *participant, struct rd_link_failures *link_failures,

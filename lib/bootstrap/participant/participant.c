@@ -132,6 +132,18 @@ void rd_participant_refused(
 		participant->connect_wait_ms = RETRY_MOST_MS;
 }
 
+/* EPROTO comes of the proof alone (secure/tls.h). */
+static const char *why_closed(const struct rd_participant *participant, int error)
+{
+	if (error == EPROTO)
+		return "the two do not have the same secret: RONDO_SECRET_FILE";
+	if (error && error != ECONNRESET)
+		return strerror(error);
+	return participant->settings->has_psk
+		       ? "it hung up: it may have no secret"
+		       : "it hung up: it may be of another job, or have a secret";
+}
+
 /* A connection that ends before the coordinator has accepted this rank counts as refused: it may
    have been in the backlog of an earlier comm that has stopped listening. */
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
@@ -142,8 +154,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 		return;
 	if (!participant->accepted) {
 		participant->phase = RD_PARTICIPANT_CONNECTING;
-		rd_participant_refused(
-			participant, false, error ? strerror(error) : "it hung up", now_ms);
+		rd_participant_refused(participant, false, why_closed(participant, error), now_ms);
 		return;
 	}
 	if (participant->reported && participant->report != RONDO_BROKEN &&

@@ -22,6 +22,7 @@ static void write_hello(
 	message->hello.piece_size = settings->piece_size;
 	memcpy(message->hello.algo, settings->algo, sizeof(message->hello.algo));
 	memcpy(message->hello.plugins, settings->plugins, sizeof(message->hello.plugins));
+	memcpy(message->hello.job, settings->job, sizeof(message->hello.job));
 	message->hello.member = participant->self;
 }
 

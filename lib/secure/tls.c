@@ -1,0 +1,394 @@
+#include "secure/tls.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/error.h"
+#include "base/fork_lock.h"
+#include "secure/openssl.h"
+
+/* A peer's part of the handshake takes some 500 bytes. */
+#define HANDSHAKE_MAX 4096
+/* A record has at most this beside its bytes. */
+#define RECORD_OVERHEAD 256
+/* Encrypted bytes go to the socket, and come from it, so many at a time. */
+#define BATCH (4 * (RD_TLS_RECORD_SIZE + RECORD_OVERHEAD))
+/* AES-GCM is safe for 2^24.5 records of one key (RFC 8446, 5.5). */
+#define KEY_RECORDS (1 << 22)
+
+static const char identity[] = "rondo";
+
+struct rd_tls {
+	int fd;
+	SSL *ssl;
+	unsigned char psk[RD_PSK_SIZE];
+	bool proved;
+	bool blocked; /* the socket had too few bytes for the present operation */
+	bool ended; /* the socket has reached its end */
+	int error; /* errno of the socket; 0: none */
+	bool broken; /* the peer breaks the protocol, or has another key */
+	size_t handshake_size; /* bytes read before the proof */
+	uint32_t records; /* since the last key */
+	bool counts_last; /* the last byte taken is to be counted */
+	/* Encrypted bytes that wait for the socket: [out_at, out_size) of out. */
+	char *out;
+	size_t out_at, out_size;
+};
+
+/* Made once, and never freed. */
+static struct {
+	struct rd_fork_lock lock;
+	SSL_CTX *context;
+	BIO_METHOD *socket;
+} shared = { .lock = RD_FORK_LOCK(RD_FORK_LEAF) };
+
+/* ---- The key ------------------------------------------------------------------------------- */
+
+static SSL_SESSION *key_session(SSL *ssl)
+{
+	static const unsigned char aes_128_gcm_sha256[] = { 0x13, 0x01 };
+	const struct rd_tls *tls = rd_openssl.SSL_get_ex_data(ssl, 0);
+	const SSL_CIPHER *cipher = rd_openssl.SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+	SSL_SESSION *session = rd_openssl.SSL_SESSION_new();
+
+	if (session && cipher &&
+		rd_openssl.SSL_SESSION_set1_master_key(session, tls->psk, sizeof(tls->psk)) &&
+		rd_openssl.SSL_SESSION_set_cipher(session, cipher) &&
+		rd_openssl.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
+		return session;
+	rd_openssl.SSL_SESSION_free(session);
+	return NULL;
+}
+
+static int offer_key(SSL *ssl, const EVP_MD *digest, const unsigned char **id, size_t *id_size,
+	SSL_SESSION **session)
+{
+	(void)digest; /* the key's cipher has SHA-256 */
+	*id = (const unsigned char *)identity;
+	*id_size = sizeof(identity);
+	*session = key_session(ssl);
+	return *session != NULL;
+}
+
+/* No session: without a certificate, the handshake then fails. */
+static int find_key(SSL *ssl, const unsigned char *id, size_t id_size, SSL_SESSION **session)
+{
+	bool known = id_size == sizeof(identity) && memcmp(id, identity, id_size) == 0;
+
+	*session = known ? key_session(ssl) : NULL;
+	return *session || !known;
+}
+
+/* ---- The socket ---------------------------------------------------------------------------- */
+
+static int socket_read(BIO *bio, char *bytes, int size)
+{
+	struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
+	size_t most = (size_t)size;
+	ssize_t got;
+
+	rd_openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+	if (!tls->proved && most > HANDSHAKE_MAX - tls->handshake_size)
+		most = HANDSHAKE_MAX - tls->handshake_size;
+	if (most == 0) {
+		tls->broken = true;
+		return -1;
+	}
+	got = recv(tls->fd, bytes, most, MSG_DONTWAIT);
+	if (got > 0 && !tls->proved)
+		tls->handshake_size += (size_t)got;
+	if (got == 0)
+		tls->ended = true;
+	if (got >= 0)
+		return (int)got;
+	if (errno == EAGAIN || errno == EINTR) {
+		tls->blocked = true;
+		rd_openssl.BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
+	} else {
+		tls->error = errno;
+	}
+	return -1;
+}
+
+static bool has_room(const struct rd_tls *tls)
+{
+	return BATCH - tls->out_size >= RD_TLS_RECORD_SIZE + RECORD_OVERHEAD;
+}
+
+/* To our buffer alone. A peer's bytes make TLS answer, by a key update: more than it has room for
+   is an attack. */
+static int socket_write(BIO *bio, const char *bytes, int size)
+{
+	struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
+
+	rd_openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+	if (BATCH - tls->out_size < (size_t)size) {
+		tls->broken = true;
+		return -1;
+	}
+	memcpy(tls->out + tls->out_size, bytes, (size_t)size);
+	tls->out_size += (size_t)size;
+	return size;
+}
+
+static long socket_control(BIO *bio, int command, long number, void *pointer)
+{
+	const struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
+
+	(void)number;
+	(void)pointer;
+	if (command == BIO_CTRL_EOF)
+		return tls->ended;
+	return command == BIO_CTRL_FLUSH;
+}
+
+/* Writes what waits. False: some still does, or the socket has failed (error). */
+static bool flush(struct rd_tls *tls)
+{
+	while (tls->out_at < tls->out_size && !tls->error) {
+		ssize_t sent = send(tls->fd, tls->out + tls->out_at, tls->out_size - tls->out_at,
+			MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
+			tls->error = errno;
+		if (sent < 0)
+			return false;
+		tls->out_at += (size_t)sent;
+	}
+	tls->out_at = tls->out_size = 0;
+	return !tls->error;
+}
+
+/* ---- What all sessions share --------------------------------------------------------------- */
+
+static BIO_METHOD *make_socket(void)
+{
+	BIO_METHOD *method = rd_openssl.BIO_meth_new(BIO_TYPE_SOURCE_SINK | 100, "rondo");
+
+	if (method && rd_openssl.BIO_meth_set_read(method, socket_read) &&
+		rd_openssl.BIO_meth_set_write(method, socket_write) &&
+		rd_openssl.BIO_meth_set_ctrl(method, socket_control))
+		return method;
+	return NULL;
+}
+
+/* An end without a TLS alert is one as any other: our messages have lengths. */
+static SSL_CTX *make_context(void)
+{
+	SSL_CTX *context = rd_openssl.SSL_CTX_new(rd_openssl.TLS_method());
+
+	if (!context)
+		return NULL;
+	if (!rd_openssl.SSL_CTX_ctrl(
+		    context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL) ||
+		!rd_openssl.SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") ||
+		!rd_openssl.SSL_CTX_ctrl(
+			context, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)"X25519:P-256") ||
+		!rd_openssl.SSL_CTX_set_num_tickets(context, 0)) {
+		rd_openssl.SSL_CTX_free(context);
+		return NULL;
+	}
+	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
+	rd_openssl.SSL_CTX_set_default_read_buffer_len(context, BATCH);
+	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE,
+		SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
+#ifdef SSL_OP_IGNORE_UNEXPECTED_EOF
+	rd_openssl.SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
+#endif
+	rd_openssl.SSL_CTX_set_psk_use_session_callback(context, offer_key);
+	rd_openssl.SSL_CTX_set_psk_find_session_callback(context, find_key);
+	return context;
+}
+
+int rd_tls_load(void)
+{
+	int err = rd_openssl_load();
+	bool made;
+
+	if (err)
+		return err;
+	rd_fork_lock(&shared.lock);
+	if (!shared.socket)
+		shared.socket = make_socket();
+	if (!shared.context)
+		shared.context = make_context();
+	made = shared.socket && shared.context;
+	rd_fork_unlock(&shared.lock);
+	return made ? 0 : rd_fail(RONDO_UNSUPPORTED, "OpenSSL here cannot do TLS 1.3");
+}
+
+void rd_tls_derive(unsigned char derived[RD_PSK_SIZE], const void *key, size_t key_size,
+	const void *text, size_t text_size)
+{
+	rd_openssl.HMAC(
+		rd_openssl.EVP_sha256(), key, (int)key_size, text, text_size, derived, NULL);
+}
+
+/* ---- Sessions ------------------------------------------------------------------------------ */
+
+static bool attach_socket(struct rd_tls *tls)
+{
+	BIO *bio = rd_openssl.BIO_new(shared.socket);
+
+	if (!bio)
+		return false;
+	rd_openssl.BIO_set_data(bio, tls);
+	rd_openssl.BIO_set_init(bio, 1);
+	rd_openssl.SSL_set_bio(tls->ssl, bio, bio); /* which frees it */
+	return true;
+}
+
+struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PSK_SIZE])
+{
+	struct rd_tls *tls = calloc(1, sizeof(*tls));
+
+	if (!tls)
+		return NULL;
+	tls->fd = fd;
+	memcpy(tls->psk, psk, sizeof(tls->psk));
+	/* Pages that no byte touches use no memory. */
+	tls->out = malloc(BATCH);
+	tls->ssl = rd_openssl.SSL_new(shared.context);
+	if (!tls->out || !tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) ||
+		!attach_socket(tls)) {
+		rd_tls_destroy(tls);
+		return NULL;
+	}
+	if (accepts)
+		rd_openssl.SSL_set_accept_state(tls->ssl);
+	else
+		rd_openssl.SSL_set_connect_state(tls->ssl);
+	return tls;
+}
+
+void rd_tls_destroy(struct rd_tls *tls)
+{
+	if (!tls)
+		return;
+	rd_openssl.SSL_free(tls->ssl);
+	rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
+	free(tls->out);
+	free(tls);
+}
+
+static int why(const struct rd_tls *tls)
+{
+	return tls->error ? tls->error : tls->broken ? EPROTO : EAGAIN;
+}
+
+/* After an operation that has failed: -1 with errno, or 0 at the peer's end. */
+static ssize_t failure(struct rd_tls *tls)
+{
+	rd_openssl.ERR_clear_error();
+	if (!tls->error && !tls->broken && tls->ended)
+		return 0;
+	tls->broken |= !tls->error && !tls->blocked;
+	errno = why(tls);
+	return -1;
+}
+
+/* Reads beyond a record are for later: after the proof, plain bytes may follow. */
+static int shake_hands(struct rd_tls *tls)
+{
+	tls->blocked = false;
+	if (rd_openssl.SSL_do_handshake(tls->ssl) == 1) {
+		tls->proved = rd_openssl.SSL_session_reused(tls->ssl);
+		rd_openssl.SSL_set_read_ahead(tls->ssl, 1);
+		return 0;
+	}
+	if (failure(tls) == 0)
+		errno = ECONNRESET;
+	return errno;
+}
+
+int rd_tls_handshake(struct rd_tls *tls)
+{
+	int number = tls->proved ? 0 : shake_hands(tls);
+
+	/* Where it has failed, an alert waits. */
+	if (!flush(tls) && !number)
+		number = why(tls);
+	if (!number && !tls->proved)
+		number = EPROTO;
+	errno = number;
+	return number == EAGAIN ? 0 : number ? -1 : 1;
+}
+
+bool rd_tls_is_promising(const struct rd_tls *tls)
+{
+	return rd_openssl.SSL_session_reused(tls->ssl);
+}
+
+/* ---- Bytes --------------------------------------------------------------------------------- */
+
+ssize_t rd_tls_recv(struct rd_tls *tls, const struct iovec *iov, size_t count)
+{
+	size_t total = 0, got;
+
+	tls->blocked = false;
+	for (size_t i = 0; i < count; i++)
+		for (size_t at = 0; at < iov[i].iov_len; at += got) {
+			if (rd_openssl.SSL_read_ex(tls->ssl, (char *)iov[i].iov_base + at,
+				    iov[i].iov_len - at, &got) != 1)
+				return total > 0 ? (ssize_t)total : failure(tls);
+			total += got;
+		}
+	return (ssize_t)total;
+}
+
+ssize_t rd_tls_peek(struct rd_tls *tls)
+{
+	size_t got;
+	char byte;
+
+	tls->blocked = false;
+	return rd_openssl.SSL_peek_ex(tls->ssl, &byte, 1, &got) == 1 ? 1 : failure(tls);
+}
+
+/* Encrypts as much as there is room for: the bytes taken. */
+static size_t encrypt(struct rd_tls *tls, const char *bytes, size_t size)
+{
+	size_t taken = 0, wrote;
+
+	while (taken < size && (has_room(tls) || flush(tls))) {
+		if (++tls->records % KEY_RECORDS == 0)
+			rd_openssl.SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+		wrote = size - taken < RD_TLS_RECORD_SIZE ? size - taken : RD_TLS_RECORD_SIZE;
+		if (rd_openssl.SSL_write_ex(tls->ssl, bytes + taken, wrote, &wrote) != 1) {
+			failure(tls);
+			break;
+		}
+		taken += wrote;
+	}
+	return taken;
+}
+
+ssize_t rd_tls_send(struct rd_tls *tls, const struct iovec *iov, size_t count)
+{
+	size_t total = 0, size, more;
+
+	if (flush(tls)) {
+		/* The first byte was encrypted by the last call. */
+		total = tls->counts_last;
+		tls->counts_last = false;
+		for (size_t i = 0, skip = total; i < count; i++, skip = 0) {
+			size = iov[i].iov_len - skip;
+			more = encrypt(tls, (const char *)iov[i].iov_base + skip, size);
+			total += more;
+			if (more < size)
+				break;
+		}
+		flush(tls);
+	}
+	if (tls->out_size > 0 && total > 0) {
+		tls->counts_last = true;
+		total--;
+	}
+	if (total > 0)
+		return (ssize_t)total;
+	errno = why(tls);
+	return -1;
+}
