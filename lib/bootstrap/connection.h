@@ -25,8 +25,8 @@ struct rd_connection {
 	unsigned char out[2 * RD_FRAME_MAX];
 };
 
-/* Takes over fd, and has the epoll watch it for these events, reported with this mark. accepts: this
-   end accepted it. NULL: no memory; the socket is closed. */
+/* Takes over fd, and has the epoll watch it for these events, reported with this mark. accepts:
+   this end accepted it. NULL: no memory; the socket is closed. */
 struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
 	const struct rd_settings *settings, bool accepts);
 /* Closes, frees and sets *connection to NULL, which it may be already. */

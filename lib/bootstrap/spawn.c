@@ -6,6 +6,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -21,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/settings.h"
+#include "secure/secret.h"
 
 /* After one rank has failed, the others have time to report it; then SIGTERM; then SIGKILL. */
 #define REPORT_MS 2000
@@ -31,6 +33,7 @@ struct spawned_job {
 	pid_t *pids; /* [size]; 0 once reaped */
 	struct pollfd *polls; /* [size]: pidfds; -1 once reaped */
 	int listen_fd, port; /* where ranks meet */
+	int secret_fd;
 	int master_port; /* free, for the program */
 	int status; /* the first failed rank's; 0: none has failed */
 	bool by_signal; /* that rank was killed */
@@ -86,6 +89,9 @@ static void set_environment(const struct spawned_job *job, int rank)
 	setenv("MASTER_ADDR", "127.0.0.1", 1);
 	set_number("MASTER_PORT", job->master_port);
 	set_number("RONDO_PORT", job->port);
+	/* A rank may start another program, which goes on as the rank. */
+	fcntl(job->secret_fd, F_SETFD, 0);
+	set_number("RONDO_SECRET_FD", job->secret_fd);
 	if (rank == 0)
 		set_number("RONDO_RENDEZVOUS_FD", job->listen_fd);
 	else
@@ -227,10 +233,14 @@ static int run_job(struct spawned_job *job, int (*run)(void *), void *argument)
 	int err = open_listener(job);
 
 	if (!err)
+		err = rd_secret_make(&job->secret_fd);
+	if (!err)
 		err = start_ranks(job, run, argument);
 	/* From now on rank 0 alone holds it: when rank 0 dies, connections are refused. */
 	if (job->listen_fd >= 0)
 		close(job->listen_fd);
+	if (job->secret_fd >= 0)
+		close(job->secret_fd);
 	job->alive = job->started;
 	while (!err && job->alive > 0)
 		err = wait_for_one(job);
@@ -241,7 +251,7 @@ static int run_job(struct spawned_job *job, int (*run)(void *), void *argument)
 
 int rondo_spawn(int size, int (*run)(void *argument), void *argument)
 {
-	struct spawned_job job = { .size = size, .listen_fd = -1 };
+	struct spawned_job job = { .size = size, .listen_fd = -1, .secret_fd = -1 };
 	int result;
 
 	if (size < 1 || size > RD_SIZE_MAX)

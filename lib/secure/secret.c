@@ -216,19 +216,18 @@ static void derive(struct rd_settings *settings, const struct secret *secret)
 /* A secret that the user has not asked for is no reason to stop. */
 static int use(struct rd_settings *settings, const struct secret *secret, bool from_file)
 {
-	char reason[RD_REASON_SIZE];
 	int err = rd_tls_load();
 
 	if (!err) {
 		derive(settings, secret);
 		return 0;
 	}
-	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 	if (from_file)
-		return rd_fail(RONDO_SETTING, "RONDO_SECRET_FILE needs OpenSSL: %s", reason);
+		return rd_fail(
+			RONDO_SETTING, "RONDO_SECRET_FILE needs OpenSSL: %s", rondo_last_error());
 	if (settings->rank == 0)
-		rd_log(RD_WARN, RD_BOOTSTRAP, "ranks do not prove that they are of this job: %s",
-			reason);
+		rd_log(RD_INFO, RD_BOOTSTRAP, "ranks do not prove that they are of this job: %s",
+			rondo_last_error());
 	return 0;
 }
 

@@ -162,7 +162,7 @@ static bool flush(struct rd_tls *tls)
 	return !tls->error;
 }
 
-/* ---- What all sessions share --------------------------------------------------------------- */
+/* ---- Shared by all sessions ---------------------------------------------------------------- */
 
 static BIO_METHOD *make_socket(void)
 {

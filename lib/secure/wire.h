@@ -24,8 +24,8 @@ struct rd_wire {
 		fd, NULL, false \
 	}
 
-/* Before the first byte: from now on the wire needs the peer's proof. accepts: this end accepted the
-   connection. RONDO_MEMORY. */
+/* Before the first byte: from now on the wire needs the peer's proof. accepts: this end accepted
+   the connection. RONDO_MEMORY. */
 int rd_wire_secure(struct rd_wire *wire, bool accepts, const unsigned char psk[RD_PSK_SIZE]);
 
 /* Goes on with the proof, after each event of the socket. 1: the peer has proved itself, or need

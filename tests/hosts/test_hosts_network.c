@@ -163,6 +163,22 @@ Test(hosts_network, and_the_one_to_the_master_next_to_nothing, .timeout = 60)
 	run_with_eth1(0, 0);
 }
 
+/* ---- Strangers ------------------------------------------------------------------------------ */
+
+Test(hosts_network, a_job_without_a_secret_is_warned_of_strangers, .timeout = 60)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 1 });
+	struct world world = {
+		.size = 2, .hosts = hosts, .host_of = { 0, 1 }, .has_no_secret = true
+	};
+	const char *text = world_run_captured(&world, world_sum_one, NULL);
+
+	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect(strstr(text, "[0] RONDO WARN no secret: anyone on the network may join"), "%s",
+		text);
+	hosts_destroy(hosts);
+}
+
 /* ---- Dead interfaces ------------------------------------------------------------------------ */
 
 /* The library does not even try it: that would be a line of log. */

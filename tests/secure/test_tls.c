@@ -1,4 +1,4 @@
-/* TLS between two ends of a socket: the proof, bytes, and every way in which a peer may break it. */
+/* TLS between two ends of a socket: the proof, bytes, and how a peer may break it. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdlib.h>

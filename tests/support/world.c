@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "captured_stderr.h"
+#include "secure/secret.h"
+#include "secure/tls.h"
 
 /*
  * Ranks with a comm wait here until all ranks have tried to create theirs: a body may fail its comm
@@ -274,6 +276,22 @@ static void run_threads(struct life *lives, int size)
 		lives[0].outcome.status = world_report(&lives[0].env, "memory leaks");
 }
 
+/* In the environment of this process: for all its worlds. Loaded here, OpenSSL is there in all
+   ranks that are forked. */
+static void give_secret(bool has_one)
+{
+	static int fd = -1;
+	char text[16];
+
+	if (fd < 0 && rd_tls_load() == 0)
+		cr_assert_eq(rd_secret_make(&fd), 0, "%s", rondo_last_error());
+	snprintf(text, sizeof(text), "%d", fd);
+	if (has_one && fd >= 0)
+		setenv("RONDO_SECRET_FD", text, 1);
+	else
+		unsetenv("RONDO_SECRET_FD");
+}
+
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
 	struct rank_outcome outcomes[WORLD_MAX])
 {
@@ -283,6 +301,7 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 	int64_t deadline = world_now_ms() + (world->limit_ms ? world->limit_ms : 60000);
 	int port = 0, fd = listen_somewhere(&port), failed = 0;
 
+	give_secret(!world->has_no_secret);
 	gate_init(&shared->gate);
 	for (int i = 0; i < world->size; i++) {
 		struct life *life = &lives[i];

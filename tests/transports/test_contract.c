@@ -1,8 +1,9 @@
 /* ctest label: threads */
-/* The contract suite for each transport; tcp over IPv4 and IPv6. */
+/* The contract suite for each transport; tcp over IPv4 and IPv6, and with TLS. */
 #include <criterion/criterion.h>
 
 #include "registering.h"
+#include "secure/tls.h"
 #include "transports/contract/fixture.h"
 #include "transports/contract/suite.h"
 
@@ -42,6 +43,23 @@ static void use_ipv6(void)
 	}
 CONTRACT_LINK_CASES(TCP6_TEST)
 CONTRACT_PEER_CASES(TCP6_TEST)
+
+static void use_tls(void)
+{
+	static const unsigned char psk[RD_PSK_SIZE] = "of this job";
+
+	if (rd_tls_load())
+		cr_skip("%s", rondo_last_error());
+	fixture_psk = psk;
+}
+
+#define TLS_TEST(name) \
+	Test(tls, name, .timeout = 60, .init = use_tls) \
+	{ \
+		contract_##name("tcp"); \
+	}
+CONTRACT_LINK_CASES(TLS_TEST)
+CONTRACT_PEER_CASES(TLS_TEST)
 
 /* shm by another name, which keeps records of registered memory. */
 #define REGISTERS_TEST(name) \

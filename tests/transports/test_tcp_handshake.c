@@ -508,7 +508,7 @@ Test(tcp, an_invalid_card_is_an_error)
 		if (wrong == 0)
 			bad.magic++;
 		if (wrong == 1)
-			bad.version = 3;
+			bad.version++;
 		if (wrong == 2)
 			bad.family = 5;
 		if (wrong == 3)

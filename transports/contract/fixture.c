@@ -90,6 +90,7 @@ uint64_t now_ms(void)
 }
 
 const char *fixture_address = "127.0.0.1";
+const unsigned char *fixture_psk;
 
 /* The environment sets the rest: RONDO_INTERFACE, or the device of a card. */
 static void settings_fill(struct rd_settings *settings, int rank, const struct shape *shape)
@@ -110,6 +111,15 @@ static void settings_fill(struct rd_settings *settings, int rank, const struct s
 	settings->init_timeout_ms = fixture_wait_ms;
 }
 
+/* As if on a host of its own. */
+static void move_apart(struct fixture *fixture, int rank)
+{
+	snprintf(fixture->local.place.host_id, sizeof(fixture->local.place.host_id), "host %d",
+		rank);
+	fixture->settings.has_psk = true;
+	memcpy(fixture->settings.psk, fixture_psk, sizeof(fixture->settings.psk));
+}
+
 bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
 	const struct shape *shape)
 {
@@ -128,6 +138,8 @@ bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *
 	if (!ok(fixture, fixture->local.epoll_fd >= 0, "epoll_create1: %m"))
 		return false;
 	rd_place_here(&fixture->local.place, &fixture->settings);
+	if (fixture_psk)
+		move_apart(fixture, rank);
 	int err = fixture->transport->listen(
 		&fixture->endpoint, &fixture->local, fixture->card, &fixture->card_size);
 

@@ -25,6 +25,8 @@
 
 extern int fixture_wait_ms; /* longest wait for anything that must come: 20000 */
 extern const char *fixture_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
+/* RD_PSK_SIZE bytes: ranks act as on different hosts, with this key. NULL: a test sets none. */
+extern const unsigned char *fixture_psk;
 
 /* State that the ranks of a case share, also across fork. */
 struct shared {

@@ -31,8 +31,7 @@ struct rd_tcp_connection {
 	struct rd_tcp_card card; /* the peer's, from rd_tcp_card_read() */
 	/*
 	 * One of the two is called, once: by begin(), or while the connector advances. opened()
-	 * takes over the wire: in no epoll, and all bytes behind the hello are unread, as far as TLS
-	 * has not read them.
+	 * takes over the wire: it is in no epoll, and all bytes behind the hello are its own.
 	 */
 	void (*opened)(void *owner, const struct rd_wire *wire);
 	void (*failed)(void *owner, int error, const char *reason);

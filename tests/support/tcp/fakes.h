@@ -11,6 +11,7 @@ struct card {
 	uint32_t magic;
 	uint16_t version;
 	uint8_t count, shared, key[16];
+	uint64_t host;
 	uint16_t family, port; /* of the first address */
 	uint32_t zero;
 	uint8_t address[16];

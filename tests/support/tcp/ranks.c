@@ -4,18 +4,30 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-int rank_listen(struct rank *rank, int number, const char *address, const char *interface)
+static void rank_fill(struct rank *rank, int number, const char *address)
 {
 	*rank = (struct rank){ 0 };
 	rank->settings.size = 8;
 	rank->settings.channels = 1;
 	rank->settings.piece_size = PIECE;
 	strcpy(rank->settings.address, address);
-	strcpy(rank->settings.interface, interface);
 	rank->local.rank = number;
 	rank->local.size = 8;
 	rank->local.settings = &rank->settings;
 	rank->local.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+}
+
+int rank_listen(struct rank *rank, int number, const char *address, const char *interface)
+{
+	rank_fill(rank, number, address);
+	strcpy(rank->settings.interface, interface);
+	return rd_transport_tcp.listen(&rank->endpoint, &rank->local, rank->card, &rank->card_size);
+}
+
+int rank_listen_at(struct rank *rank, int number, const char *address, const char *host)
+{
+	rank_fill(rank, number, address);
+	strcpy(rank->local.place.host_id, host);
 	return rd_transport_tcp.listen(&rank->endpoint, &rank->local, rank->card, &rank->card_size);
 }
 
