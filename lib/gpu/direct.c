@@ -198,7 +198,7 @@ static int mismatch(struct rd_gpu *gpu, int peer, const struct rd_signature *the
 
 static struct rd_announcement *announcement_of(struct rd_gpu *gpu, int rank, uint32_t announced)
 {
-	return &gpu->peer_flags[rank]->announcements[announced % RD_RUN_AHEAD];
+	return &gpu->peer_flags[rank]->announcements[announced % RD_ANNOUNCEMENTS];
 }
 
 static bool is_pairwise(const struct rd_call *call)
@@ -280,6 +280,13 @@ static int check_length(struct rd_gpu *gpu, const struct rd_call *call, int peer
 	return rd_comm_fail(gpu->comm, RONDO_MISMATCH, peer);
 }
 
+static int lost(struct rd_gpu *gpu, int peer, uint32_t announced)
+{
+	rd_fail(RONDO_PROTOCOL, "rank %d overwrote its announcement %u before rank %d had read it",
+		peer, announced, gpu->comm->rank);
+	return rd_comm_fail(gpu->comm, RONDO_PROTOCOL, peer);
+}
+
 /* Waits until all ranks have announced the call, and checks that it is the same on all. */
 static int read_announcements(
 	struct rd_gpu *gpu, const struct rd_direct_job *job, struct rd_announcement *announcements)
@@ -295,6 +302,8 @@ static int read_announcements(
 		if (err)
 			return err;
 		*announcement = *shared;
+		if (announcement->number != job->announced)
+			return lost(gpu, peer, job->announced);
 		if (memcmp(&announcement->signature, &ours, sizeof(ours)) != 0)
 			return mismatch(gpu, peer, &announcement->signature, &ours);
 		if (is_pairwise(job->call) && peer != gpu->comm->rank)

@@ -66,8 +66,7 @@ struct rd_queued {
 
 /* Pinned memory that this rank's kernels and streams read, and no other rank maps. */
 struct rd_own_flags {
-	_Alignas(64) struct rd_buffer_addresses
-		addresses[RD_RUN_AHEAD]; /* by number of announcement */
+	_Alignas(64) struct rd_buffer_addresses addresses[RD_RUN_AHEAD]; /* by number of the call */
 	_Alignas(64) uint32_t mapped; /* the last call whose addresses are there */
 };
 

@@ -38,9 +38,13 @@ struct rd_offer {
 	struct rd_buffer_location in;
 };
 
-/* Peers write these, but for the abort flag, announcements and offers, which this rank writes. A
-   rank announces a call when it issues it, and at most RD_RUN_AHEAD calls before its streams have
-   done the first of them: peers have read that one by then. */
+/* A rank's latest announcements that its peers may have yet to read. A call that streams have done
+   was read by all. A captured call returns when all ranks have announced it, so that all have read
+   what came before their previous captured call. In as many calls as this, more than RD_RUN_AHEAD
+   are queued, or two are captured: all have read the first. */
+#define RD_ANNOUNCEMENTS (2 * RD_RUN_AHEAD)
+
+/* Peers write these, but for the abort flag, announcements and offers, which this rank writes. */
 struct rd_host_flags {
 	/* By streams: they have reached the call of this announcement; they have done it. */
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
@@ -54,7 +58,7 @@ struct rd_host_flags {
 	_Alignas(64) uint32_t imported[RD_WORK_RANKS][RD_EXPORTS];
 	_Alignas(64) struct rd_abort_flag abort_flag;
 	_Alignas(64) uint32_t check; /* copied to peers' device flags to try them */
-	_Alignas(64) struct rd_announcement announcements[RD_RUN_AHEAD];
+	_Alignas(64) struct rd_announcement announcements[RD_ANNOUNCEMENTS];
 	_Alignas(64) struct rd_offer offers[RD_WORK_RANKS][RD_OFFERS]; /* to each */
 };
 

@@ -156,7 +156,7 @@ int rd_queue_direct(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	rd_task_number(task);
 	direct.given.number = call->number;
 	err = rd_direct_announce(gpu, call, work, false, gpu->number, &direct.waits);
-	direct.addresses = &gpu->own_flags->addresses[gpu->announced % RD_RUN_AHEAD];
+	direct.addresses = &gpu->own_flags->addresses[gpu->number % RD_RUN_AHEAD];
 	out = call->out;
 	if (!err)
 		err = copy_in(&direct, call);

@@ -413,8 +413,7 @@ static int call_with_new_buffers(struct rank_env *env)
 		for (size_t i = 0; i < 10000 && !wrong; i++)
 			if (used->out[i] != value(0, i) + value(1, i) + value(2, i))
 				wrong = world_report(env, "element %zu is %g", i, used->out[i]);
-		if (!wrong &&
-			gpu->own_flags->addresses[gpu->announced % RD_RUN_AHEAD].part != wanted)
+		if (!wrong && gpu->own_flags->addresses[gpu->number % RD_RUN_AHEAD].part != wanted)
 			wrong = world_report(env, "round %d: another part than %u", round, wanted);
 		if (is_new)
 			close_memory(&fresh);

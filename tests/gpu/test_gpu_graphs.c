@@ -2,7 +2,9 @@
 /* Calls on device memory that are captured in graphs, and what cannot be. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/futex.h"
 #include "device/emulated/stream.h"
 #include "device/device_stream.h"
 #include "api/stream.h"
@@ -343,6 +345,98 @@ Test(gpu_graphs, an_invalidated_capture_takes_no_call_and_ends_no_comm, .timeout
 
 /* Elements of a call that is too long to go without the buffers' addresses. */
 #define WITH_ADDRESSES 10000
+
+/* ---- Behind other calls -------------------------------------------------------------------- */
+
+/* Captures sums of the input behind COUNT elements of the output; they are not replayed. */
+static int capture_sums(struct rank_env *env, struct memory *memory, int calls)
+{
+	struct rd_emulated_graph *graph;
+	rondo_stream *other;
+	void *stream;
+
+	TRY(rondo_stream_create_on(&other, env->rank % rondo_device_count()));
+	stream = rd_stream_device_stream(other)->stream;
+	TRY(rd_emulated_capture(stream));
+	for (int i = 0; i < calls; i++)
+		TRY(rondo_all_reduce(env->comm, memory->in, memory->out + WITH_ADDRESSES,
+			WITH_ADDRESSES, RONDO_F32, RONDO_SUM, other));
+	TRY(rd_emulated_capture_end(stream, &graph));
+	rd_emulated_graph_destroy(graph);
+	rondo_stream_destroy(other);
+	return 0;
+}
+
+static int await_mapped(struct rank_env *env)
+{
+	const struct rd_gpu *gpu = env->comm->gpu;
+
+	for (int i = 0; i < 20000; i++) {
+		if (rd_flag_reached(&gpu->own_flags->mapped, gpu->announced))
+			return 0;
+		usleep(1000);
+	}
+	return world_report(env, "announced calls are not mapped");
+}
+
+/* The first call waits in its stream until the addresses of all others are there. */
+static int call_behind_captures(struct rank_env *env, int captured)
+{
+	static uint32_t gate;
+	struct memory memory;
+	int wrong = open_room(env, &memory, WITH_ADDRESSES);
+	const struct rd_device_stream *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_device_stream(memory.stream);
+	for (int i = 0; i < WITH_ADDRESSES; i++)
+		memory.in[i] = (float)(env->rank + 1);
+	TRY(one_call(env, &memory, WITH_ADDRESSES));
+	memset(memory.out, 0, 2 * WITH_ADDRESSES * sizeof(float));
+	TRY(rd_stream_wait(stream->ops, stream->device, stream->stream, &gate, 1));
+	TRY(rondo_all_reduce(env->comm, memory.in, memory.out, WITH_ADDRESSES, RONDO_F32, RONDO_SUM,
+		memory.stream));
+	wrong = capture_sums(env, &memory, captured);
+	for (int i = 1; i < RD_RUN_AHEAD && !wrong; i++)
+		TRY(rondo_all_reduce(env->comm, memory.in, memory.out + WITH_ADDRESSES,
+			WITH_ADDRESSES, RONDO_F32, RONDO_SUM, memory.stream));
+	if (!wrong)
+		wrong = await_mapped(env);
+	rd_flag_write(&gate, 1);
+	TRY(rondo_stream_synchronize(memory.stream));
+	if (!wrong)
+		wrong = expect_floats(env, memory.out, 2 * WITH_ADDRESSES, 6);
+	close_memory(&memory);
+	return wrong;
+}
+
+static int call_behind_one(struct rank_env *env)
+{
+	return call_behind_captures(env, 1);
+}
+
+static int call_behind_two(struct rank_env *env)
+{
+	return call_behind_captures(env, 2);
+}
+
+static int call_behind_many(struct rank_env *env)
+{
+	return call_behind_captures(env, 3 * RD_RUN_AHEAD);
+}
+
+Test(gpu_graphs, captured_calls_leave_a_queued_call_its_addresses, .timeout = 120)
+{
+	struct trial trials[] = { { &fused_variants[1], 3, call_behind_one, 0 },
+		{ &fused_variants[1], 3, call_behind_two, 0 },
+		{ &fused_variants[1], 3, call_behind_many, 0 } };
+
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);
+}
+
+/* ---- On some ranks ------------------------------------------------------------------------- */
 
 static int capture_on_rank_1(struct rank_env *env, struct memory *memory)
 {
