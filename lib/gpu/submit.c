@@ -9,6 +9,7 @@
 #include "gpu/launch_transfers.h"
 #include "gpu/messages.h"
 #include "gpu/progress.h"
+#include "gpu/queue.h"
 #include "gpu/queue_direct.h"
 #include "gpu/staging.h"
 #include "gpu/transfers.h"
@@ -126,16 +127,20 @@ int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
 
 /* ---- Submitting ---------------------------------------------------------------------------- */
 
-/* Alone, a rank's output is its input. */
-static int run_alone(struct rd_device_stream *device_stream, const struct rd_task *task)
+/* Alone, a rank's output is its input. The driver's copy within host memory would wait for the
+   stream. */
+static int run_alone(
+	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_task *task)
 {
 	const struct rd_call *call = &task->call;
 	size_t size = rd_out_blocks(&call->problem) * call->count * rondo_type_size(call->type);
+	struct rd_allocation allocation;
 
 	if (size == 0 || call->in == call->out)
 		return 0;
-	return device_stream->ops->copy(
-		device_stream->device, device_stream->stream, call->out, call->in, size);
+	if (!gpu->ops->find(call->in, &allocation) && !gpu->ops->find(call->out, &allocation))
+		return rd_queue_copy(gpu, device_stream->stream, call->out, call->in, size);
+	return gpu->ops->copy(gpu->device, device_stream->stream, call->out, call->in, size);
 }
 
 static int launch_small(
@@ -334,7 +339,7 @@ static int submit(
 	if (is_transfer(tasks))
 		return submit_transfers(gpu, device_stream, tasks, count, queued);
 	if (gpu->comm->size == 1 && rd_call_is_ordinary(&tasks->call))
-		return run_alone(device_stream, tasks);
+		return run_alone(gpu, device_stream, tasks);
 	return submit_collective(gpu, device_stream, tasks, queued);
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/stream.h"
+#include "base/futex.h"
 #include "gpus.h"
 #include "variants.h"
 
@@ -115,6 +117,58 @@ Test(gpu_pinned, every_call_takes_pinned_host_memory_on_the_tests_driver, .timeo
 		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s", ways[i].kernel,
 			ways[i].threads ? "threads" : "processes");
 	}
+}
+
+/* The stream waits for this process. */
+static int call_ahead(struct rank_env *env, struct memory *memory, uint32_t *go)
+{
+	const struct rd_device_stream *stream = rd_stream_device_stream(memory->stream);
+	int err;
+
+	fill_floats(memory->in, env->rank, COUNT_MAX);
+	TRY(rd_stream_wait(stream->ops, stream->device, stream->stream, go, 1));
+	err = rondo_all_reduce(env->comm, memory->in, memory->out, COUNT_MAX, RONDO_F32, RONDO_SUM,
+		memory->stream);
+	rd_flag_write(go, 1);
+	if (err)
+		return world_report(env, "the call: %s", rondo_last_error());
+	TRY(rondo_stream_synchronize(memory->stream));
+	for (size_t i = 0; i < COUNT_MAX; i++)
+		if (memory->out[i] != value(env->rank, i))
+			return world_report(env, "element %zu is %g", i, memory->out[i]);
+	return 0;
+}
+
+static int call_alone(struct rank_env *env)
+{
+	struct memory memory;
+	float *go = NULL;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	TRY(pin(&memory.in));
+	TRY(pin(&memory.out));
+	TRY(pin(&go));
+	wrong = call_ahead(env, &memory, (uint32_t *)go);
+	rondo_stream_synchronize(memory.stream);
+	rd_device(true)->unshare(memory.in);
+	rd_device(true)->unshare(memory.out);
+	close_memory(&memory);
+	rd_device(true)->unshare(go);
+	rondo_mem_free(go);
+	return wrong;
+}
+
+/* The driver's copy within host memory waits for the stream. */
+Test(gpu_pinned, a_rank_alone_queues_its_call_on_a_stream_that_waits, .timeout = 60)
+{
+	static const struct variant alone = { "cuda", "auto", true, NULL, 0 };
+	struct trial trial = { &alone, 1, call_alone, 0 };
+
+	if (!has_tests_driver())
+		cr_skip_test(NO_TESTS_DRIVER);
+	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
 
 static int try_wrong_memory(struct rank_env *env)
