@@ -11,7 +11,7 @@
 /* Added to flags to end all waits for them: beyond any number in use. */
 #define BEYOND (1u << 30)
 
-/* Before this rank's stream goes on, and peers take its part of the call for done. */
+/* Before this rank's kernels or stream go on without their part, which peers take for done. */
 static void warn_peers(struct rd_gpu *gpu)
 {
 	uint32_t us = (uint32_t)gpu->comm->rank + 1;
@@ -35,8 +35,9 @@ static void release_waits(struct rd_gpu *gpu)
 	struct rd_host_flags *host_flags = gpu->host_flags;
 	uint32_t beyond = count_of(&gpu->announced) + BEYOND;
 
-	__atomic_store_n(&host_flags->abort_flag.stop, 1, __ATOMIC_RELEASE);
+	/* First, for a kernel that sees `stop` leaves its part undone. */
 	warn_peers(gpu);
+	__atomic_store_n(&host_flags->abort_flag.stop, 1, __ATOMIC_RELEASE);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
 		rd_flag_write(&host_flags->entered[peer], beyond);
 		rd_flag_write(&host_flags->left[peer], beyond);
