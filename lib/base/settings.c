@@ -45,6 +45,7 @@ enum {
 	NOT_IN_CONFIG(secret_file),
 	NOT_IN_CONFIG(encrypt),
 	NOT_IN_CONFIG(gpu_blocks),
+	NOT_IN_CONFIG(poison),
 	IN_CONFIG(rank),
 	IN_CONFIG(size),
 	IN_CONFIG(address),

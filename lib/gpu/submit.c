@@ -13,6 +13,7 @@
 #include "gpu/queue_direct.h"
 #include "gpu/staging.h"
 #include "gpu/transfers.h"
+#include "gpu/watch.h"
 
 /* ---- Checking calls ------------------------------------------------------------------------ */
 
@@ -325,22 +326,55 @@ static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device
 	return rd_queue_direct(gpu, device_stream, task, &work, queued);
 }
 
+static int submit_now(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *tasks, int count, bool *queued)
+{
+	if (is_transfer(tasks))
+		return submit_transfers(gpu, device_stream, tasks, count, queued);
+	if (gpu->comm->size == 1 && rd_call_is_ordinary(&tasks->call))
+		return run_alone(gpu, device_stream, tasks);
+	return submit_collective(gpu, device_stream, tasks, queued);
+}
+
+/* Behind calls that are queued, or failed while they were. err: of these. */
+static int queue_poisons(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	const struct rd_poisons *poisons, int err)
+{
+	int missed;
+
+	/* A refused call leaves its output alone, and a capture does no work. */
+	if (err && (!atomic_load(&gpu->comm->failed) ||
+			   gpu->ops->stream_captures(device_stream->stream)))
+		return err;
+	/* The kernel reads there that the comm has failed. */
+	if (err)
+		rd_gpu_watch(gpu);
+	missed = rd_poisons_queue(gpu, device_stream->stream, poisons);
+	if (!err && !missed)
+		return 0;
+	return rd_queue_fail(gpu, device_stream, err ? err : missed);
+}
+
 /* *queued: the progress thread has the tasks, and finishes them. */
 static int submit(
 	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *queued)
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
+	struct rd_poisons *poisons;
 	int err = rd_device_stream_watch(device_stream, gpu->async_error);
 
 	if (!err && atomic_load(&gpu->comm->failed))
 		err = rd_comm_failure(gpu->comm);
 	if (err)
 		return err;
-	if (is_transfer(tasks))
-		return submit_transfers(gpu, device_stream, tasks, count, queued);
-	if (gpu->comm->size == 1 && rd_call_is_ordinary(&tasks->call))
-		return run_alone(gpu, device_stream, tasks);
-	return submit_collective(gpu, device_stream, tasks, queued);
+	err = rd_poisons_make(gpu, tasks, count, &poisons);
+	if (err)
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+	err = submit_now(gpu, device_stream, tasks, count, queued);
+	if (poisons)
+		err = queue_poisons(gpu, device_stream, poisons, err);
+	free(poisons);
+	return err;
 }
 
 /* The host is done with it: a rank that has not issued the latest call is behind. */

@@ -80,6 +80,7 @@ Test(settings, the_environment_sets_every_field)
 	setenv("RONDO_IB_RETRY", "5", 1);
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	setenv("RONDO_ENCRYPT", "0", 1);
+	setenv("RONDO_POISON", "1", 1);
 	setenv("RONDO_LAUNCHER", "torchrun", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
@@ -93,6 +94,7 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_str_eq(settings.host, "x");
 	cr_assert_str_eq(settings.topo_file, "x");
 	cr_assert_eq(settings.reproducible, 1);
+	cr_assert_eq(settings.poison, 1);
 	cr_assert_eq(settings.local_rank, 7);
 	cr_assert_str_eq(settings.debug, "NONE");
 	cr_assert_str_eq(settings.debug_subsys, "^net,ring");
@@ -508,7 +510,7 @@ static const char *config_field(const char *field)
 		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
 		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel",
 		"gpu_blocks", "secret_fd", "secret_file", "encrypt", "ib_device", "ib_gid_index",
-		"ib_service_level", "ib_traffic_class", "ib_timeout", "ib_retry" };
+		"ib_service_level", "ib_traffic_class", "ib_timeout", "ib_retry", "poison" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -15,7 +15,7 @@ struct rd_cuda_device {
 	CUcontext context;
 	/* Kernels: */
 	CUfunction work[RONDO_TYPE_COUNT], small[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT],
-		transfers;
+		transfers, poison;
 	CUstream stream; /* zeroes new memory */
 	int processors;
 	int blocks; /* for which there is room at once */
