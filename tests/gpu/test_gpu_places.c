@@ -196,6 +196,35 @@ static int every_place(struct rank_env *env)
 	return wrong;
 }
 
+/* ---- Odd addresses --------------------------------------------------------------------------- */
+
+/* No element lies at a multiple of its size: all ranks' buffers alike, or each at its own byte. */
+static int odd_addresses(struct rank_env *env)
+{
+	static const rondo_type types[] = { RONDO_F16, RONDO_BF16, RONDO_F32, RONDO_F64 };
+	static const enum rd_collective collectives[] = { RD_ALL_REDUCE, RD_REDUCE_SCATTER,
+		RD_REDUCE, RD_ALL_GATHER, RD_BROADCAST, RD_ALL_TO_ALL };
+	struct both *both;
+	int wrong = open_both(env, &both);
+
+	for (size_t i = 0; i < 4 * 6 * 4 && !wrong; i++) {
+		struct request request = { .collective = collectives[i / 4 % 6],
+			.type = types[i / 24],
+			.op = i % 3 ? RONDO_SUM : RONDO_AVG,
+			.root = (int)i % env->size,
+			.in_place = i % 2,
+			.in_at = i % 4 < 2 ? 1 : 2 * (size_t)env->rank + 1,
+			.out_at = i % 4 < 2 ? 17 : 15 };
+		struct rd_problem problem = { .collective = request.collective, .size = env->size };
+
+		request.count =
+			CALL_SIZE / (size_t)rd_blocks(&problem) / rondo_type_size(request.type) - i;
+		wrong = beside_the_host(env, both, &request);
+	}
+	close_both(both);
+	return wrong;
+}
+
 /* ---- Blocks of different lengths ------------------------------------------------------------ */
 
 /* Each rank has its own gaps between the blocks. */
@@ -266,3 +295,4 @@ static void try_kernels(const char *device, int (*body)(struct rank_env *env))
 TEST_PLACES(every_type_and_collective_is_right_wherever_buffers_lie, as_on_the_host)
 TEST_PLACES(bytes_at_every_place_of_a_vector_are_right, every_place)
 TEST_PLACES(blocks_of_different_lengths_lie_anywhere, different_lengths)
+TEST_PLACES(elements_at_odd_addresses_are_right, odd_addresses)

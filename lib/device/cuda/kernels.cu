@@ -115,27 +115,29 @@ static __device__ void combine_vectors(const struct rd_work &work, const struct 
 }
 
 template <typename T>
-static __device__ typename element<T>::sum load_element(const struct rd_work &work,
+static __device__ typename element<T>::sum widened_input(const struct rd_work &work,
 	const struct block &block, const struct rd_work_step &step, int rank, size_t at)
 {
-	T value = ((const T *)(block.in[rank] + step.in_at))[at];
+	T value = load_element<T>(block.in[rank] + step.in_at + at);
 
 	return element<T>::widen(work.scales ? scaled(value, block.factors[rank]) : value);
 }
 
+/* `at`: the element's first byte in the step. */
 template <typename T>
 static __device__ void combine_element(const struct rd_work &work, const struct block &block,
 	const struct rd_work_step &step, size_t at, int divide_by)
 {
-	typename element<T>::sum sum = load_element<T>(work, block, step, 0, at);
+	typename element<T>::sum sum = widened_input<T>(work, block, step, 0, at);
 
 #pragma unroll 1
 	for (int rank = 1; rank < work.size; rank++)
-		sum = combine_any<T>(work.op, sum, load_element<T>(work, block, step, rank, at));
+		sum = combine_any<T>(work.op, sum, widened_input<T>(work, block, step, rank, at));
 #pragma unroll 1
 	for (int rank = 0; rank < work.size; rank++)
 		if (step.peer < 0 || step.peer == rank)
-			((T *)(block.out[rank] + step.out_at))[at] = finish<T>(sum, divide_by);
+			store_element(
+				block.out[rank] + step.out_at + at, finish<T>(sum, divide_by));
 }
 
 template <typename T>
@@ -161,7 +163,7 @@ static __device__ void combine(const struct rd_work *work_at, const struct block
 #pragma unroll 1
 	for (at = thread * sizeof(T); at < edge_bytes(cut, step.count * sizeof(T));
 		at += stride * sizeof(T))
-		combine_element<T>(work, block, step, edge_at(cut, at) / sizeof(T), divide_by);
+		combine_element<T>(work, block, step, edge_at(cut, at), divide_by);
 }
 
 /* ---- Moves --------------------------------------------------------------------------------- */

@@ -33,20 +33,21 @@ static __device__ bool moves_nothing(const struct operands &operands)
 	       (!operands.out && (!operands.into || (operands.into == operands.a && !operands.b)));
 }
 
+/* `at`: the element's first byte. */
 template <typename T>
 static __device__ void operate_on_element(
 	const struct rd_steps &steps, const struct operands &operands, size_t at)
 {
-	T value = ((const T *)operands.a)[at];
+	T value = load_element<T>(operands.a + at);
 
 	if (operands.b)
 		value = finish<T>(combine_any<T>(steps.op, element<T>::widen(value),
-					  element<T>::widen(((const T *)operands.b)[at])),
+					  element<T>::widen(load_element<T>(operands.b + at))),
 			operands.divide_by);
 	if (operands.into)
-		((T *)operands.into)[at] = value;
+		store_element(operands.into + at, value);
 	if (operands.out)
-		((T *)operands.out)[at] = value;
+		store_element(operands.out + at, value);
 }
 
 /* got = got op ours. */
@@ -116,10 +117,10 @@ static __device__ void operate(
 		operate_on_vectors<T, 1>(steps, operands, begin, at, stride);
 #pragma unroll 1
 	for (at = threadIdx.x; at < head; at += stride)
-		operate_on_element<T>(steps, operands, at);
+		operate_on_element<T>(steps, operands, at * sizeof(T));
 #pragma unroll 1
 	for (at = head + vectors * 16 / sizeof(T) + threadIdx.x; at < operands.count; at += stride)
-		operate_on_element<T>(steps, operands, at);
+		operate_on_element<T>(steps, operands, at * sizeof(T));
 }
 
 /* ---- The kernels ---------------------------------------------------------------------------- */

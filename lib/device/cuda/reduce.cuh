@@ -120,6 +120,39 @@ template <> struct element<f8e5m2> {
 	}
 };
 
+/* An element and its bytes. */
+template <typename T> union bytes_of {
+	unsigned char bytes[sizeof(T)];
+	T element;
+};
+
+/* At any address: a GPU stops a kernel whose access is not aligned to its own size. */
+template <typename T> static __device__ T load_element(const char *at)
+{
+	bytes_of<T> got;
+
+	if ((uint64_t)at % sizeof(T) == 0)
+		return *(const T *)at;
+#pragma unroll
+	for (int i = 0; i < (int)sizeof(T); i++)
+		got.bytes[i] = at[i];
+	return got.element;
+}
+
+template <typename T> static __device__ void store_element(char *at, T value)
+{
+	bytes_of<T> made;
+
+	if ((uint64_t)at % sizeof(T) == 0) {
+		*(T *)at = value;
+		return;
+	}
+	made.element = value;
+#pragma unroll
+	for (int i = 0; i < (int)sizeof(T); i++)
+		at[i] = made.bytes[i];
+}
+
 /* Signed sums and products wrap, as unsigned ones do. */
 template <typename T> __device__ T add(T a, T b)
 {
