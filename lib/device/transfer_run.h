@@ -71,6 +71,7 @@ static ON_DEVICE int find_ours(const struct rd_transfer_work *work, int kind, in
 static ON_DEVICE void begin_line(const struct rd_transfer_work *work, struct line *line, int peer)
 {
 	const struct rd_device_flags *device_flags = work->peer_device_flags[work->rank];
+	const struct wait no_wait = { 0, 0 };
 
 	line->send = find_ours(work, RD_TRANSFER_SEND, peer, work->first[RD_TRANSFER_SEND][peer]);
 	line->receive =
@@ -78,8 +79,7 @@ static ON_DEVICE void begin_line(const struct rd_transfer_work *work, struct lin
 	line->sent = device_flags->sent[peer][BLOCK];
 	line->received = device_flags->received[peer][BLOCK];
 	line->offered = line->arrived = false;
-	line->sends.since_ns = 0;
-	line->receives.since_ns = 0;
+	line->sends = line->receives = no_wait;
 }
 
 static ON_DEVICE void end_line(
