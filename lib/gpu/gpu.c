@@ -194,7 +194,7 @@ static void share_out_blocks(struct rd_gpu *gpu, const struct rd_gpu_card *cards
 static bool is_one_process(const struct rd_gpu *gpu)
 {
 	for (int peer = 0; peer < gpu->comm->size; peer++)
-		if (peer != gpu->comm->rank && !gpu->same_process[peer])
+		if (!rd_peers_one_process(gpu->comm, peer, gpu->comm->rank))
 			return false;
 	return true;
 }
@@ -271,7 +271,7 @@ static int ranks_in_process(const struct rd_gpu *gpu)
 	int rank = gpu->comm->rank, ranks = 1;
 
 	for (int peer = 0; peer < gpu->comm->size; peer++) {
-		if (peer == rank || !gpu->same_process[peer] ||
+		if (peer == rank || !rd_peers_one_process(gpu->comm, peer, rank) ||
 			members[peer].place.device_pci != members[rank].place.device_pci)
 			continue;
 		if (peer < rank)

@@ -12,31 +12,79 @@
 /* Bound in ns of a sleep: also a failure of the comm ends the wait. */
 #define SLEEP_NS 1000000
 
+struct sharer {
+	int rank;
+	uint32_t meetings; /* how often it has come */
+	void *stream;
+};
+
+/* Transfers from one sharer to another that are queued. */
+struct pair {
+	uint32_t sent, received;
+};
+
 struct rd_sharers {
 	struct rd_sharers *next;
 	uint64_t comm_id;
 	int device;
 	int holders;
-	uint32_t ranks; /* a bit each */
-	uint32_t meetings[RD_WORK_RANKS]; /* how often each has come */
-	void *streams[RD_WORK_RANKS];
-	uint32_t sent[RD_WORK_RANKS]
-		     [RD_WORK_RANKS]; /* sends that are queued, by sender and receiver */
-	uint32_t received[RD_WORK_RANKS][RD_WORK_RANKS]; /* the same of receives */
+	struct pair *pairs; /* by sender and receiver */
+	int count;
+	struct sharer members[];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rd_sharers *all;
 
-static uint32_t find_ranks(const struct rd_gpu *gpu)
+/* Whether the peer is a sharer, or this rank itself. */
+static bool shares(const struct rd_gpu *gpu, int peer)
 {
 	const struct rd_member *members = rd_control_members(gpu->comm->control);
-	uint32_t pci = members[gpu->comm->rank].place.device_pci, ranks = 0;
+	int rank = gpu->comm->rank;
 
-	for (int peer = 0; peer < gpu->comm->size; peer++)
-		if (gpu->same_process[peer] && members[peer].place.device_pci == pci)
-			ranks |= 1u << peer;
-	return ranks;
+	return rd_peers_one_process(gpu->comm, peer, rank) &&
+	       members[peer].place.device_pci == members[rank].place.device_pci;
+}
+
+static struct rd_sharers *make(const struct rd_gpu *gpu, int count)
+{
+	size_t n = (size_t)count;
+	struct rd_sharers *sharers = calloc(1, sizeof(*sharers) + n * sizeof(*sharers->members));
+
+	if (!sharers)
+		return NULL;
+	sharers->pairs = calloc(n * n, sizeof(*sharers->pairs));
+	if (!sharers->pairs) {
+		free(sharers);
+		return NULL;
+	}
+	sharers->comm_id = gpu->comm->local.comm_id;
+	sharers->device = gpu->device;
+	for (int rank = 0; rank < gpu->comm->size; rank++)
+		if (shares(gpu, rank))
+			sharers->members[sharers->count++].rank = rank;
+	return sharers;
+}
+
+/* The member's number; -1: the rank is none. */
+static int member_of(const struct rd_sharers *sharers, int rank)
+{
+	for (int i = 0; i < sharers->count; i++)
+		if (sharers->members[i].rank == rank)
+			return i;
+	return -1;
+}
+
+static struct sharer *own_member(const struct rd_gpu *gpu)
+{
+	return &gpu->sharers->members[member_of(gpu->sharers, gpu->comm->rank)];
+}
+
+static struct pair *pair_of(const struct rd_gpu *gpu, int sender, int receiver)
+{
+	int from = member_of(gpu->sharers, sender), to = member_of(gpu->sharers, receiver);
+
+	return &gpu->sharers->pairs[from * gpu->sharers->count + to];
 }
 
 static struct rd_sharers *find(const struct rd_gpu *gpu)
@@ -49,19 +97,18 @@ static struct rd_sharers *find(const struct rd_gpu *gpu)
 
 int rd_sharers_join(struct rd_gpu *gpu)
 {
-	uint32_t ranks = gpu->comm->size <= RD_WORK_RANKS ? find_ranks(gpu) : 0;
 	struct rd_sharers *sharers;
+	int count = 0;
 
-	if ((ranks & (ranks - 1)) == 0)
+	for (int peer = 0; peer < gpu->comm->size; peer++)
+		count += shares(gpu, peer);
+	if (count < 2)
 		return 0;
 	pthread_mutex_lock(&lock);
 	sharers = find(gpu);
 	if (!sharers) {
-		sharers = calloc(1, sizeof(*sharers));
+		sharers = make(gpu, count);
 		if (sharers) {
-			sharers->comm_id = gpu->comm->local.comm_id;
-			sharers->device = gpu->device;
-			sharers->ranks = ranks;
 			sharers->next = all;
 			all = sharers;
 		}
@@ -84,6 +131,7 @@ void rd_sharers_leave(struct rd_gpu *gpu)
 		while (*at != gpu->sharers)
 			at = &(*at)->next;
 		*at = gpu->sharers->next;
+		free(gpu->sharers->pairs);
 		free(gpu->sharers);
 	}
 	gpu->sharers = NULL;
@@ -92,7 +140,7 @@ void rd_sharers_leave(struct rd_gpu *gpu)
 
 bool rd_sharers_has(const struct rd_gpu *gpu, int peer)
 {
-	return gpu->sharers && gpu->sharers->ranks >> peer & 1 && peer != gpu->comm->rank;
+	return gpu->sharers && peer != gpu->comm->rank && member_of(gpu->sharers, peer) >= 0;
 }
 
 static int await(struct rd_gpu *gpu, int peer, const uint32_t *flag, uint32_t value)
@@ -122,16 +170,16 @@ static int await(struct rd_gpu *gpu, int peer, const uint32_t *flag, uint32_t va
 
 int rd_sharers_meet(struct rd_gpu *gpu)
 {
-	int rank = gpu->comm->rank, err = 0;
+	struct rd_sharers *sharers = gpu->sharers;
 	uint32_t meeting;
+	int err = 0;
 
-	if (!gpu->sharers)
+	if (!sharers)
 		return 0;
-	meeting = gpu->sharers->meetings[rank] + 1;
-	rd_flag_write(&gpu->sharers->meetings[rank], meeting);
-	for (int peer = 0; peer < gpu->comm->size && !err; peer++)
-		if (rd_sharers_has(gpu, peer))
-			err = await(gpu, peer, &gpu->sharers->meetings[peer], meeting);
+	meeting = own_member(gpu)->meetings + 1;
+	rd_flag_write(&own_member(gpu)->meetings, meeting);
+	for (int i = 0; i < sharers->count && !err; i++)
+		err = await(gpu, sharers->members[i].rank, &sharers->members[i].meetings, meeting);
 	return err;
 }
 
@@ -146,19 +194,18 @@ static int refuse_stream(struct rd_gpu *gpu, int rank, int peer)
 
 int rd_sharers_begin(struct rd_gpu *gpu, void *stream)
 {
-	void **streams;
+	const struct sharer *members;
 	int err;
 
 	if (!gpu->sharers)
 		return 0;
-	streams = gpu->sharers->streams;
-	streams[gpu->comm->rank] = stream;
+	members = gpu->sharers->members;
+	own_member(gpu)->stream = stream;
 	err = rd_sharers_meet(gpu);
-	for (int rank = 0; rank < gpu->comm->size && !err; rank++)
-		for (int peer = rank + 1; peer < gpu->comm->size && !err; peer++)
-			if (gpu->sharers->ranks >> rank & 1 && gpu->sharers->ranks >> peer & 1 &&
-				streams[rank] == streams[peer])
-				err = refuse_stream(gpu, rank, peer);
+	for (int i = 0; i < gpu->sharers->count && !err; i++)
+		for (int k = i + 1; k < gpu->sharers->count && !err; k++)
+			if (members[i].stream == members[k].stream)
+				err = refuse_stream(gpu, members[i].rank, members[k].rank);
 	return err;
 }
 
@@ -168,16 +215,16 @@ void rd_sharers_note_send(struct rd_gpu *gpu, int peer)
 
 	if (!rd_sharers_has(gpu, peer))
 		return;
-	sent = &gpu->sharers->sent[gpu->comm->rank][peer];
+	sent = &pair_of(gpu, gpu->comm->rank, peer)->sent;
 	rd_flag_write(sent, *sent + 1);
 }
 
 int rd_sharers_await_send(struct rd_gpu *gpu, int peer)
 {
-	int rank = gpu->comm->rank;
+	struct pair *pair;
 
 	if (!rd_sharers_has(gpu, peer))
 		return 0;
-	return await(
-		gpu, peer, &gpu->sharers->sent[peer][rank], ++gpu->sharers->received[peer][rank]);
+	pair = pair_of(gpu, peer, gpu->comm->rank);
+	return await(gpu, peer, &pair->sent, ++pair->received);
 }

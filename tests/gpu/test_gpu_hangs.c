@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "cuda_calls.h"
+#include "device/work.h"
 #include "gpus.h"
 
 TestSuite(gpu_hangs, .init = gpu_die_with_parent);
@@ -350,6 +351,21 @@ static void try_threads(const char *kernel, int (*body)(struct rank_env *env))
 	setenv("RONDO_GPU", "0", 1);
 	for (trial.world.size = 2; trial.world.size <= 4; trial.world.size += 2)
 		try_world(&trial);
+}
+
+/* More ranks than kernels have room for: their calls are staged. */
+Test(gpu_hangs, pageable_copies_of_many_threads, .timeout = 600)
+{
+	struct gpu_trial trial = { "cuda", "auto",
+		{ .size = RD_WORK_RANKS + 1,
+			.threads = true,
+			.timeout_ms = TIMEOUT_MS,
+			.limit_ms = LIMIT_MS },
+		copy_after_each_call };
+
+	begin();
+	setenv("RONDO_GPU", "0", 1);
+	try_world(&trial);
 }
 
 /* On a device each; and in turns on one, where nothing may spin. */

@@ -19,7 +19,7 @@
 #define ONLY_THREADS false
 #endif
 
-#define WORLD_MAX 16
+#define WORLD_MAX 17
 #define WORLD_TEXT 512
 
 /* The memory of the body's buffers. */
