@@ -310,10 +310,6 @@ static const char *const variants[][2] = {
 /* CUDA itself lets these wait for each other. */
 static bool is_hopeless(const struct gpu_trial *trial, int variant)
 {
-	/* The launch of a kernel that spins for a peer's returns when it has ended, and holds the
-	   lock that the peer's launch needs. */
-	if (variant == BLOCKING && trial->world.threads && !strcmp(trial->kernel, "messages"))
-		return true;
 	/* Each process queues the calls of its two comms in an order of its own, and its only queue
 	   keeps to it. */
 	return variant != QUEUES_8 && !trial->world.threads && trial->body == call_on_two_comms;
