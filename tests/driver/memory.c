@@ -218,18 +218,18 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory)
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *memory, CUipcMemHandle handle, unsigned flags)
 {
 	struct rd_handle theirs;
-	size_t size;
 
 	memcpy(&theirs, &handle, sizeof(theirs));
 	if (current() < 0 || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return done(rd_emulated.import(current(), &theirs, (void **)memory, &size));
+	return done(ipc_open(current(), &theirs, (void **)memory));
 }
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
 {
-	rd_emulated.drop(current(), (void *)memory);
-	return done(current() < 0);
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return done(ipc_close(current(), (void *)memory));
 }
 
 EXPORT CUresult cuMemHostRegister(void *memory, size_t size, unsigned flags)

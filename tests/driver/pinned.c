@@ -11,15 +11,21 @@ static struct {
 
 CUresult pinned_add(void *memory, size_t size)
 {
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	CUresult result = CUDA_SUCCESS;
+	const char *at = memory;
+	int free_place = -1;
 
 	pthread_mutex_lock(&lock);
-	for (int i = 0; i < PINNED_MAX && result; i++) {
-		if (pinned[i].at)
-			continue;
-		pinned[i].at = memory;
-		pinned[i].size = size;
-		result = CUDA_SUCCESS;
+	for (int i = 0; i < PINNED_MAX; i++)
+		if (!pinned[i].at)
+			free_place = i;
+		else if (at < pinned[i].at + pinned[i].size && pinned[i].at < at + size)
+			result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	if (!result && free_place < 0)
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (!result) {
+		pinned[free_place].at = memory;
+		pinned[free_place].size = size;
 	}
 	pthread_mutex_unlock(&lock);
 	return result;

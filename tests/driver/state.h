@@ -41,9 +41,15 @@ int queue_call(CUstream stream, CUhostFn function, void *argument);
 
 /* ---- Pinned memory (pinned.c) -------------------------------------------------------------- */
 
+/* Memory of which a part is pinned already is an error. */
 CUresult pinned_add(void *memory, size_t size);
 CUresult pinned_remove(void *memory);
 bool is_pinned(const void *at);
+
+/* ---- Other processes' memory (ipc.c) ------------------------------------------------------- */
+
+CUresult ipc_open(int device, const struct rd_handle *handle, void **at);
+CUresult ipc_close(int device, void *at);
 
 /* Whether it is from cuMemAllocAsync() (pools.c). */
 bool is_pooled(CUdeviceptr memory);

@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/futex.h"
 #include "cuda_calls.h"
@@ -434,4 +436,69 @@ Test(driver_model, a_kernel_that_spins_starts_when_all_of_its_blocks_have_room)
 	cr_expect(wait_for_flag(started + 8, BOUND_MS));
 	cuda.free(memory);
 	end();
+}
+
+/* ---- Registrations and handles ------------------------------------------------------------- */
+
+#define PORTABLE 1
+#define ALREADY_REGISTERED 712
+#define LAZY_PEER_ACCESS 1
+#define HANDLE_SIZE 4096
+
+Test(driver_model, host_memory_is_registered_once)
+{
+	char *host = calloc(3, 4096);
+
+	begin("8");
+	cr_expect_eq(cuda.pin(host, 2 * 4096, PORTABLE), 0);
+	cr_expect_eq(cuda.pin(host, 2 * 4096, PORTABLE), ALREADY_REGISTERED);
+	cr_expect_eq(cuda.pin(host + 4096, 2 * 4096, PORTABLE), ALREADY_REGISTERED);
+	cr_expect_eq(cuda.pin(host + 2 * 4096, 4096, PORTABLE), 0);
+	cr_expect_eq(cuda.unpin(host), 0);
+	cr_expect_neq(cuda.unpin(host), 0);
+	cr_expect_eq(cuda.unpin(host + 2 * 4096), 0);
+	end();
+	free(host);
+}
+
+/* In a process of its own: hands out a handle, and lives until it may end. */
+static void own_memory(int handles, int done)
+{
+	struct cuda_handle handle;
+	void *owned;
+	char byte;
+
+	if (cuda_calls_open(&cuda, 0) || cuda.alloc(&owned, HANDLE_SIZE) ||
+		cuda.get_handle(&handle, owned) ||
+		write(handles, &handle, sizeof(handle)) != sizeof(handle))
+		_exit(1);
+	_exit(read(done, &byte, 1) == 0 ? 0 : 2);
+}
+
+Test(driver_model, a_handle_opened_twice_is_one_mapping_and_closed_twice)
+{
+	int handles[2], done[2], status;
+	struct cuda_handle handle;
+	void *first, *second;
+	pid_t owner;
+
+	cr_assert(pipe(handles) == 0 && pipe(done) == 0);
+	owner = fork();
+	if (owner == 0) {
+		close(done[1]);
+		own_memory(handles[1], done[0]);
+	}
+	close(handles[1]);
+	cr_assert_eq(read(handles[0], &handle, sizeof(handle)), sizeof(handle));
+	begin("8");
+	cr_assert_eq(cuda.open_handle(&first, handle, LAZY_PEER_ACCESS), 0);
+	cr_assert_eq(cuda.open_handle(&second, handle, LAZY_PEER_ACCESS), 0);
+	cr_expect_eq(first, second);
+	cr_expect_eq(cuda.close_handle(first), 0);
+	memset(second, 1, HANDLE_SIZE);
+	cr_expect_eq(cuda.close_handle(second), 0);
+	cr_expect_neq(cuda.close_handle(second), 0);
+	end();
+	close(done[1]);
+	cr_expect(waitpid(owner, &status, 0) == owner && status == 0);
 }

@@ -9,6 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* CUipcMemHandle */
+struct cuda_handle {
+	char bytes[64];
+};
+
 struct cuda_calls {
 	int (*init)(unsigned flags);
 	int (*retain)(void **context, int device);
@@ -20,6 +25,9 @@ struct cuda_calls {
 	int (*free_host)(void *memory);
 	int (*pin)(void *memory, size_t size, unsigned flags);
 	int (*unpin)(void *memory);
+	int (*get_handle)(struct cuda_handle *handle, void *memory);
+	int (*open_handle)(void **memory, struct cuda_handle handle, unsigned flags);
+	int (*close_handle)(void *memory);
 	int (*copy)(void *to, const void *from, size_t size, void *stream);
 	int (*stream_create)(void **stream, unsigned flags);
 	int (*stream_destroy)(void *stream);
