@@ -24,9 +24,9 @@
 #include "run/hosts/remote.h"
 #include "run/job.h"
 
-/* Open files while a rank is being started: the rank's ends of its output, and its report's pipe.
- */
-#define START_FILES 4
+/* Open files while a rank is being started: the rank's ends of its output, its report's pipe, and
+   the job's secret. */
+#define START_FILES 5
 
 /* If ours are closed, pipes would get their numbers, and a rank's stdout would be lost. */
 static void open_standard_fds(void)

@@ -57,16 +57,13 @@ static int put(int fd, const struct secret *secret)
 	return wrote == (ssize_t)secret->size ? 0 : -1;
 }
 
-int rd_secret_make(int *fd)
+/* In memory that nobody can change. */
+static int hold(int *fd, const struct secret *secret)
 {
-	struct secret secret;
-	int err = draw(&secret);
+	int err = 0;
 
-	*fd = -1;
-	if (err)
-		return err;
 	*fd = memfd_create("rondo-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (*fd < 0 || put(*fd, &secret) ||
+	if (*fd < 0 || put(*fd, secret) ||
 		fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) <
 			0) {
 		err = rd_fail_errno("no memory for the job's secret");
@@ -74,6 +71,31 @@ int rd_secret_make(int *fd)
 			close(*fd);
 		*fd = -1;
 	}
+	return err;
+}
+
+int rd_secret_make(int *fd)
+{
+	struct secret secret;
+	int err = draw(&secret);
+
+	*fd = -1;
+	if (!err)
+		err = hold(fd, &secret);
+	forget(&secret);
+	return err;
+}
+
+int rd_secret_keep(int *fd, const char *bytes, size_t size)
+{
+	struct secret secret = { .size = size };
+	int err;
+
+	*fd = -1;
+	if (size < RD_SECRET_LEAST || size > RD_SECRET_MOST)
+		return rd_fail(RONDO_INVALID, "a secret of %zu bytes", size);
+	memcpy(secret.bytes, bytes, size);
+	err = hold(fd, &secret);
 	forget(&secret);
 	return err;
 }

@@ -26,7 +26,9 @@
  */
 int rd_secret_find(struct rd_settings *settings);
 
-/* A new random secret in memory that a descriptor leads to: *fd, close-on-exec. RONDO_SYSTEM. */
+/* A new random secret, in memory that a descriptor leads to: *fd, close-on-exec. RONDO_SYSTEM. */
 int rd_secret_make(int *fd);
+/* The same with these bytes, which came by a way that nobody overhears. */
+int rd_secret_keep(int *fd, const char *bytes, size_t size);
 
 #endif

@@ -304,12 +304,24 @@ static int shake_hands(struct rd_tls *tls)
 	return errno;
 }
 
+/* Closing a socket with unread bytes resets the connection: the peer would lose our alert, if TLS
+   has one for its bytes. */
+static void send_alert(struct rd_tls *tls)
+{
+	char unread[HANDSHAKE_MAX];
+
+	flush(tls);
+	for (int i = 0; i < 4 && recv(tls->fd, unread, sizeof(unread), MSG_DONTWAIT) > 0; i++)
+		;
+}
+
 int rd_tls_handshake(struct rd_tls *tls)
 {
 	int number = tls->proved ? 0 : shake_hands(tls);
 
-	/* Where it has failed, an alert waits. */
-	if (!flush(tls) && !number)
+	if (number == EPROTO)
+		send_alert(tls);
+	else if (!flush(tls) && !number)
 		number = why(tls);
 	if (!number && !tls->proved)
 		number = EPROTO;

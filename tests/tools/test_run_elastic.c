@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "secret_file.h"
 #include "text.h"
 #include "world.h"
 
@@ -99,6 +100,8 @@ static double seconds(void)
 
 /* Without a word: neither side gets an error. The figure is below a second; a loaded machine gets
    more time. */
+TestSuite(run_elastic, .init = secret_file_use, .fini = secret_file_remove);
+
 Test(run_elastic, a_node_whose_cable_is_pulled_is_noticed_on_both_sides, .timeout = 120)
 {
 	struct hosts_program agents[3];

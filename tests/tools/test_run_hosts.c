@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "secret_file.h"
 #include "text.h"
 #include "world.h"
 
@@ -103,6 +104,8 @@ static void assert_two_nodes_work(const struct hosts_shape *shape, char *address
 		assert_sums(&launchers[node], 2 * node, 2, 4);
 	hosts_destroy(hosts);
 }
+
+TestSuite(run_hosts, .init = secret_file_use, .fini = secret_file_remove);
 
 Test(run_hosts, node_0_is_found_by_its_name, .timeout = 120)
 {

@@ -1,4 +1,5 @@
-/* A connection of two of rondo-run's agents, over the loopback interface. */
+/* A connection of two of rondo-run's agents, over the loopback interface: plain, and with a
+   secret. */
 #include <criterion/criterion.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -7,14 +8,39 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "rondo.h"
 #include "run/nodes/endpoint.h"
 #include "run/nodes/peer.h"
+#include "secure/tls.h"
 
 #define LIMIT_MS 20000
 
 static struct peer here, there;
 static struct polls polls;
 static int listener;
+static struct secret secret, secret_there;
+
+static void use_secret(void)
+{
+	secret.has_psk = rd_tls_load() == 0;
+	if (!secret.has_psk)
+		cr_skip("%s", rondo_last_error());
+	strcpy((char *)secret.psk, "of this job");
+	secret_there = secret;
+}
+
+/* Twice. */
+#define TRY(name) \
+	static void name(void); \
+	Test(run_peer, name, .timeout = 60) \
+	{ \
+		name(); \
+	} \
+	Test(run_peer_with_secret, name, .timeout = 60, .init = use_secret) \
+	{ \
+		name(); \
+	} \
+	static void name(void)
 
 static void open_peers(void)
 {
@@ -25,10 +51,10 @@ static void open_peers(void)
 	listener = endpoint_listen(0);
 	cr_assert_geq(listener, 0);
 	at.sin_port = htons((uint16_t)endpoint_port_of(listener));
-	peer_connect(&here, (struct sockaddr *)&at, sizeof(at));
+	peer_connect(&here, (struct sockaddr *)&at, sizeof(at), &secret);
 	comes = (struct pollfd){ .fd = listener, .events = POLLIN };
 	cr_assert_eq(poll(&comes, 1, LIMIT_MS), 1);
-	peer_accept(&there, accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+	peer_accept(&there, accept4(listener, NULL, NULL, SOCK_NONBLOCK), &secret_there);
 	cr_assert_str_eq(there.address, "127.0.0.1");
 }
 
@@ -71,7 +97,7 @@ static bool receive(struct message *message)
 }
 
 /* Also those that were sent before the connection was there, and before its end. */
-Test(run_peer, gets_all_messages_in_their_order_and_then_the_end, .timeout = 60)
+TRY(gets_all_messages_in_their_order_and_then_the_end)
 {
 	struct message message = { .type = MESSAGE_LEAVE };
 
@@ -96,7 +122,7 @@ Test(run_peer, gets_all_messages_in_their_order_and_then_the_end, .timeout = 60)
 }
 
 /* Pings alone keep it: they are no messages to the caller. */
-Test(run_peer, stays_while_nothing_is_sent, .timeout = 60)
+TRY(stays_while_nothing_is_sent)
 {
 	struct message message;
 
@@ -109,7 +135,7 @@ Test(run_peer, stays_while_nothing_is_sent, .timeout = 60)
 	close_peers();
 }
 
-Test(run_peer, that_does_not_read_is_lost_before_it_takes_all_memory, .timeout = 60)
+TRY(that_does_not_read_is_lost_before_it_takes_all_memory)
 {
 	struct message message = { .type = MESSAGE_LEAVE };
 
@@ -131,24 +157,56 @@ Test(run_peer, that_sends_something_else_is_a_stranger, .timeout = 60)
 
 	open_peers();
 	turn(&here, &there);
-	cr_assert_eq(write(here.fd, "GET / HTTP/1.1\r\n\r\n", 18), 18);
+	cr_assert_eq(write(here.wire.fd, "GET / HTTP/1.1\r\n\r\n", 18), 18);
 	cr_assert_not(receive(&message));
 	cr_assert(there.stranger);
 	close_peers();
 }
 
-Test(run_peer, that_nobody_accepts_is_lost_with_the_reason, .timeout = 60)
+TRY(that_nobody_accepts_is_lost_with_the_reason)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd;
 
 	at.sin_port = htons((uint16_t)endpoint_reserve(&fd));
-	peer_connect(&here, (struct sockaddr *)&at, sizeof(at));
+	peer_connect(&here, (struct sockaddr *)&at, sizeof(at), &secret);
 	while (!here.lost)
 		turn(&here, NULL);
 	cr_assert_str_eq(here.reason, "Connection refused");
 	peer_close(&here);
 	polls_finish(&polls);
 	close(fd);
+}
+
+Test(run_peer_with_secret, that_has_another_one_is_a_stranger, .timeout = 60, .init = use_secret)
+{
+	struct message message = { .type = MESSAGE_LEAVE };
+
+	secret_there.psk[0]++;
+	open_peers();
+	peer_send(&here, &message);
+	cr_assert_not(receive(&message));
+	cr_assert(there.stranger);
+	while (!here.lost)
+		turn(&here, NULL);
+	cr_assert(here.stranger);
+	cr_assert(strstr(here.reason, "another secret"), "%s", here.reason);
+	close_peers();
+}
+
+Test(run_peer_with_secret, finds_no_other_that_has_none, .timeout = 60, .init = use_secret)
+{
+	struct message message = { .type = MESSAGE_LEAVE };
+
+	secret_there.has_psk = false;
+	open_peers();
+	peer_send(&here, &message);
+	cr_assert_not(receive(&message));
+	cr_assert(there.stranger);
+	peer_close(&there);
+	while (!here.lost)
+		turn(&here, NULL);
+	cr_assert(strstr(here.reason, "it may have no secret"), "%s", here.reason);
+	close_peers();
 }

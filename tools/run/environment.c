@@ -22,7 +22,7 @@ static void set_defaults(const struct world *world, int threads)
 }
 
 void environment_set(const struct options *options, const struct world *world, int local_rank,
-	int threads, int rendezvous_fd)
+	int threads, int rendezvous_fd, int secret_fd)
 {
 	int rank = world->first + local_rank;
 
@@ -50,4 +50,8 @@ void environment_set(const struct options *options, const struct world *world, i
 		set_number("RONDO_RENDEZVOUS_FD", rendezvous_fd);
 	else
 		unsetenv("RONDO_RENDEZVOUS_FD");
+	if (secret_fd >= 0)
+		set_number("RONDO_SECRET_FD", secret_fd);
+	else
+		unsetenv("RONDO_SECRET_FD");
 }

@@ -30,6 +30,7 @@ static bool start_rank(struct group *group, int local_rank, int *status)
 		.world = group->world,
 		.processors = group->processors,
 		.rendezvous_fd = group->rendezvous_fd,
+		.secret_fd = group->secret_fd,
 		.mask = &group->mask,
 		.files = &group->files,
 		.console = group->console,

@@ -28,6 +28,7 @@ struct group {
 	const struct orphans *orphans;
 	int64_t job_start_ms; /* on the monotonic clock */
 	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
+	int secret_fd; /* inherited by all; -1: none */
 	sigset_t mask; /* signals that are blocked in the ranks */
 	struct rlimit files; /* the ranks' limit on open files */
 

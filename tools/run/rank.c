@@ -114,11 +114,13 @@ static void become_rank(
 		dup2(err, STDERR_FILENO);
 	if (rank->number == 0 && start->rendezvous_fd >= 0)
 		fcntl(start->rendezvous_fd, F_SETFD, 0);
+	if (start->secret_fd >= 0)
+		fcntl(start->secret_fd, F_SETFD, 0);
 	slice_init(&slice, start->processors, start->options->bind, start->world->local_size,
 		rank->local_rank);
 	slice_apply(&slice, rank->number);
 	environment_set(start->options, start->world, rank->local_rank, slice.threads,
-		start->rendezvous_fd);
+		start->rendezvous_fd, start->secret_fd);
 	setenv("TORCHELASTIC_ERROR_FILE", rank->logs.error_path, 1);
 	/* A shell makes its background jobs ignore some of these. */
 	signal(SIGPIPE, SIG_DFL);

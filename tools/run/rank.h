@@ -36,6 +36,7 @@ struct rank_start {
 	const struct world *world;
 	const struct processors *processors; /* of all ranks of this node */
 	int rendezvous_fd; /* inherited by rank 0; -1: rank 0 listens itself */
+	int secret_fd; /* inherited; -1: none */
 	const sigset_t *mask; /* signals that are blocked in it */
 	const struct rlimit *files; /* its limit on open files */
 	struct console *console;

@@ -13,11 +13,13 @@
 #include "base/clock.h"
 #include "rondo.h"
 #include "run/base/address.h"
+#include "run/base/descriptor.h"
 #include "run/base/memory.h"
 #include "run/hosts/connection.h"
 #include "run/hosts/list.h"
 #include "run/hosts/remote.h"
 #include "run/output/console.h"
+#include "secure/secret.h"
 
 /* Until every host has answered. */
 #define OPEN_MS 60000
@@ -35,6 +37,7 @@ struct front {
 	struct console console;
 	struct polls polls;
 	int signal_fd;
+	int secret_fd; /* of the job's secret; -1: the hosts have a file */
 	bool launched; /* all hosts have their arguments */
 	int signal; /* the first that we received; 0: none */
 	int status; /* of the first host that failed; 0: none has */
@@ -49,8 +52,9 @@ static bool is_sent(const struct options *options, const char *variable)
 		"VIRTUAL_ENV=", "NO_COLOR=", "RONDO_", "PET_", "OMP_", "NCCL_", "TORCH_" };
 	size_t name = strcspn(variable, "=");
 
-	/* A descriptor of this process. */
-	if (strncmp(variable, "RONDO_RENDEZVOUS_FD=", 20) == 0)
+	/* Descriptors of this process. */
+	if (strncmp(variable, "RONDO_RENDEZVOUS_FD=", 20) == 0 ||
+		strncmp(variable, "RONDO_SECRET_FD=", 16) == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strncmp(variable, names[i], strlen(names[i])) == 0)
@@ -73,10 +77,22 @@ static void put(FILE *out, const char *format, ...)
 	fputc('\0', out);
 }
 
+/* ssh encrypts what it sends, so the hosts get the job's secret on this way. */
+static void put_secret(const struct front *front, FILE *out)
+{
+	char secret[128] = "";
+
+	if (front->secret_fd < 0 || pread(front->secret_fd, secret, sizeof(secret) - 1, 0) < 0)
+		return;
+	put(out, REMOTE_SECRET "%.*s", (int)strcspn(secret, "\n"), secret);
+	explicit_bzero(secret, sizeof(secret));
+}
+
 static void put_variables(const struct front *front, FILE *out)
 {
 	const struct options *options = front->options;
 
+	put_secret(front, out);
 	for (char **variable = environ; *variable; variable++)
 		if (is_sent(options, *variable))
 			put(out, "%s", *variable);
@@ -320,6 +336,17 @@ static void make_room_for_files(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 }
 
+/* Where the user has given no file. */
+static bool make_secret(struct front *front)
+{
+	const char *file = getenv("RONDO_SECRET_FILE");
+
+	if ((file && *file) || rd_secret_make(&front->secret_fd) == 0)
+		return true;
+	fprintf(stderr, "rondo-run: %s\n", rondo_last_error());
+	return false;
+}
+
 static bool front_init(struct front *front)
 {
 	sigset_t ours = front->options->signals;
@@ -335,7 +362,7 @@ static bool front_init(struct front *front)
 		return false;
 	}
 	make_room_for_files();
-	return open_all(front);
+	return make_secret(front) && open_all(front);
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
@@ -394,13 +421,16 @@ static void front_finish(struct front *front)
 		connection_finish(&front->connections[i]);
 	free(front->connections);
 	host_list_finish(&front->list);
+	descriptor_close(&front->secret_fd);
 	polls_finish(&front->polls);
 	console_finish(&front->console);
 }
 
 int front_run(const struct options *options, char **argv)
 {
-	struct front front = { .options = options, .argv = argv, .program = ssh_program(argv[0]) };
+	struct front front = {
+		.options = options, .argv = argv, .program = ssh_program(argv[0]), .secret_fd = -1
+	};
 
 	if (!front_init(&front)) {
 		front_finish(&front);

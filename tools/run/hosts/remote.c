@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "rondo.h"
+#include "secure/secret.h"
 
 /* The address by which the front reached this host, from sshd: "client port server port". */
 static void own_address(char *address, size_t size)
@@ -109,10 +110,28 @@ static bool enter(const char *folder)
 	return false;
 }
 
+/* No process list shows it, as the environment would. */
+static void take_secret(char *secret)
+{
+	char number[16];
+	int fd;
+
+	if (rd_secret_keep(&fd, secret, strlen(secret)) == 0) {
+		snprintf(number, sizeof(number), "%d", fd);
+		setenv("RONDO_SECRET_FD", number, 1);
+	}
+	/* The strings around it stay where they are. */
+	memset(secret, 'x', strlen(secret));
+}
+
 static void set_variable(char *text)
 {
 	char *value = strchr(text, '=');
 
+	if (strncmp(text, REMOTE_SECRET, strlen(REMOTE_SECRET)) == 0) {
+		take_secret(value + 1);
+		return;
+	}
 	if (!value || value == text)
 		return;
 	*value = '\0';

@@ -16,6 +16,8 @@
 
 #define REMOTE_OPTION "--remote"
 #define REMOTE_HELLO "rondo-run-remote "
+/* Among the variables: the job's secret, which becomes a descriptor. */
+#define REMOTE_SECRET "RONDO_SECRET_TEXT="
 /* Bytes of all strings. */
 #define REMOTE_SIZE_MAX ((size_t)16 << 20)
 

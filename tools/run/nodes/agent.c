@@ -411,8 +411,11 @@ bool agent_init(struct agent *agent, const struct options *options, struct group
 		.last_call_ms = last_call_ms(options),
 		.gather_ms = options->monitor_ms,
 		.epoch_ms = epoch_ms() - rd_clock_ms() };
+	if (!secret_init(&agent->secret, options->nodes == 1))
+		return false;
+	group->secret_fd = agent->secret.fd;
 	link_init(&agent->link, &agent->rules, &endpoint, options->backend == RENDEZVOUS_STATIC,
-		console);
+		&agent->secret, console);
 	agent->link.hello = (struct hello){ .node = options->node,
 		.local_size = options->local_size,
 		.nodes_min = options->nodes_min,
@@ -432,4 +435,5 @@ void agent_finish(struct agent *agent)
 		return;
 	close_ports(agent);
 	link_finish(&agent->link);
+	secret_finish(&agent->secret);
 }

@@ -21,6 +21,7 @@ struct agent {
 	struct rules rules;
 	char run_id[RUN_ID_SIZE];
 	char host[HOST_SIZE]; /* of this node */
+	struct secret secret;
 	struct link link;
 
 	struct join join;

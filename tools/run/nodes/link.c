@@ -87,7 +87,7 @@ static void greet(struct link *link, const struct sockaddr_storage *address, soc
 	struct message message = { .type = MESSAGE_HELLO, .hello = link->hello };
 
 	peer_close(&link->peer);
-	peer_connect(&link->peer, (const struct sockaddr *)address, size);
+	peer_connect(&link->peer, (const struct sockaddr *)address, size, link->server.secret);
 	link->peer_place.port = endpoint_port((const struct sockaddr *)address);
 	memcpy(link->peer_place.address, link->peer.address, sizeof(link->peer.address));
 	peer_send(&link->peer, &message);
@@ -276,16 +276,17 @@ static bool take(struct link *link, const struct message *message)
 static void take_loss(struct link *link)
 {
 	bool stranger = link->peer.stranger && link->next_candidate < 0;
+	char reason[REASON_SIZE];
 
 	link->lost = link->state == LINK_JOINED;
-	snprintf(link->reason, sizeof(link->reason), "%s", link->peer.reason);
+	snprintf(reason, sizeof(reason), "%s", link->peer.reason);
+	memcpy(link->reason, reason, sizeof(reason));
 	peer_close(&link->peer);
 	link->state = LINK_SEEKS;
 	/* The agent decides after a loss. */
 	link->retry_ms = link->lost ? 0 : rd_clock_ms();
 	if (stranger && !link->lost)
-		fail(link, "at %s:%d listens something else than this version of rondo-run",
-			link->endpoint.name, link->endpoint.port);
+		fail(link, "at %s:%d listens %s", link->endpoint.name, link->endpoint.port, reason);
 }
 
 bool link_next(struct link *link, struct message *message)
@@ -335,8 +336,8 @@ static void probe_endpoint(struct link *link)
 	}
 	at = link->next_address++ % endpoint->count;
 	snprintf(message.moved.run_id, sizeof(message.moved.run_id), "%s", link->rules->run_id);
-	peer_connect(
-		&link->probe, (struct sockaddr *)&endpoint->addresses[at], endpoint->sizes[at]);
+	peer_connect(&link->probe, (struct sockaddr *)&endpoint->addresses[at], endpoint->sizes[at],
+		link->server.secret);
 	peer_send(&link->probe, &message);
 }
 
@@ -476,7 +477,7 @@ void link_on_clock(struct link *link, int64_t now_ms)
 /* ---- Its life ------------------------------------------------------------------------------- */
 
 void link_init(struct link *link, const struct rules *rules, const struct endpoint *endpoint,
-	bool is_static, struct console *console)
+	bool is_static, const struct secret *secret, struct console *console)
 {
 	*link = (struct link){ .rules = rules,
 		.endpoint = *endpoint,
@@ -484,7 +485,7 @@ void link_init(struct link *link, const struct rules *rules, const struct endpoi
 		.console = console,
 		.peer = PEER_NONE,
 		.probe = PEER_NONE };
-	server_init(&link->server, rules->run_id);
+	server_init(&link->server, rules->run_id, secret);
 	if (endpoint->name && !is_static)
 		server_open(&link->server);
 	link->hello.port = link->server.own_port;

@@ -55,9 +55,10 @@ struct link {
 	int64_t probe_ms; /* 0: it does not look there */
 };
 
-/* The rules and the endpoint's name outlive the link. It begins to look at the endpoint. */
+/* The rules, the secret and the endpoint's name outlive the link. It begins to look at the
+   endpoint. */
 void link_init(struct link *link, const struct rules *rules, const struct endpoint *endpoint,
-	bool is_static, struct console *console);
+	bool is_static, const struct secret *secret, struct console *console);
 void link_finish(struct link *link);
 
 /* After a loss of the host: look among the candidates for the next one, or at the endpoint. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "run/base/descriptor.h"
+#include "rondo.h"
 #include "run/base/memory.h"
 #include "run/nodes/endpoint.h"
 
@@ -38,8 +38,8 @@ static void lose(struct peer *peer, const char *reason)
 
 static void set_silence(const struct peer *peer, unsigned ms)
 {
-	if (peer->fd >= 0)
-		setsockopt(peer->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	if (peer->wire.fd >= 0)
+		setsockopt(peer->wire.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
 /* While the ranks of a job run that cannot do without a node, the ranks decide whether it is
@@ -62,43 +62,55 @@ static void follow(const struct peer *peer, const struct message *message)
 	}
 }
 
-static void init(struct peer *peer, int fd)
+static void init(struct peer *peer, int fd, bool accepts, const struct secret *secret)
 {
 	int on = 1;
 
-	*peer = (struct peer){ .fd = fd, .ping_ms = rd_clock_ms() + PING_MS, .poll = -1 };
+	*peer = (struct peer){
+		.wire = RD_WIRE(fd), .ping_ms = rd_clock_ms() + PING_MS, .poll = -1
+	};
 	peer->in = memory_realloc(NULL, MESSAGE_MAX);
 	if (fd < 0)
 		return;
 	set_silence(peer, SILENCE_MS);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (secret->has_psk && rd_wire_secure(&peer->wire, accepts, secret->psk))
+		lose(peer, rondo_last_error());
 }
 
-void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size)
+void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size,
+	const struct secret *secret)
 {
-	init(peer, socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	init(peer, socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), false,
+		secret);
 	endpoint_text(address, peer->address);
 	peer->connecting = true;
 	peer->deadline_ms = rd_clock_ms() + CONNECT_MS;
-	if (peer->fd < 0 || (connect(peer->fd, address, size) < 0 && errno != EINPROGRESS))
+	if (peer->wire.fd < 0 ||
+		(connect(peer->wire.fd, address, size) < 0 && errno != EINPROGRESS))
 		lose(peer, strerror(errno));
 }
 
-void peer_accept(struct peer *peer, int fd)
+void peer_accept(struct peer *peer, int fd, const struct secret *secret)
 {
 	struct sockaddr_storage there;
 	socklen_t size = sizeof(there);
 
-	init(peer, fd);
+	init(peer, fd, true, secret);
 	if (getpeername(fd, (struct sockaddr *)&there, &size) == 0)
 		endpoint_text((struct sockaddr *)&there, peer->address);
 	else
 		lose(peer, strerror(errno));
 }
 
+bool peer_is_promising(const struct peer *peer)
+{
+	return rd_wire_is_promising(&peer->wire);
+}
+
 void peer_close(struct peer *peer)
 {
-	descriptor_close(&peer->fd);
+	rd_wire_close(&peer->wire);
 	lose(peer, "closed");
 	free(peer->in);
 	free(peer->out);
@@ -108,11 +120,26 @@ void peer_close(struct peer *peer)
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
+/* False: the other side has yet to prove that it has the secret, or is lost. */
+static bool is_proved(struct peer *peer)
+{
+	int result = peer->lost || peer->connecting ? 0 : rd_wire_prove(&peer->wire);
+
+	if (result >= 0)
+		return result > 0;
+	peer->stranger = errno == EPROTO;
+	lose(peer, peer->stranger ? "a rondo-run that has another secret (RONDO_SECRET_FILE)"
+				  : "it hung up: it may have no secret (RONDO_SECRET_FILE)");
+	return false;
+}
+
 static void flush(struct peer *peer)
 {
-	while (!peer->lost && !peer->connecting && peer->out_sent < peer->out_size) {
-		ssize_t sent = send(peer->fd, peer->out + peer->out_sent,
-			peer->out_size - peer->out_sent, MSG_NOSIGNAL);
+	if (!is_proved(peer))
+		return;
+	while (!peer->lost && peer->out_sent < peer->out_size) {
+		struct iovec rest = { peer->out + peer->out_sent, peer->out_size - peer->out_sent };
+		ssize_t sent = rd_wire_send(&peer->wire, &rest, 1);
 
 		if (sent < 0 && errno == EINTR)
 			continue;
@@ -126,7 +153,7 @@ static void flush(struct peer *peer)
 		return;
 	peer->out_sent = peer->out_size = 0;
 	if (peer->ends)
-		shutdown(peer->fd, SHUT_WR);
+		shutdown(peer->wire.fd, SHUT_WR);
 }
 
 static bool make_room(struct peer *peer, size_t size)
@@ -175,42 +202,66 @@ void peer_end(struct peer *peer)
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
-bool peer_next(struct peer *peer, struct message *message)
+/* One that has a secret does not answer one that has none. */
+static const char *hung_up(const struct peer *peer)
 {
-	while (peer->in_size > 0) {
-		long size = message_decode(message, peer->in, peer->in_size);
-
-		if (size == 0)
-			return false;
-		if (size < 0) {
-			peer->in_size = 0;
-			peer->stranger = true;
-			lose(peer, "its messages are not those of this version of rondo-run");
-			return false;
-		}
-		peer->in_size -= (size_t)size;
-		memmove(peer->in, peer->in + size, peer->in_size);
-		follow(peer, message);
-		if (message->type != MESSAGE_PING)
-			return true;
-	}
-	return false;
+	return peer->heard || peer->wire.keyed
+		       ? "its rondo-run has ended"
+		       : "its rondo-run has ended, or has a secret (RONDO_SECRET_FILE)";
 }
 
-static void receive(struct peer *peer)
+/* Returns whether bytes have come. */
+static bool receive(struct peer *peer)
 {
-	ssize_t size = recv(peer->fd, peer->in + peer->in_size, MESSAGE_MAX - peer->in_size, 0);
+	struct iovec room = { peer->in + peer->in_size, MESSAGE_MAX - peer->in_size };
+	ssize_t size;
 
+	if (room.iov_len == 0 || !is_proved(peer))
+		return false;
+	size = rd_wire_recv(&peer->wire, &room, 1);
+	peer->heard |= size > 0;
 	if (size > 0)
 		peer->in_size += (size_t)size;
 	else if (size == 0)
-		lose(peer, "its rondo-run has ended");
+		lose(peer, hung_up(peer));
 	else if (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH)
 		lose(peer, "its host does not answer");
 	else if (errno == ECONNRESET)
-		lose(peer, "its rondo-run has ended");
+		lose(peer, hung_up(peer));
 	else if (errno != EAGAIN && errno != EINTR)
 		lose(peer, strerror(errno));
+	return size > 0;
+}
+
+/* 1: the next message is taken from `in`; 0: it is not whole; -1: the peer is lost. */
+static int take(struct peer *peer, struct message *message)
+{
+	long size = peer->in_size > 0 ? message_decode(message, peer->in, peer->in_size) : 0;
+
+	if (size < 0) {
+		peer->in_size = 0;
+		peer->stranger = true;
+		lose(peer, "something else than this version of rondo-run");
+	}
+	if (size <= 0)
+		return (int)size;
+	peer->in_size -= (size_t)size;
+	memmove(peer->in, peer->in + size, peer->in_size);
+	follow(peer, message);
+	return 1;
+}
+
+/* Reads on: TLS may have taken more from the socket, of which poll() knows nothing. */
+bool peer_next(struct peer *peer, struct message *message)
+{
+	int taken;
+
+	do {
+		while ((taken = take(peer, message)) > 0)
+			if (message->type != MESSAGE_PING)
+				return true;
+	} while (taken == 0 && !peer->lost && receive(peer));
+	return false;
 }
 
 static void finish_connecting(struct peer *peer)
@@ -218,7 +269,7 @@ static void finish_connecting(struct peer *peer)
 	int error = 0;
 	socklen_t size = sizeof(error);
 
-	if (getsockopt(peer->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+	if (getsockopt(peer->wire.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
 		error = errno;
 	peer->connecting = false;
 	peer->deadline_ms = 0;
@@ -234,7 +285,7 @@ void peer_add_polls(struct peer *peer, struct polls *polls)
 	bool full = peer->in_size == MESSAGE_MAX;
 	bool sends = peer->connecting || peer->out_sent < peer->out_size;
 
-	peer->poll = polls_add(polls, peer->lost ? -1 : peer->fd,
+	peer->poll = polls_add(polls, peer->lost ? -1 : peer->wire.fd,
 		(short)((full ? 0 : POLLIN) | (sends ? POLLOUT : 0)));
 }
 
@@ -251,7 +302,7 @@ void peer_take_polls(struct peer *peer, const struct polls *polls)
 	}
 	if (events & POLLOUT)
 		flush(peer);
-	if (events & ~POLLOUT && peer->in_size < MESSAGE_MAX && !peer->lost)
+	if (events & ~POLLOUT && !peer->lost)
 		receive(peer);
 }
 

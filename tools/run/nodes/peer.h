@@ -1,5 +1,6 @@
 /*
- * A connection of two agents, non-blocking and with bounded buffers.
+ * A connection of two agents, non-blocking and with bounded buffers. Where the job has a secret, it
+ * is encrypted, and no message passes before both sides have proved that they have the secret.
  *
  * Both sides send a ping every 150 ms, and their kernels acknowledge it. Where no acknowledgement
  * comes for about 650 ms, the host is off or the cable is out, and the connection ends. An agent
@@ -15,13 +16,16 @@
 
 #include "run/base/polls.h"
 #include "run/nodes/message.h"
+#include "run/secret.h"
+#include "secure/wire.h"
 
 struct peer {
-	int fd; /* -1: closed */
+	struct rd_wire wire;
 	bool connecting;
 	bool ends; /* nothing more is sent; it is closed once the other side closes it */
 	bool lost; /* for `reason`; messages that came before may be left */
-	bool stranger; /* lost, because it sends something else */
+	bool stranger; /* lost, because it sends something else, or has another secret */
+	bool heard; /* bytes have come */
 	char reason[128];
 	char address[ADDRESS_SIZE]; /* numeric, of the other side */
 	int64_t deadline_ms; /* for the connection, or for its end; 0: none */
@@ -36,13 +40,17 @@ struct peer {
 /* No connection, as after peer_close(). */
 #define PEER_NONE \
 	{ \
-		.fd = -1, .lost = true, .poll = -1 \
+		.wire = RD_WIRE(-1), .lost = true, .poll = -1 \
 	}
 
-/* Starts to connect; a failure shows as a loss. */
-void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size);
+/* Starts to connect; a failure shows as a loss. secret: the other side must have it; without one,
+   it must have none. */
+void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size,
+	const struct secret *secret);
 /* Takes over a socket that was accepted. */
-void peer_accept(struct peer *peer, int fd);
+void peer_accept(struct peer *peer, int fd, const struct secret *secret);
+/* Whether it has proved that it has the secret, or may yet do so. */
+bool peer_is_promising(const struct peer *peer);
 /* At any time, and more than once. */
 void peer_close(struct peer *peer);
 

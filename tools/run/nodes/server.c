@@ -18,10 +18,51 @@
 /* A survivor may be here before this agent has lost the same host. */
 #define HOLD_MS 2000
 #define PAUSE_MS 100
+/* Connections without a HELLO, at a time. */
+#define UNKNOWN_MAX 128
 /* Connections accepted before the others get their turn. */
 #define ACCEPTS 64
 
 /* ---- Guests --------------------------------------------------------------------------------- */
+
+static void remove_guest(struct server *server, int at)
+{
+	struct guest *guest = server->guests[at];
+
+	peer_close(&guest->peer);
+	free(guest);
+	server->guests[at] = server->guests[--server->count];
+}
+
+static bool is_unknown(const struct guest *guest)
+{
+	return !guest->id && !guest->held && guest->due_ms;
+}
+
+/* Those that have shown the secret go last; then the oldest. */
+static bool goes_before(const struct guest *a, const struct guest *b)
+{
+	bool promising = peer_is_promising(&a->peer);
+
+	if (promising != peer_is_promising(&b->peer))
+		return !promising;
+	return a->due_ms < b->due_ms;
+}
+
+static void make_room(struct server *server)
+{
+	int unknown = 0, first = -1;
+
+	for (int i = 0; i < server->count; i++) {
+		if (!is_unknown(server->guests[i]))
+			continue;
+		unknown++;
+		if (first < 0 || goes_before(server->guests[i], server->guests[first]))
+			first = i;
+	}
+	if (unknown >= UNKNOWN_MAX)
+		remove_guest(server, first);
+}
 
 static void add_guest(struct server *server, int fd)
 {
@@ -31,20 +72,12 @@ static void add_guest(struct server *server, int fd)
 		close(fd);
 		return;
 	}
+	make_room(server);
 	server->guests = memory_grow(
 		server->guests, server->count, &server->capacity, sizeof(*server->guests));
 	server->guests[server->count++] = guest;
-	peer_accept(&guest->peer, fd);
+	peer_accept(&guest->peer, fd, server->secret);
 	guest->due_ms = rd_clock_ms() + HELLO_MS;
-}
-
-static void remove_guest(struct server *server, int at)
-{
-	struct guest *guest = server->guests[at];
-
-	peer_close(&guest->peer);
-	free(guest);
-	server->guests[at] = server->guests[--server->count];
 }
 
 /* The last message that it gets. */
@@ -96,7 +129,7 @@ static void note_own_address(struct server *server, const struct guest *guest)
 	socklen_t size = sizeof(here);
 	char text[ADDRESS_SIZE];
 
-	if (getsockname(guest->peer.fd, (struct sockaddr *)&here, &size) < 0)
+	if (getsockname(guest->peer.wire.fd, (struct sockaddr *)&here, &size) < 0)
 		return;
 	endpoint_text((struct sockaddr *)&here, text);
 	if (!address_is_loopback(text))
@@ -335,9 +368,11 @@ void server_on_clock(struct server *server, int64_t now_ms)
 
 /* ---- Its life ------------------------------------------------------------------------------- */
 
-void server_init(struct server *server, const char *run_id)
+void server_init(struct server *server, const char *run_id, const struct secret *secret)
 {
-	*server = (struct server){ .run_id = run_id, .own_fd = -1, .endpoint_fd = -1 };
+	*server = (struct server){
+		.run_id = run_id, .secret = secret, .own_fd = -1, .endpoint_fd = -1
+	};
 }
 
 void server_open(struct server *server)

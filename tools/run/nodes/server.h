@@ -24,6 +24,7 @@ struct server {
 		SERVER_HOSTS,
 	} state;
 	const char *run_id;
+	const struct secret *secret;
 	int own_fd, own_port; /* where it would host; -1 and 0: nowhere */
 	int endpoint_fd; /* -1: another agent listens at the endpoint, or none */
 	int own_poll, endpoint_poll;
@@ -42,8 +43,8 @@ struct server {
 	struct place moved_to;
 };
 
-/* Its listeners are closed, and it waits. run_id outlives it. */
-void server_init(struct server *server, const char *run_id);
+/* Its listeners are closed, and it waits. run_id and secret outlive it. */
+void server_init(struct server *server, const char *run_id, const struct secret *secret);
 void server_finish(struct server *server);
 /* Listens at a port of the kernel's, where it may host later. */
 void server_open(struct server *server);
