@@ -337,11 +337,11 @@ static uint32_t part_of(const struct rd_gpu *gpu, const struct rd_direct_job *jo
 
 /* The part of a peer's buffer that this rank addresses; NULL with the reason. */
 static char *reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
-	uint64_t at, size_t size)
+	uint64_t at, size_t size, bool maps)
 {
 	char *base = at > SIZE_MAX - size
 			     ? NULL
-			     : rd_imports_reach(gpu, peer, location, (size_t)at + size);
+			     : rd_imports_reach(gpu, peer, location, (size_t)at + size, maps);
 
 	if (at > SIZE_MAX - size)
 		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer is longer than memory", peer);
@@ -356,21 +356,20 @@ static int fill_in_peer(struct rd_gpu *gpu, const struct rd_direct_job *job, int
 
 	addresses->factors[peer] = announcement->factor;
 	if (in_size > 0) {
-		addresses->in[peer] = reach(
-			gpu, peer, &announcement->in, announcement->gives[rank].in_at, in_size);
+		addresses->in[peer] = reach(gpu, peer, &announcement->in,
+			announcement->gives[rank].in_at, in_size, job->waits);
 		if (!addresses->in[peer])
 			return RONDO_SYSTEM;
 	}
 	if (out_size > 0) {
-		addresses->out[peer] = reach(
-			gpu, peer, &announcement->out, announcement->gives[rank].out_at, out_size);
+		addresses->out[peer] = reach(gpu, peer, &announcement->out,
+			announcement->gives[rank].out_at, out_size, job->waits);
 		if (!addresses->out[peer])
 			return RONDO_SYSTEM;
 	}
 	return 0;
 }
 
-/* Also maps what another rank's device will move: the next call then finds it mapped. */
 static int fill_in(struct rd_gpu *gpu, const struct rd_direct_job *job,
 	const struct rd_announcement *announcements, struct rd_buffer_addresses *addresses)
 {
@@ -385,29 +384,33 @@ static int fill_in(struct rd_gpu *gpu, const struct rd_direct_job *job,
 	return err;
 }
 
+/* Another rank's device moves these in this call; this rank's may in the next ones. */
+static void note_buffers(struct rd_gpu *gpu, const struct rd_announcement *announcements)
+{
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		if (peer == gpu->comm->rank)
+			continue;
+		rd_imports_note(gpu, peer, &announcements[peer].in);
+		rd_imports_note(gpu, peer, &announcements[peer].out);
+	}
+}
+
 int rd_direct_map(
 	struct rd_gpu *gpu, const struct rd_direct_job *job, struct rd_buffer_addresses *addresses)
 {
 	/* Each is read once: a peer may write to its host flags at any time, and the copy that was
 	   checked must be the one that is used. */
 	struct rd_announcement announcements[RD_WORK_RANKS];
-	struct rd_buffer_addresses unused, *filled = addresses;
-	uint32_t *mapped = &gpu->own_flags->mapped;
 	int err = read_announcements(gpu, job, announcements);
 
 	if (err)
 		return err;
 	addresses->part = part_of(gpu, job, announcements);
-	if (addresses->part == RD_PART_NONE) {
-		/* To map may take until this rank's stream has done the call. */
-		rd_flag_write(mapped, job->announced);
-		filled = &unused;
-	}
-	err = fill_in(gpu, job, announcements, filled);
-	/* Its buffer may be gone by now: the rank whose part this is did not wait for us. */
-	if (filled != addresses)
-		return 0;
+	if (addresses->part == RD_PART_NONE)
+		note_buffers(gpu, announcements);
+	else
+		err = fill_in(gpu, job, announcements, addresses);
 	if (!err)
-		rd_flag_write(mapped, job->announced);
+		rd_flag_write(&gpu->own_flags->mapped, job->announced);
 	return err;
 }

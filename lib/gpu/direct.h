@@ -39,9 +39,11 @@ struct rd_direct_job {
 	uint32_t announced;
 	uint32_t number; /* on its stream: waits are bounded once it is there; 0: at once */
 	bool captured;
+	bool waits; /* the caller does, until the addresses are there */
 };
 
-/* In the progress thread: fills in the addresses, and writes own_flags->mapped. */
+/* In the progress thread: fills in the addresses, and writes own_flags->mapped. Where the caller
+   does not wait, what is not mapped yet is noted for its next call. */
 int rd_direct_map(
 	struct rd_gpu *gpu, const struct rd_direct_job *job, struct rd_buffer_addresses *addresses);
 

@@ -95,45 +95,102 @@ bool rd_exports_is_fresh(const struct rd_gpu *gpu, const struct rd_buffer_locati
 
 /* ---- Imports ------------------------------------------------------------------------------- */
 
-static int import(struct rd_gpu *gpu, struct rd_import *import, int peer,
-	const struct rd_buffer_location *location)
+static struct rd_import get(struct rd_gpu *gpu, int peer, uint32_t place)
 {
+	struct rd_import import;
+
+	pthread_mutex_lock(&gpu->imports_lock);
+	import = gpu->imports[peer][place];
+	pthread_mutex_unlock(&gpu->imports_lock);
+	return import;
+}
+
+static void put(struct rd_gpu *gpu, int peer, uint32_t place, const struct rd_import *import)
+{
+	pthread_mutex_lock(&gpu->imports_lock);
+	gpu->imports[peer][place] = *import;
+	pthread_mutex_unlock(&gpu->imports_lock);
+}
+
+/* Without the lock, which the progress thread takes for every call. */
+static int import(struct rd_gpu *gpu, int peer, uint32_t place, uint32_t generation,
+	const struct rd_handle *handle, struct rd_import *made)
+{
+	struct rd_import earlier = get(gpu, peer, place);
 	void *base;
 	size_t size;
 	int err;
 
+	put(gpu, peer, place, &(struct rd_import){ 0 });
 	/* Its rank has waited for the calls that used it. */
-	if (import->generation)
-		gpu->ops->drop(gpu->device, import->base);
-	import->generation = 0;
-	err = gpu->ops->import(gpu->device, &location->handle, &base, &size);
+	if (earlier.generation)
+		gpu->ops->drop(gpu->device, earlier.base);
+	err = gpu->ops->import(gpu->device, handle, &base, &size);
 	if (err)
 		return err;
-	*import = (struct rd_import){ location->generation, base, size };
-	__atomic_store_n(&gpu->peer_flags[peer]->imported[gpu->comm->rank][location->place],
-		location->generation, __ATOMIC_RELEASE);
+	*made = (struct rd_import){ .generation = generation, .base = base, .size = size };
+	put(gpu, peer, place, made);
+	__atomic_store_n(&gpu->peer_flags[peer]->imported[gpu->comm->rank][place], generation,
+		__ATOMIC_RELEASE);
 	return 0;
 }
 
-char *rd_imports_reach(
-	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, size_t size)
+static bool is_valid(const struct rd_buffer_location *location)
 {
-	struct rd_import *found;
+	return location->place < RD_EXPORTS && location->generation != 0;
+}
+
+char *rd_imports_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
+	size_t size, bool maps)
+{
+	struct rd_import found = { 0 };
+	bool mapped = false;
 
 	if (gpu->same_process[peer])
 		return (char *)(uintptr_t)location->address;
-	if (location->place >= RD_EXPORTS || location->generation == 0) {
-		rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory",
-			peer);
-		return NULL;
+	if (is_valid(location)) {
+		found = get(gpu, peer, location->place);
+		mapped = found.generation == location->generation;
 	}
-	found = &gpu->imports[peer][location->place];
-	if (found->generation != location->generation && import(gpu, found, peer, location))
-		return NULL;
-	if (size <= found->size && location->offset <= found->size - size)
-		return found->base + location->offset;
+	if (is_valid(location) && !mapped && maps) {
+		if (import(gpu, peer, location->place, location->generation, &location->handle,
+			    &found))
+			return NULL;
+		mapped = true;
+	}
+	if (mapped && size <= found.size && location->offset <= found.size - size)
+		return found.base + location->offset;
 	rd_fail(RONDO_PROTOCOL, "rank %d says its buffer lies where it has no memory", peer);
 	return NULL;
+}
+
+void rd_imports_note(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location)
+{
+	struct rd_import *import;
+
+	if (gpu->same_process[peer] || !is_valid(location))
+		return;
+	pthread_mutex_lock(&gpu->imports_lock);
+	import = &gpu->imports[peer][location->place];
+	if (import->generation != location->generation) {
+		import->wanted = location->generation;
+		import->handle = location->handle;
+		atomic_store(&gpu->wants_imports, true);
+	}
+	pthread_mutex_unlock(&gpu->imports_lock);
+}
+
+void rd_imports_map_noted(struct rd_gpu *gpu)
+{
+	if (!atomic_exchange(&gpu->wants_imports, false))
+		return;
+	for (int peer = 0; peer < gpu->comm->size; peer++)
+		for (uint32_t place = 0; place < RD_EXPORTS; place++) {
+			struct rd_import noted = get(gpu, peer, place), made;
+
+			if (noted.wanted)
+				import(gpu, peer, place, noted.wanted, &noted.handle, &made);
+		}
 }
 
 void rd_imports_drop(struct rd_gpu *gpu)

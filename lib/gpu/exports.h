@@ -3,6 +3,10 @@
  * here. A rank numbers its allocations in a table of its own. It announces a buffer by its place
  * there (direct.h, transfers.h), and peers map what they have not mapped yet. They tell the rank in
  * its host flags. So the rank knows whether a call needs the driver on a peer.
+ *
+ * To map may take until the process's streams have done what is queued. Only a comm's caller maps,
+ * in a call, or the progress thread while the caller waits for it. At other times that thread notes
+ * the allocations that are missing, and the caller's next call maps them.
  */
 #ifndef RD_EXPORTS_H
 #define RD_EXPORTS_H
@@ -18,10 +22,16 @@ int rd_exports_describe(struct rd_gpu *gpu, const void *at, size_t size, uint32_
 /* Whether some peer has not mapped the buffer yet. */
 bool rd_exports_is_fresh(const struct rd_gpu *gpu, const struct rd_buffer_location *location);
 
-/* A peer's buffer as it is addressed here; NULL with the reason. Maps it if need be. location: a
-   copy that the peer cannot write to, for it is checked before it is used. */
-char *rd_imports_reach(
-	struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location, size_t size);
+/* A peer's buffer as it is addressed here; NULL with the reason. maps: maps it if need be.
+   location: a copy that the peer cannot write to, for it is checked before it is used. */
+char *rd_imports_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location,
+	size_t size, bool maps);
+
+/* Notes a buffer that is to be mapped, if it is not yet. The peer must keep its place until the
+   call is over: note it before this rank's stream goes on. */
+void rd_imports_note(struct rd_gpu *gpu, int peer, const struct rd_buffer_location *location);
+/* In the caller's thread: maps what was noted. It may be gone by now. */
+void rd_imports_map_noted(struct rd_gpu *gpu);
 
 /* Unmaps what is mapped here. */
 void rd_imports_drop(struct rd_gpu *gpu);

@@ -458,6 +458,7 @@ int rd_gpu_create(struct rondo_comm *comm)
 	gpu->comm = comm;
 	gpu->ops = rd_device(true);
 	gpu->device = comm->local.place.device;
+	pthread_mutex_init(&gpu->imports_lock, NULL);
 
 	int err = open_gpu(gpu);
 
@@ -508,5 +509,6 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 		for (int root = 0; root < RD_WORK_RANKS; root++)
 			rd_plan_destroy(gpu->plans[i][root]);
 	rd_async_error_release(gpu->async_error);
+	pthread_mutex_destroy(&gpu->imports_lock);
 	free(gpu);
 }

@@ -96,6 +96,8 @@ struct rd_import {
 	uint32_t generation; /* 0: none */
 	char *base;
 	size_t size;
+	uint32_t wanted; /* a generation to map (exports.h); 0: none */
+	struct rd_handle handle; /* of the wanted one */
 };
 
 /* Device memory in place of a buffer that has no handle for other processes. */
@@ -113,7 +115,7 @@ struct rd_gpu {
 	bool one_process;
 	bool shared; /* some ranks are threads of one process on one device */
 	bool spins; /* kernels of small calls wait for each other */
-	bool broken; /* a call was queued in part: its stream may never end */
+	_Atomic bool broken; /* a call was queued in part: its stream may never end */
 	struct rd_messages *messages; /* RD_KERNEL_MESSAGES; else NULL */
 	struct rd_sharers *sharers; /* NULL: no other rank of this process is on this device */
 	int blocks; /* of a kernel that waits for peers, at most */
@@ -131,6 +133,8 @@ struct rd_gpu {
 	struct rd_export exports[RD_EXPORTS];
 	uint32_t generations;
 	struct rd_import imports[RD_WORK_RANKS][RD_EXPORTS]; /* by peer, and its export */
+	pthread_mutex_t imports_lock;
+	_Atomic bool wants_imports; /* some import has a generation `wanted` */
 	struct rd_bounce bounces[2]; /* of input and output */
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */

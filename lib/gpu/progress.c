@@ -316,10 +316,10 @@ static int queue_job(struct rd_progress_thread *progress, struct job *job)
 }
 
 int rd_progress_map(struct rd_progress_thread *progress, const struct rd_task *task,
-	const struct rd_direct_job *direct, struct rd_buffer_addresses *addresses, bool waits)
+	const struct rd_direct_job *direct, struct rd_buffer_addresses *addresses)
 {
 	struct waiter waiter = { 0 };
-	struct job *job = make_job(MAP, task, 1, waits ? &waiter : NULL);
+	struct job *job = make_job(MAP, task, 1, direct->waits ? &waiter : NULL);
 
 	if (!job)
 		return RONDO_MEMORY;

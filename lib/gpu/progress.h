@@ -1,8 +1,8 @@
 /*
  * The progress thread of a gpu. It does the host's part of calls on device memory, in the order of
- * issue, and makes no call to the driver for a call whose stream may wait already, but to map what
- * no wait needs. It also watches: when the comm fails, or a peer is silent for too long, it ends
- * all waits of streams, so that these end within a bound.
+ * issue, and calls the driver only while the caller waits for it: otherwise a thread of the program
+ * may have locked the driver until this very stream is done. It also watches: when the comm fails,
+ * or a peer is silent for too long, it ends all waits of streams, so that these end within a bound.
  */
 #ifndef RD_PROGRESS_H
 #define RD_PROGRESS_H
@@ -15,10 +15,10 @@ int rd_progress_create(struct rd_gpu *gpu);
 /* Waits until what is queued is done, or has failed. NULL is fine. */
 void rd_progress_destroy(struct rd_progress_thread *progress);
 
-/* Queues an announced call, to fill in its addresses. waits: until they are there; the task then
-   stays the caller's, and else is the progress thread's. */
+/* Queues an announced call, to fill in its addresses. job->waits: until they are there; the task
+   then stays the caller's. Else it is the progress thread's, unless this returns an error. */
 int rd_progress_map(struct rd_progress_thread *progress, const struct rd_task *task,
-	const struct rd_direct_job *job, struct rd_buffer_addresses *addresses, bool waits);
+	const struct rd_direct_job *job, struct rd_buffer_addresses *addresses);
 
 /* Queues issued tasks that are staged: they run in host memory. */
 int rd_progress_stage(struct rd_progress_thread *progress, struct rd_task *tasks, int count,

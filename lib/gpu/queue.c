@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
+#include "gpu/exports.h"
 #include "gpu/order.h"
 #include "gpu/peers.h"
 #include "gpu/stage_memory.h"
@@ -27,6 +28,7 @@ int rd_queue_begin(
 	int err;
 
 	rd_gpu_await(gpu, number - RD_RUN_AHEAD);
+	rd_imports_map_noted(gpu);
 	err = rd_order(gpu, device_stream);
 	if (err)
 		return err;

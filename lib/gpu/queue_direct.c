@@ -130,12 +130,14 @@ static int finish(struct direct *direct, size_t out_size, void *out)
 static int map(struct direct *direct, struct rd_task *task, bool *queued)
 {
 	struct rd_gpu *gpu = direct->gpu;
-	struct rd_direct_job job = {
-		.call = &task->call, .announced = gpu->announced, .number = gpu->number
-	};
+	struct rd_direct_job job = { .call = &task->call,
+		.announced = gpu->announced,
+		.number = gpu->number,
+		.waits = direct->waits };
+	int err = rd_progress_map(gpu->progress, task, &job, direct->addresses);
 
-	*queued = !direct->waits;
-	return rd_progress_map(gpu->progress, task, &job, direct->addresses, direct->waits);
+	*queued = !err && !direct->waits;
+	return err;
 }
 
 int rd_queue_direct(struct rd_gpu *gpu, struct rd_device_stream *device_stream,

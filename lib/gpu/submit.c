@@ -209,7 +209,7 @@ static int capture_transfers(struct rd_gpu *gpu, struct rd_device_stream *device
 static int exchange_captured(struct rd_gpu *gpu, struct rd_task *task, struct rd_work *work)
 {
 	struct rd_buffer_addresses addresses;
-	struct rd_direct_job job = { .captured = true };
+	struct rd_direct_job job = { .captured = true, .waits = true };
 	bool waits;
 	int err = rd_direct_announce(gpu, &task->call, work, true, gpu->number, &waits);
 
@@ -217,7 +217,7 @@ static int exchange_captured(struct rd_gpu *gpu, struct rd_task *task, struct rd
 		return err == RONDO_UNSUPPORTED ? err
 						: rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	job.announced = gpu->announced;
-	err = rd_progress_map(gpu->progress, task, &job, &addresses, true);
+	err = rd_progress_map(gpu->progress, task, &job, &addresses);
 	if (err)
 		return err;
 	memcpy(work->in, addresses.in, sizeof(work->in));

@@ -194,7 +194,7 @@ static int accept_offer(struct transfers *transfers, int index)
 	if (memcmp(&offer.signature, &ours, sizeof(ours)) != 0)
 		return mismatch(gpu, peer, &offer.signature, &ours);
 	if (call->count > 0) {
-		from = rd_imports_reach(gpu, peer, &offer.in, size_of(call));
+		from = rd_imports_reach(gpu, peer, &offer.in, size_of(call), true);
 		if (!from)
 			return RONDO_SYSTEM;
 	}

@@ -46,6 +46,9 @@ size_t emulated_parameter_bytes(void);
 /* Whether a thread holds the lock of the device's context now. */
 int emulated_locked(int device);
 
+/* Peers' allocations that this process has mapped so far. */
+unsigned emulated_imports(void);
+
 /* The number of the trainer's kernel with this name; -1: there is none. */
 int emulated_find(const char *name);
 /* A launch of it with these parameters, which are copied; to be run once. */

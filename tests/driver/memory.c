@@ -1,9 +1,13 @@
 /* Memory of the emulated driver: allocation, copies, attributes, handles. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "state.h"
+
+/* Peers' allocations that were mapped so far. */
+static atomic_uint imports;
 
 EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
 {
@@ -215,20 +219,34 @@ EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory)
 	return done(current() < 0);
 }
 
+EXPORT unsigned emulated_imports(void)
+{
+	return atomic_load(&imports);
+}
+
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *memory, CUipcMemHandle handle, unsigned flags)
 {
 	struct rd_handle theirs;
+	int err;
 
 	memcpy(&theirs, &handle, sizeof(theirs));
 	if (current() < 0 || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return done(ipc_open(current(), &theirs, (void **)memory));
+	lock_context();
+	err = ipc_open(current(), &theirs, (void **)memory);
+	unlock_context();
+	if (!err)
+		atomic_fetch_add(&imports, 1);
+	return done(err);
 }
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
 {
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
+	/* Kernels may still access it. */
+	if (!wait_for_device())
+		return CUDA_ERROR_TIMEOUT;
 	return done(ipc_close(current(), (void *)memory));
 }
 

@@ -6,9 +6,13 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cuda_calls.h"
 #include "device/work.h"
@@ -297,6 +301,156 @@ static int free_between(struct rank_env *env)
 	return wrong;
 }
 
+/* ---- New allocations ----------------------------------------------------------------------- */
+
+/* Peers' allocations that a rank maps, one a round. */
+#define ROUNDS 6
+
+/* Posted by each rank whose copy holds the driver's lock; shared by all processes. */
+static sem_t *locked;
+
+/* Tells the late rank that the copy of this rank's other thread has locked the driver. */
+struct witness {
+	const struct rank *rank;
+	atomic_bool copied;
+};
+
+static void *see_lock(void *argument)
+{
+	struct witness *witness = argument;
+	const struct rank *rank = witness->rank;
+
+	while (!atomic_load(&witness->copied) && !rank->cuda.locked(rank->device))
+		sched_yield();
+	sem_post(locked);
+	return NULL;
+}
+
+static int sum_from(struct rank_env *env, struct rank *rank, const float *in)
+{
+	TRY(rondo_all_reduce(env->comm, in, rank->out, COUNT, RONDO_F32, RONDO_SUM, rank->wrapped));
+	return 0;
+}
+
+/* When this is over, all peers have mapped the usual buffers. */
+static int map_usual(struct rank_env *env, struct rank *rank)
+{
+	int wrong = sum_from(env, rank, rank->in);
+
+	return wrong ? wrong : expect(env, rank, rank->out, COUNT, (float)sum_of_ranks(env));
+}
+
+static int make_buffer(struct rank_env *env, struct rank *rank, float **made)
+{
+	TRY(rondo_mem_alloc_on((void **)made, COUNT * sizeof(float), rank->device));
+	CUDA(rank->cuda.copy(*made, rank->in, COUNT * sizeof(float), rank->stream));
+	return 0;
+}
+
+/* Two calls with a new buffer, when all other ranks have made theirs, and copy. */
+static int come_late(struct rank_env *env, struct rank *rank, float *made)
+{
+	for (int peer = 1; peer < env->size; peer++)
+		if (!world_wait(locked))
+			return world_report(env, "no copy has locked the driver");
+	return sum_from(env, rank, made) || sum_from(env, rank, made);
+}
+
+static int copy_ahead(struct rank_env *env, struct rank *rank)
+{
+	struct witness witness = { .rank = rank };
+	pthread_t thread;
+	int wrong = sum_from(env, rank, rank->in) || sum_from(env, rank, rank->in);
+
+	if (wrong)
+		return wrong;
+	if (pthread_create(&thread, NULL, see_lock, &witness))
+		return world_report(env, "no thread");
+	wrong = expect(env, rank, rank->out, COUNT, (float)sum_of_ranks(env));
+	atomic_store(&witness.copied, true);
+	pthread_join(thread, NULL);
+	return wrong;
+}
+
+static int expect_imports(struct rank_env *env, const struct rank *rank, unsigned right)
+{
+	unsigned imports = rank->cuda.imports();
+
+	return imports == right ? 0
+				: world_report(env, "it has mapped %u allocations of peers, not %u",
+					  imports, right);
+}
+
+/* The third call finds the late rank's buffer known, and maps it. */
+static int late_round(struct rank_env *env, struct rank *rank, int late, float **made)
+{
+	unsigned before = rank->cuda.imports();
+	bool is_late = env->rank == late;
+	int wrong = is_late ? make_buffer(env, rank, made) : 0;
+
+	if (!wrong)
+		wrong = is_late ? come_late(env, rank, *made) : copy_ahead(env, rank);
+	if (!wrong)
+		wrong = sum_from(env, rank, is_late ? *made : rank->in);
+	if (!wrong)
+		wrong = expect(env, rank, rank->out, COUNT, (float)sum_of_ranks(env));
+	return wrong ? wrong : expect_imports(env, rank, before + !is_late);
+}
+
+static int copy_before_peers_call(struct rank_env *env)
+{
+	float *made[ROUNDS] = { NULL };
+	struct rank rank;
+	int wrong = open_rank(env, &rank, false);
+
+	if (!wrong)
+		wrong = fill(env, &rank, (float)(env->rank + 1));
+	if (!wrong)
+		wrong = map_usual(env, &rank);
+	for (int round = 0; round < ROUNDS && !wrong; round++)
+		wrong = late_round(env, &rank, round % env->size, &made[round]);
+	for (int round = 0; round < ROUNDS; round++)
+		rondo_mem_free(made[round]);
+	close_rank(&rank);
+	return wrong;
+}
+
+/* The same new buffer in a collective, then in sends of rank 0. */
+static int send_round(struct rank_env *env, struct rank *rank, float **made)
+{
+	unsigned before = rank->cuda.imports();
+
+	if (env->rank == 0 && make_buffer(env, rank, made))
+		return 1;
+	if (sum_from(env, rank, env->rank == 0 ? *made : rank->in))
+		return 1;
+	for (int peer = 1; peer < env->size && env->rank == 0; peer++)
+		TRY(rondo_send(env->comm, *made, COUNT, RONDO_F32, peer, rank->wrapped));
+	if (env->rank > 0)
+		TRY(rondo_recv(env->comm, rank->out, COUNT, RONDO_F32, 0, rank->wrapped));
+	if (expect(env, rank, rank->out, COUNT, env->rank > 0 ? 1 : (float)sum_of_ranks(env)))
+		return 1;
+	return expect_imports(env, rank, before + (env->rank > 0));
+}
+
+static int send_what_peers_map(struct rank_env *env)
+{
+	float *made[ROUNDS] = { NULL };
+	struct rank rank;
+	int wrong = open_rank(env, &rank, true);
+
+	if (!wrong)
+		wrong = fill(env, &rank, (float)(env->rank + 1));
+	if (!wrong)
+		wrong = map_usual(env, &rank);
+	for (int round = 0; round < ROUNDS && !wrong; round++)
+		wrong = send_round(env, &rank, &made[round]);
+	for (int round = 0; round < ROUNDS; round++)
+		rondo_mem_free(made[round]);
+	close_rank(&rank);
+	return wrong;
+}
+
 /* ---- Worlds -------------------------------------------------------------------------------- */
 
 enum { QUEUES_8, QUEUE_1, BLOCKING, VARIANTS };
@@ -307,9 +461,12 @@ static const char *const variants[][2] = {
 	{ "CUDA_LAUNCH_BLOCKING", "1" },
 };
 
-/* CUDA itself lets these wait for each other. */
+/* CUDA itself, or the test, lets these wait for each other. */
 static bool is_hopeless(const struct gpu_trial *trial, int variant)
 {
+	/* A rank's launch waits for the late rank, which waits for the copy after it. */
+	if (variant == BLOCKING && trial->body == copy_before_peers_call)
+		return true;
 	/* Each process queues the calls of its two comms in an order of its own, and its only queue
 	   keeps to it. */
 	return variant != QUEUES_8 && !trial->world.threads && trial->body == call_on_two_comms;
@@ -371,11 +528,16 @@ static void try_processes(const char *kernel, int (*body)(struct rank_env *env))
 		{ .size = 2, .timeout_ms = TIMEOUT_MS, .limit_ms = LIMIT_MS }, body };
 
 	begin();
+	locked = mmap(
+		NULL, sizeof(*locked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert(locked != MAP_FAILED && sem_init(locked, 1, 0) == 0);
 	try_world(&trial);
 	if (!strcmp(kernel, "stepped") || !strcmp(kernel, "staged")) {
 		trial.world.size = 4;
 		try_world(&trial);
 	}
+	sem_destroy(locked);
+	munmap(locked, sizeof(*locked));
 }
 
 #define SCENARIO(name, body) \
@@ -417,3 +579,17 @@ SCENARIO(compute_kernels, compute_beside)
 SCENARIO(two_comms, call_on_two_comms)
 SCENARIO(many_calls, queue_many)
 SCENARIO(frees, free_between)
+
+/* Only processes map allocations, where they access them directly. */
+#define SCENARIO_OF_MAPPING(name, body) \
+	Test(gpu_hangs, name##_fused, .timeout = 600) \
+	{ \
+		try_processes("fused", body); \
+	} \
+	Test(gpu_hangs, name##_stepped, .timeout = 600) \
+	{ \
+		try_processes("stepped", body); \
+	}
+
+SCENARIO_OF_MAPPING(copies_before_peers_call, copy_before_peers_call)
+SCENARIO_OF_MAPPING(sends_of_new_buffers, send_what_peers_map)

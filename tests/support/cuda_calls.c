@@ -34,6 +34,7 @@ bool cuda_calls_find(struct cuda_calls *cuda)
 		{ &cuda->kernel_attribute, "cuFuncGetAttribute" },
 		{ &cuda->occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor" },
 		{ &cuda->launch, "cuLaunchKernel" }, { &cuda->locked, "emulated_locked" },
+		{ &cuda->imports, "emulated_imports" },
 		{ &cuda->parameter_bytes, "emulated_parameter_bytes" } };
 
 	if (!driver)

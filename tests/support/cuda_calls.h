@@ -48,6 +48,7 @@ struct cuda_calls {
 		unsigned block_y, unsigned block_z, unsigned memory, void *stream,
 		void **parameters, void **extra);
 	int (*locked)(int device); /* whether some thread holds the context's lock now */
+	unsigned (*imports)(void); /* peers' allocations that this process has mapped so far */
 	size_t (*parameter_bytes)(void); /* that launches have copied to Rondo's kernels so far */
 	void *add, *spin; /* kernels, once cuda_calls_open() has been called */
 };
