@@ -32,6 +32,30 @@ static struct rd_export *place_of(struct rd_gpu *gpu, const struct rd_allocation
 	return oldest;
 }
 
+/* Whether the program has freed it, and no call uses it any more. */
+static bool is_gone(const struct rd_gpu *gpu, const struct rd_export *export)
+{
+	struct rd_allocation allocation;
+
+	if (gpu->number - export->used < RD_RUN_AHEAD &&
+		!rd_flag_reached(&gpu->stream_flags->finished, export->used))
+		return false;
+	return !gpu->ops->find(export->base, &allocation) || allocation.id != export->id;
+}
+
+/* Peers unmap it when they map what this rank announces next. */
+static void tell_of_freed(struct rd_gpu *gpu)
+{
+	for (int i = 0; i < RD_EXPORTS; i++) {
+		struct rd_export *export = &gpu->exports[i];
+
+		if (export->generation == 0 || !is_gone(gpu, export))
+			continue;
+		rd_flag_write(&gpu->host_flags->freed[i], export->generation);
+		*export = (struct rd_export){ 0 };
+	}
+}
+
 /* Peers may still use what the place held. */
 static int put_in(
 	struct rd_gpu *gpu, struct rd_export *export, const struct rd_allocation *allocation)
@@ -40,6 +64,7 @@ static int put_in(
 
 	if (gpu->ops->export(allocation->base, &handle))
 		return RONDO_UNSUPPORTED;
+	tell_of_freed(gpu);
 	if (export->generation)
 		rd_gpu_await(gpu, export->used);
 	*export = (struct rd_export){ .id = allocation->id,
@@ -112,6 +137,25 @@ static void put(struct rd_gpu *gpu, int peer, uint32_t place, const struct rd_im
 	pthread_mutex_unlock(&gpu->imports_lock);
 }
 
+/* Its rank knows that no call uses it any more. */
+static void drop_freed(struct rd_gpu *gpu, int peer)
+{
+	for (uint32_t place = 0; place < RD_EXPORTS; place++) {
+		const uint32_t *freed = &gpu->peer_flags[peer]->freed[place];
+		struct rd_import import = get(gpu, peer, place);
+		bool unmaps = import.generation && rd_flag_reached(freed, import.generation);
+		bool forgets = import.wanted && rd_flag_reached(freed, import.wanted);
+
+		if (!unmaps && !forgets)
+			continue;
+		import.generation = unmaps ? 0 : import.generation;
+		import.wanted = forgets ? 0 : import.wanted;
+		put(gpu, peer, place, &import);
+		if (unmaps)
+			gpu->ops->drop(gpu->device, import.base);
+	}
+}
+
 /* Without the lock, which the progress thread takes for every call. */
 static int import(struct rd_gpu *gpu, int peer, uint32_t place, uint32_t generation,
 	const struct rd_handle *handle, struct rd_import *made)
@@ -153,6 +197,7 @@ char *rd_imports_reach(struct rd_gpu *gpu, int peer, const struct rd_buffer_loca
 		mapped = found.generation == location->generation;
 	}
 	if (is_valid(location) && !mapped && maps) {
+		drop_freed(gpu, peer);
 		if (import(gpu, peer, location->place, location->generation, &location->handle,
 			    &found))
 			return NULL;
@@ -184,13 +229,17 @@ void rd_imports_map_noted(struct rd_gpu *gpu)
 {
 	if (!atomic_exchange(&gpu->wants_imports, false))
 		return;
-	for (int peer = 0; peer < gpu->comm->size; peer++)
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		if (gpu->same_process[peer])
+			continue;
+		drop_freed(gpu, peer);
 		for (uint32_t place = 0; place < RD_EXPORTS; place++) {
 			struct rd_import noted = get(gpu, peer, place), made;
 
 			if (noted.wanted)
 				import(gpu, peer, place, noted.wanted, &noted.handle, &made);
 		}
+	}
 }
 
 void rd_imports_drop(struct rd_gpu *gpu)

@@ -44,7 +44,7 @@ struct rd_offer {
    are queued, or two are captured: all have read the first. */
 #define RD_ANNOUNCEMENTS (2 * RD_RUN_AHEAD)
 
-/* Peers write these, but for the abort flag, announcements and offers, which this rank writes. */
+/* Peers write these, but for `freed`, the abort flag, announcements and offers. */
 struct rd_host_flags {
 	/* By streams: they have reached the call of this announcement; they have done it. */
 	_Alignas(64) uint32_t entered[RD_WORK_RANKS];
@@ -56,6 +56,8 @@ struct rd_host_flags {
 	_Alignas(64) uint32_t accepted[RD_WORK_RANKS];
 	/* By the host: what each has mapped of this rank's exports, by generation. */
 	_Alignas(64) uint32_t imported[RD_WORK_RANKS][RD_EXPORTS];
+	/* By place: this rank's last export there whose memory is gone, by generation. */
+	_Alignas(64) uint32_t freed[RD_EXPORTS];
 	_Alignas(64) struct rd_abort_flag abort_flag;
 	_Alignas(64) uint32_t check; /* copied to peers' device flags to try them */
 	_Alignas(64) struct rd_announcement announcements[RD_ANNOUNCEMENTS];

@@ -567,6 +567,9 @@ RONDO_API int rondo_mem_deregister(void *memory);
  * The program may copy pageable memory at once after a call, which locks CUDA's driver until its
  * stream is done. After it has launched a graph with calls, it synchronises the stream first.
  *
+ * Memory that ranks free stays mapped by processes that have accessed it in calls, and its pages
+ * stay taken, until these map a newer allocation of that rank, in a call.
+ *
  * With several comms in a process, such a copy, or cudaFree(), in one thread can hold the driver's
  * lock for one comm, while a call of another comm waits for it. Processes that do so in different
  * orders wait for each other until timeout_ms: make the first call with each allocation, and free

@@ -435,6 +435,56 @@ Test(gpu, a_rank_with_new_buffers_does_the_part_of_all, .timeout = 60)
 	}
 }
 
+static int mapped_of_peers(const struct rd_gpu *gpu)
+{
+	int mapped = 0;
+
+	for (int peer = 0; peer < gpu->comm->size; peer++)
+		for (int i = 0; i < RD_EXPORTS; i++)
+			mapped += gpu->imports[peer][i].generation != 0;
+	return mapped;
+}
+
+/* Buffers are freed once the next ones are there, which so lie elsewhere. */
+static int free_after_each_call(struct rank_env *env)
+{
+	struct memory memories[2], *memory = NULL;
+	int wrong = 0;
+
+	for (int round = 0; round < 5 && !wrong; round++) {
+		struct memory *earlier = memory;
+
+		memory = &memories[round % 2];
+		wrong = open_room(env, memory, 10000);
+		if (earlier)
+			close_memory(earlier);
+		if (wrong)
+			return wrong;
+		fill_floats(memory->in, env->rank, 10000);
+		TRY(one_call(env, memory, 10000));
+		wrong = expect_floats(env, memory->out, 1, sum_of_firsts(env->size));
+		if (mapped_of_peers(env->comm->gpu) != 2 * (env->size - 1))
+			wrong = world_report(env, "round %d: %d buffers of peers are mapped", round,
+				mapped_of_peers(env->comm->gpu));
+	}
+	close_memory(memory);
+	return wrong;
+}
+
+Test(gpu, buffers_that_are_freed_are_not_kept_by_peers, .timeout = 60)
+{
+	static const struct variant ways[] = {
+		{ "emulated:1", "stepped", false, NULL, RD_KERNEL_STEPPED },
+		{ "emulated:3", "fused", false, NULL, RD_KERNEL_FUSED },
+	};
+
+	for (int i = 0; i < 2; i++) {
+		struct trial trial = { &ways[i], 3, free_after_each_call, 0 };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%d", i);
+	}
+}
+
 /* ---- Mixed-up use -------------------------------------------------------------------------- */
 
 static int refused(
