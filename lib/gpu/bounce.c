@@ -39,7 +39,7 @@ int rd_bounce_get(struct rd_gpu *gpu, int which, const void *buffer, size_t size
 
 void rd_bounces_free(struct rd_gpu *gpu)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < RD_BOUNCES; i++)
 		if (gpu->bounces[i].memory)
 			gpu->ops->free(gpu->bounces[i].memory);
 }

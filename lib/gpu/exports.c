@@ -13,20 +13,32 @@ static bool has_other_processes(const struct rd_gpu *gpu)
 	return !gpu->one_process;
 }
 
-/* Where the allocation is, or is to be. One at the same address is gone: its memory was freed. */
-static struct rd_export *place_of(struct rd_gpu *gpu, const struct rd_allocation *allocation)
+/* Whether the place must stay as it is. The call that is being queued, this one, has a number that
+   no queued call had. A captured call has that of the last one, and keeps its own places. */
+static bool is_in_use(const struct rd_export *export, uint32_t number, bool keep)
+{
+	return export->kept || (export->generation && export->used == number && !keep);
+}
+
+/* Where the allocation is, or is to be. One at the same address is gone: its memory was freed.
+   NULL: all places are in use. */
+static struct rd_export *place_of(
+	struct rd_gpu *gpu, const struct rd_allocation *allocation, uint32_t number, bool keep)
 {
 	struct rd_export *oldest = NULL;
 
-	for (int i = 0; i < RD_EXPORTS; i++) {
+	for (int i = 0; i < RD_BOUNCES; i++)
+		if (gpu->bounces[i].memory == allocation->base)
+			return &gpu->exports[RD_EXPORTS - 1 - i];
+	for (int i = 0; i < RD_EXPORTS - RD_BOUNCES; i++) {
 		struct rd_export *export = &gpu->exports[i];
 
 		if (export->generation && export->base == allocation->base)
 			return export;
-		if (export->kept)
+		if (is_in_use(export, number, keep))
 			continue;
 		if (!oldest || !export->generation ||
-			(oldest->generation && (int32_t)(export->used - oldest->used) < 0))
+			(oldest->generation && number - export->used > number - oldest->used))
 			oldest = export;
 	}
 	return oldest;
@@ -56,16 +68,17 @@ static void tell_of_freed(struct rd_gpu *gpu)
 	}
 }
 
-/* Peers may still use what the place held. */
-static int put_in(
-	struct rd_gpu *gpu, struct rd_export *export, const struct rd_allocation *allocation)
+/* Peers may still use what the place held. A call that is further back than the run-ahead is done:
+   of its number nothing is known, for numbers come again. */
+static int put_in(struct rd_gpu *gpu, struct rd_export *export,
+	const struct rd_allocation *allocation, uint32_t number)
 {
 	struct rd_handle handle;
 
 	if (gpu->ops->export(allocation->base, &handle))
 		return RONDO_UNSUPPORTED;
 	tell_of_freed(gpu);
-	if (export->generation)
+	if (export->generation && number - export->used < RD_RUN_AHEAD)
 		rd_gpu_await(gpu, export->used);
 	*export = (struct rd_export){ .id = allocation->id,
 		.base = allocation->base,
@@ -90,12 +103,13 @@ int rd_exports_describe(struct rd_gpu *gpu, const void *at, size_t size, uint32_
 		return 0;
 	if (!gpu->ops->find(at, &allocation))
 		return rd_fail(RONDO_UNSUPPORTED, "it is host memory");
-	export = place_of(gpu, &allocation);
+	export = place_of(gpu, &allocation, number, keep);
 	if (!export)
-		return rd_fail(RONDO_UNSUPPORTED, "graphs hold %d buffers of rank %d", RD_EXPORTS,
-			gpu->comm->rank);
+		return rd_fail(RONDO_UNSUPPORTED,
+			"graphs and this call use %d other buffers of rank %d",
+			RD_EXPORTS - RD_BOUNCES, gpu->comm->rank);
 	if (export->generation == 0 || export->id != allocation.id)
-		err = put_in(gpu, export, &allocation);
+		err = put_in(gpu, export, &allocation, number);
 	if (err)
 		return err;
 	export->used = number;

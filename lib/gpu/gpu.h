@@ -77,8 +77,10 @@ struct rd_sharers;
 struct rd_stage;
 struct rd_transfer_list;
 
-/* Allocations of a rank that its peers keep mapped. */
-#define RD_EXPORTS 64
+/* One for inputs, one for outputs. */
+#define RD_BOUNCES 2
+/* Allocations of a rank that its peers keep mapped. The last places are for bounces alone. */
+#define RD_EXPORTS (64 + RD_BOUNCES)
 
 /* An allocation of this rank, for its peers. */
 struct rd_export {
@@ -135,7 +137,7 @@ struct rd_gpu {
 	struct rd_import imports[RD_WORK_RANKS][RD_EXPORTS]; /* by peer, and its export */
 	pthread_mutex_t imports_lock;
 	_Atomic bool wants_imports; /* some import has a generation `wanted` */
-	struct rd_bounce bounces[2]; /* of input and output */
+	struct rd_bounce bounces[RD_BOUNCES];
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */
 	struct rd_transfer_list *transfer_lists; /* of long groups */

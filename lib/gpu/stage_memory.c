@@ -41,10 +41,13 @@ static void free_block(struct rd_stage *stage, struct rd_stage_block *block)
 	free(block);
 }
 
+/* A call that is further back than the run-ahead is done. Its number says nothing: numbers come
+   again. */
 static bool is_free(const struct rd_gpu *gpu, const struct rd_stage_block *block)
 {
 	return !atomic_load(&block->busy) &&
-	       rd_flag_reached(&gpu->stream_flags->finished, block->number);
+	       (gpu->number - block->number >= RD_RUN_AHEAD ||
+		       rd_flag_reached(&gpu->stream_flags->finished, block->number));
 }
 
 /* Frees those that are too short for the next call. */

@@ -11,6 +11,7 @@
 #include "text.h"
 #include "api/stream.h"
 #include "gpu/direct.h"
+#include "gpu/stage_memory.h"
 #include "variants.h"
 #include "base/futex.h"
 
@@ -483,6 +484,44 @@ Test(gpu, buffers_that_are_freed_are_not_kept_by_peers, .timeout = 60)
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "%d", i);
 	}
+}
+
+/* ---- Old buffers --------------------------------------------------------------------------- */
+
+/* So many calls ago that their numbers are ahead of the present ones. */
+#define LONG_AGO (UINT32_C(1) << 31)
+
+static void make_old(struct rd_gpu *gpu)
+{
+	for (int i = 0; i < RD_EXPORTS; i++)
+		gpu->exports[i].used = gpu->number - LONG_AGO;
+	for (struct rd_stage_block *block = gpu->stage ? gpu->stage->blocks : NULL; block;
+		block = block->next)
+		block->number = gpu->number - LONG_AGO;
+}
+
+/* Each call has an allocation of its own. Nothing has to be waited for. */
+static int after_many_calls(struct rank_env *env)
+{
+	int device = env->rank % rondo_device_count(), wrong = env->create_error;
+	float *buffers[RD_EXPORTS];
+
+	for (int i = 0; i < RD_EXPORTS && !wrong; i++) {
+		TRY(rondo_mem_alloc_on((void **)&buffers[i], 40000, device));
+		fill_floats(buffers[i], env->rank, 10000);
+		TRY(rondo_all_reduce(
+			env->comm, buffers[i], buffers[i], 10000, RONDO_F32, RONDO_SUM, NULL));
+		wrong = expect_floats(env, buffers[i], 1, sum_of_firsts(env->size));
+		make_old(env->comm->gpu);
+	}
+	for (int i = 0; i < RD_EXPORTS && !wrong; i++)
+		rondo_mem_free(buffers[i]);
+	return wrong;
+}
+
+Test(gpu, memory_that_was_used_long_ago_is_not_waited_for, .timeout = 240)
+{
+	try_variants(2, after_many_calls, NEVER_MS, false);
 }
 
 /* ---- Mixed-up use -------------------------------------------------------------------------- */

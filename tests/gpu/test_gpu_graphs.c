@@ -436,6 +436,59 @@ Test(gpu_graphs, captured_calls_leave_a_queued_call_its_addresses, .timeout = 12
 		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);
 }
 
+/* A graph keeps the places of so many allocations that a call's buffers find one, or none. */
+static int call_beside_kept_buffers(struct rank_env *env, int kept)
+{
+	int device = env->rank % rondo_device_count();
+	size_t size = WITH_ADDRESSES * sizeof(float);
+	struct rd_emulated_graph *graph;
+	struct memory memory;
+	float *buffers[RD_EXPORTS];
+	int wrong = open_room(env, &memory, WITH_ADDRESSES);
+	void *stream;
+
+	if (wrong)
+		return wrong;
+	stream = rd_stream_device_stream(memory.stream)->stream;
+	TRY(rd_emulated_capture(stream));
+	for (int i = 0; i < kept; i++) {
+		TRY(rondo_mem_alloc_on((void **)&buffers[i], size, device));
+		TRY(rondo_all_reduce(env->comm, buffers[i], buffers[i], WITH_ADDRESSES, RONDO_F32,
+			RONDO_SUM, memory.stream));
+	}
+	TRY(rd_emulated_capture_end(stream, &graph));
+	for (int i = 0; i < WITH_ADDRESSES; i++)
+		memory.in[i] = (float)(env->rank + 1);
+	TRY(one_call(env, &memory, WITH_ADDRESSES));
+	wrong = expect_floats(env, memory.out, WITH_ADDRESSES, 6);
+	TRY(rd_emulated_replay(graph, stream));
+	TRY(rondo_stream_synchronize(memory.stream));
+	rd_emulated_graph_destroy(graph);
+	for (int i = 0; i < kept; i++)
+		rondo_mem_free(buffers[i]);
+	close_memory(&memory);
+	return wrong;
+}
+
+static int call_with_one_place(struct rank_env *env)
+{
+	return call_beside_kept_buffers(env, RD_EXPORTS - RD_BOUNCES - 1);
+}
+
+static int call_with_no_place(struct rank_env *env)
+{
+	return call_beside_kept_buffers(env, RD_EXPORTS - RD_BOUNCES);
+}
+
+Test(gpu_graphs, buffers_of_graphs_leave_a_queued_call_room, .timeout = 120)
+{
+	struct trial trials[] = { { &fused_variants[1], 3, call_with_one_place, 5000 },
+		{ &fused_variants[1], 3, call_with_no_place, 5000 } };
+
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);
+}
+
 /* ---- On some ranks ------------------------------------------------------------------------- */
 
 static int capture_on_rank_1(struct rank_env *env, struct memory *memory)

@@ -376,6 +376,44 @@ Test(gpu_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
 	try_transfers(2, as_many_as_there_may_be, 0);
 }
 
+/* More allocations of one rank than its peer keeps mapped. */
+static int send_from_many_allocations(struct rank_env *env)
+{
+	enum { MANY = RD_EXPORTS + 6, SIZE = 100 };
+	int device = env->rank % rondo_device_count();
+	char *in[MANY];
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	for (int i = 0; i < MANY && !wrong; i++)
+		TRY(rondo_mem_alloc_on((void **)&in[i], SIZE, device));
+	for (int round = 0; round < 2 && !wrong; round++) {
+		char *out = (char *)memory.out;
+
+		memset(out, 0, MANY * (SIZE + 1));
+		rondo_group_start();
+		for (int i = 0; i < MANY; i++) {
+			fill_message(in[i], env->rank, next_rank(env), i + round, SIZE);
+			rondo_send(env->comm, in[i], SIZE, RONDO_I8, next_rank(env), memory.stream);
+			rondo_recv(env->comm, out + (size_t)i * (SIZE + 1), SIZE, RONDO_I8,
+				previous_rank(env), memory.stream);
+		}
+		TRY(end_group(&memory));
+		for (int i = 0; i < MANY && !wrong; i++)
+			wrong = check_message(env, out + (size_t)i * (SIZE + 1), previous_rank(env),
+				env->rank, i + round, SIZE);
+	}
+	for (int i = 0; i < MANY && !wrong; i++)
+		rondo_mem_free(in[i]);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfers, a_group_sends_from_any_number_of_allocations, .timeout = 120)
+{
+	try_transfers(2, send_from_many_allocations, 5000);
+}
+
 /* ---- Which way ----------------------------------------------------------------------------- */
 
 /* Whether what was sent to the peer has gone from device to device. */
