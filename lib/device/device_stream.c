@@ -134,17 +134,35 @@ void rd_device_stream_destroy(struct rd_device_stream *device_stream)
 	rd_device_stream_put(device_stream);
 }
 
+/* With the lock held. One that has ended was waited for. */
+static bool captures(const struct rd_device_stream *device_stream)
+{
+	return !device_stream->ended && device_stream->ops->stream_captures(device_stream->stream);
+}
+
 int rd_device_stream_follow(void *stream, struct rd_device_stream *earlier)
 {
 	int err = 0;
 
 	pthread_mutex_lock(&earlier->lock);
-	/* One that has ended was waited for. */
-	if (!earlier->ended && earlier->stream != stream &&
-		!earlier->ops->stream_captures(earlier->stream))
+	if (earlier->stream != stream && captures(earlier))
+		err = rd_fail(RONDO_UNSUPPORTED,
+			"a stream that is being captured since the comm's last call there cannot "
+			"be waited for: end the capture first");
+	else if (!earlier->ended && earlier->stream != stream)
 		err = earlier->ops->stream_follow(earlier->device, stream, earlier->stream);
 	pthread_mutex_unlock(&earlier->lock);
 	return err;
+}
+
+bool rd_device_stream_captures(struct rd_device_stream *device_stream)
+{
+	pthread_mutex_lock(&device_stream->lock);
+
+	bool result = captures(device_stream);
+
+	pthread_mutex_unlock(&device_stream->lock);
+	return result;
 }
 
 void rd_device_stream_put(struct rd_device_stream *device_stream)

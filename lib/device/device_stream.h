@@ -49,8 +49,11 @@ int rd_device_stream_create(
 void rd_device_stream_destroy(struct rd_device_stream *device_stream);
 void rd_device_stream_get(struct rd_device_stream *device_stream);
 void rd_device_stream_put(struct rd_device_stream *device_stream);
-/* Later work on `stream` waits for what is queued now on `earlier`, which may have ended. */
+/* Later work on `stream` waits for what is queued now on `earlier`, which may have ended.
+   RONDO_UNSUPPORTED: not while `earlier` is being captured. */
 int rd_device_stream_follow(void *stream, struct rd_device_stream *earlier);
+/* False where it has ended. */
+bool rd_device_stream_captures(struct rd_device_stream *device_stream);
 /* Waits; returns the first async error of the comms that used it. */
 int rd_device_stream_synchronize(struct rd_device_stream *device_stream);
 /* The same without waiting: RONDO_PENDING while work is queued. */

@@ -124,6 +124,7 @@ struct rd_gpu {
 	void *stream; /* the gpu's own, for what is no call */
 	struct rd_device_stream *device_stream; /* for calls on no stream, made when first needed */
 	struct rd_device_stream *last; /* of the last call; NULL: none yet */
+	bool launched; /* the last call was, and is not between `ready` and `finished` */
 	struct rd_async_error *async_error;
 	struct rd_stream_flags *stream_flags;
 	struct rd_own_flags *own_flags;

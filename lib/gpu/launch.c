@@ -31,6 +31,7 @@ static int launch_now(
 		err = rd_sharers_begin(gpu, device_stream->stream);
 	if (!err)
 		err = run_kernel(gpu, device_stream->stream, launch);
+	gpu->launched = true;
 	return err ? err : rd_sharers_meet(gpu);
 }
 

@@ -34,6 +34,7 @@ int rd_queue_begin(
 		return err;
 	gpu->queued[number % RD_RUN_AHEAD] =
 		(struct rd_queued){ .kind = kind, .announced = gpu->announced + 1 };
+	gpu->launched = false;
 	/* The progress thread reads it. */
 	__atomic_store_n(&gpu->number, number, __ATOMIC_RELEASE);
 	return 0;

@@ -8,6 +8,7 @@
 #include "gpu/launch.h"
 #include "gpu/launch_transfers.h"
 #include "gpu/messages.h"
+#include "gpu/order.h"
 #include "gpu/progress.h"
 #include "gpu/queue.h"
 #include "gpu/queue_direct.h"
@@ -365,6 +366,8 @@ static int submit(
 
 	if (!err && atomic_load(&gpu->comm->failed))
 		err = rd_comm_failure(gpu->comm);
+	if (!err)
+		err = rd_order_check(gpu, device_stream);
 	if (err)
 		return err;
 	err = rd_poisons_make(gpu, tasks, count, &poisons);
