@@ -1,11 +1,18 @@
 #include "secure/wire.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include "base/error.h"
 
 int rd_wire_secure(struct rd_wire *wire, bool accepts, const unsigned char psk[RD_PSK_SIZE])
 {
+	int yes = 1;
+
+	/* The handshake's end and the first message are two small writes: the second one would wait
+	   for the acknowledgement of the first. */
+	setsockopt(wire->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	wire->tls = rd_tls_create(wire->fd, accepts, psk);
 	return wire->tls ? 0 : rd_fail(RONDO_MEMORY, "no memory for the keys of a connection");
 }
