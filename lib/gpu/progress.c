@@ -48,6 +48,7 @@ struct rd_progress_thread {
 	bool closing, busy;
 
 	uint32_t seen; /* of flags->finished, and since when it is that */
+	uint32_t moved; /* of that call's transfers, by then */
 	int64_t since_ms; /* 0: not checked yet */
 	int64_t failed_ns; /* since when the waits of streams are ended; 0: they are not */
 	int reported_ms; /* of that wait, as slow */
@@ -119,11 +120,22 @@ static void report_slow_kernel(struct rd_progress_thread *progress)
 		"in a call on devices");
 }
 
+/* Counts up while transfers behind this call go on: a long group has no bound as a whole. */
+static uint32_t moved(const struct rd_gpu *gpu, uint32_t finished)
+{
+	const struct rd_queued *next = &gpu->queued[(finished + 1) % RD_RUN_AHEAD];
+
+	return finished != last_number(gpu) && next->kind == RD_QUEUED_TRANSFERS
+		       ? rd_transfers_moved(gpu)
+		       : 0;
+}
+
 /* Between jobs: bounds the wait of streams for launched work. */
 static void watch_launched(struct rd_progress_thread *progress)
 {
 	struct rd_gpu *gpu = progress->gpu;
 	uint32_t finished = __atomic_load_n(&gpu->stream_flags->finished, __ATOMIC_ACQUIRE);
+	uint32_t now_moved = moved(gpu, finished);
 	int64_t now_ms = rd_clock_ns() / 1000000;
 
 	if (rd_gpu_watch(gpu))
@@ -131,8 +143,10 @@ static void watch_launched(struct rd_progress_thread *progress)
 	report_slow_kernel(progress);
 	/* Its own stream's earlier work may take as long as it likes. */
 	if (progress->since_ms == 0 || finished == last_number(gpu) || finished != progress->seen ||
+		now_moved != progress->moved ||
 		!rd_flag_reached(&gpu->stream_flags->ready, finished + 1)) {
 		progress->seen = finished;
+		progress->moved = now_moved;
 		progress->since_ms = now_ms;
 		progress->reported_ms = 0;
 	} else if (now_ms - progress->since_ms > gpu->comm->settings.timeout_ms) {

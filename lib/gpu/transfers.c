@@ -61,6 +61,19 @@ int rd_transfers_missing_peer(const struct rd_gpu *gpu)
 	return gpu->comm->rank;
 }
 
+uint32_t rd_transfers_moved(const struct rd_gpu *gpu)
+{
+	const struct rd_host_flags *flags = gpu->host_flags;
+	uint32_t moved = 0;
+
+	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
+		moved += __atomic_load_n(&gpu->sent[peer], __ATOMIC_ACQUIRE) +
+			 __atomic_load_n(&gpu->received[peer], __ATOMIC_ACQUIRE) +
+			 __atomic_load_n(&flags->offered[peer], __ATOMIC_ACQUIRE) +
+			 __atomic_load_n(&flags->taken[peer], __ATOMIC_ACQUIRE);
+	return moved;
+}
+
 /* ---- Sending ------------------------------------------------------------------------------- */
 
 static struct rd_signature sign(const struct transfers *transfers, const struct rd_call *call)

@@ -27,6 +27,9 @@ int rd_transfers_queue(struct rd_gpu *gpu, struct rd_device_stream *device_strea
    progress thread. from: where each receive's bytes are, as addressed here. */
 int rd_transfers_exchange(struct rd_gpu *gpu, struct rd_task *tasks, int count, const char *from[]);
 
+/* Changes whenever a transfer goes on. */
+uint32_t rd_transfers_moved(const struct rd_gpu *gpu);
+
 /* The peer that the stream of transfers waits for; this rank itself: there is none. */
 int rd_transfers_missing_peer(const struct rd_gpu *gpu);
 

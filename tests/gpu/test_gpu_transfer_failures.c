@@ -269,3 +269,54 @@ Test(gpu_transfer_failures, silence_has_a_bound_and_a_name, .timeout = 120)
 {
 	try_transfers(3, when_one_is_silent, 1000);
 }
+
+/* ---- Long groups --------------------------------------------------------------------------- */
+
+#define LONG_MS 2000 /* the bound, which no single transfer reaches */
+#define STEPS 8
+
+/* Rank 0 sends a group. Rank 1 takes a transfer of it at a time, and lets time pass in between. */
+static int move_slowly(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	fill_floats(memory.in, env->rank, STEPS);
+	if (env->rank == 0)
+		rondo_group_start();
+	for (int i = 0; i < STEPS; i++) {
+		if (env->rank == 0) {
+			TRY(rondo_send(env->comm, memory.in + i, 1, RONDO_F32, 1, memory.stream));
+			continue;
+		}
+		usleep(1000 * LONG_MS / 4);
+		TRY(rondo_recv(env->comm, memory.out + i, 1, RONDO_F32, 0, memory.stream));
+	}
+	if (env->rank == 0)
+		TRY(rondo_group_end());
+	TRY(rondo_stream_synchronize(memory.stream));
+	for (size_t i = 0; i < STEPS && env->rank == 1 && !wrong; i++)
+		if (memory.out[i] != value(0, i))
+			wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
+	/* Neither has failed meanwhile. */
+	if (!wrong)
+		TRY(rondo_barrier(env->comm, NULL));
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_transfer_failures, a_group_that_goes_on_may_last_longer_than_the_bound, .timeout = 60)
+{
+	static const struct variant ways[] = {
+		{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
+		{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+	};
+
+	for (int i = 0; i < 2; i++) {
+		struct trial trial = { &ways[i], 2, move_slowly, LONG_MS };
+
+		cr_expect_eq(in_child(run_trial, &trial), 0, "variant %d", i);
+	}
+}
