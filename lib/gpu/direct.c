@@ -222,12 +222,8 @@ static int describe(struct rd_gpu *gpu, int which, void **at, size_t size, uint3
 {
 	int err = rd_exports_describe(gpu, *at, size, number, captured, location);
 
-	if (err != RONDO_UNSUPPORTED)
+	if (err != RONDO_UNSUPPORTED || captured)
 		return err;
-	if (captured)
-		return rd_fail(RONDO_UNSUPPORTED,
-			"the call cannot be captured in a graph: a buffer cannot be mapped by other "
-			"processes");
 	err = rd_bounce_get(gpu, which, *at, size, at);
 	return err ? err : rd_exports_describe(gpu, *at, size, number, captured, location);
 }
@@ -243,7 +239,9 @@ int rd_direct_announce(struct rd_gpu *gpu, struct rd_call *call, const struct rd
 	err = describe(gpu, 0, &in, in_size, number, captured, &announcement->in);
 	if (!err)
 		err = describe(gpu, 1, &out, out_size, number, captured, &announcement->out);
-	if (err)
+	/* All ranks hear of it, and refuse the capture. */
+	announcement->refused = captured && err == RONDO_UNSUPPORTED;
+	if (err && !announcement->refused)
 		return err;
 	call->in = in;
 	call->out = out;
@@ -287,6 +285,18 @@ static int lost(struct rd_gpu *gpu, int peer, uint32_t announced)
 	return rd_comm_fail(gpu->comm, RONDO_PROTOCOL, peer);
 }
 
+/* The same on all ranks: the comm goes on. */
+static int refused_by(const struct rd_gpu *gpu, const struct rd_announcement *announcements)
+{
+	for (int peer = 0; peer < gpu->comm->size; peer++)
+		if (announcements[peer].refused)
+			return rd_fail(RONDO_UNSUPPORTED,
+				"the call cannot be captured in a graph: other processes cannot "
+				"map a buffer of rank %d, or its graphs use %d others",
+				peer, RD_EXPORTS - RD_BOUNCES);
+	return 0;
+}
+
 /* Waits until all ranks have announced the call, and checks that it is the same on all. */
 static int read_announcements(
 	struct rd_gpu *gpu, const struct rd_direct_job *job, struct rd_announcement *announcements)
@@ -311,7 +321,7 @@ static int read_announcements(
 		if (err)
 			return err;
 	}
-	return 0;
+	return refused_by(gpu, announcements);
 }
 
 /*

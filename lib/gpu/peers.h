@@ -19,6 +19,7 @@ struct rd_buffer_location {
 struct rd_announcement {
 	uint32_t number;
 	uint32_t fresh; /* not 0: some peer has yet to map a buffer */
+	uint32_t refused; /* not 0: peers cannot map a buffer of this captured call */
 	struct rd_signature signature;
 	struct rd_buffer_location in, out;
 	uint64_t factor; /* of a premultiplied sum */
@@ -34,6 +35,7 @@ struct rd_announcement {
 /* A sender writes it for its receiver when it issues the transfer. */
 struct rd_offer {
 	uint32_t number; /* counts this rank's offers to that one */
+	uint32_t refused; /* not 0: peers cannot map the buffer of this captured send */
 	struct rd_signature signature;
 	struct rd_buffer_location in;
 };

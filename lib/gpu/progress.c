@@ -199,7 +199,7 @@ static void end_waiter(struct rd_progress_thread *progress, struct waiter *waite
 	pthread_mutex_unlock(&progress->lock);
 }
 
-/* A captured call that is refused harms no other call. */
+/* A captured call that is refused harms no other call: all ranks refuse it. */
 static void take_job(struct rd_progress_thread *progress, struct job *job)
 {
 	struct rd_gpu *gpu = progress->gpu;

@@ -215,8 +215,7 @@ static int exchange_captured(struct rd_gpu *gpu, struct rd_task *task, struct rd
 	int err = rd_direct_announce(gpu, &task->call, work, true, gpu->number, &waits);
 
 	if (err)
-		return err == RONDO_UNSUPPORTED ? err
-						: rd_comm_fail(gpu->comm, err, gpu->comm->rank);
+		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	job.announced = gpu->announced;
 	err = rd_progress_map(gpu->progress, task, &job, &addresses);
 	if (err)

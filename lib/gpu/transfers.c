@@ -24,6 +24,7 @@ struct transfers {
 	void *stream;
 	const char **from;
 	bool *done;
+	bool refused; /* some, which are captured: the others are exchanged all the same */
 	size_t bounced; /* bytes of buffers that peers cannot map, so far */
 	char *bounce;
 };
@@ -116,12 +117,8 @@ static int describe(struct transfers *transfers, const struct rd_call *call,
 	int err = rd_exports_describe(gpu, call->in, size, gpu->number, keep, location);
 	void *at;
 
-	if (err != RONDO_UNSUPPORTED)
+	if (err != RONDO_UNSUPPORTED || keep)
 		return err;
-	if (keep)
-		return rd_fail(RONDO_UNSUPPORTED,
-			"a transfer cannot be captured in a graph: its sender's buffer cannot be "
-			"mapped by other processes");
 	err = take_bounce(transfers, call, &at);
 	return err ? err : rd_exports_describe(gpu, at, size, gpu->number, keep, location);
 }
@@ -138,6 +135,10 @@ static int offer(struct transfers *transfers, const struct rd_call *call)
 		return RD_IDLE;
 	offer->signature = sign(transfers, call);
 	err = describe(transfers, call, &offer->in);
+	offer->refused = transfers->from && err == RONDO_UNSUPPORTED;
+	if (offer->refused)
+		err = 0;
+	transfers->refused |= offer->refused;
 	if (!err && transfers->stream)
 		err = rd_stream_write(gpu->ops, gpu->device, transfers->stream,
 			&gpu->peer_flags[peer]->offered[rank], number);
@@ -206,7 +207,8 @@ static int accept_offer(struct transfers *transfers, int index)
 	offer = *there;
 	if (memcmp(&offer.signature, &ours, sizeof(ours)) != 0)
 		return mismatch(gpu, peer, &offer.signature, &ours);
-	if (call->count > 0) {
+	transfers->refused |= offer.refused;
+	if (call->count > 0 && !offer.refused) {
 		from = rd_imports_reach(gpu, peer, &offer.in, size_of(call), true);
 		if (!from)
 			return RONDO_SYSTEM;
@@ -403,5 +405,10 @@ int rd_transfers_exchange(struct rd_gpu *gpu, struct rd_task *tasks, int count, 
 		return rd_fail(RONDO_MEMORY, "no memory for %d transfers", count);
 	err = run(&transfers, 0);
 	free(transfers.done);
-	return err;
+	if (err || !transfers.refused)
+		return err;
+	return rd_fail(RONDO_UNSUPPORTED,
+		"rank %d: a transfer cannot be captured in a graph: other processes cannot map its "
+		"sender's buffer, or the sender's graphs use %d others",
+		gpu->comm->rank, RD_EXPORTS - RD_BOUNCES);
 }

@@ -613,10 +613,15 @@ RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int de
  * for the lifetime of the comm. A transfer must be captured by its two ranks, and no other. Replays
  * must be over before the comm is destroyed.
  *
+ * A call on another stream waits, in the call, where the comm's last one is on a stream that is
+ * being captured since. Where it cannot, after a call that was one launch, it is RONDO_UNSUPPORTED:
+ * end the capture, and make it again.
+ *
  * RONDO_UNSUPPORTED, with the reason, where the host has a part in the call:
  *   - the program's own functions;
  *   - calls among processes that take turns on a device;
  *   - all calls where not all ranks reach each other's device memory;
+ *   - among processes, calls on memory that others cannot map: on all ranks of the call alike;
  *   - a group of more than 96 sends and receives.
  */
 /*

@@ -10,6 +10,7 @@
 #include "base/futex.h"
 #include "comm/comm.h"
 #include "device/device_stream.h"
+#include "device/emulated/gpus.h"
 #include "device/emulated/stream.h"
 #include "variants.h"
 
@@ -287,4 +288,72 @@ static int after_a_launched_call(struct rank_env *env)
 Test(gpu_beside_captures, a_call_that_cannot_follow_a_launched_one_is_refused, .timeout = 120)
 {
 	try_variants(3, after_a_launched_call, 0, true);
+}
+
+/* ---- Memory that other processes cannot map ------------------------------------------------- */
+
+/* From rank 1 to rank 2. */
+static int send_on(struct rank_env *env, struct memory *memory)
+{
+	if (env->rank == 1)
+		return rondo_send(
+			env->comm, memory->in, WITH_ADDRESSES, RONDO_F32, 2, memory->stream);
+	if (env->rank == 2)
+		return rondo_recv(
+			env->comm, memory->out, WITH_ADDRESSES, RONDO_F32, 1, memory->stream);
+	return 0;
+}
+
+static int refuse_captures(struct rank_env *env, struct memory *memory)
+{
+	void *stream = rd_stream_device_stream(memory->stream)->stream;
+	struct rd_emulated_graph *graph;
+
+	TRY(rd_emulated_capture(stream));
+	EXPECT_ERROR(rondo_all_reduce(env->comm, memory->in, memory->out, WITH_ADDRESSES, RONDO_F32,
+			     RONDO_SUM, memory->stream),
+		RONDO_UNSUPPORTED, "cannot map a buffer of rank 1");
+	if (env->rank > 0)
+		EXPECT_ERROR(send_on(env, memory), RONDO_UNSUPPORTED, "its sender's buffer");
+	TRY(rd_emulated_capture_end(stream, &graph));
+	rd_emulated_graph_destroy(graph);
+	return 0;
+}
+
+/* Rank 1's memory has no handles. The calls then go on, copied within its device first. */
+static int capture_out_of_reach(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong;
+
+	if (env->rank == 1)
+		rd_emulated_set(rd_emulated_count(), false);
+	wrong = open_room(env, &memory, WITH_ADDRESSES);
+	rd_emulated_set(rd_emulated_count(), true);
+	if (wrong)
+		return wrong;
+	for (int i = 0; i < WITH_ADDRESSES; i++)
+		memory.in[i] = (float)(env->rank + 1);
+	for (int round = 0; round < 2 && !wrong; round++) {
+		wrong = refuse_captures(env, &memory);
+		if (!wrong)
+			TRY(one_call(env, &memory, WITH_ADDRESSES));
+		if (!wrong)
+			wrong = expect_floats(env, memory.out, WITH_ADDRESSES, 6);
+		if (!wrong)
+			TRY(send_on(env, &memory));
+		TRY(rondo_stream_synchronize(memory.stream));
+		if (!wrong && env->rank == 2)
+			wrong = expect_floats(env, memory.out, WITH_ADDRESSES, 2);
+	}
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_beside_captures, a_capture_that_one_ranks_memory_refuses_harms_no_other_call,
+	.timeout = 60)
+{
+	struct trial trial = { &fused, 3, capture_out_of_reach, 3000 };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
