@@ -58,22 +58,6 @@ int rondo_mem_free(void *memory)
 		"rondo_mem_free: %p is not the start of memory from rondo_mem_alloc", memory);
 }
 
-/* On the stream of a moment, waited for. */
-static int copy_now(
-	const struct rd_device_ops *ops, int device, void *to, const void *from, size_t size)
-{
-	void *stream;
-	int err = ops->stream_create(device, &stream);
-
-	if (err)
-		return err;
-	err = ops->copy(device, stream, to, from, size);
-	if (!err)
-		err = ops->stream_synchronize(device, stream);
-	ops->stream_destroy(device, stream);
-	return err;
-}
-
 static bool copy_waits(const struct rd_device_ops *ops, const void *to, const void *from)
 {
 	struct rd_allocation allocation;
@@ -116,5 +100,5 @@ int rondo_copy(void *to, const void *from, size_t size, rondo_stream *stream)
 	}
 	if (!rd_device(false))
 		return RONDO_UNSUPPORTED;
-	return copy_now(rd_device(false), allocation.device, to, from, size);
+	return rd_device(false)->copy_now(allocation.device, to, from, size);
 }

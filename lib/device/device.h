@@ -135,6 +135,9 @@ struct rd_device_ops {
 	/* Any memory. Where a side is host memory that is pageable(), or both sides are host
 	   memory, it waits for the work queued on the stream, and for the copy. */
 	int (*copy)(int device, void *stream, void *to, const void *from, size_t size);
+	/* The same on a stream of the device's own, in which nothing waits for another stream.
+	   Returns when the memory is copied. */
+	int (*copy_now)(int device, void *to, const void *from, size_t size);
 	/* Kernels: wait for room where the device's queue is full. */
 	int (*run)(int device, void *stream, const struct rd_work *work);
 	int (*run_small)(int device, void *stream, const struct rd_small_work *work);

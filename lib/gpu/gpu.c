@@ -23,6 +23,8 @@
 #define USUAL_QUEUES 8
 /* The one that it calls on, one for what it computes meanwhile, and the gpu's own. */
 #define STREAMS_OF_A_RANK 3
+/* The library's own on a device, for all ranks of a process. */
+#define STREAMS_OF_A_DEVICE 1
 /* Blocks that wait for peers, on a device, take at most one part in this many of its room: there is
    room for kernels of the program. */
 #define SHARE_OF_ROOM 4
@@ -291,7 +293,8 @@ static void warn_of_few_queues(const struct rd_gpu *gpu)
 	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = ranks_in_process(gpu);
 
-	if (gpu->ops->shares_queues && ranks > 1 && STREAMS_OF_A_RANK * ranks > queues)
+	if (gpu->ops->shares_queues && ranks > 1 &&
+		STREAMS_OF_A_RANK * ranks + STREAMS_OF_A_DEVICE > queues)
 		rd_log(RD_WARN, RD_ROUTE,
 			"%d ranks of this process share CUDA device %d, where its streams have %d "
 			"queues: set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts, or "

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/stream.h"
+#include "base/futex.h"
 #include "device/device.h"
 #include "device/device_stream.h"
 #include "rondo.h"
@@ -90,6 +91,35 @@ Test(device_cuda, memory_is_zeroed_without_the_null_stream)
 		memset(memory, 1, 3000);
 		cr_expect_eq(rondo_mem_free(memory), 0);
 	}
+}
+
+/* Two queues: the device's own stream has the first, this stream the second. */
+Test(device_cuda, a_copy_on_no_stream_waits_for_no_other_stream, .timeout = 60)
+{
+	const struct rd_device_ops *ops;
+	uint32_t *go = aligned_alloc(4096, 4096);
+	void *stream, *memory;
+
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "2", 1);
+	ops = rd_device(true);
+	stream = stream_on(0);
+	*go = 0;
+	cr_assert_eq(ops->share(go, 4096), 0, "%s", rondo_last_error());
+	cr_assert_eq(rondo_mem_alloc_on(&memory, sizeof(int), 0), 0, "%s", rondo_last_error());
+	cr_assert_eq(rd_stream_wait(ops, 0, stream, go, 1), 0, "%s", rondo_last_error());
+	for (int i = 1; i < 5; i++) {
+		int back = 0;
+
+		cr_expect_eq(rondo_copy(memory, &i, sizeof(i), NULL), 0, "%s", rondo_last_error());
+		cr_expect_eq(
+			rondo_copy(&back, memory, sizeof(i), NULL), 0, "%s", rondo_last_error());
+		cr_expect_eq(back, i);
+	}
+	rd_flag_write(go, 1);
+	ops->stream_destroy(0, stream);
+	ops->unshare(go);
+	rondo_mem_free(memory);
+	free(go);
 }
 
 /* A process that uses several devices learns which one it was. */

@@ -16,7 +16,7 @@ struct rd_cuda_device {
 	/* Kernels: */
 	CUfunction work[RONDO_TYPE_COUNT], small[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT],
 		transfers, poison;
-	CUstream stream; /* zeroes new memory */
+	CUstream stream; /* zeroes new memory, and copies on no stream */
 	int processors;
 	int blocks; /* for which there is room at once */
 	int error; /* why it cannot be used, if it cannot */

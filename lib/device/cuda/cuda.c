@@ -158,6 +158,7 @@ const struct rd_device_ops rd_cuda = {
 	.event_elapsed = rd_cuda_event_elapsed,
 	.post_flags = rd_cuda_post_flags,
 	.copy = rd_cuda_copy,
+	.copy_now = rd_cuda_copy_now,
 	.run = run,
 	.run_small = run_small,
 	.run_steps = run_steps,

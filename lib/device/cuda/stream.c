@@ -172,3 +172,22 @@ int rd_cuda_copy(int device, void *stream, void *to, const void *from, size_t si
 			     driver.cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream),
 			     "copy");
 }
+
+/*
+ * A stream of its own for each copy would come to any of the device's queues, also to one where a
+ * rank's stream waits for the rank that copies.
+ */
+int rd_cuda_copy_now(int device, void *to, const void *from, size_t size)
+{
+	CUstream stream;
+	CUresult result;
+	int err = rd_cuda_enter(device);
+
+	if (err)
+		return err;
+	stream = rd_cuda_device(device)->stream;
+	result = driver.cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream);
+	if (result == CUDA_SUCCESS)
+		result = driver.cuStreamSynchronize(stream);
+	return rd_cuda_leave(device, result, "copy");
+}

@@ -18,5 +18,6 @@ int rd_cuda_event_record(int device, void *stream, void *event);
 int rd_cuda_event_elapsed(int device, void *from, void *to, double *us);
 int rd_cuda_post_flags(int device, void *stream, const struct rd_flag_op *ops, int count);
 int rd_cuda_copy(int device, void *stream, void *to, const void *from, size_t size);
+int rd_cuda_copy_now(int device, void *to, const void *from, size_t size);
 
 #endif

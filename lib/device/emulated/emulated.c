@@ -326,6 +326,13 @@ static bool pinned(int device, const void *at, size_t size)
 	return found;
 }
 
+static int copy_now(int device, void *to, const void *from, size_t size)
+{
+	(void)device;
+	memmove(to, from, size);
+	return 0;
+}
+
 static int blocks(int device)
 {
 	(void)device;
@@ -394,6 +401,7 @@ const struct rd_device_ops rd_emulated = {
 	.event_elapsed = rd_emulated_event_elapsed,
 	.post_flags = rd_emulated_post_flags,
 	.copy = rd_emulated_copy,
+	.copy_now = copy_now,
 	.run = rd_emulated_launch,
 	.run_small = rd_emulated_launch_small,
 	.run_steps = rd_emulated_launch_steps,
