@@ -121,7 +121,7 @@ struct rd_gpu {
 	struct rd_messages *messages; /* RD_KERNEL_MESSAGES; else NULL */
 	struct rd_sharers *sharers; /* NULL: no other rank of this process is on this device */
 	int blocks; /* of a kernel that waits for peers, at most */
-	void *stream; /* the gpu's own, for what is no call */
+	void *stream; /* the gpu's own: for what is no call, and parts of staged calls */
 	struct rd_device_stream *device_stream; /* for calls on no stream, made when first needed */
 	struct rd_device_stream *last; /* of the last call; NULL: none yet */
 	bool launched; /* the last call was, and is not between `ready` and `finished` */

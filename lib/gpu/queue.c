@@ -9,7 +9,6 @@
 #include "gpu/exports.h"
 #include "gpu/order.h"
 #include "gpu/peers.h"
-#include "gpu/stage_memory.h"
 #include "gpu/watch.h"
 
 int rd_batch_post(struct rd_flag_batch *batch)
@@ -63,8 +62,7 @@ int rd_queue_fail(struct rd_gpu *gpu, struct rd_device_stream *device_stream, in
 		err = rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	/* The caller may free the buffers after the error. */
 	rd_gpu_watch(gpu);
-	if (!ends(gpu, device_stream->stream) ||
-		(gpu->stage && gpu->stage->stream && !ends(gpu, gpu->stage->stream)))
+	if (!ends(gpu, device_stream->stream) || !ends(gpu, gpu->stream))
 		gpu->broken = true;
 	rd_flag_write(&gpu->stream_flags->finished, gpu->number);
 	return rd_comm_failure(gpu->comm);

@@ -96,7 +96,7 @@ static int get_stage(struct rd_gpu *gpu)
 		return rd_fail(RONDO_MEMORY, "no memory to stage calls");
 	stage->gpu = gpu;
 	gpu->stage = stage;
-	return gpu->ops->stream_create(gpu->device, &stage->stream);
+	return 0;
 }
 
 int rd_stage_take(struct rd_gpu *gpu, size_t size, bool collective, struct rd_stage_block **found)
@@ -122,8 +122,6 @@ void rd_stage_destroy(struct rd_stage *stage)
 {
 	if (!stage)
 		return;
-	if (stage->stream)
-		stage->gpu->ops->stream_destroy(stage->gpu->device, stage->stream);
 	while (stage->blocks) {
 		struct rd_stage_block *block = stage->blocks;
 

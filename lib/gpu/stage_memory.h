@@ -16,7 +16,6 @@ struct rd_stage_block {
 
 struct rd_stage {
 	struct rd_gpu *gpu;
-	void *stream; /* copies parts in, while the caller's stream copies them out */
 	struct rd_stage_block *blocks;
 };
 

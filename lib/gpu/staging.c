@@ -64,8 +64,9 @@ static int begin_collective(struct queueing *queueing, const struct rd_stage_fee
 	void *stream = queueing->device_stream->stream;
 	int err = 0;
 
+	/* The gpu's stream copies parts in, while the caller's copies them out. */
 	if (feed->parts > 1) {
-		queueing->in_stream = gpu->stage->stream;
+		queueing->in_stream = gpu->stream;
 		err = gpu->ops->stream_follow(gpu->device, queueing->in_stream, stream);
 	}
 	for (size_t part = 0; part < feed->slot_count && !err; part++)
