@@ -118,6 +118,7 @@ struct rd_gpu {
 	bool shared; /* some ranks are threads of one process on one device */
 	bool spins; /* kernels of small calls wait for each other */
 	_Atomic bool broken; /* a call was queued in part: its stream may never end */
+	_Atomic int64_t released_ns; /* when the waits for peers' flags were ended; 0: not yet */
 	struct rd_messages *messages; /* RD_KERNEL_MESSAGES; else NULL */
 	struct rd_sharers *sharers; /* NULL: no other rank of this process is on this device */
 	int blocks; /* of a kernel that waits for peers, at most */

@@ -62,6 +62,7 @@ int rd_queue_fail(struct rd_gpu *gpu, struct rd_device_stream *device_stream, in
 		err = rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	/* The caller may free the buffers after the error. */
 	rd_gpu_watch(gpu);
+	rd_gpu_await_peers(gpu);
 	if (!ends(gpu, device_stream->stream) || !ends(gpu, gpu->stream))
 		gpu->broken = true;
 	rd_flag_write(&gpu->stream_flags->finished, gpu->number);

@@ -28,8 +28,19 @@ static uint32_t count_of(const uint32_t *count)
 	return __atomic_load_n(count, __ATOMIC_ACQUIRE);
 }
 
-/* Ends everything that waits for this rank's flags. A late peer may still write a smaller number:
-   rd_gpu_end_waits() repeats this until the streams have ended. */
+/* Whether this rank has released its streams for so long that a peer's kernel, which had begun
+   before, has ended. */
+static bool has_released_for_long(struct rd_gpu *gpu)
+{
+	int64_t never = 0, now_ns = rd_clock_ns();
+
+	atomic_compare_exchange_strong(&gpu->released_ns, &never, now_ns);
+	return now_ns - gpu->released_ns > RD_WATCH_LEAVE_MS * INT64_C(1000000);
+}
+
+/* Ends everything that waits for this rank's flags, at last for peers that are at work in its
+   buffers. A late peer may still write a smaller number: rd_gpu_end_waits() repeats this until the
+   streams have ended. */
 static void release_waits(struct rd_gpu *gpu)
 {
 	struct rd_host_flags *host_flags = gpu->host_flags;
@@ -40,9 +51,11 @@ static void release_waits(struct rd_gpu *gpu)
 	__atomic_store_n(&host_flags->abort_flag.stop, 1, __ATOMIC_RELEASE);
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++) {
 		rd_flag_write(&host_flags->entered[peer], beyond);
+		rd_flag_write(&host_flags->offered[peer], count_of(&gpu->received[peer]) + BEYOND);
+		if (!has_released_for_long(gpu))
+			continue;
 		rd_flag_write(&host_flags->left[peer], beyond);
 		rd_flag_write(&host_flags->taken[peer], count_of(&gpu->sent[peer]) + BEYOND);
-		rd_flag_write(&host_flags->offered[peer], count_of(&gpu->received[peer]) + BEYOND);
 	}
 	rd_flag_write(&gpu->own_flags->mapped, beyond);
 }
@@ -108,6 +121,23 @@ int rd_gpu_watch(struct rd_gpu *gpu)
 	release_waits(gpu);
 	rd_async_error_set(gpu->async_error, err);
 	return err;
+}
+
+void rd_gpu_await_peers(struct rd_gpu *gpu)
+{
+	const struct rd_host_flags *host_flags = gpu->host_flags;
+
+	if (!rd_gpu_goes_directly(gpu))
+		return;
+	for (int peer = 0; peer < gpu->comm->size; peer++) {
+		const uint32_t *left = &host_flags->left[peer], *taken = &host_flags->taken[peer];
+
+		for (int round = 0; peer != gpu->comm->rank && rd_gpu_watch(gpu) &&
+				    (!rd_flag_reached(left, count_of(&gpu->announced)) ||
+					    !rd_flag_reached(taken, count_of(&gpu->sent[peer])));
+			round++)
+			rd_gpu_watch_pause(left, count_of(&gpu->announced), round);
+	}
 }
 
 int rd_gpu_watch_report(struct rd_gpu *gpu, int64_t waited_ms, int peer, const char *where)

@@ -9,6 +9,9 @@
 
 /* Bound in ms of the wait for streams to end after a failure. */
 #define RD_WATCH_RELEASE_MS 10000
+/* After a failure, in ms: so long a stream still waits for peers that may be at work in this rank's
+   buffers. */
+#define RD_WATCH_LEAVE_MS 100
 /* Polls that yield before a thread sleeps for a flag. */
 #define RD_WATCH_YIELDS 100
 /* Bound of one sleep for a flag in ns: a device that writes a flag wakes no thread. */
@@ -21,6 +24,10 @@ int rd_gpu_watch(struct rd_gpu *gpu);
    when streams have reached the call `number`; 0: from now. */
 int rd_gpu_watch_flag(
 	struct rd_gpu *gpu, const uint32_t *flag, uint32_t value, int peer, uint32_t number);
+
+/* After a failure: waits until no peer is at work in this rank's buffers, at most
+   RD_WATCH_LEAVE_MS. */
+void rd_gpu_await_peers(struct rd_gpu *gpu);
 
 /* A rank number from the host flags, which peers can write; this rank where it is out of range. */
 int rd_gpu_watch_rank(const struct rd_gpu *gpu, uint32_t number);

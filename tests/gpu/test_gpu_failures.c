@@ -8,11 +8,17 @@
 #include <unistd.h>
 
 #include "device/emulated/stream.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "captured_stderr.h"
 #include "api/stream.h"
+#include "gpu/peers.h"
+#include "gpu/watch.h"
 #include "variants.h"
 #include "base/futex.h"
+
+/* Elements: a call of few bytes would end well on rank 1, which has what the others sent. */
+#define WITH_BARRIERS 10000
 
 /* Rank 1 makes one call and then does something else. That error may reach other ranks while they
    are still in the first call. */
@@ -70,6 +76,50 @@ Test(gpu_failures, an_abort_frees_the_streams_that_wait, .timeout = 120)
 	try_variants(3, when_one_aborts, NEVER_MS, true);
 }
 
+/* A rank's stream goes on at once after a failure, but for its wait for peers to leave the call:
+   one that had entered it may be at work in this rank's buffers. */
+static int when_a_peer_may_be_at_work(struct rank_env *env)
+{
+	const struct rd_gpu *gpu = env->comm->gpu;
+	int peer = 1 - env->rank, wrong, left;
+	struct memory memory;
+	int64_t began_ns;
+
+	wrong = open_room(env, &memory, WITH_BARRIERS);
+	if (wrong)
+		return wrong;
+	TRY(one_call(env, &memory, WITH_BARRIERS));
+	if (env->rank == 1) {
+		while (rondo_comm_error(env->comm) == 0)
+			usleep(1000);
+		close_memory(&memory);
+		return 0;
+	}
+	TRY(rondo_all_reduce(env->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32, RONDO_SUM,
+		memory.stream));
+	began_ns = rd_clock_ns();
+	rondo_comm_abort(env->comm, "enough");
+	/* The last of the waits that end at once. */
+	while (!rd_flag_reached(&gpu->own_flags->mapped, gpu->announced))
+		usleep(100);
+	left = rd_flag_reached(&gpu->host_flags->left[peer], gpu->announced);
+	if (left && rd_clock_ns() - began_ns < RD_WATCH_LEAVE_MS * INT64_C(1000000))
+		wrong = world_report(env, "rank 0 does not wait for rank 1 to leave");
+	if (!wrong)
+		wrong = expect_error(env, rondo_stream_synchronize(memory.stream), RONDO_ABORTED);
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_failures, streams_still_wait_for_peers_that_may_be_at_work, .timeout = 120)
+{
+	static const struct variant stepped = { "emulated:1", "stepped", false, NULL,
+		RD_KERNEL_STEPPED };
+	struct trial trial = { &stepped, 2, when_a_peer_may_be_at_work, NEVER_MS };
+
+	cr_expect_eq(in_child(run_trial, &trial), 0);
+}
+
 /* Rank 1 makes no second call. It waits for the comm to end, and ends it where nobody else does. */
 static int when_one_is_silent(struct rank_env *env)
 {
@@ -104,8 +154,6 @@ static int shorten_by_one(struct rank_env *env, struct memory *memory)
 #define SILENT_MS 4000
 /* So late, of that, the other kernels begin. */
 #define HELD_MS 2800
-/* Elements: a call of few bytes would end well on rank 1, which has what the others sent. */
-#define WITH_BARRIERS 10000
 
 /*
  * All ranks' progress threads have met in the call, but rank 1's device does not get to it until
