@@ -448,6 +448,14 @@ static bool all_have_devices(const struct rondo_comm *comm)
 	return true;
 }
 
+/* Memory that calls would have to wait for. */
+static int make_ahead(struct rd_gpu *gpu)
+{
+	if (!rd_gpu_goes_directly(gpu))
+		return rd_stage_create(gpu);
+	return gpu->one_process && gpu->spins ? rd_transfers_make_lists(gpu) : 0;
+}
+
 int rd_gpu_create(struct rondo_comm *comm)
 {
 	if (comm->local.place.device < 0 || !all_have_devices(comm))
@@ -467,6 +475,8 @@ int rd_gpu_create(struct rondo_comm *comm)
 
 	if (!err)
 		err = exchange_cards(gpu);
+	if (!err && comm->size > 1)
+		err = make_ahead(gpu);
 	return err ? err : rd_progress_create(gpu);
 }
 
@@ -503,10 +513,14 @@ void rd_gpu_destroy(struct rd_gpu *gpu)
 	rd_gpu_finish(gpu);
 	if (gpu->async_error)
 		rd_async_error_close(gpu->async_error);
-	rd_device_stream_destroy(gpu->device_stream);
 	rd_device_stream_put(gpu->last);
-	if (!gpu->broken)
+	if (gpu->broken) {
+		/* It may never end. */
+		rd_device_stream_put(gpu->device_stream);
+	} else {
+		rd_device_stream_destroy(gpu->device_stream);
 		free_device_parts(gpu);
+	}
 	rd_sharers_leave(gpu);
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (int root = 0; root < RD_WORK_RANKS; root++)

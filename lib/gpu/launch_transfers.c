@@ -8,6 +8,10 @@
 #include "gpu/launch.h"
 #include "gpu/peers.h"
 
+/* Long groups that are queued at once, usually: to make a list may take until the process's streams
+   have done what is queued. */
+#define USUAL_LISTS 2
+
 /* A list too long for a kernel's parameters: host memory that devices address. */
 struct rd_transfer_list {
 	struct rd_transfer_list *next;
@@ -31,6 +35,16 @@ static int make_list(struct rd_gpu *gpu, struct rd_transfer_list **made)
 	(*made)->next = gpu->transfer_lists;
 	gpu->transfer_lists = *made;
 	return 0;
+}
+
+int rd_transfers_make_lists(struct rd_gpu *gpu)
+{
+	struct rd_transfer_list *made;
+	int err = 0;
+
+	for (int i = 0; i < USUAL_LISTS && !err; i++)
+		err = make_list(gpu, &made);
+	return err;
 }
 
 static int find_list(struct rd_gpu *gpu, struct rd_transfer_list **found)

@@ -9,6 +9,8 @@
 int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	struct rd_task *tasks, int count, const char *const from[]);
 
+/* Makes the lists of long groups. */
+int rd_transfers_make_lists(struct rd_gpu *gpu);
 /* Frees the lists of long groups, when all that was launched has run. */
 void rd_transfers_free_lists(struct rd_gpu *gpu);
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/arith.h"
 #include "base/error.h"
 #include "base/futex.h"
 #include "comm/registration.h"
@@ -28,7 +29,11 @@ static int make_block(struct rd_stage *stage, size_t size, struct rd_stage_block
 		free(block);
 		return err;
 	}
-	*block = (struct rd_stage_block){ .next = stage->blocks, .memory = memory, .size = size };
+	*block = (struct rd_stage_block){ .next = stage->blocks,
+		.memory = memory,
+		.size = size,
+		.number = stage->gpu->number - 1,
+		.let_go = 1 };
 	stage->blocks = block;
 	*made = block;
 	return 0;
@@ -45,27 +50,45 @@ static void free_block(struct rd_stage *stage, struct rd_stage_block *block)
    again. */
 static bool is_free(const struct rd_gpu *gpu, const struct rd_stage_block *block)
 {
-	return !atomic_load(&block->busy) &&
+	return rd_flag_reached(&block->let_go, 1) &&
 	       (gpu->number - block->number >= RD_RUN_AHEAD ||
 		       rd_flag_reached(&gpu->stream_flags->finished, block->number));
 }
 
-/* Frees those that are too short for the next call. */
-static struct rd_stage_block *find_block(struct rd_stage *stage, size_t size)
+/* The shortest that is long enough; NULL: there is none. */
+static struct rd_stage_block *find_block(const struct rd_stage *stage, size_t size)
+{
+	struct rd_stage_block *best = NULL;
+
+	for (struct rd_stage_block *block = stage->blocks; block; block = block->next)
+		if (block->size >= size && is_free(stage->gpu, block) &&
+			(!best || block->size < best->size))
+			best = block;
+	return best;
+}
+
+/* Other than by the call that is being queued. */
+static bool is_idle(const struct rd_stage *stage)
+{
+	for (const struct rd_stage_block *block = stage->blocks; block; block = block->next)
+		if (!is_free(stage->gpu, block))
+			return false;
+	return rd_flag_reached(&stage->gpu->stream_flags->finished, stage->gpu->number - 1);
+}
+
+/* A longer one is to take the place of those that were made for earlier calls. */
+static void free_unusual(struct rd_stage *stage)
 {
 	for (struct rd_stage_block **at = &stage->blocks; *at;) {
 		struct rd_stage_block *block = *at;
 
-		if (!is_free(stage->gpu, block)) {
+		if (block->size <= RD_STAGE_BLOCK_SIZE) {
 			at = &block->next;
 			continue;
 		}
-		if (block->size >= size)
-			return block;
 		*at = block->next;
 		free_block(stage, block);
 	}
-	return NULL;
 }
 
 /* A collective may wait for the first one that is under way, which no later call holds up. */
@@ -81,40 +104,47 @@ static void await_room(struct rd_stage *stage)
 		if (!first || (int32_t)(block->number - first->number) < 0)
 			first = block;
 	}
-	if (under_way >= COLLECTIVES_MAX)
-		rd_gpu_await(stage->gpu, first->number);
+	if (under_way < COLLECTIVES_MAX)
+		return;
+	rd_gpu_await(stage->gpu, first->number);
+	/* The progress thread runs these calls one after the other. */
+	while (!rd_flag_reached(&first->let_go, 1))
+		rd_flag_sleep(&first->let_go, 0, RD_WATCH_SLEEP_NS);
 }
 
-static int get_stage(struct rd_gpu *gpu)
+int rd_stage_create(struct rd_gpu *gpu)
 {
-	struct rd_stage *stage = gpu->stage;
+	struct rd_stage *stage = calloc(1, sizeof(*stage));
+	struct rd_stage_block *block;
+	int err = 0;
 
-	if (stage)
-		return 0;
-	stage = calloc(1, sizeof(*stage));
 	if (!stage)
 		return rd_fail(RONDO_MEMORY, "no memory to stage calls");
 	stage->gpu = gpu;
 	gpu->stage = stage;
-	return 0;
+	for (int i = 0; i < COLLECTIVES_MAX && !err; i++)
+		err = make_block(stage, RD_STAGE_BLOCK_SIZE, &block);
+	return err;
 }
 
 int rd_stage_take(struct rd_gpu *gpu, size_t size, bool collective, struct rd_stage_block **found)
 {
-	int err = get_stage(gpu);
+	int err = gpu->stage ? 0 : rd_stage_create(gpu);
 
 	if (err)
 		return err;
 	if (collective)
 		await_room(gpu->stage);
 	*found = find_block(gpu->stage, size);
+	if (!*found && is_idle(gpu->stage))
+		free_unusual(gpu->stage);
 	if (!*found)
-		err = make_block(gpu->stage, size, found);
+		err = make_block(gpu->stage, rd_max(size, RD_STAGE_BLOCK_SIZE), found);
 	if (err)
 		return err;
 	(*found)->collective = collective;
 	(*found)->number = gpu->number;
-	atomic_store(&(*found)->busy, true);
+	rd_flag_write(&(*found)->let_go, 0);
 	return 0;
 }
 

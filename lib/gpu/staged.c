@@ -12,6 +12,7 @@
 /* Bytes of a part: all blocks of a collective; less for transfers, which run side by side. */
 #define PART_SIZE (1 << 20)
 #define TRANSFER_PART_SIZE (256 << 10)
+_Static_assert(RD_STAGE_SLOTS *PART_SIZE < RD_STAGE_BLOCK_SIZE, "a usual block is for them");
 /* Parts of a call, at most: a stream's queue has room for some thousand operations. */
 #define PARTS_MAX 64
 /* Parts begin at multiples of this. */
@@ -263,8 +264,7 @@ int rd_staged_make(struct rd_gpu *gpu, struct rd_task *tasks, int count, struct 
 		}
 		size += feed->slot_count * feed->slot_size;
 	}
-	err = rd_stage_take(gpu, rd_max(size, at + RD_STAGE_SLOTS * PART_SIZE),
-		!rd_is_transfer(&tasks->call), &staged->block);
+	err = rd_stage_take(gpu, size, !rd_is_transfer(&tasks->call), &staged->block);
 	if (err) {
 		free(staged);
 		return err;
@@ -291,6 +291,6 @@ void rd_staged_end(struct rd_staged *staged, int err)
 {
 	for (int i = 0; i < staged->count && err; i++)
 		rd_flag_write(&rd_staged_flags(staged)->run[i], BEYOND);
-	atomic_store(&staged->block->busy, false);
+	rd_flag_write(&staged->block->let_go, 1);
 	rd_staged_put(staged);
 }

@@ -254,12 +254,14 @@ EXPORT CUresult cuMemHostRegister(void *memory, size_t size, unsigned flags)
 {
 	if (current() < 0 || !(flags & CU_MEMHOSTREGISTER_PORTABLE))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return pinned_add(memory, size);
+	return wait_for_device() ? pinned_add(memory, size) : CUDA_ERROR_TIMEOUT;
 }
 
 EXPORT CUresult cuMemHostUnregister(void *memory)
 {
-	return pinned_remove(memory);
+	if (current() < 0)
+		return CUDA_ERROR_INVALID_CONTEXT;
+	return wait_for_device() ? pinned_remove(memory) : CUDA_ERROR_TIMEOUT;
 }
 
 EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *seen, void *memory, unsigned flags)

@@ -31,8 +31,8 @@ struct rank {
 	struct cuda_calls cuda;
 	int device;
 	float *in, *out; /* on the device */
-	float *host; /* pinned, but in the test of copies that are not */
-	bool pinned;
+	float *host;
+	bool pinned; /* `host` is */
 	void *stream;
 	rondo_stream *wrapped;
 };
@@ -214,46 +214,64 @@ static int compute_beside(struct rank_env *env)
 struct half {
 	struct rank_env env;
 	char text[WORLD_TEXT];
+	struct rank rank;
 	int wrong;
 };
 
-static void *call_many(void *argument)
+static int call_many(struct rank_env *env, struct rank *rank)
+{
+	void *context;
+	int wrong = 0;
+
+	CUDA(rank->cuda.retain(&context, rank->device));
+	CUDA(rank->cuda.set(context));
+	for (int call = 0; call < 60 && !wrong; call++)
+		wrong = sum_up(env, env->comm, rank, call);
+	return wrong ? wrong : expect(env, rank, rank->out, 2, (float)sum_of_ranks(env));
+}
+
+static void *call_half(void *argument)
 {
 	struct half *half = argument;
-	struct rank_env *env = &half->env;
-	struct rank rank;
-	int wrong = open_rank(env, &rank, true);
 
-	if (!wrong)
-		wrong = fill(env, &rank, (float)(env->rank + 1));
-	for (int call = 0; call < 60 && !wrong; call++)
-		wrong = sum_up(env, env->comm, &rank, call);
-	if (!wrong)
-		wrong = expect(env, &rank, rank.out, 2, (float)sum_of_ranks(env));
-	close_rank(&rank);
-	half->wrong = wrong;
+	half->wrong = call_many(&half->env, &half->rank);
 	return NULL;
+}
+
+/* Memory is made before the calls: to make it may take until the device is idle. */
+static int open_halves(struct rank_env *env, struct half halves[2], rondo_comm *second)
+{
+	for (int i = 0; i < 2; i++) {
+		halves[i].env = *env;
+		halves[i].env.text = halves[i].text;
+		if (open_rank(env, &halves[i].rank, true) ||
+			fill(env, &halves[i].rank, (float)(env->rank + 1)))
+			return 1;
+	}
+	halves[1].env.comm = second;
+	TRY(rondo_barrier(env->comm, NULL));
+	return 0;
 }
 
 static int call_on_two_comms(struct rank_env *env)
 {
-	struct half halves[2];
+	struct half halves[2] = { 0 };
 	pthread_t thread;
 	rondo_comm *second;
 
 	if (env->create_error)
 		return world_report(env, "create: %s", rondo_last_error());
 	TRY(rondo_comm_duplicate(env->comm, &second));
-	for (int i = 0; i < 2; i++) {
-		halves[i].env = *env;
-		halves[i].env.text = halves[i].text;
-	}
-	halves[1].env.comm = second;
-	if (pthread_create(&thread, NULL, call_many, &halves[1]))
+	if (open_halves(env, halves, second))
+		return 1;
+	if (pthread_create(&thread, NULL, call_half, &halves[1]))
 		return world_report(env, "no thread");
-	call_many(&halves[0]);
+	call_half(&halves[0]);
 	pthread_join(thread, NULL);
+	TRY(rondo_barrier(env->comm, NULL));
 	rondo_comm_destroy(second);
+	for (int i = 0; i < 2; i++)
+		close_rank(&halves[i].rank);
 	for (int i = 0; i < 2; i++)
 		if (halves[i].wrong)
 			return world_report(env, "comm %d: %s", i, halves[i].text);
@@ -303,9 +321,7 @@ static int free_between(struct rank_env *env)
 
 /* ---- New allocations ----------------------------------------------------------------------- */
 
-/* Peers' allocations that a rank maps, one a round. */
 #define ROUNDS 6
-
 /* Posted by each rank whose copy holds the driver's lock; shared by all processes. */
 static sem_t *locked;
 
@@ -360,10 +376,10 @@ static int copy_ahead(struct rank_env *env, struct rank *rank)
 {
 	struct witness witness = { .rank = rank };
 	pthread_t thread;
-	int wrong = sum_from(env, rank, rank->in) || sum_from(env, rank, rank->in);
+	int wrong;
 
-	if (wrong)
-		return wrong;
+	if (sum_from(env, rank, rank->in) || sum_from(env, rank, rank->in))
+		return 1;
 	if (pthread_create(&thread, NULL, see_lock, &witness))
 		return world_report(env, "no thread");
 	wrong = expect(env, rank, rank->out, COUNT, (float)sum_of_ranks(env));
@@ -374,18 +390,16 @@ static int copy_ahead(struct rank_env *env, struct rank *rank)
 
 static int expect_imports(struct rank_env *env, const struct rank *rank, unsigned right)
 {
-	unsigned imports = rank->cuda.imports();
-
-	return imports == right ? 0
-				: world_report(env, "it has mapped %u allocations of peers, not %u",
-					  imports, right);
+	return rank->cuda.imports() == right
+		       ? 0
+		       : world_report(env, "it has not mapped %u allocations of peers", right);
 }
 
 /* The third call finds the late rank's buffer known, and maps it. */
-static int late_round(struct rank_env *env, struct rank *rank, int late, float **made)
+static int late_round(struct rank_env *env, struct rank *rank, int round, float **made)
 {
 	unsigned before = rank->cuda.imports();
-	bool is_late = env->rank == late;
+	bool is_late = env->rank == round % env->size;
 	int wrong = is_late ? make_buffer(env, rank, made) : 0;
 
 	if (!wrong)
@@ -397,29 +411,12 @@ static int late_round(struct rank_env *env, struct rank *rank, int late, float *
 	return wrong ? wrong : expect_imports(env, rank, before + !is_late);
 }
 
-static int copy_before_peers_call(struct rank_env *env)
-{
-	float *made[ROUNDS] = { NULL };
-	struct rank rank;
-	int wrong = open_rank(env, &rank, false);
-
-	if (!wrong)
-		wrong = fill(env, &rank, (float)(env->rank + 1));
-	if (!wrong)
-		wrong = map_usual(env, &rank);
-	for (int round = 0; round < ROUNDS && !wrong; round++)
-		wrong = late_round(env, &rank, round % env->size, &made[round]);
-	for (int round = 0; round < ROUNDS; round++)
-		rondo_mem_free(made[round]);
-	close_rank(&rank);
-	return wrong;
-}
-
 /* The same new buffer in a collective, then in sends of rank 0. */
-static int send_round(struct rank_env *env, struct rank *rank, float **made)
+static int send_round(struct rank_env *env, struct rank *rank, int round, float **made)
 {
 	unsigned before = rank->cuda.imports();
 
+	(void)round;
 	if (env->rank == 0 && make_buffer(env, rank, made))
 		return 1;
 	if (sum_from(env, rank, env->rank == 0 ? *made : rank->in))
@@ -433,22 +430,30 @@ static int send_round(struct rank_env *env, struct rank *rank, float **made)
 	return expect_imports(env, rank, before + (env->rank > 0));
 }
 
-static int send_what_peers_map(struct rank_env *env)
+static int go_rounds(struct rank_env *env, bool pinned,
+	int (*go)(struct rank_env *env, struct rank *rank, int round, float **made))
 {
 	float *made[ROUNDS] = { NULL };
 	struct rank rank;
-	int wrong = open_rank(env, &rank, true);
+	int wrong = open_rank(env, &rank, pinned) || fill(env, &rank, (float)(env->rank + 1)) ||
+		    map_usual(env, &rank);
 
-	if (!wrong)
-		wrong = fill(env, &rank, (float)(env->rank + 1));
-	if (!wrong)
-		wrong = map_usual(env, &rank);
-	for (int round = 0; round < ROUNDS && !wrong; round++)
-		wrong = send_round(env, &rank, &made[round]);
-	for (int round = 0; round < ROUNDS; round++)
-		rondo_mem_free(made[round]);
+	for (int i = 0; i < ROUNDS && !wrong; i++)
+		wrong = go(env, &rank, i, &made[i]);
+	for (int i = 0; i < ROUNDS; i++)
+		rondo_mem_free(made[i]);
 	close_rank(&rank);
 	return wrong;
+}
+
+static int copy_before_peers_call(struct rank_env *env)
+{
+	return go_rounds(env, false, late_round);
+}
+
+static int send_what_peers_map(struct rank_env *env)
+{
+	return go_rounds(env, true, send_round);
 }
 
 /* ---- Worlds -------------------------------------------------------------------------------- */

@@ -45,6 +45,8 @@ static int open_pinned(struct rank_env *env, struct memory *memory)
 		TRY(pin(&memory->in));
 	if (out_is_pinned(env->rank))
 		TRY(pin(&memory->out));
+	/* To pin memory may take until the devices are idle. */
+	TRY(rondo_barrier(env->comm, NULL));
 	return 0;
 }
 
@@ -90,6 +92,8 @@ static int try_all(struct rank_env *env)
 				env, &memory, collective, RONDO_SUM, counts[i / 2], i % 2, true);
 	if (!wrong)
 		wrong = try_transfers(env, &memory);
+	if (!wrong)
+		TRY(rondo_barrier(env->comm, NULL));
 	close_pinned(env, &memory);
 	return wrong;
 }

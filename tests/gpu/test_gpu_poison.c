@@ -91,6 +91,10 @@ static int open_rank(struct rank_env *env, struct rank **rank)
 	(*rank)->device = env->rank % rondo_device_count();
 	TRY(rondo_mem_alloc_on((void **)&(*rank)->in, ROOM, (*rank)->device));
 	TRY(rondo_mem_alloc_on((void **)&(*rank)->out, ROOM, (*rank)->device));
+	/* Before the calls: it may take until the devices are idle. */
+	if (env->rank == BAD)
+		TRY(rd_device(true)->share(page, 4096));
+	TRY(rondo_barrier(env->comm, NULL));
 	return 0;
 }
 
@@ -212,7 +216,6 @@ static int hold_stream(struct rank_env *env, const struct rank *rank)
 
 	if (env->rank != BAD)
 		return 0;
-	TRY(held->ops->share(page, 4096));
 	TRY(rd_stream_wait(held->ops, held->device, held->stream, &page->go, rank->rounds));
 	return 0;
 }
