@@ -143,6 +143,9 @@ struct rd_gpu {
 	struct rd_plan *plans[RD_COLLECTIVE_COUNT][RD_WORK_RANKS]; /* by root */
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* offers, by peer (transfers.h) */
 	struct rd_transfer_list *transfer_lists; /* of long groups */
+	/* While the caller queues transfers: 1 + the peer for whose offer, or room for one, it
+	   waits; 0: for none. The progress thread reads it. */
+	uint32_t awaited;
 	uint32_t announced; /* calls that this rank announced to its peers (direct.h) */
 	struct rd_stage *stage; /* NULL: nothing has been staged yet */
 	struct rd_progress_thread *progress;

@@ -52,6 +52,7 @@ static size_t size_of(const struct rd_call *call)
 int rd_transfers_missing_peer(const struct rd_gpu *gpu)
 {
 	const struct rd_host_flags *flags = gpu->host_flags;
+	uint32_t awaited;
 
 	for (int peer = 0; peer < gpu->comm->size && peer < RD_WORK_RANKS; peer++)
 		if (!rd_flag_reached(&flags->taken[peer],
@@ -59,7 +60,8 @@ int rd_transfers_missing_peer(const struct rd_gpu *gpu)
 			!rd_flag_reached(&flags->offered[peer],
 				__atomic_load_n(&gpu->received[peer], __ATOMIC_ACQUIRE)))
 			return peer;
-	return gpu->comm->rank;
+	awaited = __atomic_load_n(&gpu->awaited, __ATOMIC_ACQUIRE);
+	return awaited ? (int)awaited - 1 : gpu->comm->rank;
 }
 
 uint32_t rd_transfers_moved(const struct rd_gpu *gpu)
@@ -282,10 +284,11 @@ static int move_all(struct transfers *transfers, int *left, int *stuck)
 static void rest(const struct transfers *transfers, int index, int round)
 {
 	const struct rd_call *call = &transfers->tasks[index].call;
-	const struct rd_gpu *gpu = transfers->gpu;
+	struct rd_gpu *gpu = transfers->gpu;
 	int peer = peer_of(transfers, call);
 	uint32_t number = (sends(transfers, call) ? gpu->sent : gpu->received)[peer] + 1;
 
+	__atomic_store_n(&gpu->awaited, (uint32_t)peer + 1, __ATOMIC_RELEASE);
 	if (sends(transfers, call))
 		rd_gpu_watch_pause(&gpu->host_flags->accepted[peer], number - RD_OFFERS, round);
 	else
@@ -335,6 +338,7 @@ static int run(struct transfers *transfers, uint32_t number)
 			rest(transfers, stuck, round);
 		}
 	}
+	__atomic_store_n(&gpu->awaited, 0, __ATOMIC_RELEASE);
 	return 0;
 }
 
