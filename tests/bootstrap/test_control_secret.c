@@ -65,7 +65,7 @@ Test(control_secret, rank_0_counts_those_that_it_turns_away)
 	ranks[0].settings.init_timeout_ms = ranks[1].settings.init_timeout_ms = 300;
 	control_start(0, 2);
 	control_wait(0, 2);
-	control_expect(0, 1, RONDO_TIMEOUT, "did not prove that they are of this job");
+	control_expect(0, 1, RONDO_TIMEOUT, "did not prove to be of this job");
 	control_expect(1, 2, RONDO_UNREACHABLE, "do not have the same secret");
 }
 

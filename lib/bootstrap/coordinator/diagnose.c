@@ -145,8 +145,8 @@ void rd_diagnose_give_up(struct rd_coordinator *coordinator)
 		rd_coordinator_name_ranks(coordinator, is_missing, ranks, sizeof(ranks));
 		if (coordinator->strangers)
 			snprintf(others, sizeof(others),
-				"; %u connections did not prove that they are of this job",
-				coordinator->strangers);
+				"; %u connection%s did not prove to be of this job",
+				coordinator->strangers, RD_PLURAL(coordinator->strangers));
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s%s",
 			ranks, coordinator->address, duration, others);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {
