@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,46 +175,52 @@ static int write_file(const char *path)
 {
 	char draft[RD_PATHS_MAX + 32];
 	struct secret secret;
+	uint64_t name = 0;
 	int fd, err = draw(&secret);
+	bool wrote;
 
 	if (err)
 		return err;
-	snprintf(draft, sizeof(draft), "%s.%ld", path, (long)getpid());
+	/* Containers that share the folder may have equal numbers of processes. */
+	if (getrandom(&name, sizeof(name), 0) != sizeof(name))
+		name = (uint64_t)getpid();
+	snprintf(draft, sizeof(draft), "%s.%016" PRIx64, path, name);
 	fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 || put(fd, &secret) || (link(draft, path) && errno != EEXIST))
+	wrote = fd >= 0 && put(fd, &secret) == 0;
+	/* A network file system may write when the file is closed. */
+	if ((fd >= 0 && close(fd)) || !wrote || (link(draft, path) && errno != EEXIST))
 		err = rd_fail_errno("RONDO_SECRET_FILE \"%s\" cannot be written", path);
-	if (fd >= 0) {
-		close(fd);
+	if (fd >= 0)
 		unlink(draft);
-	}
 	forget(&secret);
 	return err;
 }
 
+/* Where rank 0 finds none although it has written one, the name leads nowhere. */
 static int find_file(struct secret *secret, const struct rd_settings *settings)
 {
 	int64_t until = rd_clock_ms() + settings->init_timeout_ms;
 	const char *path = settings->secret_file;
 	bool found;
+	int err;
 
 	for (;;) {
-		int err = read_file(secret, path, &found);
-
+		err = read_file(secret, path, &found);
+		if (!err && !found && settings->rank == 0) {
+			err = write_file(path);
+			if (!err)
+				err = read_file(secret, path, &found);
+		}
 		if (err || found)
 			return err;
-		if (settings->rank == 0) {
-			err = write_file(path);
-			if (err)
-				return err;
-		} else if (rd_clock_ms() >= until) {
-			return rd_fail(RONDO_SETTING,
-				"rank %d: RONDO_SECRET_FILE \"%s\" does not exist, and rank 0 has "
-				"not written it within %d ms: give a path that all ranks share",
-				settings->rank, path, settings->init_timeout_ms);
-		} else {
-			poll(NULL, 0, LOOK_MS);
-		}
+		if (rd_clock_ms() >= until)
+			break;
+		poll(NULL, 0, LOOK_MS);
 	}
+	return rd_fail(RONDO_SETTING,
+		"rank %d: RONDO_SECRET_FILE \"%s\" does not exist, and rank 0 has not written it "
+		"within %d ms: give a path that all ranks share",
+		settings->rank, path, settings->init_timeout_ms);
 }
 
 /* ---- The key ------------------------------------------------------------------------------- */

@@ -148,6 +148,15 @@ Test(secret, files_that_are_none_or_of_a_wrong_size_are_refused)
 	expect_refused(&lost, "rank 0 has not written it within 50 ms");
 }
 
+Test(secret, a_link_that_leads_nowhere_is_no_hang)
+{
+	struct rd_settings settings = settings_of(0);
+
+	cr_assert_eq(symlink("/nowhere/at/all", path), 0);
+	settings.init_timeout_ms = 50;
+	expect_refused(&settings, "does not exist");
+}
+
 Test(secret, another_users_file_is_refused)
 {
 	struct rd_settings settings = settings_of(0);

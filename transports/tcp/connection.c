@@ -47,12 +47,26 @@ static bool hello_send(const struct rd_tcp_connection *connection, struct rd_wir
 	return size == sizeof(hello);
 }
 
-/* Whether the peer's bytes come from another host, and the job has a secret. */
-static bool must_prove(const struct rd_tcp_connection *connection)
+/* Whether the job has a secret, and the peer's bytes may come from another host: by its card, or by
+   this address, since hosts may have one name by mistake. */
+static bool must_prove(
+	const struct rd_tcp_connection *connection, const struct sockaddr_storage *address)
 {
 	const struct rd_tcp_connector *connector = connection->connector;
 
-	return connector->local->settings->has_psk && connection->card.host != connector->card.host;
+	return connector->local->settings->has_psk &&
+	       (connection->card.host != connector->card.host || !rd_address_is_local(address));
+}
+
+static bool has_proved(const struct rd_tcp_connection *connection, const struct rd_wire *wire)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t size = sizeof(address);
+
+	if (wire->keyed || !connection->connector->local->settings->has_psk)
+		return true;
+	return getpeername(wire->fd, (struct sockaddr *)&address, &size) == 0 &&
+	       !must_prove(connection, &address);
 }
 
 static bool hello_fits(const struct rd_tcp_connection *connection, const struct rd_tcp_hello *hello)
@@ -103,7 +117,7 @@ static bool accept_from(struct rd_tcp_connection *connection, struct rd_wire *wi
 	const struct rd_tcp_hello *hello)
 {
 	if (connection->state != RD_TCP_AWAITED || !hello_fits(connection, hello) ||
-		(must_prove(connection) && !wire->keyed))
+		!has_proved(connection, wire))
 		return false;
 	if (hello_send(connection, wire)) {
 		open_with(connection, wire);
@@ -292,7 +306,7 @@ static int error_of_attempt(struct rd_tcp_connection *connection)
 
 	if (getsockopt(connection->wire.fd, SOL_SOCKET, SO_ERROR, &number, &size))
 		number = errno;
-	if (!number && must_prove(connection) &&
+	if (!number && must_prove(connection, &connection->address) &&
 		rd_wire_secure(
 			&connection->wire, false, connection->connector->local->settings->psk))
 		number = ENOMEM;

@@ -120,6 +120,21 @@ bool rd_address_is_loopback(const struct sockaddr_storage *address)
 	return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
 }
 
+/* A socket can be bound to it, then. Sends nothing. */
+bool rd_address_is_local(const struct sockaddr_storage *address)
+{
+	struct sockaddr_storage at = *address;
+	int fd = socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool is_local;
+
+	/* The port lies at one place in both families. */
+	((struct sockaddr_in *)&at)->sin_port = 0;
+	is_local = fd >= 0 && bind(fd, (struct sockaddr *)&at, rd_address_size(at.ss_family)) == 0;
+	if (fd >= 0)
+		close(fd);
+	return is_local;
+}
+
 static void set_address(struct rd_interface *interface, const struct sockaddr *address)
 {
 	interface->address_size = rd_address_size(address->sa_family);

@@ -46,6 +46,8 @@ bool rd_interface_is_near(
 int rd_interfaces_rail(const struct rd_interfaces *interfaces, int fd);
 
 bool rd_address_is_loopback(const struct sockaddr_storage *address);
+/* Whether it is one of this host's own. */
+bool rd_address_is_local(const struct sockaddr_storage *address);
 
 /* "10.0.0.1:4711" or "[fd00::1]:4711"; returns text. */
 const char *rd_address_text(const struct sockaddr_storage *address, char text[RD_ADDRESS_TEXT]);

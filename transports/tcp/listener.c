@@ -61,7 +61,8 @@ static bool listener_handle(void *owner)
 		listener->since_ms = 0;
 		return rd_tcp_strangers_add(&listener->all->connector->strangers, fd);
 	}
-	if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+	if ((errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) &&
+		!rd_tcp_strangers_make_room(&listener->all->connector->strangers))
 		rest_listener(listener, errno);
 	return false;
 }

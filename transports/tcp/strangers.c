@@ -222,6 +222,17 @@ static struct rd_tcp_stranger *first_to_go(const struct rd_tcp_strangers *strang
 	return at ? at : strangers->due;
 }
 
+bool rd_tcp_strangers_make_room(struct rd_tcp_strangers *strangers)
+{
+	struct rd_tcp_stranger *first = first_to_go(strangers);
+
+	if (!first)
+		return false;
+	stranger_unlink(first);
+	stranger_drop(first, "others need its place");
+	return true;
+}
+
 bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 {
 	struct rd_tcp_stranger *stranger = calloc(1, sizeof(*stranger)), **last = &strangers->due;
@@ -232,12 +243,8 @@ bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd)
 		close(fd);
 		return false;
 	}
-	if (strangers->due_count >= due_max(strangers)) {
-		struct rd_tcp_stranger *first = first_to_go(strangers);
-
-		stranger_unlink(first);
-		stranger_drop(first, "too many that have not said who they are");
-	}
+	if (strangers->due_count >= due_max(strangers))
+		rd_tcp_strangers_make_room(strangers);
 	stranger->source = (struct rd_event_source){ stranger_handle, stranger };
 	stranger->strangers = strangers;
 	stranger->wire = (struct rd_wire)RD_WIRE(fd);

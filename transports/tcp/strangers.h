@@ -45,6 +45,9 @@ bool rd_tcp_strangers_add(struct rd_tcp_strangers *strangers, int fd);
 bool rd_tcp_strangers_take(struct rd_tcp_strangers *strangers, int from, int channel,
 	struct rd_wire *wire, struct rd_tcp_hello *hello);
 
+/* Closes the one that is to go first, for its descriptor. False: there is none. */
+bool rd_tcp_strangers_make_room(struct rd_tcp_strangers *strangers);
+
 /* Closes those whose time is over, and requests the timer for the others. */
 void rd_tcp_strangers_check(struct rd_tcp_strangers *strangers);
 

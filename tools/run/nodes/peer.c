@@ -120,6 +120,11 @@ void peer_close(struct peer *peer)
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
+static bool may_send(const struct peer *peer)
+{
+	return !peer->wire.tls || peer->wire.keyed;
+}
+
 /* False: the other side has yet to prove that it has the secret, or is lost. */
 static bool is_proved(struct peer *peer)
 {
@@ -283,7 +288,8 @@ static void finish_connecting(struct peer *peer)
 void peer_add_polls(struct peer *peer, struct polls *polls)
 {
 	bool full = peer->in_size == MESSAGE_MAX;
-	bool sends = peer->connecting || peer->out_sent < peer->out_size;
+	/* Before the proof, the socket has room, and nothing may be sent. */
+	bool sends = peer->connecting || (may_send(peer) && peer->out_sent < peer->out_size);
 
 	peer->poll = polls_add(polls, peer->lost ? -1 : peer->wire.fd,
 		(short)((full ? 0 : POLLIN) | (sends ? POLLOUT : 0)));
@@ -326,7 +332,7 @@ void peer_on_clock(struct peer *peer, int64_t now_ms)
 	if (peer->connecting || peer->ends || now_ms < peer->ping_ms)
 		return;
 	/* Bytes that wait to be acknowledged serve as well. */
-	if (peer->out_size == 0)
+	if (peer->out_size == 0 && may_send(peer))
 		peer_send(peer, &ping);
 	peer->ping_ms = now_ms + PING_MS;
 }
