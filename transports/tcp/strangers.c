@@ -217,7 +217,7 @@ static struct rd_tcp_stranger *first_to_go(const struct rd_tcp_strangers *strang
 {
 	struct rd_tcp_stranger *at = strangers->due;
 
-	while (at && at->wire.tls && rd_wire_is_promising(&at->wire))
+	while (at && (at->wire.keyed || (at->wire.tls && rd_wire_is_promising(&at->wire))))
 		at = at->next;
 	return at ? at : strangers->due;
 }
