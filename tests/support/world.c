@@ -276,20 +276,19 @@ static void run_threads(struct life *lives, int size)
 		lives[0].outcome.status = world_report(&lives[0].env, "memory leaks");
 }
 
-/* In the environment of this process: for all its worlds. Loaded here, OpenSSL is there in all
-   ranks that are forked. */
-static void give_secret(bool has_one)
+/* Gives the world's ranks a secret, in the environment of this process: its descriptor; -1: none.
+   Loaded here, OpenSSL is there in all ranks that are forked. */
+static int give_secret(const struct world *world)
 {
-	static int fd = -1;
+	int fd = -1;
 	char text[16];
 
-	if (fd < 0 && rd_tls_load() == 0)
-		cr_assert_eq(rd_secret_make(&fd), 0, "%s", rondo_last_error());
+	if (world->has_no_secret || rd_tls_load())
+		return -1;
+	cr_assert_eq(rd_secret_make(&fd), 0, "%s", rondo_last_error());
 	snprintf(text, sizeof(text), "%d", fd);
-	if (has_one && fd >= 0)
-		setenv("RONDO_SECRET_FD", text, 1);
-	else
-		unsetenv("RONDO_SECRET_FD");
+	setenv("RONDO_SECRET_FD", text, 1);
+	return fd;
 }
 
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
@@ -299,9 +298,8 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct life *lives = shared->lives;
 	int64_t deadline = world_now_ms() + (world->limit_ms ? world->limit_ms : 60000);
-	int port = 0, fd = listen_somewhere(&port), failed = 0;
+	int port = 0, fd = listen_somewhere(&port), failed = 0, secret = give_secret(world);
 
-	give_secret(!world->has_no_secret);
 	gate_init(&shared->gate);
 	for (int i = 0; i < world->size; i++) {
 		struct life *life = &lives[i];
@@ -332,6 +330,9 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 			outcomes[i] = *outcome;
 	}
 	munmap(shared, sizeof(*shared));
+	unsetenv("RONDO_SECRET_FD");
+	if (secret >= 0)
+		close(secret);
 	return failed;
 }
 
