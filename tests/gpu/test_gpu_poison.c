@@ -378,6 +378,8 @@ static int fail_present(struct rank_env *env, void (*end)(rondo_comm *comm), int
 			env, env->comm, rank, present_request, present_count, end, wanted);
 	if (!wrong && end == be_silent)
 		wrong = release_stream(env, rank);
+	else if (!wrong)
+		rondo_stream_destroy(rank->stream);
 	close_rank(rank);
 	return wrong;
 }
