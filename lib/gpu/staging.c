@@ -39,8 +39,13 @@ static int queue_in(struct queueing *queueing, const struct rd_stage_feed *feed,
 static int queue_out(const struct queueing *queueing, const struct rd_stage_feed *feed, size_t part)
 {
 	void *stream = queueing->device_stream->stream;
-	int err = await_now(queueing, stream, &queueing->flags->run[feed->index], part + 1);
+	int err = 0;
 
+	/* After a failure the host ends the wait for `run`, and the part may yet be copied in. */
+	if (queueing->in_stream != stream)
+		err = await_now(queueing, stream, &queueing->flags->arrived, part + 1);
+	if (!err)
+		err = await_now(queueing, stream, &queueing->flags->run[feed->index], part + 1);
 	return err ? err : rd_staged_copy_out(feed, stream, part);
 }
 
