@@ -12,7 +12,8 @@ one_world() {
 	shift
 	try "$name: a program" "$@" -n 4 "$build/examples/all_reduce"
 	expect_sum_of_4
-	try "$name: a program alone" "$@" -n 1 "$build/examples/all_reduce"
+	# MPICH's mpiexec dies of SIGPIPE where its only process, even /bin/true, ends while mpiexec still starts it.
+	try "$name: a program alone" "$@" -n 1 sh -c '"$0" && sleep 0.2' "$build/examples/all_reduce"
 	expect "rank 0 of 1: the sum is 1"
 	try "$name: two jobs at once" bash -c '"$@" & first=$!; "$@" && wait $first' sh "$@" -n 2 "$build/examples/all_reduce"
 	[ "$(grep -cx 'rank [01] of 2: the sum is 3' "$scratch/out")" = 4 ] || { cat "$scratch/out"; exit 1; }
