@@ -110,7 +110,7 @@ static int run_rank(const struct place_of_rank *place)
 	}
 	device_destroy(device);
 	/* The rank that aborted prints the reason. */
-	if (err && err != RONDO_ABORTED)
+	if (err && err != RONDO_REVOKED)
 		fprintf(stderr, "rondo-train: %s\n", failure());
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -131,14 +131,14 @@ static int calibrate(struct rondo_comm *comm)
 	int timeout_ms = comm->settings.timeout_ms, err;
 
 	if (timeout_ms > comm->settings.init_timeout_ms)
-		comm->settings.timeout_ms = comm->settings.init_timeout_ms;
+		comm->timeout_ms = comm->settings.init_timeout_ms;
 	rd_costs_default(&comm->costs);
 	err = set_picker(comm);
 	if (!err)
 		err = rd_calibrate(comm);
 	if (!err)
 		err = set_picker(comm);
-	comm->settings.timeout_ms = timeout_ms;
+	comm->timeout_ms = timeout_ms;
 	comm->times_calls = rd_log_on(RD_INFO, RD_PICK);
 	return err;
 }
@@ -264,6 +264,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 		return NULL;
 	comm->forks = rd_forks;
 	comm->settings = *settings;
+	comm->timeout_ms = settings->timeout_ms;
 	comm->rank = settings->rank;
 	comm->size = settings->size;
 	comm->channels = comm->used_channels = settings->channels;
@@ -472,46 +473,4 @@ int rondo_comm_destroy(rondo_comm *comm)
 	}
 	destroy(comm);
 	return err;
-}
-
-/* ---- Queries and abort --------------------------------------------------------------------- */
-
-int rondo_comm_rank(const rondo_comm *comm)
-{
-	return comm ? comm->rank : rd_fail(RONDO_INVALID, "rondo_comm_rank: comm is NULL");
-}
-
-int rondo_comm_size(const rondo_comm *comm)
-{
-	return comm ? comm->size : rd_fail(RONDO_INVALID, "rondo_comm_size: comm is NULL");
-}
-
-int rondo_comm_error(rondo_comm *comm)
-{
-	if (!comm)
-		return rd_fail(RONDO_INVALID, "rondo_comm_error: comm is NULL");
-
-	int err = rd_comm_check_process(comm, "rondo_comm_error");
-
-	if (err)
-		return err;
-	return !comm->finalized && atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
-}
-
-int rondo_comm_abort(rondo_comm *comm, const char *reason)
-{
-	if (!comm)
-		return rd_fail(RONDO_INVALID, "rondo_comm_abort: comm is NULL");
-
-	int err = rd_comm_check_process(comm, "rondo_comm_abort");
-
-	if (err)
-		return err;
-	rd_fail(RONDO_ABORTED, "rank %d aborted the communicator%s%s", comm->rank,
-		reason ? ": " : "", reason ? reason : "");
-	if (!comm->control)
-		atomic_store(&comm->failed, RONDO_ABORTED);
-	else
-		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
-	return 0;
 }

@@ -231,7 +231,7 @@ static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
 
 		/* No rank of the part may wait for another. */
 		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-		rondo_comm_abort(split.made, reason);
+		rondo_comm_revoke(split.made, reason);
 		rondo_comm_destroy(split.made);
 		return rd_fail(err, "%s", reason);
 	}

@@ -48,9 +48,9 @@ static void skip_calls(const struct rondo_stream *stream, const struct item *ite
 
 		if (atomic_load(&comm->failed))
 			continue;
-		rd_fail(RONDO_ABORTED, "rank %d skipped a call behind a failure on its stream: %s",
+		rd_fail(RONDO_REVOKED, "rank %d skipped a call behind a failure on its stream: %s",
 			comm->rank, stream->reason);
-		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
+		rd_comm_fail(comm, RONDO_REVOKED, comm->rank);
 	}
 }
 

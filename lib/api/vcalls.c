@@ -240,7 +240,7 @@ static int make_room(const char *name, rondo_comm *comm, const size_t *sizes, vo
 	if (block == comm->size)
 		bytes = malloc(total + 1);
 	if (!bytes) {
-		rondo_comm_abort(comm, "no memory for the bytes that it gathers");
+		rondo_comm_revoke(comm, "no memory for the bytes that it gathers");
 		return rd_fail(RONDO_MEMORY, "%s: no memory for the bytes of all ranks", name);
 	}
 	bytes[total] = '\0';

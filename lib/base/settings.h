@@ -10,6 +10,9 @@
 
 #include "rondo.h"
 
+#define RD_TIMEOUT_LEAST_MS 10
+#define RD_TIMEOUT_MOST_MS 86400000
+
 /* X(field, kind, variable, default, least, most, meaning). kind is INT or SIZE, or a text:
    STRING, NAMES (with commas between), PATH or PATHS (with commas between). Numbers are in the
    unit that the meaning names; SIZE takes the suffixes K, M and G (powers of 1024). least and
@@ -72,7 +75,7 @@
 		"memory") \
 	X(spin_us, INT, "RONDO_SPIN_US", 20, 0, 1000000, \
 		"microseconds to spin before sleeping, if each rank has a core to itself") \
-	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 600000, 10, 86400000, \
+	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 600000, RD_TIMEOUT_LEAST_MS, RD_TIMEOUT_MOST_MS, \
 		"milliseconds that a call waits for a live rank that has not joined it") \
 	X(heartbeat_timeout_ms, INT, "RONDO_HEARTBEAT_TIMEOUT_MS", 30000, 10, 86400000, \
 		"milliseconds without a heartbeat after which a rank is lost; at most " \

@@ -137,6 +137,7 @@ static void free_state(struct rd_control *control)
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
 	rd_participant_destroy(control->participant);
+	free(control->presence);
 	free(control);
 }
 
@@ -204,7 +205,11 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 {
 	struct rd_control *control = calloc(1, sizeof(*control));
 
-	if (!control) {
+	if (control)
+		control->presence =
+			calloc((size_t)config->settings->size, sizeof(*control->presence));
+	if (!control || !control->presence) {
+		free(control);
 		rd_fail(RONDO_MEMORY, "no memory for a control connection");
 		return NULL;
 	}

@@ -107,7 +107,7 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
  *
  *   RONDO_BROKEN    the link to culprit failed
  *   RONDO_TIMEOUT   silence, while this rank waited for culprit
- *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_ABORTED, ...   see the reason
+ *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_REVOKED, ...   see the reason
  *
  * Where no verdict comes (the coordinator is gone), the reported error and reason stand.
  */
@@ -119,6 +119,14 @@ int rd_control_report(struct rd_control *control, int error, int culprit, const 
  * the `first` report of the wait, rank 0 logs which ranks hold the call up. Returns at once.
  */
 void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason);
+
+/* Whether a rank has died, as this rank has learnt by now; or was lost: it may live on where no
+   message comes through, or be stopped. */
+enum rd_presence { RD_PRESENT, RD_LOST, RD_DEAD };
+
+/* Any thread. Death is final. */
+enum rd_presence rd_control_presence(const struct rd_control *control, int rank);
+void rd_control_lose(struct rd_control *control, int rank, enum rd_presence state);
 
 /* The verdict so far: 0, or its error, with the reason recorded in this thread. */
 int rd_control_verdict(struct rd_control *control);

@@ -268,6 +268,7 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		return;
 	case RD_CONTROL_VERDICT:
 		walk_error(at, &message->verdict.error);
+		walk_rank(at, &message->verdict.lost, -1);
 		walk_text(at, message->verdict.reason, sizeof(message->verdict.reason));
 		return;
 	case RD_CONTROL_BYE:

@@ -22,7 +22,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 9
+#define RD_WIRE_VERSION 10
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
@@ -115,7 +115,7 @@ struct rd_control_message {
 			char reason[RD_REASON_SIZE];
 		} slow;
 		struct {
-			int32_t error;
+			int32_t error, lost; /* lost: the rank that died or was lost; -1: none */
 			char reason[RD_REASON_SIZE];
 		} verdict;
 		struct {

@@ -41,6 +41,22 @@ void rd_control_fail_child(struct rd_control *child, int error, const char *reas
 	pthread_mutex_unlock(&child->lock);
 }
 
+/* ---- Failed ranks --------------------------------------------------------------------------- */
+
+enum rd_presence rd_control_presence(const struct rd_control *control, int rank)
+{
+	return (enum rd_presence)atomic_load(&control->presence[rank]);
+}
+
+void rd_control_lose(struct rd_control *control, int rank, enum rd_presence state)
+{
+	unsigned char before = atomic_load(&control->presence[rank]);
+
+	while (before < state && !atomic_compare_exchange_weak(
+					 &control->presence[rank], &before, (unsigned char)state))
+		;
+}
+
 /* ---- The thread's side --------------------------------------------------------------------- */
 
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
@@ -80,16 +96,20 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 }
 
 /* The coordinator's comes first: rank 0's participant receives nothing more once it has left. */
-static int find_verdict(const struct rd_control *control, const char **reason)
+static int find_verdict(const struct rd_control *control, const char **reason, int *lost)
 {
 	const struct rd_coordinator *coordinator = control->server.coordinator;
 	int error = coordinator ? rd_coordinator_verdict(coordinator, reason) : 0;
 
+	*lost = error ? rd_coordinator_lost(coordinator)
+		      : rd_participant_lost(control->participant);
 	return error ? error : rd_participant_verdict(control->participant, reason);
 }
 
-static void store_verdict(struct rd_control *control, int error, const char *reason)
+static void store_verdict(struct rd_control *control, int error, const char *reason, int lost)
 {
+	if (lost >= 0)
+		rd_control_lose(control, lost, error == RONDO_DIED ? RD_DEAD : RD_LOST);
 	snprintf(control->reason, sizeof(control->reason), "%s", reason);
 	atomic_store(&control->verdict, error);
 	atomic_store(control->failed, error);
@@ -124,7 +144,7 @@ void rd_control_publish(struct rd_control *control, bool over)
 {
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	const char *reason;
-	int error = find_verdict(control, &reason);
+	int lost, error = find_verdict(control, &reason, &lost);
 	bool fallbacks, rounds;
 
 	/* Only this thread writes these, so it may read them without the lock. */
@@ -143,7 +163,7 @@ void rd_control_publish(struct rd_control *control, bool over)
 	control->limits = *rd_participant_limits(control->participant);
 	control->over = over;
 	if (error)
-		store_verdict(control, error, reason);
+		store_verdict(control, error, reason, lost);
 	pthread_cond_broadcast(&control->published);
 	pthread_mutex_unlock(&control->lock);
 }

@@ -56,6 +56,7 @@ struct rd_control {
 	struct rd_control *next_child; /* under the parent's lock */
 	/* Also read without it: */
 	_Atomic int fallback_count, rounds;
+	_Atomic unsigned char *presence; /* [size]: enum rd_presence */
 	_Atomic int verdict;
 	char reason[RD_REASON_SIZE];
 

@@ -14,8 +14,8 @@ static int fail_others(struct rd_task *tasks, int count, const struct rd_task *f
 
 		if (comm == failed->comm || atomic_load(&comm->failed))
 			continue;
-		rd_fail(RONDO_ABORTED, "rank %d gave up a group of calls: %s", comm->rank, reason);
-		rd_comm_fail(comm, RONDO_ABORTED, comm->rank);
+		rd_fail(RONDO_REVOKED, "rank %d gave up a group of calls: %s", comm->rank, reason);
+		rd_comm_fail(comm, RONDO_REVOKED, comm->rank);
 	}
 	return rd_fail(error, "%s", reason);
 }

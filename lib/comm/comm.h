@@ -24,6 +24,7 @@ struct rondo_comm {
 	int rank, size;
 	unsigned forks; /* rd_forks in the process that made it */
 	struct rd_settings settings;
+	_Atomic int timeout_ms; /* of calls that are issued now: rondo_comm_set_timeout() */
 
 	struct rd_gpu *gpu; /* for calls on device memory (gpu.h); NULL: host memory alone */
 	bool meets_devices; /* the program may pass device memory: check every buffer */
@@ -112,6 +113,12 @@ void rd_comm_slow(struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, 
 	const char *what);
 /* The error that ended the comm, with its reason recorded. */
 int rd_comm_failure(struct rondo_comm *comm);
+
+/* The bound on the waits of calls that are issued now. */
+static inline int rd_comm_timeout_ms(const struct rondo_comm *comm)
+{
+	return atomic_load_explicit(&comm->timeout_ms, memory_order_relaxed);
+}
 
 /* Returns 0 where this process made the comm. In a forked child, records that `function` is
    refused. */

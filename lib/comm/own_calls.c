@@ -4,7 +4,11 @@
 
 static int call_now(struct rondo_comm *comm, struct rd_call call)
 {
-	struct rd_task task = { .comm = comm, .call = call, .turn = comm->issued++, .after = -1 };
+	struct rd_task task = { .comm = comm,
+		.call = call,
+		.timeout_ms = rd_comm_timeout_ms(comm),
+		.turn = comm->issued++,
+		.after = -1 };
 
 	return rd_run(&task, 1);
 }

@@ -60,6 +60,7 @@ void rd_tasks_issue(struct rd_task *tasks, int count)
 {
 	for (int i = 0; i < count; i++) {
 		tasks[i].turn = tasks[i].comm->issued++;
+		tasks[i].timeout_ms = rd_comm_timeout_ms(tasks[i].comm);
 		rd_task_number(&tasks[i]);
 		order_task(tasks, i);
 	}

@@ -26,6 +26,7 @@ struct rd_task {
 	struct rondo_comm *comm;
 	struct rd_call call; /* freed by rd_tasks_finish() */
 	struct rd_feed *feed; /* the source of the call's parts; NULL: the call has one part */
+	int timeout_ms; /* bound on its waits */
 	uint64_t turn; /* its index in the comm's order of calls */
 	int ordinal; /* its index among the batch's tasks on the same comm */
 	int after; /* index of the task that must be done before this one starts; -1: none */

@@ -94,7 +94,7 @@ __attribute__((cold)) bool rd_turn_wait(const struct rd_task *task)
 		if (ours || atomic_load(&comm->failed))
 			break;
 		ms = waited_ms(comm, &wait);
-		if (ms >= comm->settings.timeout_ms)
+		if (ms >= task->timeout_ms)
 			break;
 		rd_turn_pause(comm);
 	}

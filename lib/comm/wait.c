@@ -239,7 +239,7 @@ int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *s
 		wait->since_ns = now_ns;
 
 	int64_t waited_ns = now_ns - wait->since_ns;
-	int64_t left_ms = comm->settings.timeout_ms - waited_ns / 1000000;
+	int64_t left_ms = waiting_task(tasks, count)->timeout_ms - waited_ns / 1000000;
 
 	if (left_ms <= 0)
 		return fail_by_timeout(tasks, count, waited_ns / 1000000);

@@ -121,7 +121,7 @@ static void sign(struct rd_work *work, const struct rd_call *call)
 
 static uint64_t timeout_of(const struct rd_gpu *gpu)
 {
-	return gpu->comm->settings.timeout_ms * UINT64_C(1000000);
+	return rd_comm_timeout_ms(gpu->comm) * UINT64_C(1000000);
 }
 
 bool rd_direct_is_small(const struct rd_call *call)

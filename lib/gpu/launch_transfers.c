@@ -135,7 +135,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 	struct rd_transfer_work work = { .rank = gpu->comm->rank,
 		.size = gpu->comm->size,
 		.most_blocks = gpu->blocks,
-		.timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000),
+		.timeout_ns = rd_comm_timeout_ms(gpu->comm) * UINT64_C(1000000),
 		.abort_flag = &gpu->host_flags->abort_flag };
 	struct rd_launch launch = { .transfers = &work };
 	struct rd_transfer_list *long_list = NULL;

@@ -357,7 +357,7 @@ void rd_messages_steps(
 	steps->move_count = device_plan->move_count;
 	steps->scratch = messages->scratch;
 	steps->abort_flag = &gpu->host_flags->abort_flag;
-	steps->timeout_ns = gpu->comm->settings.timeout_ms * UINT64_C(1000000);
+	steps->timeout_ns = rd_comm_timeout_ms(gpu->comm) * UINT64_C(1000000);
 	memcpy(steps->peer_fifos, messages->peer_fifos, sizeof(steps->peer_fifos));
 }
 

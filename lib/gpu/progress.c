@@ -149,7 +149,7 @@ static void watch_launched(struct rd_progress_thread *progress)
 		progress->moved = now_moved;
 		progress->since_ms = now_ms;
 		progress->reported_ms = 0;
-	} else if (now_ms - progress->since_ms > gpu->comm->settings.timeout_ms) {
+	} else if (now_ms - progress->since_ms > rd_comm_timeout_ms(gpu->comm)) {
 		report_unfinished(gpu, finished + 1, now_ms - progress->since_ms);
 	} else {
 		report_slow(progress, finished + 1, now_ms - progress->since_ms);

@@ -157,7 +157,7 @@ static int await(struct rd_gpu *gpu, int peer, const uint32_t *flag, uint32_t va
 			return err;
 		rd_comm_slow(
 			gpu->comm, &reported_ms, waited_ms, peer, "to queue a call on devices");
-		if (waited_ms > gpu->comm->settings.timeout_ms)
+		if (waited_ms > rd_comm_timeout_ms(gpu->comm))
 			return rd_gpu_watch_report(
 				gpu, waited_ms, peer, "to queue a call on devices");
 		if (round < RD_WATCH_YIELDS)

@@ -329,7 +329,7 @@ static int run(struct transfers *transfers, uint32_t number)
 		else if (since_ns == 0)
 			since_ns = now_ns;
 		waited_ms = since_ns ? (now_ns - since_ns) / 1000000 : 0;
-		if (waited_ms > gpu->comm->settings.timeout_ms)
+		if (waited_ms > rd_comm_timeout_ms(gpu->comm))
 			return report_silence(transfers, stuck, waited_ms);
 		if (moved == RD_IDLE && left > 0) {
 			rd_comm_slow(gpu->comm, &reported_ms, waited_ms,

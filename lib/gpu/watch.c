@@ -95,7 +95,7 @@ static void report_abort(struct rd_gpu *gpu, uint32_t error)
 		return;
 	}
 	rd_fail(RONDO_TIMEOUT, "rank %d's kernel waited %d ms for rank %d", comm->rank,
-		comm->settings.timeout_ms, peer);
+		rd_comm_timeout_ms(comm), peer);
 	rd_comm_fail(comm, RONDO_TIMEOUT, peer);
 }
 
@@ -179,7 +179,7 @@ int rd_gpu_watch_flag(
 		if (peer >= 0)
 			rd_comm_slow(gpu->comm, &reported_ms, waited_ms, peer,
 				"to join a call on devices");
-		if (peer >= 0 && waited_ms > gpu->comm->settings.timeout_ms)
+		if (peer >= 0 && waited_ms > rd_comm_timeout_ms(gpu->comm))
 			return rd_gpu_watch_report(
 				gpu, waited_ms, peer, "to join a call on devices");
 		rd_gpu_watch_pause(flag, value, round);

@@ -21,8 +21,8 @@
  * Threading: one thread at a time may use a comm. Calls on one comm run in the order of issue, on
  * one stream or on several. Different comms are independent. A call returns RONDO_INVALID while
  * another thread is in a call on the same comm. Two calls that begin at the same moment may go
- * undetected; their results are undefined. Any thread may call rondo_comm_abort() and
- * rondo_comm_error().
+ * undetected; their results are undefined. Any thread may call rondo_comm_revoke(),
+ * rondo_comm_error() and rondo_comm_failed().
  *
  * fork(): comms, streams and open groups belong to the process that made them. In a forked child,
  * all use of them returns RONDO_INVALID. Four functions still work there, for they send nothing:
@@ -69,7 +69,7 @@ RONDO_API const char *rondo_version(void);
 	X(RONDO_TIMEOUT, -10, "a rank was silent for too long") \
 	X(RONDO_MISMATCH, -11, "ranks made different calls") \
 	X(RONDO_PROTOCOL, -12, "a peer sent bytes that make no sense") \
-	X(RONDO_ABORTED, -13, "the communicator was aborted")
+	X(RONDO_REVOKED, -13, "the communicator was revoked")
 
 enum rondo_error {
 	RONDO_PENDING = 1, /* no error: rondo_stream_query() alone returns it */
@@ -263,17 +263,34 @@ RONDO_API int rondo_comm_finalize(rondo_comm *comm);
 RONDO_API int rondo_comm_destroy(rondo_comm *comm);
 
 /*
- * Ends every call on this comm, here and on the other ranks, with RONDO_ABORTED. Their error names
+ * Ends every call on this comm, here and on the other ranks, with RONDO_REVOKED. Their error names
  * this rank and the reason (may be NULL). Any thread may call it. The comm must still be destroyed.
  */
-RONDO_API int rondo_comm_abort(rondo_comm *comm, const char *reason);
+RONDO_API int rondo_comm_revoke(rondo_comm *comm, const char *reason);
 
 /*
  * Returns 0 while the comm is valid, else the error that ended it; rondo_last_error() has the
- * reason. Deaths and aborts arrive in the background, so they show also while this rank makes no
+ * reason. Deaths and revokes arrive in the background, so they show also while this rank makes no
  * call. Cheap enough to poll: it reads one word. Any thread may call it.
  */
 RONDO_API int rondo_comm_error(rondo_comm *comm);
+
+/*
+ * The ranks of this comm that are known here to have failed, in order: those that died, or were
+ * lost (no heartbeat, or no answer). Writes the first `most` of them to ranks[most], which may be
+ * NULL if most is 0. Returns how many there are, or an error. Ranks that were late for a call, or
+ * made other calls, are not among them. Where one rank's failure ended the comm, every other rank
+ * returns it from the moment at which rondo_comm_error() returns the error. Any thread may call it.
+ */
+RONDO_API int rondo_comm_failed(rondo_comm *comm, int ranks[], int most);
+
+/*
+ * Sets the bound on the waits of calls that this rank issues on this comm from now on, in place of
+ * the config's timeout_ms: 10 to 86400000, or 0 for the config's again. Calls that wait longer
+ * for a rank return RONDO_TIMEOUT, which names it. Ranks may have different bounds: the least
+ * ends the call on all. Calls that are queued on a device's stream may take the new bound, too.
+ */
+RONDO_API int rondo_comm_set_timeout(rondo_comm *comm, int timeout_ms);
 
 /*
  * This rank, from 0, and the number of ranks. They work on a failed comm too, and in a forked
@@ -654,7 +671,7 @@ RONDO_API int rondo_event_elapsed(rondo_event *from, rondo_event *to, double *us
 /*
  * A host stream is a queue with a thread that runs it, so that communication overlaps the caller's
  * computation. The first failure on a stream sticks, and rondo_stream_synchronize() returns it.
- * Collectives and transfers behind it are skipped. That ends their comms (RONDO_ABORTED), for peers
+ * Collectives and transfers behind it are skipped. That ends their comms (RONDO_REVOKED), for peers
  * would wait in vain. Functions behind it are called all the same.
  */
 RONDO_API int rondo_stream_create(rondo_stream **stream);

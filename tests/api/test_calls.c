@@ -228,8 +228,8 @@ static int abort_a_knot(struct rank_env *env)
 
 	if (tie(env, &knot, &caller, &other))
 		return 1;
-	TRY(rondo_comm_abort(env->comm, "a knot"));
-	return untie(env, &knot, caller, other, RONDO_ABORTED, "a knot");
+	TRY(rondo_comm_revoke(env->comm, "a knot"));
+	return untie(env, &knot, caller, other, RONDO_REVOKED, "a knot");
 }
 
 Test(calls, that_wait_for_a_turn_that_never_comes_end_by_an_abort, .timeout = 90)

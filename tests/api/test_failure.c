@@ -22,14 +22,22 @@ struct expectation {
 	int victim;
 	int error;
 	const char *words;
+	bool lives; /* the victim: it has not failed */
 };
 
-/* Compares the error with the expectation. */
+/* Compares the error and the failed ranks with the expectation. */
 static int fails_as_expected(struct rank_env *env, int err)
 {
 	const struct expectation *expected = env->argument;
+	int ranks[2] = { -1, -1 }, count, wanted = expected->lives ? 0 : 1;
 
-	return world_expect(env, "call", err, expected->error, expected->words);
+	if (world_expect(env, "call", err, expected->error, expected->words))
+		return 1;
+	count = env->comm ? rondo_comm_failed(env->comm, ranks, 2) : wanted;
+	if (count != wanted || (env->comm && wanted && ranks[0] != expected->victim))
+		return world_report(env, "%d ranks have failed, rank %d the first; wanted: %d, %d",
+			count, ranks[0], wanted, expected->victim);
+	return 0;
 }
 
 /* ---- Deaths -------------------------------------------------------------------------------- */
@@ -299,11 +307,59 @@ static int stay_away(struct rank_env *env)
 Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
 {
 	struct expectation expected = {
-		.victim = 1, .error = RONDO_TIMEOUT, .words = "has not joined barrier #2"
+		.victim = 1,
+		.error = RONDO_TIMEOUT,
+		.words = "has not joined barrier #2",
+		.lives = true,
 	};
 	struct world world = { .size = 3, .timeout_ms = 500, .limit_ms = 10000 };
 
 	cr_assert_eq(world_run(&world, stay_away, &expected, NULL), 0);
+}
+
+/* The bound of the comm is the default, ten minutes. */
+static int stay_away_for_less(struct rank_env *env)
+{
+	static const int refused[] = { -1, 9, 86400001 };
+	rondo_stream *stream;
+
+	if (env->create_error)
+		return fails_as_expected(env, env->create_error);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++)
+		EXPECT_ERROR(rondo_comm_set_timeout(env->comm, refused[i]), RONDO_INVALID,
+			"10 to 86400000");
+	TRY(rondo_comm_set_timeout(env->comm, 10));
+	TRY(rondo_comm_set_timeout(env->comm, 0));
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 1)
+		return stay_away(env);
+	TRY(rondo_stream_create(&stream));
+	/* It holds for calls that are issued later. */
+	TRY(rondo_comm_set_timeout(env->comm, 500));
+	rondo_barrier(env->comm, stream);
+	rondo_comm_set_timeout(env->comm, 0);
+
+	int err = rondo_stream_synchronize(stream);
+
+	if (!err)
+		err = rondo_comm_set_timeout(env->comm, 700);
+	if (!err)
+		err = rondo_barrier(env->comm, NULL);
+	rondo_stream_destroy(stream);
+	return fails_as_expected(env, err);
+}
+
+Test(failure, one_call_may_have_a_bound_of_its_own, .timeout = 90)
+{
+	struct expectation expected = {
+		.victim = 1,
+		.error = RONDO_TIMEOUT,
+		.words = "has not joined barrier #3",
+		.lives = true,
+	};
+	struct world world = { .size = 3, .limit_ms = 20000 };
+
+	cr_assert_eq(world_run(&world, stay_away_for_less, &expected, NULL), 0);
 }
 
 /* Makes no call until a line of the log names it. */
@@ -369,7 +425,10 @@ Test(failure, a_call_after_a_rank_has_left_names_it, .timeout = 90)
 {
 	for (int victim = 0; victim < 3; victim++) {
 		struct expectation expected = {
-			.victim = victim, .error = RONDO_LEFT, .words = "left"
+			.victim = victim,
+			.error = RONDO_LEFT,
+			.words = "left",
+			.lives = true,
 		};
 		struct world world = { .size = 3, .timeout_ms = 10000, .limit_ms = 9000 };
 
@@ -377,26 +436,27 @@ Test(failure, a_call_after_a_rank_has_left_names_it, .timeout = 90)
 	}
 }
 
-/* ---- Abort --------------------------------------------------------------------------------- */
+/* ---- Revoke -------------------------------------------------------------------------------- */
 
-static int abort_it(struct rank_env *env)
+static int revoke_it(struct rank_env *env)
 {
 	int err = env->create_error;
 
 	if (!err && env->rank == 1)
-		rondo_comm_abort(env->comm, "the loss is NaN");
+		rondo_comm_revoke(env->comm, "the loss is NaN");
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	return fails_as_expected(env, err);
 }
 
-Test(failure, an_abort_reaches_every_rank_with_its_reason, .timeout = 90)
+Test(failure, a_revoke_reaches_every_rank_with_its_reason, .timeout = 90)
 {
-	struct expectation expected = { .error = RONDO_ABORTED,
-		.words = "rank 1 aborted the communicator: the loss is NaN" };
+	struct expectation expected = { .error = RONDO_REVOKED,
+		.words = "rank 1 revoked the communicator: the loss is NaN",
+		.lives = true };
 	struct world world = { .size = 3, .limit_ms = 10000 };
 
-	cr_assert_eq(world_run(&world, abort_it, &expected, NULL), 0);
+	cr_assert_eq(world_run(&world, revoke_it, &expected, NULL), 0);
 }
 
 /* There is no other rank, but threads that wait for the comm's calls must get the error. */

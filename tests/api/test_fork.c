@@ -100,7 +100,7 @@ static int use_the_parents(const struct estate *estate, struct child_report *rep
 	REFUSED(rondo_comm_duplicate(comm, &part));
 	REFUSED(rondo_op_create_premul(comm, &op, from, RONDO_F32));
 	REFUSED(rondo_comm_error(comm));
-	REFUSED(rondo_comm_abort(comm, "a child's wish"));
+	REFUSED(rondo_comm_revoke(comm, "a child's wish"));
 	REFUSED(rondo_comm_finalize(comm));
 	rondo_group_start();
 	REFUSED(rondo_barrier(comm, NULL));

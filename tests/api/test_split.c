@@ -421,13 +421,13 @@ static int poll_error(struct rank_env *env)
 	if (env->rank == 1 && *(bool *)env->argument)
 		raise(SIGKILL);
 	if (env->rank == 1)
-		TRY(rondo_comm_abort(env->comm, "enough"));
+		TRY(rondo_comm_revoke(env->comm, "enough"));
 	do {
 		err = rondo_comm_error(env->comm);
 		poll(NULL, 0, 1);
 	} while (!err && world_now_ms() < limit);
 	world_report(env, "%s", rondo_last_error());
-	return err == (*(bool *)env->argument ? RONDO_DIED : RONDO_ABORTED) ? 0 : 1;
+	return err == (*(bool *)env->argument ? RONDO_DIED : RONDO_REVOKED) ? 0 : 1;
 }
 
 Test(error, of_a_death_is_there_to_be_asked_for_with_no_call_under_way, .timeout = 60)

@@ -165,14 +165,14 @@ static int skip_behind_a_failure(struct rank_env *env)
 	if (env->rank == 1) {
 		if (!err)
 			err = rondo_barrier(other, NULL);
-		if (world_expect(env, "barrier", err, RONDO_ABORTED,
+		if (world_expect(env, "barrier", err, RONDO_REVOKED,
 			    "rank 0 skipped a call behind a failure"))
 			return 1;
 		rondo_comm_destroy(other);
 		/* Returns the abort, unless the control thread has received it already. */
 		err = rondo_comm_destroy(env->comm);
 		env->comm = NULL;
-		return err ? world_expect(env, "destroy", err, RONDO_ABORTED, "enough") : 0;
+		return err ? world_expect(env, "destroy", err, RONDO_REVOKED, "enough") : 0;
 	}
 	TRY(err);
 	sem_init(&go, 0, 0);
@@ -186,16 +186,16 @@ static int skip_behind_a_failure(struct rank_env *env)
 	TRY(rondo_barrier(env->comm, stream));
 	TRY(rondo_barrier(other, stream));
 	TRY(rondo_stream_call(stream, look_back, &after));
-	TRY(rondo_comm_abort(env->comm, "enough"));
+	TRY(rondo_comm_revoke(env->comm, "enough"));
 	sem_post(&go);
-	EXPECT_ERROR(rondo_stream_synchronize(stream), RONDO_ABORTED, "enough");
-	EXPECT_ERROR(rondo_stream_query(stream), RONDO_ABORTED, "enough");
+	EXPECT_ERROR(rondo_stream_synchronize(stream), RONDO_REVOKED, "enough");
+	EXPECT_ERROR(rondo_stream_query(stream), RONDO_REVOKED, "enough");
 	rondo_stream_destroy(stream);
 	rondo_comm_destroy(other);
 	if (before.calls != 1 || before.query != 0 || before.synchronize != RONDO_INVALID)
 		return world_report(
 			env, "before: %d, %d, %d", before.calls, before.query, before.synchronize);
-	if (after.calls != 1 || after.query != RONDO_ABORTED || after.synchronize != RONDO_INVALID)
+	if (after.calls != 1 || after.query != RONDO_REVOKED || after.synchronize != RONDO_INVALID)
 		return world_report(
 			env, "after: %d, %d, %d", after.calls, after.query, after.synchronize);
 	return 0;

@@ -390,14 +390,14 @@ static void *abort_comm(void *argument)
 {
 	struct rank_env *env = argument;
 
-	rondo_comm_abort(env->comm, "enough");
+	rondo_comm_revoke(env->comm, "enough");
 	return NULL;
 }
 
-static int check_aborted(struct rank_env *env, int err)
+static int check_revoked(struct rank_env *env, int err)
 {
-	if (err == RONDO_ABORTED && strstr(rondo_last_error(), "rank 1 aborted") &&
-		(!env->comm || rondo_comm_error(env->comm) == RONDO_ABORTED))
+	if (err == RONDO_REVOKED && strstr(rondo_last_error(), "rank 1 revoked") &&
+		(!env->comm || rondo_comm_error(env->comm) == RONDO_REVOKED))
 		return 0;
 	return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
@@ -405,26 +405,26 @@ static int check_aborted(struct rank_env *env, int err)
 /* The others may be in their calls, and fail, before a rank has returned from create: here and
    below that rank learns of it there. */
 
-/* Rank 1's comm is aborted by another thread, while all are in calls. */
-static int aborted(struct rank_env *env)
+/* Rank 1's comm is revoked by another thread, while all are in calls. */
+static int revoked(struct rank_env *env)
 {
 	pthread_t thread;
 	float value = 1;
 	int err = env->create_error;
 
 	if (err)
-		return check_aborted(env, err);
+		return check_revoked(env, err);
 	if (env->rank == 1)
 		pthread_create(&thread, NULL, abort_comm, env);
 	while (!err)
 		err = rondo_all_reduce(env->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL);
 	if (env->rank == 1)
 		pthread_join(thread, NULL);
-	return check_aborted(env, err);
+	return check_revoked(env, err);
 }
 
 /* The same, while a stream has calls to run. */
-static int aborted_on_a_stream(struct rank_env *env)
+static int revoked_on_a_stream(struct rank_env *env)
 {
 	static float values[WORLD_MAX][500];
 	float *mine = values[env->rank];
@@ -433,7 +433,7 @@ static int aborted_on_a_stream(struct rank_env *env)
 	int err = env->create_error;
 
 	if (err)
-		return check_aborted(env, err);
+		return check_revoked(env, err);
 	TRY(rondo_stream_create(&stream));
 	if (env->rank == 1)
 		pthread_create(&thread, NULL, abort_comm, env);
@@ -446,7 +446,7 @@ static int aborted_on_a_stream(struct rank_env *env)
 	while (!err)
 		err = rondo_barrier(env->comm, NULL);
 	rondo_stream_destroy(stream);
-	return check_aborted(env, err);
+	return check_revoked(env, err);
 }
 
 static int mismatched(struct rank_env *env)
@@ -531,8 +531,8 @@ THREADS_TEST(may_destroy_a_comm_whose_stream_has_work, unfinished_streams, 1, MA
 THREADS_TEST(may_group_calls, groups, 1, MALLOCED)
 THREADS_TEST(may_use_two_comms_at_once, two_comms, 1, MALLOCED)
 THREADS_TEST(may_make_comms_again_and_again, many_comms, 1, MALLOCED)
-THREADS_TEST(see_an_abort_by_another_thread, aborted, 1, MALLOCED)
-THREADS_TEST(see_an_abort_by_another_thread_while_a_stream_works, aborted_on_a_stream, 1, MALLOCED)
+THREADS_TEST(see_a_revoke_by_another_thread, revoked, 1, MALLOCED)
+THREADS_TEST(see_a_revoke_by_another_thread_while_a_stream_works, revoked_on_a_stream, 1, MALLOCED)
 THREADS_TEST(see_that_a_call_differs, mismatched, 1, MALLOCED)
 THREADS_TEST(see_that_one_has_left, left, 1, MALLOCED)
 THREADS_TEST(may_wait_in_vain_for_each_other, nobody_came, 1, MALLOCED)

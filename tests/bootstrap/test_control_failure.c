@@ -22,14 +22,14 @@ static int report_in_1(struct control_rank *rank, int error, int culprit, const 
 
 static int abort_in_1(struct control_rank *rank)
 {
-	return report_in_1(rank, RONDO_ABORTED, -1, "rank 1 gave up: no more coffee");
+	return report_in_1(rank, RONDO_REVOKED, -1, "rank 1 gave up: no more coffee");
 }
 
 Test(control, an_abort_reaches_everyone, .timeout = 30)
 {
 	control_prepare(4, abort_in_1);
 	control_run(4);
-	control_expect(0, 4, RONDO_ABORTED, "rank 1 gave up: no more coffee");
+	control_expect(0, 4, RONDO_REVOKED, "rank 1 gave up: no more coffee");
 }
 
 static int vanish_in_2(struct control_rank *rank)

@@ -79,6 +79,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		memset(message->slow.reason, 's', RD_REASON_SIZE - 1);
 	} else if (kind == RD_CONTROL_VERDICT) {
 		message->verdict.error = RONDO_DIED;
+		message->verdict.lost = 2;
 		strcpy(message->verdict.reason, "rank 2 died");
 	} else if (kind == RD_CONTROL_BYE) {
 		message->bye.calls = 17;

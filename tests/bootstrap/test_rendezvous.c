@@ -105,7 +105,7 @@ static bool init_chaos(uint32_t seed)
 /* Sometimes a rank reports a random error of a random culprit. */
 static void report_at_times(void)
 {
-	static const int errors[] = { RONDO_BROKEN, RONDO_TIMEOUT, RONDO_MISMATCH, RONDO_ABORTED };
+	static const int errors[] = { RONDO_BROKEN, RONDO_TIMEOUT, RONDO_MISMATCH, RONDO_REVOKED };
 	struct net_node *node = &net.nodes[net_draw((uint32_t)net.size)];
 
 	if (net_draw(300) == 0 && net_acts(node) &&

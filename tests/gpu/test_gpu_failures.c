@@ -65,8 +65,8 @@ static int when_one_aborts(struct rank_env *env)
 	int err = call_until_it_fails(env, &memory);
 
 	if (env->rank == 1)
-		rondo_comm_abort(env->comm, "enough");
-	wrong = expect_error(env, err, env->rank == 1 ? 0 : RONDO_ABORTED);
+		rondo_comm_revoke(env->comm, "enough");
+	wrong = expect_error(env, err, env->rank == 1 ? 0 : RONDO_REVOKED);
 	close_memory(&memory);
 	return wrong;
 }
@@ -98,7 +98,7 @@ static int when_a_peer_may_be_at_work(struct rank_env *env)
 	TRY(rondo_all_reduce(env->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32, RONDO_SUM,
 		memory.stream));
 	began_ns = rd_clock_ns();
-	rondo_comm_abort(env->comm, "enough");
+	rondo_comm_revoke(env->comm, "enough");
 	/* The last of the waits that end at once. */
 	while (!rd_flag_reached(&gpu->own_flags->mapped, gpu->announced))
 		usleep(100);
@@ -106,7 +106,7 @@ static int when_a_peer_may_be_at_work(struct rank_env *env)
 	if (left && rd_clock_ns() - began_ns < RD_WATCH_LEAVE_MS * INT64_C(1000000))
 		wrong = world_report(env, "rank 0 does not wait for rank 1 to leave");
 	if (!wrong)
-		wrong = expect_error(env, rondo_stream_synchronize(memory.stream), RONDO_ABORTED);
+		wrong = expect_error(env, rondo_stream_synchronize(memory.stream), RONDO_REVOKED);
 	close_memory(&memory);
 	return wrong;
 }
@@ -134,7 +134,7 @@ static int when_one_is_silent(struct rank_env *env)
 		err = rondo_comm_error(env->comm);
 	}
 	if (err == 0)
-		rondo_comm_abort(env->comm, "nobody's silence was noticed");
+		rondo_comm_revoke(env->comm, "nobody's silence was noticed");
 	wrong = expect_error(env, err, RONDO_TIMEOUT);
 	close_memory(&memory);
 	return wrong;
@@ -272,8 +272,8 @@ static int end_of(rondo_comm *comm)
 static int end_comm(struct rank_env *env, rondo_comm *comm)
 {
 	if (env->rank == 0)
-		rondo_comm_abort(comm, "enough");
-	return expect_error(env, end_of(comm), RONDO_ABORTED);
+		rondo_comm_revoke(comm, "enough");
+	return expect_error(env, end_of(comm), RONDO_REVOKED);
 }
 
 /* Rank 1's stream does not get to the calls before `go`: does the caller's stream go on before
@@ -320,7 +320,7 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	if (!wrong)
-		wrong = expect_error(env, rondo_group_end(), RONDO_ABORTED);
+		wrong = expect_error(env, rondo_group_end(), RONDO_REVOKED);
 	if (!wrong && goes_on(&memory, &passed))
 		wrong = world_report(env, "the stream goes on while a call is under way");
 	/* On the host: all have seen it. */

@@ -273,7 +273,7 @@ static int fail_call(struct rank_env *env, rondo_comm *comm, struct rank *rank,
 
 static void abort_comm(rondo_comm *comm)
 {
-	rondo_comm_abort(comm, "enough");
+	rondo_comm_revoke(comm, "enough");
 }
 
 static int abort_one(
@@ -283,7 +283,7 @@ static int abort_one(
 	int wrong;
 
 	TRY(rondo_comm_duplicate(env->comm, &comm));
-	wrong = fail_call(env, comm, rank, request, count, abort_comm, RONDO_ABORTED);
+	wrong = fail_call(env, comm, rank, request, count, abort_comm, RONDO_REVOKED);
 	if (!wrong)
 		wrong = release_stream(env, rank);
 	rondo_comm_destroy(comm);
@@ -510,9 +510,9 @@ static int replay_twice(struct rank_env *env)
 	if (!wrong)
 		wrong = meet(env, rank, &page->issued);
 	if (env->rank == BAD)
-		rondo_comm_abort(env->comm, "enough");
+		rondo_comm_revoke(env->comm, "enough");
 	else if (!wrong)
-		wrong = expect_error(env, rondo_stream_synchronize(rank->stream), RONDO_ABORTED);
+		wrong = expect_error(env, rondo_stream_synchronize(rank->stream), RONDO_REVOKED);
 	if (!wrong && env->rank != BAD)
 		wrong = check(env, rank, present_request, present_count);
 	if (!wrong)
@@ -556,7 +556,7 @@ static int broadcast_in_place(struct rank_env *env)
 	TRY(rondo_broadcast(env->comm, rank->out, rank->out, MANY, RONDO_F32, 0, rank->stream));
 	wrong = meet(env, rank, &page->issued);
 	if (env->rank == BAD)
-		rondo_comm_abort(env->comm, "enough");
+		rondo_comm_revoke(env->comm, "enough");
 	rondo_stream_synchronize(env->rank == BAD ? NULL : rank->stream);
 	if (!wrong && env->rank == 0)
 		wrong = check(env, rank, &nothing, MANY);

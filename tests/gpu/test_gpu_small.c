@@ -336,12 +336,12 @@ static int be_silent(struct rank_env *env)
 	if (!err && env->rank != 1)
 		err = one_call(env, both, RD_BROADCAST);
 	if (aborts && env->rank == 1)
-		rondo_comm_abort(env->comm, "enough");
+		rondo_comm_revoke(env->comm, "enough");
 	for (int i = 0; i < 20000 && err == 0 && env->rank == 1; i++) {
 		usleep(1000);
 		err = rondo_comm_error(env->comm);
 	}
-	wrong = expect_error(env, err, aborts ? RONDO_ABORTED : RONDO_TIMEOUT);
+	wrong = expect_error(env, err, aborts ? RONDO_REVOKED : RONDO_TIMEOUT);
 	close_both(both);
 	return wrong;
 }

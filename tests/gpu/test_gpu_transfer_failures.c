@@ -238,12 +238,12 @@ Test(gpu_transfer_failures, the_death_of_a_peer_frees_who_sends_and_who_receives
 
 static void give_up(struct rank_env *env)
 {
-	rondo_comm_abort(env->comm, "enough");
+	rondo_comm_revoke(env->comm, "enough");
 }
 
 static int when_one_aborts(struct rank_env *env)
 {
-	return leave_in_the_lurch(env, RONDO_ABORTED, give_up);
+	return leave_in_the_lurch(env, RONDO_REVOKED, give_up);
 }
 
 Test(gpu_transfer_failures, an_abort_frees_who_sends_and_who_receives, .timeout = 120)

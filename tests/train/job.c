@@ -144,7 +144,7 @@ int run_rank_as(struct job *job, const struct rondo_config *config, int local_ra
 	if (!err)
 		err = world_close(&world, run_world(job, &world, device));
 	device_destroy(device);
-	if (err && err != RONDO_ABORTED)
+	if (err && err != RONDO_REVOKED)
 		snprintf(job->outcome->reason, sizeof(job->outcome->reason), "%s", failure());
 	return err != 0;
 }

@@ -66,7 +66,7 @@ static void abort_groups(const struct groups *groups)
 		&groups->replica, &groups->ends };
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (all[i]->comm && all[i]->comm != groups->world->comm)
-			rondo_comm_abort(all[i]->comm, failure());
+			rondo_comm_revoke(all[i]->comm, failure());
 }
 
 void groups_abort(const struct groups *groups)

@@ -57,7 +57,7 @@ void tree_destroy(struct tree *tree)
 	bool failed = has_failed(tree);
 	for (int l = 0; failed && l < tree->levels; l++)
 		if (tree->pairs[l])
-			rondo_comm_abort(tree->pairs[l], failure());
+			rondo_comm_revoke(tree->pairs[l], failure());
 	for (int l = 0; l < tree->levels; l++)
 		rondo_comm_destroy(tree->pairs[l]);
 	free(tree);

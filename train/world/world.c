@@ -44,7 +44,7 @@ int world_open(struct train_world *world, int gpu)
 void world_abort(const struct train_world *world)
 {
 	if (world->comm)
-		rondo_comm_abort(world->comm, failure());
+		rondo_comm_revoke(world->comm, failure());
 }
 
 int world_close(struct train_world *world, int err)
@@ -71,7 +71,7 @@ int world_agree(const struct train_world *world, int err)
 		return fail_comm(failed, "agreement of all ranks");
 	if (first == world->size)
 		return 0;
-	return first == world->rank ? err : RONDO_ABORTED;
+	return first == world->rank ? err : RONDO_REVOKED;
 }
 
 int world_broadcast(const struct train_world *world, void *bytes, size_t size)

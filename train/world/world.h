@@ -37,7 +37,7 @@ void world_abort(const struct train_world *world);
 
 /*
  * Returns 0 if err is 0 on all ranks. Else the first rank with an err returns it, and must close
- * the world with it; all others return RONDO_ABORTED. So one rank reports an error of all.
+ * the world with it; all others return RONDO_REVOKED. So one rank reports an error of all.
  */
 int world_agree(const struct train_world *world, int err);
 /* Copies rank 0's bytes to every rank, in host or GPU memory. */

@@ -221,7 +221,7 @@ static void send_to_halted(struct ends *ends, unsigned char *from, unsigned char
 	if (!send_message(receiver, ends->to, 1, 8) ||
 		!recv_message(ends->fixture, ends->from, 1, 8))
 		return;
-	ends->to->error = RONDO_ABORTED;
+	ends->to->error = RONDO_REVOKED;
 	if (receiver->transport->halt)
 		receiver->transport->halt(receiver->endpoint);
 	memset(into, GUARD, ends->most);
@@ -233,7 +233,7 @@ static void send_to_halted(struct ends *ends, unsigned char *from, unsigned char
 		if (!ok(receiver, into[i] == GUARD, "byte %zu of a halted receiver has changed", i))
 			break;
 	/* No message is left to wait for. */
-	ends->from->error = RONDO_ABORTED;
+	ends->from->error = RONDO_REVOKED;
 }
 
 void contract_a_halted_endpoint_leaves_its_callers_memory(const char *transport)

@@ -32,6 +32,11 @@ int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char 
 	return coordinator->error;
 }
 
+int rd_coordinator_lost(const struct rd_coordinator *coordinator)
+{
+	return coordinator->lost;
+}
+
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_coordinator_create(struct rd_coordinator **created, const struct rd_settings *settings,
@@ -49,6 +54,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->failure_reporter = -1;
+	coordinator->lost = -1;
 	coordinator->slow_rank = coordinator->next_slow_rank = -1;
 	coordinator->connection_count = settings->size + RD_PENDING_MAX;
 	coordinator->connections =
@@ -172,6 +178,7 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	if (coordinator->ranks[rank].left)
 		return;
 	rd_coordinator_name_rank(coordinator, rank, name);
+	rd_coordinator_lose(coordinator, rank);
 	if (means_death(error))
 		rd_coordinator_decide(
 			coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
@@ -383,11 +390,13 @@ static void tick_connection(struct rd_coordinator *coordinator,
 		connection->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
 		connection->heartbeat_ms = now_ms + rd_heartbeat_ms(connection->timeout_ms);
 	}
-	if (now_ms > connection->received_ms + coordinator->settings->heartbeat_timeout_ms)
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-			"%s has not been heard of for %s: stopped or cut off",
-			rd_coordinator_name_rank(coordinator, connection->rank, name),
-			rd_duration(duration, coordinator->settings->heartbeat_timeout_ms));
+	if (now_ms <= connection->received_ms + coordinator->settings->heartbeat_timeout_ms)
+		return;
+	rd_coordinator_lose(coordinator, connection->rank);
+	rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+		"%s has not been heard of for %s: stopped or cut off",
+		rd_coordinator_name_rank(coordinator, connection->rank, name),
+		rd_duration(duration, coordinator->settings->heartbeat_timeout_ms));
 }
 
 static bool has_not_left(const struct rd_coordinator_rank *state)

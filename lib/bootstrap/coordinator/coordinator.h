@@ -64,6 +64,8 @@ bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_R
 
 /* The verdict: 0, or its error; *reason is the coordinator's. */
 int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason);
+/* The rank that it is about, which died or was lost; -1: none. */
+int rd_coordinator_lost(const struct rd_coordinator *coordinator);
 /* There is a verdict, or all have left. */
 bool rd_coordinator_decided(const struct rd_coordinator *coordinator);
 /* Decided, and all ranks have left, or received the verdict and closed their connections. After a

@@ -54,6 +54,17 @@ static int find_idle(const struct rd_coordinator *coordinator, int rank)
 	return -1;
 }
 
+/* In whole seconds where it took some. Its bound may be less than that of all calls. */
+static int64_t wait_of(
+	const struct rd_coordinator *coordinator, const struct rd_coordinator_rank *state)
+{
+	int64_t waited_ms = state->waited_ms;
+
+	if (waited_ms == 0)
+		return coordinator->settings->timeout_ms;
+	return waited_ms < 1000 ? waited_ms : waited_ms / 1000 * 1000;
+}
+
 /* The end of a reason: "rank 0 (...) waited 600 s for it in all_reduce #17". */
 static const char *describe_wait(
 	const struct rd_coordinator *coordinator, int reporter, char text[RD_REASON_SIZE])
@@ -67,7 +78,7 @@ static const char *describe_wait(
 	}
 	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s",
 		rd_coordinator_name_rank(coordinator, reporter, name),
-		rd_duration(duration, coordinator->settings->timeout_ms),
+		rd_duration(duration, wait_of(coordinator, state)),
 		rd_coordinator_name_call(state->collective, state->done + 1, call));
 	return text;
 }
@@ -105,6 +116,8 @@ void rd_diagnose_judge(struct rd_coordinator *coordinator)
 	int unresponsive = rd_query_unresponsive(coordinator, coordinator->ranks[last].culprit);
 	char name[RD_RANK_NAME_SIZE], text[RD_REASON_SIZE];
 
+	if (unresponsive >= 0)
+		rd_coordinator_lose(coordinator, unresponsive);
 	if (unresponsive >= 0)
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s does not answer: stopped or cut off; %s",
@@ -181,6 +194,7 @@ static void take_death(struct rd_coordinator *coordinator, int rank)
 
 	if (state->left)
 		return;
+	rd_coordinator_lose(coordinator, rank);
 	rd_coordinator_decide(coordinator, RONDO_DIED, "%s died",
 		rd_coordinator_name_rank(coordinator, rank, name));
 	if (state->connection >= 0)

@@ -53,6 +53,7 @@ static bool write_verdict(const struct rd_coordinator *coordinator,
 		return false;
 	message->kind = RD_CONTROL_VERDICT;
 	message->verdict.error = coordinator->error;
+	message->verdict.lost = coordinator->lost;
 	memcpy(message->verdict.reason, coordinator->reason, sizeof(message->verdict.reason));
 	return true;
 }

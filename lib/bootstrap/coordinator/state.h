@@ -83,6 +83,7 @@ struct rd_coordinator {
 	uint32_t slow_logged; /* the latest collective that was logged as slow */
 
 	int error; /* the verdict, once there is one */
+	int lost; /* the rank that it is about, which died or was lost; -1: none */
 	char reason[RD_REASON_SIZE];
 
 	int connection_count;

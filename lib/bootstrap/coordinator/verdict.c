@@ -55,6 +55,12 @@ void rd_coordinator_send_to_all(struct rd_coordinator *coordinator, enum rd_cont
 	}
 }
 
+void rd_coordinator_lose(struct rd_coordinator *coordinator, int rank)
+{
+	if (!coordinator->error)
+		coordinator->lost = rank;
+}
+
 void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
 {
 	va_list args;

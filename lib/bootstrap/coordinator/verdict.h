@@ -9,6 +9,9 @@
 void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Before rd_coordinator_decide(): the verdict is about this rank, which died or was lost. */
+void rd_coordinator_lose(struct rd_coordinator *coordinator, int rank);
+
 /* Sends a message of this kind to all ranks that have not left. */
 void rd_coordinator_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kind);
 

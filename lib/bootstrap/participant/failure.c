@@ -5,16 +5,33 @@
 
 #include "plan/collective.h"
 
-void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)
+static void end(
+	struct rd_participant *participant, int lost, int error, const char *format, va_list args)
 {
-	va_list args;
-
 	if (rd_participant_is_over(participant))
 		return;
 	participant->phase = RD_PARTICIPANT_FAILED;
 	participant->error = error;
-	va_start(args, format);
+	participant->lost = lost;
 	vsnprintf(participant->reason, sizeof(participant->reason), format, args);
+}
+
+void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	end(participant, -1, error, format, args);
+	va_end(args);
+}
+
+void rd_participant_end_without(
+	struct rd_participant *participant, int lost, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	end(participant, lost, error, format, args);
 	va_end(args);
 }
 
@@ -77,7 +94,7 @@ void rd_participant_died(struct rd_participant *participant, int rank)
 	if (participant->phase != RD_PARTICIPANT_OPEN)
 		return;
 	if (rank == 0) {
-		rd_participant_end(participant, RONDO_DIED, "%s died",
+		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died",
 			rd_participant_name_0(participant, name));
 		return;
 	}

@@ -8,6 +8,10 @@
 void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The same, where the reason is that this rank died or was lost. */
+void rd_participant_end_without(struct rd_participant *participant, int lost, int error,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* "rank 0 (host a, pid 17)"; "rank 0 (at 10.0.0.1:29500)" before the members are known. */
 const char *rd_participant_name_0(
 	const struct rd_participant *participant, char name[RD_RANK_NAME_SIZE]);

@@ -35,6 +35,7 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->report_ms = RD_NEVER;
 	participant->leave_ms = RD_NEVER;
 	participant->leaver = -1;
+	participant->lost = -1;
 	participant->dead = -1;
 	participant->members = calloc((size_t)settings->size, sizeof(*participant->members));
 	if (!participant->members)
@@ -66,6 +67,11 @@ int rd_participant_verdict(const struct rd_participant *participant, const char 
 {
 	*reason = participant->reason;
 	return participant->error;
+}
+
+int rd_participant_lost(const struct rd_participant *participant)
+{
+	return participant->lost;
 }
 
 const struct rd_member *rd_participant_members(const struct rd_participant *participant)
@@ -163,10 +169,10 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 			participant, participant->report, "%s", participant->report_reason);
 	rd_participant_name_0(participant, name);
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
-		rd_participant_end(participant, RONDO_DIED, "%s died", name);
+		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died", name);
 	else
-		rd_participant_end(participant, RONDO_BROKEN, "the connection to %s failed: %s",
-			name, strerror(error));
+		rd_participant_end_without(participant, 0, RONDO_BROKEN,
+			"the connection to %s failed: %s", name, strerror(error));
 }
 
 /* ---- Requests of this rank ----------------------------------------------------------------- */
@@ -286,7 +292,7 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 		rd_participant_end(
 			participant, participant->report, "%s", participant->report_reason);
 	if (now_ms >= silence_deadline(participant))
-		rd_participant_end(participant, RONDO_TIMEOUT,
+		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
 			"%s has not been heard of for %s: stopped or cut off",
 			rd_participant_name_0(participant, name),
 			rd_duration(duration, participant->settings->heartbeat_timeout_ms));

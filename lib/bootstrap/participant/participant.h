@@ -77,6 +77,8 @@ void rd_participant_fail(struct rd_participant *participant, int error, const ch
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
 /* The verdict: 0, or its error; *reason is the participant's. */
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
+/* The rank that it is about, which died or was lost; -1: none. */
+int rd_participant_lost(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_JOINED on. */
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
 uint64_t rd_participant_comm_id(const struct rd_participant *participant);

@@ -81,6 +81,16 @@ static void take_left(struct rd_participant *participant, const struct rd_contro
 	rd_participant_check_calls(participant, now_ms);
 }
 
+static void take_verdict(
+	struct rd_participant *participant, const struct rd_control_message *message)
+{
+	if (message->verdict.lost >= participant->settings->size)
+		rd_participant_bad_message(participant);
+	else
+		rd_participant_end_without(participant, message->verdict.lost,
+			message->verdict.error, "%s", message->verdict.reason);
+}
+
 static void take_heartbeat(struct rd_participant *participant, uint32_t timeout_ms, int64_t now_ms)
 {
 	int wait_ms = rd_heartbeat_ms(timeout_ms);
@@ -128,8 +138,7 @@ void rd_participant_take(struct rd_participant *participant,
 		participant->to_send |= rd_control_bit(RD_CONTROL_ANSWER);
 		return;
 	case RD_CONTROL_VERDICT:
-		rd_participant_end(
-			participant, message->verdict.error, "%s", message->verdict.reason);
+		take_verdict(participant, message);
 		return;
 	case RD_CONTROL_LEFT:
 		take_left(participant, message, now_ms);

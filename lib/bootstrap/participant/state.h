@@ -47,6 +47,7 @@ struct rd_participant {
 	char slow_reason[RD_REASON_SIZE];
 
 	int error; /* the verdict */
+	int lost; /* the rank that it is about, which died or was lost; -1: none */
 	char reason[RD_REASON_SIZE];
 };
 

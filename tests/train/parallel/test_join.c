@@ -109,7 +109,7 @@ static int run_rank(void *variant)
 	if (!err)
 		err = world_close(&world, train(&world, cpu, variant));
 	device_destroy(cpu);
-	if (err && err != RONDO_ABORTED)
+	if (err && err != RONDO_REVOKED)
 		snprintf(outcome->reason, sizeof(outcome->reason), "%s", failure());
 	return err != 0;
 }

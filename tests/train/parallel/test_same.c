@@ -44,7 +44,7 @@ static int run_rank(void *argument)
 		err = same_settings(&world, settings, strlen(settings));
 	if (!err)
 		err = same_tensors(&world, &tensors);
-	if (err && err != RONDO_ABORTED)
+	if (err && err != RONDO_REVOKED)
 		snprintf(reasons[world.rank], sizeof(reasons[0]), "%s", failure());
 	return world_close(&world, err) != 0;
 }
