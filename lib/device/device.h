@@ -96,9 +96,9 @@ struct rd_device_ops {
 	/* From now on `device` addresses the memory of `other`; fails where it cannot. May wait. */
 	int (*peer)(int device, int other);
 	/* From now on devices address this host memory (whole pages), at the same addresses. Both
-	   may wait. */
-	int (*share)(void *memory, size_t size);
-	void (*unshare)(void *memory);
+	   may wait for work of `device`, and of no other: a peer may wait there for this rank. */
+	int (*share)(int device, void *memory, size_t size);
+	void (*unshare)(int device, void *memory);
 
 	int (*stream_create)(int device, void **stream); /* may wait */
 	/* Both wait for the work that is queued on the stream. */

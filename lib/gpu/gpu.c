@@ -111,7 +111,7 @@ static int stream_flags_get(struct rd_gpu *gpu)
 
 	pthread_mutex_lock(&stream_flags_lock);
 	if (!shared)
-		err = gpu->ops->share(all_stream_flags, sizeof(all_stream_flags));
+		err = gpu->ops->share(gpu->device, all_stream_flags, sizeof(all_stream_flags));
 	shared |= !err;
 	for (int i = 0; i < STREAM_FLAGS_MAX && !err && !gpu->stream_flags; i++) {
 		if (all_stream_flags[i].taken)
@@ -398,7 +398,7 @@ static int alloc_shared(struct rd_gpu *gpu, size_t size, void **memory)
 
 	if (err)
 		return err;
-	err = gpu->ops->share(*memory, size);
+	err = gpu->ops->share(gpu->device, *memory, size);
 	if (err)
 		rd_region_free(*memory);
 	return err;
@@ -408,7 +408,7 @@ static void free_shared(struct rd_gpu *gpu, void *memory)
 {
 	if (!memory)
 		return;
-	gpu->ops->unshare(memory);
+	gpu->ops->unshare(gpu->device, memory);
 	rd_region_free(memory);
 }
 

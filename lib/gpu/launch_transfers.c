@@ -7,6 +7,7 @@
 #include "device/region.h"
 #include "gpu/launch.h"
 #include "gpu/peers.h"
+#include "gpu/watch.h"
 
 /* Long groups that are queued at once, usually: to make a list may take until the process's streams
    have done what is queued. */
@@ -26,7 +27,7 @@ static int make_list(struct rd_gpu *gpu, struct rd_transfer_list **made)
 
 	if (err)
 		return err;
-	err = gpu->ops->share(memory, sizeof(struct rd_transfer_list));
+	err = gpu->ops->share(gpu->device, memory, sizeof(struct rd_transfer_list));
 	if (err) {
 		rd_region_free(memory);
 		return err;
@@ -47,12 +48,26 @@ int rd_transfers_make_lists(struct rd_gpu *gpu)
 	return err;
 }
 
+/* NULL: kernels may still read all of them. */
+static struct rd_transfer_list *unused_list(const struct rd_gpu *gpu)
+{
+	struct rd_transfer_list *list = gpu->transfer_lists;
+
+	while (list && !rd_flag_reached(&list->done, list->used))
+		list = list->next;
+	return list;
+}
+
+/* Where all are used, earlier calls are to be over, before one is made: the driver may wait for
+   their streams then, while peers wait for this call. */
 static int find_list(struct rd_gpu *gpu, struct rd_transfer_list **found)
 {
-	for (*found = gpu->transfer_lists; *found; *found = (*found)->next)
-		if (rd_flag_reached(&(*found)->done, (*found)->used))
-			return 0;
-	return make_list(gpu, found);
+	*found = unused_list(gpu);
+	if (*found)
+		return 0;
+	rd_gpu_await(gpu, gpu->number - 1);
+	*found = unused_list(gpu);
+	return *found ? 0 : make_list(gpu, found);
 }
 
 void rd_transfers_free_lists(struct rd_gpu *gpu)
@@ -61,7 +76,7 @@ void rd_transfers_free_lists(struct rd_gpu *gpu)
 		struct rd_transfer_list *long_list = gpu->transfer_lists;
 
 		gpu->transfer_lists = long_list->next;
-		gpu->ops->unshare(long_list);
+		gpu->ops->unshare(gpu->device, long_list);
 		rd_region_free(long_list);
 	}
 }

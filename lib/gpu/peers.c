@@ -101,7 +101,7 @@ static bool map_host_flags(struct rd_gpu *gpu, int peer, const struct rd_gpu_car
 	size_t size = 0;
 	void *host_flags = link->transport->map(link, card->host_flags_id, &size);
 
-	if (!host_flags || size < sizeof(struct rd_host_flags) || gpu->ops->share(host_flags, size))
+	if (!host_flags || size < sizeof(struct rd_host_flags) || gpu->ops->share(gpu->device, host_flags, size))
 		return false;
 	gpu->peer_flags[peer] = host_flags;
 	return true;
@@ -207,7 +207,7 @@ void rd_peers_unmap(struct rd_gpu *gpu)
 {
 	for (int peer = 0; peer < RD_WORK_RANKS; peer++) {
 		if (gpu->peer_flags[peer] && gpu->peer_flags[peer] != gpu->host_flags)
-			gpu->ops->unshare(gpu->peer_flags[peer]);
+			gpu->ops->unshare(gpu->device, gpu->peer_flags[peer]);
 		if (!gpu->peer_device_flags[peer])
 			continue;
 		if (gpu->peer_device_flags[peer] == gpu->device_flags || gpu->same_process[peer])

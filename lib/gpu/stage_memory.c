@@ -21,7 +21,7 @@ static int make_block(struct rd_stage *stage, size_t size, struct rd_stage_block
 		return rd_fail(RONDO_MEMORY, "no memory to stage calls");
 	err = rd_registered_alloc(&memory, size);
 	if (!err) {
-		err = stage->gpu->ops->share(memory, size);
+		err = stage->gpu->ops->share(stage->gpu->device, memory, size);
 		if (err)
 			rd_registered_free(memory);
 	}
@@ -39,9 +39,17 @@ static int make_block(struct rd_stage *stage, size_t size, struct rd_stage_block
 	return 0;
 }
 
+/* In a call: it waits for this comm's earlier calls first, which need nothing of this one on any
+   rank. Then no stream of the device has work of this comm for which the driver could wait. */
+static int make_late(struct rd_stage *stage, size_t size, struct rd_stage_block **made)
+{
+	rd_gpu_await(stage->gpu, stage->gpu->number - 1);
+	return make_block(stage, size, made);
+}
+
 static void free_block(struct rd_stage *stage, struct rd_stage_block *block)
 {
-	stage->gpu->ops->unshare(block->memory);
+	stage->gpu->ops->unshare(stage->gpu->device, block->memory);
 	rd_registered_free(block->memory);
 	free(block);
 }
@@ -139,7 +147,7 @@ int rd_stage_take(struct rd_gpu *gpu, size_t size, bool collective, struct rd_st
 	if (!*found && is_idle(gpu->stage))
 		free_unusual(gpu->stage);
 	if (!*found)
-		err = make_block(gpu->stage, rd_max(size, RD_STAGE_BLOCK_SIZE), found);
+		err = make_late(gpu->stage, rd_max(size, RD_STAGE_BLOCK_SIZE), found);
 	if (err)
 		return err;
 	(*found)->collective = collective;

@@ -104,7 +104,7 @@ Test(device_cuda, a_copy_on_no_stream_waits_for_no_other_stream, .timeout = 60)
 	ops = rd_device(true);
 	stream = stream_on(0);
 	*go = 0;
-	cr_assert_eq(ops->share(go, 4096), 0, "%s", rondo_last_error());
+	cr_assert_eq(ops->share(0, go, 4096), 0, "%s", rondo_last_error());
 	cr_assert_eq(rondo_mem_alloc_on(&memory, sizeof(int), 0), 0, "%s", rondo_last_error());
 	cr_assert_eq(rd_stream_wait(ops, 0, stream, go, 1), 0, "%s", rondo_last_error());
 	for (int i = 1; i < 5; i++) {
@@ -117,7 +117,7 @@ Test(device_cuda, a_copy_on_no_stream_waits_for_no_other_stream, .timeout = 60)
 	}
 	rd_flag_write(go, 1);
 	ops->stream_destroy(0, stream);
-	ops->unshare(go);
+	ops->unshare(0, go);
 	rondo_mem_free(memory);
 	free(go);
 }

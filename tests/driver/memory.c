@@ -250,24 +250,19 @@ EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory)
 	return done(ipc_close(current(), (void *)memory));
 }
 
-/* CUDA does not say whether these wait for the device: with EMULATED_REGISTER_WAITS they do. */
-static bool may_register(void)
-{
-	return !getenv("EMULATED_REGISTER_WAITS") || wait_for_device();
-}
-
+/* CUDA does not say whether these wait for the device. */
 EXPORT CUresult cuMemHostRegister(void *memory, size_t size, unsigned flags)
 {
 	if (current() < 0 || !(flags & CU_MEMHOSTREGISTER_PORTABLE))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return may_register() ? pinned_add(memory, size) : CUDA_ERROR_TIMEOUT;
+	return wait_for_device() ? pinned_add(memory, size) : CUDA_ERROR_TIMEOUT;
 }
 
 EXPORT CUresult cuMemHostUnregister(void *memory)
 {
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return may_register() ? pinned_remove(memory) : CUDA_ERROR_TIMEOUT;
+	return wait_for_device() ? pinned_remove(memory) : CUDA_ERROR_TIMEOUT;
 }
 
 EXPORT CUresult cuMemHostGetDevicePointer(CUdeviceptr *seen, void *memory, unsigned flags)

@@ -32,7 +32,7 @@ static int pin(float **at)
 
 	rondo_mem_free(*at);
 	err = rondo_mem_alloc((void **)at, BYTES);
-	return err ? err : rd_device(true)->share(*at, BYTES);
+	return err ? err : rd_device(true)->share(0, *at, BYTES);
 }
 
 static int open_pinned(struct rank_env *env, struct memory *memory)
@@ -54,9 +54,9 @@ static void close_pinned(struct rank_env *env, struct memory *memory)
 {
 	rondo_stream_synchronize(memory->stream);
 	if (in_is_pinned(env->rank))
-		rd_device(true)->unshare(memory->in);
+		rd_device(true)->unshare(0, memory->in);
 	if (out_is_pinned(env->rank))
-		rd_device(true)->unshare(memory->out);
+		rd_device(true)->unshare(0, memory->out);
 	close_memory(memory);
 }
 
@@ -156,10 +156,10 @@ static int call_alone(struct rank_env *env)
 	TRY(pin(&go));
 	wrong = call_ahead(env, &memory, (uint32_t *)go);
 	rondo_stream_synchronize(memory.stream);
-	rd_device(true)->unshare(memory.in);
-	rd_device(true)->unshare(memory.out);
+	rd_device(true)->unshare(0, memory.in);
+	rd_device(true)->unshare(0, memory.out);
 	close_memory(&memory);
-	rd_device(true)->unshare(go);
+	rd_device(true)->unshare(0, go);
 	rondo_mem_free(go);
 	return wrong;
 }

@@ -93,7 +93,7 @@ static int open_rank(struct rank_env *env, struct rank **rank)
 	TRY(rondo_mem_alloc_on((void **)&(*rank)->out, ROOM, (*rank)->device));
 	/* Before the calls: it may take until the devices are idle. */
 	if (env->rank == BAD)
-		TRY(rd_device(true)->share(page, 4096));
+		TRY(rd_device(true)->share(0, page, 4096));
 	TRY(rondo_barrier(env->comm, NULL));
 	return 0;
 }

@@ -157,11 +157,3 @@ struct rd_cuda_device *rd_cuda_device(int number)
 {
 	return &devices[number];
 }
-
-int rd_cuda_any_device(void)
-{
-	for (int device = 0; device < DEVICES_MAX; device++)
-		if (devices[device].context)
-			return device;
-	return 0;
-}

@@ -29,8 +29,6 @@ int rd_cuda_enter(int number);
 int rd_cuda_leave(int number, CUresult result, const char *what);
 /* The device must have been entered. */
 struct rd_cuda_device *rd_cuda_device(int number);
-/* A device in whose context host memory is registered, for all: any that is open. */
-int rd_cuda_any_device(void);
 
 /* Streams of ours carry communication, which computation waits for. None follows the null stream.
  */

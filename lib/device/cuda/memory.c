@@ -204,11 +204,11 @@ int rd_cuda_peer(int device, int other)
 	return err;
 }
 
-int rd_cuda_share(void *memory, size_t size)
+int rd_cuda_share(int device, void *memory, size_t size)
 {
 	CUdeviceptr seen = 0;
 	CUresult result;
-	int device = rd_cuda_any_device(), err = rd_cuda_enter(device);
+	int err = rd_cuda_enter(device);
 
 	if (err)
 		return err;
@@ -225,10 +225,8 @@ int rd_cuda_share(void *memory, size_t size)
 	return err;
 }
 
-void rd_cuda_unshare(void *memory)
+void rd_cuda_unshare(int device, void *memory)
 {
-	int device = rd_cuda_any_device();
-
 	if (rd_cuda_enter(device) == 0)
 		rd_cuda_leave(device, driver.cuMemHostUnregister(memory),
 			"take host memory from devices");

@@ -14,7 +14,7 @@ int rd_cuda_import(int device, const struct rd_handle *handle, void **base, size
 void rd_cuda_drop(int device, void *base);
 int rd_cuda_dmabuf(void *base, size_t size, int *fd, size_t *offset);
 int rd_cuda_peer(int device, int other);
-int rd_cuda_share(void *memory, size_t size);
-void rd_cuda_unshare(void *memory);
+int rd_cuda_share(int device, void *memory, size_t size);
+void rd_cuda_unshare(int device, void *memory);
 
 #endif

@@ -285,10 +285,11 @@ struct shared {
 
 static struct shared *all_shared;
 
-static int share(void *memory, size_t size)
+static int share(int device, void *memory, size_t size)
 {
 	struct shared *shared = malloc(sizeof(*shared));
 
+	(void)device;
 	if (!shared)
 		return rd_fail(RONDO_MEMORY, "no memory to share host memory with devices");
 	pthread_mutex_lock(&lock);
@@ -298,10 +299,11 @@ static int share(void *memory, size_t size)
 	return 0;
 }
 
-static void stop_sharing(void *memory)
+static void stop_sharing(int device, void *memory)
 {
 	struct shared **at = &all_shared, *gone;
 
+	(void)device;
 	pthread_mutex_lock(&lock);
 	while (*at && (*at)->memory != memory)
 		at = &(*at)->next;
