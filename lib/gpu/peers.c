@@ -101,7 +101,8 @@ static bool map_host_flags(struct rd_gpu *gpu, int peer, const struct rd_gpu_car
 	size_t size = 0;
 	void *host_flags = link->transport->map(link, card->host_flags_id, &size);
 
-	if (!host_flags || size < sizeof(struct rd_host_flags) || gpu->ops->share(gpu->device, host_flags, size))
+	if (!host_flags || size < sizeof(struct rd_host_flags) ||
+		gpu->ops->share(gpu->device, host_flags, size))
 		return false;
 	gpu->peer_flags[peer] = host_flags;
 	return true;

@@ -1,6 +1,5 @@
 /* ctest label: threads */
 /* Control connections of a job with a secret, and ranks that are of another job. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -34,6 +33,17 @@ static int prepare_with_secret(int size)
 	return port;
 }
 
+/* Rank 2 is of another job: it ends before rank 1 begins. */
+static void run_stranger_first(void)
+{
+	ranks[2].settings.init_timeout_ms = 300;
+	control_start(2, 3);
+	control_start(0, 1);
+	control_wait(2, 3);
+	control_start(1, 2);
+	control_wait(0, 2);
+}
+
 Test(control_secret, ranks_that_have_it_meet)
 {
 	prepare_with_secret(4);
@@ -47,12 +57,7 @@ Test(control_secret, a_rank_that_has_another_one_is_turned_away)
 
 	control_prepare_rank(&ranks[2], 1, 2, port, control_no_call);
 	give_secret(&ranks[2], "of another job");
-	ranks[2].settings.init_timeout_ms = 300;
-	control_start(2, 3);
-	control_start(0, 1);
-	control_wait(2, 3);
-	control_start(1, 2);
-	control_wait(0, 2);
+	run_stranger_first();
 	control_expect(
 		2, 3, RONDO_UNREACHABLE, "the two do not have the same secret: RONDO_SECRET_FILE");
 	control_expect(0, 2, 0, "");
@@ -90,27 +95,12 @@ Test(control_secret, a_rank_of_another_job_takes_no_seat)
 	strcpy(ranks[1].settings.job, "this job");
 	control_prepare_rank(&ranks[2], 1, 2, port, control_no_call);
 	strcpy(ranks[2].settings.job, "another job");
-	ranks[2].settings.init_timeout_ms = 300;
-	control_start(2, 3);
-	control_start(0, 1);
-	control_wait(2, 3);
-	control_start(1, 2);
-	control_wait(0, 2);
+	run_stranger_first();
 	control_expect(2, 3, RONDO_UNREACHABLE, "it may be of another job");
 	control_expect(0, 2, 0, "");
 }
 
 /* ---- Forged messages ------------------------------------------------------------------------ */
-
-static int connect_to(int port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	return fd;
-}
 
 /* All that a rank of this job would say, but for the proof. */
 static size_t forge(unsigned char frame[RD_FRAME_MAX])
@@ -131,7 +121,7 @@ static size_t forge(unsigned char frame[RD_FRAME_MAX])
 
 Test(control_secret, a_forged_hello_takes_no_seat)
 {
-	int port = prepare_with_secret(2), forger = connect_to(port);
+	int port = prepare_with_secret(2), forger = control_connect(port);
 	unsigned char frame[RD_FRAME_MAX];
 	size_t size = forge(frame);
 	char answer[64];
@@ -148,7 +138,7 @@ Test(control_secret, a_forged_hello_takes_no_seat)
 /* The same without a secret: the forger is in. */
 Test(control_secret, which_it_does_where_there_is_none)
 {
-	int port = control_prepare(2, control_no_call), forger = connect_to(port);
+	int port = control_prepare(2, control_no_call), forger = control_connect(port);
 	unsigned char frame[RD_FRAME_MAX];
 	size_t size = forge(frame);
 	char answer[64];

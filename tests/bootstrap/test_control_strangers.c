@@ -1,30 +1,16 @@
 /* ctest label: threads */
 /* Connections to rank 0 that are no ranks: they keep no rank out, and wake no thread. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "control_ranks.h"
-
-static int connect_to(int port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
-		return fd;
-	close(fd);
-	return -1;
-}
 
 Test(control, strangers_do_not_disturb, .timeout = 30)
 {
@@ -34,10 +20,10 @@ Test(control, strangers_do_not_disturb, .timeout = 30)
 
 	control_start(0, 2);
 	for (int i = 0; i < 40; i++)
-		mute[i] = connect_to(port);
-	scanner = connect_to(port);
+		mute[i] = control_connect(port);
+	scanner = control_connect(port);
 	close(scanner);
-	web = connect_to(port);
+	web = control_connect(port);
 	cr_expect_eq(write(web, request, sizeof(request)), (ssize_t)sizeof(request));
 	cr_expect_leq(read(web, &byte, 1), 0, "a stranger was answered");
 	control_start(2, 3);
@@ -65,7 +51,7 @@ static void allow_files(void)
 static void connect_crowd(int port, int crowd[CROWD])
 {
 	for (int i = 0; i < CROWD; i++)
-		crowd[i] = connect_to(port);
+		crowd[i] = control_connect(port);
 	cr_assert_geq(crowd[CROWD - 1], 0);
 }
 
@@ -105,7 +91,7 @@ static void *crowd_in(void *argument)
 		if (poll(&closed, 1, 10) < 1)
 			continue;
 		close(fds[oldest]);
-		fds[oldest] = connect_to(crowd_port);
+		fds[oldest] = control_connect(crowd_port);
 		oldest = (oldest + 1) % CROWD;
 	}
 	close_crowd(fds);
@@ -189,7 +175,7 @@ Test(control, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
 	pthread_barrier_init(&together, NULL, 3);
 	control_start(0, 2);
 	pthread_barrier_wait(&together);
-	late = connect_to(port);
+	late = control_connect(port);
 	cr_expect_geq(late, 0);
 	before = atomic_load(&epoll_waits);
 	/* A thread that spins would wait often in this time. */

@@ -167,6 +167,19 @@ int control_no_call(struct control_rank *rank)
 	return control_join_and_open(rank) ? rank->error : control_leave(rank);
 }
 
+int control_connect(int port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 int control_free_port(void)
 {
 	int port = 0, fd = control_listen(&port);

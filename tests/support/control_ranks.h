@@ -39,6 +39,9 @@ int control_listen(int *port);
 /* A port at which no socket listens. */
 int control_free_port(void);
 
+/* A socket connected to 127.0.0.1:port; -1: it cannot. */
+int control_connect(int port);
+
 /* A rank that connects to 127.0.0.1:port. */
 void control_prepare_rank(struct control_rank *rank, int number, int size, int port,
 	int (*script)(struct control_rank *));

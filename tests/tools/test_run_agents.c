@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "endpoint.h"
 #include "hosts.h"
 #include "program.h"
 #include "text.h"
@@ -19,38 +20,7 @@
 /* Rank and world of a rank that runs until it is ended. */
 #define SLEEPER "echo pid $$; echo rank $RANK of $WORLD_SIZE; exec sleep 1000"
 
-static char endpoint[32];
-
-/* A port that is free now. */
-static void choose_endpoint(const char *host)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	socklen_t size = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	cr_assert_eq(bind(fd, (struct sockaddr *)&at, size), 0);
-	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-	close(fd);
-	snprintf(endpoint, sizeof(endpoint), "%s:%d", host, ntohs(at.sin_port));
-}
-
-/* From then on no other agent becomes the host. */
-static void await_listener(void)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		.sin_port = htons((uint16_t)atoi(strchr(endpoint, ':') + 1)) };
-	int connected = -1;
-
-	for (int waited_ms = 0; connected < 0 && waited_ms < LIMIT_MS; waited_ms += 10) {
-		int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-		connected = connect(fd, (struct sockaddr *)&at, sizeof(at));
-		close(fd);
-		poll(NULL, 0, 10);
-	}
-	cr_assert_eq(connected, 0, "no agent listens at %s", endpoint);
-}
+static char endpoint[ENDPOINT_SIZE];
 
 static void start_agent(struct program *agent, const char *nodes, const char *option,
 	const char *value, const char *script)
@@ -64,7 +34,7 @@ static void start_agent(struct program *agent, const char *nodes, const char *op
 static void start_agents(struct program *agents, int count, const char *nodes, const char *option,
 	const char *value, const char *script)
 {
-	choose_endpoint("127.0.0.1");
+	endpoint_choose("127.0.0.1", endpoint);
 	for (int i = 0; i < count; i++)
 		start_agent(&agents[i], nodes, option, value, script);
 }
@@ -140,7 +110,7 @@ Test(run_agents, find_each_other_by_localhost_and_by_address, .timeout = 60)
 	struct program agents[3];
 	char *colon;
 
-	choose_endpoint("localhost");
+	endpoint_choose("localhost", endpoint);
 	start_agent(&agents[0], "3", "--max-restarts", "0", "exit 0");
 	start_agent(&agents[1], "3", "--max-restarts", "0", "exit 0");
 	colon = strchr(endpoint, ':');
@@ -263,7 +233,7 @@ Test(run_agents, of_which_one_cannot_start_its_ranks_end, .timeout = 60)
 {
 	struct program agents[2];
 
-	choose_endpoint("127.0.0.1");
+	endpoint_choose("127.0.0.1", endpoint);
 	start_agent(&agents[0], "2", "--max-restarts", "3", "exec sleep 1000");
 	agents[1] = program_files();
 	program_start(&agents[1], RONDO_TOOL, "--nnodes", "2", "--rdzv-endpoint", endpoint,
@@ -368,9 +338,9 @@ Test(run_agents, that_disagree_are_refused_and_the_others_go_on, .timeout = 60)
 {
 	struct program first, second, wrong;
 
-	choose_endpoint("127.0.0.1");
+	endpoint_choose("127.0.0.1", endpoint);
 	start_agent(&first, "2", "--max-restarts", "1", "exit 0");
-	await_listener();
+	endpoint_await(endpoint, LIMIT_MS);
 	start_agent(&wrong, "1:2", "--max-restarts", "1", "exit 0");
 	ends_with(&wrong, 1);
 	assert_contains(wrong.err, "rondo-run: --nnodes is 2:2 on host ");

@@ -1,15 +1,12 @@
 /* The secret of a job: rondo-run hands it to its ranks, and agents with another one stay out. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "endpoint.h"
 #include "program.h"
 #include "rondo.h"
 #include "secure/tls.h"
@@ -17,7 +14,7 @@
 
 #define LIMIT_MS 25000
 
-static char endpoint[32], path[2][64];
+static char endpoint[ENDPOINT_SIZE], path[2][64];
 
 static void load(void)
 {
@@ -37,19 +34,6 @@ static void clean(void)
 
 TestSuite(run_secret, .init = load, .fini = clean, .timeout = 60);
 
-static void choose_endpoint(void)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t size = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	cr_assert_eq(bind(fd, (struct sockaddr *)&at, size), 0);
-	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-	close(fd);
-	snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%d", ntohs(at.sin_port));
-}
-
 static void start_agent(
 	struct program *agent, const char *file, const char *limit, const char *script)
 {
@@ -60,23 +44,6 @@ static void start_agent(
 		unsetenv("RONDO_SECRET_FILE");
 	program_start(agent, RONDO_TOOL, "--nnodes", "2", "--rdzv-endpoint", endpoint,
 		"--rdzv-conf", limit, "sh", "-c", script, NULL);
-}
-
-static void await_listener(void)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		.sin_port = htons((uint16_t)atoi(strchr(endpoint, ':') + 1)) };
-	int connected = -1;
-
-	for (int waited_ms = 0; connected < 0 && waited_ms < LIMIT_MS; waited_ms += 10) {
-		int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-		connected = connect(fd, (struct sockaddr *)&at, sizeof(at));
-		close(fd);
-		poll(NULL, 0, 10);
-	}
-	cr_assert_eq(connected, 0, "no agent listens at %s", endpoint);
 }
 
 static void ends_with(struct program *agent, int status, const char *words)
@@ -152,7 +119,7 @@ Test(run_secret, lets_agents_meet_which_write_it_where_there_is_none)
 	struct program agents[2];
 	struct stat status;
 
-	choose_endpoint();
+	endpoint_choose("127.0.0.1", endpoint);
 	for (int i = 0; i < 2; i++)
 		start_agent(&agents[i], path[0], "join_timeout=20", "echo rank $RANK");
 	ends_with(&agents[0], 0, "");
@@ -165,9 +132,9 @@ Test(run_secret, keeps_out_an_agent_that_has_another_one)
 {
 	struct program host, other;
 
-	choose_endpoint();
+	endpoint_choose("127.0.0.1", endpoint);
 	start_agent(&host, path[0], "join_timeout=20", "true");
-	await_listener();
+	endpoint_await(endpoint, LIMIT_MS);
 	start_agent(&other, path[1], "join_timeout=20", "true");
 	ends_with(&other, 1, "a rondo-run that has another secret (RONDO_SECRET_FILE)");
 	start_agent(&other, NULL, "join_timeout=1", "true");
@@ -186,7 +153,7 @@ Test(run_secret, in_a_file_that_others_may_read_is_refused)
 	fputs("sixteen bytes it has\n", file);
 	fclose(file);
 	cr_assert_eq(chmod(path[0], 0644), 0);
-	choose_endpoint();
+	endpoint_choose("127.0.0.1", endpoint);
 	start_agent(&run, path[0], "join_timeout=20", "true");
 	ends_with(&run, 1, "is open to other users: chmod 600 it");
 }
