@@ -68,16 +68,32 @@ static int connect_to(int port)
 	return fd;
 }
 
-/* The first flight of a handshake, by a key: a stranger's, or this job's as if overheard. */
-static void send_handshake(int fd, const char *key)
+/* The first flight of a handshake by a key, as a client that then stalls. */
+static void send_handshake(int fd, const unsigned char psk[RD_PSK_SIZE])
 {
-	unsigned char psk[RD_PSK_SIZE] = "";
 	struct rd_wire wire = RD_WIRE(fd);
 
-	strcpy((char *)psk, key);
 	if (rd_wire_secure(&wire, false, psk) == 0)
 		rd_wire_prove(&wire);
 	rd_wire_release(&wire);
+}
+
+/* A first flight of this job, as it was overheard. */
+static unsigned char overheard[4096];
+static size_t overheard_size;
+
+static void overhear(const unsigned char psk[RD_PSK_SIZE])
+{
+	ssize_t size;
+	int ends[2];
+
+	cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+	send_handshake(ends[0], psk);
+	size = recv(ends[1], overheard, sizeof(overheard), 0);
+	cr_assert_gt(size, 100, "no handshake was overheard");
+	overheard_size = (size_t)size;
+	close(ends[0]);
+	close(ends[1]);
 }
 
 static void attack(int fd, unsigned *random)
@@ -85,9 +101,10 @@ static void attack(int fd, unsigned *random)
 	static const char web[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 	static const char tls_length[] = "\x16\3\1\x3f\xff\1";
 	static const char tcp_hello[48] = "rodh\3";
+	static const unsigned char wrong[RD_PSK_SIZE] = "a wrong secret";
 	unsigned char noise[512];
 
-	switch (next_random(random) % 7) {
+	switch (next_random(random) % 9) {
 	case 0: /* half open */
 		break;
 	case 1:
@@ -107,8 +124,14 @@ static void attack(int fd, unsigned *random)
 	case 5:
 		send(fd, tcp_hello, sizeof(tcp_hello), MSG_NOSIGNAL);
 		break;
+	case 6: /* replayed */
+		send(fd, overheard, overheard_size, MSG_NOSIGNAL);
+		break;
+	case 7: /* replayed, and slow: the rest never comes */
+		send(fd, overheard, overheard_size / 2, MSG_NOSIGNAL);
+		break;
 	default:
-		send_handshake(fd, "a wrong secret");
+		send_handshake(fd, wrong);
 	}
 }
 
@@ -223,6 +246,7 @@ static void *run_rank(void *argument)
 
 static void give_secret(void)
 {
+	struct rd_settings settings = { .size = 2 };
 	char number[16];
 	int fd;
 
@@ -231,6 +255,10 @@ static void give_secret(void)
 	cr_assert_eq(rd_secret_make(&fd), 0);
 	snprintf(number, sizeof(number), "%d", fd);
 	setenv("RONDO_SECRET_FD", number, 1);
+	settings.secret_fd = fd;
+	cr_assert_eq(rd_secret_find(&settings), 0, "%s", rondo_last_error());
+	cr_assert(settings.has_psk);
+	overhear(settings.psk);
 }
 
 Test(neighbours, that_attack_all_ports_keep_no_comm_from_being_made_and_used, .timeout = 280)
