@@ -145,7 +145,7 @@ static int calibrate(struct rondo_comm *comm)
 
 /* Meets the other ranks. */
 static int meet(
-	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+	struct rondo_comm *comm, const struct rd_member *self, const struct rd_comm_origin *origin)
 {
 	struct rd_control_config config = {
 		.settings = &comm->settings,
@@ -153,7 +153,8 @@ static int meet(
 		.activity = &comm->activity,
 		.failed = &comm->failed,
 		.wake_fd = comm->wake_fd,
-		.parent = parent ? parent->control : NULL,
+		.parent = origin->parent ? origin->parent->control : NULL,
+		.line = origin->line,
 	};
 	int err = rd_control_create(&comm->control, &config);
 
@@ -166,9 +167,9 @@ static int meet(
 
 /* Meets the other ranks, connects to each, and measures the costs. */
 static int join(
-	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+	struct rondo_comm *comm, const struct rd_member *self, const struct rd_comm_origin *origin)
 {
-	int err = meet(comm, self, parent);
+	int err = meet(comm, self, origin);
 
 	if (err)
 		return err;
@@ -323,12 +324,12 @@ static int fail_while_joining(struct rondo_comm *comm, int err)
 
 /* Meets the other ranks, if there are any. */
 static int start(
-	struct rondo_comm *comm, const struct rd_member *self, const struct rondo_comm *parent)
+	struct rondo_comm *comm, const struct rd_member *self, const struct rd_comm_origin *origin)
 {
 	int err = 0;
 
 	if (comm->size > 1)
-		err = join(comm, self, parent);
+		err = join(comm, self, origin);
 	else if (comm->settings.rendezvous_fd >= 0)
 		close(comm->settings.rendezvous_fd);
 	if (!err)
@@ -347,7 +348,7 @@ static int decline(const struct rd_settings *settings, int err)
 }
 
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
-	const struct rondo_comm *parent)
+	const struct rd_comm_origin *origin)
 {
 	int64_t began = rd_clock_ns();
 	struct rondo_comm *made = create(settings);
@@ -357,7 +358,7 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	bool prepared = !err;
 
 	if (prepared)
-		err = start(made, self, parent);
+		err = start(made, self, origin);
 	free(self);
 	if (err) {
 		destroy(made);
@@ -413,7 +414,8 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 	if (err)
 		return err;
 	err = rd_secret_find(&settings);
-	return err ? decline(&settings, err) : rd_comm_make(comm, &settings, NULL);
+	return err ? decline(&settings, err)
+		   : rd_comm_make(comm, &settings, &(struct rd_comm_origin){ NULL, NULL });
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */

@@ -4,8 +4,6 @@
  * ranks of a part meet there as any comm does; a failure of the old comm ends that. Last, all ranks
  * of the old comm exchange their results, so that all return the same.
  */
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,54 +60,20 @@ static void find_part(struct split *split)
 
 /* ---- Where a part meets --------------------------------------------------------------------- */
 
-static bool is_anywhere(const struct sockaddr_storage *address)
-{
-	if (address->ss_family == AF_INET6)
-		return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
-	return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
-}
-
-static void clear_port(struct sockaddr_storage *address)
-{
-	if (address->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)address)->sin6_port = 0;
-	else
-		((struct sockaddr_in *)address)->sin_port = 0;
-}
-
-static int record_address(struct split *split, const struct sockaddr_storage *near)
-{
-	struct sockaddr_storage bound = { 0 };
-	socklen_t size = sizeof(bound);
-	char host[RD_STRING_MAX] = "", port[8] = "";
-
-	if (getsockname(split->listen_fd, (struct sockaddr *)&bound, &size) ||
-		getnameinfo((struct sockaddr *)&bound, size, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV))
-		return rd_fail_errno("rank %d does not know where it listens", split->comm->rank);
-	split->mine.port = atoi(port);
-	snprintf(split->mine.text, sizeof(split->mine.text), "%s",
-		is_anywhere(near) ? split->comm->settings.address : host);
-	return 0;
-}
-
 static int listen_for_part(struct split *split)
 {
-	struct rd_settings settings = split->comm->settings;
-	struct rd_addresses addresses = { .count = 1 };
+	struct sockaddr_storage near;
+	char address[RD_LINE_ADDRESS];
+	uint32_t port = 0;
 
-	rd_control_address(split->comm->control, &addresses.at[0]);
-	clear_port(&addresses.at[0]);
-	addresses.size[0] = addresses.at[0].ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-								  : sizeof(struct sockaddr_in);
-	settings.rendezvous_fd = -1;
-
-	int err = rd_listen(&split->listen_fd, &addresses, &settings);
-
-	if (!err)
-		return record_address(split, &addresses.at[0]);
-	split->listen_fd = -1;
-	return err;
+	rd_control_address(split->comm->control, &near);
+	split->listen_fd = rd_listen_near(&near);
+	if (split->listen_fd < 0 || rd_socket_place(split->listen_fd, address, &port))
+		return rd_fail_errno("rank %d cannot listen for its part", split->comm->rank);
+	split->mine.port = (int)port;
+	snprintf(split->mine.text, sizeof(split->mine.text), "%s",
+		address[0] ? address : split->comm->settings.address);
+	return 0;
 }
 
 static int join_part(struct split *split)
@@ -126,7 +90,8 @@ static int join_part(struct split *split)
 			where->text);
 		settings.port = where->port;
 	}
-	return rd_comm_make(&split->made, &settings, split->comm);
+	return rd_comm_make(
+		&split->made, &settings, &(struct rd_comm_origin){ .parent = split->comm });
 }
 
 /* ---- The split ------------------------------------------------------------------------------ */

@@ -26,6 +26,10 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 		client->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
+	/* In a shrink rank 0 listened before it called the others. */
+	if (error == ECONNREFUSED && client->line->id)
+		rd_participant_fail(client->participant, RONDO_DIED,
+			"rank 0 listens no more: a rank died before all had come");
 	rd_participant_refused(client->participant, error == ECONNREFUSED, strerror(error), now_ms);
 }
 
@@ -34,6 +38,19 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 	rd_connection_close(&client->connection);
 	client->attempt++;
 	connect_from(client, error, now_ms);
+}
+
+/* At this rank's address on the way to rank 0. Another attempt may have had another. */
+static int open_line(struct rd_client *client)
+{
+	int error;
+
+	if (client->line->id)
+		return 0;
+	error = rd_line_open(client->line, &client->local->address, client->settings->rank);
+	if (!error)
+		rd_participant_set_line(client->participant, &client->line->place);
+	return error;
 }
 
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
@@ -49,6 +66,9 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 	rd_socket_tune(connection->wire.fd, client->settings->heartbeat_timeout_ms);
 	rd_connection_watch(connection, EPOLLIN);
 	rd_local_address_get(client->local, connection->wire.fd);
+	error = open_line(client);
+	if (error)
+		rd_participant_fail(client->participant, error, rondo_last_error());
 	rd_participant_connected(client->participant, now_ms);
 }
 

@@ -7,12 +7,14 @@
 #define RD_CLIENT_H
 
 #include "bootstrap/connection.h"
+#include "bootstrap/line.h"
 #include "bootstrap/participant/participant.h"
 #include "bootstrap/socket.h"
 
 struct rd_client {
 	struct rd_participant *participant; /* the caller's */
 	struct rd_local_address *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
+	struct rd_line *line; /* the caller's; the same */
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
 	const struct rd_settings *settings; /* the caller's */

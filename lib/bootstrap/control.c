@@ -89,6 +89,11 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		return error;
 	if (rd_local_address_get(&control->local, server->listen_fd))
 		return rd_fail_errno("rank 0 does not know where it listens");
+	if (control->line.listen_fd < 0) {
+		error = rd_line_open(&control->line, &control->local.address, 0);
+		if (error)
+			return error;
+	}
 	rd_address_print(control->address, &control->local.address);
 	if (!settings->has_psk)
 		warn_of_strangers(control);
@@ -108,7 +113,8 @@ static void control_attach(struct rd_control *control, struct rd_control *parent
 	pthread_mutex_lock(&parent->lock);
 	control->next_child = parent->children;
 	parent->children = control;
-	error = atomic_load(&parent->verdict);
+	/* A comm that shrinks has failed: rd_control_fail_children() is for its child. */
+	error = control->line.id ? 0 : atomic_load(&parent->verdict);
 	if (error)
 		rd_control_fail_child(control, error, parent->reason);
 	pthread_mutex_unlock(&parent->lock);
@@ -136,6 +142,7 @@ static void free_state(struct rd_control *control)
 	close_fd(control->epoll_fd);
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
+	rd_line_close(&control->line);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
 	free(control);
@@ -195,6 +202,7 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 			config->self, config->activity, control->address, now_ms);
 	if (error)
 		return error;
+	rd_participant_set_line(control->participant, &control->line.place);
 	control->client.participant = control->participant;
 	if (refusal)
 		control_decline(control, refusal, now_ms);
@@ -220,6 +228,8 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->client.local = &control->local;
 	control->client.mark = RD_MARK_CLIENT;
 	control->client.settings = &control->settings;
+	control->client.line = &control->line;
+	control->line.listen_fd = -1;
 	control->linger_ms = RD_NEVER;
 	control->dead = -1;
 	pthread_mutex_init(&control->lock, NULL);
@@ -239,6 +249,8 @@ static int control_begin(struct rd_control **made, const struct rd_control_confi
 	int64_t now_ms = rd_clock_ms();
 	int error = control ? open_epoll(control) : RONDO_MEMORY;
 
+	if (!error && config->line)
+		error = rd_line_join(&control->line, config->line);
 	*fd = config->settings->rendezvous_fd;
 	*cut_off = false;
 	*made = control;
@@ -283,7 +295,7 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 	struct rd_member nobody = { 0 };
 	struct rd_activity nothing = { .collective = -1, .waiting_for = -1 };
 	_Atomic int failed = 0;
-	struct rd_control_config config = { &mine, &nobody, &nothing, &failed, -1, NULL };
+	struct rd_control_config config = { &mine, &nobody, &nothing, &failed, -1, NULL, NULL };
 	struct refusal refusal = { error, reason };
 	struct rd_control *control = NULL;
 	bool cut_off;
@@ -320,6 +332,8 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	control_attach(*created, config->parent);
 	await_meeting(*created);
 	error = rd_control_verdict(*created);
+	if (!error && (*created)->line.id == 0)
+		(*created)->line.id = rd_control_comm_id(*created);
 	if (!error)
 		return 0;
 	rd_control_destroy(*created);
@@ -342,6 +356,16 @@ uint64_t rd_control_comm_id(const struct rd_control *control)
 void rd_control_address(const struct rd_control *control, struct sockaddr_storage *address)
 {
 	*address = control->local.address;
+}
+
+const struct rd_line *rd_control_line(const struct rd_control *control)
+{
+	return &control->line;
+}
+
+void rd_control_end_line(struct rd_control *control)
+{
+	rd_line_close(&control->line);
 }
 
 const char *rd_control_describe(const struct rd_control *control)

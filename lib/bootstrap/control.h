@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 
 #include "base/settings.h"
+#include "bootstrap/line.h"
 #include "bootstrap/link_failure.h"
 #include "bootstrap/member.h"
 
@@ -37,6 +38,7 @@ struct rd_control_config {
 	_Atomic int *failed; /* set to the verdict's error; outlives the control connection */
 	int wake_fd; /* eventfd, written after *failed is set */
 	struct rd_control *parent; /* of the comm that this one is made from; NULL: none */
+	const struct rd_line *line; /* of the comm that has shrunk to this one; NULL: none */
 };
 
 /*
@@ -60,12 +62,19 @@ int rd_control_create(struct rd_control **control, const struct rd_control_confi
  */
 void rd_control_decline(const struct rd_settings *settings, int error, const char *reason);
 
+/* Ends the comms that are being made from this one, which has failed itself. */
+void rd_control_fail_children(struct rd_control *control, int error, const char *reason);
+
 /* Until this call a verdict of config->parent ends this comm, too, so that no rank waits here for
    one that has died there. Afterwards the parent may be freed. */
 void rd_control_detach(struct rd_control *control);
 
 /* The members, [size], once create has returned; owned by the control connection. */
 const struct rd_member *rd_control_members(const struct rd_control *control);
+/* The line of this comm, where the ranks meet after a failure. Once create has returned. */
+const struct rd_line *rd_control_line(const struct rd_control *control);
+/* Another comm of the line has its place now: this one cannot shrink. */
+void rd_control_end_line(struct rd_control *control);
 /* A random number of the coordinator: the same on all ranks of this comm, and on no other comm. */
 uint64_t rd_control_comm_id(const struct rd_control *control);
 /* The local address of the control connection, for logs: "lo:127.0.0.1<29500>". */

@@ -140,11 +140,26 @@ static int count_cards(const struct rd_card *cards)
 	return count;
 }
 
+static void walk_rank(struct cursor *at, int32_t *rank, int32_t least)
+{
+	walk_i32(at, rank, least, RD_SIZE_MAX - 1);
+}
+
+static void walk_port(struct cursor *at, uint32_t *port)
+{
+	walk_u32(at, port);
+	if (*port > UINT16_MAX)
+		at->bad = true;
+}
+
 static void walk_member(struct cursor *at, struct rd_member *member)
 {
 	unsigned count;
 
 	walk_place(at, &member->place);
+	walk_rank(at, &member->place_of_line.origin, 0);
+	walk_text(at, member->place_of_line.address, sizeof(member->place_of_line.address));
+	walk_port(at, &member->place_of_line.port);
 	count = (unsigned)walk_number(
 		at, at->writing ? (uint64_t)count_cards(member->cards) : 0, 1);
 	if (count > RD_TRANSPORTS_MAX)
@@ -171,11 +186,6 @@ static void walk_limits(struct cursor *at, struct rd_link_limits *limits)
 static void walk_error(struct cursor *at, int32_t *error)
 {
 	walk_i32(at, error, -128, -1);
-}
-
-static void walk_rank(struct cursor *at, int32_t *rank, int32_t least)
-{
-	walk_i32(at, rank, least, RD_SIZE_MAX - 1);
 }
 
 static void walk_hello(struct cursor *at, struct rd_control_message *message)
@@ -292,6 +302,20 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 	case RD_CONTROL_GO:
 		walk_limits(at, &message->go.limits);
 		return;
+	case RD_CONTROL_GATHER:
+		walk_u64(at, &message->gather.line);
+		walk_rank(at, &message->gather.origin, 0);
+		return;
+	case RD_CONTROL_PLAN:
+		walk_rank(at, &message->plan.rank, 0);
+		walk_i32(at, &message->plan.size, 1, RD_SIZE_MAX);
+		walk_port(at, &message->plan.port);
+		return;
+	case RD_CONTROL_MADE:
+		walk_i32(at, &message->made.error, -128, 0);
+		walk_text(at, message->made.reason, sizeof(message->made.reason));
+		return;
+	case RD_CONTROL_COMMIT:
 	case RD_CONTROL_BYE_ACK:
 	case RD_CONTROL_TRIED:
 	case RD_CONTROL_ALL_TRIED:
@@ -335,7 +359,7 @@ int rd_control_decode(const unsigned char *bytes, size_t size, struct rd_control
 		return 0;
 	kind = get_u16(bytes + 4);
 	at.left = get_u16(bytes + 6);
-	if (kind < RD_CONTROL_HELLO || kind > RD_CONTROL_SLOW)
+	if (kind < RD_CONTROL_HELLO || kind > RD_CONTROL_LAST)
 		return rd_fail(RONDO_PROTOCOL, "there is no message of kind %zu", kind);
 	if (at.left > PAYLOAD_MAX)
 		return rd_fail(RONDO_PROTOCOL, "a message of %zu bytes is too long", at.left);

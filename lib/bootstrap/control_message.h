@@ -22,7 +22,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 10
+#define RD_WIRE_VERSION 11
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
@@ -44,6 +44,12 @@ enum rd_control_kind {
 	RD_CONTROL_TRIED, /* to the coordinator: all links have been tried, some are not open */
 	RD_CONTROL_ALL_TRIED, /* to each: all have sent TRIED since the last one, or are ready */
 	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
+	/* In a shrink (shrink/shrink.h), beside VERDICT: */
+	RD_CONTROL_GATHER, /* to the host: this rank has come */
+	RD_CONTROL_PLAN, /* to each guest: its place in the new comm */
+	RD_CONTROL_MADE, /* to the host: this rank has made the new comm, or cannot */
+	RD_CONTROL_COMMIT, /* to each guest: all have made it */
+	RD_CONTROL_LAST = RD_CONTROL_COMMIT
 };
 
 /* A set of kinds, which a machine keeps for the messages that it has still to send. */
@@ -126,6 +132,18 @@ struct rd_control_message {
 			int32_t rank;
 			uint32_t calls;
 		} left;
+		struct {
+			uint64_t line; /* its id */
+			int32_t origin; /* of this rank in the line */
+		} gather;
+		struct {
+			int32_t rank, size; /* in the new comm */
+			uint32_t port; /* where it meets, at the host's address */
+		} plan;
+		struct {
+			int32_t error; /* 0: this rank has made the comm */
+			char reason[RD_REASON_SIZE];
+		} made;
 		struct rd_link_failure link_failed, fallback;
 	};
 };

@@ -41,6 +41,13 @@ void rd_control_fail_child(struct rd_control *child, int error, const char *reas
 	pthread_mutex_unlock(&child->lock);
 }
 
+/* Under the lock. */
+static void fail_children(const struct rd_control *control, int error, const char *reason)
+{
+	for (struct rd_control *at = control->children; at; at = at->next_child)
+		rd_control_fail_child(at, error, reason);
+}
+
 /* ---- Failed ranks --------------------------------------------------------------------------- */
 
 enum rd_presence rd_control_presence(const struct rd_control *control, int rank)
@@ -55,6 +62,13 @@ void rd_control_lose(struct rd_control *control, int rank, enum rd_presence stat
 	while (before < state && !atomic_compare_exchange_weak(
 					 &control->presence[rank], &before, (unsigned char)state))
 		;
+}
+
+void rd_control_fail_children(struct rd_control *control, int error, const char *reason)
+{
+	pthread_mutex_lock(&control->lock);
+	fail_children(control, error, reason);
+	pthread_mutex_unlock(&control->lock);
 }
 
 /* ---- The thread's side --------------------------------------------------------------------- */
@@ -114,8 +128,7 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 	atomic_store(&control->verdict, error);
 	atomic_store(control->failed, error);
 	wake_caller(control);
-	for (struct rd_control *at = control->children; at; at = at->next_child)
-		rd_control_fail_child(at, error, reason);
+	fail_children(control, error, reason);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), reason);
 }
 

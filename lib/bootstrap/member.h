@@ -20,8 +20,17 @@ struct rd_card {
 	unsigned char bytes[RD_CARD_MAX];
 };
 
+#define RD_LINE_ADDRESS 64
+/* Where a rank can be met after a failure (line.h). */
+struct rd_line_place {
+	int32_t origin; /* the rank in the first comm of the line */
+	char address[RD_LINE_ADDRESS]; /* numeric; "": the one at which rank 0 is reached */
+	uint32_t port;
+};
+
 struct rd_member {
 	struct rd_place place;
+	struct rd_line_place place_of_line;
 	struct rd_card cards[RD_TRANSPORTS_MAX];
 };
 

@@ -156,15 +156,10 @@ static bool close_oldest(struct rd_server *server, int64_t now_ms)
 	return true;
 }
 
-static bool lacks_resources(int error)
-{
-	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
-}
-
 /* Where rank 0 is out of descriptors, and no silent connection holds one, no rank can join. */
 static bool free_descriptor(struct rd_server *server, int error, int64_t now_ms)
 {
-	if (!lacks_resources(error))
+	if (!rd_lacks_resources(error))
 		return false;
 	if (close_oldest(server, now_ms))
 		return rd_coordinator_listening(server->coordinator);

@@ -77,6 +77,12 @@ int rd_resolve(
 	return 0;
 }
 
+static socklen_t size_of(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					      : sizeof(struct sockaddr_in);
+}
+
 static int port_of(const struct sockaddr_storage *address)
 {
 	if (address->ss_family == AF_INET6)
@@ -228,6 +234,43 @@ int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_set
 		settings->address, text);
 }
 
+int rd_listen_near(const struct sockaddr_storage *address)
+{
+	struct rd_addresses near = { .count = 1, .at = { *address } };
+
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&near.at[0])->sin6_port = 0;
+	else
+		((struct sockaddr_in *)&near.at[0])->sin_port = 0;
+	near.size[0] = size_of(address);
+	return listen_at(&near, 0);
+}
+
+static bool is_anywhere(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)address)->sin6_addr);
+	return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
+}
+
+int rd_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port)
+{
+	struct sockaddr_storage bound = { 0 };
+	socklen_t size = sizeof(bound);
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &size))
+		return -1;
+	*port = (uint32_t)port_of(&bound);
+	address[0] = '\0';
+	if (is_anywhere(&bound))
+		return 0;
+	errno = EADDRNOTAVAIL;
+	return getnameinfo((struct sockaddr *)&bound, size_of(&bound), address, RD_LINE_ADDRESS,
+		       NULL, 0, NI_NUMERICHOST)
+		       ? -1
+		       : 0;
+}
+
 int rd_accept(int fd)
 {
 	return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -275,6 +318,11 @@ int rd_connect_finish(int fd)
 	if (!error && is_connected_to_itself(fd))
 		return ECONNREFUSED;
 	return error;
+}
+
+bool rd_lacks_resources(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
 static void set_tcp(int fd, int option, int value)

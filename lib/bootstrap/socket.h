@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/settings.h"
+#include "bootstrap/member.h"
 
 #define RD_ADDRESSES_MAX 8
 #define RD_ADDRESS_SIZE 128
@@ -39,6 +40,12 @@ int rd_resolve(
  */
 int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_settings *settings);
 
+/* Listens at any port of this address, a socket's own: the socket, or -1 and errno. */
+int rd_listen_near(const struct sockaddr_storage *address);
+/* Where a socket listens: a numeric address, or "" where that is any of this host. 0, or -1 and
+   errno. */
+int rd_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port);
+
 /* Starts to connect: the socket, or -1 and errno. It becomes writable when the attempt ends. */
 int rd_connect_start(const struct rd_addresses *addresses, int index);
 /* The result of the attempt: 0, or its errno. */
@@ -46,6 +53,9 @@ int rd_connect_finish(int fd);
 
 /* The next connection, or -1 and errno. */
 int rd_accept(int fd);
+
+/* Whether this errno means that this process or host has no more sockets or memory. */
+bool rd_lacks_resources(int error);
 
 /* No delay for small messages; the kernel reports a peer that vanished after about timeout_ms. */
 void rd_socket_tune(int fd, int timeout_ms);

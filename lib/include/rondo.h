@@ -285,6 +285,25 @@ RONDO_API int rondo_comm_error(rondo_comm *comm);
 RONDO_API int rondo_comm_failed(rondo_comm *comm, int ranks[], int most);
 
 /*
+ * Makes a new comm of the ranks that are left of a failed one (ULFM: MPI_Comm_shrink(); NCCL:
+ * ncclCommShrink()). Collective among them: each calls it. Returns when all that live have come,
+ * and all have the new comm; ranks that die meanwhile are left out. Ranks keep their order, and are
+ * numbered from 0. The new comm has the settings of this one, and can be shrunk in turn. This comm
+ * stays failed, and must still be destroyed; rondo_comm_failed() then returns all ranks that were
+ * left out. A comm that has not failed is revoked first.
+ *
+ * A rank that lives is waited for, timeout_ms long (rondo_comm_set_timeout()), and left out if it
+ * does not come. Such ranks, and those of other hosts that do not answer, may live on unreached.
+ * Where those that have come are fewer than those that may live on, or as many without the lowest,
+ * they get RONDO_TIMEOUT, and so does a rank that comes too late: no two comms go on. Deaths that
+ * the comm's error names, and those on the caller's host, are sure, and do not count there.
+ *
+ * RONDO_INVALID: the comm was shrunk before, or within a group. After any other error it may be
+ * called again, by all.
+ */
+RONDO_API int rondo_comm_shrink(rondo_comm *comm, rondo_comm **shrunk);
+
+/*
  * Sets the bound on the waits of calls that this rank issues on this comm from now on, in place of
  * the config's timeout_ms: 10 to 86400000, or 0 for the config's again. Calls that wait longer
  * for a rank return RONDO_TIMEOUT, which names it. Ranks may have different bounds: the least

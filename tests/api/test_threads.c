@@ -449,6 +449,25 @@ static int revoked_on_a_stream(struct rank_env *env)
 	return check_revoked(env, err);
 }
 
+/* Another thread revokes the comm of each rank while it shrinks. */
+static int shrunk(struct rank_env *env)
+{
+	rondo_comm *comm;
+	pthread_t thread;
+	int failed;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	pthread_create(&thread, NULL, abort_comm, env);
+	failed = rondo_comm_shrink(env->comm, &comm);
+	pthread_join(thread, NULL);
+	if (failed)
+		return world_report(env, "%s", rondo_last_error());
+	rondo_comm_destroy(env->comm);
+	env->comm = comm;
+	return world_sum_one(env);
+}
+
 static int mismatched(struct rank_env *env)
 {
 	size_t count = env->rank == 1 ? 65 : 64;
@@ -531,6 +550,7 @@ THREADS_TEST(may_destroy_a_comm_whose_stream_has_work, unfinished_streams, 1, MA
 THREADS_TEST(may_group_calls, groups, 1, MALLOCED)
 THREADS_TEST(may_use_two_comms_at_once, two_comms, 1, MALLOCED)
 THREADS_TEST(may_make_comms_again_and_again, many_comms, 1, MALLOCED)
+THREADS_TEST(shrink_a_comm_while_others_revoke_it, shrunk, 1, MALLOCED)
 THREADS_TEST(see_a_revoke_by_another_thread, revoked, 1, MALLOCED)
 THREADS_TEST(see_a_revoke_by_another_thread_while_a_stream_works, revoked_on_a_stream, 1, MALLOCED)
 THREADS_TEST(see_that_a_call_differs, mismatched, 1, MALLOCED)

@@ -23,6 +23,9 @@ static void fill_member(struct rd_member *member)
 	member->place.device = 3;
 	member->place.device_pci = 0xe300;
 	strcpy(member->place.nic, "eth0");
+	member->place_of_line.origin = 65535;
+	memset(member->place_of_line.address, '1', RD_LINE_ADDRESS - 1);
+	member->place_of_line.port = 65535;
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
 		memset(member->cards[i].transport, 'a' + i, 15);
 		member->cards[i].size = RD_CARD_MAX;
@@ -98,6 +101,16 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->go.limits.maps = true;
 		message->go.limits.near_rails = 2;
 		message->go.limits.far_rails = 8;
+	} else if (kind == RD_CONTROL_GATHER) {
+		message->gather.line = UINT64_MAX;
+		message->gather.origin = 7;
+	} else if (kind == RD_CONTROL_PLAN) {
+		message->plan.rank = 3;
+		message->plan.size = RD_SIZE_MAX;
+		message->plan.port = 65535;
+	} else if (kind == RD_CONTROL_MADE) {
+		message->made.error = RONDO_MEMORY;
+		memset(message->made.reason, 's', RD_REASON_SIZE - 1);
 	} else if (kind == RD_CONTROL_LINK_FAILED || kind == RD_CONTROL_FALLBACK) {
 		message->link_failed = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
 		memset(message->link_failed.transport, 't', RD_LINK_FAILURE_NAME - 1);
@@ -107,7 +120,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 
 Test(wire, every_note_comes_back_as_it_went)
 {
-	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_LAST; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_control_message message, back;
 		size_t size;
@@ -146,7 +159,7 @@ static int get_exactly(const unsigned char *frame, size_t size, struct rd_contro
 
 Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 {
-	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_LAST; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_control_message message;
 		size_t size;
@@ -161,7 +174,7 @@ Test(wire, a_note_that_has_not_arrived_whole_is_waited_for)
 
 Test(wire, a_note_that_claims_another_length_is_refused)
 {
-	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_LAST; kind++) {
 		unsigned char frame[RD_FRAME_MAX + 1] = { 0 };
 		struct rd_control_message message;
 		size_t size;
@@ -237,7 +250,7 @@ Test(wire, flipped_bits_never_get_past_the_checks, .timeout = 60)
 {
 	uint32_t seed = 1;
 
-	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_SLOW; kind++) {
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_LAST; kind++) {
 		unsigned char frame[RD_FRAME_MAX];
 		struct rd_control_message message;
 		size_t size;

@@ -77,7 +77,7 @@ int control_keep_error(struct control_rank *rank, int error)
 int control_join(struct control_rank *rank)
 {
 	struct rd_control_config config = { &rank->settings, &rank->self, &rank->activity,
-		&rank->failed, -1, NULL };
+		&rank->failed, -1, NULL, NULL };
 	int error;
 
 	rank->wake_fd = eventfd(0, EFD_CLOEXEC);

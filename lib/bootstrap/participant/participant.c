@@ -58,6 +58,11 @@ void rd_participant_destroy(struct rd_participant *participant)
 	free(participant);
 }
 
+void rd_participant_set_line(struct rd_participant *participant, const struct rd_line_place *place)
+{
+	participant->self.place_of_line = *place;
+}
+
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant)
 {
 	return participant->phase;

@@ -35,7 +35,7 @@ void pipe_send_bytes(struct net_pipe *pipe, const unsigned char *bytes, size_t s
 static void corrupt(unsigned char *bytes, size_t size)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_HELLO +
-						      (int)net_draw(RD_CONTROL_SLOW) };
+						      (int)net_draw(RD_CONTROL_LAST) };
 	unsigned char frame[RD_FRAME_MAX];
 	size_t other;
 

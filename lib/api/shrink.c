@@ -1,0 +1,125 @@
+/*
+ * Shrinking a failed comm to the ranks that are left. They meet, and agree on who they are
+ * (bootstrap/shrink/shrink.h). They make the new comm as any is made. If a rank dies meanwhile,
+ * they give it up, and begin again.
+ */
+#include <stdio.h>
+
+#include "api/communicator.h"
+#include "api/group.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/shrink/shrink.h"
+
+/* Until all have made it, the new comm is nobody's: no rank waits for this one there. */
+static void give_up(rondo_comm **made)
+{
+	char reason[RD_REASON_SIZE];
+
+	if (!*made)
+		return;
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	rondo_comm_revoke(*made, "another rank died while ranks shrank their communicator");
+	rondo_comm_destroy(*made);
+	*made = NULL;
+	rd_fail(RONDO_DIED, "%s", reason);
+}
+
+static bool has(const rondo_comm *made, const struct rd_member *member)
+{
+	const struct rd_member *members = made->control ? rd_control_members(made->control) : NULL;
+
+	for (int rank = 0; rank < made->size && members; rank++)
+		if (members[rank].place_of_line.origin == member->place_of_line.origin)
+			return true;
+	return false;
+}
+
+/* Ranks that the others went on without are lost here, too: they do not get in later. */
+static void lose_absent(const rondo_comm *comm, const rondo_comm *made)
+{
+	const struct rd_member *members = rd_control_members(comm->control);
+
+	for (int rank = 0; rank < comm->size; rank++)
+		if (rank != comm->rank && !has(made, &members[rank]) &&
+			rd_control_presence(comm->control, rank) == RD_PRESENT)
+			rd_control_lose(comm->control, rank, RD_LOST);
+}
+
+static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **made)
+{
+	struct rd_comm_origin origin = { comm, rd_control_line(comm->control) };
+	struct rd_settings settings;
+	int err = rd_shrink_meet(shrink, &settings);
+
+	if (err)
+		return err;
+	err = rd_comm_make(made, &settings, &origin);
+	if (!err)
+		lose_absent(comm, *made);
+	err = rd_shrink_agree(shrink, err);
+	if (err)
+		give_up(made);
+	return err;
+}
+
+static int shrink_comm(rondo_comm *comm, rondo_comm **made)
+{
+	struct rd_shrink *shrink;
+	int err =
+		rd_shrink_create(&shrink, &comm->settings, comm->control, rd_comm_timeout_ms(comm));
+
+	if (err)
+		return err;
+	do
+		err = make_once(comm, shrink, made);
+	while (err > 0);
+	rd_shrink_destroy(shrink);
+	if (err)
+		return err;
+	rd_control_end_line(comm->control);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p of %d ranks shrank to comm %p: rank %d of %d",
+		(void *)comm, comm->size, (void *)*made, (*made)->rank, (*made)->size);
+	return 0;
+}
+
+static int shrink_alone(rondo_comm *comm, rondo_comm **made)
+{
+	struct rd_settings settings = comm->settings;
+
+	settings.rendezvous_fd = -1;
+	return rd_comm_make(made, &settings, &(struct rd_comm_origin){ NULL, NULL });
+}
+
+static int check(rondo_comm *comm, rondo_comm **shrunk)
+{
+	int err;
+
+	if (!shrunk)
+		return rd_fail(
+			RONDO_INVALID, "rondo_comm_shrink: the place for the new comm is NULL");
+	*shrunk = NULL;
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_shrink: comm is NULL");
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_shrink: end the group first");
+	err = rd_comm_check_process(comm, "rondo_comm_shrink");
+	if (!err && comm->finalized)
+		err = rd_comm_failure(comm);
+	return err;
+}
+
+int rondo_comm_shrink(rondo_comm *comm, rondo_comm **shrunk)
+{
+	int err = check(comm, shrunk);
+
+	if (err)
+		return err;
+	if (!rd_comm_enter(comm))
+		return rd_comm_refuse_second(comm, "rondo_comm_shrink");
+	if (!atomic_load(&comm->failed))
+		rondo_comm_revoke(comm, "to shrink it");
+	err = comm->control ? shrink_comm(comm, shrunk) : shrink_alone(comm, shrunk);
+	rd_comm_exit(comm);
+	return err;
+}

@@ -1,0 +1,50 @@
+/*
+ * How the ranks that are left of a failed comm meet, and agree on who they are. The caller's thread
+ * runs this, and waits in it.
+ *
+ * Each rank connects to the lowest one that it does not take for failed, the host, at the place of
+ * its line (line.h). That one waits until all have come but those that failed, and then sends each
+ * its number in the new comm, and where that meets. All make the new comm, in the usual way. The
+ * host commits it once all have made it; else, or where the host is gone, all begin again. The
+ * messages are those of a control connection, and each proves the job's secret first:
+ *
+ *   GATHER ->                   the line, and this rank's origin
+ *   <- HEARTBEAT                the host is there, and waits this long for the others
+ *   <- PLAN                     number and size in the new comm, and the port where it meets
+ *   MADE ->                     whether this rank has made it
+ *   <- COMMIT                   all have; or, in place of PLAN or COMMIT:
+ *   <- VERDICT                  RONDO_DIED: begin again; else the end, with the reason
+ *
+ * A commit may not reach all before the host dies. Then those that it reached have a comm that
+ * fails at once, and meet the others again, in the same line.
+ *
+ * A rank has failed where the verdict has named it, or no process listens at its place. One that
+ * answers is waited for, timeout_ms long. It may be that such ranks live on and meet by themselves:
+ * where those that meet are fewer than those that may, or as many without the lowest, they return
+ * an error. So no two comms go on.
+ */
+#ifndef RD_SHRINK_H
+#define RD_SHRINK_H
+
+#include "base/settings.h"
+#include "bootstrap/control.h"
+
+struct rd_shrink;
+
+/* settings, control: of the failed comm; outlive the shrink. Each wait for a rank takes timeout_ms
+   at most. RONDO_SYSTEM, RONDO_MEMORY; RONDO_TIMEOUT where the verdict is that this rank was
+   lost. */
+int rd_shrink_create(struct rd_shrink **shrink, const struct rd_settings *settings,
+	struct rd_control *control, int timeout_ms);
+void rd_shrink_destroy(struct rd_shrink *shrink);
+
+/* Meets the others. The settings, of the failed comm, get what the new comm needs: rank, size,
+   address, port, rendezvous_fd. Until rd_shrink_agree(), children of the control connection fail
+   where a rank dies. RONDO_TIMEOUT: too few ranks have come. */
+int rd_shrink_meet(struct rd_shrink *shrink, struct rd_settings *settings);
+
+/* This rank has made the new comm, or not: error, with its reason recorded. 0: all have; it is
+   valid from now on. 1: they have not; give it up, and meet again. Else an error, on all ranks. */
+int rd_shrink_agree(struct rd_shrink *shrink, int error);
+
+#endif
