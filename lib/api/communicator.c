@@ -372,6 +372,34 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	return 0;
 }
 
+int rd_comm_give_up(struct rondo_comm **made, int err)
+{
+	char reason[RD_REASON_SIZE];
+
+	if (!*made)
+		return err;
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	rd_fail(RONDO_REVOKED, "rank %d gave up a new communicator: %s", (*made)->rank, reason);
+	if ((*made)->control)
+		rd_comm_fail(*made, RONDO_REVOKED, (*made)->rank);
+	destroy(*made);
+	*made = NULL;
+	return rd_fail(err, "%s", reason);
+}
+
+int rd_comm_check_origin(
+	const struct rondo_comm *comm, struct rondo_comm **made, const char *function)
+{
+	if (!made)
+		return rd_fail(RONDO_INVALID, "%s: the place for the new comm is NULL", function);
+	*made = NULL;
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "%s: comm is NULL", function);
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "%s: end the group first", function);
+	return rd_comm_check_process(comm, function);
+}
+
 /* With invalid settings the caller's socket stays the caller's: a copy is used. */
 static int decline_settings(
 	struct rd_settings *settings, const struct rondo_config *config, int err)

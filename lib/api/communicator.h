@@ -14,4 +14,13 @@ struct rd_comm_origin {
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	const struct rd_comm_origin *origin);
 
+/* Where some rank could not make *made, none keeps it: ends and frees it, so that no rank waits for
+   another there, and sets it to NULL, which it may be before. Returns err, with its reason. */
+int rd_comm_give_up(struct rondo_comm **made, int err);
+
+/* Refuses a NULL, an open group and a forked child, for a function that makes a comm of another;
+   sets *made to NULL. */
+int rd_comm_check_origin(
+	const struct rondo_comm *comm, struct rondo_comm **made, const char *function);
+
 #endif

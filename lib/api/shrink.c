@@ -3,27 +3,10 @@
  * (bootstrap/shrink/shrink.h). They make the new comm as any is made. If a rank dies meanwhile,
  * they give it up, and begin again.
  */
-#include <stdio.h>
-
 #include "api/communicator.h"
-#include "api/group.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/shrink/shrink.h"
-
-/* Until all have made it, the new comm is nobody's: no rank waits for this one there. */
-static void give_up(rondo_comm **made)
-{
-	char reason[RD_REASON_SIZE];
-
-	if (!*made)
-		return;
-	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-	rondo_comm_revoke(*made, "another rank died while ranks shrank their communicator");
-	rondo_comm_destroy(*made);
-	*made = NULL;
-	rd_fail(RONDO_DIED, "%s", reason);
-}
 
 static bool has(const rondo_comm *made, const struct rd_member *member)
 {
@@ -58,8 +41,9 @@ static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **ma
 	if (!err)
 		lose_absent(comm, *made);
 	err = rd_shrink_agree(shrink, err);
+	/* 1 is no error: the ranks begin again. */
 	if (err)
-		give_up(made);
+		rd_comm_give_up(made, err > 0 ? RONDO_DIED : err);
 	return err;
 }
 
@@ -91,28 +75,12 @@ static int shrink_alone(rondo_comm *comm, rondo_comm **made)
 	return rd_comm_make(made, &settings, &(struct rd_comm_origin){ NULL, NULL });
 }
 
-static int check(rondo_comm *comm, rondo_comm **shrunk)
-{
-	int err;
-
-	if (!shrunk)
-		return rd_fail(
-			RONDO_INVALID, "rondo_comm_shrink: the place for the new comm is NULL");
-	*shrunk = NULL;
-	if (!comm)
-		return rd_fail(RONDO_INVALID, "rondo_comm_shrink: comm is NULL");
-	if (rd_group_open())
-		return rd_fail(RONDO_INVALID, "rondo_comm_shrink: end the group first");
-	err = rd_comm_check_process(comm, "rondo_comm_shrink");
-	if (!err && comm->finalized)
-		err = rd_comm_failure(comm);
-	return err;
-}
-
 int rondo_comm_shrink(rondo_comm *comm, rondo_comm **shrunk)
 {
-	int err = check(comm, shrunk);
+	int err = rd_comm_check_origin(comm, shrunk, "rondo_comm_shrink");
 
+	if (!err && comm->finalized)
+		err = rd_comm_failure(comm);
 	if (err)
 		return err;
 	if (!rd_comm_enter(comm))

@@ -12,7 +12,6 @@
 #include "api/communicator.h"
 #include "bootstrap/socket.h"
 #include "base/error.h"
-#include "api/group.h"
 
 /* The arguments of one rank. */
 struct arguments {
@@ -167,18 +166,6 @@ static int run_split(struct split *split, int color, int key)
 	return err ? err : make_part(split);
 }
 
-static int check(const rondo_comm *comm, rondo_comm **part, const char *name)
-{
-	if (!part)
-		return rd_fail(RONDO_INVALID, "%s: the place for the new comm is NULL", name);
-	*part = NULL;
-	if (!comm)
-		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name);
-	if (rd_group_open())
-		return rd_fail(RONDO_INVALID, "%s: end the group first", name);
-	return rd_comm_check_process(comm, name);
-}
-
 static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
 {
 	struct split split = { .comm = comm, .listen_fd = -1 };
@@ -191,29 +178,22 @@ static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
 		close(split.listen_fd);
 	free(split.arguments);
 	free(split.all);
-	if (err && split.made) {
-		char reason[RD_REASON_SIZE];
-
-		/* No rank of the part may wait for another. */
-		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-		rondo_comm_revoke(split.made, reason);
-		rondo_comm_destroy(split.made);
-		return rd_fail(err, "%s", reason);
-	}
+	if (err)
+		return rd_comm_give_up(&split.made, err);
 	*part = split.made;
-	return err;
+	return 0;
 }
 
 int rondo_comm_split(rondo_comm *comm, int color, int key, rondo_comm **part)
 {
-	int err = check(comm, part, "rondo_comm_split");
+	int err = rd_comm_check_origin(comm, part, "rondo_comm_split");
 
 	return err ? err : split_comm(comm, color, key, part);
 }
 
 int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy)
 {
-	int err = check(comm, copy, "rondo_comm_duplicate");
+	int err = rd_comm_check_origin(comm, copy, "rondo_comm_duplicate");
 
 	return err ? err : split_comm(comm, 0, comm->rank, copy);
 }

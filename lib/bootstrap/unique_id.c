@@ -82,6 +82,8 @@ int rd_unique_id_meet(struct rd_settings *settings, const struct rondo_unique_id
 			"rank",
 			settings->rank, sizeof(*id));
 	rd_meeting_use(settings, &meeting);
+	/* The id tells jobs apart: its ranks may have come by several launchers. */
+	settings->job[0] = '\0';
 	if (settings->rank != 0)
 		return 0;
 	settings->rendezvous_fd = take_offer(meeting.key);

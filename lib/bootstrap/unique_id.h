@@ -5,9 +5,9 @@
 #include "base/settings.h"
 
 /*
- * Sets address, port and key of the settings. In rank 0 rendezvous_fd becomes the socket that
- * rondo_get_unique_id() opened, once for each id. RONDO_INVALID: these are no such bytes; or rank 0
- * is not in the process that made the id, or has used it before.
+ * Sets address, port and key of the settings, and clears the job's name. In rank 0 rendezvous_fd
+ * becomes the socket that rondo_get_unique_id() opened, once for each id. RONDO_INVALID: these are
+ * no such bytes; or rank 0 is not in the process that made the id, or has used it before.
  */
 int rd_unique_id_meet(struct rd_settings *settings, const struct rondo_unique_id *id);
 

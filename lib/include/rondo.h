@@ -304,6 +304,21 @@ RONDO_API int rondo_comm_failed(rondo_comm *comm, int ranks[], int most);
 RONDO_API int rondo_comm_shrink(rondo_comm *comm, rondo_comm **shrunk);
 
 /*
+ * Makes a new comm of this one's ranks and of newcomers (NCCL: ncclCommGrow()). `size` is the
+ * number of all. Collective: each rank of this comm calls it. They keep their numbers; newcomers
+ * call rondo_comm_create() with the numbers from this comm's size on, with `size` and the unique
+ * id, which the program passes to them. On rank 0 `id` is one of its own rondo_get_unique_id(), on
+ * all other ranks NULL. Newcomers need the same settings as this comm, which the new one keeps, and
+ * the same secret: RONDO_SECRET_FILE, where a launcher of their own starts them.
+ *
+ * It succeeds on all ranks of this comm or returns an error on all of them; RONDO_TIMEOUT names
+ * newcomers that have not come within init_timeout_ms. This comm goes on, independent of the new
+ * one. An id serves once, also where it fails. Not within a group.
+ */
+RONDO_API int rondo_comm_grow(
+	rondo_comm *comm, int size, const struct rondo_unique_id *id, rondo_comm **grown);
+
+/*
  * Sets the bound on the waits of calls that this rank issues on this comm from now on, in place of
  * the config's timeout_ms: 10 to 86400000, or 0 for the config's again. Calls that wait longer
  * for a rank return RONDO_TIMEOUT, which names it. Ranks may have different bounds: the least
