@@ -91,6 +91,17 @@ Test(rendezvous, after_a_timeout_the_rank_that_has_not_joined_is_the_reason)
 		"rank 3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
 }
 
+Test(rendezvous, after_a_timeout_a_suspect_that_waits_itself_is_not_the_reason)
+{
+	net_meet(3);
+	is_in_call(0, 16, 2);
+	is_in_call(1, 17, 0);
+	has_made(2, 15);
+	report(1, RONDO_TIMEOUT, 0, "rank 0 was silent");
+	net_expect_verdict(RONDO_TIMEOUT,
+		"rank 2 (host h2, pid 102) has not joined all_reduce #17 (it has made 15 calls)");
+}
+
 Test(rendezvous, after_a_timeout_the_rank_that_waits_for_nobody_is_the_reason)
 {
 	net_meet(4);

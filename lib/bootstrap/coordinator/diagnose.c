@@ -24,14 +24,15 @@ static int last_reporter(const struct rd_coordinator *coordinator)
 	return coordinator->failure_reporter; /* they report each other */
 }
 
-/* The rank with the fewest calls, the suspect first, if they are fewer than number; else -1. */
+/* The rank with the fewest calls, if they are fewer than number; else -1. Among equals the suspect
+   comes first: one that has made more calls may itself wait for another. */
 static int find_straggler(const struct rd_coordinator *coordinator, uint32_t number, int suspect)
 {
 	int found = -1;
 
 	if (suspect >= 0 && !coordinator->ranks[suspect].left &&
 		coordinator->ranks[suspect].calls < number)
-		return suspect;
+		found = suspect;
 	for (int rank = 0; rank < coordinator->size; rank++) {
 		const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 		if (state->left || state->calls >= number)

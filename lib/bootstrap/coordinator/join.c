@@ -101,12 +101,24 @@ static void admit_rank(struct rd_coordinator *coordinator,
 		start_opening(coordinator);
 }
 
-static void refuse_connection(
-	struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection)
+static void refuse_connection(struct rd_coordinator_connection *connection)
 {
-	coordinator->refused++;
 	connection->refused = true;
 	connection->to_send = rd_control_bit(RD_CONTROL_VERDICT);
+}
+
+/* A rank whose connection broke before it received an answer comes again. It counts once. */
+static void count_refused(struct rd_coordinator *coordinator, int rank)
+{
+	struct rd_coordinator_rank *state = NULL;
+
+	if (rank >= 0 && rank < coordinator->size)
+		state = &coordinator->ranks[rank];
+	if (state && (state->refused || (state->joined && state->connection < 0)))
+		return;
+	coordinator->refused++;
+	if (state)
+		state->refused = true;
 }
 
 static void take_hello(struct rd_coordinator *coordinator,
@@ -114,10 +126,12 @@ static void take_hello(struct rd_coordinator *coordinator,
 {
 	if (!coordinator->error)
 		check_hello(coordinator, message);
-	if (coordinator->error)
-		refuse_connection(coordinator, connection);
-	else
+	if (coordinator->error) {
+		count_refused(coordinator, message->hello.rank);
+		refuse_connection(connection);
+	} else {
 		admit_rank(coordinator, connection, message);
+	}
 }
 
 /* Two jobs have one port, by chance: this one goes on waiting for its own ranks. */
@@ -142,7 +156,8 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_con
 		take_hello(coordinator, connection, message);
 	} else if (rank >= 0 && rank < coordinator->size) {
 		rd_join_decline(coordinator, rank, message->report.error, message->report.reason);
-		refuse_connection(coordinator, connection);
+		count_refused(coordinator, rank);
+		refuse_connection(connection);
 	} else {
 		connection->dropped = true;
 	}

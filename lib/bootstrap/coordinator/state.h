@@ -28,6 +28,7 @@ struct rd_coordinator_connection {
 struct rd_coordinator_rank {
 	int connection; /* its number; -1: none, or no longer */
 	bool joined, ready, left, answered;
+	bool refused; /* it came, and could not join */
 	bool tried; /* in this round, and it is not ready */
 	uint32_t fallbacks; /* of its links */
 	struct rd_link_limits limits; /* of its links, once it is ready */
