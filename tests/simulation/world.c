@@ -1,0 +1,424 @@
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Drawing ------------------------------------------------------------------------------- */
+
+static void init_rank(struct world *world, int number)
+{
+	struct sim_rank *rank = &world->ranks[number];
+	const struct fault *late = world_fault(world, FAULT_late, number, -1);
+
+	memset(rank, 0, sizeof(*rank));
+	rank->rank = number;
+	rank->settings.rank = number;
+	rank->settings.size = world->size;
+	rank->settings.channels = world->channels;
+	rank->settings.piece_size = 4096;
+	if (world_fault(world, FAULT_setting, number, -1))
+		rank->settings.piece_size = 8192;
+	rank->settings.timeout_ms = CALL_MS;
+	rank->settings.heartbeat_timeout_ms = HEARTBEAT_MS;
+	rank->settings.init_timeout_ms = INIT_MS;
+	snprintf(rank->self.place.host_name, RD_HOST_SIZE, "h%d",
+		number * world->hosts / world->size);
+	rank->self.place.pid = 100 + number;
+	atomic_store(&rank->activity.collective, -1);
+	atomic_store(&rank->activity.waiting_for, -1);
+	rank->wire = rank->dead_peer = -1;
+	rank->attempt_ns = rank->linger_ns = rank->wake_ns = NEVER;
+	rank->start_ns = draw(&world->run, 20 * MS) + (late ? (uint64_t)late->number[1] * MS : 0);
+}
+
+void world_draw(struct world *world, uint64_t seed, int ranks, int calls)
+{
+	static const size_t pieces[] = { 64, 128, SIM_PIECE };
+	struct draw stream = draw_from(seed, 1), faults = draw_from(seed, 3);
+
+	world->seed = seed;
+	world->run = draw_from(seed, 4);
+	/* Small worlds are the most. */
+	world->size = 2 + (int)draw(&stream, 1 + draw(&stream, RANKS_MAX - 1));
+	world->calls = 1 + (int)draw(&stream, CALLS_MAX);
+	world->hosts = 1 + (int)draw(&stream, 3);
+	world->channels = 1 + (int)draw(&stream, SIM_CHANNELS);
+	world->slots = 2 + (int)draw(&stream, SIM_SLOTS - 1);
+	world->piece = pieces[draw(&stream, 3)];
+	world->zero_copy = draw_one_in(&stream, 2);
+	world->lossy = draw_one_in(&stream, 4);
+	world->control_ns = draw_one_in(&stream, 2) ? 20 * MS : MS / 10;
+	world->latency_ns = 1000 + draw(&stream, 100000);
+	world->jitter_ns = draw_one_in(&stream, 2) ? 5 * MS : 1000;
+	faults_draw(&world->faults, &faults, world->size, world->calls);
+	if (ranks > 0 && ranks < world->size)
+		world->size = ranks;
+	if (calls > 0 && calls < world->calls)
+		world->calls = calls;
+	if (world->hosts > world->size)
+		world->hosts = world->size;
+	faults_fit(&world->faults, world->size, world->calls);
+	calls_draw(world, seed);
+}
+
+const struct fault *world_fault(
+	const struct world *world, enum fault_kind kind, int rank, int second)
+{
+	for (int i = 0; i < world->faults.count; i++) {
+		const struct fault *fault = &world->faults.at[i];
+
+		if (fault->kind == kind && fault->number[0] == rank &&
+			(second < 0 || fault->number[1] == second))
+			return fault;
+	}
+	return NULL;
+}
+
+/* ---- For the other files of this folder ---------------------------------------------------- */
+
+void world_event(struct world *world, enum event_kind kind, int subject, uint64_t at_ns)
+{
+	struct rd_timed_event event = { .time_ns = at_ns, .kind = (int)kind, .subject = subject };
+
+	if (rd_event_queue_put(&world->queue, event))
+		world_fail(world, "no memory for an event");
+}
+
+void world_touch(struct world *world, int rank)
+{
+	world->ranks[rank].wake_ns = world->now_ns;
+}
+
+uint64_t world_delay(struct world *world, uint64_t most_ns)
+{
+	uint64_t delay_ns = draw(&world->run, most_ns + 1);
+
+	/* A lost packet is sent again. */
+	if (world->lossy && draw_one_in(&world->run, 100))
+		delay_ns += 50 * MS;
+	return delay_ns;
+}
+
+uint64_t world_cut(const struct world *world, int a, int b)
+{
+	uint64_t until_ns = 0;
+
+	for (int i = 0; i < world->cut_count; i++)
+		if ((world->cuts[i].side >> a & 1) != (world->cuts[i].side >> b & 1) &&
+			world->cuts[i].until_ns > world->now_ns &&
+			world->cuts[i].until_ns > until_ns)
+			until_ns = world->cuts[i].until_ns;
+	if (world->ranks[a].vanished || world->ranks[b].vanished)
+		return NEVER;
+	return until_ns;
+}
+
+void world_trace(struct world *world, int rank, const char *format, ...)
+{
+	va_list args;
+
+	if (!world->trace)
+		return;
+	printf("%6llu %11.3f ms  ", (unsigned long long)world->events, (double)world->now_ns / 1e6);
+	if (rank >= 0)
+		printf("rank %d: ", rank);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+}
+
+void world_fail(struct world *world, const char *format, ...)
+{
+	va_list args;
+
+	if (world->failure[0])
+		return;
+	va_start(args, format);
+	vsnprintf(world->failure, sizeof(world->failure), format, args);
+	va_end(args);
+}
+
+/* ---- Faults -------------------------------------------------------------------------------- */
+
+/* The kernel shows it to the rank before it on this host that lives. */
+static void show_death(struct world *world, int dead)
+{
+	for (int i = 1; i < world->size; i++) {
+		int watcher = (dead + world->size - i) % world->size;
+
+		if (watcher * world->hosts / world->size != dead * world->hosts / world->size ||
+			world->ranks[watcher].dead)
+			continue;
+		world_event(world, EVENT_DEATH, watcher * RANKS_MAX + dead,
+			world->now_ns + draw(&world->run, 5 * MS));
+		return;
+	}
+}
+
+static void kill_rank(struct world *world, struct sim_rank *rank, bool vanishes)
+{
+	if (rank->dead || rank->stage == STAGE_GONE)
+		return;
+	rank->dead = true;
+	rank->vanished = vanishes;
+	if (rank->stage == STAGE_ABSENT || vanishes) {
+		rank_finish(rank);
+		return;
+	}
+	links_close(world, rank->rank);
+	if (rank->rank == 0)
+		wire_close_coordinator(world);
+	else
+		wire_close(world, rank);
+	rank_finish(rank);
+	show_death(world, rank->rank);
+}
+
+static uint64_t until(const struct world *world, int ms)
+{
+	return ms == 0 ? NEVER : world->now_ns + (uint64_t)ms * MS;
+}
+
+static void pause_rank(struct world *world, struct sim_rank *rank, int ms)
+{
+	if (rank->dead || rank->stage == STAGE_ABSENT || rank->stage == STAGE_GONE)
+		return;
+	rank->paused_until = until(world, ms);
+	if (ms > 0)
+		world_event(world, EVENT_RESUME, rank->rank, rank->paused_until);
+}
+
+/* Bytes of a connection that is of no rank: none, noise, the start of a message, a wrong one. */
+static void intrude(struct world *world, int kind)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_READY };
+	unsigned char frame[RD_FRAME_MAX];
+	size_t size = rd_control_encode(&message, frame);
+
+	if (kind == 1)
+		for (size_t i = 0; i < size; i++)
+			frame[i] = (unsigned char)draw(&world->run, 256);
+	wire_intrude(world, frame, kind == 0 ? 0 : kind == 2 ? size / 2 : size);
+}
+
+static void note_strike(struct world *world)
+{
+	world->struck_ns = world->now_ns;
+	world->struck_all_open = true;
+	for (int i = 0; i < world->size; i++)
+		world->struck_all_open &= world->ranks[i].stage == STAGE_CALLING;
+}
+
+static void strike(struct world *world, const struct fault *fault)
+{
+	const int *number = fault->number;
+	struct sim_rank *rank = &world->ranks[number[0] < RANKS_MAX ? number[0] : 0];
+
+	switch (fault->kind) {
+	case FAULT_kill:
+	case FAULT_vanish:
+		kill_rank(world, rank, fault->kind == FAULT_vanish);
+		return;
+	case FAULT_pause:
+		pause_rank(world, rank, number[1]);
+		return;
+	case FAULT_partition:
+		world->cuts[world->cut_count].side = (unsigned)number[0];
+		world->cuts[world->cut_count++].until_ns = until(world, number[1]);
+		return;
+	case FAULT_reset:
+		if (sim_acts(rank))
+			wire_reset(world, rank);
+		return;
+	case FAULT_sever:
+		links_sever(world, number[0], number[1]);
+		return;
+	case FAULT_flip:
+		world->flips[number[0]][number[1]]++;
+		return;
+	case FAULT_twice:
+		if (rank->hello_size > 0)
+			wire_intrude(world, rank->hello, rank->hello_size);
+		return;
+	case FAULT_strange:
+		intrude(world, number[0]);
+		return;
+	default:
+		return;
+	}
+}
+
+static void strike_faults(struct world *world)
+{
+	for (int i = 0; i < world->faults.count; i++) {
+		const struct fault *fault = &world->faults.at[i];
+		struct faults one = { 1, { *fault } };
+		char text[FAULTS_TEXT];
+
+		if (world->fired[i] || !fault_strikes(fault) || world->events < fault->event)
+			continue;
+		world->fired[i] = true;
+		faults_print(&one, text);
+		world_trace(world, -1, "FAULT %s", text);
+		note_strike(world);
+		strike(world, fault);
+	}
+}
+
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+static void take_greeting(struct world *world, int subject)
+{
+	int from = subject / 8 / RANKS_MAX, to = subject / 8 % RANKS_MAX;
+	uint64_t cut_ns = world_cut(world, from, to);
+
+	if (cut_ns == NEVER)
+		return;
+	if (cut_ns) {
+		world_event(world, EVENT_GREETING, subject, cut_ns);
+		return;
+	}
+	world->ranks[to].opening[from].heard |= 1u << subject % 8;
+	world_touch(world, to);
+}
+
+static void take_event(struct world *world, const struct rd_timed_event *event)
+{
+	struct sim_rank *rank = &world->ranks[event->subject % RANKS_MAX];
+
+	switch (event->kind) {
+	case EVENT_START:
+		if (!rank->dead && rank->stage == STAGE_ABSENT) {
+			world_trace(world, rank->rank, "starts");
+			rank_start(world, rank);
+			world_touch(world, rank->rank);
+		}
+		return;
+	case EVENT_RESUME:
+		if (rank->paused_until <= world->now_ns)
+			rank->paused_until = 0;
+		world_touch(world, rank->rank);
+		return;
+	case EVENT_GREETING:
+		take_greeting(world, event->subject);
+		return;
+	case EVENT_DEATH:
+		world->ranks[event->subject / RANKS_MAX].dead_peer = event->subject % RANKS_MAX;
+		world_touch(world, event->subject / RANKS_MAX);
+		return;
+	case EVENT_LINK:
+		links_take_event(world, event->subject);
+		return;
+	default:
+		wire_take_event(world, event->kind, event->subject);
+	}
+}
+
+/* The next rank that is due, from a random one on; NULL: none. */
+static struct sim_rank *next_rank(struct world *world, uint64_t *at_ns)
+{
+	int first = (int)draw(&world->run, (uint64_t)world->size);
+	struct sim_rank *next = NULL;
+
+	*at_ns = NEVER;
+	for (int i = 0; i < world->size; i++) {
+		struct sim_rank *rank = &world->ranks[(first + i) % world->size];
+
+		if (!sim_acts(rank) || rank->wake_ns >= *at_ns)
+			continue;
+		next = rank;
+		*at_ns = rank->wake_ns;
+	}
+	return next;
+}
+
+static bool is_living(const struct sim_rank *rank)
+{
+	return !rank->dead && rank->paused_until != NEVER && rank->stage != STAGE_GONE;
+}
+
+static bool all_ended(const struct world *world)
+{
+	for (int i = 0; i < world->size; i++)
+		if (is_living(&world->ranks[i]) && !world_fault(world, FAULT_absent, i, -1))
+			return false;
+	return true;
+}
+
+/* The bound on the run: each delay that the faults bring adds to it. */
+static uint64_t end_of_time(const struct world *world)
+{
+	uint64_t ms = END_MS;
+
+	for (int i = 0; i < world->faults.count; i++)
+		for (int k = 1; k < 3; k++)
+			ms += (uint64_t)world->faults.at[i].number[k];
+	return ms * MS;
+}
+
+static void run(struct world *world)
+{
+	uint64_t end_ns = end_of_time(world);
+	struct rd_timed_event event;
+
+	while (!world->failure[0] && !all_ended(world)) {
+		uint64_t at_ns;
+		struct sim_rank *rank = next_rank(world, &at_ns);
+		bool queued = world->queue.count > 0;
+
+		world->events++;
+		strike_faults(world);
+		if (queued && (!rank || world->queue.heap[0].time_ns <= at_ns)) {
+			rd_event_queue_take(&world->queue, &event);
+			if (event.time_ns > world->now_ns)
+				world->now_ns = event.time_ns;
+			if (world->now_ns > end_ns)
+				return;
+			take_event(world, &event);
+		} else if (rank) {
+			if (at_ns > world->now_ns)
+				world->now_ns = at_ns;
+			if (world->now_ns > end_ns)
+				return;
+			rank->wake_ns = NEVER;
+			rank_run(world, rank);
+		} else {
+			return;
+		}
+	}
+}
+
+bool world_run_seed(struct world *world)
+{
+	char text[FAULTS_TEXT];
+
+	world->now_ns = world->events = 0;
+	world->cut_count = world->coordinator_error = 0;
+	world->coordinator_reason[0] = world->failure[0] = '\0';
+	memset(world->fired, 0, sizeof(world->fired));
+	memset(world->flips, 0, sizeof(world->flips));
+	memset(&world->queue, 0, sizeof(world->queue));
+	world->run = draw_from(world->seed, 4);
+	for (int i = 0; i < WIRES_MAX; i++)
+		world->wires[i].state = WIRE_FREE;
+	for (int i = 0; i < WIRES_MAX; i++)
+		world->wires[i].here = world->wires[i].there = false;
+	links_open(world);
+	for (int i = 0; i < world->size; i++) {
+		init_rank(world, i);
+		if (!world_fault(world, FAULT_absent, i, -1))
+			world_event(world, EVENT_START, i, world->ranks[i].start_ns);
+	}
+	faults_print(&world->faults, text);
+	world_trace(world, -1, "%d ranks on %d hosts, %d calls; faults: %s", world->size,
+		world->hosts, world->calls, text);
+	run(world);
+	if (!world->failure[0])
+		judge(world);
+	for (int i = 0; i < world->size; i++)
+		rank_finish(&world->ranks[i]);
+	rd_event_queue_finish(&world->queue);
+	return !world->failure[0];
+}

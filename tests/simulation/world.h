@@ -1,0 +1,195 @@
+/*
+ * One simulated world: ranks on hosts, in one thread, with virtual time. Each rank runs the real
+ * participant, rank 0 the real coordinator, and all run the real executor over simulated links.
+ * A seed decides all: ranks, calls, delays, faults. The same seed gives the same run.
+ *
+ *   world.c     the run: events, faults, time          wire.c   control connections
+ *   rank.c      the program of a rank                  links.c  links of the data
+ *   connect.c   the opening of links                   calls.c  calls, and their results
+ *   judge.c     the properties that each run must have
+ */
+#ifndef SIMULATION_WORLD_H
+#define SIMULATION_WORLD_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/coordinator/coordinator.h"
+#include "bootstrap/participant/participant.h"
+#include "calls.h"
+#include "check/event_queue.h"
+#include "draw.h"
+#include "exec/exec.h"
+#include "faults.h"
+#include "links.h"
+#include "wire.h"
+
+#define MS UINT64_C(1000000)
+#define NEVER UINT64_MAX
+
+/* The bounds of each run, in ms. */
+#define HEARTBEAT_MS 1000
+#define CALL_MS 4000
+#define INIT_MS 6000
+/* Pauses, partitions and lags of less than this, together, do no harm. */
+#define HARMLESS_MS 450
+/* After its last delay, in virtual time, each living rank has ended. */
+#define END_MS 40000
+
+enum stage {
+	STAGE_ABSENT, /* it has not started */
+	STAGE_JOINING,
+	STAGE_CONNECTING, /* it opens its links */
+	STAGE_READY, /* they are open; those of other ranks may not be */
+	STAGE_CALLING, /* calls, or computation between them */
+	STAGE_REPORTING, /* a call failed here: it waits for the verdict */
+	STAGE_LEAVING,
+	STAGE_QUITTING, /* the comm has failed, and is destroyed */
+	STAGE_GONE,
+};
+
+/* A rank's link to one peer, while it is being opened. */
+struct opening {
+	int route; /* the transport that is tried; -1: none yet */
+	unsigned barred; /* transports (bits) that have failed */
+	unsigned heard; /* transports (bits) over which the peer's greeting has come */
+	bool failed; /* and that is reported */
+	int since; /* the round in which this transport was first tried */
+};
+
+struct sim_rank {
+	int rank;
+	bool dead, vanished;
+	uint64_t paused_until; /* 0: it is not; NEVER: for good */
+	uint64_t start_ns;
+	enum stage stage;
+	struct rd_settings settings;
+	struct rd_member self;
+	struct rd_activity activity;
+	struct rd_participant *participant;
+	struct rd_coordinator *coordinator; /* rank 0's */
+	bool joined_self; /* rank 0's participant talks with its own coordinator */
+	uint64_t wake_ns;
+	uint64_t linger_ns;
+
+	/* The control connection */
+	int wire; /* of this rank; -1: none */
+	int attempts; /* to connect */
+	uint64_t attempt_ns; /* until when the present one may take */
+	unsigned char hello[RD_FRAME_MAX]; /* that it sent */
+	size_t hello_size;
+	int dead_peer; /* that this host's kernel has shown; -1: none */
+
+	/* The verdict, as the program sees it. */
+	int verdict;
+	char reason[RD_REASON_SIZE];
+
+	/* The program */
+	struct opening opening[RANKS_MAX];
+	int fallbacks, rounds;
+	uint64_t round_ns, connect_ns;
+	bool checked;
+	int call; /* the present one */
+	bool started, aborted;
+	uint64_t lag_ns; /* until when it computes; 0: it has not begun to */
+	struct rd_exec exec;
+	struct rank_call made;
+	uint64_t since_ns, searched_ns; /* of its wait; 0: it does not wait */
+	int reported_ms;
+	uint64_t end_ns;
+	int result; /* of the program; 0: success */
+	char result_reason[RD_REASON_SIZE];
+	bool wrong; /* a call that succeeded gave a wrong number */
+	char wrong_text[240];
+};
+
+struct world {
+	uint64_t seed;
+	int size, hosts, calls, channels, slots;
+	size_t piece;
+	bool checksums, zero_copy, lossy;
+	uint64_t control_ns, latency_ns, jitter_ns; /* delays */
+	struct faults faults;
+	bool fired[FAULTS_MAX];
+	int flips[RANKS_MAX][RANKS_MAX]; /* to come, by direction */
+	struct draw run;
+	uint64_t now_ns, events;
+	struct rd_event_queue queue;
+	struct {
+		unsigned side; /* bits of ranks; 0: none */
+		uint64_t until_ns;
+	} cuts[FAULTS_MAX];
+	int cut_count;
+	struct sim_rank ranks[RANKS_MAX];
+	struct wire wires[WIRES_MAX];
+	struct link_world links;
+	struct call_plan plan[CALLS_MAX];
+	int coordinator_error; /* kept after the coordinator's end */
+	char coordinator_reason[RD_REASON_SIZE];
+	uint64_t struck_ns; /* when the latest fault struck */
+	bool struck_all_open; /* all ranks were in their calls */
+	bool trace;
+	char failure[600]; /* of a property; "": none */
+};
+
+enum event_kind {
+	EVENT_START, /* rank */
+	EVENT_RESUME, /* rank: it is no longer paused */
+	EVENT_ATTEMPT, /* wire: an attempt to connect reaches rank 0's host */
+	EVENT_CONNECTED, /* wire: the answer to it */
+	EVENT_REFUSED, /* wire */
+	EVENT_PACKET, /* wire * 2, + 1 towards the rank */
+	EVENT_GREETING, /* (from * RANKS_MAX + to) * 8 + transport */
+	EVENT_DEATH, /* watcher * RANKS_MAX + the dead rank */
+	EVENT_LINK, /* end * 4 + enum link_event */
+};
+
+/* Runs one world. False: it lacks a property, and world->failure says which. */
+bool world_run_seed(struct world *world);
+/* Draws the ranks, calls, delays and faults of the seed. Fewer ranks or calls: 0 leaves them. */
+void world_draw(struct world *world, uint64_t seed, int ranks, int calls);
+
+void world_event(struct world *world, enum event_kind kind, int subject, uint64_t at_ns);
+/* After this rank's events, it runs. */
+void world_touch(struct world *world, int rank);
+/* Until when these two cannot reach each other; 0: they can. */
+uint64_t world_cut(const struct world *world, int a, int b);
+/* A line of the trace. */
+void world_trace(struct world *world, int rank, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* A property does not hold. The first stands. */
+void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A delay of up to most_ns, and rarely that of a lost packet. */
+uint64_t world_delay(struct world *world, uint64_t most_ns);
+/* The fault of this kind with this rank first, and this number second (-1: any); NULL. */
+const struct fault *world_fault(
+	const struct world *world, enum fault_kind kind, int rank, int second);
+
+static inline int64_t world_ms(const struct world *world)
+{
+	return (int64_t)(world->now_ns / MS) + 1000;
+}
+
+/* Runs, and is neither dead nor paused. */
+static inline bool sim_acts(const struct sim_rank *rank)
+{
+	return rank->stage != STAGE_ABSENT && rank->stage != STAGE_GONE && !rank->dead &&
+	       !rank->paused_until;
+}
+
+/* rank.c: all that this rank can do now. */
+void rank_start(struct world *world, struct sim_rank *rank);
+void rank_run(struct world *world, struct sim_rank *rank);
+void rank_report(struct world *world, struct sim_rank *rank, int error, int culprit);
+void rank_finish(struct sim_rank *rank);
+
+/* connect.c: true: all links are open. */
+void connect_begin(struct world *world, struct sim_rank *rank);
+bool connect_step(struct world *world, struct sim_rank *rank);
+uint64_t connect_wake(const struct sim_rank *rank);
+
+/* judge.c */
+void judge(struct world *world);
+
+#endif
