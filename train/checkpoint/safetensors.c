@@ -273,7 +273,9 @@ static int check_sum(const char *path, char *header, uint64_t size, const struct
 	char *place = strstr(header, checksum_key);
 	if (!claimed)
 		return 0;
-	if (!place || strlen(claimed) != CHECKSUM_DIGITS)
+	/* A header may have the key twice: the place must hold the claimed digits. */
+	if (!place || strlen(claimed) != CHECKSUM_DIGITS ||
+		strncmp(place + strlen(checksum_key), claimed, CHECKSUM_DIGITS))
 		return fail("%s: is damaged: its checksum has another form", path);
 	memset(place + strlen(checksum_key), '0', CHECKSUM_DIGITS);
 	uint64_t hash = hash_bytes(hash_header(size, header), stored->memory, data_size);
