@@ -50,9 +50,13 @@ static void number(struct coder *coder, int *value, int least, int most)
 		put(coder, (uint32_t)*value);
 		return;
 	}
-	*value = (int)(int32_t)get(coder);
-	if (*value < least || *value > most)
+	int got = (int)(int32_t)get(coder);
+
+	/* A value out of range is not stored: callers compute with it before they see `bad`. */
+	if (got < least || got > most)
 		coder->bad = true;
+	else
+		*value = got;
 }
 
 static void flag(struct coder *coder, bool *value)
