@@ -328,8 +328,10 @@ bool rd_costs_read(
 	costs->memory_copy_ps = 0;
 	memset(costs->memory_reduce_ps, 0, sizeof(costs->memory_reduce_ps));
 	costs->cache_bytes = RD_CACHE_BYTES;
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		costs->links[class].rails = 1;
+		costs->links[class].striped = 0;
+	}
 	list_lines(costs, &lines);
 	for (*line = 1; *text; ++*line) {
 		if (!read_line(&lines, text, &seen, &complaint))
