@@ -1,0 +1,66 @@
+/* The messages of control connections: a stream of frames, each of which is encoded again. */
+#include "bootstrap/control_message.h"
+#include "fuzz.h"
+
+static bool is_printable(const char *text, size_t size)
+{
+	size_t length = strnlen(text, size);
+
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 127)
+			return false;
+	return length < size;
+}
+
+/* A message that was decoded is encoded to a frame that decodes to the same. */
+static void round_trip(struct rd_control_message *message)
+{
+	static struct rd_control_message again;
+	unsigned char first[RD_FRAME_MAX], second[RD_FRAME_MAX];
+	size_t size = rd_control_encode(message, first);
+
+	FUZZ_CHECK(size <= RD_FRAME_MAX);
+	/* A HELLO of another version has three fields alone; its encoding has them, too. */
+	FUZZ_CHECK(rd_control_decode(first, size, &again) == (int)size);
+	FUZZ_CHECK(rd_control_encode(&again, second) == size);
+	FUZZ_CHECK(memcmp(first, second, size) == 0);
+}
+
+static void check_message(const struct rd_control_message *message)
+{
+	switch (message->kind) {
+	case RD_CONTROL_REPORT:
+		FUZZ_CHECK(message->report.error < 0 && message->report.culprit >= -1);
+		FUZZ_CHECK(is_printable(message->report.reason, RD_REASON_SIZE));
+		return;
+	case RD_CONTROL_VERDICT:
+		FUZZ_CHECK(message->verdict.error < 0);
+		FUZZ_CHECK(is_printable(message->verdict.reason, RD_REASON_SIZE));
+		return;
+	case RD_CONTROL_LINK_FAILED:
+		FUZZ_CHECK(message->link_failed.low < message->link_failed.high);
+		return;
+	case RD_CONTROL_MEMBER:
+		FUZZ_CHECK(message->member.rank >= 0 && message->member.rank < RD_SIZE_MAX);
+		for (int i = 0; i < RD_TRANSPORTS_MAX; i++)
+			FUZZ_CHECK(message->member.member.cards[i].size <= RD_CARD_MAX);
+		return;
+	default:
+		return;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct rd_control_message message;
+	int taken;
+
+	while (size > 0 && (taken = rd_control_decode(data, size, &message)) > 0) {
+		FUZZ_CHECK((size_t)taken <= size);
+		check_message(&message);
+		round_trip(&message);
+		data += taken;
+		size -= (size_t)taken;
+	}
+	return 0;
+}

@@ -1,0 +1,70 @@
+/* Runs a fuzzer once on each file of the folders that it gets, without libFuzzer. */
+#include <dirent.h>
+#include <limits.h>
+
+#include "fuzz.h"
+
+#define INPUT_MAX (1 << 20)
+
+static int replay(const char *path)
+{
+	static uint8_t bytes[INPUT_MAX];
+	FILE *file = fopen(path, "rb");
+
+	if (!file) {
+		perror(path);
+		return 1;
+	}
+	size_t size = fread(bytes, 1, sizeof(bytes), file);
+
+	fclose(file);
+	/* Memory of exactly this size: a sanitizer sees a read beyond. */
+	uint8_t *exact = malloc(size ? size : 1);
+
+	FUZZ_CHECK(exact);
+	memcpy(exact, bytes, size);
+	/* A crash ends the process: the last line names its input. */
+	printf("%s\n", path);
+	fflush(stdout);
+	LLVMFuzzerTestOneInput(exact, size);
+	free(exact);
+	return 0;
+}
+
+/* The number of files replayed; -1: one cannot be read. */
+static int replay_folder(const char *path)
+{
+	DIR *folder = opendir(path);
+	char file[PATH_MAX];
+	struct dirent *entry;
+	int count = 0;
+
+	if (!folder) {
+		perror(path);
+		return -1;
+	}
+	while (count >= 0 && (entry = readdir(folder))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(file, sizeof(file), "%s/%s", path, entry->d_name);
+		count = replay(file) ? -1 : count + 1;
+	}
+	closedir(folder);
+	return count;
+}
+
+int main(int argc, char **argv)
+{
+	int total = 0;
+
+	for (int i = 1; i < argc; i++) {
+		int count = replay_folder(argv[i]);
+
+		if (count < 0)
+			return 1;
+		total += count;
+	}
+	printf("%d inputs\n", total);
+	/* A corpus that is not there proves nothing. */
+	return total > 0 ? 0 : 1;
+}
