@@ -105,8 +105,10 @@ static bool has_fault(const struct world *world, enum fault_kind kind)
 static bool comes_at_the_bound(const struct world *world)
 {
 	for (int i = 0; i < world->faults.count; i++)
-		if (world->faults.at[i].kind == FAULT_late &&
-			world->faults.at[i].number[1] > INIT_MS - 2000)
+		if ((world->faults.at[i].kind == FAULT_late &&
+			    world->faults.at[i].number[1] > INIT_MS - 2000) ||
+			(world->faults.at[i].kind == FAULT_lag &&
+				world->faults.at[i].number[2] > CALL_MS - 1000))
 			return true;
 	return false;
 }
@@ -181,7 +183,7 @@ static void judge_culprit(struct world *world, const struct sim_rank *rank)
 	/* To a rank that is cut off, rank 0 is gone. */
 	if (cut_off >> rank->rank & 1)
 		guilty |= 1;
-	/* Ranks gave up on one that came at the bound on init, while GO was under way. */
+	/* Ranks gave up on one that came at the bound, while the coordinator asked for it. */
 	if (rank->result == RONDO_TIMEOUT && comes_at_the_bound(world))
 		return;
 	/* The last messages of a host may be lost with it, though its rank had left. */
