@@ -200,6 +200,7 @@ static int submit_user_op(const struct rd_request *request)
 static void init_task(struct rd_task *task, const struct rd_request *request)
 {
 	task->comm = request->comm;
+	task->called_at = request->called_at;
 	task->call = (struct rd_call){
 		.problem = { .collective = request->collective,
 			.rank = request->comm->rank,
@@ -280,7 +281,8 @@ int rd_submit(const struct rd_request *request)
 
 /* All but transfers; op and root are ignored, and 0, where the collective has none. */
 static int submit_collective(enum rd_collective collective, rondo_comm *comm, const void *send,
-	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream)
+	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream,
+	uintptr_t called_at)
 {
 	struct rd_request request = { .comm = comm,
 		.collective = collective,
@@ -290,7 +292,8 @@ static int submit_collective(enum rd_collective collective, rondo_comm *comm, co
 		.type = type,
 		.op = op,
 		.root = root,
-		.stream = stream };
+		.stream = stream,
+		.called_at = called_at };
 
 	return rd_submit(&request);
 }
@@ -298,54 +301,62 @@ static int submit_collective(enum rd_collective collective, rondo_comm *comm, co
 int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_op op, rondo_stream *stream)
 {
-	return submit_collective(RD_ALL_REDUCE, comm, send, recv, count, type, op, 0, stream);
+	return submit_collective(
+		RD_ALL_REDUCE, comm, send, recv, count, type, op, 0, stream, RD_CALLED_AT);
 }
 
 int rondo_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_op op, int root, rondo_stream *stream)
 {
-	return submit_collective(RD_REDUCE, comm, send, recv, count, type, op, root, stream);
+	return submit_collective(
+		RD_REDUCE, comm, send, recv, count, type, op, root, stream, RD_CALLED_AT);
 }
 
 int rondo_broadcast(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	int root, rondo_stream *stream)
 {
-	return submit_collective(RD_BROADCAST, comm, send, recv, count, type, 0, root, stream);
+	return submit_collective(
+		RD_BROADCAST, comm, send, recv, count, type, 0, root, stream, RD_CALLED_AT);
 }
 
 int rondo_reduce_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
 	rondo_type type, rondo_op op, rondo_stream *stream)
 {
-	return submit_collective(RD_REDUCE_SCATTER, comm, send, recv, count, type, op, 0, stream);
+	return submit_collective(
+		RD_REDUCE_SCATTER, comm, send, recv, count, type, op, 0, stream, RD_CALLED_AT);
 }
 
 int rondo_all_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_stream *stream)
 {
-	return submit_collective(RD_ALL_GATHER, comm, send, recv, count, type, 0, 0, stream);
+	return submit_collective(
+		RD_ALL_GATHER, comm, send, recv, count, type, 0, 0, stream, RD_CALLED_AT);
 }
 
 int rondo_all_to_all(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	rondo_stream *stream)
 {
-	return submit_collective(RD_ALL_TO_ALL, comm, send, recv, count, type, 0, 0, stream);
+	return submit_collective(
+		RD_ALL_TO_ALL, comm, send, recv, count, type, 0, 0, stream, RD_CALLED_AT);
 }
 
 int rondo_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	int root, rondo_stream *stream)
 {
-	return submit_collective(RD_GATHER, comm, send, recv, count, type, 0, root, stream);
+	return submit_collective(
+		RD_GATHER, comm, send, recv, count, type, 0, root, stream, RD_CALLED_AT);
 }
 
 int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
 	int root, rondo_stream *stream)
 {
-	return submit_collective(RD_SCATTER, comm, send, recv, count, type, 0, root, stream);
+	return submit_collective(
+		RD_SCATTER, comm, send, recv, count, type, 0, root, stream, RD_CALLED_AT);
 }
 
 int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
 {
-	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream);
+	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream, RD_CALLED_AT);
 }
 
 /* A send has no output, and a receive no input. An empty transfer without a buffer gets this. */
@@ -362,7 +373,8 @@ int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type
 		.type = type,
 		.root = comm ? comm->rank : 0,
 		.target = peer,
-		.stream = stream });
+		.stream = stream,
+		.called_at = RD_CALLED_AT });
 }
 
 int rondo_recv(
@@ -375,5 +387,6 @@ int rondo_recv(
 		.type = type,
 		.root = peer,
 		.target = comm ? comm->rank : 0,
-		.stream = stream });
+		.stream = stream,
+		.called_at = RD_CALLED_AT });
 }

@@ -4,6 +4,9 @@
 
 #include "exec/exec.h"
 
+/* Where the program called the function that this stands in. */
+#define RD_CALLED_AT ((uintptr_t)__builtin_return_address(0))
+
 struct rd_request {
 	struct rondo_comm *comm;
 	enum rd_collective collective;
@@ -15,6 +18,7 @@ struct rd_request {
 	rondo_op op; /* 0 where there is none */
 	int root, target; /* 0 where there is none */
 	struct rondo_stream *stream;
+	uintptr_t called_at; /* return address of the public function */
 	/* As in struct rd_call. rd_submit() takes them over in any case. */
 	struct rd_vcounts *vcounts;
 	struct rd_user_op *user_op;

@@ -150,6 +150,7 @@ int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const siz
 	struct rd_request request = request_of(comm, RD_ALL_GATHER, send, recv, type, stream);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
+	request.called_at = RD_CALLED_AT;
 	return submit_with_all_counts(&request, counts, mine, (struct lengths){ counts, displs });
 }
 
@@ -159,6 +160,7 @@ int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const
 	struct rd_request request = request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
+	request.called_at = RD_CALLED_AT;
 	request.op = op;
 	return submit_with_all_counts(&request, counts, (struct lengths){ counts, NULL }, mine);
 }
@@ -169,6 +171,7 @@ int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_cou
 {
 	struct rd_request request = request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream);
 
+	request.called_at = RD_CALLED_AT;
 	return submit_pairwise(&request, (struct lengths){ send_counts, send_displs },
 		(struct lengths){ recv_counts, recv_displs });
 }
@@ -179,6 +182,7 @@ int rondo_gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
 {
 	struct rd_request request = request_of(comm, RD_GATHER, send, recv, type, stream);
 
+	request.called_at = RD_CALLED_AT;
 	request.root = root;
 	return submit_pairwise(
 		&request, (struct lengths){ &count, NULL }, (struct lengths){ counts, displs });
@@ -190,6 +194,7 @@ int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 {
 	struct rd_request request = request_of(comm, RD_SCATTER, send, recv, type, stream);
 
+	request.called_at = RD_CALLED_AT;
 	request.root = root;
 	return submit_pairwise(
 		&request, (struct lengths){ counts, displs }, (struct lengths){ &count, NULL });

@@ -448,13 +448,13 @@ int rd_control_report(struct rd_control *control, int error, int culprit, const 
 	return verdict ? verdict : rd_fail(error, "%s", reason);
 }
 
-void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason)
+void rd_control_slow(struct rd_control *control, int64_t line_ms, int culprit, const char *reason)
 {
 	struct rd_control_requests *requests = &control->requests;
 
 	pthread_mutex_lock(&control->lock);
 	requests->slow = true;
-	requests->slow_first = first;
+	requests->slow_line_ms = line_ms;
 	requests->slow_culprit = culprit;
 	snprintf(requests->slow_reason, sizeof(requests->slow_reason), "%s", reason);
 	rd_control_notify(control);

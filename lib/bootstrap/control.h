@@ -124,10 +124,11 @@ int rd_control_report(struct rd_control *control, int error, int culprit, const 
 
 /*
  * A call of this rank has waited for RD_SLOW_MS or more, and goes on. The coordinator queries all
- * ranks. Ranks that wait for each other for heartbeat_timeout_ms are a verdict. Else, if this is
- * the `first` report of the wait, rank 0 logs which ranks hold the call up. Returns at once.
+ * ranks. Ranks that wait for each other for heartbeat_timeout_ms are a verdict. Else rank 0 logs
+ * which ranks hold the call up. line_ms: for how long the call has waited; 0: no line is due.
+ * Returns at once.
  */
-void rd_control_slow(struct rd_control *control, bool first, int culprit, const char *reason);
+void rd_control_slow(struct rd_control *control, int64_t line_ms, int culprit, const char *reason);
 
 /* Whether a rank has died, as this rank has learnt by now; or was lost: it may live on where no
    message comes through, or be stopped. */

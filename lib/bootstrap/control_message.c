@@ -230,6 +230,8 @@ static void walk_answer(struct cursor *at, struct rd_control_message *message)
 	walk_rank(at, &message->answer.waiting_for, -1);
 	walk_u32(at, &message->answer.waited_ms);
 	walk_signature(at, &message->answer.slept_in);
+	walk_text(at, message->answer.called_at, sizeof(message->answer.called_at));
+	walk_text(at, message->answer.waits_at, sizeof(message->answer.waits_at));
 }
 
 static void walk_link_failure(struct cursor *at, struct rd_link_failure *link_failure)
@@ -261,7 +263,7 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		walk_u64(at, &message->table.comm_id);
 		return;
 	case RD_CONTROL_SLOW:
-		walk_u32(at, &message->slow.first);
+		walk_u32(at, &message->slow.line_ms);
 		walk_rank(at, &message->slow.culprit, -1);
 		walk_text(at, message->slow.reason, sizeof(message->slow.reason));
 		return;

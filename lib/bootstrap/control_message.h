@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/call_site.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/link_failure.h"
@@ -22,7 +23,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 11
+#define RD_WIRE_VERSION 12
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
@@ -114,9 +115,11 @@ struct rd_control_message {
 			int32_t collective, waiting_for;
 			uint32_t waited_ms; /* for waiting_for; 0: it does not wait */
 			struct rd_signature slept_in; /* number 0: none */
+			/* Call sites: of the latest collective, of the wait; "": unknown. */
+			char called_at[RD_CALL_SITE_SIZE], waits_at[RD_CALL_SITE_SIZE];
 		} answer;
 		struct {
-			uint32_t first; /* 1: the first of this wait */
+			uint32_t line_ms; /* it waited so far, a line is due; 0: none is */
 			int32_t culprit; /* -1: none */
 			char reason[RD_REASON_SIZE];
 		} slow;

@@ -94,7 +94,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 		rd_participant_report(
 			participant, requests.error, requests.culprit, requests.reason, now_ms);
 	if (requests.slow)
-		rd_participant_slow(participant, requests.slow_first, requests.slow_culprit,
+		rd_participant_slow(participant, requests.slow_line_ms, requests.slow_culprit,
 			requests.slow_reason);
 	if (requests.leave)
 		rd_participant_leave(participant, requests.digest, now_ms);

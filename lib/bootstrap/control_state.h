@@ -29,7 +29,7 @@ struct rd_control_requests {
 	int parent_error; /* the parent's verdict; 0: none */
 	char parent_reason[RD_REASON_SIZE];
 	bool slow; /* cleared when the thread has taken it */
-	bool slow_first;
+	int64_t slow_line_ms;
 	int slow_culprit;
 	char slow_reason[RD_REASON_SIZE];
 };

@@ -50,7 +50,9 @@ struct rd_activity {
 	_Atomic uint32_t calls; /* collective calls begun (issued, for streams) */
 	_Atomic uint32_t done; /* of those, finished */
 	_Atomic int32_t collective; /* enum rd_collective of the latest call; -1: none yet */
+	_Atomic uintptr_t called_at; /* return address of the latest call; 0: unknown */
 	_Atomic int32_t waiting_for; /* peer it waits for; -1: none */
+	_Atomic uintptr_t waits_at; /* return address of the call that waits; 0: unknown */
 	/* By rd_clock_ms(): when that wait began, and when the comm last saw it go on. The wait is
 	   over where the latter is older than RD_WAIT_SEEN_MS. */
 	_Atomic int64_t waiting_since_ms, waiting_seen_ms;

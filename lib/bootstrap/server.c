@@ -232,15 +232,20 @@ static void exchange_messages(
 	} while (moved);
 }
 
-/* Only the first is a warning: ranks that compute for long make all calls slow. */
+/* A warning where no call has waited as long before: ranks that compute for long make all calls
+   slow, and a hang still shows among them. */
 static void log_slow_call(struct rd_server *server)
 {
 	char text[RD_REASON_SIZE];
+	uint32_t waited_ms = rd_coordinator_slow_call(server->coordinator, text);
+	bool warns;
 
-	if (!rd_coordinator_slow_call(server->coordinator, text))
+	if (waited_ms == 0)
 		return;
-	rd_log(server->warned ? RD_INFO : RD_WARN, RD_COLL, "slow call: %s", text);
-	server->warned = true;
+	warns = rd_coordinator_is_next_line(waited_ms, server->warned_ms);
+	rd_log(warns ? RD_WARN : RD_INFO, RD_COLL, "slow call: %s", text);
+	if (warns)
+		server->warned_ms = waited_ms;
 }
 
 void rd_server_serve(struct rd_server *server, struct rd_participant *participant, int64_t now_ms)

@@ -18,7 +18,7 @@ struct rd_server {
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
 	struct rd_connection **connections; /* by the coordinator's numbers; NULL: none */
 	bool joined; /* rank 0's participant holds connection 0 */
-	bool warned; /* of a slow call */
+	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };
 
 /* Listens as rd_listen() does, with events of this mark. */

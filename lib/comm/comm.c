@@ -63,18 +63,20 @@ int rd_comm_fail(struct rondo_comm *comm, int error, int culprit)
 void rd_comm_slow(
 	struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, int culprit, const char *what)
 {
-	int every_ms = comm->settings.heartbeat_timeout_ms;
-	int first_ms = RD_SLOW_MS < every_ms ? RD_SLOW_MS : every_ms;
-	int due_ms = *reported_ms == 0 ? first_ms : (*reported_ms / every_ms + 1) * every_ms;
+	int64_t every_ms = comm->settings.heartbeat_timeout_ms;
+	int64_t line_ms = RD_SLOW_MS < every_ms ? RD_SLOW_MS : every_ms, due_ms;
 	char reason[RD_REASON_SIZE], peer[32] = "others";
 
-	if (waited_ms < due_ms || !comm->control)
+	while (line_ms <= *reported_ms)
+		line_ms *= 2;
+	due_ms = *reported_ms == 0 ? line_ms : (*reported_ms / every_ms + 1) * every_ms;
+	if ((waited_ms < due_ms && waited_ms < line_ms) || !comm->control)
 		return;
 	if (culprit >= 0)
 		snprintf(peer, sizeof(peer), "rank %d", culprit);
 	snprintf(reason, sizeof(reason), "rank %d has waited %lld ms for %s %s", comm->rank,
 		(long long)waited_ms, peer, what);
-	rd_control_slow(comm->control, *reported_ms == 0, culprit, reason);
+	rd_control_slow(comm->control, waited_ms >= line_ms ? waited_ms : 0, culprit, reason);
 	*reported_ms = (int)waited_ms;
 }
 

@@ -24,6 +24,7 @@ void rd_task_number(struct rd_task *task)
 	digest_call(comm, call);
 	atomic_store_explicit(
 		&comm->activity.collective, call->problem.collective, memory_order_relaxed);
+	atomic_store_explicit(&comm->activity.called_at, task->called_at, memory_order_relaxed);
 	atomic_store_explicit(&comm->activity.calls, call->number, memory_order_release);
 }
 

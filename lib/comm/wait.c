@@ -163,6 +163,7 @@ static void publish_wait(struct rd_task *tasks, int count, struct rd_wait *wait,
 	char what[64];
 
 	atomic_store_explicit(&activity->waiting_for, peer, memory_order_relaxed);
+	atomic_store_explicit(&activity->waits_at, task->called_at, memory_order_relaxed);
 	atomic_store_explicit(&activity->waiting_since_ms, since_ms, memory_order_relaxed);
 	atomic_store_explicit(&activity->waiting_seen_ms, now_ns / 1000000, memory_order_relaxed);
 	if (rd_task_is_collective(task) && atomic_load(&activity->slept_in) != task->call.number) {

@@ -76,8 +76,10 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 			.type = 2,
 			.op = 4,
 			.form = 2 };
+		strcpy(message->answer.called_at, "train+0x11b8");
+		memset(message->answer.waits_at, 'w', RD_CALL_SITE_SIZE - 1);
 	} else if (kind == RD_CONTROL_SLOW) {
-		message->slow.first = 1;
+		message->slow.line_ms = 3000;
 		message->slow.culprit = 2;
 		memset(message->slow.reason, 's', RD_REASON_SIZE - 1);
 	} else if (kind == RD_CONTROL_VERDICT) {

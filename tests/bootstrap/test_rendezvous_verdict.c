@@ -284,26 +284,37 @@ static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
 
 Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 {
-	char text[RD_REASON_SIZE];
+	char text[RD_REASON_SIZE], site[RD_CALL_SITE_SIZE], here[2 * RD_CALL_SITE_SIZE];
 
 	net_meet(4);
 	all_have_made(5);
+	atomic_store(&net.nodes[0].activity.waits_at, (uintptr_t)is_in_call);
+	atomic_store(&net.nodes[1].activity.called_at, (uintptr_t)has_made);
 	waits_for(0, 6, 2, 300);
 	waits_for(2, 6, 3, 300);
-	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 300 ms");
-	rd_participant_slow(net.nodes[2].participant, true, 3, "rank 2 has waited 300 ms");
+	rd_participant_slow(net.nodes[0].participant, 300, 2, "rank 0 has waited 300 ms");
+	rd_participant_slow(net.nodes[2].participant, 330, 3, "rank 2 has waited 330 ms");
 	net_run_steps(200);
-	cr_assert(rd_coordinator_slow_call(net.coordinator, text));
-	cr_expect(strstr(text, "ranks 1 and 3 of 4 have not joined all_reduce #6; rank "), "%s",
-		text);
-	/* Once. */
-	rd_participant_slow(net.nodes[0].participant, true, 2, "rank 0 has waited 400 ms");
+	cr_assert_eq(rd_coordinator_slow_call(net.coordinator, text), 300);
+	cr_expect(strstr(text, "ranks 1 and 3 of 4 have not joined all_reduce #6; rank 0 has"),
+		"%s", text);
+	snprintf(here, sizeof(here), "300 ms at %s;", rd_call_site((uintptr_t)is_in_call, site));
+	cr_expect(strstr(text, here), "%s", text);
+	snprintf(here, sizeof(here), "(host h1, pid 101) last made all_reduce #5, at %s",
+		rd_call_site((uintptr_t)has_made, site));
+	cr_expect(strstr(text, here), "%s", text);
+	/* Once, until the wait has doubled. */
+	rd_participant_slow(net.nodes[0].participant, 400, 2, "rank 0 has waited 400 ms");
 	net_run_steps(200);
 	cr_expect_not(rd_coordinator_slow_call(net.coordinator, text), "%s", text);
+	waits_for(0, 6, 2, 600);
+	rd_participant_slow(net.nodes[0].participant, 600, 2, "rank 0 has waited 600 ms");
+	net_run_steps(200);
+	cr_expect_eq(rd_coordinator_slow_call(net.coordinator, text), 600);
 	/* A rank with heartbeats may take longer than heartbeat_timeout_ms. */
 	waits_for(0, 6, 2, 3 * NET_TIMEOUT_MS);
 	waits_for(2, 6, 3, 3 * NET_TIMEOUT_MS);
-	rd_participant_slow(net.nodes[0].participant, false, 2, "rank 0 has waited 3 s");
+	rd_participant_slow(net.nodes[0].participant, 0, 2, "rank 0 has waited 3 s");
 	net_run_steps(200);
 	expect_no_verdict();
 	net_finish();
@@ -315,7 +326,7 @@ Test(rendezvous, ranks_that_wait_for_each_other_are_named)
 	waits_for(1, 6, 2, NET_TIMEOUT_MS);
 	waits_for(2, 6, 3, NET_TIMEOUT_MS);
 	waits_for(3, 6, 2, NET_TIMEOUT_MS);
-	rd_participant_slow(net.nodes[1].participant, false, 2, "rank 1 has waited 1000 ms");
+	rd_participant_slow(net.nodes[1].participant, 0, 2, "rank 1 has waited 1000 ms");
 	net_expect_verdict(RONDO_TIMEOUT,
 		"rank 3 (host h3, pid 103) waited 1 s for rank 2 (host h2, pid 102) in all_reduce "
 		"#6: ranks wait for each other, and nothing comes through");
@@ -326,7 +337,7 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 	net_meet(3);
 	waits_for(1, 6, 2, NET_TIMEOUT_MS);
 	waits_for(2, 6, 1, NET_TIMEOUT_MS / 2);
-	rd_participant_slow(net.nodes[1].participant, false, 2, "rank 1 has waited 1000 ms");
+	rd_participant_slow(net.nodes[1].participant, 0, 2, "rank 1 has waited 1000 ms");
 	net_run_steps(100);
 	expect_no_verdict();
 	net_finish();

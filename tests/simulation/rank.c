@@ -202,8 +202,7 @@ static void report_slow(struct sim_rank *rank, int waited_ms)
 		return;
 	snprintf(reason, sizeof(reason), "rank %d has waited %d ms for rank %d", rank->rank,
 		waited_ms, rank->exec.waiting_for);
-	rd_participant_slow(
-		rank->participant, rank->reported_ms == 0, rank->exec.waiting_for, reason);
+	rd_participant_slow(rank->participant, waited_ms, rank->exec.waiting_for, reason);
 	rank->reported_ms = waited_ms;
 }
 

@@ -272,13 +272,14 @@ static void take_bye(struct rd_coordinator *coordinator,
 	rd_diagnose_leaver(coordinator, connection->rank);
 }
 
-bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE])
+uint32_t rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE])
 {
-	if (!coordinator->slow_due)
-		return false;
-	coordinator->slow_due = false;
-	memcpy(text, coordinator->slow_text, RD_REASON_SIZE);
-	return true;
+	uint32_t waited_ms = coordinator->slow_due_ms;
+
+	coordinator->slow_due_ms = 0;
+	if (waited_ms > 0)
+		memcpy(text, coordinator->slow_text, RD_REASON_SIZE);
+	return waited_ms;
 }
 
 /* ---- Events -------------------------------------------------------------------------------- */

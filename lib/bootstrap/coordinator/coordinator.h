@@ -59,8 +59,16 @@ bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connec
 /* When rd_coordinator_tick() must be called next, at the latest. */
 int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator);
 
-/* True: text is a line to log about a slow call. Each call is logged once. */
-bool rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE]);
+/* Whether a line is due after waited_ms, the last one having come after logged_ms (0: none): about
+   twice as late. Ranks that began to wait a little later are not logged again. */
+static inline bool rd_coordinator_is_next_line(uint32_t waited_ms, uint32_t logged_ms)
+{
+	return waited_ms >= logged_ms + logged_ms / 2;
+}
+
+/* text: a line to log about a slow call. Returns for how long that has waited; 0: there is no line.
+   A call has one line each time that its wait has doubled. */
+uint32_t rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE]);
 
 /* The verdict: 0, or its error; *reason is the coordinator's. */
 int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason);

@@ -77,10 +77,11 @@ static const char *describe_wait(
 		snprintf(text, RD_REASON_SIZE, "%s", state->reason);
 		return text;
 	}
-	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s",
+	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s%s%s",
 		rd_coordinator_name_rank(coordinator, reporter, name),
 		rd_duration(duration, wait_of(coordinator, state)),
-		rd_coordinator_name_call(state->collective, state->done + 1, call));
+		rd_coordinator_name_call(state->collective, state->done + 1, call),
+		state->waits_at[0] ? " at " : "", state->waits_at);
 	return text;
 }
 
@@ -97,11 +98,13 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 		return;
 	if (straggler >= 0)
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-			"%s has not joined %s (it has made %u call%s); %s",
+			"%s has not joined %s (it has made %u call%s%s%s); %s",
 			rd_coordinator_name_rank(coordinator, straggler, name),
 			rd_coordinator_name_call(state->collective, number, call),
 			coordinator->ranks[straggler].calls,
-			RD_PLURAL(coordinator->ranks[straggler].calls), wait);
+			RD_PLURAL(coordinator->ranks[straggler].calls),
+			coordinator->ranks[straggler].called_at[0] ? ", the last at " : "",
+			coordinator->ranks[straggler].called_at, wait);
 	else if (state->calls != state->done && idle >= 0 && idle != reporter)
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s holds up %s, waiting for nobody; %s",

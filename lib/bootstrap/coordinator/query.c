@@ -1,5 +1,8 @@
 #include "bootstrap/coordinator/query.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "bootstrap/coordinator/verdict.h"
 
 void rd_query_all(struct rd_coordinator *coordinator, int64_t now_ms)
@@ -26,6 +29,8 @@ bool rd_query_take_answer(
 	state->waiting_for = message->answer.waiting_for;
 	state->waited_ms = message->answer.waited_ms;
 	state->slept_in = message->answer.slept_in;
+	memcpy(state->called_at, message->answer.called_at, sizeof(state->called_at));
+	memcpy(state->waits_at, message->answer.waits_at, sizeof(state->waits_at));
 	return rd_query_unresponsive(coordinator, -1) < 0;
 }
 
@@ -45,9 +50,20 @@ uint32_t rd_query_present_call(const struct rd_coordinator_rank *state)
 	return state->calls == state->done ? state->calls : state->done + 1;
 }
 
+/* "all_reduce #17 of 100 f32 sum at train+0x11b8". */
+static void print_call(const struct rd_coordinator_rank *state, char *text, size_t size)
+{
+	size_t length;
+
+	rd_signature_print(&state->slept_in, text, size);
+	length = strlen(text);
+	if (state->waits_at[0])
+		snprintf(text + length, size - length, " at %s", state->waits_at);
+}
+
 bool rd_query_judge_calls(struct rd_coordinator *coordinator)
 {
-	char there[128], here[128];
+	char there[128 + RD_CALL_SITE_SIZE], here[128 + RD_CALL_SITE_SIZE];
 
 	for (int rank = 1; rank < coordinator->size; rank++) {
 		const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
@@ -56,8 +72,8 @@ bool rd_query_judge_calls(struct rd_coordinator *coordinator)
 			if (!rd_signature_mismatches(
 				    &state->slept_in, &coordinator->ranks[other].slept_in))
 				continue;
-			rd_signature_print(&state->slept_in, there, sizeof(there));
-			rd_signature_print(&coordinator->ranks[other].slept_in, here, sizeof(here));
+			print_call(state, there, sizeof(there));
+			print_call(&coordinator->ranks[other], here, sizeof(here));
 			rd_coordinator_decide(coordinator, RONDO_MISMATCH,
 				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
 				other, here);

@@ -34,29 +34,92 @@ log_later(struct rd_coordinator *coordinator, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(coordinator->slow_text, sizeof(coordinator->slow_text), format, args);
 	va_end(args);
-	coordinator->slow_due = true;
+	coordinator->slow_due_ms = coordinator->slow_line_ms;
 }
 
-/* Once for each collective, for any number of ranks that wait in it. */
+/* A rank that has not joined the call: of several the first. */
+static int first_straggler(const struct rd_coordinator *coordinator)
+{
+	int rank = 0;
+
+	while (!coordinator->ranks[rank].straggles)
+		rank++;
+	return rank;
+}
+
+/* The call site of this rank's wait, or else of its present call. A later call may be queued. */
+static const char *find_site(const struct rd_coordinator_rank *state)
+{
+	if (state->waits_at[0])
+		return state->waits_at;
+	return rd_query_present_call(state) == state->calls ? state->called_at : "";
+}
+
+/* "rank 2 (host b, pid 17) last made broadcast #16, at train+0x11b8". It need not be in a call, but
+   a device may be at work on that one. */
+static void describe_rank(
+	const struct rd_coordinator *coordinator, int rank, char *text, size_t size)
+{
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+	uint32_t present = rd_query_present_call(state);
+	bool in_collective = state->calls != state->done;
+	const char *at = find_site(state);
+	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE];
+
+	rd_coordinator_name_rank(coordinator, rank, name);
+	rd_coordinator_name_call(
+		state->slept_in.number == present ? state->slept_in.collective : state->collective,
+		present, call);
+	if (in_collective)
+		snprintf(text, size, "%s is in %s%s%s", name, call, at[0] ? " at " : "", at);
+	else if (state->waited_ms > 0)
+		snprintf(text, size, "%s is in a transfer%s%s", name, at[0] ? " at " : "", at);
+	else if (state->calls > 0)
+		snprintf(text, size, "%s last made %s%s%s", name, call, at[0] ? ", at " : "", at);
+	else
+		snprintf(text, size, "%s has made no collective call", name);
+}
+
+/* The waiting rank's reason, and its call site. */
+static void describe_wait(const struct rd_coordinator_rank *state, char *text, size_t size)
+{
+	const char *at = find_site(state);
+
+	snprintf(text, size, "%s%s%s", state->reason, at[0] ? " at " : "", at);
+}
+
+/* One line for any number of ranks that wait in the same collective, and one more each time that
+   the wait has doubled. */
 static void describe_slow_call(struct rd_coordinator *coordinator)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[coordinator->slow_rank];
 	int unresponsive = rd_query_unresponsive(coordinator, state->culprit);
 	uint32_t number = rd_query_present_call(state);
-	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE];
+	char names[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE];
+	char wait[RD_REASON_SIZE + RD_CALL_SITE_SIZE + 16], other[RD_REASON_SIZE];
 
-	if (!state->answered || (state->calls != state->done && number == coordinator->slow_logged))
+	if (!state->answered ||
+		(state->calls != state->done && number == coordinator->slow_logged &&
+			!rd_coordinator_is_next_line(
+				coordinator->slow_line_ms, coordinator->slow_logged_ms)))
 		return;
+	describe_wait(state, wait, sizeof(wait));
 	if (unresponsive >= 0) {
-		log_later(coordinator, "%s does not answer; %s",
-			rd_coordinator_name_rank(coordinator, unresponsive, name), state->reason);
+		log_later(coordinator, "%s does not answer: stopped or cut off; %s",
+			rd_coordinator_name_rank(coordinator, unresponsive, names), wait);
 	} else if (mark_stragglers(coordinator, number) > 0) {
-		rd_coordinator_name_ranks(coordinator, has_not_joined, name, sizeof(name));
-		log_later(coordinator, "%s not joined %s; %s", name,
-			rd_coordinator_name_call(state->collective, number, call), state->reason);
+		rd_coordinator_name_ranks(coordinator, has_not_joined, names, sizeof(names));
+		describe_rank(coordinator, first_straggler(coordinator), other, sizeof(other));
+		log_later(coordinator, "%s not joined %s; %s; %s", names,
+			rd_coordinator_name_call(state->collective, number, call), wait, other);
+	} else if (state->culprit >= 0 && state->culprit != coordinator->slow_rank) {
+		describe_rank(coordinator, state->culprit, other, sizeof(other));
+		log_later(coordinator, "%s; %s", wait, other);
+	} else {
+		log_later(coordinator, "%s", wait);
 	}
-	if (coordinator->slow_due)
-		coordinator->slow_logged = number;
+	coordinator->slow_logged = number;
+	coordinator->slow_logged_ms = coordinator->slow_line_ms;
 }
 
 /* The next rank in a circle of ranks that have waited for heartbeat_timeout_ms; -1: no circle. */
@@ -97,11 +160,11 @@ static void judge_circle(struct rd_coordinator *coordinator)
 }
 
 static void query_for_slow_call(
-	struct rd_coordinator *coordinator, int rank, bool first, int64_t now_ms)
+	struct rd_coordinator *coordinator, int rank, uint32_t line_ms, int64_t now_ms)
 {
 	coordinator->slow_rank = rank;
 	coordinator->next_slow_rank = -1;
-	coordinator->slow_first = first;
+	coordinator->slow_line_ms = line_ms;
 	rd_query_all(coordinator, now_ms);
 }
 
@@ -109,13 +172,14 @@ void rd_slow_call_judge(struct rd_coordinator *coordinator, int64_t now_ms)
 {
 	int next = coordinator->next_slow_rank;
 
-	if (coordinator->slow_first)
+	if (rd_query_judge_calls(coordinator))
+		return;
+	if (coordinator->slow_line_ms > 0)
 		describe_slow_call(coordinator);
-	if (!rd_query_judge_calls(coordinator))
-		judge_circle(coordinator);
+	judge_circle(coordinator);
 	coordinator->slow_rank = -1;
 	if (next >= 0 && !coordinator->error)
-		query_for_slow_call(coordinator, next, false, now_ms);
+		query_for_slow_call(coordinator, next, 0, now_ms);
 }
 
 /* During a query only the latest SLOW is kept for the next: most are of the same call. */
@@ -129,7 +193,7 @@ void rd_slow_call_report(struct rd_coordinator *coordinator, int rank,
 	state->culprit = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
 	memcpy(state->reason, message->slow.reason, sizeof(state->reason));
 	if (coordinator->slow_rank < 0)
-		query_for_slow_call(coordinator, rank, message->slow.first, now_ms);
+		query_for_slow_call(coordinator, rank, message->slow.line_ms, now_ms);
 	else
 		coordinator->next_slow_rank = rank;
 }

@@ -38,6 +38,7 @@ struct rd_coordinator_rank {
 	int collective, waiting_for;
 	uint32_t waited_ms; /* for that rank */
 	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
+	char called_at[RD_CALL_SITE_SIZE], waits_at[RD_CALL_SITE_SIZE]; /* from its ANSWER */
 	uint64_t digest; /* of its calls */
 	bool straggles; /* has not joined the slow call */
 	/* Its latest report, of a failure or of a slow call: */
@@ -78,10 +79,11 @@ struct rd_coordinator {
 
 	/* Slow calls: queried about while no failure is. */
 	int slow_rank, next_slow_rank; /* ranks whose calls are slow; -1: none */
-	bool slow_first; /* slow_rank's first SLOW of this wait, which is logged */
-	bool slow_due; /* slow_text is to be logged */
+	uint32_t slow_line_ms; /* of slow_rank's SLOW */
+	uint32_t slow_due_ms; /* slow_text is to be logged: the wait that it is of; 0: it is not */
 	char slow_text[RD_REASON_SIZE];
-	uint32_t slow_logged; /* the latest collective that was logged as slow */
+	/* The latest collective that was logged as slow, and after which wait. */
+	uint32_t slow_logged, slow_logged_ms;
 
 	int error; /* the verdict, once there is one */
 	int lost; /* the rank that it is about, which died or was lost; -1: none */

@@ -209,12 +209,12 @@ void rd_participant_ready(
 }
 
 void rd_participant_slow(
-	struct rd_participant *participant, bool first, int culprit, const char *reason)
+	struct rd_participant *participant, int64_t line_ms, int culprit, const char *reason)
 {
 	if (participant->phase != RD_PARTICIPANT_OPEN || participant->reported ||
 		participant->leaving)
 		return;
-	participant->slow_first = first;
+	participant->slow_line_ms = line_ms;
 	participant->slow_culprit = culprit;
 	snprintf(participant->slow_reason, sizeof(participant->slow_reason), "%s", reason);
 	participant->to_send |= rd_control_bit(RD_CONTROL_SLOW);

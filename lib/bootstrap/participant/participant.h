@@ -70,7 +70,7 @@ void rd_participant_ready(
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,
 	const char *reason, int64_t now_ms);
 void rd_participant_slow(
-	struct rd_participant *participant, bool first, int culprit, const char *reason);
+	struct rd_participant *participant, int64_t line_ms, int culprit, const char *reason);
 void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
 /* The kernel has reported the death of a rank of this host (peer_watch.h). */
 void rd_participant_died(struct rd_participant *participant, int rank);

@@ -41,7 +41,7 @@ static uint32_t waited_ms(const struct rd_participant *participant)
 static void write_slow(const struct rd_participant *participant, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_SLOW;
-	message->slow.first = participant->slow_first;
+	message->slow.line_ms = (uint32_t)participant->slow_line_ms;
 	message->slow.culprit = participant->slow_culprit;
 	memcpy(message->slow.reason, participant->slow_reason, sizeof(message->slow.reason));
 }
@@ -71,6 +71,9 @@ static void write_answer(
 	message->answer.waiting_for = atomic_load(&participant->activity->waiting_for);
 	message->answer.waited_ms = waited_ms(participant);
 	load_slept_in(participant->activity, &message->answer.slept_in);
+	rd_call_site(atomic_load(&participant->activity->called_at), message->answer.called_at);
+	rd_call_site(message->answer.waited_ms ? atomic_load(&participant->activity->waits_at) : 0,
+		message->answer.waits_at);
 }
 
 static void write_report(

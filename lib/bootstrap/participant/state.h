@@ -42,7 +42,7 @@ struct rd_participant {
 	int report, culprit; /* of our own report: its error */
 	char report_reason[RD_REASON_SIZE];
 	int dead; /* a rank whose death is to be reported; -1: none */
-	bool slow_first; /* our call that waits for long */
+	int64_t slow_line_ms; /* our call that waits for long */
 	int slow_culprit;
 	char slow_reason[RD_REASON_SIZE];
 
