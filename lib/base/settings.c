@@ -79,6 +79,7 @@ enum {
 	NOT_IN_CONFIG(spin_us),
 	IN_CONFIG(timeout_ms),
 	NOT_IN_CONFIG(heartbeat_timeout_ms),
+	NOT_IN_CONFIG(unreachable_ms),
 	IN_CONFIG(init_timeout_ms),
 };
 
@@ -469,9 +470,11 @@ int rd_settings_read(struct rd_settings *settings, const struct rondo_config *co
 
 	int err = read_all(settings, config);
 
-	/* A shorter timeout_ms bounds the heartbeat's timeout as well. */
+	/* A shorter timeout_ms bounds the heartbeat's timeout as well, and that the host's. */
 	if (settings->heartbeat_timeout_ms > settings->timeout_ms)
 		settings->heartbeat_timeout_ms = settings->timeout_ms;
+	if (settings->unreachable_ms > settings->heartbeat_timeout_ms)
+		settings->unreachable_ms = settings->heartbeat_timeout_ms;
 	return err ? err : check_all(settings);
 }
 

@@ -63,7 +63,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 		return;
 	}
 	client->connecting = false;
-	rd_socket_tune(connection->wire.fd, client->settings->heartbeat_timeout_ms);
+	rd_socket_tune(connection->wire.fd, client->settings->unreachable_ms);
 	rd_connection_watch(connection, EPOLLIN);
 	rd_local_address_get(client->local, connection->wire.fd);
 	error = open_line(client);

@@ -31,6 +31,8 @@
 #ifndef RD_RENDEZVOUS_H
 #define RD_RENDEZVOUS_H
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RD_PENDING_MAX 128 /* connections without a HELLO, at a time */
@@ -46,6 +48,12 @@ static inline int rd_heartbeat_ms(uint32_t timeout_ms)
 	if (timeout_ms / 4 > RD_HEARTBEAT_MOST_MS)
 		return RD_HEARTBEAT_MOST_MS;
 	return timeout_ms < 4 ? 1 : (int)(timeout_ms / 4);
+}
+
+/* Whether a connection failed by silence of the other host's kernel, or of the way there. */
+static inline bool rd_means_silence(int error)
+{
+	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
 static inline int64_t rd_sooner(int64_t a, int64_t b)

@@ -180,7 +180,7 @@ static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
 		close(fd);
 		return;
 	}
-	rd_socket_tune(fd, server->settings->heartbeat_timeout_ms);
+	rd_socket_tune(fd, server->settings->unreachable_ms);
 	server->connections[index] = rd_connection_open(
 		server->epoll_fd, fd, (uint64_t)index, EPOLLIN, server->settings, true);
 	if (server->connections[index])

@@ -330,17 +330,15 @@ static void set_tcp(int fd, int option, int value)
 	setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value));
 }
 
-/* Heartbeats notice most failures; this is for data that the network never delivers (tcp(7)). */
+/* See tcp(7). With TCP_USER_TIMEOUT, the number of probes does not count. */
 void rd_socket_tune(int fd, int timeout_ms)
 {
-	int seconds = timeout_ms / 3000 > 1 ? timeout_ms / 3000 : 1;
 	int on = 1;
 
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
 	set_tcp(fd, TCP_NODELAY, 1);
-	set_tcp(fd, TCP_KEEPIDLE, seconds > 32767 ? 32767 : seconds);
-	set_tcp(fd, TCP_KEEPINTVL, seconds > 32767 ? 32767 : seconds);
-	set_tcp(fd, TCP_KEEPCNT, 2);
+	set_tcp(fd, TCP_KEEPIDLE, 1);
+	set_tcp(fd, TCP_KEEPINTVL, 1);
 	/* At least what the retransmission of a lost packet takes. */
 	set_tcp(fd, TCP_USER_TIMEOUT, timeout_ms > 1000 ? timeout_ms : 1000);
 }

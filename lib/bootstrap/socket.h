@@ -57,7 +57,11 @@ int rd_accept(int fd);
 /* Whether this errno means that this process or host has no more sockets or memory. */
 bool rd_lacks_resources(int error);
 
-/* No delay for small messages; the kernel reports a peer that vanished after about timeout_ms. */
+/*
+ * No delay for small messages. The kernel asks the other host's whether it is there, once a second
+ * while nothing is sent. The connection fails timeout_ms after the last answer; where a message was
+ * sent since, timeout_ms after that. A stopped process does not matter: its kernel answers.
+ */
 void rd_socket_tune(int fd, int timeout_ms);
 
 /* The address of this end of a socket: 0, or -1 and errno. */

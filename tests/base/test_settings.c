@@ -115,9 +115,11 @@ Test(settings, no_heartbeat_is_waited_for_longer_than_a_call_waits)
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
 	cr_assert_eq(settings.timeout_ms, 600000);
 	cr_assert_eq(settings.heartbeat_timeout_ms, 30000);
+	cr_assert_eq(settings.unreachable_ms, 10000);
 	setenv("RONDO_TIMEOUT_MS", "700", 1);
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
 	cr_assert_eq(settings.heartbeat_timeout_ms, 700);
+	cr_assert_eq(settings.unreachable_ms, 700);
 }
 
 Test(settings, the_port_is_derived_from_the_masters_where_it_is_not_set)
@@ -508,9 +510,10 @@ static const char *config_field(const char *field)
 {
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
 		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
-		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "device", "kernel",
-		"gpu_blocks", "secret_fd", "secret_file", "encrypt", "ib_device", "ib_gid_index",
-		"ib_service_level", "ib_traffic_class", "ib_timeout", "ib_retry", "poison" };
+		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "unreachable_ms",
+		"device", "kernel", "gpu_blocks", "secret_fd", "secret_file", "encrypt",
+		"ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout",
+		"ib_retry", "poison" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

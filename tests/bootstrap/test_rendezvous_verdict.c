@@ -346,9 +346,24 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 Test(rendezvous, a_connection_that_fails_is_no_death)
 {
 	net_meet(3);
-	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, EHOSTUNREACH);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, EPROTO);
 	net.nodes[2].connection = -1;
 	net.nodes[2].dead = true;
-	net_expect_verdict(RONDO_BROKEN,
-		"the connection to rank 2 (host h2, pid 102) failed: No route to host");
+	net_expect_verdict(
+		RONDO_BROKEN, "the connection to rank 2 (host h2, pid 102) failed: Protocol error");
+}
+
+Test(rendezvous, a_host_that_sends_no_packet_is_a_timeout)
+{
+	static const int errors[] = { ETIMEDOUT, EHOSTUNREACH, ENETUNREACH };
+
+	for (int i = 0; i < 3; i++) {
+		net_meet(3);
+		rd_coordinator_closed(net.coordinator, net.nodes[2].connection, errors[i]);
+		net.nodes[2].connection = -1;
+		net.nodes[2].dead = true;
+		net_expect_verdict(RONDO_TIMEOUT,
+			"rank 2 (host h2, pid 102) cannot be reached: no packet came from its "
+			"host for 1 s");
+	}
 }

@@ -77,7 +77,7 @@ static int go_on_until_it_fails(struct rank_env *env)
 	return names_the_other_side(env, err);
 }
 
-static void lose(int host, enum way way)
+static void lose_within(const char *setting, const char *bound_ms, int host, enum way way)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	struct world world = {
@@ -86,7 +86,7 @@ static void lose(int host, enum way way)
 	struct end end = { .host = host, .way = way };
 	struct rank_outcome outcomes[WORLD_MAX];
 
-	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", HEARTBEAT_TIMEOUT_MS, 1);
+	setenv(setting, bound_ms, 1);
 	world_run(&world, go_on_until_it_fails, &end, outcomes);
 	for (int rank = 0; rank < RANKS; rank++) {
 		bool killed = way == KILLED && world.host_of[rank] == host;
@@ -95,6 +95,11 @@ static void lose(int host, enum way way)
 			rank, outcomes[rank].status, outcomes[rank].text);
 	}
 	hosts_destroy(hosts);
+}
+
+static void lose(int host, enum way way)
+{
+	lose_within("RONDO_HEARTBEAT_TIMEOUT_MS", HEARTBEAT_TIMEOUT_MS, host, way);
 }
 
 Test(hosts_failure, a_host_whose_ranks_are_killed_is_named, .timeout = 60)
@@ -125,6 +130,17 @@ Test(hosts_failure, a_host_whose_interfaces_go_down_is_named, .timeout = 60)
 Test(hosts_failure, so_is_one_with_rank_0_whose_interfaces_go_down, .timeout = 60)
 {
 	lose(0, SWITCHED_OFF);
+}
+
+/* Long before its heartbeats are missed, which takes 30 s. */
+Test(hosts_failure, a_host_that_sends_no_packet_is_named, .timeout = 60)
+{
+	lose_within("RONDO_UNREACHABLE_MS", "1000", 1, UNPLUGGED);
+}
+
+Test(hosts_failure, so_is_one_with_rank_0_that_sends_no_packet, .timeout = 60)
+{
+	lose_within("RONDO_UNREACHABLE_MS", "1000", 0, UNPLUGGED);
 }
 
 /* Two hosts lose each other, while both still reach rank 0. */

@@ -166,7 +166,7 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	};
 	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 	int rank = connection->rank;
-	char name[RD_RANK_NAME_SIZE];
+	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	connection->open = false;
 	if (rank < 0) {
@@ -182,6 +182,11 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	if (means_death(error))
 		rd_coordinator_decide(
 			coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
+	else if (rd_means_silence(error))
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s cannot be reached%s: no packet came from its host for %s", name,
+			when[coordinator->phase],
+			rd_duration(duration, coordinator->settings->unreachable_ms));
 	else
 		rd_coordinator_decide(coordinator, RONDO_BROKEN,
 			"the connection to %s failed%s: %s", name, when[coordinator->phase],

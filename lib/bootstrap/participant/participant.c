@@ -159,7 +159,7 @@ static const char *why_closed(const struct rd_participant *participant, int erro
    have been in the backlog of an earlier comm that has stopped listening. */
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
 {
-	char name[RD_RANK_NAME_SIZE];
+	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	if (!rd_participant_is_connected(participant))
 		return;
@@ -175,6 +175,10 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 	rd_participant_name_0(participant, name);
 	if (error == 0 || error == ECONNRESET || error == EPIPE)
 		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died", name);
+	else if (rd_means_silence(error))
+		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
+			"%s cannot be reached: no packet came from its host for %s", name,
+			rd_duration(duration, participant->settings->unreachable_ms));
 	else
 		rd_participant_end_without(participant, 0, RONDO_BROKEN,
 			"the connection to %s failed: %s", name, strerror(error));

@@ -431,6 +431,7 @@ void net_init(int size, uint32_t seed)
 		node->settings.piece_size = 4096;
 		node->settings.timeout_ms = NET_TIMEOUT_MS;
 		node->settings.heartbeat_timeout_ms = NET_TIMEOUT_MS;
+		node->settings.unreachable_ms = NET_TIMEOUT_MS;
 		node->settings.init_timeout_ms = NET_INIT_TIMEOUT_MS;
 		snprintf(node->self.place.host_name, RD_HOST_SIZE, "h%d", i);
 		node->self.place.pid = 100 + i;
