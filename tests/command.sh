@@ -29,7 +29,7 @@ fake_program() {
 	} >"$work/bin/$1"
 	chmod +x "$work/bin/$1"
 }
-for name in ninja ctest rondo-run rondo-bench bench-train simulate; do
+for name in ninja ctest rondo-run rondo-bench bench-train simulate soak; do
 	fake_program $name </dev/null
 done
 fake_program id <<'DO'
@@ -47,7 +47,8 @@ if [ "$1" = --install ]; then
 	exec "$real_cmake" --install "$tree" "$@"
 fi
 # cmake -S . -B BUILD ...
-cp "$tree/CMakeCache.txt" "$work/bin/rondo-run" "$work/bin/rondo-bench" "$work/bin/simulate" "$work/clone/$4"
+cp "$tree/CMakeCache.txt" "$work/bin/rondo-run" "$work/bin/rondo-bench" "$work/bin/simulate" "$work/bin/soak" \
+	"$work/clone/$4"
 DO
 
 # runs COMMAND...: of the script, in a directory that is not the script's, from a machine without packages.
@@ -99,11 +100,12 @@ has '^cmake -S . -B build-cpu .* -DRONDO_CUDA=OFF$'
 has '^ninja -C build-cpu rondo-train$'
 
 runs soak --seeds 5
-has '^ninja -C build simulate$'
+has '^ninja -C build soak simulate$'
 has '^simulate --jobs [0-9]* --seeds 5$'
-runs soak --seed 7
-has '^simulate --seed 7$'
-refuses 'soak wants --seeds N' soak
+runs soak --seed 7 --trace
+has '^simulate --seed 7 --trace$'
+runs soak --minutes 1
+has '^soak --minutes 1$'
 
 runs test -R ring
 has '^apt-get .* libopenblas-dev zlib1g-dev libcriterion-dev'

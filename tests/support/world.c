@@ -322,7 +322,7 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 	for (int i = 0; i < world->size; i++) {
 		const struct rank_outcome *outcome = &lives[i].outcome;
 
-		if (outcome->status != 0 && failed++ == 0)
+		if (outcome->status != 0 && failed++ == 0 && !world->quiet)
 			fprintf(stderr, "rank %d of %d over %s: status %d: %s\n", i, world->size,
 				world->transport ? world->transport : "any", outcome->status,
 				outcome->text);

@@ -33,6 +33,7 @@ struct world {
 	int timeout_ms; /* of the comm; 0: the default */
 	int channels; /* 0: the default */
 	bool has_no_secret; /* by default the job has one */
+	bool quiet; /* ranks may fail: none is reported on stderr */
 	size_t piece_size; /* 0: the default */
 	const char *algo; /* NULL: the default */
 	int limit_ms; /* time of the whole world; 0: 60 s */
