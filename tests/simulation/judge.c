@@ -108,7 +108,8 @@ static bool comes_at_the_bound(const struct world *world)
 		if ((world->faults.at[i].kind == FAULT_late &&
 			    world->faults.at[i].number[1] > INIT_MS - 2000) ||
 			(world->faults.at[i].kind == FAULT_lag &&
-				world->faults.at[i].number[2] > CALL_MS - 1000))
+				world->faults.at[i].number[2] > CALL_MS - 1000 &&
+				world->faults.at[i].number[2] < CALL_MS + 1000))
 			return true;
 	return false;
 }
