@@ -16,6 +16,7 @@
 #include "train/options.h"
 #include "train/threads.h"
 #include "train/plot.h"
+#include "train/recovery.h"
 #include "train/train.h"
 
 /* Divides the cores among the ranks of this machine, unless the user has set the threads. */
@@ -45,22 +46,35 @@ static int report_device(struct report *report, const struct device *device,
 	return places_report(report, world, local_rank, text);
 }
 
-static int train(
-	const struct place_of_rank *place, const struct groups *groups, struct device *device)
+/* With --shrink: the steps of the run are kept. After a death it goes on. */
+static int go_on(struct train *run, struct recovery *recovery)
+{
+	if (!run->options.shrink || !run->world->comm)
+		return 0;
+	run->recovery = recovery;
+	return recovery_restore(recovery, run);
+}
+
+static int train(const struct place_of_rank *place, const struct groups *groups,
+	struct device *device, struct recovery *recovery)
 {
 	const struct train_world *world = groups->world;
-	const struct options *options = place->options;
+	struct options options = *place->options;
 	struct train *run;
 	struct report report;
 	uint64_t hash;
+	/* A step stays what it was. */
+	if (recovery->global_batch)
+		options.global_batch = recovery->global_batch;
 	report_init(&report, world->rank ? NULL : stdout);
 	int err = report_device(&report, device, world, place->local_rank);
 	if (!err)
-		err = train_create(&run, options, groups, device, &report);
+		err = train_create(&run, &options, groups, device, &report);
 	if (err)
 		return err;
 	report_model(&report, run->model);
-	if (train_done(run))
+	err = go_on(run, recovery);
+	if (!err && train_done(run))
 		report_line(&report, "Nothing to train: %llu epochs are done, of %d",
 			(unsigned long long)run->epochs, run->options.epochs);
 	while (!err && !train_done(run))
@@ -81,15 +95,28 @@ static int train(
 	return err;
 }
 
-static int train_in_groups(
-	const struct place_of_rank *place, const struct train_world *world, struct device *device)
+static int train_in_groups(const struct place_of_rank *place, const struct train_world *world,
+	struct device *device, struct recovery *recovery)
 {
 	const struct options *options = place->options;
 	struct groups groups;
 	int err = groups_open(&groups, world, options->tensor, options->pipeline);
 	if (!err)
-		err = train(place, &groups, device);
+		err = train(place, &groups, device, recovery);
 	return groups_close(&groups, err);
+}
+
+/* Until it ends, or no rank has died. */
+static int train_and_go_on(
+	const struct place_of_rank *place, struct train_world *world, struct device *device)
+{
+	struct recovery recovery = { 0 };
+	int err;
+	do
+		err = train_in_groups(place, world, device, &recovery);
+	while (err < 0 && place->options->shrink && recovery_shrink(world));
+	recovery_finish(&recovery);
+	return err;
 }
 
 /* One rank, from beginning to end; returns its exit status. */
@@ -105,7 +132,7 @@ static int run_rank(const struct place_of_rank *place)
 	if (!err) {
 		err = world_agree(&world, lacks);
 		if (!err)
-			err = train_in_groups(place, &world, device);
+			err = train_and_go_on(place, &world, device);
 		err = world_close(&world, err);
 	}
 	device_destroy(device);

@@ -182,6 +182,9 @@ const struct option_row option_table[] = {
 		"transports. Slower"),
 	COUNT("shards", shards, 65536,
 		"with --deterministic: compute a global batch in N parts. Default: 8"),
+	FLAG("shrink", shrink,
+		"after the death of a rank the others go on, from the last step\n"
+		"(rondo-run --keep-going)"),
 	{ "check-every", "N", "compare the parameters of all ranks every N steps", OPTION_NUMBER,
 		AT(check_every), 1, NUMBER_MAX, NULL, NULL },
 

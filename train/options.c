@@ -210,6 +210,18 @@ static int check(const struct options *options)
 		return fail("--auto-resume: give the file to --checkpoint");
 	if (options->auto_resume && options->resume)
 		return fail("--auto-resume and --resume: give one of them");
+	if (options->shrink && (options->zero || options->tensor > 1 || options->pipeline > 1))
+		return fail(
+			"--shrink: no other rank has a dead rank's part, with --zero, --tensor or "
+			"--pipeline: save a --checkpoint, and --resume it");
+	if (options->shrink && options->deterministic)
+		return fail("--shrink: the ranks that are left may be too many or few for "
+			    "--deterministic");
+	if (options->shrink && (options->metrics.count || options->trace))
+		return fail("--shrink: rank 0, which may die, writes --metrics and --trace");
+	if (options->shrink && options->ranks > 1)
+		return fail("--shrink: --ranks ends all when one fails: start them by rondo-run "
+			    "--keep-going");
 	if (options->batch > 0 && options->global_batch > 0)
 		return fail("--batch and --global-batch: give one of them");
 	if (options->ranks > 0 && launch.size > 1)

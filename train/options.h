@@ -62,6 +62,7 @@ struct options {
 	const char *checkpoint; /* NULL: none is saved */
 	const char *resume; /* NULL: from the start */
 	bool auto_resume; /* resume is the checkpoint, where there is one */
+	bool shrink; /* go on after the death of a rank */
 	const char *export; /* the model's file for others; NULL: none */
 	struct metrics_files metrics;
 	const char *trace; /* NULL: none */

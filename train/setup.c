@@ -100,7 +100,7 @@ static int complete_options(struct train *train)
 			(int)(samples < CHECKPOINT_BATCH_MAX ? samples : CHECKPOINT_BATCH_MAX);
 	}
 	/* Likewise. */
-	if (options->global_batch % size && !train->world->rank)
+	if (options->global_batch % size && !options->shrink && !train->world->rank)
 		return fail("a global batch of %d samples does not divide by %d %s",
 			options->global_batch, size,
 			size < train->world->size ? "replicas" : "ranks");

@@ -6,6 +6,7 @@
 #include "train/base/fail.h"
 #include "train/base/hash.h"
 #include "train/parts.h"
+#include "train/recovery.h"
 #include "train/replica.h"
 #include "train/resume.h"
 #include "train/step.h"
@@ -34,12 +35,18 @@ static int watch(struct train *train)
 static int train_steps(struct train *train, size_t *samples)
 {
 	struct sampler *sampler = train->train_sampler;
-	size_t done = 0;
-	for (size_t step = 0; step < sampler_steps(sampler) && train->step < train->last_step;
+	/* After a death the run goes on within the epoch. */
+	size_t first = (size_t)train->step - train->epochs * sampler_steps(sampler);
+	size_t done = first * sampler->global_batch;
+	if (done > sampler->count)
+		done = sampler->count;
+	for (size_t step = first; step < sampler_steps(sampler) && train->step < train->last_step;
 		step++) {
 		struct totals totals = { 0 };
 		bool reports = step % REPORT_EVERY == 0;
 		int err = train_step(train, step, reports ? &totals : NULL);
+		if (!err && train->recovery)
+			err = recovery_keep(train->recovery, train);
 		if (!err && reports)
 			err = step_sum(train, &totals);
 		if (err)

@@ -67,6 +67,7 @@ struct train {
 	struct saver *saver; /* NULL: nothing was saved yet */
 	struct snapshot snapshot;
 	uint64_t saved_epochs; /* of the last save */
+	struct recovery *recovery; /* where steps are kept (recovery.h); NULL: nowhere */
 	int64_t step; /* steps done, of all epochs */
 	int64_t last_step; /* the run ends there at the latest */
 };

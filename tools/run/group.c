@@ -65,7 +65,7 @@ bool group_start(struct group *group, int *status)
 	int size = group->world->local_size;
 
 	group->started = group->alive = 0;
-	group->ending = group->failed = false;
+	group->ending = group->failed = group->succeeded = false;
 	group->term_at = group->kill_at = 0;
 	group->ranks = calloc((size_t)size, sizeof(*group->ranks));
 	*status = group->ranks ? 0 : 1;
@@ -149,7 +149,7 @@ static void blame(struct group *group, const struct rank *rank)
 	gethostname(failure.host, sizeof(failure.host) - 1);
 	failure_describe(&failure, end, sizeof(end));
 	console_print(group->console, "%s", end);
-	if (!group->failed)
+	if (!group->failed && !group->options->keep_going)
 		group->term_at = rd_clock_ms() + LAST_WORDS_MS;
 	if (!group->failed || failure_outranks(&failure, &group->failure))
 		group->failure = failure;
@@ -162,8 +162,16 @@ static void on_end(struct group *group, struct rank *rank)
 
 	rank_reap(rank);
 	group->alive--;
+	group->succeeded |= rank->status == 0;
 	if (rank->status != 0 && !ours)
 		blame(group, rank);
+}
+
+bool group_has_failed(const struct group *group)
+{
+	if (!group->options->keep_going)
+		return group->failed;
+	return group->failed && !group->succeeded && group->alive == 0;
 }
 
 int64_t group_deadline(const struct group *group)

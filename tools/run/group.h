@@ -36,7 +36,7 @@ struct group {
 	int started; /* ranks started, from ranks[0] */
 	int alive;
 	bool ending; /* the ranks end because we ended them, not by themselves */
-	bool failed;
+	bool failed, succeeded; /* a rank has, each */
 	struct failure failure; /* once failed: the first; a death by signal goes before an exit */
 	int64_t term_at, kill_at; /* deadlines on the monotonic clock, in ms; 0: none */
 	int first_poll; /* of the ranks', three each */
@@ -51,6 +51,9 @@ int group_files_of_rank(const struct options *options);
  * and those that run have been killed; the caller still waits for their end.
  */
 bool group_start(struct group *group, int *status);
+
+/* Whether the attempt has failed: a rank has; with --keep-going, all have, and ended. */
+bool group_has_failed(const struct group *group);
 
 /* Sends the signal to all ranks. */
 void group_signal(const struct group *group, int signal);

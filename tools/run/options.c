@@ -51,6 +51,8 @@ static const char help[] =
 	"\n"
 	"Failures:\n"
 	"  --max-restarts N        restarts after a failure (default 0)\n"
+	"  --keep-going            ranks go on when others fail; the exit status is 0 if one of\n"
+	"                          each node succeeds\n"
 	"  --monitor-interval SECONDS\n"
 	"                          nodes that come late are gathered so long (default 0.1)\n"
 	"  --grace SECONDS         from SIGTERM to SIGKILL, when ranks must end (default 5)\n"
@@ -106,6 +108,7 @@ static const struct argument table[] = {
 	{ "rdzv-id", 0, AT(run_id), values_run_id, 0, 0 },
 	{ "rdzv-conf", 0, WHOLE, values_rendezvous, 0, 0 },
 	{ "max-restarts", 0, AT(max_restarts), arguments_number, 0, 1000000 },
+	{ "keep-going", 0, AT(keep_going), NULL, 0, 0 },
 	{ "monitor-interval", 0, AT(monitor_ms), values_seconds, 0, 86400 },
 	{ "grace", 0, AT(grace_s), arguments_number, 0, GRACE_MAX_S },
 	{ "signals-to-handle", 0, WHOLE, values_signals, 0, 0 },

@@ -54,6 +54,7 @@ struct options {
 	/* Failures. */
 	int max_restarts;
 	int monitor_ms; /* nodes that come are gathered for this long */
+	bool keep_going; /* ranks go on when another fails */
 	int grace_s; /* from SIGTERM to SIGKILL */
 
 	/* Output. */

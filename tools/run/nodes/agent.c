@@ -161,7 +161,7 @@ static void report_failure(struct agent *agent)
 	struct message message = { .type = MESSAGE_FAILED };
 	int64_t age_ms = epoch_ms() - group->failure.at_ms;
 
-	if (!group->failed || group->failure.pid == agent->reported)
+	if (!group_has_failed(group) || group->failure.pid == agent->reported)
 		return;
 	agent->reported = group->failure.pid;
 	message.failed.failure = group->failure;
@@ -180,7 +180,7 @@ static bool watch_ranks(struct agent *agent)
 	report_failure(agent);
 	if (group->alive > 0)
 		return false;
-	failed = group->failed;
+	failed = group_has_failed(group);
 	group_finish(group);
 	send_plain(agent, failed || agent->stops || agent->leaves ? MESSAGE_ENDED : MESSAGE_DONE);
 	return true;
