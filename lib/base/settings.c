@@ -44,6 +44,7 @@ enum {
 	NOT_IN_CONFIG(secret_fd),
 	NOT_IN_CONFIG(secret_file),
 	NOT_IN_CONFIG(encrypt),
+	NOT_IN_CONFIG(checksum),
 	NOT_IN_CONFIG(gpu_blocks),
 	NOT_IN_CONFIG(poison),
 	IN_CONFIG(rank),
@@ -503,6 +504,7 @@ uint64_t rd_settings_digest(const struct rd_settings *settings)
 	hash = hash_number(hash, (uint64_t)settings->channels);
 	hash = hash_number(hash, settings->piece_size);
 	hash = hash_number(hash, (uint64_t)settings->encrypt);
+	hash = hash_number(hash, (uint64_t)settings->checksum);
 	hash = rd_hash(hash, settings->key, sizeof(settings->key));
 	hash = rd_hash(hash, settings->algo, strlen(settings->algo) + 1);
 	return rd_hash(hash, settings->plugins, strlen(settings->plugins) + 1);

@@ -99,6 +99,9 @@
 	X(encrypt, INT, "RONDO_ENCRYPT", 1, 0, 1, \
 		"0: ranks of different hosts prove that they are of the job, and then send plain " \
 		"messages") \
+	X(checksum, INT, "RONDO_CHECKSUM", 0, 0, 1, \
+		"1: each message over tcp and verbs carries a checksum (CRC-32C), which its " \
+		"receiver checks before it uses the message") \
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127, \
 		"how GPUs run collectives: auto, fused, stepped, messages, or staged through " \
 		"host memory") \
@@ -177,8 +180,8 @@ void rd_settings_log(const struct rd_settings *settings);
 int64_t rd_settings_number(const struct rd_settings *settings, const char *variable);
 const char *rd_settings_text(const struct rd_settings *settings, const char *variable);
 
-/* A hash of the settings that must be equal on all ranks: channels, piece_size, encrypt, key, algo
-   and plugins. */
+/* A hash of the settings that must be equal on all ranks: channels, piece_size, encrypt, checksum,
+   key, algo and plugins. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
 
 #endif

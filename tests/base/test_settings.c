@@ -80,6 +80,7 @@ Test(settings, the_environment_sets_every_field)
 	setenv("RONDO_IB_RETRY", "5", 1);
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	setenv("RONDO_ENCRYPT", "0", 1);
+	setenv("RONDO_CHECKSUM", "1", 1);
 	setenv("RONDO_POISON", "1", 1);
 	setenv("RONDO_LAUNCHER", "torchrun", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
@@ -95,6 +96,7 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_str_eq(settings.topo_file, "x");
 	cr_assert_eq(settings.reproducible, 1);
 	cr_assert_eq(settings.poison, 1);
+	cr_assert_eq(settings.checksum, 1);
 	cr_assert_eq(settings.local_rank, 7);
 	cr_assert_str_eq(settings.debug, "NONE");
 	cr_assert_str_eq(settings.debug_subsys, "^net,ring");
@@ -449,6 +451,9 @@ Test(settings, the_digest_tells_what_must_agree_between_ranks)
 	other.piece_size *= 2;
 	cr_assert_neq(rd_settings_digest(&other), digest);
 	other = settings;
+	other.checksum = 1;
+	cr_assert_neq(rd_settings_digest(&other), digest);
+	other = settings;
 	strcpy(other.algo, "ring");
 	cr_assert_neq(rd_settings_digest(&other), digest);
 	other = settings;
@@ -511,7 +516,7 @@ static const char *config_field(const char *field)
 	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
 		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
 		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "unreachable_ms",
-		"device", "kernel", "gpu_blocks", "secret_fd", "secret_file", "encrypt",
+		"device", "kernel", "gpu_blocks", "secret_fd", "secret_file", "encrypt", "checksum",
 		"ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout",
 		"ib_retry", "poison" };
 

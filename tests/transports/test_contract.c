@@ -1,6 +1,8 @@
 /* ctest label: threads */
-/* The contract suite for each transport; tcp over IPv4 and IPv6, and with TLS. */
+/* The contract suite for each transport; tcp over IPv4 and IPv6, with TLS, and with
+   checksums. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "registering.h"
 #include "secure/tls.h"
@@ -60,6 +62,19 @@ static void use_tls(void)
 	}
 CONTRACT_LINK_CASES(TLS_TEST)
 CONTRACT_PEER_CASES(TLS_TEST)
+
+static void use_checksums(void)
+{
+	setenv("RONDO_CHECKSUM", "1", 1);
+}
+
+#define CHECKSUM_TEST(name) \
+	Test(checksums, name, .timeout = 60, .init = use_checksums) \
+	{ \
+		contract_##name("tcp"); \
+	}
+CONTRACT_LINK_CASES(CHECKSUM_TEST)
+CONTRACT_PEER_CASES(CHECKSUM_TEST)
 
 /* shm by another name, which keeps records of registered memory. */
 #define REGISTERS_TEST(name) \

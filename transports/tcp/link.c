@@ -133,7 +133,7 @@ static void link_opened(void *owner, const struct rd_wire *wire)
 	struct rd_wire opened = *wire;
 	struct rd_tcp_link *link = owner;
 
-	if (rd_tcp_stream_init(&link->stream, &opened, &link->base)) {
+	if (rd_tcp_stream_init(&link->stream, &opened, &link->base, link->endpoint->local)) {
 		rd_wire_close(&opened);
 		link_fail(link, "could not be set up", ENOMEM);
 		return;

@@ -9,10 +9,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/error.h"
+#include "transports/tcp/stream_failure.h"
 
 #define CHECK 0x6f640000u
-#define HEADER_SIZE sizeof(struct rd_tcp_stream_header)
+#define HEADER_MOST sizeof(struct rd_tcp_stream_header)
+#define HEADER_LEAST offsetof(struct rd_tcp_stream_header, payload_crc)
 #define LINE 64
 
 /* Bytes to read past the present message: many small messages, but few bytes to move beside a large
@@ -24,12 +27,12 @@
 #define WAKE_MOST ((size_t)256 << 10)
 #define WAKE_LEAST ((size_t)16 << 10)
 
-_Static_assert(HEADER_SIZE == 32, "the header travels as it lies in memory");
-_Static_assert(HEADER_SIZE % 8 == 0, "a payload is as aligned as its header");
+_Static_assert(HEADER_MOST == 40 && HEADER_LEAST == 32, "headers travel as they lie in memory");
+_Static_assert(HEADER_MOST % 8 == 0 && HEADER_LEAST % 8 == 0, "a payload is as aligned");
 
 static size_t stage_size(const struct rd_tcp_stream *stream)
 {
-	return (HEADER_SIZE + stream->link->message_max + LINE - 1) / LINE * LINE;
+	return (HEADER_MOST + stream->link->message_max + LINE - 1) / LINE * LINE;
 }
 
 static size_t in_size(const struct rd_tcp_stream *stream)
@@ -37,10 +40,17 @@ static size_t in_size(const struct rd_tcp_stream *stream)
 	return stage_size(stream) + AHEAD;
 }
 
-int rd_tcp_stream_init(
-	struct rd_tcp_stream *stream, const struct rd_wire *wire, struct rd_link *link)
+int rd_tcp_stream_init(struct rd_tcp_stream *stream, const struct rd_wire *wire,
+	struct rd_link *link, const struct rd_local *local)
 {
-	*stream = (struct rd_tcp_stream){ .wire = RD_WIRE(-1), .link = link, .wake_at = 1 };
+	*stream = (struct rd_tcp_stream){
+		.wire = RD_WIRE(-1),
+		.link = link,
+		.rank = local->rank,
+		.checksums = local->settings->checksum,
+		.header_size = local->settings->checksum ? HEADER_MOST : HEADER_LEAST,
+		.wake_at = 1,
+	};
 	/* Pages that no message touches use no memory. */
 	stream->stages = aligned_alloc(LINE, RD_TCP_STREAM_STAGES * stage_size(stream));
 	stream->in = aligned_alloc(LINE, in_size(stream));
@@ -60,42 +70,6 @@ void rd_tcp_stream_finish(struct rd_tcp_stream *stream)
 	stream->stages = stream->in = NULL;
 }
 
-static void stream_fail(struct rd_tcp_stream *stream, int error, const char *reason)
-{
-	stream->link->error = error;
-	snprintf(stream->link->reason, sizeof(stream->link->reason), "%s", reason);
-	/* Ends the connection for the peer. finish() closes the descriptor. */
-	shutdown(stream->wire.fd, SHUT_RDWR);
-}
-
-static void fail_by_errno(struct rd_tcp_stream *stream, int number)
-{
-	char reason[sizeof(stream->link->reason)];
-
-	if (number == ECONNRESET)
-		snprintf(reason, sizeof(reason), "reset the connection");
-	else
-		snprintf(reason, sizeof(reason), "lost its connection (%s)", strerror(number));
-	stream_fail(stream, RONDO_BROKEN, reason);
-}
-
-static void fail_by_write_error(struct rd_tcp_stream *stream)
-{
-	if (stream->write_error == EPIPE)
-		stream_fail(stream, RONDO_BROKEN, "closed its connection");
-	else
-		fail_by_errno(stream, stream->write_error);
-}
-
-static void fail_by_end(struct rd_tcp_stream *stream)
-{
-	bool in_message = stream->has_header || stream->end > stream->start;
-
-	stream_fail(stream, RONDO_BROKEN,
-		in_message ? "closed its connection in the middle of a message"
-			   : "closed its connection");
-}
-
 /* ---- Going out ---------------------------------------------------------------------------- */
 
 static char *stage_at(struct rd_tcp_stream *stream, unsigned stage)
@@ -108,7 +82,7 @@ static char *stage_at(struct rd_tcp_stream *stream, unsigned stage)
 static bool may_send(struct rd_tcp_stream *stream)
 {
 	if (stream->write_error) {
-		fail_by_write_error(stream);
+		rd_tcp_stream_fail_by_write_error(stream);
 		return false;
 	}
 	return stream->queued < RD_TCP_STREAM_QUEUE;
@@ -125,7 +99,12 @@ void *rd_tcp_stream_reserve(struct rd_tcp_stream *stream, size_t size)
 	if (stream->staged == 0 && !stream->reserved)
 		stream->stage = 0;
 	stream->reserved = true;
-	return stage_at(stream, stream->stage) + HEADER_SIZE;
+	return stage_at(stream, stream->stage) + stream->header_size;
+}
+
+static uint32_t header_crc(const struct rd_tcp_stream_header *header)
+{
+	return rd_crc32c(0, header, offsetof(struct rd_tcp_stream_header, crc));
 }
 
 static void queue_drop(struct rd_tcp_stream *stream)
@@ -136,18 +115,22 @@ static void queue_drop(struct rd_tcp_stream *stream)
 	stream->link->sent = stream->link->posted;
 }
 
-/* Adds an entry to the queue, and fills in its header. */
+/* Adds a message with this payload to the queue, and fills in its header. */
 static struct rd_tcp_stream_output *queue_append(
-	struct rd_tcp_stream *stream, const struct rd_tag *tag, size_t size)
+	struct rd_tcp_stream *stream, const struct rd_tag *tag, const void *payload, size_t size)
 {
 	struct rd_tcp_stream_output *output =
 		&stream->queue[(stream->first + stream->queued++) % RD_TCP_STREAM_QUEUE];
 
 	output->header = (struct rd_tcp_stream_header){
 		.size = (uint32_t)size,
-		.check = CHECK + stream->out_count++,
+		.check = CHECK + (uint16_t)stream->out_count++,
 		.tag = *tag,
 	};
+	if (stream->checksums) {
+		output->header.payload_crc = rd_crc32c(0, payload, size);
+		output->header.crc = header_crc(&output->header);
+	}
 	stream->link->unsent = true;
 	return output;
 }
@@ -161,10 +144,10 @@ void rd_tcp_stream_commit(struct rd_tcp_stream *stream, const struct rd_tag *tag
 	stream->reserved = false;
 	if (stream->write_error || stream->link->error)
 		return;
-	output = queue_append(stream, tag, size);
-	memcpy(stage, &output->header, HEADER_SIZE);
+	output = queue_append(stream, tag, stage + stream->header_size, size);
+	memcpy(stage, &output->header, stream->header_size);
 	output->bytes = stage;
-	output->size = HEADER_SIZE + size;
+	output->size = stream->header_size + size;
 	output->staged = true;
 	stream->staged++;
 	stream->stage = (stream->stage + 1) % RD_TCP_STREAM_STAGES;
@@ -181,7 +164,7 @@ bool rd_tcp_stream_send(
 	if (!may_send(stream))
 		return false;
 	stream->link->posted++;
-	output = queue_append(stream, tag, size);
+	output = queue_append(stream, tag, from, size);
 	output->bytes = from;
 	output->size = size;
 	output->staged = false;
@@ -201,7 +184,7 @@ static size_t queue_gather(
 		struct rd_tcp_stream_output *output =
 			&stream->queue[(stream->first + i) % RD_TCP_STREAM_QUEUE];
 		struct iovec parts[2] = {
-			{ &output->header, output->staged ? 0 : HEADER_SIZE },
+			{ &output->header, output->staged ? 0 : stream->header_size },
 			{ (char *)output->bytes, output->size },
 		};
 
@@ -225,7 +208,7 @@ static void queue_consume(struct rd_tcp_stream *stream, size_t size)
 	stream->written += size;
 	while (stream->queued > 0) {
 		struct rd_tcp_stream_output *output = &stream->queue[stream->first];
-		size_t whole = output->size + (output->staged ? 0 : HEADER_SIZE);
+		size_t whole = output->size + (output->staged ? 0 : stream->header_size);
 
 		if (stream->written < whole)
 			break;
@@ -248,7 +231,7 @@ static void write_failed(struct rd_tcp_stream *stream, int number)
 	rd_tcp_stream_check(stream);
 	/* The socket returns its error once: send() got it, and check() saw only an end. */
 	if (stream->link->error)
-		fail_by_write_error(stream);
+		rd_tcp_stream_fail_by_write_error(stream);
 }
 
 bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
@@ -288,14 +271,21 @@ static void move_to_front(struct rd_tcp_stream *stream)
 /* Takes the next header from `in`, which holds all of it. False: it is invalid. */
 static bool take_header(struct rd_tcp_stream *stream)
 {
-	memcpy(&stream->header, stream->in + stream->start, HEADER_SIZE);
-	if (stream->header.check != CHECK + stream->in_count ||
-		stream->header.size > stream->link->message_max) {
-		stream_fail(stream, RONDO_PROTOCOL, "sent bytes that are no message");
+	const struct rd_tcp_stream_header *header = &stream->header;
+
+	memcpy(&stream->header, stream->in + stream->start, stream->header_size);
+	stream->in_count++;
+	if (stream->checksums && header_crc(header) != header->crc) {
+		rd_tcp_stream_fail_by_checksum(
+			stream, "a header of message", header_crc(header), header->crc);
 		return false;
 	}
-	stream->in_count++;
-	stream->start += HEADER_SIZE;
+	if (header->check != CHECK + (uint16_t)(stream->in_count - 1) ||
+		header->size > stream->link->message_max) {
+		rd_tcp_stream_fail(stream, RONDO_PROTOCOL, "sent bytes that are no message");
+		return false;
+	}
+	stream->start += stream->header_size;
 	stream->has_header = true;
 	stream->landing = NULL;
 	stream->landed = 0;
@@ -335,9 +325,9 @@ static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t 
 	if (size > 0)
 		return (size_t)size;
 	if (size == 0)
-		fail_by_end(stream);
+		rd_tcp_stream_fail_by_end(stream);
 	else if (errno != EAGAIN && errno != EINTR)
-		fail_by_errno(stream, errno);
+		rd_tcp_stream_fail_by_errno(stream, errno);
 	return 0;
 }
 
@@ -348,15 +338,15 @@ static size_t read_some(struct rd_tcp_stream *stream, struct iovec *iov, size_t 
  */
 static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size, bool *drained)
 {
-	struct iovec iov[2] = { { stream->in, HEADER_SIZE }, { into, size } };
+	struct iovec iov[2] = { { stream->in, stream->header_size }, { into, size } };
 	size_t got = read_some(stream, iov, 2);
 
-	*drained = got < HEADER_SIZE + size;
+	*drained = got < stream->header_size + size;
 	stream->start = 0;
-	stream->end = got < HEADER_SIZE ? got : HEADER_SIZE;
-	if (got <= HEADER_SIZE)
+	stream->end = got < stream->header_size ? got : stream->header_size;
+	if (got <= stream->header_size)
 		return got > 0;
-	got -= HEADER_SIZE;
+	got -= stream->header_size;
 	if (!take_header(stream))
 		return false;
 	if (stream->header.size == size) {
@@ -374,7 +364,7 @@ static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size,
 static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, bool *drained)
 {
 	struct iovec iov;
-	size_t wanted = HEADER_SIZE, got;
+	size_t wanted = stream->header_size, got;
 
 	if (stream->has_header && stream->landing) {
 		iov.iov_base = stream->landing + stream->landed;
@@ -414,7 +404,7 @@ static bool read_available(struct rd_tcp_stream *stream, void *into, size_t size
 		!is_whole(stream))
 		place_payload(stream, into, size);
 	for (;;) {
-		if (!stream->has_header && stream->end - stream->start >= HEADER_SIZE) {
+		if (!stream->has_header && stream->end - stream->start >= stream->header_size) {
 			if (!take_header(stream))
 				return false;
 			place_payload(stream, into, size);
@@ -429,7 +419,8 @@ static bool read_available(struct rd_tcp_stream *stream, void *into, size_t size
 /* Bytes of the next message that are still unread, as far as their number is known. */
 static size_t missing(const struct rd_tcp_stream *stream)
 {
-	size_t whole = stream->has_header ? stream->header.size : HEADER_SIZE + stream->expected;
+	size_t whole =
+		stream->has_header ? stream->header.size : stream->header_size + stream->expected;
 	size_t read = stream->landing ? stream->landed : stream->end - stream->start;
 
 	return read < whole ? whole - read : 0;
@@ -468,6 +459,25 @@ void rd_tcp_stream_disarm(struct rd_tcp_stream *stream)
 	stream->armed = false;
 }
 
+static const char *payload_of(const struct rd_tcp_stream *stream)
+{
+	return stream->landing ? stream->landing : stream->in + stream->start;
+}
+
+/* Whether the message, which is whole, has the checksum that its sender computed. */
+static bool is_intact(struct rd_tcp_stream *stream)
+{
+	const struct rd_tcp_stream_header *header = &stream->header;
+	uint32_t crc;
+
+	if (!stream->checksums)
+		return true;
+	crc = rd_crc32c(0, payload_of(stream), header->size);
+	if (crc != header->payload_crc)
+		rd_tcp_stream_fail_by_checksum(stream, "message", crc, header->payload_crc);
+	return crc == header->payload_crc;
+}
+
 static bool read_message(struct rd_tcp_stream *stream, void *into, size_t size)
 {
 	bool whole = read_available(stream, into, size);
@@ -486,8 +496,10 @@ bool rd_tcp_stream_recv(
 		stream->claimed = into != NULL;
 		return false;
 	}
+	if (!stream->returned && !is_intact(stream))
+		return false;
 	stream->returned = true;
-	message->data = stream->landing ? stream->landing : stream->in + stream->start;
+	message->data = payload_of(stream);
 	message->size = stream->header.size;
 	message->tag = &stream->header.tag;
 	return true;
@@ -506,7 +518,7 @@ void rd_tcp_stream_release(struct rd_tcp_stream *stream)
 /* Bytes in `in` that recv() has not returned, with the header of the present message. */
 static size_t buffered(const struct rd_tcp_stream *stream)
 {
-	return (stream->has_header ? HEADER_SIZE : 0) + stream->end - stream->start;
+	return (stream->has_header ? stream->header_size : 0) + stream->end - stream->start;
 }
 
 bool rd_tcp_stream_read_ahead(struct rd_tcp_stream *stream)
@@ -524,13 +536,13 @@ void rd_tcp_stream_check(struct rd_tcp_stream *stream)
 	ssize_t size;
 
 	if (stream->link->error || stream->returned || is_whole(stream) ||
-		(!stream->has_header && stream->end - stream->start >= HEADER_SIZE))
+		(!stream->has_header && stream->end - stream->start >= stream->header_size))
 		return;
 	size = rd_wire_peek(&stream->wire);
 	if (size == 0)
-		fail_by_end(stream);
+		rd_tcp_stream_fail_by_end(stream);
 	else if (size < 0 && errno != EAGAIN && errno != EINTR)
-		fail_by_errno(stream, errno);
+		rd_tcp_stream_fail_by_errno(stream, errno);
 }
 
 bool rd_tcp_stream_drain(struct rd_tcp_stream *stream)

@@ -7,6 +7,9 @@
  * Copies. A message of send() goes from the caller's memory to the kernel. One that recv() expects
  * goes from the kernel to `into`. The other two (commit, recv() without `into`) go through a buffer
  * here, in which the caller reads or writes in place.
+ *
+ * Checksums. With RONDO_CHECKSUM=1 a header is longer, by two CRCs. recv() checks that of the
+ * payload before it returns the message: a wrong one fails the link.
  */
 #ifndef RD_TCP_STREAM_H
 #define RD_TCP_STREAM_H
@@ -24,6 +27,9 @@ struct rd_tcp_stream_header {
 	uint32_t size; /* of the payload, bytes */
 	uint32_t check; /* a constant plus the message's number on this stream, modulo 2^16 */
 	struct rd_tag tag;
+	/* With checksums alone: */
+	uint32_t payload_crc;
+	uint32_t crc; /* of all before, in this header */
 };
 
 struct rd_tcp_stream_output {
@@ -36,6 +42,9 @@ struct rd_tcp_stream_output {
 struct rd_tcp_stream {
 	struct rd_wire wire;
 	struct rd_link *link;
+	int rank; /* this one */
+	bool checksums;
+	size_t header_size; /* bytes on the wire */
 
 	/* Going out: queue[first], queue[first + 1], ... */
 	struct rd_tcp_stream_output queue[RD_TCP_STREAM_QUEUE];
@@ -45,7 +54,7 @@ struct rd_tcp_stream {
 	unsigned stage, staged; /* the next stage; stages in use, all before it */
 	bool reserved; /* reserve() has returned the next stage */
 	int write_error; /* errno of the write that failed; 0: none has */
-	uint16_t out_count; /* messages sent */
+	uint64_t out_count; /* messages sent */
 
 	/* Coming in: bytes start to end of `in` have been read and not yet returned. */
 	char *in;
@@ -60,13 +69,13 @@ struct rd_tcp_stream {
 	bool armed; /* the rank may sleep: the next message is to wake it when it is whole */
 	size_t expected; /* bytes of the next message, as far as recv() knows; 0: it does not */
 	size_t wake_at; /* unread bytes from which the socket reports them (SO_RCVLOWAT) */
-	uint16_t in_count; /* messages whose header has been taken */
+	uint64_t in_count; /* messages whose header has been taken */
 };
 
 /* Takes over the wire on success alone; finish() closes it. A finished or zeroed stream whose wire
    has no descriptor may be finished (again). */
-int rd_tcp_stream_init(
-	struct rd_tcp_stream *stream, const struct rd_wire *wire, struct rd_link *link);
+int rd_tcp_stream_init(struct rd_tcp_stream *stream, const struct rd_wire *wire,
+	struct rd_link *link, const struct rd_local *local);
 void rd_tcp_stream_finish(struct rd_tcp_stream *stream);
 
 /* As the functions of struct rd_link_ops. */

@@ -39,6 +39,11 @@
  * `check` is a constant plus the message's number on this socket and direction, modulo 2^16. It
  * detects a stream that has lost its framing. close() ends the connection.
  *
+ * With RONDO_CHECKSUM=1, headers are longer by two CRC-32C: of the payload, and of all before in
+ * the header. The receiver trusts no size before it has checked the second one.
+ *
+ *   message   size 4 | check 4 | tag 24 | payload's CRC 4 | header's CRC 4 | payload[size]
+ *
  * Events
  * ------
  * The driver's epoll wakes a sleeping rank. The endpoint's own epoll reports the socket. It holds
@@ -69,7 +74,7 @@
  *   connection  the socket of one peer and channel, until it is proved
  *   listener    one listening socket an interface
  *   connector   all of these, for an endpoint; verbs connects its links by it as well
- *   stream      one proved socket: framing, queue, buffers
+ *   stream      one proved socket: framing, queue, buffers; its failures are in stream_failure
  *   link        links and their progress
  *   tcp         the endpoint
  */

@@ -57,6 +57,7 @@ struct rd_verbs_input {
 	char *ring; /* in which the peer writes */
 	uint64_t arrived; /* messages */
 	uint64_t released; /* by the caller */
+	uint64_t checked; /* of them, those that have the CRC of their sender */
 	uint64_t returned; /* of them, those of which the peer has been sent the credit */
 	struct rd_verbs_cursor next; /* the message after those released */
 	size_t size; /* of that message, once it has been returned to the caller; bytes */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "transports/verbs/endpoint.h"
 #include "transports/verbs/immediate.h"
 #include "transports/verbs/landing.h"
@@ -9,6 +10,20 @@
 
 /* Requests that messages leave free in a queue pair, for credits. */
 #define SENDS_SPARE 8
+
+static bool has_checksums(const struct rd_verbs_link *link)
+{
+	return link->endpoint->local->settings->checksum;
+}
+
+static uint32_t checksum(
+	uint64_t number, size_t size, const struct rd_tag *tag, const void *payload)
+{
+	uint64_t numbers[] = { number, size };
+	uint32_t crc = rd_crc32c(0, numbers, sizeof(numbers));
+
+	return rd_crc32c(rd_crc32c(crc, tag, sizeof(*tag)), payload, size);
+}
 
 static struct rd_verbs_queue_pair *pair_of(const struct rd_verbs_link *link)
 {
@@ -81,15 +96,16 @@ static void write_slot(struct rd_verbs_link *link, const struct rd_verbs_sent *s
 	rd_verbs_queue_pair_post(pair, &request, sent->from, sent->from ? sent->mark : 0);
 }
 
-/* Adds a message, whose payload lies in its room or else in the caller's memory. */
+/* Adds a message. Its payload lies in its room, or else in the caller's memory. */
 static struct rd_verbs_sent *add_message(
-	struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
+	struct rd_verbs_link *link, const struct rd_tag *tag, const void *payload, size_t size)
 {
 	struct rd_verbs_output *out = &link->out;
 	struct rd_verbs_sent *sent = &out->sent[out->count % RD_VERBS_MESSAGES];
 
 	*next_header(link) = (struct rd_verbs_header){
-		.number = (uint32_t)out->count,
+		.check = has_checksums(link) ? checksum(out->count, size, tag, payload)
+					     : (uint32_t)out->count,
 		.tag = *tag,
 	};
 	sent->at = out->next;
@@ -121,7 +137,7 @@ static void repeat_message(struct rd_verbs_link *link, const struct rd_verbs_sen
 
 void rd_verbs_message_send(struct rd_verbs_link *link, const struct rd_tag *tag, size_t size)
 {
-	send_message(link, add_message(link, tag, size));
+	send_message(link, add_message(link, tag, next_header(link) + 1, size));
 }
 
 void rd_verbs_message_send_from(
@@ -135,7 +151,7 @@ void rd_verbs_message_send_from(
 		region = rd_verbs_regions_find(&link->endpoint->regions, from, size);
 	if (!region && size > 0)
 		memcpy(next_header(link) + 1, from, size);
-	sent = add_message(link, tag, size);
+	sent = add_message(link, tag, from, size);
 	if (region) {
 		sent->from = from;
 		sent->mark = link->base.posted;
@@ -267,13 +283,36 @@ void rd_verbs_message_arrived(struct rd_verbs_link *link, int rail, uint32_t imm
 		rd_verbs_link_fail(link, RONDO_PROTOCOL, "sent what is no message");
 }
 
-static bool is_valid(const struct rd_verbs_link *link, size_t size, uint32_t number, bool landed)
+static bool is_valid(const struct rd_verbs_link *link, size_t size, uint32_t check, bool landed)
 {
 	const struct rd_verbs_input *in = &link->in;
 
-	return size <= link->base.message_max && number == (uint32_t)in->released &&
+	return size <= link->base.message_max &&
+	       (has_checksums(link) || check == (uint32_t)in->released) &&
 	       (!landed || (in->landing && in->landing_number == in->released &&
 				   in->landing_size == size));
+}
+
+/* Whether the first message, which is valid, has the CRC that its sender computed. */
+static bool is_intact(struct rd_verbs_link *link, const struct rd_message *message, uint32_t check)
+{
+	struct rd_verbs_input *in = &link->in;
+	const struct rd_verbs_port *port = &pair_of(link)->rail->port;
+	uint32_t crc;
+
+	if (!has_checksums(link) || in->checked > in->released)
+		return true;
+	crc = checksum(in->released, message->size, message->tag, message->data);
+	if (crc != check) {
+		rd_verbs_link_fail(link, RONDO_PROTOCOL,
+			"sent rank %d message %llu with CRC %08x, which arrived with %08x (verbs "
+			"channel %d, by %s:%d)",
+			link->endpoint->local->rank, (unsigned long long)in->released, check, crc,
+			link->base.channel, port->device, port->number);
+		return false;
+	}
+	in->checked = in->released + 1;
+	return true;
 }
 
 bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *message)
@@ -289,9 +328,12 @@ bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *messag
 	size = header->size;
 	landed = size & RD_VERBS_LANDED;
 	size &= ~(size_t)RD_VERBS_LANDED;
-	if (!is_valid(link, size, header->number, landed)) {
-		rd_verbs_link_fail(link, RONDO_PROTOCOL, "sent a message of %zu bytes as number %u",
-			size, header->number);
+	if (!is_valid(link, size, header->check, landed)) {
+		rd_verbs_link_fail(link, RONDO_PROTOCOL,
+			"sent rank %d a header with %zu bytes and check %08x as that of message "
+			"%llu (verbs channel %d)",
+			link->endpoint->local->rank, size, header->check,
+			(unsigned long long)in->released, link->base.channel);
 		return false;
 	}
 	/* The peer can still write there, so the size that was checked is kept. */
@@ -301,7 +343,7 @@ bool rd_verbs_message_next(struct rd_verbs_link *link, struct rd_message *messag
 		.size = size,
 		.tag = &header->tag,
 	};
-	return true;
+	return is_intact(link, message, header->check);
 }
 
 void rd_verbs_message_release(struct rd_verbs_link *link)

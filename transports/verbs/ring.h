@@ -26,7 +26,8 @@
 
 struct rd_verbs_header {
 	uint32_t size; /* of the payload, bytes */
-	uint32_t number; /* of the message, modulo 2^32 */
+	/* The message's number, modulo 2^32; with checksums a CRC of number, size, tag, payload. */
+	uint32_t check;
 	struct rd_tag tag;
 };
 

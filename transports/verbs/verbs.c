@@ -26,9 +26,13 @@
  * (ring.h). A message is one RDMA write with immediate data, from a slot of the sender to the slot
  * at the same offset of the receiver:
  *
- *   slot       size 4 | number 4 | tag 24 | payload[size]
+ *   slot       size 4 | check 4 | tag 24 | payload[size]
  *   immediate  1 bit: a message | 1 bit: credits alone | 1 bit: a resume | 0 6 bits |
  *              held 7 bits, of a resume | released 16 bits
+ *
+ * `check` is the message's number, modulo 2^32. With RONDO_CHECKSUM=1 it is the CRC-32C of that
+ * number, the size, the tag and the payload, wherever that has landed. The receiver computes it
+ * before it returns the message.
  *
  * The completion of the receive that the immediate data uses up is the sign that the message is
  * here; memory is not polled. The caller reads it in its slot. `released` counts the messages that

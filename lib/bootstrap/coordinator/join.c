@@ -39,7 +39,9 @@ static void check_settings(struct rd_coordinator *coordinator,
 			name, hello->hello.plugins, ours, settings->plugins);
 	else if (hello->hello.digest != rd_settings_digest(settings))
 		rd_coordinator_decide(coordinator, RONDO_SETTING,
-			"%s and %s were started with different settings", name, ours);
+			"%s and %s were started with different settings: RONDO_ENCRYPT, "
+			"RONDO_CHECKSUM or the key of the job",
+			name, ours);
 }
 
 /* Decides a verdict where this rank must not join. Before rank 0 has joined, it has no host and pid

@@ -4,12 +4,15 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+bool rank_checksums;
+
 static void rank_fill(struct rank *rank, int number, const char *address)
 {
 	*rank = (struct rank){ 0 };
 	rank->settings.size = 8;
 	rank->settings.channels = 1;
 	rank->settings.piece_size = PIECE;
+	rank->settings.checksum = rank_checksums;
 	strcpy(rank->settings.address, address);
 	rank->local.rank = number;
 	rank->local.size = 8;

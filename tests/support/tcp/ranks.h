@@ -23,6 +23,8 @@
 		} \
 	} while (0)
 
+extern bool rank_checksums; /* RONDO_CHECKSUM of all ranks; false unless a test sets it */
+
 struct rank {
 	struct rd_settings settings;
 	struct rd_local local;
