@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "train/base/fail.h"
-#include "train/base/hash.h"
+#include "train/parallel/same.h"
 #include "train/parts.h"
 #include "train/recovery.h"
 #include "train/replica.h"
@@ -106,18 +106,15 @@ int train_epoch(struct train *train)
 int train_hash(struct train *train, uint64_t *hash)
 {
 	char what[64];
-	const struct model *model = train->model;
-	size_t size = model->parameters.elements * sizeof(float);
-	float *parameters = malloc(size);
-	int err = parameters ? model_read(model, &model->parameters, parameters)
-			     : fail("out of memory");
-	if (!err)
-		*hash = hash_bytes(HASH_START, parameters, size);
-	free(parameters);
+	const struct tensors *tensors = &train->model->parameters;
+	float *parameters = malloc(tensors->elements * sizeof(float));
+	int err =
+		parameters ? model_read(train->model, tensors, parameters) : fail("out of memory");
 	snprintf(what, sizeof(what), "parameters after step %lld", (long long)train->step);
 	if (!err)
-		err = world_agree(
-			&train->groups->data, world_compare(&train->groups->data, *hash, what));
+		err = same_values(
+			&train->groups->data, train->world->rank, tensors, parameters, what, hash);
+	free(parameters);
 	return err ? err : parts_hash(train, hash);
 }
 

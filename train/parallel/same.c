@@ -114,3 +114,101 @@ int same_tensors(const struct train_world *world, const struct tensors *tensors)
 	free(text);
 	return err;
 }
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+#define RANKS_NAMED 8
+
+/* What ranks gather where their values differ: a row of each, of count + 1 numbers. */
+struct rows {
+	const struct tensors *tensors;
+	int size;
+	uint64_t *all; /* [size][count + 1]: the rank's number, and the hash of each tensor */
+};
+
+static const uint64_t *row_of(const struct rows *rows, int rank)
+{
+	return rows->all + (size_t)rank * (rows->tensors->count + 1);
+}
+
+static bool equals(const struct rows *rows, int rank, int other)
+{
+	return !memcmp(row_of(rows, rank) + 1, row_of(rows, other) + 1,
+		rows->tensors->count * sizeof(uint64_t));
+}
+
+/* The lowest of those ranks of which most have the same values. */
+static int find_usual(const struct rows *rows)
+{
+	int usual = 0, most = 0;
+	for (int rank = 0; most <= rows->size / 2 && rank < rows->size; rank++) {
+		int same = 0;
+		for (int other = 0; other < rows->size; other++)
+			same += equals(rows, rank, other);
+		if (same > most) {
+			most = same;
+			usual = rank;
+		}
+	}
+	return usual;
+}
+
+/* Fails with the ranks that differ from the usual one, and the first tensor in which one does. */
+static int fail_by_rows(const struct rows *rows, const char *what)
+{
+	int usual = find_usual(rows), others = 0, first = rows->tensors->count;
+	char ranks[RANKS_NAMED * 24 + 8] = "";
+	for (int rank = 0; rank < rows->size; rank++) {
+		size_t length = strlen(ranks);
+		int tensor = 0;
+		if (equals(rows, rank, usual))
+			continue;
+		while (row_of(rows, rank)[tensor + 1] == row_of(rows, usual)[tensor + 1])
+			tensor++;
+		first = tensor < first ? tensor : first;
+		if (++others <= RANKS_NAMED)
+			snprintf(ranks + length, sizeof(ranks) - length, "%s%llu",
+				length ? ", " : "", (unsigned long long)row_of(rows, rank)[0]);
+		else if (others == RANKS_NAMED + 1)
+			strcat(ranks, ", ...");
+	}
+	if (!others)
+		return fail("%s differ between ranks, in no tensor", what);
+	return fail("%s differ: rank%s %s from rank %llu, first in %s", what, others > 1 ? "s" : "",
+		ranks, (unsigned long long)row_of(rows, usual)[0], rows->tensors->list[first].name);
+}
+
+static int find_values(const struct train_world *world, int number, const struct tensors *tensors,
+	const float *values, const char *what)
+{
+	size_t count = tensors->count + 1;
+	struct rows rows = { .tensors = tensors, .size = world->size };
+	uint64_t *mine = calloc(count, sizeof(*mine));
+	rows.all = calloc(world->size * count, sizeof(*rows.all));
+	int err = mine && rows.all ? 0 : fail("out of memory");
+	if (!err) {
+		mine[0] = number;
+		for (int t = 0; t < tensors->count; t++) {
+			const struct tensor *tensor = &tensors->list[t];
+			mine[t + 1] =
+				hash_bytes(HASH_START, values + (tensor->value - tensors->values),
+					tensor->count * sizeof(float));
+		}
+		err = rondo_all_gather(world->comm, mine, rows.all, count, RONDO_U64, NULL);
+		err = err ? fail_comm(err, "gather of hashes") : fail_by_rows(&rows, what);
+	}
+	free(mine);
+	free(rows.all);
+	return err;
+}
+
+int same_values(const struct train_world *world, int number, const struct tensors *tensors,
+	const float *values, const char *what, uint64_t *hash)
+{
+	bool same = true;
+	*hash = hash_bytes(HASH_START, values, tensors->elements * sizeof(float));
+	int err = world_same(world, *hash, &same);
+	if (!err && !same)
+		err = world_agree(world, find_values(world, number, tensors, values, what));
+	return err;
+}

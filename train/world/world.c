@@ -121,23 +121,3 @@ int world_same(const struct train_world *world, uint64_t number, bool *same)
 	*same = most[0] == ~most[1];
 	return err ? fail_comm(err, "comparison of ranks") : 0;
 }
-
-int world_compare(const struct train_world *world, uint64_t number, const char *what)
-{
-	if (!world->comm)
-		return 0;
-	uint64_t *numbers = calloc(world->size, sizeof(*numbers)); /* [size] */
-	if (!numbers)
-		return fail("out of memory");
-	int err = rondo_all_gather(world->comm, &number, numbers, 1, RONDO_U64, NULL);
-	if (err)
-		fail_comm(err, "gather from all ranks");
-	for (int rank = 1; !err && rank < world->size; rank++) {
-		if (numbers[rank] != numbers[0])
-			err = fail("%s differ: rank 0 has %016llx, rank %d has %016llx", what,
-				(unsigned long long)numbers[0], rank,
-				(unsigned long long)numbers[rank]);
-	}
-	free(numbers);
-	return err;
-}

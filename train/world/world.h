@@ -48,7 +48,5 @@ int world_sum(const struct train_world *world, double *values /* [count] */, siz
 int world_barrier(const struct train_world *world);
 /* Finds out whether all ranks have the same number. */
 int world_same(const struct train_world *world, uint64_t number, bool *same);
-/* Fails if the ranks' numbers differ, with the rank that does. */
-int world_compare(const struct train_world *world, uint64_t number, const char *what);
 
 #endif

@@ -161,6 +161,29 @@ Test(cuda, a_run_is_the_same_every_time)
 	expect_same_hash(make_cuda_job(), make_cuda_job(), 2);
 }
 
+static void change_parameter(struct train *train)
+{
+	const struct tensors *tensors = &train->model->parameters;
+	float *values = malloc(tensors->elements * sizeof(float));
+	if (train->world->rank == 1 && !model_read(train->model, tensors, values)) {
+		values[tensors->list[2].value - tensors->values] += 1;
+		model_write(train->model, tensors, values);
+	}
+	free(values);
+}
+
+Test(cuda, parameters_that_differ_are_found_on_the_device)
+{
+	struct job job = make_cuda_job();
+	need_gpus(scratch_remove);
+	job.reports = true;
+	job.options.check_every = 2;
+	job.created = change_parameter;
+	expect_failure(&job, 3,
+		"parameters after step 2 differ: rank 1 from rank 0, first in "
+		"linear_relu_stack.2.weight");
+}
+
 /* ---- Checkpoints ---- */
 
 Test(cuda, a_resumed_run_goes_on_to_the_bit)

@@ -74,7 +74,7 @@ Test(replica, compressed_gradients_train_alike_but_for_rounding)
 static void change_parameter(struct train *train)
 {
 	if (train->world->rank == 1)
-		train->model->parameters.values[5] += 1;
+		train->model->parameters.list[2].value[5] += 1;
 }
 
 Test(replica, parameters_that_differ_are_found_within_the_steps_asked_for)
@@ -84,7 +84,9 @@ Test(replica, parameters_that_differ_are_found_within_the_steps_asked_for)
 	job.options.check_every = 2;
 	job.options.steps = 4;
 	job.created = change_parameter;
-	expect_failure(&job, 2, "parameters after step 2 differ: rank 0 has ");
+	expect_failure(&job, 3,
+		"parameters after step 2 differ: rank 1 from rank 0, first in "
+		"linear_relu_stack.2.weight");
 }
 
 /* ---- Sharded optimizer ---- */

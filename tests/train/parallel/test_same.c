@@ -49,6 +49,62 @@ static int run_rank(void *argument)
 	return world_close(&world, err) != 0;
 }
 
+/* ---- Values ---- */
+
+/* The ranks whose values a bit flip has changed, as bits, and by rank the element. */
+struct damage {
+	unsigned ranks;
+	int element[SIZE];
+};
+
+static int run_values(void *argument)
+{
+	const struct damage *damage = argument;
+	struct train_world world;
+	float values[48] = { 0 };
+	uint64_t hash;
+	struct tensor list[2] = { { .name = "0.weight", .count = 12, .value = values },
+		{ .name = "0.bias", .count = 6, .value = values + 16 } };
+	struct tensors tensors = { .list = list, .count = 2, .elements = 32, .values = values };
+	int err = world_open(&world, -1);
+	if (damage->ranks >> world.rank & 1)
+		values[damage->element[world.rank]] = 1;
+	if (!err)
+		err = same_values(&world, 10 * world.rank, &tensors, values, "values", &hash);
+	if (err && err != RONDO_REVOKED)
+		snprintf(reasons[world.rank], sizeof(reasons[0]), "%s", failure());
+	return world_close(&world, err) != 0;
+}
+
+static void expect_values(struct damage damage, const char *reason)
+{
+	memset(reasons, 0, SIZE * sizeof(*reasons));
+	cr_assert_eq(rondo_spawn(SIZE, run_values, &damage) != 0, damage.ranks != 0);
+	cr_assert_str_eq(reasons[0], reason);
+	cr_assert_str_empty(reasons[1]);
+	cr_assert_str_empty(reasons[2]);
+}
+
+Test(same, the_ranks_and_the_first_tensor_with_other_values_are_named_once)
+{
+	expect_values((struct damage){ 0 }, "");
+	expect_values((struct damage){ 2, { 0, 17, 0 } },
+		"values differ: rank 10 from rank 0, first in 0.bias");
+	expect_values((struct damage){ 4, { 0, 0, 11 } },
+		"values differ: rank 20 from rank 0, first in 0.weight");
+	/* Most ranks are right. */
+	expect_values((struct damage){ 1, { 21, 0, 0 } },
+		"values differ: rank 0 from rank 10, first in 0.bias");
+	expect_values((struct damage){ 6, { 0, 16, 0 } },
+		"values differ: ranks 10, 20 from rank 0, first in 0.weight");
+	expect_values((struct damage){ 6, { 0, 0, 16 } },
+		"values differ: ranks 10, 20 from rank 0, first in 0.weight");
+	expect_values(
+		(struct damage){ 4, { 0, 0, 13 } }, "values differ between ranks, in no tensor");
+}
+
+/* ---- Models and settings ---- */
+
 static void expect(enum difference difference, const char *reason)
 {
 	memset(reasons, 0, SIZE * sizeof(*reasons));
