@@ -56,13 +56,16 @@ static void read_stream(struct fuzz_input *input)
 	int kind = fuzz_byte(input);
 	bool lands = kind & 1;
 	struct rd_link link = { .message_max = kind & 2 ? SHORT_MAX : LONG_MAX };
+	struct rd_settings settings = { .checksum = (kind & 4) != 0 };
+	struct rd_local local = { .settings = &settings };
 	char *into = malloc(expected + 1);
 	unsigned sum = 0;
 	int ends[2];
 
 	FUZZ_CHECK(into &&
 		   socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-	FUZZ_CHECK(rd_tcp_stream_init(&stream, &(struct rd_wire)RD_WIRE(ends[0]), &link) == 0);
+	FUZZ_CHECK(rd_tcp_stream_init(
+			   &stream, &(struct rd_wire)RD_WIRE(ends[0]), &link, &local) == 0);
 	while (!link.error) {
 		size_t now = part < input->left ? part : input->left;
 		struct rd_message message;
