@@ -1,4 +1,4 @@
-/* CRC-32C for x86-64. These functions work on the register of the CRC, which rd_crc32c() inverts. */
+/* CRC-32C for x86-64. These functions work on the register of the CRC: rd_crc32c() inverts it. */
 #ifndef RD_CRC32C_X86_H
 #define RD_CRC32C_X86_H
 

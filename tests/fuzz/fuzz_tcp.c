@@ -64,8 +64,8 @@ static void read_stream(struct fuzz_input *input)
 
 	FUZZ_CHECK(into &&
 		   socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-	FUZZ_CHECK(rd_tcp_stream_init(
-			   &stream, &(struct rd_wire)RD_WIRE(ends[0]), &link, &local) == 0);
+	FUZZ_CHECK(
+		rd_tcp_stream_init(&stream, &(struct rd_wire)RD_WIRE(ends[0]), &link, &local) == 0);
 	while (!link.error) {
 		size_t now = part < input->left ? part : input->left;
 		struct rd_message message;

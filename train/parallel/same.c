@@ -119,7 +119,7 @@ int same_tensors(const struct train_world *world, const struct tensors *tensors)
 
 #define RANKS_NAMED 8
 
-/* What ranks gather where their values differ: a row of each, of count + 1 numbers. */
+/* Where their values differ, ranks gather a row of each, of count + 1 numbers. */
 struct rows {
 	const struct tensors *tensors;
 	int size;
