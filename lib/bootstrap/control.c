@@ -105,6 +105,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 /* Registers with the parent, whose verdict becomes this one's. parent: NULL: none. */
 static void control_attach(struct rd_control *control, struct rd_control *parent)
 {
+	bool shrinks = control->line.id != 0;
 	int error;
 
 	if (!parent)
@@ -114,9 +115,10 @@ static void control_attach(struct rd_control *control, struct rd_control *parent
 	control->next_child = parent->children;
 	parent->children = control;
 	/* A comm that shrinks has failed: rd_control_fail_children() is for its child. */
-	error = control->line.id ? 0 : atomic_load(&parent->verdict);
+	error = shrinks ? parent->children_error : atomic_load(&parent->verdict);
 	if (error)
-		rd_control_fail_child(control, error, parent->reason);
+		rd_control_fail_child(
+			control, error, shrinks ? parent->children_reason : parent->reason);
 	pthread_mutex_unlock(&parent->lock);
 }
 

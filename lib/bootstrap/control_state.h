@@ -54,6 +54,8 @@ struct rd_control {
 	struct rd_link_limits limits; /* of all ranks' links */
 	bool over; /* the thread has ended */
 	struct rd_control *children; /* made from this one, and not detached yet */
+	int children_error; /* of rd_control_fail_children(); 0: none */
+	const char *children_reason;
 	struct rd_control *next_child; /* under the parent's lock */
 	/* Also read without it: */
 	_Atomic int fallback_count, rounds;

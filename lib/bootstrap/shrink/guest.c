@@ -157,11 +157,12 @@ int rd_guest_meet(struct rd_shrink *shrink, int host, struct rd_settings *settin
 			errno = error;
 			return rd_fail_errno("rank %d cannot reach rank %d", shrink->rank, host);
 		}
-		if (error) {
+		/* A process that ends resets a connection that it has not taken. */
+		if (error && error != ECONNRESET) {
 			rd_rings_judge(shrink, host, error);
 			return 1;
 		}
-		got = gather(shrink, &message, &error, until_ms);
+		got = error ? -1 : gather(shrink, &message, &error, until_ms);
 		if (got > 0)
 			return take_answer(shrink, host, &message, settings);
 		rd_connection_close(&shrink->host);

@@ -28,6 +28,8 @@ void rd_rings_stop(struct rd_shrink *shrink, int rank)
 	if (shrink->rings[rank].fd >= 0)
 		close(shrink->rings[rank].fd);
 	shrink->rings[rank].fd = -1;
+	/* If it has come, and goes again, there is no time to wait. */
+	shrink->rings[rank].next_ms = 0;
 }
 
 void rd_rings_start(struct rd_shrink *shrink, int64_t now_ms)
@@ -98,13 +100,13 @@ void rd_rings_take(struct rd_shrink *shrink, int rank, int64_t now_ms)
 
 	if (at->fd < 0)
 		return;
-	if (at->answered) {
-		/* It was closed. */
+	error = at->answered ? ECONNRESET : rd_connect_finish(at->fd);
+	if (error == ECONNRESET) {
+		/* It was closed: the process ends, or makes room for others. */
 		rd_rings_stop(shrink, rank);
 		at->next_ms = now_ms + AGAIN_MS;
 		return;
 	}
-	error = rd_connect_finish(at->fd);
 	if (error) {
 		rd_rings_stop(shrink, rank);
 		rd_rings_judge(shrink, rank, error);

@@ -37,6 +37,7 @@ void rd_shrink_watch_start(struct rd_shrink *shrink)
 {
 	struct rd_shrink_watch *watch = &shrink->watch;
 
+	rd_control_spare_children(shrink->control);
 	watch->fds = calloc((size_t)shrink->visit_count + 2, sizeof(*watch->fds));
 	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
 	watch->count = 1;
