@@ -20,7 +20,7 @@
 #define STREAM_MAX (1 << 20) /* messages of a round */
 /* Polls in vain, before a side sleeps. A round trip is shorter; a message of a stream is not, and
    one that polls would keep a core from the kernel's part of the transport. */
-#define POLLS_SHORT 1000000
+#define POLLS_SHORT 100000
 #define POLLS_LONG 512
 #define SLEEP_MS 100 /* the longest sleep before a look at the deadline */
 
