@@ -27,7 +27,7 @@ struct trial {
 	const struct variant *variant;
 	int size;
 	int (*body)(struct rank_env *env);
-	int timeout_ms; /* 0: the default */
+	int timeout_ms; /* of calls; 0: the default */
 };
 
 /* Each trial runs in a process of its own, because RONDO_DEVICE is read once:

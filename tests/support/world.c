@@ -184,6 +184,8 @@ static int live(struct life *life)
 
 	env->create_error = rondo_comm_create(&env->comm, &config);
 	gate_pass(life->gate, env->size, env->create_error == 0);
+	if (!env->create_error && env->world->call_timeout_ms)
+		rondo_comm_set_timeout(env->comm, env->world->call_timeout_ms);
 
 	int status = life->body(env);
 	int err = rondo_comm_destroy(env->comm);

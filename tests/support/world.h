@@ -31,6 +31,7 @@ struct world {
 	bool threads;
 	enum world_memory memory;
 	int timeout_ms; /* of the comm; 0: the default */
+	int call_timeout_ms; /* of calls, once all have the comm; 0: timeout_ms */
 	int channels; /* 0: the default */
 	bool has_no_secret; /* by default the job has one */
 	bool quiet; /* ranks may fail: none is reported on stderr */
