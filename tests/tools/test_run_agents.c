@@ -123,6 +123,90 @@ Test(run_agents, find_each_other_by_localhost_and_by_address, .timeout = 60)
 	}
 }
 
+/* ---- Where they listen ---------------------------------------------------------------------- */
+
+static bool has_socket(pid_t pid, unsigned long inode)
+{
+	char path[64], link[64], wanted[64];
+
+	snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
+	for (int fd = 0; fd < 64; fd++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+
+		ssize_t size = readlink(path, link, sizeof(link) - 1);
+
+		link[size < 0 ? 0 : size] = '\0';
+		if (strcmp(link, wanted) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* rondo-run's first process watches the one that works, its first child. */
+static pid_t child_of(pid_t pid)
+{
+	char path[64];
+	int child = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+
+	FILE *file = fopen(path, "r");
+
+	cr_assert(file);
+	cr_assert_eq(fscanf(file, "%d", &child), 1);
+	fclose(file);
+	return child;
+}
+
+/* Listening sockets of the process, of this table of the kernel's; *here: those at 127.0.0.1. */
+static int count_listeners(pid_t pid, const char *table, int *here)
+{
+	FILE *file = fopen(table, "r");
+	char line[512], address[40];
+	unsigned state;
+	unsigned long inode;
+	int count = 0;
+
+	cr_assert(file);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, " %*d: %39[0-9A-F]:%*x %*s %x %*s %*s %*s %*d %*d %lu", address,
+			    &state, &inode) != 3 ||
+			state != 0x0a || !has_socket(pid, inode))
+			continue;
+		count++;
+		*here += strcmp(address, "0100007F") == 0;
+	}
+	fclose(file);
+	return count;
+}
+
+Test(run_agents, listen_at_their_local_address_alone, .timeout = 60)
+{
+	struct program agents[2];
+	const char *const options[] = { "--local-addr", "--max-restarts" };
+	const char *const values[] = { "127.0.0.1", "0" };
+
+	endpoint_choose("127.0.0.1", endpoint);
+	for (int i = 0; i < 2; i++)
+		start_agent(&agents[i], "2", options[i], values[i], SLEEPER);
+	for (int i = 0; i < 2; i++)
+		await(agents[i].out, " of 2\n");
+	for (int i = 0; i < 2; i++) {
+		pid_t pid = child_of(agents[i].pid);
+		int here = 0, count = count_listeners(pid, "/proc/net/tcp", &here) +
+				      count_listeners(pid, "/proc/net/tcp6", &here);
+
+		cr_expect_geq(count, 1, "%s: %d", options[i], count);
+		cr_expect_eq(here == count, i == 0, "%s: %d of %d", options[i], here, count);
+	}
+	for (int i = 0; i < 2; i++)
+		kill(agents[i].pid, SIGTERM);
+	for (int i = 0; i < 2; i++)
+		program_finish(&agents[i]);
+}
+
+/* ---- Elastic jobs --------------------------------------------------------------------------- */
+
 Test(run_agents, of_an_elastic_job_start_after_the_last_call, .timeout = 60)
 {
 	struct program agents[2];

@@ -48,7 +48,7 @@ static void open_peers(void)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct pollfd comes;
 
-	listener = endpoint_listen(0);
+	listener = endpoint_listen(NULL, 0);
 	cr_assert_geq(listener, 0);
 	at.sin_port = htons((uint16_t)endpoint_port_of(listener));
 	peer_connect(&here, (struct sockaddr *)&at, sizeof(at), &secret);

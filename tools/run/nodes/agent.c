@@ -375,8 +375,11 @@ static struct endpoint choose_endpoint(const struct options *options)
 		return (struct endpoint){ .name = NULL };
 	if (options->backend == RENDEZVOUS_STATIC)
 		return (struct endpoint){ .name = options->address,
+			.local = options->local_address,
 			.port = rd_port_from_master(options->port + 1000) };
-	return (struct endpoint){ .name = options->endpoint, .port = options->endpoint_port };
+	return (struct endpoint){ .name = options->endpoint,
+		.local = options->local_address,
+		.port = options->endpoint_port };
 }
 
 /* An agent that starts again where a lost host was must not start a job of its own: the survivors

@@ -63,7 +63,8 @@ void endpoint_text(const struct sockaddr *address, char text[ADDRESS_SIZE])
 		*text = '\0';
 }
 
-static bool is_here(const struct sockaddr_storage *address, socklen_t size)
+/* A socket that is bound to the port at this address; -1: errno says why. */
+static int bind_at(const struct sockaddr_storage *address, socklen_t size, int port)
 {
 	union {
 		struct sockaddr any;
@@ -71,23 +72,76 @@ static bool is_here(const struct sockaddr_storage *address, socklen_t size)
 		struct sockaddr_in6 v6;
 		struct sockaddr_storage space;
 	} at = { .space = *address };
-	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool here;
+	int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int on = 1, error;
 
 	if (at.any.sa_family == AF_INET6)
-		at.v6.sin6_port = 0;
+		at.v6.sin6_port = htons((uint16_t)port);
 	else
-		at.v4.sin_port = 0;
-	here = fd >= 0 && bind(fd, &at.any, size) == 0;
+		at.v4.sin_port = htons((uint16_t)port);
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, &at.any, size) == 0)
+		return fd;
+	error = errno;
+	close(fd);
+	errno = error;
+	return -1;
+}
+
+static bool is_here(const struct sockaddr_storage *address, socklen_t size)
+{
+	int fd = bind_at(address, size, 0);
+
 	if (fd >= 0)
 		close(fd);
-	return here;
+	return fd >= 0;
+}
+
+/* The first address that is this node's own; the count: none. */
+static int find_here(const struct endpoint *endpoint)
+{
+	int i = 0;
+
+	while (i < endpoint->count && !is_here(&endpoint->addresses[i], endpoint->sizes[i]))
+		i++;
+	return i;
 }
 
 bool endpoint_is_here(const struct endpoint *endpoint)
 {
-	for (int i = 0; i < endpoint->count; i++)
-		if (is_here(&endpoint->addresses[i], endpoint->sizes[i]))
+	return find_here(endpoint) < endpoint->count;
+}
+
+void endpoint_local(struct endpoint *local, const char *name)
+{
+	int i;
+
+	*local = (struct endpoint){ .name = name };
+	if (!name || endpoint_resolve(local))
+		return;
+	i = find_here(local);
+	if (i < local->count) {
+		local->addresses[0] = local->addresses[i];
+		local->sizes[0] = local->sizes[i];
+	}
+	local->count = i < local->count;
+}
+
+static bool have_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	char text_a[ADDRESS_SIZE], text_b[ADDRESS_SIZE];
+
+	endpoint_text((const struct sockaddr *)a, text_a);
+	endpoint_text((const struct sockaddr *)b, text_b);
+	return strcmp(text_a, text_b) == 0;
+}
+
+bool endpoint_is_at(const struct endpoint *endpoint, const struct endpoint *local)
+{
+	for (int i = 0; i < endpoint->count && local->count > 0; i++)
+		if (have_same_host(&endpoint->addresses[i], &local->addresses[0]))
 			return true;
 	return false;
 }
@@ -127,9 +181,11 @@ static int bind_everywhere(int port)
 	return -1;
 }
 
-int endpoint_listen(int port)
+int endpoint_listen(const struct endpoint *local, int port)
 {
-	int fd = bind_everywhere(port), error;
+	int error;
+	int fd = local && local->count > 0 ? bind_at(&local->addresses[0], local->sizes[0], port)
+					   : bind_everywhere(port);
 
 	if (fd < 0 || listen(fd, SOMAXCONN) == 0)
 		return fd;

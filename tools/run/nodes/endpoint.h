@@ -14,6 +14,7 @@
 /* A name and a port, and the addresses that the name stands for. */
 struct endpoint {
 	const char *name;
+	const char *local; /* --local-addr, where the others reach this node; or NULL */
 	int port;
 	int count; /* 0: the name has not been resolved */
 	struct sockaddr_storage addresses[ENDPOINT_ADDRESSES];
@@ -29,12 +30,19 @@ bool endpoint_of_place(struct endpoint *endpoint, const struct place *place);
 /* Whether one of the addresses is this node's own. */
 bool endpoint_is_here(const struct endpoint *endpoint);
 
+/* The address of this node that the name stands for; with no name, or where the node has none of
+   its addresses, the count is 0. */
+void endpoint_local(struct endpoint *local, const char *name);
+
+/* Whether the local address is one of the endpoint's. */
+bool endpoint_is_at(const struct endpoint *endpoint, const struct endpoint *local);
+
 /*
- * Listens at the port on all addresses of this node: one agent may name the node by its address,
- * and another one, on it, by localhost. 0: any port. Returns a non-blocking socket; -1: errno says
- * why.
+ * Listens at the port, at the local address alone. Where that is NULL or has none, listens at all
+ * addresses of this node: one agent may name the node by its address, and another one, on it, by
+ * localhost. 0: any port. Returns a non-blocking socket; -1: errno says why.
  */
-int endpoint_listen(int port);
+int endpoint_listen(const struct endpoint *local, int port);
 
 /* Holds a free port, so that the kernel gives it to nobody else; the caller closes *fd. Returns the
    port; -1: there is none. */

@@ -62,6 +62,15 @@ static void report_listening(struct link *link, int error)
 		bare ? "" : "[", endpoint->name, bare ? "" : "]", endpoint->port, strerror(error));
 }
 
+/* The others come to an address that the endpoint's name stands for. */
+static void listen_at_endpoint(struct link *link)
+{
+	bool is_local = endpoint_is_at(&link->endpoint, &link->local);
+
+	link->server.endpoint_fd =
+		endpoint_listen(is_local ? &link->local : NULL, link->endpoint.port);
+}
+
 /* False: this agent cannot listen there, and is to connect. */
 static bool host_at_endpoint(struct link *link)
 {
@@ -70,7 +79,7 @@ static bool host_at_endpoint(struct link *link)
 	if (link->is_static ? link->hello.node != 0 : !endpoint_is_here(&link->endpoint))
 		return false;
 	if (server->endpoint_fd < 0)
-		server->endpoint_fd = endpoint_listen(link->endpoint.port);
+		listen_at_endpoint(link);
 	if (server->endpoint_fd >= 0)
 		host(link, NULL);
 	else if (errno == EADDRINUSE && !link->is_static)
@@ -328,7 +337,7 @@ static void probe_endpoint(struct link *link)
 		return;
 	peer_close(&link->probe);
 	if (endpoint_is_here(endpoint)) {
-		link->server.endpoint_fd = endpoint_listen(endpoint->port);
+		listen_at_endpoint(link);
 		if (link->server.endpoint_fd >= 0) {
 			link->probe_ms = 0;
 			return;
@@ -485,9 +494,10 @@ void link_init(struct link *link, const struct rules *rules, const struct endpoi
 		.console = console,
 		.peer = PEER_NONE,
 		.probe = PEER_NONE };
+	endpoint_local(&link->local, endpoint->local);
 	server_init(&link->server, rules->run_id, secret);
 	if (endpoint->name && !is_static)
-		server_open(&link->server);
+		server_open(&link->server, &link->local);
 	link->hello.port = link->server.own_port;
 	link_seek_endpoint(link);
 }

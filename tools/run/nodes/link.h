@@ -32,6 +32,7 @@ struct link {
 
 	bool is_static; /* node 0 hosts, and nobody else */
 	struct endpoint endpoint; /* the name is NULL for a job of one node */
+	struct endpoint local; /* the address at which this agent listens; none: at all */
 	int next_address; /* of the endpoint */
 	bool was_named; /* a line about the endpoint's name was printed */
 

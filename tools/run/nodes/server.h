@@ -6,6 +6,7 @@
 #define RUN_NODES_SERVER_H
 
 #include "run/base/polls.h"
+#include "run/nodes/endpoint.h"
 #include "run/nodes/meeting.h"
 #include "run/nodes/peer.h"
 
@@ -46,8 +47,8 @@ struct server {
 /* Its listeners are closed, and it waits. run_id and secret outlive it. */
 void server_init(struct server *server, const char *run_id, const struct secret *secret);
 void server_finish(struct server *server);
-/* Listens at a port of the kernel's, where it may host later. */
-void server_open(struct server *server);
+/* Listens at a port of the kernel's, where it may host later; as endpoint_listen(). */
+void server_open(struct server *server, const struct endpoint *local);
 /* No agent is accepted from here on. */
 void server_close(struct server *server);
 
