@@ -19,6 +19,7 @@ plain() {
 	checkpoint)
 		sed -E '/exited with status|^rondo-run: (first failure|  )/d; s/pid [0-9]+/pid 0/; s/host [^,]+/host h/' | LC_ALL=C sort -u
 		;;
+	shrink) sed -E 's/pid [0-9]+/pid 0/' ;;
 	*) cat ;;
 	esac | LC_ALL=C sort
 }
@@ -49,7 +50,7 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT RONDO_
 for command in "${commands[@]}"; do
 	awk -v command="$command" '/^\$ / { inside = $0 == "$ " command; next } inside' "$work/shown" | plain >"$work/expected"
 	status=0 wanted=0
-	! grep -q 'was killed by signal 9' "$work/expected" || wanted=137
+	[[ $command == *--keep-going* ]] || ! grep -q 'was killed by signal 9' "$work/expected" || wanted=137
 	bash -c "$command" >"$work/out" 2>&1 || status=$?
 	[ $status = $wanted ] || fail "$command: status $status: $(cat "$work/out")"
 	plain <"$work/out" | diff "$work/expected" - >&2 || fail "$command: does not print what the page shows"
@@ -103,6 +104,14 @@ checkpoint)
 		cat $damaged >damaged.bin
 		prints 1 '^damaged.bin: no checkpoint' rondo-run --nproc-per-node 2 ./checkpoint damaged.bin 100
 	done
+	;;
+shrink)
+	# At the first step, the last one, and the barrier after it.
+	for death in 1 999 1000; do
+		rondo-run --nproc-per-node 4 --keep-going ./shrink 1000 $death >"$work/out" 2>/dev/null || fail "$death"
+		tail -n 1 "$work/out" | diff <(tail -n 1 "$work/expected" | sed 's/^4/3/') - || fail "a death at $death"
+	done
+	prints 2 '^usage: ' ./shrink none
 	;;
 esac
 case $name in
