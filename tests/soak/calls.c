@@ -41,7 +41,7 @@ static size_t draw_count(struct draw *from)
 {
 	unsigned bits = draw(from, 17);
 
-	return draw_once_in(from, 16) ? 0 : draw(from, (1u << bits)) + 1;
+	return draw_one_in(from, 16) ? 0 : draw(from, (1u << bits)) + 1;
 }
 
 static rondo_op draw_op(struct draw *from, rondo_type type)
@@ -69,7 +69,7 @@ static int make_collective(struct caller *caller, struct draw *from)
 	if (!rd_collective_has_root(r->collective))
 		r->root = 0;
 	in_place = draw(from, 2);
-	on_stream = draw_once_in(from, 4);
+	on_stream = draw_one_in(from, 4);
 	reference_fill(r);
 	reference_combine(r);
 	return checked_call(caller->env, caller->comm, r, in_place,
@@ -142,7 +142,7 @@ static int make_part(struct caller *caller, struct draw *from)
 {
 	int colors = 1 + (int)draw(from, 3), reversed = (int)draw(from, 2);
 	int color = caller->reference.rank % colors;
-	struct draw of_part = draw_begin(from->state, (uint64_t)color);
+	struct draw of_part = draw_from(from->state, (uint64_t)color);
 	rondo_comm *part;
 	int err = rondo_comm_split(
 		caller->comm, color, reversed ? -caller->reference.rank : 0, &part);

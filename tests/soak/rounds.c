@@ -137,8 +137,8 @@ static void draw_round(struct round *round, struct draw *from)
 		.transport = transports[draw(from, 4)],
 		.limit_ms = LIMIT_MS,
 		.channels = (int)draw(from, 3),
-		.has_no_secret = draw_once_in(from, 4) };
-	if (draw_once_in(from, 3))
+		.has_no_secret = draw_one_in(from, 4) };
+	if (draw_one_in(from, 3))
 		round->world.memory = REGISTERED;
 	round->fault = kind < 3 ? DEATH : kind < 5 ? PAUSE : NONE;
 	round->world.threads = round->fault == NONE && draw(from, 2);
@@ -148,9 +148,9 @@ static void draw_round(struct round *round, struct draw *from)
 	round->at = (int)draw(from, (unsigned)round->count) + 1;
 	round->delay_ns = (long)draw(from, round->fault == PAUSE ? 30000000 : 2000000);
 	round->signal = signals[draw(from, 5)];
-	setenv("RONDO_ENCRYPT", draw_once_in(from, 3) ? "0" : "1", 1);
+	setenv("RONDO_ENCRYPT", draw_one_in(from, 3) ? "0" : "1", 1);
 	setenv("RONDO_REPRODUCIBLE", draw(from, 2) ? "1" : "0", 1);
-	round->calls = draw_begin(from->state, 0);
+	round->calls = draw_from(from->state, 0);
 }
 
 /* A text of the round, to be found again by its seed. */
@@ -186,7 +186,7 @@ int round_run(uint64_t seed, uint64_t number, struct round_counts *counts)
 {
 	struct round *round = mmap(
 		NULL, sizeof(*round), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct draw from = draw_begin(seed, number);
+	struct draw from = draw_from(seed, number);
 	struct rank_outcome outcomes[WORLD_MAX];
 	int wrong;
 

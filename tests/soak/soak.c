@@ -120,7 +120,7 @@ static int standing_create(struct standing *standing, uint64_t seed)
 
 static int standing_use(struct standing *standing, uint64_t round)
 {
-	standing->from = draw_begin(standing->seed, round);
+	standing->from = draw_from(standing->seed, round);
 	return in_threads(standing, use_rank);
 }
 

@@ -1,7 +1,7 @@
 /* Random numbers of one seed. Each purpose has a stream of its own, so that a fault more or less
    changes no call. */
-#ifndef SIMULATION_DRAW_H
-#define SIMULATION_DRAW_H
+#ifndef DRAW_H
+#define DRAW_H
 
 #include <stdbool.h>
 #include <stdint.h>
