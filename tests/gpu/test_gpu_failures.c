@@ -81,20 +81,25 @@ Test(gpu_failures, an_abort_frees_the_streams_that_wait, .timeout = 120)
 static int when_a_peer_may_be_at_work(struct rank_env *env)
 {
 	const struct rd_gpu *gpu = env->comm->gpu;
-	int peer = 1 - env->rank, wrong, left;
+	int peer = 1 - env->rank, wrong, left, err;
 	struct memory memory;
 	int64_t began_ns;
 
 	wrong = open_room(env, &memory, WITH_BARRIERS);
 	if (wrong)
 		return wrong;
-	TRY(one_call(env, &memory, WITH_BARRIERS));
+	err = one_call(env, &memory, WITH_BARRIERS);
 	if (env->rank == 1) {
-		while (rondo_comm_error(env->comm) == 0)
+		/* The error may reach it while it still waits for its first call. */
+		while (err == 0) {
 			usleep(1000);
+			err = rondo_comm_error(env->comm);
+		}
+		wrong = expect_error(env, err, RONDO_REVOKED);
 		close_memory(&memory);
-		return 0;
+		return wrong;
 	}
+	TRY(err);
 	TRY(rondo_all_reduce(env->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32, RONDO_SUM,
 		memory.stream));
 	began_ns = rd_clock_ns();
