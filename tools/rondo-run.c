@@ -23,6 +23,7 @@
 #include "run/hosts/front.h"
 #include "run/hosts/remote.h"
 #include "run/job.h"
+#include "run/status/print.h"
 
 /* Open files while a rank is being started: the rank's ends of its output, its report's pipe, and
    the job's secret. */
@@ -130,6 +131,8 @@ static int run(int argc, char **argv)
 		return 1;
 	if (!options_read(&job.options, argc, argv))
 		return 2;
+	if (job.options.status || job.options.prometheus)
+		return status_run(job.options.run_id, job.options.prometheus);
 	if (job.options.hosts)
 		return front_run(&job.options, argv);
 	job.options.remote = front_fd >= 0;

@@ -376,6 +376,23 @@ bool rd_json_whole(const struct rd_json_value *value, int64_t least, int64_t mos
 	return *number >= least && *number <= most;
 }
 
+const struct rd_json_value *rd_json_member(
+	const struct rd_json *json, const struct rd_json_value *object, const char *name)
+{
+	int at = (int)(object - json->values) + 1;
+
+	if (object->kind != RD_JSON_OBJECT)
+		return NULL;
+	for (int i = 0; i < object->count; i++) {
+		const struct rd_json_value *value = &json->values[at + 1];
+
+		if (strcmp(json->values[at].text, name) == 0)
+			return value;
+		at = value->next;
+	}
+	return NULL;
+}
+
 void rd_json_write_string(FILE *out, const char *text)
 {
 	fputc('"', out);

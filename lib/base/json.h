@@ -57,6 +57,10 @@ void rd_json_finish(struct rd_json *json);
 /* The kind of a value as text for a reason: "a number". */
 const char *rd_json_kind_text(enum rd_json_kind kind);
 
+/* The value of an object's member; NULL: it has none of this name, or is no object. */
+const struct rd_json_value *rd_json_member(
+	const struct rd_json *json, const struct rd_json_value *object, const char *name);
+
 /* Reads a whole number. False where the value is none, or is outside least..most. */
 bool rd_json_whole(const struct rd_json_value *value, int64_t least, int64_t most, int64_t *number);
 

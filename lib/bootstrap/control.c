@@ -145,6 +145,7 @@ static void free_state(struct rd_control *control)
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
 	rd_line_close(&control->line);
+	rd_status_close(&control->status);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
 	free(control);
@@ -232,6 +233,9 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->client.settings = &control->settings;
 	control->client.line = &control->line;
 	control->line.listen_fd = -1;
+	control->status.listen_fd = -1;
+	control->activity = config->activity;
+	memcpy(control->host, config->self->place.host_name, sizeof(control->host));
 	control->linger_ms = RD_NEVER;
 	control->dead = -1;
 	pthread_mutex_init(&control->lock, NULL);

@@ -16,6 +16,7 @@
 #include "bootstrap/control.h"
 #include "bootstrap/peer_watch.h"
 #include "bootstrap/server.h"
+#include "bootstrap/status.h"
 
 /* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
@@ -38,6 +39,8 @@ struct rd_control {
 	struct rd_settings settings;
 	_Atomic int *failed;
 	int wake_fd;
+	const struct rd_activity *activity; /* the caller's */
+	char host[RD_HOST_SIZE]; /* this rank's */
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
 	struct rd_line line; /* the same; afterwards the callers' */
@@ -70,6 +73,7 @@ struct rd_control {
 	struct rd_client client; /* where this is not rank 0 */
 	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
 	int link_failures_taken, tries_taken; /* of the requests */
+	struct rd_status status;
 	struct rd_watch *watch; /* NULL: none */
 	bool watch_tried; /* there is one, or none to be had */
 	int dead; /* as the watch reported it with the latest events; -1: none */

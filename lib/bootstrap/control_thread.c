@@ -1,6 +1,7 @@
 #include "bootstrap/control_thread.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -8,10 +9,26 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "bootstrap/control_status.h"
 
 #define STACK_SIZE (128 << 10)
 #define EVENTS_MAX 64
 #define LINGER_MS 1000 /* for the others to read the verdict, and hang up */
+
+/* ---- The status ----------------------------------------------------------------------------- */
+
+/* Without a socket nobody can ask, and nothing else is lost. */
+static void open_status(struct rd_control *control)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_STATUS };
+
+	if (rd_status_open(&control->status) == 0 &&
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->status.listen_fd, &event) == 0)
+		return;
+	rd_log(RD_INFO, RD_BOOTSTRAP, "rondo-run --status does not see this rank: %s",
+		strerror(errno));
+	rd_status_close(&control->status);
+}
 
 /* ---- The watch over this host -------------------------------------------------------------- */
 
@@ -66,6 +83,8 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 		rd_server_accept(&control->server, now_ms);
 	else if (mark == RD_MARK_WATCH)
 		rd_watch_receive(control->watch);
+	else if (mark == RD_MARK_STATUS)
+		rd_control_answer(control, now_ms);
 	else if (mark != RD_MARK_EVENT)
 		rd_server_receive(&control->server, (int)mark, now_ms);
 	else if (read(control->event_fd, &count, sizeof(count)) < 0)
@@ -169,7 +188,10 @@ static void *control_thread_run(void *argument)
 
 int rd_control_thread_start(struct rd_control *control)
 {
-	int error = rd_thread_start(&control->thread, STACK_SIZE, control_thread_run, control);
+	int error;
+
+	open_status(control);
+	error = rd_thread_start(&control->thread, STACK_SIZE, control_thread_run, control);
 
 	if (!error)
 		return 0;

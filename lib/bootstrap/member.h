@@ -64,6 +64,17 @@ struct rd_activity {
 
 /* Longer than a sleep of comm/wait.c. */
 #define RD_WAIT_SEEN_MS 1000
+/* For how long the rank's call has waited for its present peer; 0: it does not wait. */
+static inline uint32_t rd_activity_waited_ms(const struct rd_activity *activity, int64_t now_ms)
+{
+	int64_t since_ms = atomic_load(&activity->waiting_since_ms);
+	int64_t seen_ms = atomic_load(&activity->waiting_seen_ms);
+
+	return now_ms - seen_ms > RD_WAIT_SEEN_MS || now_ms < since_ms
+		       ? 0
+		       : (uint32_t)(now_ms - since_ms);
+}
+
 /* The coordinator investigates a call that waits longer, and a line is logged. */
 #define RD_SLOW_MS 3000
 

@@ -39,23 +39,6 @@ bool failure_outranks(const struct failure *failure, const struct failure *earli
 
 /* ---- The error file ------------------------------------------------------------------------- */
 
-static const struct rd_json_value *member(
-	const struct rd_json *json, const struct rd_json_value *object, const char *name)
-{
-	int at = (int)(object - json->values) + 1;
-
-	if (object->kind != RD_JSON_OBJECT)
-		return NULL;
-	for (int i = 0; i < object->count; i++) {
-		const struct rd_json_value *value = &json->values[at + 1];
-
-		if (strcmp(json->values[at].text, name) == 0)
-			return value;
-		at = value->next;
-	}
-	return NULL;
-}
-
 /* Copies the text as one line. */
 static void copy_line(char *line, size_t size, const char *text)
 {
@@ -76,9 +59,9 @@ static void find_message(struct failure *failure, const char *text, size_t size)
 
 	if (rd_json_parse(&json, "the error file", text, size))
 		return;
-	found = member(&json, &json.values[0], "message");
+	found = rd_json_member(&json, &json.values[0], "message");
 	if (found && found->kind == RD_JSON_OBJECT)
-		found = member(&json, found, "message");
+		found = rd_json_member(&json, found, "message");
 	if (found && found->kind == RD_JSON_STRING)
 		copy_line(failure->message, sizeof(failure->message), found->text);
 	rd_json_finish(&json);

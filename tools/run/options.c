@@ -13,6 +13,7 @@
 
 static const char help[] =
 	"usage: rondo-run [OPTION]... PROGRAM [ARGUMENT]...\n"
+	"       rondo-run --status|--prometheus [--rdzv-id ID]\n"
 	"\n"
 	"Starts PROGRAM as several ranks of one job, with RANK, WORLD_SIZE, MASTER_ADDR,\n"
 	"MASTER_PORT and their kin set as torchrun sets them. Takes torchrun's options. When\n"
@@ -77,6 +78,12 @@ static const char help[] =
 	"  --local-ranks-filter LIST\n"
 	"                          local ranks whose output is shown: 0,2 (default all)\n"
 	"  --tag                   begin each line that rank 3 prints with \"[3] \"\n"
+	"\n"
+	"Others:\n"
+	"  --status                prints the state of this user's ranks on this host as JSON,\n"
+	"                          with --rdzv-id of that job alone; runs no PROGRAM; the exit\n"
+	"                          status is 1 where one has failed or does not answer\n"
+	"  --prometheus            the same as Prometheus's text\n"
 	"  -h, --help\n"
 	"  --version\n"
 	"\n"
@@ -123,6 +130,8 @@ static const struct argument table[] = {
 	{ "tee", 't', AT(tee), values_streams, 0, 0 },
 	{ "local-ranks-filter", 0, AT(shown), values_list, 0, 0 },
 	{ "tag", 0, AT(tag), NULL, 0, 0 },
+	{ "status", 0, AT(status), NULL, 0, 0 },
+	{ "prometheus", 0, AT(prometheus), NULL, 0, 0 },
 	{ 0 },
 };
 
@@ -239,6 +248,15 @@ static bool options_complete(struct options *options)
 	return choose_rondo_port(options);
 }
 
+static bool status_complete(const struct options *options, bool has_program)
+{
+	if (has_program || options->hosts)
+		return arguments_refuse("--%s goes without %s",
+			options->status ? "status" : "prometheus",
+			has_program ? "a program" : "--hosts: run it on each of them");
+	return true;
+}
+
 bool options_read(struct options *options, int argc, char **argv)
 {
 	static const struct arguments known = { help, table, true, "PET_" };
@@ -268,6 +286,8 @@ bool options_read(struct options *options, int argc, char **argv)
 
 	if (left < 0)
 		return false;
+	if (options->status || options->prometheus)
+		return status_complete(options, left < argc);
 	if (left == argc)
 		return arguments_refuse("which program is to be run?");
 	options->command = argv + left;

@@ -63,6 +63,9 @@ struct options {
 	const char *shown; /* local ranks whose lines are shown, "0,2"; NULL: all */
 	bool tag; /* each line begins with its rank */
 
+	/* The state of ranks that run, and no program (run/status/). */
+	bool status, prometheus;
+
 	/* The program (run/command.h). */
 	char **command; /* it and its arguments, NULL at the end */
 	bool module, no_python, run_path; /* -m, --no-python, --run-path */

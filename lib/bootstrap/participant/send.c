@@ -26,18 +26,6 @@ static void write_hello(
 	message->hello.member = participant->self;
 }
 
-/* For how long our call has waited for its present peer; 0: it does not wait. */
-static uint32_t waited_ms(const struct rd_participant *participant)
-{
-	int64_t since_ms = atomic_load(&participant->activity->waiting_since_ms);
-	int64_t seen_ms = atomic_load(&participant->activity->waiting_seen_ms);
-	int64_t now_ms = participant->ticked_ms;
-
-	return now_ms - seen_ms > RD_WAIT_SEEN_MS || now_ms < since_ms
-		       ? 0
-		       : (uint32_t)(now_ms - since_ms);
-}
-
 static void write_slow(const struct rd_participant *participant, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_SLOW;
@@ -69,7 +57,8 @@ static void write_answer(
 	message->answer.done = atomic_load(&participant->activity->done);
 	message->answer.collective = atomic_load(&participant->activity->collective);
 	message->answer.waiting_for = atomic_load(&participant->activity->waiting_for);
-	message->answer.waited_ms = waited_ms(participant);
+	message->answer.waited_ms =
+		rd_activity_waited_ms(participant->activity, participant->ticked_ms);
 	load_slept_in(participant->activity, &message->answer.slept_in);
 	rd_call_site(atomic_load(&participant->activity->called_at), message->answer.called_at);
 	rd_call_site(message->answer.waited_ms ? atomic_load(&participant->activity->waits_at) : 0,

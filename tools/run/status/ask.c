@@ -1,0 +1,260 @@
+#include "run/status/ask.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "bootstrap/status.h"
+#include "rondo.h"
+#include "run/base/memory.h"
+
+#define SOCKETS "/proc/net/unix"
+#define ANSWER_MS 1000
+#define ROUND_MAX 256 /* sockets at a time */
+#define ROUNDS_MAX 16
+
+/* A connection to a rank. */
+struct question {
+	int fd;
+	pid_t pid;
+	size_t size; /* of the bytes in text */
+	bool ended;
+	char text[RD_STATUS_MAX + 1];
+};
+
+/* ---- One question --------------------------------------------------------------------------- */
+
+/* Fails where the socket is gone, or is another user's, who could answer anything. */
+static bool question_begin(struct question *question, const char *name)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	size_t length = strlen(name);
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	memcpy(at.sun_path + 1, name, length);
+	size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+	*question = (struct question){ 0 };
+	question->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (question->fd < 0)
+		return false;
+	if (connect(question->fd, (struct sockaddr *)&at, size) == 0) {
+		size = sizeof(peer);
+		if (getsockopt(question->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+			(peer.uid == geteuid() || geteuid() == 0)) {
+			question->pid = peer.pid;
+			return true;
+		}
+	} else if (errno == EAGAIN) {
+		/* Its queue is full, of others that ask. The name tells the process. */
+		question->pid = (pid_t)strtol(name + strlen(RD_STATUS_NAME "."), NULL, 10);
+		question->ended = true;
+		return true;
+	}
+	close(question->fd);
+	return false;
+}
+
+static void question_receive(struct question *question)
+{
+	ssize_t got = recv(question->fd, question->text + question->size,
+		sizeof(question->text) - question->size, 0);
+
+	if (got > 0)
+		question->size += (size_t)got;
+	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+		question->ended = true;
+	/* Longer than any status. */
+	if (question->size == sizeof(question->text)) {
+		question->size = 0;
+		question->ended = true;
+	}
+}
+
+/* Waits for all answers, and for no longer than ANSWER_MS. */
+static void questions_wait(struct question *questions, int count)
+{
+	int64_t end_ms = rd_clock_ms() + ANSWER_MS, left_ms = ANSWER_MS;
+	struct pollfd polls[ROUND_MAX];
+	int open = count;
+
+	while (open > 0 && left_ms > 0) {
+		open = 0;
+		for (int i = 0; i < count; i++) {
+			polls[i].fd = questions[i].ended ? -1 : questions[i].fd;
+			polls[i].events = POLLIN;
+			open += !questions[i].ended;
+		}
+		if (open > 0 && poll(polls, (nfds_t)count, (int)left_ms) > 0)
+			for (int i = 0; i < count; i++)
+				if (polls[i].fd >= 0 && polls[i].revents)
+					question_receive(&questions[i]);
+		left_ms = end_ms - rd_clock_ms();
+	}
+}
+
+/* ---- The answers ---------------------------------------------------------------------------- */
+
+const char *status_text(const struct status *status, const char *name)
+{
+	const struct rd_json_value *value = NULL;
+
+	if (status->text)
+		value = rd_json_member(&status->json, status->json.values, name);
+	return value && value->kind == RD_JSON_STRING ? value->text : "";
+}
+
+int64_t status_number(const struct status *status, const char *object, const char *name)
+{
+	const struct rd_json_value *value = NULL;
+	int64_t number;
+
+	if (status->text)
+		value = status->json.values;
+	if (value && object)
+		value = rd_json_member(&status->json, value, object);
+	if (value)
+		value = rd_json_member(&status->json, value, name);
+	return value && rd_json_whole(value, 0, INT64_MAX, &number) ? number : 0;
+}
+
+static bool read_number(const struct status *status, const char *name, int64_t *number)
+{
+	const struct rd_json_value *value =
+		rd_json_member(&status->json, status->json.values, name);
+
+	return value && rd_json_whole(value, 0, INT32_MAX, number);
+}
+
+/* Whole, and in the form of a status. */
+static void status_read(struct status *status, const struct question *question)
+{
+	size_t size = question->size;
+
+	*status = (struct status){ .pid = question->pid };
+	if (size < 2 || question->text[size - 1] != '\n' ||
+		memchr(question->text, '\n', size - 1) ||
+		rd_json_parse(&status->json, "a status", question->text, size - 1))
+		return;
+	status->text = memory_calloc(1, size);
+	memcpy(status->text, question->text, size - 1);
+	if (read_number(status, "rank", &status->rank) &&
+		read_number(status, "size", &status->size)) {
+		status->failed = *status_text(status, "error");
+		return;
+	}
+	free(status->text);
+	status->text = NULL;
+	rd_json_finish(&status->json);
+}
+
+static int compare(const void *left, const void *right)
+{
+	const struct status *a = left, *b = right;
+	int order = strcmp(status_text(a, "job"), status_text(b, "job"));
+
+	if (!order)
+		order = strcmp(status_text(a, "comm"), status_text(b, "comm"));
+	if (!order)
+		order = (a->rank > b->rank) - (a->rank < b->rank);
+	return order ? order : (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static void statuses_take(
+	struct statuses *statuses, struct question *questions, int count, const char *job)
+{
+	if (count == 0)
+		return;
+	statuses->list = memory_realloc(
+		statuses->list, (size_t)(statuses->count + count) * sizeof(*statuses->list));
+	for (int i = 0; i < count; i++) {
+		struct status *status = &statuses->list[statuses->count];
+
+		status_read(status, &questions[i]);
+		close(questions[i].fd);
+		if (job && status->text && strcmp(status_text(status, "job"), job) != 0) {
+			free(status->text);
+			rd_json_finish(&status->json);
+		} else {
+			statuses->count++;
+		}
+	}
+}
+
+/* ---- All ------------------------------------------------------------------------------------ */
+
+/* The name of a socket of a rank that listens, in a line of SOCKETS: its last word. */
+static const char *name_in(char *line)
+{
+	static const char prefix[] = " @" RD_STATUS_NAME ".";
+	char *at = strstr(line, prefix), *flags = line;
+
+	line[strcspn(line, "\n")] = 0;
+	/* Number, references, protocol, flags: __SO_ACCEPTCON. */
+	for (int i = 0; i < 3 && flags; i++) {
+		flags = strchr(flags, ' ');
+		if (flags)
+			flags++;
+	}
+	if (!at || !flags || strncmp(flags, "00010000 ", 9) != 0)
+		return NULL;
+	at += 2;
+	return strlen(at) < sizeof(((struct sockaddr_un *)0)->sun_path) ? at : NULL;
+}
+
+/* Asks at the sockets in the next lines. Returns how many. */
+static int questions_begin(struct question *questions, FILE *file)
+{
+	char *line = NULL;
+	size_t room = 0;
+	int count = 0;
+
+	while (count < ROUND_MAX && getline(&line, &room, file) > 0) {
+		const char *name = name_in(line);
+
+		if (name && question_begin(&questions[count], name))
+			count++;
+	}
+	free(line);
+	return count;
+}
+
+bool statuses_ask(struct statuses *statuses, const char *job)
+{
+	struct question *questions;
+	FILE *file = fopen(SOCKETS, "re");
+	int count = ROUND_MAX;
+
+	*statuses = (struct statuses){ 0 };
+	if (!file) {
+		fprintf(stderr, "rondo-run: --status cannot read " SOCKETS ": %m\n");
+		return false;
+	}
+	questions = memory_calloc(ROUND_MAX, sizeof(*questions));
+	for (int i = 0; i < ROUNDS_MAX && count == ROUND_MAX; i++) {
+		count = questions_begin(questions, file);
+		questions_wait(questions, count);
+		statuses_take(statuses, questions, count, job);
+	}
+	free(questions);
+	fclose(file);
+	if (statuses->count)
+		qsort(statuses->list, (size_t)statuses->count, sizeof(*statuses->list), compare);
+	return true;
+}
+
+void statuses_finish(struct statuses *statuses)
+{
+	for (int i = 0; i < statuses->count; i++) {
+		free(statuses->list[i].text);
+		rd_json_finish(&statuses->list[i].json);
+	}
+	free(statuses->list);
+	*statuses = (struct statuses){ 0 };
+}
