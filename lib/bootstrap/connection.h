@@ -20,6 +20,7 @@ struct rd_connection {
 	struct rd_close_on_fork unshared;
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
+	uint32_t silent_ms; /* its other end's host owes a packet for so long; 0: it does not */
 	size_t in_size, out_size, out_at;
 	unsigned char in[RD_FRAME_MAX];
 	unsigned char out[2 * RD_FRAME_MAX];

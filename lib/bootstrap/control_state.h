@@ -79,6 +79,7 @@ struct rd_control {
 	int dead; /* as the watch reported it with the latest events; -1: none */
 	bool leaving, quitting;
 	int64_t linger_ms; /* until when the others may read the verdict */
+	int64_t look_ms; /* when rd_control_look() is due, once all links are open */
 };
 
 /* Wakes the thread, under the lock. */

@@ -8,7 +8,15 @@
 #include "base/call_site.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "bootstrap/control_silence.h"
 #include "plan/collective.h"
+
+#define RANKS_MAX 64 /* in a list; for more there is no room */
+
+struct silences {
+	FILE *out;
+	int count;
+};
 
 static const char *phase_text(enum rd_participant_phase phase)
 {
@@ -61,6 +69,25 @@ static void write_calls(FILE *out, const struct rd_activity *activity, int64_t n
 	fputc('}', out);
 }
 
+static void write_silent_rank(int rank, uint32_t silent_ms, void *argument)
+{
+	struct silences *silences = argument;
+
+	if (silences->count++ < RANKS_MAX)
+		fprintf(silences->out, "%s{\"rank\":%d,\"ms\":%" PRIu32 "}",
+			silences->count == 1 ? ",\"silent_hosts\":[" : ",", rank, silent_ms);
+}
+
+/* Ranks whose hosts send nothing. */
+static void write_silences(FILE *out, const struct rd_control *control)
+{
+	struct silences silences = { .out = out };
+
+	rd_control_silent_ranks(control, write_silent_rank, &silences);
+	if (silences.count)
+		fputc(']', out);
+}
+
 static void write_failure(FILE *out, struct rd_control *control)
 {
 	int error = atomic_load(&control->verdict);
@@ -71,8 +98,7 @@ static void write_failure(FILE *out, struct rd_control *control)
 	write_text(out, "error", rondo_error_name(error));
 	write_text(out, "reason", control->reason);
 	fputs(",\"failed_ranks\":[", out);
-	/* A long list has no place; the reason names the rank that counts. */
-	for (int rank = 0, count = 0; rank < control->settings.size && count < 64; rank++) {
+	for (int rank = 0, count = 0; rank < control->settings.size && count < RANKS_MAX; rank++) {
 		if (rd_control_presence(control, rank) == RD_PRESENT)
 			continue;
 		fprintf(out, "%s%d", comma, rank);
@@ -96,6 +122,7 @@ static void write_state(FILE *out, struct rd_control *control, int64_t now_ms)
 			rd_participant_comm_id(control->participant));
 	write_text(out, "phase", phase_text(phase));
 	write_calls(out, control->activity, now_ms);
+	write_silences(out, control);
 	write_failure(out, control);
 	fputs("}\n", out);
 }

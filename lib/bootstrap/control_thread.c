@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "bootstrap/control_silence.h"
 #include "bootstrap/control_status.h"
 
 #define STACK_SIZE (128 << 10)
@@ -122,6 +123,8 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 	int64_t deadline =
 		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
+	if (rd_participant_phase(control->participant) == RD_PARTICIPANT_OPEN)
+		deadline = rd_sooner(deadline, control->look_ms);
 	if (control->server.coordinator)
 		deadline =
 			rd_sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
@@ -170,6 +173,7 @@ static void *control_thread_run(void *argument)
 			rd_client_serve(&control->client, now_ms);
 		}
 		advance_watch(control);
+		rd_control_look(control, now_ms);
 		rd_control_publish(control, false);
 		if (control_is_finished(control, now_ms))
 			break;

@@ -342,3 +342,15 @@ void rd_socket_tune(int fd, int timeout_ms)
 	/* At least what the retransmission of a lost packet takes. */
 	set_tcp(fd, TCP_USER_TIMEOUT, timeout_ms > 1000 ? timeout_ms : 1000);
 }
+
+bool rd_socket_is_near(int fd)
+{
+	struct sockaddr_storage here = { 0 }, there = { 0 };
+	socklen_t size = sizeof(here);
+
+	if (getsockname(fd, (struct sockaddr *)&here, &size))
+		return false;
+	size = sizeof(there);
+	return getpeername(fd, (struct sockaddr *)&there, &size) == 0 &&
+	       same_host_address((struct sockaddr *)&here, &there);
+}

@@ -64,6 +64,9 @@ bool rd_lacks_resources(int error);
  */
 void rd_socket_tune(int fd, int timeout_ms);
 
+/* Whether both ends of a connection have one address, and so one kernel. */
+bool rd_socket_is_near(int fd);
+
 /* The address of this end of a socket: 0, or -1 and errno. */
 int rd_local_address_get(struct rd_local_address *local, int fd);
 /* Whether the address is a loopback address, to which other hosts have no way. */

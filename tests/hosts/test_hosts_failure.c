@@ -1,10 +1,12 @@
 /* A host that vanishes, its ranks killed or its cable pulled: every rank elsewhere gets an error
    that names one of its ranks, within the bound that was set. */
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "world.h"
 
@@ -141,6 +143,61 @@ Test(hosts_failure, a_host_that_sends_no_packet_is_named, .timeout = 60)
 Test(hosts_failure, so_is_one_with_rank_0_that_sends_no_packet, .timeout = 60)
 {
 	lose_within("RONDO_UNREACHABLE_MS", "1000", 0, UNPLUGGED);
+}
+
+/* Waits until the captured log has all of these words. */
+static bool log_tells(const char *const words[2])
+{
+	static char text[65536];
+	int64_t end_ms = world_now_ms() + LIMIT_MS;
+	ssize_t size;
+
+	do {
+		size = pread(STDERR_FILENO, text, sizeof(text) - 1, 0);
+		text[size > 0 ? size : 0] = 0;
+		if (strstr(text, words[0]) && strstr(text, words[1]))
+			return true;
+		poll(NULL, 0, 10);
+	} while (world_now_ms() < end_ms);
+	return false;
+}
+
+/* A cable is out until the log tells both sides so. */
+static int go_on_after_a_break(struct rank_env *env)
+{
+	static const char *const out[] = { "[0] RONDO WARN no packet from the host of rank ",
+		"[2] RONDO WARN no packet from the host of rank 0 (host " };
+	static const char *const in[] = { "[0] RONDO WARN packets from the host of rank ",
+		"[2] RONDO WARN packets from the host of rank 0 (host " };
+
+	TRY(env->create_error);
+	for (int i = 0; i < 10; i++) {
+		if (i == 3 && env->rank == 2) {
+			if (!hosts_unplug(env->world->hosts, 1, 0))
+				return world_report(env, "the cable stays in");
+			if (!log_tells(out))
+				return world_report(env, "the log does not tell of the silence");
+			if (!hosts_plug(env->world->hosts, 1, 0))
+				return world_report(env, "the cable stays out");
+		}
+		if (world_sum(env, values, 100000))
+			return 1;
+	}
+	if (env->rank == 2 && !log_tells(in))
+		return world_report(env, "the log does not tell of its end");
+	TRY(rondo_barrier(env->comm, NULL));
+	return 0;
+}
+
+Test(hosts_failure, a_break_is_in_the_log_at_once_and_loses_nothing, .timeout = 60)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
+	struct world world = {
+		.size = RANKS, .limit_ms = 40000, .hosts = hosts, .host_of = { 0, 0, 1, 1 }
+	};
+
+	world_run_captured(&world, go_on_after_a_break, NULL);
+	hosts_destroy(hosts);
 }
 
 /* Two hosts lose each other, while both still reach rank 0. */

@@ -341,6 +341,14 @@ bool hosts_unplug(const struct hosts *hosts, int host, int network)
 	return run_script("ip", hosts->switches, &script);
 }
 
+bool hosts_plug(const struct hosts *hosts, int host, int network)
+{
+	struct script script = { .size = 0 };
+
+	add(&script, "link set dev h%dn%d up\n", host, network);
+	return run_script("ip", hosts->switches, &script);
+}
+
 bool hosts_switch_off(const struct hosts *hosts, int host, int network)
 {
 	struct script script = { .size = 0 };

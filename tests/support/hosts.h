@@ -45,6 +45,8 @@ const char *hosts_address(const struct hosts *hosts, int host, int network);
 /* For any process of the test, in any host. Pulls the cable at the switch: nothing passes, and
    neither side gets an error. */
 bool hosts_unplug(const struct hosts *hosts, int host, int network);
+/* Plugs it in again. */
+bool hosts_plug(const struct hosts *hosts, int host, int network);
 /* The host's own side: the interface is switched off, and its routes are gone. */
 bool hosts_switch_off(const struct hosts *hosts, int host, int network);
 /* Bounds what the cable carries, each way: "100mbit". */

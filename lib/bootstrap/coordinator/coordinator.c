@@ -84,6 +84,13 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	free(coordinator);
 }
 
+int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connection)
+{
+	const struct rd_coordinator_connection *at = &coordinator->connections[connection];
+
+	return at->open && !at->refused ? at->rank : -1;
+}
+
 int rd_coordinator_connection_count(const struct rd_coordinator *coordinator)
 {
 	return coordinator->connection_count;

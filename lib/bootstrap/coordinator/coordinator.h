@@ -40,6 +40,8 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 /* A message has come. */
 void rd_coordinator_take(struct rd_coordinator *coordinator, int connection,
 	const struct rd_control_message *message, int64_t now_ms);
+/* The rank at the other end; -1: none yet, or it was refused. */
+int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connection);
 /* Bytes have come that are no message, or a message at the wrong time. */
 void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
 /* The connection is closed: error is its errno, 0 for an end of file. Frees the number. */
