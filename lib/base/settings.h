@@ -80,7 +80,7 @@
 	X(heartbeat_timeout_ms, INT, "RONDO_HEARTBEAT_TIMEOUT_MS", 30000, 10, 86400000, \
 		"milliseconds without a heartbeat after which a rank is lost; at most " \
 		"RONDO_TIMEOUT_MS") \
-	X(unreachable_ms, INT, "RONDO_UNREACHABLE_MS", 10000, 10, 86400000, \
+	X(unreachable_ms, INT, "RONDO_UNREACHABLE_MS", 10000, 100, 86400000, \
 		"milliseconds without a packet from a rank's host after which the rank is lost; " \
 		"at most RONDO_HEARTBEAT_TIMEOUT_MS") \
 	X(init_timeout_ms, INT, "RONDO_INIT_TIMEOUT_MS", 30000, 10, 86400000, \

@@ -72,7 +72,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 	rd_participant_connected(client->participant, now_ms);
 }
 
-static void lose_connection(struct rd_client *client, int error, int64_t now_ms)
+void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
 	rd_connection_close(&client->connection);
 	rd_participant_closed(client->participant, error, now_ms);
@@ -85,7 +85,7 @@ static bool receive_once(struct rd_client *client, int64_t now_ms)
 	int error, took, got = rd_connection_read(client->connection, &error);
 
 	if (got < 0) {
-		lose_connection(client, error, now_ms);
+		rd_client_lose(client, error, now_ms);
 		return false;
 	}
 	while ((took = rd_connection_take(client->connection, &message)) > 0)
@@ -138,7 +138,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		if (client->connection->out_size == 0)
 			return;
 		if (!rd_connection_flush(client->connection, &error))
-			lose_connection(client, error, now_ms);
+			rd_client_lose(client, error, now_ms);
 		else if (client->connection->out_size > 0)
 			return;
 	}

@@ -29,6 +29,8 @@ struct rd_client {
 void rd_client_receive(struct rd_client *client, int64_t now_ms);
 /* Receives until no byte is left. */
 void rd_client_drain(struct rd_client *client, int64_t now_ms);
+/* The connection has ended: error is its errno, 0 for an end of file. */
+void rd_client_lose(struct rd_client *client, int error, int64_t now_ms);
 /* Connects where the participant wants to, sends its messages, and closes the connection when the
    participant is done. */
 void rd_client_serve(struct rd_client *client, int64_t now_ms);

@@ -1,5 +1,6 @@
 #include "bootstrap/control_silence.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -7,7 +8,9 @@
 #include "base/duration.h"
 #include "base/log.h"
 
+/* Between two looks, with few ranks: rank 0 hears of each rank as often. */
 #define LOOK_MS 250
+#define LOOKS 3 /* without an answer: a silence */
 
 /* Ranks whose silence began, or ended, in one look. */
 struct news {
@@ -15,15 +18,23 @@ struct news {
 	uint32_t ms; /* of the first's silence */
 };
 
-/* For how long no packet has come of an end that owes one; 0: it owes none. */
-static uint32_t silence_of(const struct rd_connection *connection)
+/* At least several times in the bound. */
+static int look_ms(const struct rd_control *control)
+{
+	int most_ms = control->settings.unreachable_ms / 4;
+	int ms = LOOK_MS + control->settings.size / 4;
+
+	return ms < most_ms ? ms : most_ms > 0 ? most_ms : 1;
+}
+
+/* For how long an end that owes an acknowledgement has sent none; 0: it owes none. */
+static int64_t silence_of(const struct rd_connection *connection)
 {
 	struct tcp_info info;
 	socklen_t size = sizeof(info);
 
 	if (getsockopt(connection->wire.fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
-		(info.tcpi_unacked == 0 && info.tcpi_probes == 0) ||
-		info.tcpi_last_ack_recv < RD_SILENCE_MS)
+		(info.tcpi_unacked == 0 && info.tcpi_probes == 0))
 		return 0;
 	return info.tcpi_last_ack_recv;
 }
@@ -42,7 +53,8 @@ static void log_news(const struct rd_control *control, const struct news *news, 
 	char name[RD_RANK_NAME_SIZE], more[32] = "", silence[RD_DURATION_SIZE],
 				      bound[RD_DURATION_SIZE];
 
-	if (news->count == 0)
+	/* With so short a bound, the verdict comes at once. */
+	if (news->count == 0 || control->settings.unreachable_ms < 2 * LOOKS * look_ms(control))
 		return;
 	rd_member_name(&members[news->first], news->first, name);
 	if (news->count > 1)
@@ -50,12 +62,12 @@ static void log_news(const struct rd_control *control, const struct news *news, 
 	rd_duration(silence, news->ms);
 	if (began)
 		rd_log(RD_WARN, RD_BOOTSTRAP,
-			"no packet from the host of %s%s for %s: lost after %s "
+			"the host of %s%s has not answered for %s: lost after %s "
 			"(RONDO_UNREACHABLE_MS)",
 			name, more, silence, rd_duration(bound, control->settings.unreachable_ms));
 	else
-		rd_log(RD_WARN, RD_BOOTSTRAP, "packets from the host of %s%s come again, after %s",
-			name, more, silence);
+		rd_log(RD_WARN, RD_BOOTSTRAP, "the host of %s%s answers again, after %s", name,
+			more, silence);
 }
 
 /* The rank at the other end of a connection of this number; -1: none. */
@@ -80,25 +92,49 @@ static int connection_count(const struct rd_control *control)
 		       : 1;
 }
 
+static void send_heartbeat(struct rd_control *control, int index)
+{
+	if (control->server.coordinator)
+		rd_coordinator_beat(control->server.coordinator, index);
+	else
+		rd_participant_beat(control->participant);
+}
+
+static void lose(struct rd_control *control, int index, int64_t now_ms)
+{
+	if (control->server.coordinator)
+		rd_server_lose(&control->server, index, ETIMEDOUT);
+	else
+		rd_client_lose(&control->client, ETIMEDOUT, now_ms);
+}
+
 /* Whether one is to another host. */
-static bool look_at_all(struct rd_control *control)
+static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 {
 	struct news began = { 0 }, ended = { 0 };
 	bool any = false;
 
 	for (int i = 0; i < connection_count(control); i++) {
 		struct rd_connection *connection = connection_at(control, i);
-		uint32_t before_ms = connection ? connection->silent_ms : 0;
+		int64_t silent_ms, before_ms = connection ? connection->silent_ms : 0;
 		int rank = rank_at(control, i);
 
 		if (!connection || rank < 0 || rd_socket_is_near(connection->wire.fd))
 			continue;
 		any = true;
-		connection->silent_ms = silence_of(connection);
+		silent_ms = silence_of(connection);
+		connection->silent_ms =
+			silent_ms < LOOKS * look_ms(control) ? 0 : (uint32_t)silent_ms;
 		if (connection->silent_ms && !before_ms)
 			add_news(&began, rank, connection->silent_ms);
 		else if (before_ms && !connection->silent_ms)
-			add_news(&ended, rank, before_ms + LOOK_MS);
+			add_news(&ended, rank, (uint32_t)before_ms);
+		/* The next look would be later than the bound. Where this one is late, this process
+		   or this host was stopped, and answers may be on their way. */
+		if (!late && silent_ms >= control->settings.unreachable_ms - look_ms(control))
+			lose(control, i, now_ms);
+		else
+			send_heartbeat(control, i);
 	}
 	log_news(control, &began, true);
 	log_news(control, &ended, false);
@@ -107,13 +143,19 @@ static bool look_at_all(struct rd_control *control)
 
 void rd_control_look(struct rd_control *control, int64_t now_ms)
 {
+	bool late = now_ms >= control->look_ms + look_ms(control);
+
 	if (rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN ||
 		now_ms < control->look_ms)
 		return;
-	/* With so short a bound, the verdict comes first. */
-	control->look_ms = control->settings.unreachable_ms > RD_SILENCE_MS && look_at_all(control)
-				   ? now_ms + LOOK_MS
-				   : RD_NEVER;
+	control->look_ms =
+		look_at_all(control, late, now_ms) ? now_ms + look_ms(control) : RD_NEVER;
+}
+
+int64_t rd_control_look_deadline(const struct rd_control *control)
+{
+	return rd_participant_phase(control->participant) == RD_PARTICIPANT_OPEN ? control->look_ms
+										 : RD_NEVER;
 }
 
 void rd_control_silent_ranks(const struct rd_control *control,

@@ -1,6 +1,7 @@
 /*
- * Notices that another host sends nothing, long before its connections fail of it
- * (RONDO_UNREACHABLE_MS): the kernel tells when the other end last answered. For the control
+ * Notices that another host sends nothing: a host or a network that is gone without a word. Each
+ * end of a connection between hosts sends a heartbeat several times a second, and the kernel tells
+ * when the other host's last acknowledged one. A stopped process does not matter. For the control
  * thread.
  */
 #ifndef RD_CONTROL_SILENCE_H
@@ -8,12 +9,11 @@
 
 #include "bootstrap/control_state.h"
 
-/* An answer is due after a second (rd_socket_tune()), and half a second of travel. */
-#define RD_SILENCE_MS 1500
-
-/* Looks at the connections to other hosts where that is due, and logs where a silence begins or
-   ends. */
+/* Where that is due, looks at the connections to other hosts. Logs where a silence begins or ends,
+   and ends a connection whose silence is about to reach RONDO_UNREACHABLE_MS. */
 void rd_control_look(struct rd_control *control, int64_t now_ms);
+/* When it is due. */
+int64_t rd_control_look_deadline(const struct rd_control *control);
 
 /* Calls `see` for each rank whose host is silent, and for how long it had been at the last look.
    Rank 0 sees all, others rank 0 alone. */

@@ -123,8 +123,7 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 	int64_t deadline =
 		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
-	if (rd_participant_phase(control->participant) == RD_PARTICIPANT_OPEN)
-		deadline = rd_sooner(deadline, control->look_ms);
+	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
 	if (control->server.coordinator)
 		deadline =
 			rd_sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
@@ -166,6 +165,7 @@ static void *control_thread_run(void *argument)
 		rd_control_take_requests(control, now_ms);
 		report_death(control, now_ms);
 		rd_participant_tick(control->participant, now_ms);
+		rd_control_look(control, now_ms);
 		if (coordinator) {
 			rd_coordinator_tick(coordinator, now_ms);
 			rd_server_serve(&control->server, control->participant, now_ms);
@@ -173,7 +173,6 @@ static void *control_thread_run(void *argument)
 			rd_client_serve(&control->client, now_ms);
 		}
 		advance_watch(control);
-		rd_control_look(control, now_ms);
 		rd_control_publish(control, false);
 		if (control_is_finished(control, now_ms))
 			break;

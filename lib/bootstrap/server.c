@@ -74,7 +74,7 @@ void rd_server_abandon(struct rd_server *server)
 
 /* ---- Connections --------------------------------------------------------------------------- */
 
-static void lose_connection(struct rd_server *server, int index, int error)
+void rd_server_lose(struct rd_server *server, int index, int error)
 {
 	rd_connection_close(&server->connections[index]);
 	rd_coordinator_closed(server->coordinator, index, error);
@@ -88,7 +88,7 @@ static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
 	int error, took, got = rd_connection_read(connection, &error);
 
 	if (got < 0) {
-		lose_connection(server, index, error);
+		rd_server_lose(server, index, error);
 		return false;
 	}
 	if (rd_connection_is_promising(connection))
@@ -120,14 +120,14 @@ static void serve_connection(struct rd_server *server, int index)
 		if (connection->out_size == 0)
 			break;
 		if (!rd_connection_flush(connection, &error)) {
-			lose_connection(server, index, error);
+			rd_server_lose(server, index, error);
 			return;
 		}
 		if (connection->out_size > 0)
 			break;
 	}
 	if (connection && rd_coordinator_dropped(server->coordinator, index))
-		lose_connection(server, index, 0);
+		rd_server_lose(server, index, 0);
 }
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
@@ -152,7 +152,7 @@ static bool close_oldest(struct rd_server *server, int64_t now_ms)
 		return false;
 	rd_server_receive(server, index, now_ms);
 	if (rd_coordinator_oldest_pending(server->coordinator) == index)
-		lose_connection(server, index, 0);
+		rd_server_lose(server, index, 0);
 	return true;
 }
 

@@ -40,6 +40,8 @@ void rd_server_abandon(struct rd_server *server);
 void rd_server_accept(struct rd_server *server, int64_t now_ms);
 /* Receives the messages that have arrived over this connection, after an event of its socket. */
 void rd_server_receive(struct rd_server *server, int index, int64_t now_ms);
+/* This connection has ended: error is its errno, 0 for an end of file. */
+void rd_server_lose(struct rd_server *server, int index, int error);
 /* Sends what the coordinator has to send; exchanges messages with rank 0's participant; closes
    connections that the coordinator has dropped; logs slow calls. */
 void rd_server_serve(struct rd_server *server, struct rd_participant *participant, int64_t now_ms);

@@ -75,6 +75,7 @@ Test(settings, the_environment_sets_every_field)
 #define SET_SIZE(variable) setenv(variable, "2k", 1)
 #define SET(name, kind, variable, ...) SET_##kind(variable);
 	RD_SETTINGS(SET)
+	setenv("RONDO_UNREACHABLE_MS", "200", 1);
 	setenv("RONDO_CHANNELS", "8", 1);
 	setenv("RONDO_IB_SERVICE_LEVEL", "3", 1);
 	setenv("RONDO_IB_RETRY", "5", 1);

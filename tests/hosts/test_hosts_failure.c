@@ -165,10 +165,10 @@ static bool log_tells(const char *const words[2])
 /* A cable is out until the log tells both sides so. */
 static int go_on_after_a_break(struct rank_env *env)
 {
-	static const char *const out[] = { "[0] RONDO WARN no packet from the host of rank ",
-		"[2] RONDO WARN no packet from the host of rank 0 (host " };
-	static const char *const in[] = { "[0] RONDO WARN packets from the host of rank ",
-		"[2] RONDO WARN packets from the host of rank 0 (host " };
+	static const char *const out[] = { "[0] RONDO WARN the host of rank ",
+		"[2] RONDO WARN the host of rank 0 (host host0, pid " };
+	static const char *const in[] = { " answers again, after ",
+		"[2] RONDO WARN the host of rank 0 (host host0, pid " };
 
 	TRY(env->create_error);
 	for (int i = 0; i < 10; i++) {

@@ -412,6 +412,11 @@ static void tick_connection(struct rd_coordinator *coordinator,
 		rd_duration(duration, coordinator->settings->heartbeat_timeout_ms));
 }
 
+void rd_coordinator_beat(struct rd_coordinator *coordinator, int connection)
+{
+	coordinator->connections[connection].to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
+}
+
 static bool has_not_left(const struct rd_coordinator_rank *state)
 {
 	return !state->left;

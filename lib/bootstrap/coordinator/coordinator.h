@@ -53,6 +53,8 @@ void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const ch
 /* Time has passed. */
 void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms);
 
+/* A heartbeat is to be sent here, beside those that keep the bound of heartbeats. */
+void rd_coordinator_beat(struct rd_coordinator *coordinator, int connection);
 /* The next message to send over this connection; false: none now. */
 bool rd_coordinator_next(
 	struct rd_coordinator *coordinator, int connection, struct rd_control_message *message);

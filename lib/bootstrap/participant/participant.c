@@ -319,6 +319,11 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	participant->heartbeat_ms = now_ms + participant->heartbeat_wait_ms;
 }
 
+void rd_participant_beat(struct rd_participant *participant)
+{
+	participant->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
+}
+
 int64_t rd_participant_deadline(const struct rd_participant *participant)
 {
 	int64_t deadline;
