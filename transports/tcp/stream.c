@@ -288,8 +288,19 @@ static bool take_header(struct rd_tcp_stream *stream)
 	stream->start += stream->header_size;
 	stream->has_header = true;
 	stream->landing = NULL;
-	stream->landed = 0;
+	stream->landed = stream->summed = 0;
+	stream->crc = 0;
 	return true;
+}
+
+/* Bytes that have landed are summed while the next are on their way, and while a cache has them. */
+static void sum_landed(struct rd_tcp_stream *stream)
+{
+	if (!stream->checksums)
+		return;
+	stream->crc = rd_crc32c(
+		stream->crc, stream->landing + stream->summed, stream->landed - stream->summed);
+	stream->summed = stream->landed;
 }
 
 /* Chooses the payload's place, and moves the bytes that have been read there. */
@@ -302,6 +313,7 @@ static void place_payload(struct rd_tcp_stream *stream, void *into, size_t size)
 		stream->landed = ahead < size ? ahead : size;
 		memcpy(into, stream->in + stream->start, stream->landed);
 		stream->start += stream->landed;
+		sum_landed(stream);
 	} else if (stream->start % 8 ||
 		   stream->start + stream->header.size + AHEAD > in_size(stream)) {
 		move_to_front(stream);
@@ -352,6 +364,7 @@ static bool read_expected(struct rd_tcp_stream *stream, void *into, size_t size,
 	if (stream->header.size == size) {
 		stream->landing = into;
 		stream->landed = got;
+		sum_landed(stream);
 		return true;
 	}
 	memcpy(stream->in + stream->end, into, got);
@@ -371,6 +384,7 @@ static bool read_more(struct rd_tcp_stream *stream, void *into, size_t size, boo
 		iov.iov_len = stream->header.size - stream->landed;
 		got = read_some(stream, &iov, 1);
 		stream->landed += got;
+		sum_landed(stream);
 		*drained = got < iov.iov_len;
 		return got > 0;
 	}
@@ -472,7 +486,7 @@ static bool is_intact(struct rd_tcp_stream *stream)
 
 	if (!stream->checksums)
 		return true;
-	crc = rd_crc32c(0, payload_of(stream), header->size);
+	crc = stream->landing ? stream->crc : rd_crc32c(0, payload_of(stream), header->size);
 	if (crc != header->payload_crc)
 		rd_tcp_stream_fail_by_checksum(stream, "message", crc, header->payload_crc);
 	return crc == header->payload_crc;

@@ -63,6 +63,8 @@ struct rd_tcp_stream {
 	struct rd_tcp_stream_header header;
 	char *landing; /* address of its payload; NULL: in `in` */
 	size_t landed; /* bytes of it at `landing` */
+	size_t summed; /* of those, in `crc` */
+	uint32_t crc; /* with checksums */
 	bool returned; /* by recv(), and not yet released */
 	/* recv() has given an address for the next message, and is called until it has arrived */
 	bool claimed;
