@@ -87,8 +87,10 @@ static unsigned cut_off_ranks(const struct world *world)
 			    fault->kind == FAULT_absent) &&
 			fault->number[0] == 0)
 			cut = ~0u;
-		/* The coordinator takes it for one of the ranks that are still to come. */
-		if (fault->kind == FAULT_twice)
+		/* The coordinator takes it for one of the ranks that are still to come. So it does
+		   with a rank that comes again before the end of its first connection is known. */
+		if (fault->kind == FAULT_twice ||
+			(fault->kind == FAULT_reset && world->coordinator_error == RONDO_SETTING))
 			cut = ~0u;
 	}
 	return cut;
