@@ -143,11 +143,12 @@ static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 
 void rd_control_look(struct rd_control *control, int64_t now_ms)
 {
-	bool late = now_ms >= control->look_ms + look_ms(control);
+	bool late;
 
 	if (rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN ||
 		now_ms < control->look_ms)
 		return;
+	late = now_ms >= control->look_ms + look_ms(control);
 	control->look_ms =
 		look_at_all(control, late, now_ms) ? now_ms + look_ms(control) : RD_NEVER;
 }

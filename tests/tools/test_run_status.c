@@ -380,7 +380,7 @@ static int ask_as_nobody(pid_t rank)
 
 static int be_asked_by_another(struct rank_env *env)
 {
-	int status;
+	int status = 0;
 	pid_t child;
 
 	TRY(env->create_error);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -30,6 +31,15 @@ struct question {
 
 /* ---- One question --------------------------------------------------------------------------- */
 
+static bool is_ours(pid_t pid)
+{
+	struct stat at;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return stat(path, &at) == 0 && (at.st_uid == geteuid() || geteuid() == 0);
+}
+
 /* Fails where the socket is gone, or is another user's, who could answer anything. */
 static bool question_begin(struct question *question, const char *name)
 {
@@ -52,10 +62,11 @@ static bool question_begin(struct question *question, const char *name)
 			return true;
 		}
 	} else if (errno == EAGAIN) {
-		/* Its queue is full, of others that ask. The name tells the process. */
+		/* Its queue is full, of others that ask. The name alone tells the process. */
 		question->pid = (pid_t)strtol(name + strlen(RD_STATUS_NAME "."), NULL, 10);
 		question->ended = true;
-		return true;
+		if (is_ours(question->pid))
+			return true;
 	}
 	close(question->fd);
 	return false;
