@@ -251,7 +251,7 @@ static int outwait_a_knot(struct rank_env *env)
 Test(calls, that_wait_for_a_turn_that_never_comes_end_by_the_timeout, .timeout = 90)
 {
 	struct world world = {
-		.size = 2, .transport = "shm", .timeout_ms = 1000, .limit_ms = 30000
+		.size = 2, .transport = "shm", .call_timeout_ms = 1000, .limit_ms = 30000
 	};
 
 	cr_assert_eq(world_run(&world, outwait_a_knot, NULL, NULL), 0);

@@ -312,7 +312,7 @@ Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
 		.words = "has not joined barrier #2",
 		.lives = true,
 	};
-	struct world world = { .size = 3, .timeout_ms = 500, .limit_ms = 10000 };
+	struct world world = { .size = 3, .call_timeout_ms = 500, .limit_ms = 10000 };
 
 	cr_assert_eq(world_run(&world, stay_away, &expected, NULL), 0);
 }

@@ -351,7 +351,7 @@ static void try_failures(const char *device)
 	struct gpu_trial differ = { device, "auto", { .size = 3, .threads = true },
 		call_otherwise };
 	struct gpu_trial silent = { device, "auto",
-		{ .size = 3, .threads = true, .timeout_ms = 1000 }, be_silent };
+		{ .size = 3, .threads = true, .call_timeout_ms = 1000 }, be_silent };
 	struct gpu_trial aborts = { device, "auto",
 		{ .size = 3, .threads = true, .timeout_ms = NEVER_MS }, be_silent };
 
