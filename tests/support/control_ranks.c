@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -198,23 +199,52 @@ void control_await_verdict(struct control_rank *rank)
 	control_keep_error(rank, rd_control_verdict(rank->control));
 }
 
-static int count_entries(const char *folder)
+/* PF_EXITING, as linux/sched.h has it: this thread ends. */
+#define EXITING 0x4U
+
+/*
+ * pthread_join() returns when a thread has no more use of memory, and the kernel may list that
+ * thread for a moment more. It bears this flag since before.
+ */
+static bool is_exiting(const char *task)
 {
-	DIR *entries = opendir(folder);
+	char path[64], text[512] = "";
+	unsigned flags = EXITING; /* of a thread that is gone by now */
+	const char *name_end;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%.20s/stat", task);
+	file = fopen(path, "r");
+	if (!file)
+		return true;
+	if (fread(text, 1, sizeof(text) - 1, file) == 0)
+		text[0] = '\0';
+	fclose(file);
+	name_end = strrchr(text, ')');
+	if (name_end)
+		sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags);
+	return flags & EXITING;
+}
+
+int count_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	const struct dirent *task;
 	int count = 0;
 
-	while (readdir(entries))
-		count++;
-	closedir(entries);
+	while ((task = readdir(tasks)))
+		count += task->d_name[0] != '.' && !is_exiting(task->d_name);
+	closedir(tasks);
 	return count;
 }
 
 int count_files(void)
 {
-	return count_entries("/proc/self/fd");
-}
+	DIR *files = opendir("/proc/self/fd");
+	int count = 0;
 
-int count_threads(void)
-{
-	return count_entries("/proc/self/task");
+	while (readdir(files))
+		count++;
+	closedir(files);
+	return count;
 }
