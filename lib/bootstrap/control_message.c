@@ -319,6 +319,7 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		return;
 	case RD_CONTROL_COMMIT:
 	case RD_CONTROL_BYE_ACK:
+	case RD_CONTROL_LATE:
 	case RD_CONTROL_TRIED:
 	case RD_CONTROL_ALL_TRIED:
 		return;

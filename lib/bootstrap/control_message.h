@@ -23,7 +23,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 12
+#define RD_WIRE_VERSION 13
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
@@ -50,7 +50,9 @@ enum rd_control_kind {
 	RD_CONTROL_PLAN, /* to each guest: its place in the new comm */
 	RD_CONTROL_MADE, /* to the host: this rank has made the new comm, or cannot */
 	RD_CONTROL_COMMIT, /* to each guest: all have made it */
-	RD_CONTROL_LAST = RD_CONTROL_COMMIT
+	/* In a rendezvous again: */
+	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed without GO */
+	RD_CONTROL_LAST = RD_CONTROL_LATE
 };
 
 /* A set of kinds, which a machine keeps for the messages that it has still to send. */

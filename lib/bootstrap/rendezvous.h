@@ -20,6 +20,8 @@
  *   REPORT ->                     a failure; in place of HELLO: this rank cannot take part
  *   <- QUERY, ANSWER ->           the state of this rank's calls
  *   <- VERDICT                    the comm is over, with the reason; nothing follows
+ *   LATE ->                       init_timeout_ms has passed without GO: a VERDICT follows, unless
+ *                                 GO crosses it
  *   SLOW ->                       a call waits for long, and goes on; a QUERY to all follows
  *   BYE ->, <- BYE_ACK            this rank leaves; nothing follows; the others receive LEFT
  *   HEARTBEAT, both ways          four times in the other side's heartbeat_timeout_ms, at least

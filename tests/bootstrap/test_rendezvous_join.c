@@ -21,6 +21,33 @@ Test(rendezvous, ranks_that_never_open_their_links_are_named)
 	net_expect_verdict(RONDO_TIMEOUT, "rank 2 of 3 has not opened all links within 3 s");
 }
 
+/* One rank's bound ends at each moment around GO, which may cross its LATE: there is a verdict, or
+   all go on. */
+Test(rendezvous, a_bound_that_ends_while_all_begin_ends_nothing, .timeout = 60)
+{
+	int late = 0, in_time = 0;
+
+	for (int timeout_ms = 1; timeout_ms <= 600; timeout_ms++) {
+		uint32_t calls = 0;
+
+		net_init(3, 1);
+		net.nodes[1].settings.init_timeout_ms = timeout_ms;
+		cr_assert(net_run_until(net_all_ended));
+		for (int i = 0; i < net.size; i++)
+			calls += atomic_load(&net.nodes[i].activity.calls);
+		cr_expect(calls == 0 || !net.coordinator_error, "%d ms: %s", timeout_ms,
+			net.coordinator_reason);
+		for (int i = 0; i < net.size; i++)
+			cr_expect_eq(rd_participant_phase(net.nodes[i].participant),
+				calls ? RD_PARTICIPANT_LEFT : RD_PARTICIPANT_FAILED,
+				"%d ms: rank %d", timeout_ms, i);
+		late += calls == 0;
+		in_time += calls > 0;
+		net_finish();
+	}
+	cr_expect(late > 0 && in_time > 0, "%d late, %d in time", late, in_time);
+}
+
 Test(rendezvous, another_size_is_refused)
 {
 	net_init(3, 1);

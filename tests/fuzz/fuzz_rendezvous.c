@@ -154,7 +154,7 @@ static void stranger_send(int *connection, struct fuzz_input *input)
 	if (*connection < 0)
 		return;
 	memcpy(frame, "RNDO", 4);
-	frame[4] = (unsigned char)(1 + fuzz_below(input, RD_CONTROL_SLOW));
+	frame[4] = (unsigned char)(1 + fuzz_below(input, RD_CONTROL_LAST));
 	frame[5] = 0;
 	frame[6] = (unsigned char)payload;
 	frame[7] = (unsigned char)(payload >> 8);

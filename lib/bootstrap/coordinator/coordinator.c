@@ -338,6 +338,10 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	case RD_CONTROL_REPORT:
 		rd_diagnose_report(coordinator, connection->rank, message, now_ms);
 		return;
+	case RD_CONTROL_LATE:
+		/* Where all are ready, GO crosses it. */
+		rd_diagnose_give_up(coordinator);
+		return;
 	case RD_CONTROL_ANSWER:
 		take_answer(coordinator, connection->rank, message, now_ms);
 		return;

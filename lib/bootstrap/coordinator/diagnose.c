@@ -218,9 +218,6 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 			coordinator->size);
 	} else if (error == RONDO_DIED && culprit > 0) {
 		take_death(coordinator, culprit);
-	} else if (error == RONDO_TIMEOUT && culprit < 0 &&
-		   coordinator->phase != RD_COORDINATOR_RUNNING) {
-		rd_diagnose_give_up(coordinator);
 	} else if (culprit >= 0 && coordinator->ranks[culprit].left) {
 		decide_left(coordinator, culprit, message->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {

@@ -243,7 +243,7 @@ static int64_t init_deadline(const struct rd_participant *participant)
 		     participant->phase == RD_PARTICIPANT_JOINING ||
 		     (participant->phase == RD_PARTICIPANT_JOINED && participant->ready);
 
-	if (!waits || participant->reported)
+	if (!waits || participant->late || participant->reported)
 		return RD_NEVER;
 	return participant->started_ms + participant->settings->init_timeout_ms;
 }
@@ -259,7 +259,7 @@ static int64_t silence_deadline(const struct rd_participant *participant)
 static void give_up(struct rd_participant *participant, int64_t now_ms)
 {
 	int rank = participant->settings->rank;
-	char duration[RD_DURATION_SIZE], reason[RD_REASON_SIZE];
+	char duration[RD_DURATION_SIZE];
 
 	rd_duration(duration, participant->settings->init_timeout_ms);
 	if (participant->phase == RD_PARTICIPANT_CONNECTING && participant->refused)
@@ -277,8 +277,12 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 			participant->address, duration);
 	if (rd_participant_is_over(participant))
 		return;
-	snprintf(reason, sizeof(reason), "rank %d waited %s for the other ranks", rank, duration);
-	rd_participant_report(participant, RONDO_TIMEOUT, -1, reason, now_ms);
+	participant->late = true;
+	participant->report = RONDO_TIMEOUT;
+	snprintf(participant->report_reason, sizeof(participant->report_reason),
+		"rank %d waited %s for the other ranks", rank, duration);
+	participant->report_ms = now_ms + RD_REPORT_MS;
+	participant->to_send |= rd_control_bit(RD_CONTROL_LATE);
 }
 
 static void discount_gap(struct rd_participant *participant, int64_t now_ms)

@@ -39,6 +39,9 @@ static void take_go(struct rd_participant *participant, const struct rd_link_lim
 	}
 	participant->limits = *limits;
 	participant->phase = RD_PARTICIPANT_OPEN;
+	if (participant->late && !participant->reported)
+		participant->report_ms = RD_NEVER;
+	participant->to_send &= ~rd_control_bit(RD_CONTROL_LATE);
 }
 
 static void take_all_tried(struct rd_participant *participant)
