@@ -107,7 +107,8 @@ static bool has_fault(const struct world *world, enum fault_kind kind)
 static bool comes_at_the_bound(const struct world *world)
 {
 	for (int i = 0; i < world->faults.count; i++)
-		if ((world->faults.at[i].kind == FAULT_late &&
+		if (((world->faults.at[i].kind == FAULT_late ||
+			     world->faults.at[i].kind == FAULT_pause) &&
 			    world->faults.at[i].number[1] > INIT_MS - 2000) ||
 			(world->faults.at[i].kind == FAULT_lag &&
 				world->faults.at[i].number[2] > CALL_MS - 1000 &&
