@@ -216,10 +216,11 @@ static void await_guests(struct rd_shrink *shrink)
 
 /* ---- The plan ------------------------------------------------------------------------------ */
 
-/* The host is the lowest of those that have come. */
+/* Ranks that are dead by now may have gone on with lost ones before: they count against this side.
+   The host is the lowest of those that have come. */
 static int check_count(const struct rd_shrink *shrink)
 {
-	int here = 1, lost = 0, lowest = shrink->size;
+	int here = 1, lost = 0, lowest = 0;
 
 	for (int rank = shrink->size - 1; rank >= 0; rank--) {
 		here += shrink->visit_of[rank] >= 0;
@@ -228,11 +229,11 @@ static int check_count(const struct rd_shrink *shrink)
 		lost++;
 		lowest = rank;
 	}
-	if (here > lost || (here == lost && shrink->rank < lowest))
+	if (lost == 0 || 2 * here > shrink->size || (2 * here == shrink->size && shrink->rank == 0))
 		return 0;
 	return rd_fail(RONDO_TIMEOUT,
 		"rank %d met %d of %d ranks, but %d, rank %d the first, may live on where they are "
-		"not reached: fewer than half must not go on",
+		"not reached: fewer than half, or half without rank 0, must not go on",
 		shrink->rank, here, shrink->size, lost, lowest);
 }
 
@@ -305,12 +306,20 @@ int rd_host_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 
 /* ---- Agreeing ------------------------------------------------------------------------------ */
 
-static bool awaits_made(struct rd_shrink *shrink)
+/* Whether a guest has yet to make the comm, and all are there. */
+static bool awaits_made(const struct rd_shrink *shrink, int planned)
 {
-	for (int i = 0; i < shrink->visit_count; i++)
-		if (shrink->visits[i].rank >= 0 && shrink->visits[i].made > 0)
-			return true;
-	return false;
+	int present = 0, awaited = 0;
+
+	for (int i = 0; i < shrink->visit_count; i++) {
+		const struct rd_visit *visit = &shrink->visits[i];
+
+		if (!visit->connection || visit->rank < 0)
+			continue;
+		present++;
+		awaited += visit->made > 0;
+	}
+	return awaited > 0 && present == planned;
 }
 
 /* The first error of a guest; one that is gone has died. */
@@ -330,10 +339,12 @@ static int judge_guests(const struct rd_shrink *shrink, int planned)
 	return present < planned ? RONDO_DIED : err;
 }
 
-/* Where the ranks may get on without one of them. */
+/* Where the ranks may get on without one of them. A rank revokes the new comm where it has given it
+   up already: its program cannot have. */
 static bool may_pass(int error)
 {
-	return error == RONDO_DIED || error == RONDO_BROKEN || error == RONDO_TIMEOUT;
+	return error == RONDO_DIED || error == RONDO_BROKEN || error == RONDO_TIMEOUT ||
+	       error == RONDO_REVOKED;
 }
 
 static int count_guests(const struct rd_shrink *shrink)
@@ -362,7 +373,8 @@ int rd_host_agree(struct rd_shrink *shrink, int error)
 	char reason[RD_REASON_SIZE];
 
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-	while (awaits_made(shrink) && rd_clock_ms() < until_ms)
+	/* Where this rank has given up, guests may still look for where they were to meet. */
+	while (!may_pass(error) && awaits_made(shrink, planned) && rd_clock_ms() < until_ms)
 		wait_for_events(shrink, false);
 	theirs = judge_guests(shrink, planned);
 	if (!error && !theirs) {

@@ -19,9 +19,10 @@
  * fails at once, and meet the others again, in the same line.
  *
  * A rank has failed where the verdict has named it, or no process listens at its place. One that
- * answers is waited for, timeout_ms long. It may be that such ranks live on and meet by themselves:
- * where those that meet are fewer than those that may, or as many without the lowest, they return
- * an error. So no two comms go on.
+ * answers is waited for, timeout_ms long. It may be that such ranks live on and meet by themselves.
+ * Then those that meet go on if they are more than half of the failed comm, or half with rank 0;
+ * else they return an error. So no two comms go on. The dead count, too: they may have gone on with
+ * such ranks, and died after that.
  */
 #ifndef RD_SHRINK_H
 #define RD_SHRINK_H
