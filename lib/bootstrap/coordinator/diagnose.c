@@ -55,6 +55,15 @@ static int find_idle(const struct rd_coordinator *coordinator, int rank)
 	return -1;
 }
 
+/* The rank that this one waits for, where that has left: its last messages were lost. -1: none. */
+static int find_leaver(const struct rd_coordinator *coordinator, int rank)
+{
+	int other = rank < 0 ? -1 : coordinator->ranks[rank].waiting_for;
+
+	return other >= 0 && other < coordinator->size && coordinator->ranks[other].left ? other
+											 : -1;
+}
+
 /* In whole seconds where it took some. Its bound may be less than that of all calls. */
 static int64_t wait_of(
 	const struct rd_coordinator *coordinator, const struct rd_coordinator_rank *state)
@@ -90,8 +99,9 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
 	uint32_t number = rd_query_present_call(state);
 	int straggler = find_straggler(coordinator, number, state->culprit);
-	int idle = find_idle(coordinator, reporter);
+	int idle = find_idle(coordinator, reporter), leaver = find_leaver(coordinator, idle);
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], wait[RD_REASON_SIZE];
+	char of_leaver[RD_RANK_NAME_SIZE];
 
 	describe_wait(coordinator, reporter, wait);
 	if (rd_query_judge_calls(coordinator))
@@ -105,6 +115,13 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 			RD_PLURAL(coordinator->ranks[straggler].calls),
 			coordinator->ranks[straggler].called_at[0] ? ", the last at " : "",
 			coordinator->ranks[straggler].called_at, wait);
+	else if (state->calls != state->done && leaver >= 0)
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s waits in %s for %s, which left after call #%u; %s",
+			rd_coordinator_name_rank(coordinator, idle, name),
+			rd_coordinator_name_call(state->collective, number, call),
+			rd_coordinator_name_rank(coordinator, leaver, of_leaver),
+			coordinator->ranks[leaver].calls, wait);
 	else if (state->calls != state->done && idle >= 0 && idle != reporter)
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s holds up %s, waiting for nobody; %s",
