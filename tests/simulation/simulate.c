@@ -1,8 +1,10 @@
 /*
- * Runs simulated worlds from seeds, and checks the properties of each (world.h).
+ * Runs simulated worlds from seeds, and checks the properties of each. Each seed has two: a comm
+ * from its rendezvous to its end (world.h), and a comm that shrinks (shrink/world.h).
  *
  *   simulate --seeds N [--from SEED] [--jobs J]      N seeds, J processes
  *   simulate --seed SEED [--faults LIST] [--ranks N] [--calls N] [--trace]
+ *   simulate --shrink ...                            the second alone
  *
  * A seed that fails is shrunk: fewer faults, ranks and calls, while it still fails. The line that
  * is printed repeats it. Exit status 1: a seed failed.
@@ -15,11 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shrink/line.h"
 #include "world.h"
 
 struct options {
 	uint64_t seed, from, seeds;
-	bool one, has_faults, trace;
+	bool one, has_faults, trace, shrink;
 	struct faults faults;
 	int ranks, calls, jobs;
 };
@@ -34,20 +37,52 @@ static double now_s(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* ---- Shrinking ----------------------------------------------------------------------------- */
+/* ---- Worlds -------------------------------------------------------------------------------- */
 
+/* A world of either kind. */
 struct shape {
+	bool line; /* ranks that shrink a comm (shrink/line.h) */
 	uint64_t seed;
 	struct faults faults;
 	int ranks, calls;
 };
 
+static struct shape draw_shape(uint64_t seed, bool is_line, const struct options *options)
+{
+	struct shape shape = { .line = is_line, .seed = seed };
+
+	if (is_line) {
+		line_draw(seed, options->ranks, &shape.faults, &shape.ranks);
+		return shape;
+	}
+	world_draw(&world, seed, options->ranks, options->calls);
+	shape.faults = world.faults;
+	shape.ranks = world.size;
+	shape.calls = world.calls;
+	return shape;
+}
+
+/* NULL: it has all properties. */
+static const char *run_shape(const struct shape *shape, bool trace)
+{
+	struct faults faults = shape->faults;
+
+	if (shape->line) {
+		faults_fit(&faults, shape->ranks, 1);
+		return line_run(shape->seed, shape->ranks, &faults, trace);
+	}
+	world_draw(&world, shape->seed, shape->ranks, shape->calls);
+	world.faults = faults;
+	faults_fit(&world.faults, world.size, world.calls);
+	world.trace = trace;
+	return world_run_seed(&world) ? NULL : world.failure;
+}
+
+/* ---- Shrinking ----------------------------------------------------------------------------- */
+
 static bool fails(const struct shape *shape)
 {
-	world_draw(&world, shape->seed, shape->ranks, shape->calls);
-	world.faults = shape->faults;
-	faults_fit(&world.faults, world.size, world.calls);
-	return !world_run_seed(&world);
+	return run_shape(shape, false);
 }
 
 static bool shrink_faults(struct shape *shape)
@@ -98,43 +133,47 @@ static bool shrink_numbers(struct shape *shape)
 	return false;
 }
 
-static void report(uint64_t seed, const struct faults *faults, int ranks, int calls)
+static void report(const struct shape *failed)
 {
-	struct shape shape = { seed, *faults, ranks, calls };
-	char text[FAULTS_TEXT];
+	struct shape shape = *failed;
+	char text[FAULTS_TEXT], calls[32] = "";
+	const char *failure;
 
 	while (shrink_faults(&shape) || shrink_counts(&shape) || shrink_numbers(&shape))
 		;
-	fails(&shape);
-	faults_fit(&shape.faults, world.size, world.calls);
+	failure = run_shape(&shape, false);
+	faults_fit(&shape.faults, shape.ranks, shape.line ? 1 : shape.calls);
 	faults_print(&shape.faults, text);
+	if (!shape.line)
+		snprintf(calls, sizeof(calls), " --calls %d", shape.calls);
 	printf("seed %llu fails: %s\n"
-	       "simulate --seed %llu --faults '%s' --ranks %d --calls %d --trace\n",
-		(unsigned long long)seed, world.failure, (unsigned long long)seed, text,
-		shape.ranks, shape.calls);
+	       "simulate%s --seed %llu --faults '%s' --ranks %d%s --trace\n",
+		(unsigned long long)shape.seed, failure ? failure : "it does not repeat",
+		shape.line ? " --shrink" : "", (unsigned long long)shape.seed, text, shape.ranks,
+		calls);
 	fflush(stdout);
 }
 
 /* ---- Runs ---------------------------------------------------------------------------------- */
 
-static bool run_one(uint64_t seed, const struct options *options)
+static bool run_one(uint64_t seed, bool is_line, const struct options *options)
 {
-	world_draw(&world, seed, options->ranks, options->calls);
+	struct shape shape = draw_shape(seed, is_line, options);
+	const char *failure;
+
 	if (options->has_faults)
-		world.faults = options->faults;
-	faults_fit(&world.faults, world.size, world.calls);
-	world.trace = options->trace;
-	if (world_run_seed(&world))
-		return true;
-	if (options->trace) {
-		printf("seed %llu fails: %s\n", (unsigned long long)seed, world.failure);
-		return false;
-	}
+		shape.faults = options->faults;
+	failure = run_shape(&shape, options->trace);
+	if (failure && options->trace)
+		printf("seed %llu fails: %s\n", (unsigned long long)seed, failure);
+	else if (failure)
+		report(&shape);
+	return !failure;
+}
 
-	struct faults faults = world.faults;
-
-	report(seed, &faults, world.size, world.calls);
-	return false;
+static bool run_both(uint64_t seed, const struct options *options)
+{
+	return (options->shrink || run_one(seed, false, options)) && run_one(seed, true, options);
 }
 
 /* Every jobs-th seed from this one on. */
@@ -143,7 +182,7 @@ static int run_share(const struct options *options, int share)
 	double began_s = now_s(), said_s = began_s;
 
 	for (uint64_t i = (uint64_t)share; i < options->seeds; i += (uint64_t)options->jobs) {
-		if (!run_one(options->from + i, options))
+		if (!run_both(options->from + i, options))
 			return 1;
 		if (share > 0 || now_s() < said_s + 10)
 			continue;
@@ -206,8 +245,9 @@ static int run_all(const struct options *options)
 
 static int usage(void)
 {
-	fputs("usage: simulate --seeds N [--from SEED] [--jobs J]\n"
-	      "       simulate --seed SEED [--faults LIST] [--ranks N] [--calls N] [--trace]\n",
+	fputs("usage: simulate [--shrink] --seeds N [--from SEED] [--jobs J]\n"
+	      "       simulate [--shrink] --seed SEED [--faults LIST] [--ranks N] [--calls N] "
+	      "[--trace]\n",
 		stderr);
 	return 2;
 }
@@ -250,12 +290,14 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--trace") == 0)
 			options.trace = true;
+		else if (strcmp(argv[i], "--shrink") == 0)
+			options.shrink = true;
 		else if (i + 1 == argc || !read_option(&options, argv[i], argv[i + 1]))
 			return usage();
 		else
 			i++;
 	}
 	if (options.one)
-		return run_one(options.seed, &options) ? 0 : 1;
+		return run_one(options.seed, options.shrink, &options) ? 0 : 1;
 	return options.seeds ? run_all(&options) : usage();
 }
