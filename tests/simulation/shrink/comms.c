@@ -231,7 +231,6 @@ static struct rondo_comm *new_comm(int index, int rank)
 	comm->settings.init_timeout_ms = LINE_INIT_MS;
 	comm->settings.rendezvous_fd = -1;
 	atomic_store(&comm->timeout_ms, LINE_CALL_MS);
-	line.comms[index].holders |= bit(line.current);
 	if (comm->size == 1)
 		return comm;
 	comm->control = sim_calloc(1, sizeof(*comm->control));
@@ -247,7 +246,7 @@ static struct rondo_comm *new_comm(int index, int rank)
 			origin * line.hosts / line.size);
 		member->place_of_line.origin = origin;
 		snprintf(member->place_of_line.address, RD_LINE_ADDRESS, "%d", origin);
-		member->place_of_line.port = line.socks[fd - 1000].port;
+		member->place_of_line.port = socks_port(fd);
 		if (i == rank)
 			comm->control->line = (struct rd_line){
 				.id = 1, .place = member->place_of_line, .listen_fd = fd
@@ -418,7 +417,6 @@ int sim_comm_give_up(struct rondo_comm **made, int err)
 	if (!*made)
 		return err;
 	index = index_of(*made);
-	line.comms[index].holders &= ~bit(line.current);
 	line.comms[index].gone |= bit(line.current);
 	tell_others(index, line.current, -1, RD_PRESENT, 0);
 	free_comm(*made);

@@ -55,6 +55,11 @@ int socks_listen(int owner, uint32_t *port)
 	return open_sock(index);
 }
 
+uint32_t socks_port(int fd)
+{
+	return sock_of(fd)->port;
+}
+
 static int listener_at(uint32_t port)
 {
 	for (int i = 0; i < line.sock_count; i++)

@@ -251,7 +251,6 @@ static void begin(uint64_t seed, int size, const struct faults *faults, bool tra
 	uint32_t port;
 
 	socks_finish();
-	line.seed = seed;
 	line.size = size;
 	line.hosts = 1 + (int)draw(&stream, (uint64_t)size);
 	line.network_ns = draw_one_in(&stream, 2) ? 20 * MS : MS / 10;

@@ -64,7 +64,6 @@ struct line_rank {
 struct line_comm {
 	int size, origins[LINE_RANKS]; /* by its ranks; -1: has not come */
 	uint32_t port; /* where it meets */
-	unsigned holders; /* bits of origins that have it */
 	unsigned gone; /* bits of origins that came, and died or gave up */
 	bool go; /* all have come */
 	unsigned told; /* bits of origins to which the comm's failure is known, or on its way: */
@@ -102,7 +101,6 @@ struct sock {
 };
 
 struct line_world {
-	uint64_t seed;
 	int size, hosts;
 	uint64_t network_ns, wake_ns; /* delays, at most */
 	struct faults faults;
@@ -188,6 +186,8 @@ void socks_reset(int rank);
 /* Streams between ranks that are cut off fail, after a time. */
 void socks_begin_silence(void);
 void socks_finish(void);
+/* The port at which this one listens. */
+uint32_t socks_port(int fd);
 /* The listener of this port: its owner; -1: none listens. */
 int socks_owner_of(uint32_t port);
 /* Whether the other end of this one has closed, or it has failed. */
