@@ -136,7 +136,9 @@ void comms_take_event(enum line_event kind, int subject)
 		for (int i = 0; i < line.comm_count; i++)
 			notice_cuts(i);
 	} else if (kind == EVENT_SILENT) {
-		if (line.ranks[subject].paused_until)
+		const struct line_rank *rank = &line.ranks[subject];
+
+		if (rank->paused_until && line.now_ns >= rank->paused_ns + LINE_HEARTBEAT_MS * MS)
 			lose_paused(subject);
 	} else {
 		comm->broken[member] = true;

@@ -102,6 +102,7 @@ static void pause_rank(int number, int ms)
 
 	if (rank->dead || rank->stage == STAGE_ENDED)
 		return;
+	rank->paused_ns = line.now_ns;
 	rank->paused_until = ms ? line.now_ns + (uint64_t)ms * MS : NEVER;
 	line_event(EVENT_RESUME, number, rank->paused_until);
 	line_event(EVENT_SILENT, number, line.now_ns + LINE_HEARTBEAT_MS * MS);

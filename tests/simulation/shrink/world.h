@@ -47,7 +47,7 @@ enum stage {
 struct line_rank {
 	int origin;
 	bool dead, vanished;
-	uint64_t paused_until; /* 0: it is not; NEVER: for good */
+	uint64_t paused_ns, paused_until; /* since when; 0: it is not, NEVER: for good */
 	enum stage stage;
 	uint64_t wake_ns, since_ns; /* since_ns: of its present stage */
 	int line_fd; /* where it is met */
