@@ -243,7 +243,7 @@ static int64_t init_deadline(const struct rd_participant *participant)
 		     participant->phase == RD_PARTICIPANT_JOINING ||
 		     (participant->phase == RD_PARTICIPANT_JOINED && participant->ready);
 
-	if (!waits || participant->late || participant->reported)
+	if (!waits || participant->report_ms != RD_NEVER)
 		return RD_NEVER;
 	return participant->started_ms + participant->settings->init_timeout_ms;
 }
@@ -277,7 +277,6 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 			participant->address, duration);
 	if (rd_participant_is_over(participant))
 		return;
-	participant->late = true;
 	participant->report = RONDO_TIMEOUT;
 	snprintf(participant->report_reason, sizeof(participant->report_reason),
 		"rank %d waited %s for the other ranks", rank, duration);

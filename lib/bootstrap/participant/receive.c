@@ -39,7 +39,8 @@ static void take_go(struct rd_participant *participant, const struct rd_link_lim
 	}
 	participant->limits = *limits;
 	participant->phase = RD_PARTICIPANT_OPEN;
-	if (participant->late && !participant->reported)
+	/* The bound has passed, but GO has come. */
+	if (!participant->reported)
 		participant->report_ms = RD_NEVER;
 	participant->to_send &= ~rd_control_bit(RD_CONTROL_LATE);
 }

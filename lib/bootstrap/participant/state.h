@@ -18,7 +18,6 @@ struct rd_participant {
 	bool connecting;
 	bool accepted; /* a first message came from rank 0, so it is a coordinator */
 	bool ready, reported, leaving;
-	bool late; /* the bound of the rendezvous has passed */
 	rd_control_kinds to_send; /* beside link failures and a death: */
 
 	int64_t started_ms, ticked_ms, received_ms;

@@ -306,10 +306,11 @@ int rd_host_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 
 /* ---- Agreeing ------------------------------------------------------------------------------ */
 
-/* Whether a guest has yet to make the comm, and all are there. */
-static bool awaits_made(const struct rd_shrink *shrink, int planned)
+/* The first error of a guest; one that is gone, or has not made the comm, has died. *awaited: all
+   are there, and some may make it yet. */
+static int judge_guests(const struct rd_shrink *shrink, int planned, bool *awaited)
 {
-	int present = 0, awaited = 0;
+	int present = 0, unmade = 0, err = 0;
 
 	for (int i = 0; i < shrink->visit_count; i++) {
 		const struct rd_visit *visit = &shrink->visits[i];
@@ -317,25 +318,11 @@ static bool awaits_made(const struct rd_shrink *shrink, int planned)
 		if (!visit->connection || visit->rank < 0)
 			continue;
 		present++;
-		awaited += visit->made > 0;
-	}
-	return awaited > 0 && present == planned;
-}
-
-/* The first error of a guest; one that is gone has died. */
-static int judge_guests(const struct rd_shrink *shrink, int planned)
-{
-	int present = 0, err = 0;
-
-	for (int i = 0; i < shrink->visit_count; i++) {
-		const struct rd_visit *visit = &shrink->visits[i];
-
-		if (!visit->connection || visit->rank < 0)
-			continue;
-		present++;
+		unmade += visit->made > 0;
 		if (visit->made && !err)
 			err = visit->made > 0 ? RONDO_DIED : visit->made;
 	}
+	*awaited = unmade > 0 && present == planned;
 	return present < planned ? RONDO_DIED : err;
 }
 
@@ -371,12 +358,15 @@ int rd_host_agree(struct rd_shrink *shrink, int error)
 	int64_t until_ms = rd_clock_ms() + shrink->settings->init_timeout_ms + RD_REPORT_MS;
 	int planned = count_guests(shrink), theirs;
 	char reason[RD_REASON_SIZE];
+	bool awaited;
 
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	theirs = judge_guests(shrink, planned, &awaited);
 	/* Where this rank has given up, guests may still look for where they were to meet. */
-	while (!may_pass(error) && awaits_made(shrink, planned) && rd_clock_ms() < until_ms)
+	while (!may_pass(error) && awaited && rd_clock_ms() < until_ms) {
 		wait_for_events(shrink, false);
-	theirs = judge_guests(shrink, planned);
+		theirs = judge_guests(shrink, planned, &awaited);
+	}
 	if (!error && !theirs) {
 		commit(shrink);
 		return 0;
