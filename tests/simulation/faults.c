@@ -36,18 +36,18 @@ static int draw_ms(struct draw *stream)
 	}
 }
 
-/* choice: of the kinds; NULL: all. */
+/* Draws one of these kinds; NULL: of all. */
 static void draw_fault(struct fault *fault, struct draw *stream, int size, int calls,
-	const enum fault_kind *choice, size_t choice_count)
+	const enum fault_kind *among, size_t kind_count)
 {
 	int rank = (int)draw(stream, (uint64_t)size);
 	int other = (rank + 1 + (int)draw(stream, (uint64_t)size - 1)) % size;
 	int call = (int)draw(stream, (uint64_t)calls);
 	int ms = draw_ms(stream);
 
-	*fault = (struct fault){ .kind = (enum fault_kind)draw(stream, choice_count) };
-	if (choice)
-		fault->kind = choice[fault->kind];
+	*fault = (struct fault){ .kind = (enum fault_kind)draw(stream, kind_count) };
+	if (among)
+		fault->kind = among[fault->kind];
 	/* Early events are those of the rendezvous: as likely as all others. */
 	if (fault_strikes(fault))
 		fault->event = 1 + (unsigned)draw(stream, UINT64_C(1) << (3 + draw(stream, 9)));
@@ -91,26 +91,20 @@ static void draw_fault(struct fault *fault, struct draw *stream, int size, int c
 	}
 }
 
-static void draw_all(struct faults *faults, struct draw *stream, int size, int calls,
-	const enum fault_kind *choice, size_t choice_count)
+void faults_draw_of(struct faults *faults, struct draw *stream, int size, int calls,
+	const enum fault_kind *among, size_t kind_count)
 {
 	/* One run in six has none, most have one or two. */
 	static const int counts[] = { 0, 1, 1, 2, 2, 4 };
 
 	faults->count = counts[draw(stream, 6)];
 	for (int i = 0; i < faults->count; i++)
-		draw_fault(&faults->at[i], stream, size, calls, choice, choice_count);
+		draw_fault(&faults->at[i], stream, size, calls, among, kind_count);
 }
 
 void faults_draw(struct faults *faults, struct draw *stream, int size, int calls)
 {
-	draw_all(faults, stream, size, calls, NULL, FAULT_KIND_COUNT);
-}
-
-void faults_draw_of(struct faults *faults, struct draw *stream, int size,
-	const enum fault_kind *choice, size_t choice_count)
-{
-	draw_all(faults, stream, size, 1, choice, choice_count);
+	faults_draw_of(faults, stream, size, calls, NULL, FAULT_KIND_COUNT);
 }
 
 static bool fits(const struct fault *fault, int size, int calls)

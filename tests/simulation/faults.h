@@ -54,9 +54,9 @@ struct faults {
 
 /* Draws the faults of a run of so many ranks and calls. */
 void faults_draw(struct faults *faults, struct draw *stream, int size, int calls);
-/* Draws these kinds alone. */
-void faults_draw_of(struct faults *faults, struct draw *stream, int size,
-	const enum fault_kind *kinds, size_t kind_count);
+/* Draws faults among these kinds alone. */
+void faults_draw_of(struct faults *faults, struct draw *stream, int size, int calls,
+	const enum fault_kind *among, size_t kind_count);
 /* Drops those that name ranks or calls that are not there. */
 void faults_fit(struct faults *faults, int size, int calls);
 /* Whether it strikes at an event. */

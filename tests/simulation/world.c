@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace.h"
+
 /* ---- Drawing ------------------------------------------------------------------------------- */
 
 static void init_rank(struct world *world, int number)
@@ -120,13 +122,9 @@ void world_trace(struct world *world, int rank, const char *format, ...)
 
 	if (!world->trace)
 		return;
-	printf("%6llu %11.3f ms  ", (unsigned long long)world->events, (double)world->now_ns / 1e6);
-	if (rank >= 0)
-		printf("rank %d: ", rank);
 	va_start(args, format);
-	vprintf(format, args);
+	trace_print(world->events, world->now_ns, rank, format, args);
 	va_end(args);
-	putchar('\n');
 }
 
 void world_fail(struct world *world, const char *format, ...)

@@ -135,7 +135,7 @@ void comms_take_event(enum line_event kind, int subject)
 	if (kind == EVENT_CUTS) {
 		for (int i = 0; i < line.comm_count; i++)
 			notice_cuts(i);
-	} else if (kind == EVENT_SILENT) {
+	} else if (kind == EVENT_PAUSE) {
 		const struct line_rank *rank = &line.ranks[subject];
 
 		if (rank->paused_until && line.now_ns >= rank->paused_ns + LINE_HEARTBEAT_MS * MS)

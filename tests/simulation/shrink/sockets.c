@@ -47,11 +47,11 @@ static int open_sock(int index)
 	return FIRST_FD + index;
 }
 
-int socks_listen(int owner, uint32_t *port)
+int socks_listen(int owner)
 {
 	int index = add(KIND_LISTENER, owner);
 
-	*port = line.socks[index].port = ++line.ports;
+	line.socks[index].port = ++line.ports;
 	return open_sock(index);
 }
 
@@ -95,12 +95,6 @@ void socks_finish(void)
 	line.sock_count = 0;
 }
 
-static void touch(const struct sock *sock)
-{
-	if (sock->owner >= 0)
-		line_touch(sock->owner);
-}
-
 /* ---- Mails --------------------------------------------------------------------------------- */
 
 static void put_mail(int index, const struct rd_control_message *message, int error)
@@ -138,7 +132,7 @@ static void break_stream(int index, int error)
 	clear_mails(sock);
 	put_mail(index, NULL, error);
 	sock->arrived = 1;
-	touch(sock);
+	line_touch(sock->owner);
 }
 
 static const struct mail *end_of(const struct sock *sock)
@@ -160,6 +154,7 @@ static void close_sock(int index)
 {
 	struct sock *sock = &line.socks[index];
 	struct sock *peer = sock->peer < 0 ? NULL : &line.socks[sock->peer];
+	struct line_rank *rank = &line.ranks[sock->owner];
 
 	if (sock->kind == KIND_CLOSED)
 		return;
@@ -171,13 +166,9 @@ static void close_sock(int index)
 	}
 	if (peer && peer->kind == KIND_STREAM)
 		put_mail(sock->peer, NULL, sock->arrived > 0 && !end_of(sock) ? ECONNRESET : 0);
-	if (sock->owner >= 0) {
-		struct line_rank *rank = &line.ranks[sock->owner];
-
-		for (int i = 0; i < rank->open_count; i++)
-			if (rank->open[i] == index)
-				rank->open[i] = rank->open[--rank->open_count];
-	}
+	for (int i = 0; i < rank->open_count; i++)
+		if (rank->open[i] == index)
+			rank->open[i] = rank->open[--rank->open_count];
 	clear_mails(sock);
 	sock->kind = KIND_CLOSED;
 }
@@ -233,7 +224,7 @@ void socks_intrude(int rank, int kind)
 		put_mail(near, &message, 0);
 	if (kind == 3)
 		put_mail(near, NULL, 0);
-	touch(listener);
+	line_touch(listener->owner);
 }
 
 /* ---- Events -------------------------------------------------------------------------------- */
@@ -271,14 +262,14 @@ static void take_attempt(int index)
 	near->peer = far;
 	near->last_ns = line.now_ns + line_delay(line.network_ns);
 	line_event(EVENT_CONNECTED, index, near->last_ns);
-	touch(listener);
+	line_touch(listener->owner);
 }
 
 static void take_mail(int index)
 {
 	struct sock *sock = &line.socks[index];
 	int other = owner_of_peer(sock), count = 0;
-	uint64_t cut_ns = other < 0 || sock->owner < 0 ? 0 : line_cut(sock->owner, other);
+	uint64_t cut_ns = other < 0 ? 0 : line_cut(sock->owner, other);
 
 	if (sock->kind != KIND_STREAM || cut_ns == NEVER)
 		return;
@@ -289,7 +280,7 @@ static void take_mail(int index)
 	for (const struct mail *mail = sock->first; mail; mail = mail->next)
 		count++;
 	sock->arrived += sock->arrived < count;
-	touch(sock);
+	line_touch(sock->owner);
 }
 
 static void take_silence(int index)
@@ -314,7 +305,7 @@ void socks_take_event(enum line_event kind, int subject)
 	} else if (sock->kind == KIND_STREAM && sock->error == EINPROGRESS) {
 		sock->connected = kind == EVENT_CONNECTED;
 		sock->error = kind == EVENT_REFUSED ? ECONNREFUSED : 0;
-		touch(sock);
+		line_touch(sock->owner);
 	}
 }
 
@@ -337,10 +328,8 @@ int sim_resolve(
 
 int sim_listen_near(const struct sockaddr_storage *address)
 {
-	uint32_t port;
-
 	(void)address;
-	return socks_listen(line.current, &port);
+	return socks_listen(line.current);
 }
 
 int sim_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port)
@@ -401,7 +390,7 @@ void sim_socket_tune(int fd, int timeout_ms)
 
 int sim_epoll_create(void)
 {
-	return open_sock(add(KIND_LISTENER, line.current));
+	return open_sock(add(KIND_EPOLL, line.current));
 }
 
 int sim_epoll_control(int operation, int fd, const struct epoll_event *event)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bootstrap/control.h"
+#include "trace.h"
 
 struct line_world line;
 
@@ -57,13 +58,9 @@ void line_trace(int rank, const char *format, ...)
 
 	if (!line.trace)
 		return;
-	printf("%6llu %11.3f ms  ", (unsigned long long)line.events, (double)line.now_ns / 1e6);
-	if (rank >= 0)
-		printf("rank %d: ", rank);
 	va_start(args, format);
-	vprintf(format, args);
+	trace_print(line.events, line.now_ns, rank, format, args);
 	va_end(args);
-	putchar('\n');
 }
 
 void line_fail(const char *format, ...)
@@ -105,7 +102,7 @@ static void pause_rank(int number, int ms)
 	rank->paused_ns = line.now_ns;
 	rank->paused_until = ms ? line.now_ns + (uint64_t)ms * MS : NEVER;
 	line_event(EVENT_RESUME, number, rank->paused_until);
-	line_event(EVENT_SILENT, number, line.now_ns + LINE_HEARTBEAT_MS * MS);
+	line_event(EVENT_PAUSE, number, line.now_ns + LINE_HEARTBEAT_MS * MS);
 }
 
 static void cut(unsigned side, int ms)
@@ -165,7 +162,7 @@ static void take_event(const struct rd_timed_event *event)
 			comms_revoke(event->subject);
 		return;
 	case EVENT_BREAK:
-	case EVENT_SILENT:
+	case EVENT_PAUSE:
 	case EVENT_CUTS:
 		comms_take_event((enum line_event)event->kind, event->subject);
 		return;
@@ -240,7 +237,7 @@ void line_draw(uint64_t seed, int size, struct faults *faults, int *drawn)
 	struct draw stream = draw_from(seed, 11), of_faults = draw_from(seed, 13);
 
 	*drawn = 2 + (int)draw(&stream, LINE_RANKS - 1);
-	faults_draw_of(faults, &of_faults, *drawn, kinds, sizeof(kinds) / sizeof(kinds[0]));
+	faults_draw_of(faults, &of_faults, *drawn, 1, kinds, sizeof(kinds) / sizeof(kinds[0]));
 	if (size > 1 && size < *drawn)
 		*drawn = size;
 	faults_fit(faults, *drawn, 1);
@@ -249,7 +246,6 @@ void line_draw(uint64_t seed, int size, struct faults *faults, int *drawn)
 static void begin(uint64_t seed, int size, const struct faults *faults, bool trace)
 {
 	struct draw stream = draw_from(seed, 12);
-	uint32_t port;
 
 	socks_finish();
 	line.size = size;
@@ -268,7 +264,7 @@ static void begin(uint64_t seed, int size, const struct faults *faults, bool tra
 	for (int i = 0; i < size; i++) {
 		memset(&line.ranks[i], 0, sizeof(line.ranks[i]));
 		line.ranks[i].origin = i;
-		line.ranks[i].line_fd = socks_listen(i, &port);
+		line.ranks[i].line_fd = socks_listen(i);
 		line.ranks[i].wake_ns = draw(&stream, MS);
 		ranks_start(i, comms_program);
 	}

@@ -51,13 +51,13 @@ struct line_rank {
 	enum stage stage;
 	uint64_t wake_ns, since_ns; /* since_ns: of its present stage */
 	int line_fd; /* where it is met */
-	int comm; /* its present one: an index of world->comms */
+	int comm; /* its present one: an index of line.comms */
 	int result; /* 0, or the error with which it ended */
 	char error[RD_REASON_SIZE];
 	int open[256], open_count; /* its sockets */
 	struct line_memory *memory; /* what it has allocated */
-	bool children_failed, watches; /* of the shrink: */
-	int watched[LINE_RANKS + 1], watched_count;
+	bool children_failed; /* comms that it makes fail */
+	int watched[LINE_RANKS + 1], watched_count; /* sockets whose end fails them */
 };
 
 /* A comm: while it is made, and after. */
@@ -73,7 +73,7 @@ struct line_comm {
 	unsigned char presence[LINE_RANKS][LINE_RANKS];
 };
 
-enum sock_kind { KIND_CLOSED, KIND_LISTENER, KIND_STREAM };
+enum sock_kind { KIND_CLOSED, KIND_LISTENER, KIND_STREAM, KIND_EPOLL };
 
 struct mail {
 	struct mail *next;
@@ -84,10 +84,10 @@ struct mail {
 
 struct sock {
 	enum sock_kind kind;
-	int owner; /* -1: a stranger's */
+	int owner; /* the rank */
 	uint32_t port; /* of a listener */
 	int pending, next_pending; /* a listener's, that are not accepted; -1: none */
-	int peer; /* of a stream; -1: none yet */
+	int peer; /* of a stream; -1: none yet, or a stranger's */
 	int toward; /* the rank to which it connects */
 	bool connected;
 	int error; /* with which the attempt to connect ended */
@@ -132,7 +132,7 @@ enum line_event {
 	EVENT_MAIL,
 	EVENT_SILENCE, /* a stream: no packet has come for too long */
 	EVENT_RESUME, /* rank */
-	EVENT_SILENT, /* rank: paused for as long as heartbeats may take */
+	EVENT_PAUSE, /* rank: paused for as long as heartbeats may take */
 	EVENT_CUTS, /* some ranks are cut off for as long */
 	EVENT_BREAK, /* comm * LINE_RANKS + a member: it learns that the comm is broken */
 	EVENT_REVOKE, /* rank */
@@ -175,7 +175,7 @@ int sim_fail(int error, const char *format, ...) __attribute__((format(printf, 2
 const char *sim_last_error(void);
 
 /* sockets.c */
-int socks_listen(int owner, uint32_t *port);
+int socks_listen(int owner);
 /* A connection of no rank to this rank's line, of one of four kinds. */
 void socks_intrude(int rank, int kind);
 void socks_take_event(enum line_event kind, int subject);
