@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "free_port.h"
 #include "world.h"
 
 #define CALLS 50
@@ -135,7 +136,7 @@ static int destroy_the_parents(const struct estate *estate, struct child_report 
 /* A comm of one rank, with a stream and a group: a child may create these. */
 static int make_own(struct child_report *report)
 {
-	struct rondo_config config = world_config(0, 1, world_free_port());
+	struct rondo_config config = world_config(0, 1, free_port());
 	rondo_comm *comm;
 	rondo_stream *stream;
 	int32_t value = 7;

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "free_port.h"
 #include "world.h"
 
 Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeout = 30)
@@ -24,7 +25,7 @@ Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeou
 
 Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
 {
-	struct rondo_config config = world_config(0, 2, world_free_port());
+	struct rondo_config config = world_config(0, 2, free_port());
 	rondo_comm *comm;
 
 	config.init_timeout_ms = 300;
@@ -58,7 +59,7 @@ static int set_wrongly(struct rank_env *env)
 {
 	const struct mistake *mistake = env->argument;
 	bool first = env->rank == 0;
-	int port = first ? world_free_port() : 0;
+	int port = first ? free_port() : 0;
 	struct rondo_config config;
 	rondo_comm *comm = NULL;
 	char name[64];

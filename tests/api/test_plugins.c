@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "free_port.h"
 #include "rondo.h"
 #include "world.h"
 
@@ -463,7 +464,7 @@ static void expect_told(const char *plugin, const char *has)
 	char words[128];
 
 	others_plugin = plugin;
-	port_of_two = world_free_port();
+	port_of_two = free_port();
 	cr_expect_eq(run_with("", "", two_that_differ), 0, "%s", log_text);
 	snprintf(words, sizeof(words), "has the plug-in algorithms \"%s", has);
 	cr_expect_eq(lines_with(words), 2, "%s", log_text);
@@ -502,7 +503,7 @@ Test(plugins, may_lie_elsewhere_but_not_be_another_build, .timeout = LIMIT_S)
 	expect_told(path, "star ");
 	copy_file(STAR, path, "");
 	others_plugin = path;
-	port_of_two = world_free_port();
+	port_of_two = free_port();
 	/* Not refused: it returns 1, for the comm is made. */
 	cr_expect_eq(run_with("", "", two_that_differ), 1, "%s", log_text);
 	cr_expect_eq(lines_with("RONDO_OK"), 2, "%s", log_text);

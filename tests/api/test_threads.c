@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "elements.h"
+#include "free_port.h"
 #include "world.h"
 
 /* ---- Every collective ---------------------------------------------------------------------- */
@@ -508,7 +509,7 @@ static int nobody_came(struct rank_env *env)
 	TRY(env->create_error);
 	if (env->rank > 0)
 		return 0;
-	config = world_config(0, env->size, world_free_port());
+	config = world_config(0, env->size, free_port());
 	config.init_timeout_ms = 100;
 	err = rondo_comm_create(&comm, &config);
 	return err && !comm ? 0 : world_report(env, "a comm of one of %d", env->size);

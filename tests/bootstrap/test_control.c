@@ -12,6 +12,7 @@
 
 #include "bootstrap/socket.h"
 #include "control_ranks.h"
+#include "free_port.h"
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
 
@@ -55,7 +56,7 @@ Test(control, a_rank_alone_needs_no_address, .timeout = 10)
 
 Test(control, rank_0_binds_its_address_and_may_come_last, .timeout = 30)
 {
-	int port = control_free_port();
+	int port = free_port();
 
 	for (int i = 0; i < 3; i++)
 		control_prepare_rank(&ranks[i], i, 3, port, control_no_call);
@@ -77,7 +78,7 @@ static int many_comms(struct control_rank *rank)
 
 Test(control, comm_after_comm_at_one_port_are_kept_apart, .timeout = 60)
 {
-	int port = control_free_port();
+	int port = free_port();
 
 	for (int i = 0; i < 4; i++)
 		control_prepare_rank(&ranks[i], i, 4, port, many_comms);
@@ -92,7 +93,7 @@ Test(control, ipv6_and_names_do_as_well, .timeout = 30)
 	static const char *const addresses[] = { "localhost", "::1" };
 
 	for (int a = 0; a < 2; a++) {
-		int port = control_free_port();
+		int port = free_port();
 		for (int i = 0; i < 2; i++) {
 			control_prepare_rank(&ranks[i], i, 2, port, control_no_call);
 			strcpy(ranks[i].settings.address, addresses[a]);
@@ -129,7 +130,7 @@ Test(control, where_nobody_listens_the_address_is_named, .timeout = 30)
 {
 	int files = count_files();
 
-	control_prepare_rank(&ranks[0], 3, 4, control_free_port(), control_no_call);
+	control_prepare_rank(&ranks[0], 3, 4, free_port(), control_no_call);
 	ranks[0].settings.init_timeout_ms = 200;
 	control_run(1);
 	control_expect(0, 1, RONDO_UNREACHABLE, "rank 3: no one listens at 127.0.0.1:");

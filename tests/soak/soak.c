@@ -17,6 +17,7 @@
 
 #include "calls.h"
 #include "control_ranks.h"
+#include "free_port.h"
 #include "rounds.h"
 
 #define PROGRESS_MS 10000
@@ -105,9 +106,9 @@ static void *destroy_rank(void *argument)
 
 static int standing_create(struct standing *standing, uint64_t seed)
 {
-	*standing = (struct standing){ .world = { .size = STANDING, .threads = true },
-		.port = world_free_port(),
-		.seed = seed };
+	*standing = (struct standing){
+		.world = { .size = STANDING, .threads = true }, .port = free_port(), .seed = seed
+	};
 	for (int i = 0; i < STANDING; i++)
 		standing->envs[i] = (struct rank_env){ .world = &standing->world,
 			.rank = i,

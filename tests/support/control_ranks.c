@@ -181,14 +181,6 @@ int control_connect(int port)
 	return -1;
 }
 
-int control_free_port(void)
-{
-	int port = 0, fd = control_listen(&port);
-
-	close(fd);
-	return port;
-}
-
 void control_await_verdict(struct control_rank *rank)
 {
 	uint64_t count;

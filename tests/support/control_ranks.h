@@ -36,8 +36,6 @@ extern pthread_barrier_t together; /* of all ranks of control_run() */
 
 /* A socket that listens at a free port of 127.0.0.1; -1: none. */
 int control_listen(int *port);
-/* A port at which no socket listens. */
-int control_free_port(void);
 
 /* A socket connected to 127.0.0.1:port; -1: it cannot. */
 int control_connect(int port);

@@ -10,16 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "free_port.h"
+
 void endpoint_choose(const char *host, char endpoint[ENDPOINT_SIZE])
 {
-	struct sockaddr_in at = { .sin_family = AF_INET };
-	socklen_t size = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	cr_assert_eq(bind(fd, (struct sockaddr *)&at, size), 0);
-	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-	close(fd);
-	snprintf(endpoint, ENDPOINT_SIZE, "%s:%d", host, ntohs(at.sin_port));
+	snprintf(endpoint, ENDPOINT_SIZE, "%s:%d", host, free_port());
 }
 
 void endpoint_await(const char *endpoint, int limit_ms)

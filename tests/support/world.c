@@ -109,14 +109,6 @@ static int listen_somewhere(int *port)
 	return fd;
 }
 
-int world_free_port(void)
-{
-	int port = 0;
-
-	close(listen_somewhere(&port));
-	return port;
-}
-
 static struct rondo_config config_of(const struct life *life)
 {
 	const struct world *world = life->env.world;

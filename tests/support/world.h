@@ -83,9 +83,6 @@ struct rondo_config world_config(int rank, int size, int port);
 /* On the monotonic clock, the same in all processes. */
 int64_t world_now_ms(void);
 
-/* A port of 127.0.0.1 on which no socket listens now. */
-int world_free_port(void);
-
 /* Reports the text to the parent and returns 1: `return world_report(rank, "...")`. */
 int world_report(struct rank_env *env, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "bench_run.h"
+#include "free_port.h"
 #include "world.h"
 
 Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
@@ -20,7 +21,7 @@ Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
 		struct bench_outcome *outcome =
 			run_script("export RONDO_PORT=%d %s_SIZE=2; "
 				   "%s_RANK=1 '%s' barrier & %s_RANK=0 '%s' barrier && wait $!",
-				world_free_port(), mpi, mpi, RONDO_TOOL, mpi, RONDO_TOOL);
+				free_port(), mpi, mpi, RONDO_TOOL, mpi, RONDO_TOOL);
 
 		cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 		cr_assert(strstr(outcome->text, "#  Rank  1 Group  0 Pid"), "%s", outcome->text);

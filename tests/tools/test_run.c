@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/port.h"
+#include "free_port.h"
 #include "program.h"
 #include "text.h"
 #include "world.h"
@@ -99,29 +100,13 @@ Test(run, rank_0_inherits_the_socket_that_listens_at_rondos_port, .timeout = 30)
 	assert_contains(run.out, "listens\nand MASTER_PORT is free\n");
 }
 
-/* A MASTER_PORT for which the port that Rondo derives is free. */
-static int free_master_port(void)
-{
-	for (;;) {
-		struct sockaddr_in at = { .sin_family = AF_INET,
-			.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-		int master = world_free_port(), fd = socket(AF_INET, SOCK_STREAM, 0), failed;
-
-		at.sin_port = htons((uint16_t)rd_port_from_master(master));
-		failed = bind(fd, (struct sockaddr *)&at, sizeof(at));
-		close(fd);
-		if (!failed)
-			return master;
-	}
-}
-
 Test(run, two_nodes_make_one_world, .timeout = 30)
 {
 	const char *script = "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $GROUP_RANK "
 			     "$GROUP_WORLD_SIZE $MASTER_ADDR $MASTER_PORT $RONDO_PORT "
 			     "${RONDO_RENDEZVOUS_FD:+has}";
 	struct program nodes[2];
-	int master = free_master_port();
+	int master = free_port();
 	char port[16], line[128];
 
 	snprintf(port, sizeof(port), "%d", master);
@@ -152,7 +137,7 @@ Test(run, ranks_of_two_nodes_all_reduce, .timeout = 60)
 	struct program nodes[2];
 	char port[16];
 
-	snprintf(port, sizeof(port), "%d", free_master_port());
+	snprintf(port, sizeof(port), "%d", free_port());
 	for (int i = 0; i < 2; i++) {
 		nodes[i] = program_files();
 		/* Node 1 comes first: it waits for node 0. */
@@ -216,7 +201,7 @@ Test(run, a_port_in_use_is_reported_before_any_rank_runs, .timeout = 30)
 		"rondo-run: cannot listen at 127.0.0.1:%d: Address already in use (RONDO_PORT sets "
 		"another port, the same on every node)\n",
 		port);
-	assert_port_refused(world_free_port(), line);
+	assert_port_refused(free_port(), line);
 	close(fd);
 }
 

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include "program.h"
+#include "run/nodes/endpoint.h"
 #include "text.h"
 
 /* A socket at a free port of 127.0.0.1. */
@@ -24,6 +26,20 @@ static int bind_free_port(int *port)
 	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
 	*port = ntohs(at.sin_port);
 	return fd;
+}
+
+/* A network of this process alone, of whose ports the kernel gives these. */
+static void enter_network_of_ports(int first, int last)
+{
+	static const char file[] = "/proc/sys/net/ipv4/ip_local_port_range";
+	FILE *range;
+
+	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		cr_skip_test("no network of its own\n");
+	range = fopen(file, "w");
+	cr_assert_not_null(range);
+	cr_assert_gt(fprintf(range, "%d %d", first, last), 0);
+	cr_assert_eq(fclose(range), 0);
 }
 
 /* Runs one of two nodes with this endpoint; returns its stderr. The program must not start. */
@@ -87,4 +103,18 @@ Test(run_endpoint, nodes_that_do_not_come_are_counted, .timeout = 60)
 	text = run_alone(port, "timeout=0.2");
 	cr_assert_str_eq(text, "rondo-run: 1 of 2 nodes came within 0.2 s\n");
 	free(text);
+}
+
+/* Other agents would take such an agent for the host of the meeting, and wait for its answer. */
+Test(run_endpoint, an_agent_takes_no_other_port_that_is_the_endpoints, .timeout = 60)
+{
+	enter_network_of_ports(40000, 40001);
+	for (int port = 40000; port <= 40001; port++) {
+		int fd = endpoint_listen_beside(NULL, port);
+
+		cr_assert_eq(endpoint_port_of(fd), 40000 + 40001 - port);
+		close(fd);
+		cr_assert_eq(endpoint_reserve(port, &fd), 40000 + 40001 - port);
+		close(fd);
+	}
 }

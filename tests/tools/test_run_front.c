@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/port.h"
+#include "free_port.h"
 #include "program.h"
 #include "text.h"
 #include "world.h"
@@ -60,26 +61,11 @@ static void remove_ssh(void)
 
 TestSuite(run_front, .init = make_ssh, .fini = remove_ssh, .timeout = 60);
 
-static bool is_free(int port)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), failed;
-
-	failed = bind(fd, (struct sockaddr *)&at, sizeof(at));
-	close(fd);
-	return !failed;
-}
-
-/* A MASTER_PORT with free ones for the agents and for Rondo: other tests run at the same time. */
-static const char *free_port(void)
+static const char *master_port(void)
 {
 	static char text[16];
-	int port;
 
-	do {
-		port = world_free_port();
-	} while (!is_free(rd_port_from_master(port)) || !is_free(rd_port_from_master(port + 1000)));
-	snprintf(text, sizeof(text), "%d", port);
+	snprintf(text, sizeof(text), "%d", free_port());
 	return text;
 }
 
@@ -88,7 +74,7 @@ Test(run_front, a_host_may_print_as_it_opens)
 	struct program run = program_files();
 	char *text;
 
-	program_run(&run, RONDO_TOOL, "--hosts", "a:1,noisy:2", "--master-port", free_port(),
+	program_run(&run, RONDO_TOOL, "--hosts", "a:1,noisy:2", "--master-port", master_port(),
 		SH("echo $RANK $WORLD_SIZE $GROUP_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR"), NULL);
 	cr_assert_eq(run.status, 0);
 	text = file_text(run.out);
@@ -173,7 +159,7 @@ Test(run_front, a_second_signal_does_not_wait_for_the_grace)
 	char text[4096] = "";
 
 	program_start(&run, RONDO_TOOL, "--hosts", "a,b", "--grace", "1000", "--master-port",
-		free_port(), SH("trap '' TERM; echo $$; while :; do sleep 1000; done"), NULL);
+		master_port(), SH("trap '' TERM; echo $$; while :; do sleep 1000; done"), NULL);
 	watch_processes(out, ends, 2);
 	kill(run.pid, SIGTERM);
 	read_until(err, text, sizeof(text), "rondo-run: Terminated: ending the ranks\n");

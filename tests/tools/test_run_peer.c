@@ -169,7 +169,7 @@ TRY(that_nobody_accepts_is_lost_with_the_reason)
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd;
 
-	at.sin_port = htons((uint16_t)endpoint_reserve(&fd));
+	at.sin_port = htons((uint16_t)endpoint_reserve(0, &fd));
 	peer_connect(&here, (struct sockaddr *)&at, sizeof(at), &secret);
 	while (!here.lost)
 		turn(&here, NULL);

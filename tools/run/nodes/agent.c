@@ -10,7 +10,7 @@
 #include "run/base/descriptor.h"
 #include "run/rendezvous.h"
 
-#define FOUND_MS 400
+#define FOUND_MS 2000
 
 static int64_t epoch_ms(void)
 {
@@ -63,9 +63,11 @@ static bool reserve_ports(struct agent *agent)
 	struct join *join = &agent->join;
 
 	snprintf(join->address, sizeof(join->address), "%s", address ? address : "");
-	join->port = options->port ? options->port : endpoint_reserve(&agent->reserved[0]);
-	join->rondo_port =
-		options->rondo_port ? options->rondo_port : endpoint_reserve(&agent->reserved[1]);
+	join->port = options->port ? options->port
+				   : endpoint_reserve(options->endpoint_port, &agent->reserved[0]);
+	join->rondo_port = options->rondo_port
+				   ? options->rondo_port
+				   : endpoint_reserve(options->endpoint_port, &agent->reserved[1]);
 	if (join->port > 0 && join->rondo_port > 0)
 		return true;
 	fputs("rondo-run: no port is free here\n", stderr);

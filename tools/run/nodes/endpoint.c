@@ -181,11 +181,30 @@ static int bind_everywhere(int port)
 	return -1;
 }
 
-int endpoint_listen(const struct endpoint *local, int port)
+static int bind_local(const struct endpoint *local, int port)
+{
+	return local && local->count > 0 ? bind_at(&local->addresses[0], local->sizes[0], port)
+					 : bind_everywhere(port);
+}
+
+/* The kernel may give the endpoint's port, and while that is held, it gives another one. */
+static int bind_beside(const struct endpoint *local, int taken)
+{
+	int fd = bind_local(local, 0), other, error;
+
+	if (fd < 0 || endpoint_port_of(fd) != taken)
+		return fd;
+	other = bind_local(local, 0);
+	error = errno;
+	close(fd);
+	errno = error;
+	return other;
+}
+
+/* Takes a bound socket; -1, and errno, where it cannot listen. */
+static int start_listening(int fd)
 {
 	int error;
-	int fd = local && local->count > 0 ? bind_at(&local->addresses[0], local->sizes[0], port)
-					   : bind_everywhere(port);
 
 	if (fd < 0 || listen(fd, SOMAXCONN) == 0)
 		return fd;
@@ -195,9 +214,19 @@ int endpoint_listen(const struct endpoint *local, int port)
 	return -1;
 }
 
-int endpoint_reserve(int *fd)
+int endpoint_listen(const struct endpoint *local, int port)
 {
-	*fd = bind_everywhere(0);
+	return start_listening(bind_local(local, port));
+}
+
+int endpoint_listen_beside(const struct endpoint *local, int taken)
+{
+	return start_listening(bind_beside(local, taken));
+}
+
+int endpoint_reserve(int taken, int *fd)
+{
+	*fd = bind_beside(NULL, taken);
 	return *fd < 0 ? -1 : endpoint_port_of(*fd);
 }
 

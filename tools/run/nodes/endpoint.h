@@ -40,13 +40,17 @@ bool endpoint_is_at(const struct endpoint *endpoint, const struct endpoint *loca
 /*
  * Listens at the port, at the local address alone. Where that is NULL or has none, listens at all
  * addresses of this node: one agent may name the node by its address, and another one, on it, by
- * localhost. 0: any port. Returns a non-blocking socket; -1: errno says why.
+ * localhost. Returns a non-blocking socket; -1: errno says why.
  */
 int endpoint_listen(const struct endpoint *local, int port);
 
-/* Holds a free port, so that the kernel gives it to nobody else; the caller closes *fd. Returns the
-   port; -1: there is none. */
-int endpoint_reserve(int *fd);
+/* As endpoint_listen(), at a free port. Not at `taken`, the endpoint's: those that come there look
+   for the meeting. */
+int endpoint_listen_beside(const struct endpoint *local, int taken);
+
+/* Holds a free port that is not `taken`, so that the kernel gives it to nobody else; the caller
+   closes *fd. Returns the port; -1: there is none. */
+int endpoint_reserve(int taken, int *fd);
 
 int endpoint_port(const struct sockaddr *address);
 /* The port at which the socket is bound; -1: it is none. */

@@ -497,7 +497,7 @@ void link_init(struct link *link, const struct rules *rules, const struct endpoi
 	endpoint_local(&link->local, endpoint->local);
 	server_init(&link->server, rules->run_id, secret);
 	if (endpoint->name && !is_static)
-		server_open(&link->server, &link->local);
+		server_open(&link->server, &link->local, endpoint->port);
 	link->hello.port = link->server.own_port;
 	link_seek_endpoint(link);
 }

@@ -375,9 +375,9 @@ void server_init(struct server *server, const char *run_id, const struct secret 
 	};
 }
 
-void server_open(struct server *server, const struct endpoint *local)
+void server_open(struct server *server, const struct endpoint *local, int taken)
 {
-	server->own_fd = endpoint_listen(local, 0);
+	server->own_fd = endpoint_listen_beside(local, taken);
 	if (server->own_fd >= 0)
 		server->own_port = endpoint_port_of(server->own_fd);
 }

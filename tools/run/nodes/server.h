@@ -47,8 +47,8 @@ struct server {
 /* Its listeners are closed, and it waits. run_id and secret outlive it. */
 void server_init(struct server *server, const char *run_id, const struct secret *secret);
 void server_finish(struct server *server);
-/* Listens at a port of the kernel's, where it may host later; as endpoint_listen(). */
-void server_open(struct server *server, const struct endpoint *local);
+/* Listens at a port of the kernel's, where it may host later; as endpoint_listen_beside(). */
+void server_open(struct server *server, const struct endpoint *local, int taken);
 /* No agent is accepted from here on. */
 void server_close(struct server *server);
 

@@ -1,0 +1,37 @@
+#include "free_port.h"
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/port.h"
+
+#define LEAST 12000
+#define EACH 10 /* ports of a process, before it takes those of others */
+#define PROCESSES 1000
+
+static bool is_free(int port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool bound = bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0;
+
+	close(fd);
+	return bound;
+}
+
+int free_port(void)
+{
+	static atomic_uint calls;
+	int port;
+
+	do {
+		unsigned at = (unsigned)getpid() * EACH + atomic_fetch_add(&calls, 1);
+
+		port = LEAST + (int)(at % (EACH * PROCESSES));
+	} while (!is_free(port) || !is_free(rd_port_from_master(port)) ||
+		 !is_free(rd_port_from_master(port + 1000)));
+	return port;
+}
