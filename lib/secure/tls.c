@@ -9,33 +9,44 @@
 #include "base/error.h"
 #include "base/fork_lock.h"
 #include "secure/openssl.h"
+#include "secure/records.h"
 
 /* A peer's part of the handshake takes some 500 bytes. */
 #define HANDSHAKE_MAX 4096
-/* A record has at most this beside its bytes. */
-#define RECORD_OVERHEAD 256
 /* Encrypted bytes go to the socket, and come from it, so many at a time. */
-#define BATCH (4 * (RD_TLS_RECORD_SIZE + RECORD_OVERHEAD))
+#define BATCH (4 * RD_RECORD_MAX)
 /* AES-GCM is safe for 2^24.5 records of one key (RFC 8446, 5.5). */
-#define KEY_RECORDS (1 << 22)
+#define KEY_RECORDS (1 << 20)
 
 static const char identity[] = "rondo";
+static const unsigned char key_update[] = { 24, 0, 0, 1, 0 }; /* which asks for none */
+
+_Static_assert(RD_TLS_RECORD_SIZE == RD_RECORD_CONTENT_MAX, "what the header says of records");
+
+enum side { CLIENT, SERVER };
 
 struct rd_tls {
 	int fd;
-	SSL *ssl;
+	enum side side;
+	SSL *ssl; /* until the proof */
 	unsigned char psk[RD_PSK_SIZE];
+	unsigned char secrets[2][RD_RECORDS_SECRET_SIZE]; /* of each side's records */
+	bool has_secret[2];
 	bool proved;
 	bool blocked; /* the socket had too few bytes for the present operation */
 	bool ended; /* the socket has reached its end */
 	int error; /* errno of the socket; 0: none */
 	bool broken; /* the peer breaks the protocol, or has another key */
 	size_t handshake_size; /* bytes read before the proof */
-	uint32_t records; /* since the last key */
+	struct rd_records *sealed, *opened; /* from the proof on */
+	uint32_t records; /* sealed with the present key */
 	bool counts_last; /* the last byte taken is to be counted */
 	/* Encrypted bytes that wait for the socket: [out_at, out_size) of out. */
-	char *out;
+	unsigned char *out;
 	size_t out_at, out_size;
+	/* Bytes of the socket: [in_at, in_size) of in is encrypted; [text_at, text_end) was. */
+	unsigned char *in;
+	size_t in_at, in_size, text_at, text_end;
 };
 
 /* Made once, and never freed. */
@@ -82,6 +93,27 @@ static int find_key(SSL *ssl, const unsigned char *id, size_t id_size, SSL_SESSI
 	return *session || !known;
 }
 
+/* OpenSSL tells its secrets by lines such as "CLIENT_TRAFFIC_SECRET_0", the client's random number
+   and the secret, in hexadecimal digits. */
+static void take_secret(const SSL *ssl, const char *line)
+{
+	static const char *const labels[] = { "CLIENT_TRAFFIC_SECRET_0 ",
+		"SERVER_TRAFFIC_SECRET_0 " };
+	static const char digits[] = "0123456789abcdef";
+	struct rd_tls *tls = rd_openssl.SSL_get_ex_data(ssl, 0);
+	const char *text = strrchr(line, ' ');
+	int side = strncmp(line, labels[SERVER], strlen(labels[SERVER])) == 0 ? SERVER : CLIENT;
+
+	if (strncmp(line, labels[side], strlen(labels[side])) != 0 ||
+		strspn(text + 1, digits) != 2 * RD_RECORDS_SECRET_SIZE)
+		return;
+	for (int i = 0; i < RD_RECORDS_SECRET_SIZE; i++)
+		tls->secrets[side][i] =
+			(unsigned char)((strchr(digits, text[2 * i + 1]) - digits) << 4 |
+					(strchr(digits, text[2 * i + 2]) - digits));
+	tls->has_secret[side] = true;
+}
+
 /* ---- The socket ---------------------------------------------------------------------------- */
 
 static int socket_read(BIO *bio, char *bytes, int size)
@@ -115,11 +147,10 @@ static int socket_read(BIO *bio, char *bytes, int size)
 
 static bool has_room(const struct rd_tls *tls)
 {
-	return BATCH - tls->out_size >= RD_TLS_RECORD_SIZE + RECORD_OVERHEAD;
+	return BATCH - tls->out_size >= RD_RECORD_MAX;
 }
 
-/* To our buffer alone. A peer's bytes make TLS answer, by a key update: more than it has room for
-   is an attack. */
+/* To our buffer alone. A peer's bytes make TLS answer: more than it has room for is an attack. */
 static int socket_write(BIO *bio, const char *bytes, int size)
 {
 	struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
@@ -136,12 +167,9 @@ static int socket_write(BIO *bio, const char *bytes, int size)
 
 static long socket_control(BIO *bio, int command, long number, void *pointer)
 {
-	const struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
-
+	(void)bio;
 	(void)number;
 	(void)pointer;
-	if (command == BIO_CTRL_EOF)
-		return tls->ended;
 	return command == BIO_CTRL_FLUSH;
 }
 
@@ -175,7 +203,6 @@ static BIO_METHOD *make_socket(void)
 	return NULL;
 }
 
-/* An end without a TLS alert is one as any other: our messages have lengths. */
 static SSL_CTX *make_context(void)
 {
 	SSL_CTX *context = rd_openssl.SSL_CTX_new(rd_openssl.TLS_method());
@@ -192,12 +219,7 @@ static SSL_CTX *make_context(void)
 		return NULL;
 	}
 	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
-	rd_openssl.SSL_CTX_set_default_read_buffer_len(context, BATCH);
-	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE,
-		SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
-#ifdef SSL_OP_IGNORE_UNEXPECTED_EOF
-	rd_openssl.SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
-#endif
+	rd_openssl.SSL_CTX_set_keylog_callback(context, take_secret);
 	rd_openssl.SSL_CTX_set_psk_use_session_callback(context, offer_key);
 	rd_openssl.SSL_CTX_set_psk_find_session_callback(context, find_key);
 	return context;
@@ -248,11 +270,13 @@ struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PS
 	if (!tls)
 		return NULL;
 	tls->fd = fd;
+	tls->side = accepts ? SERVER : CLIENT;
 	memcpy(tls->psk, psk, sizeof(tls->psk));
 	/* Pages that no byte touches use no memory. */
 	tls->out = malloc(BATCH);
+	tls->in = malloc(BATCH);
 	tls->ssl = rd_openssl.SSL_new(shared.context);
-	if (!tls->out || !tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) ||
+	if (!tls->out || !tls->in || !tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) ||
 		!attach_socket(tls)) {
 		rd_tls_destroy(tls);
 		return NULL;
@@ -264,13 +288,23 @@ struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PS
 	return tls;
 }
 
+static void end_handshake(struct rd_tls *tls)
+{
+	rd_openssl.SSL_free(tls->ssl);
+	tls->ssl = NULL;
+	rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
+	rd_openssl.OPENSSL_cleanse(tls->secrets, sizeof(tls->secrets));
+}
+
 void rd_tls_destroy(struct rd_tls *tls)
 {
 	if (!tls)
 		return;
-	rd_openssl.SSL_free(tls->ssl);
-	rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
+	end_handshake(tls);
+	rd_records_destroy(tls->sealed);
+	rd_records_destroy(tls->opened);
 	free(tls->out);
+	free(tls->in);
 	free(tls);
 }
 
@@ -280,25 +314,37 @@ static int why(const struct rd_tls *tls)
 }
 
 /* After an operation that has failed: -1 with errno, or 0 at the peer's end. */
-static ssize_t failure(struct rd_tls *tls)
+static ssize_t failure(const struct rd_tls *tls)
 {
-	rd_openssl.ERR_clear_error();
 	if (!tls->error && !tls->broken && tls->ended)
 		return 0;
-	tls->broken |= !tls->error && !tls->blocked;
 	errno = why(tls);
 	return -1;
 }
 
-/* Reads beyond a record are for later: after the proof, plain bytes may follow. */
+static bool make_records(struct rd_tls *tls)
+{
+	if (!tls->has_secret[CLIENT] || !tls->has_secret[SERVER])
+		return false;
+	tls->sealed = rd_records_create(tls->secrets[tls->side], true);
+	tls->opened = rd_records_create(tls->secrets[!tls->side], false);
+	return tls->sealed && tls->opened;
+}
+
+/* OpenSSL reads no byte beyond the handshake: after the proof, plain bytes may follow. */
 static int shake_hands(struct rd_tls *tls)
 {
 	tls->blocked = false;
 	if (rd_openssl.SSL_do_handshake(tls->ssl) == 1) {
+		if (rd_openssl.SSL_session_reused(tls->ssl) && !make_records(tls))
+			return ENOMEM;
 		tls->proved = rd_openssl.SSL_session_reused(tls->ssl);
-		rd_openssl.SSL_set_read_ahead(tls->ssl, 1);
+		if (tls->proved)
+			end_handshake(tls);
 		return 0;
 	}
+	rd_openssl.ERR_clear_error();
+	tls->broken |= !tls->error && !tls->blocked && !tls->ended;
 	if (failure(tls) == 0)
 		errno = ECONNRESET;
 	return errno;
@@ -331,49 +377,161 @@ int rd_tls_handshake(struct rd_tls *tls)
 
 bool rd_tls_is_promising(const struct rd_tls *tls)
 {
-	return rd_openssl.SSL_session_reused(tls->ssl);
+	return tls->proved || rd_openssl.SSL_session_reused(tls->ssl);
 }
 
-/* ---- Bytes --------------------------------------------------------------------------------- */
+/* ---- Bytes that come ----------------------------------------------------------------------- */
+
+/* Reads as much as there is room for behind the part of a record that is here. */
+static bool read_socket(struct rd_tls *tls)
+{
+	ssize_t got;
+
+	memmove(tls->in, tls->in + tls->in_at, tls->in_size - tls->in_at);
+	tls->in_size -= tls->in_at;
+	tls->in_at = 0;
+	got = recv(tls->fd, tls->in + tls->in_size, BATCH - tls->in_size, MSG_DONTWAIT);
+	if (got > 0)
+		tls->in_size += (size_t)got;
+	else if (got == 0)
+		tls->ended = true;
+	else if (errno != EAGAIN && errno != EINTR)
+		tls->error = errno;
+	return got > 0;
+}
+
+/* The next record, whole, and its size; NULL: it has not come, or never will. */
+static const unsigned char *next_record(struct rd_tls *tls, size_t *size)
+{
+	for (;;) {
+		size_t here = tls->in_size - tls->in_at;
+		bool known = here >= RD_RECORD_HEADER;
+
+		*size = known ? rd_record_size(tls->in + tls->in_at) : 0;
+		tls->broken |= known && *size == 0;
+		if (tls->broken)
+			return NULL;
+		if (known && here >= *size)
+			return tls->in + tls->in_at;
+		if (!read_socket(tls))
+			return NULL;
+	}
+}
+
+/* The peer's next key (RFC 8446, 4.6.3). It never asks for one of ours. */
+static bool take_key_update(struct rd_tls *tls, const unsigned char *content, size_t size)
+{
+	return size == sizeof(key_update) && memcmp(content, key_update, size) == 0 &&
+	       rd_records_update(tls->opened);
+}
+
+/* Opens a record to `bytes`, where there is room for it, else in place. Returns the bytes that it
+   has put there. */
+static size_t take_record(
+	struct rd_tls *tls, const unsigned char *record, size_t size, char *bytes, size_t room)
+{
+	bool fits = rd_record_content_size(record) <= room;
+	size_t text_at = tls->in_at + RD_RECORD_HEADER, taken;
+	unsigned char *content = fits ? (unsigned char *)bytes : tls->in + text_at;
+
+	tls->in_at += size;
+	switch (rd_records_open(tls->opened, record, content, &taken)) {
+	case RD_RECORD_DATA:
+		if (fits)
+			return taken;
+		tls->text_at = text_at;
+		tls->text_end = text_at + taken;
+		return 0;
+	case RD_RECORD_HANDSHAKE:
+		tls->broken = !take_key_update(tls, content, taken);
+		return 0;
+	default:
+		tls->broken = true;
+		return 0;
+	}
+}
+
+/* Opens records until there are bytes, of which it returns the count, or text: none of both where
+   the socket has no record, or has failed. */
+static size_t take_records(struct rd_tls *tls, char *bytes, size_t room)
+{
+	size_t taken = 0, size;
+	const unsigned char *record;
+
+	while (taken == 0 && tls->text_at == tls->text_end && (record = next_record(tls, &size)))
+		taken = take_record(tls, record, size, bytes, room);
+	return taken;
+}
+
+/* Some bytes, or 0: the socket has none, or has failed. */
+static size_t take_bytes(struct rd_tls *tls, char *bytes, size_t room)
+{
+	size_t taken = take_records(tls, bytes, room), text = tls->text_end - tls->text_at;
+
+	if (taken > 0 || text == 0)
+		return taken;
+	taken = text < room ? text : room;
+	memcpy(bytes, tls->in + tls->text_at, taken);
+	tls->text_at += taken;
+	return taken;
+}
 
 ssize_t rd_tls_recv(struct rd_tls *tls, const struct iovec *iov, size_t count)
 {
-	size_t total = 0, got;
+	size_t total = 0, taken;
 
-	tls->blocked = false;
 	for (size_t i = 0; i < count; i++)
-		for (size_t at = 0; at < iov[i].iov_len; at += got) {
-			if (rd_openssl.SSL_read_ex(tls->ssl, (char *)iov[i].iov_base + at,
-				    iov[i].iov_len - at, &got) != 1)
+		for (size_t at = 0; at < iov[i].iov_len; at += taken) {
+			taken = take_bytes(tls, (char *)iov[i].iov_base + at, iov[i].iov_len - at);
+			if (taken == 0)
 				return total > 0 ? (ssize_t)total : failure(tls);
-			total += got;
+			total += taken;
 		}
 	return (ssize_t)total;
 }
 
 ssize_t rd_tls_peek(struct rd_tls *tls)
 {
-	size_t got;
-	char byte;
+	take_records(tls, NULL, 0);
+	return tls->text_at < tls->text_end ? 1 : failure(tls);
+}
 
-	tls->blocked = false;
-	return rd_openssl.SSL_peek_ex(tls->ssl, &byte, 1, &got) == 1 ? 1 : failure(tls);
+/* ---- Bytes that go ------------------------------------------------------------------------- */
+
+/* There is room for a record. */
+static bool seal(struct rd_tls *tls, enum rd_record_type type, const void *content, size_t size)
+{
+	tls->broken |= !rd_records_seal(tls->sealed, type, content, size, tls->out + tls->out_size);
+	if (!tls->broken)
+		tls->out_size += size + RD_RECORD_OVERHEAD;
+	return !tls->broken;
+}
+
+static bool change_key(struct rd_tls *tls)
+{
+	tls->records = 0;
+	if (!seal(tls, RD_RECORD_HANDSHAKE, key_update, sizeof(key_update)))
+		return false;
+	tls->broken |= !rd_records_update(tls->sealed);
+	return !tls->broken;
 }
 
 /* Encrypts as much as there is room for: the bytes taken. */
 static size_t encrypt(struct rd_tls *tls, const char *bytes, size_t size)
 {
-	size_t taken = 0, wrote;
+	size_t taken = 0, part;
 
 	while (taken < size && (has_room(tls) || flush(tls))) {
-		if (++tls->records % KEY_RECORDS == 0)
-			rd_openssl.SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
-		wrote = size - taken < RD_TLS_RECORD_SIZE ? size - taken : RD_TLS_RECORD_SIZE;
-		if (rd_openssl.SSL_write_ex(tls->ssl, bytes + taken, wrote, &wrote) != 1) {
-			failure(tls);
-			break;
+		if (tls->records == KEY_RECORDS) {
+			if (!change_key(tls))
+				break;
+			continue;
 		}
-		taken += wrote;
+		part = size - taken < RD_RECORD_CONTENT_MAX ? size - taken : RD_RECORD_CONTENT_MAX;
+		if (!seal(tls, RD_RECORD_DATA, bytes + taken, part))
+			break;
+		tls->records++;
+		taken += part;
 	}
 	return taken;
 }

@@ -2,6 +2,7 @@
  * TLS over a socket that does not block: version 1.3 (RFC 8446), without certificates. Each side
  * proves by the job's pre-shared key that it is of the job, and all bytes are encrypted. Keys of a
  * connection are its own (X25519), so a later theft of the job's key opens no recorded connection.
+ * OpenSSL shakes hands; then records.h has the records.
  *
  * A session belongs to one thread at a time.
  */
@@ -15,7 +16,7 @@
 
 #include "base/settings.h"
 
-/* Encrypted bytes may be read ahead of those that they are, by as much as this. */
+/* Up to so many bytes may have left the socket, and wait for the rest of their record. */
 #define RD_TLS_RECORD_SIZE (16 << 10)
 
 struct rd_tls;

@@ -310,6 +310,26 @@ Test(tls, a_changed_byte_is_an_error)
 	}
 }
 
+/* The sender changes its key every 2^20 records: here, each part is one. */
+Test(tls, bytes_arrive_under_the_next_key)
+{
+	enum { PARTS = 256, RECORDS = (1 << 21) + 3 * PARTS };
+	struct ends ends = open_ends();
+	struct iovec parts[PARTS];
+	char bytes[PARTS], got[PARTS];
+
+	for (int i = 0; i < PARTS; i++)
+		parts[i] = (struct iovec){ bytes + i, 1 };
+	for (int at = 0; at < RECORDS; at += PARTS) {
+		for (int i = 0; i < PARTS; i++)
+			bytes[i] = (char)(at / PARTS + i);
+		cr_assert_eq(rd_wire_send(&ends.client, parts, PARTS), PARTS);
+		cr_assert_eq(receive(&ends.server, got, PARTS), PARTS);
+		cr_assert_eq(memcmp(got, bytes, PARTS), 0);
+	}
+	close_ends(&ends);
+}
+
 Test(tls, plain_bytes_follow_the_proof_where_both_strip_it)
 {
 	struct ends ends = open_ends();
