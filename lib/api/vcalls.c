@@ -134,33 +134,40 @@ static int submit_pairwise(struct rd_request *request, struct lengths in, struct
 }
 
 static struct rd_request request_of(rondo_comm *comm, enum rd_collective collective,
-	const void *send, void *recv, rondo_type type, rondo_stream *stream)
+	const void *send, void *recv, rondo_type type, rondo_stream *stream, uintptr_t called_at)
 {
 	return (struct rd_request){ .comm = comm,
 		.collective = collective,
 		.send = send,
 		.recv = recv,
 		.type = type,
-		.stream = stream };
+		.stream = stream,
+		.called_at = called_at };
+}
+
+static int all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
+	const size_t displs[], rondo_type type, rondo_stream *stream, uintptr_t called_at)
+{
+	struct rd_request request =
+		request_of(comm, RD_ALL_GATHER, send, recv, type, stream, called_at);
+	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
+
+	return submit_with_all_counts(&request, counts, mine, (struct lengths){ counts, displs });
 }
 
 int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
 	const size_t displs[], rondo_type type, rondo_stream *stream)
 {
-	struct rd_request request = request_of(comm, RD_ALL_GATHER, send, recv, type, stream);
-	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
-
-	request.called_at = RD_CALLED_AT;
-	return submit_with_all_counts(&request, counts, mine, (struct lengths){ counts, displs });
+	return all_gather_v(comm, send, recv, counts, displs, type, stream, RD_CALLED_AT);
 }
 
 int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
 	rondo_type type, rondo_op op, rondo_stream *stream)
 {
-	struct rd_request request = request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream);
+	struct rd_request request =
+		request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream, RD_CALLED_AT);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
-	request.called_at = RD_CALLED_AT;
 	request.op = op;
 	return submit_with_all_counts(&request, counts, (struct lengths){ counts, NULL }, mine);
 }
@@ -169,32 +176,39 @@ int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_cou
 	const size_t send_displs[], void *recv, const size_t recv_counts[],
 	const size_t recv_displs[], rondo_type type, rondo_stream *stream)
 {
-	struct rd_request request = request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream);
+	struct rd_request request =
+		request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream, RD_CALLED_AT);
 
-	request.called_at = RD_CALLED_AT;
 	return submit_pairwise(&request, (struct lengths){ send_counts, send_displs },
 		(struct lengths){ recv_counts, recv_displs });
+}
+
+static int gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
+	const size_t counts[], const size_t displs[], rondo_type type, int root,
+	rondo_stream *stream, uintptr_t called_at)
+{
+	struct rd_request request =
+		request_of(comm, RD_GATHER, send, recv, type, stream, called_at);
+
+	request.root = root;
+	return submit_pairwise(
+		&request, (struct lengths){ &count, NULL }, (struct lengths){ counts, displs });
 }
 
 int rondo_gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
 	const size_t counts[], const size_t displs[], rondo_type type, int root,
 	rondo_stream *stream)
 {
-	struct rd_request request = request_of(comm, RD_GATHER, send, recv, type, stream);
-
-	request.called_at = RD_CALLED_AT;
-	request.root = root;
-	return submit_pairwise(
-		&request, (struct lengths){ &count, NULL }, (struct lengths){ counts, displs });
+	return gather_v(comm, send, count, recv, counts, displs, type, root, stream, RD_CALLED_AT);
 }
 
 int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 	const size_t displs[], void *recv, size_t count, rondo_type type, int root,
 	rondo_stream *stream)
 {
-	struct rd_request request = request_of(comm, RD_SCATTER, send, recv, type, stream);
+	struct rd_request request =
+		request_of(comm, RD_SCATTER, send, recv, type, stream, RD_CALLED_AT);
 
-	request.called_at = RD_CALLED_AT;
 	request.root = root;
 	return submit_pairwise(
 		&request, (struct lengths){ counts, displs }, (struct lengths){ &count, NULL });
@@ -253,10 +267,22 @@ static int make_room(const char *name, rondo_comm *comm, const size_t *sizes, vo
 	return 0;
 }
 
+/* The first step: each rank's size, to the root or to all. */
+static int gather_sizes(rondo_comm *comm, enum rd_collective collective, const size_t *size,
+	size_t *sizes, int root, uintptr_t called_at)
+{
+	struct rd_request request =
+		request_of(comm, collective, size, sizes, RONDO_U64, NULL, called_at);
+
+	_Static_assert(sizeof(size_t) == sizeof(uint64_t), "a size travels as u64");
+	request.count = 1;
+	request.root = root;
+	return rd_submit(&request);
+}
+
 int rondo_gather_bytes(
 	rondo_comm *comm, const void *send, size_t size, void **recv, size_t sizes[], int root)
 {
-	_Static_assert(sizeof(size_t) == sizeof(uint64_t), "a size travels as u64");
 	int err = check_gather_bytes(comm, send, size, recv, sizes, root);
 	bool is_root = !err && comm->rank == root;
 	void *room = NULL;
@@ -264,11 +290,12 @@ int rondo_gather_bytes(
 	if (recv)
 		*recv = NULL;
 	if (!err)
-		err = rondo_gather(comm, &size, sizes, 1, RONDO_U64, root, NULL);
+		err = gather_sizes(comm, RD_GATHER, &size, sizes, root, RD_CALLED_AT);
 	if (!err && is_root)
 		err = make_room("gather_bytes", comm, sizes, &room);
 	if (!err)
-		err = rondo_gather_v(comm, send, size, room, sizes, NULL, RONDO_U8, root, NULL);
+		err = gather_v(
+			comm, send, size, room, sizes, NULL, RONDO_U8, root, NULL, RD_CALLED_AT);
 	if (err)
 		free(room);
 	else if (is_root)
@@ -288,11 +315,11 @@ int rondo_all_gather_bytes(
 		err = rd_fail(
 			RONDO_INVALID, "all_gather_bytes: %s is NULL", recv ? "sizes" : "recv");
 	if (!err)
-		err = rondo_all_gather(comm, &size, sizes, 1, RONDO_U64, NULL);
+		err = gather_sizes(comm, RD_ALL_GATHER, &size, sizes, 0, RD_CALLED_AT);
 	if (!err)
 		err = make_room("all_gather_bytes", comm, sizes, &room);
 	if (!err)
-		err = rondo_all_gather_v(comm, send, room, sizes, NULL, RONDO_U8, NULL);
+		err = all_gather_v(comm, send, room, sizes, NULL, RONDO_U8, NULL, RD_CALLED_AT);
 	if (err)
 		free(room);
 	else

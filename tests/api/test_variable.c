@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "comm/comm.h"
 #include "world.h"
 
 #define GUARD 0x5a
@@ -349,4 +350,39 @@ static int queue_and_group(struct rank_env *env)
 Test(variable, counts_need_not_outlive_the_call, .timeout = 60)
 {
 	world_try(4, NULL, queue_and_group);
+}
+
+/* Calls that take two steps inside. */
+__attribute__((noinline)) static int gather_both(rondo_comm *comm, uintptr_t at[2])
+{
+	size_t sizes[SIZE_MOST];
+	void *bytes = NULL;
+	int err = rondo_gather_bytes(comm, "a", 1, &bytes, sizes, 0);
+
+	at[0] = atomic_load(&comm->activity.called_at);
+	free(bytes);
+	if (!err)
+		err = rondo_all_gather_bytes(comm, "a", 1, &bytes, sizes);
+	at[1] = atomic_load(&comm->activity.called_at);
+	free(bytes);
+	return err;
+}
+
+static int look_at_places(struct rank_env *env)
+{
+	uintptr_t at[2];
+
+	if (env->create_error || gather_both(env->comm, at))
+		return world_report(env, "%s", rondo_last_error());
+	for (int i = 0; i < 2; i++)
+		if (at[i] - (uintptr_t)gather_both >= 512)
+			return world_report(env, "call %d was not made in this function", i);
+	return 0;
+}
+
+Test(variable, the_place_of_a_call_is_the_programs, .timeout = 60)
+{
+	struct world world = { .size = 2, .limit_ms = 20000 };
+
+	cr_assert_eq(world_run(&world, look_at_places, NULL, NULL), 0);
 }
