@@ -55,10 +55,12 @@ static int find_idle(const struct rd_coordinator *coordinator, int rank)
 	return -1;
 }
 
-/* The rank that this one waits for, where that has left: its last messages were lost. -1: none. */
+/* The rank for which this one waits in a call, where that has left: its last messages were lost.
+   -1: none. */
 static int find_leaver(const struct rd_coordinator *coordinator, int rank)
 {
-	int other = rank < 0 ? -1 : coordinator->ranks[rank].waiting_for;
+	const struct rd_coordinator_rank *state = rank < 0 ? NULL : &coordinator->ranks[rank];
+	int other = !state || state->calls == state->done ? -1 : state->waiting_for;
 
 	return other >= 0 && other < coordinator->size && coordinator->ranks[other].left ? other
 											 : -1;
@@ -94,19 +96,35 @@ static const char *describe_wait(
 	return text;
 }
 
+/* A rank waits in a call for a leaver. It holds up the others, and is no reason. */
+static void blame_leaver(struct rd_coordinator *coordinator, int rank, int leaver, const char *wait)
+{
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], of_leaver[RD_RANK_NAME_SIZE];
+
+	rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+		"%s waits in %s for %s, which left after call #%u; %s",
+		rd_coordinator_name_rank(coordinator, rank, name),
+		rd_coordinator_name_call(state->collective, rd_query_present_call(state), call),
+		rd_coordinator_name_rank(coordinator, leaver, of_leaver),
+		coordinator->ranks[leaver].calls, wait);
+}
+
 static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
 	uint32_t number = rd_query_present_call(state);
 	int straggler = find_straggler(coordinator, number, state->culprit);
-	int idle = find_idle(coordinator, reporter), leaver = find_leaver(coordinator, idle);
+	int idle = find_idle(coordinator, reporter), late = straggler >= 0 ? straggler : idle;
+	int leaver = find_leaver(coordinator, late);
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], wait[RD_REASON_SIZE];
-	char of_leaver[RD_RANK_NAME_SIZE];
 
 	describe_wait(coordinator, reporter, wait);
 	if (rd_query_judge_calls(coordinator))
 		return;
-	if (straggler >= 0)
+	if (leaver >= 0)
+		blame_leaver(coordinator, late, leaver, wait);
+	else if (straggler >= 0)
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s has not joined %s (it has made %u call%s%s%s); %s",
 			rd_coordinator_name_rank(coordinator, straggler, name),
@@ -115,13 +133,6 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 			RD_PLURAL(coordinator->ranks[straggler].calls),
 			coordinator->ranks[straggler].called_at[0] ? ", the last at " : "",
 			coordinator->ranks[straggler].called_at, wait);
-	else if (state->calls != state->done && leaver >= 0)
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-			"%s waits in %s for %s, which left after call #%u; %s",
-			rd_coordinator_name_rank(coordinator, idle, name),
-			rd_coordinator_name_call(state->collective, number, call),
-			rd_coordinator_name_rank(coordinator, leaver, of_leaver),
-			coordinator->ranks[leaver].calls, wait);
 	else if (state->calls != state->done && idle >= 0 && idle != reporter)
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s holds up %s, waiting for nobody; %s",
