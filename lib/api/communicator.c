@@ -229,6 +229,7 @@ static void free_own(struct rondo_comm *comm)
 		close(comm->wake_fd);
 	free(comm->sends);
 	free(comm->recvs);
+	free(comm->vote.origins);
 	free(comm);
 }
 

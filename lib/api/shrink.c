@@ -40,7 +40,7 @@ static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **ma
 	err = rd_comm_make(made, &settings, &origin);
 	if (!err)
 		lose_absent(comm, *made);
-	err = rd_shrink_agree(shrink, err);
+	err = rd_shrink_agree(shrink, err, err ? NULL : (*made)->control);
 	/* 1 is no error: the ranks begin again. */
 	if (err)
 		rd_comm_give_up(made, err > 0 ? RONDO_DIED : err);
@@ -50,8 +50,8 @@ static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **ma
 static int shrink_comm(rondo_comm *comm, rondo_comm **made)
 {
 	struct rd_shrink *shrink;
-	int err =
-		rd_shrink_create(&shrink, &comm->settings, comm->control, rd_comm_timeout_ms(comm));
+	int err = rd_shrink_create(
+		&shrink, &comm->settings, comm->control, &comm->vote, rd_comm_timeout_ms(comm));
 
 	if (err)
 		return err;

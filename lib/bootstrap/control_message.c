@@ -312,9 +312,11 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		walk_rank(at, &message->plan.rank, 0);
 		walk_i32(at, &message->plan.size, 1, RD_SIZE_MAX);
 		walk_port(at, &message->plan.port);
+		walk_i32(at, &message->plan.lost, 0, RD_SIZE_MAX);
 		return;
 	case RD_CONTROL_MADE:
 		walk_i32(at, &message->made.error, -128, 0);
+		walk_i32(at, &message->made.refuses, 0, 1);
 		walk_text(at, message->made.reason, sizeof(message->made.reason));
 		return;
 	case RD_CONTROL_COMMIT:

@@ -23,7 +23,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 13
+#define RD_WIRE_VERSION 14
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
@@ -144,9 +144,11 @@ struct rd_control_message {
 		struct {
 			int32_t rank, size; /* in the new comm */
 			uint32_t port; /* where it meets, at the host's address */
+			int32_t lost; /* ranks that are left out, and may live on */
 		} plan;
 		struct {
 			int32_t error; /* 0: this rank has made the comm */
+			int32_t refuses; /* 1: by its vote: the ranks do not begin again */
 			char reason[RD_REASON_SIZE];
 		} made;
 		struct rd_link_failure link_failed, fallback;

@@ -12,6 +12,7 @@
 #include "base/fork.h"
 #include "comm/buffer_exchange.h"
 #include "bootstrap/control.h"
+#include "bootstrap/shrink/shrink.h"
 #include "topo/rank_order.h"
 #include "tuner/pick.h"
 #include "base/settings.h"
@@ -86,6 +87,8 @@ struct rondo_comm {
 	/* User-defined operations, and the number ever created. */
 	struct rd_made_op *ops;
 	unsigned ops_made;
+
+	struct rd_vote vote; /* of its shrinks */
 
 	bool finalized; /* by rondo_comm_finalize(): only rondo_comm_destroy() remains */
 };

@@ -295,9 +295,10 @@ RONDO_API int rondo_comm_failed(rondo_comm *comm, int ranks[], int most);
  * A rank that lives is waited for, timeout_ms long (rondo_comm_set_timeout()), and left out if it
  * does not come. Such ranks, and those of other hosts that do not answer, may live on unreached.
  * Where there may be any, those that have come go on if they are more than half of this comm's
- * ranks, or half with rank 0. Else they get RONDO_TIMEOUT, and so does a rank that comes too late:
- * no two comms go on. Deaths that the comm's error names, and those on the caller's host, are sure:
- * where all others are dead, even one rank goes on.
+ * ranks, or half with rank 0. Else they get RONDO_TIMEOUT, and so does a rank that comes too late.
+ * Ranks that were cut off before they knew whether the new comm goes on need as many of its ranks,
+ * too. So no two comms go on. Deaths that the comm's error names, and those on the caller's host,
+ * are sure: where all others are dead, even one rank goes on.
  *
  * RONDO_INVALID: the comm was shrunk before, or within a group. After any other error it may be
  * called again, by all.

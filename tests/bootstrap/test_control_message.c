@@ -110,8 +110,10 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->plan.rank = 3;
 		message->plan.size = RD_SIZE_MAX;
 		message->plan.port = 65535;
+		message->plan.lost = 5;
 	} else if (kind == RD_CONTROL_MADE) {
 		message->made.error = RONDO_MEMORY;
+		message->made.refuses = 1;
 		memset(message->made.reason, 's', RD_REASON_SIZE - 1);
 	} else if (kind == RD_CONTROL_LINK_FAILED || kind == RD_CONTROL_FALLBACK) {
 		message->link_failed = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };

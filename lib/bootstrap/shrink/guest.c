@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/shrink/rings.h"
+#include "bootstrap/shrink/vote.h"
 #include "bootstrap/socket.h"
 
 #define AGAIN_LEAST_MS 10
@@ -130,6 +131,8 @@ static int take_answer(struct rd_shrink *shrink, int host, const struct rd_contr
 		settings->rank = message->plan.rank;
 		settings->size = message->plan.size;
 		settings->port = message->plan.port;
+		shrink->planned = message->plan.size;
+		shrink->lost = message->plan.lost;
 		return 0;
 	}
 	rd_connection_close(&shrink->host);
@@ -177,12 +180,12 @@ int rd_guest_meet(struct rd_shrink *shrink, int host, struct rd_settings *settin
 
 /* ---- Agreeing ------------------------------------------------------------------------------ */
 
-int rd_guest_agree(struct rd_shrink *shrink, int failed)
+int rd_guest_agree(struct rd_shrink *shrink, int failed, bool refuses)
 {
 	/* The host makes the comm as well, then waits for others that do. */
 	int64_t until_ms = rd_clock_ms() + 2 * shrink->settings->init_timeout_ms + 2 * RD_REPORT_MS;
 	struct rd_control_message message = { .kind = RD_CONTROL_MADE,
-		.made = { .error = failed } };
+		.made = { .error = failed, .refuses = refuses } };
 	int error = 0, got = -1;
 
 	if (failed)
@@ -195,6 +198,8 @@ int rd_guest_agree(struct rd_shrink *shrink, int failed)
 		return 1;
 	if (message.kind == RD_CONTROL_COMMIT && !failed)
 		return 0;
+	if (message.kind == RD_CONTROL_VERDICT && !failed)
+		rd_vote_forget(shrink->vote);
 	return message.kind == RD_CONTROL_VERDICT && message.verdict.error != RONDO_DIED
 		       ? take_verdict(&message)
 		       : 1;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/shrink/rings.h"
+#include "bootstrap/shrink/vote.h"
 #include "bootstrap/socket.h"
 
 #define EVENTS_MAX 64
@@ -108,6 +109,7 @@ static void take_message(struct rd_shrink *shrink, struct rd_visit *visit,
 	} else if (visit->rank >= 0 && message->kind == RD_CONTROL_MADE && !meeting &&
 		   visit->made > 0) {
 		visit->made = message->made.error;
+		visit->refuses = visit->made && message->made.refuses;
 		if (visit->made)
 			rd_fail(visit->made, "%s", message->made.reason);
 	} else {
@@ -218,7 +220,7 @@ static void await_guests(struct rd_shrink *shrink)
 
 /* Ranks that are dead by now may have gone on with lost ones before: they count against this side.
    The host is the lowest of those that have come. */
-static int check_count(const struct rd_shrink *shrink)
+static int check_count(struct rd_shrink *shrink)
 {
 	int here = 1, lost = 0, lowest = 0;
 
@@ -229,6 +231,8 @@ static int check_count(const struct rd_shrink *shrink)
 		lost++;
 		lowest = rank;
 	}
+	shrink->planned = here;
+	shrink->lost = lost;
 	if (lost == 0 || 2 * here > shrink->size || (2 * here == shrink->size && shrink->rank == 0))
 		return 0;
 	return rd_fail(RONDO_TIMEOUT,
@@ -259,11 +263,10 @@ static void send_plans(struct rd_shrink *shrink, struct rd_settings *settings)
 	struct rd_control_message message = { .kind = RD_CONTROL_PLAN };
 
 	settings->rank = 0;
-	settings->size = 1;
-	for (int rank = 0; rank < shrink->size; rank++)
-		settings->size += shrink->visit_of[rank] >= 0;
+	settings->size = shrink->planned;
 	message.plan.size = settings->size;
 	message.plan.port = settings->port;
+	message.plan.lost = shrink->lost;
 	for (int rank = 0; rank < shrink->size; rank++) {
 		struct rd_visit *visit = visit_from(shrink, rank);
 
@@ -271,6 +274,7 @@ static void send_plans(struct rd_shrink *shrink, struct rd_settings *settings)
 			continue;
 		message.plan.rank++;
 		visit->made = tell(visit, &message) ? 1 : RONDO_DIED;
+		visit->refuses = false;
 	}
 }
 
@@ -353,7 +357,15 @@ static void commit(struct rd_shrink *shrink)
 	rd_host_finish(shrink);
 }
 
-int rd_host_agree(struct rd_shrink *shrink, int error)
+static int find_refusal(const struct rd_shrink *shrink)
+{
+	for (int i = 0; i < shrink->visit_count; i++)
+		if (shrink->visits[i].connection && shrink->visits[i].refuses)
+			return shrink->visits[i].made;
+	return 0;
+}
+
+int rd_host_agree(struct rd_shrink *shrink, int error, bool refuses)
 {
 	int64_t until_ms = rd_clock_ms() + shrink->settings->init_timeout_ms + RD_REPORT_MS;
 	int planned = count_guests(shrink), theirs;
@@ -371,10 +383,13 @@ int rd_host_agree(struct rd_shrink *shrink, int error)
 		commit(shrink);
 		return 0;
 	}
-	if (error && !may_pass(error))
+	if (error && (refuses || !may_pass(error)))
 		rd_fail(error, "%s", reason);
+	else if (find_refusal(shrink))
+		error = find_refusal(shrink);
 	else
 		error = theirs && !may_pass(theirs) ? theirs : RONDO_DIED;
+	rd_vote_forget(shrink->vote);
 	send_verdicts(shrink, error);
 	return error == RONDO_DIED ? 1 : error;
 }

@@ -6,8 +6,8 @@
 
 /* Waits for all that may come, and sends them the plan, which the settings get, too. */
 int rd_host_meet(struct rd_shrink *shrink, struct rd_settings *settings);
-/* As rd_shrink_agree(). */
-int rd_host_agree(struct rd_shrink *shrink, int error);
+/* As rd_shrink_agree(). refuses: the error is that of vote.h. */
+int rd_host_agree(struct rd_shrink *shrink, int error, bool refuses);
 /* Closes what is open. */
 void rd_host_finish(struct rd_shrink *shrink);
 

@@ -9,6 +9,7 @@
 #include "bootstrap/shrink/guest.h"
 #include "bootstrap/shrink/host.h"
 #include "bootstrap/shrink/state.h"
+#include "bootstrap/shrink/vote.h"
 #include "bootstrap/shrink/watch.h"
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ static int start(struct rd_shrink *shrink)
 }
 
 int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings,
-	struct rd_control *control, int timeout_ms)
+	struct rd_control *control, struct rd_vote *vote, int timeout_ms)
 {
 	struct rd_shrink *shrink = calloc(1, sizeof(*shrink));
 	int err;
@@ -64,6 +65,7 @@ int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings
 		return rd_fail(RONDO_MEMORY, "no memory to shrink a comm");
 	shrink->settings = settings;
 	shrink->control = control;
+	shrink->vote = vote;
 	shrink->line = rd_control_line(control);
 	shrink->members = rd_control_members(control);
 	shrink->rank = settings->rank;
@@ -130,8 +132,13 @@ int rd_shrink_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 	return err;
 }
 
-int rd_shrink_agree(struct rd_shrink *shrink, int error)
+int rd_shrink_agree(struct rd_shrink *shrink, int error, const struct rd_control *made)
 {
+	int refusal;
+
 	rd_shrink_watch_stop(shrink);
-	return shrink->host ? rd_guest_agree(shrink, error) : rd_host_agree(shrink, error);
+	refusal = error ? 0 : rd_vote(shrink, made);
+	error = refusal ? refusal : error;
+	return shrink->host ? rd_guest_agree(shrink, error, refusal != 0)
+			    : rd_host_agree(shrink, error, refusal != 0);
 }

@@ -10,13 +10,16 @@
  *
  *   GATHER ->                   the line, and this rank's origin
  *   <- HEARTBEAT                the host is there, and waits this long for the others
- *   <- PLAN                     number and size in the new comm, and the port where it meets
- *   MADE ->                     whether this rank has made it
+ *   <- PLAN                     number and size in the new comm, the port where it meets, and how
+ *                               many ranks are lost
+ *   MADE ->                     whether this rank has made it: its vote
  *   <- COMMIT                   all have; or, in place of PLAN or COMMIT:
  *   <- VERDICT                  RONDO_DIED: begin again; else the end, with the reason
  *
- * A commit may not reach all before the host dies. Then those that it reached have a comm that
- * fails at once, and meet the others again, in the same line.
+ * A commit may not reach all before the host dies, or is cut off. Then those that it reached have a
+ * comm that fails, and meet the others again, in the same line. The others do not know whether such
+ * ranks go on without them. A rank that has voted for a plan, and lost the host before it heard its
+ * end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.h).
  *
  * A rank has failed where the verdict has named it, or no process listens at its place. One that
  * answers is waited for, timeout_ms long. It may be that such ranks live on and meet by themselves.
@@ -32,11 +35,18 @@
 
 struct rd_shrink;
 
-/* settings, control: of the failed comm; outlive the shrink. Each wait for a rank takes timeout_ms
-   at most. RONDO_SYSTEM, RONDO_MEMORY; RONDO_TIMEOUT where the verdict is that this rank was
-   lost. */
+/* The plan for which this rank has voted last, and whose end it does not know: the origins of its
+   ranks. It is the failed comm's, for each of its shrinks. */
+struct rd_vote {
+	int size; /* 0: none */
+	int *origins; /* to be freed with the comm */
+};
+
+/* settings, control, vote: of the failed comm; outlive the shrink. Each wait for a rank takes
+   timeout_ms at most. RONDO_SYSTEM, RONDO_MEMORY; RONDO_TIMEOUT where the verdict is that this rank
+   was lost. */
 int rd_shrink_create(struct rd_shrink **shrink, const struct rd_settings *settings,
-	struct rd_control *control, int timeout_ms);
+	struct rd_control *control, struct rd_vote *vote, int timeout_ms);
 void rd_shrink_destroy(struct rd_shrink *shrink);
 
 /* Meets the others. The settings, of the failed comm, get what the new comm needs: rank, size,
@@ -44,8 +54,9 @@ void rd_shrink_destroy(struct rd_shrink *shrink);
    where a rank dies. RONDO_TIMEOUT: too few ranks have come. */
 int rd_shrink_meet(struct rd_shrink *shrink, struct rd_settings *settings);
 
-/* This rank has made the new comm, or not: error, with its reason recorded. 0: all have; it is
-   valid from now on. 1: they have not; give it up, and meet again. Else an error, on all ranks. */
-int rd_shrink_agree(struct rd_shrink *shrink, int error);
+/* This rank has made the new comm, or not: error, with its reason recorded. made: the control of
+   the new comm; NULL: none, or this rank is alone in it. 0: all have; it is valid from now on. 1:
+   they have not; give it up, and meet again. Else an error, on all ranks. */
+int rd_shrink_agree(struct rd_shrink *shrink, int error, const struct rd_control *made);
 
 #endif

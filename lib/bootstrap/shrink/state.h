@@ -30,6 +30,7 @@ struct rd_visit {
 	struct rd_connection *connection; /* NULL: none */
 	int rank; /* in the failed comm; -1: not known yet */
 	int made; /* its MADE: 1: none yet; 0; an error */
+	bool refuses; /* by its vote: the ranks must not begin again */
 	int64_t came_ms;
 };
 
@@ -58,6 +59,9 @@ struct rd_shrink {
 	int rank, size, timeout_ms;
 	int epoll_fd;
 	int rounds;
+	/* In the present plan: its ranks; and those that are left out, and may live on. */
+	int planned, lost;
+	struct rd_vote *vote; /* the caller's */
 	struct rd_shrink_watch watch;
 	enum rd_fate *fates; /* [size] */
 	/* The host: */

@@ -262,6 +262,7 @@ static void free_comm(struct rondo_comm *comm)
 	if (comm->control)
 		sim_free(comm->control->members);
 	sim_free(comm->control);
+	sim_free(comm->vote.origins);
 	sim_free(comm);
 }
 
