@@ -290,7 +290,8 @@ RONDO_API int rondo_comm_failed(rondo_comm *comm, int ranks[], int most);
  * and all have the new comm; ranks that die meanwhile are left out. Ranks keep their order, and are
  * numbered from 0. The new comm has the settings of this one, and can be shrunk in turn. This comm
  * stays failed, and must still be destroyed; rondo_comm_failed() then returns all ranks that were
- * left out. A comm that has not failed is revoked first.
+ * left out. A comm that has not failed is revoked first. Streams keep the failure of their calls:
+ * make new ones for the new comm.
  *
  * A rank that lives is waited for, timeout_ms long (rondo_comm_set_timeout()), and left out if it
  * does not come. Such ranks, and those of other hosts that do not answer, may live on unreached.
