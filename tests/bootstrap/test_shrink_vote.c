@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bootstrap/shrink/host.h"
 #include "bootstrap/shrink/vote.h"
 #include "rondo.h"
 
@@ -70,6 +71,24 @@ Test(shrink_vote, less_than_half_of_the_plan_before_goes_on_nowhere)
 	struct rd_shrink first = after_a_vote(0, 3);
 
 	expect_vote(&first, RONDO_TIMEOUT);
+	expect_vote(&first, RONDO_TIMEOUT);
+}
+
+/* It may be called again, and must then know the plan still. */
+Test(shrink_vote, a_host_that_has_not_voted_keeps_the_plan_before)
+{
+	static const struct rd_settings settings = { .init_timeout_ms = 1000 };
+	static int visit_of[] = { -1 };
+	struct rd_shrink first = after_a_vote(0, 3);
+
+	first.settings = &settings;
+	first.size = 1;
+	first.visit_of = visit_of;
+	first.rings = &(struct rd_ring){ .fd = -1 };
+	first.epoll_fd = -1;
+	cr_expect_eq(rd_host_agree(&first, RONDO_TIMEOUT, true), RONDO_TIMEOUT);
+	cr_expect_eq(rd_host_agree(&first, RONDO_DIED, false), 1);
+	cr_expect_eq(vote.size, 3);
 	expect_vote(&first, RONDO_TIMEOUT);
 }
 

@@ -370,7 +370,7 @@ int rd_host_agree(struct rd_shrink *shrink, int error, bool refuses)
 	int64_t until_ms = rd_clock_ms() + shrink->settings->init_timeout_ms + RD_REPORT_MS;
 	int planned = count_guests(shrink), theirs;
 	char reason[RD_REASON_SIZE];
-	bool awaited;
+	bool voted = !error, awaited;
 
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 	theirs = judge_guests(shrink, planned, &awaited);
@@ -389,7 +389,9 @@ int rd_host_agree(struct rd_shrink *shrink, int error, bool refuses)
 		error = find_refusal(shrink);
 	else
 		error = theirs && !may_pass(theirs) ? theirs : RONDO_DIED;
-	rd_vote_forget(shrink->vote);
+	/* A plan that this rank has not voted for ends nothing that it remembers. */
+	if (voted)
+		rd_vote_forget(shrink->vote);
 	send_verdicts(shrink, error);
 	return error == RONDO_DIED ? 1 : error;
 }
