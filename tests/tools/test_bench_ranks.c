@@ -10,7 +10,6 @@
 
 #include "bench_run.h"
 #include "free_port.h"
-#include "world.h"
 
 Test(bench, processes_that_mpirun_started_are_the_ranks, .timeout = 60)
 {

@@ -12,7 +12,6 @@
 #include "free_port.h"
 #include "program.h"
 #include "text.h"
-#include "world.h"
 
 /* The ranks are shells: their environment, output and exit status show the launcher's work. */
 #define SH(script) "sh", "-c", script

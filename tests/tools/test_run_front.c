@@ -6,15 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdbool.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/port.h"
 #include "free_port.h"
 #include "program.h"
 #include "text.h"
-#include "world.h"
 
 /* The ranks are shells: their environment, output and exit status show the launcher's work. */
 #define SH(script) "sh", "-c", script
