@@ -148,6 +148,22 @@ Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
 	net_finish();
 }
 
+Test(rendezvous, a_rank_that_has_tried_and_was_ready_holds_up_no_round)
+{
+	struct rd_link_limits limits = { 1000, true, 1, 1 };
+
+	join_only(2);
+	rd_participant_tried(net.nodes[0].participant);
+	cr_expect_eq(rounds_ended(), 0);
+	rd_participant_ready(net.nodes[0].participant, 0, &limits);
+	cr_expect_eq(rounds_ended(), 0);
+	receive_link_failure(0, 1, 1);
+	cr_expect_eq(rounds_ended(), 0);
+	rd_participant_tried(net.nodes[1].participant);
+	cr_expect_eq(rounds_ended(), 1);
+	net_finish();
+}
+
 Test(rendezvous, link_failures_without_end_are_invalid_messages)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_LINK_FAILED,

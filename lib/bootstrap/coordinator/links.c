@@ -5,8 +5,12 @@
 static void send_round(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
 {
 	state->fallbacks++;
-	coordinator->ready -= state->ready;
+	if (!state->ready)
+		return;
 	state->ready = false;
+	coordinator->ready--;
+	/* It does not try a second time in one round: the round would never end. */
+	coordinator->tried += state->tried;
 }
 
 bool rd_links_failed(
@@ -57,7 +61,6 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 	state->limits = message->ready.limits;
 	state->ready = true;
 	coordinator->tried -= state->tried;
-	state->tried = false;
 	if (++coordinator->ready < coordinator->size) {
 		end_round(coordinator);
 		return;

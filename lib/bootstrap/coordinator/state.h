@@ -29,7 +29,7 @@ struct rd_coordinator_rank {
 	int connection; /* its number; -1: none, or no longer */
 	bool joined, ready, left, answered;
 	bool refused; /* it came, and could not join */
-	bool tried; /* in this round, and it is not ready */
+	bool tried; /* in this round */
 	uint32_t fallbacks; /* of its links */
 	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_member member;
@@ -60,7 +60,8 @@ struct rd_coordinator {
 	uint64_t comm_id;
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */
-	int joined, ready, tried, refused;
+	int joined, ready, refused;
+	int tried; /* of those that are not ready */
 	uint32_t strangers; /* connections that spoke another language, or had another secret */
 	int pending; /* connections without a HELLO */
 	uint64_t opened; /* connections, open or closed */
