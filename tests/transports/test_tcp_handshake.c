@@ -394,7 +394,7 @@ Test(tcp, strangers_are_rejected, .timeout = 60)
 			hello.key[15] ^= 1;
 			break;
 		case 9:
-			hello.zero = 1;
+			hello.attempt = 1;
 			break;
 		case 10:
 			hello.channel = -1;

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/hash.h"
+
 struct card card_of(const struct rank *rank)
 {
 	struct card card;
@@ -74,9 +76,11 @@ struct card fake_card(int fd)
 {
 	struct sockaddr_in address = fake_address(fd);
 	struct card card = {
-		.magic = 0x63646f72, .version = 3, .count = 1, .shared = 1, .family = 4
+		.magic = 0x63646f72, .version = 4, .count = 1, .shared = 1, .family = 4
 	};
 
+	/* The host of ranks that have no other one. */
+	card.host = rd_hash(RD_HASH_INIT, "", 0);
 	card.port = ntohs(address.sin_port);
 	memcpy(card.address, &address.sin_addr, 4);
 	memset(card.key, 7, sizeof(card.key));
@@ -85,7 +89,7 @@ struct card fake_card(int fd)
 
 struct hello fake_hello(const struct rank *to, int from)
 {
-	struct hello hello = { .magic = 0x68646f72, .version = 3, .from = from, .comm_id = COMM };
+	struct hello hello = { .magic = 0x68646f72, .version = 4, .from = from, .comm_id = COMM };
 
 	hello.to = to->local.rank;
 	memcpy(hello.key, card_of(to).key, sizeof(hello.key));

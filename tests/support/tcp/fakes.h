@@ -26,8 +26,8 @@ struct hello {
 	uint32_t magic;
 	uint16_t version, stripe;
 	int32_t from, to, channel;
-	uint32_t zero;
-	uint64_t comm_id;
+	uint32_t attempt;
+	uint64_t comm_id, received;
 	uint8_t key[16];
 };
 

@@ -1,0 +1,158 @@
+/* Connections between hosts that the network resets, again and again: links go on over others, and
+   no byte is lost or comes twice. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+#define RANKS 4
+#define RESETS 40
+#define COUNT_MAX 1000000
+
+static uint32_t values[COUNT_MAX], sums[COUNT_MAX];
+
+static struct {
+	_Atomic int calls; /* that this rank has made */
+	_Atomic int resets; /* after which a connection was reset */
+	_Atomic bool over;
+} shared;
+
+/* Resets the links of this host with others: all connections but those of control. Returns their
+   number. */
+static int reset_links(void)
+{
+	char line[512];
+	int count = 0;
+	FILE *output = popen(
+		"ss -K -H -t -n state established 'not ( sport = :29500 or dport = :29500 )' 2>&1",
+		"r");
+
+	while (output && fgets(line, sizeof(line), output))
+		count += strstr(line, "10.7.0.") != NULL;
+	if (output)
+		pclose(output);
+	return count;
+}
+
+/* Strikes while this rank is in its calls, at least once in each. */
+static void *reset_again_and_again(void *unused)
+{
+	int seen = -1;
+
+	(void)unused;
+	while (!atomic_load(&shared.over)) {
+		int calls = atomic_load(&shared.calls);
+
+		if (calls == seen)
+			continue;
+		seen = calls;
+		if (reset_links() > 0)
+			atomic_fetch_add(&shared.resets, 1);
+	}
+	return NULL;
+}
+
+static uint32_t value_at(int rank, int call, size_t i)
+{
+	return (uint32_t)(i * 2654435761u + (uint32_t)call * 40503u) ^ (uint32_t)rank << 28;
+}
+
+static int sum_once(struct rank_env *env, int call, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		values[i] = value_at(env->rank, call, i);
+	TRY(rondo_all_reduce(env->comm, values, sums, count, RONDO_U32, RONDO_SUM, NULL));
+	for (size_t i = 0; i < count; i++) {
+		uint32_t sum = 0;
+
+		for (int rank = 0; rank < env->size; rank++)
+			sum += value_at(rank, call, i);
+		if (sums[i] != sum)
+			return world_report(
+				env, "call %d: element %zu is %u, not %u", call, i, sums[i], sum);
+	}
+	return 0;
+}
+
+static int move_once(struct rank_env *env, int call, size_t count)
+{
+	int root = call % env->size;
+
+	for (size_t i = 0; i < count; i++)
+		values[i] = value_at(env->rank, call, i);
+	TRY(rondo_broadcast(env->comm, values, values, count, RONDO_U32, root, NULL));
+	for (size_t i = 0; i < count; i++)
+		if (values[i] != value_at(root, call, i))
+			return world_report(env, "call %d: element %zu is %u", call, i, values[i]);
+	return 0;
+}
+
+/* Rank 0, whose thread resets links, decides when all end. */
+static int call_until_reset_often(struct rank_env *env)
+{
+	static const size_t counts[] = { COUNT_MAX, 1, 30000, 250000, 2 };
+	uint32_t over = 0;
+
+	for (int call = 0; !over; call++) {
+		size_t count = counts[call % 5];
+		int failed = call % 2 ? move_once(env, call, count) : sum_once(env, call, count);
+
+		if (failed)
+			return failed;
+		atomic_fetch_add(&shared.calls, 1);
+		over = atomic_load(&shared.resets) >= RESETS;
+		TRY(rondo_broadcast(env->comm, &over, &over, 1, RONDO_U32, 0, NULL));
+	}
+	return 0;
+}
+
+static int call_beside_resets(struct rank_env *env)
+{
+	pthread_t thread;
+	int failed;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	if (env->rank == 0 && pthread_create(&thread, NULL, reset_again_and_again, NULL))
+		return world_report(env, "no thread");
+	failed = call_until_reset_often(env);
+	atomic_store(&shared.over, true);
+	if (env->rank == 0)
+		pthread_join(thread, NULL);
+	return failed;
+}
+
+static void reset_links_of(struct world *world)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
+	const char *output;
+
+	world->size = RANKS;
+	world->hosts = hosts;
+	world->limit_ms = 100000;
+	for (int rank = 0; rank < RANKS; rank++)
+		world->host_of[rank] = rank / 2;
+	output = world_run_captured(world, call_beside_resets, NULL);
+	cr_expect(strstr(output, "lost its connection with rank"), "%s", output);
+	hosts_destroy(hosts);
+}
+
+Test(hosts_reset, encrypted_links_go_on, .timeout = 120)
+{
+	reset_links_of(&(struct world){ 0 });
+}
+
+Test(hosts_reset, plain_links_go_on, .timeout = 120)
+{
+	setenv("RONDO_ENCRYPT", "0", 1);
+	reset_links_of(&(struct world){ .channels = 2 });
+}
+
+Test(hosts_reset, links_without_a_secret_go_on, .timeout = 120)
+{
+	reset_links_of(&(struct world){ .has_no_secret = true });
+}
