@@ -230,6 +230,7 @@ static void free_own(struct rondo_comm *comm)
 	free(comm->sends);
 	free(comm->recvs);
 	free(comm->vote.origins);
+	rd_settings_forget(&comm->settings);
 	free(comm);
 }
 
@@ -443,8 +444,10 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 	if (err)
 		return err;
 	err = rd_secret_find(&settings);
-	return err ? decline(&settings, err)
-		   : rd_comm_make(comm, &settings, &(struct rd_comm_origin){ NULL, NULL });
+	err = err ? decline(&settings, err)
+		  : rd_comm_make(comm, &settings, &(struct rd_comm_origin){ NULL, NULL });
+	rd_settings_forget(&settings);
+	return err;
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */

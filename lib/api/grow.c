@@ -61,7 +61,10 @@ static int make(rondo_comm *comm, const struct part *first, rondo_comm **made)
 	err = rd_unique_id_meet(&settings, &first->id);
 	if (!err)
 		err = rd_secret_find(&settings);
-	return err ? err : rd_comm_make(made, &settings, &origin);
+	if (!err)
+		err = rd_comm_make(made, &settings, &origin);
+	rd_settings_forget(&settings);
+	return err;
 }
 
 static int run(rondo_comm *comm, struct part *mine, struct part *all, rondo_comm **made)

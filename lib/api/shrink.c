@@ -38,6 +38,7 @@ static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **ma
 	if (err)
 		return err;
 	err = rd_comm_make(made, &settings, &origin);
+	rd_settings_forget(&settings);
 	if (!err)
 		lose_absent(comm, *made);
 	err = rd_shrink_agree(shrink, err, err ? NULL : (*made)->control);
@@ -70,9 +71,12 @@ static int shrink_comm(rondo_comm *comm, rondo_comm **made)
 static int shrink_alone(rondo_comm *comm, rondo_comm **made)
 {
 	struct rd_settings settings = comm->settings;
+	int err;
 
 	settings.rendezvous_fd = -1;
-	return rd_comm_make(made, &settings, &(struct rd_comm_origin){ NULL, NULL });
+	err = rd_comm_make(made, &settings, &(struct rd_comm_origin){ NULL, NULL });
+	rd_settings_forget(&settings);
+	return err;
 }
 
 int rondo_comm_shrink(rondo_comm *comm, rondo_comm **shrunk)

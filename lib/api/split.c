@@ -79,6 +79,7 @@ static int join_part(struct split *split)
 {
 	struct rd_settings settings = split->comm->settings;
 	const struct report *where = &split->all[split->first];
+	int err;
 
 	settings.rank = split->rank;
 	settings.size = split->size;
@@ -89,8 +90,10 @@ static int join_part(struct split *split)
 			where->text);
 		settings.port = where->port;
 	}
-	return rd_comm_make(
+	err = rd_comm_make(
 		&split->made, &settings, &(struct rd_comm_origin){ .parent = split->comm });
+	rd_settings_forget(&settings);
+	return err;
 }
 
 /* ---- The split ------------------------------------------------------------------------------ */

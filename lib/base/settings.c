@@ -509,3 +509,11 @@ uint64_t rd_settings_digest(const struct rd_settings *settings)
 	hash = rd_hash(hash, settings->algo, strlen(settings->algo) + 1);
 	return rd_hash(hash, settings->plugins, strlen(settings->plugins) + 1);
 }
+
+void rd_settings_forget(struct rd_settings *settings)
+{
+	/* Not memset(), which the compiler may leave out where nobody reads the settings again. */
+	explicit_bzero(settings->key, sizeof(settings->key));
+	explicit_bzero(settings->psk, sizeof(settings->psk));
+	settings->has_key = settings->has_psk = false;
+}

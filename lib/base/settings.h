@@ -184,4 +184,7 @@ const char *rd_settings_text(const struct rd_settings *settings, const char *var
    key, algo and plugins. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
 
+/* Wipes the keys, before a copy of the settings goes. */
+void rd_settings_forget(struct rd_settings *settings);
+
 #endif

@@ -148,6 +148,7 @@ static void free_state(struct rd_control *control)
 	rd_status_close(&control->status);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
+	rd_settings_forget(&control->settings);
 	free(control);
 }
 
@@ -311,10 +312,11 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 	if (mine.size < 2 || check_config(&config) ||
 		control_begin(&control, &config, &refusal, &mine.rendezvous_fd, &cut_off)) {
 		close_listener(&mine);
-		return;
+	} else {
+		await_meeting(control);
+		rd_control_destroy(control);
 	}
-	await_meeting(control);
-	rd_control_destroy(control);
+	rd_settings_forget(&mine);
 }
 
 int rd_control_create(struct rd_control **created, const struct rd_control_config *config)
@@ -333,6 +335,7 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 		rd_control_decline(&settings, error, reason);
 		rd_fail(error, "%s", reason);
 	}
+	rd_settings_forget(&settings);
 	if (error)
 		return error;
 	control_attach(*created, config->parent);

@@ -65,6 +65,8 @@ static int take_offer(const unsigned char key[RD_KEY_SIZE])
 		fd = found->fd;
 	}
 	pthread_mutex_unlock(&lock);
+	if (found)
+		explicit_bzero(found, sizeof(*found));
 	free(found);
 	return fd;
 }

@@ -239,6 +239,7 @@ static void derive(struct rd_settings *settings, const struct secret *secret)
 	memcpy(text + 8, settings->job, RD_STRING_MAX);
 	memcpy(text + 8 + RD_STRING_MAX, settings->key, sizeof(settings->key));
 	rd_tls_derive(settings->psk, secret->bytes, secret->size, text, sizeof(text));
+	explicit_bzero(text, sizeof(text));
 	settings->has_psk = true;
 }
 

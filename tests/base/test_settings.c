@@ -575,3 +575,16 @@ Test(settings, the_page_lists_the_words_that_describe_an_installation)
 	cr_assert(strstr(page, "`" #word "`"), "docs/environment.md should list " #word);
 	RD_INSTALL_WORDS(LISTS)
 }
+
+Test(settings, no_key_is_left_once_they_are_forgotten)
+{
+	struct rd_settings copy = { .has_key = true, .has_psk = true };
+	unsigned char none[RD_PSK_SIZE] = { 0 };
+
+	memset(copy.key, 1, sizeof(copy.key));
+	memset(copy.psk, 1, sizeof(copy.psk));
+	rd_settings_forget(&copy);
+	cr_expect_not(copy.has_key || copy.has_psk);
+	cr_expect_arr_eq(copy.key, none, sizeof(copy.key));
+	cr_expect_arr_eq(copy.psk, none, sizeof(copy.psk));
+}

@@ -32,6 +32,7 @@ static int find_psk(struct secret *secret)
 	err = rd_secret_find(&settings);
 	secret->has_psk = settings.has_psk;
 	memcpy(secret->psk, settings.psk, sizeof(secret->psk));
+	rd_settings_forget(&settings);
 	return err;
 }
 
