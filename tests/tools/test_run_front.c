@@ -165,3 +165,87 @@ Test(run_front, a_second_signal_does_not_wait_for_the_grace)
 	cr_assert(all_end(ends, 2), "a process is left");
 	cr_assert_eq(run.status, 128 + SIGTERM);
 }
+
+/* ---- The secret ----------------------------------------------------------------------------- */
+
+/* Larger ranges are of sanitizers: no program has written all of them. */
+#define RANGE_MAX ((size_t)1 << 30)
+
+/* How often these bytes are in the writable memory of a process. */
+static int count_copies(pid_t pid, const char *bytes, size_t size)
+{
+	char name[32], line[512], mode[8], *memory;
+	unsigned long from, to;
+	int fd, count = 0;
+	FILE *maps;
+
+	snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
+	maps = fopen(name, "r");
+	snprintf(name, sizeof(name), "/proc/%d/mem", (int)pid);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	cr_assert(maps && fd >= 0, "%s", name);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) != 3 || mode[1] != 'w' ||
+			to - from > RANGE_MAX)
+			continue;
+		memory = malloc(to - from);
+		ssize_t got = pread(fd, memory, to - from, (off_t)from);
+
+		for (char *at = memory;
+			got > 0 && (at = memmem(at, (size_t)(memory + got - at), bytes, size));
+			at++)
+			count++;
+		free(memory);
+	}
+	fclose(maps);
+	close(fd);
+	return count;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	char name[32], line[128];
+	int parent = 0;
+	FILE *status;
+
+	snprintf(name, sizeof(name), "/proc/%d/status", (int)pid);
+	status = fopen(name, "r");
+	cr_assert(status);
+	while (parent == 0 && fgets(line, sizeof(line), status))
+		sscanf(line, "PPid: %d", &parent);
+	fclose(status);
+	return parent;
+}
+
+/* A rank reads the secret, and its agent, the agent's guard and the front run on. A job of one host
+   has another secret than the front. */
+Test(run_front, no_process_of_rondo_run_keeps_the_text_of_the_secret)
+{
+	struct program run = program_files();
+	char file[96], script[512], line[64], secret[128] = "";
+	pid_t agent;
+	FILE *in;
+	int out;
+
+	snprintf(file, sizeof(file), "%s/secret", folder);
+	snprintf(script, sizeof(script),
+		"[ $RANK = 1 ] || { (umask 077; cat /proc/self/fd/$RONDO_SECRET_FD >%s);"
+		"echo $PPID; }; exec sleep 60",
+		file);
+	out = pipe_from(&run.out);
+	program_start(&run, RONDO_TOOL, "--hosts", "a:1,b:1", "--master-port", master_port(),
+		SH(script), NULL);
+	read_line(out, line, sizeof(line));
+	agent = atoi(line);
+	in = fopen(file, "r");
+	cr_assert(in && fscanf(in, "%64s", secret) == 1 && strlen(secret) == 64, "%s", secret);
+	fclose(in);
+	unlink(file);
+	cr_expect_geq(count_copies(getpid(), secret, 64), 1, "this process has one");
+	cr_expect_eq(count_copies(run.pid, secret, 64), 0, "the front");
+	cr_expect_eq(count_copies(agent, secret, 64), 0, "the agent");
+	cr_expect_eq(count_copies(parent_of(agent), secret, 64), 0, "the guard");
+	kill(run.pid, SIGTERM);
+	program_finish(&run);
+	close(out);
+}

@@ -28,6 +28,7 @@ bool connection_open(struct connection *connection, const struct host *host, con
 		return false;
 	connection->state = CONNECTION_OPENS;
 	sink_init(&connection->in, connection->ssh.in);
+	connection->in.queue.secret = true;
 	return true;
 }
 

@@ -26,6 +26,8 @@
 /* From the first end to the close of the others, beyond the grace: they notice it themselves, and
    their ranks have 2 s for last words. */
 #define END_MS 5000
+/* Bytes: the text of a new secret, and a zero. */
+#define SECRET_SIZE 128
 
 struct front {
 	const struct options *options;
@@ -77,22 +79,19 @@ static void put(FILE *out, const char *format, ...)
 	fputc('\0', out);
 }
 
-/* ssh encrypts what it sends, so the hosts get the job's secret on this way. */
-static void put_secret(const struct front *front, FILE *out)
+/* The job's secret, which ssh encrypts on the way. Returns its length; 0: none. */
+static size_t read_secret(const struct front *front, char secret[SECRET_SIZE])
 {
-	char secret[128] = "";
-
-	if (front->secret_fd < 0 || pread(front->secret_fd, secret, sizeof(secret) - 1, 0) < 0)
-		return;
-	put(out, REMOTE_SECRET "%.*s", (int)strcspn(secret, "\n"), secret);
-	explicit_bzero(secret, sizeof(secret));
+	memset(secret, 0, SECRET_SIZE);
+	if (front->secret_fd < 0 || pread(front->secret_fd, secret, SECRET_SIZE - 1, 0) < 0)
+		return 0;
+	return strcspn(secret, "\n");
 }
 
 static void put_variables(const struct front *front, FILE *out)
 {
 	const struct options *options = front->options;
 
-	put_secret(front, out);
 	for (char **variable = environ; *variable; variable++)
 		if (is_sent(options, *variable))
 			put(out, "%s", *variable);
@@ -125,22 +124,37 @@ static void put_arguments(const struct front *front, int node, const char *addre
 		put(out, "%s", *argument);
 }
 
-/* Returns the strings of remote.h; the caller frees them. NULL without memory. */
+/* Returns the strings of remote.h, to be freed by free_strings(). NULL without memory. */
 static char *make_strings(
 	const struct front *front, const char *folder, int node, const char *address, size_t *size)
 {
-	char *strings = NULL;
+	char *strings = NULL, secret[SECRET_SIZE];
+	size_t length = read_secret(front, secret), at = strlen(folder) + 1 + strlen(REMOTE_SECRET);
 	FILE *out = open_memstream(&strings, size);
 
-	if (!out)
-		return NULL;
-	put(out, "%s", folder);
-	put_variables(front, out);
-	put_arguments(front, node, address, out);
-	if (fclose(out) == 0)
-		return strings;
+	if (out) {
+		put(out, "%s", folder);
+		/* Blanks for now: as the stream grows, it leaves copies of its bytes behind. */
+		if (length > 0)
+			put(out, REMOTE_SECRET "%*s", (int)length, "");
+		put_variables(front, out);
+		put_arguments(front, node, address, out);
+		if (fclose(out)) {
+			free(strings);
+			strings = NULL;
+		}
+	}
+	if (strings)
+		memcpy(strings + at, secret, length);
+	explicit_bzero(secret, sizeof(secret));
+	return strings;
+}
+
+static void free_strings(char *strings, size_t size)
+{
+	if (strings)
+		explicit_bzero(strings, size);
 	free(strings);
-	return NULL;
 }
 
 /* ---- Ending ---------------------------------------------------------------------------------- */
@@ -307,7 +321,7 @@ static bool send_all(struct front *front)
 			connection_run(&front->connections[i], &front->console, strings, size);
 		else
 			console_print(&front->console, "the command line is too long");
-		free(strings);
+		free_strings(strings, size);
 	}
 	free(folder);
 	return sent;

@@ -77,6 +77,7 @@ static size_t read_size(int64_t until_ms)
 
 /* The front's strings, and the arguments among them; NULL at the end. */
 static char *strings, **arguments;
+static size_t strings_size;
 
 static bool read_strings(size_t *size)
 {
@@ -86,6 +87,7 @@ static bool read_strings(size_t *size)
 	if (*size == 0 || *size > REMOTE_SIZE_MAX)
 		return false;
 	strings = malloc(*size);
+	strings_size = strings ? *size : 0;
 	return strings && read_all(strings, *size, until_ms) && strings[*size - 1] == '\0';
 }
 
@@ -192,8 +194,11 @@ int remote_start(int *argc, char ***argv)
 	return take_stdin();
 }
 
+/* Where it failed early, the secret is still among the strings. */
 void remote_finish(void)
 {
+	if (strings)
+		explicit_bzero(strings, strings_size);
 	free(strings);
 	free(arguments);
 }

@@ -13,12 +13,28 @@
 
 #define ERASE_LINE "\r\033[K"
 
+/* Where bytes are secret, realloc() would leave a copy of them behind. */
+static void bytes_grow(struct bytes *bytes, size_t capacity)
+{
+	char *before = bytes->data;
+
+	if (bytes->secret) {
+		bytes->data = memory_realloc(NULL, capacity);
+		if (bytes->size > 0)
+			memcpy(bytes->data, before, bytes->size);
+		if (before)
+			explicit_bzero(before, bytes->capacity);
+		free(before);
+	} else {
+		bytes->data = memory_realloc(before, capacity);
+	}
+	bytes->capacity = capacity;
+}
+
 static void bytes_append(struct bytes *bytes, const char *data, size_t size)
 {
-	if (bytes->size + size >= bytes->capacity) {
-		bytes->capacity = 2 * (bytes->size + size) + 64;
-		bytes->data = memory_realloc(bytes->data, bytes->capacity);
-	}
+	if (bytes->size + size >= bytes->capacity)
+		bytes_grow(bytes, 2 * (bytes->size + size) + 64);
 	if (size > 0)
 		memcpy(bytes->data + bytes->size, data, size);
 	bytes->size += size;
@@ -29,10 +45,14 @@ static void bytes_drop(struct bytes *bytes, size_t size)
 	bytes->size -= size;
 	if (bytes->size > 0)
 		memmove(bytes->data, bytes->data + size, bytes->size);
+	if (bytes->secret && size > 0)
+		explicit_bzero(bytes->data + bytes->size, size);
 }
 
 static void bytes_finish(struct bytes *bytes)
 {
+	if (bytes->secret && bytes->data)
+		explicit_bzero(bytes->data, bytes->capacity);
 	free(bytes->data);
 	*bytes = (struct bytes){ 0 };
 }
@@ -68,7 +88,7 @@ size_t sink_waiting(const struct sink *sink)
 
 static void sink_empty(struct sink *sink)
 {
-	sink->queue.size = 0;
+	bytes_drop(&sink->queue, sink->queue.size);
 	sink->sent = 0;
 }
 

@@ -24,6 +24,7 @@
 struct bytes {
 	char *data;
 	size_t size, capacity;
+	bool secret; /* no copy is left in memory once they are dropped */
 };
 
 struct lines;
