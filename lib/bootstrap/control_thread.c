@@ -106,11 +106,17 @@ static int wait_for_events(struct rd_control *control, int timeout_ms)
 
 	do {
 		int64_t now_ms;
+
 		count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, timeout_ms);
+		/* A stop interrupts the wait, and events may have come. */
+		if (count < 0 && errno == EINTR)
+			count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, 0);
 		if (count < 0)
 			return errno == EINTR ? 0
 					      : rd_fail_errno("the control connection cannot wait");
 		now_ms = rd_clock_ms();
+		if (control->server.coordinator)
+			rd_coordinator_wake(control->server.coordinator, now_ms);
 		for (int i = 0; i < count; i++)
 			control_take_event(control, events[i].data.u64, now_ms);
 		timeout_ms = 0;

@@ -19,7 +19,15 @@ struct control_outcome {
 
 static struct control_outcome *outcomes; /* shared memory */
 
-enum death { BEFORE_JOINING, WHILE_JOINING, BEFORE_READY, WHILE_OPENING, RUNNING, STOPPED };
+enum death {
+	BEFORE_JOINING,
+	WHILE_JOINING,
+	BEFORE_READY,
+	WHILE_OPENING,
+	RUNNING,
+	STOPPED,
+	RESUMED
+};
 
 struct scenario {
 	int size, victim;
@@ -54,7 +62,7 @@ static void run_scenario(struct control_rank *rank, const struct scenario *scena
 		return;
 	if (dies(rank, scenario, RUNNING))
 		raise(SIGKILL);
-	if (dies(rank, scenario, STOPPED))
+	if (dies(rank, scenario, STOPPED) || dies(rank, scenario, RESUMED))
 		raise(SIGSTOP);
 	control_await_verdict(rank);
 }
@@ -78,7 +86,14 @@ static bool survives(const struct scenario *scenario, int rank)
 	return rank != scenario->victim && rank != scenario->absent;
 }
 
-/* Stores the errors of the survivors in ranks[0] and on; returns the number of survivors. */
+static void keep_outcome(int from, int to)
+{
+	ranks[to].error = outcomes[from].error;
+	memcpy(ranks[to].reason, outcomes[from].reason, RD_REASON_SIZE);
+}
+
+/* Stores the errors of the survivors in ranks[0] and on, behind them that of a victim that goes on;
+   returns the number of survivors. */
 static int run_with_death(struct scenario scenario)
 {
 	pid_t pids[RANKS_MAX] = { 0 };
@@ -88,7 +103,7 @@ static int run_with_death(struct scenario scenario)
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	control_prepare(scenario.size, NULL);
 	for (int i = 0; i < scenario.size; i++) {
-		if (scenario.death == STOPPED)
+		if (scenario.death == STOPPED || scenario.death == RESUMED)
 			ranks[i].settings.heartbeat_timeout_ms = 1000;
 		if (scenario.death == BEFORE_JOINING)
 			ranks[i].settings.init_timeout_ms = 1000;
@@ -99,14 +114,13 @@ static int run_with_death(struct scenario scenario)
 	for (int i = 0; i < scenario.size; i++)
 		if (survives(&scenario, i))
 			waitpid(pids[i], NULL, 0);
-	kill(pids[scenario.victim], SIGKILL);
+	kill(pids[scenario.victim], scenario.death == RESUMED ? SIGCONT : SIGKILL);
 	waitpid(pids[scenario.victim], NULL, 0);
 	for (int i = 0; i < scenario.size; i++) {
-		if (!survives(&scenario, i))
-			continue;
-		ranks[survivors].error = outcomes[i].error;
-		memcpy(ranks[survivors++].reason, outcomes[i].reason, RD_REASON_SIZE);
+		if (survives(&scenario, i))
+			keep_outcome(i, survivors++);
 	}
+	keep_outcome(scenario.victim, survivors);
 	munmap(outcomes, sizeof(*outcomes) * RANKS_MAX);
 	return survivors;
 }
@@ -161,4 +175,20 @@ Test(control, a_stopped_rank_is_noticed_by_its_silence, .timeout = 60)
 	for (int victim = 0; victim < 3; victim++)
 		expect_scenario((struct scenario){ 3, victim, STOPPED, -1 }, RONDO_TIMEOUT,
 			"rank %d (host ");
+}
+
+/* The others have given rank 0 up, and have ended. */
+Test(control, rank_0_that_goes_on_after_a_stop_says_so, .timeout = 60)
+{
+	struct scenario scenario = { 3, 0, RESUMED, -1 };
+	int survivors = run_with_death(scenario);
+	const struct control_rank *zero = &ranks[survivors];
+
+	cr_assert_eq(survivors, 2);
+	for (int i = 0; i < survivors; i++)
+		cr_expect(strstr(ranks[i].reason, "has not been heard of for 1 s"), "%s",
+			ranks[i].reason);
+	cr_expect_eq(zero->error, RONDO_TIMEOUT, "%s", zero->reason);
+	cr_expect(strstr(zero->reason, "hung up while rank 0 (host "), "%s", zero->reason);
+	cr_expect(strstr(zero->reason, "it waits for 1 s"), "%s", zero->reason);
 }

@@ -141,6 +141,8 @@ static void publish(struct world *world, struct sim_rank *rank)
 /* First all that has arrived, then the deadlines. */
 static void run_control(struct world *world, struct sim_rank *rank)
 {
+	if (rank->coordinator)
+		rd_coordinator_wake(rank->coordinator, world_ms(world));
 	serve(world, rank);
 	if (rank->dead_peer >= 0 && rd_participant_phase(rank->participant) == RD_PARTICIPANT_OPEN)
 		rd_participant_died(rank->participant, rank->dead_peer);

@@ -50,7 +50,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->size = settings->size;
 	coordinator->address = address;
 	coordinator->comm_id = comm_id;
-	coordinator->ticked_ms = now_ms;
+	coordinator->ticked_ms = coordinator->woke_ms = now_ms;
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->failure_reporter = -1;
@@ -164,6 +164,51 @@ static bool means_death(int error)
 	return error == 0 || error == ECONNRESET || error == EPIPE;
 }
 
+/* The bound of the rank at the other end for rank 0's silence. */
+static int64_t bound_of(
+	const struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)
+{
+	return at->timeout_ms ? (int64_t)at->timeout_ms
+			      : coordinator->settings->heartbeat_timeout_ms;
+}
+
+/* Whether this rank may have hung up because rank 0 did not run. Its last heartbeat went out at the
+   last tick, or up to the interval of heartbeats before. */
+static bool may_have_given_up(
+	const struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)
+{
+	int64_t bound_ms = bound_of(coordinator, at);
+
+	return at->rank > 0 &&
+	       coordinator->gap_ms >= bound_ms - rd_heartbeat_ms((uint32_t)bound_ms);
+}
+
+/* It may also have died meanwhile: nothing tells the two apart. So it is lost, which leaves open
+   whether it lives. */
+static void decide_given_up(
+	struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)
+{
+	int64_t bound_ms = bound_of(coordinator, at);
+	char name[RD_RANK_NAME_SIZE], zero[RD_RANK_NAME_SIZE], gap[RD_DURATION_SIZE],
+		bound[RD_DURATION_SIZE];
+
+	rd_coordinator_lose(coordinator, at->rank);
+	rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+		"%s hung up while %s did not run for %s: it waits for %s "
+		"(RONDO_HEARTBEAT_TIMEOUT_MS)",
+		rd_coordinator_name_rank(coordinator, at->rank, name),
+		rd_coordinator_name_rank(coordinator, 0, zero),
+		rd_duration(gap, coordinator->gap_ms), rd_duration(bound, bound_ms));
+}
+
+void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms)
+{
+	coordinator->woke_ms = now_ms;
+	coordinator->gap_ms = now_ms - coordinator->ticked_ms;
+	if (coordinator->gap_ms < coordinator->late_ms)
+		coordinator->gap_ms = coordinator->late_ms;
+}
+
 void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error)
 {
 	static const char *const when[] = {
@@ -184,6 +229,10 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	coordinator->ranks[rank].connection = -1;
 	if (coordinator->ranks[rank].left)
 		return;
+	if (means_death(error) && may_have_given_up(coordinator, connection)) {
+		decide_given_up(coordinator, connection);
+		return;
+	}
 	rd_coordinator_name_rank(coordinator, rank, name);
 	rd_coordinator_lose(coordinator, rank);
 	if (means_death(error))
@@ -383,6 +432,7 @@ static void discount_gap(struct rd_coordinator *coordinator, int64_t now_ms)
 	int64_t gap_ms = now_ms - coordinator->ticked_ms;
 
 	coordinator->ticked_ms = now_ms;
+	coordinator->late_ms = now_ms - coordinator->woke_ms;
 	if (gap_ms <= coordinator->settings->heartbeat_timeout_ms / 2)
 		return;
 	for (int i = 0; i < coordinator->connection_count; i++)

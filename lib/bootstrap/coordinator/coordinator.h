@@ -37,6 +37,9 @@ void rd_coordinator_promising(struct rd_coordinator *coordinator, int connection
 /* The number of a connection that was made; -1: no room. */
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 
+/* This process runs again after a wait, before it takes what has come: for how long it did not run
+   shows whether ranks that hung up meanwhile had given it up. */
+void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms);
 /* A message has come. */
 void rd_coordinator_take(struct rd_coordinator *coordinator, int connection,
 	const struct rd_control_message *message, int64_t now_ms);
