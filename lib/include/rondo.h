@@ -229,6 +229,10 @@ struct rondo_config {
  * config may be NULL: the launcher's variables then give everything (docs/launchers.md). On
  * failure *comm is NULL. A rank that cannot take part (a bad setting, for example, or no memory)
  * sends the others the reason, for two seconds at most.
+ *
+ * It returns earlier on some ranks than on others. If one of the first dies at once, the others
+ * return RONDO_DIED with its number and host: some from here, without a comm, and some from their
+ * next call.
  */
 RONDO_API int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config);
 
