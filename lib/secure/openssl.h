@@ -33,6 +33,7 @@
 	X(EVP_sha256) \
 	X(HMAC) \
 	X(OPENSSL_cleanse) \
+	X(OPENSSL_init_crypto) \
 	X(SSL_CIPHER_find) \
 	X(SSL_CTX_ctrl) \
 	X(SSL_CTX_free) \
