@@ -40,23 +40,31 @@ static struct rd_visit *visit_from(struct rd_shrink *shrink, int rank)
 	return shrink->visit_of[rank] < 0 ? NULL : &shrink->visits[shrink->visit_of[rank]];
 }
 
-/* A free one; else the oldest stranger's, which goes. NULL: none. */
-static struct rd_visit *find_room(struct rd_shrink *shrink)
+/* Those that have shown the secret go last: a replay may have, too. */
+static bool goes_before(const struct rd_visit *a, const struct rd_visit *b)
 {
-	struct rd_visit *oldest = NULL;
+	bool promising = rd_connection_is_promising(a->connection);
+
+	if (promising != rd_connection_is_promising(b->connection))
+		return !promising;
+	return a->came_ms < b->came_ms;
+}
+
+struct rd_visit *rd_host_find_room(struct rd_shrink *shrink)
+{
+	struct rd_visit *first = NULL;
 
 	for (int i = 0; i < shrink->visit_count; i++) {
 		struct rd_visit *visit = &shrink->visits[i];
 
 		if (!visit->connection)
 			return visit;
-		if (visit->rank < 0 && !rd_connection_is_promising(visit->connection) &&
-			(!oldest || visit->came_ms < oldest->came_ms))
-			oldest = visit;
+		if (visit->rank < 0 && (!first || goes_before(visit, first)))
+			first = visit;
 	}
-	if (oldest)
-		end_visit(shrink, oldest);
-	return oldest;
+	if (first)
+		end_visit(shrink, first);
+	return first;
 }
 
 static int rank_of(const struct rd_shrink *shrink, const struct rd_control_message *message)
@@ -132,11 +140,12 @@ static void receive(struct rd_shrink *shrink, struct rd_visit *visit, bool meeti
 		end_visit(shrink, visit);
 }
 
-static void accept_visits(struct rd_shrink *shrink, int64_t now_ms)
+/* Read at once, so that others which come meanwhile displace no guest that has sent its part. */
+static void accept_visits(struct rd_shrink *shrink, bool meeting, int64_t now_ms)
 {
 	for (int i = 0; i < RD_PENDING_MAX; i++) {
 		int fd = rd_accept(shrink->line->listen_fd);
-		struct rd_visit *visit = fd < 0 ? NULL : find_room(shrink);
+		struct rd_visit *visit = fd < 0 ? NULL : rd_host_find_room(shrink);
 
 		if (fd < 0)
 			return;
@@ -148,6 +157,7 @@ static void accept_visits(struct rd_shrink *shrink, int64_t now_ms)
 		*visit = (struct rd_visit){ .rank = -1, .made = 1, .came_ms = now_ms };
 		visit->connection = rd_connection_open(shrink->epoll_fd, fd,
 			(uint64_t)(visit - shrink->visits), EPOLLIN, shrink->settings, true);
+		receive(shrink, visit, meeting);
 	}
 }
 
@@ -174,7 +184,7 @@ static void wait_for_events(struct rd_shrink *shrink, bool meeting)
 		uint64_t mark = events[i].data.u64;
 
 		if (mark == RD_MARK_LINE)
-			accept_visits(shrink, now_ms);
+			accept_visits(shrink, meeting, now_ms);
 		else if (mark >= RD_MARK_RINGS)
 			rd_rings_take(shrink, (int)(mark - RD_MARK_RINGS), now_ms);
 		else if (shrink->visits[mark].connection)

@@ -11,4 +11,8 @@ int rd_host_agree(struct rd_shrink *shrink, int error, bool refuses);
 /* Closes what is open. */
 void rd_host_finish(struct rd_shrink *shrink);
 
+/* Room for a visit: a free one; else that of a stranger, which goes: the oldest that has shown no
+   secret, or the oldest. NULL: none. */
+struct rd_visit *rd_host_find_room(struct rd_shrink *shrink);
+
 #endif
