@@ -420,6 +420,12 @@ Test(tcp, a_second_connection_for_a_link_is_rejected, .timeout = 60)
 	hello = fake_hello(&staged.rank, 1);
 	fake_write(fd, &hello, sizeof(hello));
 	fake_is_rejected(fd, &staged.rank);
+	/* Within a host, a connection does not go on. */
+	fd = fake_connect(&staged.rank);
+	hello.attempt = 1;
+	fake_write(fd, &hello, sizeof(hello));
+	fake_is_rejected(fd, &staged.rank);
+	cr_assert(staged.rank.link->ready && !staged.rank.link->error);
 	/* One connection at most waits for a link that is not open yet. */
 	hello = fake_hello(&staged.rank, 2);
 	int first = fake_connect(&staged.rank), second = fake_connect(&staged.rank);

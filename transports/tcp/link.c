@@ -162,13 +162,47 @@ static void keep_alive(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
 }
 
+/* The socket has failed, or the peer has left it: another one is to take its place. */
+static void link_interrupt(void *owner)
+{
+	struct rd_tcp_link *link = owner;
+	int error = rd_wire_lost(&link->stream.wire);
+
+	if (link->base.error)
+		return;
+	link->interruptions++;
+	/* A network that resets connections again and again fills no log: 1, 2, 4, 8, ... */
+	if ((link->interruptions & (link->interruptions - 1)) == 0)
+		rd_log(RD_WARN, RD_NET,
+			"NET/Socket : rank %d lost its connection with rank %d, channel %d (%s, %u so "
+			"far): it goes on over another",
+			link->endpoint->local->rank, link->base.peer, link->base.channel,
+			error ? strerror(error) : "the peer connects again", link->interruptions);
+	link_unwatch(link);
+	link->hung_up = false;
+	link->interrupted = true;
+	link->since_ms = rd_clock_ms();
+	if (rd_wire_leave(&link->stream.wire, &link->connection.received)) {
+		link_fail(link, "cannot go on", ENOMEM);
+		return;
+	}
+	link->base.unsent = true;
+	queue_link(link);
+	rd_tcp_connection_again(&link->connection);
+}
+
 /* Within a host there is no network that resets connections. */
 static int link_outlive(struct rd_tcp_link *link)
 {
+	int err;
+
 	if (!rd_tcp_connection_is_far(&link->connection))
 		return 0;
 	keep_alive(link->stream.wire.fd);
-	return rd_wire_outlive(&link->stream.wire);
+	err = rd_wire_outlive(&link->stream.wire);
+	if (!err)
+		link->connection.interrupted = link_interrupt;
+	return err;
 }
 
 /* The connection goes on over this wire's socket. */
@@ -234,33 +268,6 @@ static void link_failed(void *owner, int error, const char *reason)
 		snprintf(link->base.reason, sizeof(link->base.reason), "%s", reason);
 }
 
-/* The socket has failed, or the peer has left it: another one is to take its place. */
-static void link_interrupt(void *owner)
-{
-	struct rd_tcp_link *link = owner;
-	int error = rd_wire_lost(&link->stream.wire);
-
-	link->interruptions++;
-	/* A network that resets connections again and again fills no log: 1, 2, 4, 8, ... */
-	if ((link->interruptions & (link->interruptions - 1)) == 0)
-		rd_log(RD_WARN, RD_NET,
-			"NET/Socket : rank %d lost its connection with rank %d, channel %d (%s, %u so "
-			"far): it goes on over another",
-			link->endpoint->local->rank, link->base.peer, link->base.channel,
-			error ? strerror(error) : "the peer connects again", link->interruptions);
-	link_unwatch(link);
-	link->hung_up = false;
-	link->interrupted = true;
-	link->since_ms = rd_clock_ms();
-	if (rd_wire_leave(&link->stream.wire, &link->connection.received)) {
-		link_fail(link, "cannot go on", ENOMEM);
-		return;
-	}
-	link->base.unsent = true;
-	queue_link(link);
-	rd_tcp_connection_again(&link->connection);
-}
-
 struct rd_tcp_link *rd_tcp_link_create(
 	struct rd_tcp_endpoint *endpoint, int peer, int channel, const struct rd_tcp_card *card)
 {
@@ -290,7 +297,6 @@ struct rd_tcp_link *rd_tcp_link_create(
 		.card = *card,
 		.opened = link_opened,
 		.failed = link_failed,
-		.interrupted = link_interrupt,
 		.owner = link,
 	};
 	rd_tcp_connection_begin(&link->connection);

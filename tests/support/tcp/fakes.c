@@ -9,6 +9,9 @@
 
 #include "base/hash.h"
 
+/* The host of ranks that have no other one. */
+#define NEAR rd_hash(RD_HASH_INIT, "", 0)
+
 struct card card_of(const struct rank *rank)
 {
 	struct card card;
@@ -79,8 +82,7 @@ struct card fake_card(int fd)
 		.magic = 0x63646f72, .version = 4, .count = 1, .shared = 1, .family = 4
 	};
 
-	/* The host of ranks that have no other one. */
-	card.host = rd_hash(RD_HASH_INIT, "", 0);
+	card.host = NEAR;
 	card.port = ntohs(address.sin_port);
 	memcpy(card.address, &address.sin_addr, 4);
 	memset(card.key, 7, sizeof(card.key));
@@ -134,7 +136,7 @@ size_t fake_message(unsigned char *bytes, unsigned number, unsigned key, size_t 
 	return sizeof(header) + size;
 }
 
-void staged_open(struct staged *staged)
+static void staged_open_at(struct staged *staged, uint64_t host)
 {
 	struct hello hello, answer;
 	struct card card;
@@ -142,6 +144,7 @@ void staged_open(struct staged *staged)
 	cr_assert_eq(rank_listen(&staged->rank, 0, "127.0.0.1", ""), 0, "%s", rondo_last_error());
 	staged->listener = fake_bind();
 	card = fake_card(staged->listener);
+	card.host = host;
 	rank_open(&staged->rank, 1, &card, sizeof(card));
 	staged->fd = fake_connect(&staged->rank);
 	hello = fake_hello(&staged->rank, 1);
@@ -151,6 +154,16 @@ void staged_open(struct staged *staged)
 	cr_assert_eq(answer.to, 1);
 	cr_assert(memcmp(answer.key, card.key, sizeof(card.key)) == 0, "proves who answers");
 	cr_assert(staged->rank.link->ready);
+}
+
+void staged_open(struct staged *staged)
+{
+	staged_open_at(staged, NEAR);
+}
+
+void staged_open_far(struct staged *staged)
+{
+	staged_open_at(staged, ~NEAR);
 }
 
 void staged_close(struct staged *staged)

@@ -67,6 +67,8 @@ struct staged {
 };
 
 void staged_open(struct staged *staged);
+/* The same; the fake is on a host of its own. */
+void staged_open_far(struct staged *staged);
 void staged_close(struct staged *staged);
 /* Asserts that calls of advance() alone fail the link with this error and reason. */
 void staged_fails(struct staged *staged, int error, const char *reason);
