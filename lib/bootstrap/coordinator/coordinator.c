@@ -203,10 +203,14 @@ static void decide_given_up(
 
 void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms)
 {
+	int64_t before_ms = coordinator->last_gap_ms, gap_ms = now_ms - coordinator->ticked_ms;
+
+	if (gap_ms < coordinator->late_ms)
+		gap_ms = coordinator->late_ms;
 	coordinator->woke_ms = now_ms;
-	coordinator->gap_ms = now_ms - coordinator->ticked_ms;
-	if (coordinator->gap_ms < coordinator->late_ms)
-		coordinator->gap_ms = coordinator->late_ms;
+	coordinator->last_gap_ms = gap_ms;
+	/* Stopped as its wait ended, this process learns at the next one who has hung up. */
+	coordinator->gap_ms = gap_ms > before_ms ? gap_ms : before_ms;
 }
 
 void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error)
