@@ -14,8 +14,10 @@
 
 /* A peer's part of the handshake takes some 500 bytes. */
 #define HANDSHAKE_MAX 4096
-/* Encrypted bytes go to the socket, and come from it, so many at a time. */
-#define BATCH (4 * RD_RECORD_MAX)
+/* Encrypted bytes go to the socket, and come from it, so many at a time. A small batch is on its
+   way while this rank encrypts the next. */
+#define OUT_BATCH (2 * RD_RECORD_MAX)
+#define IN_BATCH (4 * RD_RECORD_MAX)
 /* AES-GCM is safe for 2^24.5 records of one key (RFC 8446, 5.5). */
 #define KEY_RECORDS (1 << 20)
 
@@ -149,7 +151,7 @@ static int socket_read(BIO *bio, char *bytes, int size)
 
 static bool has_room(const struct rd_tls *tls)
 {
-	return BATCH - tls->out_size >= RD_RECORD_MAX;
+	return OUT_BATCH - tls->out_size >= RD_RECORD_MAX;
 }
 
 /* To our buffer alone. A peer's bytes make TLS answer: more than it has room for is an attack. */
@@ -158,7 +160,7 @@ static int socket_write(BIO *bio, const char *bytes, int size)
 	struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
 
 	rd_openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
-	if (BATCH - tls->out_size < (size_t)size) {
+	if (OUT_BATCH - tls->out_size < (size_t)size) {
 		tls->broken = true;
 		return -1;
 	}
@@ -291,8 +293,8 @@ struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PS
 	tls->side = accepts ? SERVER : CLIENT;
 	memcpy(tls->psk, psk, sizeof(tls->psk));
 	/* Pages that no byte touches use no memory. */
-	tls->out = malloc(BATCH);
-	tls->in = malloc(BATCH);
+	tls->out = malloc(OUT_BATCH);
+	tls->in = malloc(IN_BATCH);
 	tls->ssl = rd_openssl.SSL_new(shared.context);
 	if (!tls->out || !tls->in || !tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) ||
 		!attach_socket(tls)) {
@@ -420,7 +422,7 @@ static bool read_socket(struct rd_tls *tls)
 	memmove(tls->in, tls->in + tls->in_at, tls->in_size - tls->in_at);
 	tls->in_size -= tls->in_at;
 	tls->in_at = 0;
-	got = socket_recv(tls, tls->in + tls->in_size, BATCH - tls->in_size);
+	got = socket_recv(tls, tls->in + tls->in_size, IN_BATCH - tls->in_size);
 	if (got > 0)
 		tls->in_size += (size_t)got;
 	else if (got == 0)
