@@ -119,7 +119,8 @@ static void ask_acknowledged(struct rd_resume *resume, int fd, uint64_t given)
 	int waiting;
 
 	/* Bytes of the handshake may wait as well. */
-	if (ioctl(fd, SIOCOUTQ, &waiting) == 0 && given > resume->acknowledged + (uint64_t)waiting)
+	if (!resume->unsure && ioctl(fd, SIOCOUTQ, &waiting) == 0 &&
+		given > resume->acknowledged + (uint64_t)waiting)
 		resume->acknowledged = given - (uint64_t)waiting;
 }
 
@@ -205,6 +206,17 @@ static size_t take_early(struct rd_resume *resume, const struct iovec *iov, size
 	return taken;
 }
 
+/* Takes the byte by which the peer tells that it goes on: as recv(). */
+static ssize_t take_sign(struct rd_resume *resume, int fd)
+{
+	char sign;
+	ssize_t size = resume->unsure ? recv(fd, &sign, 1, MSG_DONTWAIT) : 1;
+
+	if (size > 0)
+		resume->unsure = false;
+	return size < 0 ? fail(resume) : size;
+}
+
 static ssize_t receive(struct rd_resume *resume, int fd, const struct iovec *iov, size_t count)
 {
 	struct msghdr message = { .msg_iov = (struct iovec *)iov, .msg_iovlen = count };
@@ -212,6 +224,9 @@ static ssize_t receive(struct rd_resume *resume, int fd, const struct iovec *iov
 
 	if (resume->error)
 		return has_failed();
+	size = take_sign(resume, fd);
+	if (size <= 0)
+		return size;
 	size = recvmsg(fd, &message, MSG_DONTWAIT);
 	if (size < 0)
 		return fail(resume);
@@ -243,6 +258,9 @@ ssize_t rd_resume_peek(struct rd_resume *resume, int fd)
 		return 1;
 	if (resume->error)
 		return has_failed();
+	size = take_sign(resume, fd);
+	if (size <= 0)
+		return size;
 	size = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	return size < 0 ? fail(resume) : size;
 }
@@ -275,6 +293,7 @@ bool rd_resume_leave(struct rd_resume *resume, int fd)
 	ssize_t size;
 
 	/* The kernel returns bytes before it returns the error of a reset. */
+	take_sign(resume, fd);
 	while ((room = early_room(resume, EARLY_STEP)) &&
 		(size = recv(fd, room, EARLY_STEP, MSG_DONTWAIT)) > 0) {
 		resume->early_size += (size_t)size;
@@ -286,12 +305,13 @@ bool rd_resume_leave(struct rd_resume *resume, int fd)
 	return room && !resume->unable;
 }
 
-int rd_resume_go_on(
-	struct rd_resume *resume, uint64_t peer_received, const void *bytes, size_t size)
+int rd_resume_go_on(struct rd_resume *resume, int fd, enum rd_resume_side side,
+	uint64_t peer_received, const void *bytes, size_t size)
 {
-	char *room;
+	char *room, sign = 0;
 
-	if (peer_received < resume->acknowledged || peer_received > resume->sent)
+	if (peer_received < resume->acknowledged || peer_received > resume->sent ||
+		(side == RD_RESUME_ANSWERED && size > 0))
 		return EPROTO;
 	room = size > 0 ? early_room(resume, size) : NULL;
 	if (size > 0 && !room)
@@ -302,5 +322,9 @@ int rd_resume_go_on(
 	resume->received += size;
 	resume->acknowledged = resume->given = peer_received;
 	resume->error = 0;
+	resume->unsure = side == RD_RESUME_ANSWERED;
+	/* A socket that takes no byte any more fails the next time it is used. */
+	if (side == RD_RESUME_ASKED && send(fd, &sign, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		fail(resume);
 	return 0;
 }

@@ -25,6 +25,9 @@ struct rd_resume {
 	char *early; /* [early_size]: bytes of earlier sockets; read up to early_at */
 	size_t early_at, early_size;
 	int error; /* errno of the socket, which has failed; 0: it has not */
+	/* This side answered on the socket, and the answer may be lost with it: the peer then
+	   leaves the socket unread, and what its kernel acknowledges counts for nothing. */
+	bool unsure;
 };
 
 /* received: bytes that have been read from the socket, and belong to this. NULL: no memory. */
@@ -41,12 +44,16 @@ ssize_t rd_resume_peek(struct rd_resume *resume, int fd);
 /* Reads all that has arrived, before the socket is closed: false, if there is no memory for it. */
 bool rd_resume_leave(struct rd_resume *resume, int fd);
 
+/* The two sides of another socket: one has asked to go on, and has the answer of the other. */
+enum rd_resume_side { RD_RESUME_ASKED, RD_RESUME_ANSWERED };
+
 /*
- * Goes on over another socket, of which these bytes have been read. peer_received: what the peer
- * has received. 0; EPROTO: bytes that it needs are gone; ENOMEM.
+ * Goes on over this socket, of which these bytes have been read. peer_received: what the peer has
+ * received. The side that has asked sends a byte of its own first: the peer's answer has come.
+ * 0; EPROTO: bytes that the peer needs are gone, or it sent some too early; ENOMEM.
  */
-int rd_resume_go_on(
-	struct rd_resume *resume, uint64_t peer_received, const void *bytes, size_t size);
+int rd_resume_go_on(struct rd_resume *resume, int fd, enum rd_resume_side side,
+	uint64_t peer_received, const void *bytes, size_t size);
 
 /* Sends again what the peer has not received. True: nothing is left. */
 bool rd_resume_send_again(struct rd_resume *resume, int fd);

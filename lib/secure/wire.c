@@ -117,11 +117,12 @@ int rd_wire_leave(struct rd_wire *wire, uint64_t *received)
 	return left ? 0 : rd_fail(RONDO_MEMORY, "no memory for the bytes of a connection");
 }
 
-int rd_wire_go_on(struct rd_wire *wire, struct rd_wire *next, uint64_t peer_received)
+int rd_wire_go_on(struct rd_wire *wire, struct rd_wire *next, enum rd_resume_side side,
+	uint64_t peer_received)
 {
 	const void *unread = NULL;
 	size_t size = next->tls ? rd_tls_unread(next->tls, &unread) : 0;
-	int number = rd_resume_go_on(wire->resume, peer_received, unread, size);
+	int number = rd_resume_go_on(wire->resume, next->fd, side, peer_received, unread, size);
 
 	if (number == ENOMEM)
 		return rd_fail(RONDO_MEMORY, "no memory for the bytes of a connection");

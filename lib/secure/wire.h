@@ -66,8 +66,11 @@ static inline int rd_wire_lost(const struct rd_wire *wire)
 /* Takes the bytes that have arrived, and closes the socket. RONDO_MEMORY: the wire cannot go on. */
 int rd_wire_leave(struct rd_wire *wire, uint64_t *received);
 /* Takes the socket of `next`, and frees its session. The bytes that it has read and not returned
-   are this wire's. RONDO_PROTOCOL: bytes that the peer has not received are gone. RONDO_MEMORY. */
-int rd_wire_go_on(struct rd_wire *wire, struct rd_wire *next, uint64_t peer_received);
+   are this wire's. The side that answers over `next` does so before it goes on, and the side that
+   has asked goes on with the answer. RONDO_PROTOCOL: bytes that the peer has not received are gone.
+   RONDO_MEMORY. */
+int rd_wire_go_on(struct rd_wire *wire, struct rd_wire *next, enum rd_resume_side side,
+	uint64_t peer_received);
 /* Whether bytes wait to be sent again, after it has sent as many as the socket takes. */
 bool rd_wire_sends_again(struct rd_wire *wire);
 

@@ -27,6 +27,8 @@ static void go_on(struct staged *staged, uint32_t attempt, uint64_t received, ui
 	fake_read(staged->fd, &staged->rank, &answer, sizeof(answer));
 	cr_expect_eq(answer.attempt, attempt);
 	cr_expect_eq(answer.received, sent, "%llu", (unsigned long long)answer.received);
+	/* The answer has come. */
+	fake_write(staged->fd, "", 1);
 }
 
 static void send_one(struct staged *staged, unsigned key)

@@ -11,7 +11,7 @@
 #include "rondo/transport.h"
 #include "base/settings.h"
 
-#define RD_TCP_VERSION 4
+#define RD_TCP_VERSION 5
 #define RD_TCP_KEY_SIZE 16
 #define RD_TCP_CHANNELS_MAX 64
 #define RD_TCP_ADDRESSES_MAX 8

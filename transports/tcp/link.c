@@ -208,7 +208,9 @@ static int link_outlive(struct rd_tcp_link *link)
 /* The connection goes on over this wire's socket. */
 static void link_go_on(struct rd_tcp_link *link, struct rd_wire *wire)
 {
-	int err = rd_wire_go_on(&link->stream.wire, wire, link->connection.hello.received);
+	bool asked = link->base.peer < link->endpoint->local->rank;
+	int err = rd_wire_go_on(&link->stream.wire, wire,
+		asked ? RD_RESUME_ASKED : RD_RESUME_ANSWERED, link->connection.hello.received);
 
 	if (err) {
 		rd_wire_close(wire);

@@ -79,7 +79,7 @@ struct card fake_card(int fd)
 {
 	struct sockaddr_in address = fake_address(fd);
 	struct card card = {
-		.magic = 0x63646f72, .version = 4, .count = 1, .shared = 1, .family = 4
+		.magic = 0x63646f72, .version = 5, .count = 1, .shared = 1, .family = 4
 	};
 
 	card.host = NEAR;
@@ -91,7 +91,7 @@ struct card fake_card(int fd)
 
 struct hello fake_hello(const struct rank *to, int from)
 {
-	struct hello hello = { .magic = 0x68646f72, .version = 4, .from = from, .comm_id = COMM };
+	struct hello hello = { .magic = 0x68646f72, .version = 5, .from = from, .comm_id = COMM };
 
 	hello.to = to->local.rank;
 	memcpy(hello.key, card_of(to).key, sizeof(hello.key));
