@@ -63,6 +63,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 		return;
 	}
 	client->connecting = false;
+	rd_connection_outlive(connection);
 	rd_socket_tune(connection->wire.fd, client->settings->unreachable_ms);
 	rd_connection_watch(connection, EPOLLIN);
 	rd_local_address_get(client->local, connection->wire.fd);
@@ -74,6 +75,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 
 void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
+	rd_client_again_stop(client);
 	rd_connection_close(&client->connection);
 	rd_participant_closed(client->participant, error, now_ms);
 }
@@ -129,22 +131,30 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		client->attempt = 0;
 		connect_from(client, 0, now_ms);
 	}
-	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT)
+	if (client->connection && !client->again.error && rd_connection_lost(client->connection))
+		rd_client_again_begin(client, now_ms);
+	rd_client_again_serve(client, now_ms);
+	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT) {
+		rd_client_again_stop(client);
 		rd_connection_close(&client->connection);
-	while (client->connection && !client->connecting) {
+	}
+	while (client->connection && !client->connecting && !client->again.error) {
 		while (rd_connection_has_room(client->connection) &&
 			rd_participant_next(client->participant, &message))
 			rd_connection_put(client->connection, &message);
-		if (client->connection->out_size == 0)
+		if (!rd_connection_has_output(client->connection))
 			return;
 		if (!rd_connection_flush(client->connection, &error))
 			rd_client_lose(client, error, now_ms);
-		else if (client->connection->out_size > 0)
+		else if (rd_connection_lost(client->connection))
+			rd_client_again_begin(client, now_ms);
+		else if (rd_connection_has_output(client->connection))
 			return;
 	}
 }
 
 int64_t rd_client_deadline(const struct rd_client *client)
 {
-	return client->connection && client->connecting ? client->attempt_ms : RD_NEVER;
+	return client->connection && client->connecting ? client->attempt_ms
+							: rd_client_again_deadline(client);
 }

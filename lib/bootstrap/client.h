@@ -6,6 +6,7 @@
 #ifndef RD_CLIENT_H
 #define RD_CLIENT_H
 
+#include "bootstrap/client_again.h"
 #include "bootstrap/connection.h"
 #include "bootstrap/line.h"
 #include "bootstrap/participant/participant.h"
@@ -17,12 +18,14 @@ struct rd_client {
 	struct rd_line *line; /* the caller's; the same */
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
+	uint64_t again_mark; /* of those of a socket by which the connection is to go on */
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_addresses addresses; /* of rank 0 */
 	struct rd_connection *connection; /* NULL: none */
 	bool connecting; /* it is not established yet */
-	int attempt; /* index of the address that is being connected to */
+	int attempt; /* index of the address that is being, or was, connected to */
 	int64_t attempt_ms; /* until when */
+	struct rd_client_again again;
 };
 
 /* Receives the messages that have arrived, after an event of the socket. */

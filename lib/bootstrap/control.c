@@ -94,6 +94,11 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		if (error)
 			return error;
 	}
+	if (!rd_address_is_here_alone(&control->local.address)) {
+		error = rd_server_again_listen(server, &control->local.address, RD_MARK_AGAIN);
+		if (error)
+			return error;
+	}
 	rd_address_print(control->address, &control->local.address);
 	if (!settings->has_psk)
 		warn_of_strangers(control);
@@ -231,6 +236,10 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->epoll_fd = control->event_fd = control->server.listen_fd = -1;
 	control->client.local = &control->local;
 	control->client.mark = RD_MARK_CLIENT;
+	control->client.again_mark = RD_MARK_CLIENT_AGAIN;
+	control->server.again.listen_fd = -1;
+	control->server.again.comer_mark = RD_MARK_COMERS;
+	control->server.again.probe_mark = RD_MARK_PROBES;
 	control->client.settings = &control->settings;
 	control->client.line = &control->line;
 	control->line.listen_fd = -1;

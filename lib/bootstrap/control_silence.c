@@ -80,9 +80,13 @@ static int rank_at(const struct rd_control *control, int index)
 
 static struct rd_connection *connection_at(const struct rd_control *control, int index)
 {
+	struct rd_connection *connection = control->client.connection;
+
 	if (control->server.coordinator)
-		return control->server.connections[index];
-	return control->client.connecting ? NULL : control->client.connection;
+		connection = control->server.connections[index];
+	else if (control->client.connecting)
+		return NULL;
+	return connection && rd_connection_has_left(connection) ? NULL : connection;
 }
 
 static int connection_count(const struct rd_control *control)

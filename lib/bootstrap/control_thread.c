@@ -86,6 +86,14 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 		rd_watch_receive(control->watch);
 	else if (mark == RD_MARK_STATUS)
 		rd_control_answer(control, now_ms);
+	else if (mark == RD_MARK_AGAIN)
+		rd_server_again_accept(&control->server, now_ms);
+	else if (mark == RD_MARK_CLIENT_AGAIN)
+		rd_client_again_receive(&control->client, now_ms);
+	else if (mark != RD_MARK_EVENT && mark >= RD_MARK_PROBES)
+		rd_server_again_probed(&control->server, (int)(mark - RD_MARK_PROBES), now_ms);
+	else if (mark != RD_MARK_EVENT && mark >= RD_MARK_COMERS)
+		rd_server_again_receive(&control->server, (int)(mark - RD_MARK_COMERS), now_ms);
 	else if (mark != RD_MARK_EVENT)
 		rd_server_receive(&control->server, (int)mark, now_ms);
 	else if (read(control->event_fd, &count, sizeof(count)) < 0)
@@ -131,8 +139,9 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 
 	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
 	if (control->server.coordinator)
-		deadline =
-			rd_sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
+		deadline = rd_sooner(
+			deadline, rd_sooner(rd_coordinator_deadline(control->server.coordinator),
+					  rd_server_again_deadline(&control->server)));
 	else
 		deadline = rd_sooner(deadline, rd_client_deadline(&control->client));
 	if (deadline == RD_NEVER)

@@ -29,23 +29,23 @@ int rd_server_listen(struct rd_server *server, const struct rd_addresses *addres
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
 	const char *address, int64_t now_ms)
 {
-	uint64_t comm_id = 0;
 	int error;
 
 	server->settings = settings;
 	/* Early in a boot this waits for the kernel's first entropy. */
-	if (getrandom(&comm_id, sizeof(comm_id), 0) != sizeof(comm_id))
+	if (getrandom(&server->comm_id, sizeof(server->comm_id), 0) != sizeof(server->comm_id))
 		return rd_fail_errno("no random number for the comm");
 	/* Elsewhere 0 stands for an unknown comm. */
-	comm_id += comm_id == 0;
-	error = rd_coordinator_create(&server->coordinator, settings, address, comm_id, now_ms);
+	server->comm_id += server->comm_id == 0;
+	error = rd_coordinator_create(
+		&server->coordinator, settings, address, server->comm_id, now_ms);
 	if (error)
 		return error;
 	server->connections = calloc((size_t)rd_coordinator_connection_count(server->coordinator),
 		sizeof(*server->connections));
 	if (!server->connections)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
-	return 0;
+	return rd_server_again_start(server);
 }
 
 static void free_coordinator(struct rd_server *server)
@@ -61,6 +61,7 @@ void rd_server_finish(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_close(&server->connections[i]);
+	rd_server_again_finish(server);
 	free_coordinator(server);
 }
 
@@ -69,6 +70,7 @@ void rd_server_abandon(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_abandon(server->connections[i]);
+	rd_server_again_abandon(server);
 	free_coordinator(server);
 }
 
@@ -76,6 +78,7 @@ void rd_server_abandon(struct rd_server *server)
 
 void rd_server_lose(struct rd_server *server, int index, int error)
 {
+	rd_server_again_stop(server, index);
 	rd_connection_close(&server->connections[index]);
 	rd_coordinator_closed(server->coordinator, index, error);
 }
@@ -107,24 +110,28 @@ void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
 			;
 }
 
-static void serve_connection(struct rd_server *server, int index)
+static void serve_connection(struct rd_server *server, int index, int64_t now_ms)
 {
 	struct rd_connection *connection = server->connections[index];
 	struct rd_control_message message;
 	int error;
 
-	while (connection) {
+	while (connection && !rd_connection_lost(connection)) {
 		while (rd_connection_has_room(connection) &&
 			rd_coordinator_next(server->coordinator, index, &message))
 			rd_connection_put(connection, &message);
-		if (connection->out_size == 0)
+		if (!rd_connection_has_output(connection))
 			break;
 		if (!rd_connection_flush(connection, &error)) {
 			rd_server_lose(server, index, error);
 			return;
 		}
-		if (connection->out_size > 0)
+		if (rd_connection_has_output(connection))
 			break;
+	}
+	if (connection && rd_connection_lost(connection) && !server->again.outages[index].error) {
+		rd_server_again_begin(server, index, now_ms);
+		connection = server->connections[index];
 	}
 	if (connection && rd_coordinator_dropped(server->coordinator, index))
 		rd_server_lose(server, index, 0);
@@ -183,10 +190,13 @@ static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
 	rd_socket_tune(fd, server->settings->unreachable_ms);
 	server->connections[index] = rd_connection_open(
 		server->epoll_fd, fd, (uint64_t)index, EPOLLIN, server->settings, true);
-	if (server->connections[index])
-		rd_server_receive(server, index, now_ms);
-	else
+	if (!server->connections[index]) {
 		rd_coordinator_closed(server->coordinator, index, 0);
+		return;
+	}
+	if (server->again.port > 0)
+		rd_connection_outlive(server->connections[index]);
+	rd_server_receive(server, index, now_ms);
 }
 
 void rd_server_accept(struct rd_server *server, int64_t now_ms)
@@ -267,6 +277,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	if (!rd_coordinator_listening(server->coordinator))
 		close_listener(server);
 	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-		serve_connection(server, i);
+		serve_connection(server, i, now_ms);
+	rd_server_again_serve(server, now_ms);
 	log_slow_call(server);
 }

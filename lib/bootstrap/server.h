@@ -9,6 +9,7 @@
 #include "bootstrap/connection.h"
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
+#include "bootstrap/server_again.h"
 #include "bootstrap/socket.h"
 
 struct rd_server {
@@ -18,6 +19,8 @@ struct rd_server {
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
 	struct rd_connection **connections; /* by the coordinator's numbers; NULL: none */
 	bool joined; /* rank 0's participant holds connection 0 */
+	uint64_t comm_id;
+	struct rd_server_again again;
 	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };
 

@@ -7,7 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define RING_LEAST ((size_t)128 << 10)
+#define RING_LEAST ((size_t)16 << 10)
 /* Above the largest socket buffers. */
 #define RING_MOST ((size_t)256 << 20)
 /* From so many bytes on, to ask the kernel costs less than to copy what it may have delivered. */

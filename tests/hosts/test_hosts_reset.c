@@ -1,17 +1,13 @@
-/* Connections between hosts that the network resets, again and again: links go on over others, and
-   no byte is lost or comes twice. */
+/* Connections between hosts that the network resets, again and again: links and control connections
+   go on over others, and no byte is lost or comes twice. */
 #include <criterion/criterion.h>
-#include <errno.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "resets.h"
 #include "world.h"
 
 #define RANKS 4
@@ -25,23 +21,6 @@ static struct {
 	_Atomic int resets; /* after which a connection was reset */
 	_Atomic bool over;
 } shared;
-
-/* Resets the links of this host with others: all connections but those of control. Returns their
-   number. */
-static int reset_links(void)
-{
-	char line[512];
-	int count = 0;
-	FILE *output = popen(
-		"ss -K -H -t -n state established 'not ( sport = :29500 or dport = :29500 )' 2>&1",
-		"r");
-
-	while (output && fgets(line, sizeof(line), output))
-		count += strstr(line, "10.7.0.") != NULL;
-	if (output)
-		pclose(output);
-	return count;
-}
 
 /* Strikes while this rank is in its calls, at least once in each. */
 static void *reset_again_and_again(void *unused)
@@ -57,7 +36,7 @@ static void *reset_again_and_again(void *unused)
 			continue;
 		}
 		seen = calls;
-		if (reset_links() > 0)
+		if (reset_connections(1) > 0)
 			atomic_fetch_add(&shared.resets, 1);
 	}
 	return NULL;
@@ -104,8 +83,8 @@ static int move_once(struct rank_env *env, int call, size_t count)
 	return 0;
 }
 
-/* Rank 0, whose thread resets links, decides when all end. The thread ends before the last calls:
-   after a reset, a rank that has left sends nothing again. */
+/* Rank 0, whose thread resets connections, decides when all end. The thread ends before the last
+   calls: after a reset, a rank that has left sends nothing again. */
 static int call_until_reset_often(struct rank_env *env, const pthread_t *thread)
 {
 	static const size_t counts[] = { COUNT_MAX, 1, 30000, 250000, 2 };
@@ -142,34 +121,12 @@ static int call_beside_resets(struct rank_env *env)
 	return failed;
 }
 
-/* Whether the kernel resets connections on request (CONFIG_INET_DIAG_DESTROY), and ss is here. */
-static bool can_reset(void)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t size = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
-	char command[128], byte;
-	bool reset;
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	cr_assert_eq(bind(listener, (struct sockaddr *)&address, sizeof(address)), 0);
-	cr_assert_eq(listen(listener, 1), 0);
-	cr_assert_eq(getsockname(listener, (struct sockaddr *)&address, &size), 0);
-	cr_assert_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	snprintf(command, sizeof(command), "ss -K -t dport = :%d >/dev/null 2>&1",
-		ntohs(address.sin_port));
-	reset = system(command) >= 0 && recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno != EAGAIN;
-	close(fd);
-	close(listener);
-	return reset;
-}
-
-static void reset_links_of(struct world *world)
+static void reset_connections_of(struct world *world)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 	const char *output;
 
-	if (!can_reset())
+	if (!can_reset_connections())
 		cr_skip_test("no connection can be reset here (ss -K)");
 	world->size = RANKS;
 	world->hosts = hosts;
@@ -178,21 +135,22 @@ static void reset_links_of(struct world *world)
 		world->host_of[rank] = rank / 2;
 	output = world_run_captured(world, call_beside_resets, NULL);
 	cr_expect(strstr(output, "lost its connection with rank"), "%s", output);
+	cr_expect(strstr(output, "rank 0 lost the control connection of rank"), "%s", output);
 	hosts_destroy(hosts);
 }
 
-Test(hosts_reset, encrypted_links_go_on, .timeout = 120)
+Test(hosts_reset, encrypted_connections_go_on, .timeout = 120)
 {
-	reset_links_of(&(struct world){ 0 });
+	reset_connections_of(&(struct world){ 0 });
 }
 
-Test(hosts_reset, plain_links_go_on, .timeout = 120)
+Test(hosts_reset, plain_connections_go_on, .timeout = 120)
 {
 	setenv("RONDO_ENCRYPT", "0", 1);
-	reset_links_of(&(struct world){ .channels = 2 });
+	reset_connections_of(&(struct world){ .channels = 2 });
 }
 
-Test(hosts_reset, links_without_a_secret_go_on, .timeout = 120)
+Test(hosts_reset, connections_without_a_secret_go_on, .timeout = 120)
 {
-	reset_links_of(&(struct world){ .has_no_secret = true });
+	reset_connections_of(&(struct world){ .has_no_secret = true });
 }

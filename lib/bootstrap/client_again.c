@@ -1,0 +1,182 @@
+#include "bootstrap/client_again.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/log.h"
+#include "bootstrap/client.h"
+#include "bootstrap/outage.h"
+
+static void close_attempt(struct rd_client *client)
+{
+	rd_connection_close(&client->again.attempt);
+	client->again.connecting = false;
+}
+
+void rd_client_again_stop(struct rd_client *client)
+{
+	close_attempt(client);
+	client->again.error = 0;
+}
+
+static bool may_go_on(const struct rd_client *client)
+{
+	enum rd_participant_phase phase = rd_participant_phase(client->participant);
+
+	/* Silence has lasted as long as it may. */
+	return (phase == RD_PARTICIPANT_JOINED || phase == RD_PARTICIPANT_OPEN) &&
+	       rd_participant_port(client->participant) > 0 &&
+	       !rd_means_silence(rd_connection_lost(client->connection));
+}
+
+void rd_client_again_begin(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_client_again *again = &client->again;
+	int error = rd_connection_lost(client->connection);
+
+	if (!may_go_on(client) || rd_connection_leave(client->connection, &again->received)) {
+		rd_client_lose(client, error, now_ms);
+		return;
+	}
+	again->error = error;
+	again->since_ms = again->next_ms = now_ms;
+	again->until_ms = now_ms + client->settings->unreachable_ms;
+	again->pause_ms = 0;
+	if (rd_again_is_logged(++again->count))
+		rd_log(RD_WARN, RD_BOOTSTRAP,
+			"rank %d lost its control connection (%s, %u so far): it goes on over "
+			"another",
+			client->settings->rank, strerror(error), again->count);
+	/* The verdict may have come before the reset. */
+	rd_client_receive(client, now_ms);
+}
+
+/* The attempt has failed with this errno, or 0 for an end of file. */
+static void fail_attempt(struct rd_client *client, int error, int64_t now_ms)
+{
+	struct rd_client_again *again = &client->again;
+	/* Rank 0 closes the connection of a rank that it has given up. */
+	bool refused = error == ECONNREFUSED || (error == 0 && !again->connecting);
+
+	close_attempt(client);
+	if (refused) {
+		rd_client_lose(client, ECONNRESET, now_ms);
+		return;
+	}
+	again->pause_ms = rd_again_pause_ms(again->pause_ms);
+	again->next_ms = now_ms + again->pause_ms;
+}
+
+static void begin_attempt(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_client_again *again = &client->again;
+	struct rd_addresses rank_0;
+	int fd;
+
+	rd_address_at_port(&rank_0, &client->addresses, client->attempt,
+		rd_participant_port(client->participant));
+	fd = rd_connect_start(&rank_0, 0);
+	if (fd >= 0)
+		again->attempt = rd_connection_open(client->epoll_fd, fd, client->again_mark,
+			EPOLLOUT, client->settings, false);
+	again->connecting = true;
+	again->next_ms = now_ms + RD_AGAIN_ATTEMPT_MS;
+	if (again->attempt)
+		again->attempt->in_most = RD_RESUME_FRAME;
+	else
+		fail_attempt(client, fd < 0 ? errno : ENOMEM, now_ms);
+}
+
+static void ask(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_client_again *again = &client->again;
+	int error = rd_connect_finish(again->attempt->wire.fd);
+	struct rd_control_message message = { .kind = RD_CONTROL_RESUME,
+		.resume = { .comm_id = rd_participant_comm_id(client->participant),
+			.rank = client->settings->rank,
+			.received = again->received } };
+
+	if (error) {
+		fail_attempt(client, error, now_ms);
+		return;
+	}
+	again->connecting = false;
+	rd_socket_tune(again->attempt->wire.fd, client->settings->unreachable_ms);
+	rd_connection_put(again->attempt, &message);
+	if (!rd_connection_flush(again->attempt, &error))
+		fail_attempt(client, error ? error : ECONNRESET, now_ms);
+}
+
+static void go_on(struct rd_client *client, const struct rd_control_message *answer, int64_t now_ms)
+{
+	struct rd_client_again *again = &client->again;
+	bool fits = answer->kind == RD_CONTROL_RESUME &&
+		    answer->resume.comm_id == rd_participant_comm_id(client->participant) &&
+		    answer->resume.rank == client->settings->rank;
+
+	if (!fits || rd_connection_go_on(client->connection, &again->attempt, RD_RESUME_ASKED,
+			     answer->resume.received)) {
+		rd_client_lose(client, EPROTO, now_ms);
+		return;
+	}
+	again->error = 0;
+	rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d goes on with rank 0 after %lld ms",
+		client->settings->rank, (long long)(now_ms - again->since_ms));
+	rd_client_receive(client, now_ms);
+}
+
+static void take_answer(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_connection *attempt = client->again.attempt;
+	struct rd_control_message message;
+	int error, got, took;
+
+	if (attempt->out_size > 0 && !rd_connection_flush(attempt, &error)) {
+		fail_attempt(client, error ? error : ECONNRESET, now_ms);
+		return;
+	}
+	do {
+		got = rd_connection_read(attempt, &error);
+		took = rd_connection_take(attempt, &message);
+	} while (got > 0 && took == 0);
+	if (took > 0)
+		go_on(client, &message, now_ms);
+	else if (took < 0 || got < 0)
+		fail_attempt(client, took < 0 ? EPROTO : error, now_ms);
+}
+
+void rd_client_again_receive(struct rd_client *client, int64_t now_ms)
+{
+	if (!client->again.attempt)
+		return;
+	if (client->again.connecting)
+		ask(client, now_ms);
+	if (client->again.attempt)
+		take_answer(client, now_ms);
+}
+
+void rd_client_again_serve(struct rd_client *client, int64_t now_ms)
+{
+	struct rd_client_again *again = &client->again;
+
+	if (!again->error)
+		return;
+	if (now_ms >= again->until_ms) {
+		rd_client_lose(client, RD_NOT_RESUMED, now_ms);
+		return;
+	}
+	if (now_ms < again->next_ms)
+		return;
+	if (again->attempt)
+		fail_attempt(client, ETIMEDOUT, now_ms);
+	else
+		begin_attempt(client, now_ms);
+}
+
+int64_t rd_client_again_deadline(const struct rd_client *client)
+{
+	const struct rd_client_again *again = &client->again;
+
+	return again->error ? rd_sooner(again->next_ms, again->until_ms) : RD_NEVER;
+}

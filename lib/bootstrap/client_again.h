@@ -1,0 +1,35 @@
+/*
+ * The participant's connection goes on over another socket, where the network has reset its own.
+ * The rank connects to the port of rank 0 that TABLE told, and sends RESUME. Rank 0 answers with
+ * its own. A port that refuses shows that rank 0 has ended. For the control thread alone.
+ */
+#ifndef RD_CLIENT_AGAIN_H
+#define RD_CLIENT_AGAIN_H
+
+#include "bootstrap/connection.h"
+#include "bootstrap/socket.h"
+
+struct rd_client;
+
+struct rd_client_again {
+	int error; /* errno of the socket that was lost; 0: none is, and the next four are unset */
+	uint64_t received; /* bytes, over all sockets so far */
+	int64_t since_ms, until_ms; /* then the rank is cut off */
+	int64_t next_ms; /* when the present attempt is over, or the next one begins */
+	int pause_ms; /* before it */
+	struct rd_connection *attempt; /* NULL: none */
+	bool connecting; /* it is not established yet */
+	unsigned count; /* of sockets lost */
+};
+
+/* The connection has lost its socket: goes on, or rd_client_lose(). */
+void rd_client_again_begin(struct rd_client *client, int64_t now_ms);
+/* After an event of the attempt's socket. */
+void rd_client_again_receive(struct rd_client *client, int64_t now_ms);
+/* Ends attempts whose time is over, and begins the next. */
+void rd_client_again_serve(struct rd_client *client, int64_t now_ms);
+int64_t rd_client_again_deadline(const struct rd_client *client);
+/* Ends the present attempt, if there is one: the connection is closed. */
+void rd_client_again_stop(struct rd_client *client);
+
+#endif

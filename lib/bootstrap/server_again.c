@@ -1,0 +1,337 @@
+#include "bootstrap/server_again.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/outage.h"
+#include "bootstrap/server.h"
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+int rd_server_again_listen(
+	struct rd_server *server, const struct sockaddr_storage *address, uint64_t mark)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = mark };
+	struct rd_server_again *again = &server->again;
+	char here[RD_LINE_ADDRESS];
+
+	again->mark = mark;
+	again->listen_fd = rd_listen_near(address);
+	if (again->listen_fd >= 0 && !rd_socket_place(again->listen_fd, here, &again->port) &&
+		!epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, again->listen_fd, &event))
+		return 0;
+	return rd_fail_errno("rank 0 cannot listen for connections that go on");
+}
+
+int rd_server_again_start(struct rd_server *server)
+{
+	int count = rd_coordinator_connection_count(server->coordinator);
+	struct rd_outage *outages = calloc((size_t)count, sizeof(*outages));
+
+	if (!outages)
+		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
+	for (int i = 0; i < count; i++)
+		outages[i].probe_fd = -1;
+	server->again.outages = outages;
+	rd_coordinator_set_port(server->coordinator, server->again.port);
+	return 0;
+}
+
+static void free_again(struct rd_server *server)
+{
+	if (server->again.listen_fd >= 0)
+		close(server->again.listen_fd);
+	free(server->again.outages);
+}
+
+void rd_server_again_finish(struct rd_server *server)
+{
+	for (int i = 0; i < RD_COMERS_MAX; i++)
+		rd_connection_close(&server->again.comers[i].connection);
+	if (server->again.outages)
+		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
+			rd_server_again_stop(server, i);
+	free_again(server);
+}
+
+void rd_server_again_abandon(struct rd_server *server)
+{
+	for (int i = 0; i < RD_COMERS_MAX; i++)
+		rd_connection_abandon(server->again.comers[i].connection);
+	free_again(server);
+}
+
+/* ---- Probes -------------------------------------------------------------------------------- */
+
+static void close_probe(struct rd_server *server, struct rd_outage *outage)
+{
+	if (outage->probe_fd < 0)
+		return;
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, outage->probe_fd, NULL);
+	rd_close_on_fork_remove(&outage->unshared);
+	close(outage->probe_fd);
+	outage->probe_fd = -1;
+}
+
+static void probe_later(struct rd_server *server, struct rd_outage *outage, int64_t now_ms)
+{
+	close_probe(server, outage);
+	outage->pause_ms = rd_again_pause_ms(outage->pause_ms);
+	outage->probe_ms = now_ms + outage->pause_ms;
+}
+
+/* A probe has ended with this errno. */
+static void end_probe(struct rd_server *server, int index, int error, int64_t now_ms)
+{
+	struct rd_outage *outage = &server->again.outages[index];
+
+	/* The rank has ended. */
+	if (error == ECONNREFUSED)
+		rd_server_lose(server, index, ECONNRESET);
+	else
+		probe_later(server, outage, now_ms);
+}
+
+static void begin_probe(struct rd_server *server, int index, int64_t now_ms)
+{
+	struct rd_outage *outage = &server->again.outages[index];
+	struct epoll_event event = { .events = EPOLLOUT,
+		.data.u64 = server->again.probe_mark + (uint64_t)index };
+	int fd = rd_connect_start(&outage->place, 0);
+
+	outage->probed = false;
+	if (fd < 0) {
+		end_probe(server, index, errno, now_ms);
+		return;
+	}
+	outage->probe_fd = fd;
+	rd_close_on_fork_add(&outage->unshared, &outage->probe_fd);
+	outage->probe_ms = now_ms + RD_AGAIN_ATTEMPT_MS;
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms)
+{
+	struct rd_outage *outage = &server->again.outages[index];
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP,
+		.data.u64 = server->again.probe_mark + (uint64_t)index };
+	int error;
+
+	if (outage->probe_fd < 0)
+		return;
+	error = outage->probed ? ECONNRESET : rd_connect_finish(outage->probe_fd);
+	if (error) {
+		end_probe(server, index, error, now_ms);
+		return;
+	}
+	outage->probed = true;
+	outage->probe_ms = RD_NEVER;
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, outage->probe_fd, &event);
+}
+
+/* ---- Outages ------------------------------------------------------------------------------- */
+
+void rd_server_again_stop(struct rd_server *server, int index)
+{
+	struct rd_outage *outage = &server->again.outages[index];
+
+	close_probe(server, outage);
+	outage->error = 0;
+}
+
+/* The connection leaves its socket, after this error. False: it cannot go on. */
+static bool leave(struct rd_server *server, int index, int error, int64_t now_ms)
+{
+	struct rd_outage *outage = &server->again.outages[index];
+	int rank = rd_coordinator_rank_at(server->coordinator, index);
+	const struct rd_line_place *place;
+
+	/* Before all have come, the rank does not know the port. Silence has lasted as long as it
+	   may. */
+	if (server->again.port == 0 || rank < 0 || rd_means_silence(error) ||
+		rd_coordinator_listening(server->coordinator))
+		return false;
+	place = &rd_coordinator_member(server->coordinator, rank)->place_of_line;
+	if (rd_address_parse(&outage->place, place->address, place->port) ||
+		rd_connection_leave(server->connections[index], &outage->received))
+		return false;
+	outage->error = error;
+	outage->since_ms = outage->probe_ms = now_ms;
+	outage->until_ms = now_ms + server->settings->unreachable_ms;
+	outage->pause_ms = 0;
+	if (rd_again_is_logged(++outage->count))
+		rd_log(RD_WARN, RD_BOOTSTRAP,
+			"rank 0 lost the control connection of rank %d (%s, %u so far): it goes on "
+			"over another",
+			rank, strerror(error), outage->count);
+	return true;
+}
+
+void rd_server_again_begin(struct rd_server *server, int index, int64_t now_ms)
+{
+	int error = rd_connection_lost(server->connections[index]);
+
+	if (leave(server, index, error, now_ms))
+		rd_server_receive(server, index, now_ms);
+	else
+		rd_server_lose(server, index, error);
+}
+
+static void serve_outage(struct rd_server *server, int index, int64_t now_ms)
+{
+	struct rd_outage *outage = &server->again.outages[index];
+
+	if (!outage->error)
+		return;
+	if (now_ms >= outage->until_ms)
+		rd_server_lose(server, index, RD_NOT_RESUMED);
+	else if (now_ms >= outage->probe_ms && outage->probe_fd >= 0)
+		end_probe(server, index, ETIMEDOUT, now_ms);
+	else if (now_ms >= outage->probe_ms)
+		begin_probe(server, index, now_ms);
+}
+
+/* ---- Comers -------------------------------------------------------------------------------- */
+
+static struct rd_comer *find_room(struct rd_server *server)
+{
+	struct rd_comer *comers = server->again.comers, *oldest = &comers[0];
+
+	for (int i = 0; i < RD_COMERS_MAX; i++) {
+		if (!comers[i].connection)
+			return &comers[i];
+		if (comers[i].until_ms < oldest->until_ms)
+			oldest = &comers[i];
+	}
+	rd_connection_close(&oldest->connection);
+	return oldest;
+}
+
+/* Nobody is accepted for a while: the epoll would report the listener again and again. */
+static void listener_rests(struct rd_server *server, int64_t until_ms)
+{
+	struct epoll_event event = { .events = until_ms ? 0 : EPOLLIN,
+		.data.u64 = server->again.mark };
+
+	server->again.rest_ms = until_ms;
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, server->again.listen_fd, &event);
+}
+
+void rd_server_again_accept(struct rd_server *server, int64_t now_ms)
+{
+	/* A bounded number at a time, so that a crowd does not keep the others waiting. */
+	for (int i = 0; i < RD_COMERS_MAX; i++) {
+		int fd = rd_accept(server->again.listen_fd);
+		struct rd_comer *comer;
+
+		if (fd < 0 && rd_lacks_resources(errno))
+			listener_rests(server, now_ms + RD_AGAIN_MOST_MS);
+		if (fd < 0)
+			return;
+		comer = find_room(server);
+		rd_socket_tune(fd, server->settings->unreachable_ms);
+		comer->until_ms = now_ms + RD_PENDING_MS;
+		comer->connection = rd_connection_open(server->epoll_fd, fd,
+			server->again.comer_mark + (uint64_t)(comer - server->again.comers),
+			EPOLLIN, server->settings, true);
+		if (comer->connection)
+			comer->connection->in_most = RD_RESUME_FRAME;
+	}
+}
+
+/* This connection goes on over the comer's socket, once that has the answer. */
+static void go_on(struct rd_server *server, int index, struct rd_comer *comer,
+	const struct rd_control_message *asked, int64_t now_ms)
+{
+	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_connection *connection = server->connections[index];
+	struct rd_control_message answer = *asked;
+	int error;
+
+	answer.resume.received = outage->received;
+	rd_connection_put(comer->connection, &answer);
+	if (!rd_connection_flush(comer->connection, &error) ||
+		rd_connection_has_output(comer->connection))
+		return;
+	error = rd_connection_go_on(
+		connection, &comer->connection, RD_RESUME_ANSWERED, asked->resume.received);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "rank 0 goes on with rank %d after %lld ms",
+		asked->resume.rank, (long long)(now_ms - outage->since_ms));
+	rd_server_again_stop(server, index);
+	if (error)
+		rd_server_lose(server, index, EPROTO);
+	else
+		rd_server_receive(server, index, now_ms);
+}
+
+static void take_comer(struct rd_server *server, struct rd_comer *comer,
+	const struct rd_control_message *message, int64_t now_ms)
+{
+	int index =
+		message->kind == RD_CONTROL_RESUME && message->resume.comm_id == server->comm_id
+			? rd_coordinator_connection_of(server->coordinator, message->resume.rank)
+			: -1;
+
+	if (index < 0 || !server->connections[index] || !server->connections[index]->wire.resume)
+		return;
+	/* This end may not have noticed yet. */
+	if (server->again.outages[index].error || leave(server, index, ECONNRESET, now_ms))
+		go_on(server, index, comer, message, now_ms);
+}
+
+void rd_server_again_receive(struct rd_server *server, int number, int64_t now_ms)
+{
+	struct rd_comer *comer = &server->again.comers[number];
+	struct rd_control_message message;
+	int error, got, took;
+
+	if (!comer->connection)
+		return;
+	do {
+		got = rd_connection_read(comer->connection, &error);
+		took = rd_connection_take(comer->connection, &message);
+	} while (got > 0 && took == 0);
+	if (took > 0)
+		take_comer(server, comer, &message, now_ms);
+	if (took != 0 || got < 0)
+		rd_connection_close(&comer->connection);
+}
+
+/* ---- Serving ------------------------------------------------------------------------------- */
+
+void rd_server_again_serve(struct rd_server *server, int64_t now_ms)
+{
+	struct rd_server_again *again = &server->again;
+
+	if (again->port == 0)
+		return;
+	if (again->rest_ms && now_ms >= again->rest_ms)
+		listener_rests(server, 0);
+	for (int i = 0; i < RD_COMERS_MAX; i++)
+		if (again->comers[i].connection && now_ms >= again->comers[i].until_ms)
+			rd_connection_close(&again->comers[i].connection);
+	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
+		serve_outage(server, i, now_ms);
+}
+
+int64_t rd_server_again_deadline(const struct rd_server *server)
+{
+	const struct rd_server_again *again = &server->again;
+	int64_t deadline = again->rest_ms ? again->rest_ms : RD_NEVER;
+
+	if (again->port == 0)
+		return RD_NEVER;
+	for (int i = 0; i < RD_COMERS_MAX; i++)
+		if (again->comers[i].connection)
+			deadline = rd_sooner(deadline, again->comers[i].until_ms);
+	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
+		if (again->outages[i].error)
+			deadline = rd_sooner(deadline,
+				rd_sooner(again->outages[i].until_ms, again->outages[i].probe_ms));
+	return deadline;
+}

@@ -1,0 +1,73 @@
+/*
+ * Rank 0's connections go on over other sockets, where the network has reset theirs. A listener
+ * takes the sockets of ranks that connect again; each begins with RESUME, which rank 0 answers.
+ * Comers that have not proved themselves are few, and have little time.
+ *
+ * A rank that has ended does not come. So rank 0 connects to the rank's place of its line (line.h),
+ * and holds that connection, which nobody accepts: only the kernel of an ended process refuses it,
+ * or ends it. For the control thread alone.
+ */
+#ifndef RD_SERVER_AGAIN_H
+#define RD_SERVER_AGAIN_H
+
+#include "bootstrap/connection.h"
+#include "bootstrap/socket.h"
+
+#define RD_COMERS_MAX 16
+
+struct rd_server;
+
+/* A connection to this process that has not told whose it is. */
+struct rd_comer {
+	struct rd_connection *connection; /* NULL: none */
+	int64_t until_ms;
+};
+
+/* A connection without a socket. */
+struct rd_outage {
+	int error; /* errno of the socket that was lost; 0: none is, and the next are unset */
+	uint64_t received; /* bytes, over all sockets so far */
+	int64_t since_ms, until_ms; /* then the rank is lost */
+	struct rd_addresses place; /* the rank's, of its line */
+	int probe_fd; /* -1: none */
+	struct rd_close_on_fork unshared;
+	bool probed; /* the probe is connected */
+	int64_t probe_ms; /* the time of the next probe; RD_NEVER while there is one */
+	int pause_ms; /* before it */
+	unsigned count; /* of sockets lost */
+};
+
+struct rd_server_again {
+	int listen_fd; /* -1: none; connections end with their sockets */
+	uint32_t port;
+	uint64_t mark; /* of its epoll events */
+	int64_t rest_ms; /* without descriptors: until then nobody is accepted; 0: all are */
+	uint64_t comer_mark, probe_mark; /* of epoll events; the index is added */
+	struct rd_comer comers[RD_COMERS_MAX];
+	struct rd_outage *outages; /* one a connection of the server */
+};
+
+/* Listens at any port of this address, with events of this mark; comer_mark and probe_mark are
+   set. RONDO_SYSTEM. */
+int rd_server_again_listen(
+	struct rd_server *server, const struct sockaddr_storage *address, uint64_t mark);
+/* With the server's connections. RONDO_MEMORY. */
+int rd_server_again_start(struct rd_server *server);
+void rd_server_again_finish(struct rd_server *server);
+/* The same in a forked child. */
+void rd_server_again_abandon(struct rd_server *server);
+
+/* After events: of the listener, of a comer, of the probe for a connection. */
+void rd_server_again_accept(struct rd_server *server, int64_t now_ms);
+void rd_server_again_receive(struct rd_server *server, int comer, int64_t now_ms);
+void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms);
+
+/* This connection has lost its socket: goes on, or rd_server_lose(). */
+void rd_server_again_begin(struct rd_server *server, int index, int64_t now_ms);
+/* The connection is closed, or goes on. */
+void rd_server_again_stop(struct rd_server *server, int index);
+/* Ends what is overdue, and begins what is due. */
+void rd_server_again_serve(struct rd_server *server, int64_t now_ms);
+int64_t rd_server_again_deadline(const struct rd_server *server);
+
+#endif
