@@ -5,8 +5,8 @@
  * receiver's host flags, and waits until its offers are taken. A receiver waits, in the call, for
  * the sender to have issued the transfer; then it queues a copy by a kernel, between a wait for the
  * sender's stream and a count of what is taken. No rank writes into another's buffers, and the
- * receiver, which copies, has the length of its own buffer. Offers are counted by pairs of ranks;
- * other ranks take no part.
+ * receiver, which copies, has the length of its own buffer. Offers are counted by pairs of ranks
+ * and direction, so that no order of transfers in a group can deadlock. Other ranks take no part.
  *
  * Where all ranks are threads of one process, on devices of their own, kernels make the offers, on
  * the device flags, and no host takes part (launch_transfers.h).
