@@ -108,6 +108,31 @@ void rd_client_receive(struct rd_client *client, int64_t now_ms)
 			;
 }
 
+/* Reads what has come, before the reset or since, unless the connection is lost with this errno. */
+static void receive_unless(struct rd_client *client, int error, int64_t now_ms)
+{
+	if (error)
+		rd_client_lose(client, error, now_ms);
+	else
+		rd_client_receive(client, now_ms);
+}
+
+static void begin_again(struct rd_client *client, int64_t now_ms)
+{
+	/* The verdict may be among what has come. */
+	receive_unless(client, rd_client_again_begin(client, now_ms), now_ms);
+}
+
+void rd_client_receive_again(struct rd_client *client, int64_t now_ms)
+{
+	receive_unless(client, rd_client_again_receive(client, now_ms), now_ms);
+}
+
+static bool is_cut_off(const struct rd_client *client)
+{
+	return client->connection && !client->again.error && rd_connection_lost(client->connection);
+}
+
 void rd_client_drain(struct rd_client *client, int64_t now_ms)
 {
 	struct pollfd fd = { .events = POLLIN };
@@ -123,17 +148,18 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 void rd_client_serve(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_control_message message;
-	int error;
+	int error = rd_client_again_serve(client, now_ms);
 
+	if (error)
+		rd_client_lose(client, error, now_ms);
 	if (client->connection && client->connecting && now_ms >= client->attempt_ms)
 		connect_next(client, ETIMEDOUT, now_ms);
 	if (rd_participant_connects(client->participant, now_ms)) {
 		client->attempt = 0;
 		connect_from(client, 0, now_ms);
 	}
-	if (client->connection && !client->again.error && rd_connection_lost(client->connection))
-		rd_client_again_begin(client, now_ms);
-	rd_client_again_serve(client, now_ms);
+	if (is_cut_off(client))
+		begin_again(client, now_ms);
 	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT) {
 		rd_client_again_stop(client);
 		rd_connection_close(&client->connection);
@@ -146,8 +172,8 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 			return;
 		if (!rd_connection_flush(client->connection, &error))
 			rd_client_lose(client, error, now_ms);
-		else if (rd_connection_lost(client->connection))
-			rd_client_again_begin(client, now_ms);
+		else if (is_cut_off(client))
+			begin_again(client, now_ms);
 		else if (rd_connection_has_output(client->connection))
 			return;
 	}

@@ -30,6 +30,8 @@ struct rd_client {
 
 /* Receives the messages that have arrived, after an event of the socket. */
 void rd_client_receive(struct rd_client *client, int64_t now_ms);
+/* Likewise, of the socket by which the connection is to go on. */
+void rd_client_receive_again(struct rd_client *client, int64_t now_ms);
 /* Receives until no byte is left. */
 void rd_client_drain(struct rd_client *client, int64_t now_ms);
 /* The connection has ended: error is its errno, 0 for an end of file. */

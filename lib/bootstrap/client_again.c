@@ -30,15 +30,13 @@ static bool may_go_on(const struct rd_client *client)
 	       !rd_means_silence(rd_connection_lost(client->connection));
 }
 
-void rd_client_again_begin(struct rd_client *client, int64_t now_ms)
+int rd_client_again_begin(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_client_again *again = &client->again;
 	int error = rd_connection_lost(client->connection);
 
-	if (!may_go_on(client) || rd_connection_leave(client->connection, &again->received)) {
-		rd_client_lose(client, error, now_ms);
-		return;
-	}
+	if (!may_go_on(client) || rd_connection_leave(client->connection, &again->received))
+		return error;
 	again->error = error;
 	again->since_ms = again->next_ms = now_ms;
 	again->until_ms = now_ms + client->settings->unreachable_ms;
@@ -48,27 +46,23 @@ void rd_client_again_begin(struct rd_client *client, int64_t now_ms)
 			"rank %d lost its control connection (%s, %u so far): it goes on over "
 			"another",
 			client->settings->rank, strerror(error), again->count);
-	/* The verdict may have come before the reset. */
-	rd_client_receive(client, now_ms);
+	return 0;
 }
 
 /* The attempt has failed with this errno, or 0 for an end of file. */
-static void fail_attempt(struct rd_client *client, int error, int64_t now_ms)
+static int fail_attempt(struct rd_client *client, int error, int64_t now_ms)
 {
 	struct rd_client_again *again = &client->again;
-	/* Rank 0 closes the connection of a rank that it has given up. */
+	/* Rank 0 has ended, or closes the connection of a rank that it has given up. */
 	bool refused = error == ECONNREFUSED || (error == 0 && !again->connecting);
 
 	close_attempt(client);
-	if (refused) {
-		rd_client_lose(client, ECONNRESET, now_ms);
-		return;
-	}
 	again->pause_ms = rd_again_pause_ms(again->pause_ms);
 	again->next_ms = now_ms + again->pause_ms;
+	return refused ? ECONNRESET : 0;
 }
 
-static void begin_attempt(struct rd_client *client, int64_t now_ms)
+static int begin_attempt(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_client_again *again = &client->again;
 	struct rd_addresses rank_0;
@@ -82,13 +76,13 @@ static void begin_attempt(struct rd_client *client, int64_t now_ms)
 			EPOLLOUT, client->settings, false);
 	again->connecting = true;
 	again->next_ms = now_ms + RD_AGAIN_ATTEMPT_MS;
-	if (again->attempt)
-		again->attempt->in_most = RD_RESUME_FRAME;
-	else
-		fail_attempt(client, fd < 0 ? errno : ENOMEM, now_ms);
+	if (!again->attempt)
+		return fail_attempt(client, fd < 0 ? errno : ENOMEM, now_ms);
+	again->attempt->in_most = RD_RESUME_FRAME;
+	return 0;
 }
 
-static void ask(struct rd_client *client, int64_t now_ms)
+static int ask(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_client_again *again = &client->again;
 	int error = rd_connect_finish(again->attempt->wire.fd);
@@ -97,81 +91,72 @@ static void ask(struct rd_client *client, int64_t now_ms)
 			.rank = client->settings->rank,
 			.received = again->received } };
 
-	if (error) {
-		fail_attempt(client, error, now_ms);
-		return;
-	}
+	if (error)
+		return fail_attempt(client, error, now_ms);
 	again->connecting = false;
 	rd_socket_tune(again->attempt->wire.fd, client->settings->unreachable_ms);
 	rd_connection_put(again->attempt, &message);
-	if (!rd_connection_flush(again->attempt, &error))
-		fail_attempt(client, error ? error : ECONNRESET, now_ms);
+	return 0;
 }
 
-static void go_on(struct rd_client *client, const struct rd_control_message *answer, int64_t now_ms)
+static int go_on(struct rd_client *client, const struct rd_control_message *answer, int64_t now_ms)
 {
 	struct rd_client_again *again = &client->again;
-	bool fits = answer->kind == RD_CONTROL_RESUME &&
-		    answer->resume.comm_id == rd_participant_comm_id(client->participant) &&
-		    answer->resume.rank == client->settings->rank;
 
-	if (!fits || rd_connection_go_on(client->connection, &again->attempt, RD_RESUME_ASKED,
-			     answer->resume.received)) {
-		rd_client_lose(client, EPROTO, now_ms);
-		return;
-	}
+	if (answer->kind != RD_CONTROL_RESUME ||
+		answer->resume.comm_id != rd_participant_comm_id(client->participant) ||
+		answer->resume.rank != client->settings->rank ||
+		rd_connection_go_on(client->connection, &again->attempt, RD_RESUME_ASKED,
+			answer->resume.received))
+		return EPROTO;
 	again->error = 0;
 	rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d goes on with rank 0 after %lld ms",
 		client->settings->rank, (long long)(now_ms - again->since_ms));
-	rd_client_receive(client, now_ms);
+	return 0;
 }
 
-static void take_answer(struct rd_client *client, int64_t now_ms)
+static int take_answer(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_connection *attempt = client->again.attempt;
 	struct rd_control_message message;
 	int error, got, took;
 
-	if (attempt->out_size > 0 && !rd_connection_flush(attempt, &error)) {
-		fail_attempt(client, error ? error : ECONNRESET, now_ms);
-		return;
-	}
+	if (attempt->out_size > 0 && !rd_connection_flush(attempt, &error))
+		return fail_attempt(client, error ? error : ECONNRESET, now_ms);
 	do {
 		got = rd_connection_read(attempt, &error);
 		took = rd_connection_take(attempt, &message);
 	} while (got > 0 && took == 0);
 	if (took > 0)
-		go_on(client, &message, now_ms);
-	else if (took < 0 || got < 0)
-		fail_attempt(client, took < 0 ? EPROTO : error, now_ms);
+		return go_on(client, &message, now_ms);
+	if (took < 0 || got < 0)
+		return fail_attempt(client, took < 0 ? EPROTO : error, now_ms);
+	return 0;
 }
 
-void rd_client_again_receive(struct rd_client *client, int64_t now_ms)
+int rd_client_again_receive(struct rd_client *client, int64_t now_ms)
 {
-	if (!client->again.attempt)
-		return;
-	if (client->again.connecting)
-		ask(client, now_ms);
-	if (client->again.attempt)
-		take_answer(client, now_ms);
+	int error = 0;
+
+	if (client->again.attempt && client->again.connecting)
+		error = ask(client, now_ms);
+	if (!error && client->again.attempt && !client->again.connecting)
+		error = take_answer(client, now_ms);
+	return error;
 }
 
-void rd_client_again_serve(struct rd_client *client, int64_t now_ms)
+int rd_client_again_serve(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_client_again *again = &client->again;
 
 	if (!again->error)
-		return;
-	if (now_ms >= again->until_ms) {
-		rd_client_lose(client, RD_NOT_RESUMED, now_ms);
-		return;
-	}
+		return 0;
+	if (now_ms >= again->until_ms)
+		return RD_NOT_RESUMED;
 	if (now_ms < again->next_ms)
-		return;
-	if (again->attempt)
-		fail_attempt(client, ETIMEDOUT, now_ms);
-	else
-		begin_attempt(client, now_ms);
+		return 0;
+	return again->attempt ? fail_attempt(client, ETIMEDOUT, now_ms)
+			      : begin_attempt(client, now_ms);
 }
 
 int64_t rd_client_again_deadline(const struct rd_client *client)

@@ -22,12 +22,16 @@ struct rd_client_again {
 	unsigned count; /* of sockets lost */
 };
 
-/* The connection has lost its socket: goes on, or rd_client_lose(). */
-void rd_client_again_begin(struct rd_client *client, int64_t now_ms);
-/* After an event of the attempt's socket. */
-void rd_client_again_receive(struct rd_client *client, int64_t now_ms);
+/* These return the errno with which rd_client_lose() is due, or 0. */
+
+/* The connection has lost its socket, and is to go on. */
+int rd_client_again_begin(struct rd_client *client, int64_t now_ms);
+/* After an event of the attempt's socket. The connection goes on where this leaves again.error 0:
+   messages may have come. */
+int rd_client_again_receive(struct rd_client *client, int64_t now_ms);
 /* Ends attempts whose time is over, and begins the next. */
-void rd_client_again_serve(struct rd_client *client, int64_t now_ms);
+int rd_client_again_serve(struct rd_client *client, int64_t now_ms);
+
 int64_t rd_client_again_deadline(const struct rd_client *client);
 /* Ends the present attempt, if there is one: the connection is closed. */
 void rd_client_again_stop(struct rd_client *client);

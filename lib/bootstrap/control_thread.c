@@ -89,7 +89,7 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 	else if (mark == RD_MARK_AGAIN)
 		rd_server_again_accept(&control->server, now_ms);
 	else if (mark == RD_MARK_CLIENT_AGAIN)
-		rd_client_again_receive(&control->client, now_ms);
+		rd_client_receive_again(&control->client, now_ms);
 	else if (mark != RD_MARK_EVENT && mark >= RD_MARK_PROBES)
 		rd_server_again_probed(&control->server, (int)(mark - RD_MARK_PROBES), now_ms);
 	else if (mark != RD_MARK_EVENT && mark >= RD_MARK_COMERS)

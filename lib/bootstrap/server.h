@@ -1,7 +1,8 @@
 /*
  * Rank 0's server: accepts connections, and carries messages between their sockets and the
  * coordinator. Rank 0's own participant holds connection 0 without a socket. For the control thread
- * alone, after rd_server_start().
+ * alone, after rd_server_start(). server_connection.c defines rd_server_receive() and
+ * rd_server_lose(), and server.c the rest.
  */
 #ifndef RD_SERVER_H
 #define RD_SERVER_H

@@ -11,6 +11,16 @@
 #include "bootstrap/outage.h"
 #include "bootstrap/server.h"
 
+static void close_probe(struct rd_server *server, struct rd_outage *outage)
+{
+	if (outage->probe_fd < 0)
+		return;
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, outage->probe_fd, NULL);
+	rd_close_on_fork_remove(&outage->unshared);
+	close(outage->probe_fd);
+	outage->probe_fd = -1;
+}
+
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_server_again_listen(
@@ -55,7 +65,7 @@ void rd_server_again_finish(struct rd_server *server)
 		rd_connection_close(&server->again.comers[i].connection);
 	if (server->again.outages)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-			rd_server_again_stop(server, i);
+			close_probe(server, &server->again.outages[i]);
 	free_again(server);
 }
 
@@ -67,16 +77,6 @@ void rd_server_again_abandon(struct rd_server *server)
 }
 
 /* ---- Probes -------------------------------------------------------------------------------- */
-
-static void close_probe(struct rd_server *server, struct rd_outage *outage)
-{
-	if (outage->probe_fd < 0)
-		return;
-	epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, outage->probe_fd, NULL);
-	rd_close_on_fork_remove(&outage->unshared);
-	close(outage->probe_fd);
-	outage->probe_fd = -1;
-}
 
 static void probe_later(struct rd_server *server, struct rd_outage *outage, int64_t now_ms)
 {
@@ -122,7 +122,7 @@ void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms)
 		.data.u64 = server->again.probe_mark + (uint64_t)index };
 	int error;
 
-	if (outage->probe_fd < 0)
+	if (outage->probe_fd < 0 || !server->connections[index])
 		return;
 	error = outage->probed ? ECONNRESET : rd_connect_finish(outage->probe_fd);
 	if (error) {
@@ -136,7 +136,7 @@ void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms)
 
 /* ---- Outages ------------------------------------------------------------------------------- */
 
-void rd_server_again_stop(struct rd_server *server, int index)
+static void end_outage(struct rd_server *server, int index)
 {
 	struct rd_outage *outage = &server->again.outages[index];
 
@@ -188,7 +188,9 @@ static void serve_outage(struct rd_server *server, int index, int64_t now_ms)
 
 	if (!outage->error)
 		return;
-	if (now_ms >= outage->until_ms)
+	if (!server->connections[index])
+		end_outage(server, index);
+	else if (now_ms >= outage->until_ms)
 		rd_server_lose(server, index, RD_NOT_RESUMED);
 	else if (now_ms >= outage->probe_ms && outage->probe_fd >= 0)
 		end_probe(server, index, ETIMEDOUT, now_ms);
@@ -262,7 +264,7 @@ static void go_on(struct rd_server *server, int index, struct rd_comer *comer,
 		connection, &comer->connection, RD_RESUME_ANSWERED, asked->resume.received);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "rank 0 goes on with rank %d after %lld ms",
 		asked->resume.rank, (long long)(now_ms - outage->since_ms));
-	rd_server_again_stop(server, index);
+	end_outage(server, index);
 	if (error)
 		rd_server_lose(server, index, EPROTO);
 	else

@@ -64,8 +64,6 @@ void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms)
 
 /* This connection has lost its socket: goes on, or rd_server_lose(). */
 void rd_server_again_begin(struct rd_server *server, int index, int64_t now_ms);
-/* The connection is closed, or goes on. */
-void rd_server_again_stop(struct rd_server *server, int index);
 /* Ends what is overdue, and begins what is due. */
 void rd_server_again_serve(struct rd_server *server, int64_t now_ms);
 int64_t rd_server_again_deadline(const struct rd_server *server);
