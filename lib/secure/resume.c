@@ -206,15 +206,19 @@ static size_t take_early(struct rd_resume *resume, const struct iovec *iov, size
 	return taken;
 }
 
-/* Takes the byte by which the peer tells that it goes on: as recv(). */
-static ssize_t take_sign(struct rd_resume *resume, int fd)
+/* Takes the byte by which the peer shows that it goes on: 1, or -1 with errno. An end before it is
+   the socket's alone: the peer gave that up before it had the answer. */
+static int take_sign(struct rd_resume *resume, int fd)
 {
 	char sign;
 	ssize_t size = resume->unsure ? recv(fd, &sign, 1, MSG_DONTWAIT) : 1;
 
-	if (size > 0)
-		resume->unsure = false;
-	return size < 0 ? fail(resume) : size;
+	if (size == 0)
+		errno = ECONNRESET;
+	if (size <= 0)
+		return (int)fail(resume);
+	resume->unsure = false;
+	return 1;
 }
 
 static ssize_t receive(struct rd_resume *resume, int fd, const struct iovec *iov, size_t count)
@@ -224,9 +228,8 @@ static ssize_t receive(struct rd_resume *resume, int fd, const struct iovec *iov
 
 	if (resume->error)
 		return has_failed();
-	size = take_sign(resume, fd);
-	if (size <= 0)
-		return size;
+	if (take_sign(resume, fd) < 0)
+		return -1;
 	size = recvmsg(fd, &message, MSG_DONTWAIT);
 	if (size < 0)
 		return fail(resume);
@@ -258,9 +261,8 @@ ssize_t rd_resume_peek(struct rd_resume *resume, int fd)
 		return 1;
 	if (resume->error)
 		return has_failed();
-	size = take_sign(resume, fd);
-	if (size <= 0)
-		return size;
+	if (take_sign(resume, fd) < 0)
+		return -1;
 	size = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	return size < 0 ? fail(resume) : size;
 }
@@ -289,20 +291,24 @@ static void early_settle(struct rd_resume *resume)
 
 bool rd_resume_leave(struct rd_resume *resume, int fd)
 {
-	char *room;
-	ssize_t size;
+	bool signed_on = take_sign(resume, fd) > 0, has_room = true;
 
-	/* The kernel returns bytes before it returns the error of a reset. */
-	take_sign(resume, fd);
-	while ((room = early_room(resume, EARLY_STEP)) &&
-		(size = recv(fd, room, EARLY_STEP, MSG_DONTWAIT)) > 0) {
+	/* The kernel returns bytes before it returns the error of a reset. Where none was the sign,
+	   a later one may be. */
+	while (signed_on) {
+		char *room = early_room(resume, EARLY_STEP);
+		ssize_t size = room ? recv(fd, room, EARLY_STEP, MSG_DONTWAIT) : 0;
+
+		has_room = room != NULL;
+		if (size <= 0)
+			break;
 		resume->early_size += (size_t)size;
 		resume->received += (uint64_t)size;
 	}
 	early_settle(resume);
 	if (!resume->error)
 		resume->error = ECONNRESET;
-	return room && !resume->unable;
+	return has_room && !resume->unable;
 }
 
 int rd_resume_go_on(struct rd_resume *resume, int fd, enum rd_resume_side side,
@@ -323,8 +329,8 @@ int rd_resume_go_on(struct rd_resume *resume, int fd, enum rd_resume_side side,
 	resume->acknowledged = resume->given = peer_received;
 	resume->error = 0;
 	resume->unsure = side == RD_RESUME_ANSWERED;
-	/* A socket that takes no byte any more fails the next time it is used. */
+	/* Without the sign the peer would take another byte for it. */
 	if (side == RD_RESUME_ASKED && send(fd, &sign, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		fail(resume);
+		resume->error = ECONNRESET;
 	return 0;
 }

@@ -247,3 +247,39 @@ Test(resume, the_end_of_the_peer_is_an_end, .timeout = 60)
 	cr_expect_eq(rd_wire_lost(&sides[0].wire), 0);
 	end();
 }
+
+/* The peer gave that socket up before it had the answer: it goes on over another. */
+Test(resume, an_end_before_the_sign_is_no_end, .timeout = 60)
+{
+	struct iovec room = { &(char){ 0 }, 1 };
+	struct rd_wire wires[2];
+
+	begin(false);
+	leave(&sides[0]);
+	leave(&sides[1]);
+	connect_both(wires);
+	go_on_with(&sides[0], &wires[0], RD_RESUME_ANSWERED);
+	rd_wire_close(&wires[1]);
+	cr_expect_eq(rd_wire_recv(&sides[0].wire, &room, 1), -1);
+	cr_expect_eq(errno, EAGAIN);
+	cr_expect_eq(rd_wire_lost(&sides[0].wire), ECONNRESET);
+	end();
+}
+
+/* Another byte would be taken for the sign. */
+Test(resume, a_socket_that_does_not_take_the_sign_is_lost, .timeout = 60)
+{
+	static char bytes[PART_MAX];
+	struct rd_wire wires[2];
+
+	begin(false);
+	leave(&sides[0]);
+	leave(&sides[1]);
+	connect_both(wires);
+	while (send(wires[0].fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	go_on_with(&sides[0], &wires[0], RD_RESUME_ASKED);
+	cr_expect_neq(rd_wire_lost(&sides[0].wire), 0);
+	rd_wire_close(&wires[1]);
+	end();
+}

@@ -1,0 +1,232 @@
+/* A control connection that goes on over other sockets: the test is rank 1 itself, byte by byte.
+   127.0.0.2 is another host for rank 0, which listens at all addresses. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control_ranks.h"
+#include "bootstrap/control_message.h"
+
+#define WAIT_MS 5000
+
+/* Rank 1's end of a control connection. */
+static struct {
+	int fd;
+	pid_t rank_0;
+	int line_fd; /* where rank 0 probes */
+	uint64_t received; /* bytes, over all sockets */
+	uint64_t comm_id;
+	uint32_t port; /* where it goes on */
+	uint32_t attempt;
+	size_t size;
+	unsigned char bytes[2 * RD_FRAME_MAX];
+} end;
+
+static int listen_at(const char *address, int *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t size = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	inet_pton(AF_INET, address, &at.sin_addr);
+	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(listen(fd, 1024), 0);
+	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+static int connect_to(int port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	inet_pton(AF_INET, "127.0.0.2", &at.sin_addr);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0, "%m");
+	return fd;
+}
+
+static void send_message(int fd, struct rd_control_message *message)
+{
+	unsigned char frame[RD_FRAME_MAX];
+	size_t size = rd_control_encode(message, frame);
+
+	cr_assert_eq(send(fd, frame, size, MSG_NOSIGNAL), (ssize_t)size, "%m");
+}
+
+/* As recv(), within WAIT_MS. */
+static ssize_t receive_within(int fd, void *bytes, size_t size)
+{
+	struct pollfd ready = { fd, POLLIN, 0 };
+
+	cr_assert_eq(poll(&ready, 1, WAIT_MS), 1, "nothing came");
+	return recv(fd, bytes, size, 0);
+}
+
+/* Reads messages up to one of this kind. */
+static void await(enum rd_control_kind kind, struct rd_control_message *message)
+{
+	for (;;) {
+		int took = rd_control_decode(end.bytes, end.size, message);
+		ssize_t got;
+
+		cr_assert_geq(took, 0);
+		end.size -= (size_t)took;
+		memmove(end.bytes, end.bytes + took, end.size);
+		if (took && message->kind == kind)
+			return;
+		if (took)
+			continue;
+		got = receive_within(end.fd, end.bytes + end.size, sizeof(end.bytes) - end.size);
+		cr_assert_gt(got, 0, "rank 0 ended the connection: %zd", got);
+		end.size += (size_t)got;
+		end.received += (uint64_t)got;
+	}
+}
+
+static void say_hello(void)
+{
+	const struct rd_settings *settings = &ranks[1].settings;
+	struct rd_control_message hello = { .kind = RD_CONTROL_HELLO,
+		.hello = { .version = RD_WIRE_VERSION,
+			.rank = 1,
+			.size = 2,
+			.digest = rd_settings_digest(settings),
+			.channels = settings->channels,
+			.piece_size = settings->piece_size,
+			.member = ranks[1].self } };
+	struct rd_line_place *place = &hello.hello.member.place_of_line;
+	int port;
+
+	strcpy(hello.hello.library, rondo_version());
+	end.line_fd = listen_at("127.0.0.2", &port);
+	strcpy(place->address, "127.0.0.2");
+	place->port = (uint32_t)port;
+	place->origin = 1;
+	send_message(end.fd, &hello);
+}
+
+/* Rank 0, in a process of its own, which ends with the error of its comm. */
+static void begin_rank_0(int fd, int port)
+{
+	end.rank_0 = fork();
+	if (end.rank_0) {
+		close(fd);
+		return;
+	}
+	ranks[0].settings.rendezvous_fd = fd;
+	ranks[0].settings.port = port;
+	ranks[0].settings.unreachable_ms = 10000;
+	if (!control_join_and_open(&ranks[0]))
+		control_leave(&ranks[0]);
+	fprintf(stderr, "rank 0: %s\n", ranks[0].reason);
+	_exit(ranks[0].error);
+}
+
+static void begin(void)
+{
+	struct rd_control_message message;
+	int port, fd = listen_at("0.0.0.0", &port);
+
+	for (int i = 0; i < 2; i++)
+		control_prepare_rank(&ranks[i], i, 2, port, NULL);
+	begin_rank_0(fd, port);
+	end.fd = connect_to(port);
+	say_hello();
+	await(RD_CONTROL_TABLE, &message);
+	end.comm_id = message.table.comm_id;
+	end.port = message.table.port;
+	cr_assert_gt(end.port, 0);
+	message = (struct rd_control_message){ .kind = RD_CONTROL_READY,
+		.ready.limits = { 999, false, 1, 99 } };
+	send_message(end.fd, &message);
+	await(RD_CONTROL_GO, &message);
+}
+
+static void reset(int fd)
+{
+	struct linger at_once = { 1, 0 };
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	close(fd);
+}
+
+static struct rd_control_message resume(void)
+{
+	return (struct rd_control_message){ .kind = RD_CONTROL_RESUME,
+		.resume = { .comm_id = end.comm_id, .rank = 1, .received = end.received } };
+}
+
+/* Another socket, over which rank 1 has asked to go on. */
+static int ask(void)
+{
+	struct rd_control_message message = resume();
+	int fd = connect_to((int)end.port);
+
+	send_message(fd, &message);
+	return fd;
+}
+
+/* Takes rank 0's answer, and goes on over that socket. */
+static void go_on(int fd)
+{
+	unsigned char frame[RD_RESUME_FRAME], sign = 0;
+	struct rd_control_message answer;
+	size_t size = 0;
+
+	while (size < sizeof(frame)) {
+		ssize_t got = receive_within(fd, frame + size, sizeof(frame) - size);
+
+		cr_assert_gt(got, 0, "rank 0 did not answer");
+		size += (size_t)got;
+	}
+	cr_assert_eq(rd_control_decode(frame, size, &answer), RD_RESUME_FRAME);
+	cr_assert_eq(answer.kind, RD_CONTROL_RESUME);
+	cr_assert_eq(answer.resume.comm_id, end.comm_id);
+	cr_assert_eq(send(fd, &sign, 1, 0), 1);
+	end.fd = fd;
+	end.size = 0;
+}
+
+/* Both leave, without an error. */
+static void leave(void)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_BYE };
+	int status;
+
+	send_message(end.fd, &message);
+	await(RD_CONTROL_BYE_ACK, &message);
+	close(end.fd);
+	cr_assert_eq(waitpid(end.rank_0, &status, 0), end.rank_0);
+	cr_expect_eq(status, 0, "rank 0: %x", status);
+	close(end.line_fd);
+}
+
+Test(control_again, a_rank_goes_on, .timeout = 30)
+{
+	begin();
+	reset(end.fd);
+	go_on(ask());
+	leave();
+}
+
+/* The rank gave that attempt up before rank 0 answered. */
+Test(control_again, an_attempt_that_was_given_up_is_no_death, .timeout = 30)
+{
+	begin();
+	kill(end.rank_0, SIGSTOP);
+	reset(end.fd);
+	close(ask());
+	kill(end.rank_0, SIGCONT);
+	poll(NULL, 0, 100);
+	go_on(ask());
+	leave();
+}
