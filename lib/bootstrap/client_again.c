@@ -53,13 +53,12 @@ int rd_client_again_begin(struct rd_client *client, int64_t now_ms)
 static int fail_attempt(struct rd_client *client, int error, int64_t now_ms)
 {
 	struct rd_client_again *again = &client->again;
-	/* Rank 0 has ended, or closes the connection of a rank that it has given up. */
-	bool refused = error == ECONNREFUSED || (error == 0 && !again->connecting);
 
 	close_attempt(client);
 	again->pause_ms = rd_again_pause_ms(again->pause_ms);
 	again->next_ms = now_ms + again->pause_ms;
-	return refused ? ECONNRESET : 0;
+	/* Rank 0 has ended. */
+	return error == ECONNREFUSED ? ECONNRESET : 0;
 }
 
 static int begin_attempt(struct rd_client *client, int64_t now_ms)
@@ -89,6 +88,7 @@ static int ask(struct rd_client *client, int64_t now_ms)
 	struct rd_control_message message = { .kind = RD_CONTROL_RESUME,
 		.resume = { .comm_id = rd_participant_comm_id(client->participant),
 			.rank = client->settings->rank,
+			.attempt = ++again->attempts,
 			.received = again->received } };
 
 	if (error)
@@ -103,6 +103,9 @@ static int go_on(struct rd_client *client, const struct rd_control_message *answ
 {
 	struct rd_client_again *again = &client->again;
 
+	/* Rank 0 has given this rank up. */
+	if (answer->kind == RD_CONTROL_RESUME && answer->resume.comm_id == 0)
+		return RD_NOT_RESUMED;
 	if (answer->kind != RD_CONTROL_RESUME ||
 		answer->resume.comm_id != rd_participant_comm_id(client->participant) ||
 		answer->resume.rank != client->settings->rank ||

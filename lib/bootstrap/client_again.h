@@ -1,7 +1,8 @@
 /*
  * The participant's connection goes on over another socket, where the network has reset its own.
  * The rank connects to the port of rank 0 that TABLE told, and sends RESUME. Rank 0 answers with
- * its own. A port that refuses shows that rank 0 has ended. For the control thread alone.
+ * its own. A port that refuses shows that rank 0 has ended. A connection that ends without an
+ * answer does not: there was no room for it. For the control thread alone.
  */
 #ifndef RD_CLIENT_AGAIN_H
 #define RD_CLIENT_AGAIN_H
@@ -19,6 +20,7 @@ struct rd_client_again {
 	int pause_ms; /* before it */
 	struct rd_connection *attempt; /* NULL: none */
 	bool connecting; /* it is not established yet */
+	uint32_t attempts; /* so far, over all outages */
 	unsigned count; /* of sockets lost */
 };
 

@@ -323,6 +323,7 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 	case RD_CONTROL_RESUME:
 		walk_u64(at, &message->resume.comm_id);
 		walk_rank(at, &message->resume.rank, 1);
+		walk_u32(at, &message->resume.attempt);
 		walk_u64(at, &message->resume.received);
 		return;
 	case RD_CONTROL_COMMIT:

@@ -25,7 +25,7 @@
 #define RD_LIBRARY_SIZE 32
 #define RD_WIRE_VERSION 15
 #define RD_FRAME_MAX 5120
-#define RD_RESUME_FRAME 28 /* bytes of a RESUME */
+#define RD_RESUME_FRAME 32 /* bytes of a RESUME */
 
 enum rd_control_kind {
 	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
@@ -156,8 +156,9 @@ struct rd_control_message {
 			char reason[RD_REASON_SIZE];
 		} made;
 		struct {
-			uint64_t comm_id;
+			uint64_t comm_id; /* in an answer, 0: the rank is not awaited (any more) */
 			int32_t rank; /* at the end that is not rank 0's */
+			uint32_t attempt; /* the rank's, from 1: a late one does not count */
 			uint64_t received; /* bytes, by the sender, over earlier sockets */
 		} resume;
 		struct rd_link_failure link_failed, fallback;

@@ -271,19 +271,45 @@ static void go_on(struct rd_server *server, int index, struct rd_comer *comer,
 		rd_server_receive(server, index, now_ms);
 }
 
-static void take_comer(struct rd_server *server, struct rd_comer *comer,
-	const struct rd_control_message *message, int64_t now_ms)
+static void refuse(struct rd_comer *comer, const struct rd_control_message *asked)
+{
+	struct rd_control_message answer = *asked;
+	int error;
+
+	answer.resume.comm_id = 0;
+	rd_connection_put(comer->connection, &answer);
+	rd_connection_flush(comer->connection, &error);
+}
+
+/* The connection that this RESUME is of; -1: it is lost, or never was. */
+static int connection_of(const struct rd_server *server, const struct rd_control_message *message)
 {
 	int index =
-		message->kind == RD_CONTROL_RESUME && message->resume.comm_id == server->comm_id
+		message->resume.comm_id == server->comm_id
 			? rd_coordinator_connection_of(server->coordinator, message->resume.rank)
 			: -1;
 
-	if (index < 0 || !server->connections[index] || !server->connections[index]->wire.resume)
+	return index >= 0 && server->connections[index] && server->connections[index]->wire.resume
+		       ? index
+		       : -1;
+}
+
+static void take_comer(struct rd_server *server, struct rd_comer *comer,
+	const struct rd_control_message *message, int64_t now_ms)
+{
+	int index = message->kind == RD_CONTROL_RESUME ? connection_of(server, message) : -1;
+	struct rd_outage *outage = &server->again.outages[index < 0 ? 0 : index];
+
+	if (message->kind != RD_CONTROL_RESUME ||
+		(index >= 0 && message->resume.attempt <= outage->attempt))
 		return;
 	/* This end may not have noticed yet. */
-	if (server->again.outages[index].error || leave(server, index, ECONNRESET, now_ms))
-		go_on(server, index, comer, message, now_ms);
+	if (index < 0 || (!outage->error && !leave(server, index, ECONNRESET, now_ms))) {
+		refuse(comer, message);
+		return;
+	}
+	outage->attempt = message->resume.attempt;
+	go_on(server, index, comer, message, now_ms);
 }
 
 void rd_server_again_receive(struct rd_server *server, int number, int64_t now_ms)

@@ -35,6 +35,7 @@ struct rd_outage {
 	int64_t probe_ms; /* the time of the next probe; RD_NEVER while there is one */
 	int pause_ms; /* before it */
 	unsigned count; /* of sockets lost */
+	uint32_t attempt; /* of the rank's, the latest that was taken; over all outages */
 };
 
 struct rd_server_again {

@@ -162,7 +162,10 @@ static void reset(int fd)
 static struct rd_control_message resume(void)
 {
 	return (struct rd_control_message){ .kind = RD_CONTROL_RESUME,
-		.resume = { .comm_id = end.comm_id, .rank = 1, .received = end.received } };
+		.resume = { .comm_id = end.comm_id,
+			.rank = 1,
+			.attempt = ++end.attempt,
+			.received = end.received } };
 }
 
 /* Another socket, over which rank 1 has asked to go on. */
@@ -175,10 +178,10 @@ static int ask(void)
 	return fd;
 }
 
-/* Takes rank 0's answer, and goes on over that socket. */
-static void go_on(int fd)
+/* The comm that rank 0 answers for. */
+static uint64_t take_answer(int fd)
 {
-	unsigned char frame[RD_RESUME_FRAME], sign = 0;
+	unsigned char frame[RD_RESUME_FRAME];
 	struct rd_control_message answer;
 	size_t size = 0;
 
@@ -190,10 +193,26 @@ static void go_on(int fd)
 	}
 	cr_assert_eq(rd_control_decode(frame, size, &answer), RD_RESUME_FRAME);
 	cr_assert_eq(answer.kind, RD_CONTROL_RESUME);
-	cr_assert_eq(answer.resume.comm_id, end.comm_id);
+	return answer.resume.comm_id;
+}
+
+/* Goes on over that socket, once rank 0 has answered. */
+static void go_on(int fd)
+{
+	unsigned char sign = 0;
+
+	cr_assert_eq(take_answer(fd), end.comm_id);
 	cr_assert_eq(send(fd, &sign, 1, 0), 1);
 	end.fd = fd;
 	end.size = 0;
+}
+
+static void expect_closed(int fd)
+{
+	char byte;
+
+	cr_expect_leq(receive_within(fd, &byte, 1), 0, "rank 0 answered");
+	close(fd);
 }
 
 /* Both leave, without an error. */
@@ -228,5 +247,37 @@ Test(control_again, an_attempt_that_was_given_up_is_no_death, .timeout = 30)
 	kill(end.rank_0, SIGCONT);
 	poll(NULL, 0, 100);
 	go_on(ask());
+	leave();
+}
+
+/* It was on its way while a later one went on: rank 0 goes on with that one. */
+Test(control_again, a_late_attempt_does_not_replace_its_successor, .timeout = 30)
+{
+	struct rd_control_message late;
+	int fd;
+
+	begin();
+	reset(end.fd);
+	fd = connect_to((int)end.port);
+	late = resume();
+	go_on(ask());
+	send_message(fd, &late);
+	expect_closed(fd);
+	leave();
+}
+
+/* Its answer says so. */
+Test(control_again, a_rank_that_is_not_awaited_is_refused, .timeout = 30)
+{
+	struct rd_control_message message;
+	int fd;
+
+	begin();
+	fd = connect_to((int)end.port);
+	message = resume();
+	message.resume.comm_id++;
+	send_message(fd, &message);
+	cr_expect_eq(take_answer(fd), 0);
+	expect_closed(fd);
 	leave();
 }

@@ -60,6 +60,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 	} else if (kind == RD_CONTROL_RESUME) {
 		message->resume.comm_id = UINT64_MAX;
 		message->resume.rank = 65535;
+		message->resume.attempt = UINT32_MAX;
 		message->resume.received = UINT64_MAX;
 	} else if (kind == RD_CONTROL_REPORT) {
 		message->report.error = RONDO_BROKEN;
