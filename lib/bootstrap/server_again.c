@@ -200,20 +200,6 @@ static void serve_outage(struct rd_server *server, int index, int64_t now_ms)
 
 /* ---- Comers -------------------------------------------------------------------------------- */
 
-static struct rd_comer *find_room(struct rd_server *server)
-{
-	struct rd_comer *comers = server->again.comers, *oldest = &comers[0];
-
-	for (int i = 0; i < RD_COMERS_MAX; i++) {
-		if (!comers[i].connection)
-			return &comers[i];
-		if (comers[i].until_ms < oldest->until_ms)
-			oldest = &comers[i];
-	}
-	rd_connection_close(&oldest->connection);
-	return oldest;
-}
-
 /* Nobody is accepted for a while: the epoll would report the listener again and again. */
 static void listener_rests(struct rd_server *server, int64_t until_ms)
 {
@@ -222,28 +208,6 @@ static void listener_rests(struct rd_server *server, int64_t until_ms)
 
 	server->again.rest_ms = until_ms;
 	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, server->again.listen_fd, &event);
-}
-
-void rd_server_again_accept(struct rd_server *server, int64_t now_ms)
-{
-	/* A bounded number at a time, so that a crowd does not keep the others waiting. */
-	for (int i = 0; i < RD_COMERS_MAX; i++) {
-		int fd = rd_accept(server->again.listen_fd);
-		struct rd_comer *comer;
-
-		if (fd < 0 && rd_lacks_resources(errno))
-			listener_rests(server, now_ms + RD_AGAIN_MOST_MS);
-		if (fd < 0)
-			return;
-		comer = find_room(server);
-		rd_socket_tune(fd, server->settings->unreachable_ms);
-		comer->until_ms = now_ms + RD_PENDING_MS;
-		comer->connection = rd_connection_open(server->epoll_fd, fd,
-			server->again.comer_mark + (uint64_t)(comer - server->again.comers),
-			EPOLLIN, server->settings, true);
-		if (comer->connection)
-			comer->connection->in_most = RD_RESUME_FRAME;
-	}
 }
 
 /* This connection goes on over the comer's socket, once that has the answer. */
@@ -328,6 +292,57 @@ void rd_server_again_receive(struct rd_server *server, int number, int64_t now_m
 		take_comer(server, comer, &message, now_ms);
 	if (took != 0 || got < 0)
 		rd_connection_close(&comer->connection);
+}
+
+/* The one to close for another: the oldest that is not promising, else the oldest. */
+static bool goes_before(const struct rd_comer *a, const struct rd_comer *b)
+{
+	bool a_promises = rd_connection_is_promising(a->connection);
+
+	if (a_promises != rd_connection_is_promising(b->connection))
+		return !a_promises;
+	return a->until_ms < b->until_ms;
+}
+
+/* Its RESUME may have come since it was accepted. */
+static struct rd_comer *find_room(struct rd_server *server, int64_t now_ms)
+{
+	struct rd_comer *comers = server->again.comers, *first = &comers[0];
+
+	for (int i = 0; i < RD_COMERS_MAX; i++) {
+		if (!comers[i].connection)
+			return &comers[i];
+		if (goes_before(&comers[i], first))
+			first = &comers[i];
+	}
+	rd_server_again_receive(server, (int)(first - comers), now_ms);
+	rd_connection_close(&first->connection);
+	return first;
+}
+
+/* A RESUME that has come is read at once, so that a crowd cannot come between. */
+void rd_server_again_accept(struct rd_server *server, int64_t now_ms)
+{
+	/* A bounded number at a time, so that a crowd does not keep the others waiting. */
+	for (int i = 0; i < RD_COMERS_MAX; i++) {
+		int fd = rd_accept(server->again.listen_fd);
+		struct rd_comer *comer;
+
+		if (fd < 0 && rd_lacks_resources(errno))
+			listener_rests(server, now_ms + RD_AGAIN_MOST_MS);
+		if (fd < 0)
+			return;
+		comer = find_room(server, now_ms);
+		rd_socket_tune(fd, server->settings->unreachable_ms);
+		comer->until_ms = now_ms + RD_PENDING_MS;
+		comer->connection = rd_connection_open(server->epoll_fd, fd,
+			server->again.comer_mark + (uint64_t)(comer - server->again.comers),
+			EPOLLIN, server->settings, true);
+		if (!comer->connection)
+			continue;
+		comer->connection->in_most = RD_RESUME_FRAME;
+		rd_server_again_receive(server, (int)(comer - server->again.comers), now_ms);
+	}
 }
 
 /* ---- Serving ------------------------------------------------------------------------------- */

@@ -11,9 +11,10 @@
 #define RD_SERVER_AGAIN_H
 
 #include "bootstrap/connection.h"
+#include "bootstrap/rendezvous.h"
 #include "bootstrap/socket.h"
 
-#define RD_COMERS_MAX 16
+#define RD_COMERS_MAX RD_PENDING_MAX
 
 struct rd_server;
 

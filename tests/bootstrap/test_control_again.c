@@ -16,6 +16,7 @@
 #include "bootstrap/control_message.h"
 
 #define WAIT_MS 5000
+#define CROWD 300
 
 /* Rank 1's end of a control connection. */
 static struct {
@@ -280,4 +281,21 @@ Test(control_again, a_rank_that_is_not_awaited_is_refused, .timeout = 30)
 	cr_expect_eq(take_answer(fd), 0);
 	expect_closed(fd);
 	leave();
+}
+
+Test(control_again, a_crowd_drives_no_rank_away, .timeout = 30)
+{
+	int crowd[CROWD], fd;
+
+	begin();
+	kill(end.rank_0, SIGSTOP);
+	reset(end.fd);
+	fd = ask();
+	for (int i = 0; i < CROWD; i++)
+		crowd[i] = connect_to((int)end.port);
+	kill(end.rank_0, SIGCONT);
+	go_on(fd);
+	leave();
+	for (int i = 0; i < CROWD; i++)
+		close(crowd[i]);
 }
