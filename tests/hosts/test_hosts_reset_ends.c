@@ -4,9 +4,11 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@ struct plan {
 	int victim;
 	enum end end;
 	uint32_t pid; /* the victim's */
+	_Atomic int *left; /* ranks that have not failed yet; shared by all */
 };
 
 static float values[1000];
@@ -95,7 +98,8 @@ static int compute_until_it_fails(struct rank_env *env)
 		return 1;
 	while (!(err = rondo_comm_error(env->comm)))
 		poll(NULL, 0, 1);
-	if (plan->end == STOPS)
+	/* A rank that fails later would find a dead one. */
+	if (atomic_fetch_sub(plan->left, 1) == 1 && plan->end == STOPS)
 		kill((pid_t)plan->pid, SIGKILL);
 	snprintf(name, sizeof(name), "rank %d (", plan->victim);
 	if (err != (plan->end == DIES ? RONDO_DIED : RONDO_TIMEOUT) ||
@@ -108,6 +112,10 @@ static void end(struct plan plan)
 {
 	struct rank_outcome outcomes[WORLD_MAX];
 
+	plan.left = mmap(NULL, sizeof(*plan.left), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	cr_assert_neq(plan.left, MAP_FAILED);
+	atomic_init(plan.left, RANKS - 1);
 	run(compute_until_it_fails, plan.victim, &plan, outcomes);
 	for (int rank = 0; rank < RANKS; rank++)
 		cr_expect_eq(outcomes[rank].status, rank == plan.victim ? 128 + SIGKILL : 0,
