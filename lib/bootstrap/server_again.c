@@ -32,6 +32,8 @@ int rd_server_again_listen(
 
 	again->mark = mark;
 	again->listen_fd = rd_listen_near(address);
+	if (again->listen_fd >= 0)
+		rd_close_on_fork_add(&again->unshared, &again->listen_fd);
 	if (again->listen_fd >= 0 && !rd_socket_place(again->listen_fd, here, &again->port) &&
 		!epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, again->listen_fd, &event))
 		return 0;
@@ -52,13 +54,6 @@ int rd_server_again_start(struct rd_server *server)
 	return 0;
 }
 
-static void free_again(struct rd_server *server)
-{
-	if (server->again.listen_fd >= 0)
-		close(server->again.listen_fd);
-	free(server->again.outages);
-}
-
 void rd_server_again_finish(struct rd_server *server)
 {
 	for (int i = 0; i < RD_COMERS_MAX; i++)
@@ -66,14 +61,19 @@ void rd_server_again_finish(struct rd_server *server)
 	if (server->again.outages)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			close_probe(server, &server->again.outages[i]);
-	free_again(server);
+	if (server->again.listen_fd >= 0) {
+		rd_close_on_fork_remove(&server->again.unshared);
+		close(server->again.listen_fd);
+	}
+	free(server->again.outages);
 }
 
 void rd_server_again_abandon(struct rd_server *server)
 {
 	for (int i = 0; i < RD_COMERS_MAX; i++)
 		rd_connection_abandon(server->again.comers[i].connection);
-	free_again(server);
+	/* The fork has closed the listener. */
+	free(server->again.outages);
 }
 
 /* ---- Probes -------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ struct rd_outage {
 
 struct rd_server_again {
 	int listen_fd; /* -1: none; connections end with their sockets */
+	struct rd_close_on_fork unshared; /* where there is a listener */
 	uint32_t port;
 	uint64_t mark; /* of its epoll events */
 	int64_t rest_ms; /* without descriptors: until then nobody is accepted; 0: all are */

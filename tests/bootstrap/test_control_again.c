@@ -8,10 +8,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "control_ranks.h"
 #include "bootstrap/control_message.h"
 
@@ -22,6 +24,9 @@
 static struct {
 	int fd;
 	pid_t rank_0;
+	int child[2]; /* a pipe, where rank 0 is to have a child; else 0 */
+	int leave[2]; /* a pipe: rank 0 leaves once it is closed */
+	long spent_ms; /* by rank 0, of a core */
 	int line_fd; /* where rank 0 probes */
 	uint64_t received; /* bytes, over all sockets */
 	uint64_t comm_id;
@@ -72,6 +77,14 @@ static ssize_t receive_within(int fd, void *bytes, size_t size)
 	return recv(fd, bytes, size, 0);
 }
 
+/* From a pipe. */
+static ssize_t receive_byte(int fd, char *byte)
+{
+	struct pollfd ready = { fd, POLLIN, 0 };
+
+	return poll(&ready, 1, WAIT_MS) == 1 ? read(fd, byte, 1) : 0;
+}
+
 /* Reads messages up to one of this kind. */
 static void await(enum rd_control_kind kind, struct rd_control_message *message)
 {
@@ -115,19 +128,41 @@ static void say_hello(void)
 	send_message(end.fd, &hello);
 }
 
+/* It outlives rank 0, by some seconds. */
+static void begin_child(void)
+{
+	char byte = 0;
+
+	if (fork())
+		return;
+	if (write(end.child[1], &byte, 1) == 1)
+		poll(NULL, 0, 3000);
+	_exit(0);
+}
+
 /* Rank 0, in a process of its own, which ends with the error of its comm. */
 static void begin_rank_0(int fd, int port)
 {
+	char byte;
+
+	cr_assert_eq(pipe(end.leave), 0);
 	end.rank_0 = fork();
 	if (end.rank_0) {
 		close(fd);
+		close(end.leave[0]);
 		return;
 	}
+	close(end.leave[1]);
+	ranks[0].self.place.pid = getpid();
 	ranks[0].settings.rendezvous_fd = fd;
 	ranks[0].settings.port = port;
 	ranks[0].settings.unreachable_ms = 10000;
-	if (!control_join_and_open(&ranks[0]))
-		control_leave(&ranks[0]);
+	if (!control_join_and_open(&ranks[0])) {
+		if (end.child[1])
+			begin_child();
+		if (read(end.leave[0], &byte, 1) == 0)
+			control_leave(&ranks[0]);
+	}
 	fprintf(stderr, "rank 0: %s\n", ranks[0].reason);
 	_exit(ranks[0].error);
 }
@@ -220,12 +255,16 @@ static void expect_closed(int fd)
 static void leave(void)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_BYE };
+	struct rusage usage;
 	int status;
 
+	close(end.leave[1]);
 	send_message(end.fd, &message);
 	await(RD_CONTROL_BYE_ACK, &message);
 	close(end.fd);
-	cr_assert_eq(waitpid(end.rank_0, &status, 0), end.rank_0);
+	cr_assert_eq(wait4(end.rank_0, &status, 0, &usage), end.rank_0);
+	end.spent_ms = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+		       (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
 	cr_expect_eq(status, 0, "rank 0: %x", status);
 	close(end.line_fd);
 }
@@ -298,4 +337,26 @@ Test(control_again, a_crowd_drives_no_rank_away, .timeout = 30)
 	leave();
 	for (int i = 0; i < CROWD; i++)
 		close(crowd[i]);
+}
+
+/* ---- Processes ----------------------------------------------------------------------------- */
+
+/* A child that outlives rank 0 holds no socket: the port refuses at once. */
+Test(control_again, a_child_of_rank_0_takes_no_connection, .timeout = 30)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	char byte;
+
+	cr_assert_eq(pipe(end.child), 0);
+	begin();
+	close(end.child[1]);
+	cr_assert_eq(receive_byte(end.child[0], &byte), 1);
+	kill(end.rank_0, SIGKILL);
+	cr_assert_eq(waitpid(end.rank_0, NULL, 0), end.rank_0);
+	at.sin_port = htons((uint16_t)end.port);
+	inet_pton(AF_INET, "127.0.0.2", &at.sin_addr);
+	cr_expect_eq(connect(fd, (struct sockaddr *)&at, sizeof(at)), -1);
+	cr_expect_eq(errno, ECONNREFUSED);
+	close(fd);
 }
