@@ -95,6 +95,7 @@ static int ask(struct rd_client *client, int64_t now_ms)
 		return fail_attempt(client, error, now_ms);
 	again->connecting = false;
 	rd_socket_tune(again->attempt->wire.fd, client->settings->unreachable_ms);
+	rd_connection_watch(again->attempt, EPOLLIN);
 	rd_connection_put(again->attempt, &message);
 	return 0;
 }

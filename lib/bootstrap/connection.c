@@ -175,7 +175,10 @@ void rd_connection_put(struct rd_connection *connection, struct rd_control_messa
 
 bool rd_connection_has_output(struct rd_connection *connection)
 {
-	return connection->out_size > 0 || rd_wire_sends_again(&connection->wire);
+	if (connection->out_size > 0 || rd_wire_sends_again(&connection->wire))
+		return true;
+	rd_connection_watch(connection, EPOLLIN);
+	return false;
 }
 
 bool rd_connection_flush(struct rd_connection *connection, int *error)

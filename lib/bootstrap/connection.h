@@ -69,7 +69,7 @@ int rd_connection_go_on(struct rd_connection *connection, struct rd_connection *
 /* Whether the buffer has room for one more message. */
 bool rd_connection_has_room(const struct rd_connection *connection);
 void rd_connection_put(struct rd_connection *connection, struct rd_control_message *message);
-/* Whether there are bytes to send. */
+/* Whether there are bytes to send. If not, the epoll no longer watches for room. */
 bool rd_connection_has_output(struct rd_connection *connection);
 /* Sends the buffered messages, or as much as the socket takes. False: the connection has ended;
    *error is its errno. */

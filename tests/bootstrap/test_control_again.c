@@ -339,6 +339,20 @@ Test(control_again, a_crowd_drives_no_rank_away, .timeout = 30)
 		close(crowd[i]);
 }
 
+/* ---- Time ---------------------------------------------------------------------------------- */
+
+Test(control_again, a_connection_that_goes_on_wakes_nobody, .timeout = 30)
+{
+	begin();
+	for (int i = 0; i < 8; i++) {
+		reset(end.fd);
+		go_on(ask());
+		poll(NULL, 0, 100);
+	}
+	leave();
+	cr_expect_lt(end.spent_ms, 250, "rank 0 spun for %ld ms", end.spent_ms);
+}
+
 /* ---- Processes ----------------------------------------------------------------------------- */
 
 /* A child that outlives rank 0 holds no socket: the port refuses at once. */
