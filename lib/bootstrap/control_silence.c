@@ -86,7 +86,7 @@ static struct rd_connection *connection_at(const struct rd_control *control, int
 		connection = control->server.connections[index];
 	else if (control->client.connecting)
 		return NULL;
-	return connection && rd_connection_has_left(connection) ? NULL : connection;
+	return connection;
 }
 
 static int connection_count(const struct rd_control *control)
@@ -123,7 +123,14 @@ static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 		int64_t silent_ms, before_ms = connection ? connection->silent_ms : 0;
 		int rank = rank_at(control, i);
 
-		if (!connection || rank < 0 || rd_socket_is_near(connection->wire.fd))
+		if (!connection || rank < 0)
+			continue;
+		/* It will have another socket. */
+		if (rd_connection_has_left(connection)) {
+			any = true;
+			continue;
+		}
+		if (rd_socket_is_near(connection->wire.fd))
 			continue;
 		any = true;
 		silent_ms = silence_of(connection);
@@ -169,7 +176,8 @@ void rd_control_silent_ranks(const struct rd_control *control,
 	for (int i = 0; i < connection_count(control); i++) {
 		const struct rd_connection *connection = connection_at(control, i);
 
-		if (connection && connection->silent_ms && rank_at(control, i) >= 0)
+		if (connection && !rd_connection_has_left(connection) && connection->silent_ms &&
+			rank_at(control, i) >= 0)
 			see(rank_at(control, i), connection->silent_ms, argument);
 	}
 }

@@ -353,6 +353,24 @@ Test(control_again, a_connection_that_goes_on_wakes_nobody, .timeout = 30)
 	cr_expect_lt(end.spent_ms, 250, "rank 0 spun for %ld ms", end.spent_ms);
 }
 
+/* Heartbeats of each look at the silence of hosts; others come each 2.5 s. */
+Test(control_again, after_an_outage_rank_0_looks_for_silence, .timeout = 30)
+{
+	struct rd_control_message message;
+	int64_t since_ms;
+
+	begin();
+	reset(end.fd);
+	poll(NULL, 0, 700);
+	go_on(ask());
+	await(RD_CONTROL_HEARTBEAT, &message);
+	since_ms = rd_clock_ms();
+	for (int i = 0; i < 3; i++)
+		await(RD_CONTROL_HEARTBEAT, &message);
+	cr_expect_lt(rd_clock_ms() - since_ms, 2000);
+	leave();
+}
+
 /* ---- Processes ----------------------------------------------------------------------------- */
 
 /* A child that outlives rank 0 holds no socket: the port refuses at once. */
