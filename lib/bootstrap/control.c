@@ -160,6 +160,7 @@ static void free_state(struct rd_control *control)
 /* After the thread has ended, or was never started. */
 static void control_free(struct rd_control *control)
 {
+	rd_client_again_stop(&control->client);
 	rd_connection_close(&control->client.connection);
 	rd_server_finish(&control->server);
 	pthread_cond_destroy(&control->published);
@@ -521,6 +522,7 @@ void rd_control_abandon(struct rd_control *control)
 {
 	if (!control)
 		return;
+	rd_connection_abandon(control->client.again.attempt);
 	rd_connection_abandon(control->client.connection);
 	rd_server_abandon(&control->server);
 	rd_watch_abandon(control->watch);

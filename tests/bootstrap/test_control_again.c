@@ -392,3 +392,54 @@ Test(control_again, a_child_of_rank_0_takes_no_connection, .timeout = 30)
 	cr_expect_eq(errno, ECONNREFUSED);
 	close(fd);
 }
+
+/* ---- Rank 1's side ------------------------------------------------------------------------- */
+
+/* The descriptor of this process that is connected to the port, or, with `other`, to another of
+   127.0.0.2; -1: none. */
+static int find_socket(int port, bool other)
+{
+	for (int fd = 3; fd < 200; fd++) {
+		struct sockaddr_in at = { 0 };
+		socklen_t size = sizeof(at);
+
+		if (getpeername(fd, (struct sockaddr *)&at, &size) == 0 &&
+			at.sin_addr.s_addr == htonl(INADDR_LOOPBACK + 1) &&
+			(ntohs(at.sin_port) == port) != other)
+			return fd;
+	}
+	return -1;
+}
+
+static void join_rank_0(int *port)
+{
+	int fd = listen_at("0.0.0.0", port);
+
+	for (int i = 0; i < 2; i++)
+		control_prepare_rank(&ranks[i], i, 2, *port, NULL);
+	begin_rank_0(fd, *port);
+	ranks[1].self.place.pid = getpid();
+	strcpy(ranks[1].settings.address, "127.0.0.2");
+	ranks[1].settings.unreachable_ms = 10000;
+	cr_assert_eq(control_join_and_open(&ranks[1]), 0, "%s", ranks[1].reason);
+}
+
+Test(control_again, a_rank_that_ends_in_an_outage_leaves_no_descriptor, .timeout = 30)
+{
+	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+	int port, files = count_files();
+
+	join_rank_0(&port);
+	kill(end.rank_0, SIGSTOP);
+	/* To the kernel, a reset. */
+	cr_assert_eq(connect(find_socket(port, false), &nowhere, sizeof(nowhere)), 0);
+	for (int i = 0; i < 2000 && find_socket(port, true) < 0; i++)
+		poll(NULL, 0, 1);
+	cr_assert_geq(find_socket(port, true), 0, "it made no attempt");
+	rd_control_destroy(ranks[1].control);
+	close(ranks[1].wake_fd);
+	close(end.leave[1]);
+	cr_expect_eq(count_files(), files);
+	kill(end.rank_0, SIGKILL);
+	waitpid(end.rank_0, NULL, 0);
+}
