@@ -137,7 +137,8 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 {
 	struct pollfd fd = { .events = POLLIN };
 
-	while (client->connection) {
+	/* A socket that has failed is ready for ever. */
+	while (client->connection && !rd_connection_lost(client->connection)) {
 		fd.fd = client->connection->wire.fd;
 		if (poll(&fd, 1, 0) <= 0)
 			return;

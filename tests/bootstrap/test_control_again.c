@@ -443,3 +443,45 @@ Test(control_again, a_rank_that_ends_in_an_outage_leaves_no_descriptor, .timeout
 	kill(end.rank_0, SIGKILL);
 	waitpid(end.rank_0, NULL, 0);
 }
+
+/* Rank 1, in a process of its own, which ends with the error of its verdict. */
+static pid_t fork_rank_1(int go)
+{
+	pid_t pid = fork();
+	int port;
+
+	if (pid)
+		return pid;
+	join_rank_0(&port);
+	if (write(go, &end.rank_0, sizeof(end.rank_0)) == sizeof(end.rank_0))
+		control_await_verdict(&ranks[1]);
+	_exit(ranks[1].error == RONDO_DIED ? 0 : 1);
+}
+
+/* A rank 0 of this host, with unread messages, dies while rank 1 is stopped: its kernel resets the
+   connection, and the watch reports the death as well. */
+Test(control_again, a_death_beside_a_reset_is_found_once, .timeout = 60)
+{
+	for (int i = 0; i < 6; i++) {
+		int go[2], status;
+		pid_t pid, rank_0;
+
+		cr_assert_eq(pipe(go), 0);
+		pid = fork_rank_1(go[1]);
+		cr_assert_eq(read(go[0], &rank_0, sizeof(rank_0)), (ssize_t)sizeof(rank_0));
+		kill(rank_0, SIGSTOP);
+		poll(NULL, 0, 400);
+		kill(pid, SIGSTOP);
+		kill(rank_0, SIGKILL);
+		poll(NULL, 0, 20);
+		kill(pid, SIGCONT);
+		for (int n = 0; n < 300 && waitpid(pid, &status, WNOHANG) == 0; n++) {
+			poll(NULL, 0, 10);
+			status = -1;
+		}
+		kill(pid, SIGKILL);
+		cr_expect_eq(status, 0, "round %d: rank 1: %x", i, status);
+		close(go[0]);
+		close(go[1]);
+	}
+}
