@@ -208,8 +208,8 @@ void links_take_event(struct world *world, int subject)
 		return;
 	}
 	if (kind == LINK_ARRIVAL) {
-		/* The memory of a rank that has ended is not read. */
-		if (!end->closed || !message_at(end, end->arrived)->from)
+		/* Neither the memory of a rank that has ended is read, nor any for one that has. */
+		if (!(end->closed || end->gone) || !message_at(end, end->arrived)->from)
 			arrive(end);
 		world_touch(world, end->link.peer);
 		return;
