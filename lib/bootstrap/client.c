@@ -75,7 +75,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 
 void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
-	rd_client_again_stop(client);
+	rd_client_reconnect_stop(client);
 	rd_connection_close(&client->connection);
 	rd_participant_closed(client->participant, error, now_ms);
 }
@@ -117,20 +117,21 @@ static void receive_unless(struct rd_client *client, int error, int64_t now_ms)
 		rd_client_receive(client, now_ms);
 }
 
-static void begin_again(struct rd_client *client, int64_t now_ms)
+static void reconnect(struct rd_client *client, int64_t now_ms)
 {
 	/* The verdict may be among what has come. */
-	receive_unless(client, rd_client_again_begin(client, now_ms), now_ms);
+	receive_unless(client, rd_client_reconnect_begin(client, now_ms), now_ms);
 }
 
-void rd_client_receive_again(struct rd_client *client, int64_t now_ms)
+void rd_client_receive_reconnect(struct rd_client *client, int64_t now_ms)
 {
-	receive_unless(client, rd_client_again_receive(client, now_ms), now_ms);
+	receive_unless(client, rd_client_reconnect_receive(client, now_ms), now_ms);
 }
 
 static bool is_cut_off(const struct rd_client *client)
 {
-	return client->connection && !client->again.error && rd_connection_lost(client->connection);
+	return client->connection && !client->reconnect.error &&
+	       rd_connection_lost(client->connection);
 }
 
 void rd_client_drain(struct rd_client *client, int64_t now_ms)
@@ -149,7 +150,7 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 void rd_client_serve(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_control_message message;
-	int error = rd_client_again_serve(client, now_ms);
+	int error = rd_client_reconnect_serve(client, now_ms);
 
 	if (error)
 		rd_client_lose(client, error, now_ms);
@@ -160,12 +161,12 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		connect_from(client, 0, now_ms);
 	}
 	if (is_cut_off(client))
-		begin_again(client, now_ms);
+		reconnect(client, now_ms);
 	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT) {
-		rd_client_again_stop(client);
+		rd_client_reconnect_stop(client);
 		rd_connection_close(&client->connection);
 	}
-	while (client->connection && !client->connecting && !client->again.error) {
+	while (client->connection && !client->connecting && !client->reconnect.error) {
 		while (rd_connection_has_room(client->connection) &&
 			rd_participant_next(client->participant, &message))
 			rd_connection_put(client->connection, &message);
@@ -174,7 +175,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		if (!rd_connection_flush(client->connection, &error))
 			rd_client_lose(client, error, now_ms);
 		else if (is_cut_off(client))
-			begin_again(client, now_ms);
+			reconnect(client, now_ms);
 		else if (rd_connection_has_output(client->connection))
 			return;
 	}
@@ -183,5 +184,5 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 int64_t rd_client_deadline(const struct rd_client *client)
 {
 	return client->connection && client->connecting ? client->attempt_ms
-							: rd_client_again_deadline(client);
+							: rd_client_reconnect_deadline(client);
 }

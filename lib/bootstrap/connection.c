@@ -88,6 +88,7 @@ int rd_connection_leave(struct rd_connection *connection, uint64_t *received)
 	rd_close_on_fork_remove(&connection->unshared);
 	error = rd_wire_leave(&connection->wire, received);
 	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
+	connection->silent_ms = 0;
 	return error;
 }
 

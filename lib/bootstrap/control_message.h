@@ -53,7 +53,7 @@ enum rd_control_kind {
 	RD_CONTROL_COMMIT, /* to each guest: all have made it */
 	/* In a rendezvous again: */
 	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed without GO */
-	/* First over a socket by which a connection goes on (server_again.h), and its answer: */
+	/* First over a socket by which a connection goes on (server_reconnect.h); its answer: */
 	RD_CONTROL_RESUME,
 	RD_CONTROL_LAST = RD_CONTROL_RESUME
 };

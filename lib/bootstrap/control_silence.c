@@ -80,13 +80,9 @@ static int rank_at(const struct rd_control *control, int index)
 
 static struct rd_connection *connection_at(const struct rd_control *control, int index)
 {
-	struct rd_connection *connection = control->client.connection;
-
 	if (control->server.coordinator)
-		connection = control->server.connections[index];
-	else if (control->client.connecting)
-		return NULL;
-	return connection;
+		return control->server.connections[index];
+	return control->client.connecting ? NULL : control->client.connection;
 }
 
 static int connection_count(const struct rd_control *control)
@@ -176,8 +172,7 @@ void rd_control_silent_ranks(const struct rd_control *control,
 	for (int i = 0; i < connection_count(control); i++) {
 		const struct rd_connection *connection = connection_at(control, i);
 
-		if (connection && !rd_connection_has_left(connection) && connection->silent_ms &&
-			rank_at(control, i) >= 0)
+		if (connection && connection->silent_ms && rank_at(control, i) >= 0)
 			see(rank_at(control, i), connection->silent_ms, argument);
 	}
 }

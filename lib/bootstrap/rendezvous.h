@@ -28,7 +28,7 @@
  *                                 each 5 s
  *
  * Between hosts a network may reset the connection. It then goes on over another one, and the two
- * machines notice nothing (client_again.h, server_again.h).
+ * machines notice nothing (client_reconnect.h, server_reconnect.h).
  *
  * Nothing is queued: a set of kinds and some counters hold what is to be sent over a connection, so
  * memory does not grow with a peer that does not read. Link failures are stored once.

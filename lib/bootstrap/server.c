@@ -45,7 +45,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 		sizeof(*server->connections));
 	if (!server->connections)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
-	return rd_server_again_start(server);
+	return rd_server_reconnect_start(server);
 }
 
 static void free_coordinator(struct rd_server *server)
@@ -61,7 +61,7 @@ void rd_server_finish(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_close(&server->connections[i]);
-	rd_server_again_finish(server);
+	rd_server_reconnect_finish(server);
 	free_coordinator(server);
 }
 
@@ -70,7 +70,7 @@ void rd_server_abandon(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_abandon(server->connections[i]);
-	rd_server_again_abandon(server);
+	rd_server_reconnect_abandon(server);
 	free_coordinator(server);
 }
 
@@ -95,8 +95,9 @@ static void serve_connection(struct rd_server *server, int index, int64_t now_ms
 		if (rd_connection_has_output(connection))
 			break;
 	}
-	if (connection && rd_connection_lost(connection) && !server->again.outages[index].error) {
-		rd_server_again_begin(server, index, now_ms);
+	if (connection && rd_connection_lost(connection) &&
+		!server->reconnect.outages[index].error) {
+		rd_server_reconnect_begin(server, index, now_ms);
 		connection = server->connections[index];
 	}
 	if (connection && rd_coordinator_dropped(server->coordinator, index))
@@ -160,8 +161,7 @@ static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
 		rd_coordinator_closed(server->coordinator, index, 0);
 		return;
 	}
-	if (server->again.port > 0)
-		rd_connection_outlive(server->connections[index]);
+	rd_connection_outlive(server->connections[index]);
 	rd_server_receive(server, index, now_ms);
 }
 
@@ -244,6 +244,6 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 		close_listener(server);
 	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 		serve_connection(server, i, now_ms);
-	rd_server_again_serve(server, now_ms);
+	rd_server_reconnect_serve(server, now_ms);
 	log_slow_call(server);
 }

@@ -10,7 +10,7 @@
 #include "bootstrap/connection.h"
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
-#include "bootstrap/server_again.h"
+#include "bootstrap/server_reconnect.h"
 #include "bootstrap/socket.h"
 
 struct rd_server {
@@ -21,7 +21,7 @@ struct rd_server {
 	struct rd_connection **connections; /* by the coordinator's numbers; NULL: none */
 	bool joined; /* rank 0's participant holds connection 0 */
 	uint64_t comm_id;
-	struct rd_server_again again;
+	struct rd_server_reconnect reconnect;
 	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };
 

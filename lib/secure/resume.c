@@ -119,7 +119,7 @@ static void ask_acknowledged(struct rd_resume *resume, int fd, uint64_t given)
 	int waiting;
 
 	/* Bytes of the handshake may wait as well. */
-	if (!resume->unsure && ioctl(fd, SIOCOUTQ, &waiting) == 0 &&
+	if (!resume->unconfirmed && ioctl(fd, SIOCOUTQ, &waiting) == 0 &&
 		given > resume->acknowledged + (uint64_t)waiting)
 		resume->acknowledged = given - (uint64_t)waiting;
 }
@@ -206,18 +206,18 @@ static size_t take_early(struct rd_resume *resume, const struct iovec *iov, size
 	return taken;
 }
 
-/* Takes the byte by which the peer shows that it goes on: 1, or -1 with errno. An end before it is
-   the socket's alone: the peer gave that up before it had the answer. */
-static int take_sign(struct rd_resume *resume, int fd)
+/* Takes the byte by which the peer confirms that it goes on: 1, or -1 with errno. An end before it
+   is the socket's alone: the peer gave that up before it had the answer. */
+static int take_confirmation(struct rd_resume *resume, int fd)
 {
-	char sign;
-	ssize_t size = resume->unsure ? recv(fd, &sign, 1, MSG_DONTWAIT) : 1;
+	char byte;
+	ssize_t size = resume->unconfirmed ? recv(fd, &byte, 1, MSG_DONTWAIT) : 1;
 
 	if (size == 0)
 		errno = ECONNRESET;
 	if (size <= 0)
 		return (int)fail(resume);
-	resume->unsure = false;
+	resume->unconfirmed = false;
 	return 1;
 }
 
@@ -228,7 +228,7 @@ static ssize_t receive(struct rd_resume *resume, int fd, const struct iovec *iov
 
 	if (resume->error)
 		return has_failed();
-	if (take_sign(resume, fd) < 0)
+	if (take_confirmation(resume, fd) < 0)
 		return -1;
 	size = recvmsg(fd, &message, MSG_DONTWAIT);
 	if (size < 0)
@@ -261,7 +261,7 @@ ssize_t rd_resume_peek(struct rd_resume *resume, int fd)
 		return 1;
 	if (resume->error)
 		return has_failed();
-	if (take_sign(resume, fd) < 0)
+	if (take_confirmation(resume, fd) < 0)
 		return -1;
 	size = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	return size < 0 ? fail(resume) : size;
@@ -291,11 +291,11 @@ static void early_settle(struct rd_resume *resume)
 
 bool rd_resume_leave(struct rd_resume *resume, int fd)
 {
-	bool signed_on = take_sign(resume, fd) > 0, has_room = true;
+	bool confirmed = take_confirmation(resume, fd) > 0, has_room = true;
 
-	/* The kernel returns bytes before it returns the error of a reset. Where none was the sign,
-	   a later one may be. */
-	while (signed_on) {
+	/* The kernel returns bytes before it returns the error of a reset. Where none was the
+	   confirmation, a later one may be. */
+	while (confirmed) {
 		char *room = early_room(resume, EARLY_STEP);
 		ssize_t size = room ? recv(fd, room, EARLY_STEP, MSG_DONTWAIT) : 0;
 
@@ -314,7 +314,7 @@ bool rd_resume_leave(struct rd_resume *resume, int fd)
 int rd_resume_go_on(struct rd_resume *resume, int fd, enum rd_resume_side side,
 	uint64_t peer_received, const void *bytes, size_t size)
 {
-	char *room, sign = 0;
+	char *room, confirmation = 0;
 
 	if (peer_received < resume->acknowledged || peer_received > resume->sent ||
 		(side == RD_RESUME_ANSWERED && size > 0))
@@ -328,9 +328,9 @@ int rd_resume_go_on(struct rd_resume *resume, int fd, enum rd_resume_side side,
 	resume->received += size;
 	resume->acknowledged = resume->given = peer_received;
 	resume->error = 0;
-	resume->unsure = side == RD_RESUME_ANSWERED;
-	/* Without the sign the peer would take another byte for it. */
-	if (side == RD_RESUME_ASKED && send(fd, &sign, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	resume->unconfirmed = side == RD_RESUME_ANSWERED;
+	/* Without it the peer would take another byte for it. */
+	if (side == RD_RESUME_ASKED && send(fd, &confirmation, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		resume->error = ECONNRESET;
 	return 0;
 }

@@ -27,7 +27,7 @@ struct rd_resume {
 	int error; /* errno of the socket, which has failed; 0: it has not */
 	/* This side answered on the socket, and the answer may be lost with it: the peer then
 	   leaves the socket unread, and what its kernel acknowledges counts for nothing. */
-	bool unsure;
+	bool unconfirmed;
 };
 
 /* received: bytes that have been read from the socket, and belong to this. NULL: no memory. */
@@ -49,7 +49,7 @@ enum rd_resume_side { RD_RESUME_ASKED, RD_RESUME_ANSWERED };
 
 /*
  * Goes on over this socket, of which these bytes have been read. peer_received: what the peer has
- * received. The side that has asked sends a byte of its own first: the peer's answer has come.
+ * received. The side that has asked first sends a byte, which confirms that it has the answer.
  * 0; EPROTO: bytes that the peer needs are gone, or it sent some too early; ENOMEM.
  */
 int rd_resume_go_on(struct rd_resume *resume, int fd, enum rd_resume_side side,

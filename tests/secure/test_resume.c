@@ -249,7 +249,7 @@ Test(resume, the_end_of_the_peer_is_an_end, .timeout = 60)
 }
 
 /* The peer gave that socket up before it had the answer: it goes on over another. */
-Test(resume, an_end_before_the_sign_is_no_end, .timeout = 60)
+Test(resume, an_end_before_the_confirmation_is_no_end, .timeout = 60)
 {
 	struct iovec room = { &(char){ 0 }, 1 };
 	struct rd_wire wires[2];
@@ -266,8 +266,8 @@ Test(resume, an_end_before_the_sign_is_no_end, .timeout = 60)
 	end();
 }
 
-/* Another byte would be taken for the sign. */
-Test(resume, a_socket_that_does_not_take_the_sign_is_lost, .timeout = 60)
+/* Another byte would be taken for the confirmation. */
+Test(resume, a_socket_that_does_not_take_the_confirmation_is_lost, .timeout = 60)
 {
 	static char bytes[PART_MAX];
 	struct rd_wire wires[2];

@@ -171,8 +171,7 @@ static void link_interrupt(void *owner)
 	if (link->base.error)
 		return;
 	link->interruptions++;
-	/* A network that resets connections again and again fills no log: 1, 2, 4, 8, ... */
-	if ((link->interruptions & (link->interruptions - 1)) == 0)
+	if (rd_log_is_due(link->interruptions))
 		rd_log(RD_WARN, RD_NET,
 			"NET/Socket : rank %d lost its connection with rank %d, channel %d (%s, %u so "
 			"far): it goes on over another",

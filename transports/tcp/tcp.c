@@ -51,8 +51,8 @@
  * goes on over another connection, which begins with the same proof and hellos. The hellos tell how
  * many bytes each side has received behind the first hellos, encrypted as they travelled, and both
  * send the rest again (secure/resume.h). The new TLS session ends with its hellos, and the first
- * one goes on. The higher rank then sends one more byte, unencrypted, which tells that it has the
- * hello of the lower one: until then no acknowledgement counts for that. `attempt` numbers the
+ * one goes on. The higher rank then sends one more byte, unencrypted, which confirms
+ * the hello of the lower one: until then no acknowledgement counts for that. `attempt` numbers the
  * attempts of the higher rank, from 1, so that a late one does not replace its successor. Bytes
  * that were sent to a socket are kept until the other kernel has acknowledged them. It has them
  * then, and a reset does not take them away.

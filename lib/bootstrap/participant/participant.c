@@ -186,9 +186,9 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 			rd_duration(duration, participant->settings->unreachable_ms));
 	else if (error == RD_NOT_RESUMED)
 		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
-			"%s cannot be reached: the connection was reset, and it took no other for "
-			"%s",
-			name, rd_duration(duration, participant->settings->unreachable_ms));
+			"%s cannot be reached: the connection was reset, and no other took its "
+			"place",
+			name);
 	else
 		rd_participant_end_without(participant, 0, RONDO_BROKEN,
 			"the connection to %s failed: %s", name, strerror(error));

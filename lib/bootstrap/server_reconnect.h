@@ -7,19 +7,17 @@
  * and holds that connection, which nobody accepts: only the kernel of an ended process refuses it,
  * or ends it. For the control thread alone.
  */
-#ifndef RD_SERVER_AGAIN_H
-#define RD_SERVER_AGAIN_H
+#ifndef RD_SERVER_RECONNECT_H
+#define RD_SERVER_RECONNECT_H
 
 #include "bootstrap/connection.h"
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/socket.h"
 
-#define RD_COMERS_MAX RD_PENDING_MAX
-
 struct rd_server;
 
 /* A connection to this process that has not told whose it is. */
-struct rd_comer {
+struct rd_pending {
 	struct rd_connection *connection; /* NULL: none */
 	int64_t until_ms;
 };
@@ -39,36 +37,36 @@ struct rd_outage {
 	uint32_t attempt; /* of the rank's, the latest that was taken; over all outages */
 };
 
-struct rd_server_again {
+struct rd_server_reconnect {
 	int listen_fd; /* -1: none; connections end with their sockets */
 	struct rd_close_on_fork unshared; /* where there is a listener */
 	uint32_t port;
 	uint64_t mark; /* of its epoll events */
 	int64_t rest_ms; /* without descriptors: until then nobody is accepted; 0: all are */
-	uint64_t comer_mark, probe_mark; /* of epoll events; the index is added */
-	struct rd_comer comers[RD_COMERS_MAX];
+	uint64_t pending_mark, probe_mark; /* of epoll events; the index is added */
+	struct rd_pending pending[RD_PENDING_MAX];
 	struct rd_outage *outages; /* one a connection of the server */
 };
 
-/* Listens at any port of this address, with events of this mark; comer_mark and probe_mark are
+/* Listens at any port of this address, with events of this mark; pending_mark and probe_mark are
    set. RONDO_SYSTEM. */
-int rd_server_again_listen(
+int rd_server_reconnect_listen(
 	struct rd_server *server, const struct sockaddr_storage *address, uint64_t mark);
 /* With the server's connections. RONDO_MEMORY. */
-int rd_server_again_start(struct rd_server *server);
-void rd_server_again_finish(struct rd_server *server);
+int rd_server_reconnect_start(struct rd_server *server);
+void rd_server_reconnect_finish(struct rd_server *server);
 /* The same in a forked child. */
-void rd_server_again_abandon(struct rd_server *server);
+void rd_server_reconnect_abandon(struct rd_server *server);
 
-/* After events: of the listener, of a comer, of the probe for a connection. */
-void rd_server_again_accept(struct rd_server *server, int64_t now_ms);
-void rd_server_again_receive(struct rd_server *server, int comer, int64_t now_ms);
-void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms);
+/* After events: of the listener, of a pending connection, of the probe for a connection. */
+void rd_server_reconnect_accept(struct rd_server *server, int64_t now_ms);
+void rd_server_reconnect_receive(struct rd_server *server, int pending, int64_t now_ms);
+void rd_server_reconnect_probed(struct rd_server *server, int index, int64_t now_ms);
 
 /* This connection has lost its socket: goes on, or rd_server_lose(). */
-void rd_server_again_begin(struct rd_server *server, int index, int64_t now_ms);
+void rd_server_reconnect_begin(struct rd_server *server, int index, int64_t now_ms);
 /* Ends what is overdue, and begins what is due. */
-void rd_server_again_serve(struct rd_server *server, int64_t now_ms);
-int64_t rd_server_again_deadline(const struct rd_server *server);
+void rd_server_reconnect_serve(struct rd_server *server, int64_t now_ms);
+int64_t rd_server_reconnect_deadline(const struct rd_server *server);
 
 #endif

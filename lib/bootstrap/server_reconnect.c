@@ -1,4 +1,4 @@
-#include "bootstrap/server_again.h"
+#include "bootstrap/server_reconnect.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/outage.h"
+#include "bootstrap/reconnect.h"
 #include "bootstrap/server.h"
 
 static void close_probe(struct rd_server *server, struct rd_outage *outage)
@@ -23,24 +23,25 @@ static void close_probe(struct rd_server *server, struct rd_outage *outage)
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-int rd_server_again_listen(
+int rd_server_reconnect_listen(
 	struct rd_server *server, const struct sockaddr_storage *address, uint64_t mark)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = mark };
-	struct rd_server_again *again = &server->again;
+	struct rd_server_reconnect *reconnect = &server->reconnect;
 	char here[RD_LINE_ADDRESS];
 
-	again->mark = mark;
-	again->listen_fd = rd_listen_near(address);
-	if (again->listen_fd >= 0)
-		rd_close_on_fork_add(&again->unshared, &again->listen_fd);
-	if (again->listen_fd >= 0 && !rd_socket_place(again->listen_fd, here, &again->port) &&
-		!epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, again->listen_fd, &event))
+	reconnect->mark = mark;
+	reconnect->listen_fd = rd_listen_near(address);
+	if (reconnect->listen_fd >= 0)
+		rd_close_on_fork_add(&reconnect->unshared, &reconnect->listen_fd);
+	if (reconnect->listen_fd >= 0 &&
+		!rd_socket_place(reconnect->listen_fd, here, &reconnect->port) &&
+		!epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, reconnect->listen_fd, &event))
 		return 0;
 	return rd_fail_errno("rank 0 cannot listen for connections that go on");
 }
 
-int rd_server_again_start(struct rd_server *server)
+int rd_server_reconnect_start(struct rd_server *server)
 {
 	int count = rd_coordinator_connection_count(server->coordinator);
 	struct rd_outage *outages = calloc((size_t)count, sizeof(*outages));
@@ -49,31 +50,31 @@ int rd_server_again_start(struct rd_server *server)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
 	for (int i = 0; i < count; i++)
 		outages[i].probe_fd = -1;
-	server->again.outages = outages;
-	rd_coordinator_set_port(server->coordinator, server->again.port);
+	server->reconnect.outages = outages;
+	rd_coordinator_set_port(server->coordinator, server->reconnect.port);
 	return 0;
 }
 
-void rd_server_again_finish(struct rd_server *server)
+void rd_server_reconnect_finish(struct rd_server *server)
 {
-	for (int i = 0; i < RD_COMERS_MAX; i++)
-		rd_connection_close(&server->again.comers[i].connection);
-	if (server->again.outages)
+	for (int i = 0; i < RD_PENDING_MAX; i++)
+		rd_connection_close(&server->reconnect.pending[i].connection);
+	if (server->reconnect.outages)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-			close_probe(server, &server->again.outages[i]);
-	if (server->again.listen_fd >= 0) {
-		rd_close_on_fork_remove(&server->again.unshared);
-		close(server->again.listen_fd);
+			close_probe(server, &server->reconnect.outages[i]);
+	if (server->reconnect.listen_fd >= 0) {
+		rd_close_on_fork_remove(&server->reconnect.unshared);
+		close(server->reconnect.listen_fd);
 	}
-	free(server->again.outages);
+	free(server->reconnect.outages);
 }
 
-void rd_server_again_abandon(struct rd_server *server)
+void rd_server_reconnect_abandon(struct rd_server *server)
 {
-	for (int i = 0; i < RD_COMERS_MAX; i++)
-		rd_connection_abandon(server->again.comers[i].connection);
+	for (int i = 0; i < RD_PENDING_MAX; i++)
+		rd_connection_abandon(server->reconnect.pending[i].connection);
 	/* The fork has closed the listener. */
-	free(server->again.outages);
+	free(server->reconnect.outages);
 }
 
 /* ---- Probes -------------------------------------------------------------------------------- */
@@ -81,14 +82,14 @@ void rd_server_again_abandon(struct rd_server *server)
 static void probe_later(struct rd_server *server, struct rd_outage *outage, int64_t now_ms)
 {
 	close_probe(server, outage);
-	outage->pause_ms = rd_again_pause_ms(outage->pause_ms);
+	outage->pause_ms = rd_reconnect_pause_ms(outage->pause_ms);
 	outage->probe_ms = now_ms + outage->pause_ms;
 }
 
 /* A probe has ended with this errno. */
 static void end_probe(struct rd_server *server, int index, int error, int64_t now_ms)
 {
-	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_outage *outage = &server->reconnect.outages[index];
 
 	/* The rank has ended. */
 	if (error == ECONNREFUSED)
@@ -99,9 +100,9 @@ static void end_probe(struct rd_server *server, int index, int error, int64_t no
 
 static void begin_probe(struct rd_server *server, int index, int64_t now_ms)
 {
-	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_outage *outage = &server->reconnect.outages[index];
 	struct epoll_event event = { .events = EPOLLOUT,
-		.data.u64 = server->again.probe_mark + (uint64_t)index };
+		.data.u64 = server->reconnect.probe_mark + (uint64_t)index };
 	int fd = rd_connect_start(&outage->place, 0);
 
 	outage->probed = false;
@@ -111,15 +112,15 @@ static void begin_probe(struct rd_server *server, int index, int64_t now_ms)
 	}
 	outage->probe_fd = fd;
 	rd_close_on_fork_add(&outage->unshared, &outage->probe_fd);
-	outage->probe_ms = now_ms + RD_AGAIN_ATTEMPT_MS;
+	outage->probe_ms = now_ms + RD_RECONNECT_ATTEMPT_MS;
 	epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms)
+void rd_server_reconnect_probed(struct rd_server *server, int index, int64_t now_ms)
 {
-	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_outage *outage = &server->reconnect.outages[index];
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP,
-		.data.u64 = server->again.probe_mark + (uint64_t)index };
+		.data.u64 = server->reconnect.probe_mark + (uint64_t)index };
 	int error;
 
 	if (outage->probe_fd < 0 || !server->connections[index])
@@ -138,7 +139,7 @@ void rd_server_again_probed(struct rd_server *server, int index, int64_t now_ms)
 
 static void end_outage(struct rd_server *server, int index)
 {
-	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_outage *outage = &server->reconnect.outages[index];
 
 	close_probe(server, outage);
 	outage->error = 0;
@@ -147,13 +148,13 @@ static void end_outage(struct rd_server *server, int index)
 /* The connection leaves its socket, after this error. False: it cannot go on. */
 static bool leave(struct rd_server *server, int index, int error, int64_t now_ms)
 {
-	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_outage *outage = &server->reconnect.outages[index];
 	int rank = rd_coordinator_rank_at(server->coordinator, index);
 	const struct rd_line_place *place;
 
 	/* Before all have come, the rank does not know the port. Silence has lasted as long as it
 	   may. */
-	if (server->again.port == 0 || rank < 0 || rd_means_silence(error) ||
+	if (server->reconnect.port == 0 || rank < 0 || rd_means_silence(error) ||
 		rd_coordinator_listening(server->coordinator))
 		return false;
 	place = &rd_coordinator_member(server->coordinator, rank)->place_of_line;
@@ -164,7 +165,7 @@ static bool leave(struct rd_server *server, int index, int error, int64_t now_ms
 	outage->since_ms = outage->probe_ms = now_ms;
 	outage->until_ms = now_ms + server->settings->unreachable_ms;
 	outage->pause_ms = 0;
-	if (rd_again_is_logged(++outage->count))
+	if (rd_log_is_due(++outage->count))
 		rd_log(RD_WARN, RD_BOOTSTRAP,
 			"rank 0 lost the control connection of rank %d (%s, %u so far): it goes on "
 			"over another",
@@ -172,7 +173,7 @@ static bool leave(struct rd_server *server, int index, int error, int64_t now_ms
 	return true;
 }
 
-void rd_server_again_begin(struct rd_server *server, int index, int64_t now_ms)
+void rd_server_reconnect_begin(struct rd_server *server, int index, int64_t now_ms)
 {
 	int error = rd_connection_lost(server->connections[index]);
 
@@ -184,7 +185,7 @@ void rd_server_again_begin(struct rd_server *server, int index, int64_t now_ms)
 
 static void serve_outage(struct rd_server *server, int index, int64_t now_ms)
 {
-	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_outage *outage = &server->reconnect.outages[index];
 
 	if (!outage->error)
 		return;
@@ -204,28 +205,28 @@ static void serve_outage(struct rd_server *server, int index, int64_t now_ms)
 static void listener_rests(struct rd_server *server, int64_t until_ms)
 {
 	struct epoll_event event = { .events = until_ms ? 0 : EPOLLIN,
-		.data.u64 = server->again.mark };
+		.data.u64 = server->reconnect.mark };
 
-	server->again.rest_ms = until_ms;
-	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, server->again.listen_fd, &event);
+	server->reconnect.rest_ms = until_ms;
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_MOD, server->reconnect.listen_fd, &event);
 }
 
-/* This connection goes on over the comer's socket, once that has the answer. */
-static void go_on(struct rd_server *server, int index, struct rd_comer *comer,
+/* This connection goes on over the pending one's socket, once that has the answer. */
+static void go_on(struct rd_server *server, int index, struct rd_pending *pending,
 	const struct rd_control_message *asked, int64_t now_ms)
 {
-	struct rd_outage *outage = &server->again.outages[index];
+	struct rd_outage *outage = &server->reconnect.outages[index];
 	struct rd_connection *connection = server->connections[index];
 	struct rd_control_message answer = *asked;
 	int error;
 
 	answer.resume.received = outage->received;
-	rd_connection_put(comer->connection, &answer);
-	if (!rd_connection_flush(comer->connection, &error) ||
-		rd_connection_has_output(comer->connection))
+	rd_connection_put(pending->connection, &answer);
+	if (!rd_connection_flush(pending->connection, &error) ||
+		rd_connection_has_output(pending->connection))
 		return;
 	error = rd_connection_go_on(
-		connection, &comer->connection, RD_RESUME_ANSWERED, asked->resume.received);
+		connection, &pending->connection, RD_RESUME_ANSWERED, asked->resume.received);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "rank 0 goes on with rank %d after %lld ms",
 		asked->resume.rank, (long long)(now_ms - outage->since_ms));
 	end_outage(server, index);
@@ -235,14 +236,14 @@ static void go_on(struct rd_server *server, int index, struct rd_comer *comer,
 		rd_server_receive(server, index, now_ms);
 }
 
-static void refuse(struct rd_comer *comer, const struct rd_control_message *asked)
+static void refuse(struct rd_pending *pending, const struct rd_control_message *asked)
 {
 	struct rd_control_message answer = *asked;
 	int error;
 
 	answer.resume.comm_id = 0;
-	rd_connection_put(comer->connection, &answer);
-	rd_connection_flush(comer->connection, &error);
+	rd_connection_put(pending->connection, &answer);
+	rd_connection_flush(pending->connection, &error);
 }
 
 /* The connection that this RESUME is of; -1: it is lost, or never was. */
@@ -258,44 +259,44 @@ static int connection_of(const struct rd_server *server, const struct rd_control
 		       : -1;
 }
 
-static void take_comer(struct rd_server *server, struct rd_comer *comer,
+static void take_resume(struct rd_server *server, struct rd_pending *pending,
 	const struct rd_control_message *message, int64_t now_ms)
 {
 	int index = message->kind == RD_CONTROL_RESUME ? connection_of(server, message) : -1;
-	struct rd_outage *outage = &server->again.outages[index < 0 ? 0 : index];
+	struct rd_outage *outage = &server->reconnect.outages[index < 0 ? 0 : index];
 
 	if (message->kind != RD_CONTROL_RESUME ||
 		(index >= 0 && message->resume.attempt <= outage->attempt))
 		return;
 	/* This end may not have noticed yet. */
 	if (index < 0 || (!outage->error && !leave(server, index, ECONNRESET, now_ms))) {
-		refuse(comer, message);
+		refuse(pending, message);
 		return;
 	}
 	outage->attempt = message->resume.attempt;
-	go_on(server, index, comer, message, now_ms);
+	go_on(server, index, pending, message, now_ms);
 }
 
-void rd_server_again_receive(struct rd_server *server, int number, int64_t now_ms)
+void rd_server_reconnect_receive(struct rd_server *server, int number, int64_t now_ms)
 {
-	struct rd_comer *comer = &server->again.comers[number];
+	struct rd_pending *pending = &server->reconnect.pending[number];
 	struct rd_control_message message;
 	int error, got, took;
 
-	if (!comer->connection)
+	if (!pending->connection)
 		return;
 	do {
-		got = rd_connection_read(comer->connection, &error);
-		took = rd_connection_take(comer->connection, &message);
+		got = rd_connection_read(pending->connection, &error);
+		took = rd_connection_take(pending->connection, &message);
 	} while (got > 0 && took == 0);
 	if (took > 0)
-		take_comer(server, comer, &message, now_ms);
+		take_resume(server, pending, &message, now_ms);
 	if (took != 0 || got < 0)
-		rd_connection_close(&comer->connection);
+		rd_connection_close(&pending->connection);
 }
 
 /* The one to close for another: the oldest that is not promising, else the oldest. */
-static bool goes_before(const struct rd_comer *a, const struct rd_comer *b)
+static bool goes_before(const struct rd_pending *a, const struct rd_pending *b)
 {
 	bool a_promises = rd_connection_is_promising(a->connection);
 
@@ -305,76 +306,78 @@ static bool goes_before(const struct rd_comer *a, const struct rd_comer *b)
 }
 
 /* Its RESUME may have come since it was accepted. */
-static struct rd_comer *find_room(struct rd_server *server, int64_t now_ms)
+static struct rd_pending *find_room(struct rd_server *server, int64_t now_ms)
 {
-	struct rd_comer *comers = server->again.comers, *first = &comers[0];
+	struct rd_pending *pending = server->reconnect.pending, *first = &pending[0];
 
-	for (int i = 0; i < RD_COMERS_MAX; i++) {
-		if (!comers[i].connection)
-			return &comers[i];
-		if (goes_before(&comers[i], first))
-			first = &comers[i];
+	for (int i = 0; i < RD_PENDING_MAX; i++) {
+		if (!pending[i].connection)
+			return &pending[i];
+		if (goes_before(&pending[i], first))
+			first = &pending[i];
 	}
-	rd_server_again_receive(server, (int)(first - comers), now_ms);
+	rd_server_reconnect_receive(server, (int)(first - pending), now_ms);
 	rd_connection_close(&first->connection);
 	return first;
 }
 
 /* A RESUME that has come is read at once, so that a crowd cannot come between. */
-void rd_server_again_accept(struct rd_server *server, int64_t now_ms)
+void rd_server_reconnect_accept(struct rd_server *server, int64_t now_ms)
 {
 	/* A bounded number at a time, so that a crowd does not keep the others waiting. */
-	for (int i = 0; i < RD_COMERS_MAX; i++) {
-		int fd = rd_accept(server->again.listen_fd);
-		struct rd_comer *comer;
+	for (int i = 0; i < RD_PENDING_MAX; i++) {
+		int fd = rd_accept(server->reconnect.listen_fd);
+		struct rd_pending *pending;
 
 		if (fd < 0 && rd_lacks_resources(errno))
-			listener_rests(server, now_ms + RD_AGAIN_MOST_MS);
+			listener_rests(server, now_ms + RD_RECONNECT_MOST_MS);
 		if (fd < 0)
 			return;
-		comer = find_room(server, now_ms);
+		pending = find_room(server, now_ms);
 		rd_socket_tune(fd, server->settings->unreachable_ms);
-		comer->until_ms = now_ms + RD_PENDING_MS;
-		comer->connection = rd_connection_open(server->epoll_fd, fd,
-			server->again.comer_mark + (uint64_t)(comer - server->again.comers),
+		pending->until_ms = now_ms + RD_PENDING_MS;
+		pending->connection = rd_connection_open(server->epoll_fd, fd,
+			server->reconnect.pending_mark +
+				(uint64_t)(pending - server->reconnect.pending),
 			EPOLLIN, server->settings, true);
-		if (!comer->connection)
+		if (!pending->connection)
 			continue;
-		comer->connection->in_most = RD_RESUME_FRAME;
-		rd_server_again_receive(server, (int)(comer - server->again.comers), now_ms);
+		pending->connection->in_most = RD_RESUME_FRAME;
+		rd_server_reconnect_receive(
+			server, (int)(pending - server->reconnect.pending), now_ms);
 	}
 }
 
 /* ---- Serving ------------------------------------------------------------------------------- */
 
-void rd_server_again_serve(struct rd_server *server, int64_t now_ms)
+void rd_server_reconnect_serve(struct rd_server *server, int64_t now_ms)
 {
-	struct rd_server_again *again = &server->again;
+	struct rd_server_reconnect *reconnect = &server->reconnect;
 
-	if (again->port == 0)
+	if (reconnect->port == 0)
 		return;
-	if (again->rest_ms && now_ms >= again->rest_ms)
+	if (reconnect->rest_ms && now_ms >= reconnect->rest_ms)
 		listener_rests(server, 0);
-	for (int i = 0; i < RD_COMERS_MAX; i++)
-		if (again->comers[i].connection && now_ms >= again->comers[i].until_ms)
-			rd_connection_close(&again->comers[i].connection);
+	for (int i = 0; i < RD_PENDING_MAX; i++)
+		if (reconnect->pending[i].connection && now_ms >= reconnect->pending[i].until_ms)
+			rd_connection_close(&reconnect->pending[i].connection);
 	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 		serve_outage(server, i, now_ms);
 }
 
-int64_t rd_server_again_deadline(const struct rd_server *server)
+int64_t rd_server_reconnect_deadline(const struct rd_server *server)
 {
-	const struct rd_server_again *again = &server->again;
-	int64_t deadline = again->rest_ms ? again->rest_ms : RD_NEVER;
+	const struct rd_server_reconnect *reconnect = &server->reconnect;
+	int64_t deadline = reconnect->rest_ms ? reconnect->rest_ms : RD_NEVER;
 
-	if (again->port == 0)
+	if (reconnect->port == 0)
 		return RD_NEVER;
-	for (int i = 0; i < RD_COMERS_MAX; i++)
-		if (again->comers[i].connection)
-			deadline = rd_sooner(deadline, again->comers[i].until_ms);
+	for (int i = 0; i < RD_PENDING_MAX; i++)
+		if (reconnect->pending[i].connection)
+			deadline = rd_sooner(deadline, reconnect->pending[i].until_ms);
 	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-		if (again->outages[i].error)
-			deadline = rd_sooner(deadline,
-				rd_sooner(again->outages[i].until_ms, again->outages[i].probe_ms));
+		if (reconnect->outages[i].error)
+			deadline = rd_sooner(deadline, rd_sooner(reconnect->outages[i].until_ms,
+							       reconnect->outages[i].probe_ms));
 	return deadline;
 }

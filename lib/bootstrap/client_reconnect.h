@@ -4,16 +4,16 @@
  * its own. A port that refuses shows that rank 0 has ended. A connection that ends without an
  * answer does not: there was no room for it. For the control thread alone.
  */
-#ifndef RD_CLIENT_AGAIN_H
-#define RD_CLIENT_AGAIN_H
+#ifndef RD_CLIENT_RECONNECT_H
+#define RD_CLIENT_RECONNECT_H
 
 #include "bootstrap/connection.h"
 #include "bootstrap/socket.h"
 
 struct rd_client;
 
-struct rd_client_again {
-	int error; /* errno of the socket that was lost; 0: none is, and the next four are unset */
+struct rd_client_reconnect {
+	int error; /* errno of the socket that was lost; 0: none is, and the next five are unset */
 	uint64_t received; /* bytes, over all sockets so far */
 	int64_t since_ms, until_ms; /* then the rank is cut off */
 	int64_t next_ms; /* when the present attempt is over, or the next one begins */
@@ -27,15 +27,15 @@ struct rd_client_again {
 /* These return the errno with which rd_client_lose() is due, or 0. */
 
 /* The connection has lost its socket, and is to go on. */
-int rd_client_again_begin(struct rd_client *client, int64_t now_ms);
-/* After an event of the attempt's socket. The connection goes on where this leaves again.error 0:
-   messages may have come. */
-int rd_client_again_receive(struct rd_client *client, int64_t now_ms);
+int rd_client_reconnect_begin(struct rd_client *client, int64_t now_ms);
+/* After an event of the attempt's socket. The connection goes on where this leaves reconnect.error
+   0: messages may have come. */
+int rd_client_reconnect_receive(struct rd_client *client, int64_t now_ms);
 /* Ends attempts whose time is over, and begins the next. */
-int rd_client_again_serve(struct rd_client *client, int64_t now_ms);
+int rd_client_reconnect_serve(struct rd_client *client, int64_t now_ms);
 
-int64_t rd_client_again_deadline(const struct rd_client *client);
+int64_t rd_client_reconnect_deadline(const struct rd_client *client);
 /* Ends the present attempt, if there is one: the connection is closed. */
-void rd_client_again_stop(struct rd_client *client);
+void rd_client_reconnect_stop(struct rd_client *client);
 
 #endif
