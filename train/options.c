@@ -322,6 +322,8 @@ int options_refuse_idle(const struct options *options)
 		const char *needs;
 	} rows[] = {
 		{ "tokens", options->network->tokens > 0, "a model of texts" },
+		{ "tensor", options->tensor == 1 || options->network->shares_layers,
+			"--model mlp or a gpt, whose layers ranks can share" },
 		{ "momentum", sgd, "--optimizer sgd" },
 		{ "nesterov", sgd && options->momentum > 0,
 			"--optimizer sgd with a --momentum above 0" },

@@ -233,6 +233,13 @@ Test(options, one_without_an_effect_is_refused)
 	cr_assert_eq(PARSE("--tokens", "32"), 0);
 	cr_assert_str_eq(idle("mlp"), "a model of texts");
 	cr_assert_str_eq(idle("gpt"), "nothing");
+	cr_assert_eq(PARSE("--tensor", "2"), 0);
+	cr_assert_str_eq(idle("mlp"), "nothing");
+	cr_assert_str_eq(idle("gpt2"), "nothing");
+	cr_assert_str_eq(idle("lenet"), "--model mlp or a gpt, whose layers ranks can share");
+	cr_assert_str_eq(idle("convnet"), "--model mlp or a gpt, whose layers ranks can share");
+	cr_assert_eq(PARSE("--tensor", "1"), 0);
+	cr_assert_str_eq(idle("lenet"), "nothing");
 	cr_assert_eq(PARSE("--pipeline-schedule", "gpipe"), 0);
 	cr_assert_str_eq(idle("gpt"), "--pipeline above 1");
 }

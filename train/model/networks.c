@@ -89,14 +89,15 @@ static int gpt_build_124m(struct model *model, const struct samples *samples)
 #define GPT(its_name, its_tokens, its_batch, its_rate, its_build) \
 	{ \
 		.name = its_name, .title = "GPT", .data = &data_text, .tokens = its_tokens, \
-		.batch = its_batch, .optimizer = OPTIMIZER_ADAMW, .learning_rate = its_rate, \
-		.weight_decay = 0.1, .build = its_build \
+		.shares_layers = true, .batch = its_batch, .optimizer = OPTIMIZER_ADAMW, \
+		.learning_rate = its_rate, .weight_decay = 0.1, .build = its_build \
 	}
 
 const struct network networks[] = {
 	{ .name = "mlp",
 		.title = "NeuralNetwork",
 		.data = &data_idx,
+		.shares_layers = true,
 		.batch = 64,
 		.learning_rate = 0.05,
 		.build = mlp_build },

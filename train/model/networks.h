@@ -2,6 +2,7 @@
 #ifndef TRAIN_MODEL_NETWORKS_H
 #define TRAIN_MODEL_NETWORKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "train/data/data.h"
@@ -19,6 +20,7 @@ struct network {
 	const char *title; /* the class in PyTorch */
 	const struct data_kind *data; /* that it reads */
 	int tokens; /* of a text's sample: the default */
+	bool shares_layers; /* with the ranks of --tensor; else each would compute all of them */
 	int epochs; /* defaults of training: in all; 0: as most, */
 	int batch; /* samples a rank, */
 	int optimizer; /* enum optimizer_kind, */
