@@ -10,6 +10,9 @@
 
 #include "train/base/fail.h"
 
+#define LINKS_MAX 40 /* as the kernel follows */
+#define NAMES_MAX 100 /* drafts of one process number: of other hosts, or of killed runs */
+
 static int fail_write(const char *path)
 {
 	return fail("%s: cannot write: %s", path, strerror(errno));
@@ -24,6 +27,63 @@ int draft_check(const char *path)
 	return err;
 }
 
+/* ---- Names ---- */
+
+/* From the name of a link to its content; a relative one begins at the folder of the link. */
+static int follow(char path[PATH_MAX], const char *link)
+{
+	char folder[PATH_MAX], whole[PATH_MAX];
+	memcpy(folder, path, PATH_MAX);
+	const char *dir = *link == '/' ? "" : dirname(folder);
+	int length = snprintf(whole, PATH_MAX, "%s%s%s", dir, *dir ? "/" : "", link);
+	if (length >= PATH_MAX)
+		return fail("%s: the name of the file behind it is too long", path);
+	memcpy(path, whole, PATH_MAX);
+	return 0;
+}
+
+int draft_target(char target[PATH_MAX], const char *path)
+{
+	char link[PATH_MAX];
+	ssize_t length;
+	if (snprintf(target, PATH_MAX, "%s", path) >= PATH_MAX)
+		return fail("%s: the name is too long", path);
+	for (int links = 0; (length = readlink(target, link, sizeof(link) - 1)) >= 0; links++) {
+		if (links == LINKS_MAX) {
+			errno = ELOOP;
+			return fail_write(path);
+		}
+		link[length] = '\0';
+		int err = follow(target, link);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* A name that no other run has, on no host. */
+static int create(struct draft *draft)
+{
+	int fd = -1;
+	errno = EEXIST;
+	for (int i = 0; fd < 0 && errno == EEXIST && i < NAMES_MAX; i++) {
+		int length = snprintf(
+			draft->draft, PATH_MAX, "%s.draft.%d.%d", draft->target, (int)getpid(), i);
+		if (length >= PATH_MAX)
+			return fail("%s: the name is too long", draft->path);
+		fd = open(draft->draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	}
+	if (fd < 0)
+		return fail_write(draft->path);
+	draft->file = fdopen(fd, "w");
+	if (draft->file)
+		return 0;
+	int err = fail_write(draft->path);
+	close(fd);
+	unlink(draft->draft);
+	return err;
+}
+
 int draft_open(struct draft *draft, const char *path)
 {
 	struct stat status;
@@ -31,11 +91,16 @@ int draft_open(struct draft *draft, const char *path)
 	/* The rename at the end would replace a device such as /dev/null. */
 	if (!stat(path, &status) && !S_ISREG(status.st_mode))
 		return fail("%s: cannot write: is not a regular file", path);
-	int length = snprintf(draft->draft, sizeof(draft->draft), "%s.draft", path);
-	if (length >= (int)sizeof(draft->draft))
-		return fail("%s: the name is too long", path);
-	draft->file = fopen(draft->draft, "we");
-	return draft->file ? 0 : fail_write(path);
+	int err = draft_target(draft->target, path);
+	return err ? err : create(draft);
+}
+
+/* ---- The end ---- */
+
+/* Some file systems have no fsync(): they say so by these. */
+static bool sync_file(FILE *file)
+{
+	return !fsync(fileno(file)) || errno == EINVAL || errno == ENOSYS;
 }
 
 /* A rename is durable once its directory is synced. */
@@ -53,14 +118,14 @@ static void sync_directory(const char *path)
 int draft_finish(struct draft *draft, const char *earlier)
 {
 	errno = 0;
-	bool written = !fflush(draft->file) && !fsync(fileno(draft->file)) && !ferror(draft->file);
-	int reason = errno;
+	bool written = !fflush(draft->file) && sync_file(draft->file) && !ferror(draft->file);
+	int reason = written ? 0 : errno;
 	written = !fclose(draft->file) && written;
 	errno = reason ? reason : errno;
-	if (written && earlier && rename(draft->path, earlier) && errno != ENOENT)
+	if (written && earlier && rename(draft->target, earlier) && errno != ENOENT)
 		written = false;
-	if (written && !rename(draft->draft, draft->path)) {
-		sync_directory(draft->path);
+	if (written && !rename(draft->draft, draft->target)) {
+		sync_directory(draft->target);
 		return 0;
 	}
 	int err = fail_write(draft->path);

@@ -1,6 +1,8 @@
 /*
- * A file that is whole or not there: it is written as FILE.draft, and takes its name at the end.
- * Until then a file of that name keeps its contents. Functions fail with one line that names it.
+ * A file that is whole or not there: it is written beside FILE under a name of its own, as
+ * FILE.draft.PID.N, and takes its name at the end. Until then a file of that name keeps its
+ * contents. Where FILE is a symbolic link, all that holds for the file behind it, and the link
+ * stays. Functions fail with one line that names FILE.
  */
 #ifndef TRAIN_DRAFT_H
 #define TRAIN_DRAFT_H
@@ -10,12 +12,15 @@
 
 struct draft {
 	const char *path; /* the caller's */
+	char target[PATH_MAX]; /* the file behind it */
 	char draft[PATH_MAX];
 	FILE *file;
 };
 
 /* Fails if the file could not be written; leaves nothing. */
 int draft_check(const char *path);
+/* The file that a draft of `path` will replace, or create. */
+int draft_target(char target[PATH_MAX], const char *path);
 int draft_open(struct draft *draft, const char *path);
 /*
  * Gives the file its name, unless a write failed, and waits until the disk has it. A file that had

@@ -16,9 +16,14 @@ int checkpoint_writable(const char *path)
 	return draft_check(path);
 }
 
+/* Beside the file that a link stands for: a rename stays within one file system. */
 static int name_previous(char previous[PATH_MAX], const char *path)
 {
-	return snprintf(previous, PATH_MAX, "%s.previous", path) < PATH_MAX
+	char target[PATH_MAX];
+	int err = draft_target(target, path);
+	if (err)
+		return err;
+	return snprintf(previous, PATH_MAX, "%s.previous", target) < PATH_MAX
 		       ? 0
 		       : fail("%s: the name is too long", path);
 }

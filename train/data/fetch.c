@@ -57,7 +57,8 @@ static int fetch_file(const struct set_download *file, const char *dir, const ch
 {
 	char path[PATH_MAX], draft[PATH_MAX], url[PATH_MAX];
 	if (snprintf(path, sizeof(path), "%s/%s", dir, file->name) >= PATH_MAX ||
-		snprintf(draft, sizeof(draft), "%s/%s.draft", dir, file->name) >= PATH_MAX ||
+		snprintf(draft, sizeof(draft), "%s/%s.draft.%d", dir, file->name, (int)getpid()) >=
+			PATH_MAX ||
 		snprintf(url, sizeof(url), "%s/%s", url_base, file->name) >= PATH_MAX)
 		return fail("%s: the name is too long", dir);
 	if (!access(path, F_OK) && !check_hash(path, path, file->md5))

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "train/base/draft.h"
 #include "train/base/fail.h"
 #include "train/base/hash.h"
 #include "train/checkpoint/checkpoint.h"
@@ -33,7 +34,16 @@ TestSuite(checkpoint, .init = begin, .fini = end);
 
 #define SIZE_MAX_HERE 8192
 
-static void save_epoch(const char *epochs)
+/* The errno of fsync() in these tests; 0: it works. */
+static int fsync_error;
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+	errno = fsync_error;
+	return fsync_error || fd < 0 ? -1 : 0;
+}
+
+static void save_epoch_to(const char *name, const char *epochs)
 {
 	struct stored stored;
 	stored_init(&stored);
@@ -44,8 +54,13 @@ static void save_epoch(const char *epochs)
 		cr_assert_eq(stored_add(&stored, "", tensor, tensor->value), 0);
 		cr_assert_eq(stored_add(&stored, "optimizer.0/", tensor, tensor->value), 0);
 	}
-	cr_assert_eq(checkpoint_save(scratch_path("it"), &stored), 0, "%s", failure());
+	cr_assert_eq(checkpoint_save(scratch_path(name), &stored), 0, "%s", failure());
 	stored_finish(&stored);
+}
+
+static void save_epoch(const char *epochs)
+{
+	save_epoch_to("it", epochs);
 }
 
 static size_t read_file(unsigned char bytes[SIZE_MAX_HERE])
@@ -182,13 +197,65 @@ Test(checkpoint, one_that_cannot_be_written_leaves_the_one_before)
 	struct stored none;
 	stored_init(&none);
 	save_epoch("1");
-	/* A directory takes the draft's name. */
-	cr_assert_eq(mkdir(scratch_path("it.draft"), 0755), 0);
+	fsync_error = EIO;
 	cr_assert_neq(checkpoint_save(scratch_path("it"), &none), 0);
+	cr_assert(strstr(failure(), "it: cannot write: Input/output error"), "%s", failure());
+	cr_assert_eq(scratch_count(), 1, "a draft is left");
 	struct stored stored = expect_epoch(1, NULL);
 	stored_finish(&stored);
 	cr_assert_neq(checkpoint_save(scratch_path("no/dir"), &none), 0);
 	cr_assert(strstr(failure(), "no/dir"));
+}
+
+Test(checkpoint, a_file_system_without_fsync_is_no_failure)
+{
+	fsync_error = EINVAL;
+	save_epoch("1");
+	fsync_error = ENOSYS;
+	save_epoch("2");
+	struct stored stored = expect_epoch(2, NULL);
+	stored_finish(&stored);
+}
+
+Test(checkpoint, two_runs_that_save_one_name_do_not_disturb_each_other)
+{
+	struct draft first, second;
+	const char *path = scratch_path("it");
+	cr_assert_eq(draft_open(&first, path), 0, "%s", failure());
+	cr_assert_eq(draft_open(&second, path), 0, "%s", failure());
+	fputs("first", first.file);
+	fputs("second", second.file);
+	cr_assert_eq(draft_finish(&first, NULL), 0, "%s", failure());
+	cr_assert_eq(draft_finish(&second, NULL), 0, "%s", failure());
+	unsigned char bytes[SIZE_MAX_HERE];
+	cr_assert_eq(read_file(bytes), strlen("second"));
+	cr_assert_eq(scratch_count(), 1);
+}
+
+/* first -> folder/second -> it, from a relative link and an absolute one. */
+Test(checkpoint, a_symbolic_link_is_followed)
+{
+	char link[PATH_MAX];
+	struct stat status;
+	cr_assert_eq(mkdir(scratch_path("folder"), 0755), 0);
+	cr_assert_eq(symlink("folder/second", scratch_path("first")), 0);
+	cr_assert_eq(symlink(scratch_path("it"), scratch_path("folder/second")), 0);
+	save_epoch_to("first", "1"); /* the file is not there yet */
+	save_epoch_to("first", "2");
+	cr_assert_eq(scratch_count(), 5, "a draft is left");
+	cr_assert_eq(lstat(scratch_path("first"), &status), 0);
+	cr_assert(S_ISLNK(status.st_mode));
+	struct stored stored = expect_epoch(2, NULL);
+	stored_finish(&stored);
+	cr_assert_eq(unlink(scratch_path("it")), 0);
+	char damage[CHECKPOINT_REASON];
+	cr_assert(checkpoint_exists(scratch_path("first")));
+	cr_assert_eq(checkpoint_load(scratch_path("first"), &stored, damage), 0, "%s", failure());
+	cr_assert_str_eq(stored_get(&stored, CHECKPOINT_EPOCHS_KEY), "1");
+	stored_finish(&stored);
+	cr_assert_eq(symlink("loop", scratch_path("loop")), 0);
+	cr_assert_neq(draft_target(link, scratch_path("loop")), 0);
+	cr_assert(strstr(failure(), "loop: cannot write: Too many levels"), "%s", failure());
 }
 
 Test(checkpoint, a_path_that_cannot_be_written_fails_beforehand)
