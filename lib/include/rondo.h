@@ -315,8 +315,9 @@ RONDO_API int rondo_comm_shrink(rondo_comm *comm, rondo_comm **shrunk);
  * number of all. Collective: each rank of this comm calls it. They keep their numbers; newcomers
  * call rondo_comm_create() with the numbers from this comm's size on, with `size` and the unique
  * id, which the program passes to them. On rank 0 `id` is one of its own rondo_get_unique_id(), on
- * all other ranks NULL. Newcomers need the same settings as this comm, which the new one keeps, and
- * the same secret: RONDO_SECRET_FILE, where a launcher of their own starts them.
+ * all other ranks NULL. Newcomers need the same settings as this comm, which the new one keeps. The
+ * id is their secret, also where another launcher starts them. RONDO_SECRET_FILE counts beside it,
+ * and is set on all ranks or on none.
  *
  * It succeeds on all ranks of this comm or returns an error on all of them; RONDO_TIMEOUT names
  * newcomers that have not come within init_timeout_ms. This comm goes on, independent of the new

@@ -111,10 +111,19 @@ static int get(struct secret *secret, int fd)
 	return got < 0 ? -1 : 0;
 }
 
+/* As hold() made it. A number that a program has closed may lead to another file by now. */
+static bool is_sealed(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && seals & F_SEAL_WRITE;
+}
+
 /* Programs that this process starts have no use for it. */
 static int read_descriptor(struct secret *secret, int fd)
 {
-	if (get(secret, fd) || secret->size < RD_SECRET_LEAST || secret->size > RD_SECRET_MOST)
+	if (!is_sealed(fd) || get(secret, fd) || secret->size < RD_SECRET_LEAST ||
+		secret->size > RD_SECRET_MOST)
 		return rd_fail(RONDO_SETTING,
 			"RONDO_SECRET_FD is %d, which holds no secret: a program between the "
 			"launcher and this one has closed it; let it pass descriptors on, or set "
@@ -236,7 +245,8 @@ static void derive(struct rd_settings *settings, const struct secret *secret)
 {
 	unsigned char text[8 + RD_STRING_MAX + sizeof(settings->key)] = "rondo 1";
 
-	memcpy(text + 8, settings->job, RD_STRING_MAX);
+	/* No byte behind the name's end: rd_unique_id_meet() leaves an earlier name there. */
+	memcpy(text + 8, settings->job, strnlen(settings->job, RD_STRING_MAX));
 	memcpy(text + 8 + RD_STRING_MAX, settings->key, sizeof(settings->key));
 	rd_tls_derive(settings->psk, secret->bytes, secret->size, text, sizeof(text));
 	explicit_bzero(text, sizeof(text));
@@ -263,13 +273,14 @@ static int use(struct rd_settings *settings, const struct secret *secret, bool f
 
 int rd_secret_find(struct rd_settings *settings)
 {
-	bool from_file = settings->secret_fd < 0 && settings->secret_file[0];
+	bool from_launcher = settings->secret_fd >= 0 && !settings->has_key;
+	bool from_file = !from_launcher && settings->secret_file[0];
 	struct secret secret = { .size = 0 };
 	int err = 0;
 
 	if (settings->size < 2 || settings->has_psk)
 		return 0;
-	if (settings->secret_fd >= 0)
+	if (from_launcher)
 		err = read_descriptor(&secret, settings->secret_fd);
 	else if (from_file)
 		err = find_file(&secret, settings);

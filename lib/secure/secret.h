@@ -1,7 +1,8 @@
 /*
  * The job's secret. Ranks that have it in common get in; nobody else does. It comes, in this order,
  *
- *   - by a descriptor from rondo-run or rondo_spawn(), RONDO_SECRET_FD;
+ *   - by a descriptor from rondo-run or rondo_spawn(), RONDO_SECRET_FD, unless the ranks meet by a
+ *     unique id: newcomers to a comm may have another launcher, with a secret of its own;
  *   - from the file RONDO_SECRET_FILE. Where there is none, rank 0 writes one, with 32 random
  *     bytes as text, and the others wait for it;
  *   - from the meeting's key: the unique id, or the launcher's PMI.

@@ -1,9 +1,12 @@
 /* A comm grows by newcomers, which get the unique id by the program's own means. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "secret_file.h"
+#include "secure/secret.h"
 #include "world.h"
 
 #define OLD 3
@@ -100,6 +103,36 @@ Test(grow, takes_in_newcomers_and_leaves_the_old_comm_as_it_is, .timeout = 60)
 		cr_expect_eq(world_run(&world, grow, meeting, NULL), 0, "%s", transports[i]);
 		munmap(meeting, sizeof(*meeting));
 	}
+}
+
+/* The newcomers have the name and the secret of a job of their own. */
+static int grow_by_another_job(struct rank_env *env)
+{
+	char number[16];
+	int fd;
+
+	setenv("TORCHELASTIC_RUN_ID", env->rank < OLD ? "a job of old" : "another", 1);
+	if (env->rank >= OLD) {
+		TRY(rd_secret_make(&fd));
+		snprintf(number, sizeof(number), "%d", fd);
+		setenv("RONDO_SECRET_FD", number, 1);
+	}
+	return grow(env);
+}
+
+Test(grow, takes_in_ranks_that_another_launcher_has_started, .timeout = 60)
+{
+	for (int has_file = 0; has_file < 2; has_file++) {
+		struct meeting *meeting = meeting_create();
+		struct world world = { .size = 5, .limit_ms = 20000 };
+
+		if (has_file)
+			secret_file_use();
+		cr_expect_eq(world_run(&world, grow_by_another_job, meeting, NULL), 0, "file %d",
+			has_file);
+		munmap(meeting, sizeof(*meeting));
+	}
+	secret_file_remove();
 }
 
 /* Faults that all ranks find, and that harm nothing. */

@@ -186,6 +186,33 @@ Test(secret, a_descriptor_goes_before_the_file_and_stays_out_of_other_programs)
 	expect_refused(&again, "holds no secret");
 }
 
+Test(secret, a_file_that_has_got_the_descriptors_number_is_none)
+{
+	struct rd_settings settings = settings_of(0);
+
+	write_secret("sixteen bytes it has\n", 0600);
+	settings.secret_fd = open(path, O_RDONLY | O_CLOEXEC);
+	expect_refused(&settings, "holds no secret");
+	close(settings.secret_fd);
+}
+
+Test(secret, a_meetings_key_goes_before_the_launchers_secret_and_beside_the_file)
+{
+	struct rd_settings one = settings_of(0), other = settings_of(1), file = settings_of(0);
+
+	one.secret_file[0] = other.secret_file[0] = '\0';
+	one.has_key = other.has_key = file.has_key = true;
+	strcpy(one.job, "x a launcher's name of the job");
+	one.job[0] = '\0';
+	cr_assert_eq(rd_secret_make(&one.secret_fd) + rd_secret_make(&other.secret_fd), 0);
+	write_secret("sixteen bytes it has\n", 0600);
+	cr_assert_eq(rd_secret_find(&one) + rd_secret_find(&other) + rd_secret_find(&file), 0);
+	cr_expect_arr_eq(one.psk, other.psk, RD_PSK_SIZE);
+	cr_expect_arr_neq(one.psk, file.psk, RD_PSK_SIZE);
+	close(one.secret_fd);
+	close(other.secret_fd);
+}
+
 Test(secret, the_key_of_a_meeting_will_do)
 {
 	struct rd_settings one = settings_of(0), other = settings_of(1), none = settings_of(0);
