@@ -208,9 +208,8 @@ static int create_waiting(struct rondo_comm *comm)
 static int create_tables(struct rondo_comm *comm)
 {
 	comm->links = calloc((size_t)comm->size * comm->channels, sizeof(*comm->links));
-	comm->sends = calloc(comm->size, sizeof(*comm->sends));
-	comm->recvs = calloc(comm->size, sizeof(*comm->recvs));
-	if (!comm->links || !comm->sends || !comm->recvs)
+	comm->peer_calls = calloc(comm->size, sizeof(*comm->peer_calls));
+	if (!comm->links || !comm->peer_calls)
 		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
 	return 0;
 }
@@ -227,8 +226,7 @@ static void free_own(struct rondo_comm *comm)
 		close(comm->epoll_fd);
 	if (comm->wake_fd >= 0)
 		close(comm->wake_fd);
-	free(comm->sends);
-	free(comm->recvs);
+	free(comm->peer_calls);
 	free(comm->vote.origins);
 	rd_settings_forget(&comm->settings);
 	free(comm);

@@ -10,58 +10,81 @@ static bool to_itself(const struct rd_task *task)
 	       task->call.problem.root == task->call.problem.target;
 }
 
-static void remove_task(struct rd_group *group, int index)
+/* The other half of a send to, or receive from, this rank itself has come: both become one copy. */
+static int join(struct rd_task *task, const struct rd_task *other)
 {
-	memmove(&group->tasks[index], &group->tasks[index + 1],
-		(group->count - index - 1) * sizeof(*group->tasks));
-	group->count--;
+	if (other->call.count != task->call.count || other->call.type != task->call.type)
+		return rd_fail(RONDO_MISMATCH, "rank %d sends itself %zu %s and receives %zu %s",
+			task->comm->rank, task->call.count, rondo_type_name(task->call.type),
+			other->call.count, rondo_type_name(other->call.type));
+	if (task->call.out)
+		task->call.in = other->call.in;
+	else
+		task->call.out = other->call.out;
+	return 0;
 }
 
-/* The other half of a send to, or receive from, this rank itself: the first that fits. */
-static int find_half(const struct rd_group *group, int index)
+/* Halves join in their order. So those of a comm that wait for others go one way. They are in a
+   list by rd_task.next. */
+static bool has_counterpart(const struct rd_task *tasks, const struct rd_task *half)
 {
-	const struct rd_task *task = &group->tasks[index];
+	int first = half->comm->first_half;
 
-	for (int i = index + 1; i < group->count; i++) {
-		const struct rd_task *other = &group->tasks[i];
-
-		if (to_itself(other) && other->comm == task->comm &&
-			!other->call.out != !task->call.out)
-			return i;
-	}
-	return -1;
+	return first >= 0 && !tasks[first].call.out != !half->call.out;
 }
 
-/* A rank's send to itself and the receive of it become one copy. */
-static int join_halves(struct rd_group *group)
+static void await_counterpart(struct rd_task *tasks, int index)
+{
+	struct rondo_comm *comm = tasks[index].comm;
+
+	tasks[index].next = -1;
+	if (comm->first_half < 0)
+		comm->first_half = index;
+	else
+		tasks[comm->last_half].next = index;
+	comm->last_half = index;
+}
+
+static int find_lonely(const struct rd_group *group)
 {
 	for (int i = 0; i < group->count; i++) {
-		struct rd_task *task = &group->tasks[i];
+		const struct rd_task *task = &group->tasks[i];
 
-		if (!to_itself(task))
-			continue;
-
-		int half = find_half(group, i);
-
-		if (half < 0)
+		if (to_itself(task) && !(task->call.in && task->call.out))
 			return rd_fail(RONDO_INVALID,
 				"rank %d %s itself, with no counterpart in the group",
 				task->comm->rank, task->call.out ? "receives from" : "sends to");
-
-		const struct rd_call *other = &group->tasks[half].call;
-
-		if (other->count != task->call.count || other->type != task->call.type)
-			return rd_fail(RONDO_MISMATCH,
-				"rank %d sends itself %zu %s and receives %zu %s", task->comm->rank,
-				task->call.count, rondo_type_name(task->call.type), other->count,
-				rondo_type_name(other->type));
-		if (task->call.out)
-			task->call.in = other->in;
-		else
-			task->call.out = other->out;
-		remove_task(group, half);
 	}
 	return 0;
+}
+
+/* A rank's send to itself and the receive of it become one task, where the first of them was. */
+static int join_halves(struct rd_group *group)
+{
+	struct rd_task *tasks = group->tasks;
+	int count = group->count, err = 0;
+
+	for (int i = 0; i < count; i++)
+		tasks[i].comm->first_half = -1;
+	group->count = 0;
+	for (int i = 0; i < count; i++) {
+		struct rondo_comm *comm = tasks[i].comm;
+		bool half = to_itself(&tasks[i]);
+
+		if (half && has_counterpart(tasks, &tasks[i])) {
+			struct rd_task *first = &tasks[comm->first_half];
+
+			err = err ? err : join(first, &tasks[i]);
+			comm->first_half = first->next;
+			continue;
+		}
+		if (group->count < i)
+			tasks[group->count] = tasks[i];
+		if (half)
+			await_counterpart(tasks, group->count);
+		group->count++;
+	}
+	return err ? err : find_lonely(group);
 }
 
 /* Enters all comms of the group, or none. */
@@ -73,6 +96,12 @@ static int enter_comms(const struct rd_group *group)
 	for (int i = 0; i < group->count; i++)
 		rd_comm_enter(group->tasks[i].comm);
 	return 0;
+}
+
+static void exit_comms(const struct rd_group *group)
+{
+	for (int i = 0; i < group->count; i++)
+		rd_comm_exit(group->tasks[i].comm);
 }
 
 static int run_tasks(const struct rd_group *group)
@@ -94,16 +123,17 @@ static int run_group(struct rd_group *group)
 	if (group->error)
 		err = rd_fail(group->error, "%s", group->reason);
 	if (!err)
-		err = join_halves(group);
-	if (!err)
 		err = enter_comms(group);
 	if (err || group->count == 0) {
 		rd_tasks_finish(group->tasks, group->count);
 		return err;
 	}
-	err = run_tasks(group);
-	for (int i = 0; i < group->count; i++)
-		rd_comm_exit(group->tasks[i].comm);
+	err = join_halves(group);
+	if (err)
+		rd_tasks_finish(group->tasks, group->count);
+	else
+		err = run_tasks(group);
+	exit_comms(group);
 	return err;
 }
 

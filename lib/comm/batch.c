@@ -4,13 +4,13 @@
 
 #include "base/error.h"
 
-static int fail_others(struct rd_task *tasks, int count, const struct rd_task *failed, int error)
+static int fail_others(const struct rd_batch *batch, const struct rd_task *failed, int error)
 {
 	char reason[RD_REASON_SIZE];
 
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-	for (int i = 0; i < count; i++) {
-		struct rondo_comm *comm = tasks[i].comm;
+	RD_BATCH_COMMS (batch, task) {
+		struct rondo_comm *comm = task->comm;
 
 		if (comm == failed->comm || atomic_load(&comm->failed))
 			continue;
@@ -21,14 +21,14 @@ static int fail_others(struct rd_task *tasks, int count, const struct rd_task *f
 }
 
 /* A call that failed half-way leaves its links unusable: the comm is over, on every rank. */
-int rd_batch_fail(struct rd_task *tasks, int count, struct rd_task *failed, int error)
+int rd_batch_fail(const struct rd_batch *batch, const struct rd_task *failed, int error)
 {
 	int verdict = rd_comm_fail(failed->comm, error, rd_task_waiting_for(failed));
 
-	return fail_others(tasks, count, failed, verdict);
+	return fail_others(batch, failed, verdict);
 }
 
-int rd_batch_fail_with(struct rd_task *tasks, int count, const struct rd_task *failed)
+int rd_batch_fail_with(const struct rd_batch *batch, const struct rd_task *failed)
 {
-	return fail_others(tasks, count, failed, rd_comm_failure(failed->comm));
+	return fail_others(batch, failed, rd_comm_failure(failed->comm));
 }

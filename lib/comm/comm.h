@@ -21,6 +21,13 @@
 struct rd_gpu;
 struct rd_prepared;
 
+/* The transfers issued to and from a peer: their numbers, and the latest ones' indices in their
+   batch. */
+struct rd_peer_calls {
+	uint32_t sends, recvs;
+	int last_send, last_recv;
+};
+
 struct rondo_comm {
 	int rank, size;
 	unsigned forks; /* rd_forks in the process that made it */
@@ -72,8 +79,12 @@ struct rondo_comm {
 
 	/* The numbers of the issued calls. */
 	uint32_t calls; /* collectives issued */
-	uint32_t *sends, *recvs; /* [size]: transfers issued, by peer */
+	struct rd_peer_calls *peer_calls; /* [size] */
 	uint64_t digest; /* of the collectives issued */
+	/* Indices of tasks in their batch; of the latest issued (task.c): */
+	int last_task, last_collective;
+	/* of transfers to this rank itself whose counterpart has not come (group_run.c): */
+	int first_half, last_half;
 
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT]; /* last used first (plan_cache.h) */
 	_Atomic bool calls_itself; /* the call is the library's own: RONDO_ALGO does not apply */

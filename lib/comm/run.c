@@ -136,11 +136,11 @@ static int start_after_exchange(struct rd_task *task)
 
 /* Starts the task if it may start and, with a feed, its next part has come. Returns as
    step_task(). */
-static int try_to_start(struct rd_task *tasks, struct rd_task *task)
+static int try_to_start(struct rd_task *task)
 {
 	int fed = RD_MOVED;
 
-	if (!rd_task_may_start(tasks, task))
+	if (!rd_task_may_start(task))
 		return RD_IDLE;
 	if (task->feed)
 		fed = task->feed->next(task->feed, &task->call);
@@ -169,69 +169,47 @@ static int step_started(struct rd_task *task)
 	return moved;
 }
 
-static int step_task(struct rd_task *tasks, struct rd_task *task, int *left)
+static int step_task(struct rd_task *task)
 {
-	int moved = task->started ? 0 : try_to_start(tasks, task);
+	int moved = task->started ? 0 : try_to_start(task);
 
 	if (task->started)
 		moved = step_started(task);
-	if (moved == RD_DONE) {
-		task->done = true;
+	if (moved == RD_DONE)
 		task->comm->ended++;
-		--*left;
-	}
 	return moved;
 }
 
-/* Returns RD_MOVED if any task moved, RD_IDLE if none could, or the error all ranks agree on. */
-static int step_all(struct rd_task *tasks, int count, int *left)
+/* Sleeps until something may move. Returns as rd_batch_step() does. */
+static int sleep_between_steps(struct rd_batch *batch, int sleep_ms)
 {
-	int any = 0;
+	rd_wait_arm(batch);
 
-	for (int i = 0; i < count; i++) {
-		if (tasks[i].done)
-			continue;
-
-		int moved = step_task(tasks, &tasks[i], left);
-
-		if (moved < 0)
-			return rd_batch_fail(tasks, count, &tasks[i], moved);
-		if (moved > 0)
-			any = RD_MOVED;
-	}
-	return any;
-}
-
-/* Sleeps until something may move. Returns as step_all() does. */
-static int sleep_between_steps(struct rd_task *tasks, int count, int *left, int sleep_ms)
-{
-	rd_wait_arm(tasks, count);
-
-	int moved = step_all(tasks, count, left);
+	int moved = rd_batch_step(batch, step_task);
 
 	if (moved == 0)
-		rd_wait_sleep(tasks, count, sleep_ms);
-	rd_wait_disarm(tasks, count);
+		rd_wait_sleep(batch, sleep_ms);
+	rd_wait_disarm(batch);
 	return moved;
 }
 
-static int run_all(struct rd_task *tasks, int count)
+static int run_all(struct rd_batch *batch)
 {
 	struct rd_wait wait = { 0 };
-	int left = count, sleep_ms = 0;
+	int sleep_ms = 0;
 
-	while (left > 0) {
-		int moved = step_all(tasks, count, &left);
+	while (batch->live >= 0) {
+		int moved = rd_batch_step(batch, step_task);
 
 		if (moved == 0) {
-			moved = rd_wait_round(tasks, count, &wait, &sleep_ms);
+			moved = rd_wait_round(batch, &wait, &sleep_ms);
 			if (sleep_ms > 0)
-				moved = sleep_between_steps(tasks, count, &left, sleep_ms);
+				moved = sleep_between_steps(batch, sleep_ms);
 		}
 		if (moved < 0)
 			return moved;
 		if (moved > 0)
-			rd_wait_end(tasks[0].comm, &wait);
+			rd_wait_end(batch->tasks[0].comm, &wait);
 	}
 	return 0;
 }
@@ -244,15 +222,16 @@ static __attribute__((noinline)) void begin_turns(const struct rd_task *tasks, i
 }
 
 /* Before a call that failed gives its memory back: messages must neither leave nor reach it. */
-static __attribute__((noinline)) void halt(const struct rd_task *tasks, int count)
+static __attribute__((noinline)) void halt(const struct rd_batch *batch)
 {
-	for (int i = 0; i < count; i++)
-		rd_route_halt(tasks[i].comm);
+	RD_BATCH_COMMS (batch, task)
+		rd_route_halt(task->comm);
 }
 
 int rd_run(struct rd_task *tasks, int count)
 {
 	bool alone = count == 1 && !tasks->queued;
+	struct rd_batch batch;
 
 	/* After a wait, calls that were issued meanwhile may be waiting, on a stream's thread. */
 	if (alone)
@@ -260,12 +239,14 @@ int rd_run(struct rd_task *tasks, int count)
 	else
 		begin_turns(tasks, count);
 
-	int err = rd_batch_check(tasks, count);
+	rd_batch_init(&batch, tasks, count);
+
+	int err = rd_batch_check(&batch);
 
 	if (!err)
-		err = run_all(tasks, count);
+		err = run_all(&batch);
 	if (err)
-		halt(tasks, count);
+		halt(&batch);
 	for (int i = 0; i < count; i++)
 		rd_turn_end(&tasks[i], alone);
 	return err;

@@ -16,8 +16,8 @@ void rd_task_number(struct rd_task *task)
 	struct rd_call *call = &task->call;
 
 	if (!rd_task_is_collective(task)) {
-		call->number = rd_task_sends(task) ? ++comm->sends[call->problem.target]
-						   : ++comm->recvs[call->problem.root];
+		call->number = rd_task_sends(task) ? ++comm->peer_calls[call->problem.target].sends
+						   : ++comm->peer_calls[call->problem.root].recvs;
 		return;
 	}
 	call->number = ++comm->calls;
@@ -28,32 +28,54 @@ void rd_task_number(struct rd_task *task)
 	atomic_store_explicit(&comm->activity.calls, call->number, memory_order_release);
 }
 
-/* A transfer waits for an earlier one on the same link and direction, and for a collective: the
-   messages of a link must come in the order that the other side expects. */
-static bool must_follow(const struct rd_task *task, const struct rd_task *earlier)
+/* Where the comm keeps the index of the latest transfer of this link and direction. */
+static int *last_transfer(const struct rd_task *task)
 {
-	const struct rd_problem *a = &task->call.problem, *b = &earlier->call.problem;
+	const struct rd_problem *problem = &task->call.problem;
+	struct rd_peer_calls *calls = task->comm->peer_calls;
 
-	if (!rd_task_is_collective(task) && !rd_task_is_collective(earlier))
-		return a->root == b->root && a->target == b->target;
-	return true;
+	return rd_task_sends(task) ? &calls[problem->target].last_send
+				   : &calls[problem->root].last_recv;
 }
 
+/* Whether an index that the comm keeps is of this batch. An earlier batch may have left it. If the
+   comm has such a task there in this batch, that task has overwritten it. */
+static bool is_before(const struct rd_task *tasks, int kept, int index)
+{
+	return kept < index && tasks[kept].comm == tasks[index].comm;
+}
+
+/* A transfer waits for an earlier one on the same link and direction, and for a collective: the
+   messages of a link must come in the order that the other side expects. */
+static int order_transfer(const struct rd_task *tasks, int index)
+{
+	const struct rondo_comm *comm = tasks[index].comm;
+	int *last = last_transfer(&tasks[index]), after = -1;
+
+	if (is_before(tasks, *last, index) && !rd_task_is_collective(&tasks[*last]) &&
+		last_transfer(&tasks[*last]) == last)
+		after = *last;
+	if (is_before(tasks, comm->last_collective, index) && comm->last_collective > after &&
+		rd_task_is_collective(&tasks[comm->last_collective]))
+		after = comm->last_collective;
+	*last = index;
+	return after;
+}
+
+/* In a time that does not depend on the number of tasks. */
 static void order_task(struct rd_task *tasks, int index)
 {
 	struct rd_task *task = &tasks[index];
+	struct rondo_comm *comm = task->comm;
+	int last = is_before(tasks, comm->last_task, index) ? comm->last_task : -1;
 
-	task->ordinal = 0;
-	task->after = -1;
-	for (int i = index - 1; i >= 0; i--) {
-		if (tasks[i].comm != task->comm)
-			continue;
-		if (task->ordinal == 0)
-			task->ordinal = tasks[i].ordinal + 1;
-		if (must_follow(task, &tasks[i])) {
-			task->after = i;
-			return;
-		}
+	task->ordinal = last < 0 ? 0 : tasks[last].ordinal + 1;
+	comm->last_task = index;
+	if (rd_task_is_collective(task)) {
+		task->after = last;
+		comm->last_collective = index;
+	} else {
+		task->after = order_transfer(tasks, index);
 	}
 }
 

@@ -31,10 +31,13 @@ struct rd_task {
 	uint64_t turn; /* its index in the comm's order of calls */
 	int ordinal; /* its index among the batch's tasks on the same comm */
 	int after; /* index of the task that must be done before this one starts; -1: none */
+	/* The lists of batch.h; -1: their end. */
+	int next, next_comm; /* in the list that it is in; in that of first tasks */
+	int followers; /* the first of those after it */
 	bool queued; /* on a stream: later calls may wait for its turn to end */
 	bool exchange_pays; /* as rd_buffer_exchange_pays() returned */
 	bool exchanging; /* its exec exchanges buffers; the call itself comes next */
-	bool started, done;
+	bool started;
 	struct rd_choice *choice; /* of the picker; set when the task starts */
 	bool tried; /* the call is part of a trial (single_copy.h) */
 	int64_t tried_ns; /* when that call of the trial began */
@@ -53,13 +56,11 @@ static inline bool rd_task_sends(const struct rd_task *task)
 	return !rd_task_is_collective(task) && task->call.problem.root == task->comm->rank;
 }
 
-/* Returns whether a task of a batch may start. A collective runs alone on its comm; transfers run
-   side by side with other transfers. */
-static inline bool rd_task_may_start(const struct rd_task *tasks, const struct rd_task *task)
+/* Returns whether a task may start that `after` no longer holds back. A collective runs alone on
+   its comm; transfers run side by side with other transfers. */
+static inline bool rd_task_may_start(const struct rd_task *task)
 {
-	if (rd_task_is_collective(task))
-		return task->comm->ended == task->ordinal;
-	return task->after < 0 || tasks[task->after].done;
+	return !rd_task_is_collective(task) || task->comm->ended == task->ordinal;
 }
 
 /* Numbers the tasks, in the order in which the user made the calls. In the user's thread. */

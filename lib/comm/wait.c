@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/batch.h"
 #include "comm/turn.h"
 
 /* How often a rank that shares its core yields it before it sleeps. It yields at once. Polling once
@@ -59,104 +58,90 @@ void rd_wait_end(struct rondo_comm *comm, struct rd_wait *wait)
 
 /* ---- Sleeping ------------------------------------------------------------------------------- */
 
-static bool advance_links(struct rd_task *tasks, int count)
+static bool advance_links(const struct rd_batch *batch)
 {
 	bool moved = false;
 
-	for (int i = 0; i < count; i++)
-		if (tasks[i].ordinal == 0)
-			moved |= rd_comm_advance(tasks[i].comm);
+	RD_BATCH_COMMS (batch, task)
+		moved |= rd_comm_advance(task->comm);
 	return moved;
 }
 
-void rd_wait_arm(struct rd_task *tasks, int count)
+void rd_wait_arm(const struct rd_batch *batch)
 {
-	for (int i = 0; i < count; i++)
-		if (tasks[i].ordinal == 0)
-			rd_comm_arm(tasks[i].comm);
+	RD_BATCH_COMMS (batch, task)
+		rd_comm_arm(task->comm);
 }
 
-void rd_wait_disarm(struct rd_task *tasks, int count)
+void rd_wait_disarm(const struct rd_batch *batch)
 {
-	for (int i = 0; i < count; i++)
-		if (tasks[i].ordinal == 0)
-			rd_comm_disarm(tasks[i].comm);
+	RD_BATCH_COMMS (batch, task)
+		rd_comm_disarm(task->comm);
 }
 
-static void sleep_on_several(struct rd_task *tasks, int count, int sleep_ms)
+static void sleep_on_several(const struct rd_batch *batch, int sleep_ms)
 {
 	struct pollfd fds[64];
 	int watched = 0;
 
-	for (int i = 0; i < count && watched < 64; i++)
-		if (tasks[i].ordinal == 0)
-			fds[watched++] = (struct pollfd){ tasks[i].comm->epoll_fd, POLLIN, 0 };
+	RD_BATCH_COMMS (batch, task)
+		if (watched < 64)
+			fds[watched++] = (struct pollfd){ task->comm->epoll_fd, POLLIN, 0 };
 	/* With more comms than fit, the rest is looked at every millisecond. */
 	poll(fds, watched, watched == 64 ? 1 : sleep_ms);
-	for (int i = 0; i < count; i++)
-		if (tasks[i].ordinal == 0)
-			rd_comm_sleep(tasks[i].comm, 0);
+	RD_BATCH_COMMS (batch, task)
+		rd_comm_sleep(task->comm, 0);
 }
 
-static bool one_comm(const struct rd_task *tasks, int count)
+void rd_wait_sleep(const struct rd_batch *batch, int sleep_ms)
 {
-	for (int i = 1; i < count; i++)
-		if (tasks[i].ordinal == 0)
-			return false;
-	return true;
-}
-
-void rd_wait_sleep(struct rd_task *tasks, int count, int sleep_ms)
-{
-	if (advance_links(tasks, count) || rd_batch_check(tasks, count))
+	if (advance_links(batch) || rd_batch_check(batch))
 		return;
-	if (one_comm(tasks, count))
-		rd_comm_sleep(tasks[0].comm, sleep_ms);
+	if (batch->tasks[batch->comms].next_comm < 0)
+		rd_comm_sleep(batch->tasks[0].comm, sleep_ms);
 	else
-		sleep_on_several(tasks, count, sleep_ms);
+		sleep_on_several(batch, sleep_ms);
 }
 
 /* ---- Long waits ------------------------------------------------------------------------------ */
 
-static struct rd_task *waiting_task(struct rd_task *tasks, int count)
+static struct rd_task *waiting_task(const struct rd_batch *batch)
 {
-	struct rd_task *waiting = &tasks[0];
-
-	for (int i = count - 1; i >= 0; i--)
-		if (tasks[i].started && !tasks[i].done)
-			waiting = &tasks[i];
-	return waiting;
+	RD_BATCH_LIVE (batch, task)
+		if (task->started)
+			return task;
+	return &batch->tasks[0];
 }
 
-static int fail_by_timeout(struct rd_task *tasks, int count, int64_t waited_ms)
+static int fail_by_timeout(const struct rd_batch *batch, int64_t waited_ms)
 {
-	struct rd_task *task = waiting_task(tasks, count);
+	struct rd_task *task = waiting_task(batch);
 
 	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d in %s #%u", task->comm->rank,
 		(long long)waited_ms, rd_task_waiting_for(task),
 		rd_collective_name(task->call.problem.collective), task->call.number);
-	return rd_batch_fail(tasks, count, task, RONDO_TIMEOUT);
+	return rd_batch_fail(batch, task, RONDO_TIMEOUT);
 }
 
 /* A message on a link that no step reads may show why nothing moves. */
-static int find_mismatch(struct rd_task *tasks, int count)
+static int find_mismatch(const struct rd_batch *batch)
 {
-	for (int i = 0; i < count; i++) {
+	RD_BATCH_LIVE (batch, task) {
 		int err = 0;
 
-		if (tasks[i].started && !tasks[i].done && rd_task_is_collective(&tasks[i]))
-			err = rd_exec_find_mismatch(tasks[i].exec);
+		if (task->started && rd_task_is_collective(task))
+			err = rd_exec_find_mismatch(task->exec);
 		if (err)
-			return rd_batch_fail(tasks, count, &tasks[i], err);
+			return rd_batch_fail(batch, task, err);
 	}
 	return 0;
 }
 
 /* Publishes the call in which this rank waits, the peer and the time. The control thread sends them
    as an ANSWER to a QUERY of the coordinator. Also reports a long wait to the coordinator. */
-static void publish_wait(struct rd_task *tasks, int count, struct rd_wait *wait, int64_t now_ns)
+static void publish_wait(const struct rd_batch *batch, struct rd_wait *wait, int64_t now_ns)
 {
-	const struct rd_task *task = waiting_task(tasks, count);
+	const struct rd_task *task = waiting_task(batch);
 	struct rd_activity *activity = &task->comm->activity;
 	int64_t since_ms = wait->since_ns / 1000000, waited_ms = now_ns / 1000000 - since_ms;
 	int peer = rd_task_waiting_for(task);
@@ -195,12 +180,10 @@ static void pause_core(void)
 }
 
 /* A device wakes no thread, so a task whose next part has not come from one looks again soon. */
-static bool pause_for_part(struct rd_task *tasks, int count)
+static bool pause_for_part(const struct rd_batch *batch)
 {
-	for (int i = 0; i < count; i++) {
-		struct rd_task *task = &tasks[i];
-
-		if (!task->feed || task->started || task->done || !rd_task_may_start(tasks, task))
+	RD_BATCH_LIVE (batch, task) {
+		if (!task->feed || task->started || !rd_task_may_start(task))
 			continue;
 		task->feed->pause(task->feed);
 		return true;
@@ -208,17 +191,17 @@ static bool pause_for_part(struct rd_task *tasks, int count)
 	return false;
 }
 
-int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *sleep_ms)
+int rd_wait_round(const struct rd_batch *batch, struct rd_wait *wait, int *sleep_ms)
 {
-	const struct rondo_comm *comm = tasks[0].comm;
-	int err = rd_batch_check(tasks, count);
+	const struct rondo_comm *comm = batch->tasks[0].comm;
+	int err = rd_batch_check(batch);
 
 	*sleep_ms = 0;
 	if (err)
 		return err;
-	if (advance_links(tasks, count))
+	if (advance_links(batch))
 		return RD_MOVED;
-	if (pause_for_part(tasks, count))
+	if (pause_for_part(batch))
 		return RD_IDLE;
 
 	/* Most rounds end here, without a reading of the clock. */
@@ -240,20 +223,20 @@ int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *s
 		wait->since_ns = now_ns;
 
 	int64_t waited_ns = now_ns - wait->since_ns;
-	int64_t left_ms = waiting_task(tasks, count)->timeout_ms - waited_ns / 1000000;
+	int64_t left_ms = waiting_task(batch)->timeout_ms - waited_ns / 1000000;
 
 	if (left_ms <= 0)
-		return fail_by_timeout(tasks, count, waited_ns / 1000000);
+		return fail_by_timeout(batch, waited_ns / 1000000);
 	if (!comm->oversubscribed && !leaves && waited_ns < comm->spin_ns)
 		return RD_IDLE;
 	wait->slept = true;
 	if (waited_ns - wait->searched_ns >= SLEEP_MOST_MS * INT64_C(1000000)) {
 		wait->searched_ns = waited_ns;
-		err = find_mismatch(tasks, count);
+		err = find_mismatch(batch);
 		if (err)
 			return err;
 	}
-	publish_wait(tasks, count, wait, now_ns);
+	publish_wait(batch, wait, now_ns);
 	*sleep_ms = left_ms < SLEEP_MOST_MS ? (int)left_ms : SLEEP_MOST_MS;
 	return RD_IDLE;
 }

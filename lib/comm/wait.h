@@ -5,7 +5,7 @@
 #ifndef RD_WAIT_H
 #define RD_WAIT_H
 
-#include "comm/task.h"
+#include "comm/batch.h"
 
 /* One wait: the time in which nothing has moved. All 0 at first. */
 struct rd_wait {
@@ -22,11 +22,11 @@ struct rd_wait {
  * calls rd_wait_arm(), steps the tasks once more, since a message that came before does not wake
  * it, then rd_wait_sleep() if nothing moved, and rd_wait_disarm().
  */
-int rd_wait_round(struct rd_task *tasks, int count, struct rd_wait *wait, int *sleep_ms);
+int rd_wait_round(const struct rd_batch *batch, struct rd_wait *wait, int *sleep_ms);
 
-void rd_wait_arm(struct rd_task *tasks, int count);
-void rd_wait_sleep(struct rd_task *tasks, int count, int sleep_ms);
-void rd_wait_disarm(struct rd_task *tasks, int count);
+void rd_wait_arm(const struct rd_batch *batch);
+void rd_wait_sleep(const struct rd_batch *batch, int sleep_ms);
+void rd_wait_disarm(const struct rd_batch *batch);
 
 /* Something has moved: the next wait spins longer, or less long, after this one. */
 void rd_wait_end(struct rondo_comm *comm, struct rd_wait *wait);

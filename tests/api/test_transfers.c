@@ -59,6 +59,44 @@ Test(transfers, of_a_rank_to_itself_are_copies, .timeout = 60)
 	world_try(1, NULL, pass_round);
 }
 
+#define SELVES 40
+
+/* The k-th send goes to the k-th receive, whichever come first, and other calls run in between. */
+static int pass_to_itself(struct rank_env *env)
+{
+	int out[SELVES], in[SELVES] = { 0 }, sum = 0, one = 1;
+
+	for (int i = 0; i < SELVES; i++)
+		out[i] = 1000 * env->rank + i;
+	for (int burst = 1; burst <= SELVES; burst++) {
+		memset(in, 0, sizeof(in));
+		TRY(rondo_group_start());
+		for (int i = 0; i < SELVES; i++) {
+			TRY(rondo_send(env->comm, &out[i], 1, RONDO_I32, env->rank, NULL));
+			if (i == burst)
+				TRY(rondo_all_reduce(
+					env->comm, &one, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+			for (int k = i + 1 - burst; i % burst == burst - 1 && k <= i; k++)
+				TRY(rondo_recv(env->comm, &in[k], 1, RONDO_I32, env->rank, NULL));
+		}
+		for (int k = SELVES - SELVES % burst; k < SELVES; k++)
+			TRY(rondo_recv(env->comm, &in[k], 1, RONDO_I32, env->rank, NULL));
+		TRY(rondo_group_end());
+		if (memcmp(in, out, sizeof(in)) != 0 || (burst < SELVES && sum != env->size))
+			return world_report(env, "bursts of %d: wrong values", burst);
+	}
+	TRY(rondo_group_start());
+	TRY(rondo_recv(env->comm, in, 1, RONDO_I32, env->rank, NULL));
+	if (rondo_group_end() != RONDO_INVALID || !strstr(rondo_last_error(), "no counterpart"))
+		return world_report(env, "half a transfer: %s", rondo_last_error());
+	return 0;
+}
+
+Test(transfers, of_a_rank_to_itself_join_in_their_order, .timeout = 60)
+{
+	world_try(2, "shm", pass_to_itself);
+}
+
 #define LONG 300000
 
 /* The two sides group the same transfers differently, and no message is lost or taken for another.
