@@ -48,6 +48,7 @@ static bool catch_signals(struct job *job)
 	sigaddset(&ours, SIGTSTP);
 	sigaddset(&ours, SIGCHLD);
 	sigaddset(&ours, GUARD_DIED);
+	sigaddset(&ours, GUARD_REQUEST);
 	sigprocmask(SIG_BLOCK, &ours, &job->group.mask);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN); /* a log file at the limit of its size is no reason to end */
@@ -136,7 +137,7 @@ static int run(int argc, char **argv)
 	if (job.options.hosts)
 		return front_run(&job.options, argv);
 	job.options.remote = front_fd >= 0;
-	guard_start(front_fd);
+	guard_start(&job.options.signals, front_fd);
 	if (job_init(&job))
 		status = job_run(&job);
 	agent_finish(&job.agent);

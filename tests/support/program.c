@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,6 +77,32 @@ void program_run(struct program *program, const char *path, ...)
 	va_start(args, path);
 	start(program, path, args);
 	va_end(args);
+	program_finish(program);
+}
+
+pid_t child_of(pid_t pid)
+{
+	char path[64];
+	FILE *children;
+	int child = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	children = fopen(path, "re");
+	cr_assert_not_null(children);
+	if (fscanf(children, "%d", &child) != 1)
+		child = 0;
+	fclose(children);
+	return child;
+}
+
+void program_press(struct program *program, int signal)
+{
+	struct pollfd end = { .fd = pidfd_open(program->pid, 0), .events = POLLIN };
+
+	do
+		kill(program->pid, signal);
+	while (poll(&end, 1, 100) == 0);
+	close(end.fd);
 	program_finish(program);
 }
 

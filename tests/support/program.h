@@ -29,6 +29,11 @@ void program_finish(struct program *program);
 /* Starts it with these arguments, and waits until it ends. */
 void program_run(struct program *program, const char *path, ...);
 
+/* The first child of a process; 0: it has none yet. */
+pid_t child_of(pid_t pid);
+/* Sends the signal, again and again, until a process takes no more time to end. */
+void program_press(struct program *program, int signal);
+
 /* How many lines of the text are this one. */
 int count_lines(const char *text, const char *line);
 /* Asserts that a file holds the part. */

@@ -20,21 +20,6 @@
 /* Two processes, neither of which SIGTERM ends. */
 #define STUBBORN "trap '' TERM; sh -c 'echo $$; exec sleep 1000' & echo $$; wait"
 
-/* The process that does the work: the child of the one that the user starts. */
-static pid_t agent_of(const struct program *run)
-{
-	char path[64];
-	FILE *children;
-	int pid = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)run->pid, (int)run->pid);
-	children = fopen(path, "re");
-	cr_assert_not_null(children);
-	cr_assert_eq(fscanf(children, "%d", &pid), 1);
-	fclose(children);
-	return pid;
-}
-
 Test(run, a_failed_rank_gives_its_exit_status_and_a_line, .timeout = 30)
 {
 	struct program run = program_files();
@@ -195,7 +180,7 @@ Test(run, the_death_of_the_agent_ends_the_ranks_and_what_they_started, .timeout 
 
 	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", SH(FAMILY), NULL);
 	watch_processes(out, ends, 6);
-	kill(agent_of(&run), SIGKILL);
+	kill(child_of(run.pid), SIGKILL);
 	program_finish(&run);
 	for (int i = 0; i < 6; i++)
 		cr_assert_eq(poll(&ends[i], 1, 0), 1, "a process outlives the launcher");
@@ -239,17 +224,63 @@ Test(run, a_signal_reaches_what_a_rank_started, .timeout = 30)
 Test(run, a_second_signal_does_not_wait_for_the_grace, .timeout = 30)
 {
 	struct program run = program_files();
-	int out = pipe_from(&run.out), err = pipe_from(&run.err);
+	int out = pipe_from(&run.out);
 	struct pollfd ends[2];
-	char text[4096] = "";
 
 	program_start(&run, RONDO_TOOL, "--grace", "1000", SH(STUBBORN), NULL);
 	watch_processes(out, ends, 2);
-	kill(run.pid, SIGTERM);
-	read_until(err, text, sizeof(text), "rondo-run: Terminated: ending the ranks\n");
-	kill(run.pid, SIGTERM);
-	program_finish(&run);
+	program_press(&run, SIGTERM);
 	cr_assert(all_end(ends, 2), "a process is left");
+	cr_assert_eq(run.status, 128 + SIGTERM);
+}
+
+/* Waits until a process has taken its signals. */
+static void await_no_signal(pid_t pid)
+{
+	char path[64], text[4096];
+	const char *pending;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	do {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t size = read(fd, text, sizeof(text) - 1);
+
+		close(fd);
+		cr_assert_gt(size, 0);
+		text[size] = '\0';
+		pending = strstr(text, "ShdPnd:");
+		cr_assert_not_null(pending);
+		sched_yield();
+	} while (strtoull(pending + 7, NULL, 16));
+}
+
+/* As systemctl stop and pkill signal both processes, and timeout(1) the first one twice. The guard
+   takes its two signals side by side. */
+Test(run, signals_that_mean_one_leave_the_grace, .timeout = 60)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	char line[64];
+	pid_t agent;
+
+	program_start(&run, RONDO_TOOL, "--grace", "1000",
+		SH("trap 'read go <&8; echo saved; exit 0' TERM; echo here; "
+		   "while :; do sleep 1000; done"),
+		NULL);
+	read_line(out, line, sizeof(line));
+	agent = child_of(run.pid);
+	kill(run.pid, SIGSTOP);
+	kill(agent, SIGTERM);
+	kill(run.pid, SIGTERM);
+	kill(run.pid, SIGINT);
+	await_no_signal(agent);
+	kill(run.pid, SIGCONT);
+	await_no_signal(run.pid);
+	await_no_signal(agent);
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	read_line(out, line, sizeof(line));
+	cr_assert_str_eq(line, "saved");
 	cr_assert_eq(run.status, 128 + SIGTERM);
 }
 
@@ -286,6 +317,43 @@ Test(run, the_ranks_stop_and_continue_with_the_launcher, .timeout = 30)
 	cr_assert_eq(run.status, 0);
 }
 
+/* The guard has no part in it. */
+Test(run, an_agent_that_is_stopped_and_continued_ends, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	char line[64];
+	pid_t agent;
+
+	program_start(&run, RONDO_TOOL, SH("echo here; read go <&8"), NULL);
+	read_line(out, line, sizeof(line));
+	agent = child_of(run.pid);
+	kill(agent, SIGSTOP);
+	while (state_of(agent) != 'T')
+		sched_yield();
+	await_no_signal(run.pid);
+	while (state_of(run.pid) == 'R')
+		sched_yield();
+	kill(agent, SIGCONT);
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert_eq(run.status, 0);
+}
+
+Test(run, a_signal_ends_a_job_whose_agent_is_stopped, .timeout = 30)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out);
+	char line[64];
+
+	program_start(&run, RONDO_TOOL, SH(SLEEPER), NULL);
+	read_line(out, line, sizeof(line));
+	kill(child_of(run.pid), SIGSTOP);
+	kill(run.pid, SIGTERM);
+	program_finish(&run);
+	cr_assert_eq(run.status, 128 + SIGTERM);
+}
+
 /* A rank's line ends the poll() under way; the next poll() fails. */
 Test(run, ranks_that_cannot_be_waited_for_are_killed_with_a_reason, .timeout = 60)
 {
@@ -297,7 +365,7 @@ Test(run, ranks_that_cannot_be_waited_for_are_killed_with_a_reason, .timeout = 6
 	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2",
 		SH("trap '' TERM; echo $$; read go <&8; echo on; exec sleep 1000"), NULL);
 	watch_processes(out, ends, 2);
-	cr_assert_eq(prlimit(agent_of(&run), RLIMIT_NOFILE, &low, NULL), 0);
+	cr_assert_eq(prlimit(child_of(run.pid), RLIMIT_NOFILE, &low, NULL), 0);
 	cr_assert_eq(write(go, "\n\n", 2), 2);
 	cr_assert(all_end(ends, 2), "a rank goes on");
 	program_finish(&run);

@@ -25,6 +25,7 @@ static const char ssh[] = "#!/bin/sh\n"
 			  "noisy) echo welcome; echo banner >&2 ;;\n"
 			  "far) address=10.0.0.2 ;;\n"
 			  "silent) exec cat ;;\n"
+			  "relay) sh -c \"$*\"; exit $? ;;\n"
 			  "lost) sh -c \"$*\"; exit 255 ;;\n"
 			  "esac\n"
 			  "SSH_CONNECTION=\"- - $address 22\" exec sh -c \"$*\"\n";
@@ -131,18 +132,11 @@ Test(run_front, the_exit_status_255_of_ssh_is_a_lost_connection)
 Test(run_front, a_signal_ends_a_job_that_still_opens)
 {
 	struct program run = program_files();
-	char path[96];
 
 	/* The front waits for an answer that does not come. */
 	program_start(&run, RONDO_TOOL, "--hosts", "silent", "true", NULL);
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)run.pid, (int)run.pid);
-	for (int size = 0; size == 0;) {
-		int fd = open(path, O_RDONLY | O_CLOEXEC);
-		char text[64];
-
-		size = (int)read(fd, text, sizeof(text));
-		close(fd);
-	}
+	while (child_of(run.pid) == 0)
+		;
 	kill(run.pid, SIGTERM);
 	program_finish(&run);
 	cr_assert_eq(run.status, 128 + SIGTERM);
@@ -151,19 +145,30 @@ Test(run_front, a_signal_ends_a_job_that_still_opens)
 Test(run_front, a_second_signal_does_not_wait_for_the_grace)
 {
 	struct program run = program_files();
-	int out = pipe_from(&run.out), err = pipe_from(&run.err);
+	int out = pipe_from(&run.out);
 	struct pollfd ends[2];
-	char text[4096] = "";
 
 	program_start(&run, RONDO_TOOL, "--hosts", "a,b", "--grace", "1000", "--master-port",
 		master_port(), SH("trap '' TERM; echo $$; while :; do sleep 1000; done"), NULL);
 	watch_processes(out, ends, 2);
-	kill(run.pid, SIGTERM);
-	read_until(err, text, sizeof(text), "rondo-run: Terminated: ending the ranks\n");
-	kill(run.pid, SIGTERM);
-	program_finish(&run);
+	program_press(&run, SIGTERM);
 	cr_assert(all_end(ends, 2), "a process is left");
 	cr_assert_eq(run.status, 128 + SIGTERM);
+}
+
+/* As systemctl stop sends one to each process: the front passes its own on. */
+Test(run_front, a_signal_to_ssh_has_no_effect)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	char line[64];
+
+	program_start(&run, RONDO_TOOL, "--hosts", "relay", SH("echo here; read go <&8"), NULL);
+	read_line(out, line, sizeof(line));
+	kill(child_of(run.pid), SIGTERM);
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert_eq(run.status, 0);
 }
 
 /* ---- The secret ----------------------------------------------------------------------------- */

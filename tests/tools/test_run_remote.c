@@ -92,6 +92,45 @@ Test(run_remote, a_byte_of_the_front_is_a_signal, .timeout = 30)
 	cr_assert_eq(remote.run.status, 128 + SIGINT);
 }
 
+static struct remote start_trap(void)
+{
+	struct remote remote = start();
+	char line[64];
+
+	SEND(&remote, "/\0\0rondo-run\0--grace=1000\0sh\0-c\0"
+		      "trap 'echo saving; read go <&8; echo saved; exit 0' TERM; echo here; "
+		      "while :; do sleep 1000; done");
+	read_line(remote.out, line, sizeof(line));
+	return remote;
+}
+
+/* As ssh ends by the signal that the front gets and passes on. */
+Test(run_remote, the_end_of_the_front_after_a_signal_leaves_the_grace, .timeout = 30)
+{
+	int go = pipe_to_fd_8();
+	struct remote remote = start_trap();
+	char number = SIGTERM, line[64];
+
+	cr_assert_eq(write(remote.in, &number, 1), 1);
+	close(remote.in);
+	read_line(remote.out, line, sizeof(line));
+	cr_assert_str_eq(line, "saving");
+	cr_assert_eq(write(go, "\n", 1), 1);
+	read_line(remote.out, line, sizeof(line));
+	cr_assert_str_eq(line, "saved");
+	program_finish(&remote.run);
+	cr_assert_eq(remote.run.status, 128 + SIGTERM);
+}
+
+Test(run_remote, a_second_byte_of_the_front_does_not_wait_for_the_grace, .timeout = 30)
+{
+	struct remote remote = start_trap();
+
+	cr_assert_eq(write(remote.in, "\017\017", 2), 2); /* SIGTERM, twice */
+	program_finish(&remote.run);
+	cr_assert_eq(remote.run.status, 128 + SIGTERM);
+}
+
 static void refuse(const char *input, size_t size, const char *wanted)
 {
 	struct remote remote = start();

@@ -11,18 +11,26 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "run/hosts/remote.h"
 #include "run/orphans.h"
 
 struct guard {
 	struct orphans orphans;
 	pid_t agent;
+	const sigset_t *requests;
 	int signal_fd, front_fd;
+	int64_t requested_ms; /* when the first request came; 0: none has */
+	bool stops; /* SIGTSTP was passed on */
 };
 
-/* Stops with the agent, which has stopped its ranks. */
-static void stop_and_continue(const struct guard *guard)
+/* Stops with the agent, which has stopped its ranks. An agent that another process stops may
+   continue without us. */
+static void stop_and_continue(struct guard *guard)
 {
+	if (!guard->stops)
+		return;
+	guard->stops = false;
 	raise(SIGSTOP);
 	kill(guard->agent, SIGCONT);
 }
@@ -48,11 +56,39 @@ static void on_child(struct guard *guard)
 	_exit(128 + change.si_status);
 }
 
-static void pass_on(const struct guard *guard, int signal)
+static void request(struct guard *guard, int signal)
 {
-	/* These are about terminals and stops, and the agent has a group of its own. */
-	if (signal != 0 && signal != SIGCONT && signal != SIGTTIN && signal != SIGTTOU)
+	union sigval value = { .sival_int = guard->requested_ms ? 0 : signal };
+
+	if (!guard->requested_ms)
+		guard->requested_ms = rd_clock_ms();
+	/* The agent takes the plain signal as a first request. */
+	if (sigqueue(guard->agent, GUARD_REQUEST, value) < 0)
 		kill(guard->agent, signal);
+	/* A stopped agent could not end. */
+	kill(guard->agent, SIGCONT);
+}
+
+static void pass_on(struct guard *guard, int signal)
+{
+	if (sigismember(guard->requests, signal)) {
+		if (!guard->requested_ms || rd_clock_ms() - guard->requested_ms >= GUARD_REQUEST_MS)
+			request(guard, signal);
+		return;
+	}
+	guard->stops |= signal == SIGTSTP;
+	/* These are about terminals and stops, and the agent has a group of its own. */
+	if (signal != SIGCONT && signal != SIGTTIN && signal != SIGTTOU)
+		kill(guard->agent, signal);
+}
+
+/* The front sends each request once. Its end is a request only where it sent none before. */
+static void on_front(struct guard *guard)
+{
+	int signal = remote_signal(&guard->front_fd);
+
+	if (guard->front_fd < 0 ? !guard->requested_ms : signal != 0)
+		request(guard, signal);
 }
 
 static void on_signal(struct guard *guard)
@@ -81,7 +117,7 @@ static void guard_run(struct guard *guard)
 			_exit(1);
 		}
 		if (polls[1].revents)
-			pass_on(guard, remote_signal(&guard->front_fd));
+			on_front(guard);
 		if (polls[0].revents)
 			on_signal(guard);
 	}
@@ -99,9 +135,9 @@ static void become_agent(pid_t guard, const sigset_t *mask, int front_fd)
 		_exit(128 + SIGKILL);
 }
 
-void guard_start(int front_fd)
+void guard_start(const sigset_t *requests, int front_fd)
 {
-	struct guard guard = { .front_fd = front_fd };
+	struct guard guard = { .requests = requests, .front_fd = front_fd };
 	sigset_t all, mask;
 	pid_t self = getpid();
 

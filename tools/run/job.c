@@ -16,6 +16,8 @@ static void stop_and_continue(struct job *job)
 {
 	group_signal(&job->group, SIGSTOP);
 	raise(SIGSTOP);
+	/* Where this process alone was continued, the guard is still stopped. */
+	kill(getppid(), SIGCONT);
 	group_signal(&job->group, SIGCONT);
 }
 
@@ -25,6 +27,17 @@ static void on_death_of_guard(struct job *job)
 	group_abandon(&job->group);
 	group_finish(&job->group);
 	_exit(128 + SIGKILL);
+}
+
+static void end_by(struct job *job, int signal)
+{
+	if (job->signal)
+		return;
+	job->signal = signal;
+	console_print(&job->console, "%s: %s", strsignal(signal),
+		job->group.ranks ? "ending the ranks" : "leaving the job");
+	group_end(&job->group, signal);
+	agent_leave(&job->agent, signal);
 }
 
 static void on_signal(struct job *job)
@@ -41,14 +54,12 @@ static void on_signal(struct job *job)
 		group_reap_orphans(&job->group);
 	} else if (signal == SIGTSTP) {
 		stop_and_continue(job);
-	} else if (job->signal) {
-		group_kill(&job->group);
+	} else if (signal != GUARD_REQUEST) {
+		end_by(job, signal);
+	} else if (got.ssi_int) {
+		end_by(job, got.ssi_int);
 	} else {
-		job->signal = signal;
-		console_print(&job->console, "%s: %s", strsignal(signal),
-			job->group.ranks ? "ending the ranks" : "leaving the job");
-		group_end(&job->group, signal);
-		agent_leave(&job->agent, signal);
+		group_kill(&job->group);
 	}
 }
 

@@ -51,8 +51,11 @@ void connection_signal(struct connection *connection, int signal)
 {
 	char number = (char)signal;
 
-	if (connection->state == CONNECTION_RUNS && connection->in.fd >= 0)
-		sink_write(&connection->in, &number, 1);
+	if (connection->state != CONNECTION_RUNS || connection->in.fd < 0)
+		return;
+	sink_write(&connection->in, &number, 1);
+	/* It may be closed next. */
+	sink_flush(&connection->in);
 }
 
 void connection_close(struct connection *connection)

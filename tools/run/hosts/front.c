@@ -15,6 +15,7 @@
 #include "run/base/address.h"
 #include "run/base/descriptor.h"
 #include "run/base/memory.h"
+#include "run/guard.h"
 #include "run/hosts/connection.h"
 #include "run/hosts/list.h"
 #include "run/hosts/remote.h"
@@ -42,6 +43,7 @@ struct front {
 	int secret_fd; /* of the job's secret; -1: the hosts have a file */
 	bool launched; /* all hosts have their arguments */
 	int signal; /* the first that we received; 0: none */
+	int64_t signal_ms; /* when */
 	int status; /* of the first host that failed; 0: none has */
 	int64_t open_until, close_at, kill_at; /* deadlines, in ms; 0: none */
 };
@@ -216,22 +218,24 @@ static void kill_all(struct front *front)
 	front->kill_at = 0;
 }
 
-/* The second one closes the connections: to rondo-run there that is another signal, SIGHUP, which
-   does not merge with the first, and ends its ranks at once. */
+/* A second request ends the ranks at once. So the connections have no more use. */
 static void on_signal(struct front *front)
 {
 	struct signalfd_siginfo got;
+	int64_t now = rd_clock_ms();
 
-	if (read(front->signal_fd, &got, sizeof(got)) != sizeof(got))
+	if (read(front->signal_fd, &got, sizeof(got)) != sizeof(got) ||
+		(front->signal && now - front->signal_ms < GUARD_REQUEST_MS))
 		return;
+	for (int i = 0; i < front->opened; i++)
+		connection_signal(&front->connections[i], (int)got.ssi_signo);
 	if (front->signal) {
 		close_all(front);
-		front->kill_at = rd_clock_ms() + END_MS;
+		front->kill_at = front->kill_at ? front->kill_at : now + END_MS;
 		return;
 	}
 	front->signal = (int)got.ssi_signo;
-	for (int i = 0; i < front->opened; i++)
-		connection_signal(&front->connections[i], front->signal);
+	front->signal_ms = now;
 	end_by(front, front->launched ? (int64_t)front->options->grace_s * 1000 + END_MS : 0);
 }
 
@@ -370,6 +374,10 @@ static bool front_init(struct front *front)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 	sigprocmask(SIG_BLOCK, &ours, NULL);
+	/* We read them all the same. ssh inherits this: who signals both of us asks us alone. */
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&ours, i))
+			signal(i, SIG_IGN);
 	front->signal_fd = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (reason || front->signal_fd < 0) {
 		fprintf(stderr, "rondo-run: cannot start: %s\n", reason ? reason : strerror(errno));
