@@ -108,7 +108,11 @@ static bool job_init(struct job *job)
 
 	orphans_init(&job->orphans);
 	console_init(&job->console);
-	if (!processors_allowed(&allowed) || !processors_init(&job->processors, "", &allowed))
+	if (!rd_cpus_allowed(&allowed)) {
+		fprintf(stderr, "rondo-run: cannot read which processors it may use: %m\n");
+		return false;
+	}
+	if (!processors_init(&job->processors, "", &allowed))
 		return false;
 	job->group = (struct group){
 		.options = options,

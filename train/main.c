@@ -3,7 +3,6 @@
  * copy; train.c and ddp.c come next.
  */
 #include <cblas.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,18 +18,14 @@
 #include "train/recovery.h"
 #include "train/train.h"
 
-/* Divides the cores among the ranks of this machine, unless the user has set the threads. */
-static void set_threads(const struct options *options, int ranks)
+/* Unless the user has set them. */
+static void set_threads(const struct options *options, int processors)
 {
-	cpu_set_t cores;
 	/* Ranks that are threads would wait for each other in OpenBLAS's threads. */
 	if (options->threads > 1 || options->deterministic)
 		openblas_set_num_threads(1);
-	else if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS") &&
-		 !sched_getaffinity(0, sizeof(cores), &cores)) {
-		int threads = CPU_COUNT(&cores) / ranks;
-		openblas_set_num_threads(threads > 0 ? threads : 1);
-	}
+	else if (!getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS"))
+		openblas_set_num_threads(processors);
 }
 
 static int report_device(struct report *report, const struct device *device,
@@ -154,7 +149,7 @@ static int run_process(void *argument)
 	/* Without local numbers, all ranks count as ranks of this host. */
 	int local = launch.local_rank < 0 ? launch.rank : launch.local_rank;
 	const struct place_of_rank place = { .options = options, .local_rank = local };
-	set_threads(options, launch.local_size < 0 ? launch.size : launch.local_size);
+	set_threads(options, launch.processors);
 	return options->threads > 1 ? threads_run(options, options->threads, local, run_rank)
 				    : run_rank(&place);
 }

@@ -1,14 +1,12 @@
 #include "train/threads.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/port.h"
 #include "train/base/fail.h"
 
 struct rank {
@@ -26,23 +24,13 @@ static void *run_thread(void *argument)
 	return NULL;
 }
 
-/* A socket that listens at a port of the kernel's choice, which rank 0's comm takes over. */
+/* Rank 0's comm takes over the socket. */
 static int listen_here(struct rondo_config *config)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t size = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) || listen(fd, SOMAXCONN) ||
-		getsockname(fd, (struct sockaddr *)&address, &size)) {
-		if (fd >= 0)
-			close(fd);
-		return fail("--threads: cannot listen for the other threads");
-	}
-	config->address = "127.0.0.1";
-	config->port = ntohs(address.sin_port);
-	config->rendezvous_fd = fd;
-	return 0;
+	config->address = rd_loopback();
+	config->rendezvous_fd = rd_listen_on_loopback(&config->port);
+	return config->rendezvous_fd < 0 ? fail("--threads: cannot listen for the other threads")
+					 : 0;
 }
 
 /* The place of a launcher's process; alone, the process is all there is. */

@@ -2,7 +2,6 @@
 #include "api/communicator.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +27,7 @@
 #include "device/device.h"
 #include "gpu/gpu.h"
 #include "secure/secret.h"
+#include "topo/processors.h"
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
@@ -41,13 +41,13 @@ static bool is_core_counted(const struct rd_member *members, int rank, const str
 	return false;
 }
 
-/* Counts the ranks of this host and the cores that they share: those that this rank may run on. If
-   ranks are bound to more cores than that, the ones that they are bound to. */
+/* Counts the ranks of this host and the cores that they share. Ranks may be bound to more than this
+   one may use. */
 static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
 {
 	const struct rd_place *here = &members[comm->rank].place;
+	struct rd_launch launch;
 	int ranks = 0, bound = 0;
-	cpu_set_t cores;
 
 	for (int i = 0; i < comm->size; i++) {
 		if (!rd_place_same_host(&members[i].place, here))
@@ -55,7 +55,9 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 		ranks++;
 		bound += !is_core_counted(members, i, here);
 	}
-	comm->cores = sched_getaffinity(0, sizeof(cores), &cores) < 0 ? 1 : CPU_COUNT(&cores);
+	/* A program that gives rank and size needs no launcher: where that fails, there is none. */
+	rd_launch_read(&launch, comm->settings.launcher);
+	comm->cores = rd_processors_of_ranks(&launch, ranks);
 	if (bound > comm->cores)
 		comm->cores = bound;
 	comm->oversubscribed = ranks > comm->cores;

@@ -104,12 +104,10 @@ static void walk_text(struct cursor *at, char *text, size_t capacity)
 
 static void walk_place(struct cursor *at, struct rd_place *place)
 {
-	uint64_t pid = (uint64_t)place->pid;
-
 	walk_text(at, place->host_name, sizeof(place->host_name));
 	walk_text(at, place->host_id, sizeof(place->host_id));
-	walk_u64(at, &pid);
-	place->pid = (int64_t)pid;
+	walk_i32(at, &place->pid, 0, INT32_MAX);
+	walk_u32(at, &place->pid_space);
 	walk_u32(at, &place->uid);
 	walk_i32(at, &place->numa_node, -1, INT32_MAX);
 	walk_i32(at, &place->core, -1, INT32_MAX);

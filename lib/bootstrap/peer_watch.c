@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
+#include "topo/cpus.h"
 #include "topo/place.h"
 
 #define STACK_SIZE (128 << 10)
@@ -89,8 +90,10 @@ static int watch_neighbor(const struct rd_watch *watch, int direction)
 	do
 		rank = (rank + direction + config->size) % config->size;
 	while (!is_here(watch, rank));
-	return config->members[rank].place.pid == config->members[config->rank].place.pid ? -1
-											  : rank;
+	return rd_place_same_process(
+		       &config->members[rank].place, &config->members[config->rank].place)
+		       ? -1
+		       : rank;
 }
 
 /* ---- The futex ----------------------------------------------------------------------------- */
@@ -172,17 +175,16 @@ static void watch_notify(const struct rd_watch *watch)
  */
 static void bind_waiter(const struct waiter *waiter)
 {
-	cpu_set_t all, own;
+	struct rd_cpus all, own = { { 0 } };
 	int count = 0;
 
-	CPU_ZERO(&own);
-	if (sched_getaffinity(0, sizeof(all), &all))
+	if (!rd_cpus_allowed(&all))
 		return;
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && count++ % WAITERS == waiter->number)
-			CPU_SET(cpu, &own);
+	for (int cpu = 0; cpu < RD_CPU_MAX; cpu++)
+		if (rd_cpus_has(&all, cpu) && count++ % WAITERS == waiter->number)
+			rd_cpus_add(&own, cpu);
 	/* It fails where there is but one CPU. */
-	if (sched_setaffinity(0, sizeof(own), &own))
+	if (sched_setaffinity(0, sizeof(own.bits), (const cpu_set_t *)own.bits))
 		return;
 }
 

@@ -4,7 +4,6 @@
  * The rendezvous socket listens before any rank runs, and rank 0 inherits it: the port cannot be
  * taken meanwhile, and no rank comes too early.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,12 +14,12 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/port.h"
 #include "base/settings.h"
 #include "secure/secret.h"
 
@@ -32,7 +31,8 @@ struct spawned_job {
 	int size, started, alive;
 	pid_t *pids; /* [size]; 0 once reaped */
 	struct pollfd *polls; /* [size]: pidfds; -1 once reaped */
-	int listen_fd, port; /* where ranks meet */
+	const char *address; /* where ranks meet */
+	int listen_fd, port;
 	int secret_fd;
 	int master_port; /* free, for the program */
 	int status; /* the first failed rank's; 0: none has failed */
@@ -41,34 +41,12 @@ struct spawned_job {
 	int64_t next_ms;
 };
 
-/* A socket on the loopback, at a port that was free. */
-static int bind_socket(int *fd, int *port)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t size = sizeof(at);
-
-	*fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (*fd < 0)
-		return rd_fail_errno("cannot make the rendezvous socket");
-	if (bind(*fd, (struct sockaddr *)&at, sizeof(at)) < 0 ||
-		getsockname(*fd, (struct sockaddr *)&at, &size) < 0)
-		return rd_fail_errno("cannot bind a socket to 127.0.0.1");
-	*port = ntohs(at.sin_port);
-	return 0;
-}
-
 static int open_listener(struct spawned_job *job)
 {
-	int free_fd = -1, err = bind_socket(&job->listen_fd, &job->port);
-
-	if (!err && listen(job->listen_fd, SOMAXCONN) < 0)
-		err = rd_fail_errno("cannot listen at 127.0.0.1");
-	if (!err)
-		err = bind_socket(&free_fd, &job->master_port);
-	if (free_fd >= 0)
-		close(free_fd);
-	return err;
+	job->address = rd_loopback();
+	job->listen_fd = rd_listen_on_loopback(&job->port);
+	job->master_port = job->listen_fd < 0 ? -1 : rd_port_beside(job->listen_fd);
+	return job->master_port > 0 ? 0 : rd_fail_errno("cannot listen at %s", job->address);
 }
 
 static void set_number(const char *name, int value)
@@ -86,7 +64,7 @@ static void set_environment(const struct spawned_job *job, int rank)
 	set_number("WORLD_SIZE", job->size);
 	set_number("LOCAL_WORLD_SIZE", job->size);
 	unsetenv("RONDO_LAUNCHER");
-	setenv("MASTER_ADDR", "127.0.0.1", 1);
+	setenv("MASTER_ADDR", job->address, 1);
 	set_number("MASTER_PORT", job->master_port);
 	set_number("RONDO_PORT", job->port);
 	/* A rank may start another program, which goes on as the rank. */

@@ -1,6 +1,5 @@
 #include "comm/comm_log.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,15 +15,11 @@
 /* Rondo binds no process: the CPUs are those that the launcher left it. */
 static void log_affinity(const struct rondo_comm *comm)
 {
-	struct rd_cpus cpus = { { 0 } };
+	struct rd_cpus cpus;
 	char text[LINE_SIZE];
-	cpu_set_t set;
 
-	if (!rd_log_on(RD_INFO, RD_PROBE) || sched_getaffinity(0, sizeof(set), &set))
+	if (!rd_log_on(RD_INFO, RD_PROBE) || !rd_cpus_allowed(&cpus))
 		return;
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &set))
-			rd_cpus_add(&cpus, cpu);
 	rd_cpus_text(&cpus, text, sizeof(text));
 	rd_log(RD_INFO, RD_PROBE, "Affinity of rank %d : CPUs %s", comm->rank, text);
 }
@@ -50,9 +45,9 @@ static void log_links(const struct rondo_comm *comm, const struct rd_member *mem
 		if (!comm->links[i])
 			continue;
 		describe_link(comm, comm->links[i], via);
-		rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%lld] -> %d[%lld] via %s",
-			i % comm->channels, comm->rank, (long long)members[comm->rank].place.pid,
-			i / comm->channels, (long long)members[i / comm->channels].place.pid, via);
+		rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%d] -> %d[%d] via %s",
+			i % comm->channels, comm->rank, members[comm->rank].place.pid,
+			i / comm->channels, members[i / comm->channels].place.pid, via);
 	}
 }
 

@@ -91,8 +91,7 @@ bool rd_peers_one_process(const struct rondo_comm *comm, int a, int b)
 {
 	const struct rd_member *members = rd_control_members(comm->control);
 
-	return members[a].place.pid == members[b].place.pid &&
-	       rd_place_same_host(&members[a].place, &members[b].place);
+	return rd_place_same_process(&members[a].place, &members[b].place);
 }
 
 static bool map_host_flags(struct rd_gpu *gpu, int peer, const struct rd_gpu_card *card)

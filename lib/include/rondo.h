@@ -185,6 +185,9 @@ struct rondo_launch {
 	const char *launcher; /* "torchrun", "openmpi", "slurm", ... (docs/launchers.md); "none" */
 	int rank, size; /* 0 and 1 without a launcher */
 	int local_rank, local_size; /* among the ranks of this host; -1: not known */
+	/* For this rank's computation, at least 1: its share of those that the ranks of its host
+	   may use at once. Quotas of containers count, and SLURM_CPUS_PER_TASK. */
+	int processors;
 };
 
 /*

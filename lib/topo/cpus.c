@@ -1,7 +1,17 @@
 #include "topo/cpus.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+
+_Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "struct rd_cpus is the kernel's mask");
+
+bool rd_cpus_allowed(struct rd_cpus *cpus)
+{
+	/* cpu_set_t is too small for some machines. */
+	memset(cpus, 0, sizeof(*cpus));
+	return sched_getaffinity(0, sizeof(cpus->bits), (cpu_set_t *)cpus->bits) == 0;
+}
 
 bool rd_cpus_has(const struct rd_cpus *cpus, int cpu)
 {

@@ -12,6 +12,9 @@ struct rd_cpus {
 	uint64_t bits[RD_CPU_MAX / 64];
 };
 
+/* Sets those that the calling thread may run on. False, an empty set, and errno. */
+bool rd_cpus_allowed(struct rd_cpus *cpus);
+
 bool rd_cpus_has(const struct rd_cpus *cpus, int cpu);
 /* Adds a CPU; ignores a number outside 0..RD_CPU_MAX-1. */
 void rd_cpus_add(struct rd_cpus *cpus, int cpu);

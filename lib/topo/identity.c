@@ -17,6 +17,14 @@ static void name_host(char name[RD_HOST_SIZE])
 		strcpy(name, "localhost");
 }
 
+/* 0: there is none. */
+static ino_t inode_of(const char *path)
+{
+	struct stat found;
+
+	return stat(path, &found) ? 0 : found.st_ino;
+}
+
 /*
  * The boot id identifies a kernel. Host names do not: people copy them. The network namespace
  * identifies a container of that kernel: abstract sockets, which pass shared memory to peers, end
@@ -25,18 +33,21 @@ static void name_host(char name[RD_HOST_SIZE])
 static void identify_host(char id[RD_HOST_SIZE], const char *name)
 {
 	char kernel[40]; /* a boot id has 36 characters, a machine id 32 */
-	struct stat space;
 
 	if (!rd_sysfs_line(kernel, sizeof(kernel), "", "proc/sys/kernel/random/boot_id") &&
 		!rd_sysfs_line(kernel, sizeof(kernel), "", "etc/machine-id"))
 		snprintf(kernel, sizeof(kernel), "%s", name);
-	if (stat("/proc/self/ns/net", &space))
-		space.st_ino = 0;
-	snprintf(id, RD_HOST_SIZE, "%s/%llu", kernel, (unsigned long long)space.st_ino);
+	snprintf(id, RD_HOST_SIZE, "%s/%llu", kernel,
+		(unsigned long long)inode_of("/proc/self/ns/net"));
 }
 
 void rd_place_identify(struct rd_place *place)
 {
 	name_host(place->host_name);
 	identify_host(place->host_id, place->host_name);
+}
+
+uint32_t rd_pid_space(void)
+{
+	return (uint32_t)inode_of("/proc/self/ns/pid");
 }

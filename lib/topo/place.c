@@ -27,6 +27,7 @@ static void name_place(struct rd_place *place, const struct rd_settings *setting
 		rd_place_identify(place);
 	}
 	place->pid = getpid();
+	place->pid_space = rd_pid_space();
 	place->uid = getuid();
 }
 
@@ -38,19 +39,6 @@ static int32_t current_numa_node(void)
 	unsigned node;
 
 	return getcpu(NULL, &node) ? -1 : (int32_t)node;
-}
-
-static void allowed_cpus(struct rd_cpus *cpus)
-{
-	cpu_set_t mine;
-
-	memset(cpus, 0, sizeof(*cpus));
-	CPU_ZERO(&mine);
-	if (sched_getaffinity(0, sizeof(mine), &mine))
-		return;
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &mine))
-			rd_cpus_add(cpus, cpu);
 }
 
 static bool within_a_node(const struct rd_host *host, const struct rd_cpus *cpus)
@@ -129,7 +117,7 @@ static void place_on(
 	int gpu = choose_gpu(host, settings->gpu >= 0 ? settings->gpu : local_rank);
 	struct rd_cpus mine;
 
-	allowed_cpus(&mine);
+	rd_cpus_allowed(&mine);
 	rd_host_place(host, local_rank, gpu, rd_cpus_at(&mine, 0), place);
 	/* A rank that may run on several nodes gets the present one. */
 	if (gpu < 0 && !settings->topo_file[0] && !within_a_node(host, &mine))
@@ -196,6 +184,11 @@ int rd_place_here(struct rd_place *place, const struct rd_settings *settings)
 	if (!err)
 		log_place(place);
 	return err;
+}
+
+bool rd_place_same_process(const struct rd_place *a, const struct rd_place *b)
+{
+	return a->pid == b->pid && a->pid_space == b->pid_space && rd_place_same_host(a, b);
 }
 
 bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b)

@@ -15,5 +15,7 @@
 int rd_place_here(struct rd_place *place, const struct rd_settings *settings);
 
 bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b);
+/* Processes of two containers may have equal pids. */
+bool rd_place_same_process(const struct rd_place *a, const struct rd_place *b);
 
 #endif

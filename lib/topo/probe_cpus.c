@@ -1,5 +1,4 @@
 /* Packages, NUMA nodes and CPUs, from sysfs. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,14 +95,8 @@ static void read_nodes(struct rd_host *host, const struct rd_probe *probe)
 /* Returns the CPUs that this process may use; the first CPU if that call fails. */
 static void read_affinity(struct rd_cpus *cpus, const struct rd_probe *probe)
 {
-	cpu_set_t mine;
-
-	CPU_ZERO(&mine);
-	if (probe->root[0] || sched_getaffinity(0, sizeof(mine), &mine))
-		CPU_SET(0, &mine);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &mine))
-			rd_cpus_add(cpus, cpu);
+	if (probe->root[0] || !rd_cpus_allowed(cpus))
+		rd_cpus_add(cpus, 0);
 }
 
 static int cpu_count(const struct rd_host *host)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "rondo.h"
+#include "world.h"
 
 #define SIZE 4
 
@@ -93,6 +94,26 @@ Test(spawn, every_rank_finds_its_place_in_its_environment, .timeout = 30)
 	}
 	cr_assert_str_eq(getenv("RONDO_RENDEZVOUS_FD"), "77", "the parent's own has changed");
 	cr_assert_null(getenv("RANK"));
+}
+
+static int meet(void *argument)
+{
+	rondo_comm *comm;
+
+	return rondo_comm_create(&comm, argument) || rondo_comm_destroy(comm);
+}
+
+Test(spawn, ranks_meet_where_there_is_no_IPv4, .timeout = 60)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1, .v6_only = true });
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(!hosts_enter(hosts, 0) || rondo_spawn(2, meet, NULL));
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert_eq(status, 0);
+	hosts_destroy(hosts);
 }
 
 static int last_connects(void *argument)

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include "comm/comm.h"
 #include "comm/turn.h"
@@ -91,4 +92,23 @@ Test(waits, a_caller_that_waits_for_its_stream_leaves_it_the_core, .timeout = 60
 	cr_assert_eq(rondo_stream_synchronize(stream), 0);
 	cr_assert(awaited);
 	rondo_stream_destroy(stream);
+}
+
+static int find_one_core(struct rank_env *env)
+{
+	const struct rondo_comm *comm = env->comm;
+
+	return comm->cores == 1 && comm->oversubscribed
+		       ? 0
+		       : world_report(env, "%d cores", comm->cores);
+}
+
+/* The launcher is a task of one processor, whatever the affinity mask has. */
+Test(waits, ranks_beyond_their_quota_do_not_spin, .timeout = 60)
+{
+	setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+	setenv("SLURM_CPUS_PER_TASK", "1", 1);
+	cr_assert_eq(world_run(&(struct world){ .size = 2, .threads = ONLY_THREADS }, find_one_core,
+			     NULL, NULL),
+		0);
 }

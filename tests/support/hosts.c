@@ -249,6 +249,8 @@ static bool plug_in(const struct hosts *hosts, int host)
 	struct script script = { .size = 0 };
 
 	add(&script, "link set dev lo up\n");
+	if (hosts->shape.v6_only) /* the kernel's own */
+		add(&script, "addr del 127.0.0.1/8 dev lo\n");
 	for (int k = 0; k < hosts->shape.networks; k++) {
 		if (!hosts->shape.v6_only)
 			add(&script, "addr add 10.7.%d.%d/24 dev eth%d\n", k, host + 1, k);

@@ -94,9 +94,13 @@ Test(run, rank_0_inherits_the_socket_that_listens_at_rondos_port, .timeout = 30)
 		   "grep -i \" 0100007F:$(printf %04X $RONDO_PORT) 00000000:0000 0A .* $inode \" "
 		   "/proc/net/tcp >&2 && echo listens; "
 		   "grep -iq \":$(printf %04X $MASTER_PORT) 00000000:0000 0A\" /proc/net/tcp || "
-		   "echo and MASTER_PORT is free"),
+		   "echo and MASTER_PORT is free; "
+		   "read first last </proc/sys/net/ipv4/ip_local_port_range; "
+		   "[ $first -gt 1024 ] && [ $MASTER_PORT -ge $first ] && "
+		   "[ $MASTER_PORT -le $last ] || echo and the kernel gives it to nobody"),
 		NULL);
-	assert_contains(run.out, "listens\nand MASTER_PORT is free\n");
+	assert_contains(
+		run.out, "listens\nand MASTER_PORT is free\nand the kernel gives it to nobody\n");
 }
 
 Test(run, two_nodes_make_one_world, .timeout = 30)

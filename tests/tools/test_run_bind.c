@@ -118,6 +118,17 @@ Test(run_bind, unbound_ranks_share_the_cores, .timeout = 30)
 	assert_slices(BIND_NONE, 3, "0-15 x2; 0-15 x2; 0-15 x2");
 }
 
+Test(run_bind, threads_are_no_more_than_a_quota, .timeout = 30)
+{
+	make_tree(2, 8);
+	tree_put("0::/", "proc/self/cgroup");
+	tree_put("650000 100000", "sys/fs/cgroup/cpu.max");
+	allow("0-15");
+	assert_slices(BIND_NONE, 1, "0-15 x6");
+	assert_slices(BIND_NONE, 4, "0-15 x1; 0-15 x1; 0-15 x1; 0-15 x1");
+	assert_slices(BIND_CORES, 2, "0-3,8-11 x3; 4-7,12-15 x3");
+}
+
 Test(run_bind, without_sysfs_each_processor_is_a_core, .timeout = 30)
 {
 	tree_begin();
@@ -165,7 +176,7 @@ Test(run_bind, ranks_run_on_their_slices, .timeout = 30)
 	char *out, line[128];
 
 	tree_begin(); /* finish() removes it */
-	cr_assert(processors_allowed(&allowed));
+	cr_assert(rd_cpus_allowed(&allowed));
 	cr_assert(processors_init(&processors, "", &allowed));
 	program_run(&run, RONDO_TOOL, "--nproc-per-node=2", "--bind=cores", "sh", "-c",
 		"echo $RANK $(sed -n 's/Cpus_allowed_list:.//p' /proc/self/status)", NULL);

@@ -105,7 +105,8 @@ Test(run_endpoint, nodes_that_do_not_come_are_counted, .timeout = 60)
 	free(text);
 }
 
-/* Other agents would take such an agent for the host of the meeting, and wait for its answer. */
+/* Other agents would take such an agent for the host of the meeting, and wait for its answer. One
+   for a program is none that the kernel gives to another socket meanwhile. */
 Test(run_endpoint, an_agent_takes_no_other_port_that_is_the_endpoints, .timeout = 60)
 {
 	enter_network_of_ports(40000, 40001);
@@ -114,7 +115,10 @@ Test(run_endpoint, an_agent_takes_no_other_port_that_is_the_endpoints, .timeout 
 
 		cr_assert_eq(endpoint_port_of(fd), 40000 + 40001 - port);
 		close(fd);
-		cr_assert_eq(endpoint_reserve(port, &fd), 40000 + 40001 - port);
+
+		int reserved = endpoint_reserve(port, &fd);
+
+		cr_assert(reserved > 0 && (reserved < 40000 || reserved > 40001), "%d", reserved);
 		close(fd);
 	}
 }

@@ -1,6 +1,5 @@
 /* rondo-run --nproc-per-node gpu and auto, with a fake of CUDA's driver and without one. */
 #include <criterion/criterion.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,6 +7,7 @@
 #include "file_tree.h"
 #include "program.h"
 #include "text.h"
+#include "topo/processors.h"
 
 /* The folder where programs look for the driver first: with this file as the driver, or none. */
 static void place_driver(const char *file)
@@ -63,13 +63,19 @@ Test(run_gpus, without_a_driver_gpu_is_refused_in_one_line, .timeout = 30)
 
 Test(run_gpus, without_a_driver_auto_counts_processors, .timeout = 30)
 {
-	cpu_set_t mine;
 	char size[16];
 	struct program run;
 
-	cr_assert_eq(sched_getaffinity(0, sizeof(mine), &mine), 0);
 	place_driver(NULL);
 	run = print_size("auto");
-	snprintf(size, sizeof(size), "%d\n", CPU_COUNT(&mine));
+	snprintf(size, sizeof(size), "%d\n", rd_processors_here());
 	assert_contains(run.out, size);
+	setenv("SLURM_STEP_NUM_TASKS", "1", 1);
+	setenv("SLURM_CPUS_PER_TASK", "1", 1);
+	run = print_size("cpu");
+
+	char *text = file_text(run.out);
+
+	cr_assert_str_eq(text, "1\n");
+	free(text);
 }

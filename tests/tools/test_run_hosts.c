@@ -127,6 +127,18 @@ Test(run_hosts, or_without_brackets, .timeout = 120)
 	assert_two_nodes_work(&(struct hosts_shape){ .count = 2, .v6_only = true }, "fd07:0::1");
 }
 
+Test(run_hosts, one_node_needs_no_IPv4, .timeout = 120)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1, .v6_only = true });
+	char *arguments[] = { RONDO_TOOL, "--nproc-per-node", "2", RONDO_EXAMPLE, NULL };
+	struct hosts_program launcher;
+
+	hosts_start(hosts, 0, arguments, &launcher);
+	finish_well(&launcher, 1);
+	assert_sums(&launcher, 0, 2, 2);
+	hosts_destroy(hosts);
+}
+
 Test(run_hosts, a_name_may_resolve_later, .timeout = 120)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });

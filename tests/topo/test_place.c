@@ -9,8 +9,8 @@
 
 static const struct rd_settings plain;
 
-/* The place of a child, or of one in a network of its own. False where it may not have one. */
-static bool place_of_child(struct rd_place *place, bool own_network)
+/* The place of a child, in new namespaces of these kinds. False where it may not have them. */
+static bool place_of_child(struct rd_place *place, int spaces)
 {
 	int ends[2];
 	int status;
@@ -19,8 +19,11 @@ static bool place_of_child(struct rd_place *place, bool own_network)
 	pid_t child = fork();
 	cr_assert_geq(child, 0);
 	if (child == 0) {
-		if (own_network && unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		if (spaces && unshare(spaces) && unshare(CLONE_NEWUSER | spaces))
 			_exit(2);
+		/* The first child of a process that has made a PID namespace is in it. */
+		if (spaces & CLONE_NEWPID && (child = fork()))
+			_exit(waitpid(child, &status, 0) != child || status != 0);
 		rd_place_here(place, &plain);
 		_exit(write(ends[1], place, sizeof(*place)) != sizeof(*place));
 	}
@@ -73,7 +76,7 @@ Test(place, another_process_is_on_the_same_host, .timeout = 10)
 	struct rd_place here, there;
 
 	rd_place_here(&here, &plain);
-	cr_assert(place_of_child(&there, false));
+	cr_assert(place_of_child(&there, 0));
 	cr_assert(rd_place_same_host(&here, &there));
 	cr_assert_neq(here.pid, there.pid);
 }
@@ -83,10 +86,24 @@ Test(place, another_network_namespace_is_another_host, .timeout = 10)
 	struct rd_place here, there;
 
 	rd_place_here(&here, &plain);
-	if (!place_of_child(&there, true))
+	if (!place_of_child(&there, CLONE_NEWNET))
 		cr_skip_test("may not make a network namespace");
 	cr_assert_not(rd_place_same_host(&here, &there));
 	cr_assert_str_eq(here.host_name, there.host_name);
+}
+
+Test(place, equal_pids_of_two_containers_are_two_processes, .timeout = 10)
+{
+	struct rd_place one, other, here;
+
+	rd_place_here(&here, &plain);
+	if (!place_of_child(&one, CLONE_NEWPID) || !place_of_child(&other, CLONE_NEWPID))
+		cr_skip_test("may not make a PID namespace");
+	cr_assert_eq(one.pid, 1);
+	cr_assert_eq(other.pid, 1);
+	cr_assert(rd_place_same_host(&one, &other));
+	cr_assert_not(rd_place_same_process(&one, &other));
+	cr_assert(rd_place_same_process(&here, &here));
 }
 
 Test(place, a_host_may_be_emulated)

@@ -1,12 +1,11 @@
 #include "world.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/port.h"
 
 struct bench_job {
 	const struct bench_options *options;
@@ -81,25 +80,6 @@ static int run_members(struct member *members, int count)
 	return status;
 }
 
-/* A listening socket on the loopback for ranks of this process; -1 on failure. */
-static int listen_on_loopback(int *port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t length = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return -1;
-	if (bind(fd, (struct sockaddr *)&address, length) || listen(fd, SOMAXCONN) ||
-		getsockname(fd, (struct sockaddr *)&address, &length)) {
-		close(fd);
-		return -1;
-	}
-	*port = ntohs(address.sin_port);
-	return fd;
-}
-
 /* Whether this process reports an error that is the same in all forked ones. */
 static bool reports_errors(const struct bench_options *options, int process)
 {
@@ -132,10 +112,10 @@ static bool set_rendezvous(struct rondo_config *config, int processes)
 {
 	if (processes > 1)
 		return true;
-	config->address = "127.0.0.1";
-	config->rendezvous_fd = listen_on_loopback(&config->port);
+	config->address = rd_loopback();
+	config->rendezvous_fd = rd_listen_on_loopback(&config->port);
 	if (config->rendezvous_fd < 0)
-		fprintf(stderr, "rondo-bench: cannot listen on 127.0.0.1\n");
+		fprintf(stderr, "rondo-bench: cannot listen on %s: %m\n", config->address);
 	return config->rendezvous_fd >= 0;
 }
 

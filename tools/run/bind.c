@@ -95,6 +95,8 @@ void slice_init(struct slice *slice, const struct processors *processors, enum b
 		core = processor->core_index;
 	}
 	slice->threads = cores / count_sharers(units, size, first);
+	if (slice->threads > processors->most / size)
+		slice->threads = processors->most / size;
 	if (slice->threads < 1)
 		slice->threads = 1;
 }

@@ -243,7 +243,7 @@ static bool options_complete(struct options *options)
 	if (alone) {
 		options->node = 0;
 		if (!options->address)
-			options->address = "127.0.0.1";
+			options->address = rd_loopback();
 	}
 	return choose_rondo_port(options);
 }

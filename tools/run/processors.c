@@ -1,26 +1,15 @@
 #include "run/processors.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "run/base/memory.h"
+#include "topo/processors.h"
 #include "topo/sysfs.h"
 
 #define NODES "sys/devices/system/node"
 #define CPUS "sys/devices/system/cpu"
-
-_Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "struct rd_cpus is the kernel's mask");
-
-bool processors_allowed(struct rd_cpus *allowed)
-{
-	memset(allowed, 0, sizeof(*allowed));
-	if (sched_getaffinity(0, sizeof(allowed->bits), (cpu_set_t *)allowed->bits) == 0)
-		return true;
-	fprintf(stderr, "rondo-run: cannot read which processors it may use: %m\n");
-	return false;
-}
 
 /* Adds a processor's first sibling. */
 static void add(struct processors *processors, const char *root, int cpu)
@@ -86,6 +75,7 @@ static void number(struct processors *processors)
 bool processors_init(struct processors *processors, const char *root, const struct rd_cpus *allowed)
 {
 	*processors = (struct processors){
+		.most = rd_processors(allowed, root),
 		.each = calloc((size_t)rd_cpus_count(allowed), sizeof(*processors->each)),
 	};
 	if (!processors->each) {

@@ -17,11 +17,9 @@ struct processor {
 
 struct processors {
 	int count, cores, nodes; /* at least one each */
+	int most; /* that may be busy at once (topo/processors.h) */
 	struct processor *each; /* [count], by node, then core, then number */
 };
-
-/* Reads the processors that this process may use. False, with one line on stderr. */
-bool processors_allowed(struct rd_cpus *allowed);
 
 /*
  * Reads the places of these processors from sysfs below `root` ("": this machine). Where sysfs does

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/port.h"
 #include "run/base/address.h"
 
 static int listen_at(const struct addrinfo *at)
@@ -58,16 +59,6 @@ static void warn_of_loopback(const struct world *world, const struct addrinfo *a
 		world->address, number);
 }
 
-/* A port that is free now, for the program. */
-static int free_port(const struct addrinfo *at)
-{
-	int fd = listen_at(at), port = fd < 0 ? -1 : bound_port(fd);
-
-	if (fd >= 0)
-		close(fd);
-	return port;
-}
-
 static bool report_cannot_listen(const struct world *world, int error)
 {
 	fprintf(stderr,
@@ -99,7 +90,7 @@ bool rendezvous_open(struct world *world, int *fd)
 		world->rondo_port = bound_port(*fd);
 		/* The address still asks for port 0 then. */
 		if (world->port == 0)
-			world->port = free_port(found);
+			world->port = rd_port_beside(*fd);
 	}
 	freeaddrinfo(found);
 	if (*fd >= 0)

@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "run/gpus.h"
 #include "run/options.h"
 #include "run/world.h"
+#include "topo/processors.h"
 
 #define SECONDS_MAX 86400
 
@@ -84,19 +84,6 @@ bool values_nodes(const struct argument *argument, void *target, const char *tex
 	return true;
 }
 
-static bool count_processors(const struct argument *argument, int *count, const char *text)
-{
-	cpu_set_t mine;
-	char name[ARGUMENT_NAME_SIZE];
-
-	/* More processors than the set can hold: EINVAL. */
-	if (sched_getaffinity(0, sizeof(mine), &mine) < 0)
-		return arguments_refuse("%s %s: cannot count the processors: %m",
-			arguments_name(argument, name), text);
-	*count = CPU_COUNT(&mine);
-	return true;
-}
-
 bool values_local_size(const struct argument *argument, void *target, const char *text)
 {
 	int *size = target;
@@ -104,18 +91,18 @@ bool values_local_size(const struct argument *argument, void *target, const char
 
 	if (read_number(text, text + strlen(text), argument->least, argument->most, size))
 		return true;
-	if (strcmp(text, "cpu") == 0)
-		return count_processors(argument, size, text);
+	if (strcmp(text, "cpu") == 0) {
+		*size = rd_processors_here();
+		return true;
+	}
 	if (strcmp(text, "gpu") != 0 && strcmp(text, "auto") != 0)
 		return refuse_range(
 			argument, text, "a number from %ld to %ld, or cpu, gpu or auto");
 	*size = gpus_count(reason);
-	if (*size > 0)
-		return true;
-	if (strcmp(text, "auto") == 0)
-		return count_processors(argument, size, text);
-	return arguments_refuse(
-		"%s gpu: there is no GPU here: %s", arguments_name(argument, name), reason);
+	if (*size <= 0 && strcmp(text, "auto") == 0)
+		*size = rd_processors_here();
+	return *size > 0 || arguments_refuse("%s gpu: there is no GPU here: %s",
+				    arguments_name(argument, name), reason);
 }
 
 bool values_seconds(const struct argument *argument, void *target, const char *text)

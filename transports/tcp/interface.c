@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/port.h"
 
 socklen_t rd_address_size(int family)
 {
@@ -310,7 +311,7 @@ static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *
 static int choose_by_master(struct rd_interfaces *interfaces, const struct ifaddrs *all,
 	const struct rd_settings *settings)
 {
-	const char *address = settings->address[0] ? settings->address : "127.0.0.1";
+	const char *address = settings->address[0] ? settings->address : rd_loopback();
 	struct rd_interface *first = &interfaces->at[0];
 	int err = choose_by_address(first, all, address);
 

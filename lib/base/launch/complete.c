@@ -18,7 +18,7 @@ static int complete_address(struct rd_settings *settings, const struct rd_launch
 	if (settings->size > 1 && launch->size > 1 && !settings->address[0])
 		err = rd_launch_find_address(&address, launch);
 	if (!settings->address[0])
-		strcpy(settings->address, address.host[0] ? address.host : "127.0.0.1");
+		strcpy(settings->address, address.host[0] ? address.host : rd_loopback());
 	settings->pmi_fd = address.pmi_fd;
 	if (settings->port == 0 && settings->master_port == 0)
 		settings->port = address.port;

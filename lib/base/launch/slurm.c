@@ -1,11 +1,13 @@
 #include "base/launch/slurm.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/launch/slurm_list.h"
+#include "base/port.h"
 
 #define NODE "SLURM_NODEID"
 #define HET_SIZE "SLURM_HET_SIZE"
@@ -138,7 +140,7 @@ int rd_slurm_step_host(char *host, size_t size)
 	int64_t nodes;
 
 	if (read_first_of(&nodes, counts) && nodes == 1) {
-		snprintf(host, size, "127.0.0.1");
+		snprintf(host, size, "%s", rd_loopback());
 		return 0;
 	}
 	if (distribution && strcmp(distribution, "arbitrary") == 0)
@@ -171,4 +173,19 @@ int rd_slurm_local_size(int *local_size)
 		RD_SLURM_LOCAL_SIZE " is \"%s\", which has no number of ranks for the node of " NODE
 				    " \"%s\": unset one of them",
 		rd_quotable(quote, list), rd_quotable(node_quote, node));
+}
+
+int rd_slurm_cpus_per_task(void)
+{
+	static const char *const names[] = { "SLURM_CPUS_PER_TASK", NULL };
+	const char *tasks = rd_environment("SLURM_STEP_NUM_TASKS");
+	const char *wanted = rd_environment("SLURM_NTASKS");
+	int64_t count;
+
+	/* The script of a job, and the shell of salloc, are no tasks: they may use all that the job
+	   has on their host. */
+	if (!tasks || (wanted && strcmp(tasks, wanted)) || !read_first_of(&count, names) ||
+		count > INT_MAX)
+		return 0;
+	return (int)count;
 }

@@ -14,7 +14,8 @@
 struct rd_place {
 	char host_name[RD_HOST_SIZE]; /* for people */
 	char host_id[RD_HOST_SIZE]; /* equal: one kernel, one network namespace */
-	int64_t pid;
+	int32_t pid;
+	uint32_t pid_space; /* inode of the PID namespace in which pid counts; 0: unknown */
 	uint32_t uid;
 	int32_t numa_node; /* -1: unknown */
 	int32_t core; /* first core it may run on; -1: unknown */

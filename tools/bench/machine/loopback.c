@@ -1,6 +1,5 @@
 #include "loopback.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
 #include <netinet/in.h>
@@ -11,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/port.h"
 #include "bench/clock.h"
 #include "bench/memory.h"
 #include "pair.h"
@@ -40,17 +40,15 @@ static void set_options(int fd)
 
 static bool connect_pair(struct connection *connection)
 {
-	struct sockaddr_in address = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_storage address = { 0 };
 	struct sockaddr *generic = (struct sockaddr *)&address;
 	socklen_t length = sizeof(address);
-	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int port, listener = rd_listen_on_loopback(&port);
 
-	connection->fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	connection->fds[1] = -1;
-	if (listener >= 0 && connection->fds[0] >= 0 && bind(listener, generic, length) == 0 &&
-		listen(listener, 1) == 0 && getsockname(listener, generic, &length) == 0 &&
-		connect(connection->fds[0], generic, length) == 0)
+	connection->fds[0] = connection->fds[1] = -1;
+	if (listener >= 0 && getsockname(listener, generic, &length) == 0)
+		connection->fds[0] = socket(generic->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connection->fds[0] >= 0 && connect(connection->fds[0], generic, length) == 0)
 		connection->fds[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	if (listener >= 0)
 		close(listener);

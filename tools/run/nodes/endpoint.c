@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/port.h"
+
 /* ---- Addresses ------------------------------------------------------------------------------ */
 
 static const char *resolve(struct endpoint *endpoint, int flags)
@@ -226,6 +228,14 @@ int endpoint_listen_beside(const struct endpoint *local, int taken)
 
 int endpoint_reserve(int taken, int *fd)
 {
+	/* The program takes it later, when nobody holds it. */
+	for (int i = 0; i < RD_PORT_DRAWS; i++) {
+		int port = rd_port_draw("");
+
+		*fd = port && port != taken ? bind_everywhere(port) : -1;
+		if (*fd >= 0)
+			return port;
+	}
 	*fd = bind_beside(NULL, taken);
 	return *fd < 0 ? -1 : endpoint_port_of(*fd);
 }

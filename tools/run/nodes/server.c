@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/port.h"
 #include "run/base/address.h"
 #include "run/base/deadline.h"
 #include "run/base/descriptor.h"
@@ -160,7 +161,7 @@ void server_host(struct server *server, const struct rules *rules, const struct 
 	meeting_init(&server->meeting, &ours, server->self, now_ms);
 	if (last)
 		meeting_take_over(&server->meeting, last, now_ms);
-	meeting_hello(&server->meeting, server->self, own, "127.0.0.1", now_ms);
+	meeting_hello(&server->meeting, server->self, own, rd_loopback(), now_ms);
 	for (int i = 0; i < server->count; i++)
 		if (server->guests[i]->held)
 			admit(server, server->guests[i]);
