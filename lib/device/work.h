@@ -17,6 +17,8 @@
 #define RD_WORK_RANKS 16
 #define RD_WORK_STEPS (RD_WORK_RANKS + 1)
 #define RD_WORK_BLOCKS 128
+/* Bytes for each block of a kernel, up to the number of blocks. */
+#define RD_WORK_BLOCK_SIZE (32 << 10)
 /* Calls of up to this many bytes, over all blocks, go through the device flags' LL buffers, data
    and flag together (small_work.h). */
 #define RD_LL_BUFFER_SIZE (16 << 10)
@@ -45,6 +47,21 @@ struct rd_ll {
 	uint32_t low, number_a, high, number_b;
 };
 
+/* Which steps of a call this rank's device runs: its own; none; those of all ranks. */
+#define RD_PART_OWN 0
+#define RD_PART_NONE 1
+#define RD_PART_ALL 2
+
+/* Where the ranks' buffers of one call lie, in pinned memory: the host writes it while the stream
+   waits, and the kernel reads it. */
+struct rd_buffer_addresses {
+	const char *in[RD_WORK_RANKS];
+	char *out[RD_WORK_RANKS];
+	uint64_t factors[RD_WORK_RANKS];
+	uint32_t part; /* RD_PART_ something */
+	uint32_t padding[15];
+};
+
 /*
  * Device flags: a rank's memory on its device, which its peers write into. Flags count the calls,
  * block by block, and are never cleared: an epoch is the number of a block's fused runs so far.
@@ -71,6 +88,8 @@ struct rd_device_flags {
 	uint32_t epochs[RD_WORK_BLOCKS];
 	uint32_t sent[RD_WORK_RANKS][RD_WORK_BLOCKS], received[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t checked[RD_WORK_RANKS]; /* by peer: written when the device flags are tried */
+	/* Of work that runs on a stream of the program's, and on the gpu's own. */
+	struct rd_buffer_addresses resolved[2];
 };
 
 /* A kernel's reports to the host, and the host's order to give up. In shared host memory. */
@@ -91,21 +110,6 @@ struct rd_abort_flag {
 	uint32_t reserved;
 };
 
-/* Which steps of a call this rank's device runs: its own; none; those of all ranks. */
-#define RD_PART_OWN 0
-#define RD_PART_NONE 1
-#define RD_PART_ALL 2
-
-/* Where the ranks' buffers of one call lie, in pinned memory: the host writes it while the stream
-   waits, and the kernel reads it. */
-struct rd_buffer_addresses {
-	const char *in[RD_WORK_RANKS];
-	char *out[RD_WORK_RANKS];
-	uint64_t factors[RD_WORK_RANKS];
-	uint32_t part; /* RD_PART_ something */
-	uint32_t padding[15];
-};
-
 struct rd_work {
 	int rank, size;
 	int type; /* enum rondo_type */
@@ -117,9 +121,13 @@ struct rd_work {
 	int blocks; /* the same on every rank */
 	uint32_t signatures[RD_WORK_RANKS]; /* fused: ours for that peer must equal its for us */
 	uint64_t timeout_ns; /* fused: silence, before it gives up */
-	struct rd_abort_flag *abort_flag;
+	struct rd_abort_flag *abort_flag; /* NULL: `addresses` are resolved */
 	const struct rd_buffer_addresses
 		*addresses; /* in place of in, out and factors; NULL: none */
+	/* Stepped: device memory for the addresses. Reads of host memory by many blocks come one
+	   after another (0.8 us each on an H200), so one block reads it for all: it resolves. */
+	struct rd_buffer_addresses *resolved;
+	int resolves; /* this is that block: it leaves the addresses in `resolved` */
 	/* in, out: the parts of each rank's buffers that are there for us. in_for, out_for: bytes
 	   from the start of our buffers to the part for each peer (0 where all ranks compute it).
 	 */

@@ -161,6 +161,22 @@ TYPED static ON_DEVICE void run_step(const struct rd_work *work, const struct bl
 		combine(work, block, step, elements);
 }
 
+/* ---- Addresses ------------------------------------------------------------------------------- */
+
+/* For the many blocks of the kernel behind this one. */
+static ON_DEVICE void resolve(const struct rd_work *work, const struct block *block)
+{
+	struct rd_buffer_addresses *resolved = work->resolved;
+
+	for (int rank = THREAD; rank < RD_WORK_RANKS; rank = NEXT_PEER(rank)) {
+		resolved->in[rank] = block->in[rank];
+		resolved->out[rank] = block->out[rank];
+		resolved->factors[rank] = block->factors[rank];
+	}
+	if (THREAD == 0)
+		resolved->part = block->failed ? RD_PART_NONE : RD_PART_OWN;
+}
+
 /* ---- The block ----------------------------------------------------------------------------- */
 
 /* Where the stream has the barriers, it also passes them once the host stops the work: peers'
@@ -172,7 +188,7 @@ TYPED static ON_DEVICE void run_block(
 
 	if (THREAD == 0) {
 		block->failed = !work->fused &&
-				(load_flag(&work->abort_flag->stop) ||
+				((work->abort_flag && load_flag(&work->abort_flag->stop)) ||
 					(work->addresses && work->addresses->part == RD_PART_NONE));
 		block->epoch = work->fused ? own->epochs[BLOCK] + 1 : 0;
 	}
@@ -183,6 +199,10 @@ TYPED static ON_DEVICE void run_block(
 			work->addresses ? work->addresses->factors[rank] : work->factors[rank];
 	}
 	SYNC_BLOCK();
+	if (work->resolves) {
+		resolve(work, block);
+		return;
+	}
 	if (work->fused)
 		enter_barrier(work, block);
 	KEEP_LOOP

@@ -92,9 +92,6 @@ int rd_direct_work_of(
 	return 0;
 }
 
-/* Bytes for each block of a kernel, up to the number of blocks. */
-#define BYTES_A_BLOCK (32 << 10)
-
 /* Pairwise calls: only two ranks have the lengths of their blocks, so their hash covers these. */
 static uint32_t sign_pair(const struct rd_call *call, uint32_t hash, int peer)
 {
@@ -135,7 +132,7 @@ void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_wo
 {
 	bool pairwise = call->vcounts && call->vcounts->pairwise;
 	size_t size = rd_blocks(&call->problem) * call->count * rondo_type_size(call->type);
-	size_t blocks = size / BYTES_A_BLOCK + 1;
+	size_t blocks = size / RD_WORK_BLOCK_SIZE + 1;
 
 	work->fused = 1;
 	/* Pairwise, no rank has the lengths of all others: it takes all blocks. */

@@ -69,12 +69,18 @@ int rd_queue_fail(struct rd_gpu *gpu, struct rd_device_stream *device_stream, in
 	return rd_comm_failure(gpu->comm);
 }
 
+struct rd_buffer_addresses *rd_queue_resolved(const struct rd_gpu *gpu, const void *stream)
+{
+	return gpu->device_flags ? &gpu->device_flags->resolved[stream == gpu->stream] : NULL;
+}
+
 int rd_queue_copy(struct rd_gpu *gpu, void *stream, void *to, const void *from, size_t size)
 {
 	struct rd_work work = { .rank = gpu->comm->rank,
 		.size = gpu->comm->size,
 		.type = RONDO_U8,
 		.abort_flag = &gpu->host_flags->abort_flag,
+		.resolved = rd_queue_resolved(gpu, stream),
 		.step_count = 1 };
 
 	if (size == 0)

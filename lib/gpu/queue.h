@@ -37,6 +37,10 @@ int rd_queue_begin(
    what was queued. Returns the comm's error. */
 int rd_queue_fail(struct rd_gpu *gpu, struct rd_device_stream *device_stream, int err);
 
+/* Where work on this stream has its addresses resolved; NULL: nowhere. A comm's work on
+   the program's streams runs one after another, and so does that on the gpu's own. */
+struct rd_buffer_addresses *rd_queue_resolved(const struct rd_gpu *gpu, const void *stream);
+
 /* Queues a copy by a kernel: of a peer's memory, for it touches nothing once the comm has failed;
    or within host memory, for which the driver's copy would wait. */
 int rd_queue_copy(struct rd_gpu *gpu, void *stream, void *to, const void *from, size_t size);

@@ -75,6 +75,7 @@ static int run_all(struct direct *direct)
 	for (int rank = 0; rank < gpu->comm->size && !err; rank++) {
 		err = rd_direct_work_of(gpu, &direct->given, rank, &work);
 		work.addresses = direct->addresses;
+		work.resolved = rd_queue_resolved(gpu, direct->device_stream->stream);
 		if (!err)
 			err = gpu->ops->run(gpu->device, direct->device_stream->stream, &work);
 	}
@@ -91,6 +92,7 @@ static int run(struct direct *direct)
 	if (direct->waits && direct->addresses->part == RD_PART_ALL)
 		return run_all(direct);
 	direct->work->addresses = direct->addresses;
+	direct->work->resolved = rd_queue_resolved(gpu, direct->device_stream->stream);
 	return gpu->ops->run(gpu->device, direct->device_stream->stream, direct->work);
 }
 

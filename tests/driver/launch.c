@@ -172,6 +172,9 @@ static int launch_own(CUstream stream, CUfunction kernel, unsigned blocks, void 
 
 /* ---- Launches ------------------------------------------------------------------------------ */
 
+/* Stepped kernels of more blocks read no host memory: their reads would come one by one. */
+#define READING_BLOCKS 4
+
 /* Fused kernels of all ranks on a device must find room on it. */
 static bool makes_sense(CUfunction kernel, unsigned grid, const void *parameter)
 {
@@ -195,8 +198,11 @@ static bool makes_sense(CUfunction kernel, unsigned grid, const void *parameter)
 	case POISON:
 		return grid == RD_POISON_BLOCKS && is_pinned(fills->abort_flag);
 	default:
-		return work->type == kernel->type && (!work->fused || (int)grid == work->blocks) &&
-		       is_pinned(work->abort_flag);
+		if (work->type != kernel->type || (work->fused && (int)grid != work->blocks))
+			return false;
+		if (work->fused || grid <= READING_BLOCKS)
+			return is_pinned(work->abort_flag);
+		return !work->abort_flag && work->addresses == work->resolved;
 	}
 }
 

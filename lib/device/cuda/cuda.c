@@ -7,6 +7,8 @@
 
 /* Blocks of a kernel that has the device to itself, by multiprocessor. */
 #define BLOCKS_A_PROCESSOR 4
+/* Blocks that each read the addresses in host memory: that takes as long as one launch more. */
+#define READING_BLOCKS 4
 
 _Static_assert(sizeof(struct rd_work) <= 4096 && sizeof(struct rd_transfer_work) <= 4096,
 	"work is passed to a kernel by value");
@@ -66,15 +68,46 @@ static CUresult launch(CUfunction kernel, int grid, void *stream, const void *pa
 		kernel, (unsigned)grid, 1, 1, RD_CUDA_THREADS, 1, 1, 0, stream, parameters, NULL);
 }
 
+/* The longest step decides. */
+static int stepped_blocks(const struct rd_work *work, int most)
+{
+	size_t count = 0, blocks;
+
+	for (int i = 0; i < work->step_count; i++)
+		if (work->steps[i].count > count)
+			count = work->steps[i].count;
+	blocks = count * rondo_type_size(work->type) / RD_WORK_BLOCK_SIZE + 1;
+	return blocks < (size_t)most ? (int)blocks : most;
+}
+
+static CUresult run_stepped(
+	const struct rd_cuda_device *device, void *stream, const struct rd_work *work)
+{
+	CUfunction kernel = device->work[work->type];
+	int grid = stepped_blocks(work, device->processors * BLOCKS_A_PROCESSOR);
+	struct rd_work pass = *work;
+	CUresult result;
+
+	if (!work->resolved || grid <= READING_BLOCKS)
+		return launch(kernel, grid, stream, work);
+	pass.resolves = 1;
+	result = launch(kernel, 1, stream, &pass);
+	pass.resolves = 0;
+	pass.addresses = work->resolved;
+	pass.abort_flag = NULL;
+	return result == CUDA_SUCCESS ? launch(kernel, grid, stream, &pass) : result;
+}
+
 static int run(int device, void *stream, const struct rd_work *work)
 {
-	int grid, err = rd_cuda_enter(device);
+	const struct rd_cuda_device *here = rd_cuda_device(device);
+	int err = rd_cuda_enter(device);
 
 	if (err)
 		return err;
-	grid = work->fused ? work->blocks : rd_cuda_device(device)->processors * BLOCKS_A_PROCESSOR;
 	return rd_cuda_leave(device,
-		launch(rd_cuda_device(device)->work[work->type], grid, stream, work),
+		work->fused ? launch(here->work[work->type], work->blocks, stream, work)
+			    : run_stepped(here, stream, work),
 		"run a kernel");
 }
 
