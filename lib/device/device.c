@@ -17,6 +17,8 @@
 #define EMULATED "emulated:"
 
 #define DRIVER "libcuda.so.1"
+/* CUDA_ERROR_NOT_INITIALIZED. */
+#define NOT_INITIALIZED 3
 
 /* "emulated:machine.json". */
 static bool is_file(const char *text)
@@ -64,23 +66,39 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *loads)
 	return 1;
 }
 
-/* dlopen() searches all its folders, also for a library that it may not load. So this asks again
+/* cuDeviceGetCount() of the driver that the process has loaded, which then stays; NULL: none.
+   dlopen() searches all its folders, also for a library that it may not load. So this asks again
    only when the process has loaded something since. */
-static bool driver_is_loaded(void)
+static int (*loaded_driver(void))(int *)
 {
+	static _Atomic(int (*)(int *)) found;
 	static _Atomic unsigned long long without;
 	unsigned long long loads = 0;
+	int (*count)(int *) = found;
 	void *library;
 
+	if (count)
+		return count;
 	dl_iterate_phdr(read_loads, &loads);
 	if (loads == without)
-		return false;
+		return NULL;
 	library = dlopen(DRIVER, RTLD_LAZY | RTLD_NOLOAD);
-	if (library)
-		dlclose(library);
+	*(void **)&count = library ? dlsym(library, "cuDeviceGetCount") : NULL;
+	if (count)
+		found = count;
 	else
 		without = loads;
-	return library;
+	return count;
+}
+
+/* Whether the program uses the driver: somebody has called cuInit(). NVML, too, loads it (its
+   version 580), and does not. */
+static bool driver_is_used(void)
+{
+	int (*count)(int *) = loaded_driver();
+	int devices;
+
+	return count && count(&devices) != NOT_INITIALIZED;
 }
 
 #if RONDO_HAS_CUDA
@@ -115,7 +133,7 @@ static const struct rd_device_ops *choose(bool load)
 		rd_fail(RONDO_UNSUPPORTED, "RONDO_DEVICE is \"none\": no device is used");
 		return NULL;
 	}
-	if (!load && strcmp(text, "cuda") && !driver_is_loaded())
+	if (!load && strcmp(text, "cuda") && !driver_is_used())
 		return NULL;
 	return cuda();
 }
@@ -138,7 +156,7 @@ const struct rd_device_ops *rd_device(bool load)
 
 bool rd_device_met(void)
 {
-	return rd_device(false) || driver_is_loaded();
+	return rd_device(false) || driver_is_used();
 }
 
 /* ---- Captures ------------------------------------------------------------------------------ */

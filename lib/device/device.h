@@ -173,12 +173,12 @@ extern const struct rd_device_ops rd_cuda;
 
 /*
  * This process's devices, by RONDO_DEVICE. NULL with the reason where there are none. load: loads
- * the driver. Without it, only a driver that the program has loaded counts: a CUDA driver starts
+ * the driver. Without it, only a driver that the program has started counts: a CUDA driver starts
  * slowly, and programs on host memory do not need it.
  */
 const struct rd_device_ops *rd_device(bool load);
 
-/* Whether this process may have device memory: it has devices, or has loaded a CUDA driver. */
+/* Whether this process may have device memory: it has devices, or has started a CUDA driver. */
 bool rd_device_met(void);
 
 /* RONDO_SETTING where the text of RONDO_DEVICE is invalid; *emulated: emulated GPUs, 0 for none, -1

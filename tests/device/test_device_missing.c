@@ -176,12 +176,22 @@ Test(device_missing, gpus_without_kernels_behind_the_others_are_not_counted)
 
 /* ---- Device memory that is not for us ------------------------------------------------------ */
 
-/* As of a program that has brought in a driver by itself. */
-static char *foreign_memory(void)
+static void *load_driver(void)
 {
 	void *driver = dlopen(FAKE_CUDA, RTLD_LAZY);
 
 	cr_assert(driver, "%s", dlerror());
+	return driver;
+}
+
+/* As of a program that has started a driver by itself. */
+static char *foreign_memory(void)
+{
+	void *driver = load_driver();
+	int (*start)(unsigned);
+
+	*(void **)&start = dlsym(driver, "cuInit");
+	cr_assert_eq(start(0), 0);
 	return dlsym(driver, "fake_device_memory");
 }
 
@@ -229,6 +239,9 @@ Test(device_missing, a_driver_that_is_not_loaded_is_looked_for_once)
 		cr_expect_eq(rondo_comm_destroy(comm), 0);
 	}
 	cr_expect_eq(searches, 0);
+	cr_expect_not(rd_device_met());
+	/* NVML loads it for itself. */
+	load_driver();
 	cr_expect_not(rd_device_met());
 	foreign_memory();
 	cr_expect(rd_device_met());

@@ -130,7 +130,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
 	*count = rd_emulated_count();
-	return done(!started);
+	return started ? done(0) : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)

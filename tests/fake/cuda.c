@@ -8,9 +8,12 @@ struct uuid {
 	unsigned char bytes[16];
 };
 
+static int started;
+
 int cuInit(unsigned flags);
 int cuInit(unsigned flags)
 {
+	started = 1;
 	return flags ? 1 : 0;
 }
 
@@ -18,7 +21,7 @@ int cuDeviceGetCount(int *count);
 int cuDeviceGetCount(int *count)
 {
 	*count = 2;
-	return 0;
+	return started ? 0 : 3; /* CUDA_ERROR_NOT_INITIALIZED */
 }
 
 int cuDeviceGet(int *device, int ordinal);
