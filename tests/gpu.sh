@@ -240,7 +240,8 @@ more() {
 		# shellcheck disable=SC2086
 		bench_line "${call%% -e*}, 2 threads, no graph" 0 -- $call -t 2 -n $many
 	done
-	bench_line "all_reduce 8 B, 4 processes, $((5 * many)) calls" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n $((5 * many))
+	# Half of them in place.
+	bench_line "all_reduce 8 B, 4 processes, $((5 * many)) calls" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n $((5 * many / 2))
 	test_line "$calls mixed calls of 8 ranks" 120 GPU_CALLS="$calls" -- test_gpu --filter 'gpu/eight*on_gpus'
 }
 
@@ -336,7 +337,7 @@ sanitizer_line() {
 	if grep -q 'Device not supported' "$output"; then
 		line "$name" "not run: $(grep -m1 -o 'Device not supported.*' "$output")"
 	elif [ $status -eq 0 ]; then
-		line "$name" "ok, $(grep -c 'ERROR SUMMARY: 0 errors' "$output") processes"
+		line "$name" ok
 	else
 		failed=1
 		line "$name" "$(outcome $status)"
