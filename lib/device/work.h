@@ -88,7 +88,7 @@ struct rd_device_flags {
 	uint32_t epochs[RD_WORK_BLOCKS];
 	uint32_t sent[RD_WORK_RANKS][RD_WORK_BLOCKS], received[RD_WORK_RANKS][RD_WORK_BLOCKS];
 	uint32_t checked[RD_WORK_RANKS]; /* by peer: written when the device flags are tried */
-	/* Of work that runs on a stream of the program's, and on the gpu's own. */
+	/* One for work on streams of the program, one for work on the stream of the gpu itself. */
 	struct rd_buffer_addresses resolved[2];
 };
 
