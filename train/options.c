@@ -200,6 +200,19 @@ static int check_outputs(const struct options *options)
 	return 0;
 }
 
+/* Files of safetensors have no escapes here. */
+static int check_kept(const struct options *options)
+{
+	const char *const texts[] = { options->data, options->test_data };
+	for (int i = 0; i < 2 && options->checkpoint; i++)
+		for (const char *at = texts[i]; at && *at; at++)
+			if (*at == '"' || *at == '\\' || (unsigned char)*at < ' ')
+				return fail("--checkpoint: cannot keep the name %s, for its quote, "
+					    "backslash or control character: use a link",
+					texts[i]);
+	return 0;
+}
+
 static int check(const struct options *options)
 {
 	struct rondo_launch launch;
@@ -238,7 +251,8 @@ static int check(const struct options *options)
 		return fail("--dataset %s: --model %s reads %s files, not %s files",
 			options->set->name, network->name, network->data->name,
 			options->set->kind->name);
-	return check_outputs(options);
+	err = check_kept(options);
+	return err ? err : check_outputs(options);
 }
 
 /* Codes of getopt_long(): above all characters, so that '?' is an error alone. */

@@ -36,6 +36,7 @@ struct options {
 	int batch; /* samples of a micro-batch of a rank */
 	int global_batch; /* samples all ranks take together; one of the two is given */
 	int64_t seed;
+	bool no_shuffle; /* each epoch takes the samples in the order of the set */
 	double bucket_mb;
 	bool no_overlap; /* all buckets are sent after backward */
 	bool zero; /* each rank holds a part of the optimizer's state */

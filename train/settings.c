@@ -1,6 +1,7 @@
 #include "train/settings.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,14 +10,16 @@
 #include "train/option_table.h"
 
 /* By their options' names. The global batch stands for both ways to give it. */
-static const char *const kept[] = { "model", "seed", "global-batch", "bucket-mb", "accumulate",
-	"compress", "deterministic", "shards", "optimizer", "lr", "momentum", "nesterov",
-	"weight-decay", "beta1", "beta2", "clip", "schedule", "lr-period", "lr-gamma", "min-lr",
-	"warm-up", NULL };
+static const char *const kept[] = { "model", "tokens", "epochs", "no-shuffle", "seed",
+	"global-batch", "bucket-mb", "accumulate", "compress", "precision", "sync-bn", "zero",
+	"deterministic", "shards", "optimizer", "lr", "momentum", "nesterov", "weight-decay",
+	"beta1", "beta2", "clip", "schedule", "lr-period", "lr-gamma", "min-lr", "warm-up", NULL };
+
+/* Kept, too. Each host may have the data elsewhere. */
+static const char *const kept_data[] = { "data", "dataset", "test-data", NULL };
 
 /* A checkpoint does without these, but ranks must have them alike, too. */
-static const char *const shared[] = { "epochs", "steps", "tokens", "zero", "sync-bn", "precision",
-	"check-every", "stragglers", NULL };
+static const char *const shared[] = { "steps", "check-every", "stragglers", NULL };
 
 static const struct option_row *row_of(const char *name)
 {
@@ -48,9 +51,14 @@ static void print_value(
 		snprintf(text, size, "%s", row->names[*(const int *)field]);
 		break;
 	case OPTION_TEXT:
+		if (*(const char *const *)field)
+			snprintf(text, size, "%s", *(const char *const *)field);
 		break;
-	case OPTION_OWN: /* the model */
-		snprintf(text, size, "%s", options->network->name);
+	case OPTION_OWN: /* the model, or the set */
+		if (!strcmp(row->name, "model"))
+			snprintf(text, size, "%s", options->network->name);
+		else if (options->set)
+			snprintf(text, size, "%s", options->set->name);
 		break;
 	}
 	/* Likewise a count. */
@@ -58,17 +66,24 @@ static void print_value(
 		*text = 0;
 }
 
-int settings_store(const struct options *options, struct stored *stored)
+static int store_list(
+	const struct options *options, const char *const *names, struct stored *stored)
 {
-	char key[STORED_KEY], value[64];
+	char key[STORED_KEY], value[PATH_MAX];
 	int err = 0;
-	for (int i = 0; !err && kept[i]; i++) {
-		print_value(options, row_of(kept[i]), value, sizeof(value));
-		snprintf(key, sizeof(key), "option.%s", kept[i]);
+	for (int i = 0; !err && names[i]; i++) {
+		print_value(options, row_of(names[i]), value, sizeof(value));
+		snprintf(key, sizeof(key), "option.%s", names[i]);
 		if (*value)
 			err = stored_set(stored, key, value);
 	}
 	return err;
+}
+
+int settings_store(const struct options *options, struct stored *stored)
+{
+	int err = store_list(options, kept, stored);
+	return err ? err : store_list(options, kept_data, stored);
 }
 
 static size_t list_row(const struct options *options, const char *name, char *text, size_t size)
@@ -101,19 +116,26 @@ static bool is_given(const struct options *options, const char *name)
 	return options->given[option_number(name)];
 }
 
-int settings_restore(struct options *options, const char *path, const struct stored *stored)
+static int restore_list(struct options *options, const char *const *names, const char *path,
+	const struct stored *stored)
 {
 	char key[STORED_KEY];
-	for (int i = 0; kept[i]; i++) {
-		snprintf(key, sizeof(key), "option.%s", kept[i]);
+	for (int i = 0; names[i]; i++) {
+		snprintf(key, sizeof(key), "option.%s", names[i]);
 		const char *value = stored_get(stored, key);
-		if (!value || is_given(options, kept[i]))
+		if (!value || is_given(options, names[i]))
 			continue;
-		if (option_take(options, row_of(kept[i]), value)) {
+		if (option_take(options, row_of(names[i]), value)) {
 			char reason[256];
 			snprintf(reason, sizeof(reason), "%s", failure());
 			return fail("%s: is damaged: %s", path, reason);
 		}
 	}
 	return 0;
+}
+
+int settings_restore(struct options *options, const char *path, const struct stored *stored)
+{
+	int err = restore_list(options, kept, path, stored);
+	return err ? err : restore_list(options, kept_data, path, stored);
 }

@@ -7,7 +7,8 @@
 
 /* Adds the settings of a run, whose options are complete. */
 int settings_store(const struct options *options, struct stored *stored);
-/* Takes those that the command line does not give. path: for the reason of a failure. */
+/* Takes those that the command line does not give; their texts stay in *stored. path: for the
+   reason of a failure. */
 int settings_restore(struct options *options, const char *path, const struct stored *stored);
 
 /*

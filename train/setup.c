@@ -219,8 +219,8 @@ static int create_rest(struct train *train)
 	if (!err)
 		err = parts_create(train);
 	if (!err)
-		err = create_loader(
-			train, &train->train_feed, train->train_data, &train->train_sampler, true);
+		err = create_loader(train, &train->train_feed, train->train_data,
+			&train->train_sampler, !train->options.no_shuffle);
 	if (!err)
 		err = create_loader(
 			train, &train->test_feed, train->test_data, &train->test_sampler, false);
@@ -309,15 +309,15 @@ int train_create(struct train **out, const struct options *options, const struct
 	train->world = world;
 	train->device = device;
 	train->report = report;
-	int err = set_precision(train);
-	if (!err)
-		err = trace_create(&train->trace, world, options->trace);
+	int err = trace_create(&train->trace, world, options->trace);
 	if (!err && options->checkpoint && world->rank == 0)
 		err = checkpoint_writable(options->checkpoint);
 	if (!err && options->export && world->rank == 0)
 		err = draft_check(options->export);
 	if (!err)
 		err = resume_load(train);
+	if (!err)
+		err = set_precision(train);
 	if (!err)
 		err = complete_options(train);
 	if (!err)
@@ -334,7 +334,8 @@ int train_create(struct train **out, const struct options *options, const struct
 		err = world_agree(world, warm_up(train));
 	if (!err)
 		err = share_norm(train);
-	stored_finish(&train->resumed);
+	/* Options may point at the texts. */
+	stored_finish_tensors(&train->resumed);
 	if (err > 0)
 		groups_abort(groups);
 	if (err)

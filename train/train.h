@@ -63,7 +63,7 @@ struct train {
 	void *inputs;
 	int32_t *labels;
 	uint64_t epochs; /* epochs done */
-	struct stored resumed; /* the checkpoint, while the run is created; tensors: on rank 0 */
+	struct stored resumed; /* the checkpoint; tensors: on rank 0, while the run is created */
 	struct saver *saver; /* NULL: nothing was saved yet */
 	struct snapshot snapshot;
 	uint64_t saved_epochs; /* of the last save */

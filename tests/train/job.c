@@ -10,6 +10,7 @@
 
 #include "train/data/sets.h"
 #include "train/base/fail.h"
+#include "train/option_table.h"
 #include "train/scratch.h"
 #include "train/small.h"
 
@@ -37,6 +38,7 @@ struct job make_job(void)
 			.learning_rate = 0.5,
 			.seed = -1,
 			.bucket_mb = -1 } };
+	job.options.given[option_number("epochs")] = true; /* a checkpoint does not set them */
 	job.outcome = mmap(NULL, sizeof(*job.outcome), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	cr_assert_neq(job.outcome, MAP_FAILED);

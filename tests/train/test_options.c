@@ -5,7 +5,8 @@
 #include "train/base/fail.h"
 #include "train/optim/optimizer.h"
 #include "train/optim/schedule.h"
-#include "train/options.h"
+#include "train/option_table.h"
+#include "train/settings.h"
 
 static struct options options;
 
@@ -242,4 +243,78 @@ Test(options, one_without_an_effect_is_refused)
 	cr_assert_str_eq(idle("lenet"), "nothing");
 	cr_assert_eq(PARSE("--pipeline-schedule", "gpipe"), 0);
 	cr_assert_str_eq(idle("gpt"), "--pipeline above 1");
+}
+
+/* ---- Checkpoints ---- */
+
+/* Not the run's: where and how fast it is computed, what it prints and writes. --global-batch
+   stands for --batch too; a run that is divided has no checkpoint. */
+static const char *const not_kept[] = { "fetch", "workers", "ranks", "threads", "device", "steps",
+	"batch", "no-overlap", "tensor", "pipeline", "pipeline-schedule", "shrink", "check-every",
+	"checkpoint", "resume", "auto-resume", "export", "metrics", "tensorboard", "bucket-report",
+	"stragglers", "trace", NULL };
+
+static bool is_kept(const struct option_row *row)
+{
+	for (int i = 0; row->name && not_kept[i]; i++)
+		if (!strcmp(row->name, not_kept[i]))
+			return false;
+	return row->name != NULL;
+}
+
+/* A value that is not the default. */
+static const char *sample(const struct option_row *row)
+{
+	switch (row->type) {
+	case OPTION_NAME:
+		return row->names[1];
+	case OPTION_OWN:
+		return strcmp(row->name, "model") ? "drawn-text" : "gpt-nano";
+	case OPTION_REAL:
+		return "0.75";
+	default:
+		return "7";
+	}
+}
+
+Test(options, a_checkpoint_keeps_all_that_define_the_run)
+{
+	struct stored stored, again;
+	char key[STORED_KEY];
+	stored_init(&stored);
+	stored_init(&again);
+	cr_assert_eq(PARSE("--epochs", "1"), 0);
+	for (int i = 0; i < option_count; i++)
+		if (is_kept(&option_table[i]))
+			cr_assert_eq(
+				option_take(&options, &option_table[i], sample(&option_table[i])),
+				0, "%s", failure());
+	cr_assert_eq(settings_store(&options, &stored), 0);
+	cr_assert_eq(options_parse(&options, 1, (char *[]){ "rondo-train", NULL }), 0);
+	cr_assert_eq(settings_restore(&options, "it", &stored), 0, "%s", failure());
+	cr_assert_eq(settings_store(&options, &again), 0);
+	for (int i = 0; i < option_count; i++) {
+		const struct option_row *row = &option_table[i];
+		snprintf(key, sizeof(key), "option.%s", row->name ? row->name : "");
+		const char *value = stored_get(&again, key);
+		cr_assert_eq(value != NULL, is_kept(row), "%s", key);
+		if (value && row->type != OPTION_FLAG)
+			cr_assert_str_eq(value, sample(row), "%s", key);
+	}
+	stored_finish(&stored);
+	stored_finish(&again);
+}
+
+Test(options, the_command_line_goes_before_a_checkpoint)
+{
+	struct stored stored;
+	stored_init(&stored);
+	cr_assert_eq(stored_set(&stored, "option.epochs", "9"), 0);
+	cr_assert_eq(stored_set(&stored, "option.tokens", "32"), 0);
+	cr_assert_eq(PARSE("--epochs", "3"), 0);
+	cr_assert_eq(settings_restore(&options, "it", &stored), 0, "%s", failure());
+	cr_assert_eq(options.epochs, 3);
+	cr_assert_eq(options.tokens, 32);
+	REFUSE("--checkpoint: cannot keep the name a\"b", "--checkpoint", "c", "--data", "a\"b");
+	stored_finish(&stored);
 }

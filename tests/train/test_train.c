@@ -161,6 +161,28 @@ Test(train, a_run_is_the_same_every_time)
 	expect_same_hash(make_job(), make_job(), 3);
 }
 
+static bool is_in_order;
+
+static void note_order(struct train *train, int step)
+{
+	is_in_order = step == 0 || is_in_order;
+	for (uint32_t i = 0; i < IMAGES; i++)
+		is_in_order = is_in_order && train->train_sampler->order[i] == i;
+}
+
+Test(train, samples_are_shuffled_unless_asked_not_to)
+{
+	struct job with = make_job(), without = make_job();
+	with.change = without.change = note_order;
+	cr_assert_eq(run_rank(&with), 0, "%s", with.outcome->reason);
+	cr_assert_not(is_in_order);
+	without.options.no_shuffle = true;
+	cr_assert_eq(run_rank(&without), 0, "%s", without.outcome->reason);
+	cr_assert(is_in_order);
+	finish_job(&with);
+	finish_job(&without);
+}
+
 Test(train, worker_threads_change_no_bit)
 {
 	static const int workers[] = { 1, 4 };

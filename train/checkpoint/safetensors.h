@@ -29,7 +29,7 @@ struct stored_tensor {
 
 struct stored_text {
 	char key[STORED_KEY];
-	char *value; /* fewer than STORED_VALUE bytes of printable ASCII, without quotes and
+	char *value; /* fewer than STORED_VALUE bytes, without control characters, quotes and
 			backslashes */
 };
 
@@ -44,6 +44,8 @@ struct stored {
 
 void stored_init(struct stored *stored);
 void stored_finish(struct stored *stored);
+/* The tensors alone; the texts stay. */
+void stored_finish_tensors(struct stored *stored);
 /* Adds a tensor, whose values stay the caller's; its name is prefix, then the tensor's. A part of
    rows 256 to 511 has "[256:512]" behind that. */
 int stored_add(struct stored *stored, const char *prefix, const struct tensor *like, float *values);

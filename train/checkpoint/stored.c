@@ -15,9 +15,17 @@ void stored_finish(struct stored *stored)
 	for (int i = 0; i < stored->text_count; i++)
 		free(stored->texts[i].value);
 	free(stored->texts);
+	stored_finish_tensors(stored);
+	stored_init(stored);
+}
+
+void stored_finish_tensors(struct stored *stored)
+{
 	free(stored->tensors);
 	free(stored->memory);
-	stored_init(stored);
+	stored->tensors = NULL;
+	stored->memory = NULL;
+	stored->tensor_count = 0;
 }
 
 /* Room for one more: lists grow to the next power of two. */
