@@ -3,6 +3,7 @@
  * copy; train.c and ddp.c come next.
  */
 #include <cblas.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static int go_on(struct train *run, struct recovery *recovery)
 }
 
 static int train(const struct place_of_rank *place, const struct groups *groups,
-	struct device *device, struct recovery *recovery)
+	struct device *device, struct recovery *recovery, int *status)
 {
 	const struct train_world *world = groups->world;
 	struct options options = *place->options;
@@ -74,12 +75,15 @@ static int train(const struct place_of_rank *place, const struct groups *groups,
 			(unsigned long long)run->epochs, run->options.epochs);
 	while (!err && !train_done(run))
 		err = train_epoch(run);
+	bool stopped = !err && train_stopped(run);
 	/* First: rank 0 may write large files at the end. */
-	if (!err)
+	if (!err && !stopped)
 		err = train_hash(run, &hash);
 	if (!err)
 		err = train_finish(run);
-	if (!err && world->size > 1)
+	if (!err && stopped)
+		*status = 128 + SIGTERM;
+	else if (!err && world->size > 1)
 		report_line(&report, "Done! Parameters: identical on %d ranks (hash %016llx)",
 			world->size, (unsigned long long)hash);
 	else if (!err)
@@ -91,24 +95,24 @@ static int train(const struct place_of_rank *place, const struct groups *groups,
 }
 
 static int train_in_groups(const struct place_of_rank *place, const struct train_world *world,
-	struct device *device, struct recovery *recovery)
+	struct device *device, struct recovery *recovery, int *status)
 {
 	const struct options *options = place->options;
 	struct groups groups;
 	int err = groups_open(&groups, world, options->tensor, options->pipeline);
 	if (!err)
-		err = train(place, &groups, device, recovery);
+		err = train(place, &groups, device, recovery, status);
 	return groups_close(&groups, err);
 }
 
 /* Until it ends, or no rank has died. */
-static int train_and_go_on(
-	const struct place_of_rank *place, struct train_world *world, struct device *device)
+static int train_and_go_on(const struct place_of_rank *place, struct train_world *world,
+	struct device *device, int *status)
 {
 	struct recovery recovery = { 0 };
 	int err;
 	do
-		err = train_in_groups(place, world, device, &recovery);
+		err = train_in_groups(place, world, device, &recovery, status);
 	while (err < 0 && place->options->shrink && recovery_shrink(world));
 	recovery_finish(&recovery);
 	return err;
@@ -119,6 +123,7 @@ static int run_rank(const struct place_of_rank *place)
 {
 	struct train_world world;
 	struct device *device;
+	int status = EXIT_SUCCESS;
 	int lacks = device_create(&device, place->options->device, place->local_rank);
 	/* A rank without a device joins, too, so that the others fail with it. */
 	int gpu = device ? device->number : -1;
@@ -127,14 +132,14 @@ static int run_rank(const struct place_of_rank *place)
 	if (!err) {
 		err = world_agree(&world, lacks);
 		if (!err)
-			err = train_and_go_on(place, &world, device);
+			err = train_and_go_on(place, &world, device, &status);
 		err = world_close(&world, err);
 	}
 	device_destroy(device);
 	/* The rank that aborted prints the reason. */
 	if (err && err != RONDO_REVOKED)
 		fprintf(stderr, "rondo-train: %s\n", failure());
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return err ? EXIT_FAILURE : status;
 }
 
 /* A process: one rank, or several in threads. */
@@ -181,6 +186,8 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	if (!err)
 		err = fetch(&options);
+	if (!err && options.checkpoint)
+		err = interrupt_catch();
 	if (!err && options.ranks > 1)
 		status = rondo_spawn(options.ranks, run_process, &options);
 	else if (!err)

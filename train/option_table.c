@@ -220,6 +220,10 @@ const struct option_row option_table[] = {
 		"at the end write the model as a file of safetensors, which PyTorch reads"),
 
 	SECTION("Reports"),
+	{ "report-every", "N",
+		"print the mean loss and the speed of every N steps, and of the last ones of an\n"
+		"epoch; metrics have the same rows. Default: 100",
+		OPTION_NUMBER, AT(report_every), 1, NUMBER_MAX, NULL, NULL },
 	OWN("metrics", "FILE", take_metrics,
 		"write loss, accuracy and speed to FILE.csv, or to FILE.jsonl as JSON\n"
 		"lines; may be repeated"),

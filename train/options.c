@@ -310,6 +310,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		.beta1 = 0.9,
 		.beta2 = 0.999,
 		.threads = 1,
+		.report_every = 100,
 		.accumulate = 1,
 		.tensor = 1,
 		.pipeline = 1,

@@ -44,6 +44,7 @@ struct options {
 	int shards; /* of a global batch, with that */
 	int accumulate; /* micro-batches of a step on each rank */
 	int compress; /* enum compress */
+	int64_t report_every; /* steps of a line with a loss, and of a row of metrics */
 	bool bucket_report; /* after each epoch */
 	int64_t stragglers; /* steps between reports; 0: none */
 	int64_t check_every; /* steps between comparisons of parameters; 0: never */

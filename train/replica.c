@@ -47,7 +47,10 @@ int replica_options(struct train *train)
 	options->batch = (options->global_batch + parts - 1) / parts;
 	train->micro_totals = calloc(train->micro_batches, sizeof(*train->micro_totals));
 	train->parts = calloc(train->micro_batches, sizeof(*train->parts));
-	return train->micro_totals && train->parts ? 0 : fail("out of memory");
+	if (!train->micro_totals || !train->parts)
+		return fail("out of memory");
+	return train->device->ops->alloc(train->device, (void **)&train->losses,
+		2 * train->micro_batches * sizeof(*train->losses));
 }
 
 /* Counts a bucket's times, and draws in the trace its last gradient and its communication. */
@@ -99,6 +102,7 @@ void replica_destroy(struct train *train)
 	compression_destroy(train->compression);
 	free(train->parts);
 	free(train->micro_totals);
+	train->device->ops->free(train->device, train->losses);
 }
 
 void replica_report_buckets(struct train *train)

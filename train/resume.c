@@ -60,9 +60,24 @@ int resume_load(struct train *train)
 	if (!err)
 		err = checkpoint_number(
 			path, &train->resumed, CHECKPOINT_EPOCHS_KEY, 0, EPOCHS_MAX, &epochs);
+	if (!err && stored_get(&train->resumed, CHECKPOINT_SAMPLES_KEY))
+		err = checkpoint_number(path, &train->resumed, CHECKPOINT_SAMPLES_KEY, 0, INT64_MAX,
+			&train->resumed_samples);
 	if (!err)
 		train->epochs = epochs;
 	return err;
+}
+
+/* Every rank sees it. Rank 0 alone fails, which aborts the others. */
+int resume_check(const struct train *train)
+{
+	int64_t samples = train->resumed_samples, batch = train->options.global_batch;
+	size_t count = train->train_sampler->count;
+	if (train->world->rank || (samples % batch == 0 && (uint64_t)samples < count) || !samples)
+		return 0;
+	return fail("%s: was saved at SIGTERM after %lld of %zu samples of an epoch, where no step "
+		    "of %lld samples ends: resume it with its own --global-batch and --data",
+		train->options.resume, (long long)samples, count, (long long)batch);
 }
 
 /* Rank 0's tensors of that prefix, on every rank's device. */
@@ -225,11 +240,16 @@ static int store_loss_scale(const struct train *train, struct stored *stored)
 
 static int store(struct train *train, struct stored *stored)
 {
-	char epochs[32];
+	const struct sampler *sampler = train->train_sampler;
+	uint64_t steps = train->step - train->epochs * sampler_steps(sampler);
+	char epochs[32], samples[32];
 	snprintf(epochs, sizeof(epochs), "%" PRIu64, train->epochs);
+	snprintf(samples, sizeof(samples), "%" PRIu64, steps * sampler->global_batch);
 	int err = stored_set(stored, CHECKPOINT_VERSION_KEY, "2");
 	if (!err)
 		err = stored_set(stored, CHECKPOINT_EPOCHS_KEY, epochs);
+	if (!err && steps)
+		err = stored_set(stored, CHECKPOINT_SAMPLES_KEY, samples);
 	if (!err)
 		err = settings_store(&train->options, stored);
 	if (!err)
@@ -260,7 +280,7 @@ int resume_save(struct train *train)
 	if (!err && writes)
 		err = saver_start(train->saver, &stored);
 	stored_finish(&stored);
-	train->saved_epochs = train->epochs;
+	train->saved_step = train->step;
 	return err;
 }
 
@@ -269,9 +289,13 @@ int resume_saved(struct train *train, bool wait)
 	if (!train->saver || !saver_busy(train->saver) || !(wait || saver_ended(train->saver)))
 		return 0;
 	int err = saver_wait(train->saver);
-	if (!err)
-		report_line(train->report, "Saved checkpoint %s after epoch %llu",
-			train->options.checkpoint, (unsigned long long)train->saved_epochs);
+	int64_t steps = sampler_steps(train->train_sampler);
+	if (!err && train->saved_step % steps)
+		report_line(train->report, "Saved checkpoint %s after step %lld, at SIGTERM",
+			train->options.checkpoint, (long long)train->saved_step);
+	else if (!err)
+		report_line(train->report, "Saved checkpoint %s after epoch %lld",
+			train->options.checkpoint, (long long)(train->saved_step / steps));
 	return err;
 }
 

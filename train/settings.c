@@ -19,7 +19,7 @@ static const char *const kept[] = { "model", "tokens", "epochs", "no-shuffle", "
 static const char *const kept_data[] = { "data", "dataset", "test-data", NULL };
 
 /* A checkpoint does without these, but ranks must have them alike, too. */
-static const char *const shared[] = { "steps", "check-every", "stragglers", NULL };
+static const char *const shared[] = { "steps", "report-every", "check-every", "stragglers", NULL };
 
 static const struct option_row *row_of(const char *name)
 {

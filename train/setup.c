@@ -207,7 +207,7 @@ static int create_optimizer(struct train *train)
 		.steps = options->epochs * steps,
 	};
 	loss_scale_init(&train->loss_scale, options->precision == PRECISION_F16);
-	train->step = train->epochs * steps;
+	train->step = train->epochs * steps + train->resumed_samples / options->global_batch;
 	train->last_step = options->steps ? train->step + options->steps : INT64_MAX;
 	return optimizer_create(
 		&train->optimizer, train->device, &config, replica_state_elements(train));
@@ -225,6 +225,8 @@ static int create_rest(struct train *train)
 		err = create_loader(
 			train, &train->test_feed, train->test_data, &train->test_sampler, false);
 	if (!err)
+		err = resume_check(train);
+	if (!err)
 		err = create_optimizer(train);
 	if (!err)
 		err = resume_optimizer(train);
@@ -236,8 +238,8 @@ static int open_metrics(struct train *train)
 {
 	const struct sampler *sampler = train->train_sampler;
 	const struct metrics_start start = { .resumed = train->options.resume != NULL,
-		.step = train->epochs * sampler_steps(sampler),
-		.sample_count = train->epochs * sampler->count };
+		.step = train->step,
+		.sample_count = train->epochs * sampler->count + train->resumed_samples };
 	if (train->world->rank)
 		return 0;
 	return metrics_create(&train->metrics, &train->options.metrics, &start);

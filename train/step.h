@@ -6,7 +6,7 @@
 
 /* Cuts this rank's share of the step into its micro-batches, train->parts. */
 void step_cut(struct train *train, const struct sampler *sampler, size_t step);
-/* From this rank's totals to those of all ranks. Collective. */
-int step_sum(struct train *train, struct totals *totals);
+/* Forgets the losses so far. */
+void step_clear(struct train *train);
 
 #endif

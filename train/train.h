@@ -13,6 +13,7 @@
 #include "train/parallel/running.h"
 #include "train/parallel/straggler.h"
 #include "train/model/model.h"
+#include "train/interrupt.h"
 #include "train/options.h"
 #include "train/metrics/metrics.h"
 #include "train/metrics/report.h"
@@ -53,7 +54,9 @@ struct train {
 	struct running *running; /* NULL: ranks keep their own */
 	int micro_batches; /* parts of this rank's share of a step */
 	struct micro_batch *parts; /* [micro_batches] */
-	struct totals *micro_totals; /* likewise */
+	/* This rank's part of the steps since train_totals(). */
+	double *losses; /* [micro_batches][2], on the device: see model_loss() */
+	struct totals *micro_totals; /* [micro_batches]; until then the counts alone */
 	struct optimizer *optimizer;
 	struct loss_scale loss_scale; /* of --precision f16 */
 	struct schedule schedule; /* of the learning rate */
@@ -63,10 +66,13 @@ struct train {
 	void *inputs;
 	int32_t *labels;
 	uint64_t epochs; /* epochs done */
+	int64_t resumed_samples; /* of the next one, in the checkpoint */
 	struct stored resumed; /* the checkpoint; tensors: on rank 0, while the run is created */
 	struct saver *saver; /* NULL: nothing was saved yet */
 	struct snapshot snapshot;
-	uint64_t saved_epochs; /* of the last save */
+	int64_t saved_step; /* of the last save */
+	struct interrupt interrupt;
+	bool stops; /* SIGTERM came */
 	struct recovery *recovery; /* where steps are kept (recovery.h); NULL: nowhere */
 	int64_t step; /* steps done, of all epochs */
 	int64_t last_step; /* the run ends there at the latest */
@@ -80,19 +86,23 @@ int train_create(struct train **train, const struct options *options, const stru
 	struct device *device, struct report *report);
 void train_destroy(struct train *train);
 
-/* Runs one step on all ranks; *totals, unless NULL, gets this rank's part. Totals wait for the
-   step. */
-int train_step(struct train *train, size_t step, struct totals *totals);
-/* Whether all epochs, or all of --steps, are done. */
+/* Runs one step on all ranks. */
+int train_step(struct train *train, size_t step);
+/* The totals of the steps since the last call, over all ranks. Waits for the steps. */
+int train_totals(struct train *train, struct totals *totals);
+/* Whether all epochs, or all of --steps, are done, or SIGTERM came. */
 bool train_done(const struct train *train);
+/* Whether SIGTERM came before. */
+bool train_stopped(const struct train *train);
 /* Runs one epoch: all steps, the reports, the test, the checkpoint. If --steps ends it early, the
-   steps and the speed alone. */
+   steps and the speed alone; if SIGTERM does, a checkpoint, too. */
 int train_epoch(struct train *train);
 /* The totals of the test set, over all ranks. */
 int train_test(struct train *train, struct totals *totals);
 /* The hash of the parameters; fails if ranks differ. */
 int train_hash(struct train *train, uint64_t *hash);
-/* After the last epoch: waits for the checkpoint, exports the model, writes the trace. */
+/* After the last epoch: waits for the checkpoint, exports the model, writes the trace. After
+   SIGTERM: waits until the checkpoint is there for all ranks. */
 int train_finish(struct train *train);
 
 #endif

@@ -29,6 +29,7 @@ struct job make_job(void)
 			.ranks = -1,
 			.epochs = 2,
 			.accumulate = 1,
+			.report_every = 100,
 			.tensor = 1,
 			.pipeline = 1,
 			.shards = 8,
@@ -62,12 +63,11 @@ static int note_epoch(struct train *train, const struct job *job)
 			job->before_step(train->world->rank, (int)step);
 		if (job->change)
 			job->change(train, (int)step);
-		err = train_step(train, step, &totals);
-		double sums[2] = { totals.loss, totals.count };
+		err = train_step(train, step);
 		if (!err)
-			err = world_sum(train->world, sums, 2);
+			err = train_totals(train, &totals);
 		if (!train->world->rank)
-			outcome->losses[train->epochs * steps + step] = sums[0] / sums[1];
+			outcome->losses[train->epochs * steps + step] = totals.loss / totals.count;
 	}
 	train->epochs++;
 	return err;

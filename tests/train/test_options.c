@@ -252,7 +252,7 @@ Test(options, one_without_an_effect_is_refused)
 static const char *const not_kept[] = { "fetch", "workers", "ranks", "threads", "device", "steps",
 	"batch", "no-overlap", "tensor", "pipeline", "pipeline-schedule", "shrink", "check-every",
 	"checkpoint", "resume", "auto-resume", "export", "metrics", "tensorboard", "bucket-report",
-	"stragglers", "trace", NULL };
+	"report-every", "stragglers", "trace", NULL };
 
 static bool is_kept(const struct option_row *row)
 {

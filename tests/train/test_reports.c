@@ -24,7 +24,7 @@ static struct metrics_rows run_with_metrics(struct job *job, int size, const cha
 	return rows;
 }
 
-/* Each epoch has the row of its first step and one of the test. */
+/* Each epoch has the row of its steps and one of the test. */
 static void expect_rows(const struct metrics_rows *rows, const struct metrics_rows *expected)
 {
 	cr_assert_eq(rows->count, 4);
@@ -32,11 +32,11 @@ static void expect_rows(const struct metrics_rows *rows, const struct metrics_ro
 		const struct metrics_row *row = &rows->rows[i], *other = &expected->rows[i];
 		cr_assert_eq(row->test, i % 2);
 		cr_assert_eq(row->epoch, (uint64_t)(1 + i / 2));
-		cr_assert_eq(row->step, (uint64_t)((i + 1) / 2 * EPOCH_STEPS));
-		cr_assert_eq(row->sample_count, (uint64_t)((i + 1) / 2 * IMAGES));
+		cr_assert_eq(row->step, (uint64_t)((i / 2 + 1) * EPOCH_STEPS));
+		cr_assert_eq(row->sample_count, (uint64_t)((i / 2 + 1) * IMAGES));
 		cr_assert_float_eq(row->loss, other->loss, 1e-6);
 		/* One guess may have been even. */
-		cr_assert_float_eq(row->accuracy, other->accuracy, 1.1 / GLOBAL_BATCH);
+		cr_assert_float_eq(row->accuracy, other->accuracy, 1.1 / TESTS);
 	}
 }
 
@@ -50,13 +50,69 @@ Test(reports, metrics_cover_all_ranks)
 	expect_rows(&many, &alone);
 	/* The same numbers as in the lines. */
 	char line[64];
-	snprintf(line, sizeof(line), "\nloss: %.6f  [    0/  290]\n", many.rows[0].loss);
+	snprintf(line, sizeof(line), "\nloss: %.6f  [  290/  290]  step 7, ", many.rows[0].loss);
 	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
 	snprintf(line, sizeof(line), "Avg loss: %.6f \n", many.rows[3].loss);
 	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
 	metrics_rows_finish(&alone);
 	metrics_rows_finish(&many);
 	finish_job(&one);
+	finish_job(&three);
+}
+
+/* The clock of these tests: a step takes a second, and a test a thousand. */
+static double now_s;
+static bool clock_is_set;
+double __real_clock_seconds(void);
+double __wrap_clock_seconds(void);
+int __real_train_step(struct train *train, size_t step);
+int __wrap_train_step(struct train *train, size_t step);
+int __real_train_test(struct train *train, struct totals *totals);
+int __wrap_train_test(struct train *train, struct totals *totals);
+
+double __wrap_clock_seconds(void)
+{
+	return clock_is_set ? now_s : __real_clock_seconds();
+}
+
+int __wrap_train_step(struct train *train, size_t step)
+{
+	now_s += 1;
+	return __real_train_step(train, step);
+}
+
+int __wrap_train_test(struct train *train, struct totals *totals)
+{
+	now_s += 1000;
+	return __real_train_test(train, totals);
+}
+
+/* Two ranks, steps of 48 samples and a last one of 2: lines after steps 3, 6 and 7. */
+Test(reports, a_line_has_the_mean_and_the_speed_since_the_line_before)
+{
+	static const double speeds[] = { 48, 48, 2 };
+	static const int ends[] = { 3, 6, 7 };
+	struct job each = make_job(), three = make_job();
+	run_ranks(&each, 2);
+	clock_is_set = true;
+	three.options.report_every = 3;
+	struct metrics_rows rows = run_with_metrics(&three, 2, "three.csv");
+	cr_assert_eq(rows.count, 8);
+	for (int i = 0, step = 0; i < 6; i++) {
+		const struct metrics_row *row = &rows.rows[i / 3 * 4 + i % 3];
+		int end = i / 3 * EPOCH_STEPS + ends[i % 3], first = step;
+		double sum = 0;
+		for (; step < end; step++)
+			sum += each.outcome->losses[step];
+		cr_assert_eq(row->step, (uint64_t)end);
+		cr_assert_float_eq(row->loss, sum / (end - first), 1e-6);
+		cr_assert_eq(row->sample_tp, speeds[i % 3], "%g", row->sample_tp);
+	}
+	cr_assert(strstr(three.outcome->report, "  [  144/  290]  step 3, 48 images/s\nloss: "),
+		"%s", three.outcome->report);
+	cr_assert(strstr(three.outcome->report, "  [  290/  290]  step 14, 2 images/s\n"));
+	metrics_rows_finish(&rows);
+	finish_job(&each);
 	finish_job(&three);
 }
 

@@ -17,6 +17,7 @@
 /* Keys of texts; "option.NAME" are settings of the command line. */
 #define CHECKPOINT_VERSION_KEY "rondo.version"
 #define CHECKPOINT_EPOCHS_KEY "rondo.epochs" /* epochs done */
+#define CHECKPOINT_SAMPLES_KEY "rondo.epoch_samples" /* done of the next epoch; none: 0 */
 #define CHECKPOINT_STEP_KEY "rondo.step" /* the optimizer's steps */
 #define CHECKPOINT_SCALE_KEY "rondo.loss_scale" /* its logarithm to base 2 */
 #define CHECKPOINT_SCALE_STEPS_KEY "rondo.loss_scale_steps" /* good ones since it changed */

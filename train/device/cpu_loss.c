@@ -19,7 +19,6 @@ void cpu_loss(struct device *device, int rows, int columns, const float *logits,
 {
 	const struct vector_loops *loops = cpu_vectors();
 	(void)device;
-	sums[0] = sums[1] = 0;
 	for (int r = 0; r < rows; r++, logits += columns) {
 		float top = loops->greatest(columns, 1, logits);
 		double sum = loops->exp_sum(columns, 1, logits, top, NULL);

@@ -181,8 +181,8 @@ struct device_ops {
 
 	/* ---- Loss ---- */
 
-	/* For logits[rows][columns] and labels[rows]: sums[0] = the sum of the cross-entropies,
-	   sums[1] = the number of rows whose largest logit is at the label. */
+	/* For logits[rows][columns] and labels[rows]: sums[0] += the sum of the cross-entropies,
+	   sums[1] += the number of rows whose largest logit is at the label. */
 	void (*loss)(struct device *device, int rows, int columns, const float *logits,
 		const int32_t *labels, double *sums);
 	/* grad[rows][columns] = scale times the gradient of sums[0] by the logits. May be in

@@ -4,21 +4,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "train/base/clock.h"
 #include "train/base/fail.h"
 #include "train/metrics/sink.h"
 
 struct metrics {
 	struct sink sinks[METRICS_FILES_MAX + 1]; /* [count] */
 	int count;
-	/* The epoch under way. */
-	uint64_t epoch, first_step, first_sample;
-	/* The last row, or the beginning of the epoch. */
-	double last_s;
-	uint64_t last_sample; /* samples of this epoch */
-	/* Time and samples of the epoch before, behind its last row. */
-	double carried_s;
-	uint64_t carried_samples;
+	uint64_t epoch, first_sample; /* the epoch under way, and the samples before it */
 };
 
 static int open_all(struct metrics *metrics, const struct metrics_files *files,
@@ -73,7 +65,7 @@ static void write_row(struct metrics *metrics, struct metrics_row *row, uint64_t
 	uint64_t samples, const struct totals *totals)
 {
 	row->epoch = metrics->epoch;
-	row->step = metrics->first_step + step;
+	row->step = step;
 	row->sample_count = metrics->first_sample + samples;
 	row->loss = totals->loss / totals->count;
 	row->accuracy = totals->correct / totals->count;
@@ -86,39 +78,20 @@ static void write_row(struct metrics *metrics, struct metrics_row *row, uint64_t
 	}
 }
 
-void metrics_epoch(struct metrics *metrics, uint64_t epoch, uint64_t step, uint64_t sample_count)
+void metrics_epoch(struct metrics *metrics, uint64_t epoch, uint64_t sample_count)
 {
 	if (!metrics)
 		return;
 	metrics->epoch = epoch;
-	metrics->first_step = step;
 	metrics->first_sample = sample_count;
-	metrics->last_sample = 0;
-	metrics->last_s = clock_seconds();
 }
 
-void metrics_step(struct metrics *metrics, uint64_t step, uint64_t before, uint64_t after,
-	const struct totals *totals)
+void metrics_step(struct metrics *metrics, uint64_t step, uint64_t samples,
+	const struct totals *totals, double speed)
 {
-	if (!metrics)
-		return;
-	double now_s = clock_seconds();
-	double passed_s = metrics->carried_s + now_s - metrics->last_s;
-	uint64_t samples = metrics->carried_samples + after - metrics->last_sample;
-	struct metrics_row row = { .sample_tp = (double)samples / passed_s };
-	write_row(metrics, &row, step, before, totals);
-	metrics->carried_s = 0;
-	metrics->carried_samples = 0;
-	metrics->last_s = now_s;
-	metrics->last_sample = after;
-}
-
-void metrics_trained(struct metrics *metrics, uint64_t samples)
-{
-	if (!metrics)
-		return;
-	metrics->carried_s = clock_seconds() - metrics->last_s;
-	metrics->carried_samples = samples - metrics->last_sample;
+	struct metrics_row row = { .sample_tp = speed };
+	if (metrics)
+		write_row(metrics, &row, step, samples, totals);
 }
 
 void metrics_test(

@@ -30,19 +30,16 @@ int metrics_create(struct metrics **metrics, const struct metrics_files *files,
 void metrics_destroy(struct metrics *metrics);
 
 /*
- * A step and a test write a row, with one system call a file. If a file fails, one line on stderr
+ * Steps and a test write a row, with one system call a file. If a file fails, one line on stderr
  * says so, and the run continues without it.
  */
-/* Begins epoch `epoch`, from 1, after `step` steps of `sample_count` samples. */
-void metrics_epoch(struct metrics *metrics, uint64_t epoch, uint64_t step, uint64_t sample_count);
-/* A step of this epoch is done: before it were `step` steps and `before` samples of the epoch,
-   `after` samples are behind it. totals: over all ranks. */
-void metrics_step(struct metrics *metrics, uint64_t step, uint64_t before, uint64_t after,
-	const struct totals *totals);
-/* The steps of the epoch, of `samples` samples, are done. Throughput leaves out the time from here
-   to the next epoch. */
-void metrics_trained(struct metrics *metrics, uint64_t samples);
-/* The test after `step` steps of `samples` samples of this epoch. */
+/* Begins epoch `epoch`, from 1, after `sample_count` samples. */
+void metrics_epoch(struct metrics *metrics, uint64_t epoch, uint64_t sample_count);
+/* After `step` steps of all epochs, and `samples` samples of this one. totals and speed: of the
+   steps since the row before, over all ranks. */
+void metrics_step(struct metrics *metrics, uint64_t step, uint64_t samples,
+	const struct totals *totals, double speed);
+/* Likewise, the test. */
 void metrics_test(
 	struct metrics *metrics, uint64_t step, uint64_t samples, const struct totals *totals);
 

@@ -40,16 +40,27 @@ void report_model(struct report *report, const struct model *model)
 		model_print(model, report->out);
 }
 
-void report_epoch(struct report *report, uint64_t epoch)
+void report_epoch(struct report *report, uint64_t epoch, size_t done)
 {
+	report->epoch_start = done;
 	report->epoch_start_s = clock_seconds();
 	report_line(
 		report, "Epoch %llu\n-------------------------------", (unsigned long long)epoch);
 }
 
-void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count)
+void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count,
+	int64_t step, double speed)
 {
-	report_line(report, "loss: %7f  [%5zu/%5zu]", totals->loss / totals->count, done, count);
+	report_line(report, "loss: %7f  [%5zu/%5zu]  step %lld, %.0f %s/s",
+		totals->loss / totals->count, done, count, (long long)step,
+		speed * (double)report->units, report->unit);
+}
+
+/* Labels a second since the epoch began. */
+static double epoch_speed(const struct report *report, size_t done, double now_s)
+{
+	return (double)((done - report->epoch_start) * report->units) /
+	       (now_s - report->epoch_start_s);
 }
 
 void report_progress(struct report *report, size_t done, size_t count)
@@ -62,13 +73,13 @@ void report_progress(struct report *report, size_t done, size_t count)
 	report->progress_s = now_s;
 	wipe(report);
 	fprintf(report->out, "  %zu/%zu samples, %.0f %s/s", done, count,
-		(double)(done * report->units) / (now_s - report->epoch_start_s), report->unit);
+		epoch_speed(report, done, now_s), report->unit);
 	fflush(report->out);
 }
 
-void report_speed(struct report *report, size_t count, double busy_s, double wait_s)
+void report_speed(struct report *report, size_t done, double busy_s, double wait_s)
 {
-	double speed = (double)(count * report->units) / (clock_seconds() - report->epoch_start_s);
+	double speed = epoch_speed(report, done, clock_seconds());
 	double hidden = wait_s < busy_s ? 100 * (1 - wait_s / busy_s) : 0;
 	if (busy_s > 0)
 		report_line(report,

@@ -25,6 +25,7 @@ struct report {
 	const char *unit; /* of speeds: "images" */
 	size_t units; /* of a sample */
 	double epoch_start_s;
+	size_t epoch_start; /* samples of the epoch that were done then */
 	double progress_s; /* when progress was last shown */
 };
 
@@ -35,14 +36,17 @@ void report_line(struct report *report, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void report_model(struct report *report, const struct model *model);
 
-void report_epoch(struct report *report, uint64_t epoch);
-/* Prints the mean loss of a step before which `done` of `count` samples were seen. */
-void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count);
+/* Begins an epoch, of which `done` samples are done. */
+void report_epoch(struct report *report, uint64_t epoch, size_t done);
+/* Prints the mean loss and the speed, in samples a second, since the line before: after `done` of
+   the epoch's `count` samples, and `step` steps of all epochs. */
+void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count,
+	int64_t step, double speed);
 /* For terminals only; cheap enough for every step. */
 void report_progress(struct report *report, size_t done, size_t count);
-/* After an epoch of `count` samples: prints the speed, and the share of overlapped
+/* After `done` samples of the epoch: prints the speed, and the share of overlapped
    communication. */
-void report_speed(struct report *report, size_t count, double busy_s, double wait_s);
+void report_speed(struct report *report, size_t done, double busy_s, double wait_s);
 void report_test(struct report *report, const struct totals *totals);
 
 #endif

@@ -7,18 +7,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/*
- * Either of a training step, or of a test. Counts are those before the step, over all epochs: a
- * test and the step that follows it have the same ones, and the same parameters.
- */
+/* Either of the training steps since the row before, or of a test. */
 struct metrics_row {
 	bool test;
-	uint64_t step; /* steps so far */
+	uint64_t step; /* steps so far, over all epochs */
 	uint64_t epoch; /* from 1 */
 	uint64_t sample_count; /* samples so far, over all ranks */
 	double loss; /* the mean; JSON has null for one that is not finite */
 	double accuracy; /* 0 to 1 */
-	double sample_tp; /* samples a second since the last row; NAN for a test */
+	double sample_tp; /* samples a second, of those steps; NAN for a test */
 	double time_s; /* since 1970 */
 };
 

@@ -23,8 +23,7 @@ const struct metrics_format *metrics_format_of(const char *path)
 /* A run from `start` writes this row, or a later one in its place. */
 static bool is_repeated(const struct metrics_row *row, const struct metrics_start *start)
 {
-	return row->sample_count > start->sample_count ||
-	       (row->sample_count == start->sample_count && !row->test);
+	return row->sample_count > start->sample_count;
 }
 
 /* Room for one more: the capacity is the power of two from 64 on. */

@@ -72,8 +72,6 @@ static int place_passes(struct model *model)
 	if (!err)
 		err = device->ops->alloc(
 			device, (void **)&model->grads, model->grad_count * sizeof(float));
-	if (!err)
-		err = device->ops->alloc(device, (void **)&model->sums, 2 * sizeof(*model->sums));
 	return err;
 }
 
@@ -108,7 +106,6 @@ void model_destroy(struct model *model)
 		ops->free(model->device, model->passes[p].activations);
 	free(model->passes);
 	ops->free(model->device, model->grads);
-	ops->free(model->device, model->sums);
 	free_tensors(model, &model->parameters);
 	free_tensors(model, &model->buffers);
 	layer_destroy(model->root);
@@ -196,17 +193,12 @@ float *model_output_grad(const struct model *model, const struct pass *pass)
 	return layer_grad(model->root, pass);
 }
 
-int model_loss(const struct model *model, const struct pass *pass, const int32_t *labels,
-	double *loss, int *correct)
+void model_loss(
+	const struct model *model, const struct pass *pass, const int32_t *labels, double *sums)
 {
 	struct device *device = model->device;
-	double sums[2] = { 0 };
 	device->ops->loss(device, pass->batch * model->config.rows, model->config.classes,
-		model_output(model, pass), labels, model->sums);
-	int err = device->ops->get(device, sums, model->sums, sizeof(sums));
-	*loss = sums[0];
-	*correct = (int)sums[1];
-	return err;
+		model_output(model, pass), labels, sums);
 }
 
 void model_loss_grad(struct model *model, struct pass *pass, const int32_t *labels, float scale)

@@ -6,7 +6,7 @@
  *     model_finish(model, seed);
  *     pass = &model->passes[0];
  *     model_forward(model, pass, inputs, batch, true);
- *     model_loss(model, pass, labels, &loss, &correct);
+ *     model_loss(model, pass, labels, sums);
  *     model_loss_grad(model, pass, labels, scale);
  *     model_backward(model, pass, inputs, NULL, ready, argument);
  *
@@ -73,7 +73,6 @@ struct model {
 	size_t in, out; /* elements of a sample: this stage's input and output */
 	struct pass *passes; /* [config.passes] */
 	float *grads; /* [grad_count], of outputs */
-	double *sums; /* [2], of the loss: see device.h */
 	/* Batch norm over the samples of all ranks; NULL: over each rank's own. */
 	model_sum *norm_sum;
 	void *norm_argument;
@@ -116,11 +115,11 @@ float *model_output(const struct model *model, const struct pass *pass);
 /* The gradient of the output, which model_loss_grad() or the next stage fills in. */
 float *model_output_grad(const struct model *model, const struct pass *pass);
 
-/* The sum of the last forward's cross-entropies, and the number of its right guesses; labels
-   [batch][rows]. Waits. */
-int model_loss(const struct model *model, const struct pass *pass, const int32_t *labels,
-	double *loss, int *correct);
-/* The gradient of `scale` times that sum by the output. */
+/* Adds to sums[2] on the device the last forward's cross-entropies, and the number of its right
+   guesses; labels [batch][rows]. */
+void model_loss(
+	const struct model *model, const struct pass *pass, const int32_t *labels, double *sums);
+/* The gradient of `scale` times the sum of cross-entropies by the output. */
 void model_loss_grad(struct model *model, struct pass *pass, const int32_t *labels, float scale);
 
 /*

@@ -155,18 +155,17 @@ static int exchange(const struct pipeline *pipeline, const struct micro_batch *p
 
 /* ---- A step ---- */
 
-static int forward(struct pipeline *pipeline, struct micro_batch *part, int number, bool training,
-	bool measures)
+static int forward(
+	struct pipeline *pipeline, const struct micro_batch *part, int number, bool training)
 {
 	struct model *model = pipeline->model;
 	struct pass *pass = pass_of(pipeline, number);
 	const void *in = pipeline_is_first(pipeline) ? part->inputs : input_of(pipeline, number);
 	model->norm_batch = part->total;
 	int err = model_forward(model, pass, in, part->count, training);
-	part->loss = part->correct = 0;
-	if (err || !measures || !pipeline_is_last(pipeline))
-		return err;
-	return model_loss(model, pass, part->labels, &part->loss, &part->correct);
+	if (!err && pipeline_is_last(pipeline))
+		model_loss(model, pass, part->labels, part->sums);
+	return err;
 }
 
 static int ignore_ready(void *argument, int tensor)
@@ -191,35 +190,35 @@ static int backward(struct pipeline *pipeline, const struct micro_batch *part, i
 		model, pass, in, pipeline->in_grad, ddp ? ddp_ready : ignore_ready, ddp);
 }
 
-int pipeline_train(struct pipeline *pipeline, struct micro_batch *parts, float scale, bool measures,
-	struct ddp *ddp)
+int pipeline_train(
+	struct pipeline *pipeline, const struct micro_batch *parts, float scale, struct ddp *ddp)
 {
 	const struct turn *turns = pipeline->turns, *end = turns + 2 * pipeline->micro_batches;
 	int err = exchange(pipeline, parts, NULL, turns);
 	for (const struct turn *turn = turns; !err && turn < end; turn++) {
-		struct micro_batch *part = &parts[turn->micro_batch];
+		const struct micro_batch *part = &parts[turn->micro_batch];
 		err = turn->backward ? backward(pipeline, part, turn->micro_batch, scale, ddp)
-				     : forward(pipeline, part, turn->micro_batch, true, measures);
+				     : forward(pipeline, part, turn->micro_batch, true);
 		if (!err)
 			err = exchange(pipeline, parts, turn, turn + 1 < end ? turn + 1 : NULL);
 	}
 	return err;
 }
 
-int pipeline_warm_up(struct pipeline *pipeline, struct micro_batch *part)
+int pipeline_warm_up(struct pipeline *pipeline, const struct micro_batch *part)
 {
-	int err = forward(pipeline, part, 0, true, true);
+	int err = forward(pipeline, part, 0, true);
 	return err ? err : backward(pipeline, part, 0, 0, NULL);
 }
 
-int pipeline_test(struct pipeline *pipeline, struct micro_batch *parts)
+int pipeline_test(struct pipeline *pipeline, const struct micro_batch *parts)
 {
 	struct turn done, next = { .micro_batch = 0 };
 	int err = exchange(pipeline, parts, NULL, &next);
 	for (int m = 0; !err && m < pipeline->micro_batches; m++) {
 		done = next;
 		next.micro_batch++;
-		err = forward(pipeline, &parts[m], m, false, true);
+		err = forward(pipeline, &parts[m], m, false);
 		if (!err)
 			err = exchange(pipeline, parts, &done,
 				next.micro_batch < pipeline->micro_batches ? &next : NULL);

@@ -7,7 +7,7 @@
  *
  *     pipeline_create(&pipeline, &groups.pipeline, &groups.ends, model, PIPELINE_1F1B, 8);
  *     for each step:
- *             pipeline_train(pipeline, parts, scale, true, ddp);
+ *             pipeline_train(pipeline, parts, scale, ddp);
  *             ddp_wait(ddp);
  *             pipeline_sum_shared(pipeline);
  *
@@ -29,9 +29,7 @@ struct micro_batch {
 	const int32_t *labels; /* likewise, the last stage */
 	int count; /* samples, 0 possibly */
 	int total; /* samples of all replicas in their micro-batches of this number */
-	/* Results in the last stage, where asked for; else 0. */
-	double loss;
-	int correct;
+	double *sums; /* on the device: the last stage adds its losses there (model_loss()) */
 };
 
 struct pipeline {
@@ -57,15 +55,15 @@ bool pipeline_is_first(const struct pipeline *pipeline);
 bool pipeline_is_last(const struct pipeline *pipeline);
 
 /*
- * Forward and backward of all micro-batches. scale: of the sum of losses; `measures`: losses are
- * wanted. Gradients add up in the ddp, of this stage's data group. Collective over the group.
+ * Forward and backward of all micro-batches, with losses. scale: of their sum. Gradients add up in
+ * the ddp, of this stage's data group. Collective over the group.
  */
-int pipeline_train(struct pipeline *pipeline, struct micro_batch *parts, float scale, bool measures,
-	struct ddp *ddp);
+int pipeline_train(
+	struct pipeline *pipeline, const struct micro_batch *parts, float scale, struct ddp *ddp);
 /* Forward and backward of this stage alone, without messages: see warm_up() in setup.c. */
-int pipeline_warm_up(struct pipeline *pipeline, struct micro_batch *part);
+int pipeline_warm_up(struct pipeline *pipeline, const struct micro_batch *part);
 /* Forward alone, for evaluation, with losses. Likewise collective. */
-int pipeline_test(struct pipeline *pipeline, struct micro_batch *parts);
+int pipeline_test(struct pipeline *pipeline, const struct micro_batch *parts);
 /* Adds up the gradient of the tensor that the first and the last stage both have, if there is one.
    Call it after ddp_wait(). Collective over the ends. */
 int pipeline_sum_shared(struct pipeline *pipeline);

@@ -105,6 +105,15 @@ int world_sum(const struct train_world *world, double *values, size_t count)
 	return err ? fail_comm(err, "sum over all ranks") : 0;
 }
 
+int world_max(const struct train_world *world, double *values, size_t count)
+{
+	int err = 0;
+	if (world->comm)
+		err = rondo_all_reduce(
+			world->comm, values, values, count, RONDO_F64, RONDO_MAX, NULL);
+	return err ? fail_comm(err, "greatest value of all ranks") : 0;
+}
+
 int world_barrier(const struct train_world *world)
 {
 	int err = world->comm ? rondo_barrier(world->comm, NULL) : 0;

@@ -44,6 +44,8 @@ int world_agree(const struct train_world *world, int err);
 int world_broadcast(const struct train_world *world, void *bytes, size_t size);
 /* Sums over all ranks, in a fixed order: a binary tree of ranks. */
 int world_sum(const struct train_world *world, double *values /* [count] */, size_t count);
+/* The greatest of all ranks. */
+int world_max(const struct train_world *world, double *values /* [count] */, size_t count);
 /* A barrier. */
 int world_barrier(const struct train_world *world);
 /* Finds out whether all ranks have the same number. */

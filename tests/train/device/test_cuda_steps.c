@@ -22,7 +22,7 @@ TestSuite(cuda_steps, .init = scratch_make, .fini = scratch_remove, .timeout = 2
 
 #define SAMPLES_A_STEP 4
 #define MANY_STEPS 105
-#define LOSS_LINE "[  400/  420]" /* of step 100, after as many samples */
+#define LOSS_LINE "[  420/  420]" /* of the steps behind the hundredth */
 
 static struct job job;
 static int ranks;
@@ -39,7 +39,7 @@ static struct job make_steps(enum device_kind device)
 	return made;
 }
 
-/* The loss on the line of step 100. */
+/* The loss on the line of the last steps. */
 static double late_loss(const char *report)
 {
 	const char *line = strstr(report, LOSS_LINE);
@@ -88,7 +88,7 @@ static _Thread_local int own_rank, steps, waits;
 static _Atomic int ended, warm, early;
 static sem_t begun; /* a step, before all are warm */
 static sem_t reads; /* rank 0, before others launch a step */
-static int step_read; /* 0: none */
+static int step_read; /* rank 0 reads behind the next one; 0: none */
 
 static void sleep_until(sem_t *event, int seconds)
 {
@@ -112,8 +112,8 @@ static int watch_wait(struct device *device)
 	return err;
 }
 
-/* A step begins with its label. The step before the one that rank 0 reads waits for that on other
-   ranks. */
+/* A step begins with its label. On other ranks, the step before the one behind which rank 0 reads
+   waits for that. */
 static void watch_put(struct device *device, void *to, const void *from, size_t size)
 {
 	if (size == sizeof(int32_t) && ++steps == step_read && own_rank > 0) {
@@ -169,13 +169,13 @@ static int run_threads(void)
 	return threads_run(&job.options, ranks, 0, run) ? fail("%s", job.outcome->reason) : 0;
 }
 
-/* At step 100 rank 0 waits for a loss before the others launch the buckets on which that waits. */
+/* After step 100 rank 0 waits for losses before the others launch the buckets on which they wait. */
 Test(cuda_steps, threads_train_beyond_the_hundredth_step)
 {
 	need_samples(MANY_STEPS * SAMPLES_A_STEP);
 	for (ranks = 2; ranks <= 4; ranks += 2) {
 		job = make_steps(DEVICE_CUDA);
-		step_read = ranks == SAMPLES_A_STEP ? 100 : 0;
+		step_read = ranks == SAMPLES_A_STEP ? 99 : 0;
 		expect_success(run_threads);
 		expect_like_the_cpu();
 	}

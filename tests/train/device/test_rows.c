@@ -62,7 +62,7 @@ static void expect_loss(const char *name, int rows, int columns)
 	static float logits[3 * 257], grad[3 * 257];
 	int32_t labels[7];
 	char entry[64];
-	double sums[2];
+	double sums[2] = { 0 };
 	size_t count = (size_t)rows * columns;
 	snprintf(entry, sizeof(entry), "%s.labels", name);
 	for (int row = 0; row < rows; row++)

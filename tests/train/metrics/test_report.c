@@ -33,10 +33,24 @@ Test(report, a_loss_line_counts_as_the_tutorial_does)
 	struct report report;
 	struct totals totals = { .loss = 2.303494 * 64, .count = 64 };
 	FILE *out = open_report(&report);
-	report_loss(&report, &totals, 0, 60000);
-	report_loss(&report, &totals, 6400, 60000);
+	report_loss(&report, &totals, 6400, 60000, 100, 12345.6);
+	report.unit = "tokens";
+	report.units = 64;
+	report_loss(&report, &totals, 60000, 60000, 1938, 10);
 	fclose(out);
-	cr_assert_str_eq(text, "loss: 2.303494  [    0/60000]\nloss: 2.303494  [ 6400/60000]\n");
+	cr_assert_str_eq(text, "loss: 2.303494  [ 6400/60000]  step 100, 12346 images/s\n"
+			       "loss: 2.303494  [60000/60000]  step 1938, 640 tokens/s\n");
+}
+
+Test(report, the_speed_of_a_resumed_epoch_leaves_out_the_samples_before)
+{
+	struct report report;
+	FILE *out = open_report(&report);
+	report_epoch(&report, 2, 5000);
+	report.epoch_start_s -= 1e6;
+	report_speed(&report, 10005000, 0, 0);
+	fclose(out);
+	cr_assert(strstr(text, "\n10 images/s\n"), "%s", text);
 }
 
 /* ---- Places ---- */

@@ -181,9 +181,9 @@ static char *write_events(const struct metrics_start *start)
 	struct metrics_files files = { .tensorboard = scratch_path("runs/one") };
 	struct metrics *metrics;
 	cr_assert_eq(metrics_create(&metrics, &files, start), 0, "%s", failure());
-	metrics_epoch(metrics, 2, 1000, 64000);
-	metrics_step(metrics, 0, 0, 64, &training);
-	metrics_test(metrics, 1000, 64000, &test);
+	metrics_epoch(metrics, 2, 64000);
+	metrics_step(metrics, 1000, 32000, &training, 500);
+	metrics_test(metrics, 2000, 64000, &test);
 	metrics_destroy(metrics);
 	return read_events(scratch_path("runs/one"));
 }
@@ -200,7 +200,7 @@ Test(tensorboard, events_hold_the_rows)
 	char *text = write_events(&(struct metrics_start){ 0 });
 	const char *expected =
 		"version brain.Event:2\n0: session 2 8 1\n"
-		"1000: Loss/train=2.5 Accuracy/train=0.25 Throughput/samples per second=";
+		"1000: Loss/train=2.5 Accuracy/train=0.25 Throughput/samples per second=500\n";
 	cr_assert_eq(strncmp(text, expected, strlen(expected)), 0, "%s", text);
 	cr_assert(strstr(text, "\n2000: Loss/test=0.3 Accuracy/test=0.75\n"), "%s", text);
 	free(text);

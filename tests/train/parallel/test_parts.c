@@ -159,26 +159,26 @@ static int run_step(struct rank *rank, int step)
 	int in = samples.tokens ? samples.tokens : samples.columns;
 	int rows = samples.tokens ? samples.tokens : 1;
 	int share = GLOBAL_BATCH / rank->groups.data.size;
-	double loss = 0;
+	double sums[2] = { 0 }; /* on the CPU */
 	take_samples(way.network, step, rank->groups.data.rank * share, share, inputs, labels);
 	for (int m = 0; m < way.micro_batches; m++) {
 		int first = m * share / way.micro_batches;
 		parts[m] = (struct micro_batch){ .inputs = inputs + first * in,
 			.labels = labels + first * rows,
+			.sums = sums,
 			.count = (m + 1) * share / way.micro_batches - first };
 	}
-	int err = pipeline_train(
-		rank->pipeline, parts, 1.0f / (GLOBAL_BATCH * rows), true, rank->ddp);
+	int err = pipeline_train(rank->pipeline, parts, 1.0f / (GLOBAL_BATCH * rows), rank->ddp);
 	if (!err)
 		err = ddp_wait(rank->ddp);
 	if (!err)
 		err = pipeline_sum_shared(rank->pipeline);
-	for (int m = 0; !err && m < way.micro_batches; m++)
-		loss += rank->groups.tensor.rank ? 0 : parts[m].loss;
+	if (rank->groups.tensor.rank)
+		sums[0] = 0;
 	if (!err)
-		err = world_sum(rank->groups.world, &loss, 1);
+		err = world_sum(rank->groups.world, sums, 1);
 	if (!rank->groups.world->rank)
-		shared->losses[step] = loss / (GLOBAL_BATCH * rows);
+		shared->losses[step] = sums[0] / (GLOBAL_BATCH * rows);
 	return err;
 }
 

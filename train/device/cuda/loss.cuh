@@ -26,7 +26,7 @@ extern "C" __global__ void train_loss_rows(
 	}
 }
 
-/* One block: sums[2] of losses[2][rows]. */
+/* One block: adds those of losses[2][rows] to sums[2]. */
 extern "C" __global__ void train_loss(int rows, const double *losses, double *sums)
 {
 	for (int s = 0; s < 2; s++) {
@@ -35,7 +35,7 @@ extern "C" __global__ void train_loss(int rows, const double *losses, double *su
 			sum += losses[(size_t)s * rows + r];
 		sum = block_sum(sum);
 		if (threadIdx.x == 0)
-			sums[s] = sum;
+			sums[s] += sum;
 	}
 }
 

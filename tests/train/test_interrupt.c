@@ -1,0 +1,81 @@
+/* SIGTERM in a run that saves: all ranks end after one step, and the run goes on to the bit. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "train/base/fail.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/job.h"
+#include "train/option_table.h"
+#include "train/scratch.h"
+
+TestSuite(interrupt, .init = make_data, .fini = scratch_remove, .timeout = 240);
+
+enum { NOBODY, ONE_RANK, THE_PARENT };
+static int victim;
+
+/* In its second step, rank 1 sends SIGTERM. The ranks ask each other after the first step, and then
+   after two steps at the latest. */
+int __real_train_step(struct train *train, size_t step);
+int __wrap_train_step(struct train *train, size_t step);
+int __wrap_train_step(struct train *train, size_t step)
+{
+	if (victim && train->world->rank == 1 && train->step == 1)
+		kill(victim == ONE_RANK ? getpid() : getppid(), SIGTERM);
+	return __real_train_step(train, step);
+}
+
+static void stop(int whom, struct job *job)
+{
+	victim = whom;
+	job->reports = true;
+	job->options.checkpoint = scratch_path("it");
+	job->options.metrics.paths[0] = scratch_path("run.csv");
+	job->options.metrics.count = 1;
+	cr_assert_eq(interrupt_catch(), 0, "%s", failure());
+	run_ranks(job, 2);
+	victim = NOBODY;
+	const char *report = job->outcome->report, *saved = strstr(report, "Saved checkpoint ");
+	cr_assert(saved && strstr(saved, ", at SIGTERM\n"), "%s", report);
+	cr_assert_null(strstr(saved + 1, "Saved"), "%s", report);
+	cr_assert_null(strstr(report, "Test Error"), "%s", report);
+	cr_assert_eq(scratch_count(), 7, "more than the set, the checkpoint and the metrics");
+}
+
+static void expect_resumed(int whom)
+{
+	struct job whole = make_job(), half = make_job(), rest = make_job();
+	whole.options.momentum = half.options.momentum = 0.9;
+	whole.reports = true;
+	run_ranks(&whole, 2);
+	stop(whom, &half);
+	rest.options = half.options;
+	rest.options.checkpoint = NULL;
+	rest.options.resume = scratch_path("it");
+	rest.options.workers = 2;
+	rest.reports = true;
+	run_ranks(&rest, 2);
+	cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
+	cr_assert_neq(half.outcome->hashes[0], whole.outcome->hashes[0]);
+	cr_assert(strstr(rest.outcome->report, "  [  290/  290]  step 7, "));
+	finish_job(&whole);
+	finish_job(&half);
+	finish_job(&rest);
+}
+
+Test(interrupt, a_run_that_one_rank_must_leave_saves_once_and_goes_on_to_the_bit)
+{
+	expect_resumed(ONE_RANK);
+	struct job other = make_job();
+	other.options.resume = scratch_path("it");
+	other.options.global_batch = 50;
+	other.options.given[option_number("global-batch")] = true;
+	expect_failure(&other, 2, "of 290 samples of an epoch, where no step of 50 samples ends");
+}
+
+Test(interrupt, the_process_that_waits_for_the_ranks_passes_the_signal_on)
+{
+	expect_resumed(THE_PARENT);
+}
