@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -79,8 +80,8 @@ static size_t write_head(char *line, enum rd_log_level level)
 	write_host(host);
 	if (thread_rank >= 0)
 		snprintf(rank, sizeof(rank), "[%d] ", thread_rank);
-	return (size_t)snprintf(line, LINE_SIZE, "%s:%d:%d %sRONDO %s ", host, getpid(), gettid(),
-		rank, level_names[level]);
+	return (size_t)snprintf(line, LINE_SIZE, "%s:%d:%d %sRONDO %s ", host, getpid(),
+		(int)syscall(SYS_gettid), rank, level_names[level]);
 }
 
 static void write_line(int fd, char line[LINE_SIZE])

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -17,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/pidfd.h"
 
 /*
  * Memory that parent and child share. The child may write anything into it, so the parent cuts
@@ -70,7 +70,7 @@ static void run_child(struct report *report, int (*body)(void *argument), void *
 /* True: the child has ended, with *status (0 if the program has its children reaped). */
 static bool wait_for(pid_t child, int timeout_ms, int *status)
 {
-	struct pollfd watch = { .fd = pidfd_open(child, 0), .events = POLLIN };
+	struct pollfd watch = { .fd = rd_pidfd_open(child), .events = POLLIN };
 	int64_t deadline = rd_clock_ms() + timeout_ms;
 	int ready;
 

@@ -12,13 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/pidfd.h"
 #include "base/port.h"
 #include "base/settings.h"
 #include "secure/secret.h"
@@ -111,7 +111,7 @@ static int start_ranks(struct spawned_job *job, int (*run)(void *), void *argume
 	}
 	/* Opened only now, so that no child inherits the pidfd of another. */
 	for (int rank = 0; rank < job->size; rank++) {
-		job->polls[rank].fd = pidfd_open(job->pids[rank], 0);
+		job->polls[rank].fd = rd_pidfd_open(job->pids[rank]);
 		job->polls[rank].events = POLLIN;
 		if (job->polls[rank].fd < 0)
 			return rd_fail_errno("cannot watch rank %d", rank);

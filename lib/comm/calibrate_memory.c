@@ -71,10 +71,12 @@ static void calibrate_cache(struct rd_costs *costs)
 /* The second-level cache, by far the largest that a core has to itself; 0 or less: not known. */
 static long cache_bytes(void)
 {
+#ifdef _SC_LEVEL2_CACHE_SIZE /* glibc */
 	long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
 
 	if (bytes > 0)
 		return bytes;
+#endif
 	/* The file has KiB: "1024K". */
 	return rd_sysfs_number(0, "", "/sys/devices/system/cpu/cpu0/cache/index2/size") * 1024;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -38,7 +39,8 @@ static int32_t current_numa_node(void)
 {
 	unsigned node;
 
-	return getcpu(NULL, &node) ? -1 : (int32_t)node;
+	/* The kernel's own: glibc has getcpu() since 2.29 only, musl not at all. */
+	return syscall(SYS_getcpu, NULL, &node, NULL) ? -1 : (int32_t)node;
 }
 
 static bool within_a_node(const struct rd_host *host, const struct rd_cpus *cpus)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -221,7 +222,7 @@ static int replace(const char *path, const char *text, const char *section)
 	/* A symbolic link stays, and the file behind it is replaced. */
 	if (realpath(path, target))
 		path = target;
-	length = snprintf(beside, sizeof(beside), "%s.%d", path, (int)gettid());
+	length = snprintf(beside, sizeof(beside), "%s.%d", path, (int)syscall(SYS_gettid));
 
 	if (length >= (int)sizeof(beside)) {
 		errno = ENAMETOOLONG;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -43,7 +44,7 @@ Test(log, a_line_says_host_process_thread_and_level)
 	host[strcspn(host, ".")] = '\0';
 	rd_log(RD_WARN, RD_NET, "%d links to %s", 3, "b");
 	snprintf(wanted, sizeof(wanted), "%s:%d:%d RONDO WARN 3 links to b\n", host, getpid(),
-		gettid());
+		(int)syscall(SYS_gettid));
 	cr_assert_str_eq(next_write(end), wanted);
 	cr_assert_str_eq(next_write(end), "");
 }

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "rondo.h"
 #include "world.h"
 
@@ -245,7 +245,7 @@ static int die_after_rank_0(void *argument)
 		return write(fds[1], &pid, sizeof(pid)) == sizeof(pid) ? 1 : 99;
 	if (read(fds[0], &pid, sizeof(pid)) != sizeof(pid))
 		return 98;
-	end.fd = pidfd_open(pid, 0);
+	end.fd = rd_pidfd_open(pid);
 	/* ESRCH: it has been reaped already. */
 	if (end.fd >= 0)
 		poll(&end, 1, -1);
@@ -307,14 +307,14 @@ Test(spawn, the_death_of_the_parent_ends_the_ranks, .timeout = 30)
 		pid_t pid;
 
 		cr_assert_eq(read(fds[0], &pid, sizeof(pid)), sizeof(pid));
-		ends[i] = (struct pollfd){ .fd = pidfd_open(pid, 0), .events = POLLIN };
+		ends[i] = (struct pollfd){ .fd = rd_pidfd_open(pid), .events = POLLIN };
 		cr_assert_geq(ends[i].fd, 0);
 	}
 	kill(parent, SIGKILL);
 	cr_assert_eq(waitpid(parent, NULL, 0), parent);
 	for (int i = 0; i < 2; i++) {
 		ended += poll(&ends[i], 1, 10000);
-		pidfd_send_signal(ends[i].fd, SIGKILL, NULL, 0);
+		syscall(SYS_pidfd_send_signal, ends[i].fd, SIGKILL, NULL, 0);
 	}
 	cr_assert_eq(ended, 2, "a rank outlives its parent");
 }

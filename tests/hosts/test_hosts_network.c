@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "comm/comm.h"
@@ -271,7 +272,7 @@ Test(hosts_network, a_test_that_is_killed_leaves_no_hosts, .timeout = 60)
 	char byte;
 
 	cr_assert_eq(pipe2(ready, O_CLOEXEC), 0);
-	pid_t watcher = gettid(), test = fork();
+	pid_t watcher = (int)syscall(SYS_gettid), test = fork();
 
 	if (test == 0)
 		be_hosts_until_killed(watcher, ready[1]);

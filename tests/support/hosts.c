@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
+
 /* The namespaces of a host. */
 enum { NET, UTS, MNT, KINDS };
 
@@ -239,7 +241,7 @@ static bool make_switches(const struct hosts *hosts)
 				"link add dev h%dn%d type veth peer name eth%d netns "
 				"/proc/%d/fd/%d\n"
 				"link set dev h%dn%d master net%d up\n",
-				i, k, k, (int)gettid(), hosts->fds[i][NET], i, k, k);
+				i, k, k, (int)syscall(SYS_gettid), hosts->fds[i][NET], i, k, k);
 	return run_script("ip", hosts->switches, &script);
 }
 
@@ -422,8 +424,7 @@ void hosts_start(
 
 void hosts_finish(struct hosts_program *program, int limit_ms)
 {
-	struct pollfd end = { .fd = (int)syscall(SYS_pidfd_open, program->pid, 0),
-		.events = POLLIN };
+	struct pollfd end = { .fd = rd_pidfd_open(program->pid), .events = POLLIN };
 	bool in_time = poll(&end, 1, limit_ms) == 1;
 	int status;
 

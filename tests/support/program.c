@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "text.h"
 
 #define ARGS_MAX 32
@@ -97,7 +97,7 @@ pid_t child_of(pid_t pid)
 
 void program_press(struct program *program, int signal)
 {
-	struct pollfd end = { .fd = pidfd_open(program->pid, 0), .events = POLLIN };
+	struct pollfd end = { .fd = rd_pidfd_open(program->pid), .events = POLLIN };
 
 	do
 		kill(program->pid, signal);
@@ -182,7 +182,7 @@ void watch_processes(int fd, struct pollfd *ends, int count)
 		char line[64];
 
 		read_line(fd, line, sizeof(line));
-		ends[i] = (struct pollfd){ .fd = pidfd_open(atoi(line), 0), .events = POLLIN };
+		ends[i] = (struct pollfd){ .fd = rd_pidfd_open(atoi(line)), .events = POLLIN };
 		cr_assert_geq(ends[i].fd, 0, "no process '%s'", line);
 	}
 }
@@ -193,7 +193,7 @@ bool all_end(struct pollfd *ends, int count)
 
 	for (int i = 0; i < count; i++) {
 		ended += poll(&ends[i], 1, 10000);
-		pidfd_send_signal(ends[i].fd, SIGKILL, NULL, 0);
+		syscall(SYS_pidfd_send_signal, ends[i].fd, SIGKILL, NULL, 0);
 	}
 	return ended == count;
 }

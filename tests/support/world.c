@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "captured_stderr.h"
 #include "secure/secret.h"
 #include "secure/tls.h"
@@ -212,7 +213,7 @@ int64_t world_now_ms(void)
 
 static int wait_for_child(pid_t pid, int64_t deadline)
 {
-	struct pollfd fd = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+	struct pollfd fd = { .fd = rd_pidfd_open(pid), .events = POLLIN };
 	int64_t left = deadline - world_now_ms();
 	int status, ready;
 

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "endpoint.h"
 #include "hosts.h"
 #include "program.h"
@@ -363,7 +363,7 @@ Test(run_agents, go_on_without_one_that_is_killed_and_take_in_new_ones, .timeout
 	text = file_text(agents[gone].out);
 	pid = strstr(text, "pid ");
 	cr_assert_not_null(pid);
-	rank[0] = (struct pollfd){ .fd = pidfd_open(atoi(pid + 4), 0), .events = POLLIN };
+	rank[0] = (struct pollfd){ .fd = rd_pidfd_open(atoi(pid + 4)), .events = POLLIN };
 	free(text);
 	cr_assert_geq(rank[0].fd, 0);
 	kill(agents[gone].pid, SIGKILL);

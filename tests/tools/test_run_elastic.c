@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "secret_file.h"
 #include "text.h"
 #include "world.h"
@@ -82,7 +82,7 @@ static struct pollfd rank_of(const struct hosts_program *agent)
 	for (char *at = text; (at = strstr(at, "pid ")); at++)
 		last = at;
 	cr_assert_not_null(last);
-	end.fd = pidfd_open(atoi(last + 4), 0);
+	end.fd = rd_pidfd_open(atoi(last + 4));
 	cr_assert_geq(end.fd, 0);
 	free(text);
 	return end;

@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "program.h"
 
 /* The ranks are shells: their environment, output and exit status show the launcher's work. */
@@ -134,7 +134,7 @@ Test(run, a_process_that_was_there_before_the_launcher_stays, .timeout = 30)
 	program_finish(&run);
 	cr_assert_eq(run.status, 0);
 	cr_assert_eq(poll(&ends[0], 1, 0), 0, "it was ended");
-	pidfd_send_signal(ends[0].fd, SIGKILL, NULL, 0);
+	syscall(SYS_pidfd_send_signal, ends[0].fd, SIGKILL, NULL, 0);
 }
 
 Test(run, processes_that_end_after_their_parents_are_reaped, .timeout = 30)

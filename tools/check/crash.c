@@ -1,12 +1,14 @@
 #include "check/crash.h"
 
-#include <execinfo.h>
 #include <link.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <ucontext.h>
+#ifdef __GLIBC__
+#include <execinfo.h>
+#endif
 
 #define FRAMES 64
 #define STACK_SIZE (64 << 10)
@@ -87,6 +89,17 @@ static void read_context(const ucontext_t *context, void **at, void *const **cal
 #endif
 }
 
+/* Returns the number of frames. musl has no backtrace(): the instruction and its caller must do. */
+static int trace(void **frames)
+{
+#ifdef __GLIBC__
+	return backtrace(frames, FRAMES);
+#else
+	(void)frames;
+	return 0;
+#endif
+}
+
 /* The surest answer comes first: if the handler crashes too, it stands. */
 static void record_place(const ucontext_t *context)
 {
@@ -96,7 +109,7 @@ static void record_place(const ucontext_t *context)
 
 	read_context(context, &at, &caller);
 	*crashed_at = lies_in(at, &plugin) ? CRASH_IN_PLUGIN : CRASH_UNKNOWN;
-	count = backtrace(frames, FRAMES);
+	count = trace(frames);
 	/* Skips the frames of the handler. */
 	while (first < count && frames[first] != at)
 		first++;
@@ -121,13 +134,13 @@ void crash_watch(_Atomic int *place, const void *of_plugin)
 	stack_t aside = { .ss_sp = stack, .ss_size = sizeof(stack) };
 	struct sigaction action = { .sa_sigaction = on_crash,
 		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER };
-	void *frame;
+	void *frames[FRAMES];
 
 	crashed_at = place;
 	plugin = object_of(of_plugin);
 	rondo = object_of(&rondo);
 	/* Its first call loads a library: not in a signal handler. */
-	backtrace(&frame, 1);
+	trace(frames);
 	sigaltstack(&aside, NULL);
 	for (size_t i = 0; i < sizeof(deadly) / sizeof(deadly[0]); i++)
 		sigaction(deadly[i], &action, NULL);

@@ -4,12 +4,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pidfd.h"
 
 /* Opens the list of our children: numbers and spaces. NULL where the kernel has none. */
 static FILE *open_children(void)
@@ -99,7 +99,7 @@ static pid_t kill_orphans(const struct orphans *orphans)
 
 static void await_end(pid_t pid, int64_t until_ms)
 {
-	struct pollfd end = { .fd = pidfd_open(pid, 0), .events = POLLIN };
+	struct pollfd end = { .fd = rd_pidfd_open(pid), .events = POLLIN };
 	int64_t left = until_ms - rd_clock_ms();
 
 	if (end.fd >= 0) {

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "run/bind.h"
 #include "run/command.h"
 #include "run/environment.h"
@@ -188,7 +188,7 @@ static bool fork_rank(
 		*status = report_cannot_run(command_file(start->options), error);
 		return false;
 	}
-	rank->pidfd = pidfd_open(rank->pid, 0);
+	rank->pidfd = rd_pidfd_open(rank->pid);
 	if (rank->pidfd >= 0)
 		return true;
 	*status = report_cannot_start(rank->number);
@@ -306,7 +306,7 @@ void rank_reap(struct rank *rank)
 
 	/* Before the reaping, no other process or group can get its number. */
 	kill(-rank->pid, SIGKILL);
-	while (waitid(P_PIDFD, (id_t)rank->pidfd, &end, WEXITED) < 0 && errno == EINTR)
+	while (waitid(RD_P_PIDFD, (id_t)rank->pidfd, &end, WEXITED) < 0 && errno == EINTR)
 		;
 	rank->ended = true;
 	rank->by_signal = end.si_code != CLD_EXITED;

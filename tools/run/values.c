@@ -372,23 +372,45 @@ bool values_list(const struct argument *argument, void *target, const char *text
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
+/* All but those that the kernel keeps for itself, and those that rondo-run uses. */
+static const struct {
+	const char *name;
+	int number;
+} signals_passed_on[] = {
+	{ "SIGHUP", SIGHUP },
+	{ "SIGINT", SIGINT },
+	{ "SIGQUIT", SIGQUIT },
+	{ "SIGILL", SIGILL },
+	{ "SIGTRAP", SIGTRAP },
+	{ "SIGABRT", SIGABRT },
+	{ "SIGBUS", SIGBUS },
+	{ "SIGFPE", SIGFPE },
+	{ "SIGUSR1", SIGUSR1 },
+	{ "SIGSEGV", SIGSEGV },
+	{ "SIGUSR2", SIGUSR2 },
+	{ "SIGALRM", SIGALRM },
+	{ "SIGTERM", SIGTERM },
+	{ "SIGSTKFLT", SIGSTKFLT },
+	{ "SIGTTIN", SIGTTIN },
+	{ "SIGTTOU", SIGTTOU },
+	{ "SIGURG", SIGURG },
+	{ "SIGXCPU", SIGXCPU },
+	{ "SIGXFSZ", SIGXFSZ },
+	{ "SIGVTALRM", SIGVTALRM },
+	{ "SIGPROF", SIGPROF },
+	{ "SIGWINCH", SIGWINCH },
+	{ "SIGPOLL", SIGPOLL },
+	{ "SIGPWR", SIGPWR },
+	{ "SIGSYS", SIGSYS },
+};
+
+/* -1: no signal that is passed on has this name. */
 static int signal_number(const char *name)
 {
-	for (int number = 1; number < NSIG; number++) {
-		const char *abbreviation = sigabbrev_np(number);
-
-		if (abbreviation && strncmp(name, "SIG", 3) == 0 &&
-			strcmp(name + 3, abbreviation) == 0)
-			return number;
-	}
+	for (size_t i = 0; i < sizeof(signals_passed_on) / sizeof(signals_passed_on[0]); i++)
+		if (!strcmp(signals_passed_on[i].name, name))
+			return signals_passed_on[i].number;
 	return -1;
-}
-
-/* The kernel keeps some for itself, and rondo-run uses others. */
-static bool can_be_passed_on(int number)
-{
-	return number > 0 && number != SIGKILL && number != SIGSTOP && number != SIGCHLD &&
-	       number != SIGTSTP && number != SIGCONT && number != SIGPIPE;
 }
 
 bool values_signals(const struct argument *argument, void *target, const char *text)
@@ -401,7 +423,7 @@ bool values_signals(const struct argument *argument, void *target, const char *t
 	while (read && (word = strsep(&rest, ","))) {
 		int number = signal_number(trim(word));
 
-		read = can_be_passed_on(number);
+		read = number > 0;
 		if (read)
 			sigaddset(&options->signals, number);
 	}

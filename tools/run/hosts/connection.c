@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "run/base/descriptor.h"
 #include "run/hosts/remote.h"
 
@@ -152,7 +153,7 @@ static void on_end(struct connection *connection)
 {
 	siginfo_t end = { 0 };
 
-	while (waitid(P_PIDFD, (id_t)connection->ssh.pidfd, &end, WEXITED) < 0 && errno == EINTR)
+	while (waitid(RD_P_PIDFD, (id_t)connection->ssh.pidfd, &end, WEXITED) < 0 && errno == EINTR)
 		;
 	read_rest(connection);
 	connection->status = end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;

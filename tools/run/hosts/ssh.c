@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/pidfd.h"
 #include "run/hosts/remote.h"
 
 /* Bytes. */
@@ -87,7 +87,7 @@ bool ssh_start(struct ssh *ssh, const char *host, const char *program)
 		return false;
 	}
 	error = spawn(&ssh->pid, &pipes, arguments);
-	ssh->pidfd = error ? -1 : pidfd_open(ssh->pid, 0);
+	ssh->pidfd = error ? -1 : rd_pidfd_open(ssh->pid);
 	if (error || ssh->pidfd < 0) {
 		fprintf(stderr, "rondo-run: cannot start ssh for host %s: %s\n", host,
 			error ? strerror(error) : "no descriptor of its process");
