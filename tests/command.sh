@@ -112,6 +112,10 @@ has '^apt-get .* libopenblas-dev zlib1g-dev libcriterion-dev'
 has '^cmake .* -DRONDO_WERROR=ON$'
 has '^ninja -C build$'
 has '^ctest .*-R ring$'
+has '^cmake .* -DRONDO_INSTRUCTIONS= '
+runs test --compiler clang --instructions avx2
+has '^cmake -S . -B build-clang .* -DRONDO_INSTRUCTIONS=avx2 '
+refuses 'wants avx2 or none' test --instructions sse
 echo "ok: each command installs and builds what it needs"
 
 # The build for the demo has no test, and no tool but these.

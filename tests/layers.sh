@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: tests/layers.sh SOURCE [OBJECT]...
 # The order of the folders: a file includes files of its own folder and of lower ones, and names the folder.
-# Tools and the trainer include four headers of the library alone: clock.h, json.h, nearest.h and port.h of base/. rondo-run
-# adds pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h and wire.h of secure/, status.h of bootstrap/, rondo-bench graph.h of api/; rondo-topo and rondo-check include any of it.
+# Tools and the trainer include five headers of the library alone: clock.h, instructions.h, json.h, nearest.h and
+# port.h of base/. rondo-run adds pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h and wire.h of secure/, status.h of bootstrap/, rondo-bench graph.h of api/; rondo-topo and rondo-check include any of it.
+# One file asks the processor for its instructions, so that a test build holds all kernels to less.
 # With the library's object files: no two files of it call each other, directly or through others.
 set -euo pipefail
 cd "$1"
@@ -50,10 +51,10 @@ if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.c
 			next
 		}
 		if (part[1] ~ /^(tools|train)\// && part[1] !~ /^tools\/(rondo-)?(topo|check)[.\/]/ &&
-			included !~ /^(base\/(clock|json|nearest|port)\.h$|train\/)/ &&
+			included !~ /^(base\/(clock|instructions|json|nearest|port)\.h$|train\/)/ &&
 			!(part[1] ~ /^tools\/run\// && included ~ /^(base\/pidfd|topo\/(cpus|processors|sysfs)|secure\/(secret|wire)|bootstrap\/status)\.h$/) &&
 			!(part[1] ~ /^tools\/bench\// && included == "api/graph.h")) {
-			print part[1] ":" part[2] ": includes " included ", and may include rondo.h and base/clock.h, json.h, nearest.h and port.h"
+			print part[1] ":" part[2] ": includes " included ", and may include rondo.h and base/clock.h, instructions.h, json.h, nearest.h and port.h"
 			bad = 1
 			next
 		}
@@ -66,6 +67,11 @@ if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.c
 		}
 	}
 	END { exit bad }'; then
+	bad=1
+fi
+
+if grep -rnE '__builtin_cpu_|cpuid' lib transports train tools --include='*.[ch]' | grep -v '^lib/base/instructions\.c:'; then
+	echo "only lib/base/instructions.c asks the processor: see instructions.h"
 	bad=1
 fi
 

@@ -1,9 +1,9 @@
 #include "base/crc32c.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/crc32c_x86.h"
+#include "base/instructions.h"
 
 #define POLYNOMIAL 0x82f63b78u /* its bits in reverse, as the register has them */
 
@@ -51,22 +51,17 @@ static uint32_t plain(uint32_t crc, const void *bytes, size_t size)
 	return crc;
 }
 
-static bool has_plain(void)
-{
-	return true;
-}
-
 /* The best first. */
 static const struct {
 	const char *instructions;
 	rd_crc32c_function *function;
-	bool (*runs_here)(void);
+	enum rd_instructions needs;
 } variants[] = {
 #if defined(__x86_64__)
-	{ "avx512", rd_crc32c_avx512, rd_crc32c_has_avx512 },
-	{ "sse4.2", rd_crc32c_sse42, rd_crc32c_has_sse42 },
+	{ "avx512", rd_crc32c_avx512, RD_VPCLMUL },
+	{ "sse4.2", rd_crc32c_sse42, RD_SSE42 },
 #endif
-	{ "plain", plain, has_plain },
+	{ "plain", plain, RD_PLAIN },
 };
 
 #define VARIANT_COUNT (sizeof(variants) / sizeof(variants[0]))
@@ -78,7 +73,7 @@ __attribute__((constructor)) static void choose(void)
 {
 	fill_table();
 	for (size_t i = VARIANT_COUNT; i-- > 0;)
-		if (variants[i].runs_here())
+		if (rd_has_instructions(variants[i].needs))
 			chosen = variants[i].function;
 }
 
@@ -90,7 +85,8 @@ uint32_t rd_crc32c(uint32_t crc, const void *bytes, size_t size)
 rd_crc32c_function *rd_crc32c_variant(const char *instructions)
 {
 	for (size_t i = 0; i < VARIANT_COUNT; i++)
-		if (!strcmp(variants[i].instructions, instructions) && variants[i].runs_here())
+		if (!strcmp(variants[i].instructions, instructions) &&
+			rd_has_instructions(variants[i].needs))
 			return variants[i].function;
 	return NULL;
 }

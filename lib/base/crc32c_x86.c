@@ -28,18 +28,6 @@
 #define BY_256 0xb9e02b86
 #define FIRST_HALF_BY_256 0xdcb17aa4
 
-bool rd_crc32c_has_sse42(void)
-{
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-}
-
-bool rd_crc32c_has_avx512(void)
-{
-	return rd_crc32c_has_sse42() && __builtin_cpu_supports("avx512f") &&
-	       __builtin_cpu_supports("vpclmulqdq");
-}
-
 static inline uint64_t load(const unsigned char *at)
 {
 	uint64_t value;

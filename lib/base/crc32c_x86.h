@@ -4,12 +4,7 @@
 
 #if defined(__x86_64__)
 
-#include <stdbool.h>
-
 #include "base/crc32c.h"
-
-bool rd_crc32c_has_sse42(void);
-bool rd_crc32c_has_avx512(void);
 
 /* `crc32` on three streams at once: it takes three cycles, and one can start in each. */
 rd_crc32c_function rd_crc32c_sse42;

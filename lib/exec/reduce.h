@@ -35,8 +35,7 @@ void rd_average(void *into, size_t count, rondo_type type, int by);
  */
 void rd_copy_wide(void *into, const void *from, size_t size);
 
-/* Returns the instructions in use: "plain", "avx2" or "avx512". No RONDO_ setting changes them. For
-   tests. */
+/* Returns the instructions in use: "plain", "avx2" or "avx512" (base/instructions.h). For tests. */
 const char *rd_reduce_instructions(void);
 
 /* The function of one variant by name; NULL where this processor lacks it. For tests. */

@@ -1,5 +1,7 @@
 #include "sweep.h"
 
+#include "base/instructions.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -125,9 +127,9 @@ __attribute__((target("avx512f"))) static void stream_add_avx512(
 
 static int width(void)
 {
-	if (__builtin_cpu_supports("avx512f"))
+	if (rd_has_instructions(RD_AVX512))
 		return 2;
-	return __builtin_cpu_supports("avx2") ? 1 : 0;
+	return rd_has_instructions(RD_AVX2) ? 1 : 0;
 }
 
 bench_sweep bench_sweep_find(bool add, bool non_temporal)

@@ -27,9 +27,9 @@
 /* The best first. */
 static const struct cpu_variant variants[] = {
 #if defined(__x86_64__)
-	{ "avx2", &loops_avx2, CPU_AVX2 },
+	{ "avx2", &loops_avx2, RD_AVX2 },
 #endif
-	{ "plain", &loops_plain, CPU_PLAIN },
+	{ "plain", &loops_plain, RD_PLAIN },
 	{ 0 },
 };
 

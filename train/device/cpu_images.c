@@ -8,10 +8,10 @@
 /* The best first. */
 static const struct cpu_variant variants[] = {
 #if defined(__x86_64__)
-	{ "avx512", &cpu_images_avx512, CPU_AVX512 },
-	{ "avx2", &cpu_images_avx2, CPU_AVX2 },
+	{ "avx512", &cpu_images_avx512, RD_AVX512 },
+	{ "avx2", &cpu_images_avx2, RD_AVX2 },
 #endif
-	{ "plain", &cpu_images_plain, CPU_PLAIN },
+	{ "plain", &cpu_images_plain, RD_PLAIN },
 	{ 0 },
 };
 

@@ -20,9 +20,9 @@ static const struct product_kernels none;
 
 static const struct cpu_variant variants[] = {
 #if defined(__x86_64__)
-	{ "avx512", &cpu_product_avx512, CPU_AVX512 },
+	{ "avx512", &cpu_product_avx512, RD_AVX512 },
 #endif
-	{ "plain", &none, CPU_PLAIN },
+	{ "plain", &none, RD_PLAIN },
 	{ 0 },
 };
 

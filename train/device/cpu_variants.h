@@ -2,12 +2,12 @@
 #ifndef TRAIN_DEVICE_CPU_VARIANTS_H
 #define TRAIN_DEVICE_CPU_VARIANTS_H
 
-enum cpu_width { CPU_PLAIN, CPU_AVX2, CPU_AVX512 };
+#include "base/instructions.h"
 
 struct cpu_variant {
 	const char *name; /* NULL ends a list */
 	const void *table; /* its functions, for the caller */
-	enum cpu_width needs;
+	enum rd_instructions needs;
 };
 
 /* The table of the first variant that this processor can run, and that has this name (NULL: any).

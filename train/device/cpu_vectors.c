@@ -40,10 +40,10 @@
 /* The best first. */
 static const struct cpu_variant variants[] = {
 #if defined(__x86_64__)
-	{ "avx512", &loops_avx512, CPU_AVX512 },
-	{ "avx2", &loops_avx2, CPU_AVX2 },
+	{ "avx512", &loops_avx512, RD_AVX512 },
+	{ "avx2", &loops_avx2, RD_AVX2 },
 #endif
-	{ "plain", &loops_plain, CPU_PLAIN },
+	{ "plain", &loops_plain, RD_PLAIN },
 	{ 0 },
 };
 

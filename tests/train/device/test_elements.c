@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/instructions.h"
 #include "train/base/fail.h"
 #include "train/base/rng.h"
 #include "train/device/cpu_elements.h"
@@ -73,7 +74,9 @@ Test(elements, all_variants_have_the_same_bits)
 	cr_assert_eq(device_create(&cpu, DEVICE_CPU, 0), 0, "%s", failure());
 	cr_assert(cpu_elements_choose("plain"));
 	struct state plain = step_all(cpu);
-	if (!cpu_elements_choose("avx2"))
+	bool has_avx2 = cpu_elements_choose("avx2");
+	cr_assert_eq(has_avx2, rd_has_instructions(RD_AVX2));
+	if (!has_avx2)
 		cr_skip_test("the processor has no AVX2");
 	struct state wide = step_all(cpu);
 	cr_assert_arr_eq(&plain, &wide, sizeof(plain));

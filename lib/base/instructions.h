@@ -1,0 +1,23 @@
+/*
+ * Vector instructions of the processor. All code of Rondo that chooses between kernels at run time
+ * asks here, so that a build for tests can hold it to less than the processor has (CMake:
+ * RONDO_INSTRUCTIONS).
+ */
+#ifndef RD_INSTRUCTIONS_H
+#define RD_INSTRUCTIONS_H
+
+#include <stdbool.h>
+
+/* Each with those before it. */
+enum rd_instructions {
+	RD_PLAIN, /* those of the whole build: SSE2 on x86-64 */
+	RD_SSE42, /* SSE4.2, PCLMUL */
+	RD_AVX2, /* AVX2, FMA, F16C */
+	RD_AVX512, /* AVX-512 F, BW, DQ, VL */
+	RD_VPCLMUL, /* VPCLMULQDQ */
+};
+
+/* Whether kernels may use them here. Can be called before main(). */
+bool rd_has_instructions(enum rd_instructions needed);
+
+#endif
