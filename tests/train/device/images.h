@@ -10,6 +10,7 @@
 #include "train/base/rng.h"
 #include "train/device/cpu_images.h"
 #include "train/device/device.h"
+#include "train/rounding.h"
 
 /* Runs `check` with the kernels of each variant that this processor has. */
 static inline void with_each_variant(void (*check)(struct device *cpu, const char *variant))
@@ -37,6 +38,16 @@ static inline float *drawn(size_t count, uint64_t seed)
 	return values;
 }
 
+/* The same, coarse (rounding.h). */
+static inline float *drawn_coarse(size_t count, uint64_t seed)
+{
+	struct rng rng = rng_make(seed, 0);
+	float *values = drawn(count, seed);
+	for (size_t i = 0; i < count; i++)
+		values[i] = draw_coarse(&rng, 1);
+	return values;
+}
+
 static inline double *zeros(size_t count)
 {
 	double *values = calloc(count + 1, sizeof(*values));
@@ -44,12 +55,13 @@ static inline double *zeros(size_t count)
 	return values;
 }
 
-/* Each within `bound` of the reference. */
+/* Each is the reference but for these roundings of numbers of its size. NULL: none. */
 static inline void expect_near(const char *what, const char *variant, size_t count,
-	const float *values, const double *reference, double bound)
+	const float *values, const double *reference, double roundings, const double *sizes)
 {
 	for (size_t i = 0; i < count; i++)
-		cr_assert(fabs(values[i] - reference[i]) <= bound,
+		cr_assert(
+			fabs(values[i] - reference[i]) <= ROUNDING(roundings, sizes ? sizes[i] : 0),
 			"%s, %s: element %zu of %zu is %.9g instead of %.9g", what, variant, i,
 			count, values[i], reference[i]);
 }

@@ -19,13 +19,25 @@ struct operands {
 
 #define LABELS 45
 
+/*
+ * A number of one device may differ from the other's by the rounding of both (rounding.h). Without
+ * `roundings`, all bits are the same.
+ */
 struct operation {
 	const char *name;
 	/* Queues it on a device; `o` lies there. */
 	void (*run)(struct device *device, struct operands *o);
-	/* The greatest difference between the two devices, as a part of the number, or of 1. */
-	float bound;
+	double roundings; /* that an element sees, of floats */
+	/* How large its summands are, by operand. None: it adds up products of operands, and the
+	   sizes are those of the same sums of absolute operands. */
+	double sizes[OPERANDS], sum_size;
+	/* The operands are coarse, so that sums are exact: for thousands of products, whose
+	   rounding may be as large as a product that is missing. */
+	bool coarse;
 };
+
+/* A rounding of doubles, in those of floats. */
+#define OF_DOUBLES 0x1p-29
 
 /* Runs each operation on both devices; one line names the first that differs. */
 int compare_operations(const struct operation *operations, int count);

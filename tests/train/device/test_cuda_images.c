@@ -176,25 +176,48 @@ RUN(max_pool_of_equals)
 	pool(device, o, &(struct planes){ 0, 3, 8, 8 });
 }
 
-/* Sums of up to 5000 products of 4 at most: their rounding, in whatever order they are added. */
+/*
+ * Products that an element of a convolution adds up: those of a filter and a bias, of a filter's
+ * other side, or of all pixels of the output.
+ *
+ * Batch norm adds up doubles. The roundings of floats are those of mean, deviation, scale and
+ * shift, of one more product and sum, and of what a gradient takes from them. With a deviation of
+ * 1, a normalised input is up to 4. Then an output is the sum of numbers up to 10, and a gradient
+ * of numbers up to 24.
+ * Each of `n` elements of a channel adds up to 8 to a gradient of the parameters.
+ */
+#define NORM_SIZES(n) \
+	.sizes = { [1] = 10, [2] = 24, [3] = 2, [4] = 8, [6] = 8 * (n) }, .sum_size = 8 * (n)
+#define LARGEST_INVERSE 317 /* 1 / sqrt(1e-5): of no deviation */
+
 static int compare_images(void)
 {
 	static const struct operation operations[] = {
-		{ "conv", conv, 1e-5f },
-		{ "conv, padded", conv_padded, 1e-5f },
-		{ "conv of a small image", conv_of_a_small_image, 1e-5f },
-		{ "conv of one weight", conv_of_one_weight, 1e-5f },
-		{ "conv of no image", conv_of_no_image, 0 },
-		{ "conv of chunks", conv_of_chunks, 5e-5f },
-		{ "norm", norm, 1e-5f },
-		{ "norm with relu", norm_with_relu, 1e-5f },
-		{ "norm of many images", norm_of_many_images, 1e-5f },
-		{ "norm of one element", norm_of_one_element, 1e-4f },
-		{ "norm of no image", norm_of_no_image, 1e-5f },
-		{ "norm alone", norm_alone, 1e-5f },
-		{ "norm_fixed", norm_fixed, 1e-6f },
-		{ "max_pool", max_pool, 0 },
-		{ "max_pool of equals", max_pool_of_equals, 0 },
+		{ "conv", conv, .roundings = 3 * 9 * 7 },
+		{ "conv, padded", conv_padded, .roundings = 2 * 7 * 9 },
+		{ "conv of a small image", conv_of_a_small_image, .roundings = 4 * 5 * 4 },
+		{ "conv of one weight", conv_of_one_weight, .roundings = 5 * 3 * 3 },
+		{ "conv of no image", conv_of_no_image, .roundings = 0 },
+		{ "conv of chunks", conv_of_chunks, .coarse = true },
+		{ "norm", norm, .roundings = 8, NORM_SIZES(7 * 3 * 11) },
+		{ "norm with relu", norm_with_relu, .roundings = 8, NORM_SIZES(2 * 9 * 13) },
+		{ "norm of many images", norm_of_many_images, .roundings = 8,
+			NORM_SIZES(131 * 2 * 5) },
+		/* Two numbers of 4 times that, whose difference is the result. */
+		{ "norm of one element", norm_of_one_element, .roundings = 8,
+			.sizes = { [1] = 8 * LARGEST_INVERSE,
+				[2] = 8 * LARGEST_INVERSE,
+				[3] = LARGEST_INVERSE,
+				[6] = 8 * LARGEST_INVERSE },
+			.sum_size = 8 * LARGEST_INVERSE },
+		{ "norm of no image", norm_of_no_image, .roundings = 1,
+			.sizes = { [3] = LARGEST_INVERSE } },
+		{ "norm alone", norm_alone, .roundings = 1, .sizes = { [3] = 2 },
+			.sum_size = 4 * 90 },
+		/* 1 / sqrt(1e-3) */
+		{ "norm_fixed", norm_fixed, .roundings = 3, .sizes = { [1] = 32 } },
+		{ "max_pool", max_pool, .roundings = 0 },
+		{ "max_pool of equals", max_pool_of_equals, .roundings = 0 },
 	};
 	return compare_operations(operations, sizeof(operations) / sizeof(operations[0]));
 }

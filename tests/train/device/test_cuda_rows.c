@@ -263,35 +263,47 @@ RUN(convert_bf16)
 	convert(device, o, RONDO_BF16);
 }
 
-/* A few units in the last place of the largest terms of a sum, in whatever order they are added. */
+/*
+ * Products that are added up, factors, and c of before. Sums of many rows are exact. The
+ * exponentials of a row have a rounding for their argument's product, for its difference, and two
+ * of their own; 16 parts of them are added up. Optimizers step by fractions of numbers up to 6.
+ */
+#define LOSS_ROUNDINGS(columns) (8 + (columns) / 16 + 4)
+
 static int compare_rows(void)
 {
 	static const struct operation operations[] = {
-		{ "product", product, 1e-5f },
-		{ "product, a transposed", product_a_transposed, 1e-5f },
-		{ "product, b transposed", product_b_transposed, 1e-5f },
-		{ "product, both transposed", product_both_transposed, 1e-5f },
-		{ "product of nothing", product_of_nothing, 0 },
-		{ "batch", products_of_a_batch, 1e-5f },
-		{ "batch of nothing", products_of_a_batch_of_nothing, 0 },
-		{ "spread", spread, 0 },
-		{ "column_sums", column_sums, 1e-6f },
-		{ "column_sums of many rows", column_sums_of_many_rows, 1e-5f },
-		{ "add", add, 0 },
-		{ "scale", scale, 0 },
-		{ "relu", relu, 0 },
-		{ "nothing", nothing, 0 },
-		{ "loss", loss, 1e-7f },
-		{ "loss of few columns", loss_of_few_columns, 1e-7f },
-		{ "loss of extremes", loss_of_extremes, 1e-7f },
-		{ "loss of equals", loss_of_equals, 1e-7f },
-		{ "square_sum", square_sum, 1e-12f },
-		{ "clip_factor", clip_factor, 1e-7f },
-		{ "sgd", sgd, 1e-6f },
-		{ "adam", adam, 1e-6f },
-		{ "no step", no_step, 0 },
-		{ "f16", convert_f16, 0 },
-		{ "bf16", convert_bf16, 0 },
+		{ "product", product, .roundings = 19 },
+		{ "product, a transposed", product_a_transposed, .roundings = 19 },
+		{ "product, b transposed", product_b_transposed, .roundings = 19 + 1 },
+		{ "product, both transposed", product_both_transposed, .roundings = 19 },
+		{ "product of nothing", product_of_nothing, .roundings = 0 },
+		{ "batch", products_of_a_batch, .roundings = 9 + 3 },
+		{ "batch of nothing", products_of_a_batch_of_nothing, .roundings = 0 },
+		{ "spread", spread, .roundings = 0 },
+		{ "column_sums", column_sums, .roundings = ROWS },
+		{ "column_sums of many rows", column_sums_of_many_rows, .coarse = true },
+		{ "add", add, .roundings = 0 },
+		{ "scale", scale, .roundings = 0 },
+		{ "relu", relu, .roundings = 0 },
+		{ "nothing", nothing, .roundings = 0 },
+		{ "loss", loss, .roundings = LOSS_ROUNDINGS(COLUMNS),
+			.sizes = { [2] = 0.5, [3] = 0.5 }, .sum_size = ROWS },
+		{ "loss of few columns", loss_of_few_columns, .roundings = LOSS_ROUNDINGS(2),
+			.sizes = { [2] = 1 }, .sum_size = 900 },
+		{ "loss of extremes", loss_of_extremes, .roundings = LOSS_ROUNDINGS(COLUMNS),
+			.sizes = { [2] = 1 }, .sum_size = ROWS },
+		{ "loss of equals", loss_of_equals, .roundings = LOSS_ROUNDINGS(COLUMNS),
+			.sum_size = ROOM / COLUMNS },
+		{ "square_sum", square_sum, .roundings = ROOM * OF_DOUBLES, .sum_size = 4 * ROOM },
+		{ "clip_factor", clip_factor, .roundings = 1, .sizes = { [2] = 1 },
+			.sum_size = 4 * COUNT },
+		{ "sgd", sgd, .roundings = 12,
+			.sizes = { [1] = 3, [2] = 3, [3] = 6, [4] = 3, [5] = 6 } },
+		{ "adam", adam, .roundings = 12, .sizes = { [1] = 3, [2] = 4, [3] = 4 } },
+		{ "no step", no_step, .roundings = 0 },
+		{ "f16", convert_f16, .roundings = 0 },
+		{ "bf16", convert_bf16, .roundings = 0 },
 	};
 	return compare_operations(operations, sizeof(operations) / sizeof(operations[0]));
 }

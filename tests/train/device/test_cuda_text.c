@@ -121,22 +121,42 @@ RUN(loss_of_a_vocabulary)
 	OPS->loss_grad(device, 3, 2711, o->values[0], o->labels, 0.25f, o->values[1]);
 }
 
+/*
+ * GELU takes an input of up to 16 times a number within 1, and that has eight roundings.
+ *
+ * Layer norm adds up a row twice, then has the sizes of batch norm (test_cuda_images.c); a
+ * gradient of the parameters adds up all rows, in which a normalised input is 1 on average.
+ */
+#define LAYER_NORM(rows, columns) \
+	.roundings = (rows) + (columns) + 8, \
+	.sizes = { [2] = 2, [3] = 10, [5] = 24, [6] = 2 * (rows) }
+
+/* A share of a softmax, of a row of `size`: see LOSS_ROUNDINGS in test_cuda_rows.c. Its gradient
+   adds up a row of shares, and is up to 4 times as large. */
+#define SOFTMAX(size) .roundings = 2 * (size) + 16, .sizes = { [0] = 1, [1] = 4 }
+
 static int compare_text(void)
 {
 	static const struct operation operations[] = {
-		{ "gelu", gelu, 5e-6f },
-		{ "embed", embed_sequences, 1e-6f },
-		{ "embed, many rows", embed_many_rows, 1e-5f },
-		{ "embed, a part of a sequence", embed_a_part_of_a_sequence, 1e-6f },
-		{ "embed, nothing", embed_nothing, 0 },
-		{ "layer_norm", layer_norm, 1e-5f },
-		{ "layer_norm of many rows", layer_norm_of_many_rows, 1e-5f },
-		{ "layer_norm of one column", layer_norm_of_one_column, 1e-4f },
-		{ "layer_norm of nothing", layer_norm_of_nothing, 0 },
-		{ "causal_softmax", causal_softmax, 1e-6f },
-		{ "causal_softmax of large scores", causal_softmax_of_large_scores, 1e-6f },
-		{ "causal_softmax of one", causal_softmax_of_one, 1e-6f },
-		{ "loss of a vocabulary", loss_of_a_vocabulary, 1e-6f },
+		{ "gelu", gelu, .roundings = 8, .sizes = { [1] = 16, [3] = 16 } },
+		{ "embed", embed_sequences, .coarse = true },
+		{ "embed, many rows", embed_many_rows, .coarse = true },
+		{ "embed, a part of a sequence", embed_a_part_of_a_sequence, .roundings = 29 },
+		{ "embed, nothing", embed_nothing, .roundings = 0 },
+		{ "layer_norm", layer_norm, LAYER_NORM(31, 67) },
+		{ "layer_norm of many rows", layer_norm_of_many_rows, LAYER_NORM(600, 13) },
+		/* 1 / sqrt(1e-5) enlarges all. */
+		{ "layer_norm of one column", layer_norm_of_one_column, .roundings = 9 + 1 + 8,
+			.sizes = { [2] = 317, [3] = 10, [5] = 4 * 317, [6] = 2 * 9 } },
+		{ "layer_norm of nothing", layer_norm_of_nothing, .roundings = 0 },
+		{ "causal_softmax", causal_softmax, SOFTMAX(29) },
+		/* A share changes by up to a quarter of its score's rounding; a score is up to
+		   14000. */
+		{ "causal_softmax of large scores", causal_softmax_of_large_scores, .roundings = 4,
+			.sizes = { [0] = 14000 / 4, [1] = 14000 } },
+		{ "causal_softmax of one", causal_softmax_of_one, SOFTMAX(1) },
+		{ "loss of a vocabulary", loss_of_a_vocabulary, .roundings = 8 + 2711 / 16 + 4,
+			.sizes = { [1] = 0.25 }, .sum_size = 3 },
 	};
 	return compare_operations(operations, sizeof(operations) / sizeof(operations[0]));
 }

@@ -73,20 +73,30 @@ static void moments(const struct state *s, double *mean, double *variance)
 	}
 }
 
-/* The output in double, given the inputs. */
-static double *plain_output(const struct state *s)
+/* The output in double, given the inputs. sizes[i], if not NULL: the sum of its absolute parts. */
+static double *plain_output(const struct state *s, double *sizes)
 {
 	int channels = s->norm.shape.channels;
 	double *mean = zeros(channels), *variance = zeros(channels), *out = zeros(s->count);
 	moments(s, mean, variance);
 	for (size_t i = 0; i < s->count; i++) {
 		int c = channel_of(s, i);
-		double x = (s->in[i] - mean[c]) / sqrt(variance[c] + s->norm.epsilon);
-		x = x * s->weight[c] + s->bias[c];
+		double scale = s->weight[c] / sqrt(variance[c] + s->norm.epsilon);
+		double x = (s->in[i] - mean[c]) * scale + s->bias[c];
 		out[i] = s->norm.relu && x < 0 ? 0 : x;
+		if (sizes)
+			sizes[i] =
+				(fabs(s->in[i]) + fabs(mean[c])) * fabs(scale) + fabs(s->bias[c]);
 	}
 	free(mean), free(variance);
 	return out;
+}
+
+/* By a tenth; of the rounding of 0.1, of `to`, of a difference, of a product and of a sum. */
+static void expect_moved(float value, double before, double to)
+{
+	cr_assert_float_eq(
+		value, before + 0.1 * (to - before), ROUNDING(5, fabs(before) + fabs(to)));
 }
 
 static void check_forward(struct device *cpu, const char *variant)
@@ -98,19 +108,16 @@ static void check_forward(struct device *cpu, const char *variant)
 		double *mean = zeros(channels), *variance = zeros(channels);
 		float *before = drawn(2 * channels, 8);
 		forward(cpu, &s);
-		double *out = plain_output(&s);
-		/* A single element has variance 0, so that 1 / deviation, 316, magnifies. */
-		expect_near("norm", variant, s.count, s.out, out, s.elements < 10 ? 1e-3 : 1e-5);
+		double *sizes = zeros(s.count), *out = plain_output(&s, sizes);
+		/* Mean, deviation, scale, its product with the mean, shift, a product and a sum. */
+		expect_near("norm", variant, s.count, s.out, out, 7, sizes);
 		moments(&s, mean, variance);
 		for (int c = 0; c < channels; c++) {
 			double unbiased = variance[c] * s.elements / (s.elements - 1);
-			cr_assert_float_eq(
-				s.running[c], before[c] + 0.1 * (mean[c] - before[c]), 1e-6);
-			cr_assert_float_eq(s.running[channels + c],
-				before[channels + c] + 0.1 * (unbiased - before[channels + c]),
-				1e-6);
+			expect_moved(s.running[c], before[c], mean[c]);
+			expect_moved(s.running[channels + c], before[channels + c], unbiased);
 		}
-		free(mean), free(variance), free(before), free(out);
+		free(mean), free(variance), free(before), free(out), free(sizes);
 		close_state(&s);
 	}
 }
@@ -123,7 +130,7 @@ Test(norm, output_and_running_statistics_equal_plain_loops)
 /* The sum of out_grad times the output, whose gradients backward gives. */
 static double objective(const struct state *s)
 {
-	double *out = plain_output(s), sum = 0;
+	double *out = plain_output(s, NULL), sum = 0;
 	for (size_t i = 0; i < s->count; i++)
 		sum += s->out_grad[i] * out[i];
 	free(out);
@@ -197,6 +204,8 @@ static void check_halves(struct device *cpu, const char *variant)
 	struct state whole;
 	open_state(&whole, &shape, true);
 	int sums = 2 * shape.channels;
+	/* Squares of numbers up to 3, or products of numbers up to 1 and 9. */
+	const double bound = 2 * ROUNDING_OF_DOUBLES(whole.elements, 9 * whole.elements);
 	struct norm half = whole.norm;
 	half.shape.batch = 3;
 	size_t middle = whole.count / 2;
@@ -206,7 +215,7 @@ static void check_halves(struct device *cpu, const char *variant)
 	cpu->ops->norm_sums(cpu, &half, whole.in + middle, second);
 	forward(cpu, &whole);
 	for (int i = 0; i < sums; i++)
-		cr_assert_float_eq(first[i] + second[i], whole.sums[i], 1e-9, "%s", variant);
+		cr_assert_float_eq(first[i] + second[i], whole.sums[i], bound, "%s", variant);
 	cpu->ops->norm_grad_sums(
 		cpu, &half, whole.in, whole.out, whole.out_grad, whole.saved, first);
 	cpu->ops->norm_grad_sums(cpu, &half, whole.in + middle, whole.out + middle,
@@ -214,7 +223,7 @@ static void check_halves(struct device *cpu, const char *variant)
 	cpu->ops->norm_grad_sums(
 		cpu, &whole.norm, whole.in, whole.out, whole.out_grad, whole.saved, whole.sums);
 	for (int i = 0; i < sums; i++)
-		cr_assert_float_eq(first[i] + second[i], whole.sums[i], 1e-9, "%s", variant);
+		cr_assert_float_eq(first[i] + second[i], whole.sums[i], bound, "%s", variant);
 	cpu->ops->norm_in_grad(cpu, &whole.norm, whole.in, whole.out, whole.out_grad, whole.saved,
 		whole.weight, whole.sums, whole.elements, whole.in_grad);
 	cpu->ops->norm_in_grad(cpu, &half, whole.in + middle, whole.out + middle,
@@ -240,8 +249,9 @@ static void check_fixed(struct device *cpu, const char *variant)
 	cpu->ops->norm_fixed(cpu, &s.norm, s.running, s.running + channels, s.saved);
 	for (int c = 0; c < channels; c++) {
 		cr_assert_eq(s.saved[c], s.running[c]);
+		double inverse = 1 / sqrt(0.25 + c + 1e-5);
 		cr_assert_float_eq(
-			s.saved[channels + c], 1 / sqrt(0.25 + c + 1e-5), 1e-6, "%s", variant);
+			s.saved[channels + c], inverse, ROUNDING(4, inverse), "%s", variant);
 	}
 	close_state(&s);
 }
