@@ -1,11 +1,13 @@
 /* The end of a job under rondo-run: ranks that fail or are killed, signals, and the other ranks. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -352,6 +354,66 @@ Test(run, a_signal_ends_a_job_whose_agent_is_stopped, .timeout = 30)
 	kill(run.pid, SIGTERM);
 	program_finish(&run);
 	cr_assert_eq(run.status, 128 + SIGTERM);
+}
+
+/*
+ * A tracer that does not take a rank's status keeps it there after SIGKILL, as the kernel keeps one
+ * in state D. The rank would start again. A daemon of it ends all the same.
+ */
+Test(run, a_rank_that_sigkill_does_not_end_is_left_with_a_line, .timeout = 60)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	struct pollfd ends[1];
+	char line[64], wanted[128];
+	pid_t rank;
+
+	program_start(&run, RONDO_TOOL, "--nproc-per-node", "2", "--grace", "1", "--max-restarts",
+		"9", "--local-ranks-filter", "1",
+		SH("trap '' TERM; [ $RANK = 1 ] && { " DAEMON
+		   "; echo $$; while :; do sleep 1000; done; }; "
+		   "read go <&8; exit 3"),
+		NULL);
+	watch_processes(out, ends, 1);
+	read_line(out, line, sizeof(line));
+	rank = atoi(line);
+	if (ptrace(PTRACE_SEIZE, rank, NULL, NULL) < 0) {
+		kill(run.pid, SIGKILL);
+		cr_skip_test("this system forbids ptrace(): %s", strerror(errno));
+	}
+	cr_assert_eq(write(go, "\n", 1), 1);
+	program_finish(&run);
+	cr_assert_eq(run.status, 3);
+	snprintf(wanted, sizeof(wanted),
+		"rondo-run: rank 1 (pid %d) does not end 10 s after SIGKILL: leaving it\n", rank);
+	assert_contains(run.err, wanted);
+	cr_assert_eq(poll(&ends[0], 1, 0), 1, "a daemon outlives the launcher");
+	waitpid(rank, NULL, 0);
+}
+
+/* A debugger takes the status of a rank later than poll() shows its end. */
+Test(run, the_status_of_a_traced_rank_counts, .timeout = 60)
+{
+	struct program run = program_files();
+	int out = pipe_from(&run.out), go = pipe_to_fd_8();
+	siginfo_t end = { 0 };
+	char line[64];
+	pid_t rank;
+
+	program_start(&run, RONDO_TOOL, SH("echo $$; read go <&8; exit 3"), NULL);
+	read_line(out, line, sizeof(line));
+	rank = atoi(line);
+	if (ptrace(PTRACE_SEIZE, rank, NULL, NULL) < 0) {
+		kill(run.pid, SIGKILL);
+		cr_skip_test("this system forbids ptrace(): %s", strerror(errno));
+	}
+	cr_assert_eq(write(go, "\n", 1), 1);
+	cr_assert_eq(waitid(P_PID, (id_t)rank, &end, WEXITED | WNOWAIT), 0);
+	while (state_of(child_of(run.pid)) != 'S')
+		sched_yield();
+	cr_assert_eq(waitpid(rank, NULL, 0), rank);
+	program_finish(&run);
+	cr_assert_eq(run.status, 3);
 }
 
 /* A rank's line ends the poll() under way; the next poll() fails. */

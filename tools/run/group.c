@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "run/base/deadline.h"
 #include "run/base/memory.h"
 #include "run/bind.h"
 
@@ -66,7 +67,8 @@ bool group_start(struct group *group, int *status)
 
 	group->started = group->alive = 0;
 	group->ending = group->failed = group->succeeded = false;
-	group->term_at = group->kill_at = 0;
+	group->term_at = group->kill_at = group->leave_at = 0;
+	group->left = 0;
 	group->ranks = calloc((size_t)size, sizeof(*group->ranks));
 	*status = group->ranks ? 0 : 1;
 	if (!group->ranks)
@@ -116,6 +118,25 @@ void group_kill(struct group *group)
 	group_signal(group, SIGKILL);
 	group->term_at = 0;
 	group->kill_at = 0;
+	if (!group->leave_at)
+		group->leave_at = rd_clock_ms() + GROUP_LEAVE_MS;
+}
+
+static void leave_the_rest(struct group *group)
+{
+	for (int i = 0; i < group->started; i++) {
+		struct rank *rank = &group->ranks[i];
+
+		if (rank->ended)
+			continue;
+		console_print(group->console,
+			"rank %d (pid %d) does not end %d s after SIGKILL: leaving it",
+			rank->number, (int)rank->pid, GROUP_LEAVE_MS / 1000);
+		rank_leave(rank);
+		group->left = rank->pid;
+		group->alive--;
+	}
+	group->leave_at = 0;
 }
 
 static void kill_the_slow(struct group *group)
@@ -160,7 +181,8 @@ static void on_end(struct group *group, struct rank *rank)
 {
 	bool ours = group->ending;
 
-	rank_reap(rank);
+	if (!rank_reap(rank))
+		return;
 	group->alive--;
 	group->succeeded |= rank->status == 0;
 	if (rank->status != 0 && !ours)
@@ -176,7 +198,9 @@ bool group_has_failed(const struct group *group)
 
 int64_t group_deadline(const struct group *group)
 {
-	return group->term_at ? group->term_at : group->kill_at;
+	int64_t at = group->term_at ? group->term_at : group->kill_at;
+
+	return deadline_earlier(at, group->ranks ? group->leave_at : 0);
 }
 
 void group_on_clock(struct group *group, int64_t now_ms)
@@ -185,6 +209,8 @@ void group_on_clock(struct group *group, int64_t now_ms)
 		group_end(group, SIGTERM);
 	if (group->kill_at && now_ms >= group->kill_at)
 		kill_the_slow(group);
+	if (group->leave_at && now_ms >= group->leave_at)
+		leave_the_rest(group);
 }
 
 /* ---- Polling -------------------------------------------------------------------------------- */
@@ -195,7 +221,7 @@ void group_add_polls(struct group *group, struct polls *polls)
 	for (int i = 0; i < group->started; i++) {
 		const struct rank *rank = &group->ranks[i];
 
-		polls_add(polls, rank->pidfd, POLLIN);
+		polls_add(polls, rank->held ? -1 : rank->pidfd, POLLIN);
 		polls_add(polls, lines_readable_fd(&rank->out), POLLIN);
 		polls_add(polls, lines_readable_fd(&rank->err), POLLIN);
 	}
@@ -235,9 +261,15 @@ void group_take_polls(struct group *group, const struct polls *polls)
 void group_abandon(struct group *group)
 {
 	group_kill(group);
-	for (int i = 0; i < group->started; i++)
-		if (!group->ranks[i].ended)
-			on_end(group, &group->ranks[i]);
+	for (int i = 0; i < group->started; i++) {
+		struct rank *rank = &group->ranks[i];
+		struct pollfd end = { .fd = rank->pidfd, .events = POLLIN };
+		int64_t left = group->leave_at - rd_clock_ms();
+
+		if (!rank->ended && poll(&end, 1, left > 0 ? (int)left : 0) > 0)
+			on_end(group, rank);
+	}
+	leave_the_rest(group);
 }
 
 static bool is_rank(const void *group, pid_t pid)
@@ -250,14 +282,27 @@ static bool is_rank(const void *group, pid_t pid)
 	return false;
 }
 
-void group_reap_orphans(const struct group *group)
+static bool is_left(const void *group, pid_t pid)
 {
+	const struct group *own = group;
+
+	for (int i = 0; i < own->started; i++)
+		if (own->ranks[i].pid == pid && own->ranks[i].left)
+			return true;
+	return false;
+}
+
+void group_reap_orphans(struct group *group)
+{
+	for (int i = 0; i < group->started; i++)
+		if (group->ranks[i].held && !group->ranks[i].ended)
+			on_end(group, &group->ranks[i]);
 	orphans_reap(is_rank, group);
 }
 
 void group_finish(struct group *group)
 {
-	pid_t left = group->ranks ? orphans_kill(group->orphans) : 0;
+	pid_t left = group->ranks ? orphans_kill(group->orphans, is_left, group) : 0;
 
 	if (left)
 		console_print(

@@ -38,7 +38,9 @@ struct group {
 	bool ending; /* the ranks end because we ended them, not by themselves */
 	bool failed, succeeded; /* a rank has, each */
 	struct failure failure; /* once failed: the first; a death by signal goes before an exit */
-	int64_t term_at, kill_at; /* deadlines on the monotonic clock, in ms; 0: none */
+	pid_t left; /* of a rank that SIGKILL did not end; 0: none */
+	/* Deadlines on the monotonic clock, in ms; 0: none. leave_at: for the end after SIGKILL. */
+	int64_t term_at, kill_at, leave_at;
 	int first_poll; /* of the ranks', three each */
 };
 
@@ -65,7 +67,9 @@ void group_end(struct group *group, int signal);
    they have to log what they saw. */
 void group_stop(struct group *group, bool at_once);
 
-/* Sends SIGKILL. */
+/* Sends SIGKILL. A rank that is there GROUP_LEAVE_MS later is left, with a line: the kernel may keep
+   it until a file server answers. */
+#define GROUP_LEAVE_MS 10000
 void group_kill(struct group *group);
 
 void group_add_polls(struct group *group, struct polls *polls);
@@ -75,11 +79,11 @@ void group_take_polls(struct group *group, const struct polls *polls);
 int64_t group_deadline(const struct group *group);
 void group_on_clock(struct group *group, int64_t now_ms);
 
-/* Kills the ranks and waits for their end, where poll() cannot. */
+/* Kills the ranks and waits for their end, where poll() of them all cannot. */
 void group_abandon(struct group *group);
 
-/* Reaps what ranks left and what has ended since. */
-void group_reap_orphans(const struct group *group);
+/* At SIGCHLD: reaps what ranks left and what has ended since. */
+void group_reap_orphans(struct group *group);
 
 /* Once no rank is alive: kills what ranks left, prints unfinished lines, and frees. The failure
    stays. */

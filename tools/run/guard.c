@@ -47,10 +47,10 @@ static void on_child(struct guard *guard)
 		stop_and_continue(guard);
 		return;
 	}
-	/* Its children are ours now. */
-	orphans_kill(&guard->orphans);
 	if (change.si_code == CLD_EXITED)
 		_exit(change.si_status);
+	/* Its children are ours now. */
+	orphans_kill(&guard->orphans, NULL, NULL);
 	fprintf(stderr, "rondo-run: killed by signal %d (%s)\n", change.si_status,
 		strsignal(change.si_status));
 	_exit(128 + change.si_status);

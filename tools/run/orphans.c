@@ -82,13 +82,14 @@ void orphans_reap(bool (*is_rank)(const void *group, pid_t pid), const void *gro
 }
 
 /* Kills those that are there; returns one of them. Their own children become ours as they end. */
-static pid_t kill_orphans(const struct orphans *orphans)
+static pid_t kill_orphans(const struct orphans *orphans,
+	bool (*is_left)(const void *group, pid_t pid), const void *group)
 {
 	FILE *children = open_children();
 	pid_t pid, found = 0;
 
 	while (next_child(children, &pid)) {
-		if (was_there(orphans, pid))
+		if (was_there(orphans, pid) || (is_left && is_left(group, pid)))
 			continue;
 		kill(pid, SIGKILL);
 		found = pid;
@@ -109,12 +110,13 @@ static void await_end(pid_t pid, int64_t until_ms)
 	waitpid(pid, NULL, WNOHANG);
 }
 
-pid_t orphans_kill(const struct orphans *orphans)
+pid_t orphans_kill(const struct orphans *orphans, bool (*is_left)(const void *group, pid_t pid),
+	const void *group)
 {
 	int64_t until_ms = rd_clock_ms() + ORPHANS_WAIT_MS;
 	pid_t pid;
 
-	while ((pid = kill_orphans(orphans)) && rd_clock_ms() < until_ms)
+	while ((pid = kill_orphans(orphans, is_left, group)) && rd_clock_ms() < until_ms)
 		await_end(pid, until_ms);
 	return pid;
 }

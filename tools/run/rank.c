@@ -300,21 +300,35 @@ static void read_rest(struct lines *lines)
 		;
 }
 
-void rank_reap(struct rank *rank)
+static void close_rank(struct rank *rank)
+{
+	rank->ended = true;
+	close(rank->pidfd);
+	rank->pidfd = -1;
+	read_rest(&rank->out);
+	read_rest(&rank->err);
+}
+
+void rank_leave(struct rank *rank)
+{
+	rank->left = true;
+	close_rank(rank);
+}
+
+bool rank_reap(struct rank *rank)
 {
 	siginfo_t end = { 0 };
 
 	/* Before the reaping, no other process or group can get its number. */
 	kill(-rank->pid, SIGKILL);
-	while (waitid(RD_P_PIDFD, (id_t)rank->pidfd, &end, WEXITED) < 0 && errno == EINTR)
-		;
-	rank->ended = true;
+	rank->held = waitid(RD_P_PIDFD, (id_t)rank->pidfd, &end, WEXITED | WNOHANG) == 0 &&
+		     end.si_pid == 0;
+	if (rank->held)
+		return false;
 	rank->by_signal = end.si_code != CLD_EXITED;
 	rank->status = rank->by_signal ? 128 + end.si_status : end.si_status;
-	close(rank->pidfd);
-	rank->pidfd = -1;
-	read_rest(&rank->out);
-	read_rest(&rank->err);
+	close_rank(rank);
+	return true;
 }
 
 void rank_failure(const struct rank *rank, const struct logs *logs, struct failure *failure)

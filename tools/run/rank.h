@@ -23,6 +23,8 @@ struct rank {
 	pid_t pid;
 	int pidfd;
 	bool ended;
+	bool held; /* it has ended, and a debugger has its status */
+	bool left; /* by rank_leave(): counts as ended */
 	int status; /* once ended: 0, the exit status, or 128 + signal */
 	bool by_signal;
 	struct rank_logs logs;
@@ -53,9 +55,14 @@ bool rank_start(struct rank *rank, int local_rank, const struct rank_start *star
 /* Sends the signal to the rank's process group. */
 void rank_signal(const struct rank *rank, int signal);
 
-/* Call it when pidfd is readable: kills the rest of its group, sets status, reads its last output.
+/*
+ * Call it when pidfd is readable: kills the rest of its group, sets status, reads its last output.
+ * False where a debugger has yet to take the rank's status: SIGCHLD comes then.
  */
-void rank_reap(struct rank *rank);
+bool rank_reap(struct rank *rank);
+
+/* For a rank that SIGKILL does not end: it counts as ended, with status 0. */
+void rank_leave(struct rank *rank);
 
 /* Fills in all that is known of the end of a rank that failed, but its time, node and host. */
 void rank_failure(const struct rank *rank, const struct logs *logs, struct failure *failure);

@@ -171,6 +171,18 @@ static void report_failure(struct agent *agent)
 	link_send(&agent->link, &message);
 }
 
+/* A rank that does not end still has its memory and its GPU: no attempt starts beside it. */
+static void leave_beside(struct agent *agent, pid_t rank)
+{
+	char reason[64];
+
+	/* The job ends anyway, with a status of its own. */
+	if (agent->over || agent->stop.status >= 0)
+		return;
+	snprintf(reason, sizeof(reason), "process %d, a rank, does not end", (int)rank);
+	leave(agent, agent->stop.failed ? agent->stop.failure.status : 1, reason);
+}
+
 /* Whether the ranks have ended just now. */
 static bool watch_ranks(struct agent *agent)
 {
@@ -184,6 +196,8 @@ static bool watch_ranks(struct agent *agent)
 		return false;
 	failed = group_has_failed(group);
 	group_finish(group);
+	if (group->left)
+		leave_beside(agent, group->left);
 	send_plain(agent, failed || agent->stops || agent->leaves ? MESSAGE_ENDED : MESSAGE_DONE);
 	return true;
 }
