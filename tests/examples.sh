@@ -68,6 +68,14 @@ prints() {
 }
 
 case $name in
+ddp_mlp)
+	# The README's second program is a part of it.
+	block=$(awk '/^```c$/ { inside = ++blocks == 2; next } /^```$/ { inside = 0 } inside' "$source/README.md")
+	[ -n "$block" ] && [[ $(<"$source/docs/examples/ddp_mlp.c") == *"$block"* ]] || fail "the README shows another program"
+	for ranks in 1 3; do
+		prints 0 'the same parameters, the same bits' rondo-run --nproc-per-node $ranks ./ddp_mlp
+	done
+	;;
 bandwidth)
 	# The page's formulas, on the printed figures: they have three digits behind the point.
 	for ranks in 2 3 4; do

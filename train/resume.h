@@ -17,7 +17,8 @@ int resume_optimizer(struct train *train);
 
 /* Starts to save, if options->checkpoint is given. Waits for the save before. */
 int resume_save(struct train *train);
-/* Prints a line for a save that has ended, of an epoch or of SIGTERM; `wait`: waits for one under way. */
+/* Prints a line for a save that has ended, of an epoch or of SIGTERM; `wait`: waits for one under
+   way. */
 int resume_saved(struct train *train, bool wait);
 /* Writes options->export, if that is given. */
 int resume_export(struct train *train);

@@ -169,7 +169,7 @@ static int run_threads(void)
 	return threads_run(&job.options, ranks, 0, run) ? fail("%s", job.outcome->reason) : 0;
 }
 
-/* After step 100 rank 0 waits for losses before the others launch the buckets on which they wait. */
+/* After step 100 rank 0 waits for losses before the others launch the buckets of these. */
 Test(cuda_steps, threads_train_beyond_the_hundredth_step)
 {
 	need_samples(MANY_STEPS * SAMPLES_A_STEP);
