@@ -14,6 +14,9 @@
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
 
 /* For waitid(): P_PIDFD, which older C libraries lack. */
 #define RD_P_PIDFD ((idtype_t)3)
@@ -22,6 +25,12 @@
 static inline int rd_pidfd_open(pid_t pid)
 {
 	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* As kill(2), of this process alone: where the kernel has reaped it, its number may be another's. */
+static inline int rd_pidfd_kill(int fd, int signal)
+{
+	return (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
 }
 
 #endif

@@ -18,6 +18,8 @@
 #include "base/error.h"
 #include "base/pidfd.h"
 
+#define UNKNOWN (-1) /* no wait status */
+
 /*
  * Memory that parent and child share. The child may write anything into it, so the parent cuts
  * texts when it reads them.
@@ -67,25 +69,30 @@ static void run_child(struct report *report, int (*body)(void *argument), void *
 	atomic_store(&report->done, 1);
 }
 
-/* True: the child has ended, with *status (0 if the program has its children reaped). */
-static bool wait_for(pid_t child, int timeout_ms, int *status)
+/* The child's wait status. UNKNOWN: where the program ignores SIGCHLD, the kernel discards it; and
+   the program may reap its children itself. */
+static int reap(pid_t child)
 {
-	struct pollfd watch = { .fd = rd_pidfd_open(child), .events = POLLIN };
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return UNKNOWN;
+	return status;
+}
+
+/* Whether it ends in time. */
+static bool ends(int fd, int timeout_ms)
+{
+	struct pollfd watch = { .fd = fd, .events = POLLIN };
 	int64_t deadline = rd_clock_ms() + timeout_ms;
 	int ready;
 
-	*status = 0;
 	do {
 		int64_t left = deadline - rd_clock_ms();
 
 		ready = poll(&watch, 1, left > 0 ? (int)left : 0);
 	} while (ready < 0 && errno == EINTR);
-	if (watch.fd >= 0)
-		close(watch.fd);
-	if (ready <= 0)
-		kill(child, SIGKILL);
-	while (waitpid(child, status, 0) < 0 && errno == EINTR)
-		;
 	return ready > 0;
 }
 
@@ -101,6 +108,9 @@ static int judge(struct report *report, bool ended, int status, int timeout_ms)
 			report->stage);
 	if (atomic_load(&report->done))
 		return report->error ? rd_fail(report->error, "%s", report->reason) : 0;
+	if (status == UNKNOWN)
+		return rd_fail(
+			RONDO_SYSTEM, "crashed, or ended the process%s%s", in, report->stage);
 	/*
 	 * The child does not send this signal to itself; the kernel sends it when memory runs out.
 	 */
@@ -113,12 +123,33 @@ static int judge(struct report *report, bool ended, int status, int timeout_ms)
 	return rd_fail(RONDO_SYSTEM, "ended the process%s%s", in, report->stage);
 }
 
+/* By its descriptor: once the kernel has discarded it, its number may be another process's. */
+static int watch(pid_t child, struct report *report, int timeout_ms)
+{
+	int fd = rd_pidfd_open(child);
+	/* ESRCH: it has ended, and is discarded. */
+	bool ended = fd >= 0 ? ends(fd, timeout_ms) : errno == ESRCH;
+
+	if (fd < 0 && !ended) {
+		int err = rd_fail_errno("cannot watch a trial");
+
+		kill(child, SIGKILL);
+		reap(child);
+		return err;
+	}
+	if (!ended)
+		rd_pidfd_kill(fd, SIGKILL);
+	if (fd >= 0)
+		close(fd);
+	return judge(report, ended, reap(child), timeout_ms);
+}
+
 int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms)
 {
 	struct report *report = mmap(
 		NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t parent = getpid(), child;
-	int status, err;
+	int err;
 
 	if (report == MAP_FAILED)
 		return rd_fail(RONDO_MEMORY, "no memory for a trial");
@@ -128,13 +159,8 @@ int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms)
 		run_child(report, body, argument);
 		_exit(0);
 	}
-	if (child < 0) {
-		err = rd_fail_errno("cannot fork for a trial");
-	} else {
-		bool ended = wait_for(child, timeout_ms, &status);
-
-		err = judge(report, ended, status, timeout_ms);
-	}
+	err = child < 0 ? rd_fail_errno("cannot fork for a trial")
+			: watch(child, report, timeout_ms);
 	munmap(report, sizeof(*report));
 	return err;
 }

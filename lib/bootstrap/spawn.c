@@ -227,6 +227,21 @@ static int run_job(struct spawned_job *job, int (*run)(void *), void *argument)
 	return err ? err : job->status;
 }
 
+/* With SIGCHLD ignored, as cron's wrappers and daemons hand it down, the kernel would discard the
+   ranks' statuses. The program has no threads, so none sees this. */
+static struct sigaction heed_children(void)
+{
+	struct sigaction found, heeding;
+
+	sigaction(SIGCHLD, NULL, &found);
+	heeding = found;
+	heeding.sa_flags &= ~SA_NOCLDWAIT;
+	if (found.sa_handler == SIG_IGN)
+		heeding.sa_handler = SIG_DFL;
+	sigaction(SIGCHLD, &heeding, NULL);
+	return found;
+}
+
 int rondo_spawn(int size, int (*run)(void *argument), void *argument)
 {
 	struct spawned_job job = { .size = size, .listen_fd = -1, .secret_fd = -1 };
@@ -242,9 +257,12 @@ int rondo_spawn(int size, int (*run)(void *argument), void *argument)
 	if (!job.pids || !job.polls) {
 		result = rd_fail(RONDO_MEMORY, "rondo_spawn: no memory for %d ranks", size);
 	} else {
+		struct sigaction found = heed_children();
+
 		for (int rank = 0; rank < size; rank++)
 			job.polls[rank] = (struct pollfd){ .fd = -1 };
 		result = run_job(&job, run, argument);
+		sigaction(SIGCHLD, &found, NULL);
 	}
 	free(job.pids);
 	free(job.polls);

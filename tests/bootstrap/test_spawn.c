@@ -207,6 +207,33 @@ Test(spawn, a_failed_rank_gives_its_exit_status, .timeout = 30)
 	cr_assert_eq(rondo_spawn(SIZE, fail_in_2, &status), 42);
 }
 
+static int kill_itself_in_1(void *argument)
+{
+	(void)argument;
+	return number("RANK") == 1 ? raise(SIGKILL) : 0;
+}
+
+static int run_true(void *argument)
+{
+	(void)argument;
+	execlp("true", "true", NULL);
+	return 99;
+}
+
+/* As cron's wrappers and daemons hand it down. The program finds it as it was. */
+Test(spawn, the_ranks_statuses_are_kept_where_sigchld_is_ignored, .timeout = 30)
+{
+	struct sigaction found, ignore = { .sa_handler = SIG_IGN, .sa_flags = SA_NOCLDWAIT };
+	int status = 42;
+
+	cr_assert_eq(sigaction(SIGCHLD, &ignore, NULL), 0);
+	cr_expect_eq(rondo_spawn(SIZE, run_true, NULL), 0, "%s", rondo_last_error());
+	cr_expect_eq(rondo_spawn(SIZE, fail_in_2, &status), 42);
+	cr_expect_eq(rondo_spawn(SIZE, kill_itself_in_1, NULL), 128 + SIGKILL);
+	cr_assert_eq(sigaction(SIGCHLD, NULL, &found), 0);
+	cr_expect(found.sa_handler == SIG_IGN && found.sa_flags & SA_NOCLDWAIT);
+}
+
 static int pause_unless_rank_1(void *argument)
 {
 	(void)argument;

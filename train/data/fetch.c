@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,11 @@ extern char **environ;
 static int run(char *const *arguments)
 {
 	pid_t pid;
-	int status, err = posix_spawnp(&pid, arguments[0], NULL, NULL, arguments, environ);
+	int status, err;
+
+	/* With SIGCHLD ignored, the kernel would discard the status. */
+	signal(SIGCHLD, SIG_DFL);
+	err = posix_spawnp(&pid, arguments[0], NULL, NULL, arguments, environ);
 	if (err)
 		return err;
 	while (waitpid(pid, &status, 0) < 0) {
