@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: tests/layers.sh SOURCE [OBJECT]...
 # The order of the folders: a file includes files of its own folder and of lower ones, and names the folder.
-# Tools and the trainer include five headers of the library alone: clock.h, instructions.h, json.h, nearest.h and
+# Tools and the trainer include six headers of the library alone: clock.h, descriptor.h, instructions.h, json.h, nearest.h and
 # port.h of base/. rondo-run adds pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h and wire.h of secure/, status.h of bootstrap/, rondo-bench graph.h of api/; rondo-topo and rondo-check include any of it.
 # One file asks the processor for its instructions, so that a test build holds all kernels to less.
+# The library makes descriptors above 0, 1 and 2.
 # With the library's object files: no two files of it call each other, directly or through others.
 set -euo pipefail
 cd "$1"
@@ -51,10 +52,10 @@ if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.c
 			next
 		}
 		if (part[1] ~ /^(tools|train)\// && part[1] !~ /^tools\/(rondo-)?(topo|check)[.\/]/ &&
-			included !~ /^(base\/(clock|instructions|json|nearest|port)\.h$|train\/)/ &&
+			included !~ /^(base\/(clock|descriptor|instructions|json|nearest|port)\.h$|train\/)/ &&
 			!(part[1] ~ /^tools\/run\// && included ~ /^(base\/pidfd|topo\/(cpus|processors|sysfs)|secure\/(secret|wire)|bootstrap\/status)\.h$/) &&
 			!(part[1] ~ /^tools\/bench\// && included == "api/graph.h")) {
-			print part[1] ":" part[2] ": includes " included ", and may include rondo.h and base/clock.h, instructions.h, json.h, nearest.h and port.h"
+			print part[1] ":" part[2] ": includes " included ", and may include rondo.h and base/clock.h, descriptor.h, instructions.h, json.h, nearest.h and port.h"
 			bad = 1
 			next
 		}
@@ -72,6 +73,17 @@ fi
 
 if grep -rnE '__builtin_cpu_|cpuid' lib transports train tools --include='*.[ch]' | grep -v '^lib/base/instructions\.c:'; then
 	echo "only lib/base/instructions.c asks the processor: see instructions.h"
+	bad=1
+fi
+
+# Calls that make a descriptor lie within rd_above_stderr() (base/descriptor.h).
+if find lib transports -name '*.c' ! -path '*/contract/*' | LC_ALL=C sort | xargs awk '
+	FNR == 1 { before = "" }
+	/^\t.*[^a-z_.>](open|socket|accept4?|eventfd|epoll_create1|memfd_create|pidfd_open|timerfd_create|pipe2?|dup)\(/ &&
+			(before $0) !~ /rd_above_stderr\(/ && !/^\t*(\/\*| \*)/ {
+		print FILENAME ":" FNR ": makes a descriptor that rd_above_stderr() does not see"
+	}
+	{ before = $0 }' | grep .; then
 	bad=1
 fi
 

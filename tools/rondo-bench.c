@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "bench/agree.h"
 #include "bench/compare.h"
 #include "bench/explain.h"
@@ -261,6 +262,7 @@ int main(int argc, char **argv)
 	struct bench_options options;
 	struct bench bench = { &options, argv };
 
+	rd_stderr_fill();
 	if (!bench_options_read(&options, argc, argv))
 		return 2;
 	/* Ranks that are threads wait for each other on their streams: each stream needs a queue.

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 
+#include "base/descriptor.h"
 #include "check/algorithm.h"
 #include "check/options.h"
 #include "check/report.h"
@@ -37,6 +38,7 @@ int main(int argc, char **argv)
 	struct rd_settings settings;
 	struct report report = { 0 };
 
+	rd_stderr_fill();
 	if (!options_read(&options, argc, argv))
 		return 2;
 	if (!read_settings(&settings))

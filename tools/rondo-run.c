@@ -9,7 +9,6 @@
  * a group (run/group.h), in a world that the nodes agree on (run/world.h).
  */
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "run/guard.h"
 #include "run/hosts/front.h"
 #include "run/hosts/remote.h"
@@ -28,18 +28,6 @@
 /* Open files while a rank is being started: the rank's ends of its output, its report's pipe, and
    the job's secret. */
 #define START_FILES 5
-
-/* If ours are closed, pipes would get their numbers, and a rank's stdout would be lost. */
-static void open_standard_fds(void)
-{
-	int fd;
-
-	do {
-		fd = open("/dev/null", O_RDWR);
-	} while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
-}
 
 static bool catch_signals(struct job *job)
 {
@@ -156,7 +144,7 @@ int main(int argc, char **argv)
 {
 	int status;
 
-	open_standard_fds();
+	rd_stderr_fill();
 	status = run(argc, argv);
 	remote_finish();
 	return status;

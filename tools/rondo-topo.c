@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "topo/probe.h"
@@ -129,6 +130,7 @@ int main(int argc, char **argv)
 	struct rd_topology topology = { 0 };
 	struct topo_paths paths = { 0 };
 
+	rd_stderr_fill();
 	if (!topo_options_read(&options, argc, argv))
 		return 2;
 	int err = read_debug();

@@ -10,6 +10,7 @@
 
 #include <rondo.h>
 
+#include "base/descriptor.h"
 #include "train/base/fail.h"
 #include "train/data/fetch.h"
 #include "train/metrics/places.h"
@@ -175,6 +176,7 @@ int main(int argc, char **argv)
 {
 	struct options options;
 	int status = EXIT_SUCCESS, err;
+	rd_stderr_fill();
 	if (argc > 1 && !strcmp(argv[1], "plot")) {
 		err = plot_command(argc - 1, argv + 1);
 		if (err)

@@ -14,6 +14,7 @@
 #include "api/op.h"
 #include "api/plugin.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -196,10 +197,10 @@ static int create_waiting(struct rondo_comm *comm)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
 
-	comm->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	comm->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	if (comm->epoll_fd < 0)
 		return rd_fail_errno("cannot make an epoll");
-	comm->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	comm->wake_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (comm->wake_fd < 0)
 		return rd_fail_errno("cannot make an eventfd");
 	if (epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, comm->wake_fd, &event) < 0)
@@ -414,7 +415,8 @@ static int decline_settings(
 	if (rd_meet_where(settings, config) || rd_secret_find(settings))
 		return rd_fail(err, "%s", reason);
 	if (config && config->rendezvous_fd >= 0 && settings->rendezvous_fd >= 0)
-		settings->rendezvous_fd = fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+		settings->rendezvous_fd =
+			fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	rd_fail(err, "%s", reason);
 	return decline(settings, err);
 }

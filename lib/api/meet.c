@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "bootstrap/pmi.h"
@@ -19,7 +20,7 @@ static void share_rendezvous(struct rd_settings *settings, const struct rondo_co
 
 	if (settings->rendezvous_fd < 0 || (config && config->rendezvous_fd >= 0))
 		return;
-	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, 0);
+	copy = elsewhere ? -1 : fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	/* A descriptor that cannot be copied is no socket: its use fails later, with the reason. */
 	if (copy >= 0 || elsewhere)
 		settings->rendezvous_fd = copy;

@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 #define LINE_SIZE 1024
 #define PATH_SIZE 4096
@@ -84,14 +87,44 @@ static size_t write_head(char *line, enum rd_log_level level)
 		(int)syscall(SYS_gettid), rank, level_names[level]);
 }
 
+/* ---- Standard error ------------------------------------------------------------------------ */
+
+enum { UNKNOWN, CLOSED }; /* of no file */
+
+/* The file that was standard error when the latest comm was made. */
+static _Atomic uint64_t own_stderr = UNKNOWN;
+
+static uint64_t find_stderr(void)
+{
+	struct stat file;
+	uint64_t hash;
+
+	if (fstat(STDERR_FILENO, &file) != 0)
+		return CLOSED;
+	hash = rd_hash(RD_HASH_INIT, &file.st_dev, sizeof(file.st_dev));
+	return rd_hash(hash, &file.st_ino, sizeof(file.st_ino)) | 2;
+}
+
+/* A program may close it, and get its number for a socket or a file of its own. */
+static bool has_stderr(void)
+{
+	uint64_t own = atomic_load(&own_stderr);
+
+	return own == UNKNOWN || (own != CLOSED && own == find_stderr());
+}
+
 static void write_line(int fd, char line[LINE_SIZE])
 {
 	size_t length = strlen(line);
 
+	if (fd == STDERR_FILENO && !has_stderr())
+		return;
 	line[length++] = '\n'; /* where the terminator was */
 	while (write(fd, line, length) < 0 && errno == EINTR)
 		;
 }
+
+/* ---- Names of files ------------------------------------------------------------------------ */
 
 /* Returns the text for a letter after %; NULL: none. */
 static const char *meaning(char letter, char text[65])
@@ -132,7 +165,8 @@ static int open_file(const char *name)
 	int fd;
 
 	expand(path, name);
-	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
+	fd = rd_above_stderr(
+		open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
 	if (fd >= 0)
 		return fd;
 
@@ -220,6 +254,7 @@ void rd_log_to(const char *name)
 {
 	struct target *found = *name ? find_target(atomic_load(&targets), name) : NULL;
 
+	atomic_store(&own_stderr, find_stderr());
 	atomic_store(&target, *name && !found ? add_target(name) : found);
 	/* Opens the file now, so that a failure is reported at once. */
 	log_fd();

@@ -35,7 +35,8 @@ enum rd_subsystem {
 void rd_log_set(enum rd_log_level level, unsigned subsystems);
 
 /*
- * Sets the file that the process logs to; "" is stderr. In the name %h is the host, %p the
+ * Sets the file that the process logs to; "" is stderr, as it is now: where it is closed, or its
+ * number leads to another file later, lines for it are dropped. In the name %h is the host, %p the
  * process, %r the rank ("-" in lines without one), and %% is %.
  *
  * The first line for a file opens it, to append; it stays open. For a file that cannot be opened,

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 /* The same on every processor; the headers of older kernels lack it. */
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -24,7 +26,7 @@
 /* As pidfd_open(2). Poll it for POLLIN: the process has ended. */
 static inline int rd_pidfd_open(pid_t pid)
 {
-	return (int)syscall(SYS_pidfd_open, pid, 0);
+	return rd_above_stderr((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
 /* As kill(2), of this process alone: where the kernel has reaped it, its number may be another's. */

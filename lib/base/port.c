@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 #define RANGE "%s/proc/sys/net/ipv4/ip_local_port_range" /* of IPv6 as well */
 #define LEAST 1024 /* those below it are for root */
 #define MOST 65535
@@ -34,7 +36,7 @@ static int close_failed(int fd)
 /* A bound socket; -1, and errno. Both kinds of address have the port in one place. */
 static int bind_at(union address at, socklen_t size, int port)
 {
-	int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = rd_above_stderr(socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
 	at.v4.sin_port = htons((uint16_t)port);
 	return fd >= 0 && bind(fd, &at.any, size) == 0 ? fd : close_failed(fd);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -21,8 +22,8 @@ static int open_epoll(struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_EVENT };
 
-	control->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	control->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	control->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
+	control->event_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (control->epoll_fd < 0 || control->event_fd < 0 ||
 		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->event_fd, &event))
 		return rd_fail_errno("cannot watch the control connection's sockets");

@@ -29,7 +29,7 @@ int rd_line_open(struct rd_line *line, const struct sockaddr_storage *address, i
 
 int rd_line_join(struct rd_line *line, const struct rd_line *of)
 {
-	int fd = fcntl(of->listen_fd, F_DUPFD_CLOEXEC, 0);
+	int fd = fcntl(of->listen_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 
 	if (fd < 0)
 		return rd_fail_errno(

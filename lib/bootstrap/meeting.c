@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/environment.h"
 #include "base/error.h"
 
@@ -43,7 +44,7 @@ static bool address_towards(char text[64], int family, const char *far)
 
 	if (getaddrinfo(far, "9", &hints, &found))
 		return false;
-	fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = rd_above_stderr(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	got = fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
 	      getsockname(fd, (struct sockaddr *)&here, &size) == 0 &&
 	      print_address(text, (struct sockaddr *)&here);
@@ -150,7 +151,7 @@ int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port)
 	if (getrandom(meeting->key, sizeof(meeting->key), 0) != sizeof(meeting->key))
 		return rd_fail_errno("no random number for the ranks' meeting");
 	family = strchr(meeting->address, ':') ? AF_INET6 : AF_INET;
-	*fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	*fd = rd_above_stderr(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	if (*fd >= 0 && bind_at(*fd, meeting->address, port) && listen(*fd, SOMAXCONN) == 0)
 		meeting->port = port_of(*fd);
 	else

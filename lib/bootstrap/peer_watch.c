@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "topo/cpus.h"
@@ -122,7 +123,7 @@ static struct segment *map_segment(int fd)
 /* Sealed, so that the other process cannot shrink it. */
 static bool make_segment(struct rd_watch *watch)
 {
-	watch->own_fd = memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	watch->own_fd = rd_above_stderr(memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (watch->own_fd < 0 || ftruncate(watch->own_fd, sizeof(struct segment)) ||
 		fcntl(watch->own_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return false;
@@ -222,7 +223,8 @@ static bool open_socket(struct rd_watch *watch)
 	struct sockaddr_un address = { 0 };
 	socklen_t size = fill_name(&address, config->comm_id, config->rank);
 
-	watch->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	watch->socket =
+		rd_above_stderr(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	return watch->socket >= 0 &&
 	       !setsockopt(watch->socket, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) &&
 	       !bind(watch->socket, (struct sockaddr *)&address, size);
@@ -267,7 +269,7 @@ static void take_fds(const struct cmsghdr *header, int *fd)
 	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
 	for (size_t i = 1; i < count; i++)
 		close(fds[i]);
-	*fd = fds[0];
+	*fd = rd_above_stderr(fds[0]);
 }
 
 /* The descriptor in the message (-1: none), and the uid of its sender. */

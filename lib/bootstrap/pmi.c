@@ -87,7 +87,7 @@ static int use_meeting(struct rd_settings *settings)
 		return rd_fail(RONDO_SETTING,
 			"rank 0 is in process %d of PMI, and must be in process 0; or set MASTER_ADDR",
 			settings->process);
-	settings->rendezvous_fd = fcntl(once.fd, F_DUPFD_CLOEXEC, 0);
+	settings->rendezvous_fd = fcntl(once.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	return settings->rendezvous_fd >= 0 ? 0 : rd_fail_errno("cannot copy a socket");
 }
 

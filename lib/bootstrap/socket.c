@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/rendezvous.h"
@@ -219,7 +220,8 @@ static int take_over(int fd)
 static int listen_at(const struct rd_addresses *addresses, int index)
 {
 	const struct sockaddr *address = (const struct sockaddr *)&addresses->at[index];
-	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = rd_above_stderr(
+		socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	int on = 1, saved;
 
 	if (fd < 0)
@@ -304,7 +306,7 @@ int rd_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port)
 
 int rd_accept(int fd)
 {
-	return accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	return rd_above_stderr(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
@@ -312,7 +314,8 @@ int rd_accept(int fd)
 int rd_connect_start(const struct rd_addresses *addresses, int index)
 {
 	const struct sockaddr *address = (const struct sockaddr *)&addresses->at[index];
-	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = rd_above_stderr(
+		socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	int saved;
 
 	if (fd < 0)

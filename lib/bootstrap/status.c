@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 #define BACKLOG 16
 #define STRANGERS_MAX 16 /* a call hangs up on */
 #define NAMES_MAX 64 /* attempts: containers may share a network, and number processes alike */
@@ -32,7 +34,8 @@ static int bind_name(int fd)
 
 int rd_status_open(struct rd_status *status)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), saved;
+	int fd = rd_above_stderr(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+	    saved;
 
 	status->listen_fd = -1;
 	if (fd < 0)
@@ -70,7 +73,8 @@ static bool may_ask(int fd)
 int rd_status_accept(struct rd_status *status)
 {
 	for (int i = 0; i < STRANGERS_MAX; i++) {
-		int fd = accept4(status->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = rd_above_stderr(
+			accept4(status->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 		if (fd < 0 || may_ask(fd))
 			return fd;

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fork_lock.h"
 
@@ -82,7 +83,7 @@ static int region_open(struct rd_region *region, size_t size)
 	if (size > SIZE_MAX - page)
 		return rd_fail(RONDO_MEMORY, "rondo_mem_alloc: %zu bytes are too many", size);
 	region->size = (size + page - 1) / page * page;
-	region->fd = memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	region->fd = rd_above_stderr(memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (region->fd < 0)
 		return rd_fail_errno("rondo_mem_alloc: cannot make a memfd");
 	if (ftruncate(region->fd, (off_t)region->size) < 0 ||

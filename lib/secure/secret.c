@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "secure/tls.h"
@@ -63,7 +64,7 @@ static int hold(int *fd, const struct secret *secret)
 {
 	int err = 0;
 
-	*fd = memfd_create("rondo-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	*fd = rd_above_stderr(memfd_create("rondo-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (*fd < 0 || put(*fd, secret) ||
 		fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) <
 			0) {
@@ -159,7 +160,7 @@ static int check_file(const char *path, int fd)
 /* ENOENT: there is no file. 0, or an error. */
 static int read_file(struct secret *secret, const char *path, bool *found)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
+	int fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)), err;
 
 	*found = fd >= 0 || errno != ENOENT;
 	if (!*found)
@@ -194,7 +195,8 @@ static int write_file(const char *path)
 	if (getrandom(&name, sizeof(name), 0) != sizeof(name))
 		name = (uint64_t)getpid();
 	snprintf(draft, sizeof(draft), "%s.%016" PRIx64, path, name);
-	fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = rd_above_stderr(
+		open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
 	wrote = fd >= 0 && put(fd, &secret) == 0;
 	/* A network file system may write when the file is closed. */
 	if ((fd >= 0 && close(fd)) || !wrote || (link(draft, path) && errno != EEXIST))

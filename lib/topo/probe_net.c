@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/descriptor.h"
 #include "topo/probe_net.h"
 #include "topo/probe_device.h"
 #include "topo/sysfs.h"
@@ -112,7 +113,7 @@ static struct rd_interface *find_interface(struct rd_host *host, const char *nam
 static int read_mtu(const char *name)
 {
 	struct ifreq request = { 0 };
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = rd_above_stderr(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 
 	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
 	int err = fd < 0 ? -1 : ioctl(fd, SIOCGIFMTU, &request);

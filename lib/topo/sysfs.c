@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 /* Writes root and the formatted path; false if they are too long. */
 static bool make_path(char path[PATH_MAX], const char *root, const char *format, va_list args)
 {
@@ -22,7 +24,7 @@ static bool make_path(char path[PATH_MAX], const char *root, const char *format,
 
 static bool read_line(char *line, size_t size, const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 
 	if (fd < 0)
 		return false;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/descriptor.h"
 #include "base/json.h"
 #include "topo/topology.h"
 #include "topo/topology_file.h"
@@ -449,7 +450,7 @@ int rd_topology_load(struct rd_topology *topology, const char *path)
 
 	*topology = (struct rd_topology){ 0 };
 	/* Without O_NONBLOCK, a pipe without a writer would block. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	if (fd < 0)
 		return rd_fail_errno("cannot open the topology %s", path);
 	ssize_t size = read_all(fd, &text);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 
 #define FILE_MAX (1 << 20)
@@ -57,7 +58,7 @@ static void remember(const char *key, const struct rd_costs *costs)
    (*wrong holds the reason). */
 static char *read_file(const char *path, const char **wrong)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	char *text = NULL;
 	struct stat about;
 	ssize_t got;
@@ -229,7 +230,7 @@ static int replace(const char *path, const char *text, const char *section)
 		return -1;
 	}
 	unlink(beside); /* a killed process may have left it */
-	fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	fd = rd_above_stderr(open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
 	if (fd < 0)
 		return -1;
 

@@ -113,6 +113,18 @@ Test(bench, json_is_valid_and_holds_every_row, .timeout = 60)
 	remove_scratch(path);
 }
 
+/* The file would get the number of standard output, and the table. */
+Test(bench, a_file_holds_nothing_else_where_standard_output_is_closed, .timeout = 60)
+{
+	const char *path = scratch_path("x.json");
+	struct bench_outcome *outcome =
+		run_bench("barrier --ranks 2 -J '%s' <&- >&- 2>/dev/null", path);
+
+	cr_assert_eq(outcome->status, 0);
+	cr_assert(is_json(read_file(path)), "%s", read_file(path));
+	remove_scratch(path);
+}
+
 Test(bench, json_without_checks_has_null_for_wrong, .timeout = 60)
 {
 	const char *path = scratch_path("x.json");

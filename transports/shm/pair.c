@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "transports/shm/socket.h"
@@ -25,7 +26,7 @@ static size_t segment_size(const struct rd_settings *settings, uint32_t slots)
 static int segment_create(size_t size)
 {
 	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	int fd = memfd_create("rondo", flags);
+	int fd = rd_above_stderr(memfd_create("rondo", flags));
 
 	if (fd < 0)
 		return rd_fail_errno("memfd_create");
@@ -282,7 +283,8 @@ static int pair_prepare(struct rd_shm_pair *pair)
 	if (!pair_map(pair, fd))
 		return rd_fail_errno("cannot map %zu bytes to share with rank %d",
 			pair->memory_size, pair->peer);
-	pair->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	pair->fd =
+		rd_above_stderr(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (pair->fd < 0)
 		return rd_fail_errno("socket");
 	pair->state = RD_SHM_PAIR_CONNECTING;

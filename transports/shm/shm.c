@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/descriptor.h"
 #include "base/settings.h"
 #include "topo/place.h"
 #include "transports/event_source.h"
@@ -110,8 +111,8 @@ static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_strang
 		return err;
 	endpoint->barriers =
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-	endpoint->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	endpoint->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	endpoint->wake_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	endpoint->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	if (endpoint->wake_fd < 0 || endpoint->epoll_fd < 0)
 		return rd_fail_errno("cannot make an eventfd and an epoll");
 	err = rd_shm_strangers_listen(strangers);

@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
+
 bool rd_shm_is_own_user(int socket, pid_t *pid)
 {
 	struct ucred peer;
@@ -45,6 +47,8 @@ static void take_fds(struct msghdr *packet, int fds[2])
 	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
 	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+	for (size_t i = 0; i < count; i++)
+		fds[i] = rd_above_stderr(fds[i]);
 }
 
 ssize_t rd_shm_packet_recv(int socket, void *packet, size_t size, int fds[2])

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "transports/shm/socket.h"
 
@@ -82,7 +83,8 @@ static bool listener_handle(void *owner)
 
 	if (!stranger)
 		return false;
-	int fd = accept4(strangers->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = rd_above_stderr(
+		accept4(strangers->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	if (fd < 0)
 		return false;
@@ -117,7 +119,7 @@ int rd_shm_strangers_listen(struct rd_shm_strangers *strangers)
 	const struct rd_shm_endpoint *endpoint = strangers->endpoint;
 	struct sockaddr_un address;
 	socklen_t size = rd_shm_card_address(&endpoint->card, &address);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = rd_above_stderr(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	strangers->listener = fd;
 	if (fd < 0)

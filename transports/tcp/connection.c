@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "transports/tcp/connector.h"
 
@@ -263,7 +264,7 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	rd_tcp_card_address(
 		&connection->card, index, connector->interfaces.at[0].name, &connection->address);
 	family = connection->address.ss_family;
-	fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	fd = rd_above_stderr(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	connection->wire = (struct rd_wire)RD_WIRE(fd);
 	connection->state = RD_TCP_CONNECTING;
 	connection->resumes += connection->goes_on && !awaits(connection);

@@ -4,6 +4,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 /* The maximum of events that one call handles. */
@@ -26,8 +27,9 @@ static int open_descriptors(struct rd_tcp_connector *connector)
 {
 	int err;
 
-	connector->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	connector->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	connector->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
+	connector->timer.fd =
+		rd_above_stderr(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (connector->epoll_fd < 0 || connector->timer.fd < 0)
 		return rd_fail_errno("cannot make a socket");
 	err = rd_tcp_listeners_start(&connector->listeners);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/port.h"
 
@@ -125,7 +126,7 @@ bool rd_address_is_loopback(const struct sockaddr_storage *address)
 bool rd_address_is_local(const struct sockaddr_storage *address)
 {
 	struct sockaddr_storage at = *address;
-	int fd = socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = rd_above_stderr(socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 	bool is_local;
 
 	/* The port lies at one place in both families. */
@@ -239,7 +240,7 @@ static bool choose_by_route(struct rd_interface *interface, const struct addrinf
 	struct sockaddr_storage here = { 0 };
 	socklen_t size = sizeof(here);
 	bool found;
-	int fd = socket(there->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = rd_above_stderr(socket(there->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 
 	if (fd < 0)
 		return false;

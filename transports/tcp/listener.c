@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "transports/tcp/connector.h"
@@ -55,7 +56,7 @@ void rd_tcp_listeners_wake(struct rd_tcp_listeners *listeners)
 static bool listener_handle(void *owner)
 {
 	struct rd_tcp_listener *listener = owner;
-	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	int fd = rd_above_stderr(accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	if (fd >= 0) {
 		listener->since_ms = 0;
@@ -82,7 +83,8 @@ static int listen_at(struct rd_tcp_listeners *listeners, int index)
 	socklen_t size = sizeof(address);
 	char where[RD_ADDRESS_TEXT];
 
-	listener->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	listener->fd = rd_above_stderr(
+		socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (listener->fd < 0)
 		return rd_fail_errno("cannot make a socket");
 	if (bind(listener->fd, (struct sockaddr *)&address, interface->address_size) ||

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/fork_lock.h"
@@ -15,7 +16,7 @@ static struct rd_verbs_device *devices;
 
 static struct ibv_context *open_context(const char *name)
 {
-	int count = 0;
+	int taken = rd_stderr_fill(), count = 0;
 	struct ibv_device **list = rd_verbs.get_device_list(&count);
 	struct ibv_context *context = NULL;
 
@@ -23,6 +24,7 @@ static struct ibv_context *open_context(const char *name)
 	for (int i = 0; i < count && !context; i++)
 		if (strcmp(rd_verbs.get_device_name(list[i]), name) == 0)
 			context = rd_verbs.open_device(list[i]);
+	rd_stderr_free(taken);
 	if (list)
 		rd_verbs.free_device_list(list);
 	return context;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 static int find_mtu(struct rd_verbs_rail *rail)
@@ -25,9 +26,10 @@ static int find_mtu(struct rd_verbs_rail *rail)
 
 static int make_channel(struct rd_verbs_rail *rail)
 {
-	int flags;
+	int flags, taken = rd_stderr_fill();
 
 	rail->channel = rd_verbs.create_comp_channel(rail->device->context);
+	rd_stderr_free(taken);
 	if (!rail->channel)
 		return rd_fail_errno("%s has no completion channel", rail->device->name);
 	flags = fcntl(rail->channel->fd, F_GETFL);

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/shrink/guest.h"
@@ -50,7 +51,7 @@ static int start(struct rd_shrink *shrink)
 	if (shrink->fates[shrink->rank] != RD_FATE_EXPECTED)
 		return rd_fail(RONDO_TIMEOUT,
 			"rank %d was lost to the others, which go on without it", shrink->rank);
-	shrink->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	shrink->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	return shrink->epoll_fd >= 0 ? 0 : rd_fail_errno("cannot make an epoll");
 }
 

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/log.h"
 #include "base/thread.h"
 
@@ -39,7 +40,7 @@ void rd_shrink_watch_start(struct rd_shrink *shrink)
 
 	rd_control_spare_children(shrink->control);
 	watch->fds = calloc((size_t)shrink->visit_count + 2, sizeof(*watch->fds));
-	watch->stop_fd = eventfd(0, EFD_CLOEXEC);
+	watch->stop_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC));
 	watch->count = 1;
 	if (watch->fds) {
 		watch->fds[0] = (struct pollfd){ .fd = watch->stop_fd, .events = POLLIN };

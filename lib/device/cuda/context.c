@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -96,7 +97,7 @@ static void open_device(void)
 	struct rd_cuda_device *device = &devices[opening];
 	char name[96] = "";
 	CUdevice handle;
-	int err = rd_driver_serves(opening);
+	int taken = rd_stderr_fill(), err = rd_driver_serves(opening);
 
 	if (!err)
 		err = rd_driver_check(driver.cuDeviceGet(&handle, opening), "find a device");
@@ -119,6 +120,7 @@ static void open_device(void)
 		rd_log(RD_INFO, RD_PROBE, "device %d is a %s with %d multiprocessors", opening,
 			name, device->processors);
 	}
+	rd_stderr_free(taken);
 	device->error = err;
 	if (err)
 		snprintf(device->reason, sizeof(device->reason), "device %d: %s", opening,

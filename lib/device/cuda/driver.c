@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -77,9 +78,11 @@ static void leave_out_unserved(int count)
 
 static void count_devices(void)
 {
+	int taken = rd_stderr_fill(), count = 0;
 	CUresult result = driver.cuInit(0);
 	const char *text = "unknown error";
-	int count = 0;
+
+	rd_stderr_free(taken);
 
 	if (result == CUDA_SUCCESS)
 		result = driver.cuDeviceGetCount(&count);

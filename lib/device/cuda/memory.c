@@ -5,6 +5,7 @@
 
 #include "device/cuda/context.h"
 #include "base/arith.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 
 _Static_assert(sizeof(struct rd_handle) >= sizeof(CUipcMemHandle), "a handle fits");
@@ -171,6 +172,8 @@ int rd_cuda_dmabuf(void *base, size_t size, int *fd, size_t *offset)
 	*offset = (uintptr_t)base - first;
 	result = driver.cuMemGetHandleForAddressRange(fd, first, rd_round_up(*offset + size, page),
 		CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	if (result == CUDA_SUCCESS)
+		*fd = rd_above_stderr(*fd);
 	err = rd_cuda_leave(
 		allocation.device, result, "let network cards access device memory (dma-buf)");
 	return result == CUDA_ERROR_NOT_SUPPORTED ? RONDO_UNSUPPORTED : err;

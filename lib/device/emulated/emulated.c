@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "device/device.h"
+#include "base/descriptor.h"
 #include "device/emulated/gpus.h"
 #include "device/emulated/stream.h"
 #include "base/error.h"
@@ -95,7 +96,7 @@ static int map_memory(struct mapping *mapping)
 
 static int create_memory(struct mapping *mapping)
 {
-	mapping->fd = memfd_create("rondo-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	mapping->fd = rd_above_stderr(memfd_create("rondo-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (mapping->fd < 0)
 		return rd_fail_errno("cannot make memory of an emulated GPU");
 	if (ftruncate(mapping->fd, (off_t)mapping->allocation.size) < 0 ||
@@ -206,7 +207,7 @@ static int open_handle(struct mapping *mapping, const struct handle_data *data)
 
 	snprintf(path, sizeof(path), "/proc/%lld/fd/%lld", (long long)data->pid,
 		(long long)data->fd);
-	mapping->fd = open(path, O_RDWR | O_CLOEXEC);
+	mapping->fd = rd_above_stderr(open(path, O_RDWR | O_CLOEXEC));
 	if (mapping->fd < 0)
 		return rd_fail_errno("cannot open the memory of process %lld's emulated GPU",
 			(long long)data->pid);
@@ -269,7 +270,7 @@ static int dmabuf(void *base, size_t size, int *fd, size_t *offset)
 	if (err)
 		return err;
 	memcpy(&data, &handle, sizeof(data));
-	*fd = fcntl((int)data.fd, F_DUPFD_CLOEXEC, 0);
+	*fd = fcntl((int)data.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	*offset = (size_t)((char *)base - allocation.base);
 	return *fd < 0 ? rd_fail_errno("cannot copy a descriptor") : 0;
 }
