@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # pages.sh SOURCE BUILD: docs/TOOL.md has a table row for each option that TOOL --help lists, and no other option.
-# TOOL -h prints the same as --help. docs/infiniband.md lists the completion errors as the code does.
+# TOOL -h prints the same as --help. docs/infiniband.md lists the completion errors as the code does. docs/errors.md
+# has a section and a row for each code of rondo.h, in its order.
 set -euo pipefail
 
 source=$1 build=$2 bad=0
@@ -30,4 +31,11 @@ rows=$(sed -nE 's/^\| `([A-Z_]+)` \| [0-9]+ \| ([^|]*) \|.*/\1: \2/p' "$source/d
 [ -n "$errors" ] || complain "transports/verbs/status.c has no errors"
 different=$(diff <(echo "$errors") <(echo "$rows")) ||
 	complain "docs/infiniband.md (>) and transports/verbs/status.c (<) differ: $different"
+
+codes=$(sed -nE 's/^\tX\((RONDO_[A-Z]+), -[0-9]+, .*/\1/p' "$source/lib/include/rondo.h")
+[ -n "$codes" ] || complain "rondo.h has no codes"
+different=$(diff <(echo "$codes") <(sed -nE 's/^## (RONDO_[A-Z]+)$/\1/p' "$source/docs/errors.md")) ||
+	complain "sections of docs/errors.md (>) and codes of rondo.h (<) differ: $different"
+different=$(diff <(echo "$codes") <(sed -nE 's/^\| `(RONDO_[A-Z]+)` \|.*/\1/p' "$source/docs/errors.md")) ||
+	complain "rows of docs/errors.md (>) and codes of rondo.h (<) differ: $different"
 exit $bad

@@ -439,7 +439,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 	if (settings.rank == 0)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "Rondo version %s", rondo_version());
 	rd_plugins_load(&settings);
-	err = rd_pick_check(settings.algo);
+	err = rd_pick_check(&settings);
 	if (err)
 		return decline_settings(&settings, config, err);
 	err = rd_meet_where(&settings, config);

@@ -52,8 +52,8 @@ static int explain_no_description(const struct plugin *plugin)
 				"build it with this Rondo's %s",
 				version, kind->noun, kind->abi, kind->header);
 	if (find_description(plugin->handle, other, other->abi))
-		return rd_fail(RONDO_INVALID, "it is a plug-in of %ss: name it in %s", other->noun,
-			other->variable);
+		return rd_fail(RONDO_INVALID, "it is a plug-in of %ss, not of %ss", other->noun,
+			kind->noun);
 	return rd_fail(RONDO_INVALID, "it has no symbol rondo_%s_v%u: end one of its files in %s()",
 		kind->noun, kind->abi, kind->macro);
 }

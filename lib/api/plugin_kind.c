@@ -111,7 +111,7 @@ static const char *algorithm_name(const void *brought)
 
 static bool algorithm_taken(const char *name)
 {
-	return rd_algorithm_named(name) != NULL;
+	return rd_algorithm_called(name) != NULL;
 }
 
 static int algorithm_check(const void *brought)

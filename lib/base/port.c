@@ -1,8 +1,8 @@
 #include "base/port.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -86,6 +86,13 @@ int rd_listen_on_loopback(int *port)
 		return close_failed(fd);
 	*port = port_of(fd);
 	return *port < 0 ? close_failed(fd) : fd;
+}
+
+bool rd_address_lacks_zone(const char *address)
+{
+	struct in6_addr v6;
+
+	return inet_pton(AF_INET6, address, &v6) == 1 && IN6_IS_ADDR_LINKLOCAL(&v6);
 }
 
 int rd_port_beside(int fd)

@@ -2,12 +2,18 @@
 #ifndef RD_PORT_H
 #define RD_PORT_H
 
+#include <stdbool.h>
+
 #define RD_MASTER_PORT 29500 /* where MASTER_PORT is not set, as in torchrun */
 
 /* The loopback address of this host: "127.0.0.1", or "::1" where it has no IPv4. */
 const char *rd_loopback(void);
 /* Returns a socket that listens there, at a port of the kernel's choice; -1, and errno. */
 int rd_listen_on_loopback(int *port);
+
+/* Whether this is a link-local address of IPv6 without its interface ("fe80::1", not
+   "fe80::1%eth0"): it leads nowhere. */
+bool rd_address_lacks_zone(const char *address);
 
 /*
  * Returns a port that is free now at the address of a bound socket, for a program that listens

@@ -104,6 +104,7 @@ static const struct setting table[] = {
 };
 
 #define TABLE_SIZE (sizeof(table) / sizeof(table[0]))
+_Static_assert(TABLE_SIZE <= 64, "a bit each in struct rd_settings");
 
 static const char *const install_words[] = {
 #define WORD(word) #word,
@@ -266,6 +267,7 @@ static int read_setting(struct rd_settings *settings, const struct setting *sett
 
 	if (value) {
 		snprintf(name, sizeof(name), "%s in struct rondo_config", setting->field);
+		settings->by_program |= (uint64_t)1 << (setting - table);
 		return take_text(settings, setting, name, value);
 	}
 	value = is_rank(setting) ? NULL : rd_environment(setting->variable);
@@ -294,6 +296,13 @@ int64_t rd_settings_number(const struct rd_settings *settings, const char *varia
 		return -1;
 	field += setting->offset;
 	return setting->kind == SIZE ? (int64_t) * (const size_t *)field : *(const int *)field;
+}
+
+const char *rd_settings_source(const struct rd_settings *settings, const char *variable)
+{
+	const struct setting *setting = find_setting(variable);
+
+	return setting && settings->by_program >> (setting - table) & 1 ? setting->field : variable;
 }
 
 const char *rd_settings_text(const struct rd_settings *settings, const char *variable)

@@ -133,6 +133,7 @@ struct rd_settings {
 	int local_rank; /* LOCAL_RANK, or another launcher's; -1: not known */
 	int process; /* this process's rank by its launcher; threads have other ranks; -1: none */
 	int pmi_fd; /* over it the ranks exchange address and port (bootstrap/pmi.h); -1: none */
+	uint64_t by_program; /* settings that struct rondo_config gave, a bit each */
 	bool has_key;
 	unsigned char key[RD_KEY_SIZE]; /* of the meeting (bootstrap/meeting.h) */
 	char job[RD_STRING_MAX]; /* its name by the launcher: TORCHELASTIC_RUN_ID; empty: none */
@@ -179,6 +180,8 @@ void rd_settings_log(const struct rd_settings *settings);
 /* The value of the setting with this variable; -1, or NULL, where there is none of that kind. */
 int64_t rd_settings_number(const struct rd_settings *settings, const char *variable);
 const char *rd_settings_text(const struct rd_settings *settings, const char *variable);
+/* For a message: the variable, or the field of struct rondo_config where the program has set it. */
+const char *rd_settings_source(const struct rd_settings *settings, const char *variable);
 
 /* A hash of the settings that must be equal on all ranks: channels, piece_size, encrypt, checksum,
    key, algo and plugins. */

@@ -1,5 +1,6 @@
 #include "bootstrap/control_state.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -129,6 +130,18 @@ static int find_verdict(const struct rd_control *control, const char **reason, i
 	return error ? error : rd_participant_verdict(control->participant, reason);
 }
 
+/* With the section of the page that has the causes, and what a program can do. */
+static void log_verdict(int error, const char *reason)
+{
+	char section[32];
+
+	snprintf(section, sizeof(section), "%s", rondo_error_name(error));
+	for (char *at = section; *at; at++)
+		*at = (char)tolower((unsigned char)*at);
+	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s (docs/errors.md#%s)", rondo_error_name(error), reason,
+		section);
+}
+
 static void store_verdict(struct rd_control *control, int error, const char *reason, int lost)
 {
 	if (lost >= 0)
@@ -138,7 +151,7 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 	atomic_store(control->failed, error);
 	wake_caller(control);
 	fail_children(control, error, reason);
-	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s", rondo_error_name(error), reason);
+	log_verdict(error, reason);
 }
 
 /* True: there are new ones. Without memory for one, the next call tries again. */

@@ -130,12 +130,13 @@ static bool close_oldest(struct rd_server *server, int64_t now_ms)
 	return true;
 }
 
-/* Where rank 0 is out of descriptors, and no silent connection holds one, no rank can join. */
+/* Where rank 0 may not accept, or is out of descriptors and no silent connection holds one, no rank
+   can join. */
 static bool free_descriptor(struct rd_server *server, int error, int64_t now_ms)
 {
-	if (!rd_lacks_resources(error))
+	if (!rd_lacks_resources(error) && !rd_is_forbidden(error))
 		return false;
-	if (close_oldest(server, now_ms))
+	if (!rd_is_forbidden(error) && close_oldest(server, now_ms))
 		return rd_coordinator_listening(server->coordinator);
 	errno = error;
 	rd_fail_errno("rank 0 cannot accept a connection");

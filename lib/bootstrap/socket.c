@@ -17,6 +17,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/port.h"
 #include "bootstrap/rendezvous.h"
 
 #define BACKLOG 4096
@@ -61,6 +62,12 @@ int rd_resolve(
 	int64_t wait_ms = RESOLVE_LEAST_MS;
 	int error;
 
+	if (rd_address_lacks_zone(settings->address))
+		return rd_fail(RONDO_SETTING,
+			"rank %d: %s is \"%s\", a link-local address: name its interface as well, "
+			"as %s%%eth0",
+			settings->rank, rd_settings_source(settings, "MASTER_ADDR"),
+			settings->address, settings->address);
 	while ((error = resolve_once(addresses, settings))) {
 		const char *reason = error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
 		int64_t left_ms = deadline_ms - rd_clock_ms();
@@ -357,6 +364,11 @@ int rd_connect_finish(int fd)
 bool rd_lacks_resources(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+bool rd_is_forbidden(int error)
+{
+	return error == EPERM || error == EACCES || error == ENOSYS;
 }
 
 static void set_tcp(int fd, int option, int value)

@@ -62,6 +62,8 @@ int rd_accept(int fd);
 
 /* Whether this errno means that this process or host has no more sockets or memory. */
 bool rd_lacks_resources(int error);
+/* Whether a filter or a policy refuses the system call: it does so again. */
+bool rd_is_forbidden(int error);
 
 /*
  * No delay for small messages. The kernel asks the other host's whether it is there, once a second

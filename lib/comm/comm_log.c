@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "exec/algorithms.h"
 #include "topo/cpus.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -152,7 +153,7 @@ static size_t log_trees_of(const struct rondo_comm *comm, const struct rd_algori
 static void log_trees(const struct rondo_comm *comm)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = comm->size };
-	const struct rd_algorithm *trees = rd_algorithm_named("tree");
+	const struct rd_algorithm *trees = rd_algorithm_called("tree");
 	char line[LINE_SIZE] = "";
 	size_t at = 0;
 

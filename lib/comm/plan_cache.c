@@ -195,14 +195,15 @@ void rd_warn_of_replacement(
 		collective == RD_BARRIER || collective == RD_TRANSFER || comm->calls_itself ||
 		atomic_fetch_or(&comm->replaced, 1u << collective) >> collective & 1)
 		return;
-	rd_log(RD_WARN, RD_PICK, "RONDO_ALGO=%s is not used for %s on %d ranks: %s; %s runs it",
-		named, rd_collective_name(collective), comm->size, why, runs);
+	rd_log(RD_WARN, RD_PICK, "%s=%s is not used for %s on %d ranks: %s; %s runs it",
+		rd_settings_source(&comm->settings, "RONDO_ALGO"), named,
+		rd_collective_name(collective), comm->size, why, runs);
 }
 
 static const char *why_not(
 	const struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped)
 {
-	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
+	const struct rd_algorithm *named = rd_algorithm_called(comm->settings.algo);
 
 	if (!named || !named->write[call->problem.collective])
 		return "it has no such collective";

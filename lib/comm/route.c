@@ -23,7 +23,7 @@ static bool listed(const char *list, const char *name)
 }
 
 /* Every name in RONDO_TRANSPORT must be one of ours. */
-static int check_names(const char *list)
+static int check_names(const struct rd_settings *settings)
 {
 	char text[RD_STRING_MAX], known[128] = "", meant[RD_NEAREST_TEXT], *rest = NULL;
 
@@ -31,7 +31,7 @@ static int check_names(const char *list)
 		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
 		strncat(known, rd_transports[i]->name, sizeof(known) - strlen(known) - 1);
 	}
-	strncpy(text, list, sizeof(text) - 1);
+	strncpy(text, settings->transport, sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
 	for (char *name = strtok_r(text, ",", &rest); name; name = strtok_r(NULL, ",", &rest))
 		if (!rd_transport_find(name)) {
@@ -40,9 +40,9 @@ static int check_names(const char *list)
 			for (int i = 0; rd_transports[i]; i++)
 				rd_nearest_try(&nearest, rd_transports[i]->name);
 			return rd_fail(RONDO_SETTING,
-				"RONDO_TRANSPORT names \"%s\", which is no transport: choose among "
-				"%s%s",
-				name, known, rd_nearest_text(&nearest, meant));
+				"%s names \"%s\", which is no transport: choose among %s%s",
+				rd_settings_source(settings, "RONDO_TRANSPORT"), name, known,
+				rd_nearest_text(&nearest, meant));
 		}
 	return 0;
 }
@@ -69,7 +69,7 @@ static int listen_on(
 
 int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_MAX])
 {
-	int err = check_names(comm->settings.transport), last = 0;
+	int err = check_names(&comm->settings), last = 0;
 
 	if (err)
 		return err;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "mesh/linear.h"
 #include "mesh/doubling.h"
 #include "mesh/halving.h"
@@ -49,10 +50,27 @@ int rd_algorithm_add(const struct rd_algorithm *algorithm)
 	return 0;
 }
 
-const struct rd_algorithm *rd_algorithm_named(const char *name)
+const struct rd_algorithm *rd_algorithm_called(const char *name)
 {
 	for (int i = 0; rd_algorithms[i]; i++)
 		if (strcmp(rd_algorithms[i]->name, name) == 0)
 			return rd_algorithms[i];
 	return NULL;
+}
+
+const struct rd_algorithm *rd_algorithm_named(const char *name)
+{
+	const struct rd_algorithm *found = rd_algorithm_called(name);
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char known[256] = "", meant[RD_NEAREST_TEXT];
+
+	for (int i = 0; rd_algorithms[i] && !found; i++) {
+		rd_nearest_try(&nearest, rd_algorithms[i]->name);
+		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
+		strncat(known, rd_algorithms[i]->name, sizeof(known) - strlen(known) - 1);
+	}
+	if (!found)
+		rd_fail(RONDO_SETTING, "\"%s\", which is no algorithm: choose among %s%s", name,
+			known, rd_nearest_text(&nearest, meant));
+	return found;
 }

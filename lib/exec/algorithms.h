@@ -12,6 +12,9 @@
 /* NULL-terminated. Elements are atomic, because plug-ins are added behind Rondo's own. */
 extern const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1];
 
+/* NULL: there is none. Unlike rd_algorithm_named(), it records no reason. */
+const struct rd_algorithm *rd_algorithm_called(const char *name);
+
 /* Adds an algorithm of a plug-in, for good. One caller at a time (plugin.c holds a lock).
    RONDO_UNSUPPORTED where the table is full. */
 int rd_algorithm_add(const struct rd_algorithm *algorithm);

@@ -48,10 +48,13 @@ static int describe_op(uint8_t op, char *text, size_t size)
 void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
 {
 	bool has_vcounts = s->form & RD_FORM_VCOUNTS;
-	int used = snprintf(text, size, "%s%s%s #%u of ",
-		s->form & RD_FORM_CAPTURED ? "a captured " : "", rd_collective_name(s->collective),
-		has_vcounts ? "_v" : "", s->number);
+	int used =
+		snprintf(text, size, "%s%s%s #%u", s->form & RD_FORM_CAPTURED ? "a captured " : "",
+			rd_collective_name(s->collective), has_vcounts ? "_v" : "", s->number);
 
+	if (s->collective == RD_BARRIER)
+		return; /* no data */
+	used += snprintf(text + used, size - used, " of ");
 	if (!has_vcounts)
 		used += snprintf(text + used, size - used, "%llu ", (unsigned long long)s->count);
 	used += snprintf(text + used, size - used, "%s", rondo_type_name(s->type));

@@ -25,7 +25,7 @@ struct rd_signature {
 /* The signature of a call; chunk is 0. */
 struct rd_signature rd_signature_of(const struct rd_call *call);
 
-/* "all_reduce #17 of 100 f32 sum". */
+/* "all_reduce #17 of 100 f32 sum", "barrier #2". */
 void rd_signature_print(const struct rd_signature *signature, char *text, size_t size);
 
 /* The signature of an ordinary call; rd_signature_add_unusual() adds vcounts and a user operation.

@@ -218,7 +218,7 @@ static void log_routes(const struct rd_gpu *gpu)
 /* RONDO_ALGO names one that sends messages. */
 static bool names_messages(const struct rondo_comm *comm)
 {
-	const struct rd_algorithm *named = rd_algorithm_named(comm->settings.algo);
+	const struct rd_algorithm *named = rd_algorithm_called(comm->settings.algo);
 
 	return named && !named->direct_access;
 }
@@ -256,7 +256,7 @@ static const char *choose_kernel(struct rd_gpu *gpu, bool direct, bool turns)
 	if (setting == gpu->kernel)
 		return "RONDO_KERNEL";
 	if (gpu->messages && names_messages(gpu->comm))
-		return "RONDO_ALGO names an algorithm of messages";
+		return "the named algorithm sends messages";
 	if (gpu->kernel == RD_KERNEL_STAGED && gpu->comm->size > RD_WORK_RANKS)
 		return "more ranks than kernels know";
 	if (gpu->messages || gpu->kernel == RD_KERNEL_STAGED)

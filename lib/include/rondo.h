@@ -10,7 +10,7 @@
  * failed, and why. A NULL handle or buffer that must not be NULL, a rank out of range and an
  * unknown type or operation return RONDO_INVALID. A refused argument does not harm the comm. An
  * error of a running collective or transfer ends the comm on every rank: rondo_comm_error() and
- * every later call return an error.
+ * every later call return an error. docs/errors.md has for each code its causes and what to do.
  *
  * Units: `count` is elements, `size` is bytes (in rondo_spawn() and rondo_config, ranks), `_ms` is
  * milliseconds, `_us` is microseconds.

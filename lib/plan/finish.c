@@ -124,8 +124,8 @@ static void add_copies(struct rd_plan *plan)
 		if (block < 0 || plan->now[chunk].memory == RD_OUT)
 			continue;
 		if (plan->now[chunk].memory == RD_NOWHERE) {
-			rd_plan_refuse(
-				plan, "never gets a chunk that its output must hold", -1, chunk);
+			rd_plan_refuse(plan,
+				"never gets a chunk that its output must hold (chunk %d)", chunk);
 			return;
 		}
 		struct rd_step *step = rd_plan_append(plan, RD_STEP_COPY);
@@ -264,7 +264,7 @@ static int add_flushes(struct rd_plan *plan)
 int rd_plan_finish(struct rd_plan *plan)
 {
 	if (plan->draft)
-		rd_plan_refuse(plan, "began a view and never wrote it", -1, -1);
+		rd_plan_refuse(plan, "began a view and never wrote it");
 	if (plan->error)
 		return plan->error;
 	fuse(plan);

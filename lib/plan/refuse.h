@@ -7,8 +7,9 @@
 
 #include "plan/plan.h"
 
-/* RONDO_INVALID: the algorithm's step makes no sense. peer, chunk: -1 where there is none. */
-void rd_plan_refuse(struct rd_plan *plan, const char *what, int peer, int chunk);
+/* RONDO_INVALID: the algorithm's step makes no sense. */
+void rd_plan_refuse(struct rd_plan *plan, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 void rd_plan_out_of_memory(struct rd_plan *plan);
 
 #endif

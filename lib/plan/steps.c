@@ -58,8 +58,8 @@ void rd_plan_parts(struct rd_plan *plan, int parts)
 	if (plan->error || rd_view_parts(plan, parts))
 		return;
 	if (parts < 1 || plan->step_count > 0) {
-		rd_plan_refuse(
-			plan, "parts must be at least 1, and set before the first step", -1, parts);
+		rd_plan_refuse(plan, "parts must be at least 1, and set before the first step (%d)",
+			parts);
 		return;
 	}
 	plan->parts = parts;
@@ -73,9 +73,9 @@ static bool valid(struct rd_plan *plan, int *peer, int *chunk)
 	if (plan->error)
 		return false;
 	if (*peer < 0 || *peer >= plan->problem.size || *peer == plan->problem.rank)
-		rd_plan_refuse(plan, "no such peer", *peer, *chunk);
+		rd_plan_refuse(plan, "no such peer (peer %d, chunk %d)", *peer, *chunk);
 	else if (*chunk < 0 || *chunk >= rd_view_chunks(plan))
-		rd_plan_refuse(plan, "no such chunk", *peer, *chunk);
+		rd_plan_refuse(plan, "no such chunk (peer %d, chunk %d)", *peer, *chunk);
 	if (plan->error)
 		return false;
 	*peer = rd_view_real_rank(plan, *peer);
@@ -100,7 +100,8 @@ void rd_send(struct rd_plan *plan, int peer, int chunk)
 	if (!valid(plan, &peer, &chunk))
 		return;
 	if (plan->now[chunk].memory == RD_NOWHERE) {
-		rd_plan_refuse(plan, "sends a chunk that it does not have", peer, chunk);
+		rd_plan_refuse(plan, "sends a chunk that it does not have (peer %d, chunk %d)",
+			peer, chunk);
 		return;
 	}
 	struct rd_step *step = rd_plan_append(plan, RD_STEP_SEND);
@@ -138,7 +139,9 @@ static void recv_reduce(struct rd_plan *plan, int peer, int chunk, bool last)
 	if (!valid(plan, &peer, &chunk))
 		return;
 	if (plan->now[chunk].memory == RD_NOWHERE)
-		rd_plan_refuse(plan, "reduces into a chunk that it does not have", peer, chunk);
+		rd_plan_refuse(plan,
+			"reduces into a chunk that it does not have (peer %d, chunk %d)", peer,
+			chunk);
 	else
 		receive(plan, RD_STEP_RECV_REDUCE, peer, chunk, last);
 }
@@ -159,11 +162,11 @@ static bool valid_for_all(struct rd_plan *plan, int chunk)
 	if (plan->error || rd_view_hides_others(plan))
 		return false;
 	if (plan->problem.size > RD_MERGE_MOST)
-		rd_plan_refuse(plan, "merges messages of more ranks than it may", -1, chunk);
+		rd_plan_refuse(plan, "merges messages of more ranks than it may (chunk %d)", chunk);
 	else if (chunk < 0 || chunk >= rd_plan_chunk_count(plan))
-		rd_plan_refuse(plan, "no such chunk", -1, chunk);
+		rd_plan_refuse(plan, "no such chunk (chunk %d)", chunk);
 	else if (plan->now[chunk].memory == RD_NOWHERE)
-		rd_plan_refuse(plan, "merges into a chunk that it does not have", -1, chunk);
+		rd_plan_refuse(plan, "merges into a chunk that it does not have (chunk %d)", chunk);
 	return !plan->error;
 }
 
@@ -210,7 +213,7 @@ static void reach(
 	struct rd_step *step = NULL;
 
 	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE)
-		rd_plan_refuse(plan, refusal, peer, chunk);
+		rd_plan_refuse(plan, "%s (peer %d, chunk %d)", refusal, peer, chunk);
 	else
 		step = rd_plan_append(plan, kind);
 	if (!step)
@@ -243,7 +246,7 @@ void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours)
 		return;
 	if (peer < 0 || peer >= plan->problem.size || peer == plan->problem.rank || theirs < 0 ||
 		theirs >= most || ours < 0 || ours >= most) {
-		rd_plan_refuse(plan, "no such rank or chunk", peer, theirs);
+		rd_plan_refuse(plan, "no such rank or chunk (peer %d, chunk %d)", peer, theirs);
 		return;
 	}
 
@@ -253,7 +256,9 @@ void rd_swap(struct rd_plan *plan, int peer, int theirs, int ours)
 
 	if (!same_where(from, place_at(plan, RD_OUT, peer, ours)) ||
 		!same_where(into, place_at(plan, RD_IN, rank, ours))) {
-		rd_plan_refuse(plan, "swaps what does not lie in the same place", peer, theirs);
+		rd_plan_refuse(plan,
+			"swaps what does not lie in the same place (peer %d, chunk %d)", peer,
+			theirs);
 		return;
 	}
 	struct rd_step *step = rd_plan_append(plan, RD_STEP_SWAP);
@@ -274,7 +279,7 @@ void rd_spread(struct rd_plan *plan, int peer, int chunk)
 		return;
 	if (peer < 0 || peer >= plan->problem.size || chunk < 0 ||
 		chunk >= rd_plan_chunk_count(plan)) {
-		rd_plan_refuse(plan, "no such rank or chunk", peer, chunk);
+		rd_plan_refuse(plan, "no such rank or chunk (peer %d, chunk %d)", peer, chunk);
 		return;
 	}
 	reach(plan, RD_STEP_SPREAD, peer, chunk, "spreads what is not there, or has no place here");
@@ -285,8 +290,9 @@ static void combine(struct rd_plan *plan, int to, int chunk, struct rd_where int
 	struct rd_where from = place_at(plan, RD_IN, plan->problem.rank, chunk);
 
 	if (from.memory == RD_NOWHERE || into.memory == RD_NOWHERE) {
-		rd_plan_refuse(
-			plan, "combines what is not there, or has no place there", to, chunk);
+		rd_plan_refuse(plan,
+			"combines what is not there, or has no place there (peer %d, chunk %d)", to,
+			chunk);
 		return;
 	}
 	struct rd_step *step = rd_plan_append(plan, RD_STEP_COMBINE);
@@ -308,7 +314,7 @@ static bool may_combine(struct rd_plan *plan, int to, int chunk)
 		return false;
 	if (to >= -1 && to < plan->problem.size && chunk >= 0 && chunk < rd_plan_chunk_count(plan))
 		return true;
-	rd_plan_refuse(plan, "no such rank or chunk", to, chunk);
+	rd_plan_refuse(plan, "no such rank or chunk (peer %d, chunk %d)", to, chunk);
 	return false;
 }
 
@@ -332,7 +338,7 @@ void rd_expect(struct rd_plan *plan, int chunk)
 		return;
 	if (chunk < 0 || chunk >= rd_plan_chunk_count(plan) ||
 		rd_out_block(&plan->problem, chunk / plan->parts) < 0) {
-		rd_plan_refuse(plan, "expects a chunk that has no place here", -1, chunk);
+		rd_plan_refuse(plan, "expects a chunk that has no place here (chunk %d)", chunk);
 		return;
 	}
 	plan->now[chunk] = place_at(plan, RD_OUT, plan->problem.rank, chunk);

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "plan/refuse.h"
 #include "rondo/layout.h"
 
@@ -45,14 +46,14 @@ static void add(struct rd_plan *plan, struct list *list, int item)
 static bool drafting(struct rd_plan *plan)
 {
 	if (!plan->error && !plan->draft)
-		rd_plan_refuse(plan, "adds to a view that it has not begun", -1, -1);
+		rd_plan_refuse(plan, "adds to a view that it has not begun");
 	return !plan->error;
 }
 
 void rd_view_begin(struct rd_plan *plan, enum rd_collective collective, int root)
 {
 	if (plan->draft)
-		rd_plan_refuse(plan, "begins a view before it has written the last", -1, -1);
+		rd_plan_refuse(plan, "begins a view before it has written the last");
 	if (plan->error)
 		return;
 	plan->draft = calloc(1, sizeof(*plan->draft));
@@ -69,7 +70,7 @@ void rd_view_rank(struct rd_plan *plan, int rank)
 	if (!drafting(plan))
 		return;
 	if (rank < 0 || rank >= plan->problem.size)
-		rd_plan_refuse(plan, "views a rank that there is not", rank, -1);
+		rd_plan_refuse(plan, "views a rank that there is not (rank %d)", rank);
 	else
 		add(plan, &plan->draft->ranks, rd_view_real_rank(plan, rank));
 }
@@ -85,7 +86,8 @@ void rd_view_chunk(struct rd_plan *plan, int chunk)
 	if (!drafting(plan))
 		return;
 	if (chunk < 0 || chunk >= rd_view_chunks(plan) || !plan->draft->firsts.count) {
-		rd_plan_refuse(plan, "views a chunk that there is not, or in no block", -1, chunk);
+		rd_plan_refuse(
+			plan, "views a chunk that there is not, or in no block (chunk %d)", chunk);
 		return;
 	}
 	chunk = rd_view_real_chunk(plan, chunk);
@@ -175,7 +177,7 @@ bool rd_view_parts(struct rd_plan *plan, int parts)
 	if (!plan->view || plan->view->all_blocks)
 		return false;
 	if (parts < 1)
-		rd_plan_refuse(plan, "parts must be at least 1", -1, parts);
+		rd_plan_refuse(plan, "parts must be at least 1 (%d)", parts);
 	else
 		plan->view->parts = parts;
 	return true;
@@ -193,7 +195,7 @@ bool rd_view_is_partial(const struct rd_plan *plan)
 bool rd_view_hides_others(struct rd_plan *plan)
 {
 	if (plan->view)
-		rd_plan_refuse(plan, "has to do with all ranks, in a view", -1, -1);
+		rd_plan_refuse(plan, "has to do with all ranks, in a view");
 	return plan->view;
 }
 
@@ -241,13 +243,17 @@ static bool fits(struct rd_plan *plan, const struct rd_view *view,
 	const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
 	if (view->firsts.count != rd_blocks(problem))
-		rd_plan_refuse(plan, "views more or fewer blocks than the collective has", -1, -1);
+		rd_plan_refuse(plan, "views more or fewer blocks than the collective has");
 	else if (rd_collective_has_root(problem->collective) &&
 		 (problem->root < 0 || problem->root >= problem->size))
-		rd_plan_refuse(plan, "views a root that is not in the view", problem->root, -1);
-	else if (!algorithm || algorithm->direct_access || !algorithm->write[problem->collective] ||
+		rd_plan_refuse(
+			plan, "views a root that is not in the view (root %d)", problem->root);
+	else if (!algorithm)
+		rd_plan_refuse(plan, "views %s", rondo_last_error());
+	else if (algorithm->direct_access || !algorithm->write[problem->collective] ||
 		 (algorithm->may_run && !algorithm->may_run(problem)))
-		rd_plan_refuse(plan, "has an algorithm write what it cannot", -1, -1);
+		rd_plan_refuse(plan, "has %s write %s, which it cannot in a view", algorithm->name,
+			rd_collective_name(problem->collective));
 	return !plan->error;
 }
 
@@ -289,7 +295,7 @@ void rd_view_along_line(struct rd_plan *plan, const struct rd_algorithm *algorit
 	struct rd_problem problem = plan->real;
 
 	if (problem.layout->size != problem.size) {
-		rd_plan_refuse(plan, "its layout is of another number of ranks", -1, -1);
+		rd_plan_refuse(plan, "its layout is of another number of ranks");
 		return;
 	}
 	rd_view_begin(plan, problem.collective, 0);
@@ -308,7 +314,7 @@ void rd_view_along_line(struct rd_plan *plan, const struct rd_algorithm *algorit
 	problem.layout = NULL;
 	enter(plan, view, problem);
 	if (problem.rank < 0 || problem.root < 0 || problem.target < 0)
-		rd_plan_refuse(plan, "its layout's line leaves ranks out", -1, -1);
+		rd_plan_refuse(plan, "its layout's line leaves ranks out");
 	else
 		algorithm->write[problem.collective](plan);
 	leave(plan);

@@ -10,7 +10,6 @@
 #include "tuner/thresholds.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/nearest.h"
 #include "mesh/buffer_exchange.h"
 
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
@@ -28,21 +27,12 @@ struct rd_picker {
 	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
 };
 
-int rd_pick_check(const char *name)
+int rd_pick_check(const struct rd_settings *settings)
 {
-	struct rd_nearest nearest = RD_NEAREST(name);
-	char known[256] = "", meant[RD_NEAREST_TEXT];
-
-	for (int i = 0; rd_algorithms[i]; i++) {
-		if (!*name || strcmp(name, rd_algorithms[i]->name) == 0)
-			return 0;
-		rd_nearest_try(&nearest, rd_algorithms[i]->name);
-		strncat(known, i ? ", " : "", sizeof(known) - strlen(known) - 1);
-		strncat(known, rd_algorithms[i]->name, sizeof(known) - strlen(known) - 1);
-	}
-	return rd_fail(RONDO_SETTING,
-		"RONDO_ALGO is \"%s\", which is no algorithm: choose among %s%s", name, known,
-		rd_nearest_text(&nearest, meant));
+	if (!*settings->algo || rd_algorithm_named(settings->algo))
+		return 0;
+	return rd_fail(RONDO_SETTING, "%s is %s", rd_settings_source(settings, "RONDO_ALGO"),
+		rondo_last_error());
 }
 
 enum rd_type_class rd_type_class_of(rondo_type type)

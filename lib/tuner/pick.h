@@ -7,6 +7,7 @@
 #ifndef RD_PICK_H
 #define RD_PICK_H
 
+#include "base/settings.h"
 #include "tuner/cost.h"
 #include "tuner/single_copy.h"
 #include "plan/plan.h"
@@ -42,7 +43,7 @@ struct rd_choice {
 struct rd_picker;
 
 /* RONDO_SETTING where the name of an algorithm is not empty and not known. */
-int rd_pick_check(const char *name);
+int rd_pick_check(const struct rd_settings *settings);
 
 /* NULL: no memory, with its reason recorded. */
 struct rd_picker *rd_picker_create(const struct rd_tuner_config *config);

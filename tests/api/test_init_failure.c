@@ -1,15 +1,33 @@
 /* Comms that cannot be made: nobody listens, a rank never comes, one rank has a wrong setting. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "free_port.h"
 #include "world.h"
+
+static int listen_at(const struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (!bind(fd, (const struct sockaddr *)address, sizeof(*address)) && !listen(fd, 8))
+		return fd;
+	close(fd);
+	return -1;
+}
 
 Test(failure, an_address_where_no_one_listens_is_named_within_the_bound, .timeout = 30)
 {
@@ -33,6 +51,63 @@ Test(failure, a_rank_that_never_comes_is_named, .timeout = 30)
 	cr_assert(strstr(rondo_last_error(), "rank 1"), "%s", rondo_last_error());
 }
 
+/* A connection there would fail again and again, until the bound of 30 s. */
+Test(failure, a_link_local_address_without_its_interface_is_refused_at_once, .timeout = 20)
+{
+	struct rondo_config config = world_config(1, 2, 1);
+	rondo_comm *comm;
+
+	config.address = "fe80::1";
+	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_SETTING);
+	cr_assert(strstr(rondo_last_error(), "address is \"fe80::1\", a link-local address: name "
+					     "its interface as well, as fe80::1%eth0"),
+		"%s", rondo_last_error());
+}
+
+/* As some filters of containers do. False: there are no filters here. */
+static bool forbid(unsigned call)
+{
+	struct sock_filter steps[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
+
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
+	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+Test(failure, rank_0_that_may_not_accept_fails_at_once, .timeout = 20)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rondo_config config = world_config(0, 2, free_port());
+	int status, peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	rondo_comm *comm;
+
+	at.sin_port = htons((uint16_t)config.port);
+	config.rendezvous_fd = listen_at(&at);
+	cr_assert_eq(connect(peer, (struct sockaddr *)&at, sizeof(at)), 0);
+
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (!forbid(SYS_accept4))
+			_exit(2);
+		_exit(rondo_comm_create(&comm, &config) != RONDO_SYSTEM ||
+			!strstr(rondo_last_error(), "rank 0 cannot accept a connection: "
+						    "Operation not permitted"));
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		cr_skip_test("no filters of system calls here");
+	cr_assert_eq(status, 0);
+	close(peer);
+	close(config.rendezvous_fd);
+}
+
 /* ---- Failures of one rank before it meets the others ---------------------------------------- */
 
 /* A setting of the victim's that is wrong, and words of the error. */
@@ -42,17 +117,6 @@ struct mistake {
 	bool valid; /* as far as the settings are read: then the library takes over the socket */
 	bool launched; /* the listening socket is there from the beginning */
 };
-
-static int listen_at(const struct sockaddr_in *address)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (!bind(fd, (const struct sockaddr *)address, sizeof(*address)) && !listen(fd, 8))
-		return fd;
-	close(fd);
-	return -1;
-}
 
 /* All make another comm, and get the victim's error. */
 static int set_wrongly(struct rank_env *env)

@@ -268,31 +268,48 @@ Test(logs, an_algorithm_that_is_asked_for_and_cannot_run_is_one_warning_a_collec
 
 	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect(has_line(text, 0, "WARN",
-			  "RONDO_ALGO=tree is not used for all_reduce on 3 ranks: it does not run "
+			  "algo=tree is not used for all_reduce on 3 ranks: it does not run "
 			  "with so many ranks, .*; [a-z_]+ runs it"),
 		"%s", text);
 	text = log_with_algorithm("two_shot", false);
 	cr_expect(has_line(text, 0, "WARN",
-			  "RONDO_ALGO=two_shot is not used for all_reduce on 3 ranks: not all "
+			  "algo=two_shot is not used for all_reduce on 3 ranks: not all "
 			  "buffers can be addressed from all ranks \\(rondo_mem_alloc\\(\\)\\); "
 			  "[a-z_]+ runs it"),
 		"%s", text);
 	cr_expect_eq(count_of(text, " RONDO WARN "), 2, "all_reduce and broadcast: %s", text);
 	text = log_with_algorithm("doubling", false);
-	cr_expect(
-		has_line(text, 0, "WARN",
-			"RONDO_ALGO=doubling is not used for broadcast on 3 ranks: it has no such "
-			"collective; [a-z_]+ runs it"),
+	cr_expect(has_line(text, 0, "WARN",
+			  "algo=doubling is not used for broadcast on 3 ranks: it has no such "
+			  "collective; [a-z_]+ runs it"),
 		"%s", text);
 	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
 	cr_expect_eq(count_of(log_with_algorithm("ring", false), " RONDO WARN "), 0);
+}
+
+static int revoke_as_0(struct rank_env *env)
+{
+	if (env->rank == 0)
+		TRY(rondo_comm_revoke(env->comm, "enough"));
+	return rondo_barrier(env->comm, NULL) == RONDO_REVOKED ? 0 : world_report(env, "no end");
+}
+
+Test(logs, the_end_of_a_communicator_names_the_page_of_its_error, .timeout = 60)
+{
+	struct world world = { .size = RANKS, .quiet = true };
+	const char *text;
+
+	setenv("RONDO_DEBUG", "INFO", 1);
+	text = world_run_captured(&world, revoke_as_0, NULL);
+	expect_from_all(text, "RONDO_REVOKED: rank 0 revoked the communicator: enough "
+			      "\\(docs/errors\\.md#rondo_revoked\\)");
 }
 
 Test(logs, another_communicator_warns_again, .timeout = 60)
 {
 	const char *text = log_with_algorithm("tree", true);
 
-	cr_expect_geq(count_of(text, "RONDO_ALGO=tree is not used for all_reduce"), 2, "%s", text);
+	cr_expect_geq(count_of(text, "algo=tree is not used for all_reduce"), 2, "%s", text);
 }
 
 /* ---- The page, and the sources --------------------------------------------------------------- */

@@ -264,6 +264,5 @@ static void write_nothing(struct rd_plan *plan)
 Test(checker, passes_on_the_error_of_a_plan)
 {
 	expect_plans_refused(messages_by(write_nothing), RD_BROADCAST, 2,
-		"test: rank 1 of 2, step 0: never gets a chunk that its output must hold (peer -1, "
-		"chunk 0)");
+		"test: rank 1 of 2, step 0: never gets a chunk that its output must hold (chunk 0)");
 }

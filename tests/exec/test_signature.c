@@ -20,6 +20,15 @@ Test(signature, each_algorithm_has_a_mark_of_its_own)
 	}
 }
 
+Test(signature, of_a_barrier_has_no_data)
+{
+	struct rd_signature barrier = { .collective = RD_BARRIER, .number = 2 };
+	char text[128];
+
+	rd_signature_print(&barrier, text, sizeof(text));
+	cr_expect_str_eq(text, "barrier #2");
+}
+
 /* ---- Stories of messages -------------------------------------------------------------------- */
 
 static struct rd_call call_of(int rank)

@@ -288,8 +288,10 @@ Test(views, that_make_no_sense_are_the_plan_s_error)
 	static const char *const reasons[] = { "adds to a view that it has not begun",
 		"began a view and never wrote it", "begins a view before it has written the last",
 		"views more or fewer blocks than the collective has",
-		"views a rank that there is not", "has an algorithm write what it cannot",
-		"has an algorithm write what it cannot", "has an algorithm write what it cannot" };
+		"views a rank that there is not (rank 3)",
+		"has ring write gather, which it cannot in a view",
+		"has two_shot write broadcast, which it cannot in a view",
+		"views \"zigzag\", which is no algorithm: choose among " };
 	static const struct rd_algorithm algorithm = {
 		.name = "mistaken",
 		.write = { [RD_BROADCAST] = mistaken },
@@ -299,6 +301,7 @@ Test(views, that_make_no_sense_are_the_plan_s_error)
 		cr_expect_eq(
 			rd_check_algorithm(&algorithm, RD_BROADCAST, 3, 0, 0, NULL), RONDO_INVALID);
 		cr_expect(strstr(rondo_last_error(), reasons[wrong]), "%s", rondo_last_error());
+		cr_expect_null(strstr(rondo_last_error(), "-1"), "%s", rondo_last_error());
 	}
 }
 

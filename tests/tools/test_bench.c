@@ -186,7 +186,7 @@ Test(bench, a_row_names_the_algorithm_that_ran_and_a_warning_the_one_that_did_no
 	outcome = run_bench("alltoall --ranks 4 -b 64 -e 64 --algo binomial");
 	expect_algorithm(outcome, "linear");
 	cr_assert(strstr(outcome->text,
-			  "[0] RONDO WARN RONDO_ALGO=binomial is not used for all_to_all on 4 "
+			  "[0] RONDO WARN algo=binomial is not used for all_to_all on 4 "
 			  "ranks: it has no such collective; linear runs it\n"),
 		"%s", outcome->text);
 	cr_assert_null(strstr(strstr(outcome->text, "WARN") + 1, "WARN"), "%s", outcome->text);

@@ -46,6 +46,9 @@ static const struct refusal bad_rendezvous[] = {
 		"--rdzv-endpoint wants the name or address of a host, not 'a:b:c'" },
 	{ { "--rdzv-endpoint=[fd00::1", "true" },
 		"--rdzv-endpoint wants the name or address of a host, not '[fd00::1'" },
+	{ { "--rdzv-endpoint=[fe80::1]:29400", "true" },
+		"--rdzv-endpoint wants the interface of a link-local address as well, as "
+		"fe80::1%eth0, not 'fe80::1'" },
 	{ { "--nnodes=2", "--rdzv-endpoint=a:0", "true" },
 		"--nnodes 2 needs a --rdzv-endpoint with a port that all nodes know" },
 	{ { "--nnodes=2", "--rdzv-backend=c10d", "true" }, "--nnodes 2 needs --rdzv-endpoint" },

@@ -72,6 +72,22 @@ Test(run_endpoint, one_that_accepts_and_is_silent_is_named_and_left, .timeout = 
 	close(fd);
 }
 
+/* It is bound, and refuses connections. */
+Test(run_endpoint, one_that_another_program_has_is_named_so, .timeout = 60)
+{
+	int port, fd = bind_free_port(&port);
+	char wanted[256], *text;
+
+	text = run_alone(port, "join_timeout=1");
+	snprintf(wanted, sizeof(wanted),
+		"rondo-run: no rondo-run answers at 127.0.0.1:%d within 1 s (another program of this "
+		"node has the port: Connection refused)\n",
+		port);
+	cr_assert_str_eq(text, wanted);
+	free(text);
+	close(fd);
+}
+
 Test(run_endpoint, one_that_speaks_otherwise_is_refused_at_once, .timeout = 60)
 {
 	int port, fd = bind_free_port(&port);
@@ -116,7 +132,10 @@ Test(run_endpoint, an_agent_takes_no_other_port_that_is_the_endpoints, .timeout 
 		cr_assert_eq(endpoint_port_of(fd), 40000 + 40001 - port);
 		close(fd);
 
-		int reserved = endpoint_reserve(port, &fd);
+		cr_assert_eq(endpoint_reserve(port, &fd), 40000 + 40001 - port);
+		close(fd);
+
+		int reserved = endpoint_reserve_for_program(port, &fd);
 
 		cr_assert(reserved > 0 && (reserved < 40000 || reserved > 40001), "%d", reserved);
 		close(fd);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "base/port.h"
 #include "run/gpus.h"
 #include "run/options.h"
 #include "run/world.h"
@@ -166,6 +167,17 @@ static bool is_name_or_ipv6(const char *host, size_t length)
 	return inet_pton(AF_INET6, text, &parsed) == 1;
 }
 
+static const char *keep_zoned(const struct argument *argument, const char *host, size_t length)
+{
+	const char *kept = keep(host, length);
+
+	if (!kept || !rd_address_lacks_zone(kept))
+		return kept;
+	arguments_refuse_value(
+		argument, "the interface of a link-local address as well, as fe80::1%eth0", kept);
+	return NULL;
+}
+
 static const char *keep_host(const struct argument *argument, const char *text, size_t length)
 {
 	const char *host = text;
@@ -181,7 +193,7 @@ static const char *keep_host(const struct argument *argument, const char *text, 
 						 strchr("._:%-", host[valid]) != NULL))
 			valid++;
 		if (valid == length && is_name_or_ipv6(host, length))
-			return keep(host, length);
+			return keep_zoned(argument, host, length);
 	}
 	arguments_refuse_value(argument, "the name or address of a host", text);
 	return NULL;

@@ -101,8 +101,15 @@ struct parser {
 static bool complain(struct parser *parser, const char *wanted)
 {
 	if (!parser->err)
-		parser->err = fail("%s: is damaged: %s expected at byte %td", parser->path, wanted,
+		parser->err = fail("%s: is damaged: expected %s at byte %td", parser->path, wanted,
 			parser->at - parser->text + (ptrdiff_t)sizeof(uint64_t));
+	return false;
+}
+
+static bool complain_of_tensor(struct parser *parser, const char *name, const char *reason)
+{
+	if (!parser->err)
+		parser->err = fail("%s: is damaged: tensor %s %s", parser->path, name, reason);
 	return false;
 }
 
@@ -152,7 +159,7 @@ static bool take_number(struct parser *parser, uint64_t *number)
 	for (*number = 0; parser->at < parser->end && *parser->at >= '0' && *parser->at <= '9';
 		parser->at++) {
 		if (*number > (UINT64_MAX >> 8))
-			return complain(parser, "a smaller number");
+			return complain(parser, "a number of at most 17 digits");
 		*number = 10 * *number + (*parser->at - '0');
 	}
 	return true;
@@ -168,7 +175,7 @@ static bool take_numbers(struct parser *parser, uint64_t *numbers, int most, int
 		return true;
 	do {
 		if (*count == most)
-			return complain(parser, "fewer numbers");
+			return complain(parser, "the end of the list");
 		if (!take_number(parser, &numbers[(*count)++]))
 			return false;
 	} while (take(parser, ','));
@@ -205,13 +212,14 @@ static bool add_tensor(struct parser *parser, const char *name, const uint64_t *
 	uint64_t count = 1;
 	for (int d = 0; d < dims; d++) {
 		if (shape[d] > INT32_MAX || (shape[d] && count > parser->data_size / shape[d]))
-			return complain(parser, "a smaller shape");
+			return complain_of_tensor(parser, name, "has more values than the file");
 		tensor.shape[d] = (int)shape[d];
 		count *= shape[d];
 	}
 	if (offsets[0] > offsets[1] || offsets[1] > parser->data_size || offsets[0] % 4 ||
 		offsets[1] - offsets[0] != count * sizeof(float))
-		return complain(parser, "offsets inside the file, as the shape has them");
+		return complain_of_tensor(parser, name,
+			"lies outside of the file, or has other bytes than its shape");
 	tensor.count = count;
 	float *place = parser->stored->memory + offsets[0] / sizeof(float);
 	parser->err = stored_add(parser->stored, name, &tensor, place);

@@ -1,9 +1,13 @@
 #include "transports/shm/strangers.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/log.h"
+#include "bootstrap/socket.h"
 #include "transports/shm/socket.h"
 
 static void stranger_drop(struct rd_shm_stranger *stranger)
@@ -76,6 +80,16 @@ static struct rd_shm_stranger *stranger_place(struct rd_shm_strangers *strangers
 	return oldest;
 }
 
+/* Once: the backlog wakes the epoll again and again. Peers go on over another transport. */
+static void report_refusal(struct rd_shm_strangers *strangers, int error)
+{
+	if (strangers->refused || (!rd_lacks_resources(error) && !rd_is_forbidden(error)))
+		return;
+	strangers->refused = true;
+	rd_log(RD_WARN, RD_NET, "NET/SHM : rank %d cannot accept a connection: %s",
+		strangers->endpoint->local->rank, strerror(error));
+}
+
 static bool listener_handle(void *owner)
 {
 	struct rd_shm_strangers *strangers = owner;
@@ -86,8 +100,10 @@ static bool listener_handle(void *owner)
 	int fd = rd_above_stderr(
 		accept4(strangers->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
-	if (fd < 0)
+	if (fd < 0) {
+		report_refusal(strangers, errno);
 		return false;
+	}
 	stranger->fd = fd;
 	stranger->age = strangers->age++;
 	if (!rd_shm_is_own_user(fd, &stranger->pid) ||
@@ -105,6 +121,7 @@ void rd_shm_strangers_init(struct rd_shm_strangers *strangers, struct rd_shm_end
 	strangers->source = (struct rd_event_source){ listener_handle, strangers };
 	strangers->listener = -1;
 	strangers->age = 0;
+	strangers->refused = false;
 	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++)
 		strangers->at[i] = (struct rd_shm_stranger){
 			.source = { stranger_handle, &strangers->at[i] },

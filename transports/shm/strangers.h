@@ -31,6 +31,7 @@ struct rd_shm_strangers {
 	int listener; /* -1: none */
 	struct rd_shm_stranger at[RD_SHM_STRANGERS_MAX];
 	uint64_t age; /* of the next */
+	bool refused; /* a line is logged */
 };
 
 /* Initialises without a descriptor: finish() and abandon() may follow. */

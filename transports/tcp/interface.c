@@ -192,7 +192,8 @@ static bool choose_named(struct rd_interface *interface, const struct ifaddrs *a
 	return best >= least;
 }
 
-static int refuse_name(const struct ifaddrs *all, const char *name, size_t length)
+static int refuse_name(const struct ifaddrs *all, const struct rd_settings *settings,
+	const char *name, size_t length)
 {
 	char names[256] = "";
 	bool exists = false;
@@ -203,7 +204,8 @@ static int refuse_name(const struct ifaddrs *all, const char *name, size_t lengt
 		else if (is_ip(one->ifa_addr))
 			list_name(names, sizeof(names), one->ifa_name);
 	}
-	return rd_fail(RONDO_SETTING, "RONDO_INTERFACE=%.*s: %s (there are: %s)", (int)length, name,
+	return rd_fail(RONDO_SETTING, "%s=%.*s: %s (there are: %s)",
+		rd_settings_source(settings, "RONDO_INTERFACE"), (int)length, name,
 		exists ? "this interface has no IP address" : "no such interface", names);
 }
 
@@ -219,11 +221,11 @@ static int choose_by_names(struct rd_interfaces *interfaces, const struct ifaddr
 		size_t length = strcspn(name, ",");
 
 		if (interfaces->count == RD_INTERFACES_MAX)
-			return rd_fail(RONDO_SETTING,
-				"RONDO_INTERFACE names more than %d interfaces", RD_INTERFACES_MAX);
+			return rd_fail(RONDO_SETTING, "%s names more than %d interfaces",
+				rd_settings_source(settings, "RONDO_INTERFACE"), RD_INTERFACES_MAX);
 		if (!choose_named(&interfaces->at[interfaces->count], all, name, length,
 			    family_of(settings), 1))
-			return refuse_name(all, name, length);
+			return refuse_name(all, settings, name, length);
 		interfaces->count++;
 		if (!name[length])
 			break;

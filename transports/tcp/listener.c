@@ -9,6 +9,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/socket.h"
 #include "transports/tcp/connector.h"
 
 /* A listener without a free descriptor is not watched for REST_MS. Connections that wait for a peer
@@ -16,8 +17,8 @@
 #define REST_MS 100
 #define ACCEPT_MS 1000
 
-/* accept() failed, for want of descriptors or memory. The backlog would wake the epoll again and
-   again. */
+/* accept() failed, for want of descriptors or memory, or because it is forbidden. The backlog would
+   wake the epoll again and again. */
 static void rest_listener(struct rd_tcp_listener *listener, int number)
 {
 	struct rd_tcp_connector *connector = listener->all->connector;
@@ -62,8 +63,9 @@ static bool listener_handle(void *owner)
 		listener->since_ms = 0;
 		return rd_tcp_strangers_add(&listener->all->connector->strangers, fd);
 	}
-	if ((errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) &&
-		!rd_tcp_strangers_make_room(&listener->all->connector->strangers))
+	if (rd_is_forbidden(errno) ||
+		(rd_lacks_resources(errno) &&
+			!rd_tcp_strangers_make_room(&listener->all->connector->strangers)))
 		rest_listener(listener, errno);
 	return false;
 }

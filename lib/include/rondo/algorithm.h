@@ -165,6 +165,7 @@ RD_CALL void rd_view_partial(struct rd_plan *plan);
 RD_CALL void rd_view_write(struct rd_plan *plan, const struct rd_algorithm *algorithm);
 /* Rondo's algorithm of that name, to compose with: "ring", "doubling", ... NULL: none. */
 typedef const struct rd_algorithm *rd_algorithm_known;
+/* NULL, with a reason, where there is none. */
 RD_CALL rd_algorithm_known rd_algorithm_named(const char *name);
 
 /* ---- Plug-ins ------------------------------------------------------------------------------- */

@@ -318,25 +318,28 @@ Test(checkpoint, bad_headers_fail_with_the_byte)
 	static const struct {
 		const char *header, *reason;
 	} bad[] = {
-		{ "", "'{' expected at byte 8" },
-		{ "[]", "'{' expected at byte 8" },
+		{ "", "expected '{' at byte 8" },
+		{ "[]", "expected '{' at byte 8" },
 		{ "{\"a\":{\"dtype\":\"F16\",\"shape\":[1],\"data_offsets\":[0,4]}}", "an F32" },
-		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", "offsets" },
-		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", "offsets" },
-		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", "offsets" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}",
+			"tensor a lies outside of the file, or has other bytes" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+			"tensor a lies outside" },
+		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}",
+			"tensor a lies outside" },
 		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967295,4294967295],\"data_offsets\":"
 		  "[0,4]}}",
-			"a smaller shape" },
+			"tensor a has more values than the file" },
 		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":"
 		  "[0,4]}}",
-			"a smaller number" },
+			"expected a number of at most 17 digits" },
 		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1],\"data_offsets\":[0,4]}}",
-			"fewer numbers" },
+			"expected the end of the list" },
 		{ "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", "an F32" },
 		{ "{\"a\\n\":{}}", "a plain short string" },
 		{ "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}} x", "the end" },
 		{ "{\"a\":{\"other\":1}}", "dtype, shape or data_offsets" },
-		{ "{\"__metadata__\":{\"a\":1}}", "'\"' expected" },
+		{ "{\"__metadata__\":{\"a\":1}}", "expected '\"'" },
 	};
 	struct stored stored;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {

@@ -64,7 +64,8 @@ static bool reserve_ports(struct agent *agent)
 
 	snprintf(join->address, sizeof(join->address), "%s", address ? address : "");
 	join->port = options->port ? options->port
-				   : endpoint_reserve(options->endpoint_port, &agent->reserved[0]);
+				   : endpoint_reserve_for_program(
+					     options->endpoint_port, &agent->reserved[0]);
 	join->rondo_port = options->rondo_port
 				   ? options->rondo_port
 				   : endpoint_reserve(options->endpoint_port, &agent->reserved[1]);

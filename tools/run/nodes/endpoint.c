@@ -228,7 +228,12 @@ int endpoint_listen_beside(const struct endpoint *local, int taken)
 
 int endpoint_reserve(int taken, int *fd)
 {
-	/* The program takes it later, when nobody holds it. */
+	*fd = bind_beside(NULL, taken);
+	return *fd < 0 ? -1 : endpoint_port_of(*fd);
+}
+
+int endpoint_reserve_for_program(int taken, int *fd)
+{
 	for (int i = 0; i < RD_PORT_DRAWS; i++) {
 		int port = rd_port_draw("");
 
@@ -236,8 +241,7 @@ int endpoint_reserve(int taken, int *fd)
 		if (*fd >= 0)
 			return port;
 	}
-	*fd = bind_beside(NULL, taken);
-	return *fd < 0 ? -1 : endpoint_port_of(*fd);
+	return endpoint_reserve(taken, fd);
 }
 
 int endpoint_port(const struct sockaddr *address)

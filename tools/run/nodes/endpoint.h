@@ -51,6 +51,8 @@ int endpoint_listen_beside(const struct endpoint *local, int taken);
 /* Holds a free port that is not `taken`, so that the kernel gives it to nobody else; the caller
    closes *fd. Returns the port; -1: there is none. */
 int endpoint_reserve(int taken, int *fd);
+/* The same for a program, which takes it when nobody holds it: the kernel does not give it. */
+int endpoint_reserve_for_program(int taken, int *fd);
 
 int endpoint_port(const struct sockaddr *address);
 /* The port at which the socket is bound; -1: it is none. */

@@ -76,17 +76,18 @@ static bool host_at_endpoint(struct link *link)
 {
 	struct server *server = &link->server;
 
+	link->is_taken = false;
 	if (link->is_static ? link->hello.node != 0 : !endpoint_is_here(&link->endpoint))
 		return false;
 	if (server->endpoint_fd < 0)
 		listen_at_endpoint(link);
 	if (server->endpoint_fd >= 0)
 		host(link, NULL);
-	else if (errno == EADDRINUSE && !link->is_static)
-		return false;
-	else
+	else if (errno != EADDRINUSE || link->is_static)
 		report_listening(link, errno);
-	return true;
+	else
+		link->is_taken = true;
+	return !link->is_taken;
 }
 
 /* ---- Seeking -------------------------------------------------------------------------------- */
@@ -288,7 +289,10 @@ static void take_loss(struct link *link)
 	char reason[REASON_SIZE];
 
 	link->lost = link->state == LINK_JOINED;
-	snprintf(reason, sizeof(reason), "%s", link->peer.reason);
+	/* An agent would listen at the port that it has. */
+	bool other = link->is_taken && strcmp(link->peer.reason, strerror(ECONNREFUSED)) == 0;
+	snprintf(reason, sizeof(reason), "%s%s",
+		other ? "another program of this node has the port: " : "", link->peer.reason);
 	memcpy(link->reason, reason, sizeof(reason));
 	peer_close(&link->peer);
 	link->state = LINK_SEEKS;

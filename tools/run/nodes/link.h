@@ -35,6 +35,7 @@ struct link {
 	struct endpoint local; /* the address at which this agent listens; none: at all */
 	int next_address; /* of the endpoint */
 	bool was_named; /* a line about the endpoint's name was printed */
+	bool is_taken; /* the endpoint is here, and this agent cannot listen there */
 
 	struct candidates candidates;
 	int id; /* of this agent among them */
