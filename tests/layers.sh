@@ -80,7 +80,7 @@ fi
 if find lib transports -name '*.c' ! -path '*/contract/*' | LC_ALL=C sort | xargs awk '
 	FNR == 1 { before = "" }
 	/^\t.*[^a-z_.>](open|socket|accept4?|eventfd|epoll_create1|memfd_create|pidfd_open|timerfd_create|pipe2?|dup)\(/ &&
-			(before $0) !~ /rd_above_stderr\(/ && !/^\t*(\/\*| \*)/ {
+			(before $0) !~ /rd_above_stderr\(/ && FILENAME !~ /base\/descriptor\.c$/ && !/^\t*(\/\*| \*)/ {
 		print FILENAME ":" FNR ": makes a descriptor that rd_above_stderr() does not see"
 	}
 	{ before = $0 }' | grep .; then

@@ -60,7 +60,9 @@ static int get_topology(struct rd_topology *topology, const char *file)
 
 static FILE *open_file(const char *name)
 {
-	FILE *file = strcmp(name, "-") ? fopen(name, "w") : stdout;
+	bool is_named = strcmp(name, "-") != 0;
+	int fd = is_named ? rd_open(name, O_WRONLY | O_CREAT | O_TRUNC) : -1;
+	FILE *file = !is_named ? stdout : fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!file)
 		rd_fail_errno("cannot write %s", name);

@@ -16,3 +16,13 @@ int rd_above_stderr(int fd)
 	errno = saved;
 	return copy;
 }
+
+int rd_open(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+
+	/* Later, a full pipe waits for its reader. */
+	if (fd >= 0)
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	return rd_above_stderr(fd);
+}

@@ -1,6 +1,7 @@
 #include "base/environment.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,12 +32,16 @@ const char *rd_read_number(int64_t *number, const char *text)
 	return text;
 }
 
+void rd_disarm(char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if ((unsigned char)text[i] < ' ' || text[i] == 127)
+			text[i] = '?';
+}
+
 const char *rd_quotable(char quote[41], const char *text)
 {
-	size_t i;
-
-	for (i = 0; i < 40 && text[i]; i++)
-		quote[i] = (unsigned char)text[i] < ' ' || text[i] == 127 ? '?' : text[i];
-	quote[i] = '\0';
+	snprintf(quote, 41, "%.40s", text);
+	rd_disarm(quote, strlen(quote));
 	return quote;
 }

@@ -3,6 +3,7 @@
 #define RD_ENVIRONMENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The text of a variable in environ; NULL where it is not set, or empty. */
@@ -14,5 +15,9 @@ const char *rd_read_number(int64_t *number, const char *text);
 
 /* The text for a reason, which is one line: at most 40 bytes, and '?' for control characters. */
 const char *rd_quotable(char quote[41], const char *text);
+
+/* Replaces each control character by '?': a text that reaches terminals must not steer them. Ranks
+   compare texts that came with messages, which does this, with their own. */
+void rd_disarm(char *text, size_t length);
 
 #endif

@@ -165,8 +165,7 @@ static int open_file(const char *name)
 	int fd;
 
 	expand(path, name);
-	fd = rd_above_stderr(
-		open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666));
+	fd = rd_open(path, O_WRONLY | O_CREAT | O_APPEND);
 	if (fd >= 0)
 		return fd;
 

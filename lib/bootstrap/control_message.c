@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "plan/collective.h"
 
 #define HEAD_SIZE 8
@@ -78,14 +79,6 @@ static void walk_i32(struct cursor *at, int32_t *value, int32_t least, int32_t m
 		at->bad = true;
 }
 
-/* Texts reach terminals and logs, and must not steer them. */
-static void disarm_text(char *text, size_t length)
-{
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)text[i] < ' ' || text[i] == 127)
-			text[i] = '?';
-}
-
 static void walk_text(struct cursor *at, char *text, size_t capacity)
 {
 	uint16_t length = at->writing ? (uint16_t)strnlen(text, capacity - 1) : 0;
@@ -99,7 +92,7 @@ static void walk_text(struct cursor *at, char *text, size_t capacity)
 	if (at->writing)
 		return;
 	text[length] = '\0';
-	disarm_text(text, length);
+	rd_disarm(text, length);
 }
 
 static void walk_place(struct cursor *at, struct rd_place *place)

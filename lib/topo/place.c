@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "topo/identity.h"
@@ -183,6 +184,9 @@ int rd_place_here(struct rd_place *place, const struct rd_settings *settings)
 	name_place(place, settings);
 	int err = settings->topo_file[0] ? place_in_file(place, settings)
 					 : place_here(place, settings);
+	rd_disarm(place->host_name, strnlen(place->host_name, RD_HOST_SIZE));
+	rd_disarm(place->host_id, strnlen(place->host_id, RD_HOST_SIZE));
+	rd_disarm(place->nic, strnlen(place->nic, RD_NIC_SIZE));
 	if (!err)
 		log_place(place);
 	return err;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -193,4 +194,31 @@ Test(log, texts_name_subsystems_to_log_or_to_leave_out)
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
 		cr_assert_eq(
 			rd_log_read_subsystems(&bits, refused[i]), RONDO_SETTING, "%s", refused[i]);
+}
+
+Test(log, a_fifo_that_nobody_reads_is_no_hang, .timeout = 20)
+{
+	char path[64];
+	int end = capture();
+
+	snprintf(path, sizeof(path), "/tmp/rondo-log-%d", getpid());
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	rd_log_to(path);
+	unlink(path);
+	cr_expect(strstr(next_write(end), ": the log goes to standard error"));
+	rd_log(RD_WARN, RD_NET, "a line");
+	cr_expect(strstr(next_write(end), "a line"));
+}
+
+/* Such as /dev/stderr. */
+Test(log, a_pipe_with_a_reader_is_a_file, .timeout = 20)
+{
+	char path[64], text[64];
+	int ends[2];
+
+	cr_assert_eq(pipe(ends), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[1]);
+	rd_log_to(path);
+	rd_log(RD_WARN, RD_NET, "a line");
+	cr_expect_gt(read(ends[0], text, sizeof(text)), 0);
 }

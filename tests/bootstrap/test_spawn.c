@@ -170,6 +170,13 @@ Test(spawn, several_comms_meet_at_the_one_rendezvous, .timeout = 60)
 		cr_assert_eq(rondo_spawn(SIZE, meet_three_times, NULL), 0);
 }
 
+Test(spawn, ranks_meet_where_a_name_has_control_characters, .timeout = 60)
+{
+	setenv("RONDO_HOST", "a\nb\033[1m", 1);
+	setenv("TORCHELASTIC_RUN_ID", "a\njob\x7f", 1);
+	cr_assert_eq(rondo_spawn(SIZE, meet_three_times, NULL), 0);
+}
+
 static int meet_at_a_port(void *argument)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;

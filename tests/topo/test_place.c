@@ -121,6 +121,17 @@ Test(place, a_host_may_be_emulated)
 	cr_assert(rd_place_same_host(&a, &a));
 }
 
+/* Messages carry texts so: another rank's copy of this place must equal it. */
+Test(place, no_text_has_control_characters)
+{
+	struct rd_place place;
+	struct rd_settings settings = { .host = "a\nb\033[1m\x7f" };
+
+	rd_place_here(&place, &settings);
+	cr_assert_str_eq(place.host_name, "a?b?[1m?");
+	cr_assert_str_eq(place.host_id, "a?b?[1m?");
+}
+
 Test(place, a_host_name_of_full_length_stays_a_string)
 {
 	struct rd_place place;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "json.h"
 #include "plot.h"
 
@@ -18,7 +19,9 @@ static bool fail_output(const char *path)
 /* Does not truncate: replace() does. */
 static bool open_output(FILE **file, const char *path)
 {
-	*file = path ? fopen(path, "ae") : NULL;
+	int fd = path ? rd_open(path, O_WRONLY | O_CREAT | O_APPEND) : -1;
+
+	*file = fd < 0 ? NULL : fdopen(fd, "a");
 	return *file || !path || fail_output(path);
 }
 

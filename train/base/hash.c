@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/descriptor.h"
 #include "train/base/fail.h"
 
 uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
@@ -144,7 +145,8 @@ static void md5_end(uint32_t state[4], const unsigned char *rest, size_t size, u
 
 int hash_md5_file(char hex[33], const char *path)
 {
-	FILE *file = fopen(path, "rb");
+	int fd = rd_open(path, O_RDONLY);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
 	uint32_t state[4] = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476 };

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "train/base/draft.h"
 #include "train/base/fail.h"
 #include "train/checkpoint/version1.h"
@@ -59,7 +60,8 @@ static int check_version(const char *path, const struct stored *stored)
 static int load(const char *path, struct stored *stored)
 {
 	stored_init(stored);
-	FILE *file = fopen(path, "re");
+	int fd = rd_open(path, O_RDONLY);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
 	int err;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptor.h"
 #include "train/base/fail.h"
 
 #define LINE_SIZE 1024 /* rows have about 200 bytes */
@@ -86,7 +87,8 @@ int metrics_rows_load(struct metrics_rows *rows, const char *path)
 	*rows = (struct metrics_rows){ 0 };
 	if (!format)
 		return fail("%s: ends in neither .csv nor .jsonl", path);
-	FILE *file = fopen(path, "re");
+	int fd = rd_open(path, O_RDONLY);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
 	int err = metrics_rows_read(rows, path, file, format, NULL);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "train/base/fail.h"
 #include "train/metrics/rows.h"
 
@@ -22,7 +23,7 @@ static int open_file(struct sink *sink)
 	sink->fd = open(sink->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	sink->created = sink->fd >= 0;
 	if (sink->fd < 0 && errno == EEXIST)
-		sink->fd = open(sink->path, O_WRONLY | O_CLOEXEC);
+		sink->fd = rd_open(sink->path, O_WRONLY);
 	if (sink->fd < 0)
 		return fail_write(sink->path);
 	sink->stream = fmemopen(sink->text, sizeof(sink->text), "w");

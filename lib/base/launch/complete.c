@@ -1,6 +1,5 @@
 #include "base/launch/complete.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,10 +39,7 @@ static void read_job(struct rd_settings *settings)
 	else
 		snprintf(settings->job, sizeof(settings->job), "%.100s#%016" PRIx64, name,
 			rd_hash(RD_HASH_INIT, name, length));
-	/* As messages carry it. */
-	for (char *at = settings->job; *at; at++)
-		if (iscntrl((unsigned char)*at))
-			*at = '?';
+	rd_disarm(settings->job, strlen(settings->job));
 }
 
 int rd_launch_complete(struct rd_settings *settings)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/descriptor.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/launch/slurm_list.h"
@@ -81,7 +82,8 @@ static bool read_host(char *host, size_t size, FILE *file)
 static int first_host_of_file(char *host, size_t size)
 {
 	const char *path = rd_environment("SLURM_HOSTFILE");
-	FILE *file = path ? fopen(path, "re") : NULL;
+	int fd = path ? rd_open(path, O_RDONLY) : -1;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	bool found = file && read_host(host, size, file);
 	char quote[41];
 

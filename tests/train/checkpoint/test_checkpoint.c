@@ -148,6 +148,12 @@ Test(checkpoint, a_file_with_any_byte_changed_is_refused)
 	}
 }
 
+Test(checkpoint, a_fifo_is_no_hang, .timeout = 60)
+{
+	cr_assert_eq(mkfifo(scratch_path("it"), 0600), 0);
+	expect_failure();
+}
+
 Test(checkpoint, a_file_with_more_behind_it_is_refused)
 {
 	static unsigned char bytes[SIZE_MAX_HERE];

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -219,6 +220,8 @@ Test(metrics, a_bad_line_is_named_by_its_number)
 Test(metrics, a_file_that_cannot_be_written_fails_at_the_start)
 {
 	expect_failure(scratch_path("no/run.csv"), "no/run.csv: cannot write: No such file");
+	cr_assert_eq(mkfifo(scratch_path("fifo.csv"), 0600), 0);
+	expect_failure(scratch_path("fifo.csv"), "fifo.csv: cannot write: No such device");
 	expect_failure(scratch_path("run.txt"), "run.txt: ends in neither .csv nor .jsonl");
 	struct metrics *metrics;
 	scratch_write("file", "", 0);
