@@ -142,22 +142,6 @@ static bool has_socket(pid_t pid, unsigned long inode)
 	return false;
 }
 
-/* rondo-run's first process watches the one that works, its first child. */
-static pid_t child_of(pid_t pid)
-{
-	char path[64];
-	int child = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-
-	FILE *file = fopen(path, "r");
-
-	cr_assert(file);
-	cr_assert_eq(fscanf(file, "%d", &child), 1);
-	fclose(file);
-	return child;
-}
-
 /* Listening sockets of the process, of this table of the kernel's; *here: those at 127.0.0.1. */
 static int count_listeners(pid_t pid, const char *table, int *here)
 {

@@ -277,3 +277,103 @@ Test(run_meeting, waits_on_when_a_node_leaves_that_never_ran)
 	cr_assert_eq(world_of(0)->nodes, 3);
 	meeting_finish(&meeting);
 }
+
+/* ---- Attempts that end early ---------------------------------------------------------------- */
+
+/* Restarts that cost nothing would come some thirty times a second. */
+Test(run_meeting, doubles_the_pause_before_each_restart_up_to_a_minute)
+{
+	int pause = 0;
+
+	open_meeting(1, 1, 1000);
+	enter(0);
+	for (int restart = 0; restart < 14; restart++) {
+		fail(0, 1, false, 0);
+		tell(0, MESSAGE_ENDED);
+		got(0, MESSAGE_AGAIN);
+		cr_assert_eq(agents[0].last.pause_ms, pause, "restart %d", restart);
+		tell(0, MESSAGE_JOIN);
+		if (pause) {
+			cr_assert_eq(meeting_deadline(&meeting), now + pause);
+			wait_ms(pause - 1);
+			got(0, MESSAGE_AGAIN);
+			wait_ms(1);
+		}
+		cr_assert_eq(world_of(0)->restarts, restart + 1);
+		pause = pause == 0 ? 100 : pause < 30000 ? 2 * pause : 60000;
+	}
+	/* An attempt that ran for a while begins anew. */
+	wait_ms(60000);
+	fail(0, 1, false, 0);
+	tell(0, MESSAGE_ENDED);
+	cr_assert_eq(agents[0].last.pause_ms, 0);
+	meeting_finish(&meeting);
+}
+
+/* The survivors of a stop end their ranks, and join again, at once. */
+static void follow(int id)
+{
+	if (agents[id].last.type == MESSAGE_STOP)
+		tell(id, MESSAGE_ENDED);
+	if (agents[id].last.type == MESSAGE_AGAIN)
+		tell(id, MESSAGE_JOIN);
+}
+
+Test(run_meeting, goes_on_beside_a_node_that_dies_again_and_again)
+{
+	int attempts;
+
+	open_meeting(2, 3, 0);
+	enter_all(2);
+	wait_ms(3000);
+	for (int64_t end = now + 600000; now < end;) {
+		enter(2);
+		for (int i = 0; i < 15; i++) {
+			wait_ms(100);
+			follow(0);
+			follow(1);
+		}
+		lose(2);
+		follow(0);
+		follow(1);
+	}
+	attempts = world_of(0)->attempt;
+	cr_assert_leq(attempts, 12, "%d attempts", attempts);
+	cr_assert_eq(world_of(0)->nodes, 2);
+
+	/* One that stays has a place within a minute. */
+	enter(40);
+	for (int i = 0; i < 602; i++) {
+		wait_ms(100);
+		follow(0);
+		follow(1);
+	}
+	cr_assert_eq(world_of(40)->nodes, 3);
+	meeting_finish(&meeting);
+}
+
+/* As many nodes come as go: each has waited for its minute, and dies at its start. */
+Test(run_meeting, ends_a_job_whose_nodes_come_and_go_without_end)
+{
+	open_meeting(1, 3, 0);
+	enter(0);
+	wait_ms(3000);
+	for (int i = 0; i < 400 && agents[0].last.type != MESSAGE_END; i++) {
+		enter(1 + i % 60);
+		for (int step = 0; step < 30; step++) {
+			wait_ms(100);
+			follow(0);
+		}
+		for (int id = 1; id <= 60; id++)
+			if (agents[id].last.type == MESSAGE_WORLD) {
+				agents[id].last.type = MESSAGE_PING;
+				lose(id);
+				follow(0);
+			}
+	}
+	got(0, MESSAGE_END);
+	cr_assert_eq(agents[0].last.stop.status, 1);
+	reason_has(agents[0].last.stop.reason,
+		"100 attempts in a row ended within 60 s because nodes came and went");
+	meeting_finish(&meeting);
+}

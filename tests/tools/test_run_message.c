@@ -107,6 +107,9 @@ static struct message longest(enum message_type type)
 		fill_failure(&message.stop.failure);
 		fill(message.stop.reason, REASON_SIZE, 'x');
 		break;
+	case MESSAGE_AGAIN:
+		message.pause_ms = INT_MAX;
+		break;
 	default:
 		break;
 	}

@@ -11,6 +11,8 @@
 #include "run/rendezvous.h"
 
 #define FOUND_MS 2000
+/* Shorter pauses need no line. */
+#define PAUSE_LINE_MS 1000
 
 static int64_t epoch_ms(void)
 {
@@ -276,6 +278,9 @@ static void take(struct agent *agent, const struct message *message)
 		break;
 	case MESSAGE_AGAIN:
 		agent->joins = true;
+		if (message->pause_ms >= PAUSE_LINE_MS)
+			console_print(agent->console, "the ranks start again in %g s",
+				message->pause_ms / 1000.0);
 		break;
 	case MESSAGE_WORLD:
 		if (!agent->group->ranks && !agent->over)

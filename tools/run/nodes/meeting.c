@@ -44,13 +44,6 @@ static void send_to(struct meeting *meeting, int id, const struct message *messa
 	meeting->rules.send(meeting->rules.context, id, message);
 }
 
-static void send_plain(struct meeting *meeting, int id, enum message_type type)
-{
-	struct message message = { .type = type };
-
-	send_to(meeting, id, &message);
-}
-
 static void send_stop(struct meeting *meeting, int id, enum message_type type)
 {
 	struct message message = { .type = type, .stop = meeting->stop };
@@ -66,17 +59,20 @@ static void forget_cause(struct meeting *meeting)
 	meeting->stop = (struct stop){ .status = -1 };
 }
 
-static void gather(struct meeting *meeting, int64_t now_ms)
+static void gather(struct meeting *meeting, int pause_ms, int64_t now_ms)
 {
+	struct message again = { .type = MESSAGE_AGAIN, .pause_ms = pause_ms };
+
 	meeting->state = MEETING_GATHERS;
-	meeting->join_at = now_ms + meeting->rules.join_ms;
+	meeting->pause_at = pause_ms ? now_ms + pause_ms : 0;
+	meeting->join_at = now_ms + pause_ms + meeting->rules.join_ms;
 	meeting->last_call_at = 0;
 	meeting->grow_at = 0;
 	forget_cause(meeting);
 	for (int i = 0; i < meeting->members.count; i++)
 		if (meeting->members.list[i].state == MEMBER_ENDED) {
 			meeting->members.list[i].state = MEMBER_HERE;
-			send_plain(meeting, meeting->members.list[i].id, MESSAGE_AGAIN);
+			send_to(meeting, meeting->members.list[i].id, &again);
 		}
 }
 
@@ -127,6 +123,7 @@ static void start_round(struct meeting *meeting, int64_t now_ms)
 	start_nodes(meeting, list, count);
 	free(list);
 	meeting->attempts++;
+	pace_start(&meeting->pace, now_ms);
 	meeting->state = MEETING_RUNS;
 	meeting->expected = 0;
 	forget_cause(meeting);
@@ -149,7 +146,7 @@ static bool is_complete(const struct meeting *meeting, int64_t now_ms)
 {
 	int ready = members_count(&meeting->members, MEMBER_READY);
 
-	if (ready < meeting->rules.nodes_min)
+	if (ready < meeting->rules.nodes_min || meeting->pause_at)
 		return false;
 	if (now_ms >= meeting->join_at)
 		return true;
@@ -167,32 +164,16 @@ static void end_job(struct meeting *meeting)
 			send_stop(meeting, meeting->members.list[i].id, MESSAGE_END);
 }
 
-/* Appends ", without node 1": the first number that nobody has, where nodes have given ones. */
-static void name_missing(const struct meeting *meeting, char *text, size_t size)
-{
-	int missing = 0, given = 0;
-
-	for (int i = 0; i < meeting->members.count; i++)
-		given += meeting->members.list[i].hello.node >= 0;
-	*text = '\0';
-	if (given == 0)
-		return;
-	for (int i = 0; i < meeting->members.count; i++)
-		if (meeting->members.list[i].hello.node == missing) {
-			missing++;
-			i = -1;
-		}
-	snprintf(text, size, ", and node %d did not", missing);
-}
-
 static void give_up_waiting(struct meeting *meeting)
 {
 	const struct rules *rules = &meeting->rules;
 	struct stop *stop = &meeting->stop;
 	int ready = members_count(&meeting->members, MEMBER_READY);
-	char missing[64];
+	int node = members_missing(&meeting->members);
+	char missing[64] = "";
 
-	name_missing(meeting, missing, sizeof(missing));
+	if (node >= 0)
+		snprintf(missing, sizeof(missing), ", and node %d did not", node);
 	stop->status = 1;
 	snprintf(stop->reason, sizeof(stop->reason), "%d of %s%d nodes came within %g s%s", ready,
 		rules_are_elastic(rules) ? "at least " : "", rules->nodes_min,
@@ -239,6 +220,16 @@ static bool is_running(const struct member *member)
 	return member->state == MEMBER_RUNS || member->state == MEMBER_DONE;
 }
 
+static void give_up_pacing(struct meeting *meeting)
+{
+	struct stop *stop = &meeting->stop;
+
+	stop->status = 1;
+	snprintf(stop->reason, sizeof(stop->reason),
+		"%d attempts in a row ended within %d s because nodes came and went",
+		PACE_NODES_MAX, PACE_STEADY_MS / 1000);
+}
+
 static void decide_when_all_ended(struct meeting *meeting, int64_t now_ms)
 {
 	bool counts = meeting->cause == CAUSE_FAILURE ||
@@ -250,12 +241,14 @@ static void decide_when_all_ended(struct meeting *meeting, int64_t now_ms)
 		if (is_running(&meeting->members.list[i]))
 			return;
 	meeting->stop.status = verdict(meeting);
+	if (meeting->stop.status < 0 && !pace_end(&meeting->pace, !counts, now_ms))
+		give_up_pacing(meeting);
 	if (meeting->stop.status >= 0) {
 		end_job(meeting);
 		return;
 	}
 	meeting->restarts += counts;
-	gather(meeting, now_ms);
+	gather(meeting, counts ? pace_pause_ms(&meeting->pace) : 0, now_ms);
 	try_round(meeting, now_ms);
 }
 
@@ -369,16 +362,38 @@ void meeting_hello(struct meeting *meeting, int id, const struct hello *hello, c
 	try_round(meeting, now_ms);
 }
 
-static void take_join(
-	struct meeting *meeting, struct member *member, const struct join *join, int64_t now_ms)
+static void become_ready(struct meeting *meeting, struct member *member, int64_t now_ms)
 {
-	if (member->state != MEMBER_HERE)
-		return;
-	member->join = *join;
 	member->state = MEMBER_READY;
 	try_round(meeting, now_ms);
 	if (meeting->state == MEETING_RUNS)
 		note_newcomers(meeting, now_ms);
+}
+
+static void take_join(
+	struct meeting *meeting, struct member *member, const struct join *join, int64_t now_ms)
+{
+	int pause_ms = member->node < 0 ? pace_pause_ms(&meeting->pace) : 0;
+
+	if (member->state != MEMBER_HERE)
+		return;
+	member->join = *join;
+	if (pause_ms == 0) {
+		become_ready(meeting, member, now_ms);
+		return;
+	}
+	member->state = MEMBER_WAITS;
+	member->ready_at = now_ms + pause_ms;
+}
+
+static void end_waits(struct meeting *meeting, int64_t now_ms)
+{
+	for (int i = 0; i < meeting->members.count; i++) {
+		struct member *member = &meeting->members.list[i];
+
+		if (member->state == MEMBER_WAITS && now_ms >= member->ready_at)
+			become_ready(meeting, member, now_ms);
+	}
 }
 
 static bool goes_before(const struct failure *failure, const struct failure *other)
@@ -523,10 +538,11 @@ int64_t meeting_deadline(const struct meeting *meeting)
 	int64_t at;
 
 	if (meeting->state == MEETING_RUNS)
-		return meeting->grow_at;
+		return deadline_earlier(meeting->grow_at, members_next_ready(&meeting->members));
 	if (meeting->state != MEETING_GATHERS)
 		return 0;
-	at = meeting->join_at;
+	at = deadline_earlier(meeting->join_at, meeting->pause_at);
+	at = deadline_earlier(at, members_next_ready(&meeting->members));
 	if (meeting->attempts == 0)
 		at = deadline_earlier(at, meeting->last_call_at);
 	return meeting->expected ? deadline_earlier(at, meeting->expected_at) : at;
@@ -534,6 +550,10 @@ int64_t meeting_deadline(const struct meeting *meeting)
 
 void meeting_on_clock(struct meeting *meeting, int64_t now_ms)
 {
+	if (now_ms >= meeting->pause_at)
+		meeting->pause_at = 0;
+	if (meeting->state == MEETING_GATHERS || meeting->state == MEETING_RUNS)
+		end_waits(meeting, now_ms);
 	if (meeting->state == MEETING_GATHERS) {
 		try_round(meeting, now_ms);
 		if (now_ms >= meeting->expected_at)
@@ -549,7 +569,7 @@ void meeting_on_clock(struct meeting *meeting, int64_t now_ms)
 void meeting_init(struct meeting *meeting, const struct rules *rules, int self, int64_t now_ms)
 {
 	*meeting = (struct meeting){ .rules = *rules, .self = self, .start_ms = now_ms };
-	gather(meeting, now_ms);
+	gather(meeting, 0, now_ms);
 }
 
 void meeting_take_over(struct meeting *meeting, const struct world *last, int64_t now_ms)

@@ -8,7 +8,8 @@
  *     OVER       each got END
  *
  * From STOPPING the meeting gathers again (AGAIN), or it is over. So ranks of an attempt start
- * only when those of the attempt before have ended.
+ * only when those of the attempt before have ended. After short attempts, a restart and newcomers
+ * wait for a while (pace.h).
  *
  * Times are in ms of one monotonic clock.
  */
@@ -20,6 +21,7 @@
 
 #include "run/nodes/members.h"
 #include "run/nodes/message.h"
+#include "run/nodes/pace.h"
 #include "run/nodes/rules.h"
 
 /* The time that survivors of a lost host have to reach the next one. */
@@ -36,7 +38,9 @@ struct meeting {
 	char address[ADDRESS_SIZE]; /* the host's own; "": not known */
 	int attempts, restarts;
 	int64_t start_ms;
+	struct pace pace;
 	/* While it gathers. */
+	int64_t pause_at; /* no attempt starts before; 0: one may */
 	int64_t join_at, last_call_at; /* deadlines; last_call_at is 0 until enough are there */
 	int expected; /* survivors of a lost host, this one too, that are awaited... */
 	int64_t expected_at; /* ...until then */

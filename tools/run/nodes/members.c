@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/base/deadline.h"
 #include "run/base/memory.h"
 
 struct member *members_find(struct members *members, int id)
@@ -37,6 +38,31 @@ int members_count(const struct members *members, enum member_state state)
 	for (int i = 0; i < members->count; i++)
 		count += members->list[i].state == state && !members->list[i].leaves;
 	return count;
+}
+
+int64_t members_next_ready(const struct members *members)
+{
+	int64_t at = 0;
+
+	for (int i = 0; i < members->count; i++)
+		if (members->list[i].state == MEMBER_WAITS)
+			at = deadline_earlier(at, members->list[i].ready_at);
+	return at;
+}
+
+int members_missing(const struct members *members)
+{
+	int missing = 0;
+	bool given = false;
+
+	for (int i = 0; i < members->count; i++) {
+		given |= members->list[i].hello.node >= 0;
+		if (members->list[i].hello.node == missing) {
+			missing++;
+			i = -1;
+		}
+	}
+	return given ? missing : -1;
 }
 
 static int compare_members(const void *a, const void *b)

@@ -10,6 +10,7 @@
 
 enum member_state {
 	MEMBER_HERE, /* its JOIN is awaited */
+	MEMBER_WAITS, /* a newcomer that has sent JOIN: ready at ready_at */
 	MEMBER_READY,
 	MEMBER_RUNS,
 	MEMBER_DONE, /* its ranks have ended well */
@@ -23,6 +24,7 @@ struct member {
 	struct join join;
 	char address[ADDRESS_SIZE]; /* where the host sees it */
 	int node; /* in the last world; -1: it was not in it */
+	int64_t ready_at; /* on the meeting's clock */
 	bool leaves; /* it is ending its ranks, and goes then */
 };
 
@@ -42,6 +44,11 @@ void members_remove(struct members *members, const struct member *member);
 
 /* Those in this state, without those that leave. */
 int members_count(const struct members *members, enum member_state state);
+
+/* The earliest ready_at of those that wait; 0: none waits. */
+int64_t members_next_ready(const struct members *members);
+/* The first number that no node has, where nodes have given ones; -1: they have none. */
+int members_missing(const struct members *members);
 
 /* Sorts all, or those that are ready, by their nodes in the last world; newcomers follow, as they
    came. Returns their number; the caller frees *sorted. */

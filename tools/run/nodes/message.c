@@ -243,6 +243,9 @@ static void code(struct coder *coder, struct message *message)
 	case MESSAGE_END:
 		stop(coder, &message->stop);
 		break;
+	case MESSAGE_AGAIN:
+		number(coder, &message->pause_ms, 0, INT_MAX);
+		break;
 	default: /* the others have no members */
 		break;
 	}

@@ -132,6 +132,7 @@ struct message {
 		struct failed failed;
 		struct leave leave;
 		struct stop stop; /* STOP and END */
+		int pause_ms; /* AGAIN: until ranks may start */
 	};
 };
 
