@@ -59,6 +59,7 @@ static int resolve_once(struct rd_addresses *addresses, const struct rd_settings
 int rd_resolve(
 	struct rd_addresses *addresses, const struct rd_settings *settings, int64_t deadline_ms)
 {
+	const char *source = rd_settings_source(settings, "MASTER_ADDR");
 	int64_t wait_ms = RESOLVE_LEAST_MS;
 	int error;
 
@@ -66,18 +67,17 @@ int rd_resolve(
 		return rd_fail(RONDO_SETTING,
 			"rank %d: %s is \"%s\", a link-local address: name its interface as well, "
 			"as %s%%eth0",
-			settings->rank, rd_settings_source(settings, "MASTER_ADDR"),
-			settings->address, settings->address);
+			settings->rank, source, settings->address, settings->address);
 	while ((error = resolve_once(addresses, settings))) {
 		const char *reason = error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
 		int64_t left_ms = deadline_ms - rd_clock_ms();
 		if (left_ms <= 0)
 			return rd_fail(RONDO_UNREACHABLE,
-				"rank %d: MASTER_ADDR \"%s\" has no address here (%s)",
-				settings->rank, settings->address, reason);
+				"rank %d: %s \"%s\" has no address here (%s)", settings->rank,
+				source, settings->address, reason);
 		if (wait_ms == RESOLVE_LEAST_MS)
 			rd_log(RD_INFO, RD_BOOTSTRAP,
-				"MASTER_ADDR \"%s\" has no address here yet (%s): asking again",
+				"%s \"%s\" has no address here yet (%s): asking again", source,
 				settings->address, reason);
 		poll(NULL, 0, (int)rd_sooner(wait_ms, left_ms));
 		wait_ms = rd_sooner(wait_ms * 2, RESOLVE_MOST_MS);
@@ -273,8 +273,8 @@ int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_set
 	}
 	rd_address_print(text, &addresses->at[0]);
 	return rd_fail(RONDO_SETTING,
-		"rank 0 must listen at MASTER_ADDR \"%s\", but %s is no address of this host",
-		settings->address, text);
+		"rank 0 must listen at %s \"%s\", but %s is no address of this host",
+		rd_settings_source(settings, "MASTER_ADDR"), settings->address, text);
 }
 
 int rd_listen_near(const struct sockaddr_storage *address)

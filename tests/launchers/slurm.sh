@@ -25,6 +25,10 @@ else
 	echo "not tried: the place of each rank (no /usr/bin/python3)"
 fi
 printf 'n1\nn0\nn0\nn0\n' >hosts
+# Nothing binds the tasks of this cluster.
+try "the processors of a task" srun -N 2 --ntasks-per-node 1 -c 1 "$build/rondo-run" --nproc-per-node cpu \
+	bash -c 'echo "$WORLD_SIZE here"'
+expect "1 here"
 SLURM_HOSTFILE=hosts try "rank 0 on the second node" srun -m arbitrary -n 4 "$program"
 expect_sum_of_4
 

@@ -254,9 +254,11 @@ static bool choose_by_route(struct rd_interface *interface, const struct addrinf
 	return found;
 }
 
-static int choose_by_address(
-	struct rd_interface *interface, const struct ifaddrs *all, const char *address)
+static int choose_by_address(struct rd_interface *interface, const struct ifaddrs *all,
+	const struct rd_settings *settings)
 {
+	const char *address = settings->address[0] ? settings->address : rd_loopback();
+	const char *source = rd_settings_source(settings, "MASTER_ADDR");
 	/* Any port: without one, connect() may refuse. */
 	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM };
 	struct addrinfo *results;
@@ -265,14 +267,14 @@ static int choose_by_address(
 
 	err = getaddrinfo(address, "9", &hints, &results);
 	if (err)
-		return rd_fail(RONDO_UNREACHABLE, "MASTER_ADDR=%s: %s", address,
+		return rd_fail(RONDO_UNREACHABLE, "%s=%s: %s", source, address,
 			err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
 	for (const struct addrinfo *one = results; one && !found; one = one->ai_next)
 		found = is_ip(one->ai_addr) && choose_by_route(interface, one);
 	freeaddrinfo(results);
 	if (!found)
 		return rd_fail(
-			RONDO_UNREACHABLE, "MASTER_ADDR=%s: no interface leads there", address);
+			RONDO_UNREACHABLE, "%s=%s: no interface leads there", source, address);
 	snprintf(interface->name, sizeof(interface->name), "?");
 	interface->prefix = prefix_of(NULL, interface->address.ss_family);
 	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
@@ -314,9 +316,8 @@ static void add_reserve(struct rd_interfaces *interfaces, const struct ifaddrs *
 static int choose_by_master(struct rd_interfaces *interfaces, const struct ifaddrs *all,
 	const struct rd_settings *settings)
 {
-	const char *address = settings->address[0] ? settings->address : rd_loopback();
 	struct rd_interface *first = &interfaces->at[0];
-	int err = choose_by_address(first, all, address);
+	int err = choose_by_address(first, all, settings);
 
 	if (err)
 		return err;

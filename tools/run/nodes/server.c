@@ -292,6 +292,16 @@ static void serve_guests(struct server *server)
 
 /* ---- The loop ------------------------------------------------------------------------------- */
 
+/* Such as for too many open files, or a filter: the connection waits. */
+static void pause_accepting(struct server *server, int error)
+{
+	if (!server->has_paused)
+		fprintf(stderr, "rondo-run: cannot accept other nodes: %s\n", strerror(error));
+	server->has_paused = true;
+	server->pause_ms = rd_clock_ms() + PAUSE_MS;
+	errno = error;
+}
+
 static void accept_guests(struct server *server, int listener)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
@@ -301,9 +311,8 @@ static void accept_guests(struct server *server, int listener)
 			add_guest(server, fd);
 			continue;
 		}
-		/* Such as too many open files: the connection waits. */
 		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-			server->pause_ms = rd_clock_ms() + PAUSE_MS;
+			pause_accepting(server, errno);
 		if (errno != ECONNABORTED && errno != EINTR)
 			return;
 	}

@@ -30,6 +30,7 @@ struct server {
 	int endpoint_fd; /* -1: another agent listens at the endpoint, or none */
 	int own_poll, endpoint_poll;
 	int64_t pause_ms; /* it accepts none before, for want of files; 0: it does */
+	bool has_paused; /* a line is printed */
 
 	struct guest **guests;
 	int count, capacity;
