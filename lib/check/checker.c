@@ -195,7 +195,8 @@ int rd_check_plans(struct rd_plan *const *plans, int size)
 int rd_check_algorithm(const struct rd_algorithm *algorithm, enum rd_collective collective,
 	int size, int root, int target, const struct rd_layout *layout)
 {
-	struct rd_plan **plans = calloc(size, sizeof(*plans));
+	/* unsigned: gcc's -flto -O3 warns of sizes that no caller has. */
+	struct rd_plan **plans = calloc((unsigned)size, sizeof(*plans));
 	int err = 0;
 
 	if (!plans)

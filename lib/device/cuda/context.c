@@ -27,13 +27,13 @@ static int load_kernel(
 {
 	int registers, blocks, err;
 
-	err = rd_driver_check(driver.cuModuleGetFunction(kernel, module, name), "find a kernel");
+	err = rd_driver_check(rd_driver.cuModuleGetFunction(kernel, module, name), "find a kernel");
 	if (!err)
-		err = rd_driver_check(
-			driver.cuFuncGetAttribute(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, *kernel),
+		err = rd_driver_check(rd_driver.cuFuncGetAttribute(
+					      &registers, CU_FUNC_ATTRIBUTE_NUM_REGS, *kernel),
 			"load a kernel");
 	if (!err)
-		err = rd_driver_check(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+		err = rd_driver_check(rd_driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
 					      &blocks, *kernel, RD_CUDA_THREADS, 0),
 			"size a kernel");
 	if (!err && (device->blocks == 0 || blocks * device->processors < device->blocks))
@@ -43,7 +43,7 @@ static int load_kernel(
 
 static int load_module(CUmodule *module, const unsigned char *image)
 {
-	return rd_driver_check(driver.cuModuleLoadData(module, image), "load the kernels");
+	return rd_driver_check(rd_driver.cuModuleLoadData(module, image), "load the kernels");
 }
 
 /* One for each type. */
@@ -85,11 +85,11 @@ static int load_kernels(struct rd_cuda_device *device)
 CUresult rd_cuda_make_stream(CUstream *stream)
 {
 	int least, greatest;
-	CUresult result = driver.cuCtxGetStreamPriorityRange(&least, &greatest);
+	CUresult result = rd_driver.cuCtxGetStreamPriorityRange(&least, &greatest);
 
 	if (result != CUDA_SUCCESS)
 		return result;
-	return driver.cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, greatest);
+	return rd_driver.cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, greatest);
 }
 
 static void open_device(void)
@@ -100,23 +100,23 @@ static void open_device(void)
 	int taken = rd_stderr_fill(), err = rd_driver_serves(opening);
 
 	if (!err)
-		err = rd_driver_check(driver.cuDeviceGet(&handle, opening), "find a device");
+		err = rd_driver_check(rd_driver.cuDeviceGet(&handle, opening), "find a device");
 	if (!err)
-		err = rd_driver_check(
-			driver.cuDevicePrimaryCtxRetain(&device->context, handle), "use a device");
+		err = rd_driver_check(rd_driver.cuDevicePrimaryCtxRetain(&device->context, handle),
+			"use a device");
 	if (!err)
-		err = rd_driver_check(driver.cuDeviceGetAttribute(&device->processors,
+		err = rd_driver_check(rd_driver.cuDeviceGetAttribute(&device->processors,
 					      CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, handle),
 			"ask a device");
 	if (!err)
-		err = rd_driver_check(driver.cuCtxPushCurrent(device->context), "use a device");
+		err = rd_driver_check(rd_driver.cuCtxPushCurrent(device->context), "use a device");
 	if (!err) {
 		err = load_kernels(device);
 		if (!err)
 			err = rd_driver_check(
 				rd_cuda_make_stream(&device->stream), "make a stream");
-		driver.cuCtxPopCurrent(&(CUcontext){ NULL });
-		driver.cuDeviceGetName(name, sizeof(name), handle);
+		rd_driver.cuCtxPopCurrent(&(CUcontext){ NULL });
+		rd_driver.cuDeviceGetName(name, sizeof(name), handle);
 		rd_log(RD_INFO, RD_PROBE, "device %d is a %s with %d multiprocessors", opening,
 			name, device->processors);
 	}
@@ -146,12 +146,12 @@ int rd_cuda_enter(int number)
 	pthread_once(&opened[number], open_device);
 	if (devices[number].error)
 		return rd_fail(devices[number].error, "%s", devices[number].reason);
-	return check(number, driver.cuCtxPushCurrent(devices[number].context), "use it");
+	return check(number, rd_driver.cuCtxPushCurrent(devices[number].context), "use it");
 }
 
 int rd_cuda_leave(int number, CUresult result, const char *what)
 {
-	driver.cuCtxPopCurrent(&(CUcontext){ NULL });
+	rd_driver.cuCtxPopCurrent(&(CUcontext){ NULL });
 	return check(number, result, what);
 }
 

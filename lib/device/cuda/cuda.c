@@ -20,8 +20,9 @@ static int current(void)
 	CUcontext context = NULL;
 	CUdevice device;
 
-	if (rd_driver_load() == 0 || driver.cuCtxGetCurrent(&context) != CUDA_SUCCESS || !context ||
-		driver.cuCtxGetDevice(&device) != CUDA_SUCCESS || rd_driver_serves((int)device))
+	if (rd_driver_load() == 0 || rd_driver.cuCtxGetCurrent(&context) != CUDA_SUCCESS ||
+		!context || rd_driver.cuCtxGetDevice(&device) != CUDA_SUCCESS ||
+		rd_driver_serves((int)device))
 		return -1;
 	return (int)device;
 }
@@ -31,8 +32,8 @@ static int device_attribute(int device, CUdevice_attribute attribute)
 	CUdevice handle;
 	int value = 0;
 
-	if (driver.cuDeviceGet(&handle, device) != CUDA_SUCCESS ||
-		driver.cuDeviceGetAttribute(&value, attribute, handle) != CUDA_SUCCESS)
+	if (rd_driver.cuDeviceGet(&handle, device) != CUDA_SUCCESS ||
+		rd_driver.cuDeviceGetAttribute(&value, attribute, handle) != CUDA_SUCCESS)
 		return 0;
 	return value;
 }
@@ -64,7 +65,7 @@ static CUresult launch(CUfunction kernel, int grid, void *stream, const void *pa
 {
 	void *parameters[] = { (void *)parameter };
 
-	return driver.cuLaunchKernel(
+	return rd_driver.cuLaunchKernel(
 		kernel, (unsigned)grid, 1, 1, RD_CUDA_THREADS, 1, 1, 0, stream, parameters, NULL);
 }
 

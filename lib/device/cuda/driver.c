@@ -10,7 +10,7 @@
 
 #define LIBRARY "libcuda.so.1"
 
-struct rd_driver driver;
+struct rd_driver rd_driver;
 
 static int device_count;
 static char missing[RD_REASON_SIZE];
@@ -21,8 +21,8 @@ static char missing[RD_REASON_SIZE];
 static bool find_functions(void *library)
 {
 #define FIND(name) \
-	*(void **)&driver.name = dlsym(library, NAME(name)); \
-	if (!driver.name) { \
+	*(void **)&rd_driver.name = dlsym(library, NAME(name)); \
+	if (!rd_driver.name) { \
 		snprintf(missing, sizeof(missing), \
 			"the CUDA driver is too old: it has no %s (this build wants CUDA %d's)", \
 			NAME(name), CUDA_VERSION / 1000); \
@@ -39,10 +39,10 @@ static int capability(int number)
 	CUdevice device;
 	int major = 0, minor = 0;
 
-	if (driver.cuDeviceGet(&device, number) != CUDA_SUCCESS ||
-		driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+	if (rd_driver.cuDeviceGet(&device, number) != CUDA_SUCCESS ||
+		rd_driver.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
 			device) != CUDA_SUCCESS ||
-		driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+		rd_driver.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 			device) != CUDA_SUCCESS)
 		return 0;
 	return 10 * major + minor;
@@ -79,13 +79,13 @@ static void leave_out_unserved(int count)
 static void count_devices(void)
 {
 	int taken = rd_stderr_fill(), count = 0;
-	CUresult result = driver.cuInit(0);
+	CUresult result = rd_driver.cuInit(0);
 	const char *text = "unknown error";
 
 	rd_stderr_free(taken);
 
 	if (result == CUDA_SUCCESS)
-		result = driver.cuDeviceGetCount(&count);
+		result = rd_driver.cuDeviceGetCount(&count);
 	if (result == CUDA_SUCCESS && count > 0) {
 		leave_out_unserved(count);
 		return;
@@ -96,7 +96,7 @@ static void count_devices(void)
 			"CUDA_VISIBLE_DEVICES)");
 		return;
 	}
-	driver.cuGetErrorString(result, &text);
+	rd_driver.cuGetErrorString(result, &text);
 	snprintf(missing, sizeof(missing), "the CUDA driver does not start: %s", text);
 }
 
@@ -129,7 +129,7 @@ int rd_driver_check(CUresult result, const char *what)
 
 	if (result == CUDA_SUCCESS)
 		return 0;
-	driver.cuGetErrorString(result, &text);
+	rd_driver.cuGetErrorString(result, &text);
 	return rd_fail(result == CUDA_ERROR_OUT_OF_MEMORY ? RONDO_MEMORY : RONDO_SYSTEM,
 		"cannot %s: %s (CUDA error %d)", what, text, (int)result);
 }

@@ -1,6 +1,6 @@
 /*
  * The CUDA driver, found at run time: this library is linked to nothing of CUDA's. A function of
- * the driver's is called as driver.cuInit(0); its name is what cuda.h makes of it (cuMemAlloc_v2).
+ * the driver's is called as rd_driver.cuInit(0); its name is what cuda.h makes of it (cuMemAlloc_v2).
  */
 #ifndef RD_DRIVER_H
 #define RD_DRIVER_H
@@ -69,7 +69,7 @@ struct rd_driver {
 #undef RD_DRIVER_FIELD
 };
 
-extern struct rd_driver driver;
+extern struct rd_driver rd_driver;
 
 /* Loads it, once. Devices, up to the last for which this build has kernels; 0, with the reason of
    what is missing, where there are none. */

@@ -23,7 +23,7 @@ bool rd_cuda_find(const void *at, struct rd_allocation *allocation)
 	void *answers[] = { &type, &ordinal, &start, &size, &id };
 
 	if (rd_driver_load() == 0 ||
-		driver.cuPointerGetAttributes(5, attributes, answers, (CUdeviceptr)at) !=
+		rd_driver.cuPointerGetAttributes(5, attributes, answers, (CUdeviceptr)at) !=
 			CUDA_SUCCESS ||
 		type != CU_MEMORYTYPE_DEVICE)
 		return false;
@@ -39,7 +39,7 @@ bool rd_cuda_pageable(const void *at)
 	CUpointer_attribute attributes[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE };
 	void *answers[] = { &type };
 
-	return driver.cuPointerGetAttributes(1, attributes, answers, (CUdeviceptr)at) !=
+	return rd_driver.cuPointerGetAttributes(1, attributes, answers, (CUdeviceptr)at) !=
 		       CUDA_SUCCESS ||
 	       type == 0;
 }
@@ -53,7 +53,7 @@ static bool is_seen(const char *at)
 		CU_POINTER_ATTRIBUTE_DEVICE_POINTER };
 	void *answers[] = { &type, &seen };
 
-	return driver.cuPointerGetAttributes(2, attributes, answers, (CUdeviceptr)at) ==
+	return rd_driver.cuPointerGetAttributes(2, attributes, answers, (CUdeviceptr)at) ==
 		       CUDA_SUCCESS &&
 	       type == CU_MEMORYTYPE_HOST && seen == (CUdeviceptr)at;
 }
@@ -73,9 +73,9 @@ bool rd_cuda_pinned(int device, const void *at, size_t size)
    allocates. */
 static CUresult zero(CUstream stream, CUdeviceptr memory, size_t size)
 {
-	CUresult result = driver.cuMemsetD8Async(memory, 0, size, stream);
+	CUresult result = rd_driver.cuMemsetD8Async(memory, 0, size, stream);
 
-	return result == CUDA_SUCCESS ? driver.cuStreamSynchronize(stream) : result;
+	return result == CUDA_SUCCESS ? rd_driver.cuStreamSynchronize(stream) : result;
 }
 
 int rd_cuda_alloc(int device, size_t size, void **memory)
@@ -86,13 +86,13 @@ int rd_cuda_alloc(int device, size_t size, void **memory)
 
 	if (err)
 		return err;
-	result = driver.cuMemAlloc(&made, size);
+	result = rd_driver.cuMemAlloc(&made, size);
 	if (result == CUDA_SUCCESS) {
 		result = zero(rd_cuda_device(device)->stream, made, size);
 		if (result == CUDA_SUCCESS)
 			*memory = (void *)made;
 		else
-			driver.cuMemFree(made);
+			rd_driver.cuMemFree(made);
 	}
 	return rd_cuda_leave(device, result, "allocate device memory");
 }
@@ -106,7 +106,7 @@ int rd_cuda_free(void *memory)
 		return rd_fail(RONDO_INVALID, "%p is not the start of device memory", memory);
 	err = rd_cuda_enter(allocation.device);
 	return err ? err
-		   : rd_cuda_leave(allocation.device, driver.cuMemFree((CUdeviceptr)memory),
+		   : rd_cuda_leave(allocation.device, rd_driver.cuMemFree((CUdeviceptr)memory),
 			     "free device memory");
 }
 
@@ -121,7 +121,7 @@ int rd_cuda_export(const void *base, struct rd_handle *handle)
 	err = rd_cuda_enter(allocation.device);
 	if (!err)
 		err = rd_cuda_leave(allocation.device,
-			driver.cuIpcGetMemHandle(&made, (CUdeviceptr)base),
+			rd_driver.cuIpcGetMemHandle(&made, (CUdeviceptr)base),
 			"let other processes map device memory");
 	if (!err)
 		memcpy(handle, &made, sizeof(made));
@@ -139,9 +139,9 @@ int rd_cuda_import(int device, const struct rd_handle *handle, void **base, size
 	if (err)
 		return err;
 	memcpy(&theirs, handle, sizeof(theirs));
-	result = driver.cuIpcOpenMemHandle(&mapped, theirs, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+	result = rd_driver.cuIpcOpenMemHandle(&mapped, theirs, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 	if (result == CUDA_SUCCESS)
-		result = driver.cuMemGetAddressRange(&start, &whole, mapped);
+		result = rd_driver.cuMemGetAddressRange(&start, &whole, mapped);
 	if (result == CUDA_SUCCESS) {
 		*base = (void *)mapped;
 		*size = whole - (size_t)(mapped - start);
@@ -152,7 +152,7 @@ int rd_cuda_import(int device, const struct rd_handle *handle, void **base, size
 void rd_cuda_drop(int device, void *base)
 {
 	if (rd_cuda_enter(device) == 0)
-		rd_cuda_leave(device, driver.cuIpcCloseMemHandle((CUdeviceptr)base),
+		rd_cuda_leave(device, rd_driver.cuIpcCloseMemHandle((CUdeviceptr)base),
 			"unmap device memory");
 }
 
@@ -170,8 +170,8 @@ int rd_cuda_dmabuf(void *base, size_t size, int *fd, size_t *offset)
 	if (err)
 		return err;
 	*offset = (uintptr_t)base - first;
-	result = driver.cuMemGetHandleForAddressRange(fd, first, rd_round_up(*offset + size, page),
-		CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+	result = rd_driver.cuMemGetHandleForAddressRange(fd, first,
+		rd_round_up(*offset + size, page), CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
 	if (result == CUDA_SUCCESS)
 		*fd = rd_above_stderr(*fd);
 	err = rd_cuda_leave(
@@ -191,13 +191,13 @@ int rd_cuda_peer(int device, int other)
 	err = rd_cuda_enter(device);
 	if (err)
 		return err;
-	result = driver.cuDeviceGet(&here, device);
+	result = rd_driver.cuDeviceGet(&here, device);
 	if (result == CUDA_SUCCESS)
-		result = driver.cuDeviceGet(&there, other);
+		result = rd_driver.cuDeviceGet(&there, other);
 	if (result == CUDA_SUCCESS)
-		result = driver.cuDeviceCanAccessPeer(&able, here, there);
+		result = rd_driver.cuDeviceCanAccessPeer(&able, here, there);
 	if (result == CUDA_SUCCESS && able)
-		result = driver.cuCtxEnablePeerAccess(rd_cuda_device(other)->context, 0);
+		result = rd_driver.cuCtxEnablePeerAccess(rd_cuda_device(other)->context, 0);
 	if (result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
 		result = CUDA_SUCCESS;
 	err = rd_cuda_leave(device, result, "reach a peer device's memory");
@@ -215,12 +215,12 @@ int rd_cuda_share(int device, void *memory, size_t size)
 
 	if (err)
 		return err;
-	result = driver.cuMemHostRegister(
+	result = rd_driver.cuMemHostRegister(
 		memory, size, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP);
 	if (result == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
 		result = CUDA_SUCCESS;
 	if (result == CUDA_SUCCESS)
-		result = driver.cuMemHostGetDevicePointer(&seen, memory, 0);
+		result = rd_driver.cuMemHostGetDevicePointer(&seen, memory, 0);
 	err = rd_cuda_leave(device, result, "let devices address host memory");
 	if (!err && seen != (CUdeviceptr)memory)
 		err = rd_fail(RONDO_UNSUPPORTED,
@@ -231,6 +231,6 @@ int rd_cuda_share(int device, void *memory, size_t size)
 void rd_cuda_unshare(int device, void *memory)
 {
 	if (rd_cuda_enter(device) == 0)
-		rd_cuda_leave(device, driver.cuMemHostUnregister(memory),
+		rd_cuda_leave(device, rd_driver.cuMemHostUnregister(memory),
 			"take host memory from devices");
 }

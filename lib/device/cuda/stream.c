@@ -22,8 +22,8 @@ void rd_cuda_stream_destroy(int device, void *stream)
 {
 	if (rd_cuda_enter(device))
 		return;
-	driver.cuStreamSynchronize(stream);
-	rd_cuda_leave(device, driver.cuStreamDestroy(stream), "end a stream");
+	rd_driver.cuStreamSynchronize(stream);
+	rd_cuda_leave(device, rd_driver.cuStreamDestroy(stream), "end a stream");
 }
 
 int rd_cuda_stream_synchronize(int device, void *stream)
@@ -31,7 +31,8 @@ int rd_cuda_stream_synchronize(int device, void *stream)
 	int err = rd_cuda_enter(device);
 
 	return err ? err
-		   : rd_cuda_leave(device, driver.cuStreamSynchronize(stream), "wait for a stream");
+		   : rd_cuda_leave(
+			     device, rd_driver.cuStreamSynchronize(stream), "wait for a stream");
 }
 
 int rd_cuda_stream_query(int device, void *stream, bool *done)
@@ -41,7 +42,7 @@ int rd_cuda_stream_query(int device, void *stream, bool *done)
 
 	if (err)
 		return err;
-	result = driver.cuStreamQuery(stream);
+	result = rd_driver.cuStreamQuery(stream);
 	*done = result != CUDA_ERROR_NOT_READY;
 	return rd_cuda_leave(device, *done ? result : CUDA_SUCCESS, "ask a stream");
 }
@@ -53,7 +54,7 @@ int rd_cuda_stream_check(int device, void *stream)
 
 	if (err)
 		return err;
-	err = rd_cuda_leave(device, driver.cuStreamGetCtx(stream, &context), "use this stream");
+	err = rd_cuda_leave(device, rd_driver.cuStreamGetCtx(stream, &context), "use this stream");
 	if (!err && context != rd_cuda_device(device)->context)
 		err = rd_fail(RONDO_INVALID,
 			"this stream is not of device %d, or not of its primary context", device);
@@ -64,7 +65,7 @@ enum rd_capture rd_cuda_stream_captures(void *stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 
-	if (driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS)
+	if (rd_driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS)
 		return RD_CAPTURE_NONE;
 	return status == CU_STREAM_CAPTURE_STATUS_ACTIVE        ? RD_CAPTURE_ACTIVE
 	       : status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ? RD_CAPTURE_INVALIDATED
@@ -76,7 +77,7 @@ void rd_cuda_ignore_captures(void)
 	CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
 
 	if (rd_driver_load() > 0)
-		driver.cuThreadExchangeStreamCaptureMode(&mode);
+		rd_driver.cuThreadExchangeStreamCaptureMode(&mode);
 }
 
 int rd_cuda_stream_follow(int device, void *stream, void *earlier)
@@ -87,13 +88,13 @@ int rd_cuda_stream_follow(int device, void *stream, void *earlier)
 
 	if (err)
 		return err;
-	result = driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	result = rd_driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	if (result == CUDA_SUCCESS) {
-		result = driver.cuEventRecord(event, earlier);
+		result = rd_driver.cuEventRecord(event, earlier);
 		if (result == CUDA_SUCCESS)
-			result = driver.cuStreamWaitEvent(stream, event, 0);
+			result = rd_driver.cuStreamWaitEvent(stream, event, 0);
 		/* It goes when nothing waits for it any more. */
-		driver.cuEventDestroy(event);
+		rd_driver.cuEventDestroy(event);
 	}
 	return rd_cuda_leave(device, result, "order two streams");
 }
@@ -105,7 +106,7 @@ int rd_cuda_event_create(int device, void **event)
 
 	if (!err)
 		err = rd_cuda_leave(
-			device, driver.cuEventCreate(&made, CU_EVENT_DEFAULT), "make an event");
+			device, rd_driver.cuEventCreate(&made, CU_EVENT_DEFAULT), "make an event");
 	if (!err)
 		*event = made;
 	return err;
@@ -114,7 +115,7 @@ int rd_cuda_event_create(int device, void **event)
 void rd_cuda_event_destroy(int device, void *event)
 {
 	if (rd_cuda_enter(device) == 0)
-		rd_cuda_leave(device, driver.cuEventDestroy(event), "end an event");
+		rd_cuda_leave(device, rd_driver.cuEventDestroy(event), "end an event");
 }
 
 int rd_cuda_event_record(int device, void *stream, void *event)
@@ -122,7 +123,8 @@ int rd_cuda_event_record(int device, void *stream, void *event)
 	int err = rd_cuda_enter(device);
 
 	return err ? err
-		   : rd_cuda_leave(device, driver.cuEventRecord(event, stream), "record an event");
+		   : rd_cuda_leave(
+			     device, rd_driver.cuEventRecord(event, stream), "record an event");
 }
 
 int rd_cuda_event_elapsed(int device, void *from, void *to, double *us)
@@ -133,11 +135,11 @@ int rd_cuda_event_elapsed(int device, void *from, void *to, double *us)
 
 	if (err)
 		return err;
-	result = driver.cuEventSynchronize(from);
+	result = rd_driver.cuEventSynchronize(from);
 	if (result == CUDA_SUCCESS)
-		result = driver.cuEventSynchronize(to);
+		result = rd_driver.cuEventSynchronize(to);
 	if (result == CUDA_SUCCESS)
-		result = driver.cuEventElapsedTime(&ms, from, to);
+		result = rd_driver.cuEventElapsedTime(&ms, from, to);
 	*us = (double)ms * 1e3;
 	return rd_cuda_leave(device, result, "time what ran between two events");
 }
@@ -159,7 +161,8 @@ int rd_cuda_post_flags(int device, void *stream, const struct rd_flag_op *ops, i
 		params[i].waitValue.flags =
 			ops[i].waits ? CU_STREAM_WAIT_VALUE_GEQ : CU_STREAM_WRITE_VALUE_DEFAULT;
 	}
-	return rd_cuda_leave(device, driver.cuStreamBatchMemOp(stream, (unsigned)count, params, 0),
+	return rd_cuda_leave(device,
+		rd_driver.cuStreamBatchMemOp(stream, (unsigned)count, params, 0),
 		"have a stream wait for flags, or write them");
 }
 
@@ -169,7 +172,8 @@ int rd_cuda_copy(int device, void *stream, void *to, const void *from, size_t si
 
 	return err ? err
 		   : rd_cuda_leave(device,
-			     driver.cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream),
+			     rd_driver.cuMemcpyAsync(
+				     (CUdeviceptr)to, (CUdeviceptr)from, size, stream),
 			     "copy");
 }
 
@@ -186,8 +190,8 @@ int rd_cuda_copy_now(int device, void *to, const void *from, size_t size)
 	if (err)
 		return err;
 	stream = rd_cuda_device(device)->stream;
-	result = driver.cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream);
+	result = rd_driver.cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, size, stream);
 	if (result == CUDA_SUCCESS)
-		result = driver.cuStreamSynchronize(stream);
+		result = rd_driver.cuStreamSynchronize(stream);
 	return rd_cuda_leave(device, result, "copy");
 }
