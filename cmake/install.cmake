@@ -1,6 +1,17 @@
 # What is installed, but for the tools. All paths within are relative, so that the installed tree can be moved.
 include(CMakePackageConfigHelpers)
+# But for install folders that are given as absolute ones: those stay.
 file(RELATIVE_PATH rondo_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+set(rondo_pc_prefix \${pcfiledir}/${rondo_pc_to_prefix})
+if(IS_ABSOLUTE ${CMAKE_INSTALL_LIBDIR})
+	set(rondo_pc_prefix ${CMAKE_INSTALL_PREFIX})
+endif()
+foreach(folder LIBDIR INCLUDEDIR)
+	set(rondo_pc_${folder} \${prefix}/${CMAKE_INSTALL_${folder}})
+	if(IS_ABSOLUTE ${CMAKE_INSTALL_${folder}})
+		set(rondo_pc_${folder} ${CMAKE_INSTALL_${folder}})
+	endif()
+endforeach()
 configure_file(cmake/rondo.pc.in rondo.pc @ONLY)
 configure_package_config_file(cmake/RondoConfig.cmake.in RondoConfig.cmake
 	INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rondo)

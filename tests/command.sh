@@ -47,8 +47,8 @@ if [ "$1" = --install ]; then
 	exec "$real_cmake" --install "$tree" "$@"
 fi
 # cmake -S . -B BUILD ...
-cp "$tree/CMakeCache.txt" "$work/bin/rondo-run" "$work/bin/rondo-bench" "$work/bin/simulate" "$work/bin/soak" \
-	"$work/clone/$4"
+cd "$work/clone"
+cp "$tree/CMakeCache.txt" "$work/bin/rondo-run" "$work/bin/rondo-bench" "$work/bin/simulate" "$work/bin/soak" "$4"
 DO
 
 # runs COMMAND...: of the script, in a directory that is not the script's, from a machine without packages.
@@ -143,7 +143,16 @@ runs install '--prefix=~/rondo'
 [ -e "$work/home/rondo/share/doc/rondo/LICENSE" ] || fail "install '--prefix=~/rondo': $(cat "$work/out")"
 runs install
 [ -e "$work/home/.local/include/rondo.h" ] || fail "install: $(cat "$work/out")"
+runs install --without-cuda --prefix here
+has '^cmake -S . -B build-cpu .* -DRONDO_CUDA=OFF$'
+runs install --build-dir there --prefix=here
+has "^cmake -S . -B $work/there "
+has "^ninja -C $work/there rondo_installed$"
 refuses 'needs a directory' install --prefix
+refuses 'needs a directory' install --build-dir
+# There it was configured for the source of BUILD, which is another one.
+! "$work/clone/rondo" install --build-dir "$work/there" >"$work/out" 2>&1 || fail "install to another project's build"
+grep -q 'another project' "$work/out" || fail "$(cat "$work/out")"
 refuses 'is no option here' install --perfix x
 refuses 'is no directory' install --prefix clone/rondo/x
 echo "ok: install"

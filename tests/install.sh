@@ -35,7 +35,7 @@ flags=(-Wall -Wextra -Werror)
 [ -z "$sanitize" ] || flags+=("-fsanitize=$sanitize")
 
 soname=$(readelf -d "$libdir/librondo.so" | sed -n 's/.*soname: \[\(.*\)\]/\1/p')
-[ "$soname" = librondo.so.0 ] || fail "the shared library's name is '$soname'"
+[ "$soname" = librondo.so.0.1 ] || fail "the shared library's name is '$soname'"
 
 # The licence, and the pages with whatever they link to.
 docs=$prefix/share/doc/rondo
@@ -59,7 +59,7 @@ echo "ok: the installed examples, in strict C11"
 # As in the README; the shared library is not in the loader's path.
 read -ra shared <<<"$(pkg-config --cflags --libs rondo)"
 "$compiler" "${flags[@]}" "$work/all_reduce.c" "${shared[@]}" -o "$work/shared"
-readelf -d "$work/shared" | grep -q 'NEEDED.*librondo.so.0' || fail "the program does not need librondo.so.0"
+readelf -d "$work/shared" | grep -q 'NEEDED.*librondo.so.0.1' || fail "the program does not need librondo.so.0.1"
 LD_LIBRARY_PATH=$libdir run_and_check "pkg-config, shared" "$work/shared"
 
 read -ra static <<<"$(pkg-config --static --cflags --libs rondo)"

@@ -42,7 +42,7 @@ cmake --build "$work/theirs" >"$work/log" 2>&1 || fail "$(tail -n 40 "$work/log"
 for way in static shared; do
 	[ "$(WORLD_SIZE=1 RANK=0 "$work/theirs/$way")" = "rank 0 of 1: the sum is 1" ] || fail "$way"
 done
-readelf -d "$work/theirs/shared" | grep -q 'NEEDED.*librondo.so.0' || fail "rondo::shared is not the shared one"
+readelf -d "$work/theirs/shared" | grep -q 'NEEDED.*librondo.so.0.1' || fail "rondo::shared is not the shared one"
 ! readelf -d "$work/theirs/static" | grep -q 'NEEDED.*librondo' || fail "rondo::rondo is not the static one"
 ! grep -q -e -Werror "$work/theirs/compile_commands.json" || fail "-Werror in another project"
 ! grep 'project/all_reduce.c' "$work/theirs/compile_commands.json" | grep -qe '-W\|-O\|_GNU_SOURCE' ||
@@ -57,6 +57,22 @@ echo "ok: add_subdirectory, rondo::rondo and rondo::shared"
 # On purpose it has all of it.
 configure all "$work/project" -DRONDO="$source" -DRONDO_INSTALL=ON -DCMAKE_INSTALL_DATAROOTDIR=data
 grep -q 'data/doc/rondo' "$work/all/rondo/cmake_install.cmake" || fail "RONDO_INSTALL=ON installs no docs"
+
+# Install folders that are absolute, within the prefix and beyond it.
+configure absolute "$source" -DRONDO_CUDA=OFF -DRONDO_TOOLS=OFF -DCMAKE_INSTALL_PREFIX=/opt/rondo \
+	-DCMAKE_INSTALL_LIBDIR=/opt/rondo/lib -DCMAKE_INSTALL_INCLUDEDIR=/else/include
+[ "$(PKG_CONFIG_PATH=$work/absolute pkg-config --cflags --libs rondo)" = \
+	"-I/else/include -L/opt/rondo/lib -lrondo " ] || fail "absolute folders: $(cat "$work/absolute/rondo.pc")"
+
+# Optional parts, of which ON is an error where they are missing, and OFF leaves them out.
+configure off "$source" -DRONDO_CUDA=OFF -DRONDO_TOOLS=OFF -DRONDO_HWLOC=OFF -DRONDO_OPENSSL=OFF -DRONDO_VERBS=OFF
+! grep -q 'RD_HAS_\|transports/verbs/\|secure/tls' "$work/off/build.ninja" || fail "OFF leaves something in"
+for part in HWLOC OPENSSL VERBS; do
+	! cmake -S "$source" -B "$work/on_$part" -G Ninja -DRONDO_CUDA=OFF -DRONDO_TOOLS=OFF -DCMAKE_C_COMPILER="$compiler" \
+		-DCMAKE_SYSTEM_NAME=Linux -DRONDO_$part=ON >"$work/log" 2>&1 || fail "a cross build takes $part from this machine"
+	grep -q "RONDO_$part=ON, but no .* was found" "$work/log" || fail "$(cat "$work/log")"
+done
+echo "ok: install folders, optional parts"
 
 # Without Criterion (pkg-config finds no package) there are libraries and tools, a line with the reason, and no
 # test; and warnings stop a build only on request.

@@ -5,7 +5,7 @@
  */
 #include "topo/probe_hwloc.h"
 
-#if __has_include(<hwloc.h>)
+#ifdef RD_HAS_HWLOC
 
 #include <dlfcn.h>
 #include <hwloc.h>

@@ -14,9 +14,7 @@
 #include "fuzz.h"
 #include "secure/wire.h"
 
-#if __has_include(<openssl/rand.h>)
 #include <openssl/rand.h>
-#endif
 
 /* Before its proof, no more of a peer's bytes are read. */
 #define UNPROVED_MAX 4096
@@ -29,7 +27,6 @@ static const unsigned char psk[RD_PSK_SIZE] = "the job's key";
 
 /* ---- Numbers that are the same in each run -------------------------------------------------- */
 
-#if __has_include(<openssl/rand.h>)
 static uint64_t drawn;
 
 static int draw_bytes(unsigned char *into, int size)
@@ -68,12 +65,6 @@ static void fix_numbers(uint64_t seed)
 		*(void **)&use = dlsym(library, "RAND_set_rand_method");
 	FUZZ_CHECK(use && use(&method) == 1);
 }
-#else
-static void fix_numbers(uint64_t seed)
-{
-	(void)seed;
-}
-#endif
 
 /* ---- Sockets -------------------------------------------------------------------------------- */
 

@@ -5,8 +5,6 @@
  */
 #include "fuzz.h"
 
-#if __has_include(<infiniband/verbs.h>)
-
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -192,14 +190,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	close(endpoint.connector.epoll_fd);
 	return 0;
 }
-
-#else
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
-{
-	(void)data;
-	(void)size;
-	return 0;
-}
-
-#endif
