@@ -14,6 +14,7 @@
 #include "topo/matrix.h"
 #include "topo/options.h"
 #include "topo/picture.h"
+#include "topo/smi.h"
 #include "topo/topology_file.h"
 
 static int fail(void)
@@ -44,12 +45,14 @@ static int probe_here(struct rd_topology *topology)
 }
 
 /* The topology of ranks on this host, unless the arguments name a file. */
-static int get_topology(struct rd_topology *topology, const char *file)
+static int get_topology(struct rd_topology *topology, const struct topo_options *options)
 {
 	const char *believed = getenv("RONDO_TOPO_FILE");
 
-	if (file)
-		return rd_topology_load(topology, file);
+	if (options->from)
+		return topo_smi_load(topology, options->from);
+	if (options->load)
+		return rd_topology_load(topology, options->load);
 	if (!believed || !*believed)
 		return probe_here(topology);
 	int err = rd_topology_load(topology, believed);
@@ -137,7 +140,7 @@ int main(int argc, char **argv)
 		return 2;
 	int err = read_debug();
 	if (!err)
-		err = get_topology(&topology, options.load);
+		err = get_topology(&topology, &options);
 	if (!err && options.ranks)
 		err = topo_paths_init(&paths, &topology, options.ranks);
 	if (!err)

@@ -35,6 +35,7 @@ static void take_address(
 
 	snprintf(gpu->device.name, RD_NAME_SIZE, "gpu%d", number);
 	gpu->device.numa = -1;
+	gpu->memory_numa = -1;
 	if (!found->known)
 		return;
 	rd_pci_text(text, found->address);
@@ -75,6 +76,7 @@ enum { REMOTE_GPU, REMOTE_NPU, REMOTE_SWITCH };
 	X(name, "nvmlDeviceGetName", false, (void *, char *, unsigned)) \
 	X(uuid, "nvmlDeviceGetUUID", false, (void *, char *, unsigned)) \
 	X(memory, "nvmlDeviceGetMemoryInfo", false, (void *, struct nvml_memory *)) \
+	X(memory_numa, "nvmlDeviceGetNumaNodeId", false, (void *, unsigned *)) \
 	X(link_state, "nvmlDeviceGetNvLinkState", false, (void *, unsigned, int *)) \
 	X(link_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2", false, \
 		(void *, unsigned, struct nvml_pci *)) \
@@ -168,6 +170,7 @@ static void take_links(
 static void take_nvml_gpu(struct rd_gpu *gpu, const struct nvml *nvml, void *handle)
 {
 	struct nvml_memory memory = { 0 };
+	unsigned numa = 0;
 
 	if (nvml->name && nvml->name(handle, gpu->model, sizeof(gpu->model)))
 		gpu->model[0] = '\0';
@@ -175,6 +178,8 @@ static void take_nvml_gpu(struct rd_gpu *gpu, const struct nvml *nvml, void *han
 		gpu->uuid[0] = '\0';
 	if (nvml->memory && nvml->memory(handle, &memory) == 0)
 		gpu->memory_mib = memory.total >> 20;
+	if (nvml->memory_numa && nvml->memory_numa(handle, &numa) == 0 && numa <= INT32_MAX)
+		gpu->memory_numa = (int)numa;
 }
 
 static bool probe_nvml(struct rd_host *host, const struct rd_probe *probe)

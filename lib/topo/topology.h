@@ -67,6 +67,7 @@ struct rd_gpu {
 	char model[RD_NAME_SIZE]; /* "NVIDIA H100 80GB HBM3"; "": not known */
 	char uuid[RD_NAME_SIZE]; /* "GPU-..."; "": not known */
 	uint64_t memory_mib;
+	int memory_numa; /* the NUMA node that its memory is; -1: none, or not known */
 	int nvlinks[RD_GPU_MAX]; /* to the other GPUs of the host, directly */
 	int nvswitch_links; /* to NVSwitches, over which it reaches all GPUs that have some, too */
 };

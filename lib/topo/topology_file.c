@@ -94,6 +94,7 @@ static const struct field gpu_fields[] = {
 	TEXT_(rd_gpu, model),
 	TEXT_(rd_gpu, uuid),
 	MEMORY_(rd_gpu),
+	NUMBER_(rd_gpu, memory_numa, -1, INT32_MAX),
 	LIST_(rd_gpu, nvlinks, NO_COUNT, &link_count, false),
 	NUMBER_(rd_gpu, nvswitch_links, 0, 64),
 	{ 0 },
@@ -535,7 +536,7 @@ static void write_field(FILE *out, const void *object, const struct field *field
 	}
 }
 
-/* Returns whether a member is empty, and so not written: an unknown path, an empty list. */
+/* Returns whether a member is empty, and so not written: unknown, or an empty list. */
 static bool is_void(const void *object, const struct field *field)
 {
 	const void *at = (const char *)object + field->offset;
@@ -547,6 +548,8 @@ static bool is_void(const void *object, const struct field *field)
 		return !((const struct rd_pci_path *)at)->known;
 	case TEXT:
 		return !*(const char *)at;
+	case INT:
+		return *(const int *)at == -1;
 	default:
 		return false;
 	}

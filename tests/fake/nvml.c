@@ -97,6 +97,14 @@ int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory)
 	return 0;
 }
 
+/* The second handle alone has memory that is a NUMA node. */
+int nvmlDeviceGetNumaNodeId(void *handle, unsigned *node);
+int nvmlDeviceGetNumaNodeId(void *handle, unsigned *node)
+{
+	*node = 9;
+	return number_of(handle) == 1 ? 0 : NO_SUCH;
+}
+
 int nvmlDeviceGetNvLinkState(void *handle, unsigned link, int *active);
 int nvmlDeviceGetNvLinkState(void *handle, unsigned link, int *active)
 {

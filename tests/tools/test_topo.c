@@ -12,6 +12,7 @@
 #include "program.h"
 #include "text.h"
 #include "topo/paths.h"
+#include "topo/smi.h"
 #include "topo/topology.h"
 #include "topo/topology_file.h"
 
@@ -85,6 +86,109 @@ Test(topo, the_matrix_of_each_fixture_is_the_text_beside_it)
 		free(wanted);
 		run_free(&shown);
 	}
+}
+
+/* ---- The text of `nvidia-smi topo -m` ---- */
+
+/* The words of a text's matrix, of each row the first `most`, without the header's escapes. */
+static void matrix_words(char *text, int most, char words[4096])
+{
+	char *state = NULL, *column;
+
+	*words = '\0';
+	for (char *line = strtok_r(text, "\n", &state); line; line = strtok_r(NULL, "\n", &state)) {
+		bool row = strspn(line, "GPUNIC") == 3 && strchr("0123456789", line[3]);
+		for (int i = 0; row && i < most && (column = strtok(i ? NULL : line, " \t")); i++)
+			snprintf(words + strlen(words), 4096 - strlen(words), " %s", column);
+	}
+}
+
+/* The host of a text has its matrix. most: words of a row to compare. */
+static void expect_the_matrix_of(const char *path, int most)
+{
+	char wanted[4096], got[4096], *text = contents(path);
+	struct run shown = run("--from", path, NULL);
+
+	assert_went_well(&shown);
+	matrix_words(text, most, wanted);
+	matrix_words(shown.out, most, got);
+	cr_assert_str_eq(got, wanted);
+	cr_assert_not_null(strstr(wanted, "NIC0"));
+	free(text);
+	run_free(&shown);
+}
+
+Test(topo, the_text_of_nvidia_smi_is_shown_and_written)
+{
+	struct run shown = run("--from", RONDO_TOPOLOGIES "/hgx.smi", "--ranks", "4", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_not_null(
+		strstr(shown.out, "\n  NUMA node 1, package 0: 64 cores, CPUs 32-63,96-127\n"));
+	cr_assert_not_null(strstr(shown.out, "CPU Affinity  NUMA Affinity  GPU NUMA ID\n"));
+	cr_assert_not_null(strstr(shown.out, "  32-63,96-127  1              9\n"));
+	cr_assert_not_null(strstr(shown.out, "\n  NIC2: mlx5_bond_0  up\n"));
+	cr_assert_not_null(strstr(shown.out, "\nRing: 0 -NV12- 1 "));
+	expect_the_matrix_of(RONDO_TOPOLOGIES "/hgx.smi", 8);
+	expect_the_matrix_of(RONDO_TOPOLOGIES "/dgx.txt", 23);
+	expect_the_matrix_of(RONDO_TOPOLOGIES "/workstation.txt", 11);
+	expect_the_matrix_of(RONDO_TOPOLOGIES "/vm.txt", 4);
+	struct run json = run("--from", RONDO_TOPOLOGIES "/hgx.smi", "--json", NULL);
+	cr_assert_not_null(strstr(json.out, "\"memory_numa\": 9"), "%s", json.out);
+	run_free(&shown);
+	run_free(&json);
+}
+
+#define HEADER "  GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\n"
+#define GPU_0 "GPU0 X NV2 PIX 0-3 0 N/A\n"
+#define GPU_1 "GPU1 NV2 X SYS 4-7 1 N/A\n"
+#define NIC_0 "NIC0 PIX SYS X\n"
+
+Test(topo, a_text_of_nvidia_smi_that_contradicts_itself_is_refused_with_its_line)
+{
+	static const char *const cases[][2] = {
+		{ "{}", "f: has no line of columns GPU0, GPU1, ..." },
+		{ "GPU0 GPU2\n", "f:1: column GPU2 where GPU1 or a NIC is due" },
+		{ "GPU0 GPU1 CPU Affinity Colour\n", "f:1: an unknown column: Colour" },
+		{ "\n" HEADER GPU_0 "\n", "f:4: the text ends before the row of GPU1" },
+		{ HEADER GPU_0 NIC_0, "f:3: \"NIC0\" where the row of GPU1 is due" },
+		{ HEADER "GPU0 X NV2 PIZ 0-3 0 N/A\n", "f:2: column NIC0: \"PIZ\" is no distance" },
+		{ HEADER "GPU0 X NV99 PIX\n", "f:2: column GPU1: \"NV99\" is no distance" },
+		{ HEADER "GPU0 X NV2\n", "f:2: column NIC0: \"\" is no distance" },
+		{ HEADER "GPU0 SYS NV2 PIX\n", "f:2: column GPU0: SYS, though X stands for" },
+		{ HEADER "GPU0 X X PIX\n", "f:2: column GPU1: X, though X stands for" },
+		{ HEADER "GPU0 X NV2 NV2\n", "f:2: column NIC0: NV2, though a NIC has no NVLink" },
+		{ HEADER GPU_0 "GPU1 NV4 X SYS 4-7 1\n",
+			"f:3: column GPU0: NV4, but line 2 has another distance" },
+		{ HEADER "GPU0 X NV2 PIX 0-x 0 N/A\n", "f:2: CPU Affinity: \"0-x\" is no list" },
+		{ HEADER "GPU0 X NV2 PIX 0-3 no N/A\n", "f:2: NUMA Affinity: \"no\" is no NUMA" },
+		{ HEADER "GPU0 X NV2 PIX 0-3 0 N/A 9\n", "f:2: \"9\" lies behind the last column" },
+		{ HEADER GPU_0 "GPU1 NV2 X PIX 4-7 1\n"
+			       "NIC0 PIX PIX X\n",
+			"f:3: NUMA node 1, but a device at NODE or nearer is at node 0" },
+		{ HEADER GPU_0 "GPU1 NV2 X SYS 4-7 0\n" NIC_0,
+			"f:3: other CPUs than another device at NUMA node 0" },
+		{ HEADER GPU_0 "GPU1 NV2 X SYS 2-7 1\n" NIC_0,
+			"f: host host has a CPU in both NUMA node 0 and NUMA node 1" },
+		{ HEADER GPU_0 "GPU1 NV2 X SYS 0-3 0\n" NIC_0,
+			"f:4: column GPU1: SYS, but by the distances to others it is NODE" },
+		{ HEADER GPU_0 GPU_1 NIC_0 HEADER, "f:5: the matrix of another host" },
+		{ HEADER GPU_0 GPU_1 NIC_0 "NIC0:\n", "f:5: NIC0: has no name" },
+	};
+	struct rd_topology topology;
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		snprintf(text, sizeof(text), "%s", cases[i][0]);
+		cr_assert_eq(topo_smi_parse(&topology, "f", text, strlen(text)), RONDO_INVALID,
+			"%s", cases[i][0]);
+		cr_assert(strstr(rondo_last_error(), cases[i][1]), "not %s, but %s", cases[i][1],
+			rondo_last_error());
+	}
+	snprintf(text, sizeof(text), "%s", HEADER GPU_0 GPU_1 NIC_0);
+	cr_assert_eq(
+		topo_smi_parse(&topology, "f", text, strlen(text)), 0, "%s", rondo_last_error());
+	rd_topology_finish(&topology);
 }
 
 Test(topo, the_file_that_ranks_would_believe_is_shown_unless_another_is_named)

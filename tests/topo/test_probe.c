@@ -166,6 +166,8 @@ Test(probe, gpus_come_by_address_with_their_links)
 	cr_assert_str_eq(host.gpus[0].model, "Fake 1");
 	cr_assert(!strncmp(host.gpus[0].uuid, "GPU-00000001-", 13));
 	cr_assert_eq(host.gpus[0].memory_mib, 40 << 10);
+	cr_assert_eq(host.gpus[0].memory_numa, 9);
+	cr_assert_eq(host.gpus[1].memory_numa, -1);
 	cr_assert_eq(host.gpus[2].device.numa, 1);
 	cr_assert_eq(host.gpus[0].nvlinks[2], 2);
 	cr_assert_eq(host.gpus[2].nvlinks[0], 2);

@@ -109,9 +109,15 @@ static int widest_affinity(const struct rd_host *host)
 	return widest;
 }
 
+static const char *memory_node(char text[16], const struct rd_gpu *gpu)
+{
+	snprintf(text, 16, gpu->memory_numa < 0 ? "N/A" : "%d", gpu->memory_numa);
+	return text;
+}
+
 static void write_row(const struct rd_host *host, int row, int width, FILE *out)
 {
-	char label[16], text[16], cpus[256], node[16];
+	char label[16], text[16], cpus[256], node[16], memory[16];
 	int nvlinks;
 
 	topo_matrix_label(label, host, row);
@@ -122,7 +128,11 @@ static void write_row(const struct rd_host *host, int row, int width, FILE *out)
 			distance == RD_SAME ? " X" : rd_distance_text(text, distance, nvlinks));
 	}
 	affinities(cpus, node, host, topo_matrix_device(host, row));
-	fprintf(out, "%-*s  %s\n", width, cpus, node);
+	if (row < host->gpu_count)
+		fprintf(out, "%-*s  %-15s%s\n", width, cpus, node,
+			memory_node(memory, &host->gpus[row]));
+	else
+		fprintf(out, "%-*s  %s\n", width, cpus, node);
 }
 
 static void write_matrix(const struct rd_host *host, FILE *out)
@@ -135,7 +145,8 @@ static void write_matrix(const struct rd_host *host, FILE *out)
 		topo_matrix_label(label, host, i);
 		fprintf(out, "%-*s", CELL, label);
 	}
-	fprintf(out, "%-*s  %s\n", width, "CPU Affinity", "NUMA Affinity");
+	fprintf(out, "%-*s  %s%s\n", width, "CPU Affinity", "NUMA Affinity",
+		host->gpu_count ? "  GPU NUMA ID" : "");
 	for (int i = 0; topo_matrix_device(host, i); i++)
 		write_row(host, i, width, out);
 }

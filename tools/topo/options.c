@@ -12,6 +12,7 @@ static const char help[] =
 	"the file holds that RONDO_TOPO_FILE names, which ranks started here would believe.\n"
 	"\n"
 	"  --load FILE    show the topology in FILE instead\n"
+	"  --from FILE    show the host of which FILE is the output of `nvidia-smi topo -m`\n"
 	"  --ranks N      also show the places that N ranks would have, and their ring and trees\n"
 	"\n"
 	"Instead of the matrix:\n"
@@ -21,7 +22,7 @@ static const char help[] =
 	"\n"
 	"  -h, --help, --version\n"
 	"\n"
-	"FILE may be - for standard output. RONDO_DEBUG=INFO tells what was not found.\n"
+	"FILE may be - for standard output, and in --from for standard input. RONDO_DEBUG=INFO tells what was not found.\n"
 	"\n"
 	"  rondo-topo --dump here.json\n"
 	"  rondo-topo --load here.json --ranks 8 --svg here.svg\n";
@@ -30,6 +31,7 @@ static const char help[] =
 
 static const struct argument table[] = {
 	{ "load", 0, AT(load), arguments_text, 0, 0 },
+	{ "from", 0, AT(from), arguments_text, 0, 0 },
 	{ "dump", 0, AT(dump), arguments_text, 0, 0 },
 	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
 	{ "json", 0, AT(json), NULL, 0, 0 },
@@ -54,6 +56,8 @@ bool topo_options_read(struct topo_options *options, int argc, char **argv)
 		return false;
 	if (left < argc)
 		return arguments_refuse("what is meant by '%s'?", argv[left]);
+	if (options->load && options->from)
+		return arguments_refuse("--load and --from: give one of them");
 	if (options->json + is_stdout(options->dump) + is_stdout(options->svg) > 1)
 		return arguments_refuse(
 			"standard output can be given one of --json, --dump and --svg");

@@ -7,7 +7,8 @@
 #define TOPO_RANKS_MAX 1024
 
 struct topo_options {
-	const char *load; /* the topology to show; NULL: this host */
+	const char *load; /* the topology to show */
+	const char *from; /* the text of `nvidia-smi topo -m`; both NULL: this host */
 	const char *dump, *svg; /* files to write; "-": standard output; NULL: none */
 	bool json;
 	int ranks; /* ranks whose places and paths to show; 0: none */
