@@ -216,7 +216,7 @@ static void init_task(struct rd_task *task, const struct rd_request *request)
 		.vcounts = request->vcounts,
 		.user_op = request->user_op,
 	};
-	task->queued = task->started = false;
+	task->queued = task->checked = task->only_checks = task->started = false;
 	task->feed = NULL;
 }
 

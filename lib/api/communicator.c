@@ -190,7 +190,9 @@ static int join(
 		return err;
 	rd_comm_log(comm, members);
 	err = rd_buffer_exchange_create(comm);
-	return err ? err : calibrate(comm);
+	if (!err)
+		err = calibrate(comm);
+	return err ? err : rd_call_check_create(comm);
 }
 
 static int create_waiting(struct rondo_comm *comm)
@@ -221,6 +223,7 @@ static int create_tables(struct rondo_comm *comm)
 static void free_own(struct rondo_comm *comm)
 {
 	rd_buffer_exchange_destroy(comm);
+	rd_call_check_destroy(comm);
 	rd_plan_cache_destroy(comm);
 	rd_picker_destroy(comm->picker);
 	destroy_layouts(comm);

@@ -45,6 +45,7 @@ enum {
 	NOT_IN_CONFIG(secret_file),
 	NOT_IN_CONFIG(encrypt),
 	NOT_IN_CONFIG(checksum),
+	NOT_IN_CONFIG(check),
 	NOT_IN_CONFIG(gpu_blocks),
 	NOT_IN_CONFIG(poison),
 	IN_CONFIG(rank),
@@ -514,6 +515,7 @@ uint64_t rd_settings_digest(const struct rd_settings *settings)
 	hash = hash_number(hash, settings->piece_size);
 	hash = hash_number(hash, (uint64_t)settings->encrypt);
 	hash = hash_number(hash, (uint64_t)settings->checksum);
+	hash = hash_number(hash, (uint64_t)settings->check);
 	hash = rd_hash(hash, settings->key, sizeof(settings->key));
 	hash = rd_hash(hash, settings->algo, strlen(settings->algo) + 1);
 	return rd_hash(hash, settings->plugins, strlen(settings->plugins) + 1);

@@ -102,6 +102,9 @@
 	X(checksum, INT, "RONDO_CHECKSUM", 0, 0, 1, \
 		"1: each message over tcp and verbs carries a checksum (CRC-32C), which its " \
 		"receiver checks before it uses the message") \
+	X(check, INT, "RONDO_CHECK", 0, 0, 1, \
+		"1: before each collective all ranks compare their calls, so that calls that " \
+		"differ are found there, on every rank") \
 	X(kernel, STRING, "RONDO_KERNEL", "auto", 0, 127, \
 		"how GPUs run collectives: auto, fused, stepped, messages, or staged through " \
 		"host memory") \
@@ -184,7 +187,7 @@ const char *rd_settings_text(const struct rd_settings *settings, const char *var
 const char *rd_settings_source(const struct rd_settings *settings, const char *variable);
 
 /* A hash of the settings that must be equal on all ranks: channels, piece_size, encrypt, checksum,
-   key, algo and plugins. */
+   check, key, algo and plugins. */
 uint64_t rd_settings_digest(const struct rd_settings *settings);
 
 /* Wipes the keys, before a copy of the settings goes. */

@@ -7,6 +7,7 @@
 #include "base/fork_lock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "plan/print.h"
 
 /* One problem, of all ranks, and the checker's verdict. */
 struct verdict {
@@ -130,12 +131,41 @@ static int find_or_prove(struct claim *claim, const struct rd_problem *problem)
 	return holds;
 }
 
-int rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+static struct claim *find_claim(const struct rd_algorithm *algorithm)
 {
 	struct claim *claim = claims;
 
 	while (claim && claim->algorithm != algorithm)
 		claim = claim->next;
+	return claim;
+}
+
+bool rd_proof_is_demanded(const struct rd_algorithm *algorithm)
+{
+	return find_claim(algorithm) != NULL;
+}
+
+int rd_proof_add_plans(
+	const struct rd_algorithm *algorithm, const struct rd_problem *problem, uint64_t *digest)
+{
+	struct rd_problem there = *problem;
+	struct rd_plan *plan;
+
+	for (there.rank = 0; there.rank < problem->size; there.rank++) {
+		int err = rd_plan_create(&plan, algorithm, &there);
+
+		if (err)
+			return err;
+		*digest = rd_plan_digest(plan, *digest);
+		rd_plan_destroy(plan);
+	}
+	return 0;
+}
+
+int rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	struct claim *claim = find_claim(algorithm);
+
 	if (!claim)
 		return 1;
 	rd_fork_lock(&lock);

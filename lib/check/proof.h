@@ -22,4 +22,12 @@ int rd_proof_demand(const struct rd_algorithm *algorithm);
  */
 int rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
+/* Whether rd_proof_demand() was called for this algorithm. */
+bool rd_proof_is_demanded(const struct rd_algorithm *algorithm);
+
+/* Adds the plans of all ranks to a digest, as this process writes them. Returns 0 or an error of
+   rd_plan_create(). */
+int rd_proof_add_plans(
+	const struct rd_algorithm *algorithm, const struct rd_problem *problem, uint64_t *digest);
+
 #endif

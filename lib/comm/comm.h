@@ -11,6 +11,7 @@
 #include "exec/exec.h"
 #include "base/fork.h"
 #include "comm/buffer_exchange.h"
+#include "comm/call_check.h"
 #include "bootstrap/control.h"
 #include "bootstrap/shrink/shrink.h"
 #include "topo/rank_order.h"
@@ -94,6 +95,7 @@ struct rondo_comm {
 	struct rd_picker *picker;
 	bool times_calls; /* the log level asks for the times of calls */
 	struct rd_buffer_exchange exchange;
+	struct rd_call_check check;
 
 	/* User-defined operations, and the number ever created. */
 	struct rd_made_op *ops;

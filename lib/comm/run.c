@@ -69,7 +69,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	else
 		set_single_copy(task);
 	prepared->repeats = rd_task_is_collective(task) && rd_call_is_ordinary(&task->call) &&
-			    !task->exchange_pays;
+			    !task->exchange_pays && !comm->settings.check;
 	return 0;
 }
 
@@ -83,31 +83,47 @@ static void log_call(const struct rd_task *task)
 		call->out);
 }
 
-static int start_task(struct rd_task *task)
+/* Starts a call, or the exchange of buffers before it. */
+static int start_checked(struct rd_task *task)
 {
+	bool exchanges;
 	int err = 0;
 
-	if (rd_log_on(RD_TRACE, RD_COLL))
-		log_call(task);
-	task->tried = false;
-	if (task->comm->times_calls)
-		task->began_ns = rd_clock_ns();
-	if (start_again(task)) {
-		task->exchanging = false;
-		task->started = true;
-		return 0;
-	}
 	if (task->call.user_op && !task->call.user_op->combine)
 		err = rd_call_scale(&task->call);
 	if (!err)
 		err = rd_buffer_exchange_pays(task->comm, &task->call, &task->exchange_pays);
 	if (err)
 		return err;
-	task->exchanging = task->exchange_pays && rd_buffer_exchange_is_due(task->comm);
-	if (task->exchanging)
-		task->exec = rd_buffer_exchange_begin(task->comm, &task->call);
-	else
-		err = start_plan(task, false);
+	exchanges = task->exchange_pays && rd_buffer_exchange_is_due(task->comm);
+	task->stage = exchanges ? RD_EXCHANGES : RD_RUNS;
+	if (!exchanges)
+		return start_plan(task, false);
+	task->exec = rd_buffer_exchange_begin(task->comm, &task->call);
+	return 0;
+}
+
+static int start_task(struct rd_task *task)
+{
+	int err;
+
+	if (rd_log_on(RD_TRACE, RD_COLL))
+		log_call(task);
+	task->tried = false;
+	if (task->comm->times_calls)
+		task->began_ns = rd_clock_ns();
+	task->stage = RD_RUNS;
+	if (start_again(task)) {
+		task->started = true;
+		return 0;
+	}
+	if (!task->checked && rd_call_check_is_due(task->comm, &task->call)) {
+		task->stage = RD_CHECKS;
+		err = rd_call_check_begin(
+			task->comm, &task->call, task->only_checks || task->feed, &task->exec);
+	} else {
+		err = start_checked(task);
+	}
 	task->started = !err;
 	return err;
 }
@@ -130,8 +146,22 @@ static int start_after_exchange(struct rd_task *task)
 	bool peers_mapped;
 	int err = rd_buffer_exchange_end(task->comm, &task->call, &peers_mapped);
 
-	task->exchanging = false;
+	task->stage = RD_RUNS;
 	return err ? err : start_plan(task, peers_mapped);
+}
+
+static int start_after_check(struct rd_task *task)
+{
+	bool awry;
+	int err = rd_call_check_end(task->comm, &task->call, &awry);
+
+	task->checked = true;
+	task->stage = RD_RUNS;
+	if (!err && !task->only_checks)
+		err = start_checked(task);
+	if (awry)
+		task->stage = RD_RUNS_AWRY;
+	return err;
 }
 
 /* Starts the task if it may start and, with a feed, its next part has come. Returns as
@@ -149,17 +179,29 @@ static int try_to_start(struct rd_task *task)
 
 /* ---- Stepping ------------------------------------------------------------------------------ */
 
+/* The stage before the call is done: the call goes on. Returns as rd_exec_step(). */
+static int go_on(struct rd_task *task)
+{
+	int err, moved;
+
+	/* This rank's blocks fit. It waits for the verdict on those that do not. */
+	if (task->stage == RD_RUNS_AWRY)
+		return RD_IDLE;
+	err = task->stage == RD_CHECKS ? start_after_check(task) : start_after_exchange(task);
+	if (err)
+		return err;
+	if (task->only_checks)
+		return RD_DONE;
+	moved = rd_exec_step(task->exec);
+	return moved == RD_IDLE ? RD_MOVED : moved;
+}
+
 static int step_started(struct rd_task *task)
 {
 	int moved = rd_exec_step(task->exec);
 
-	if (moved == RD_DONE && task->exchanging) {
-		int err = start_after_exchange(task);
-
-		moved = err ? err : rd_exec_step(task->exec);
-		if (moved == RD_IDLE)
-			moved = RD_MOVED;
-	}
+	while (moved == RD_DONE && task->stage != RD_RUNS)
+		moved = go_on(task);
 	if (moved == RD_DONE && (task->tried || task->comm->times_calls))
 		record_time(task);
 	if (moved == RD_DONE && task->feed) {
@@ -249,5 +291,24 @@ int rd_run(struct rd_task *tasks, int count)
 		halt(&batch);
 	for (int i = 0; i < count; i++)
 		rd_turn_end(&tasks[i], alone);
+	return err;
+}
+
+int rd_check_now(const struct rd_task *task)
+{
+	struct rondo_comm *comm = task->comm;
+	struct rd_task check = *task;
+	uint32_t calls = comm->calls;
+	uint64_t digest = comm->digest;
+	int err;
+
+	if (!rd_call_check_is_due(comm, &task->call))
+		return 0;
+	check.only_checks = true;
+	rd_tasks_issue(&check, 1);
+	err = rd_run(&check, 1);
+	/* The call itself gets the number again. */
+	comm->calls = calls;
+	comm->digest = digest;
 	return err;
 }

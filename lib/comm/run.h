@@ -12,4 +12,8 @@
    every comm that the batch touches. */
 int rd_run(struct rd_task *tasks, int count);
 
+/* Checks a call that a device runs, if a check is due (call_check.h): waits until all ranks make
+   it. Call it before the call is issued. Returns 0 or an error. */
+int rd_check_now(const struct rd_task *task);
+
 #endif

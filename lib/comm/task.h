@@ -22,6 +22,14 @@ struct rd_feed {
 	void (*pause)(struct rd_feed *feed);
 };
 
+/* The work of a task's exec. */
+enum rd_task_stage {
+	RD_RUNS, /* the call */
+	RD_RUNS_AWRY, /* the same, and some rank finds a length that does not fit (call_check.h) */
+	RD_CHECKS, /* the check before it */
+	RD_EXCHANGES, /* the exchange of buffers before it (buffer_exchange.h) */
+};
+
 struct rd_task {
 	struct rondo_comm *comm;
 	struct rd_call call; /* freed by rd_tasks_finish() */
@@ -36,7 +44,9 @@ struct rd_task {
 	int followers; /* the first of those after it */
 	bool queued; /* on a stream: later calls may wait for its turn to end */
 	bool exchange_pays; /* as rd_buffer_exchange_pays() returned */
-	bool exchanging; /* its exec exchanges buffers; the call itself comes next */
+	bool checked; /* no check comes before it (call_check.h) */
+	bool only_checks; /* it is the check of a call that the device runs */
+	enum rd_task_stage stage; /* of its exec; set when the task starts */
 	bool started;
 	struct rd_choice *choice; /* of the picker; set when the task starts */
 	bool tried; /* the call is part of a trial (single_copy.h) */

@@ -60,8 +60,14 @@ void rd_signature_print(const struct rd_signature *s, char *text, size_t size)
 	used += snprintf(text + used, size - used, "%s", rondo_type_name(s->type));
 	if (rd_collective_reduces(s->collective))
 		used += describe_op(s->op, text + used, size - used);
-	if (rd_collective_has_root(s->collective) && !has_vcounts)
+	if (rd_collective_has_root(s->collective))
 		snprintf(text + used, size - used, " root %u", s->root);
+}
+
+/* Whether only two ranks have a block's length; else `root` is a digest of all lengths. */
+static bool is_pairwise(const struct rd_signature *signature)
+{
+	return signature->collective != RD_ALL_GATHER && signature->collective != RD_REDUCE_SCATTER;
 }
 
 /* The same v-call, with counts that do not match. */
@@ -72,7 +78,7 @@ static int counts_differ(const struct rd_call *call, int parts, int peer,
 	const char *type = rondo_type_name(ours->type);
 	int rank = call->problem.rank, block = ours->chunk / parts;
 
-	if (call->vcounts->pairwise)
+	if (is_pairwise(ours))
 		return rd_fail(RONDO_MISMATCH,
 			"rank %d sends %llu %s to rank %d in %s_v #%u, which expects %llu", peer,
 			(unsigned long long)theirs->count, type, rank, name, ours->number,
@@ -138,7 +144,7 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 	rd_signature_print(ours, here, sizeof(here));
 	/* The digests differ, or the lengths of one block. Other counts may have led to another
 	   plan. */
-	if (strcmp(there, here) == 0 && call->vcounts &&
+	if (strcmp(there, here) == 0 && ours->form & RD_FORM_VCOUNTS &&
 		(theirs->root != ours->root ||
 			(theirs->chunk == ours->chunk && theirs->count != ours->count)))
 		return counts_differ(call, parts, peer, theirs, ours);
@@ -156,6 +162,6 @@ bool rd_signature_mismatches(const struct rd_signature *theirs, const struct rd_
 	       (theirs->collective != ours->collective ||
 		       (theirs->form ^ ours->form) & RD_FORM_VCOUNTS ||
 		       theirs->type != ours->type || theirs->op != ours->op ||
-		       (!has_vcounts &&
-			       (theirs->count != ours->count || theirs->root != ours->root)));
+		       theirs->root != ours->root ||
+		       (!has_vcounts && theirs->count != ours->count));
 }

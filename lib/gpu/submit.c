@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/run.h"
 #include "gpu/direct.h"
 #include "gpu/launch.h"
 #include "gpu/launch_transfers.h"
@@ -304,22 +305,29 @@ static int submit_transfers(struct rd_gpu *gpu, struct rd_device_stream *device_
 static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	struct rd_task *task, bool *queued)
 {
+	/* Blocks of different lengths and factors are the host's. */
+	bool by_messages = gpu->messages && rd_call_is_ordinary(&task->call) &&
+			   rd_messages_can(gpu->messages, &task->call.problem);
+	bool captures = gpu->ops->stream_captures(device_stream->stream);
+	bool direct = by_messages || captures;
 	const struct rd_plan *plan;
 	struct rd_work work;
-	bool direct;
-	int err;
+	int err = 0;
 
-	/* Blocks of different lengths and factors are the host's. */
-	if (gpu->messages && rd_call_is_ordinary(&task->call) &&
-		rd_messages_can(gpu->messages, &task->call.problem))
-		return launch_messages(gpu, device_stream, task);
-	if (gpu->ops->stream_captures(device_stream->stream))
-		return is_empty(&task->call) ? skip_empty(task) : capture(gpu, device_stream, task);
-	err = rd_direct_plan(gpu, &task->call, &plan, &direct);
+	if (!direct)
+		err = rd_direct_plan(gpu, &task->call, &plan, &direct);
 	if (err)
 		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
 	if (!direct)
 		return rd_stage_queue(gpu, device_stream, task, 1, queued);
+	/* The host checks a staged call when it runs it. */
+	err = rd_check_now(task);
+	if (err)
+		return err;
+	if (by_messages)
+		return launch_messages(gpu, device_stream, task);
+	if (captures)
+		return is_empty(&task->call) ? skip_empty(task) : capture(gpu, device_stream, task);
 	if (gpu->spins && rd_direct_is_small(&task->call))
 		return launch_small(gpu, device_stream, task);
 	rd_direct_work(gpu, &task->call, plan, &work);

@@ -427,8 +427,10 @@ RONDO_API int rondo_op_destroy(rondo_comm *comm, rondo_op op);
  *     and root. A rank that differs is an error, RONDO_MISMATCH, which names the rank and the
  *     difference. It is found at the first message that does not fit.
  *   - Where no message shows it, as with two roots, it is found after both have waited some seconds
- *     (at the latest, timeout_ms). Where both only sent, a later call between them finds it, or
- *     rondo_comm_destroy().
+ *     (at the latest, timeout_ms). Where both only sent, the call returns 0, with wrong data on
+ *     some ranks; a later call between them finds it, or rondo_comm_destroy(). A broadcast of a
+ *     few hundred values from two roots ends so. With RONDO_CHECK=1 ranks compare each call before
+ *     it moves data, and all of this is found at the call, on every rank.
  *   - stream NULL runs the call now, in the caller, and returns when this rank's part is done.
  *     Otherwise the call is queued on the stream, and 0 means only that.
  *   - In place means send == recv. Where the counts differ, it means that the smaller buffer is

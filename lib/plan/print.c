@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 static const char *where_text(struct rd_where where, char text[32])
 {
@@ -92,6 +93,20 @@ int rd_plan_print(const struct rd_plan *plan, char *text, size_t size)
 		length += snprintf(text + used, size - used, "%4d  %s\n", i, line);
 	}
 	return length;
+}
+
+uint64_t rd_plan_digest(const struct rd_plan *plan, uint64_t digest)
+{
+	const int numbers[] = { plan->parts, plan->scratch_chunks, plan->step_count };
+	char line[160];
+
+	digest = rd_hash(digest, numbers, sizeof(numbers));
+	for (int i = 0; i < plan->step_count; i++) {
+		int length = rd_step_print(&plan->steps[i], line, sizeof(line));
+
+		digest = rd_hash(digest, line, (size_t)length);
+	}
+	return digest;
 }
 
 int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)

@@ -10,6 +10,9 @@ int rd_plan_print(const struct rd_plan *plan, char *text, size_t size);
 /* One step of it, in the same way. */
 int rd_step_print(const struct rd_step *step, char *text, size_t size);
 
+/* Adds the steps of the plan to a digest (hash.h). */
+uint64_t rd_plan_digest(const struct rd_plan *plan, uint64_t digest);
+
 /* RONDO_INVALID, with the reason of what is wrong with this step, after its rank, number and text.
  */
 int rd_step_wrong(const struct rd_plan *plan, int step, const char *format, ...)

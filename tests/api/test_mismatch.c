@@ -1,7 +1,11 @@
 /* Calls that differ among the ranks are an error on each, which names the rank that differs. */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "call_collective.h"
+#include "plan/collective.h"
 #include "world.h"
 
 static const char *const transports[] = { "shm", "tcp", "mixed" };
@@ -72,6 +76,131 @@ Test(failure, calls_that_differ_are_an_error_on_every_rank_and_name_the_odd_one,
 				"difference %d over %s", difference, transports[i]);
 		}
 	}
+}
+
+/* ---- With RONDO_CHECK=1 ---------------------------------------------------------------------- */
+
+/* Where the calls are made. */
+enum place { IN_THE_CALLER, IN_A_GROUP, ON_A_STREAM, PLACES };
+
+struct checked_trial {
+	enum rd_collective collective;
+	enum difference difference;
+	enum place place;
+	const char *words; /* of rank 2's call, after its number */
+};
+
+/* Rank 2's collective. */
+static enum rd_collective odd_one(const struct checked_trial *trial)
+{
+	if (trial->difference != COLLECTIVE)
+		return trial->collective;
+	return trial->collective == RD_BARRIER ? RD_ALL_REDUCE : RD_BARRIER;
+}
+
+/* A collective of 64 f32 sum root 0; rank 2's differs. */
+static int call_checked(
+	struct rank_env *env, const struct checked_trial *trial, rondo_stream *stream)
+{
+	bool odd = env->rank == 2;
+	enum difference difference = odd ? trial->difference : COLLECTIVE;
+
+	return call_collective(env->comm, odd ? odd_one(trial) : trial->collective, values, longer,
+		difference == COUNT ? 65 : 64, difference == TYPE ? RONDO_I32 : RONDO_F32,
+		difference == OPERATION ? RONDO_MAX : RONDO_SUM, difference == ROOT ? 1 : 0,
+		stream);
+}
+
+/* The error comes from the call itself, or from the end of its group or stream. */
+static int differ_checked(struct rank_env *env)
+{
+	const struct checked_trial *trial = env->argument;
+	rondo_stream *stream = NULL;
+	char words[80];
+	int err;
+
+	TRY(rondo_barrier(env->comm, NULL));
+	if (trial->place == IN_A_GROUP) {
+		TRY(rondo_group_start());
+		TRY(rondo_barrier(env->comm, NULL));
+	}
+	if (trial->place == ON_A_STREAM)
+		TRY(rondo_stream_create(&stream));
+	err = call_checked(env, trial, stream);
+	if (!err && trial->place == IN_A_GROUP)
+		err = rondo_group_end();
+	if (!err && stream)
+		err = rondo_stream_synchronize(stream);
+	snprintf(words, sizeof(words), "rank 2 %s #%d%s", rd_collective_name(odd_one(trial)),
+		trial->place == IN_A_GROUP ? 3 : 2, trial->words);
+	if (world_expect(env, "call", err, RONDO_MISMATCH, words) ||
+		world_expect(env, "call", err, RONDO_MISMATCH, "ranks made different calls: rank "))
+		return 1;
+	if (stream)
+		rondo_stream_destroy(stream);
+	return 0;
+}
+
+static void expect_at_the_call(struct checked_trial trial)
+{
+	static int trials;
+	struct world world = { .size = 4,
+		.transport = transports[trials / PLACES % 2],
+		.threads = ONLY_THREADS,
+		.timeout_ms = 20000 };
+
+	trial.place = trials++ % PLACES;
+	cr_assert_eq(world_run(&world, differ_checked, &trial, NULL), 0,
+		"%s, difference %d, place %d, over %s", rd_collective_name(trial.collective),
+		trial.difference, trial.place, world.transport);
+}
+
+Test(failure, calls_that_differ_are_found_at_the_call_when_calls_are_checked, .timeout = 240)
+{
+	setenv("RONDO_CHECK", "1", 1);
+	for (enum rd_collective c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		bool has_count = c != RD_BARRIER, reduces = rd_collective_reduces(c) && has_count;
+
+		if (c == RD_TRANSFER)
+			continue;
+		expect_at_the_call((struct checked_trial){ c, COLLECTIVE, 0, "" });
+		if (has_count)
+			expect_at_the_call((struct checked_trial){ c, COUNT, 0, " of 65 f32" });
+		if (has_count)
+			expect_at_the_call((struct checked_trial){ c, TYPE, 0, " of 64 i32" });
+		if (reduces)
+			expect_at_the_call(
+				(struct checked_trial){ c, OPERATION, 0, " of 64 f32 max" });
+		if (rd_collective_has_root(c))
+			expect_at_the_call((struct checked_trial){ c, ROOT, 0,
+				reduces ? " of 64 f32 sum root 1" : " of 64 f32 root 1" });
+	}
+}
+
+/* Messages never show this: the number of an operation beyond its bits in the signature. */
+static void keep_first(
+	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument)
+{
+	(void)b, (void)argument;
+	memmove(into, a, count * rondo_type_size(type));
+}
+
+static int combine_differently(struct rank_env *env)
+{
+	rondo_op ops[65];
+
+	for (int i = 0; i < 65; i++)
+		TRY(rondo_op_create(env->comm, &ops[i], keep_first, 0, NULL));
+	EXPECT_ERROR(rondo_all_reduce(env->comm, values, values, 4, RONDO_F32,
+			     ops[env->rank == 1 ? 64 : 0], NULL),
+		RONDO_MISMATCH, "with operation #1, rank 1 with #65");
+	return 0;
+}
+
+Test(failure, operations_that_differ_are_found_when_calls_are_checked, .timeout = 60)
+{
+	setenv("RONDO_CHECK", "1", 1);
+	world_try(3, "shm", combine_differently);
 }
 
 /* ---- Roots that differ --------------------------------------------------------------------- */

@@ -423,6 +423,37 @@ Test(plugins, that_would_run_on_some_ranks_only_are_not_run, .timeout = LIMIT_S)
 	cr_expect_geq(lines_with("may_run() says yes to rank 0, no to rank 2"), 1, "%s", log_text);
 }
 
+/* The plan follows from the environment: rank 0 would wait for rank 2, and all others for rank 0. */
+static int write_another_plan(struct rank_env *env)
+{
+	float value = 1;
+
+	if (env->rank == 0)
+		setenv("TILTED", "1", 1);
+	EXPECT_ERROR(rondo_all_reduce(env->comm, &value, &value, 1, RONDO_F32, RONDO_SUM, NULL),
+		RONDO_INVALID,
+		"rank 0 and rank 1 write different plans for all_reduce on 3 ranks by algorithms of "
+		"plug-ins");
+	return 0;
+}
+
+static int run_unlike(void)
+{
+	return world_run(&plugged, write_another_plan, NULL, NULL);
+}
+
+Test(plugins, whose_plans_differ_by_process_are_found_at_the_first_call, .timeout = LIMIT_S)
+{
+	setenv("RONDO_ALGO", "tilted", 1);
+	/* No plan has run by then, so none waits. */
+	plugged = (struct world){ .size = 3, .timeout_ms = 1000 * LIMIT_S };
+	cr_expect_eq(
+		run_with("", PLUGINS "algorithm_BY_PROCESS.so", run_unlike), 0, "%s", log_text);
+	/* The same everywhere, it runs. */
+	expect_right((struct world){ .size = 3 }, "", PLUGINS "algorithm_BY_PROCESS.so");
+	cr_expect_eq(lines_with("RONDO WARN"), 0, "%s", log_text);
+}
+
 /* ---- Ranks that differ ----------------------------------------------------------------------- */
 
 static int port_of_two;

@@ -5,7 +5,7 @@
 
 #include "world.h"
 
-enum misfit { GATHERED, SCATTERED, EXCHANGED, AT_THE_ROOT, FROM_THE_ROOT, NOT_VARIED };
+enum misfit { GATHERED, SCATTERED, EXCHANGED, AT_THE_ROOT, FROM_THE_ROOT, NOT_VARIED, OTHER_ROOT };
 
 /* Rank 1 passes another length for one block. */
 static int differ(struct rank_env *env)
@@ -41,9 +41,13 @@ static int differ(struct rank_env *env)
 		err = odd_one ? rondo_all_gather(env->comm, in, out, 5, RONDO_I32, NULL)
 			      : rondo_all_gather_v(env->comm, in, out, same, NULL, RONDO_I32, NULL);
 		break;
+	case OTHER_ROOT:
+		err = rondo_gather_v(
+			env->comm, in, 5, out, same, NULL, RONDO_I32, odd_one ? 1 : 0, NULL);
+		break;
 	}
-	/* A rank that only sends gets the error at the next call. */
-	if (!err)
+	/* A rank that only sends gets the error at the next call, unless calls are checked. */
+	if (!err && !getenv("RONDO_CHECK"))
 		err = rondo_barrier(env->comm, NULL);
 	world_report(env, "%s", rondo_last_error());
 	return err == RONDO_MISMATCH ? 0 : 1;
@@ -111,6 +115,18 @@ Test(variable, a_pair_that_disagrees_is_named_with_its_numbers, .timeout = 120)
 Test(variable, blocks_of_one_length_and_of_many_are_different_calls, .timeout = 120)
 {
 	expect_misfit(NOT_VARIED, "rank 1 all_gather #1 of 5 i32", "all_gather_v #1 of i32");
+}
+
+Test(variable, misfits_are_found_at_the_call_when_calls_are_checked, .timeout = 240)
+{
+	setenv("RONDO_CHECK", "1", 1);
+	expect_misfit(GATHERED, "all_gather_v #1: rank ", "were given different counts");
+	expect_misfit(SCATTERED, "reduce_scatter_v #1: rank ", "rank 1");
+	expect_misfit(EXCHANGED, "rank 1 sends 6 i32 to rank 2", "which expects 5");
+	expect_misfit(AT_THE_ROOT, "rank 1 sends 6 i32 to rank 0", "which expects 5");
+	expect_misfit(FROM_THE_ROOT, "rank 0 sends 5 i32 to rank 1", "which expects 6");
+	expect_misfit(NOT_VARIED, "rank 1 all_gather #1 of 5 i32", "all_gather_v #1 of i32");
+	expect_misfit(OTHER_ROOT, "rank 1 gather_v #1 of i32 root 1", "gather_v #1 of i32 root 0");
 }
 
 static int call_wrongly(struct rank_env *env)

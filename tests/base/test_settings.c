@@ -82,6 +82,7 @@ Test(settings, the_environment_sets_every_field)
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	setenv("RONDO_ENCRYPT", "0", 1);
 	setenv("RONDO_CHECKSUM", "1", 1);
+	setenv("RONDO_CHECK", "1", 1);
 	setenv("RONDO_POISON", "1", 1);
 	setenv("RONDO_LAUNCHER", "torchrun", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
@@ -455,6 +456,9 @@ Test(settings, the_digest_tells_what_must_agree_between_ranks)
 	other.checksum = 1;
 	cr_assert_neq(rd_settings_digest(&other), digest);
 	other = settings;
+	other.check = 1;
+	cr_assert_neq(rd_settings_digest(&other), digest);
+	other = settings;
 	strcpy(other.algo, "ring");
 	cr_assert_neq(rd_settings_digest(&other), digest);
 	other = settings;
@@ -519,7 +523,7 @@ static const char *config_field(const char *field)
 		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "unreachable_ms",
 		"device", "kernel", "gpu_blocks", "secret_fd", "secret_file", "encrypt", "checksum",
 		"ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout",
-		"ib_retry", "poison" };
+		"ib_retry", "poison", "check" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

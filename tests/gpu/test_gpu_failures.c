@@ -429,3 +429,44 @@ Test(gpu_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(in_child(run_trial, &trials[i]), 0, "%d", i);
 }
+
+/* The call itself returns the error, though a stream would run it later; but where the call goes
+   through host memory. */
+static int when_checked_roots_differ(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory), err;
+
+	if (wrong)
+		return wrong;
+	err = rondo_broadcast(
+		env->comm, memory.in, memory.out, 100, RONDO_F32, env->rank == 1, memory.stream);
+	if (!err && env->comm->gpu->kernel == RD_KERNEL_STAGED)
+		err = rondo_stream_synchronize(memory.stream);
+	wrong = world_expect(env, "call", err, RONDO_MISMATCH, "of 100 f32 root 1");
+	close_memory(&memory);
+	return wrong;
+}
+
+static int when_checked_memories_differ(struct rank_env *env)
+{
+	float host[100] = { 0 };
+	struct memory memory;
+	int wrong = open_memory(env, &memory), err;
+	float *at = env->rank == 1 ? host : memory.out;
+
+	if (wrong)
+		return wrong;
+	err = rondo_all_reduce(env->comm, at, at, 100, RONDO_F32, RONDO_SUM, NULL);
+	wrong = world_expect(
+		env, "call", err, RONDO_MISMATCH, "of 100 f32 sum, rank 1 host memory");
+	close_memory(&memory);
+	return wrong;
+}
+
+Test(gpu_failures, calls_that_differ_are_found_at_the_call_when_calls_are_checked, .timeout = 240)
+{
+	setenv("RONDO_CHECK", "1", 1);
+	try_variants(3, when_checked_roots_differ, NEVER_MS, true);
+	try_variants(3, when_checked_memories_differ, NEVER_MS, true);
+}

@@ -6,6 +6,25 @@
 
 #include <rondo/algorithm.h>
 
+#ifdef BY_PROCESS
+static void all_reduce_backwards(struct rd_plan *plan)
+{
+	int rank = rd_problem_of(plan)->rank, last = rd_problem_of(plan)->size - 1;
+
+	if (rank < last) {
+		rd_send(plan, last, 0);
+		rd_recv(plan, last, 0);
+		return;
+	}
+	for (int peer = 0; peer < last - 1; peer++)
+		rd_recv_reduce(plan, peer, 0);
+	if (last > 0)
+		rd_recv_reduce_last(plan, last - 1, 0);
+	for (int peer = 0; peer < last; peer++)
+		rd_send(plan, peer, 0);
+}
+#endif
+
 /* Rank 0 combines what all send, and sends it back. */
 static void all_reduce(struct rd_plan *plan)
 {
@@ -13,6 +32,12 @@ static void all_reduce(struct rd_plan *plan)
 
 #ifdef CRASHES
 	abort();
+#endif
+#ifdef BY_PROCESS /* a process whose environment says so has the last rank in rank 0's place */
+	if (getenv("TILTED")) {
+		all_reduce_backwards(plan);
+		return;
+	}
 #endif
 	if (rank > 0) {
 		rd_send(plan, 0, 0);

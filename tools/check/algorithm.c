@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "plan/collective.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "check/layouts.h"
 #include "api/plugin.h"
 #include "check/proof.h"
@@ -30,6 +31,8 @@ struct proof {
 	int larger[LARGER], larger_count;
 	unsigned seed; /* of layouts */
 	bool here; /* in this process */
+	bool again; /* only compares: another process has proved the plans */
+	uint64_t digest; /* of the plans of the size at hand */
 	struct progress *progress;
 	int held, declined; /* problems of the size at hand */
 };
@@ -63,8 +66,13 @@ static int prove_problem(struct proof *proof, const struct rd_problem *problem)
 {
 	const struct rd_algorithm watched = progress_watch(proof->progress, proof->algorithm);
 	bool runs = !watched.may_run || watched.may_run(problem);
-	int err = runs ? rd_prove(&watched, problem) : check_declined(&watched, problem);
+	int err = 0;
 
+	if (!proof->again)
+		err = runs ? rd_prove(&watched, problem) : check_declined(&watched, problem);
+	if (!err && runs)
+		err = rd_proof_add_plans(&watched, problem, &proof->digest);
+	proof->digest = rd_hash(proof->digest, &runs, sizeof(runs));
 	proof->held += runs;
 	proof->declined += !runs;
 	if (err && problem->layout)
@@ -127,9 +135,25 @@ static int prove_size(struct proof *proof, int size)
 	if (!memory)
 		return rd_fail(RONDO_MEMORY, "no memory for layouts of %d ranks", size);
 	proof->held = proof->declined = 0;
+	proof->digest = RD_HASH_INIT;
 	err = prove_layouts(proof, size, memory);
 	free(memory);
 	return err;
+}
+
+/* Records the end of a size; in the second process, compares it. */
+static int end_size(const struct proof *proof, struct proof_size *size)
+{
+	if (proof->again && size->digest != proof->digest)
+		return rd_fail(RONDO_INVALID,
+			"%s, %s, %d ranks: two processes write different plans: a plan must follow "
+			"from its problem alone",
+			proof->algorithm->name, rd_collective_name(proof->collective), size->ranks);
+	size->digest = proof->digest;
+	size->state = proof->declined == 0 ? PROOF_HOLDS
+		      : proof->held == 0   ? PROOF_DECLINED
+					   : PROOF_IN_PART;
+	return 0;
 }
 
 static int prove_all(void *argument)
@@ -143,11 +167,22 @@ static int prove_all(void *argument)
 	for (int i = 0; i < progress->count && !err; i++) {
 		err = prove_size(proof, progress->sizes[i].ranks);
 		if (!err)
-			progress->sizes[i].state = proof->declined == 0 ? PROOF_HOLDS
-						   : proof->held == 0   ? PROOF_DECLINED
-									: PROOF_IN_PART;
+			err = end_size(proof, &progress->sizes[i]);
 	}
 	progress->ended = true;
+	return err;
+}
+
+/* Proves the plans in one process, then writes them in another. */
+static int prove_twice(struct proof *proof, int timeout_ms)
+{
+	int err = 0;
+
+	for (int i = 0; i < 2 && !err; i++) {
+		proof->again = i > 0;
+		proof->progress->ended = false;
+		err = proof->here ? prove_all(proof) : rd_trial(prove_all, proof, timeout_ms);
+	}
 	return err;
 }
 
@@ -267,7 +302,7 @@ static void check_collective(struct proof *proof, int timeout_ms, struct report 
 			"no memory to try it");
 		return;
 	}
-	err = proof->here ? prove_all(proof) : rd_trial(prove_all, proof, timeout_ms);
+	err = prove_twice(proof, timeout_ms);
 	if (err)
 		report_failure(proof, err, timeout_ms, report);
 	else

@@ -19,6 +19,12 @@ enum proof_state {
 	PROOF_IN_PART, /* may_run() declined some, and the others are proved */
 };
 
+struct proof_size {
+	int ranks;
+	enum proof_state state;
+	uint64_t digest; /* of the plans, where `state` is set */
+};
+
 struct progress {
 	bool ended; /* all sizes are done, or one was refused */
 	_Atomic int crash; /* enum crash_place */
@@ -26,10 +32,7 @@ struct progress {
 	const char *_Atomic running; /* the plug-in's function that runs; NULL: none */
 	int64_t since_ms; /* when it was called */
 	int count; /* of sizes */
-	struct {
-		int ranks;
-		enum proof_state state;
-	} sizes[]; /* ascending */
+	struct proof_size sizes[]; /* ascending */
 };
 
 /* For the sizes 1 to `ranks` and `larger[count]`. NULL: no memory. */

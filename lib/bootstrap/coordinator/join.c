@@ -40,7 +40,7 @@ static void check_settings(struct rd_coordinator *coordinator,
 	else if (hello->hello.digest != rd_settings_digest(settings))
 		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s and %s were started with different settings: RONDO_ENCRYPT, "
-			"RONDO_CHECKSUM or the key of the job",
+			"RONDO_CHECKSUM, RONDO_CHECK or the key of the job",
 			name, ours);
 }
 

@@ -1,0 +1,198 @@
+#include "comm/call_check.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "check/proof.h"
+#include "comm/comm.h"
+#include "exec/algorithms.h"
+#include "exec/exec_init.h"
+#include "mesh/buffer_exchange.h"
+#include "tuner/eligible.h"
+
+_Static_assert(sizeof(struct rd_call_facts) <= 64, "the least RONDO_PIECE");
+
+int rd_call_check_create(struct rondo_comm *comm)
+{
+	struct rd_call_check *check = &comm->check;
+	struct rd_problem problem = {
+		.collective = RD_ALL_GATHER, .rank = comm->rank, .size = comm->size
+	};
+	bool has_plugins = *comm->settings.plugins;
+	int err;
+
+	if (!has_plugins && !comm->settings.check)
+		return 0;
+	err = rd_plan_create(&check->plan, &rd_buffer_exchange_plan, &problem);
+	if (err)
+		return err;
+	check->plans[0] = check->plan;
+	check->send_marks =
+		calloc(rd_exec_send_mark_count(check->plans, 1) + 1, sizeof(*check->send_marks));
+	check->all = calloc((size_t)comm->size, sizeof(*check->all));
+	if (has_plugins)
+		check->compared = calloc(RD_COLLECTIVE_COUNT, (size_t)comm->size);
+	if (!check->send_marks || !check->all || (has_plugins && !check->compared))
+		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
+	return 0;
+}
+
+void rd_call_check_destroy(struct rondo_comm *comm)
+{
+	rd_plan_destroy(comm->check.plan);
+	free(comm->check.send_marks);
+	free(comm->check.all);
+	free(comm->check.compared);
+}
+
+static unsigned char *compared(const struct rondo_comm *comm, const struct rd_problem *problem)
+{
+	return &comm->check.compared[(size_t)problem->collective * (size_t)comm->size +
+				     (size_t)problem->root];
+}
+
+static bool is_to_compare(const struct rondo_comm *comm, const struct rd_problem *problem)
+{
+	return comm->check.compared && !*compared(comm, problem);
+}
+
+bool rd_call_check_is_due(const struct rondo_comm *comm, const struct rd_call *call)
+{
+	return comm->check.plan && call->problem.collective != RD_TRANSFER &&
+	       (comm->settings.check || is_to_compare(comm, &call->problem));
+}
+
+/* ---- This rank's facts ---------------------------------------------------------------------- */
+
+/* By each layout of the channels. */
+static int add_plans(const struct rondo_comm *comm, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem, uint64_t *digest)
+{
+	struct rd_problem here = *problem;
+	int err = 0;
+
+	for (int channel = 0; channel < comm->channels && !err; channel++) {
+		if (channel > 0 && here.layout == comm->layouts[channel])
+			continue;
+		here.layout = comm->layouts[channel];
+
+		int able = rd_algorithm_can(algorithm, &here);
+
+		*digest = rd_hash(*digest, &able, sizeof(able));
+		err = able > 0 ? rd_proof_add_plans(algorithm, &here, digest) : able;
+	}
+	return err;
+}
+
+static int digest_plans(
+	const struct rondo_comm *comm, const struct rd_problem *problem, uint64_t *digest)
+{
+	int err = 0;
+
+	*digest = RD_HASH_INIT;
+	for (int i = 0; rd_algorithms[i] && !err; i++)
+		if (rd_algorithms[i]->write[problem->collective] &&
+			rd_proof_is_demanded(rd_algorithms[i]))
+			err = add_plans(comm, rd_algorithms[i], problem, digest);
+	return err;
+}
+
+static uint64_t digest_length(int block, size_t size)
+{
+	const uint64_t words[] = { (uint64_t)block, size };
+
+	return rd_hash(RD_HASH_INIT, words, sizeof(words));
+}
+
+/* A rank's block for itself has one length, not two. */
+static void digest_lengths(const struct rd_call *call, struct rd_call_facts *facts)
+{
+	const struct rd_problem *problem = &call->problem;
+
+	for (int block = 0; block < rd_blocks(problem); block++) {
+		int in = rd_in_block(problem, block), out = rd_out_block(problem, block);
+
+		if (in >= 0 && out < 0)
+			facts->given += digest_length(block, call->vcounts->in[in].size);
+		if (out >= 0 && in < 0)
+			facts->wanted += digest_length(block, call->vcounts->out[out].size);
+	}
+}
+
+/* ---- The check ------------------------------------------------------------------------------ */
+
+int rd_call_check_begin(
+	struct rondo_comm *comm, const struct rd_call *call, bool on_device, struct rd_exec **exec)
+{
+	struct rd_call_check *check = &comm->check;
+	struct rd_call exchange = *call;
+	int err = 0;
+
+	check->mine = (struct rd_call_facts){ .on_device = on_device,
+		.op = call->user_op ? call->user_op->serial + 1 : 0 };
+	if (call->vcounts && call->vcounts->pairwise)
+		digest_lengths(call, &check->mine);
+	if (is_to_compare(comm, &call->problem))
+		err = digest_plans(comm, &call->problem, &check->mine.plans);
+	if (err)
+		return err;
+	exchange.vcounts = NULL;
+	exchange.user_op = NULL;
+	exchange.problem = check->plan->problem;
+	exchange.type = RONDO_U64;
+	exchange.op = RONDO_SUM;
+	exchange.count = sizeof(check->mine) / sizeof(uint64_t);
+	exchange.full_count = 0;
+	exchange.in = &check->mine;
+	exchange.out = check->all;
+	rd_exec_init(&check->exec, check->plans, &exchange, comm->links, 1, 2 * sizeof(check->mine),
+		NULL, check->send_marks);
+	check->exec.stride = comm->channels;
+	/* Ranks compare the signature of the user's call. With vcounts its count is a mean. */
+	check->exec.signature = rd_signature_of(call);
+	if (call->vcounts)
+		check->exec.signature.count = 0;
+	*exec = &check->exec;
+	return 0;
+}
+
+static int facts_differ(const struct rd_call_check *check, const struct rd_call *call, int rank)
+{
+	const struct rd_call_facts *first = &check->all[0], *other = &check->all[rank];
+	char name[128];
+
+	rd_signature_print(&check->exec.signature, name, sizeof(name));
+	if (first->on_device != other->on_device)
+		return rd_fail(RONDO_MISMATCH,
+			"rank %d gives device memory in %s, rank %d host memory",
+			first->on_device ? 0 : rank, name, first->on_device ? rank : 0);
+	if (first->op != other->op)
+		return rd_fail(RONDO_MISMATCH,
+			"ranks made different calls: rank 0 %s with operation #%u, rank %d with #%u",
+			name, first->op, rank, other->op);
+	if (first->plans != other->plans)
+		return rd_fail(RONDO_INVALID,
+			"rank 0 and rank %d write different plans for %s on %d ranks by algorithms "
+			"of plug-ins: a plan must follow from its problem alone. Leave "
+			"RONDO_ALGO_PLUGIN out",
+			rank, rd_collective_name(call->problem.collective), call->problem.size);
+	return 0;
+}
+
+int rd_call_check_end(struct rondo_comm *comm, const struct rd_call *call, bool *awry)
+{
+	const struct rd_call_check *check = &comm->check;
+	uint64_t given = 0, wanted = 0;
+	int err = 0;
+
+	for (int rank = 0; rank < comm->size && !err; rank++) {
+		given += check->all[rank].given;
+		wanted += check->all[rank].wanted;
+		err = facts_differ(check, call, rank);
+	}
+	*awry = given != wanted;
+	if (!err && check->compared)
+		*compared(comm, &call->problem) = 1;
+	return err;
+}
