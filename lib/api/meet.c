@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "bootstrap/inherited.h"
 #include "bootstrap/pmi.h"
 #include "bootstrap/unique_id.h"
 
@@ -45,8 +46,14 @@ int rd_meet_where(struct rd_settings *settings, const struct rondo_config *confi
 		settings->rendezvous_fd = -1;
 		return rd_unique_id_meet(settings, config->unique_id);
 	}
-	if (settings->pmi_fd >= 0 && settings->size > 1 && !gives_socket(config))
-		return rd_pmi_meet(settings);
+	if (!gives_socket(config)) {
+		int err = rd_refuse_inherited_rank(settings);
+
+		if (err)
+			return err;
+		if (settings->pmi_fd >= 0 && settings->size > 1)
+			return rd_pmi_meet(settings);
+	}
 	share_rendezvous(settings, config);
 	return 0;
 }

@@ -23,7 +23,7 @@ static void open_status(struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_STATUS };
 
-	if (rd_status_open(&control->status) == 0 &&
+	if (rd_status_open(&control->status, control->settings.launch_id) == 0 &&
 		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->status.listen_fd, &event) == 0)
 		return;
 	rd_log(RD_INFO, RD_BOOTSTRAP, "rondo-run --status does not see this rank: %s",

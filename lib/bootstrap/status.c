@@ -1,6 +1,7 @@
 #include "bootstrap/status.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,15 +15,16 @@
 #define STRANGERS_MAX 16 /* a call hangs up on */
 #define NAMES_MAX 64 /* attempts: containers may share a network, and number processes alike */
 
-static int bind_name(int fd)
+static int bind_name(int fd, uint64_t launch_id)
 {
 	static _Atomic unsigned count;
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	int length, error;
 
 	for (int i = 0; i < NAMES_MAX; i++) {
-		length = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, RD_STATUS_NAME ".%d.%u",
-			(int)getpid(), atomic_fetch_add(&count, 1));
+		length = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1,
+			RD_STATUS_NAME ".%d.%u.%016" PRIx64, (int)getpid(),
+			atomic_fetch_add(&count, 1), launch_id);
 		error = bind(fd, (struct sockaddr *)&at,
 			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) +
 				(socklen_t)length);
@@ -32,7 +34,7 @@ static int bind_name(int fd)
 	return -1;
 }
 
-int rd_status_open(struct rd_status *status)
+int rd_status_open(struct rd_status *status, uint64_t launch_id)
 {
 	int fd = rd_above_stderr(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
 	    saved;
@@ -40,7 +42,7 @@ int rd_status_open(struct rd_status *status)
 	status->listen_fd = -1;
 	if (fd < 0)
 		return -1;
-	if (bind_name(fd) || listen(fd, BACKLOG)) {
+	if (bind_name(fd, launch_id) || listen(fd, BACKLOG)) {
 		saved = errno;
 		close(fd);
 		errno = saved;

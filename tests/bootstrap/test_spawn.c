@@ -202,6 +202,55 @@ Test(spawn, a_comm_with_a_port_of_its_own_meets_there, .timeout = 60)
 	cr_assert_eq(rondo_spawn(2, meet_at_a_port, &port), 0);
 }
 
+static int in_a_child(int (*run)(void *), void *argument)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(run(argument));
+	return waitpid(child, &status, 0) == child ? status : -1;
+}
+
+/* As a program does that has nothing but the rank's environment. */
+static int be_refused(void *wanted)
+{
+	rondo_comm *comm;
+
+	return rondo_comm_create(&comm, NULL) == RONDO_SETTING && strstr(rondo_last_error(), wanted)
+		       ? 0
+		       : 1;
+}
+
+/* As below a shell. */
+static int be_refused_in_a_child(void *wanted)
+{
+	return in_a_child(be_refused, wanted);
+}
+
+static int start_programs(void *argument)
+{
+	char wanted[96];
+	rondo_comm *comm;
+
+	(void)argument;
+	snprintf(wanted, sizeof(wanted), "started inside rank %d of a running job, process %d,",
+		number("RANK"), (int)getpid());
+	if (rondo_comm_create(&comm, NULL))
+		return 1;
+	if (in_a_child(be_refused, wanted) || in_a_child(be_refused_in_a_child, wanted))
+		return 2;
+	if (!sum_is_right(comm) || rondo_comm_destroy(comm))
+		return 3;
+	/* Its place is free now. */
+	return in_a_child(meet_three_times, NULL) ? 4 : 0;
+}
+
+Test(spawn, a_program_that_a_rank_starts_is_not_the_rank, .timeout = 60)
+{
+	cr_assert_eq(rondo_spawn(SIZE, start_programs, NULL), 0);
+}
+
 static int fail_in_2(void *argument)
 {
 	return number("RANK") == 2 ? *(int *)argument : 0;

@@ -33,11 +33,11 @@ static socklen_t address_of(struct sockaddr_un *at, pid_t pid, const char *name)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length;
 }
 
-/* To the first socket of a rank's process. */
+/* To the first socket of a rank's process, whose place the program gave. */
 static int connect_to(pid_t pid)
 {
 	struct sockaddr_un at;
-	socklen_t size = address_of(&at, pid, "0");
+	socklen_t size = address_of(&at, pid, "0.0000000000000000");
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (connect(fd, (struct sockaddr *)&at, size) == 0)

@@ -15,7 +15,6 @@
 #include "rondo.h"
 #include "run/base/memory.h"
 
-#define SOCKETS "/proc/net/unix"
 #define ANSWER_MS 1000
 #define ROUND_MAX 256 /* sockets at a time */
 #define ROUNDS_MAX 16
@@ -200,7 +199,7 @@ static void statuses_take(
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
-/* The name of a socket of a rank that listens, in a line of SOCKETS: its last word. */
+/* The name of a socket of a rank that listens, in a line of RD_STATUS_SOCKETS: its last word. */
 static const char *name_in(char *line)
 {
 	static const char prefix[] = " @" RD_STATUS_NAME ".";
@@ -239,12 +238,12 @@ static int questions_begin(struct question *questions, FILE *file)
 bool statuses_ask(struct statuses *statuses, const char *job)
 {
 	struct question *questions;
-	FILE *file = fopen(SOCKETS, "re");
+	FILE *file = fopen(RD_STATUS_SOCKETS, "re");
 	int count = ROUND_MAX;
 
 	*statuses = (struct statuses){ 0 };
 	if (!file) {
-		fprintf(stderr, "rondo-run: --status cannot read " SOCKETS ": %m\n");
+		fprintf(stderr, "rondo-run: --status cannot read " RD_STATUS_SOCKETS ": %m\n");
 		return false;
 	}
 	questions = memory_calloc(ROUND_MAX, sizeof(*questions));
