@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "run/check/check.h"
 #include "run/guard.h"
 #include "run/hosts/front.h"
 #include "run/hosts/remote.h"
@@ -119,6 +120,8 @@ static int run(int argc, char **argv)
 	struct job job = { 0 };
 	int status = 1, front_fd = -1;
 
+	if (argc == 2 && strcmp(argv[1], CHECK_OPTION) == 0)
+		return check_run();
 	if (argc == 2 && strcmp(argv[1], REMOTE_OPTION) == 0 &&
 		(front_fd = remote_start(&argc, &argv)) < 0)
 		return 1;

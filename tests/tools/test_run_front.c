@@ -84,6 +84,15 @@ Test(run_front, a_host_may_print_as_it_opens)
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
 }
 
+Test(run_front, a_check_runs_on_each_host)
+{
+	struct program run = program_files();
+
+	program_run(&run, RONDO_TOOL, "--check", "--hosts", "a:4,b:2", "--master-port",
+		master_port(), NULL);
+	assert_contains(run.out, "\nok    route          ");
+}
+
 static void refuse(const char *hosts, const char *line)
 {
 	struct program run = program_files();

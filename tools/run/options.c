@@ -6,6 +6,7 @@
 
 #include "arguments.h"
 #include "base/port.h"
+#include "run/check/check.h"
 #include "run/hosts/list.h"
 #include "run/values.h"
 
@@ -13,6 +14,7 @@
 
 static const char help[] =
 	"usage: rondo-run [OPTION]... PROGRAM [ARGUMENT]...\n"
+	"       rondo-run --check [OPTION]...\n"
 	"       rondo-run --status|--prometheus [--rdzv-id ID]\n"
 	"\n"
 	"Starts PROGRAM as several ranks of one job, with RANK, WORLD_SIZE, MASTER_ADDR,\n"
@@ -80,6 +82,9 @@ static const char help[] =
 	"  --tag                   begin each line that rank 3 prints with \"[3] \"\n"
 	"\n"
 	"Others:\n"
+	"  --check                 runs no PROGRAM, and prints what would hinder a job on these\n"
+	"                          nodes: a line a finding, with ok, warn or FAIL; the exit\n"
+	"                          status is 1 where one is FAIL\n"
 	"  --status                prints the state of this user's ranks on this host as JSON,\n"
 	"                          with --rdzv-id of that job alone; runs no PROGRAM; the exit\n"
 	"                          status is 1 where one has failed or does not answer\n"
@@ -130,6 +135,7 @@ static const struct argument table[] = {
 	{ "tee", 't', AT(tee), values_streams, 0, 0 },
 	{ "local-ranks-filter", 0, AT(shown), values_list, 0, 0 },
 	{ "tag", 0, AT(tag), NULL, 0, 0 },
+	{ "check", 0, AT(check), NULL, 0, 0 },
 	{ "status", 0, AT(status), NULL, 0, 0 },
 	{ "prometheus", 0, AT(prometheus), NULL, 0, 0 },
 	{ 0 },
@@ -248,6 +254,17 @@ static bool options_complete(struct options *options)
 	return choose_rondo_port(options);
 }
 
+/* The agents start this program as the ranks; with --hosts, those on the hosts do. */
+static void check_complete(struct options *options)
+{
+	static char *command[] = { "/proc/self/exe", CHECK_OPTION, NULL };
+
+	if (!options->check || options->hosts)
+		return;
+	options->command = command;
+	options->local_size = 1;
+}
+
 static bool status_complete(const struct options *options, bool has_program)
 {
 	if (has_program || options->hosts)
@@ -288,8 +305,11 @@ bool options_read(struct options *options, int argc, char **argv)
 		return false;
 	if (options->status || options->prometheus)
 		return status_complete(options, left < argc);
-	if (left == argc)
+	if (options->check && left < argc)
+		return arguments_refuse("--check goes without a program");
+	if (left == argc && !options->check)
 		return arguments_refuse("which program is to be run?");
 	options->command = argv + left;
+	check_complete(options);
 	return options_complete(options);
 }

@@ -66,6 +66,8 @@ struct options {
 	/* The state of ranks that run, and no program (run/status/). */
 	bool status, prometheus;
 
+	bool check; /* run/check/ is the program, with one rank on this node */
+
 	/* The program (run/command.h). */
 	char **command; /* it and its arguments, NULL at the end */
 	bool module, no_python, run_path; /* -m, --no-python, --run-path */
