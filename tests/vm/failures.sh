@@ -51,14 +51,18 @@ echo "is in the guest"
 sleep 100
 END
 killed=$!
-for _ in $(seq 600); do
-	! grep -q 'is in the guest' "$work/vm_is_killed.out" || break
+# run ends all of this in time.
+until grep -q 'is in the guest' "$work/vm_is_killed.out" || ! kill -0 $killed 2>/dev/null; do
 	sleep 0.1
 done
-[ -n "$(processes_in "$build/vm/vm_is_killed")" ]
+if [ -z "$(processes_in "$build/vm/vm_is_killed")" ]; then
+	echo "vm_is_killed: no process works in $build/vm/vm_is_killed, and its output is:"
+	cat "$work/vm_is_killed.out"
+	exit 1
+fi
 kill -KILL $killed
 expect vm_stalls $stalls 1 '^guest0: The test has not ended within 3 s'
-for _ in $(seq 100); do
+for _ in $(seq 600); do
 	[ -n "$(processes_in "$build/vm/vm_is_killed")" ] || exit 0
 	sleep 0.1
 done
