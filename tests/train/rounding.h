@@ -17,6 +17,13 @@
 #define ROUNDING(roundings, size) ((roundings)*0x1p-24 * (size))
 #define ROUNDING_OF_DOUBLES(roundings, size) ((roundings)*0x1p-53 * (size))
 
+/*
+ * The same for sums of sums, as in a network, where the bound of the worst case would hide faults.
+ * Errors have random signs, and grow with the root of their number: one of 1500 sums is further off
+ * (Higham, Mary: "A new approach to probabilistic rounding error analysis", 2019).
+ */
+#define LIKELY_ROUNDING(roundings, size) (4 * sqrt(roundings) * 0x1p-24 * (size))
+
 /* A multiple of 1/16 within `most`. Sums of up to 2^16 / most^2 products of two are exact in every
    order: no bound is needed. */
 static inline float draw_coarse(struct rng *rng, float most)

@@ -62,7 +62,8 @@ static void compare_before_step(struct train *train, int step)
 	compare_and_restart(train);
 }
 
-struct step_errors compare_steps(struct job *first, struct job *second, int size, int steps)
+struct step_errors compare_steps(
+	struct job *first, int first_size, struct job *second, int second_size, int steps)
 {
 	struct step_errors errors = { 0 };
 	record = mmap(
@@ -72,8 +73,8 @@ struct step_errors compare_steps(struct job *first, struct job *second, int size
 	first->before_test = note_start;
 	second->change = compare_before_step;
 	second->before_test = compare_and_restart;
-	run_ranks(first, size);
-	run_ranks(second, size);
+	run_ranks(first, first_size);
+	run_ranks(second, second_size);
 	for (int s = 0; s < steps; s++) {
 		double loss = first->outcome->losses[s] - second->outcome->losses[s];
 		errors.loss = fmax(errors.loss, fabs(loss));

@@ -12,6 +12,15 @@
 #define TRAIN_STEPS_H
 
 #include "train/job.h"
+#include "train/rounding.h"
+
+/*
+ * Bounds for runs that differ in the order of sums alone. Both runs round a loss; convnet has the
+ * longest sums, and gpt the largest losses. An update differs by 1e-4 of it, and by some 3e-3 where
+ * one pooled element is another.
+ */
+#define STEP_LOSS_BOUND (2 * LIKELY_ROUNDING(25 + 16 * 25 + 1568, 6))
+#define STEP_UPDATE_BOUND 1e-2
 
 /* How far a run's steps are from those of the first run, at most. */
 struct step_errors {
@@ -19,8 +28,10 @@ struct step_errors {
 	double update; /* of all parameters' updates: the norm of the difference, as a part */
 };
 
-/* Runs both jobs on `size` ranks, each for `steps` steps, and tests both at the first one's last
-   parameters. The model has at most PARAMETERS. Sets `change` and `before_test` of the jobs. */
-struct step_errors compare_steps(struct job *first, struct job *second, int size, int steps);
+/* Runs both jobs, each on its number of ranks and for `steps` steps, and tests both at the first
+   one's last parameters. The model has at most PARAMETERS. Sets `change` and `before_test` of the
+   jobs. */
+struct step_errors compare_steps(
+	struct job *first, int first_size, struct job *second, int second_size, int steps);
 
 #endif

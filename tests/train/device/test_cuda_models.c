@@ -13,10 +13,6 @@ TestSuite(cuda_models, .init = scratch_make, .fini = scratch_remove, .timeout = 
 #define SAMPLES 21 /* two global batches of 8, and one of 5 */
 #define MODEL_STEPS 6 /* of two epochs */
 #define TOKENS 12
-/* Other orders of sums change a loss by up to 1e-6. */
-#define LOSS_BOUND 5e-6
-/* They change an update by 1e-4 of it, and by some 3e-3 where one pooled element is another. */
-#define UPDATE_BOUND 1e-2
 
 /* Training on a drawn set; the optimizer and rate are the model's own. */
 static struct job make_model_job(const char *name, const char *set, enum device_kind device)
@@ -42,13 +38,13 @@ static void expect_like_the_cpu(const char *name, const char *set, size_t sample
 		set_draw(set_named(set), scratch_path(""), samples, tests), 0, "%s", failure());
 	struct job cpu = make_model_job(name, set, DEVICE_CPU);
 	struct job gpu = make_model_job(name, set, DEVICE_CUDA);
-	struct step_errors errors = compare_steps(&cpu, &gpu, 2, MODEL_STEPS);
-	cr_expect_lt(errors.loss, LOSS_BOUND, "a loss is off by %g", errors.loss);
-	cr_expect_lt(errors.update, UPDATE_BOUND, "an update is off by %g", errors.update);
+	struct step_errors errors = compare_steps(&cpu, 2, &gpu, 2, MODEL_STEPS);
+	cr_expect_lt(errors.loss, STEP_LOSS_BOUND, "a loss is off by %g", errors.loss);
+	cr_expect_lt(errors.update, STEP_UPDATE_BOUND, "an update is off by %g", errors.update);
 	cr_assert_gt(fabs(cpu.outcome->losses[0] - cpu.outcome->losses[MODEL_STEPS - 1]), 1e-3);
 	/* With running statistics, of batch norm. */
 	cr_expect_float_eq(cpu.outcome->test.loss / cpu.outcome->test.count,
-		gpu.outcome->test.loss / gpu.outcome->test.count, LOSS_BOUND,
+		gpu.outcome->test.loss / gpu.outcome->test.count, STEP_LOSS_BOUND,
 		"%.9g and %.9g, of %g", cpu.outcome->test.loss, gpu.outcome->test.loss,
 		cpu.outcome->test.count);
 	finish_job(&cpu);

@@ -135,7 +135,7 @@ static struct job make_precise_job(int precision)
 static void expect_training(int precision, int size, struct step_errors bounds)
 {
 	struct job plain = make_job(), rounded = make_precise_job(precision);
-	struct step_errors errors = compare_steps(&plain, &rounded, size, STEPS);
+	struct step_errors errors = compare_steps(&plain, size, &rounded, size, STEPS);
 	cr_expect_lt(errors.loss, bounds.loss, "a loss is off by %g", errors.loss);
 	cr_expect_lt(errors.update, bounds.update, "an update is off by %g", errors.update);
 	cr_expect_gt(errors.loss, 1e-6, "a loss is off by %g", errors.loss);

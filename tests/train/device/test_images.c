@@ -5,8 +5,8 @@
 
 #include "train/reference.h"
 
-/* Sums of a hundred floats at most. */
-#define TOLERANCE 2e-6
+/* Sums of a hundred products at most, whose absolute values add up to 4 times the greatest. */
+#define TOLERANCE ROUNDING(100, 4)
 
 static struct reference *reference;
 

@@ -4,7 +4,6 @@
  */
 #include <cblas.h>
 #include <criterion/criterion.h>
-#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "train/base/rng.h"
 #include "train/device/cpu_product.h"
 #include "train/device/device.h"
+#include "train/rounding.h"
 
 /* In no product: shows writes beside it. */
 #define BESIDE 12345.0f
@@ -88,7 +88,6 @@ static double element(const struct matrix *m, int row, int column)
 				  : m->data[(size_t)column * m->pitch + row];
 }
 
-/* The bound holds for any order of the sum (Higham: "Accuracy and stability", 2002, 3.1). */
 static void expect_right(const struct sample *s, const char *by)
 {
 	const struct product *p = &s->product;
@@ -109,7 +108,7 @@ static void expect_right(const struct sample *s, const char *by)
 				sum += term;
 				sizes += fabs(term);
 			}
-			cr_assert(fabs(s->c[at] - sum) <= (p->inner + 2) * FLT_EPSILON * sizes,
+			cr_assert(fabs(s->c[at] - sum) <= ROUNDING(p->inner + 2, sizes),
 				"%s: %d x %d x %d, layouts %d %d, beta %g: (%d, %d) is %.9g, not "
 				"%.9g",
 				by, p->rows, p->columns, p->inner, p->a.layout, p->b.layout,

@@ -6,9 +6,11 @@
 #include "train/base/fail.h"
 #include "train/device/device.h"
 #include "train/reference.h"
+#include "train/rounding.h"
 
-/* Sums of few floats: some units in the last place. */
-#define TOLERANCE 1e-6
+/* The exponentials of 257 columns, 8 roundings each, of which 16 parts are added up. The absolute
+   terms of a sum are at most twice the greatest result. */
+#define TOLERANCE ROUNDING(8 + 257 / 16 + 4, 2)
 
 static struct reference *reference;
 static struct device *cpu;

@@ -5,11 +5,12 @@
 #include "train/base/fail.h"
 #include "train/model/layer.h"
 #include "train/reference.h"
+#include "train/rounding.h"
 
 #define COUNT_MAX (2 * 5 * 36)
 
-/* Sums of few floats: some units in the last place. */
-#define TOLERANCE 2e-6
+/* Products of 4 and 5 terms, with a softmax of 5 between them, forward or backward. */
+#define TOLERANCE ROUNDING(4 + 5 + 5 + 12, 4)
 
 static int ignore_ready(void *argument, int tensor)
 {
