@@ -45,7 +45,7 @@ for victim in 2 0; do
 		cat "$folder/out"
 		exit 1
 	fi
-	# The loss of the first step, and the last of those that are printed.
+	# The loss of the first line, and that of the last.
 	if ! awk '/^loss: / { if (!n++) first = $2; last = $2 } END { exit !(last < first / 2) }' "$folder/out"; then
 		echo "the loss does not go down:"
 		cat "$folder/out"
