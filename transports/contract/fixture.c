@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/port.h"
 #include "transports/transports.h"
 
 #define MESSAGE_LEAST 64 /* each link must carry it */
@@ -89,7 +90,7 @@ uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-const char *fixture_address = "127.0.0.1";
+const char *fixture_address;
 const unsigned char *fixture_psk;
 
 /* The environment sets the rest: RONDO_INTERFACE, or the device of a card. */
@@ -99,7 +100,7 @@ static void settings_fill(struct rd_settings *settings, int rank, const struct s
 
 	config.rank = rank;
 	config.size = shape->size;
-	config.address = fixture_address;
+	config.address = fixture_address ? fixture_address : rd_loopback();
 	/* A value that is invalid leaves its default; rondo-check has refused it. */
 	(void)rd_settings_read(settings, &config);
 	settings->rendezvous_fd = -1;

@@ -24,7 +24,7 @@
 #define FIXTURE_CHANNELS_MAX 2
 
 extern int fixture_wait_ms; /* longest wait for anything that must come: 20000 */
-extern const char *fixture_address; /* MASTER_ADDR; 127.0.0.1 unless a test sets it */
+extern const char *fixture_address; /* MASTER_ADDR; NULL: the loopback */
 /* RD_PSK_SIZE bytes: ranks act as on different hosts, with this key. NULL: a test sets none. */
 extern const unsigned char *fixture_psk;
 
