@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "comm/calibrate_links.h"
 #include "comm/calibrate_memory.h"
@@ -10,9 +11,14 @@
 #include "comm/own_calls.h"
 #include "tuner/cost_file.h"
 #include "tuner/predict.h"
+#include "tuner/settle.h"
 
 /* Barriers that are timed; the median counts. */
 #define BARRIERS 12
+
+/* The time after which costs are not measured again, whatever they are. One measurement takes some
+   10 ms, and longer where the machine is busy. */
+#define SETTLE_MS 50
 
 #define LINKS_SIZE 40 /* bytes for the description of links */
 
@@ -127,10 +133,15 @@ struct opening {
 	uint32_t known; /* there is nothing to measure */
 };
 
-static int measure(struct rondo_comm *comm, const char *key)
+/* Rank 0 broadcasts it after each measurement. */
+struct closing {
+	struct rd_costs costs;
+	uint32_t again; /* they are far from usual: all measure again */
+};
+
+static int measure_once(struct rondo_comm *comm, bool oversubscribed)
 {
 	enum rd_single_copy_mode single_copy = comm->single_copy;
-	bool oversubscribed = is_oversubscribed(comm);
 	int err = rd_calibrate_links(comm, oversubscribed);
 
 	if (!err && comm->rank == 0)
@@ -139,10 +150,46 @@ static int measure(struct rondo_comm *comm, const char *key)
 		err = calibrate_switch(comm);
 	comm->single_copy = single_copy;
 	rd_costs_bound(&comm->costs);
-	if (!err)
-		err = rd_own_broadcast(comm, &comm->costs, sizeof(comm->costs));
-	if (!err && comm->rank == 0)
-		rd_cost_file_keep(comm->settings.tune_file, key, &comm->costs);
+	return err;
+}
+
+/* On rank 0: a file gets no costs of a disturbed run. */
+static void end(struct rondo_comm *comm, const char *key, const struct rd_settling *settling,
+	struct rd_costs *costs)
+{
+	bool settled = rd_settling_end(settling, costs);
+
+	rd_costs_bound(costs);
+	if (settled)
+		rd_cost_file_keep(comm->settings.tune_file, key, costs);
+	else
+		rd_log(RD_INFO, RD_PICK,
+			"costs [%s] did not settle in %d measurement%s: built-in ones replace "
+			"those within a host, and none are kept",
+			key, settling->count, RD_PLURAL(settling->count));
+}
+
+static int measure(struct rondo_comm *comm, const char *key)
+{
+	struct rd_settling settling = { .usual = comm->costs };
+	bool oversubscribed = is_oversubscribed(comm);
+	struct closing closing = { .again = true };
+	int64_t deadline_ms = rd_clock_ms() + SETTLE_MS;
+	int err = 0;
+
+	while (closing.again && !err) {
+		comm->costs = settling.usual;
+		err = measure_once(comm, oversubscribed);
+		if (!err && comm->rank == 0) {
+			closing.again = rd_settling_add(
+				&settling, &comm->costs, rd_clock_ms() < deadline_ms);
+			if (!closing.again)
+				end(comm, key, &settling, &closing.costs);
+		}
+		if (!err)
+			err = rd_own_broadcast(comm, &closing, sizeof(closing));
+	}
+	comm->costs = closing.costs;
 	return err;
 }
 

@@ -105,12 +105,15 @@
    "Predicted cost on oversubscribed cores" has the bound that mends what this leaves out. */
 #define RD_REPLAYED_PIECES 3
 
-/* ---- Measured costs (samples.c, cost.c) ----------------------------------------------------- */
+/* ---- Measured costs (samples.c, settle.c, cost.c) ------------------------------------------- */
 
 /* A sample above RD_OUTLIER times the cost expected from smaller messages counts where another is
    within RD_CONFIRMS times. A preempted rank had measured 400 ms for 0.4. */
 #define RD_OUTLIER 4
 #define RD_CONFIRMS 2
+/* Costs above RD_UNUSUAL times their usual are measured again (settle.c). Idle hosts were within
+   four times. With other work on the cores, one comm's costs reached a thousand times another's. */
+#define RD_UNUSUAL 10
 /* A core's own caches, where their size is unknown. Not measured: a usual second-level cache. */
 #define RD_CACHE_BYTES (1 << 20)
 
