@@ -59,11 +59,4 @@ bool rd_log_on(enum rd_log_level level, enum rd_subsystem subsystem);
 void rd_log(enum rd_log_level level, enum rd_subsystem subsystem, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Whether the count-th event of a kind that a network may repeat for ever is to be logged: 1, 2, 4,
-   8, ... So it fills no log. */
-static inline bool rd_log_is_due(unsigned count)
-{
-	return (count & (count - 1)) == 0;
-}
-
 #endif

@@ -63,7 +63,6 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 		return;
 	}
 	client->connecting = false;
-	rd_connection_outlive(connection);
 	rd_socket_tune(connection->wire.fd, client->settings->unreachable_ms);
 	rd_connection_watch(connection, EPOLLIN);
 	rd_local_address_get(client->local, connection->wire.fd);
@@ -75,7 +74,6 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 
 void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
-	rd_client_reconnect_stop(client);
 	rd_connection_close(&client->connection);
 	rd_participant_closed(client->participant, error, now_ms);
 }
@@ -108,38 +106,11 @@ void rd_client_receive(struct rd_client *client, int64_t now_ms)
 			;
 }
 
-/* Reads what has come, before the reset or since, unless the connection is lost with this errno. */
-static void receive_unless(struct rd_client *client, int error, int64_t now_ms)
-{
-	if (error)
-		rd_client_lose(client, error, now_ms);
-	else
-		rd_client_receive(client, now_ms);
-}
-
-static void reconnect(struct rd_client *client, int64_t now_ms)
-{
-	/* The verdict may be among what has come. */
-	receive_unless(client, rd_client_reconnect_begin(client, now_ms), now_ms);
-}
-
-void rd_client_receive_reconnect(struct rd_client *client, int64_t now_ms)
-{
-	receive_unless(client, rd_client_reconnect_receive(client, now_ms), now_ms);
-}
-
-static bool is_cut_off(const struct rd_client *client)
-{
-	return client->connection && !client->reconnect.error &&
-	       rd_connection_lost(client->connection);
-}
-
 void rd_client_drain(struct rd_client *client, int64_t now_ms)
 {
 	struct pollfd fd = { .events = POLLIN };
 
-	/* A socket that has failed is ready for ever. */
-	while (client->connection && !rd_connection_lost(client->connection)) {
+	while (client->connection) {
 		fd.fd = client->connection->wire.fd;
 		if (poll(&fd, 1, 0) <= 0)
 			return;
@@ -150,39 +121,30 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 void rd_client_serve(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_control_message message;
-	int error = rd_client_reconnect_serve(client, now_ms);
+	int error;
 
-	if (error)
-		rd_client_lose(client, error, now_ms);
 	if (client->connection && client->connecting && now_ms >= client->attempt_ms)
 		connect_next(client, ETIMEDOUT, now_ms);
 	if (rd_participant_connects(client->participant, now_ms)) {
 		client->attempt = 0;
 		connect_from(client, 0, now_ms);
 	}
-	if (is_cut_off(client))
-		reconnect(client, now_ms);
-	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT) {
-		rd_client_reconnect_stop(client);
+	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT)
 		rd_connection_close(&client->connection);
-	}
-	while (client->connection && !client->connecting && !client->reconnect.error) {
+	while (client->connection && !client->connecting) {
 		while (rd_connection_has_room(client->connection) &&
 			rd_participant_next(client->participant, &message))
 			rd_connection_put(client->connection, &message);
-		if (!rd_connection_has_output(client->connection))
+		if (client->connection->out_size == 0)
 			return;
 		if (!rd_connection_flush(client->connection, &error))
 			rd_client_lose(client, error, now_ms);
-		else if (is_cut_off(client))
-			reconnect(client, now_ms);
-		else if (rd_connection_has_output(client->connection))
+		else if (client->connection->out_size > 0)
 			return;
 	}
 }
 
 int64_t rd_client_deadline(const struct rd_client *client)
 {
-	return client->connection && client->connecting ? client->attempt_ms
-							: rd_client_reconnect_deadline(client);
+	return client->connection && client->connecting ? client->attempt_ms : RD_NEVER;
 }

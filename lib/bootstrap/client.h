@@ -6,7 +6,6 @@
 #ifndef RD_CLIENT_H
 #define RD_CLIENT_H
 
-#include "bootstrap/client_reconnect.h"
 #include "bootstrap/connection.h"
 #include "bootstrap/line.h"
 #include "bootstrap/participant/participant.h"
@@ -18,20 +17,16 @@ struct rd_client {
 	struct rd_line *line; /* the caller's; the same */
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
-	uint64_t reconnect_mark; /* of those of a socket by which the connection is to go on */
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_addresses addresses; /* of rank 0 */
 	struct rd_connection *connection; /* NULL: none */
 	bool connecting; /* it is not established yet */
-	int attempt; /* index of the address that is being, or was, connected to */
+	int attempt; /* index of the address that is being connected to */
 	int64_t attempt_ms; /* until when */
-	struct rd_client_reconnect reconnect;
 };
 
 /* Receives the messages that have arrived, after an event of the socket. */
 void rd_client_receive(struct rd_client *client, int64_t now_ms);
-/* Likewise, of the socket by which the connection is to go on. */
-void rd_client_receive_reconnect(struct rd_client *client, int64_t now_ms);
 /* Receives until no byte is left. */
 void rd_client_drain(struct rd_client *client, int64_t now_ms);
 /* The connection has ended: error is its errno, 0 for an end of file. */

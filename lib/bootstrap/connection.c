@@ -7,9 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/error.h"
-#include "bootstrap/socket.h"
-
 struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
 	const struct rd_settings *settings, bool accepts)
 {
@@ -31,7 +28,6 @@ struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, ui
 	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
 	connection->mark = mark;
 	connection->watched = events;
-	connection->in_most = sizeof(connection->in);
 	return connection;
 }
 
@@ -63,71 +59,6 @@ bool rd_connection_is_promising(const struct rd_connection *connection)
 	return rd_wire_is_promising(&connection->wire);
 }
 
-/* ---- Other sockets -------------------------------------------------------------------------- */
-
-void rd_connection_outlive(struct rd_connection *connection)
-{
-	connection->outlives = !rd_socket_is_near(connection->wire.fd);
-}
-
-int rd_connection_lost(const struct rd_connection *connection)
-{
-	return rd_wire_lost(&connection->wire);
-}
-
-bool rd_connection_has_left(const struct rd_connection *connection)
-{
-	return connection->wire.fd < 0;
-}
-
-int rd_connection_leave(struct rd_connection *connection, uint64_t *received)
-{
-	int error;
-
-	epoll_ctl(connection->epoll_fd, EPOLL_CTL_DEL, connection->wire.fd, NULL);
-	rd_close_on_fork_remove(&connection->unshared);
-	error = rd_wire_leave(&connection->wire, received);
-	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
-	connection->silent_ms = 0;
-	return error;
-}
-
-int rd_connection_go_on(struct rd_connection *connection, struct rd_connection **other,
-	enum rd_resume_side side, uint64_t peer_received)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT, .data.u64 = connection->mark };
-	int error;
-
-	epoll_ctl((*other)->epoll_fd, EPOLL_CTL_DEL, (*other)->wire.fd, NULL);
-	rd_close_on_fork_remove(&(*other)->unshared);
-	rd_close_on_fork_remove(&connection->unshared);
-	error = rd_wire_go_on(&connection->wire, &(*other)->wire, side, peer_received);
-	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
-	rd_wire_close(&(*other)->wire);
-	free(*other);
-	*other = NULL;
-	connection->watched = event.events;
-	if (!error && epoll_ctl(connection->epoll_fd, EPOLL_CTL_ADD, connection->wire.fd, &event))
-		error = rd_fail_errno("cannot watch the control connection's sockets");
-	return error;
-}
-
-/* ---- Messages ------------------------------------------------------------------------------ */
-
-/* As rd_wire_prove(). The proof is of the socket; from the first byte behind it on, the connection
-   may outlive that. */
-static int prove(struct rd_connection *connection)
-{
-	int proved = rd_wire_prove(&connection->wire);
-
-	if (proved > 0 && connection->outlives && !connection->wire.resume &&
-		rd_wire_outlive(&connection->wire)) {
-		errno = ENOMEM;
-		return -1;
-	}
-	return proved;
-}
-
 static bool is_temporary(int error)
 {
 	return error == EAGAIN || error == EINTR;
@@ -136,8 +67,8 @@ static bool is_temporary(int error)
 int rd_connection_read(struct rd_connection *connection, int *error)
 {
 	struct iovec room = { connection->in + connection->in_size,
-		connection->in_most - connection->in_size };
-	ssize_t got = prove(connection);
+		sizeof(connection->in) - connection->in_size };
+	ssize_t got = rd_wire_prove(&connection->wire);
 
 	if (got > 0)
 		got = rd_wire_recv(&connection->wire, &room, 1);
@@ -174,25 +105,13 @@ void rd_connection_put(struct rd_connection *connection, struct rd_control_messa
 	connection->out_size += rd_control_encode(message, connection->out + connection->out_size);
 }
 
-bool rd_connection_has_output(struct rd_connection *connection)
-{
-	if (connection->out_size > 0 || rd_wire_sends_again(&connection->wire))
-		return true;
-	rd_connection_watch(connection, EPOLLIN);
-	return false;
-}
-
 bool rd_connection_flush(struct rd_connection *connection, int *error)
 {
-	int proved = prove(connection);
+	int proved = rd_wire_prove(&connection->wire);
 
 	if (proved <= 0) {
 		*error = errno;
 		return proved == 0;
-	}
-	if (rd_wire_sends_again(&connection->wire)) {
-		rd_connection_watch(connection, EPOLLIN | EPOLLOUT);
-		return true;
 	}
 	while (connection->out_at < connection->out_size) {
 		struct iovec left = { connection->out + connection->out_at,

@@ -2,8 +2,6 @@
  * One end of a control connection: a socket that does not block, watched by an epoll, with buffers
  * between its bytes and whole messages (control_message.h). Where the job has a secret, no message
  * moves before the other end has proved that it has it, too.
- *
- * A connection between hosts may outlive its socket, which a network may reset (secure/resume.h).
  */
 #ifndef RD_CONNECTION_H
 #define RD_CONNECTION_H
@@ -22,10 +20,8 @@ struct rd_connection {
 	struct rd_close_on_fork unshared;
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
-	bool outlives; /* it is to outlive its socket */
 	uint32_t silent_ms; /* its other end's host owes a packet for so long; 0: it does not */
 	size_t in_size, out_size, out_at;
-	size_t in_most; /* bytes to read at most before they are taken */
 	unsigned char in[RD_FRAME_MAX];
 	unsigned char out[2 * RD_FRAME_MAX];
 };
@@ -50,27 +46,9 @@ int rd_connection_read(struct rd_connection *connection, int *error);
 /* The next complete message: 1; 0: none; RONDO_PROTOCOL. */
 int rd_connection_take(struct rd_connection *connection, struct rd_control_message *message);
 
-/*
- * From now on the connection outlives its socket, unless that stays within this host. Before its
- * first message, at both ends.
- *
- * Where the socket has failed, lost() returns its errno, and reads find nothing. leave() then
- * closes it, with *received bytes so far; what has come can still be read. go_on() takes the socket
- * of another connection, over which both ends have said how many bytes they received; see
- * rd_wire_go_on(). It frees the other one. Errors: the connection cannot go on.
- */
-void rd_connection_outlive(struct rd_connection *connection);
-int rd_connection_lost(const struct rd_connection *connection);
-int rd_connection_leave(struct rd_connection *connection, uint64_t *received);
-bool rd_connection_has_left(const struct rd_connection *connection);
-int rd_connection_go_on(struct rd_connection *connection, struct rd_connection **other,
-	enum rd_resume_side side, uint64_t peer_received);
-
 /* Whether the buffer has room for one more message. */
 bool rd_connection_has_room(const struct rd_connection *connection);
 void rd_connection_put(struct rd_connection *connection, struct rd_control_message *message);
-/* Whether there are bytes to send. If not, the epoll no longer watches for room. */
-bool rd_connection_has_output(struct rd_connection *connection);
 /* Sends the buffered messages, or as much as the socket takes. False: the connection has ended;
    *error is its errno. */
 bool rd_connection_flush(struct rd_connection *connection, int *error);

@@ -95,12 +95,6 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		if (error)
 			return error;
 	}
-	if (!rd_address_is_here_alone(&control->local.address)) {
-		error = rd_server_reconnect_listen(
-			server, &control->local.address, RD_MARK_RECONNECT);
-		if (error)
-			return error;
-	}
 	rd_address_print(control->address, &control->local.address);
 	if (!settings->has_psk)
 		warn_of_strangers(control);
@@ -162,7 +156,6 @@ static void free_state(struct rd_control *control)
 /* After the thread has ended, or was never started. */
 static void control_free(struct rd_control *control)
 {
-	rd_client_reconnect_stop(&control->client);
 	rd_connection_close(&control->client.connection);
 	rd_server_finish(&control->server);
 	pthread_cond_destroy(&control->published);
@@ -239,10 +232,6 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->epoll_fd = control->event_fd = control->server.listen_fd = -1;
 	control->client.local = &control->local;
 	control->client.mark = RD_MARK_CLIENT;
-	control->client.reconnect_mark = RD_MARK_CLIENT_RECONNECT;
-	control->server.reconnect.listen_fd = -1;
-	control->server.reconnect.pending_mark = RD_MARK_PENDING;
-	control->server.reconnect.probe_mark = RD_MARK_PROBES;
 	control->client.settings = &control->settings;
 	control->client.line = &control->line;
 	control->line.listen_fd = -1;
@@ -524,7 +513,6 @@ void rd_control_abandon(struct rd_control *control)
 {
 	if (!control)
 		return;
-	rd_connection_abandon(control->client.reconnect.attempt);
 	rd_connection_abandon(control->client.connection);
 	rd_server_abandon(&control->server);
 	rd_watch_abandon(control->watch);

@@ -252,7 +252,6 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		return;
 	case RD_CONTROL_TABLE:
 		walk_u64(at, &message->table.comm_id);
-		walk_port(at, &message->table.port);
 		return;
 	case RD_CONTROL_SLOW:
 		walk_u32(at, &message->slow.line_ms);
@@ -310,12 +309,6 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		walk_i32(at, &message->made.error, -128, 0);
 		walk_i32(at, &message->made.refuses, 0, 1);
 		walk_text(at, message->made.reason, sizeof(message->made.reason));
-		return;
-	case RD_CONTROL_RESUME:
-		walk_u64(at, &message->resume.comm_id);
-		walk_rank(at, &message->resume.rank, 1);
-		walk_u32(at, &message->resume.attempt);
-		walk_u64(at, &message->resume.received);
 		return;
 	case RD_CONTROL_COMMIT:
 	case RD_CONTROL_BYE_ACK:

@@ -23,9 +23,8 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 15
+#define RD_WIRE_VERSION 16
 #define RD_FRAME_MAX 5120
-#define RD_RESUME_FRAME 32 /* bytes of a RESUME */
 
 enum rd_control_kind {
 	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
@@ -53,9 +52,7 @@ enum rd_control_kind {
 	RD_CONTROL_COMMIT, /* to each guest: all have made it */
 	/* In a rendezvous again: */
 	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed without GO */
-	/* First over a socket by which a connection goes on (server_reconnect.h); its answer: */
-	RD_CONTROL_RESUME,
-	RD_CONTROL_LAST = RD_CONTROL_RESUME
+	RD_CONTROL_LAST = RD_CONTROL_LATE
 };
 
 /* A set of kinds, which a machine keeps for the messages that it has still to send. */
@@ -99,7 +96,6 @@ struct rd_control_message {
 		} member;
 		struct {
 			uint64_t comm_id;
-			uint32_t port; /* of rank 0, where connections go on; 0: none do */
 		} table;
 		struct {
 			uint32_t fallbacks; /* that this rank has received */
@@ -155,12 +151,6 @@ struct rd_control_message {
 			int32_t refuses; /* 1: by its vote: the ranks do not begin again */
 			char reason[RD_REASON_SIZE];
 		} made;
-		struct {
-			uint64_t comm_id; /* in an answer, 0: the rank is not awaited (any more) */
-			int32_t rank; /* at the end that is not rank 0's */
-			uint32_t attempt; /* the rank's, from 1: a late one does not count */
-			uint64_t received; /* bytes, by the sender, over earlier sockets */
-		} resume;
 		struct rd_link_failure link_failed, fallback;
 	};
 };

@@ -119,14 +119,7 @@ static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 		int64_t silent_ms, before_ms = connection ? connection->silent_ms : 0;
 		int rank = rank_at(control, i);
 
-		if (!connection || rank < 0)
-			continue;
-		/* It will have another socket. */
-		if (rd_connection_has_left(connection)) {
-			any = true;
-			continue;
-		}
-		if (rd_socket_is_near(connection->wire.fd))
+		if (!connection || rank < 0 || rd_socket_is_near(connection->wire.fd))
 			continue;
 		any = true;
 		silent_ms = silence_of(connection);

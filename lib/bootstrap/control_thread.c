@@ -74,19 +74,6 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-/* The mark has the number of a connection. */
-static void take_numbered(struct rd_control *control, uint64_t mark, int64_t now_ms)
-{
-	int number = (int)(uint32_t)mark;
-
-	if (mark >= RD_MARK_PROBES)
-		rd_server_reconnect_probed(&control->server, number, now_ms);
-	else if (mark >= RD_MARK_PENDING)
-		rd_server_reconnect_receive(&control->server, number, now_ms);
-	else
-		rd_server_receive(&control->server, number, now_ms);
-}
-
 static void control_take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
 {
 	uint64_t count;
@@ -99,12 +86,8 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 		rd_watch_receive(control->watch);
 	else if (mark == RD_MARK_STATUS)
 		rd_control_answer(control, now_ms);
-	else if (mark == RD_MARK_RECONNECT)
-		rd_server_reconnect_accept(&control->server, now_ms);
-	else if (mark == RD_MARK_CLIENT_RECONNECT)
-		rd_client_receive_reconnect(&control->client, now_ms);
 	else if (mark != RD_MARK_EVENT)
-		take_numbered(control, mark, now_ms);
+		rd_server_receive(&control->server, (int)mark, now_ms);
 	else if (read(control->event_fd, &count, sizeof(count)) < 0)
 		return; /* it has been read before */
 	/* Queried here alone: messages that the rank sent before it died come first. */
@@ -148,9 +131,8 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 
 	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
 	if (control->server.coordinator)
-		deadline = rd_sooner(
-			deadline, rd_sooner(rd_coordinator_deadline(control->server.coordinator),
-					  rd_server_reconnect_deadline(&control->server)));
+		deadline =
+			rd_sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
 	else
 		deadline = rd_sooner(deadline, rd_client_deadline(&control->client));
 	if (deadline == RD_NEVER)

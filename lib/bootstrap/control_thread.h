@@ -14,11 +14,6 @@
 #define RD_MARK_CLIENT (UINT64_MAX - 2)
 #define RD_MARK_WATCH (UINT64_MAX - 3)
 #define RD_MARK_STATUS (UINT64_MAX - 4)
-#define RD_MARK_RECONNECT (UINT64_MAX - 5) /* the listener of ranks that connect again */
-#define RD_MARK_CLIENT_RECONNECT (UINT64_MAX - 6)
-/* The number of a pending connection, or of a probed connection, is added. */
-#define RD_MARK_PENDING (UINT64_C(1) << 32)
-#define RD_MARK_PROBES (UINT64_C(2) << 32)
 
 /* The thread ends once it has left, or `quit` is requested; its caller joins control->thread. */
 int rd_control_thread_start(struct rd_control *control);

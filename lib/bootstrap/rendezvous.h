@@ -27,9 +27,6 @@
  *   HEARTBEAT, both ways          four times in the other side's heartbeat_timeout_ms, at least
  *                                 each 5 s
  *
- * Between hosts a network may reset the connection. It then goes on over another one, and the two
- * machines notice nothing (client_reconnect.h, server_reconnect.h).
- *
  * Nothing is queued: a set of kinds and some counters hold what is to be sent over a connection, so
  * memory does not grow with a peer that does not read. Link failures are stored once.
  */
@@ -60,9 +57,6 @@ static inline bool rd_means_silence(int error)
 {
 	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
 }
-
-/* In place of the errno of a connection that the network reset, and that did not go on in time. */
-#define RD_NOT_RESUMED ENOTCONN
 
 static inline int64_t rd_sooner(int64_t a, int64_t b)
 {

@@ -29,23 +29,23 @@ int rd_server_listen(struct rd_server *server, const struct rd_addresses *addres
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
 	const char *address, int64_t now_ms)
 {
+	uint64_t comm_id = 0;
 	int error;
 
 	server->settings = settings;
 	/* Early in a boot this waits for the kernel's first entropy. */
-	if (getrandom(&server->comm_id, sizeof(server->comm_id), 0) != sizeof(server->comm_id))
+	if (getrandom(&comm_id, sizeof(comm_id), 0) != sizeof(comm_id))
 		return rd_fail_errno("no random number for the comm");
 	/* Elsewhere 0 stands for an unknown comm. */
-	server->comm_id += server->comm_id == 0;
-	error = rd_coordinator_create(
-		&server->coordinator, settings, address, server->comm_id, now_ms);
+	comm_id += comm_id == 0;
+	error = rd_coordinator_create(&server->coordinator, settings, address, comm_id, now_ms);
 	if (error)
 		return error;
 	server->connections = calloc((size_t)rd_coordinator_connection_count(server->coordinator),
 		sizeof(*server->connections));
 	if (!server->connections)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
-	return rd_server_reconnect_start(server);
+	return 0;
 }
 
 static void free_coordinator(struct rd_server *server)
@@ -61,7 +61,6 @@ void rd_server_finish(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_close(&server->connections[i]);
-	rd_server_reconnect_finish(server);
 	free_coordinator(server);
 }
 
@@ -70,35 +69,62 @@ void rd_server_abandon(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_abandon(server->connections[i]);
-	rd_server_reconnect_abandon(server);
 	free_coordinator(server);
 }
 
 /* ---- Connections --------------------------------------------------------------------------- */
 
-static void serve_connection(struct rd_server *server, int index, int64_t now_ms)
+void rd_server_lose(struct rd_server *server, int index, int error)
+{
+	rd_connection_close(&server->connections[index]);
+	rd_coordinator_closed(server->coordinator, index, error);
+}
+
+/* True: more may have come. */
+static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
+{
+	struct rd_connection *connection = server->connections[index];
+	struct rd_control_message message;
+	int error, took, got = rd_connection_read(connection, &error);
+
+	if (got < 0) {
+		rd_server_lose(server, index, error);
+		return false;
+	}
+	if (rd_connection_is_promising(connection))
+		rd_coordinator_promising(server->coordinator, index);
+	while ((took = rd_connection_take(connection, &message)) > 0)
+		rd_coordinator_take(server->coordinator, index, &message, now_ms);
+	if (took < 0)
+		rd_coordinator_bad_message(server->coordinator, index, now_ms);
+	return got > 0 && took == 0;
+}
+
+void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
+{
+	if (server->connections[index])
+		while (receive_once(server, index, now_ms))
+			;
+}
+
+static void serve_connection(struct rd_server *server, int index)
 {
 	struct rd_connection *connection = server->connections[index];
 	struct rd_control_message message;
 	int error;
 
-	while (connection && !rd_connection_lost(connection)) {
+	while (connection) {
 		while (rd_connection_has_room(connection) &&
 			rd_coordinator_next(server->coordinator, index, &message))
 			rd_connection_put(connection, &message);
-		if (!rd_connection_has_output(connection))
+		if (connection->out_size == 0)
 			break;
 		if (!rd_connection_flush(connection, &error)) {
 			rd_server_lose(server, index, error);
 			return;
 		}
-		if (rd_connection_has_output(connection))
+		if (connection->out_size > 0)
 			break;
-	}
-	if (connection && rd_connection_lost(connection) &&
-		!server->reconnect.outages[index].error) {
-		rd_server_reconnect_begin(server, index, now_ms);
-		connection = server->connections[index];
 	}
 	if (connection && rd_coordinator_dropped(server->coordinator, index))
 		rd_server_lose(server, index, 0);
@@ -158,12 +184,10 @@ static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
 	rd_socket_tune(fd, server->settings->unreachable_ms);
 	server->connections[index] = rd_connection_open(
 		server->epoll_fd, fd, (uint64_t)index, EPOLLIN, server->settings, true);
-	if (!server->connections[index]) {
+	if (server->connections[index])
+		rd_server_receive(server, index, now_ms);
+	else
 		rd_coordinator_closed(server->coordinator, index, 0);
-		return;
-	}
-	rd_connection_outlive(server->connections[index]);
-	rd_server_receive(server, index, now_ms);
 }
 
 void rd_server_accept(struct rd_server *server, int64_t now_ms)
@@ -244,7 +268,6 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	if (!rd_coordinator_listening(server->coordinator))
 		close_listener(server);
 	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-		serve_connection(server, i, now_ms);
-	rd_server_reconnect_serve(server, now_ms);
+		serve_connection(server, i);
 	log_slow_call(server);
 }

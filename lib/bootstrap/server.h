@@ -1,8 +1,7 @@
 /*
  * Rank 0's server: accepts connections, and carries messages between their sockets and the
  * coordinator. Rank 0's own participant holds connection 0 without a socket. For the control thread
- * alone, after rd_server_start(). server_connection.c defines rd_server_receive() and
- * rd_server_lose(), and server.c the rest.
+ * alone, after rd_server_start().
  */
 #ifndef RD_SERVER_H
 #define RD_SERVER_H
@@ -10,7 +9,6 @@
 #include "bootstrap/connection.h"
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
-#include "bootstrap/server_reconnect.h"
 #include "bootstrap/socket.h"
 
 struct rd_server {
@@ -20,8 +18,6 @@ struct rd_server {
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
 	struct rd_connection **connections; /* by the coordinator's numbers; NULL: none */
 	bool joined; /* rank 0's participant holds connection 0 */
-	uint64_t comm_id;
-	struct rd_server_reconnect reconnect;
 	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };
 

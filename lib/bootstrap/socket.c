@@ -98,40 +98,6 @@ static int port_of(const struct sockaddr_storage *address)
 	return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
-static void set_port(struct sockaddr_storage *address, uint32_t port)
-{
-	if (address->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)address)->sin6_port = htons((uint16_t)port);
-	else
-		((struct sockaddr_in *)address)->sin_port = htons((uint16_t)port);
-}
-
-int rd_address_parse(struct rd_addresses *one, const char *address, uint32_t port)
-{
-	struct addrinfo hints = {
-		.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST
-	};
-	struct addrinfo *list = NULL;
-
-	if (getaddrinfo(address, NULL, &hints, &list))
-		return EINVAL;
-	keep_addresses(one, list);
-	freeaddrinfo(list);
-	if (one->count == 0)
-		return EINVAL;
-	set_port(&one->at[0], port);
-	return 0;
-}
-
-void rd_address_at_port(
-	struct rd_addresses *one, const struct rd_addresses *addresses, int index, uint32_t port)
-{
-	one->count = 1;
-	one->at[0] = addresses->at[index];
-	one->size[0] = addresses->size[index];
-	set_port(&one->at[0], port);
-}
-
 static void host_text(char text[INET6_ADDRSTRLEN], const struct sockaddr_storage *address)
 {
 	const void *bytes = &((const struct sockaddr_in *)address)->sin_addr;
@@ -281,7 +247,10 @@ int rd_listen_near(const struct sockaddr_storage *address)
 {
 	struct rd_addresses near = { .count = 1, .at = { *address } };
 
-	set_port(&near.at[0], 0);
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&near.at[0])->sin6_port = 0;
+	else
+		((struct sockaddr_in *)&near.at[0])->sin_port = 0;
 	near.size[0] = size_of(address);
 	return listen_at(&near, 0);
 }

@@ -46,12 +46,6 @@ int rd_listen_near(const struct sockaddr_storage *address);
    errno. */
 int rd_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port);
 
-/* A numeric address and a port: 0, or EINVAL. */
-int rd_address_parse(struct rd_addresses *one, const char *address, uint32_t port);
-/* Another port of one of the addresses. */
-void rd_address_at_port(
-	struct rd_addresses *one, const struct rd_addresses *addresses, int index, uint32_t port);
-
 /* Starts to connect: the socket, or -1 and errno. It becomes writable when the attempt ends. */
 int rd_connect_start(const struct rd_addresses *addresses, int index);
 /* The result of the attempt: 0, or its errno. */

@@ -54,20 +54,6 @@ ssize_t rd_tls_recv(struct rd_tls *tls, const struct iovec *iov, size_t count)
 	return -1;
 }
 
-void rd_tls_move(struct rd_tls *tls, int fd, struct rd_resume *resume)
-{
-	(void)tls;
-	(void)fd;
-	(void)resume;
-}
-
-size_t rd_tls_unread(const struct rd_tls *tls, const void **bytes)
-{
-	(void)tls;
-	(void)bytes;
-	return 0;
-}
-
 ssize_t rd_tls_peek(struct rd_tls *tls)
 {
 	return rd_tls_recv(tls, NULL, 0);

@@ -10,7 +10,6 @@
 #include "base/fork_lock.h"
 #include "secure/openssl.h"
 #include "secure/records.h"
-#include "secure/resume.h"
 
 /* A peer's part of the handshake takes some 500 bytes. */
 #define HANDSHAKE_MAX 4096
@@ -30,7 +29,6 @@ enum side { CLIENT, SERVER };
 
 struct rd_tls {
 	int fd;
-	struct rd_resume *resume; /* NULL: the session ends with its socket */
 	enum side side;
 	SSL *ssl; /* until the proof */
 	unsigned char psk[RD_PSK_SIZE];
@@ -177,28 +175,12 @@ static long socket_control(BIO *bio, int command, long number, void *pointer)
 	return command == BIO_CTRL_FLUSH;
 }
 
-static ssize_t socket_send(struct rd_tls *tls, const void *bytes, size_t size)
-{
-	struct iovec all = { (void *)bytes, size };
-
-	return tls->resume ? rd_resume_send(tls->resume, tls->fd, &all, 1)
-			   : send(tls->fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static ssize_t socket_recv(struct rd_tls *tls, void *bytes, size_t size)
-{
-	struct iovec room = { bytes, size };
-
-	return tls->resume ? rd_resume_recv(tls->resume, tls->fd, &room, 1)
-			   : recv(tls->fd, bytes, size, MSG_DONTWAIT);
-}
-
 /* Writes what waits. False: some still does, or the socket has failed (error). */
 static bool flush(struct rd_tls *tls)
 {
 	while (tls->out_at < tls->out_size && !tls->error) {
-		ssize_t sent =
-			socket_send(tls, tls->out + tls->out_at, tls->out_size - tls->out_at);
+		ssize_t sent = send(tls->fd, tls->out + tls->out_at, tls->out_size - tls->out_at,
+			MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
 			tls->error = errno;
@@ -400,18 +382,6 @@ bool rd_tls_is_promising(const struct rd_tls *tls)
 	return tls->proved || rd_openssl.SSL_session_reused(tls->ssl);
 }
 
-void rd_tls_move(struct rd_tls *tls, int fd, struct rd_resume *resume)
-{
-	tls->fd = fd;
-	tls->resume = resume;
-}
-
-size_t rd_tls_unread(const struct rd_tls *tls, const void **bytes)
-{
-	*bytes = tls->in + tls->in_at;
-	return tls->in_size - tls->in_at;
-}
-
 /* ---- Bytes that come ----------------------------------------------------------------------- */
 
 /* Reads as much as there is room for behind the part of a record that is here. */
@@ -422,7 +392,7 @@ static bool read_socket(struct rd_tls *tls)
 	memmove(tls->in, tls->in + tls->in_at, tls->in_size - tls->in_at);
 	tls->in_size -= tls->in_at;
 	tls->in_at = 0;
-	got = socket_recv(tls, tls->in + tls->in_size, IN_BATCH - tls->in_size);
+	got = recv(tls->fd, tls->in + tls->in_size, IN_BATCH - tls->in_size, MSG_DONTWAIT);
 	if (got > 0)
 		tls->in_size += (size_t)got;
 	else if (got == 0)

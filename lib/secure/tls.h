@@ -19,7 +19,6 @@
 /* Up to so many bytes may have left the socket, and wait for the rest of their record. */
 #define RD_TLS_RECORD_SIZE (16 << 10)
 
-struct rd_resume;
 struct rd_tls;
 
 /* Whether TLS can be had: 0, or RONDO_UNSUPPORTED with the reason. Any thread. */
@@ -56,10 +55,5 @@ ssize_t rd_tls_peek(struct rd_tls *tls);
  * for the socket; the caller repeats bytes that are not counted, unchanged.
  */
 ssize_t rd_tls_send(struct rd_tls *tls, const struct iovec *iov, size_t count);
-
-/* Goes on with this socket, whose bytes pass `resume`, which must outlive the session. */
-void rd_tls_move(struct rd_tls *tls, int fd, struct rd_resume *resume);
-/* The socket's bytes that have been read, and are no part of what was returned: their number. */
-size_t rd_tls_unread(const struct rd_tls *tls, const void **bytes);
 
 #endif

@@ -1,6 +1,5 @@
 #include "secure/wire.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
@@ -42,8 +41,6 @@ int rd_wire_release(struct rd_wire *wire)
 	int fd = wire->fd;
 
 	rd_wire_strip(wire);
-	rd_resume_destroy(wire->resume);
-	wire->resume = NULL;
 	wire->fd = -1;
 	return fd;
 }
@@ -62,8 +59,6 @@ ssize_t rd_wire_recv(struct rd_wire *wire, const struct iovec *iov, size_t count
 
 	if (wire->tls)
 		return rd_tls_recv(wire->tls, iov, count);
-	if (wire->resume)
-		return rd_resume_recv(wire->resume, wire->fd, iov, count);
 	/* For a small message, recv() is some percent faster than recvmsg(). */
 	if (count == 1)
 		return recv(wire->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT);
@@ -76,8 +71,6 @@ ssize_t rd_wire_send(struct rd_wire *wire, const struct iovec *iov, size_t count
 
 	if (wire->tls)
 		return rd_tls_send(wire->tls, iov, count);
-	if (wire->resume)
-		return rd_resume_send(wire->resume, wire->fd, iov, count);
 	if (count == 1)
 		return send(wire->fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
 	return sendmsg(wire->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -87,54 +80,6 @@ ssize_t rd_wire_peek(struct rd_wire *wire)
 {
 	char byte;
 
-	if (wire->tls)
-		return rd_tls_peek(wire->tls);
-	if (wire->resume)
-		return rd_resume_peek(wire->resume, wire->fd);
-	return recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-}
-
-int rd_wire_outlive(struct rd_wire *wire)
-{
-	const void *unread;
-
-	wire->resume = rd_resume_create(wire->tls ? rd_tls_unread(wire->tls, &unread) : 0);
-	if (!wire->resume)
-		return rd_fail(RONDO_MEMORY, "no memory for the bytes of a connection");
-	if (wire->tls)
-		rd_tls_move(wire->tls, wire->fd, wire->resume);
-	return 0;
-}
-
-int rd_wire_leave(struct rd_wire *wire, uint64_t *received)
-{
-	bool left = rd_resume_leave(wire->resume, wire->fd);
-
-	*received = wire->resume->received;
-	if (wire->fd >= 0)
-		close(wire->fd);
-	wire->fd = -1;
-	return left ? 0 : rd_fail(RONDO_MEMORY, "no memory for the bytes of a connection");
-}
-
-int rd_wire_go_on(struct rd_wire *wire, struct rd_wire *next, enum rd_resume_side side,
-	uint64_t peer_received)
-{
-	const void *unread = NULL;
-	size_t size = next->tls ? rd_tls_unread(next->tls, &unread) : 0;
-	int number = rd_resume_go_on(wire->resume, next->fd, side, peer_received, unread, size);
-
-	if (number == ENOMEM)
-		return rd_fail(RONDO_MEMORY, "no memory for the bytes of a connection");
-	if (number)
-		return rd_fail(RONDO_PROTOCOL, "bytes were lost with a connection");
-	wire->fd = rd_wire_release(next);
-	if (wire->tls)
-		rd_tls_move(wire->tls, wire->fd, wire->resume);
-	return 0;
-}
-
-bool rd_wire_sends_again(struct rd_wire *wire)
-{
-	return wire->resume && !rd_resume_send_again(wire->resume, wire->fd);
+	return wire->tls ? rd_tls_peek(wire->tls)
+			 : recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 }

@@ -10,20 +10,18 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "secure/resume.h"
 #include "secure/tls.h"
 
 struct rd_wire {
 	int fd; /* -1: none; the wire's */
 	struct rd_tls *tls; /* NULL: plain */
 	bool keyed; /* the peer has proved that it has the key */
-	struct rd_resume *resume; /* NULL: the wire ends with its socket */
 };
 
 /* A plain one, which owns the descriptor; -1: none. */
 #define RD_WIRE(fd) \
 	{ \
-		fd, NULL, false, NULL \
+		fd, NULL, false \
 	}
 
 /* Before the first byte: from now on the wire needs the peer's proof. accepts: this end accepted
@@ -49,29 +47,5 @@ ssize_t rd_wire_recv(struct rd_wire *wire, const struct iovec *iov, size_t count
 ssize_t rd_wire_send(struct rd_wire *wire, const struct iovec *iov, size_t count);
 /* As recv() of a byte with MSG_PEEK. */
 ssize_t rd_wire_peek(struct rd_wire *wire);
-
-/*
- * The wire outlives its socket from now on, if the network resets that. Both sides call this before
- * the same byte. RONDO_MEMORY.
- *
- * Where the socket has failed, rd_wire_lost() returns its errno, and the functions above EAGAIN.
- * Each side leaves the socket, and tells the other how many bytes it has received, over another
- * wire that both have proved. Both go on with the socket of that wire.
- */
-int rd_wire_outlive(struct rd_wire *wire);
-static inline int rd_wire_lost(const struct rd_wire *wire)
-{
-	return wire->resume ? wire->resume->error : 0;
-}
-/* Takes the bytes that have arrived, and closes the socket. RONDO_MEMORY: the wire cannot go on. */
-int rd_wire_leave(struct rd_wire *wire, uint64_t *received);
-/* Takes the socket of `next`, and frees its session. The bytes that it has read and not returned
-   are this wire's. The side that answers over `next` does so before it goes on, and the side that
-   has asked goes on with the answer. RONDO_PROTOCOL: bytes that the peer has not received are gone.
-   RONDO_MEMORY. */
-int rd_wire_go_on(struct rd_wire *wire, struct rd_wire *next, enum rd_resume_side side,
-	uint64_t peer_received);
-/* Whether bytes wait to be sent again, after it has sent as many as the socket takes. */
-bool rd_wire_sends_again(struct rd_wire *wire);
 
 #endif

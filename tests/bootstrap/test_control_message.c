@@ -56,12 +56,6 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->heartbeat.timeout_ms = 30000;
 	} else if (kind == RD_CONTROL_TABLE) {
 		message->table.comm_id = UINT64_MAX;
-		message->table.port = 65535;
-	} else if (kind == RD_CONTROL_RESUME) {
-		message->resume.comm_id = UINT64_MAX;
-		message->resume.rank = 65535;
-		message->resume.attempt = UINT32_MAX;
-		message->resume.received = UINT64_MAX;
 	} else if (kind == RD_CONTROL_REPORT) {
 		message->report.error = RONDO_BROKEN;
 		message->report.culprit = 2;

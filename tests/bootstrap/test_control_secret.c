@@ -105,8 +105,17 @@ Test(control_secret, a_rank_of_another_job_takes_no_seat)
 /* All that a rank of this job would say, but for the proof. */
 static size_t forge(unsigned char frame[RD_FRAME_MAX])
 {
-	struct rd_control_message hello = control_hello(&ranks[1]);
+	const struct rd_settings *settings = &ranks[1].settings;
+	struct rd_control_message hello = { .kind = RD_CONTROL_HELLO,
+		.hello = { .version = RD_WIRE_VERSION,
+			.rank = 1,
+			.size = 2,
+			.digest = rd_settings_digest(settings),
+			.channels = settings->channels,
+			.piece_size = settings->piece_size,
+			.member = ranks[1].self } };
 
+	strcpy(hello.hello.library, rondo_version());
 	return rd_control_encode(&hello, frame);
 }
 

@@ -66,22 +66,6 @@ int control_prepare(int size, int (*script)(struct control_rank *))
 	return port;
 }
 
-struct rd_control_message control_hello(const struct control_rank *rank)
-{
-	const struct rd_settings *settings = &rank->settings;
-	struct rd_control_message message = { .kind = RD_CONTROL_HELLO,
-		.hello = { .version = RD_WIRE_VERSION,
-			.rank = rank->rank,
-			.size = rank->size,
-			.digest = rd_settings_digest(settings),
-			.channels = settings->channels,
-			.piece_size = settings->piece_size,
-			.member = rank->self } };
-
-	strcpy(message.hello.library, rondo_version());
-	return message;
-}
-
 int control_keep_error(struct control_rank *rank, int error)
 {
 	if (error && !rank->error) {

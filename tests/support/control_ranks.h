@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/control.h"
-#include "bootstrap/control_message.h"
 
 #define RANKS_MAX 8
 
@@ -47,9 +46,6 @@ void control_prepare_rank(struct control_rank *rank, int number, int size, int p
 /* Prepares ranks[size]. Rank 0 gets a socket that listens already, as from a launcher. Returns the
    port. */
 int control_prepare(int size, int (*script)(struct control_rank *));
-
-/* The HELLO of a rank, with no place of a line. */
-struct rd_control_message control_hello(const struct control_rank *rank);
 
 /* Steps of scripts: 0, or the error, which the rank keeps if it is the first. */
 int control_keep_error(struct control_rank *rank, int error);

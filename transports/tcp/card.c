@@ -13,7 +13,7 @@
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
 _Static_assert(sizeof(struct rd_tcp_card) == 32 + RD_TCP_ADDRESSES_MAX * 24, "no gaps");
 _Static_assert(sizeof(struct rd_tcp_card) <= RD_CARD_MAX, "it fits");
-_Static_assert(sizeof(struct rd_tcp_hello) == 56, "no gaps");
+_Static_assert(sizeof(struct rd_tcp_hello) == 48, "no gaps");
 
 void rd_tcp_card_init(struct rd_tcp_card *card, const struct rd_place *place)
 {
@@ -104,7 +104,7 @@ bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const uint8_t key[RD_T
 	const struct rd_local *local)
 {
 	return hello->magic == RD_TCP_HELLO_MAGIC && hello->version == RD_TCP_VERSION &&
-	       hello->stripe == 0 && hello->from >= 0 && hello->from < local->size &&
-	       hello->to == local->rank && hello->channel >= 0 &&
+	       hello->stripe == 0 && hello->zero == 0 && hello->from >= 0 &&
+	       hello->from < local->size && hello->to == local->rank && hello->channel >= 0 &&
 	       hello->channel < RD_TCP_CHANNELS_MAX && same_key(hello->key, key);
 }

@@ -11,7 +11,7 @@
 #include "rondo/transport.h"
 #include "base/settings.h"
 
-#define RD_TCP_VERSION 5
+#define RD_TCP_VERSION 6
 #define RD_TCP_KEY_SIZE 16
 #define RD_TCP_CHANNELS_MAX 64
 #define RD_TCP_ADDRESSES_MAX 8
@@ -40,9 +40,8 @@ struct rd_tcp_hello {
 	uint16_t stripe;
 	int32_t from, to;
 	int32_t channel;
-	uint32_t attempt; /* 0: the connection begins; else it goes on, by this attempt */
+	uint32_t zero;
 	uint64_t comm_id;
-	uint64_t received; /* bytes behind the hellos, over earlier sockets of the connection */
 	uint8_t key[RD_TCP_KEY_SIZE]; /* the key in the card of `to` */
 };
 

@@ -16,8 +16,6 @@
    the answer. A peer answers when it has opened the link, which takes longer. */
 #define ATTEMPT_MS 1000
 #define ANSWER_MS 5000
-/* Between two attempts to go on. */
-#define REST_MS 250
 
 #define REASON_MAX sizeof(((struct rd_link *)0)->reason)
 
@@ -31,9 +29,7 @@ static void hello_fill(const struct rd_tcp_connection *connection, struct rd_tcp
 		.from = connection->connector->local->rank,
 		.to = connection->peer,
 		.channel = connection->channel,
-		.attempt = connection->resumes,
 		.comm_id = connection->connector->local->comm_id,
-		.received = connection->received,
 	};
 	memcpy(hello->key, connection->card.key, RD_TCP_KEY_SIZE);
 }
@@ -74,21 +70,10 @@ static bool has_proved(const struct rd_tcp_connection *connection, const struct 
 	       !must_prove(connection, &address);
 }
 
-bool rd_tcp_connection_is_far(const struct rd_tcp_connection *connection)
-{
-	return connection->card.host != connection->connector->card.host;
-}
-
 static bool hello_fits(const struct rd_tcp_connection *connection, const struct rd_tcp_hello *hello)
 {
 	return hello->from == connection->peer && hello->channel == connection->channel &&
 	       hello->comm_id == connection->connector->local->comm_id;
-}
-
-/* Whether a connector's hello begins the connection, or is its latest attempt to go on. */
-static bool is_latest(const struct rd_tcp_connection *connection, const struct rd_tcp_hello *hello)
-{
-	return connection->goes_on ? hello->attempt > connection->resumes : hello->attempt == 0;
 }
 
 /* ---- Ends ---------------------------------------------------------------------------------- */
@@ -102,7 +87,6 @@ static void open_with(struct rd_tcp_connection *connection, struct rd_wire *wire
 	setsockopt(opened.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
 	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_DEL, opened.fd, 0, NULL);
 	connection->state = RD_TCP_OPENED;
-	connection->goes_on = true;
 	connection->connector->unfinished--;
 	connection->opened(connection->owner, &opened);
 }
@@ -129,51 +113,18 @@ static void fail_at_address(
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
 
-/* The lower rank of a pair awaits the other. */
-static bool awaits(const struct rd_tcp_connection *connection)
-{
-	return connection->peer > connection->connector->local->rank;
-}
-
-static void wait_for_time(
-	struct rd_tcp_connection *connection, enum rd_tcp_connection_state state, int64_t ms)
-{
-	connection->state = state;
-	connection->until_ms = rd_clock_ms() + ms;
-	rd_tcp_timer_request(&connection->connector->timer, connection->until_ms);
-}
-
-static void probe_end(struct rd_tcp_connection *connection)
-{
-	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
-	wait_for_time(connection, RD_TCP_AWAITED, REST_MS);
-}
-
-/* Takes over the wire if the connection waits for it, or can go on with it. */
+/* Takes over the wire if the connection waits for it. */
 static bool accept_from(struct rd_tcp_connection *connection, struct rd_wire *wire,
 	const struct rd_tcp_hello *hello)
 {
-	bool open = connection->state == RD_TCP_OPENED && connection->interrupted;
-
-	if (!awaits(connection) || (connection->state > RD_TCP_PROBING && !open) ||
-		!hello_fits(connection, hello) || !is_latest(connection, hello) ||
+	if (connection->state != RD_TCP_AWAITED || !hello_fits(connection, hello) ||
 		!has_proved(connection, wire))
 		return false;
-	if (open)
-		connection->interrupted(connection->owner);
-	if (connection->state == RD_TCP_PROBING)
-		probe_end(connection);
-	if (connection->state != RD_TCP_AWAITED)
-		return false;
-	connection->resumes = hello->attempt;
-	connection->hello = *hello;
 	if (hello_send(connection, wire)) {
 		open_with(connection, wire);
 		return true;
 	}
-	/* Another attempt may go through. */
-	if (!connection->goes_on)
-		fail_at_address(connection, RONDO_BROKEN, "lost its connection", errno);
+	fail_at_address(connection, RONDO_BROKEN, "lost its connection", errno);
 	return false;
 }
 
@@ -267,7 +218,6 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	fd = rd_above_stderr(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	connection->wire = (struct rd_wire)RD_WIRE(fd);
 	connection->state = RD_TCP_CONNECTING;
-	connection->resumes += connection->goes_on && !awaits(connection);
 	connection->hello_size = 0;
 	if (fd < 0 || bind_outgoing(outgoing_interface(connection), fd, family) ||
 		(connect(fd, (struct sockaddr *)&connection->address, rd_address_size(family)) &&
@@ -279,12 +229,12 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	return 0;
 }
 
-/* Returns whether a connection with the same peer has logged this address. */
+/* Returns whether another connection with the same peer has logged this address. */
 static bool is_logged(const struct rd_tcp_connection *connection, int index)
 {
 	for (const struct rd_tcp_connection *at = connection->connector->connections; at;
 		at = at->next)
-		if (at->peer == connection->peer && at->in_vain >> index & 1)
+		if (at != connection && at->peer == connection->peer && at->in_vain >> index & 1)
 			return true;
 	return false;
 }
@@ -306,15 +256,7 @@ static void abandon_attempt(struct rd_tcp_connection *connection, const char *wh
 	connection->attempt++;
 }
 
-/* The network may be gone for a while. Where the peer has ended, its kernel refuses. */
-static void rest(struct rd_tcp_connection *connection)
-{
-	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
-	wait_for_time(connection, RD_TCP_RESTING, REST_MS);
-}
-
-/* The attempt has failed: starts the next one. After the last address, fails the connection, or
-   begins again with the first. */
+/* The attempt has failed: starts the next one. After the last address, fails the connection. */
 static void retry(struct rd_tcp_connection *connection, int error, const char *activity, int number)
 {
 	while (connection->attempt + 1 < connection->card.count) {
@@ -325,10 +267,7 @@ static void retry(struct rd_tcp_connection *connection, int error, const char *a
 		error = RONDO_UNREACHABLE;
 		activity = "cannot be reached";
 	}
-	if (connection->goes_on && number != ECONNREFUSED)
-		rest(connection);
-	else
-		fail_at_address(connection, error, activity, number);
+	fail_at_address(connection, error, activity, number);
 }
 
 static void connect_first(struct rd_tcp_connection *connection)
@@ -360,45 +299,19 @@ static void prove(struct rd_tcp_connection *connection)
 		retry(connection, RONDO_UNREACHABLE, "does not have the job's secret", errno);
 }
 
-/* The number of the error that has ended an attempt to connect; 0: none has. */
-static int error_of_socket(int fd)
+/* The number of the error that has ended the attempt to connect; 0: none has. */
+static int error_of_attempt(struct rd_tcp_connection *connection)
 {
 	int number = 0;
 	socklen_t size = sizeof(number);
 
-	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &number, &size) ? errno : number;
-}
-
-static int error_of_attempt(struct rd_tcp_connection *connection)
-{
-	int number = error_of_socket(connection->wire.fd);
-
+	if (getsockopt(connection->wire.fd, SOL_SOCKET, SO_ERROR, &number, &size))
+		number = errno;
 	if (!number && must_prove(connection, &connection->address) &&
 		rd_wire_secure(
 			&connection->wire, false, connection->connector->local->settings->psk))
 		number = ENOMEM;
 	return number;
-}
-
-static void probe_done(struct rd_tcp_connection *connection, int number)
-{
-	if (number == ECONNREFUSED)
-		fail_at_address(connection, RONDO_UNREACHABLE, "cannot be reached", number);
-	else
-		probe_end(connection);
-}
-
-/* Each probe takes the peer's next address. */
-static void probe_begin(struct rd_tcp_connection *connection)
-{
-	int number;
-
-	connection->attempt = (connection->attempt + 1) % connection->card.count;
-	number = attempt_connect(connection);
-	if (number)
-		probe_done(connection, number);
-	else
-		wait_for_time(connection, RD_TCP_PROBING, ATTEMPT_MS);
 }
 
 static void connect_done(struct rd_tcp_connection *connection)
@@ -434,8 +347,7 @@ static void answer_read(struct rd_tcp_connection *connection)
 		return;
 	if (rd_tcp_hello_valid(&connection->hello, connection->connector->card.key,
 		    connection->connector->local) &&
-		hello_fits(connection, &connection->hello) &&
-		connection->hello.attempt == connection->resumes)
+		hello_fits(connection, &connection->hello))
 		open_with(connection, &connection->wire);
 	else
 		retry(connection, RONDO_PROTOCOL, "someone else answers", 0);
@@ -463,19 +375,12 @@ static void answer_overdue(struct rd_tcp_connection *connection)
 void rd_tcp_connections_check(struct rd_tcp_connector *connector)
 {
 	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
-		if (at->state == RD_TCP_OPENED || at->state == RD_TCP_FAILED ||
-			(at->state == RD_TCP_AWAITED && !at->goes_on))
+		if (at->state != RD_TCP_CONNECTING && at->state != RD_TCP_PROVING &&
+			at->state != RD_TCP_GREETED)
 			continue;
 		if (rd_clock_ms() < at->until_ms) {
 			if (at->until_ms != INT64_MAX)
 				rd_tcp_timer_request(&connector->timer, at->until_ms);
-		} else if (at->state == RD_TCP_AWAITED) {
-			probe_begin(at);
-		} else if (at->state == RD_TCP_PROBING) {
-			probe_end(at);
-		} else if (at->state == RD_TCP_RESTING) {
-			at->attempt = 0;
-			connect_first(at);
 		} else if (at->state == RD_TCP_CONNECTING) {
 			retry(at, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
 		} else {
@@ -488,9 +393,7 @@ static bool connection_handle(void *owner)
 {
 	struct rd_tcp_connection *connection = owner;
 
-	if (connection->state == RD_TCP_PROBING)
-		probe_done(connection, error_of_socket(connection->wire.fd));
-	else if (connection->state == RD_TCP_CONNECTING)
+	if (connection->state == RD_TCP_CONNECTING)
 		connect_done(connection);
 	else
 		advance(connection);
@@ -509,19 +412,8 @@ void rd_tcp_connection_begin(struct rd_tcp_connection *connection)
 	connection->next = connector->connections;
 	connector->connections = connection;
 	connector->unfinished++;
-	if (awaits(connection))
+	if (connection->peer < connector->local->rank)
+		connect_first(connection);
+	else
 		take_early(connection);
-	else
-		connect_first(connection);
-}
-
-void rd_tcp_connection_again(struct rd_tcp_connection *connection)
-{
-	connection->connector->unfinished++;
-	connection->attempt = 0;
-	connection->in_vain = 0;
-	if (awaits(connection))
-		probe_begin(connection);
-	else
-		connect_first(connection);
 }

@@ -1,8 +1,6 @@
 #include "transports/tcp/link.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/settings.h"
 
 /* Below this many bytes, a copy behind the header costs less than a second iovec. */
@@ -23,9 +20,6 @@
 /* Calls of advance() without a sleep after which links leave both epolls. To watch
    them again costs two microseconds a link: little beside this many calls. */
 #define AWAKE_CALLS 256
-
-/* Seconds without a byte after which a connection between hosts is tried. */
-#define KEEPALIVE_S 5
 
 /* The time that close() gives queued messages to leave, when their reader is slow. */
 #define LINGER_MS 1000
@@ -42,21 +36,14 @@ static struct rd_tcp_endpoint *endpoint_of(struct rd_endpoint *base)
 
 /* ---- Links that are open ------------------------------------------------------------------- */
 
+/* Called after output: advance() writes the bytes that the socket did not take. */
 static void queue_link(struct rd_tcp_link *link)
 {
-	if (link->queued)
+	if (link->stream.queued == 0 || link->queued)
 		return;
 	link->queued = true;
 	link->next_queued = link->endpoint->queued;
 	link->endpoint->queued = link;
-}
-
-/* Called after output: advance() writes the bytes that the socket did not take. */
-static void queue_output(struct rd_tcp_link *link)
-{
-	if (link->stream.queued == 0)
-		return;
-	queue_link(link);
 }
 
 static void *link_reserve(struct rd_link *base, size_t size)
@@ -69,7 +56,7 @@ static void *link_reserve(struct rd_link *base, size_t size)
 static void link_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
 {
 	rd_tcp_stream_commit(&link_of(base)->stream, tag, size);
-	queue_output(link_of(base));
+	queue_link(link_of(base));
 }
 
 static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void *from, size_t size)
@@ -79,25 +66,15 @@ static bool link_send(struct rd_link *base, const struct rd_tag *tag, const void
 	if (!base->ready || base->error)
 		return false;
 	accepted = rd_tcp_stream_send(&link_of(base)->stream, tag, from, size);
-	queue_output(link_of(base));
+	queue_link(link_of(base));
 	return accepted;
-}
-
-/* advance() then has the connection go on. */
-static void notice_loss(struct rd_tcp_link *link)
-{
-	if (rd_wire_lost(&link->stream.wire) && !link->interrupted)
-		link->hung_up = link->endpoint->hung_up = true;
 }
 
 static bool link_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
 {
 	if (!base->ready || base->error)
 		return false;
-	if (rd_tcp_stream_recv(&link_of(base)->stream, into, size, message))
-		return true;
-	notice_loss(link_of(base));
-	return false;
+	return rd_tcp_stream_recv(&link_of(base)->stream, into, size, message);
 }
 
 static void link_release(struct rd_link *base)
@@ -151,100 +128,13 @@ static void link_fail(struct rd_tcp_link *link, const char *reason, int number)
 	snprintf(link->base.reason, sizeof(link->base.reason), "%s: %s", reason, strerror(number));
 }
 
-/* Networks forget connections where no byte passes, and reset them then. Where the reset reaches
-   one end alone, the other one gets it in answer to this. */
-static void keep_alive(int fd)
-{
-	int yes = 1, idle_s = KEEPALIVE_S;
-
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
-}
-
-/* The socket has failed, or the peer has left it: another one is to take its place. */
-static void link_interrupt(void *owner)
-{
-	struct rd_tcp_link *link = owner;
-	int error = rd_wire_lost(&link->stream.wire);
-
-	if (link->base.error)
-		return;
-	link->interruptions++;
-	if (rd_log_is_due(link->interruptions))
-		rd_log(RD_WARN, RD_NET,
-			"NET/Socket : rank %d lost its connection with rank %d, channel %d (%s, %u so "
-			"far): it goes on over another",
-			link->endpoint->local->rank, link->base.peer, link->base.channel,
-			error ? strerror(error) : "the peer connects again", link->interruptions);
-	link_unwatch(link);
-	link->hung_up = false;
-	link->interrupted = true;
-	link->since_ms = rd_clock_ms();
-	if (rd_wire_leave(&link->stream.wire, &link->connection.received)) {
-		link_fail(link, "cannot go on", ENOMEM);
-		return;
-	}
-	link->base.unsent = true;
-	queue_link(link);
-	rd_tcp_connection_again(&link->connection);
-}
-
-/* Within a host there is no network that resets connections. */
-static int link_outlive(struct rd_tcp_link *link)
-{
-	int err;
-
-	if (!rd_tcp_connection_is_far(&link->connection))
-		return 0;
-	keep_alive(link->stream.wire.fd);
-	err = rd_wire_outlive(&link->stream.wire);
-	if (!err)
-		link->connection.interrupted = link_interrupt;
-	return err;
-}
-
-/* The connection goes on over this wire's socket. */
-static void link_go_on(struct rd_tcp_link *link, struct rd_wire *wire)
-{
-	bool asked = link->base.peer < link->endpoint->local->rank;
-	int err = rd_wire_go_on(&link->stream.wire, wire,
-		asked ? RD_RESUME_ASKED : RD_RESUME_ANSWERED, link->connection.hello.received);
-
-	if (err) {
-		rd_wire_close(wire);
-		link->base.error = err;
-		snprintf(link->base.reason, sizeof(link->base.reason), "%s", rondo_last_error());
-		return;
-	}
-	keep_alive(link->stream.wire.fd);
-	link->interrupted = false;
-	if (link_watch(link)) {
-		link_fail(link, "cannot be watched", errno);
-		return;
-	}
-	rd_log(RD_INFO, RD_NET,
-		"NET/Socket : rank %d goes on with rank %d, channel %d, after %lld ms",
-		link->endpoint->local->rank, link->base.peer, link->base.channel,
-		(long long)(rd_clock_ms() - link->since_ms));
-	rd_tcp_stream_go_on(&link->stream);
-}
-
 static void link_opened(void *owner, const struct rd_wire *wire)
 {
 	struct rd_wire opened = *wire;
 	struct rd_tcp_link *link = owner;
 
-	if (link->interrupted) {
-		link_go_on(link, &opened);
-		return;
-	}
 	if (rd_tcp_stream_init(&link->stream, &opened, &link->base, link->endpoint->local)) {
 		rd_wire_close(&opened);
-		link_fail(link, "could not be set up", ENOMEM);
-		return;
-	}
-	if (link_outlive(link)) {
 		link_fail(link, "could not be set up", ENOMEM);
 		return;
 	}
@@ -260,13 +150,8 @@ static void link_failed(void *owner, int error, const char *reason)
 {
 	struct rd_tcp_link *link = owner;
 
-	link->base.error = link->interrupted ? RONDO_BROKEN : error;
-	if (link->interrupted)
-		snprintf(link->base.reason, sizeof(link->base.reason),
-			"lost its connection (%s), and %s",
-			strerror(rd_wire_lost(&link->stream.wire)), reason);
-	else
-		snprintf(link->base.reason, sizeof(link->base.reason), "%s", reason);
+	link->base.error = error;
+	snprintf(link->base.reason, sizeof(link->base.reason), "%s", reason);
 }
 
 struct rd_tcp_link *rd_tcp_link_create(
@@ -315,8 +200,7 @@ static bool flush_queued(struct rd_tcp_endpoint *endpoint)
 		struct rd_tcp_link *link = *at;
 
 		moved |= rd_tcp_stream_flush(&link->stream);
-		notice_loss(link);
-		if (rd_tcp_stream_waits(&link->stream) && !link->base.error) {
+		if (link->stream.queued > 0 && !link->base.error) {
 			at = &link->next_queued;
 			continue;
 		}
@@ -328,10 +212,7 @@ static bool flush_queued(struct rd_tcp_endpoint *endpoint)
 
 static bool read_ahead(struct rd_tcp_link *link)
 {
-	bool moved = link->base.ready && rd_tcp_stream_read_ahead(&link->stream);
-
-	notice_loss(link);
-	return moved;
+	return link->base.ready && rd_tcp_stream_read_ahead(&link->stream);
 }
 
 /* Reads ahead on one link a call, in turn: the cost of a call must not grow with the links. */
@@ -352,8 +233,7 @@ static void read_ahead_all(struct rd_tcp_endpoint *endpoint)
 		read_ahead(link);
 }
 
-/* A link whose peer hung up fails after the last of its messages has been received. One that the
-   network has reset goes on. */
+/* A link whose peer hung up fails after the last of its messages has been received. */
 static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
 {
 	bool failed = false;
@@ -363,10 +243,8 @@ static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
 		if (!link->hung_up || link->base.error)
 			continue;
 		rd_tcp_stream_check(&link->stream);
-		if (rd_wire_lost(&link->stream.wire))
-			link_interrupt(link);
 		failed |= link->base.error != 0;
-		endpoint->hung_up |= link->hung_up && link->base.error == 0;
+		endpoint->hung_up |= link->base.error == 0;
 	}
 	return failed;
 }
@@ -381,8 +259,7 @@ static bool handle_events(struct rd_tcp_endpoint *endpoint)
 static void watch_links(struct rd_tcp_endpoint *endpoint)
 {
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
-		if (!link->watched && link->base.ready && !link->base.error && !link->interrupted &&
-			link_watch(link))
+		if (!link->watched && link->base.ready && !link->base.error && link_watch(link))
 			link_fail(link, "cannot be watched", errno);
 	}
 	endpoint->awake = 0;

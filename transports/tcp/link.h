@@ -1,7 +1,6 @@
 /*
  * The links of tcp, and their progress when they are open. A message passes only link.c and
- * stream.c. The connector connects the links, and again where the network resets one between hosts.
- * One thread at a time uses an endpoint.
+ * stream.c. The connector connects the links. One thread at a time uses an endpoint.
  */
 #ifndef RD_TCP_LINK_H
 #define RD_TCP_LINK_H
@@ -34,9 +33,6 @@ struct rd_tcp_link {
 	struct rd_tcp_connection connection;
 	bool hung_up;
 	bool watched; /* by the driver's epoll and ours */
-	bool interrupted; /* its socket has failed, and the connection is to go on */
-	int64_t since_ms; /* the interruption */
-	unsigned interruptions;
 	struct rd_tcp_link *next_queued;
 	bool queued; /* is on the endpoint's list of links with output to push */
 	struct rd_tcp_stream stream; /* stream.fd is -1 until the link is ready */

@@ -37,13 +37,20 @@ void rd_tcp_wire_close(int epoll_fd, struct rd_wire *wire)
 	rd_event_close(epoll_fd, &fd);
 }
 
+/* Strangers that come again and again fill no log. */
+static bool is_logged(struct rd_tcp_strangers *strangers)
+{
+	strangers->dropped++;
+	return (strangers->dropped & (strangers->dropped - 1)) == 0;
+}
+
 void rd_tcp_reject(struct rd_tcp_strangers *strangers, struct rd_wire *wire, const char *why)
 {
 	struct sockaddr_storage address = { 0 };
 	socklen_t size = sizeof(address);
 	char where[RD_ADDRESS_TEXT];
 
-	if (rd_log_is_due(++strangers->dropped) && rd_log_on(RD_INFO, RD_NET) &&
+	if (is_logged(strangers) && rd_log_on(RD_INFO, RD_NET) &&
 		getpeername(wire->fd, (struct sockaddr *)&address, &size) == 0)
 		rd_log(RD_INFO, RD_NET, "NET/Socket : Dropped a connection from %s: %s (%u so far)",
 			rd_address_text(&address, where), why, strangers->dropped);

@@ -258,21 +258,6 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 	return moved;
 }
 
-bool rd_tcp_stream_waits(struct rd_tcp_stream *stream)
-{
-	bool waits = stream->queued > 0 || rd_wire_sends_again(&stream->wire) ||
-		     rd_wire_lost(&stream->wire);
-
-	stream->link->unsent = waits;
-	return waits;
-}
-
-void rd_tcp_stream_go_on(struct rd_tcp_stream *stream)
-{
-	stream->wake_at = 1;
-	rd_tcp_stream_flush(stream);
-}
-
 /* ---- Coming in ---------------------------------------------------------------------------- */
 
 /* Moves unread bytes to the front. They are few: reads end AHEAD bytes past a message. */

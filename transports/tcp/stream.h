@@ -91,11 +91,6 @@ void rd_tcp_stream_release(struct rd_tcp_stream *stream);
 
 /* Writes the queue, as far as the socket takes it. True: bytes were written. */
 bool rd_tcp_stream_flush(struct rd_tcp_stream *stream);
-/* Whether output waits: bytes that are to be sent again, or the queue. */
-bool rd_tcp_stream_waits(struct rd_tcp_stream *stream);
-
-/* Goes on with the wire's new socket. */
-void rd_tcp_stream_go_on(struct rd_tcp_stream *stream);
 
 /*
  * Reads the available bytes of the next message into the buffer here, unless recv() has given an

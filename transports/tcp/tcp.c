@@ -23,8 +23,7 @@
  *     key, comm, ranks right?  <------------------------------ hello (connector's key)
  *     messages  <------------------------------------------->  messages
  *
- *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | attempt 4 | comm 8
- *             | received 8 | key 16
+ *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | 0 4 | comm 8 | key 16
  *
  * Where the job has a secret, and the two ranks are on different hosts, a TLS handshake comes first
  * (secure/tls.h). All that follows is encrypted, unless RONDO_ENCRYPT is 0.
@@ -44,22 +43,6 @@
  * the header. The receiver trusts no size before it has checked the second one.
  *
  *   message   size 4 | check 4 | tag 24 | payload's CRC 4 | header's CRC 4 | payload[size]
- *
- * Connections that are reset
- * --------------------------
- * A network may reset a connection between hosts: a firewall forgets it, or restarts. Such a link
- * goes on over another connection, which begins with the same proof and hellos. The hellos tell how
- * many bytes each side has received behind the first hellos, encrypted as they travelled, and both
- * send the rest again (secure/resume.h). The new TLS session ends with its hellos, and the first
- * one goes on. The higher rank then sends one more byte, unencrypted, which confirms
- * the hello of the lower one: until then no acknowledgement counts for that. `attempt` numbers the
- * attempts of the higher rank, from 1, so that a late one does not replace its successor. Bytes
- * that were sent to a socket are kept until the other kernel has acknowledged them. It has them
- * then, and a reset does not take them away.
- *
- * The higher rank connects again; a refused connection is its peer's end. The lower one waits, and
- * probes whether the peer still listens (connection.h). Both do so in calls alone. An end of file
- * is no reset: it is the peer's.
  *
  * Events
  * ------

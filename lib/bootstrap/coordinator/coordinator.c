@@ -91,21 +91,6 @@ int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connect
 	return at->open && !at->refused ? at->rank : -1;
 }
 
-int rd_coordinator_connection_of(const struct rd_coordinator *coordinator, int rank)
-{
-	return rank >= 0 && rank < coordinator->size ? coordinator->ranks[rank].connection : -1;
-}
-
-const struct rd_member *rd_coordinator_member(const struct rd_coordinator *coordinator, int rank)
-{
-	return &coordinator->ranks[rank].member;
-}
-
-void rd_coordinator_set_port(struct rd_coordinator *coordinator, uint32_t port)
-{
-	coordinator->port = port;
-}
-
 int rd_coordinator_connection_count(const struct rd_coordinator *coordinator)
 {
 	return coordinator->connection_count;
@@ -261,11 +246,6 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s cannot be reached%s: no packet came from its host for %s", name,
 			when[coordinator->phase],
-			rd_duration(duration, coordinator->settings->unreachable_ms));
-	else if (error == RD_NOT_RESUMED)
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-			"%s cannot be reached%s: its connection was reset, and it made no other for %s",
-			name, when[coordinator->phase],
 			rd_duration(duration, coordinator->settings->unreachable_ms));
 	else
 		rd_coordinator_decide(coordinator, RONDO_BROKEN,

@@ -23,9 +23,6 @@ int rd_coordinator_create(struct rd_coordinator **coordinator, const struct rd_s
 	const char *address, uint64_t comm_id, int64_t now_ms);
 void rd_coordinator_destroy(struct rd_coordinator *coordinator);
 
-/* Before ranks join: the port of rank 0 where connections that were reset go on; 0: none do. */
-void rd_coordinator_set_port(struct rd_coordinator *coordinator, uint32_t port);
-
 /* One more than the greatest number of a connection. */
 int rd_coordinator_connection_count(const struct rd_coordinator *coordinator);
 /* Whether a rank may still join. */
@@ -48,10 +45,6 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int connection,
 	const struct rd_control_message *message, int64_t now_ms);
 /* The rank at the other end; -1: none yet, or it was refused. */
 int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connection);
-/* The connection of a rank that has joined; -1: it has none, or none any more. */
-int rd_coordinator_connection_of(const struct rd_coordinator *coordinator, int rank);
-/* The data of a rank, once all have joined. */
-const struct rd_member *rd_coordinator_member(const struct rd_coordinator *coordinator, int rank);
 /* Bytes have come that are no message, or a message at the wrong time. */
 void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
 /* The connection is closed: error is its errno, 0 for an end of file. Frees the number. */

@@ -14,7 +14,6 @@ static void write_member(const struct rd_coordinator *coordinator,
 	if (rank == coordinator->size) {
 		message->kind = RD_CONTROL_TABLE;
 		message->table.comm_id = coordinator->comm_id;
-		message->table.port = coordinator->port;
 		return;
 	}
 	message->kind = RD_CONTROL_MEMBER;

@@ -58,7 +58,6 @@ struct rd_coordinator {
 	int size;
 	const char *address;
 	uint64_t comm_id;
-	uint32_t port; /* where connections go on; 0: none do */
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */
 	int joined, ready, refused;

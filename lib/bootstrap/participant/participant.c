@@ -89,11 +89,6 @@ uint64_t rd_participant_comm_id(const struct rd_participant *participant)
 	return participant->comm_id;
 }
 
-uint32_t rd_participant_port(const struct rd_participant *participant)
-{
-	return participant->port;
-}
-
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant)
 {
 	return &participant->limits;
@@ -184,11 +179,6 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
 			"%s cannot be reached: no packet came from its host for %s", name,
 			rd_duration(duration, participant->settings->unreachable_ms));
-	else if (error == RD_NOT_RESUMED)
-		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
-			"%s cannot be reached: the connection was reset, and no other took its "
-			"place",
-			name);
 	else
 		rd_participant_end_without(participant, 0, RONDO_BROKEN,
 			"the connection to %s failed: %s", name, strerror(error));

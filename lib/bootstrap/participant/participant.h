@@ -88,8 +88,6 @@ int rd_participant_lost(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_JOINED on. */
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
 uint64_t rd_participant_comm_id(const struct rd_participant *participant);
-/* The port of rank 0 where connections that were reset go on; 0: none do. */
-uint32_t rd_participant_port(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_OPEN on: the least limits of all ranks' links. */
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
 /* The number of rounds that have ended. */

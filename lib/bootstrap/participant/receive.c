@@ -24,7 +24,6 @@ static void take_table(struct rd_participant *participant, const struct rd_contr
 		return;
 	}
 	participant->comm_id = message->table.comm_id;
-	participant->port = message->table.port;
 	participant->phase = RD_PARTICIPANT_JOINED;
 }
 

@@ -33,7 +33,6 @@ struct rd_participant {
 	int link_failures_sent;
 	int rounds; /* in which all ranks have tried their links */
 	uint64_t comm_id;
-	uint32_t port; /* of rank 0, where connections go on; 0: none do, or not known */
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
 	uint32_t query;
 	int leaver; /* with the fewest calls, leaver_calls; -1: none has left */

@@ -7,11 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/hash.h"
-
-/* The host of ranks that have no other one. */
-#define NEAR rd_hash(RD_HASH_INIT, "", 0)
-
 struct card card_of(const struct rank *rank)
 {
 	struct card card;
@@ -79,10 +74,9 @@ struct card fake_card(int fd)
 {
 	struct sockaddr_in address = fake_address(fd);
 	struct card card = {
-		.magic = 0x63646f72, .version = 5, .count = 1, .shared = 1, .family = 4
+		.magic = 0x63646f72, .version = 6, .count = 1, .shared = 1, .family = 4
 	};
 
-	card.host = NEAR;
 	card.port = ntohs(address.sin_port);
 	memcpy(card.address, &address.sin_addr, 4);
 	memset(card.key, 7, sizeof(card.key));
@@ -91,7 +85,7 @@ struct card fake_card(int fd)
 
 struct hello fake_hello(const struct rank *to, int from)
 {
-	struct hello hello = { .magic = 0x68646f72, .version = 5, .from = from, .comm_id = COMM };
+	struct hello hello = { .magic = 0x68646f72, .version = 6, .from = from, .comm_id = COMM };
 
 	hello.to = to->local.rank;
 	memcpy(hello.key, card_of(to).key, sizeof(hello.key));
@@ -136,7 +130,7 @@ size_t fake_message(unsigned char *bytes, unsigned number, unsigned key, size_t 
 	return sizeof(header) + size;
 }
 
-static void staged_open_at(struct staged *staged, uint64_t host)
+void staged_open(struct staged *staged)
 {
 	struct hello hello, answer;
 	struct card card;
@@ -144,7 +138,6 @@ static void staged_open_at(struct staged *staged, uint64_t host)
 	cr_assert_eq(rank_listen(&staged->rank, 0, "127.0.0.1", ""), 0, "%s", rondo_last_error());
 	staged->listener = fake_bind();
 	card = fake_card(staged->listener);
-	card.host = host;
 	rank_open(&staged->rank, 1, &card, sizeof(card));
 	staged->fd = fake_connect(&staged->rank);
 	hello = fake_hello(&staged->rank, 1);
@@ -154,16 +147,6 @@ static void staged_open_at(struct staged *staged, uint64_t host)
 	cr_assert_eq(answer.to, 1);
 	cr_assert(memcmp(answer.key, card.key, sizeof(card.key)) == 0, "proves who answers");
 	cr_assert(staged->rank.link->ready);
-}
-
-void staged_open(struct staged *staged)
-{
-	staged_open_at(staged, NEAR);
-}
-
-void staged_open_far(struct staged *staged)
-{
-	staged_open_at(staged, ~NEAR);
 }
 
 void staged_close(struct staged *staged)

@@ -26,8 +26,8 @@ struct hello {
 	uint32_t magic;
 	uint16_t version, stripe;
 	int32_t from, to, channel;
-	uint32_t attempt;
-	uint64_t comm_id, received;
+	uint32_t zero;
+	uint64_t comm_id;
 	uint8_t key[16];
 };
 
@@ -67,8 +67,6 @@ struct staged {
 };
 
 void staged_open(struct staged *staged);
-/* The same; the fake is on a host of its own. */
-void staged_open_far(struct staged *staged);
 void staged_close(struct staged *staged);
 /* Asserts that calls of advance() alone fail the link with this error and reason. */
 void staged_fails(struct staged *staged, int error, const char *reason);
