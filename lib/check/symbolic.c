@@ -89,6 +89,17 @@ static int push(
 	return err;
 }
 
+/* In a message that no step adds to, a contribution would be taken for a sum (exec/mean.h). */
+static int check_passed_on(
+	const struct rd_symbolic *run, const struct rd_runner *runner, struct rd_symbol value)
+{
+	if (!rd_collective_reduces(run->collective) || run->collective == RD_BARRIER ||
+		rd_symbol_count(&run->symbols, value) > 1)
+		return 0;
+	return rd_step_wrong(runner->plan, runner->step,
+		"receives one rank's contribution, and does not combine it");
+}
+
 /* The oldest message for a step is the one that it expects. */
 static int check_message(struct rd_symbolic *run, const struct rd_runner *runner, int i)
 {
@@ -221,11 +232,15 @@ static int merge(struct rd_symbolic *run, const struct rd_runner *runner, struct
 	for (int peer = 0; peer < run->size && !err; peer++) {
 		struct rd_symbol theirs = peer == rank ? mine : pop(run, runner, peer);
 
+		if (rd_symbol_count(&run->symbols, theirs) > 1)
+			err = rd_step_wrong(runner->plan, runner->step,
+				"rank %d sends it more than its own contribution", peer);
 		if (peer == 0) {
 			*value = theirs;
 			continue;
 		}
-		err = add_to(run, runner, value, theirs);
+		if (!err)
+			err = add_to(run, runner, value, theirs);
 		rd_symbol_put(&run->symbols, theirs);
 	}
 	return err ? err : check_last(run, runner, *value);
@@ -367,6 +382,8 @@ static int run_step(struct rd_symbolic *run, struct rd_runner *runner)
 		err = merge(run, runner, &value);
 	else if (rd_step_reduces(step))
 		err = reduce(run, runner, &value);
+	else if (step->kind == RD_STEP_RECV || step->kind == RD_STEP_FORWARD)
+		err = check_passed_on(run, runner, value);
 	if (err)
 		return err;
 	if (rd_step_writes(step))

@@ -7,6 +7,7 @@
 #include "comm/plan_cache.h"
 #include "comm/route.h"
 #include "comm/wait.h"
+#include "comm/widen.h"
 #include "exec/exec_init.h"
 #include "tuner/thresholds.h"
 
@@ -46,12 +47,23 @@ static bool start_again(struct rd_task *task)
 	return true;
 }
 
+/* Partial sums travel: on f32 the call may run by another plan. Its copies are not mapped. */
+static int prepare_widened(struct rd_task *task, struct rd_prepared **prepared)
+{
+	int err = rd_widen_call(&task->widened, &task->call);
+
+	return err ? err : rd_prepare(task->comm, &task->call, false, prepared);
+}
+
 static int start_plan(struct rd_task *task, bool peers_mapped)
 {
 	struct rondo_comm *comm = task->comm;
 	struct rd_prepared *prepared;
 	int err = rd_prepare(comm, &task->call, peers_mapped, &prepared);
+	rondo_type type = task->call.type;
 
+	if (!err && rd_call_needs_widening(&task->call) && !prepared->plans[0]->direct_access)
+		err = prepare_widened(task, &prepared);
 	if (err)
 		return err;
 	/* Direct access needs pieces for scratch alone: its steps work on shorter blocks anyway. */
@@ -64,12 +76,13 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		unsliced ? SIZE_MAX : prepared->piece_size, prepared->scratch,
 		prepared->send_marks);
 	task->exec->stride = comm->channels;
+	task->exec->signature.type = type;
 	if (direct_access)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;
 	else
 		set_single_copy(task);
 	prepared->repeats = rd_task_is_collective(task) && rd_call_is_ordinary(&task->call) &&
-			    !task->exchange_pays && !comm->settings.check;
+			    !task->exchange_pays && !comm->settings.check && !task->widened;
 	return 0;
 }
 
@@ -141,6 +154,13 @@ static void record_time(const struct rd_task *task)
 	task->choice->measured_ns += now_ns - task->began_ns;
 }
 
+static __attribute__((noinline)) void end_widened(struct rd_task *task)
+{
+	rd_widened_finish(task->widened);
+	rd_widened_destroy(task->widened, &task->call);
+	task->widened = NULL;
+}
+
 static int start_after_exchange(struct rd_task *task)
 {
 	bool peers_mapped;
@@ -202,6 +222,8 @@ static int step_started(struct rd_task *task)
 
 	while (moved == RD_DONE && task->stage != RD_RUNS)
 		moved = go_on(task);
+	if (moved == RD_DONE && task->widened)
+		end_widened(task);
 	if (moved == RD_DONE && (task->tried || task->comm->times_calls))
 		record_time(task);
 	if (moved == RD_DONE && task->feed) {
@@ -264,10 +286,14 @@ static __attribute__((noinline)) void begin_turns(const struct rd_task *tasks, i
 }
 
 /* Before a call that failed gives its memory back: messages must neither leave nor reach it. */
-static __attribute__((noinline)) void halt(const struct rd_batch *batch)
+static __attribute__((noinline)) void halt(const struct rd_batch *batch, int count)
 {
 	RD_BATCH_COMMS (batch, task)
 		rd_route_halt(task->comm);
+	for (int i = 0; i < count; i++) {
+		rd_widened_destroy(batch->tasks[i].widened, &batch->tasks[i].call);
+		batch->tasks[i].widened = NULL;
+	}
 }
 
 int rd_run(struct rd_task *tasks, int count)
@@ -288,7 +314,7 @@ int rd_run(struct rd_task *tasks, int count)
 	if (!err)
 		err = run_all(&batch);
 	if (err)
-		halt(&batch);
+		halt(&batch, count);
 	for (int i = 0; i < count; i++)
 		rd_turn_end(&tasks[i], alone);
 	return err;

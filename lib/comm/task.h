@@ -53,6 +53,7 @@ struct rd_task {
 	int64_t tried_ns; /* when that call of the trial began */
 	int64_t began_ns; /* when the call began, if the comm times calls */
 	struct rd_exec *exec; /* set when the task starts */
+	struct rd_widened *widened; /* the call runs on f32 (widen.h); NULL: as it was made */
 };
 
 static inline bool rd_task_is_collective(const struct rd_task *task)

@@ -23,12 +23,14 @@ struct operands {
 	const char *a, *b;
 	char *into, *out;
 	size_t count; /* elements */
-	int divide_by;
+	/* An addition of a mean, as exec/mean.h describes it. */
+	bool is_mean, a_is_sum, b_is_sum, last;
 };
 
 /* A block's threads share it. */
 struct channel {
 	int failed;
+	bool message_is_sum; /* of the move that is under way: it came with a partial sum's mark */
 	uint32_t sent[RD_WORK_RANKS], received[RD_WORK_RANKS]; /* messages, by peer */
 	struct operands operands; /* the move that is under way */
 };
@@ -96,17 +98,29 @@ static ON_DEVICE char *locate(const struct rd_steps *steps, const struct rd_spot
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* A message's signature: the receiver compares it with its own. */
+/* The mark of a mean's partial sum, in a signature. */
+#define RD_SIGN_SUM 1u
+
+/* A message's signature without a mark: the receiver compares it with its own. */
 static ON_DEVICE uint32_t sign(
 	const struct rd_steps *steps, const struct rd_move *move, size_t piece)
 {
-	return ((steps->signature ^ (uint32_t)move->chunk) * 16777619u ^ (uint32_t)piece) *
-	       16777619u;
+	return (((steps->signature ^ (uint32_t)move->chunk) * 16777619u ^ (uint32_t)piece) *
+		       16777619u) &
+	       ~RD_SIGN_SUM;
+}
+
+/* No rank passes on another's contribution: the checker proves that. */
+static ON_DEVICE uint32_t sum_mark(const struct rd_steps *steps, const struct rd_move *move)
+{
+	bool sends_own = move->peer < 0 && move->from.memory == RD_SPOT_IN;
+
+	return steps->op == RONDO_AVG && !sends_own ? RD_SIGN_SUM : 0;
 }
 
 /* The first thread's, while the others wait. */
-static ON_DEVICE bool has_message(const struct rd_steps *steps, const struct channel *shared,
-	int channel, const struct rd_move *move, size_t piece)
+static ON_DEVICE bool has_message(const struct rd_steps *steps, struct channel *shared, int channel,
+	const struct rd_move *move, size_t piece)
 {
 	const struct rd_fifo_line *line =
 		&steps->peer_fifos[steps->rank]->lines[move->peer][channel];
@@ -115,8 +129,11 @@ static ON_DEVICE bool has_message(const struct rd_steps *steps, const struct cha
 	if (!await_flag(steps->abort_flag, steps->timeout_ns,
 		    &line->messages[number % RD_FIFO_SLOTS].number, number, move->peer))
 		return false;
-	if (load_flag(&line->messages[number % RD_FIFO_SLOTS].signature) ==
-		sign(steps, move, piece))
+
+	uint32_t signature = load_flag(&line->messages[number % RD_FIFO_SLOTS].signature);
+
+	shared->message_is_sum = signature & RD_SIGN_SUM;
+	if ((signature & ~RD_SIGN_SUM) == sign(steps, move, piece))
 		return true;
 	report(steps->abort_flag, move->peer, RD_ABORT_MISMATCH);
 	return false;
@@ -143,7 +160,7 @@ static ON_DEVICE void begin_channel(
 		shared->received[peer] = fifo->lines[peer][channel].received;
 	}
 	if (THREAD == 0)
-		shared->failed = 0;
+		shared->failed = shared->message_is_sum = 0;
 	SYNC_BLOCK();
 }
 
@@ -183,7 +200,10 @@ static ON_DEVICE void set_operands(const struct rd_steps *steps, struct channel 
 			       : slot_of(steps, to, steps->rank, channel, shared->sent[to] + 1,
 					 move, piece);
 	operands->count = slice_count(steps, move->chunk, piece);
-	operands->divide_by = move->last && steps->op == RONDO_AVG ? steps->size : 1;
+	operands->is_mean = move->reduces && steps->op == RONDO_AVG;
+	operands->a_is_sum = shared->message_is_sum;
+	operands->b_is_sum = move->from.memory != RD_SPOT_IN;
+	operands->last = move->last;
 }
 
 /* Waits for the move's message and for a free slot, and sets the operands. False: it gave up. All
@@ -218,7 +238,7 @@ static ON_DEVICE void end_move(const struct rd_steps *steps, struct channel *sha
 		there = &steps->peer_fifos[to]->lines[steps->rank][channel];
 		number = ++shared->sent[to];
 		set_flag(&there->messages[number % RD_FIFO_SLOTS].signature,
-			sign(steps, move, piece));
+			sign(steps, move, piece) | sum_mark(steps, move));
 	}
 	fence();
 	if (to >= 0)

@@ -4,6 +4,7 @@
 
 #include "base/arith.h"
 #include "exec/block.h"
+#include "exec/mean.h"
 #include "exec/slice.h"
 
 void rd_exec_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *step)
@@ -62,18 +63,34 @@ void rd_exec_swap(struct rd_exec *exec, size_t piece, const struct rd_step *step
 	}
 }
 
+/* A block of all ranks' inputs. */
+struct inputs {
+	const struct rd_exec *exec;
+	size_t at;
+};
+
+static const char *input_of(const void *context, int rank)
+{
+	const struct inputs *inputs = context;
+
+	return inputs->exec->peer_buffers[rank].in + inputs->at;
+}
+
 /* Combines one block of all ranks' inputs, in rank order: the same bits on every rank. */
-static void combine_block(
-	struct rd_exec *exec, const struct rd_step *step, char *result, size_t at, size_t count)
+static void combine_block(struct rd_exec *exec, char *result, size_t at, size_t count)
 {
 	int size = exec->call.problem.size;
 
+	if (exec->call.op == RONDO_AVG) {
+		struct inputs inputs = { exec, at };
+
+		rd_mean_all(result, input_of, &inputs, size, count, exec->call.type);
+		return;
+	}
 	rd_exec_reduce(
 		exec, result, exec->peer_buffers[0].in + at, exec->peer_buffers[1].in + at, count);
 	for (int rank = 2; rank < size; rank++)
 		rd_exec_reduce(exec, result, result, exec->peer_buffers[rank].in + at, count);
-	if (step->last && exec->call.op == RONDO_AVG)
-		rd_average(result, count, exec->call.type, size);
 }
 
 /* Writes a result block to the outputs. `past`: those of other ranks past this core's caches. */
@@ -100,7 +117,7 @@ void rd_exec_combine(struct rd_exec *exec, int channel, size_t piece, const stru
 	size_t in = rd_slice_offset(exec, step->from, piece);
 
 	if (step->into.memory == RD_SCRATCH) {
-		combine_block(exec, step, rd_slice_at(exec, step->into, channel, piece), in, count);
+		combine_block(exec, rd_slice_at(exec, step->into, channel, piece), in, count);
 		return;
 	}
 
@@ -111,7 +128,7 @@ void rd_exec_combine(struct rd_exec *exec, int channel, size_t piece, const stru
 		size_t at = done * exec->element, part = rd_min(most, count - done);
 
 		/* Not straight into our output: in place that is an input, still to be read. */
-		combine_block(exec, step, block, in + at, part);
+		combine_block(exec, block, in + at, part);
 		spread_block(exec, step, block, out + at, part * exec->element, past);
 	}
 	rd_copy_past_end();

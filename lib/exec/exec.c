@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "exec/block.h"
 #include "exec/direct_access.h"
+#include "exec/mean.h"
 #include "exec/slice.h"
 
 static const struct rd_step *step_at(const struct rd_exec *exec, int channel, int index)
@@ -46,6 +47,24 @@ static struct rd_signature signature(const struct rd_exec *exec, int chunk)
 	return signature;
 }
 
+/* The signature of a message that this step sends. */
+static struct rd_signature signature_to_send(const struct rd_exec *exec, const struct rd_step *step)
+{
+	struct rd_signature made = signature(exec, step->chunk);
+
+	if (exec->call.op == RONDO_AVG && rd_step_sends_sum(step))
+		made.chunk |= RD_CHUNK_SUM;
+	return made;
+}
+
+/* Takes the mark of a mean's partial sum from a message's signature. */
+static void take_mark(struct rd_exec *exec, struct rd_signature *theirs)
+{
+	exec->message_is_sum = !(theirs->chunk & RD_CHUNK_NONE) && theirs->chunk & RD_CHUNK_SUM;
+	if (exec->message_is_sum)
+		theirs->chunk &= ~RD_CHUNK_SUM;
+}
+
 /* ---- Steps: each returns an rd_progress (RD_DONE never), or a negative error --------------- */
 
 static int wait_for(struct rd_exec *exec, const struct rd_link *link)
@@ -72,6 +91,8 @@ static int take_message(struct rd_exec *exec, struct rd_link *link, const struct
 	struct rd_signature ours = signature(exec, step->chunk), theirs;
 
 	memcpy(&theirs, message->tag, sizeof(theirs));
+	if (exec->call.op == RONDO_AVG)
+		take_mark(exec, &theirs);
 	if (memcmp(&theirs, &ours, sizeof(ours)) != 0 || message->size != size)
 		return mismatch(exec, link->peer, &theirs, &ours, message->size, size);
 	return RD_MOVED;
@@ -80,7 +101,7 @@ static int take_message(struct rd_exec *exec, struct rd_link *link, const struct
 static void commit(
 	struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, size_t size)
 {
-	struct rd_signature ours = signature(exec, step->chunk);
+	struct rd_signature ours = signature_to_send(exec, step);
 
 	link->ops->commit(link, (const struct rd_tag *)&ours, size);
 	exec->lingers |= link->unsent;
@@ -91,7 +112,7 @@ static int post(struct rd_exec *exec, int channel, int index, const char *from, 
 {
 	const struct rd_step *step = step_at(exec, channel, index);
 	struct rd_link *link = link_to(exec, step->to, channel);
-	struct rd_signature ours = signature(exec, step->chunk);
+	struct rd_signature ours = signature_to_send(exec, step);
 
 	if (!link->ops->send(link, (const struct rd_tag *)&ours, from, size))
 		return wait_for(exec, link);
@@ -175,13 +196,27 @@ static int run_recv(struct rd_exec *exec, int channel, size_t piece, const struc
 	return RD_MOVED;
 }
 
-/* into = message op from, divided if this is the last step of an average. */
+static void add_to_mean(struct rd_exec *exec, const struct rd_step *step, void *into,
+	const void *message, const void *from, size_t count)
+{
+	struct rd_mean_step mean = {
+		.ranks = exec->call.problem.size,
+		.a_is_sum = exec->message_is_sum,
+		.b_is_sum = step->from.memory != RD_IN,
+		.last = step->last,
+	};
+
+	rd_mean_add(into, message, from, count, exec->call.type, mean);
+}
+
+/* into = message op from. */
 static void combine(struct rd_exec *exec, const struct rd_step *step, void *into,
 	const void *message, const void *from, size_t count)
 {
-	rd_exec_reduce(exec, into, message, from, count);
-	if (step->last && exec->call.op == RONDO_AVG)
-		rd_average(into, count, exec->call.type, exec->call.problem.size);
+	if (exec->call.op == RONDO_AVG)
+		add_to_mean(exec, step, into, message, from, count);
+	else
+		rd_exec_reduce(exec, into, message, from, count);
 }
 
 /* The same into a slot of a link, and into our own memory too unless `into` is NULL. */
@@ -307,19 +342,37 @@ static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
 	return moved;
 }
 
+/* A block of all ranks' values: the mean's inputs. */
+struct values {
+	const char *const *sources;
+	size_t at;
+};
+
+static const char *value_of(const void *context, int rank)
+{
+	const struct values *values = context;
+
+	return values->sources[rank] + values->at;
+}
+
 /* Our value may lie where the result goes, so partial results go elsewhere until it is read. */
-static void merge_block(struct rd_exec *exec, const struct rd_step *step, char *into,
-	const char *const *sources, size_t at, size_t count)
+static void merge_block(
+	struct rd_exec *exec, char *into, const char *const *sources, size_t at, size_t count)
 {
 	_Alignas(RD_SLICE_ALIGNMENT) char partial[RD_EXEC_BLOCK];
 	int last = exec->call.problem.size - 1;
 
+	if (exec->call.op == RONDO_AVG) {
+		struct values values = { sources, at };
+
+		rd_mean_all(partial, value_of, &values, last + 1, count, exec->call.type);
+		memcpy(into, partial, count * exec->element);
+		return;
+	}
 	rd_exec_reduce(exec, last == 1 ? into : partial, sources[0] + at, sources[1] + at, count);
 	for (int rank = 2; rank <= last; rank++)
 		rd_exec_reduce(
 			exec, rank == last ? into : partial, partial, sources[rank] + at, count);
-	if (step->last && exec->call.op == RONDO_AVG)
-		rd_average(into, count, exec->call.type, last + 1);
 }
 
 /* Finds the address of each rank's value. The HOLDs, and FLUSHes of this rank's sends, come right
@@ -350,7 +403,7 @@ static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element;
 
-		merge_block(exec, step, into + at, sources, at, rd_min(most, count - done));
+		merge_block(exec, into + at, sources, at, rd_min(most, count - done));
 	}
 	for (int peer = 0; peer < size; peer++)
 		if (peer != rank)

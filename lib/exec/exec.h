@@ -64,6 +64,7 @@ struct rd_exec {
 	/* use single copy on links that have it (link->single_copy); false by default */
 	bool single_copy;
 	bool copied_once; /* a message of this call used single copy */
+	bool message_is_sum; /* of a mean: a partial sum (mean.h) came in the last message */
 	bool lingers; /* some message may not have been sent yet */
 	int error; /* the first failure, which ends the exec */
 	int waiting_for; /* peer of the link that it last waited for; -1: none yet */

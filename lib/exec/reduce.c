@@ -35,9 +35,25 @@ rd_reduce_function rd_reduce(rondo_type type, rondo_op op)
 	return chosen->reduce[type][op];
 }
 
-void rd_average(void *into, size_t count, rondo_type type, int by)
+bool rd_average(void *into, size_t count, rondo_type type, int by)
 {
-	chosen->average[type](into, count, by);
+	return chosen->average[type](into, count, by);
+}
+
+void rd_add_scaled(void *into, const void *a, const void *b, size_t count, rondo_type type,
+	const struct rd_scaled_sum *sum)
+{
+	chosen->add_scaled[type][sum->by != 0](into, a, b, count, sum);
+}
+
+void rd_widen(float *into, const void *from, size_t count, rondo_type type)
+{
+	chosen->widen[type](into, from, count);
+}
+
+void rd_narrow(void *into, const float *from, size_t count, rondo_type type)
+{
+	chosen->narrow[type](into, from, count);
 }
 
 void rd_copy_wide(void *into, const void *from, size_t size)

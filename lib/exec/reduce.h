@@ -5,11 +5,13 @@
 #ifndef RD_REDUCE_H
 #define RD_REDUCE_H
 
+#include <stdbool.h>
+
 #include "rondo.h"
 
 /*
  * into[i] = a[i] op b[i]. `into` may be a or b exactly; no other overlap. For RONDO_AVG the
- * function adds; rd_average() divides.
+ * function adds; means are made by mean.h.
  *
  * a op b and b op a have the same bits, and every variant gives the same bits. The one exception
  * is the payload and sign of the NaN from a sum or product of two NaNs. The minimum of +0 and -0
@@ -21,8 +23,25 @@ typedef void (*rd_reduce_function)(void *into, const void *a, const void *b, siz
    time. */
 rd_reduce_function rd_reduce(rondo_type type, rondo_op op);
 
-/* into[i] = into[i] / by. Integers round towards zero; f16, bf16 and f8 divide as f32. */
-void rd_average(void *into, size_t count, rondo_type type, int by);
+/* into[i] = into[i] / by, of integers, which round towards zero, of f32 or of f64. False: some
+   quotient is an infinity or NaN. */
+bool rd_average(void *into, size_t count, rondo_type type, int by);
+
+/* The factors of an addition of scaled elements, all powers of two but `by`. */
+struct rd_scaled_sum {
+	double a, b; /* what a and b are multiplied by */
+	double scale; /* of the sum */
+	int by; /* the sum is divided by this, and no more scaled; 0: not divided */
+};
+
+/* into[i] = a[i] + b[i] by these factors, of f32 or f64. `into` may be a or b exactly. The sum that
+   is divided is scaled only where it would not be finite otherwise. */
+void rd_add_scaled(void *into, const void *a, const void *b, size_t count, rondo_type type,
+	const struct rd_scaled_sum *sum);
+
+/* Converts f16, bf16 or f8 to f32, and back: to nearest even. */
+void rd_widen(float *into, const void *from, size_t count, rondo_type type);
+void rd_narrow(void *into, const float *from, size_t count, rondo_type type);
 
 /* Least size, in bytes, for rd_copy_wide(). */
 #define RD_COPY_WIDE_MIN (2 << 10)

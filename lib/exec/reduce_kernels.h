@@ -11,6 +11,8 @@
  * All other kernels are plain loops that the compiler vectorises. `into` may be a or b, so the
  * pragma states that iterations do not depend on each other, not that the buffers differ.
  */
+#include <stdbool.h>
+
 #include "exec/f8.h"
 #include "exec/half.h"
 #include "exec/reduce_variant.h"
@@ -40,7 +42,7 @@
 	}
 
 #define AVERAGE(name, type, divided) \
-	static void name(void *into_, size_t count, int by) \
+	static bool name(void *into_, size_t count, int by) \
 	{ \
 		ELEMENT(type); \
 		element *into = into_; \
@@ -49,6 +51,7 @@
 			const type x = into[i]; \
 			into[i] = (type)(divided); \
 		} \
+		return true; \
 	}
 
 /* ---- Integers: signed sums and products are unsigned ones, which wrap ---- */
@@ -121,13 +124,79 @@ KERNEL(f32_sum, float, x + y)
 KERNEL(f32_prod, float, (x * y))
 KERNEL(f32_min, float, f32_lesser(x, y))
 KERNEL(f32_max, float, f32_greater(x, y))
-AVERAGE(f32_avg, float, x / (float)by)
 
 KERNEL(f64_sum, double, x + y)
 KERNEL(f64_prod, double, (x * y))
 KERNEL(f64_min, double, f64_lesser(x, y))
 KERNEL(f64_max, double, f64_greater(x, y))
-AVERAGE(f64_avg, double, x / by)
+
+/* Without a branch, so that loops vectorise. */
+static inline float f32_either(uint32_t condition, float yes, float no)
+{
+	return f32_of_bits(rd_either(condition, f32_bits(yes), f32_bits(no)));
+}
+
+static inline double f64_either(uint64_t condition, double yes, double no)
+{
+	const uint64_t mask = 0u - condition,
+		       bits = (f64_bits(yes) & mask) | (f64_bits(no) & ~mask);
+	double value;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+/* Infinity or NaN. */
+#define F32_INFINITE(x) ((f32_bits(x) & F32_INFINITY) == F32_INFINITY)
+#define F64_INFINITY (2047ull << 52)
+#define F64_INFINITE(x) ((f64_bits(x) & F64_INFINITY) == F64_INFINITY)
+
+/* `bits` is as wide as `real`. */
+#define MEAN(name, real, bits, infinite) \
+	static bool name##_avg(void *into_, size_t count, int by) \
+	{ \
+		ELEMENT(real); \
+		element *into = into_; \
+		bits found = 0; \
+		INDEPENDENT for (size_t i = 0; i < count; i++) \
+		{ \
+			const real x = into[i] / (real)by; \
+			into[i] = x; \
+			found |= infinite(x); \
+		} \
+		return !found; \
+	} \
+	static void name##_add_scaled(void *into_, const void *a_, const void *b_, size_t count, \
+		const struct rd_scaled_sum *sum) \
+	{ \
+		ELEMENT(real); \
+		element *into = into_; \
+		const element *a = a_, *b = b_; \
+		const real by_a = (real)sum->a, by_b = (real)sum->b; \
+		INDEPENDENT for (size_t i = 0; i < count; i++) into[i] = \
+			a[i] * by_a + b[i] * by_b; \
+	} \
+	static void name##_finish_scaled(void *into_, const void *a_, const void *b_, \
+		size_t count, const struct rd_scaled_sum *sum) \
+	{ \
+		ELEMENT(real); \
+		element *into = into_; \
+		const element *a = a_, *b = b_; \
+		const real by_a = (real)sum->a, by_b = (real)sum->b, by = (real)sum->by; \
+		const real full_a = (real)(sum->a / sum->scale), \
+			   full_b = (real)(sum->b / sum->scale), \
+			   by_scaled = (real)(sum->by * sum->scale); \
+		INDEPENDENT for (size_t i = 0; i < count; i++) \
+		{ \
+			const real full = a[i] * full_a + b[i] * full_b; \
+			const real scaled = a[i] * by_a + b[i] * by_b; \
+			const bits beyond = infinite(full); \
+			into[i] = name##_either(beyond, scaled, full) / \
+				  name##_either(beyond, by_scaled, by); \
+		} \
+	}
+
+MEAN(f32, float, uint32_t, F32_INFINITE)
+MEAN(f64, double, uint64_t, F64_INFINITE)
 
 /* ---- bf16: two at a time, as the halves of a word, so that no lane has to change its place ----
  */
@@ -158,26 +227,13 @@ BF16_KERNEL(bf16_prod, bf16_round((x * y)))
 BF16_KERNEL(bf16_min, f32_bits(f32_lesser(x, y)))
 BF16_KERNEL(bf16_max, f32_bits(f32_greater(x, y)))
 
-AVERAGE(bf16_avg_pairs, uint32_t,
-	UPPER(bf16_round(f32_of_bits(UPPER(x)) / (float)by)) |
-		bf16_round(f32_of_bits(x << 16) / (float)by) >> 16)
-AVERAGE(bf16_avg_last, uint16_t, bf16_narrow(bf16_widen(x) / (float)by))
-
-static void bf16_avg(void *into, size_t count, int by)
-{
-	bf16_avg_pairs(into, count / 2, by);
-	if (count % 2)
-		bf16_avg_last((char *)into + count / 2 * 4, 1, by);
-}
-
 /* ---- f8 ---- */
 
 #define F8(type) \
 	KERNEL(type##_sum, uint8_t, type##_narrow(type##_widen(x) + type##_widen(y))) \
 	KERNEL(type##_prod, uint8_t, type##_narrow(type##_widen(x) * type##_widen(y))) \
 	KERNEL(type##_min, uint8_t, type##_narrow(f32_lesser(type##_widen(x), type##_widen(y)))) \
-	KERNEL(type##_max, uint8_t, type##_narrow(f32_greater(type##_widen(x), type##_widen(y)))) \
-	AVERAGE(type##_avg, uint8_t, type##_narrow(type##_widen(x) / (float)by))
+	KERNEL(type##_max, uint8_t, type##_narrow(f32_greater(type##_widen(x), type##_widen(y))))
 
 F8(f8e4m3)
 F8(f8e5m2)
@@ -189,7 +245,6 @@ KERNEL(f16_sum, uint16_t, f16_narrow(f16_widen(x) + f16_widen(y)))
 KERNEL(f16_prod, uint16_t, f16_narrow(f16_widen(x) * f16_widen(y)))
 KERNEL(f16_min, uint16_t, f16_narrow(f32_lesser(f16_widen(x), f16_widen(y))))
 KERNEL(f16_max, uint16_t, f16_narrow(f32_greater(f16_widen(x), f16_widen(y))))
-AVERAGE(f16_avg, uint16_t, f16_narrow(f16_widen(x) / (float)by))
 #else
 
 #define F16_KERNEL(name, combined) \
@@ -214,18 +269,28 @@ F16_KERNEL(f16_prod, (x * y))
 F16_KERNEL(f16_min, lesser(x, y))
 F16_KERNEL(f16_max, -lesser(-x, -y))
 
-static void f16_avg(void *into_, size_t count, int by)
-{
-	ELEMENT(uint16_t);
-	element *into = into_;
-	size_t i = 0;
-
-	for (; count - i >= WIDTH; i += WIDTH)
-		narrow(into + i, widen(into + i) / (float)by);
-	for (; i < count; i++)
-		into[i] = narrow_one(widen_one(into[i]) / (float)by);
-}
 #endif
+
+/* ---- Conversions ---- */
+
+#define CONVERSIONS(type, code) \
+	static void type##_widen_all(float *into, const void *from_, size_t count) \
+	{ \
+		ELEMENT(code); \
+		const element *from = from_; \
+		INDEPENDENT for (size_t i = 0; i < count; i++) into[i] = type##_widen(from[i]); \
+	} \
+	static void type##_narrow_all(void *into_, const float *from, size_t count) \
+	{ \
+		ELEMENT(code); \
+		element *into = into_; \
+		INDEPENDENT for (size_t i = 0; i < count; i++) into[i] = type##_narrow(from[i]); \
+	}
+
+CONVERSIONS(f16, uint16_t)
+CONVERSIONS(bf16, uint16_t)
+CONVERSIONS(f8e4m3, uint8_t)
+CONVERSIONS(f8e5m2, uint8_t)
 
 /* ---- The table ---- */
 
@@ -289,11 +354,23 @@ const struct rd_reduce_variant VARIANT = {
 		[RONDO_U32] = u32_avg,
 		[RONDO_I64] = i64_avg,
 		[RONDO_U64] = u64_avg,
-		[RONDO_F16] = f16_avg,
-		[RONDO_BF16] = bf16_avg,
 		[RONDO_F32] = f32_avg,
 		[RONDO_F64] = f64_avg,
-		[RONDO_F8E4M3] = f8e4m3_avg,
-		[RONDO_F8E5M2] = f8e5m2_avg,
+	},
+	.add_scaled = {
+		[RONDO_F32] = { f32_add_scaled, f32_finish_scaled },
+		[RONDO_F64] = { f64_add_scaled, f64_finish_scaled },
+	},
+	.widen = {
+		[RONDO_F16] = f16_widen_all,
+		[RONDO_BF16] = bf16_widen_all,
+		[RONDO_F8E4M3] = f8e4m3_widen_all,
+		[RONDO_F8E5M2] = f8e5m2_widen_all,
+	},
+	.narrow = {
+		[RONDO_F16] = f16_narrow_all,
+		[RONDO_BF16] = bf16_narrow_all,
+		[RONDO_F8E4M3] = f8e4m3_narrow_all,
+		[RONDO_F8E5M2] = f8e5m2_narrow_all,
 	},
 };

@@ -14,8 +14,12 @@ struct rd_signature {
 	uint32_t root; /* or the digest of all lengths, where blocks differ in length */
 	uint8_t collective, type, op;
 	uint8_t form; /* RD_FORM_ bits */
-	uint32_t chunk; /* of the plan: it differs where the ranks' plans differ */
+	/* of the plan: it differs where the ranks' plans differ. Only in messages: a mark */
+	uint32_t chunk;
 };
+
+#define RD_CHUNK_NONE (1u << 31) /* signals have no chunk */
+#define RD_CHUNK_SUM (1u << 30) /* the mark of a mean's partial sum (mean.h) */
 
 #define RD_FORM_EXCHANGES_BUFFERS 1 /* of a buffer exchange (comm/buffer_exchange.h) */
 #define RD_FORM_VCOUNTS 2 /* a v-call: blocks differ in length (vcounts.h) */

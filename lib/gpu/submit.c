@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "comm/run.h"
+#include "comm/widen.h"
 #include "gpu/direct.h"
 #include "gpu/launch.h"
 #include "gpu/launch_transfers.h"
@@ -305,8 +306,9 @@ static int submit_transfers(struct rd_gpu *gpu, struct rd_device_stream *device_
 static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	struct rd_task *task, bool *queued)
 {
-	/* Blocks of different lengths and factors are the host's. */
+	/* Blocks of different lengths, factors and partial sums of narrow floats are the host's. */
 	bool by_messages = gpu->messages && rd_call_is_ordinary(&task->call) &&
+			   !rd_call_needs_widening(&task->call) &&
 			   rd_messages_can(gpu->messages, &task->call.problem);
 	bool captures = gpu->ops->stream_captures(device_stream->stream);
 	bool direct = by_messages || captures;

@@ -118,10 +118,17 @@ typedef enum rondo_type {
 } rondo_type;
 
 /*
- * Signed sums and products wrap as unsigned ones do. An average of integers is the sum divided by
- * the number of ranks, rounded towards zero. min and max give NaN when any rank's element is NaN.
+ * Signed sums and products wrap as unsigned ones do. An average of integers is the sum, which may
+ * have wrapped, divided by the number of ranks and rounded towards zero. min and max give NaN when
+ * any rank's element is NaN.
  *
- * f16, bf16 and the two f8 are combined in f32 and rounded to nearest even. Host memory rounds
+ * An average of floats is finite where all elements are, even if their sum is beyond the type's
+ * range. f16, bf16 and the two f8 are added in f32, and the average is rounded once. That takes
+ * messages of f32 wherever partial sums travel, so a sum that the program divides is quicker. In
+ * f32 and f64 each addition rounds, as in a sum, and so does the division. Where partial sums of n
+ * ranks travel, n > 2, the average may moreover be off by n times the least number above zero.
+ *
+ * Other operations combine f16, bf16 and f8 in f32 and round to nearest even. Host memory rounds
  * after each combination, device memory once at the end. The f8 types are those of the Open Compute
  * Project, as NCCL's ncclFloat8e4m3 and ncclFloat8e5m2; f8e4m3 has no infinity. A combined f8 value
  * beyond the greatest finite number, infinity too, becomes that number: 448, or 57344 for f8e5m2.

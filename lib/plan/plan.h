@@ -127,6 +127,13 @@ static inline bool rd_step_is_signal(const struct rd_step *step)
 	return step->kind == RD_STEP_SIGNAL || step->kind == RD_STEP_AWAIT;
 }
 
+/* Returns whether a reducing collective's message is more than one rank's contribution: no rank
+   passes contributions on, as the checker proves. */
+static inline bool rd_step_sends_sum(const struct rd_step *step)
+{
+	return step->kind != RD_STEP_SEND || step->from.memory != RD_IN;
+}
+
 /* Returns whether it accesses other ranks' memory. */
 static inline bool rd_step_is_direct(const struct rd_step *step)
 {

@@ -161,11 +161,25 @@ Test(checker, refuses_last_where_it_is_too_early_or_missing)
 		"reduces nothing");
 }
 
+/* Along the ranks to rank 0. The last one passes on the sum of those before. */
+static void leave_out(struct rd_plan *plan)
+{
+	int rank = plan->problem.rank, size = plan->problem.size;
+
+	if (rank == 0)
+		rd_recv_reduce(plan, size - 1, 0);
+	else if (rank == size - 1)
+		rd_recv(plan, rank - 1, 0);
+	else if (rank > 1)
+		rd_recv_reduce(plan, rank - 1, 0);
+	if (rank > 0)
+		rd_send(plan, rd_wrap(rank + 1, size), 0);
+}
+
 Test(checker, refuses_an_output_without_everyone_in_it)
 {
-	expect_refused("ring", RD_REDUCE,
-		EDITS({ 2, 0, KIND, RD_STEP_FORWARD }, { 0, 0, LAST, false }),
-		"rank 0: rank 2's contribution is not in output chunk 0");
+	expect_plans_refused(messages_by(leave_out), RD_REDUCE, 4,
+		"rank 0: rank 3's contribution is not in output chunk 0");
 }
 
 Test(checker, refuses_an_output_that_was_not_written_or_is_another_chunk)
@@ -254,6 +268,31 @@ Test(checker, refuses_results_that_are_not_the_same_bits_on_every_rank)
 	expect_accepted(messages_by(add_from_next), RD_ALL_REDUCE, 2);
 	expect_plans_refused(messages_by(add_from_next), RD_ALL_REDUCE, 3,
 		"rank 1: chunk 0 is not the same bits as on rank 0: combined in another order");
+}
+
+/* Rank 2 sends its own contribution, then passes on rank 1's. */
+static void pass_on(struct rd_plan *plan)
+{
+	switch (plan->problem.rank) {
+	case 0:
+		rd_recv_reduce(plan, 2, 0);
+		rd_recv_reduce_last(plan, 2, 0);
+		break;
+	case 1:
+		rd_send(plan, 2, 0);
+		break;
+	default:
+		rd_send(plan, 0, 0);
+		rd_recv(plan, 1, 0);
+		rd_send(plan, 0, 0);
+	}
+}
+
+Test(checker, refuses_to_pass_on_a_contribution)
+{
+	expect_plans_refused(messages_by(pass_on), RD_REDUCE, 3,
+		"rank 2, step 1 (forward chunk 0 from 1 to 0, keep in nowhere): receives one "
+		"rank's contribution, and does not combine it");
 }
 
 static void write_nothing(struct rd_plan *plan)

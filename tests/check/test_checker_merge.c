@@ -41,7 +41,7 @@ Test(checker, refuses_a_merge_that_lacks_a_message_or_is_not_marked_last)
 		"complete, and not marked `last`");
 }
 
-/* Rank 2 sends rank 0 a sum with rank 1's contribution, which rank 1 sends, too. */
+/* Rank 2 sends rank 0 a sum with rank 1's contribution. */
 static void add_and_merge(struct rd_plan *plan)
 {
 	switch (plan->problem.rank) {
@@ -58,11 +58,11 @@ static void add_and_merge(struct rd_plan *plan)
 	}
 }
 
-Test(checker, refuses_to_merge_a_contribution_twice)
+Test(checker, refuses_to_merge_what_was_combined_before)
 {
 	expect_plans_refused(messages_by(add_and_merge), RD_REDUCE, 3,
-		"rank 0, step 2 (merge_last chunk 0 from all with in[0] into out[0]): rank 1's "
-		"contribution is already in it");
+		"rank 0, step 2 (merge_last chunk 0 from all with in[0] into out[0]): rank 2 "
+		"sends it more than its own contribution");
 }
 
 /* A message of a HOLD takes a place in its link until the MERGE. */

@@ -10,6 +10,7 @@
 
 #include "gpus.h"
 #include "captured_stderr.h"
+#include "elements.h"
 
 TestSuite(gpu, .init = gpu_die_with_parent);
 
@@ -291,6 +292,16 @@ Test(gpu, transfers_arrive_wherever_they_lie_on_gpus, .timeout = 120)
 
 /* ---- Types and operations, against the host's ---------------------------------------------- */
 
+/* Whose sum is beyond the range; of half of them the signs alternate between ranks. */
+static void put_greatest(char *into, rondo_type type, size_t count, int rank)
+{
+	double greatest = element_limits(type).greatest;
+
+	for (size_t i = 0; i < count; i += 3)
+		element_store(into + i * rondo_type_size(type), type, 0,
+			i % 2 && rank % 2 ? -greatest : greatest);
+}
+
 static int compare_with_host(
 	struct rank_env *env, const struct buffers *b, rondo_type type, rondo_op op, size_t count)
 {
@@ -300,6 +311,8 @@ static int compare_with_host(
 
 	for (size_t i = 0; i < count; i++)
 		gpu_put_element(host + i * size, type, i, env->rank);
+	if (op == RONDO_AVG && element_is_float(type))
+		put_greatest(host, type, count, env->rank);
 	if (rondo_all_reduce(env->comm, host, right, count, type, op, NULL) ||
 		rondo_copy(b->in, host, bytes, b->stream) ||
 		rondo_all_reduce(env->comm, b->in, b->out, count, type, op, b->stream) ||

@@ -11,6 +11,7 @@
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
 #include "elements.h"
+#include "exec/mean.h"
 #include "device/emulated/kernels.h"
 #include "gpu/compile_messages.h"
 
@@ -228,6 +229,9 @@ static void *make_calls(void *argument)
 			call.op = call.number / 3 % RONDO_OP_COUNT;
 			if (!rondo_op_applies(call.op, call.type))
 				call.op %= RONDO_AVG + 1;
+			/* Their partial sums do not travel (comm/widen.h). */
+			if (call.op == RONDO_AVG && rd_type_is_narrow(call.type))
+				call.op = RONDO_SUM;
 			call.count = barrier ? 0 : counts[i];
 			call.in_place = in_place;
 			if (!try_call(self, &call))

@@ -1,5 +1,6 @@
 #include "elements.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "exec/f8.h"
@@ -56,6 +57,24 @@ double element_float(const void *at, rondo_type type)
 	default:
 		memcpy(&half, at, 2);
 		return type == RONDO_F16 ? f16_widen(half) : bf16_widen(half);
+	}
+}
+
+struct element_limits element_limits(rondo_type type)
+{
+	switch (type) {
+	case RONDO_F16:
+		return (struct element_limits){ 65504, 0x1p-24, 11 };
+	case RONDO_BF16:
+		return (struct element_limits){ 0x1.fep127, 0x1p-133, 8 };
+	case RONDO_F8E4M3:
+		return (struct element_limits){ 448, 0x1p-9, 4 };
+	case RONDO_F8E5M2:
+		return (struct element_limits){ 57344, 0x1p-16, 3 };
+	case RONDO_F32:
+		return (struct element_limits){ FLT_MAX, 0x1p-149, 24 };
+	default:
+		return (struct element_limits){ DBL_MAX, 0x1p-1074, 53 };
 	}
 }
 

@@ -17,6 +17,14 @@ void element_store(void *at, rondo_type type, uint64_t integer, double real);
 /* A float of any type. */
 double element_float(const void *at, rondo_type type);
 
+struct element_limits {
+	double greatest, least; /* finite, and above zero */
+	int digits; /* of the mantissa, with the first */
+};
+
+/* The limits of a type of floats. */
+struct element_limits element_limits(rondo_type type);
+
 /* An integer of any type, sign- or zero-extended. */
 uint64_t element_integer(const void *at, rondo_type type);
 

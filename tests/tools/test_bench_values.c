@@ -4,9 +4,24 @@
 #include <string.h>
 
 #include "bench/values.h"
+#include "exec/mean.h"
 #include "exec/reduce.h"
 
 #define COUNT 5000 /* more than one period of the numbers */
+
+/* The sum is exact in the type. */
+static void divide(const struct bench_values *values, void *into)
+{
+	float wide[COUNT];
+
+	if (!rd_type_is_narrow(values->type)) {
+		rd_average(into, COUNT, values->type, values->size);
+		return;
+	}
+	rd_widen(wide, into, COUNT, values->type);
+	rd_average(wide, COUNT, RONDO_F32, values->size);
+	rd_narrow(into, wide, COUNT, values->type);
+}
 
 /* Combines what `size` ranks send, in the order first, first + step, ..., as the library would. */
 static void combine(const struct bench_values *values, void *into, int first, int step)
@@ -19,7 +34,7 @@ static void combine(const struct bench_values *values, void *into, int first, in
 		rd_reduce(values->type, values->op)(into, into, other, COUNT);
 	}
 	if (values->op == RONDO_AVG)
-		rd_average(into, COUNT, values->type, values->size);
+		divide(values, into);
 }
 
 /* Forwards and backwards: each rank's number meets the others' in another order. */

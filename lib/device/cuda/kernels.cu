@@ -9,9 +9,9 @@
 #include "device/cuda/copy.cuh"
 #include "device/cuda/reduce.cuh"
 
-/* The sums of the elements in 8 bytes. */
+/* The sums of the elements in 8 bytes: [0], and of scaled elements, for a mean: [1]. */
 template <typename T> struct sums {
-	typename element<T>::sum of[8 / sizeof(T)];
+	typename element<T>::sum of[2][8 / sizeof(T)];
 };
 
 #define SUMS struct sums<T>
@@ -63,31 +63,59 @@ template <typename T> union typed_unit {
 };
 
 /* Rounded to the type at once, as in host memory. */
-template <typename T> static __device__ T scaled(T value, uint64_t factor)
+template <typename T> static __device__ T scaled(T value, typename element<T>::sum factor)
 {
-	using E = element<T>;
-	typed_unit<T> by = { factor };
+	return element<T>::narrow(multiply(element<T>::widen(value), factor));
+}
 
-	return E::narrow(multiply(E::widen(value), E::widen(by.elements[0])));
+template <typename T> static __device__ typename element<T>::sum factor_of(uint64_t bits)
+{
+	typed_unit<T> factor = { bits };
+
+	return element<T>::widen(factor.elements[0]);
+}
+
+/* `again`: the sums for a mean were not finite, and are made of scaled elements. */
+template <typename T>
+static __device__ typename element<T>::sum factor_for(
+	const struct rd_work &work, const struct block &block, int rank, bool again)
+{
+	return again ? scale_for<typename element<T>::sum>(work.size)
+		     : factor_of<T>(block.factors[rank]);
 }
 
 template <int at_once, typename T>
 static __device__ void load(vector<T> (&got)[at_once], const struct rd_work &work,
 	const struct block &block, const struct rd_work_step &step, int rank, size_t head,
-	size_t first, size_t stride)
+	size_t first, size_t stride, bool again)
 {
 	const uint4 *in = (const uint4 *)(block.in[rank] + step.in_at + head);
+	typename element<T>::sum factor;
 
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 		got[k].words = __ldcs(in + first + k * stride);
-	if (!work.scales)
+	if (!work.scales && !again)
 		return;
+	factor = factor_for<T>(work, block, rank, again);
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 #pragma unroll
 		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
-			got[k].elements[e] = scaled(got[k].elements[e], block.factors[rank]);
+			got[k].elements[e] = scaled(got[k].elements[e], factor);
+}
+
+template <typename Sum, int at_once, int count>
+static __device__ bool all_finite(const Sum (&sums)[at_once][count])
+{
+	bool all = true;
+
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+#pragma unroll
+		for (int e = 0; e < count; e++)
+			all = all && is_finite(sums[k][e]);
+	return all;
 }
 
 /* `head`: bytes before the vectors. `at_once` vectors of a rank are on their way together: with all
@@ -96,31 +124,55 @@ template <typename T, int at_once>
 static __device__ void combine_vectors(const struct rd_work &work, const struct block &block,
 	const struct rd_work_step &step, size_t head, size_t first, size_t stride, int divide_by)
 {
-	typename element<T>::sum sums[at_once][16 / sizeof(T)];
+	using Sum = typename element<T>::sum;
+	Sum sums[at_once][16 / sizeof(T)], by = divide_by;
 	vector<T> got[at_once];
+	bool again = false;
 
-	load<at_once>(got, work, block, step, 0, head, first, stride);
-#pragma unroll
-	for (int k = 0; k < at_once; k++)
-		widen_all(sums[k], got[k]);
 #pragma unroll 1
-	for (int rank = 1; rank < work.size; rank++) {
-		load<at_once>(got, work, block, step, rank, head, first, stride);
-		add_up_by<T>(work.op, sums, got);
+	for (;;) {
+		load<at_once>(got, work, block, step, 0, head, first, stride, again);
+#pragma unroll
+		for (int k = 0; k < at_once; k++)
+			widen_all(sums[k], got[k]);
+#pragma unroll 1
+		for (int rank = 1; rank < work.size; rank++) {
+			load<at_once>(got, work, block, step, rank, head, first, stride, again);
+			add_up_by<T>(work.op, sums, got);
+		}
+		if (!may_overflow<T> || divide_by == 1 || again || all_finite(sums))
+			break;
+		again = true;
+		by = divide_by * scale_for<Sum>(work.size);
 	}
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
-		finish_all(got[k], sums[k], divide_by);
+		finish_all(got[k], sums[k], by);
 	store<at_once>(work, block, step, head, first, stride, got);
 }
 
 template <typename T>
 static __device__ typename element<T>::sum widened_input(const struct rd_work &work,
-	const struct block &block, const struct rd_work_step &step, int rank, size_t at)
+	const struct block &block, const struct rd_work_step &step, int rank, size_t at, bool again)
 {
 	T value = load_element<T>(block.in[rank] + step.in_at + at);
 
-	return element<T>::widen(work.scales ? scaled(value, block.factors[rank]) : value);
+	if (work.scales || again)
+		value = scaled(value, factor_for<T>(work, block, rank, again));
+	return element<T>::widen(value);
+}
+
+template <typename T>
+static __device__ typename element<T>::sum sum_inputs(const struct rd_work &work,
+	const struct block &block, const struct rd_work_step &step, size_t at, bool again)
+{
+	typename element<T>::sum sum = widened_input<T>(work, block, step, 0, at, again);
+
+#pragma unroll 1
+	for (int rank = 1; rank < work.size; rank++)
+		sum = combine_any<T>(
+			work.op, sum, widened_input<T>(work, block, step, rank, at, again));
+	return sum;
 }
 
 /* `at`: the element's first byte in the step. */
@@ -128,16 +180,17 @@ template <typename T>
 static __device__ void combine_element(const struct rd_work &work, const struct block &block,
 	const struct rd_work_step &step, size_t at, int divide_by)
 {
-	typename element<T>::sum sum = widened_input<T>(work, block, step, 0, at);
+	using Sum = typename element<T>::sum;
+	Sum sum = sum_inputs<T>(work, block, step, at, false), by = divide_by;
 
-#pragma unroll 1
-	for (int rank = 1; rank < work.size; rank++)
-		sum = combine_any<T>(work.op, sum, widened_input<T>(work, block, step, rank, at));
+	if (may_overflow<T> && divide_by > 1 && !is_finite(sum)) {
+		sum = sum_inputs<T>(work, block, step, at, true);
+		by = divide_by * scale_for<Sum>(work.size);
+	}
 #pragma unroll 1
 	for (int rank = 0; rank < work.size; rank++)
 		if (step.peer < 0 || step.peer == rank)
-			store_element(
-				block.out[rank] + step.out_at + at, finish<T>(sum, divide_by));
+			store_element(block.out[rank] + step.out_at + at, finish<T>(sum, by));
 }
 
 template <typename T>
@@ -277,7 +330,7 @@ static __device__ union unit scale_unit(
 	typed_unit<T> typed = { unit.bits };
 
 	for (int e = 0; e < (int)(8 / sizeof(T)); e++)
-		typed.elements[e] = scaled(typed.elements[e], factor);
+		typed.elements[e] = scaled(typed.elements[e], factor_of<T>(factor));
 	unit.bits = typed.bits;
 	return unit;
 }
@@ -286,12 +339,18 @@ template <typename T>
 static __device__ void add_unit(const struct rd_small_work *work, struct sums<T> *sums, int rank,
 	union unit unit, struct elements<T>)
 {
+	using Sum = typename element<T>::sum;
 	typed_unit<T> typed = { unit.bits };
+	bool is_mean = may_overflow<T> && work->op == RONDO_AVG;
+	Sum scale = is_mean ? scale_for<Sum>(work->size) : 1;
 
 	for (int e = 0; e < (int)(8 / sizeof(T)); e++) {
-		auto value = element<T>::widen(typed.elements[e]);
+		Sum value = element<T>::widen(typed.elements[e]);
+		Sum &sum = sums->of[0][e];
 
-		sums->of[e] = rank == 0 ? value : combine_any<T>(work->op, sums->of[e], value);
+		sum = rank == 0 ? value : combine_any<T>(work->op, sum, value);
+		if (is_mean)
+			sums->of[1][e] = add(sums->of[1][e], multiply(value, scale));
 	}
 }
 
@@ -299,11 +358,17 @@ template <typename T>
 static __device__ union unit finish_unit(
 	const struct rd_small_work *work, const struct sums<T> *sums, struct elements<T>)
 {
-	int divide_by = work->op == RONDO_AVG ? work->size : 1;
+	using Sum = typename element<T>::sum;
+	Sum by = work->op == RONDO_AVG ? work->size : 1;
+	Sum scaled_by = by * scale_for<Sum>(work->size);
 	typed_unit<T> typed = { 0 };
 
-	for (int e = 0; e < (int)(8 / sizeof(T)); e++)
-		typed.elements[e] = finish<T>(sums->of[e], divide_by);
+	for (int e = 0; e < (int)(8 / sizeof(T)); e++) {
+		Sum sum = sums->of[0][e], scaled_sum = sums->of[1][e];
+		bool fits = !may_overflow<T> || by == 1 || is_finite(sum);
+
+		typed.elements[e] = finish<T>(fits ? sum : scaled_sum, fits ? by : scaled_by);
+	}
 	return { typed.bits };
 }
 

@@ -33,6 +33,60 @@ static __device__ bool moves_nothing(const struct operands &operands)
 	       (!operands.out && (!operands.into || (operands.into == operands.a && !operands.b)));
 }
 
+/* Means of narrower floats are the host's. */
+template <typename T>
+constexpr bool may_average = std::is_same<T, typename element<T>::sum>::value;
+
+/* An addition of a mean. */
+template <typename Sum> struct mean {
+	Sum a, b, full_a, full_b; /* what its operands are multiplied by */
+	Sum by, scaled_by;
+	bool last;
+};
+
+template <typename Sum>
+static __device__ struct mean<Sum> mean_of(
+	const struct rd_steps &steps, const struct operands &operands)
+{
+	Sum scale = scale_for<Sum>(steps.size), one = 1, full = divided(one, scale);
+
+	return {
+		.a = operands.a_is_sum ? one : scale,
+		.b = operands.b_is_sum ? one : scale,
+		.full_a = operands.a_is_sum ? full : one,
+		.full_b = operands.b_is_sum ? full : one,
+		.by = (Sum)steps.size,
+		.scaled_by = (Sum)(steps.size * scale),
+		.last = operands.last,
+	};
+}
+
+template <typename Sum>
+static __device__ Sum add_to_mean(const struct mean<Sum> &mean, Sum a, Sum b)
+{
+	Sum sum = add(multiply(a, mean.a), multiply(b, mean.b));
+
+	if (!mean.last)
+		return sum;
+
+	Sum full = add(multiply(a, mean.full_a), multiply(b, mean.full_b));
+	bool fits = is_finite(full);
+
+	return divided(fits ? full : sum, fits ? mean.by : mean.scaled_by);
+}
+
+template <typename T>
+static __device__ T combine_elements(
+	const struct rd_steps &steps, const struct operands &operands, T message, T ours)
+{
+	using Sum = typename element<T>::sum;
+	Sum a = element<T>::widen(message), b = element<T>::widen(ours);
+
+	if (may_average<T> && operands.is_mean)
+		return element<T>::narrow(add_to_mean(mean_of<Sum>(steps, operands), a, b));
+	return element<T>::narrow(combine_any<T>(steps.op, a, b));
+}
+
 /* `at`: the element's first byte. */
 template <typename T>
 static __device__ void operate_on_element(
@@ -41,29 +95,46 @@ static __device__ void operate_on_element(
 	T value = load_element<T>(operands.a + at);
 
 	if (operands.b)
-		value = finish<T>(combine_any<T>(steps.op, element<T>::widen(value),
-					  element<T>::widen(load_element<T>(operands.b + at))),
-			operands.divide_by);
+		value = combine_elements(steps, operands, value, load_element<T>(operands.b + at));
 	if (operands.into)
 		store_element(operands.into + at, value);
 	if (operands.out)
 		store_element(operands.out + at, value);
 }
 
+template <typename T, int at_once>
+static __device__ void add_up_mean(const struct mean<typename element<T>::sum> &mean,
+	typename element<T>::sum (&sums)[at_once][16 / sizeof(T)],
+	const vector<T> (&ours)[at_once])
+{
+#pragma unroll
+	for (int k = 0; k < at_once; k++) {
+		typename element<T>::sum wide[16 / sizeof(T)];
+
+		widen_all(wide, ours[k]);
+#pragma unroll
+		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
+			sums[k][e] = add_to_mean(mean, sums[k][e], wide[e]);
+	}
+}
+
 /* got = got op ours. */
 template <typename T, int at_once>
-static __device__ void combine_with(const struct rd_steps &steps, vector<T> (&got)[at_once],
-	const vector<T> (&ours)[at_once], int divide_by)
+static __device__ void combine_with(const struct rd_steps &steps, const struct operands &operands,
+	vector<T> (&got)[at_once], const vector<T> (&ours)[at_once])
 {
 	typename element<T>::sum sums[at_once][16 / sizeof(T)];
 
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 		widen_all(sums[k], got[k]);
-	add_up_by<T>(steps.op, sums, ours);
+	if (may_average<T> && operands.is_mean)
+		add_up_mean<T>(mean_of<typename element<T>::sum>(steps, operands), sums, ours);
+	else
+		add_up_by<T>(steps.op, sums, ours);
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
-		finish_all(got[k], sums[k], divide_by);
+		finish_all<T>(got[k], sums[k], 1);
 }
 
 /* `begin`: bytes before the vectors. All loads of a thread are on their way together. */
@@ -81,7 +152,7 @@ static __device__ void operate_on_vectors(const struct rd_steps &steps,
 		for (int k = 0; k < at_once; k++)
 			ours[k].words =
 				__ldcg((const uint4 *)(operands.b + begin) + first + k * stride);
-		combine_with<T, at_once>(steps, got, ours, operands.divide_by);
+		combine_with<T, at_once>(steps, operands, got, ours);
 	}
 	if (operands.into)
 #pragma unroll

@@ -280,14 +280,40 @@ template <typename T, typename Run> static __device__ void by_op(int op, Run run
 }
 
 /* Integers are divided as what they have become in their own width, towards zero. */
-template <typename Sum> static __device__ Sum divided(Sum sum, int divide_by)
+template <typename Sum> static __device__ Sum divided(Sum sum, Sum by)
 {
-	return divide_by > 1 ? (Sum)(sum / (Sum)divide_by) : sum;
+	return by == 1 ? sum : (Sum)(sum / by);
 }
 
-template <typename T> __device__ T finish(typename element<T>::sum sum, int divide_by)
+template <typename T>
+__device__ T finish(typename element<T>::sum sum, typename element<T>::sum by)
 {
-	return element<T>::narrow(divided(sum, divide_by));
+	return element<T>::narrow(divided(sum, by));
+}
+
+/* ---- Means: as in exec/mean.h --------------------------------------------------------------- */
+
+/* Whether a sum of finite elements may be infinite: one of f16 or f8, in f32, may not. */
+template <typename T>
+constexpr bool may_overflow =
+	std::is_floating_point<T>::value || std::is_same<T, __nv_bfloat16>::value;
+
+/* Integers are. */
+template <typename Sum> static __device__ bool is_finite(Sum value)
+{
+	return value - value == 0;
+}
+
+/* No sum of `ranks` elements, each times this, leaves the range. */
+template <typename Sum> static __device__ Sum scale_for(int ranks)
+{
+	Sum scale = 1;
+
+	if constexpr (std::is_floating_point<Sum>::value)
+#pragma unroll 1
+		while ((Sum)ranks * scale > 1)
+			scale *= (Sum)0.5;
+	return scale;
 }
 
 /* 16 bytes as elements. */
@@ -323,19 +349,20 @@ static __device__ void widen_all(
 
 template <typename T>
 static __device__ void finish_all(
-	vector<T> &made, const typename element<T>::sum (&sums)[16 / sizeof(T)], int divide_by)
+	vector<T> &made, const typename element<T>::sum (&sums)[16 / sizeof(T)],
+	typename element<T>::sum by)
 {
 	using E = element<T>;
 
 	if constexpr (is_f8<T>) {
 #pragma unroll
 		for (int i = 0; i < 8; i++)
-			made.pairs[i] = E::narrow_two({ divided(sums[2 * i], divide_by),
-				divided(sums[2 * i + 1], divide_by) });
+			made.pairs[i] = E::narrow_two(
+				{ divided(sums[2 * i], by), divided(sums[2 * i + 1], by) });
 	} else {
 #pragma unroll
 		for (int e = 0; e < (int)(16 / sizeof(T)); e++)
-			made.elements[e] = E::narrow(divided(sums[e], divide_by));
+			made.elements[e] = E::narrow(divided(sums[e], by));
 	}
 }
 

@@ -2,6 +2,7 @@
 #include "device/emulated/kernels.h"
 #include "device/emulated/machine.h"
 #include "device/steps_run.h"
+#include "exec/mean.h"
 #include "exec/reduce.h"
 
 /* `into` may be an operand, `out` never is. */
@@ -13,12 +14,14 @@ static void operate(
 
 	if (size == 0 || !made)
 		return;
-	if (operands->b)
+	if (operands->is_mean)
+		rd_mean_add(made, operands->a, operands->b, operands->count, steps->type,
+			(struct rd_mean_step){ steps->size, operands->a_is_sum, operands->b_is_sum,
+				operands->last });
+	else if (operands->b)
 		rd_reduce(steps->type, steps->op)(made, operands->a, operands->b, operands->count);
 	else if (made != operands->a)
 		memcpy(made, operands->a, size);
-	if (operands->divide_by > 1)
-		rd_average(made, operands->count, steps->type, operands->divide_by);
 	if (operands->out && operands->out != made)
 		memcpy(operands->out, made, size);
 }

@@ -2,14 +2,15 @@
    host reductions. */
 #include "device/emulated/kernels.h"
 #include "device/emulated/machine.h"
+#include "exec/mean.h"
 #include "exec/reduce.h"
 
 /* Bytes that are combined at a time: in place, an output is an input still to be read. */
 #define PART 4096
 
-/* The elements of a unit. */
+/* The elements of a unit, combined; of a mean, those of each rank. */
 struct sums {
-	uint64_t bits;
+	uint64_t bits[RD_WORK_RANKS];
 };
 
 #define SUMS struct sums
@@ -38,23 +39,46 @@ static const char *input(const struct rd_work *work, const struct block *block, 
 	return scaled;
 }
 
+/* A part of all ranks' inputs. */
+struct inputs {
+	const struct block *block;
+	size_t at;
+};
+
+static const char *input_of(const void *context, int rank)
+{
+	const struct inputs *inputs = context;
+
+	return inputs->block->in[rank] + inputs->at;
+}
+
+static void combine_part(const struct rd_work *work, const struct block *block, char *part,
+	size_t at, size_t size, struct elements elements)
+{
+	_Alignas(64) char scaled[PART];
+	rd_reduce_function reduce = rd_reduce(work->type, work->op);
+	struct inputs inputs = { block, at };
+
+	if (work->op == RONDO_AVG) {
+		rd_mean_all(part, input_of, &inputs, work->size, size / elements.size, work->type);
+		return;
+	}
+	memcpy(part, input(work, block, 0, at, size, scaled, elements.size), size);
+	for (int rank = 1; rank < work->size; rank++)
+		reduce(part, part, input(work, block, rank, at, size, scaled, elements.size),
+			size / elements.size);
+}
+
 static void combine(const struct rd_work *work, const struct block *block,
 	const struct rd_work_step *step, struct elements elements)
 {
-	_Alignas(64) char part[PART], scaled[PART];
-	rd_reduce_function reduce = rd_reduce(work->type, work->op);
+	_Alignas(64) char part[PART];
 	size_t size = step->count * elements.size;
 
 	for (size_t done = 0; done < size; done += PART) {
-		size_t n = size - done < PART ? size - done : PART, count = n / elements.size;
-		size_t in = step->in_at + done;
+		size_t n = size - done < PART ? size - done : PART;
 
-		memcpy(part, input(work, block, 0, in, n, scaled, elements.size), n);
-		for (int rank = 1; rank < work->size; rank++)
-			reduce(part, part, input(work, block, rank, in, n, scaled, elements.size),
-				count);
-		if (step->last && work->op == RONDO_AVG)
-			rd_average(part, count, work->type, work->size);
+		combine_part(work, block, part, step->in_at + done, n, elements);
 		for (int rank = 0; rank < work->size; rank++)
 			if (step->peer < 0 || step->peer == rank)
 				memcpy(block->out[rank] + step->out_at + done, part, n);
@@ -95,19 +119,29 @@ static union unit scale_unit(const struct rd_small_work *work, union unit unit, 
 static void add_unit(const struct rd_small_work *work, struct sums *sums, int rank, union unit unit,
 	struct elements elements)
 {
-	if (rank == 0)
-		sums->bits = unit.bits;
+	if (work->op == RONDO_AVG)
+		sums->bits[rank] = unit.bits;
+	else if (rank == 0)
+		sums->bits[0] = unit.bits;
 	else
 		rd_reduce(work->type, work->op)(sums, sums, &unit, sizeof(unit) / elements.size);
+}
+
+static const char *unit_of(const void *context, int rank)
+{
+	const struct sums *sums = context;
+
+	return (const char *)&sums->bits[rank];
 }
 
 static union unit finish_unit(
 	const struct rd_small_work *work, const struct sums *sums, struct elements elements)
 {
-	union unit unit = { sums->bits };
+	union unit unit = { sums->bits[0] };
 
 	if (work->op == RONDO_AVG)
-		rd_average(unit.bytes, sizeof(unit) / elements.size, work->type, work->size);
+		rd_mean_all(unit.bytes, unit_of, sums, work->size, sizeof(unit) / elements.size,
+			work->type);
 	return unit;
 }
 

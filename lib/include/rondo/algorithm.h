@@ -96,14 +96,16 @@ RD_CALL void rd_plan_parts(struct rd_plan *plan, int parts);
 
 /* Sends the chunk's present value to the peer. */
 RD_CALL void rd_send(struct rd_plan *plan, int peer, int chunk);
-/* The chunk becomes the value received from the peer. */
+/* The chunk becomes the value received from the peer. In a reducing collective that is more than
+   the peer's own contribution, which a rank must combine, not pass on. */
 RD_CALL void rd_recv(struct rd_plan *plan, int peer, int chunk);
 /* The chunk becomes op(value received from peer, this rank's value). */
 RD_CALL void rd_recv_reduce(struct rd_plan *plan, int peer, int chunk);
 /* As rd_recv_reduce(), where the result holds every rank's contribution. */
 RD_CALL void rd_recv_reduce_last(struct rd_plan *plan, int peer, int chunk);
 /*
- * Receives one message with this chunk from every other rank. When all have arrived, the chunk
+ * Receives one message with this chunk from every other rank: in a reducing collective, that rank's
+ * own contribution. When all have arrived, the chunk
  * becomes their values and this rank's, combined in rank order, completely. So all ranks that merge
  * the same have the same bits. Until then each message stays in its link, and takes one of its two
  * places. For RD_MERGE_MOST ranks at most, and not in a view.
