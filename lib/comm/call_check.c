@@ -172,7 +172,7 @@ static int facts_differ(const struct rd_call_check *check, const struct rd_call 
 			"ranks made different calls: rank 0 %s with operation #%u, rank %d with #%u",
 			name, first->op, rank, other->op);
 	if (first->plans != other->plans)
-		return rd_fail(RONDO_INVALID,
+		return rd_fail(RONDO_MISMATCH,
 			"rank 0 and rank %d write different plans for %s on %d ranks by algorithms "
 			"of plug-ins: a plan must follow from its problem alone. Leave "
 			"RONDO_ALGO_PLUGIN out",

@@ -47,7 +47,7 @@ int rd_call_check_begin(
 	struct rondo_comm *comm, const struct rd_call *call, bool on_device, struct rd_exec **exec);
 
 /*
- * Ends the check. Returns RONDO_MISMATCH or RONDO_INVALID, the same on every rank, where the calls
+ * Ends the check. Returns RONDO_MISMATCH, the same on every rank, where the calls or plans
  * differ. *awry: they fit but for the length of a block, in which two ranks differ. One of these
  * finds it when it runs the call, and names both.
  */
