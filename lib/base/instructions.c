@@ -45,6 +45,10 @@ bool rd_has_instructions(enum rd_instructions needed)
 #else
 bool rd_has_instructions(enum rd_instructions needed)
 {
+#if defined(__aarch64__)
+	if (needed == RD_NEON)
+		return RD_INSTRUCTIONS_MOST > RD_PLAIN;
+#endif
 	return needed == RD_PLAIN;
 }
 #endif

@@ -8,13 +8,14 @@
 
 #include <stdbool.h>
 
-/* Each with those before it. */
+/* Those of x86-64 each with those before it. */
 enum rd_instructions {
 	RD_PLAIN, /* those of the whole build: SSE2 on x86-64 */
 	RD_SSE42, /* SSE4.2, PCLMUL */
 	RD_AVX2, /* AVX2, FMA, F16C */
 	RD_AVX512, /* AVX-512 F, BW, DQ, VL */
 	RD_VPCLMUL, /* VPCLMULQDQ */
+	RD_NEON, /* of aarch64, beside all of these */
 };
 
 /* Whether kernels may use them here. Can be called before main(). */

@@ -14,6 +14,8 @@ static const struct {
 #if defined(__x86_64__)
 	{ &rd_reduce_avx512, RD_AVX512 },
 	{ &rd_reduce_avx2, RD_AVX2 },
+#elif defined(__aarch64__)
+	{ &rd_reduce_neon, RD_NEON },
 #endif
 	{ &rd_reduce_plain, RD_PLAIN },
 };

@@ -23,6 +23,7 @@ struct rd_reduce_variant {
 	void (*narrow[RONDO_TYPE_COUNT])(void *into, const float *from, size_t count);
 };
 
-extern const struct rd_reduce_variant rd_reduce_plain, rd_reduce_avx2, rd_reduce_avx512;
+extern const struct rd_reduce_variant rd_reduce_plain, rd_reduce_avx2, rd_reduce_avx512,
+	rd_reduce_neon;
 
 #endif

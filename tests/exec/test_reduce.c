@@ -19,7 +19,9 @@
 #define COUNT_MAX 20011
 #define MARGIN 64
 
-static const char *const instructions[] = { "plain", "avx2", "avx512" };
+static const char *const instructions[] = { "plain", "avx2", "avx512", "neon" };
+
+#define SETS (sizeof(instructions) / sizeof(instructions[0]))
 
 /* ---- The reference ---- */
 
@@ -326,11 +328,16 @@ Test(reduce, avx512_kernels_are_right, .timeout = 120)
 	check_instructions("avx512");
 }
 
+Test(reduce, neon_kernels_are_right, .timeout = 120)
+{
+	check_instructions("neon");
+}
+
 Test(reduce, the_best_instructions_are_chosen_at_load_time)
 {
 	const char *best = "plain";
 
-	for (size_t i = 0; i < 3; i++)
+	for (size_t i = 0; i < SETS; i++)
 		if (here(instructions[i]))
 			best = instructions[i];
 	cr_assert_str_eq(rd_reduce_instructions(), best);
@@ -350,7 +357,7 @@ static void check_same_bits(rondo_type type, rondo_op op)
 	size_t size = rondo_type_size(type);
 
 	rd_reduce_variant("plain", type, op)(wanted, a_source, b_source, COUNT_MAX);
-	for (size_t set = 0; set < 3; set++) {
+	for (size_t set = 0; set < SETS; set++) {
 		if (!here(instructions[set]))
 			continue;
 		rd_reduce_function reduce = rd_reduce_variant(instructions[set], type, op);
@@ -400,6 +407,8 @@ static void check_average(const struct rd_reduce_variant *variant, rondo_type ty
 static const struct rd_reduce_variant *const variants[] = { &rd_reduce_plain,
 #if defined(__x86_64__)
 	&rd_reduce_avx2, &rd_reduce_avx512
+#elif defined(__aarch64__)
+	&rd_reduce_neon
 #endif
 };
 
@@ -462,7 +471,7 @@ Test(half, every_f16_passes_every_variant_unchanged)
 		all[i] = (uint16_t)i;
 		ones[i] = 0x3c00;
 	}
-	for (size_t set = 0; set < 3; set++) {
+	for (size_t set = 0; set < SETS; set++) {
 		if (!here(instructions[set]))
 			continue;
 		rd_reduce_variant(instructions[set], RONDO_F16, RONDO_PROD)(got, all, ones, 65536);
