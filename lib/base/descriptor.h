@@ -13,14 +13,15 @@
 int rd_above_stderr(int fd);
 
 /*
- * As open(2), for a file that a user names, with O_CLOEXEC and mode 0666. It never waits: a FIFO that
- * nobody reads is ENXIO, and one that nobody writes is empty.
+ * As open(2), for a file that a user names, with O_CLOEXEC and mode 0666. It never waits: a FIFO
+ * that nobody reads is ENXIO, and one that nobody writes is empty.
  */
 int rd_open(const char *path, int flags);
 
 /*
  * Takes the numbers that are free below 3: around a call of another library that keeps descriptors,
- * or for good, as a program does, whose children get them, too. Returns those that it took, for rd_stderr_free().
+ * or for good, as a program does, whose children get them, too. Returns those that it took,
+ * for rd_stderr_free().
  */
 static inline int rd_stderr_fill(void)
 {

@@ -29,7 +29,7 @@ static inline int rd_pidfd_open(pid_t pid)
 	return rd_above_stderr((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
-/* As kill(2), of this process alone: where the kernel has reaped it, its number may be another's. */
+/* As kill(2), of this process alone: once the kernel has reaped it, its number may be another's. */
 static inline int rd_pidfd_kill(int fd, int signal)
 {
 	return (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);

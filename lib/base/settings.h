@@ -137,7 +137,7 @@ struct rd_settings {
 	int process; /* this process's rank by its launcher; threads have other ranks; -1: none */
 	int pmi_fd; /* over it the ranks exchange address and port (bootstrap/pmi.h); -1: none */
 	uint64_t by_program; /* settings that struct rondo_config gave, a bit each */
-	uint64_t launch_id; /* of the variables that gave this rank (bootstrap/inherited.h); 0: none */
+	uint64_t launch_id; /* of the launch that gave this rank (bootstrap/inherited.h); 0: none */
 	bool has_key;
 	unsigned char key[RD_KEY_SIZE]; /* of the meeting (bootstrap/meeting.h) */
 	char job[RD_STRING_MAX]; /* its name by the launcher: TORCHELASTIC_RUN_ID; empty: none */

@@ -67,8 +67,8 @@ void group_end(struct group *group, int signal);
    they have to log what they saw. */
 void group_stop(struct group *group, bool at_once);
 
-/* Sends SIGKILL. A rank that is there GROUP_LEAVE_MS later is left, with a line: the kernel may keep
-   it until a file server answers. */
+/* Sends SIGKILL. A rank that is there GROUP_LEAVE_MS later is left, with a line: the kernel may
+   keep it until a file server answers. */
 #define GROUP_LEAVE_MS 10000
 void group_kill(struct group *group);
 

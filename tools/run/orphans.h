@@ -21,9 +21,9 @@ void orphans_finish(struct orphans *orphans);
 void orphans_reap(bool (*is_rank)(const void *group, pid_t pid), const void *group);
 
 /*
- * Once all ranks are reaped, but those that do not end (`is_left`; NULL: there are none): kills what
- * they left, and waits for the end of these processes, at most ORPHANS_WAIT_MS. Returns one that is
- * still there; 0: none is.
+ * Once all ranks are reaped, but those that do not end (`is_left`; NULL: there are none): kills
+ * what they left, and waits for the end of these processes, at most ORPHANS_WAIT_MS. Returns one
+ * that is still there; 0: none is.
  */
 #define ORPHANS_WAIT_MS 5000
 pid_t orphans_kill(const struct orphans *orphans, bool (*is_left)(const void *group, pid_t pid),

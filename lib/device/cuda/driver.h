@@ -1,6 +1,7 @@
 /*
  * The CUDA driver, found at run time: this library is linked to nothing of CUDA's. A function of
- * the driver's is called as rd_driver.cuInit(0); its name is what cuda.h makes of it (cuMemAlloc_v2).
+ * the driver's is called as rd_driver.cuInit(0); its name is what cuda.h makes of it
+ * (cuMemAlloc_v2).
  */
 #ifndef RD_DRIVER_H
 #define RD_DRIVER_H

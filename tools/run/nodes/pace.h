@@ -1,7 +1,7 @@
 /*
  * How soon one attempt may follow another, and nodes come into one: attempts that end early make
- * pauses that double. Else a node that dies again and again would start an attempt with each return,
- * and none would come to an end.
+ * pauses that double. Else a node that dies again and again would start an attempt with each
+ * return, and none would come to an end.
  */
 #ifndef RUN_NODES_PACE_H
 #define RUN_NODES_PACE_H
