@@ -31,6 +31,7 @@ static int find_in_file(struct rd_settings *settings, int fd)
 static int find_in_descriptor(struct rd_settings *settings, int fd)
 {
 	*settings = settings_of(1);
+	settings->has_key = false;
 	settings->secret_fd = fd;
 	return rd_secret_find(settings);
 }
