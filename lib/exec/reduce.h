@@ -54,7 +54,8 @@ void rd_narrow(void *into, const float *from, size_t count, rondo_type type);
  */
 void rd_copy_wide(void *into, const void *from, size_t size);
 
-/* Returns the instructions in use: "plain", "avx2", "avx512" or "neon" (base/instructions.h). For tests. */
+/* Returns the instructions in use: "plain", "avx2", "avx512" or "neon" (base/instructions.h). For
+   tests. */
 const char *rd_reduce_instructions(void);
 
 /* The function of one variant by name; NULL where this processor lacks it. For tests. */

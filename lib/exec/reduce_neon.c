@@ -1,5 +1,5 @@
-/* Kernels for NEON, in 16-byte vectors. All of aarch64 has it, so compilers vectorise the plain loops
-   by it, too: those of bf16 need no help, and f16 needs its instructions. */
+/* Kernels for NEON, in 16-byte vectors. All of aarch64 has it, so compilers vectorise the plain
+   loops by it, too: those of bf16 need no help, and f16 needs its instructions. */
 #if defined(__aarch64__)
 
 #if !defined(__clang__)

@@ -1,5 +1,5 @@
-/* As much of Criterion as the tests of reductions need, where it is not there: on another processor.
-   A test that fails ends the program. */
+/* As much of Criterion as the tests of reductions need, where it is not there: on another
+   processor. A test that fails ends the program. */
 #ifndef CRITERION_H
 #define CRITERION_H
 
