@@ -34,8 +34,7 @@ static __device__ bool moves_nothing(const struct operands &operands)
 }
 
 /* Means of narrower floats are the host's. */
-template <typename T>
-constexpr bool may_average = std::is_same<T, typename element<T>::sum>::value;
+template <typename T> constexpr bool may_average = std::is_same<T, typename element<T>::sum>::value;
 
 /* An addition of a mean. */
 template <typename Sum> struct mean {
@@ -46,8 +45,7 @@ template <typename Sum> struct mean {
 
 template <typename Sum>
 static __device__ struct mean<Sum> mean_of(
-	const struct rd_steps &steps, const struct operands &operands)
-{
+	const struct rd_steps &steps, const struct operands &operands) {
 	Sum scale = scale_for<Sum>(steps.size), one = 1, full = divided(one, scale);
 
 	return {
@@ -56,7 +54,7 @@ static __device__ struct mean<Sum> mean_of(
 		.full_a = operands.a_is_sum ? full : one,
 		.full_b = operands.b_is_sum ? full : one,
 		.by = (Sum)steps.size,
-		.scaled_by = (Sum)(steps.size * scale),
+		.scaled_by = (Sum)(steps.size *scale),
 		.last = operands.last,
 	};
 }
@@ -104,8 +102,7 @@ static __device__ void operate_on_element(
 
 template <typename T, int at_once>
 static __device__ void add_up_mean(const struct mean<typename element<T>::sum> &mean,
-	typename element<T>::sum (&sums)[at_once][16 / sizeof(T)],
-	const vector<T> (&ours)[at_once])
+	typename element<T>::sum (&sums)[at_once][16 / sizeof(T)], const vector<T> (&ours)[at_once])
 {
 #pragma unroll
 	for (int k = 0; k < at_once; k++) {

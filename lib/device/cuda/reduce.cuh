@@ -285,8 +285,7 @@ template <typename Sum> static __device__ Sum divided(Sum sum, Sum by)
 	return by == 1 ? sum : (Sum)(sum / by);
 }
 
-template <typename T>
-__device__ T finish(typename element<T>::sum sum, typename element<T>::sum by)
+template <typename T> __device__ T finish(typename element<T>::sum sum, typename element<T>::sum by)
 {
 	return element<T>::narrow(divided(sum, by));
 }
@@ -348,9 +347,8 @@ static __device__ void widen_all(
 }
 
 template <typename T>
-static __device__ void finish_all(
-	vector<T> &made, const typename element<T>::sum (&sums)[16 / sizeof(T)],
-	typename element<T>::sum by)
+static __device__ void finish_all(vector<T> &made,
+	const typename element<T>::sum (&sums)[16 / sizeof(T)], typename element<T>::sum by)
 {
 	using E = element<T>;
 
