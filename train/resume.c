@@ -138,13 +138,12 @@ static int resume_loss_scale(struct train *train)
 	return 0;
 }
 
-/* Version 1 has no state: its SGD had none. */
 int resume_optimizer(struct train *train)
 {
 	struct optimizer *optimizer = train->optimizer;
 	char prefix[32];
 	int err = 0;
-	if (!train->options.resume || !stored_get(&train->resumed, CHECKPOINT_STEP_KEY))
+	if (!train->options.resume)
 		return 0;
 	const char *kind = stored_get(&train->resumed, "option.optimizer");
 	if (!kind || strcmp(kind, settings_optimizer(&train->options))) {
@@ -245,7 +244,7 @@ static int store(struct train *train, struct stored *stored)
 	char epochs[32], samples[32];
 	snprintf(epochs, sizeof(epochs), "%" PRIu64, train->epochs);
 	snprintf(samples, sizeof(samples), "%" PRIu64, steps * sampler->global_batch);
-	int err = stored_set(stored, CHECKPOINT_VERSION_KEY, "2");
+	int err = stored_set(stored, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION);
 	if (!err)
 		err = stored_set(stored, CHECKPOINT_EPOCHS_KEY, epochs);
 	if (!err && steps)

@@ -10,7 +10,6 @@
 #include "base/descriptor.h"
 #include "train/base/draft.h"
 #include "train/base/fail.h"
-#include "train/checkpoint/version1.h"
 
 int checkpoint_writable(const char *path)
 {
@@ -52,8 +51,9 @@ static int check_version(const char *path, const struct stored *stored)
 	const char *version = stored_get(stored, CHECKPOINT_VERSION_KEY);
 	if (!version)
 		return fail("%s: is not a checkpoint of this program", path);
-	if (strcmp(version, "2"))
-		return fail("%s: is of version %s, this program reads 1 and 2", path, version);
+	if (strcmp(version, CHECKPOINT_VERSION))
+		return fail("%s: is of version %s, this program reads " CHECKPOINT_VERSION, path,
+			version);
 	return stored_get(stored, "checksum") ? 0 : fail("%s: is damaged: no checksum", path);
 }
 
@@ -64,14 +64,9 @@ static int load(const char *path, struct stored *stored)
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
-	int err;
-	if (version1_is(file)) {
-		err = version1_read(path, file, stored);
-	} else {
-		err = safetensors_read(path, file, stored);
-		if (!err)
-			err = check_version(path, stored);
-	}
+	int err = safetensors_read(path, file, stored);
+	if (!err)
+		err = check_version(path, stored);
 	fclose(file);
 	if (err)
 		stored_finish(stored);
@@ -122,20 +117,8 @@ static void print_shape(char *text, size_t size, int dims, const int *shape)
 	snprintf(text + length, size - length, "]");
 }
 
-/* Version 1 has no names: its tensors are the model's, in order. */
-static const struct stored_tensor *find(
-	const struct stored *stored, const char *prefix, const struct tensors *tensors, int t)
+static bool fits(const struct stored_tensor *found, const struct tensor *tensor)
 {
-	if (!version1_is_stored(stored))
-		return stored_find_like(stored, prefix, &tensors->list[t]);
-	return tensors->count == stored->tensor_count ? &stored->tensors[t] : NULL;
-}
-
-static bool fits(
-	const struct stored *stored, const struct stored_tensor *found, const struct tensor *tensor)
-{
-	if (version1_is_stored(stored))
-		return found->count == tensor->count;
 	return found->dims == tensor->dims &&
 	       !memcmp(found->shape, tensor->shape, tensor->dims * sizeof(*tensor->shape));
 }
@@ -147,13 +130,13 @@ int checkpoint_restore(const char *path, const struct stored *stored, const char
 	memset(values, 0, tensors->elements * sizeof(*values));
 	for (int t = 0; t < tensors->count; t++) {
 		const struct tensor *tensor = &tensors->list[t];
-		const struct stored_tensor *found = find(stored, prefix, tensors, t);
+		const struct stored_tensor *found = stored_find_like(stored, prefix, tensor);
 		if (!found)
 			return fail("%s: is of another model: it has no tensor %s%s", path, prefix,
 				tensor->name);
 		print_shape(its, sizeof(its), found->dims, found->shape);
 		print_shape(ours, sizeof(ours), tensor->dims, tensor->shape);
-		if (!fits(stored, found, tensor))
+		if (!fits(found, tensor))
 			return fail("%s: is of another model: its tensor %s%s is %s, this model's "
 				    "is %s",
 				path, prefix, tensor->name, its, ours);

@@ -1,7 +1,6 @@
 /*
- * Checkpoints: a file that a run goes on from. Version 2 is a file of safetensors.h: parameters and
- * buffers by their names, the optimizer's state as "optimizer.N/NAME", settings as texts. A file of
- * version 1, which held one MLP's parameters, is still read.
+ * Checkpoints: a file that a run goes on from. It is a file of safetensors.h: parameters and
+ * buffers by their names, the optimizer's state as "optimizer.N/NAME", settings as texts.
  *
  * Saving keeps the file before as FILE.previous. A file is replaced at once, so a run that is
  * killed while it saves leaves two files that can be read, or one.
@@ -15,12 +14,14 @@
 #include "train/checkpoint/safetensors.h"
 
 /* Keys of texts; "option.NAME" are settings of the command line. */
-#define CHECKPOINT_VERSION_KEY "rondo.version"
+#define CHECKPOINT_VERSION_KEY "rondo.version" /* CHECKPOINT_VERSION */
 #define CHECKPOINT_EPOCHS_KEY "rondo.epochs" /* epochs done */
 #define CHECKPOINT_SAMPLES_KEY "rondo.epoch_samples" /* done of the next epoch; none: 0 */
 #define CHECKPOINT_STEP_KEY "rondo.step" /* the optimizer's steps */
 #define CHECKPOINT_SCALE_KEY "rondo.loss_scale" /* its logarithm to base 2 */
 #define CHECKPOINT_SCALE_STEPS_KEY "rondo.loss_scale_steps" /* good ones since it changed */
+
+#define CHECKPOINT_VERSION "2"
 
 /* Global batches below this are read from a file. */
 #define CHECKPOINT_BATCH_MAX (1 << 24)

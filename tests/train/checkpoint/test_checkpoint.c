@@ -8,7 +8,6 @@
 
 #include "train/base/draft.h"
 #include "train/base/fail.h"
-#include "train/base/hash.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/scratch.h"
 #include "train/small.h"
@@ -47,7 +46,7 @@ static void save_epoch_to(const char *name, const char *epochs)
 {
 	struct stored stored;
 	stored_init(&stored);
-	cr_assert_eq(stored_set(&stored, CHECKPOINT_VERSION_KEY, "2"), 0);
+	cr_assert_eq(stored_set(&stored, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION), 0);
 	cr_assert_eq(stored_set(&stored, CHECKPOINT_EPOCHS_KEY, epochs), 0);
 	for (int t = 0; t < model->parameters.count; t++) {
 		const struct tensor *tensor = &model->parameters.list[t];
@@ -353,48 +352,4 @@ Test(checkpoint, bad_headers_fail_with_the_byte)
 		cr_assert_neq(read_header(&stored), 0, "%s", bad[i].header);
 		cr_assert(strstr(failure(), bad[i].reason), "%s: %s", bad[i].header, failure());
 	}
-}
-
-/* ---- Version 1 ---- */
-
-Test(checkpoint, a_file_of_version_1_is_read)
-{
-	/* As that version wrote it. */
-	struct {
-		uint64_t magic;
-		uint32_t version, tensor_count;
-		uint64_t epochs, seed, global_batch;
-		double learning_rate, bucket_mb;
-		uint64_t counts[32];
-		int32_t order[32];
-	} header = { 0x6b63656863444e52u, 1, 4, 5, 7, 128, 0.25, 2, { 72, 8, 56, 7 },
-		{ 3, 2, 1, 0 } };
-	float dense[143], values[256];
-	unsigned char bytes[4096];
-	for (int i = 0; i < 143; i++)
-		dense[i] = (float)i;
-	uint64_t hash = hash_bytes(HASH_START, &header, sizeof(header));
-	hash = hash_bytes(hash, dense, sizeof(dense));
-	memcpy(bytes, &header, sizeof(header));
-	memcpy(bytes + sizeof(header), dense, sizeof(dense));
-	memcpy(bytes + sizeof(header) + sizeof(dense), &hash, sizeof(hash));
-	size_t size = sizeof(header) + sizeof(dense) + sizeof(hash);
-	scratch_write("it", bytes, size);
-	struct stored stored = expect_epoch(5, NULL);
-	cr_assert_str_eq(stored_get(&stored, "option.seed"), "7");
-	cr_assert_str_eq(stored_get(&stored, "option.global-batch"), "128");
-	cr_assert_str_eq(stored_get(&stored, "option.lr"), "0.25");
-	cr_assert_leq(model->parameters.elements, 256);
-	cr_assert_eq(checkpoint_restore("it", &stored, "", &model->parameters, values), 0, "%s",
-		failure());
-	cr_assert_eq(values[71], 71.0f);
-	cr_assert_eq(values[80 + 7], 79.0f, "%g", values[80 + 7]);
-	stored_finish(&stored);
-	for (size_t cut = 0; cut < size; cut += 3) {
-		scratch_write("it", bytes, cut);
-		expect_failure();
-	}
-	bytes[size / 2] ^= 1;
-	scratch_write("it", bytes, size);
-	expect_failure();
 }

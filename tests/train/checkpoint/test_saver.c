@@ -18,7 +18,7 @@ static struct stored make_stored(void)
 		.name = "a", .split = -1, .dims = 1, .shape = { 1 << 18 }, .count = 1 << 18
 	};
 	stored_init(&stored);
-	cr_assert_eq(stored_set(&stored, CHECKPOINT_VERSION_KEY, "2"), 0);
+	cr_assert_eq(stored_set(&stored, CHECKPOINT_VERSION_KEY, CHECKPOINT_VERSION), 0);
 	cr_assert_eq(stored_add(&stored, "", &tensor, values), 0);
 	return stored;
 }
