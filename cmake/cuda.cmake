@@ -99,10 +99,7 @@ function(rondo_add_cuda target)
 			${PROJECT_SOURCE_DIR}/lib/device/transfer_work.h ${PROJECT_SOURCE_DIR}/lib/device/transfer_run.h
 			${PROJECT_SOURCE_DIR}/lib/exec/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
 	endforeach()
-	rondo_add_fatbin(poison ${source}/poison.cu ${headers} ${PROJECT_SOURCE_DIR}/lib/device/work.h
-		${PROJECT_SOURCE_DIR}/lib/device/flags_run.h ${PROJECT_SOURCE_DIR}/lib/device/poison.h
-		${PROJECT_SOURCE_DIR}/lib/device/poison_run.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
-	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans transfers poison
+	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans transfers
 		SOURCES cuda.c context.c driver.c graph.c memory.c stream.c)
 	set_source_files_properties(${source}/driver.c PROPERTIES
 		COMPILE_DEFINITIONS RONDO_FIRST_ARCHITECTURE=${rondo_first_architecture})

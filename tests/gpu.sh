@@ -296,7 +296,6 @@ tests() {
 		--filter 'gpu_small/!(*emulated*|so_it_is_among_processes_under_mps)'
 	test_line "calls captured in graphs" 40 -- test_gpu --filter 'gpu/calls_are_captured*'
 	test_line "calls on GPUs: types, transfers" 150 -- test_gpu --filter 'gpu/!(eight*|calls_are_captured*|*emulated*)'
-	test_line "outputs of calls that fail" 60 -- test_gpu_poison --filter 'gpu_poison/on_cuda_too'
 	test_line "no device, and memory that is not ours" 30 -u RONDO_DEVICE -- test_device_missing
 }
 
@@ -434,7 +433,7 @@ training() {
 
 # ---- Building ----------------------------------------------------------------------------------
 
-gpu_tests=(tests/gpu/test_gpu_{calls,failures,graphs,messages,poison,staging,transfers,variable}.c)
+gpu_tests=(tests/gpu/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
 gpu_tests=("${gpu_tests[@]##*/}")
 gpu_tests=("${gpu_tests[@]%.c}")
 trainer_tests=(tests/train/device/test_cuda*.c)

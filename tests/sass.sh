@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sass.sh KERNELS_DIR: the machine code of the library's kernels there (kernels, plans, transfers and poison.fatbin) is what
+# sass.sh KERNELS_DIR: the machine code of the library's kernels there (kernels, plans and transfers.fatbin) is what
 # their sources rely on, for every architecture that they were compiled for. By CUDA's cuobjdump, which needs nvdisasm;
 # skipped (77) where one is missing.
 #
@@ -48,14 +48,11 @@ function end_kernel(f32, f64) {
 	if (kernel == "")
 		return
 	end_fence()
-	# Poison only reads flags.
-	if (kernel != "rondo_poison") {
-		at_least_one("fence (MEMBAR)", fences)
-		at_least_one("store of a flag (STG.E.STRONG.SYS)", flag_stores)
-	}
+	at_least_one("fence (MEMBAR)", fences)
+	at_least_one("store of a flag (STG.E.STRONG.SYS)", flag_stores)
 	at_least_one("load of a flag (LDG.E.STRONG.SYS)", flag_loads)
 	# Plans of messages have flags alone.
-	if (kernel !~ /^rondo_(steps_|poison$)/) {
+	if (kernel !~ /^rondo_steps_/) {
 		at_least_one("load of 16 bytes of LL (LDG.E.128.STRONG.SYS)", ll_loads)
 		at_least_one("store of 16 bytes of LL (STG.E.128.STRONG.SYS)", ll_stores)
 	}
@@ -151,7 +148,7 @@ END { exit failed || !kernels }
 END_OF_AWK
 
 status=0
-for name in kernels plans transfers poison; do
+for name in kernels plans transfers; do
 	fatbin=$1/$name.fatbin
 	for check in code:-sass room:-res-usage; do
 		cuobjdump "${check#*:}" "$fatbin" >"$scratch/listing"

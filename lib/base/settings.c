@@ -47,7 +47,6 @@ enum {
 	NOT_IN_CONFIG(checksum),
 	NOT_IN_CONFIG(check),
 	NOT_IN_CONFIG(gpu_blocks),
-	NOT_IN_CONFIG(poison),
 	IN_CONFIG(rank),
 	IN_CONFIG(size),
 	IN_CONFIG(address),

@@ -109,9 +109,7 @@
 		"how GPUs run collectives: auto, fused, stepped, messages, or staged through " \
 		"host memory") \
 	X(gpu_blocks, INT, "RONDO_GPU_BLOCKS", 0, 0, 128, \
-		"most blocks of a kernel that waits for other ranks; 0: 32") \
-	X(poison, INT, "RONDO_POISON", 0, 0, 1, \
-		"1: calls on GPUs that fail fill their outputs with bytes 0xFF, NaN as floats")
+		"most blocks of a kernel that waits for other ranks; 0: 32")
 
 /* X(word). A variable RONDO_WORD[_WORD...] of these words alone holds a path of an installation,
    as modules, Spack, CMake and autoconf set it. It is no setting, and is not refused as an

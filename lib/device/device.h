@@ -21,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "device/poison.h"
 #include "device/small_work.h"
 #include "device/steps.h"
 #include "device/transfer_work.h"
@@ -143,7 +142,6 @@ struct rd_device_ops {
 	int (*run_small)(int device, void *stream, const struct rd_small_work *work);
 	int (*run_steps)(int device, void *stream, const struct rd_steps *steps);
 	int (*run_transfers)(int device, void *stream, const struct rd_transfer_work *work);
-	int (*run_poison)(int device, void *stream, const struct rd_poison *poison);
 	/* Blocks of a fused kernel that the device can hold at once. */
 	int (*blocks)(int device);
 };

@@ -1,6 +1,5 @@
 #include "gpu/queue.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -91,74 +90,4 @@ int rd_queue_copy(struct rd_gpu *gpu, void *stream, void *to, const void *from, 
 		.kind = RD_WORK_FETCH, .peer = (int8_t)work.rank, .count = size
 	};
 	return gpu->ops->run(gpu->device, stream, &work);
-}
-
-/* ---- Poison -------------------------------------------------------------------------------- */
-
-/* A root's own output of a broadcast in place is what it sends. */
-static bool writes(const struct rd_call *call)
-{
-	return call->problem.collective != RD_BROADCAST ||
-	       call->problem.rank != call->problem.root || call->in != call->out;
-}
-
-static int outputs_of(const struct rd_call *call)
-{
-	int blocks = writes(call) ? rd_out_blocks(&call->problem) : 0;
-
-	return call->vcounts || blocks == 0 ? blocks : 1;
-}
-
-static void add_output(struct rd_poisons *poisons, char *at, size_t size)
-{
-	struct rd_poison *poison;
-
-	if (size == 0)
-		return;
-	poison = &poisons->list[poisons->outputs++ / RD_POISON_OUTPUTS];
-	poison->outputs[poison->count++] = (struct rd_poison_output){ at, size };
-}
-
-static void add_outputs(struct rd_poisons *poisons, const struct rd_call *call)
-{
-	for (int i = 0; i < outputs_of(call); i++)
-		if (call->vcounts)
-			add_output(poisons, (char *)call->out + call->vcounts->out[i].offset,
-				call->vcounts->out[i].size);
-		else
-			add_output(poisons, call->out, rd_call_out_size(call));
-}
-
-int rd_poisons_make(
-	const struct rd_gpu *gpu, const struct rd_task *tasks, int count, struct rd_poisons **made)
-{
-	struct rd_poisons *poisons;
-	size_t most = 0;
-
-	*made = NULL;
-	for (int i = 0; i < count && gpu->comm->settings.poison; i++)
-		most += (size_t)outputs_of(&tasks[i].call);
-	if (most == 0)
-		return 0;
-	poisons = calloc(
-		1, sizeof(*poisons) + (most / RD_POISON_OUTPUTS + 1) * sizeof(poisons->list[0]));
-	if (!poisons)
-		return rd_fail(RONDO_MEMORY, "no memory for what fills outputs after a failure");
-	for (int i = 0; i < count; i++)
-		add_outputs(poisons, &tasks[i].call);
-	*made = poisons;
-	return 0;
-}
-
-int rd_poisons_queue(const struct rd_gpu *gpu, void *stream, const struct rd_poisons *poisons)
-{
-	int err = 0;
-
-	for (int first = 0; first < poisons->outputs && !err; first += RD_POISON_OUTPUTS) {
-		struct rd_poison poison = poisons->list[first / RD_POISON_OUTPUTS];
-
-		poison.abort_flag = &gpu->host_flags->abort_flag;
-		err = gpu->ops->run_poison(gpu->device, stream, &poison);
-	}
-	return err;
 }

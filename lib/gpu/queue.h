@@ -45,16 +45,4 @@ struct rd_buffer_addresses *rd_queue_resolved(const struct rd_gpu *gpu, const vo
    or within host memory, for which the driver's copy would wait. */
 int rd_queue_copy(struct rd_gpu *gpu, void *stream, void *to, const void *from, size_t size);
 
-/* RONDO_POISON: what is queued behind calls, to fill this rank's outputs if the comm has failed. */
-struct rd_poisons {
-	int outputs;
-	struct rd_poison list[];
-};
-
-/* Before the calls are queued, which changes them. *made: the caller frees it; NULL: there is
-   nothing to queue. */
-int rd_poisons_make(
-	const struct rd_gpu *gpu, const struct rd_task *tasks, int count, struct rd_poisons **made);
-int rd_poisons_queue(const struct rd_gpu *gpu, void *stream, const struct rd_poisons *poisons);
-
 #endif

@@ -346,47 +346,18 @@ static int submit_now(struct rd_gpu *gpu, struct rd_device_stream *device_stream
 	return submit_collective(gpu, device_stream, tasks, queued);
 }
 
-/* Behind calls that are queued, or failed while they were. err: of these. */
-static int queue_poisons(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
-	const struct rd_poisons *poisons, int err)
-{
-	int missed;
-
-	/* A refused call leaves its output alone, and a capture does no work. */
-	if (err && (!atomic_load(&gpu->comm->failed) ||
-			   gpu->ops->stream_captures(device_stream->stream)))
-		return err;
-	/* The kernel reads there that the comm has failed. */
-	if (err)
-		rd_gpu_watch(gpu);
-	missed = rd_poisons_queue(gpu, device_stream->stream, poisons);
-	if (!err && !missed)
-		return 0;
-	return rd_queue_fail(gpu, device_stream, err ? err : missed);
-}
-
 /* *queued: the progress thread has the tasks, and finishes them. */
 static int submit(
 	struct rd_device_stream *device_stream, struct rd_task *tasks, int count, bool *queued)
 {
 	struct rd_gpu *gpu = tasks->comm->gpu;
-	struct rd_poisons *poisons;
 	int err = rd_device_stream_watch(device_stream, gpu->async_error);
 
 	if (!err && atomic_load(&gpu->comm->failed))
 		err = rd_comm_failure(gpu->comm);
 	if (!err)
 		err = rd_order_check(gpu, device_stream);
-	if (err)
-		return err;
-	err = rd_poisons_make(gpu, tasks, count, &poisons);
-	if (err)
-		return rd_comm_fail(gpu->comm, err, gpu->comm->rank);
-	err = submit_now(gpu, device_stream, tasks, count, queued);
-	if (poisons)
-		err = queue_poisons(gpu, device_stream, poisons, err);
-	free(poisons);
-	return err;
+	return err ? err : submit_now(gpu, device_stream, tasks, count, queued);
 }
 
 /* The host is done with it: a rank that has not issued the latest call is behind. */

@@ -668,9 +668,7 @@ RONDO_API int rondo_stream_create_on(rondo_stream **stream, int device);
  * A call that fails lets the stream go on, with undefined bytes in its output. CUDA knows of no
  * failure: cudaStreamSynchronize() returns success. rondo_stream_synchronize(),
  * rondo_stream_query() and rondo_comm_error() return it. Call one of them before you rely on what a
- * stream has computed from outputs, at the latest before you save it. With RONDO_POISON=1, the
- * bytes are 0xFF then, which is NaN in every float type: of the receive buffer, where the call
- * writes in it. A broadcast in place leaves the root's buffer as it is.
+ * stream has computed from outputs, at the latest before you save it.
  */
 RONDO_API int rondo_stream_wrap(rondo_stream **stream, void *cuda_stream, int device);
 /*

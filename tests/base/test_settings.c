@@ -83,7 +83,6 @@ Test(settings, the_environment_sets_every_field)
 	setenv("RONDO_ENCRYPT", "0", 1);
 	setenv("RONDO_CHECKSUM", "1", 1);
 	setenv("RONDO_CHECK", "1", 1);
-	setenv("RONDO_POISON", "1", 1);
 	setenv("RONDO_LAUNCHER", "torchrun", 1);
 	setenv("RONDO_DEBUG_SUBSYS", "^net,ring", 1);
 	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
@@ -97,7 +96,6 @@ Test(settings, the_environment_sets_every_field)
 	cr_assert_str_eq(settings.host, "x");
 	cr_assert_str_eq(settings.topo_file, "x");
 	cr_assert_eq(settings.reproducible, 1);
-	cr_assert_eq(settings.poison, 1);
 	cr_assert_eq(settings.checksum, 1);
 	cr_assert_eq(settings.local_rank, 7);
 	cr_assert_str_eq(settings.debug, "NONE");
@@ -523,7 +521,7 @@ static const char *config_field(const char *field)
 		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "unreachable_ms",
 		"device", "kernel", "gpu_blocks", "secret_fd", "secret_file", "encrypt", "checksum",
 		"ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout",
-		"ib_retry", "poison", "check" };
+		"ib_retry", "check" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -12,7 +12,7 @@
 #define OWN_THREADS 256
 
 /* The library's kernels: of these kinds, by type, or the one of its kind. */
-enum kind { WORK, SMALL, STEPS, KINDS, TRANSFERS = KINDS, POISON };
+enum kind { WORK, SMALL, STEPS, KINDS, TRANSFERS = KINDS };
 
 static const struct {
 	const char *name;
@@ -22,7 +22,6 @@ static const struct {
 	[SMALL] = { "small", sizeof(struct rd_small_work) },
 	[STEPS] = { "steps", sizeof(struct rd_steps) },
 	[TRANSFERS] = { "transfers", sizeof(struct rd_transfer_work) },
-	[POISON] = { "poison", sizeof(struct rd_poison) },
 };
 
 /* One of the library's, for a type, or one of the program's. */
@@ -34,8 +33,7 @@ struct CUfunc_st {
 	const struct program_kernel *program; /* of programs that test the driver */
 };
 
-static struct CUfunc_st kernels[KINDS][RONDO_TYPE_COUNT], transfers = { .kind = TRANSFERS },
-							  poison = { .kind = POISON };
+static struct CUfunc_st kernels[KINDS][RONDO_TYPE_COUNT], transfers = { .kind = TRANSFERS };
 static atomic_size_t parameter_bytes;
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
@@ -68,10 +66,6 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const c
 	}
 	if (strcmp(name, "rondo_transfers") == 0) {
 		*kernel = &transfers;
-		return done(0);
-	}
-	if (strcmp(name, "rondo_poison") == 0) {
-		*kernel = &poison;
 		return done(0);
 	}
 	for (int kind = 0; kind < KINDS; kind++)
@@ -182,7 +176,6 @@ static bool makes_sense(CUfunction kernel, unsigned grid, const void *parameter)
 	const struct rd_small_work *small = parameter;
 	const struct rd_steps *steps = parameter;
 	const struct rd_transfer_work *moves = parameter;
-	const struct rd_poison *fills = parameter;
 
 	if (kernel->own || kernel->program)
 		return true;
@@ -195,8 +188,6 @@ static bool makes_sense(CUfunction kernel, unsigned grid, const void *parameter)
 	case TRANSFERS:
 		return (int)grid == moves->blocks && is_pinned(moves->abort_flag) &&
 		       (!moves->more || is_pinned(moves->more));
-	case POISON:
-		return grid == RD_POISON_BLOCKS && is_pinned(fills->abort_flag);
 	default:
 		if (work->type != kernel->type || (work->fused && (int)grid != work->blocks))
 			return false;
@@ -218,8 +209,6 @@ static int queue_kernel(CUstream stream, CUfunction kernel, unsigned grid, void 
 		return rd_emulated.run_steps(current(), stream, parameters[0]);
 	case TRANSFERS:
 		return rd_emulated.run_transfers(current(), stream, parameters[0]);
-	case POISON:
-		return rd_emulated.run_poison(current(), stream, parameters[0]);
 	default:
 		return rd_emulated.run(current(), stream, parameters[0]);
 	}

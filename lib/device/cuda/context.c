@@ -9,10 +9,8 @@
 
 #define DEVICES_MAX 64
 
-/* Kernels for all architectures, from kernels.fatbin, plans.fatbin, transfers.fatbin and
-   poison.fatbin. */
-extern const unsigned char rd_cuda_kernels[], rd_cuda_plans[], rd_cuda_transfers[],
-	rd_cuda_poison[];
+/* Kernels for all architectures, from kernels.fatbin, plans.fatbin and transfers.fatbin. */
+extern const unsigned char rd_cuda_kernels[], rd_cuda_plans[], rd_cuda_transfers[];
 
 static struct rd_cuda_device devices[DEVICES_MAX];
 static pthread_once_t opened[DEVICES_MAX];
@@ -75,11 +73,7 @@ static int load_kernels(struct rd_cuda_device *device)
 		err = load_kind(device, module, "steps", device->steps);
 	if (!err)
 		err = load_module(&module, rd_cuda_transfers);
-	if (!err)
-		err = load_kernel(device, module, "rondo_transfers", &device->transfers);
-	if (!err)
-		err = load_module(&module, rd_cuda_poison);
-	return err ? err : load_kernel(device, module, "rondo_poison", &device->poison);
+	return err ? err : load_kernel(device, module, "rondo_transfers", &device->transfers);
 }
 
 CUresult rd_cuda_make_stream(CUstream *stream)

@@ -15,7 +15,7 @@ struct rd_cuda_device {
 	CUcontext context;
 	/* Kernels: */
 	CUfunction work[RONDO_TYPE_COUNT], small[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT],
-		transfers, poison;
+		transfers;
 	CUstream stream; /* zeroes new memory, and copies on no stream */
 	int processors;
 	int blocks; /* for which there is room at once */

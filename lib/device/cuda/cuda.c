@@ -144,17 +144,6 @@ static int run_transfers(int device, void *stream, const struct rd_transfer_work
 		"run a kernel");
 }
 
-static int run_poison(int device, void *stream, const struct rd_poison *poison)
-{
-	int err = rd_cuda_enter(device);
-
-	if (err)
-		return err;
-	return rd_cuda_leave(device,
-		launch(rd_cuda_device(device)->poison, RD_POISON_BLOCKS, stream, poison),
-		"run a kernel");
-}
-
 const struct rd_device_ops rd_cuda = {
 	.name = "CUDA",
 	.shares_queues = true,
@@ -197,6 +186,5 @@ const struct rd_device_ops rd_cuda = {
 	.run_small = run_small,
 	.run_steps = run_steps,
 	.run_transfers = run_transfers,
-	.run_poison = run_poison,
 	.blocks = blocks,
 };

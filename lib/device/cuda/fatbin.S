@@ -15,9 +15,4 @@ rd_cuda_plans:
 	.balign 64
 rd_cuda_transfers:
 	.incbin RONDO_TRANSFERS_FATBIN
-	.globl rd_cuda_poison
-	.hidden rd_cuda_poison
-	.balign 64
-rd_cuda_poison:
-	.incbin RONDO_POISON_FATBIN
 	.section .note.GNU-stack, "", %progbits

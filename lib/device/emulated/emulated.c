@@ -409,6 +409,5 @@ const struct rd_device_ops rd_emulated = {
 	.run_small = rd_emulated_launch_small,
 	.run_steps = rd_emulated_launch_steps,
 	.run_transfers = rd_emulated_launch_transfers,
-	.run_poison = rd_emulated_launch_poison,
 	.blocks = blocks,
 };

@@ -1,7 +1,6 @@
 /*
  * The primitives of an emulated GPU for the kernels' shared sources (flags_run.h, work_run.h,
- * steps_run.h, transfer_run.h, poison_run.h). The calling thread is a kernel's one block, and its
- * only thread.
+ * steps_run.h, transfer_run.h). The calling thread is a kernel's one block, and its only thread.
  */
 #ifndef RD_EMULATED_MACHINE_H
 #define RD_EMULATED_MACHINE_H

@@ -27,19 +27,7 @@ struct event {
 	int64_t at_ns;
 };
 
-enum item_kind {
-	WAIT,
-	WRITE,
-	COPY,
-	RUN,
-	RUN_SMALL,
-	RUN_STEPS,
-	RUN_TRANSFERS,
-	RUN_POISON,
-	PASS,
-	FOLLOW,
-	STAMP
-};
+enum item_kind { WAIT, WRITE, COPY, RUN, RUN_SMALL, RUN_STEPS, RUN_TRANSFERS, PASS, FOLLOW, STAMP };
 
 struct item {
 	struct item *next;
@@ -52,7 +40,7 @@ struct item {
 	struct event *event; /* STAMP */
 	size_t what_size;
 	/* RUN: struct rd_work; RUN_SMALL: struct rd_small_work; RUN_STEPS: struct rd_steps;
-	   RUN_TRANSFERS: struct rd_transfer_work; RUN_POISON: struct rd_poison */
+	   RUN_TRANSFERS: struct rd_transfer_work */
 	_Alignas(16) char what[];
 };
 
@@ -112,9 +100,6 @@ static void run_item(struct item *item)
 		break;
 	case RUN_TRANSFERS:
 		rd_emulated_transfers((const struct rd_transfer_work *)item->what);
-		break;
-	case RUN_POISON:
-		rd_emulated_poison((const struct rd_poison *)item->what);
 		break;
 	case PASS:
 		rd_flag_write(&item->mark->passed, 1);
@@ -357,12 +342,6 @@ int rd_emulated_launch_transfers(int device, void *stream, const struct rd_trans
 {
 	(void)device;
 	return enqueue_with(stream, &(struct item){ .kind = RUN_TRANSFERS }, work, sizeof(*work));
-}
-
-int rd_emulated_launch_poison(int device, void *stream, const struct rd_poison *poison)
-{
-	(void)device;
-	return enqueue_with(stream, &(struct item){ .kind = RUN_POISON }, poison, sizeof(*poison));
 }
 
 int rd_emulated_event_create(int device, void **event)

@@ -26,7 +26,6 @@ int rd_emulated_launch(int device, void *stream, const struct rd_work *work);
 int rd_emulated_launch_small(int device, void *stream, const struct rd_small_work *work);
 int rd_emulated_launch_steps(int device, void *stream, const struct rd_steps *steps);
 int rd_emulated_launch_transfers(int device, void *stream, const struct rd_transfer_work *work);
-int rd_emulated_launch_poison(int device, void *stream, const struct rd_poison *poison);
 
 /* As a CUDA graph: what is queued on the stream from now on is recorded, until the end, and no more
    than that; then it can be queued, on this stream or others, any number of times. Waiting for the
