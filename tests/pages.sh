@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # pages.sh SOURCE BUILD: docs/TOOL.md has a table row for each option that TOOL --help lists, and no other option.
 # TOOL -h prints the same as --help. docs/infiniband.md lists the completion errors as the code does. docs/errors.md
-# has a section and a row for each code of rondo.h, in its order.
+# has a section and a row for each code of rondo.h, in its order. The files that docs/rondo-train.md lists are there,
+# with the functions that their lines name.
 set -euo pipefail
 
 source=$1 build=$2 bad=0
@@ -38,4 +39,15 @@ different=$(diff <(echo "$codes") <(sed -nE 's/^## (RONDO_[A-Z]+)$/\1/p' "$sourc
 	complain "sections of docs/errors.md (>) and codes of rondo.h (<) differ: $different"
 different=$(diff <(echo "$codes") <(sed -nE 's/^\| `(RONDO_[A-Z]+)` \|.*/\1/p' "$source/docs/errors.md")) ||
 	complain "rows of docs/errors.md (>) and codes of rondo.h (<) differ: $different"
+
+files=$(grep -E '^ +train/' "$source/docs/rondo-train.md")
+while read -r file text; do
+	if [ ! -e "$source/$file" ]; then
+		complain "docs/rondo-train.md lists $file, which does not exist"
+		continue
+	fi
+	for function in $(grep -oE '[a-z_]+\(' <<<"$text"); do
+		grep -rqw "${function%(}" "$source/$file" || complain "docs/rondo-train.md: $file has no $function)"
+	done
+done <<<"$files"
 exit $bad

@@ -133,7 +133,8 @@ int ddp_unused(struct ddp *ddp, int tensor);
 /* Call it after the last backward of the step: later computation finds the sums over all ranks. */
 int ddp_wait(struct ddp *ddp);
 
-/* For hooks: later work on ddp->stream finds this bucket's gradients. Once for each launch. */
+/* For hooks: later work on ddp->stream finds this bucket's gradients. Once for each launch.
+   (reduce.c) */
 int ddp_start(struct ddp *ddp, const struct bucket *bucket);
 
 /*
