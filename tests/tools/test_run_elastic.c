@@ -98,8 +98,8 @@ static double seconds(void)
 
 /* ---- Nodes that are lost -------------------------------------------------------------------- */
 
-/* Without a word: neither side gets an error. The figure is below a second; a loaded machine gets
-   more time. */
+/* Without a word: neither side gets an error. The figure is below a second. A machine with other
+   work gets more time, and less than the 30 s of a host that may only be slow. */
 TestSuite(run_elastic, .init = secret_file_use, .fini = secret_file_remove);
 
 Test(run_elastic, a_node_whose_cable_is_pulled_is_noticed_on_both_sides, .timeout = 120)
@@ -116,7 +116,7 @@ Test(run_elastic, a_node_whose_cable_is_pulled_is_noticed_on_both_sides, .timeou
 	cr_assert(hosts_unplug(hosts, 2, 0));
 	await(agents[0].err, "(host host2) is lost: its host does not answer\n");
 	cr_log_info("noticed after %.0f ms\n", 1e3 * (seconds() - start));
-	cr_assert_lt(seconds() - start, 5);
+	cr_assert_lt(seconds() - start, 25);
 	await(agents[2].err,
 		"rondo-run: host host0, which hosted the meeting, is lost: its host does not "
 		"answer\n");
