@@ -42,6 +42,7 @@ extern struct test *tests; /* main() runs them. */
 	} while (0)
 #define cr_assert_eq(a, b, ...) cr_assert((a) == (b), __VA_ARGS__)
 #define cr_assert_gt(a, b, ...) cr_assert((a) > (b), __VA_ARGS__)
+#define cr_assert_not(condition, ...) cr_assert(!(condition), __VA_ARGS__)
 #define cr_assert_null(a) cr_assert(!(a))
 #define cr_assert_not_null(a) cr_assert(a)
 #define cr_assert_str_eq(a, b) cr_assert(!strcmp(a, b))
