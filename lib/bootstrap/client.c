@@ -26,10 +26,6 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 		client->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
-	/* In a shrink rank 0 listened before it called the others. */
-	if (error == ECONNREFUSED && client->line->id)
-		rd_participant_fail(client->participant, RONDO_DIED,
-			"rank 0 listens no more: a rank died before all had come");
 	rd_participant_refused(client->participant, error == ECONNREFUSED, strerror(error), now_ms);
 }
 
@@ -74,7 +70,10 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 
 void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
-	rd_connection_close(&client->connection);
+	if (error)
+		rd_connection_abort(&client->connection);
+	else
+		rd_connection_close(&client->connection);
 	rd_participant_closed(client->participant, error, now_ms);
 }
 
@@ -129,8 +128,10 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		client->attempt = 0;
 		connect_from(client, 0, now_ms);
 	}
-	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_LEFT)
+	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)
 		rd_connection_close(&client->connection);
+	else if (rd_participant_phase(client->participant) == RD_PARTICIPANT_FAILED)
+		rd_connection_abort(&client->connection);
 	while (client->connection && !client->connecting) {
 		while (rd_connection_has_room(client->connection) &&
 			rd_participant_next(client->participant, &message))

@@ -31,16 +31,31 @@ struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, ui
 	return connection;
 }
 
+/* Neither is left to close(): a child of this process may hold a copy. */
+static void close_socket(struct rd_connection *connection, bool resets)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	epoll_ctl(connection->epoll_fd, EPOLL_CTL_DEL, connection->wire.fd, NULL);
+	/* A connected socket that is disconnected sends a reset (tcp_disconnect() of Linux). */
+	if (!resets || connect(connection->wire.fd, &none, sizeof(none)))
+		shutdown(connection->wire.fd, SHUT_WR);
+	rd_close_on_fork_remove(&connection->unshared);
+	rd_wire_close(&connection->wire);
+	free(connection);
+}
+
 void rd_connection_close(struct rd_connection **connection)
 {
-	if (!*connection)
-		return;
-	/* Not left to close(): a child of this process may hold a copy. */
-	epoll_ctl((*connection)->epoll_fd, EPOLL_CTL_DEL, (*connection)->wire.fd, NULL);
-	shutdown((*connection)->wire.fd, SHUT_WR);
-	rd_close_on_fork_remove(&(*connection)->unshared);
-	rd_wire_close(&(*connection)->wire);
-	free(*connection);
+	if (*connection)
+		close_socket(*connection, false);
+	*connection = NULL;
+}
+
+void rd_connection_abort(struct rd_connection **connection)
+{
+	if (*connection)
+		close_socket(*connection, true);
 	*connection = NULL;
 }
 

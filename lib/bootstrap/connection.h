@@ -32,6 +32,8 @@ struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, ui
 	const struct rd_settings *settings, bool accepts);
 /* Closes, frees and sets *connection to NULL, which it may be already. */
 void rd_connection_close(struct rd_connection **connection);
+/* The same by a reset: an end without one is a death to the other side (rendezvous.h). */
+void rd_connection_abort(struct rd_connection **connection);
 /* Frees in a forked child; NULL is none. */
 void rd_connection_abandon(struct rd_connection *connection);
 

@@ -156,7 +156,7 @@ static void free_state(struct rd_control *control)
 /* After the thread has ended, or was never started. */
 static void control_free(struct rd_control *control)
 {
-	rd_connection_close(&control->client.connection);
+	rd_connection_abort(&control->client.connection);
 	rd_server_finish(&control->server);
 	pthread_cond_destroy(&control->published);
 	pthread_mutex_destroy(&control->lock);

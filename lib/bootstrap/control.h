@@ -133,8 +133,8 @@ int rd_control_report(struct rd_control *control, int error, int culprit, const 
 void rd_control_slow(struct rd_control *control, int64_t line_ms, int culprit, const char *reason);
 
 /* Whether a rank has died, as this rank has learnt by now; or was lost: it may live on where no
-   message comes through, or be stopped. */
-enum rd_presence { RD_PRESENT, RD_LOST, RD_DEAD };
+   message comes through, or be stopped. Cut off by a reset, it may be reached again at once. */
+enum rd_presence { RD_PRESENT, RD_CUT_OFF, RD_LOST, RD_DEAD };
 
 /* Any thread. Death is final. */
 enum rd_presence rd_control_presence(const struct rd_control *control, int rank);

@@ -145,7 +145,10 @@ static void log_verdict(int error, const char *reason)
 static void store_verdict(struct rd_control *control, int error, const char *reason, int lost)
 {
 	if (lost >= 0)
-		rd_control_lose(control, lost, error == RONDO_DIED ? RD_DEAD : RD_LOST);
+		rd_control_lose(control, lost,
+			error == RONDO_DIED     ? RD_DEAD
+			: error == RONDO_BROKEN ? RD_CUT_OFF
+						: RD_LOST);
 	snprintf(control->reason, sizeof(control->reason), "%s", reason);
 	atomic_store(&control->verdict, error);
 	atomic_store(control->failed, error);

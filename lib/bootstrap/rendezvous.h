@@ -52,6 +52,21 @@ static inline int rd_heartbeat_ms(uint32_t timeout_ms)
 	return timeout_ms < 4 ? 1 : (int)(timeout_ms / 4);
 }
 
+/* Whether a connection ended by a reset alone; a reset behind an end is EPIPE. Within a host the
+   kernel resets where the other end has bytes left that it has not read. Between hosts the network
+   may. */
+static inline bool rd_means_reset(int error)
+{
+	return error == ECONNRESET || error == ECONNABORTED;
+}
+
+/* Whether a connection ended as the kernel of a rank that has died ends it. One that lives says
+   goodbye, or resets it. near: both ends are on one host. */
+static inline bool rd_means_death(int error, bool near)
+{
+	return error == 0 || error == EPIPE || (near && rd_means_reset(error));
+}
+
 /* Whether a connection failed by silence of the other host's kernel, or of the way there. */
 static inline bool rd_means_silence(int error)
 {

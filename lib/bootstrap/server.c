@@ -56,11 +56,21 @@ static void free_coordinator(struct rd_server *server)
 	rd_coordinator_destroy(server->coordinator);
 }
 
+static void close_with(struct rd_connection **connection, bool resets)
+{
+	if (resets)
+		rd_connection_abort(connection);
+	else
+		rd_connection_close(connection);
+}
+
 void rd_server_finish(struct rd_server *server)
 {
+	bool decided = server->connections && rd_coordinator_decided(server->coordinator);
+
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-			rd_connection_close(&server->connections[i]);
+			close_with(&server->connections[i], !decided);
 	free_coordinator(server);
 }
 
@@ -76,7 +86,7 @@ void rd_server_abandon(struct rd_server *server)
 
 void rd_server_lose(struct rd_server *server, int index, int error)
 {
-	rd_connection_close(&server->connections[index]);
+	close_with(&server->connections[index], error != 0);
 	rd_coordinator_closed(server->coordinator, index, error);
 }
 

@@ -291,10 +291,11 @@ RONDO_API int rondo_comm_error(rondo_comm *comm);
 
 /*
  * The ranks of this comm that are known here to have failed, in order: those that died, or were
- * lost (no heartbeat, or no answer). Writes the first `most` of them to ranks[most], which may be
- * NULL if most is 0. Returns how many there are, or an error. Ranks that were late for a call, or
- * made other calls, are not among them. Where one rank's failure ended the comm, every other rank
- * returns it from the moment at which rondo_comm_error() returns the error. Any thread may call it.
+ * lost (no heartbeat, no answer, or a reset connection). Writes the first `most` of them to
+ * ranks[most], which may be NULL if most is 0. Returns how many there are, or an error. Ranks that
+ * were late for a call, or made other calls, are not among them. Where one rank's failure ended the
+ * comm, every other rank returns it from the moment at which rondo_comm_error() returns the error.
+ * Any thread may call it.
  */
 RONDO_API int rondo_comm_failed(rondo_comm *comm, int ranks[], int most);
 

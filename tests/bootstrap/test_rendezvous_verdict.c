@@ -379,6 +379,58 @@ Test(rendezvous, a_connection_that_fails_is_no_death)
 		RONDO_BROKEN, "the connection to rank 2 (host h2, pid 102) failed: Protocol error");
 }
 
+/* The connection of the last of three ranks ends with this errno. with: the rank on whose host it
+   is. */
+static void end_last(int with, int error)
+{
+	net_init(3, 3);
+	for (int i = 0; i < 3; i++)
+		net.nodes[i].idle = true;
+	memcpy(net.nodes[2].self.place.host_id, net.nodes[with].self.place.host_id, RD_HOST_SIZE);
+	cr_assert(net_run_until(net_all_open));
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, error);
+	net.nodes[2].connection = -1;
+	net.nodes[2].dead = true;
+}
+
+Test(rendezvous, a_reset_between_hosts_is_no_death)
+{
+	end_last(2, ECONNRESET);
+	cr_expect_eq(rd_coordinator_lost(net.coordinator), 2);
+	net_expect_verdict(RONDO_BROKEN, "rank 2 (host h2, pid 102) is cut off: the network reset");
+	end_last(1, ECONNRESET);
+	net_expect_verdict(RONDO_BROKEN, "rank 2 (host h2, pid 102) is cut off: the network reset");
+}
+
+Test(rendezvous, a_reset_is_a_death_where_another_rank_of_the_host_reports_it)
+{
+	end_last(1, ECONNRESET);
+	rd_participant_died(net.nodes[1].participant, 2);
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
+Test(rendezvous, a_reset_within_a_host_and_an_end_are_deaths)
+{
+	end_last(0, ECONNRESET);
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+	end_last(2, EPIPE);
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+	end_last(2, 0);
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
+Test(rendezvous, a_reset_does_not_make_rank_0_dead)
+{
+	const char *reason;
+
+	net_meet(2);
+	rd_participant_closed(net.nodes[1].participant, ECONNRESET, net.now_ms);
+	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_BROKEN);
+	cr_expect_str_eq(reason,
+		"rank 0 (host h0, pid 100) is cut off: the network reset the connection to it");
+	net_finish();
+}
+
 Test(rendezvous, a_host_that_sends_no_packet_is_a_timeout)
 {
 	static const int errors[] = { ETIMEDOUT, EHOSTUNREACH, ENETUNREACH };

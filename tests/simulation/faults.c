@@ -54,6 +54,7 @@ static void draw_fault(struct fault *fault, struct draw *stream, int size, int c
 	fault->number[0] = rank;
 	fault->number[1] = other;
 	switch (fault->kind) {
+	case FAULT_reject:
 	case FAULT_partition:
 		fault->number[0] = 1 + (int)draw(stream, (UINT64_C(1) << size) - 2);
 		fault->number[1] = ms;
@@ -112,6 +113,7 @@ static bool fits(const struct fault *fault, int size, int calls)
 	const int *number = fault->number;
 
 	switch (fault->kind) {
+	case FAULT_reject:
 	case FAULT_partition:
 		return number[0] > 0 && number[0] < (1 << size) - 1;
 	case FAULT_strange:

@@ -17,6 +17,8 @@
 	X(pause, 2, true) /* rank, ms (0: for good): SIGSTOP */ \
 	X(partition, 2, true) /* bits of ranks, ms (0: for good): these and the others are cut */ \
 	X(reset, 1, true) /* rank: its control connection breaks */ \
+	X(reject, 2, true) /* bits of ranks, ms: between hosts, a router resets and refuses what \
+			      goes from these to the others */ \
 	X(sever, 2, true) /* rank, rank: the link between them breaks */ \
 	X(flip, 2, true) /* from, to: a bit of the next message flips; its checksum shows it */ \
 	X(twice, 1, true) /* rank: its HELLO comes again, over another connection */ \

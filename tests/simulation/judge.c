@@ -56,7 +56,7 @@ static unsigned guilty_ranks(const struct world *world)
 
 		if (!does_harm(world, i))
 			continue;
-		if (fault->kind == FAULT_partition)
+		if (fault->kind == FAULT_partition || fault->kind == FAULT_reject)
 			guilty |= (1u << world->size) - 1;
 		else
 			guilty |= 1u << fault->number[0];
@@ -77,7 +77,7 @@ static unsigned cut_off_ranks(const struct world *world)
 
 		if (!does_harm(world, i))
 			continue;
-		if (fault->kind == FAULT_partition)
+		if (fault->kind == FAULT_partition || fault->kind == FAULT_reject)
 			cut |= fault->number[0] & 1 ? ~(unsigned)fault->number[0]
 						    : (unsigned)fault->number[0];
 		if (fault->kind == FAULT_reset || fault->kind == FAULT_pause ||
@@ -203,6 +203,11 @@ static void judge_culprit(struct world *world, const struct sim_rank *rank)
 		!(first >= 0 && guilty >> first & 1))
 		world_fail(
 			world, "rank %d names the wrong rank: %s", rank->rank, rank->result_reason);
+	/* A stranger that sends a rank's HELLO again ends as it likes. */
+	if (rank->result == RONDO_DIED && first >= 0 && !world->ranks[first].dead &&
+		!has_fault(world, FAULT_twice))
+		world_fail(world, "rank %d calls a living rank dead: %s", rank->rank,
+			rank->result_reason);
 }
 
 /* The error of a run with this fault alone; 0: there are several. */
@@ -236,6 +241,10 @@ static void judge_alone(struct world *world, const struct sim_rank *rank, int al
 	if ((kind == FAULT_kill || kind == FAULT_vanish) && !world->struck_all_open)
 		return;
 	if (!rank->result || cut_off_ranks(world))
+		return;
+	/* Nobody can tell whether its kernel reset the connection, or the network. */
+	if (kind == FAULT_kill && rank->result == RONDO_BROKEN &&
+		world_is_far(world, world->faults.at[alone].number[0]))
 		return;
 	if (error && rank->result != error)
 		world_fail(world, "rank %d has %s instead of %s: %s", rank->rank,

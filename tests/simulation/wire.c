@@ -192,7 +192,7 @@ void wire_connect(struct world *world, struct sim_rank *rank)
 	struct wire *wire = NULL;
 
 	rank->attempts++;
-	if (!refuse || rank->attempts > refuse->number[1])
+	if (!world_rejects(world, rank->rank) && (!refuse || rank->attempts > refuse->number[1]))
 		wire = open_wire(world, rank->rank);
 	rank->wire = wire ? number_of(world, wire) : -1;
 	rank->attempt_ns = world->now_ns + ATTEMPT_MS * MS;
@@ -210,7 +210,7 @@ void wire_intrude(struct world *world, const unsigned char *bytes, size_t size)
 		put_end(world, number_of(world, wire) * 2, 0);
 }
 
-void wire_close(struct world *world, struct sim_rank *rank)
+void wire_close(struct world *world, struct sim_rank *rank, int error)
 {
 	struct wire *wire = rank->wire < 0 ? NULL : &world->wires[rank->wire];
 
@@ -218,14 +218,15 @@ void wire_close(struct world *world, struct sim_rank *rank)
 	if (!wire || !wire->here)
 		return;
 	wire->here = false;
-	put_end(world, number_of(world, wire) * 2, 0);
+	put_end(world, number_of(world, wire) * 2, error);
 }
 
 void wire_reset(struct world *world, struct sim_rank *rank)
 {
 	struct wire *wire = rank->wire < 0 ? NULL : &world->wires[rank->wire];
 
-	if (!wire || wire->state != WIRE_ACCEPTED)
+	/* Within a host nothing resets. */
+	if (!wire || wire->state != WIRE_ACCEPTED || !world_is_far(world, rank->rank))
 		return;
 	put_end(world, rank->wire * 2, ECONNRESET);
 	put_end(world, rank->wire * 2 + 1, ECONNRESET);
@@ -234,7 +235,7 @@ void wire_reset(struct world *world, struct sim_rank *rank)
 static void lose(struct world *world, struct sim_rank *rank, int error)
 {
 	world->wires[rank->wire].here = false;
-	put_end(world, rank->wire * 2, 0);
+	put_end(world, rank->wire * 2, error ? ECONNRESET : 0);
 	rank->wire = -1;
 	rd_participant_closed(rank->participant, error, world_ms(world));
 }
@@ -293,7 +294,10 @@ void wire_serve_rank(struct world *world, struct sim_rank *rank)
 	if (rank->wire >= 0)
 		rank_writes(world, rank);
 	if (rd_participant_phase(rank->participant) >= RD_PARTICIPANT_LEFT)
-		wire_close(world, rank);
+		wire_close(world, rank,
+			rd_participant_phase(rank->participant) == RD_PARTICIPANT_LEFT
+				? 0
+				: ECONNRESET);
 }
 
 /* ---- Events -------------------------------------------------------------------------------- */

@@ -44,8 +44,8 @@ void wire_intrude(struct world *world, const unsigned char *bytes, size_t size);
 void wire_serve_coordinator(struct world *world);
 /* Another rank: reads and writes. */
 void wire_serve_rank(struct world *world, struct sim_rank *rank);
-/* The rank's end closes: at its exit, or by a reset. */
-void wire_close(struct world *world, struct sim_rank *rank);
+/* The rank's end closes: with this errno; 0: as its kernel does at its exit. */
+void wire_close(struct world *world, struct sim_rank *rank, int error);
 /* All of rank 0's ends close. */
 void wire_close_coordinator(struct world *world);
 void wire_reset(struct world *world, struct sim_rank *rank);

@@ -26,6 +26,7 @@ static void init_rank(struct world *world, int number)
 	rank->settings.init_timeout_ms = INIT_MS;
 	snprintf(rank->self.place.host_name, RD_HOST_SIZE, "h%d",
 		number * world->hosts / world->size);
+	memcpy(rank->self.place.host_id, rank->self.place.host_name, RD_HOST_SIZE);
 	rank->self.place.pid = 100 + number;
 	atomic_store(&rank->activity.collective, -1);
 	atomic_store(&rank->activity.waiting_for, -1);
@@ -102,6 +103,11 @@ uint64_t world_delay(struct world *world, uint64_t most_ns)
 	return delay_ns;
 }
 
+bool world_is_far(const struct world *world, int rank)
+{
+	return rank * world->hosts / world->size != 0;
+}
+
 uint64_t world_cut(const struct world *world, int a, int b)
 {
 	uint64_t until_ns = 0;
@@ -169,7 +175,8 @@ static void kill_rank(struct world *world, struct sim_rank *rank, bool vanishes)
 	if (rank->rank == 0)
 		wire_close_coordinator(world);
 	else
-		wire_close(world, rank);
+		/* Its kernel resets the connection where it had not read all bytes. */
+		wire_close(world, rank, draw_one_in(&world->run, 4) ? ECONNRESET : 0);
 	rank_finish(rank);
 	show_death(world, rank->rank);
 }
@@ -201,6 +208,21 @@ static void intrude(struct world *world, int kind)
 	wire_intrude(world, frame, kind == 0 ? 0 : kind == 2 ? size / 2 : size);
 }
 
+bool world_rejects(const struct world *world, int rank)
+{
+	return world->now_ns < world->rejects_until &&
+	       (world->rejected >> rank & 1) != (world->rejected & 1) && world_is_far(world, rank);
+}
+
+static void reject(struct world *world, unsigned side, int ms)
+{
+	world->rejected = side;
+	world->rejects_until = until(world, ms);
+	for (int i = 1; i < world->size; i++)
+		if (world_rejects(world, i) && sim_acts(&world->ranks[i]))
+			wire_reset(world, &world->ranks[i]);
+}
+
 static void note_strike(struct world *world)
 {
 	world->struck_ns = world->now_ns;
@@ -229,6 +251,9 @@ static void strike(struct world *world, const struct fault *fault)
 	case FAULT_reset:
 		if (sim_acts(rank))
 			wire_reset(world, rank);
+		return;
+	case FAULT_reject:
+		reject(world, (unsigned)number[0], number[1]);
 		return;
 	case FAULT_sever:
 		links_sever(world, number[0], number[1]);
@@ -394,6 +419,7 @@ bool world_run_seed(struct world *world)
 
 	world->now_ns = world->events = 0;
 	world->cut_count = world->coordinator_error = 0;
+	world->rejects_until = 0;
 	world->coordinator_reason[0] = world->failure[0] = '\0';
 	memset(world->fired, 0, sizeof(world->fired));
 	memset(world->flips, 0, sizeof(world->flips));

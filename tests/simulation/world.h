@@ -121,6 +121,8 @@ struct world {
 		uint64_t until_ns;
 	} cuts[FAULTS_MAX];
 	int cut_count;
+	unsigned rejected; /* bits of ranks, which a router parts from the others */
+	uint64_t rejects_until;
 	struct sim_rank ranks[RANKS_MAX];
 	struct wire wires[WIRES_MAX];
 	struct link_world links;
@@ -155,6 +157,10 @@ void world_event(struct world *world, enum event_kind kind, int subject, uint64_
 void world_touch(struct world *world, int rank);
 /* Until when these two cannot reach each other; 0: they can. */
 uint64_t world_cut(const struct world *world, int a, int b);
+/* Whether the rank is on another host than rank 0; and whether a router resets and refuses what
+   goes between the two. */
+bool world_is_far(const struct world *world, int rank);
+bool world_rejects(const struct world *world, int rank);
 /* A line of the trace. */
 void world_trace(struct world *world, int rank, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -16,6 +16,11 @@
    the answer. A peer answers when it has opened the link, which takes longer. */
 #define ATTEMPT_MS 1000
 #define ANSWER_MS 5000
+/* From a refusal or a reset at the last address to the next attempt at the first. */
+#define REST_MS 100
+/* Seconds without a byte after which the kernel sends an empty packet: firewalls forget connections
+   where nothing passes, those of clouds after 350 s. */
+#define KEEPALIVE_S 60
 
 #define REASON_MAX sizeof(((struct rd_link *)0)->reason)
 
@@ -78,13 +83,22 @@ static bool hello_fits(const struct rd_tcp_connection *connection, const struct 
 
 /* ---- Ends ---------------------------------------------------------------------------------- */
 
+static void tune(int fd)
+{
+	int yes = 1, idle_s = KEEPALIVE_S;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
+}
+
 static void open_with(struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
 	struct rd_wire opened = *wire;
-	int yes = 1;
 
 	*wire = (struct rd_wire)RD_WIRE(-1);
-	setsockopt(opened.fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+	tune(opened.fd);
 	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_DEL, opened.fd, 0, NULL);
 	connection->state = RD_TCP_OPENED;
 	connection->connector->unfinished--;
@@ -229,12 +243,12 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	return 0;
 }
 
-/* Returns whether another connection with the same peer has logged this address. */
+/* Returns whether a connection with the same peer has logged this address. */
 static bool is_logged(const struct rd_tcp_connection *connection, int index)
 {
 	for (const struct rd_tcp_connection *at = connection->connector->connections; at;
 		at = at->next)
-		if (at != connection && at->peer == connection->peer && at->in_vain >> index & 1)
+		if (at->peer == connection->peer && at->in_vain >> index & 1)
 			return true;
 	return false;
 }
@@ -256,7 +270,24 @@ static void abandon_attempt(struct rd_tcp_connection *connection, const char *wh
 	connection->attempt++;
 }
 
-/* The attempt has failed: starts the next one. After the last address, fails the connection. */
+/* Between hosts, a network may refuse or reset for a moment. A peer of this host has ended. */
+static bool may_pass(const struct rd_tcp_connection *connection, int number)
+{
+	return (number == ECONNREFUSED || number == ECONNRESET || number == ECONNABORTED) &&
+	       connection->card.host != connection->connector->card.host &&
+	       rd_clock_ms() < connection->give_up_ms;
+}
+
+static void rest(struct rd_tcp_connection *connection)
+{
+	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
+	connection->state = RD_TCP_RESTING;
+	connection->until_ms = rd_clock_ms() + REST_MS;
+	rd_tcp_timer_request(&connection->connector->timer, connection->until_ms);
+}
+
+/* The attempt has failed: starts the next one. After the last address, begins again with the first,
+   or fails the connection. */
 static void retry(struct rd_tcp_connection *connection, int error, const char *activity, int number)
 {
 	while (connection->attempt + 1 < connection->card.count) {
@@ -267,7 +298,10 @@ static void retry(struct rd_tcp_connection *connection, int error, const char *a
 		error = RONDO_UNREACHABLE;
 		activity = "cannot be reached";
 	}
-	fail_at_address(connection, error, activity, number);
+	if (may_pass(connection, number))
+		rest(connection);
+	else
+		fail_at_address(connection, error, activity, number);
 }
 
 static void connect_first(struct rd_tcp_connection *connection)
@@ -296,7 +330,9 @@ static void prove(struct rd_tcp_connection *connection)
 	if (result > 0)
 		greet(connection);
 	else if (result < 0)
-		retry(connection, RONDO_UNREACHABLE, "does not have the job's secret", errno);
+		retry(connection, RONDO_UNREACHABLE,
+			errno == EPROTO ? "does not have the job's secret" : "cannot be reached",
+			errno);
 }
 
 /* The number of the error that has ended the attempt to connect; 0: none has. */
@@ -375,12 +411,15 @@ static void answer_overdue(struct rd_tcp_connection *connection)
 void rd_tcp_connections_check(struct rd_tcp_connector *connector)
 {
 	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
-		if (at->state != RD_TCP_CONNECTING && at->state != RD_TCP_PROVING &&
-			at->state != RD_TCP_GREETED)
+		if (at->state != RD_TCP_RESTING && at->state != RD_TCP_CONNECTING &&
+			at->state != RD_TCP_PROVING && at->state != RD_TCP_GREETED)
 			continue;
 		if (rd_clock_ms() < at->until_ms) {
 			if (at->until_ms != INT64_MAX)
 				rd_tcp_timer_request(&connector->timer, at->until_ms);
+		} else if (at->state == RD_TCP_RESTING) {
+			at->attempt = 0;
+			connect_first(at);
 		} else if (at->state == RD_TCP_CONNECTING) {
 			retry(at, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
 		} else {
@@ -405,6 +444,9 @@ void rd_tcp_connection_begin(struct rd_tcp_connection *connection)
 	struct rd_tcp_connector *connector = connection->connector;
 	const struct rd_tcp_card *card = &connection->card;
 
+	/* Before the ranks give up to meet, so that they get this reason. */
+	connection->give_up_ms =
+		rd_clock_ms() + connector->local->settings->init_timeout_ms / 4 * 3;
 	connection->wire = (struct rd_wire)RD_WIRE(-1);
 	connection->source = (struct rd_event_source){ connection_handle, connection };
 	rd_tcp_card_address(card, connection->channel % card->shared,

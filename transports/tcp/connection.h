@@ -17,6 +17,7 @@ struct rd_tcp_connector;
 
 enum rd_tcp_connection_state {
 	RD_TCP_AWAITED, /* the peer connects */
+	RD_TCP_RESTING, /* between two attempts at the peer's addresses */
 	RD_TCP_CONNECTING, /* to the peer */
 	RD_TCP_PROVING, /* connected; the peer's proof is due */
 	RD_TCP_GREETED, /* hello sent; the peer's hello is due */
@@ -42,6 +43,7 @@ struct rd_tcp_connection {
 	int attempt; /* number of the addresses tried before */
 	unsigned in_vain; /* bits: indices of the addresses tried in vain */
 	int64_t until_ms; /* then the next address is tried; INT64_MAX: this is the last */
+	int64_t give_up_ms; /* until when refusals and resets are tried again */
 	struct sockaddr_storage address; /* the peer's, of this attempt */
 	struct rd_tcp_hello hello; /* the peer's: hello_size bytes have arrived */
 	size_t hello_size;

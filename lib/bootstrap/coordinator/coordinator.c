@@ -12,6 +12,7 @@
 #include "bootstrap/coordinator/slow_call.h"
 #include "bootstrap/coordinator/state.h"
 #include "bootstrap/coordinator/verdict.h"
+#include "topo/place.h"
 
 /* ---- Failing ------------------------------------------------------------------------------- */
 
@@ -54,7 +55,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->failure_reporter = -1;
-	coordinator->lost = -1;
+	coordinator->lost = coordinator->cut_off = -1;
 	coordinator->slow_rank = coordinator->next_slow_rank = -1;
 	coordinator->connection_count = settings->size + RD_PENDING_MAX;
 	coordinator->connections =
@@ -159,11 +160,6 @@ bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connec
 	return coordinator->connections[connection].dropped;
 }
 
-static bool means_death(int error)
-{
-	return error == 0 || error == ECONNRESET || error == EPIPE;
-}
-
 /* The bound of the rank at the other end for rank 0's silence. */
 static int64_t bound_of(
 	const struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)
@@ -201,6 +197,42 @@ static void decide_given_up(
 		rd_duration(gap, coordinator->gap_ms), rd_duration(bound, bound_ms));
 }
 
+static void decide_cut_off(struct rd_coordinator *coordinator)
+{
+	char name[RD_RANK_NAME_SIZE];
+
+	rd_coordinator_lose(coordinator, coordinator->cut_off);
+	rd_coordinator_decide(coordinator, RONDO_BROKEN,
+		"%s is cut off: the network reset the connection to it",
+		rd_coordinator_name_rank(coordinator, coordinator->cut_off, name));
+}
+
+static bool is_watched(const struct rd_coordinator *coordinator, int rank)
+{
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+
+	for (int other = 0; other < coordinator->size; other++)
+		if (coordinator->ranks[other].connection >= 0 &&
+			rd_place_same_host(
+				&coordinator->ranks[other].member.place, &state->member.place))
+			return true;
+	return false;
+}
+
+/* The kernel of a rank that has died resets the connection, too, where bytes had come that the rank
+   had not read. Then another rank of its host reports the death. */
+static void cut_off(struct rd_coordinator *coordinator, int rank)
+{
+	if (coordinator->cut_off >= 0)
+		return;
+	coordinator->cut_off = rank;
+	coordinator->cut_off_ms = coordinator->ticked_ms + RD_QUERY_MS;
+	if (coordinator->woke_ms > coordinator->ticked_ms)
+		coordinator->cut_off_ms = coordinator->woke_ms + RD_QUERY_MS;
+	if (coordinator->phase != RD_COORDINATOR_RUNNING || !is_watched(coordinator, rank))
+		decide_cut_off(coordinator);
+}
+
 void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms)
 {
 	int64_t before_ms = coordinator->last_gap_ms, gap_ms = now_ms - coordinator->ticked_ms;
@@ -223,6 +255,7 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 	int rank = connection->rank;
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
+	bool near;
 
 	connection->open = false;
 	if (rank < 0) {
@@ -233,13 +266,19 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	coordinator->ranks[rank].connection = -1;
 	if (coordinator->ranks[rank].left)
 		return;
-	if (means_death(error) && may_have_given_up(coordinator, connection)) {
+	if (rd_means_death(error, true) && may_have_given_up(coordinator, connection)) {
 		decide_given_up(coordinator, connection);
 		return;
 	}
+	near = rd_place_same_host(
+		&coordinator->ranks[0].member.place, &coordinator->ranks[rank].member.place);
 	rd_coordinator_name_rank(coordinator, rank, name);
+	if (rd_means_reset(error) && !near) {
+		cut_off(coordinator, rank);
+		return;
+	}
 	rd_coordinator_lose(coordinator, rank);
-	if (means_death(error))
+	if (rd_means_death(error, near))
 		rd_coordinator_decide(
 			coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
 	else if (rd_means_silence(error))
@@ -500,6 +539,8 @@ void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 		return;
 	if (coordinator->phase != RD_COORDINATOR_RUNNING && now_ms >= coordinator->init_ms)
 		rd_diagnose_give_up(coordinator);
+	else if (coordinator->cut_off >= 0 && now_ms >= coordinator->cut_off_ms)
+		decide_cut_off(coordinator);
 	else if (coordinator->failure_reporter >= 0 && now_ms >= coordinator->query_ms)
 		rd_diagnose_judge(coordinator);
 	else if (coordinator->slow_rank >= 0 && now_ms >= coordinator->query_ms)
@@ -538,6 +579,8 @@ int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 		deadline = rd_sooner(deadline, coordinator->init_ms);
 	if (coordinator->failure_reporter >= 0 || coordinator->slow_rank >= 0)
 		deadline = rd_sooner(deadline, coordinator->query_ms);
+	if (coordinator->cut_off >= 0)
+		deadline = rd_sooner(deadline, coordinator->cut_off_ms);
 	if (coordinator->leaver_count < coordinator->size)
 		deadline = rd_sooner(deadline, coordinator->leave_ms);
 	return deadline;

@@ -81,6 +81,10 @@ struct rd_coordinator {
 	/* Failures: */
 	int failure_reporter; /* the first; -1: none */
 	bool broken; /* one of the reports is of a broken link */
+	/* The first rank whose connection was reset, and until when another may report its death;
+	   -1: none. */
+	int cut_off;
+	int64_t cut_off_ms;
 
 	/* Slow calls: queried about while no failure is. */
 	int slow_rank, next_slow_rank; /* ranks whose calls are slow; -1: none */

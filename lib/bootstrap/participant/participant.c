@@ -8,6 +8,7 @@
 #include "base/duration.h"
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
+#include "topo/place.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
@@ -160,6 +161,7 @@ static const char *why_closed(const struct rd_participant *participant, int erro
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
 {
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
+	bool near;
 
 	if (!rd_participant_is_connected(participant))
 		return;
@@ -173,8 +175,13 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 		rd_participant_end(
 			participant, participant->report, "%s", participant->report_reason);
 	rd_participant_name_0(participant, name);
-	if (error == 0 || error == ECONNRESET || error == EPIPE)
+	near = participant->member_count > 0 &&
+	       rd_place_same_host(&participant->self.place, &participant->members[0].place);
+	if (rd_means_death(error, near))
 		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died", name);
+	else if (rd_means_reset(error))
+		rd_participant_end_without(participant, 0, RONDO_BROKEN,
+			"%s is cut off: the network reset the connection to it", name);
 	else if (rd_means_silence(error))
 		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
 			"%s cannot be reached: no packet came from its host for %s", name,

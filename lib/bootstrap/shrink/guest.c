@@ -144,7 +144,8 @@ static int take_answer(struct rd_shrink *shrink, int host, const struct rd_contr
 /* The host's process is gone, or may come to its shrink yet: its place shows it. */
 static bool is_passing(int error)
 {
-	return error == 0 || error == ECONNRESET || error == EPIPE || error == EPROTO;
+	return error == 0 || error == ECONNREFUSED || error == ECONNRESET ||
+	       error == ECONNABORTED || error == EPIPE || error == EPROTO;
 }
 
 int rd_guest_meet(struct rd_shrink *shrink, int host, struct rd_settings *settings)
@@ -152,6 +153,7 @@ int rd_guest_meet(struct rd_shrink *shrink, int host, struct rd_settings *settin
 	int64_t until_ms = rd_clock_ms() + shrink->timeout_ms;
 	int again_ms = AGAIN_LEAST_MS;
 
+	rd_rings_doubt(shrink);
 	for (;;) {
 		struct rd_control_message message;
 		int error = connect_to(shrink, host), got;
@@ -161,11 +163,13 @@ int rd_guest_meet(struct rd_shrink *shrink, int host, struct rd_settings *settin
 			return rd_fail_errno("rank %d cannot reach rank %d", shrink->rank, host);
 		}
 		/* A process that ends resets a connection that it has not taken. */
-		if (error && error != ECONNRESET) {
-			rd_rings_judge(shrink, host, error);
+		if (error && error != ECONNRESET && rd_rings_judge(shrink, host, error))
 			return 1;
+		got = -1;
+		if (!error) {
+			got = gather(shrink, &message, &error, until_ms);
+			rd_rings_doubt(shrink);
 		}
-		got = error ? -1 : gather(shrink, &message, &error, until_ms);
 		if (got > 0)
 			return take_answer(shrink, host, &message, settings);
 		rd_connection_close(&shrink->host);

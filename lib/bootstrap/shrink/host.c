@@ -21,6 +21,8 @@
 static void end_visit(struct rd_shrink *shrink, struct rd_visit *visit)
 {
 	rd_connection_close(&visit->connection);
+	if (visit->rank >= 0)
+		rd_rings_doubt(shrink);
 	if (visit->rank >= 0 && shrink->visit_of[visit->rank] == (int)(visit - shrink->visits))
 		shrink->visit_of[visit->rank] = -1;
 	visit->rank = -1;

@@ -13,14 +13,22 @@
 /* A process that ends closes its place a moment after it is seen to die. */
 #define AGAIN_MS 20
 
-void rd_rings_judge(struct rd_shrink *shrink, int rank, int error)
+bool rd_rings_judge(struct rd_shrink *shrink, int rank, int error)
 {
 	const struct rd_member *here = &shrink->members[shrink->rank];
 	bool sure = shrink->fates[rank] == RD_FATE_ACCUSED ||
 		    rd_place_same_host(&here->place, &shrink->members[rank].place);
 
-	/* On another host, a firewall may refuse as a kernel does. */
+	/* On another host, a firewall may refuse as a kernel does, and mostly for a moment. */
+	if (error == ECONNREFUSED && !sure && rd_clock_ms() < shrink->doubts_ms)
+		return false;
 	shrink->fates[rank] = error == ECONNREFUSED && sure ? RD_FATE_DEAD : RD_FATE_LOST;
+	return true;
+}
+
+void rd_rings_doubt(struct rd_shrink *shrink)
+{
+	shrink->doubts_ms = rd_clock_ms() + RD_SHRINK_DOUBTS_MS;
 }
 
 void rd_rings_stop(struct rd_shrink *shrink, int rank)
@@ -34,6 +42,7 @@ void rd_rings_stop(struct rd_shrink *shrink, int rank)
 
 void rd_rings_start(struct rd_shrink *shrink, int64_t now_ms)
 {
+	rd_rings_doubt(shrink);
 	for (int rank = 0; rank < shrink->size; rank++) {
 		rd_rings_stop(shrink, rank);
 		shrink->rings[rank].next_ms =
@@ -68,10 +77,8 @@ static void ring(struct rd_shrink *shrink, int rank, int64_t now_ms)
 	if (!error)
 		return;
 	rd_rings_stop(shrink, rank);
-	if (rd_lacks_resources(error))
+	if (rd_lacks_resources(error) || !rd_rings_judge(shrink, rank, error))
 		shrink->rings[rank].next_ms = now_ms + AFTER_MS;
-	else
-		rd_rings_judge(shrink, rank, error);
 }
 
 void rd_rings_tick(struct rd_shrink *shrink, int64_t now_ms)
@@ -102,14 +109,16 @@ void rd_rings_take(struct rd_shrink *shrink, int rank, int64_t now_ms)
 		return;
 	error = at->answered ? ECONNRESET : rd_connect_finish(at->fd);
 	if (error == ECONNRESET) {
-		/* It was closed: the process ends, or makes room for others. */
+		/* It was closed: the process ends, makes room for others, or is cut off. */
+		rd_rings_doubt(shrink);
 		rd_rings_stop(shrink, rank);
 		at->next_ms = now_ms + AGAIN_MS;
 		return;
 	}
 	if (error) {
 		rd_rings_stop(shrink, rank);
-		rd_rings_judge(shrink, rank, error);
+		if (!rd_rings_judge(shrink, rank, error))
+			at->next_ms = now_ms + AGAIN_MS;
 		return;
 	}
 	at->answered = true;

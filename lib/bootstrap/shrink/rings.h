@@ -4,8 +4,12 @@
 
 #include "bootstrap/shrink/state.h"
 
-/* Sets the fate of a rank at whose place a connection failed with this errno. */
-void rd_rings_judge(struct rd_shrink *shrink, int rank, int error);
+/* Sets the fate of a rank at whose place a connection failed with this errno. False: it is to be
+   tried again. */
+bool rd_rings_judge(struct rd_shrink *shrink, int rank, int error);
+/* From now on refusals are tried again for RD_SHRINK_DOUBTS_MS. Each rank has that time; and again
+   when a connection with it has ended. */
+void rd_rings_doubt(struct rd_shrink *shrink);
 /* Begins, with no connection. */
 void rd_rings_start(struct rd_shrink *shrink, int64_t now_ms);
 /* Rings where it is due; sets the fate of ranks that do not answer in time. */

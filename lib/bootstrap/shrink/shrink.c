@@ -29,6 +29,7 @@ static int allocate(struct rd_shrink *shrink)
 			RONDO_MEMORY, "no memory to shrink a comm of %d ranks", shrink->size);
 	for (int rank = 0; rank < shrink->size; rank++) {
 		static const enum rd_fate fates[] = { [RD_PRESENT] = RD_FATE_EXPECTED,
+			[RD_CUT_OFF] = RD_FATE_EXPECTED,
 			[RD_LOST] = RD_FATE_LOST,
 			[RD_DEAD] = RD_FATE_ACCUSED };
 

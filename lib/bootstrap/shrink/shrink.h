@@ -21,8 +21,10 @@
  * ranks go on without them. A rank that has voted for a plan, and lost the host before it heard its
  * end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.h).
  *
- * A rank has failed where the verdict has named it, or no process listens at its place. One that
- * answers is waited for, timeout_ms long. It may be that such ranks live on and meet by themselves.
+ * A rank has failed where the verdict calls it dead or silent, or no process listens at its place.
+ * Refusals from other hosts are tried again for a second: a firewall may send them. One that
+ * answers is waited for, timeout_ms long, also where a reset had cut it off. It may be that such
+ * ranks live on and meet by themselves.
  * Then those that meet go on if they are more than half of the failed comm, or half with rank 0;
  * else they return an error. So no two comms go on. The dead count, too: they may have gone on with
  * such ranks, and died after that.

@@ -16,6 +16,7 @@
 #define RD_MARK_RINGS (UINT64_C(1) << 32) /* and the rank */
 
 #define RD_SHRINK_TICK_MS 50 /* how often deadlines are looked at */
+#define RD_SHRINK_DOUBTS_MS 1000 /* for which refusals from other hosts are tried again */
 
 /* A rank of the failed comm, as this rank takes it. */
 enum rd_fate {
@@ -59,6 +60,7 @@ struct rd_shrink {
 	int rank, size, timeout_ms;
 	int epoll_fd;
 	int rounds;
+	int64_t doubts_ms; /* until then a refusal from another host proves nothing */
 	/* In the present plan: its ranks; and those that are left out, and may live on. */
 	int planned, lost;
 	struct rd_vote *vote; /* the caller's */

@@ -112,6 +112,24 @@ static void lose_paused(int origin)
 	comms_lose(origin, RD_LOST, 0);
 }
 
+/* The connection of a member that is not on the first one's host is reset. */
+void comms_reject(void)
+{
+	for (int i = 0; i < line.comm_count; i++) {
+		const struct line_comm *comm = &line.comms[i];
+
+		for (int rank = 1; rank < comm->size; rank++) {
+			int first = comm->origins[0], member = comm->origins[rank];
+
+			if (first < 0 || member < 0 || (comm->gone & bit(member)) ||
+				!line_rejects(member, first))
+				continue;
+			tell(i, member, first, RD_CUT_OFF, 0);
+			tell_others(i, member, member, RD_CUT_OFF, 0);
+		}
+	}
+}
+
 static void notice_cuts(int index)
 {
 	const struct line_comm *comm = &line.comms[index];

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "bootstrap/shrink/state.h"
+
 static int count_bits(unsigned bits)
 {
 	return __builtin_popcount(bits);
@@ -15,7 +17,9 @@ static int delays_ms(void)
 	for (int i = 0; i < line.faults.count; i++) {
 		const struct fault *fault = &line.faults.at[i];
 
-		if (line.fired[i] && (fault->kind == FAULT_pause || fault->kind == FAULT_partition))
+		if (line.fired[i] &&
+			(fault->kind == FAULT_pause || fault->kind == FAULT_partition ||
+				fault->kind == FAULT_reject))
 			sum += fault->number[1] ? fault->number[1] : 100000;
 	}
 	return sum;
@@ -72,13 +76,17 @@ static bool must_go_on(void)
 	return delays_ms() < LINE_HARMLESS_MS && (known || 2 * count_bits(gone) < line.size);
 }
 
-/* Deaths that are seen at once are no reason to wait for anything. */
+/* Deaths that are seen at once are no reason to wait for anything, but for what a firewall may have
+   refused. */
 static void judge_time(const struct line_rank *rank)
 {
+	int refusals = line.hosts > 1 ? line.faults.count : 0;
+	uint64_t bound_ms = LINE_SWIFT_MS + (uint64_t)refusals * RD_SHRINK_DOUBTS_MS;
+
 	for (int i = 0; i < line.faults.count; i++)
 		if (line.fired[i] && line.faults.at[i].kind != FAULT_kill)
 			return;
-	if (rank->since_ns > line.struck_ns + LINE_SWIFT_MS * MS)
+	if (rank->since_ns > line.struck_ns + bound_ms * MS)
 		line_fail("rank %d of the line took %llu ms after the last death", rank->origin,
 			(unsigned long long)((rank->since_ns - line.struck_ns) / MS));
 }

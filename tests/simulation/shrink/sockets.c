@@ -120,6 +120,11 @@ static void put_mail(int index, const struct rd_control_message *message, int er
 	line_event(EVENT_MAIL, index, at_ns);
 }
 
+static int owner_of_peer(const struct sock *sock)
+{
+	return sock->peer < 0 ? -1 : line.socks[sock->peer].owner;
+}
+
 /* The bytes that have come are lost. */
 static void break_stream(int index, int error)
 {
@@ -197,6 +202,16 @@ void socks_reset(int rank)
 	}
 }
 
+void socks_reject(void)
+{
+	for (int i = 0; i < line.sock_count; i++) {
+		int other = owner_of_peer(&line.socks[i]);
+
+		if (other >= 0 && line_rejects(line.socks[i].owner, other))
+			break_stream(i, ECONNRESET);
+	}
+}
+
 void socks_begin_silence(void)
 {
 	for (int i = 0; i < line.sock_count; i++)
@@ -229,11 +244,6 @@ void socks_intrude(int rank, int kind)
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static int owner_of_peer(const struct sock *sock)
-{
-	return sock->peer < 0 ? -1 : line.socks[sock->peer].owner;
-}
-
 /* The attempt comes again once the ranks can reach each other. */
 static void take_attempt(int index)
 {
@@ -249,7 +259,7 @@ static void take_attempt(int index)
 			line_event(EVENT_SYN, index, cut_ns);
 		return;
 	}
-	if (at < 0) {
+	if (at < 0 || line_rejects(near->owner, near->toward)) {
 		line_event(EVENT_REFUSED, index, line.now_ns + line_delay(line.network_ns));
 		return;
 	}

@@ -31,12 +31,27 @@ void line_touch(int rank)
 		line.ranks[rank].wake_ns = at_ns;
 }
 
+static bool same_host(int a, int b)
+{
+	return a * line.hosts / line.size == b * line.hosts / line.size;
+}
+
+bool line_rejects(int a, int b)
+{
+	for (int i = 0; i < line.cut_count; i++)
+		if (line.cuts[i].rejects && line.cuts[i].until_ns > line.now_ns &&
+			(line.cuts[i].side >> a & 1) != (line.cuts[i].side >> b & 1))
+			return !same_host(a, b);
+	return false;
+}
+
 uint64_t line_cut(int a, int b)
 {
 	uint64_t until_ns = 0;
 
 	for (int i = 0; i < line.cut_count; i++)
-		if ((line.cuts[i].side >> a & 1) != (line.cuts[i].side >> b & 1) &&
+		if (!line.cuts[i].rejects &&
+			(line.cuts[i].side >> a & 1) != (line.cuts[i].side >> b & 1) &&
 			line.cuts[i].until_ns > line.now_ns && line.cuts[i].until_ns > until_ns)
 			until_ns = line.cuts[i].until_ns;
 	return line.ranks[a].vanished || line.ranks[b].vanished ? NEVER : until_ns;
@@ -45,7 +60,8 @@ uint64_t line_cut(int a, int b)
 bool line_silent(int a, int b)
 {
 	for (int i = 0; i < line.cut_count; i++)
-		if ((line.cuts[i].side >> a & 1) != (line.cuts[i].side >> b & 1) &&
+		if (!line.cuts[i].rejects &&
+			(line.cuts[i].side >> a & 1) != (line.cuts[i].side >> b & 1) &&
 			line.cuts[i].until_ns > line.now_ns &&
 			line.cuts[i].from_ns + LINE_HEARTBEAT_MS * MS <= line.now_ns)
 			return true;
@@ -89,7 +105,9 @@ static void kill_rank(int number, bool vanishes)
 		comms_lose(number, RD_LOST, LINE_HEARTBEAT_MS * MS);
 	} else {
 		socks_close_all(number);
-		comms_lose(number, RD_DEAD, 0);
+		/* Bytes that it had not read make its kernel reset its connections. */
+		comms_lose(number,
+			line.hosts > 1 && draw_one_in(&line.run, 4) ? RD_CUT_OFF : RD_DEAD, 0);
 	}
 }
 
@@ -105,8 +123,18 @@ static void pause_rank(int number, int ms)
 	line_event(EVENT_PAUSE, number, line.now_ns + LINE_HEARTBEAT_MS * MS);
 }
 
+static void reject(unsigned side, int ms)
+{
+	line.cuts[line.cut_count].rejects = true;
+	line.cuts[line.cut_count].side = side;
+	line.cuts[line.cut_count++].until_ns = ms ? line.now_ns + (uint64_t)ms * MS : NEVER;
+	socks_reject();
+	comms_reject();
+}
+
 static void cut(unsigned side, int ms)
 {
+	line.cuts[line.cut_count].rejects = false;
 	line.cuts[line.cut_count].side = side;
 	line.cuts[line.cut_count].from_ns = line.now_ns;
 	line.cuts[line.cut_count++].until_ns = ms ? line.now_ns + (uint64_t)ms * MS : NEVER;
@@ -121,6 +149,8 @@ static void strike(const struct fault *fault)
 
 	if (fault->kind == FAULT_partition)
 		cut((unsigned)number[0], number[1]);
+	else if (fault->kind == FAULT_reject)
+		reject((unsigned)number[0], number[1]);
 	else if (fault->kind == FAULT_strange)
 		socks_intrude((int)draw(&line.run, (uint64_t)line.size), number[0]);
 	else if (is_rank && (fault->kind == FAULT_kill || fault->kind == FAULT_vanish))
@@ -233,7 +263,7 @@ static void run(void)
 void line_draw(uint64_t seed, int size, struct faults *faults, int *drawn)
 {
 	static const enum fault_kind kinds[] = { FAULT_kill, FAULT_kill, FAULT_vanish, FAULT_pause,
-		FAULT_partition, FAULT_reset, FAULT_strange };
+		FAULT_partition, FAULT_reset, FAULT_reject, FAULT_strange };
 	struct draw stream = draw_from(seed, 11), of_faults = draw_from(seed, 13);
 
 	*drawn = 2 + (int)draw(&stream, LINE_RANKS - 1);

@@ -31,7 +31,7 @@
 #define LINE_HEARTBEAT_MS 1000
 #define LINE_CALL_MS 4000
 #define LINE_INIT_MS 6000
-/* Pauses and partitions of less than this, together, do no harm. */
+/* Pauses, partitions and rejections of less than this, together, do no harm. */
 #define LINE_HARMLESS_MS 450
 /* Within this time the ranks have a comm again where some died. */
 #define LINE_SWIFT_MS 700
@@ -111,6 +111,7 @@ struct line_world {
 	struct rd_event_queue queue;
 	struct {
 		unsigned side; /* bits of ranks */
+		bool rejects; /* between hosts; else nothing passes */
 		uint64_t from_ns, until_ns;
 	} cuts[FAULTS_MAX];
 	int cut_count;
@@ -148,6 +149,8 @@ void line_touch(int rank);
 uint64_t line_cut(int a, int b);
 /* Whether they could not for as long as a heartbeat may take. */
 bool line_silent(int a, int b);
+/* Whether a router between their hosts resets and refuses. */
+bool line_rejects(int a, int b);
 uint64_t line_delay(uint64_t most_ns);
 void line_trace(int rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A property does not hold. The first stands. */
@@ -185,6 +188,8 @@ void socks_close_all(int rank);
 void socks_reset(int rank);
 /* Streams between ranks that are cut off fail, after a time. */
 void socks_begin_silence(void);
+/* Resets the streams between ranks of line_rejects(). */
+void socks_reject(void);
 void socks_finish(void);
 /* The port at which this one listens. */
 uint32_t socks_port(int fd);
@@ -201,6 +206,8 @@ void comms_program(void);
 void comms_take_event(enum line_event kind, int subject);
 /* This rank is no longer there: the comms that it has break. presence: as the others see it. */
 void comms_lose(int origin, int presence, uint64_t after_ns);
+/* Between ranks of line_rejects(), connections are reset. */
+void comms_reject(void);
 void comms_revoke(int origin);
 
 /* judge.c */
