@@ -70,14 +70,6 @@ void tensor_to_whole(const struct tensor *tensor, const float *part, float *whol
 			runs.length * sizeof(*part));
 }
 
-void tensor_from_whole(const struct tensor *tensor, const float *whole, float *part)
-{
-	const struct runs runs = runs_of(tensor);
-	for (size_t r = 0; r < runs.count; r++)
-		memcpy(part + r * runs.length, whole + runs.first + r * runs.distance,
-			runs.length * sizeof(*part));
-}
-
 static float draw(struct rng *rng, const struct start *start)
 {
 	switch (start->kind) {

@@ -47,9 +47,8 @@ size_t tensor_span(const struct tensor *tensor);
 
 /* Elements of the whole of which it is a part. */
 size_t tensor_whole_count(const struct tensor *tensor);
-/* Copies a part to its place in the whole, or from there; both on the host. */
+/* Copies a part to its place in the whole; both on the host. */
 void tensor_to_whole(const struct tensor *tensor, const float *part, float *whole);
-void tensor_from_whole(const struct tensor *tensor, const float *whole, float *part);
 
 /* Adds one, with name, dims, shape and start filled in; its number is in *number. */
 int tensors_add(struct tensors *tensors, const struct tensor *tensor, int *number);
