@@ -278,6 +278,7 @@ static int warm_up(struct train *train)
 	}
 	if (!err)
 		model_write(model, &model->buffers, buffers);
+	step_clear(train);
 	free(buffers);
 	return err ? err : train->device->ops->wait(train->device);
 }
