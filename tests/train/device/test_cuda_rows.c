@@ -250,6 +250,7 @@ static void convert(struct device *device, struct operands *o, rondo_type type)
 	OPS->scale(device, 5, 1e38f, o->values[0]);
 	OPS->convert(device, ROOM, RONDO_F32, o->values[0], type, o->halves);
 	OPS->convert(device, ROOM, type, o->halves, RONDO_F32, o->values[1]);
+	OPS->clear(device, o->halves, 3 * sizeof(*o->halves)); /* a GPU's NaN has other bits */
 	OPS->convert(device, 0, type, o->halves, RONDO_F32, o->values[2]);
 }
 
