@@ -21,6 +21,12 @@ struct rd_batch {
 static inline void rd_batch_init(struct rd_batch *batch, struct rd_task *tasks, int count)
 {
 	*batch = (struct rd_batch){ tasks, -1, -1 };
+	/* As most calls are. */
+	if (count == 1) {
+		tasks->followers = tasks->next = tasks->next_comm = -1;
+		batch->live = batch->comms = 0;
+		return;
+	}
 	for (int i = 0; i < count; i++)
 		tasks[i].followers = -1;
 	for (int i = count - 1; i >= 0; i--) {

@@ -85,7 +85,10 @@ void rd_tasks_issue(struct rd_task *tasks, int count)
 		tasks[i].turn = tasks[i].comm->issued++;
 		tasks[i].timeout_ms = rd_comm_timeout_ms(tasks[i].comm);
 		rd_task_number(&tasks[i]);
-		order_task(tasks, i);
+		tasks[i].ordinal = 0;
+		tasks[i].after = -1;
+		if (count > 1)
+			order_task(tasks, i);
 	}
 }
 
