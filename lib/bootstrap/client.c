@@ -59,6 +59,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 		return;
 	}
 	client->connecting = false;
+	connection->near = rd_socket_is_near(connection->wire.fd);
 	rd_socket_tune(connection->wire.fd, client->settings->unreachable_ms);
 	rd_connection_watch(connection, EPOLLIN);
 	rd_local_address_get(client->local, connection->wire.fd);
@@ -70,6 +71,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 
 void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
+	error = rd_connection_judge(client->connection, error);
 	if (error)
 		rd_connection_abort(&client->connection);
 	else
@@ -77,14 +79,14 @@ void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 	rd_participant_closed(client->participant, error, now_ms);
 }
 
-/* True: more may have come. */
-static bool receive_once(struct rd_client *client, int64_t now_ms)
+/* True: more may have come. failed: the errno of a write; 0: none has failed. */
+static bool receive_once(struct rd_client *client, int failed, int64_t now_ms)
 {
 	struct rd_control_message message;
 	int error, took, got = rd_connection_read(client->connection, &error);
 
 	if (got < 0) {
-		rd_client_lose(client, error, now_ms);
+		rd_client_lose(client, failed ? failed : error, now_ms);
 		return false;
 	}
 	while ((took = rd_connection_take(client->connection, &message)) > 0)
@@ -101,8 +103,17 @@ void rd_client_receive(struct rd_client *client, int64_t now_ms)
 	if (client->connecting)
 		finish_connecting(client, now_ms);
 	else
-		while (receive_once(client, now_ms))
+		while (receive_once(client, 0, now_ms))
 			;
+}
+
+/* A verdict may have come before the end. */
+static void lose_after_write(struct rd_client *client, int failed, int64_t now_ms)
+{
+	while (receive_once(client, failed, now_ms))
+		;
+	if (client->connection)
+		rd_client_lose(client, failed, now_ms);
 }
 
 void rd_client_drain(struct rd_client *client, int64_t now_ms)
@@ -139,7 +150,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		if (client->connection->out_size == 0)
 			return;
 		if (!rd_connection_flush(client->connection, &error))
-			rd_client_lose(client, error, now_ms);
+			lose_after_write(client, error, now_ms);
 		else if (client->connection->out_size > 0)
 			return;
 	}

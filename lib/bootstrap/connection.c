@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "bootstrap/rendezvous.h"
+#include "bootstrap/socket.h"
+
 struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
 	const struct rd_settings *settings, bool accepts)
 {
@@ -28,6 +31,7 @@ struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, ui
 	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
 	connection->mark = mark;
 	connection->watched = events;
+	connection->near = rd_socket_is_near(fd);
 	return connection;
 }
 
@@ -57,6 +61,11 @@ void rd_connection_abort(struct rd_connection **connection)
 	if (*connection)
 		close_socket(*connection, true);
 	*connection = NULL;
+}
+
+int rd_connection_judge(const struct rd_connection *connection, int error)
+{
+	return connection && connection->near && rd_means_reset(error) ? EPIPE : error;
 }
 
 void rd_connection_watch(struct rd_connection *connection, uint32_t events)

@@ -20,6 +20,7 @@ struct rd_connection {
 	struct rd_close_on_fork unshared;
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
+	bool near; /* both ends are on this host; known once it is connected */
 	uint32_t silent_ms; /* its other end's host owes a packet for so long; 0: it does not */
 	size_t in_size, out_size, out_at;
 	unsigned char in[RD_FRAME_MAX];
@@ -36,6 +37,9 @@ void rd_connection_close(struct rd_connection **connection);
 void rd_connection_abort(struct rd_connection **connection);
 /* Frees in a forked child; NULL is none. */
 void rd_connection_abandon(struct rd_connection *connection);
+
+/* The errno for rendezvous.h of a connection that ended with this one. */
+int rd_connection_judge(const struct rd_connection *connection, int error);
 
 void rd_connection_watch(struct rd_connection *connection, uint32_t events);
 

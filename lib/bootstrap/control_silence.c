@@ -92,14 +92,6 @@ static int connection_count(const struct rd_control *control)
 		       : 1;
 }
 
-static void send_heartbeat(struct rd_control *control, int index)
-{
-	if (control->server.coordinator)
-		rd_coordinator_beat(control->server.coordinator, index);
-	else
-		rd_participant_beat(control->participant);
-}
-
 static void lose(struct rd_control *control, int index, int64_t now_ms)
 {
 	if (control->server.coordinator)
@@ -119,7 +111,7 @@ static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 		int64_t silent_ms, before_ms = connection ? connection->silent_ms : 0;
 		int rank = rank_at(control, i);
 
-		if (!connection || rank < 0 || rd_socket_is_near(connection->wire.fd))
+		if (!connection || rank < 0 || connection->near)
 			continue;
 		any = true;
 		silent_ms = silence_of(connection);
@@ -133,8 +125,8 @@ static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 		   or this host was stopped, and answers may be on their way. */
 		if (!late && silent_ms >= control->settings.unreachable_ms - look_ms(control))
 			lose(control, i, now_ms);
-		else
-			send_heartbeat(control, i);
+		else if (control->server.coordinator)
+			rd_coordinator_beat(control->server.coordinator, i);
 	}
 	log_news(control, &began, true);
 	log_news(control, &ended, false);

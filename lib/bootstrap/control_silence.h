@@ -1,8 +1,8 @@
 /*
- * Notices that another host sends nothing: a host or a network that is gone without a word. Each
- * end of a connection between hosts sends a heartbeat several times a second, and the kernel tells
- * when the other host's last acknowledged one. A stopped process does not matter. For the control
- * thread.
+ * Notices that another host sends nothing: a host or a network that is gone without a word. Between
+ * hosts rank 0 sends a heartbeat several times a second, and the rank answers. The kernel
+ * tells when the other host's last acknowledged one, or the probe that it sends after a second
+ * without any. A stopped process does not matter. For the control thread.
  */
 #ifndef RD_CONTROL_SILENCE_H
 #define RD_CONTROL_SILENCE_H

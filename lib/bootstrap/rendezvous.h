@@ -25,7 +25,7 @@
  *   SLOW ->                       a call waits for long, and goes on; a QUERY to all follows
  *   BYE ->, <- BYE_ACK            this rank leaves; nothing follows; the others receive LEFT
  *   HEARTBEAT, both ways          four times in the other side's heartbeat_timeout_ms, at least
- *                                 each 5 s
+ *                                 each 5 s; a participant answers each one, and so rarely has to
  *
  * Nothing is queued: a set of kinds and some counters hold what is to be sent over a connection, so
  * memory does not grow with a peer that does not read. Link failures are stored once.
@@ -41,6 +41,10 @@
 #define RD_PENDING_MS 2000 /* for which a connection may stay without one */
 #define RD_QUERY_MS 500 /* for which the coordinator collects answers before it judges */
 #define RD_REPORT_MS 2000 /* for which a participant waits for the verdict on its report */
+/* For which a participant keeps a report of a broken link: rank 0 may have died, and the end of the
+   control connection is about to show it. Bytes that come there before would make the kernel reset
+   it, which proves nothing. */
+#define RD_HOLD_MS 100
 #define RD_HEARTBEAT_MOST_MS 5000
 #define RD_NEVER INT64_MAX
 
@@ -52,19 +56,18 @@ static inline int rd_heartbeat_ms(uint32_t timeout_ms)
 	return timeout_ms < 4 ? 1 : (int)(timeout_ms / 4);
 }
 
-/* Whether a connection ended by a reset alone; a reset behind an end is EPIPE. Within a host the
-   kernel resets where the other end has bytes left that it has not read. Between hosts the network
-   may. */
+/* Whether a connection ended by a reset alone, which the network may have sent; a reset behind an
+   end is EPIPE. Within a host nothing is between the ends: drivers pass EPIPE there. */
 static inline bool rd_means_reset(int error)
 {
 	return error == ECONNRESET || error == ECONNABORTED;
 }
 
 /* Whether a connection ended as the kernel of a rank that has died ends it. One that lives says
-   goodbye, or resets it. near: both ends are on one host. */
-static inline bool rd_means_death(int error, bool near)
+   goodbye, or resets it. */
+static inline bool rd_means_death(int error)
 {
-	return error == 0 || error == EPIPE || (near && rd_means_reset(error));
+	return error == 0 || error == EPIPE;
 }
 
 /* Whether a connection failed by silence of the other host's kernel, or of the way there. */

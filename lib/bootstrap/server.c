@@ -86,6 +86,7 @@ void rd_server_abandon(struct rd_server *server)
 
 void rd_server_lose(struct rd_server *server, int index, int error)
 {
+	error = rd_connection_judge(server->connections[index], error);
 	close_with(&server->connections[index], error != 0);
 	rd_coordinator_closed(server->coordinator, index, error);
 }

@@ -409,11 +409,9 @@ Test(rendezvous, a_reset_is_a_death_where_another_rank_of_the_host_reports_it)
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
 
-Test(rendezvous, a_reset_within_a_host_and_an_end_are_deaths)
+Test(rendezvous, a_reset_behind_an_end_and_an_end_are_deaths)
 {
-	end_last(0, ECONNRESET);
-	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
-	end_last(2, EPIPE);
+	end_last(1, EPIPE);
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 	end_last(2, 0);
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");

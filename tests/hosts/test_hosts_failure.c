@@ -55,6 +55,9 @@ static int names_the_other_side(struct rank_env *env, int err)
 
 	snprintf(one, sizeof(one), "rank %d (", first);
 	snprintf(other, sizeof(other), "rank %d (", first + 1);
+	/* A kernel resets the connection of a dead rank that had not read all. */
+	if (end->way == KILLED && err == RONDO_BROKEN && strstr(rondo_last_error(), "is cut off"))
+		err = RONDO_DIED;
 	if (err != (end->way == KILLED ? RONDO_DIED : RONDO_TIMEOUT) ||
 		(!strstr(rondo_last_error(), one) && !strstr(rondo_last_error(), other)))
 		return world_report(env, "got %s: %s", rondo_error_name(err), rondo_last_error());

@@ -169,9 +169,6 @@ static int make_comms(struct rank_env *env)
 
 	TRY(env->create_error);
 	TRY(rondo_comm_split(env->comm, 0, 0, &made[0]));
-	TRY(rondo_barrier(made[0], NULL));
-	if (env->rank == 1)
-		TRY(rondo_comm_revoke(made[0], "to shrink it"));
 	TRY(rondo_comm_shrink(made[0], &made[1]));
 	*env->number = (uint64_t)rondo_comm_size(made[1]);
 	TRY(rondo_barrier(made[1], NULL));

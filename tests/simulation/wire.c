@@ -232,10 +232,15 @@ void wire_reset(struct world *world, struct sim_rank *rank)
 	put_end(world, rank->wire * 2 + 1, ECONNRESET);
 }
 
+static int reset_of(const struct world *world, const struct sim_rank *rank)
+{
+	return world_is_far(world, rank->rank) ? ECONNRESET : EPIPE;
+}
+
 static void lose(struct world *world, struct sim_rank *rank, int error)
 {
 	world->wires[rank->wire].here = false;
-	put_end(world, rank->wire * 2, error ? ECONNRESET : 0);
+	put_end(world, rank->wire * 2, error ? reset_of(world, rank) : 0);
 	rank->wire = -1;
 	rd_participant_closed(rank->participant, error, world_ms(world));
 }
@@ -297,7 +302,7 @@ void wire_serve_rank(struct world *world, struct sim_rank *rank)
 		wire_close(world, rank,
 			rd_participant_phase(rank->participant) == RD_PARTICIPANT_LEFT
 				? 0
-				: ECONNRESET);
+				: reset_of(world, rank));
 }
 
 /* ---- Events -------------------------------------------------------------------------------- */

@@ -176,7 +176,9 @@ static void kill_rank(struct world *world, struct sim_rank *rank, bool vanishes)
 		wire_close_coordinator(world);
 	else
 		/* Its kernel resets the connection where it had not read all bytes. */
-		wire_close(world, rank, draw_one_in(&world->run, 4) ? ECONNRESET : 0);
+		wire_close(world, rank,
+			world_is_far(world, rank->rank) && draw_one_in(&world->run, 4) ? ECONNRESET
+										       : 0);
 	rank_finish(rank);
 	show_death(world, rank->rank);
 }

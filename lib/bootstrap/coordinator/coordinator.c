@@ -255,7 +255,6 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 	int rank = connection->rank;
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
-	bool near;
 
 	connection->open = false;
 	if (rank < 0) {
@@ -266,19 +265,18 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	coordinator->ranks[rank].connection = -1;
 	if (coordinator->ranks[rank].left)
 		return;
-	if (rd_means_death(error, true) && may_have_given_up(coordinator, connection)) {
+	if ((rd_means_death(error) || rd_means_reset(error)) &&
+		may_have_given_up(coordinator, connection)) {
 		decide_given_up(coordinator, connection);
 		return;
 	}
-	near = rd_place_same_host(
-		&coordinator->ranks[0].member.place, &coordinator->ranks[rank].member.place);
 	rd_coordinator_name_rank(coordinator, rank, name);
-	if (rd_means_reset(error) && !near) {
+	if (rd_means_reset(error)) {
 		cut_off(coordinator, rank);
 		return;
 	}
 	rd_coordinator_lose(coordinator, rank);
-	if (rd_means_death(error, near))
+	if (rd_means_death(error))
 		rd_coordinator_decide(
 			coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
 	else if (rd_means_silence(error))

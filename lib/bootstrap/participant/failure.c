@@ -83,7 +83,10 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 	participant->culprit = culprit;
 	snprintf(participant->report_reason, sizeof(participant->report_reason), "%s", reason);
 	participant->report_ms = now_ms + RD_REPORT_MS;
-	participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
+	if (error == RONDO_BROKEN)
+		participant->hold_ms = now_ms + RD_HOLD_MS;
+	else
+		participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
 }
 
 /* The coordinator checks whether the rank had left before. It cannot report its own death. */

@@ -8,7 +8,6 @@
 #include "base/duration.h"
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
-#include "topo/place.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
@@ -33,7 +32,7 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->connect_ms = now_ms;
 	participant->connect_wait_ms = RETRY_LEAST_MS;
 	participant->heartbeat_wait_ms = rd_heartbeat_ms((uint32_t)settings->heartbeat_timeout_ms);
-	participant->report_ms = RD_NEVER;
+	participant->report_ms = participant->hold_ms = RD_NEVER;
 	participant->leave_ms = RD_NEVER;
 	participant->leaver = -1;
 	participant->lost = -1;
@@ -149,7 +148,7 @@ static const char *why_closed(const struct rd_participant *participant, int erro
 {
 	if (error == EPROTO)
 		return "the two do not have the same secret: RONDO_SECRET_FILE";
-	if (error && error != ECONNRESET)
+	if (!rd_means_death(error) && !rd_means_reset(error))
 		return strerror(error);
 	return participant->settings->has_psk
 		       ? "it hung up: it may have no secret"
@@ -161,7 +160,6 @@ static const char *why_closed(const struct rd_participant *participant, int erro
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
 {
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
-	bool near;
 
 	if (!rd_participant_is_connected(participant))
 		return;
@@ -175,9 +173,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 		rd_participant_end(
 			participant, participant->report, "%s", participant->report_reason);
 	rd_participant_name_0(participant, name);
-	near = participant->member_count > 0 &&
-	       rd_place_same_host(&participant->self.place, &participant->members[0].place);
-	if (rd_means_death(error, near))
+	if (rd_means_death(error))
 		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died", name);
 	else if (rd_means_reset(error))
 		rd_participant_end_without(participant, 0, RONDO_BROKEN,
@@ -322,16 +318,15 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 			rd_duration(duration, participant->settings->heartbeat_timeout_ms));
 	if (!rd_participant_is_connected(participant))
 		return;
+	if (now_ms >= participant->hold_ms) {
+		participant->hold_ms = RD_NEVER;
+		participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
+	}
 	rd_participant_check_calls(participant, now_ms);
 	if (now_ms < participant->heartbeat_ms)
 		return;
 	participant->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
 	participant->heartbeat_ms = now_ms + participant->heartbeat_wait_ms;
-}
-
-void rd_participant_beat(struct rd_participant *participant)
-{
-	participant->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
 }
 
 int64_t rd_participant_deadline(const struct rd_participant *participant)
@@ -342,6 +337,7 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 		return RD_NEVER;
 	deadline = rd_sooner(init_deadline(participant), silence_deadline(participant));
 	deadline = rd_sooner(deadline, rd_sooner(participant->report_ms, participant->leave_ms));
+	deadline = rd_sooner(deadline, participant->hold_ms);
 	/* Often enough to find a gap in which this process itself was stopped. */
 	if (rd_participant_is_connected(participant))
 		deadline = rd_sooner(rd_sooner(deadline, participant->heartbeat_ms),

@@ -77,9 +77,6 @@ void rd_participant_died(struct rd_participant *participant, int rank);
 /* The control connection itself cannot go on. */
 void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
 
-/* A heartbeat is to be sent, beside those that keep the bound of heartbeats. */
-void rd_participant_beat(struct rd_participant *participant);
-
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
 /* The verdict: 0, or its error; *reason is the participant's. */
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);

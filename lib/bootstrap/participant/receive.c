@@ -99,7 +99,11 @@ static void take_heartbeat(struct rd_participant *participant, uint32_t timeout_
 {
 	int wait_ms = rd_heartbeat_ms(timeout_ms);
 
-	if (wait_ms == participant->heartbeat_wait_ms)
+	/* Answered at once, and else rarely sent: bytes that rank 0 has not read when it dies would
+	   make its kernel reset the connection, which is no proof of a death. */
+	if (participant->phase == RD_PARTICIPANT_OPEN)
+		participant->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
+	else if (wait_ms == participant->heartbeat_wait_ms)
 		return;
 	participant->heartbeat_wait_ms = wait_ms;
 	participant->heartbeat_ms = now_ms + wait_ms;

@@ -22,6 +22,7 @@ struct rd_participant {
 
 	int64_t started_ms, ticked_ms, received_ms;
 	int64_t connect_ms, heartbeat_ms, report_ms, leave_ms;
+	int64_t hold_ms; /* when our report goes out, where it waits; else RD_NEVER */
 	int connect_wait_ms, heartbeat_wait_ms;
 	bool refused; /* the latest attempt to connect was */
 	char refusal[RD_REFUSAL_SIZE]; /* why it failed */
