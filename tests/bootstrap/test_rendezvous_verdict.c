@@ -429,6 +429,47 @@ Test(rendezvous, a_reset_does_not_make_rank_0_dead)
 	net_finish();
 }
 
+/* Bytes that rank 0 has not read when it dies would hide its death. */
+Test(rendezvous, a_rank_answers_heartbeats_and_sends_few)
+{
+	struct rd_control_message beat = { .kind = RD_CONTROL_HEARTBEAT }, sent;
+	struct rd_participant *participant;
+
+	net_meet(2);
+	participant = net.nodes[1].participant;
+	beat.heartbeat.timeout_ms = NET_TIMEOUT_MS;
+	rd_participant_take(participant, &beat, net.now_ms);
+	while (rd_participant_next(participant, &sent))
+		;
+	for (int i = 0; i < 100; i++) {
+		net.now_ms += rd_heartbeat_ms(NET_TIMEOUT_MS) - 1;
+		rd_participant_tick(participant, net.now_ms);
+		cr_assert_not(rd_participant_next(participant, &sent));
+		rd_participant_take(participant, &beat, net.now_ms);
+		cr_assert(rd_participant_next(participant, &sent));
+		cr_assert_eq(sent.kind, RD_CONTROL_HEARTBEAT);
+	}
+	net_finish();
+}
+
+Test(rendezvous, a_report_of_a_broken_link_waits_for_the_end_of_rank_0)
+{
+	struct rd_control_message sent = { .kind = RD_CONTROL_HEARTBEAT };
+	struct rd_participant *participant;
+
+	net_meet(2);
+	participant = net.nodes[1].participant;
+	rd_participant_report(participant, RONDO_BROKEN, 0, "it broke", net.now_ms);
+	rd_participant_tick(participant, net.now_ms + RD_HOLD_MS - 1);
+	while (rd_participant_next(participant, &sent))
+		cr_assert_eq(sent.kind, RD_CONTROL_HEARTBEAT);
+	rd_participant_tick(participant, net.now_ms + RD_HOLD_MS);
+	while (sent.kind == RD_CONTROL_HEARTBEAT)
+		cr_assert(rd_participant_next(participant, &sent));
+	cr_expect_eq(sent.kind, RD_CONTROL_REPORT);
+	net_finish();
+}
+
 Test(rendezvous, a_host_that_sends_no_packet_is_a_timeout)
 {
 	static const int errors[] = { ETIMEDOUT, EHOSTUNREACH, ENETUNREACH };
