@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -131,6 +132,8 @@ static void serve_connection(struct rd_server *server, int index)
 		if (connection->out_size == 0)
 			break;
 		if (!rd_connection_flush(connection, &error)) {
+			/* This process may have been stopped since it last woke. */
+			rd_coordinator_wake(server->coordinator, rd_clock_ms());
 			rd_server_lose(server, index, error);
 			return;
 		}
