@@ -35,7 +35,7 @@ DIFFERENCES = {
     "and names with dashes. Debian's torchrun (1.13) lacks them.",
     "refused options": "Options of torch 2 that choose its own code are refused: `--event-log-handler`, `--logs-specs`, "
     "`--numa-binding`, `--virtual-local-rank` and the filters of duplicated lines.",
-    "own options": "`--bind`, `--grace`, `--hosts`, `--export`, `--prometheus`, `--status` and `--tag` are rondo-run's own.",
+    "own options": "`--bind`, `--check`, `--grace`, `--hosts`, `--export`, `--prometheus`, `--status` and `--tag` are rondo-run's own.",
 }
 
 SCRIPTS = {
