@@ -1,4 +1,5 @@
 #include "base/environment.h"
+#include "base/utf8.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -32,11 +33,22 @@ const char *rd_read_number(int64_t *number, const char *text)
 	return text;
 }
 
+/* As rd_utf8_length(), of a text that ends after `length` bytes. */
+static size_t character_at(const char *text, size_t length)
+{
+	char part[5] = "";
+
+	memcpy(part, text, length < 4 ? length : 4);
+	return (size_t)rd_utf8_length(part);
+}
+
 void rd_disarm(char *text, size_t length)
 {
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)text[i] < ' ' || text[i] == 127)
+	for (size_t i = 0, size; i<length; i += size> 0 ? size : 1) {
+		size = character_at(text + i, length - i);
+		if (size == 0 || (unsigned char)text[i] < ' ' || text[i] == 127)
 			text[i] = '?';
+	}
 }
 
 const char *rd_quotable(char quote[41], const char *text)

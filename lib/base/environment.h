@@ -16,7 +16,8 @@ const char *rd_read_number(int64_t *number, const char *text);
 /* The text for a reason, which is one line: at most 40 bytes, and '?' for control characters. */
 const char *rd_quotable(char quote[41], const char *text);
 
-/* Replaces each control character by '?': a text that reaches terminals must not steer them. Ranks
+/* Replaces each control character, and each byte that is no UTF-8, by '?': a text that reaches
+   terminals must not steer them, and JSON takes no others. Ranks
    compare texts that came with messages, which does this, with their own. */
 void rd_disarm(char *text, size_t length);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 struct reader {
 	struct rd_json *json;
@@ -141,29 +142,6 @@ static char *read_escape(struct reader *reader, char *to)
 	return to;
 }
 
-/*
- * Returns the bytes of the UTF-8 character here; 0 for an invalid one (RFC 3629: no surrogates,
- * nothing overlong).
- */
-static int utf8_length(const char *text)
-{
-	const unsigned char *c = (const unsigned char *)text;
-	int length = c[0] < 0x80   ? 1
-		     : c[0] < 0xc2 ? 0
-		     : c[0] < 0xe0 ? 2
-		     : c[0] < 0xf0 ? 3
-		     : c[0] < 0xf5 ? 4
-				   : 0;
-
-	for (int i = 1; i < length; i++)
-		if ((c[i] & 0xc0) != 0x80)
-			return 0;
-	if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
-		(c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
-		return 0;
-	return length;
-}
-
 static int read_string(struct reader *reader)
 {
 	char *to = ++reader->at;
@@ -182,7 +160,7 @@ static int read_string(struct reader *reader)
 				return refuse(reader, "a backslash that begins no escape");
 			continue;
 		}
-		int length = utf8_length(reader->at);
+		int length = rd_utf8_length(reader->at);
 		if (!length)
 			return refuse(reader, "a string that is no UTF-8");
 		memmove(to, reader->at, (size_t)length);

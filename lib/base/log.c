@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -113,6 +116,24 @@ static bool has_stderr(void)
 	return own == UNKNOWN || (own != CLOSED && own == find_stderr());
 }
 
+/* write(2), but for the SIGPIPE of a pipe whose reader has gone: a log line must not end the
+   program. */
+static void write_quietly(int fd, const char *line, size_t length)
+{
+	const struct timespec now = { 0, 0 };
+	sigset_t set, before, pending;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	pthread_sigmask(SIG_BLOCK, &set, &before);
+	sigpending(&pending);
+	while (write(fd, line, length) < 0 && errno == EINTR)
+		;
+	if (!sigismember(&pending, SIGPIPE))
+		sigtimedwait(&set, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void write_line(int fd, char line[LINE_SIZE])
 {
 	size_t length = strlen(line);
@@ -120,8 +141,7 @@ static void write_line(int fd, char line[LINE_SIZE])
 	if (fd == STDERR_FILENO && !has_stderr())
 		return;
 	line[length++] = '\n'; /* where the terminator was */
-	while (write(fd, line, length) < 0 && errno == EINTR)
-		;
+	write_quietly(fd, line, length);
 }
 
 /* ---- Names of files ------------------------------------------------------------------------ */
@@ -166,8 +186,11 @@ static int open_file(const char *name)
 
 	expand(path, name);
 	fd = rd_open(path, O_WRONLY | O_CREAT | O_APPEND);
-	if (fd >= 0)
+	/* A pipe that is full loses lines: its reader must not hold a rank up. */
+	if (fd >= 0) {
+		fcntl(fd, F_SETFL, O_APPEND | O_NONBLOCK);
 		return fd;
+	}
 
 	int error = errno;
 	size_t head = write_head(line, RD_WARN);

@@ -221,4 +221,10 @@ Test(log, a_pipe_with_a_reader_is_a_file, .timeout = 20)
 	rd_log_to(path);
 	rd_log(RD_WARN, RD_NET, "a line");
 	cr_expect_gt(read(ends[0], text, sizeof(text)), 0);
+	/* A reader that does not read holds nobody up. More lines than a pipe has room for. */
+	for (int i = 0; i < 4096; i++)
+		rd_log(RD_WARN, RD_NET, "line %d", i);
+	/* One that has gone ends nobody. */
+	close(ends[0]);
+	rd_log(RD_WARN, RD_NET, "a line");
 }
