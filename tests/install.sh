@@ -51,7 +51,7 @@ read -ra installed <<<"$(pkg-config --cflags --libs rondo)"
 LD_LIBRARY_PATH=$libdir run_and_check "an installed example" "$work/example"
 for example in "$docs"/examples/*.c; do
 	case ${example##*/} in plugin_* | mpi.c) continue ;; esac
-	"$compiler" -std=c11 -pedantic "${flags[@]}" "$example" "${installed[@]}" -o "$work/example"
+	"$compiler" -std=c11 -pedantic "${flags[@]}" "$example" "${installed[@]}" -lm -o "$work/example"
 done
 echo "ok: the installed examples, in strict C11"
 

@@ -120,6 +120,14 @@ static void digest_lengths(const struct rd_call *call, struct rd_call_facts *fac
 	}
 }
 
+/* A rank whose blocks are all empty gives no memory. */
+static uint32_t memory_of(const struct rd_call *call, bool on_device)
+{
+	bool gives = rd_call_in_size(call) > 0 || rd_call_out_size(call) > 0;
+
+	return !gives ? RD_MEMORY_NONE : on_device ? RD_MEMORY_DEVICE : RD_MEMORY_HOST;
+}
+
 /* ---- The check ------------------------------------------------------------------------------ */
 
 int rd_call_check_begin(
@@ -129,7 +137,7 @@ int rd_call_check_begin(
 	struct rd_call exchange = *call;
 	int err = 0;
 
-	check->mine = (struct rd_call_facts){ .on_device = on_device,
+	check->mine = (struct rd_call_facts){ .memory = memory_of(call, on_device),
 		.op = call->user_op ? call->user_op->serial + 1 : 0 };
 	if (call->vcounts && call->vcounts->pairwise)
 		digest_lengths(call, &check->mine);
@@ -157,16 +165,34 @@ int rd_call_check_begin(
 	return 0;
 }
 
+/* The first rank that gives this memory; -1: none does. */
+static int first_with(const struct rd_call_check *check, int size, uint32_t memory)
+{
+	for (int rank = 0; rank < size; rank++)
+		if (check->all[rank].memory == memory)
+			return rank;
+	return -1;
+}
+
+static int memories_differ(const struct rd_call_check *check, int size)
+{
+	int host = first_with(check, size, RD_MEMORY_HOST);
+	int device = first_with(check, size, RD_MEMORY_DEVICE);
+	char name[128];
+
+	if (host < 0 || device < 0)
+		return 0;
+	rd_signature_print(&check->exec.signature, name, sizeof(name));
+	return rd_fail(RONDO_MISMATCH, "rank %d gives device memory in %s, rank %d host memory",
+		device, name, host);
+}
+
 static int facts_differ(const struct rd_call_check *check, const struct rd_call *call, int rank)
 {
 	const struct rd_call_facts *first = &check->all[0], *other = &check->all[rank];
 	char name[128];
 
 	rd_signature_print(&check->exec.signature, name, sizeof(name));
-	if (first->on_device != other->on_device)
-		return rd_fail(RONDO_MISMATCH,
-			"rank %d gives device memory in %s, rank %d host memory",
-			first->on_device ? 0 : rank, name, first->on_device ? rank : 0);
 	if (first->op != other->op)
 		return rd_fail(RONDO_MISMATCH,
 			"ranks made different calls: rank 0 %s with operation #%u, rank %d with #%u",
@@ -180,18 +206,18 @@ static int facts_differ(const struct rd_call_check *check, const struct rd_call 
 	return 0;
 }
 
-int rd_call_check_end(struct rondo_comm *comm, const struct rd_call *call, bool *awry)
+int rd_call_check_end(struct rondo_comm *comm, const struct rd_call *call, bool *misfits)
 {
 	const struct rd_call_check *check = &comm->check;
 	uint64_t given = 0, wanted = 0;
-	int err = 0;
+	int err = memories_differ(check, comm->size);
 
 	for (int rank = 0; rank < comm->size && !err; rank++) {
 		given += check->all[rank].given;
 		wanted += check->all[rank].wanted;
 		err = facts_differ(check, call, rank);
 	}
-	*awry = given != wanted;
+	*misfits = given != wanted;
 	if (!err && check->compared)
 		*compared(comm, &call->problem) = 1;
 	return err;

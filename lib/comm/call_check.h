@@ -14,6 +14,11 @@
 
 struct rondo_comm;
 
+/* The memory of a call's buffers. */
+#define RD_MEMORY_NONE 0
+#define RD_MEMORY_HOST 1
+#define RD_MEMORY_DEVICE 2
+
 /* The facts of one rank's call. */
 struct rd_call_facts {
 	uint64_t plans; /* digest of plug-ins' plans for it; 0: they are not compared */
@@ -21,7 +26,7 @@ struct rd_call_facts {
 	   and of those that it wants. Their sums over all ranks are equal. */
 	uint64_t given, wanted;
 	uint32_t op; /* number of the user operation; 0: none */
-	uint32_t on_device; /* its buffers are device memory */
+	uint32_t memory; /* RD_MEMORY_ something */
 };
 
 struct rd_call_check {
@@ -48,9 +53,9 @@ int rd_call_check_begin(
 
 /*
  * Ends the check. Returns RONDO_MISMATCH, the same on every rank, where the calls or plans
- * differ. *awry: they fit but for the length of a block, in which two ranks differ. One of these
+ * differ. *misfits: they fit but for the length of a block, in which two ranks differ. One of these
  * finds it when it runs the call, and names both.
  */
-int rd_call_check_end(struct rondo_comm *comm, const struct rd_call *call, bool *awry);
+int rd_call_check_end(struct rondo_comm *comm, const struct rd_call *call, bool *misfits);
 
 #endif

@@ -172,15 +172,15 @@ static int start_after_exchange(struct rd_task *task)
 
 static int start_after_check(struct rd_task *task)
 {
-	bool awry;
-	int err = rd_call_check_end(task->comm, &task->call, &awry);
+	bool misfits;
+	int err = rd_call_check_end(task->comm, &task->call, &misfits);
 
 	task->checked = true;
 	task->stage = RD_RUNS;
 	if (!err && !task->only_checks)
 		err = start_checked(task);
-	if (awry)
-		task->stage = RD_RUNS_AWRY;
+	if (misfits)
+		task->stage = RD_RUNS_MISFIT;
 	return err;
 }
 
@@ -205,7 +205,7 @@ static int go_on(struct rd_task *task)
 	int err, moved;
 
 	/* This rank's blocks fit. It waits for the verdict on those that do not. */
-	if (task->stage == RD_RUNS_AWRY)
+	if (task->stage == RD_RUNS_MISFIT)
 		return RD_IDLE;
 	err = task->stage == RD_CHECKS ? start_after_check(task) : start_after_exchange(task);
 	if (err)
@@ -325,6 +325,7 @@ int rd_check_now(const struct rd_task *task)
 	struct rondo_comm *comm = task->comm;
 	struct rd_task check = *task;
 	uint32_t calls = comm->calls;
+	uint32_t done = atomic_load(&comm->activity.done);
 	uint64_t digest = comm->digest;
 	int err;
 
@@ -336,5 +337,6 @@ int rd_check_now(const struct rd_task *task)
 	/* The call itself gets the number again. */
 	comm->calls = calls;
 	comm->digest = digest;
+	atomic_store(&comm->activity.done, done);
 	return err;
 }

@@ -464,6 +464,29 @@ static int when_checked_memories_differ(struct rank_env *env)
 	return wrong;
 }
 
+/* Rank 1 gives no memory, of neither kind. */
+static int when_a_checked_rank_is_idle(struct rank_env *env)
+{
+	size_t counts[3] = { 4, 0, 4 }, displs[3] = { 0 }, none[3] = { 0 };
+	const size_t *mine = env->rank == 1 ? none : counts;
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	displs[2] = 4;
+	TRY(rondo_all_to_all_v(
+		env->comm, memory.in, mine, displs, memory.out, mine, displs, RONDO_F32, NULL));
+	close_memory(&memory);
+	return 0;
+}
+
+Test(gpu_failures, an_idle_rank_of_a_checked_call_differs_from_none, .timeout = 120)
+{
+	setenv("RONDO_CHECK", "1", 1);
+	try_variants(3, when_a_checked_rank_is_idle, NEVER_MS, true);
+}
+
 Test(gpu_failures, calls_that_differ_are_found_at_the_call_when_calls_are_checked, .timeout = 240)
 {
 	setenv("RONDO_CHECK", "1", 1);
