@@ -50,8 +50,8 @@ Test(bench, init_prints_the_time_and_the_memory_of_a_comm, .timeout = 120)
 
 	cr_expect(0 < made && made < 1 << 20, "%s", text);
 	cr_expect_geq(number_after(text, "after calls of 8 B: "), made, "%s", text);
-	/* At least the links' buffers are in use: some messages of 128 KiB. A measurement that was made
-	   again has used them before. */
+	/* At least the links' buffers are in use: some messages of 128 KiB. A measurement that was
+	   made again has used them before. */
 	used = number_after(text, "after calls of 16 MiB: ");
 	cr_expect(used >= made && used >= 128 && used < 1 << 20, "%s", text);
 }
