@@ -25,7 +25,7 @@ struct rd_feed {
 /* The work of a task's exec. */
 enum rd_task_stage {
 	RD_RUNS, /* the call */
-	RD_RUNS_MISFIT, /* the call, whose blocks misfit on another rank; never done */
+	RD_RUNS_MISFIT, /* the same, and some rank finds a misfit (call_check.h) */
 	RD_CHECKS, /* the check before it */
 	RD_EXCHANGES, /* the exchange of buffers before it (buffer_exchange.h) */
 };
