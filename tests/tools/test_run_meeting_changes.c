@@ -352,6 +352,24 @@ Test(run_meeting, goes_on_beside_a_node_that_dies_again_and_again)
 	meeting_finish(&meeting);
 }
 
+/* In a job of a fixed number, nodes are missing until the newcomer counts. */
+Test(run_meeting, takes_a_node_that_has_to_wait_rather_than_give_up)
+{
+	open_meeting(2, 2, 20);
+	meeting.rules.join_ms = 30000;
+	enter_all(2);
+	for (int restart = 0; restart < 14; restart++) {
+		lose(1);
+		come_again(ALL(0));
+		wait_ms(agents[0].last.pause_ms);
+		enter(1);
+		for (int i = 0; i < 2 && agents[0].last.type == MESSAGE_AGAIN; i++)
+			wait_ms(meeting_deadline(&meeting) - now);
+		cr_assert_eq(world_of(0)->restarts, restart + 1);
+	}
+	meeting_finish(&meeting);
+}
+
 /* As many nodes come as go: each has waited for its minute, and dies at its start. */
 Test(run_meeting, ends_a_job_whose_nodes_come_and_go_without_end)
 {

@@ -181,10 +181,21 @@ static void give_up_waiting(struct meeting *meeting)
 	end_job(meeting);
 }
 
+/* Rather than give up, the meeting takes newcomers before their time: they disturb no attempt. */
+static void end_waits_early(struct meeting *meeting)
+{
+	for (int i = 0; i < meeting->members.count; i++)
+		if (meeting->members.list[i].state == MEMBER_WAITS)
+			meeting->members.list[i].state = MEMBER_READY;
+}
+
 static void try_round(struct meeting *meeting, int64_t now_ms)
 {
 	if (meeting->state != MEETING_GATHERS)
 		return;
+	if (now_ms >= meeting->join_at &&
+		members_count(&meeting->members, MEMBER_READY) < meeting->rules.nodes_min)
+		end_waits_early(meeting);
 	if (members_count(&meeting->members, MEMBER_READY) < meeting->rules.nodes_min)
 		meeting->last_call_at = 0;
 	else if (!meeting->last_call_at)
