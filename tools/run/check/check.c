@@ -1,5 +1,6 @@
 #include "run/check/check.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -96,12 +97,15 @@ static void print_memory(struct findings *findings, const struct check_host *hos
 static void print_limits(struct findings *findings, const struct check_host *host)
 {
 	unsigned long long files = host->files, locked = host->locked >> 10;
+	char number[32] = "unlimited";
 
+	if (host->files != RLIM_INFINITY)
+		snprintf(number, sizeof(number), "%llu", files);
 	print(findings,
 		files < FILES_LEAST    ? FAIL
 		: files < FILES_WANTED ? WARN
 				       : OK,
-		"open files", host->name, "ulimit -n is %llu%s", files,
+		"open files", host->name, "ulimit -n is %s%s", number,
 		files < FILES_WANTED ? ": raise it to 1024 or more" : "");
 	if (host->locked == RLIM_INFINITY)
 		print(findings, OK, "locked memory", host->name, "ulimit -l is unlimited");
@@ -246,6 +250,15 @@ static int exchange(rondo_comm *comm, void *all, size_t part)
 		RONDO_U8, NULL);
 }
 
+static void read_route(struct check_route *route, const struct check_host *host)
+{
+	/* Without a way to MASTER_ADDR, no address of it is known. */
+	if (host->route.from.ss_family)
+		check_route_read(route, &host->route.from);
+	else
+		route->error = ENETUNREACH;
+}
+
 static int find(rondo_comm *comm, struct findings *findings, const struct check_host *own)
 {
 	int rank = rondo_comm_rank(comm), size = findings->size, err;
@@ -255,8 +268,7 @@ static int find(rondo_comm *comm, struct findings *findings, const struct check_
 	findings->hosts[rank] = *own;
 	err = exchange(comm, findings->hosts, sizeof(*own));
 	for (int i = 0; i < size && !err; i++)
-		if (i != rank && findings->hosts[i].route.from.ss_family)
-			check_route_read(&routes[i], &findings->hosts[i].route.from);
+		read_route(&routes[i], &findings->hosts[i]);
 	if (!err)
 		err = exchange(comm, findings->routes, sizeof(*routes) * (size_t)size);
 	if (!err)
@@ -283,7 +295,8 @@ int check_run(void)
 		err = find(comm, &findings, &own);
 	if (err) {
 		print_host(&findings, &own);
-		print(&findings, FAIL, "connection", own.name, "%s", rondo_last_error());
+		print(&findings, FAIL, "connection", own.name, "%s",
+			err == RONDO_MEMORY ? "out of memory" : rondo_last_error());
 	} else if (rank == 0) {
 		print_table(&findings);
 	}
