@@ -22,7 +22,8 @@ static const char help[] =
 	"\n"
 	"  -h, --help, --version\n"
 	"\n"
-	"FILE may be - for standard output, and in --from for standard input. RONDO_DEBUG=INFO tells what was not found.\n"
+	"FILE may be - for standard output, and in --from for standard input.\n"
+	"RONDO_DEBUG=INFO logs what was not found.\n"
 	"\n"
 	"  rondo-topo --dump here.json\n"
 	"  rondo-topo --load here.json --ranks 8 --svg here.svg\n";
