@@ -337,10 +337,10 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 		return RD_NEVER;
 	deadline = rd_sooner(init_deadline(participant), silence_deadline(participant));
 	deadline = rd_sooner(deadline, rd_sooner(participant->report_ms, participant->leave_ms));
-	deadline = rd_sooner(deadline, participant->hold_ms);
 	/* Often enough to find a gap in which this process itself was stopped. */
 	if (rd_participant_is_connected(participant))
-		deadline = rd_sooner(rd_sooner(deadline, participant->heartbeat_ms),
+		deadline = rd_sooner(rd_sooner(deadline, rd_sooner(participant->hold_ms,
+								 participant->heartbeat_ms)),
 			participant->ticked_ms +
 				rd_heartbeat_ms(
 					(uint32_t)participant->settings->heartbeat_timeout_ms));
