@@ -14,6 +14,7 @@
 
 #include "base/pidfd.h"
 #include "program.h"
+#include "run/guard.h"
 
 /* The ranks are shells: their environment, output and exit status show the launcher's work. */
 #define SH(script) "sh", "-c", script
@@ -205,6 +206,38 @@ Test(run, a_signal_is_passed_on_and_its_number_returned, .timeout = 30)
 	program_finish(&run);
 	cr_assert_eq(run.status, 128 + SIGINT);
 	assert_contains(run.err, "rondo-run: Interrupt: ending the ranks\n");
+}
+
+/* An agent that does not catch signals yet. */
+static void wait_in_an_agent(int ready, int err)
+{
+	sigset_t requests;
+
+	dup2(err, STDERR_FILENO);
+	sigemptyset(&requests);
+	sigaddset(&requests, SIGTERM);
+	guard_start(&requests, -1);
+	if (write(ready, "\n", 1) == 1)
+		pause();
+	_exit(1);
+}
+
+Test(run, a_signal_that_ends_an_agent_at_its_start_is_the_one_reported, .timeout = 30)
+{
+	int ready[2], err[2], status;
+	char text[256] = "";
+	pid_t guard;
+
+	cr_assert_eq(pipe2(ready, O_CLOEXEC) | pipe2(err, O_CLOEXEC), 0);
+	guard = fork();
+	if (guard == 0)
+		wait_in_an_agent(ready[1], err[1]);
+	cr_assert_eq(read(ready[0], text, 1), 1);
+	kill(guard, SIGTERM);
+	cr_assert_eq(waitpid(guard, &status, 0), guard);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM, "%x", status);
+	cr_assert_gt(read(err[0], text, sizeof(text) - 1), 0);
+	cr_assert_str_eq(text, "rondo-run: killed by signal 15 (Terminated)\n");
 }
 
 /* The signal ends the shell's child, but not the shell, which waits for its child. */

@@ -21,6 +21,7 @@ struct guard {
 	const sigset_t *requests;
 	int signal_fd, front_fd;
 	int64_t requested_ms; /* when the first request came; 0: none has */
+	int requested; /* the signal of that request */
 	bool stops; /* SIGTSTP was passed on */
 };
 
@@ -39,6 +40,7 @@ static void stop_and_continue(struct guard *guard)
 static void on_child(struct guard *guard)
 {
 	siginfo_t change = { 0 };
+	int signal;
 
 	if (waitid(P_PID, (id_t)guard->agent, &change, WEXITED | WSTOPPED | WNOHANG) < 0 ||
 		change.si_pid == 0)
@@ -51,17 +53,20 @@ static void on_child(struct guard *guard)
 		_exit(change.si_status);
 	/* Its children are ours now. */
 	orphans_kill(&guard->orphans, NULL, NULL);
-	fprintf(stderr, "rondo-run: killed by signal %d (%s)\n", change.si_status,
-		strsignal(change.si_status));
-	_exit(128 + change.si_status);
+	/* A request ends an agent that does not catch signals yet. */
+	signal = change.si_status == GUARD_REQUEST ? guard->requested : change.si_status;
+	fprintf(stderr, "rondo-run: killed by signal %d (%s)\n", signal, strsignal(signal));
+	_exit(128 + signal);
 }
 
 static void request(struct guard *guard, int signal)
 {
 	union sigval value = { .sival_int = guard->requested_ms ? 0 : signal };
 
-	if (!guard->requested_ms)
+	if (!guard->requested_ms) {
 		guard->requested_ms = rd_clock_ms();
+		guard->requested = signal;
+	}
 	/* The agent takes the plain signal as a first request. */
 	if (sigqueue(guard->agent, GUARD_REQUEST, value) < 0)
 		kill(guard->agent, signal);
