@@ -11,6 +11,9 @@
 #include "base/clock.h"
 #include "base/pidfd.h"
 
+/* One that does not end, in state D, must not delay the kill of those that come meanwhile. */
+#define ROUND_MS 100
+
 /* Opens the list of our children: numbers and spaces. NULL where the kernel has none. */
 static FILE *open_children(void)
 {
@@ -104,7 +107,7 @@ static void await_end(pid_t pid, int64_t until_ms)
 	int64_t left = until_ms - rd_clock_ms();
 
 	if (end.fd >= 0) {
-		poll(&end, 1, left > 0 ? (int)left : 0);
+		poll(&end, 1, left > ROUND_MS ? ROUND_MS : left > 0 ? (int)left : 0);
 		close(end.fd);
 	}
 	waitpid(pid, NULL, WNOHANG);
