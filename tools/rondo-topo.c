@@ -64,8 +64,7 @@ static int get_topology(struct rd_topology *topology, const struct topo_options 
 static FILE *open_file(const char *name)
 {
 	bool is_named = strcmp(name, "-") != 0;
-	int fd = is_named ? rd_open(name, O_WRONLY | O_CREAT | O_TRUNC) : -1;
-	FILE *file = !is_named ? stdout : fd < 0 ? NULL : fdopen(fd, "w");
+	FILE *file = is_named ? rd_fopen(name, O_WRONLY | O_CREAT | O_TRUNC) : stdout;
 
 	if (!file)
 		rd_fail_errno("cannot write %s", name);

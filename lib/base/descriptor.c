@@ -21,8 +21,20 @@ int rd_open(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
 
-	/* Later, a full pipe waits for its reader. */
-	if (fd >= 0)
+	if (fd >= 0 && !(flags & O_NONBLOCK))
 		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
 	return rd_above_stderr(fd);
+}
+
+FILE *rd_fopen(const char *path, int flags)
+{
+	int fd = rd_open(path, flags), saved;
+	FILE *file = fd < 0 ? NULL : fdopen(fd, (flags & O_ACCMODE) == O_RDONLY ? "r" : "w");
+
+	if (fd >= 0 && !file) {
+		saved = errno;
+		close(fd);
+		errno = saved;
+	}
+	return file;
 }

@@ -1,27 +1,31 @@
 /*
  * Descriptors that the library makes or receives lie above 0, 1 and 2, as SQLite's do. Where the
- * program has closed one of those, the next file gets its number, and all that the program and its
- * other libraries print goes into it.
+ * program has closed one of those, the next file gets its number. The program's output would go
+ * into that file.
  */
 #ifndef RD_DESCRIPTOR_H
 #define RD_DESCRIPTOR_H
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* Returns fd, which may be -1, or a copy in its place; -1 and errno where it cannot be copied. */
 int rd_above_stderr(int fd);
 
 /*
- * As open(2), for a file that a user names, with O_CLOEXEC and mode 0666. It never waits: a FIFO
- * that nobody reads is ENXIO, and one that nobody writes is empty.
+ * As open(2), for a file that a user names, with O_CLOEXEC and mode 0666. Opening never waits: a
+ * FIFO that nobody reads is ENXIO, and one that nobody writes is empty. Later reads and writes of a
+ * FIFO wait, unless flags have O_NONBLOCK: the library reads with it, programs without.
  */
 int rd_open(const char *path, int flags);
+/* As rd_open(), a stream. NULL and errno where it cannot be opened. */
+FILE *rd_fopen(const char *path, int flags);
 
 /*
- * Takes the numbers that are free below 3: around a call of another library that keeps descriptors,
- * or for good, as a program does, whose children get them, too. Returns those that it took,
- * for rd_stderr_free().
+ * Takes the numbers that are free below 3, and returns them for rd_stderr_free(). The library does
+ * so around a call of another library that keeps descriptors. A program does so for good: its
+ * children get them, too.
  */
 static inline int rd_stderr_fill(void)
 {

@@ -36,13 +36,6 @@ static uint64_t identify(const struct rd_settings *settings)
 	return hash;
 }
 
-static FILE *open_text(const char *path)
-{
-	int fd = rd_open(path, O_RDONLY);
-
-	return fd < 0 ? NULL : fdopen(fd, "r");
-}
-
 /* 0: there is none, or it cannot be seen. */
 static int parent_of(int pid)
 {
@@ -51,7 +44,7 @@ static int parent_of(int pid)
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	file = open_text(path);
+	file = rd_fopen(path, O_RDONLY | O_NONBLOCK);
 	if (!file)
 		return 0;
 	/* "pid (name) state parent ...", with any bytes in the name. */
@@ -94,7 +87,7 @@ static int listener_at(const char *name)
 /* The process above this one whose socket has the launch in its name; 0: there is none. */
 static int find_holder(uint64_t launch_id)
 {
-	FILE *file = open_text(RD_STATUS_SOCKETS);
+	FILE *file = rd_fopen(RD_STATUS_SOCKETS, O_RDONLY | O_NONBLOCK);
 	char line[512], name[64], wanted[32];
 	int holder = 0;
 

@@ -210,6 +210,21 @@ Test(launch, an_arbitrary_distribution_of_slurm_begins_with_the_first_host_of_it
 		1, 4, -1, "127.0.0.1", 10241);
 }
 
+Test(launch, a_pipe_whose_writer_is_silent_is_no_list_of_hosts, .timeout = 20)
+{
+	char variables[128];
+	int ends[2];
+
+	cr_assert_eq(pipe(ends), 0);
+	snprintf(variables, sizeof(variables),
+		"SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_DISTRIBUTION=arbitrary "
+		"SLURM_HOSTFILE=/proc/self/fd/%d",
+		ends[0]);
+	assert_refused(variables, " gives no host");
+	close(ends[0]);
+	close(ends[1]);
+}
+
 Test(launch, a_list_of_nodes_has_its_hosts)
 {
 	static const char *const list = "a,node[01-03,07],rack[2-3]n[8-12,20]-ib,[5]";

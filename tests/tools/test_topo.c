@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -137,6 +138,43 @@ Test(topo, the_text_of_nvidia_smi_is_shown_and_written)
 	cr_assert_not_null(strstr(json.out, "\"memory_numa\": 9"), "%s", json.out);
 	run_free(&shown);
 	run_free(&json);
+}
+
+/* The text comes slowly: behind more empty lines than a pipe holds. */
+static void write_slowly(int to, const char *text)
+{
+	bool fails = false;
+
+	for (int i = 0; i < 1 << 18; i++)
+		fails |= write(to, "\n", 1) != 1;
+	_exit(fails || write(to, text, strlen(text)) < 0);
+}
+
+Test(topo, a_pipe_with_the_text_is_read_whole_and_one_that_nobody_writes_is_empty, .timeout = 60)
+{
+	char path[64], *text = contents(RONDO_TOPOLOGIES "/hgx.smi");
+	int ends[2], status = -1;
+
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	pid_t writer = fork();
+	if (writer == 0)
+		write_slowly(ends[1], text);
+	close(ends[1]);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), ends[0]);
+	struct run whole = run("--from", path, NULL), file;
+	cr_assert_eq(waitpid(writer, &status, 0), writer);
+	cr_assert_eq(status, 0);
+	file = run("--from", RONDO_TOPOLOGIES "/hgx.smi", NULL);
+	assert_went_well(&whole);
+	cr_assert_str_eq(whole.out, file.out);
+	run_free(&whole);
+	run_free(&file);
+	file = run("--from", path, NULL);
+	cr_assert_eq(file.status, 1);
+	cr_assert_not_null(strstr(file.err, ": has no line of columns GPU0"), "%s", file.err);
+	run_free(&file);
+	free(text);
+	close(ends[0]);
 }
 
 #define HEADER "  GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\n"

@@ -19,9 +19,7 @@ static bool fail_output(const char *path)
 /* Does not truncate: replace() does. */
 static bool open_output(FILE **file, const char *path)
 {
-	int fd = path ? rd_open(path, O_WRONLY | O_CREAT | O_APPEND) : -1;
-
-	*file = fd < 0 ? NULL : fdopen(fd, "a");
+	*file = path ? rd_fopen(path, O_WRONLY | O_CREAT | O_APPEND) : NULL;
 	return *file || !path || fail_output(path);
 }
 

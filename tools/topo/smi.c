@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptor.h"
 #include "base/error.h"
 
 #define WORDS_MAX (SMI_DEVICES_MAX + 8)
@@ -316,7 +317,7 @@ int topo_smi_parse(struct rd_topology *topology, const char *file, char *text, s
 
 int topo_smi_load(struct rd_topology *topology, const char *path)
 {
-	FILE *file = strcmp(path, "-") ? fopen(path, "re") : stdin;
+	FILE *file = strcmp(path, "-") ? rd_fopen(path, O_RDONLY) : stdin;
 	char *text = malloc(SIZE_MAX_READ + 1);
 	size_t size = file && text ? fread(text, 1, SIZE_MAX_READ + 1, file) : 0;
 	int err = 0;

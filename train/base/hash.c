@@ -145,8 +145,7 @@ static void md5_end(uint32_t state[4], const unsigned char *rest, size_t size, u
 
 int hash_md5_file(char hex[33], const char *path)
 {
-	int fd = rd_open(path, O_RDONLY);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = rd_fopen(path, O_RDONLY);
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
 	uint32_t state[4] = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476 };

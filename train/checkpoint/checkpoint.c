@@ -60,8 +60,7 @@ static int check_version(const char *path, const struct stored *stored)
 static int load(const char *path, struct stored *stored)
 {
 	stored_init(stored);
-	int fd = rd_open(path, O_RDONLY);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = rd_fopen(path, O_RDONLY);
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
 	int err = safetensors_read(path, file, stored);

@@ -87,8 +87,7 @@ int metrics_rows_load(struct metrics_rows *rows, const char *path)
 	*rows = (struct metrics_rows){ 0 };
 	if (!format)
 		return fail("%s: ends in neither .csv nor .jsonl", path);
-	int fd = rd_open(path, O_RDONLY);
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = rd_fopen(path, O_RDONLY);
 	if (!file)
 		return fail("%s: %s", path, strerror(errno));
 	int err = metrics_rows_read(rows, path, file, format, NULL);

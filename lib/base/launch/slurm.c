@@ -82,8 +82,7 @@ static bool read_host(char *host, size_t size, FILE *file)
 static int first_host_of_file(char *host, size_t size)
 {
 	const char *path = rd_environment("SLURM_HOSTFILE");
-	int fd = path ? rd_open(path, O_RDONLY) : -1;
-	FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+	FILE *file = path ? rd_fopen(path, O_RDONLY | O_NONBLOCK) : NULL;
 	bool found = file && read_host(host, size, file);
 	char quote[41];
 
