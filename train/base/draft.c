@@ -5,13 +5,14 @@
 #include <libgen.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "train/base/fail.h"
 
 #define LINKS_MAX 40 /* as the kernel follows */
-#define NAMES_MAX 100 /* drafts of one process number: of other hosts, or of killed runs */
+#define NAMES_MAX 100 /* runs that write one file at once; without locks, killed ones too */
 
 static int fail_write(const char *path)
 {
@@ -61,26 +62,55 @@ int draft_target(char target[PATH_MAX], const char *path)
 	return 0;
 }
 
-/* A name that no other run has, on no host. */
+/* Another writer may have given the file its final name since it was opened. */
+static bool is_at(int fd, const char *name)
+{
+	struct stat mine, there;
+	return !fstat(fd, &mine) && !lstat(name, &there) && S_ISREG(there.st_mode) &&
+	       mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+/*
+ * Opens and locks a draft that no other run writes; -1 and errno. One that is new is used without a
+ * lock, too: not every file system has them.
+ */
+static int take(const char *name)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	bool fresh = fd >= 0;
+	if (!fresh && errno == EEXIST)
+		fd = open(name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	bool ours = !flock(fd, LOCK_EX | LOCK_NB) || (fresh && errno != EWOULDBLOCK);
+	if (ours && is_at(fd, name) && !ftruncate(fd, 0))
+		return fd;
+	close(fd);
+	errno = EEXIST;
+	return -1;
+}
+
 static int create(struct draft *draft)
 {
 	int fd = -1;
-	errno = EEXIST;
-	for (int i = 0; fd < 0 && errno == EEXIST && i < NAMES_MAX; i++) {
-		int length = snprintf(
-			draft->draft, PATH_MAX, "%s.draft.%d.%d", draft->target, (int)getpid(), i);
+	for (int i = 0; fd < 0 && i < NAMES_MAX; i++) {
+		int length = snprintf(draft->draft, PATH_MAX, "%s.draft.%d", draft->target, i);
 		if (length >= PATH_MAX)
 			return fail("%s: the name is too long", draft->path);
-		fd = open(draft->draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = take(draft->draft);
 	}
+	if (fd < 0 && errno == EEXIST)
+		return fail("%s: cannot write: all drafts up to %s are taken: remove those of "
+			    "killed runs",
+			draft->path, draft->draft);
 	if (fd < 0)
 		return fail_write(draft->path);
 	draft->file = fdopen(fd, "w");
 	if (draft->file)
 		return 0;
 	int err = fail_write(draft->path);
-	close(fd);
 	unlink(draft->draft);
+	close(fd);
 	return err;
 }
 
@@ -119,22 +149,25 @@ int draft_finish(struct draft *draft, const char *earlier)
 {
 	errno = 0;
 	bool written = !fflush(draft->file) && sync_file(draft->file) && !ferror(draft->file);
-	int reason = written ? 0 : errno;
-	written = !fclose(draft->file) && written;
+	/* Keeps the lock: until the rename nobody else may take the draft. */
+	int reason = written ? 0 : errno, lock = fcntl(fileno(draft->file), F_DUPFD_CLOEXEC, 0);
+	written = !fclose(draft->file) && lock >= 0 && written;
 	errno = reason ? reason : errno;
 	if (written && earlier && rename(draft->target, earlier) && errno != ENOENT)
 		written = false;
-	if (written && !rename(draft->draft, draft->target)) {
+	written = written && !rename(draft->draft, draft->target);
+	int err = written ? 0 : fail_write(draft->path);
+	if (written)
 		sync_directory(draft->target);
-		return 0;
-	}
-	int err = fail_write(draft->path);
-	unlink(draft->draft);
+	else
+		unlink(draft->draft);
+	if (lock >= 0)
+		close(lock);
 	return err;
 }
 
 void draft_discard(struct draft *draft)
 {
-	fclose(draft->file);
 	unlink(draft->draft);
+	fclose(draft->file);
 }

@@ -1,8 +1,9 @@
 /*
  * A file that is whole or not there: it is written beside FILE under a name of its own, as
- * FILE.draft.PID.N, and takes its name at the end. Until then a file of that name keeps its
- * contents. Where FILE is a symbolic link, all that holds for the file behind it, and the link
- * stays. Functions fail with one line that names FILE.
+ * FILE.draft.N, and takes its name at the end. Until then a file of that name keeps its contents.
+ * A draft is locked. That of a killed run is free again, and the next writer takes it.
+ * Where FILE is a symbolic link, all that holds for the file behind it, and the link stays.
+ * Functions fail with one line that names FILE.
  */
 #ifndef TRAIN_DRAFT_H
 #define TRAIN_DRAFT_H

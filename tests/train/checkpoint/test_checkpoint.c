@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "train/base/draft.h"
@@ -40,6 +41,35 @@ int __wrap_fsync(int fd)
 {
 	errno = fsync_error;
 	return fsync_error || fd < 0 ? -1 : 0;
+}
+
+/* Called once, before the next flock() or rename(). */
+static void (*before_flock)(void), (*before_rename)(void);
+static int flock_error;
+
+static void call_once(void (**function)(void))
+{
+	void (*once)(void) = *function;
+	*function = NULL;
+	if (once)
+		once();
+}
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation)
+{
+	call_once(&before_flock);
+	errno = flock_error;
+	return flock_error ? -1 : __real_flock(fd, operation);
+}
+
+int __real_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to)
+{
+	call_once(&before_rename);
+	return __real_rename(from, to);
 }
 
 static void save_epoch_to(const char *name, const char *epochs)
@@ -235,6 +265,81 @@ Test(checkpoint, two_runs_that_save_one_name_do_not_disturb_each_other)
 	unsigned char bytes[SIZE_MAX_HERE];
 	cr_assert_eq(read_file(bytes), strlen("second"));
 	cr_assert_eq(scratch_count(), 1);
+}
+
+/* A run that ends while it writes. */
+static void leave_a_draft(void)
+{
+	const char *path = scratch_path("it");
+	struct draft draft;
+	int status = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		bool fails = draft_open(&draft, path) || fputs("a longer text", draft.file) < 0 ||
+			     fflush(draft.file);
+		_exit(fails);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert_eq(status, 0);
+}
+
+Test(checkpoint, there_are_never_more_drafts_than_writers_at_once, .timeout = 60)
+{
+	unsigned char bytes[SIZE_MAX_HERE];
+	struct draft live;
+	const char *path = scratch_path("it");
+	for (int i = 0; i < 3; i++)
+		leave_a_draft();
+	cr_assert_eq(scratch_count(), 1);
+	cr_assert_eq(draft_open(&live, path), 0, "%s", failure());
+	cr_assert_eq(scratch_count(), 1);
+	fputs("live", live.file);
+	for (int i = 0; i < 3; i++)
+		leave_a_draft();
+	cr_assert_eq(scratch_count(), 2);
+	cr_assert_eq(draft_finish(&live, NULL), 0, "%s", failure());
+	cr_assert_eq(read_file(bytes), strlen("live"));
+}
+
+Test(checkpoint, a_draft_is_locked_until_it_has_its_name, .timeout = 60)
+{
+	unsigned char bytes[SIZE_MAX_HERE];
+	struct draft live;
+	cr_assert_eq(draft_open(&live, scratch_path("it")), 0, "%s", failure());
+	fputs("live", live.file);
+	before_rename = leave_a_draft;
+	cr_assert_eq(draft_finish(&live, NULL), 0, "%s", failure());
+	cr_assert_eq(read_file(bytes), strlen("live"));
+	cr_assert_eq(scratch_count(), 2);
+}
+
+static void publish(void)
+{
+	cr_assert_eq(rename(scratch_path("it.draft.0"), scratch_path("it")), 0);
+}
+
+Test(checkpoint, a_draft_that_gets_its_name_meanwhile_is_not_taken, .timeout = 60)
+{
+	unsigned char bytes[SIZE_MAX_HERE];
+	struct draft draft;
+	leave_a_draft();
+	before_flock = publish;
+	cr_assert_eq(draft_open(&draft, scratch_path("it")), 0, "%s", failure());
+	draft_discard(&draft);
+	cr_assert_eq(read_file(bytes), strlen("a longer text"));
+	cr_assert_eq(scratch_count(), 1);
+}
+
+Test(checkpoint, without_locks_each_run_writes_a_draft_of_its_own, .timeout = 60)
+{
+	struct draft draft;
+	flock_error = ENOLCK;
+	for (int i = 0; i < 100; i++)
+		leave_a_draft();
+	cr_assert_eq(scratch_count(), 100);
+	cr_assert_neq(draft_open(&draft, scratch_path("it")), 0);
+	cr_assert(strstr(failure(), "it.draft.99 are taken: remove those of killed runs"), "%s",
+		failure());
 }
 
 /* first -> folder/second -> it, from a relative link and an absolute one. */
