@@ -11,7 +11,7 @@
 
 /* A question costs some microseconds, and the grace is seconds. */
 #define ASK_EVERY_S 0.5
-#define STEPS_MAX (1 << 20)
+#define STEPS_MAX 16 /* the next steps may be much longer than those so far */
 
 /* In memory that the ranks of --ranks share with the process that waits for them. NULL: SIGTERM
    ends the process. */

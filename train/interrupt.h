@@ -1,6 +1,7 @@
 /*
- * SIGTERM in a run that saves checkpoints. The ranks agree on a step after which they save and end:
- * they ask each other about twice a second, since one of them alone may get the signal.
+ * SIGTERM in a run that saves checkpoints. The ranks agree on a step after which they save and end.
+ * One of them alone may get the signal. So they ask each other about twice a second, and at least
+ * every 16 steps.
  */
 #ifndef TRAIN_INTERRUPT_H
 #define TRAIN_INTERRUPT_H

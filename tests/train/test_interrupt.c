@@ -79,3 +79,16 @@ Test(interrupt, the_process_that_waits_for_the_ranks_passes_the_signal_on)
 {
 	expect_resumed(THE_PARENT);
 }
+
+/* Fast steps double the distance between questions; later steps may be slow. */
+Test(interrupt, fast_steps_put_the_next_question_off_by_few)
+{
+	struct interrupt interrupt = { 0 };
+	struct train_world world = { .size = 1 };
+	bool stops;
+
+	for (int64_t step = 0; step < 1000; step++) {
+		cr_assert_eq(interrupt_check(&interrupt, &world, step, &stops), 0);
+		cr_assert_leq(interrupt.step - step, 16);
+	}
+}
