@@ -7,7 +7,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* gcc's builtin does not know F16C before version 11. */
+/* Before version 11, gcc's __builtin_cpu_supports() does not accept F16C. */
 static bool has_f16c(void)
 {
 	unsigned a, b, c, d;

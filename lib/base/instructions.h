@@ -1,7 +1,6 @@
 /*
  * Vector instructions of the processor. All code of Rondo that chooses between kernels at run time
- * asks here, so that a build for tests can hold it to less than the processor has (CMake:
- * RONDO_INSTRUCTIONS).
+ * asks here. So a build for tests can use fewer than the processor has (CMake: RONDO_INSTRUCTIONS).
  */
 #ifndef RD_INSTRUCTIONS_H
 #define RD_INSTRUCTIONS_H

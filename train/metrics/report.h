@@ -38,8 +38,8 @@ void report_model(struct report *report, const struct model *model);
 
 /* Begins an epoch, of which `done` samples are done. */
 void report_epoch(struct report *report, uint64_t epoch, size_t done);
-/* Prints the mean loss and the speed, in samples a second, since the line before: after `done` of
-   the epoch's `count` samples, and `step` steps of all epochs. */
+/* Prints the mean loss and the speed since the line before, in samples a second. `done` of the
+   epoch's `count` samples are done, and `step` steps of all epochs. */
 void report_loss(struct report *report, const struct totals *totals, size_t done, size_t count,
 	int64_t step, double speed);
 /* For terminals only; cheap enough for every step. */
