@@ -300,7 +300,7 @@ Test(run, signals_that_mean_one_leave_the_grace, .timeout = 60)
 
 	program_start(&run, RONDO_TOOL, "--grace", "1000",
 		SH("trap 'read go <&8; echo saved; exit 0' TERM; echo here; "
-		   "while :; do sleep 1000; done"),
+		   "while :; do sleep 1000 & wait; done"),
 		NULL);
 	read_line(out, line, sizeof(line));
 	agent = child_of(run.pid);
