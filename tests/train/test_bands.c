@@ -13,7 +13,7 @@
 #include "train/job.h"
 #include "train/scratch.h"
 
-TestSuite(bands, .init = scratch_make, .fini = scratch_remove, .timeout = 120);
+TestSuite(bands, .init = scratch_make, .fini = scratch_remove, .timeout = 400);
 
 struct band {
 	const char *model, *set;

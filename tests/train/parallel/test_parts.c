@@ -290,7 +290,7 @@ static void close_outcomes(void)
 	munmap(shared, sizeof(*shared));
 }
 
-TestSuite(parts, .init = open_outcomes, .fini = close_outcomes, .timeout = 120);
+TestSuite(parts, .init = open_outcomes, .fini = close_outcomes, .timeout = 400);
 
 static double furthest(const float *a, const float *b, size_t count)
 {
