@@ -249,9 +249,9 @@ static void check_step(const char *variant, int inner)
 {
 	const struct shape shape = { 37, 303, inner, TRANSPOSED, AS_IS, 1 };
 	const struct sgd sgd = { .rate = 0.013f };
-	struct sample s = sample_of(&shape, 1);
 	if (!cpu_product_choose(variant))
 		return;
+	struct sample s = sample_of(&shape, 1);
 	struct device *cpu = open_cpu();
 	float *gradient = calloc(s.c_count, sizeof(float));
 	struct product product = s.product;
