@@ -73,8 +73,6 @@ static void expect_closed(const char *transport, bool several_hosts)
 
 	if (child == 0) {
 		setenv("RONDO_DEBUG", "TRACE", 1);
-	/* Nobody reads the socket: it has room for some lines, not for those of measurements. */
-	setenv("RONDO_REPRODUCIBLE", "1", 1);
 		setenv("RONDO_TRANSPORT", transport, 1);
 		close_all();
 		_exit(rondo_spawn(SIZE, use_comms, several_hosts ? &child : NULL));
@@ -101,6 +99,8 @@ static int reuse_stderr(void *argument)
 	rondo_comm *comm, *dup;
 
 	setenv("RONDO_DEBUG", "TRACE", 1);
+	/* Nobody reads the socket: it has room for some lines, not for those of measurements. */
+	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
 		return 1;
 	if (!argument)
