@@ -292,7 +292,7 @@ Test(gpu, transfers_arrive_wherever_they_lie_on_gpus, .timeout = 120)
 
 /* ---- Types and operations, against the host's ---------------------------------------------- */
 
-/* Whose sum is beyond the range; of half of them the signs alternate between ranks. */
+/* Their sum is beyond the range; of half of them the signs alternate between ranks. */
 static void put_greatest(char *into, rondo_type type, size_t count, int rank)
 {
 	double greatest = element_limits(type).greatest;
