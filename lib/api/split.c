@@ -62,7 +62,7 @@ static void find_part(struct split *split)
 static int listen_for_part(struct split *split)
 {
 	struct sockaddr_storage near;
-	char address[RD_LINE_ADDRESS];
+	char address[RD_NUMERIC_ADDRESS];
 	uint32_t port = 0;
 
 	rd_control_address(split->comm->control, &near);

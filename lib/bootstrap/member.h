@@ -9,6 +9,7 @@
 
 #include "rondo/place.h"
 #include "rondo/transport.h"
+#include "bootstrap/socket.h"
 
 #define RD_TRANSPORTS_MAX 8
 #define RD_SIGNATURE_WORDS 3
@@ -20,11 +21,10 @@ struct rd_card {
 	unsigned char bytes[RD_CARD_MAX];
 };
 
-#define RD_LINE_ADDRESS 64
 /* Where a rank can be met after a failure (line.h). */
 struct rd_line_place {
 	int32_t origin; /* the rank in the first comm of the line */
-	char address[RD_LINE_ADDRESS]; /* numeric; "": the one at which rank 0 is reached */
+	char address[RD_NUMERIC_ADDRESS]; /* numeric; "": the one at which rank 0 is reached */
 	uint32_t port;
 };
 

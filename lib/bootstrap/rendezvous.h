@@ -37,6 +37,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/deadline.h"
+
 #define RD_PENDING_MAX 128 /* connections without a HELLO, at a time */
 #define RD_PENDING_MS 2000 /* for which a connection may stay without one */
 #define RD_QUERY_MS 500 /* for which the coordinator collects answers before it judges */
@@ -46,7 +48,6 @@
    it, which proves nothing. */
 #define RD_HOLD_MS 100
 #define RD_HEARTBEAT_MOST_MS 5000
-#define RD_NEVER INT64_MAX
 
 /* The interval of heartbeats to a peer whose heartbeat_timeout_ms is this. */
 static inline int rd_heartbeat_ms(uint32_t timeout_ms)
@@ -74,11 +75,6 @@ static inline bool rd_means_death(int error)
 static inline bool rd_means_silence(int error)
 {
 	return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
-}
-
-static inline int64_t rd_sooner(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
 }
 
 #endif

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/port.h"
-#include "bootstrap/rendezvous.h"
 
 #define BACKLOG 4096
 #define RESOLVE_LEAST_MS 50
@@ -262,7 +262,7 @@ static bool is_anywhere(const struct sockaddr_storage *address)
 	return ((const struct sockaddr_in *)address)->sin_addr.s_addr == INADDR_ANY;
 }
 
-int rd_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port)
+int rd_socket_place(int fd, char address[RD_NUMERIC_ADDRESS], uint32_t *port)
 {
 	struct sockaddr_storage bound = { 0 };
 	socklen_t size = sizeof(bound);
@@ -274,7 +274,7 @@ int rd_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port)
 	if (is_anywhere(&bound))
 		return 0;
 	errno = EADDRNOTAVAIL;
-	return getnameinfo((struct sockaddr *)&bound, size_of(&bound), address, RD_LINE_ADDRESS,
+	return getnameinfo((struct sockaddr *)&bound, size_of(&bound), address, RD_NUMERIC_ADDRESS,
 		       NULL, 0, NI_NUMERICHOST)
 		       ? -1
 		       : 0;

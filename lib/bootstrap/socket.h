@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 
 #include "base/settings.h"
-#include "bootstrap/member.h"
 
 #define RD_ADDRESSES_MAX 8
 #define RD_ADDRESS_SIZE 128
+#define RD_NUMERIC_ADDRESS 64 /* bytes of an address without a port */
 
 struct rd_addresses {
 	int count;
@@ -44,7 +44,7 @@ int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_set
 int rd_listen_near(const struct sockaddr_storage *address);
 /* Where a socket listens: a numeric address, or "" where that is any of this host. 0, or -1 and
    errno. */
-int rd_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port);
+int rd_socket_place(int fd, char address[RD_NUMERIC_ADDRESS], uint32_t *port);
 
 /* Starts to connect: the socket, or -1 and errno. It becomes writable when the attempt ends. */
 int rd_connect_start(const struct rd_addresses *addresses, int index);

@@ -24,7 +24,7 @@ static void fill_member(struct rd_member *member)
 	member->place.device_pci = 0xe300;
 	strcpy(member->place.nic, "eth0");
 	member->place_of_line.origin = 65535;
-	memset(member->place_of_line.address, '1', RD_LINE_ADDRESS - 1);
+	memset(member->place_of_line.address, '1', RD_NUMERIC_ADDRESS - 1);
 	member->place_of_line.port = 65535;
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
 		memset(member->cards[i].transport, 'a' + i, 15);

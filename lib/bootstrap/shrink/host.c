@@ -257,7 +257,7 @@ static int open_meeting(struct rd_shrink *shrink, struct rd_settings *settings)
 {
 	struct sockaddr_storage near = { 0 };
 	socklen_t size = sizeof(near);
-	char address[RD_LINE_ADDRESS];
+	char address[RD_NUMERIC_ADDRESS];
 	uint32_t port = 0;
 
 	rd_shrink_place(shrink, shrink->rank, settings);

@@ -265,7 +265,7 @@ static struct rondo_comm *new_comm(int index, int rank)
 		snprintf(member->place.host_id, RD_HOST_SIZE, "h%d",
 			origin * line.hosts / line.size);
 		member->place_of_line.origin = origin;
-		snprintf(member->place_of_line.address, RD_LINE_ADDRESS, "%d", origin);
+		snprintf(member->place_of_line.address, RD_NUMERIC_ADDRESS, "%d", origin);
 		member->place_of_line.port = socks_port(fd);
 		if (i == rank)
 			comm->control->line = (struct rd_line){

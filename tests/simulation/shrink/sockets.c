@@ -342,9 +342,9 @@ int sim_listen_near(const struct sockaddr_storage *address)
 	return socks_listen(line.current);
 }
 
-int sim_socket_place(int fd, char address[RD_LINE_ADDRESS], uint32_t *port)
+int sim_socket_place(int fd, char address[RD_NUMERIC_ADDRESS], uint32_t *port)
 {
-	snprintf(address, RD_LINE_ADDRESS, "%d", line.current);
+	snprintf(address, RD_NUMERIC_ADDRESS, "%d", line.current);
 	*port = sock_of(fd)->port;
 	return 0;
 }
