@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 #include "comm/calibrate.h"
 #include "comm/comm_log.h"
 #include "comm/connect.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "api/communicator.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 #include "base/error.h"
 
 /* The arguments of one rank. */

@@ -9,7 +9,7 @@
 #include "bootstrap/connection.h"
 #include "bootstrap/line.h"
 #include "bootstrap/participant/participant.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 struct rd_client {
 	struct rd_participant *participant; /* the caller's */

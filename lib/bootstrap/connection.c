@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "bootstrap/rendezvous.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
 	const struct rd_settings *settings, bool accepts)

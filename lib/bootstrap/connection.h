@@ -12,7 +12,7 @@
 
 #include "base/close_on_fork.h"
 #include "bootstrap/control_message.h"
-#include "secure/wire.h"
+#include "net/wire.h"
 
 struct rd_connection {
 	int epoll_fd; /* that watches it */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 static void keep(struct rd_line *line, int fd)
 {

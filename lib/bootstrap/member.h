@@ -9,7 +9,7 @@
 
 #include "rondo/place.h"
 #include "rondo/transport.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 #define RD_TRANSPORTS_MAX 8
 #define RD_SIGNATURE_WORDS 3

@@ -9,7 +9,7 @@
 #include "bootstrap/connection.h"
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 struct rd_server {
 	int epoll_fd; /* the caller's */

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 #include "control_ranks.h"
 #include "free_port.h"
 

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "fuzz.h"
-#include "secure/wire.h"
+#include "net/wire.h"
 
 #include <openssl/rand.h>
 

@@ -18,7 +18,7 @@
 
 #include "secure/secret.h"
 #include "secure/tls.h"
-#include "secure/wire.h"
+#include "net/wire.h"
 #include "world.h"
 
 #define COMMS 1000

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "secure/wire.h"
+#include "net/wire.h"
 
 static const unsigned char key[RD_PSK_SIZE] = "the key of this job";
 static const unsigned char other_key[RD_PSK_SIZE] = "the key of another job";

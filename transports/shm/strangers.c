@@ -7,7 +7,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 #include "transports/shm/socket.h"
 
 static void stranger_drop(struct rd_shm_stranger *stranger)

@@ -9,7 +9,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 #include "transports/tcp/connector.h"
 
 /* A listener without a free descriptor is not watched for REST_MS. Connections that wait for a peer

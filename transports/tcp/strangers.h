@@ -12,7 +12,7 @@
 #include "topo/place.h"
 #include "rondo/transport.h"
 #include "base/settings.h"
-#include "secure/wire.h"
+#include "net/wire.h"
 #include "transports/tcp/card.h"
 #include "transports/tcp/timer.h"
 

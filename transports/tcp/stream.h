@@ -17,7 +17,7 @@
 #include "topo/place.h"
 #include "rondo/transport.h"
 #include "base/settings.h"
-#include "secure/wire.h"
+#include "net/wire.h"
 
 /* Maximum of messages that wait for the socket; of committed ones among them. */
 #define RD_TCP_STREAM_QUEUE 16

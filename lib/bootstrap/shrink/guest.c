@@ -11,7 +11,7 @@
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/shrink/rings.h"
 #include "bootstrap/shrink/vote.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 #define AGAIN_LEAST_MS 10
 #define AGAIN_MOST_MS 250

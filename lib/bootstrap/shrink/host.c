@@ -12,7 +12,7 @@
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/shrink/rings.h"
 #include "bootstrap/shrink/vote.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 #define EVENTS_MAX 64
 

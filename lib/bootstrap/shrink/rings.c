@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 #include "topo/place.h"
 
 /* Most ranks come at once, and need no ring. */

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 
-/* sockets.c, in place of bootstrap/socket.h and bootstrap/connection.h */
+/* sockets.c, in place of net/socket.h and bootstrap/connection.h */
 #define rd_resolve sim_resolve
 #define rd_listen_near sim_listen_near
 #define rd_socket_place sim_socket_place

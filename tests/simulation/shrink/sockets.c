@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bootstrap/connection.h"
-#include "bootstrap/socket.h"
+#include "net/socket.h"
 
 #define FIRST_FD 1000
 
@@ -319,7 +319,7 @@ void socks_take_event(enum line_event kind, int subject)
 	}
 }
 
-/* ---- In place of bootstrap/socket.h -------------------------------------------------------- */
+/* ---- In place of net/socket.h       -------------------------------------------------------- */
 
 /* An address is a port, and the rank that it is of. */
 int sim_resolve(

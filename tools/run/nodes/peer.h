@@ -17,7 +17,7 @@
 #include "run/base/polls.h"
 #include "run/nodes/message.h"
 #include "run/secret.h"
-#include "secure/wire.h"
+#include "net/wire.h"
 
 struct peer {
 	struct rd_wire wire;

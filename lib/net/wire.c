@@ -1,4 +1,4 @@
-#include "secure/wire.h"
+#include "net/wire.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
