@@ -82,7 +82,7 @@ int rd_listen_on_loopback(int *port)
 	bool is_v6;
 	int fd = bind_to_loopback(&is_v6);
 
-	if (fd < 0 || listen(fd, SOMAXCONN))
+	if (fd < 0 || listen(fd, RD_BACKLOG))
 		return close_failed(fd);
 	*port = port_of(fd);
 	return *port < 0 ? close_failed(fd) : fd;

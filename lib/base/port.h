@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 
+/* Connections that wait to be accepted: as many as the kernel grants by default. SOMAXCONN is 128
+   in some C libraries. */
+#define RD_BACKLOG 4096
 #define RD_MASTER_PORT 29500 /* where MASTER_PORT is not set, as in torchrun */
 
 /* The loopback address of this host: "127.0.0.1", or "::1" where it has no IPv4. */

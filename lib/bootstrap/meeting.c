@@ -16,6 +16,7 @@
 #include "base/descriptor.h"
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/port.h"
 
 /* ---- This host's address ------------------------------------------------------------------- */
 
@@ -152,7 +153,7 @@ int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port)
 		return rd_fail_errno("no random number for the ranks' meeting");
 	family = strchr(meeting->address, ':') ? AF_INET6 : AF_INET;
 	*fd = rd_above_stderr(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	if (*fd >= 0 && bind_at(*fd, meeting->address, port) && listen(*fd, SOMAXCONN) == 0)
+	if (*fd >= 0 && bind_at(*fd, meeting->address, port) && listen(*fd, RD_BACKLOG) == 0)
 		meeting->port = port_of(*fd);
 	else
 		meeting->port = -1;

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/port.h"
 
-#define BACKLOG 16
 #define STRANGERS_MAX 16 /* a call hangs up on */
 #define NAMES_MAX 64 /* attempts: containers may share a network, and number processes alike */
 
@@ -42,7 +42,7 @@ int rd_status_open(struct rd_status *status, uint64_t launch_id)
 	status->listen_fd = -1;
 	if (fd < 0)
 		return -1;
-	if (bind_name(fd, launch_id) || listen(fd, BACKLOG)) {
+	if (bind_name(fd, launch_id) || listen(fd, RD_BACKLOG)) {
 		saved = errno;
 		close(fd);
 		errno = saved;

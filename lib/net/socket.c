@@ -20,7 +20,6 @@
 #include "base/log.h"
 #include "base/port.h"
 
-#define BACKLOG 4096
 #define RESOLVE_LEAST_MS 50
 #define RESOLVE_MOST_MS 1000
 
@@ -181,8 +180,9 @@ static int take_over(int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) || !listens)
 		return rd_fail(
 			RONDO_SETTING, "RONDO_RENDEZVOUS_FD %d is not a listening socket", fd);
+	/* Another program's backlog may have no room for all ranks at once. */
 	if (flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) >= 0 &&
-		fcntl(fd, F_SETFD, FD_CLOEXEC) >= 0)
+		fcntl(fd, F_SETFD, FD_CLOEXEC) >= 0 && listen(fd, RD_BACKLOG) == 0)
 		return 0;
 	rd_fail_errno("cannot use RONDO_RENDEZVOUS_FD %d", fd);
 	close(fd);
@@ -201,7 +201,7 @@ static int listen_at(const struct rd_addresses *addresses, int index)
 		return -1;
 	/* Connections of an earlier comm at this port may be in TIME_WAIT. */
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (!bind(fd, address, addresses->size[index]) && !listen(fd, BACKLOG))
+	if (!bind(fd, address, addresses->size[index]) && !listen(fd, RD_BACKLOG))
 		return fd;
 	saved = errno;
 	close(fd);

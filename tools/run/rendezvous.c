@@ -18,7 +18,7 @@ static int listen_at(const struct addrinfo *at)
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0)
+	if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, RD_BACKLOG) == 0)
 		return fd;
 	int error = errno;
 

@@ -7,6 +7,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/port.h"
 #include "net/socket.h"
 #include "transports/shm/socket.h"
 
@@ -141,7 +142,7 @@ int rd_shm_strangers_listen(struct rd_shm_strangers *strangers)
 	strangers->listener = fd;
 	if (fd < 0)
 		return rd_fail_errno("socket");
-	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, SOMAXCONN))
+	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, RD_BACKLOG))
 		return rd_fail_errno("cannot listen on an abstract Unix socket");
 	if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN, &strangers->source))
 		return rd_fail_errno("epoll_ctl");

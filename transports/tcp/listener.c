@@ -9,6 +9,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/port.h"
 #include "net/socket.h"
 #include "transports/tcp/connector.h"
 
@@ -90,7 +91,7 @@ static int listen_at(struct rd_tcp_listeners *listeners, int index)
 	if (listener->fd < 0)
 		return rd_fail_errno("cannot make a socket");
 	if (bind(listener->fd, (struct sockaddr *)&address, interface->address_size) ||
-		listen(listener->fd, SOMAXCONN) ||
+		listen(listener->fd, RD_BACKLOG) ||
 		getsockname(listener->fd, (struct sockaddr *)&address, &size))
 		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
 			interface->name);

@@ -208,7 +208,7 @@ static int start_listening(int fd)
 {
 	int error;
 
-	if (fd < 0 || listen(fd, SOMAXCONN) == 0)
+	if (fd < 0 || listen(fd, RD_BACKLOG) == 0)
 		return fd;
 	error = errno;
 	close(fd);
