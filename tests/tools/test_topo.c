@@ -235,6 +235,32 @@ Test(topo, a_text_of_nvidia_smi_that_contradicts_itself_is_refused_with_its_line
 	rd_topology_finish(&topology);
 }
 
+Test(topo, a_name_in_the_text_of_nvidia_smi_has_no_control_characters)
+{
+	static const char *const texts[] = { HEADER GPU_0 GPU_1 NIC_0 "NIC0: a\vb\n",
+		HEADER GPU_0 GPU_1 NIC_0 "NIC0: a\fb\n", HEADER GPU_0 GPU_1 NIC_0 "NIC0: a\ab\n",
+		HEADER GPU_0 GPU_1 NIC_0 "NIC0: a\x7f"
+					 "b\n" };
+	struct rd_topology topology, again;
+	char text[512], *file = NULL;
+	size_t size;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		snprintf(text, sizeof(text), "%s", texts[i]);
+		cr_assert_eq(topo_smi_parse(&topology, "f", text, strlen(text)), 0, "%s",
+			rondo_last_error());
+		cr_assert_str_eq(topology.hosts[0].rdma[0].device.name, "a?b");
+		FILE *out = open_memstream(&file, &size);
+		rd_topology_write(&topology, out);
+		fclose(out);
+		cr_assert_eq(rd_topology_parse(&again, "again", file, size), 0, "%s",
+			rondo_last_error());
+		free(file);
+		rd_topology_finish(&topology);
+		rd_topology_finish(&again);
+	}
+}
+
 Test(topo, the_file_that_ranks_would_believe_is_shown_unless_another_is_named)
 {
 	struct run named = run("--load", FIXTURE("vm"), NULL);
