@@ -128,4 +128,7 @@ void rd_cpus_text(const struct rd_cpus *cpus, char *text, size_t size)
 		if (last > first && length < size)
 			length += (size_t)snprintf(text + length, size - length, "-%d", last);
 	}
+	/* Without a mark, "12" of "128" would be another CPU. */
+	if (length >= size && size >= sizeof("..."))
+		strcpy(text + size - sizeof("..."), "...");
 }

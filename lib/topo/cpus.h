@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #define RD_CPU_MAX 4096
+/* Room for every list: the longest has 10 characters, as "1000-1001,", for each 3 CPUs. */
+#define RD_CPUS_TEXT_SIZE (4 * RD_CPU_MAX)
 
 struct rd_cpus {
 	uint64_t bits[RD_CPU_MAX / 64];
@@ -33,7 +35,7 @@ bool rd_cpus_within(const struct rd_cpus *inner, const struct rd_cpus *outer);
  * has a CPU of RD_CPU_MAX or above.
  */
 bool rd_cpus_read(struct rd_cpus *cpus, const char *text);
-/* Writes the list to text[size]; cuts it if it is too long. */
+/* Writes the list to text[size]; one that is too long ends with "...". */
 void rd_cpus_text(const struct rd_cpus *cpus, char *text, size_t size);
 
 #endif

@@ -59,7 +59,7 @@ static int package_of(const struct rd_probe *probe, int cpu)
 static void read_node(struct rd_host *host, const struct rd_probe *probe, int number)
 {
 	struct rd_numa *numa = &host->numa[host->numa_count];
-	char list[RD_CPU_MAX];
+	char list[RD_CPUS_TEXT_SIZE];
 
 	/* A node with memory alone has an empty list. */
 	if (!rd_sysfs_exists(probe->root, NODES "/node%d/cpulist", number) ||
@@ -111,7 +111,7 @@ static int cpu_count(const struct rd_host *host)
 static void take_one_node(struct rd_host *host, const struct rd_probe *probe)
 {
 	struct rd_numa *numa = &host->numa[0];
-	char list[RD_CPU_MAX];
+	char list[RD_CPUS_TEXT_SIZE];
 
 	memset(numa, 0, sizeof(*numa));
 	host->numa_count = 1;

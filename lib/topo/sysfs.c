@@ -25,12 +25,18 @@ static bool make_path(char path[PATH_MAX], const char *root, const char *format,
 static bool read_line(char *line, size_t size, const char *path)
 {
 	int fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+	size_t length = 0;
+	ssize_t got;
 
 	if (fd < 0)
 		return false;
-	ssize_t got = read(fd, line, size - 1);
+	/* A read returns at most a page, and a list of CPUs may be longer. */
+	do {
+		got = read(fd, line + length, size - 1 - length);
+		length += got > 0 ? (size_t)got : 0;
+	} while (got > 0 && line[length - 1] != '\n' && length < size - 1);
 	close(fd);
-	line[got > 0 ? got : 0] = '\0';
+	line[length] = '\0';
 	line[strcspn(line, "\n")] = '\0';
 	return line[0] != '\0';
 }

@@ -507,7 +507,7 @@ static void write_list(FILE *out, const void *object, const struct field *field,
 static void write_field(FILE *out, const void *object, const struct field *field, int depth)
 {
 	const void *at = (const char *)object + field->offset;
-	char text[RD_CPU_MAX];
+	char text[RD_CPUS_TEXT_SIZE];
 
 	switch (field->kind) {
 	case INT:

@@ -11,11 +11,11 @@
 static void read_cpus(const char *text)
 {
 	struct rd_cpus cpus, again;
-	char *written = malloc(8 * RD_CPU_MAX);
+	char *written = malloc(RD_CPUS_TEXT_SIZE);
 
 	FUZZ_CHECK(written);
 	if (rd_cpus_read(&cpus, text)) {
-		rd_cpus_text(&cpus, written, 8 * RD_CPU_MAX);
+		rd_cpus_text(&cpus, written, RD_CPUS_TEXT_SIZE);
 		FUZZ_CHECK(rd_cpus_read(&again, written));
 		FUZZ_CHECK(memcmp(&cpus, &again, sizeof(cpus)) == 0);
 	}

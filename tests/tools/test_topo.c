@@ -381,6 +381,30 @@ Test(topo, a_dump_is_the_fixture_it_was_loaded_from)
 	}
 }
 
+/* CPUs are numbered in turn on some machines of two packages: "0,2,4,...". */
+Test(topo, a_long_list_of_cpus_is_shown_whole, .init = begin_folder, .fini = end_folder)
+{
+	char cpus[1024] = "0";
+	FILE *out = fopen(file, "we");
+
+	for (int cpu = 2; cpu < 400; cpu += 2)
+		snprintf(cpus + strlen(cpus), sizeof(cpus) - strlen(cpus), ",%d", cpu);
+	fprintf(out,
+		"{\"rondo_topology\": 1, \"hosts\": [{\"name\": \"a\", \"numa\": ["
+		"{\"number\": 0, \"cpus\": \"%s\"}, {\"number\": 1, \"cpus\": \"\"}], \"gpus\": ["
+		"{\"numa\": 0}, {\"numa\": 1}]}]}",
+		cpus);
+	fclose(out);
+	struct run shown = run("--load", file, NULL);
+	assert_went_well(&shown);
+	strcat(cpus, "\n");
+	cr_assert_not_null(strstr(shown.out, cpus), "%s", shown.out);
+	strcpy(strchr(cpus, '\n'), "  0              N/A\n");
+	cr_assert_not_null(strstr(shown.out, cpus), "%s", shown.out);
+	cr_assert_not_null(strstr(shown.out, "X      N/A "), "%s", shown.out);
+	run_free(&shown);
+}
+
 /* The value of the member, or -1. */
 static int member(const struct rd_json *json, int object, const char *key)
 {

@@ -60,10 +60,41 @@ Test(topology, sets_of_cpus_are_read_and_written)
 	cr_assert_eq(rd_cpus_before(&cpus, 64), 6);
 	rd_cpus_text(&cpus, text, sizeof(text));
 	cr_assert_str_eq(text, "0-2,5,62-65");
-	rd_cpus_text(&cpus, text, 5);
-	cr_assert_str_eq(text, "0-2,");
+	rd_cpus_text(&cpus, text, 9);
+	cr_assert_str_eq(text, "0-2,5...");
 	cr_assert(rd_cpus_read(&cpus, ""));
 	cr_assert_eq(rd_cpus_count(&cpus), 0);
+}
+
+/* Every third CPU is left out: no list is longer. */
+static void longest_list(struct rd_cpus *cpus)
+{
+	memset(cpus, 0, sizeof(*cpus));
+	for (int cpu = 0; cpu < RD_CPU_MAX; cpu++)
+		if (cpu % 3 != 2)
+			rd_cpus_add(cpus, cpu);
+}
+
+Test(topology, the_longest_list_of_cpus_is_written_whole)
+{
+	struct rd_topology topology, again;
+	struct rd_cpus cpus;
+
+	longest_list(&cpus);
+	cr_assert_eq(rd_topology_init(&topology, 1), 0);
+	struct rd_host *host = &topology.hosts[0];
+	strcpy(host->name, "a");
+	host->numa_count = 1;
+	host->numa[0].cpus = cpus;
+	cr_assert_eq(rd_host_settle(host), 0);
+	char *text = written(&topology);
+	cr_assert_eq(rd_topology_parse(&again, "again", text, strlen(text)), 0, "%s",
+		rondo_last_error());
+	cr_assert_arr_eq(&again.hosts[0].numa[0].cpus, &cpus, sizeof(cpus));
+	cr_assert_arr_eq(&again.hosts[0].numa[0].cores, &cpus, sizeof(cpus));
+	free(text);
+	rd_topology_finish(&topology);
+	rd_topology_finish(&again);
 }
 
 Test(topology, what_is_no_set_of_cpus_is_refused)

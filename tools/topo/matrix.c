@@ -45,7 +45,7 @@ static void count_of(FILE *out, int count, const char *noun)
 
 static void write_numa(const struct rd_numa *numa, FILE *out)
 {
-	char cpus[256];
+	char cpus[RD_CPUS_TEXT_SIZE];
 
 	rd_cpus_text(&numa->cpus, cpus, sizeof(cpus));
 	fprintf(out, "  NUMA node %d, package %d: ", numa->number, numa->package);
@@ -82,22 +82,22 @@ static const struct rd_numa *numa_of(const struct rd_host *host, const struct rd
 	return NULL;
 }
 
-static void affinities(
-	char cpus[256], char node[16], const struct rd_host *host, const struct rd_device *device)
+static void affinities(char cpus[RD_CPUS_TEXT_SIZE], char node[16], const struct rd_host *host,
+	const struct rd_device *device)
 {
 	const struct rd_numa *numa = numa_of(host, device);
 
-	snprintf(cpus, 256, "N/A");
+	snprintf(cpus, RD_CPUS_TEXT_SIZE, "N/A");
 	snprintf(node, 16, "N/A");
-	if (numa) {
-		rd_cpus_text(&numa->cpus, cpus, 256);
+	if (numa)
 		snprintf(node, 16, "%d", numa->number);
-	}
+	if (numa && rd_cpus_count(&numa->cpus))
+		rd_cpus_text(&numa->cpus, cpus, RD_CPUS_TEXT_SIZE);
 }
 
 static int widest_affinity(const struct rd_host *host)
 {
-	char cpus[256], node[16];
+	char cpus[RD_CPUS_TEXT_SIZE], node[16];
 	const struct rd_device *device;
 	int widest = (int)strlen("CPU Affinity");
 
@@ -117,7 +117,7 @@ static const char *memory_node(char text[16], const struct rd_gpu *gpu)
 
 static void write_row(const struct rd_host *host, int row, int width, FILE *out)
 {
-	char label[16], text[16], cpus[256], node[16], memory[16];
+	char label[16], text[16], cpus[RD_CPUS_TEXT_SIZE], node[16], memory[16];
 	int nvlinks;
 
 	topo_matrix_label(label, host, row);
