@@ -90,8 +90,8 @@ has_no 'openblas\|criterion'
 has '^ninja -C build rondo rondo-bench rondo-run$'
 has '^rondo-bench --ranks 2 all_gather$'
 
-mkdir -p "$work/clone/tests/peers"
-ln -s "$work/bin/bench-train" "$work/clone/tests/peers/train"
+mkdir -p "$work/clone/bench/peers"
+ln -s "$work/bin/bench-train" "$work/clone/bench/peers/train"
 runs bench train --quick
 has '^apt-get .* install .*libopenblas-dev zlib1g-dev$'
 has_no 'criterion\|torch'

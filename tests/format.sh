@@ -6,7 +6,7 @@ version=14
 cd "$1"
 
 sources() {
-	find lib ring mesh tree transports train tools tests docs \
+	find lib ring mesh tree transports train tools tests bench docs \
 		\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0
 }
 

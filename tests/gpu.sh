@@ -207,7 +207,7 @@ figures() {
 # The last all-reduce of processes, by PyTorch's gloo on CUDA tensors.
 gloo_line() {
 	has_time "all_reduce 64M, 4 processes, by PyTorch's gloo" || return
-	if run 90 python3 tests/peers/torch_gloo.py --ranks 4 --size $((64 << 20)); then
+	if run 90 python3 bench/peers/torch_gloo.py --ranks 4 --size $((64 << 20)); then
 		line "$name" "$(awk -v ours="${medium_us:-0}" -v theirs="$(tail -1 "$output")" 'BEGIN {
 			printf "%10.2f us", theirs
 			if (ours > 0) printf "  %5.1f times ours", theirs / ours }')"

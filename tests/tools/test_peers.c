@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 
 /* The comparison is built on the machine where it runs; this is its core. */
-#include "tests/peers/samples.c"
+#include "bench/peers/samples.c"
 
 static struct comparison read_text(const char *text)
 {
@@ -105,7 +105,7 @@ Test(peers, what_cannot_be_measured_is_refused_before_anything_is, .timeout = 60
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
 		char command[512], output[512] = "";
 
-		snprintf(command, sizeof(command), "'%s/tests/peers/run' %s 2>&1", RONDO_SOURCE,
+		snprintf(command, sizeof(command), "'%s/bench/peers/run' %s 2>&1", RONDO_SOURCE,
 			words[i]);
 		FILE *pipe = popen(command, "r");
 		cr_assert_not_null(pipe);
