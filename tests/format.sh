@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# usage: tests/format.sh SOURCE: no line of the sources has more than 100 columns, and they are as clang-format
+# usage: tests/format.sh [SOURCE]: no line of the sources has more than 100 columns, and they are as clang-format
 # leaves them. Each version of it formats a little differently: this one counts, Debian 12's.
 set -euo pipefail
 version=14
-cd "$1"
+cd "${1:-$(dirname "$0")/..}"
 
 sources() {
 	find lib ring mesh tree transports train tools tests bench docs \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: tests/layers.sh SOURCE [OBJECT]...
+# usage: tests/layers.sh [SOURCE [OBJECT]...]
 # The order of the folders: a file includes files of its own folder and of lower ones, and names the folder.
 # Tools and the trainer include six headers of the library alone: clock.h, descriptor.h, instructions.h, json.h, nearest.h and
 # port.h of base/. rondo-run adds pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h of secure/, socket.h, wire.h, codec.h, connection.h and door.h of net/, status.h of bootstrap/, rondo-bench graph.h of api/; rondo-topo and rondo-check include any of it.
@@ -7,8 +7,8 @@
 # The library makes descriptors above 0, 1 and 2.
 # With the library's object files: no two files of it call each other, directly or through others.
 set -euo pipefail
-cd "$1"
-shift
+cd "${1:-$(dirname "$0")/..}"
+[ $# -eq 0 ] || shift
 
 # Lowest first. The public headers, lib/include, lie below all of them.
 order=(lib/base lib/secure lib/net lib/topo lib/plan ring mesh tree lib/exec lib/check lib/tuner lib/bootstrap lib/device

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: tests/words.sh SOURCE: the rules of words in CONTRIBUTING.md, as far as a script can tell. Prints
+# usage: tests/words.sh [SOURCE]: the rules of words in CONTRIBUTING.md, as far as a script can tell. Prints
 # - each sentence of the pages that begins with What, Who, Whoever or Of, and each of more than 30 words. Code blocks
 #   and tables do not count. A paragraph, a heading or a list item ends a sentence, and so do . ! ? ; and :
 # - each definition of a definition list: GitHub shows its colon.
@@ -7,7 +7,7 @@
 # - each identifier of the library with a word that has a better one. Comments and strings do not count.
 # Fails if it prints a line.
 set -euo pipefail
-cd "$1"
+cd "${1:-$(dirname "$0")/..}"
 
 sentences='
 function sentence(text,   count) {
