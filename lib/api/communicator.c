@@ -157,7 +157,7 @@ static int meet(
 		.failed = &comm->failed,
 		.wake_fd = comm->wake_fd,
 		.parent = origin->parent ? origin->parent->control : NULL,
-		.line = origin->line,
+		.lineage = origin->lineage,
 	};
 	int err = rd_control_create(&comm->control, &config);
 

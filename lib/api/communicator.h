@@ -7,7 +7,7 @@
 /* The comm that a new one comes from. */
 struct rd_comm_origin {
 	const struct rondo_comm *parent; /* its failure ends the creation; NULL: none */
-	const struct rd_line *line; /* of the comm that has shrunk; NULL: none has */
+	const struct rd_lineage *lineage; /* of the comm that has shrunk; NULL: none has */
 };
 
 /* Creates a comm of complete settings; takes over their rendezvous_fd. Returns 0 or an error. */

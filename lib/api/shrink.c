@@ -13,7 +13,7 @@ static bool has(const rondo_comm *made, const struct rd_member *member)
 	const struct rd_member *members = made->control ? rd_control_members(made->control) : NULL;
 
 	for (int rank = 0; rank < made->size && members; rank++)
-		if (members[rank].place_of_line.origin == member->place_of_line.origin)
+		if (members[rank].lineage.origin == member->lineage.origin)
 			return true;
 	return false;
 }
@@ -31,7 +31,7 @@ static void lose_absent(const rondo_comm *comm, const rondo_comm *made)
 
 static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **made)
 {
-	struct rd_comm_origin origin = { comm, rd_control_line(comm->control) };
+	struct rd_comm_origin origin = { comm, rd_control_lineage(comm->control) };
 	struct rd_settings settings;
 	int err = rd_shrink_meet(shrink, &settings);
 
@@ -62,7 +62,7 @@ static int shrink_comm(rondo_comm *comm, rondo_comm **made)
 	rd_shrink_destroy(shrink);
 	if (err)
 		return err;
-	rd_control_end_line(comm->control);
+	rd_control_end_lineage(comm->control);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p of %d ranks shrank to comm %p: rank %d of %d",
 		(void *)comm, comm->size, (void *)*made, (*made)->rank, (*made)->size);
 	return 0;

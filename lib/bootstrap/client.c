@@ -37,15 +37,15 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 }
 
 /* At this rank's address on the way to rank 0. Another attempt may have had another. */
-static int open_line(struct rd_client *client)
+static int open_lineage(struct rd_client *client)
 {
 	int error;
 
-	if (client->line->id)
+	if (client->lineage->id)
 		return 0;
-	error = rd_line_open(client->line, &client->local->address, client->settings->rank);
+	error = rd_lineage_open(client->lineage, &client->local->address, client->settings->rank);
 	if (!error)
-		rd_participant_set_line(client->participant, &client->line->place);
+		rd_participant_set_lineage(client->participant, &client->lineage->place);
 	return error;
 }
 
@@ -63,7 +63,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 	rd_socket_tune(connection->wire.fd, client->settings->unreachable_ms);
 	rd_connection_watch(connection, EPOLLIN);
 	rd_local_address_get(client->local, connection->wire.fd);
-	error = open_line(client);
+	error = open_lineage(client);
 	if (error)
 		rd_participant_fail(client->participant, error, rondo_last_error());
 	rd_participant_connected(client->participant, now_ms);

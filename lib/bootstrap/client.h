@@ -14,7 +14,7 @@
 struct rd_client {
 	struct rd_participant *participant; /* the caller's */
 	struct rd_local_address *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
-	struct rd_line *line; /* the caller's; the same */
+	struct rd_lineage *lineage; /* the caller's; the same */
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
 	const struct rd_settings *settings; /* the caller's */

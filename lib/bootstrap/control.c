@@ -90,8 +90,8 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		return error;
 	if (rd_local_address_get(&control->local, server->listen_fd))
 		return rd_fail_errno("rank 0 does not know where it listens");
-	if (control->line.listen_fd < 0) {
-		error = rd_line_open(&control->line, &control->local.address, 0);
+	if (control->lineage.listen_fd < 0) {
+		error = rd_lineage_open(&control->lineage, &control->local.address, 0);
 		if (error)
 			return error;
 	}
@@ -106,7 +106,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 /* Registers with the parent, whose verdict becomes this one's. parent: NULL: none. */
 static void control_attach(struct rd_control *control, struct rd_control *parent)
 {
-	bool shrinks = control->line.id != 0;
+	bool shrinks = control->lineage.id != 0;
 	int error;
 
 	if (!parent)
@@ -145,7 +145,7 @@ static void free_state(struct rd_control *control)
 	close_fd(control->epoll_fd);
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
-	rd_line_close(&control->line);
+	rd_lineage_close(&control->lineage);
 	rd_status_close(&control->status);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
@@ -207,7 +207,7 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 			config->self, config->activity, control->address, now_ms);
 	if (error)
 		return error;
-	rd_participant_set_line(control->participant, &control->line.place);
+	rd_participant_set_lineage(control->participant, &control->lineage.place);
 	control->client.participant = control->participant;
 	if (refusal)
 		control_decline(control, refusal, now_ms);
@@ -233,8 +233,8 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->client.local = &control->local;
 	control->client.mark = RD_MARK_CLIENT;
 	control->client.settings = &control->settings;
-	control->client.line = &control->line;
-	control->line.listen_fd = -1;
+	control->client.lineage = &control->lineage;
+	control->lineage.listen_fd = -1;
 	control->status.listen_fd = -1;
 	control->activity = config->activity;
 	memcpy(control->host, config->self->place.host_name, sizeof(control->host));
@@ -257,8 +257,8 @@ static int control_begin(struct rd_control **made, const struct rd_control_confi
 	int64_t now_ms = rd_clock_ms();
 	int error = control ? open_epoll(control) : RONDO_MEMORY;
 
-	if (!error && config->line)
-		error = rd_line_join(&control->line, config->line);
+	if (!error && config->lineage)
+		error = rd_lineage_join(&control->lineage, config->lineage);
 	*fd = config->settings->rendezvous_fd;
 	*cut_off = false;
 	*made = control;
@@ -342,8 +342,8 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	control_attach(*created, config->parent);
 	await_meeting(*created);
 	error = rd_control_verdict(*created);
-	if (!error && (*created)->line.id == 0)
-		(*created)->line.id = rd_control_comm_id(*created);
+	if (!error && (*created)->lineage.id == 0)
+		(*created)->lineage.id = rd_control_comm_id(*created);
 	if (!error)
 		return 0;
 	rd_control_destroy(*created);
@@ -368,14 +368,14 @@ void rd_control_address(const struct rd_control *control, struct sockaddr_storag
 	*address = control->local.address;
 }
 
-const struct rd_line *rd_control_line(const struct rd_control *control)
+const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 {
-	return &control->line;
+	return &control->lineage;
 }
 
-void rd_control_end_line(struct rd_control *control)
+void rd_control_end_lineage(struct rd_control *control)
 {
-	rd_line_close(&control->line);
+	rd_lineage_close(&control->lineage);
 }
 
 const char *rd_control_describe(const struct rd_control *control)

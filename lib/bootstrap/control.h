@@ -38,7 +38,7 @@ struct rd_control_config {
 	_Atomic int *failed; /* set to the verdict's error; outlives the control connection */
 	int wake_fd; /* eventfd, written after *failed is set */
 	struct rd_control *parent; /* of the comm that this one is made from; NULL: none */
-	const struct rd_line *line; /* of the comm that has shrunk to this one; NULL: none */
+	const struct rd_lineage *lineage; /* of the comm that has shrunk to this one; NULL: none */
 };
 
 /*
@@ -73,10 +73,10 @@ void rd_control_detach(struct rd_control *control);
 
 /* The members, [size], once create has returned; owned by the control connection. */
 const struct rd_member *rd_control_members(const struct rd_control *control);
-/* The line of this comm, where the ranks meet after a failure. Once create has returned. */
-const struct rd_line *rd_control_line(const struct rd_control *control);
-/* Another comm of the line has its place now: this one cannot shrink. */
-void rd_control_end_line(struct rd_control *control);
+/* The lineage of this comm, where the ranks meet after a failure. Once create has returned. */
+const struct rd_lineage *rd_control_lineage(const struct rd_control *control);
+/* Another comm of the lineage has its place now: this one cannot shrink. */
+void rd_control_end_lineage(struct rd_control *control);
 /* A random number of the coordinator: the same on all ranks of this comm, and on no other comm. */
 uint64_t rd_control_comm_id(const struct rd_control *control);
 /* The local address of the control connection, for logs: "lo:127.0.0.1<29500>". */

@@ -148,9 +148,9 @@ static void walk_member(struct cursor *at, struct rd_member *member)
 	unsigned count;
 
 	walk_place(at, &member->place);
-	walk_rank(at, &member->place_of_line.origin, 0);
-	walk_text(at, member->place_of_line.address, sizeof(member->place_of_line.address));
-	walk_port(at, &member->place_of_line.port);
+	walk_rank(at, &member->lineage.origin, 0);
+	walk_text(at, member->lineage.address, sizeof(member->lineage.address));
+	walk_port(at, &member->lineage.port);
 	count = (unsigned)walk_number(
 		at, at->writing ? (uint64_t)count_cards(member->cards) : 0, 1);
 	if (count > RD_TRANSPORTS_MAX)
@@ -296,7 +296,7 @@ static void walk_message(struct cursor *at, struct rd_control_message *message)
 		walk_limits(at, &message->go.limits);
 		return;
 	case RD_CONTROL_GATHER:
-		walk_u64(at, &message->gather.line);
+		walk_u64(at, &message->gather.lineage);
 		walk_rank(at, &message->gather.origin, 0);
 		return;
 	case RD_CONTROL_PLAN:

@@ -138,8 +138,8 @@ struct rd_control_message {
 			uint32_t calls;
 		} left;
 		struct {
-			uint64_t line; /* its id */
-			int32_t origin; /* of this rank in the line */
+			uint64_t lineage; /* its id */
+			int32_t origin; /* of this rank in the lineage */
 		} gather;
 		struct {
 			int32_t rank, size; /* in the new comm */

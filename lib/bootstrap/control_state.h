@@ -43,7 +43,7 @@ struct rd_control {
 	char host[RD_HOST_SIZE]; /* this rank's */
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
-	struct rd_line line; /* the same; afterwards the callers' */
+	struct rd_lineage lineage; /* the same; afterwards the callers' */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
 	int event_fd; /* wakes the thread */
 

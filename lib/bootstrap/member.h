@@ -22,15 +22,15 @@ struct rd_card {
 };
 
 /* Where a rank can be met after a failure (line.h). */
-struct rd_line_place {
-	int32_t origin; /* the rank in the first comm of the line */
+struct rd_lineage_address {
+	int32_t origin; /* the rank in the first comm of the lineage */
 	char address[RD_NUMERIC_ADDRESS]; /* numeric; "": the one at which rank 0 is reached */
 	uint32_t port;
 };
 
 struct rd_member {
 	struct rd_place place;
-	struct rd_line_place place_of_line;
+	struct rd_lineage_address lineage;
 	struct rd_card cards[RD_TRANSPORTS_MAX];
 };
 

@@ -23,9 +23,9 @@ static void fill_member(struct rd_member *member)
 	member->place.device = 3;
 	member->place.device_pci = 0xe300;
 	strcpy(member->place.nic, "eth0");
-	member->place_of_line.origin = 65535;
-	memset(member->place_of_line.address, '1', RD_NUMERIC_ADDRESS - 1);
-	member->place_of_line.port = 65535;
+	member->lineage.origin = 65535;
+	memset(member->lineage.address, '1', RD_NUMERIC_ADDRESS - 1);
+	member->lineage.port = 65535;
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
 		memset(member->cards[i].transport, 'a' + i, 15);
 		member->cards[i].size = RD_CARD_MAX;
@@ -104,7 +104,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->go.limits.near_rails = 2;
 		message->go.limits.far_rails = 8;
 	} else if (kind == RD_CONTROL_GATHER) {
-		message->gather.line = UINT64_MAX;
+		message->gather.lineage = UINT64_MAX;
 		message->gather.origin = 7;
 	} else if (kind == RD_CONTROL_PLAN) {
 		message->plan.rank = 3;

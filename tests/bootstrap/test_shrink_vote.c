@@ -9,17 +9,17 @@
 
 static struct rd_vote vote;
 
-/* A shrink of rank `origin`, which has voted for a comm of the first `size` ranks of the line. */
+/* A shrink of rank `origin`, which has voted for a comm of the lineage's first `size` ranks. */
 static struct rd_shrink after_a_vote(int origin, int size)
 {
-	static struct rd_line line;
+	static struct rd_lineage lineage;
 
-	line.place.origin = origin;
+	lineage.place.origin = origin;
 	vote = (struct rd_vote){ size, calloc((size_t)size + 1, sizeof(int)) };
 	for (int i = 0; i < size; i++)
 		vote.origins[i] = i;
 	return (struct rd_shrink){
-		.line = &line, .rank = origin, .planned = 1, .lost = 1, .vote = &vote
+		.lineage = &lineage, .rank = origin, .planned = 1, .lost = 1, .vote = &vote
 	};
 }
 

@@ -58,9 +58,10 @@ void rd_participant_destroy(struct rd_participant *participant)
 	free(participant);
 }
 
-void rd_participant_set_line(struct rd_participant *participant, const struct rd_line_place *place)
+void rd_participant_set_lineage(
+	struct rd_participant *participant, const struct rd_lineage_address *place)
 {
-	participant->self.place_of_line = *place;
+	participant->self.lineage = *place;
 }
 
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant)

@@ -36,7 +36,8 @@ int rd_participant_create(struct rd_participant **participant, const struct rd_s
 void rd_participant_destroy(struct rd_participant *participant);
 
 /* Before HELLO: where this rank can be met after a failure. */
-void rd_participant_set_line(struct rd_participant *participant, const struct rd_line_place *place);
+void rd_participant_set_lineage(
+	struct rd_participant *participant, const struct rd_lineage_address *place);
 
 /* True: connect now, then call rd_participant_connected() or rd_participant_refused(). */
 bool rd_participant_connects(struct rd_participant *participant, int64_t now_ms);

@@ -105,7 +105,7 @@ static int gather(
 	struct rd_shrink *shrink, struct rd_control_message *message, int *error, int64_t until_ms)
 {
 	struct rd_control_message ask = { .kind = RD_CONTROL_GATHER,
-		.gather = { shrink->line->id, shrink->line->place.origin } };
+		.gather = { shrink->lineage->id, shrink->lineage->place.origin } };
 	int got;
 
 	if (!send_message(shrink, &ask, error))

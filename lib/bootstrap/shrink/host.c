@@ -72,8 +72,8 @@ struct rd_visit *rd_host_find_room(struct rd_shrink *shrink)
 static int rank_of(const struct rd_shrink *shrink, const struct rd_control_message *message)
 {
 	for (int rank = shrink->rank + 1; rank < shrink->size; rank++)
-		if (message->gather.line == shrink->line->id &&
-			message->gather.origin == shrink->members[rank].place_of_line.origin)
+		if (message->gather.lineage == shrink->lineage->id &&
+			message->gather.origin == shrink->members[rank].lineage.origin)
 			return rank;
 	return -1;
 }
@@ -146,7 +146,7 @@ static void receive(struct rd_shrink *shrink, struct rd_visit *visit, bool meeti
 static void accept_visits(struct rd_shrink *shrink, bool meeting, int64_t now_ms)
 {
 	for (int i = 0; i < RD_PENDING_MAX; i++) {
-		int fd = rd_accept(shrink->line->listen_fd);
+		int fd = rd_accept(shrink->lineage->listen_fd);
 		struct rd_visit *visit = fd < 0 ? NULL : rd_host_find_room(shrink);
 
 		if (fd < 0)
@@ -185,7 +185,7 @@ static void wait_for_events(struct rd_shrink *shrink, bool meeting)
 	for (int i = 0; i < count; i++) {
 		uint64_t mark = events[i].data.u64;
 
-		if (mark == RD_MARK_LINE)
+		if (mark == RD_MARK_LINEAGE)
 			accept_visits(shrink, meeting, now_ms);
 		else if (mark >= RD_MARK_RINGS)
 			rd_rings_take(shrink, (int)(mark - RD_MARK_RINGS), now_ms);
@@ -261,7 +261,7 @@ static int open_meeting(struct rd_shrink *shrink, struct rd_settings *settings)
 	uint32_t port = 0;
 
 	rd_shrink_place(shrink, shrink->rank, settings);
-	if (getsockname(shrink->line->listen_fd, (struct sockaddr *)&near, &size) == 0)
+	if (getsockname(shrink->lineage->listen_fd, (struct sockaddr *)&near, &size) == 0)
 		settings->rendezvous_fd = rd_listen_near(&near);
 	if (settings->rendezvous_fd < 0 || rd_socket_place(settings->rendezvous_fd, address, &port))
 		return rd_fail_errno("rank %d cannot listen for the others", shrink->rank);
@@ -304,10 +304,10 @@ static void send_verdicts(struct rd_shrink *shrink, int error)
 
 int rd_host_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_LINE };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_LINEAGE };
 	int err = 0;
 
-	if (epoll_ctl(shrink->epoll_fd, EPOLL_CTL_ADD, shrink->line->listen_fd, &event))
+	if (epoll_ctl(shrink->epoll_fd, EPOLL_CTL_ADD, shrink->lineage->listen_fd, &event))
 		return rd_fail_errno("cannot watch for the other ranks");
 	await_guests(shrink);
 	err = check_count(shrink);
@@ -410,7 +410,7 @@ int rd_host_agree(struct rd_shrink *shrink, int error, bool refuses)
 
 void rd_host_finish(struct rd_shrink *shrink)
 {
-	epoll_ctl(shrink->epoll_fd, EPOLL_CTL_DEL, shrink->line->listen_fd, NULL);
+	epoll_ctl(shrink->epoll_fd, EPOLL_CTL_DEL, shrink->lineage->listen_fd, NULL);
 	for (int rank = 0; rank < shrink->size; rank++)
 		rd_rings_stop(shrink, rank);
 	for (int i = 0; i < shrink->visit_count; i++)

@@ -45,7 +45,7 @@ static int start(struct rd_shrink *shrink)
 
 	if (err)
 		return err;
-	if (shrink->line->listen_fd < 0)
+	if (shrink->lineage->listen_fd < 0)
 		return rd_fail(RONDO_INVALID,
 			"rank %d: the communicator was shrunk before: shrink what it became",
 			shrink->rank);
@@ -68,7 +68,7 @@ int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings
 	shrink->settings = settings;
 	shrink->control = control;
 	shrink->vote = vote;
-	shrink->line = rd_control_line(control);
+	shrink->lineage = rd_control_lineage(control);
 	shrink->members = rd_control_members(control);
 	shrink->rank = settings->rank;
 	shrink->size = settings->size;

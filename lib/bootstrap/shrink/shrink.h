@@ -3,12 +3,12 @@
  * runs this, and waits in it.
  *
  * Each rank connects to the lowest one that it does not take for failed, the host, at the place of
- * its line (line.h). That one waits until all have come but those that failed, and then sends each
- * its number in the new comm, and where that meets. All make the new comm, in the usual way. The
- * host commits it once all have made it; else, or where the host is gone, all begin again. The
+ * its lineage (line.h). That one waits until all have come but those that failed, and then sends
+ * each its number in the new comm, and where that meets. All make the new comm, in the usual way.
+ * The host commits it once all have made it; else, or where the host is gone, all begin again. The
  * messages are those of a control connection, and each proves the job's secret first:
  *
- *   GATHER ->                   the line, and this rank's origin
+ *   GATHER ->                   the lineage, and this rank's origin
  *   <- HEARTBEAT                the host is there, and waits this long for the others
  *   <- PLAN                     number and size in the new comm, the port where it meets, and how
  *                               many ranks are lost
@@ -17,9 +17,9 @@
  *   <- VERDICT                  RONDO_DIED: begin again; else the end, with the reason
  *
  * A commit may not reach all before the host dies, or is cut off. Then those that it reached have a
- * comm that fails, and meet the others again, in the same line. The others do not know whether such
- * ranks go on without them. A rank that has voted for a plan, and lost the host before it heard its
- * end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.h).
+ * comm that fails, and meet the others again, in the same lineage. The others do not know whether
+ * such ranks go on without them. A rank that has voted for a plan, and lost the host before it
+ * heard its end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.h).
  *
  * A rank has failed where the verdict calls it dead or silent, or no process listens at its place.
  * Refusals from other hosts are tried again for a second: a firewall may send them. One that

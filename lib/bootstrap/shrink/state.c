@@ -4,7 +4,7 @@
 
 void rd_shrink_place(const struct rd_shrink *shrink, int rank, struct rd_settings *settings)
 {
-	const struct rd_line_place *place = &shrink->members[rank].place_of_line;
+	const struct rd_lineage_address *place = &shrink->members[rank].lineage;
 
 	*settings = *shrink->settings;
 	settings->rendezvous_fd = -1;

@@ -11,7 +11,7 @@
 #include "bootstrap/shrink/shrink.h"
 
 /* Events of the epoll, beside the numbers of visits. */
-#define RD_MARK_LINE UINT64_MAX
+#define RD_MARK_LINEAGE UINT64_MAX
 #define RD_MARK_HOST (UINT64_MAX - 1)
 #define RD_MARK_RINGS (UINT64_C(1) << 32) /* and the rank */
 
@@ -55,7 +55,7 @@ struct rd_shrink_watch {
 struct rd_shrink {
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_control *control; /* the caller's */
-	const struct rd_line *line;
+	const struct rd_lineage *lineage;
 	const struct rd_member *members; /* [size] of the failed comm */
 	int rank, size, timeout_ms;
 	int epoll_fd;

@@ -23,7 +23,7 @@ static int list_ranks(
 		return rd_fail(RONDO_MEMORY, "no memory to shrink a comm");
 	for (int i = 0; i < plan->size; i++)
 		plan->origins[i] =
-			members ? members[i].place_of_line.origin : shrink->line->place.origin;
+			members ? members[i].lineage.origin : shrink->lineage->place.origin;
 	return 0;
 }
 

@@ -17,7 +17,7 @@ struct rd_control {
 	int comm; /* of line.comms */
 	int origin; /* whose it is */
 	struct rd_member *members;
-	struct rd_line line;
+	struct rd_lineage lineage;
 };
 
 static unsigned bit(int origin)
@@ -169,9 +169,9 @@ void comms_take_event(enum line_event kind, int subject)
 
 /* ---- In place of bootstrap/control.h ------------------------------------------------------- */
 
-const struct rd_line *sim_control_line(const struct rd_control *control)
+const struct rd_lineage *sim_control_lineage(const struct rd_control *control)
 {
-	return &control->line;
+	return &control->lineage;
 }
 
 const struct rd_member *sim_control_members(const struct rd_control *control)
@@ -197,9 +197,9 @@ void sim_control_lose(struct rd_control *control, int rank, enum rd_presence sta
 		*presence_of(control, rank) = (unsigned char)state;
 }
 
-void sim_control_end_line(struct rd_control *control)
+void sim_control_end_lineage(struct rd_control *control)
 {
-	control->line.listen_fd = -1;
+	control->lineage.listen_fd = -1;
 }
 
 /* ---- In place of shrink/watch.h ------------------------------------------------------------ */
@@ -264,12 +264,12 @@ static struct rondo_comm *new_comm(int index, int rank)
 
 		snprintf(member->place.host_id, RD_HOST_SIZE, "h%d",
 			origin * line.hosts / line.size);
-		member->place_of_line.origin = origin;
-		snprintf(member->place_of_line.address, RD_NUMERIC_ADDRESS, "%d", origin);
-		member->place_of_line.port = socks_port(fd);
+		member->lineage.origin = origin;
+		snprintf(member->lineage.address, RD_NUMERIC_ADDRESS, "%d", origin);
+		member->lineage.port = socks_port(fd);
 		if (i == rank)
-			comm->control->line = (struct rd_line){
-				.id = 1, .place = member->place_of_line, .listen_fd = fd
+			comm->control->lineage = (struct rd_lineage){
+				.id = 1, .place = member->lineage, .listen_fd = fd
 			};
 	}
 	return comm;

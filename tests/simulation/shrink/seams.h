@@ -37,11 +37,11 @@ int sim_epoll_wait(struct epoll_event *events, int count, int timeout_ms);
 int sim_close(int fd);
 
 /* comms.c, in place of bootstrap/control.h, api/communicator.h and shrink/watch.h */
-#define rd_control_line sim_control_line
+#define rd_control_lineage sim_control_lineage
 #define rd_control_members sim_control_members
 #define rd_control_presence sim_control_presence
 #define rd_control_lose sim_control_lose
-#define rd_control_end_line sim_control_end_line
+#define rd_control_end_lineage sim_control_end_lineage
 #define rd_shrink_watch_start sim_shrink_watch_start
 #define rd_shrink_watch_stop sim_shrink_watch_stop
 #define rd_comm_make sim_comm_make
