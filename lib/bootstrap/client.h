@@ -7,7 +7,7 @@
 #define RD_CLIENT_H
 
 #include "bootstrap/connection.h"
-#include "bootstrap/line.h"
+#include "bootstrap/lineage.h"
 #include "bootstrap/participant/participant.h"
 #include "net/socket.h"
 

@@ -3,7 +3,7 @@
  * runs this, and waits in it.
  *
  * Each rank connects to the lowest one that it does not take for failed, the host, at the place of
- * its lineage (line.h). That one waits until all have come but those that failed, and then sends
+ * its lineage (lineage.h). That one waits until all have come but those that failed, and then sends
  * each its number in the new comm, and where that meets. All make the new comm, in the usual way.
  * The host commits it once all have made it; else, or where the host is gone, all begin again. The
  * messages are those of a control connection, and each proves the job's secret first:

@@ -1,4 +1,4 @@
-#include "bootstrap/line.h"
+#include "bootstrap/lineage.h"
 
 #include <fcntl.h>
 #include <unistd.h>
