@@ -2,10 +2,22 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #define ATTEMPT_MS 3000 /* for one address to answer */
+
+/* No address can be connected to, now or later; the last one by this error. */
+static void give_up(struct rd_client *client, int error)
+{
+	char reason[RD_REASON_SIZE], address[RD_ADDRESS_SIZE];
+
+	rd_address_print(address, &client->addresses.at[client->addresses.count - 1]);
+	snprintf(reason, sizeof(reason), "rank %d: cannot connect to rank 0 at %s: %s",
+		client->settings->rank, address, strerror(error));
+	rd_participant_fail(client->participant, RONDO_UNREACHABLE, reason);
+}
 
 /* Goes on to the next address. After the last one the attempt has failed with this error. */
 static void connect_from(struct rd_client *client, int error, int64_t now_ms)
@@ -14,6 +26,7 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 		int fd = rd_connect_start(&client->addresses, client->attempt);
 		if (fd < 0) {
 			error = errno;
+			client->barred += rd_is_permanent(error);
 			continue;
 		}
 		client->connection = rd_connection_open(
@@ -26,7 +39,11 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 		client->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
-	rd_participant_refused(client->participant, error == ECONNREFUSED, strerror(error), now_ms);
+	if (client->barred == client->addresses.count)
+		give_up(client, error);
+	else
+		rd_participant_refused(
+			client->participant, error == ECONNREFUSED, strerror(error), now_ms);
 }
 
 static void connect_next(struct rd_client *client, int error, int64_t now_ms)
@@ -136,7 +153,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	if (client->connection && client->connecting && now_ms >= client->attempt_ms)
 		connect_next(client, ETIMEDOUT, now_ms);
 	if (rd_participant_connects(client->participant, now_ms)) {
-		client->attempt = 0;
+		client->attempt = client->barred = 0;
 		connect_from(client, 0, now_ms);
 	}
 	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)

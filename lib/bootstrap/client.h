@@ -22,6 +22,7 @@ struct rd_client {
 	struct rd_connection *connection; /* NULL: none */
 	bool connecting; /* it is not established yet */
 	int attempt; /* index of the address that is being connected to */
+	int barred; /* of the addresses before it: more attempts there would fail too */
 	int64_t attempt_ms; /* until when */
 };
 

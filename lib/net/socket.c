@@ -340,6 +340,12 @@ bool rd_is_forbidden(int error)
 	return error == EPERM || error == EACCES || error == ENOSYS;
 }
 
+bool rd_is_permanent(int error)
+{
+	return error == EINVAL || error == EAFNOSUPPORT || error == EPROTONOSUPPORT ||
+	       rd_is_forbidden(error);
+}
+
 static void set_tcp(int fd, int option, int value)
 {
 	setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value));

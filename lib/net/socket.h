@@ -59,6 +59,10 @@ bool rd_lacks_resources(int error);
 /* Whether a filter or a policy refuses the system call: it does so again. */
 bool rd_is_forbidden(int error);
 
+/* Whether another attempt to connect would end in this error of rd_connect_start() too. A route may
+   still come (ENETUNREACH): a host that boots waits for its addresses. */
+bool rd_is_permanent(int error);
+
 /*
  * No delay for small messages. The kernel asks the other host's whether it is there, once a second
  * while nothing is sent. The connection fails timeout_ms after the last answer; where a message was

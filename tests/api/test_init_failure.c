@@ -64,13 +64,14 @@ Test(failure, a_link_local_address_without_its_interface_is_refused_at_once, .ti
 		"%s", rondo_last_error());
 }
 
-/* As some filters of containers do. False: there are no filters here. */
-static bool forbid(unsigned call)
+/* The call fails with this error, as by some filters of containers. False: there are no filters
+   here. */
+static bool forbid(unsigned call, unsigned error)
 {
 	struct sock_filter steps[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
@@ -94,7 +95,7 @@ Test(failure, rank_0_that_may_not_accept_fails_at_once, .timeout = 20)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		if (!forbid(SYS_accept4))
+		if (!forbid(SYS_accept4, EPERM))
 			_exit(2);
 		_exit(rondo_comm_create(&comm, &config) != RONDO_SYSTEM ||
 			!strstr(rondo_last_error(), "rank 0 cannot accept a connection: "
@@ -106,6 +107,54 @@ Test(failure, rank_0_that_may_not_accept_fails_at_once, .timeout = 20)
 	cr_assert_eq(status, 0);
 	close(peer);
 	close(config.rendezvous_fd);
+}
+
+/* ---- Errors of connect() --------------------------------------------------------------------- */
+
+static int fail_to_connect(unsigned error)
+{
+	struct rondo_config config = world_config(1, 2, 1);
+	rondo_comm *comm;
+	char words[128];
+
+	snprintf(words, sizeof(words), "rank 1: cannot connect to rank 0 at 127.0.0.1:1: %s",
+		strerror((int)error));
+	if (!forbid(SYS_connect, error))
+		return 2;
+	return rondo_comm_create(&comm, &config) != RONDO_UNREACHABLE ||
+	       !strstr(rondo_last_error(), words);
+}
+
+/* The bound of the meeting is 30 s. */
+Test(failure, an_error_that_no_further_attempt_changes_is_returned_at_once, .timeout = 20)
+{
+	static const unsigned errors[] = { EINVAL, EAFNOSUPPORT, EPROTONOSUPPORT, EPERM, EACCES };
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		pid_t pid = fork();
+		int status;
+
+		if (pid == 0)
+			_exit(fail_to_connect(errors[i]));
+		cr_assert_eq(waitpid(pid, &status, 0), pid);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+			cr_skip_test("no filters of system calls here");
+		cr_expect_eq(status, 0, "%s: %x", strerror((int)errors[i]), status);
+	}
+}
+
+/* TCP has no route to a broadcast address; to another host, one may come while it boots. */
+Test(failure, a_route_that_is_missing_is_waited_for, .timeout = 20)
+{
+	struct rondo_config config = world_config(1, 2, 1);
+	rondo_comm *comm;
+
+	config.address = "255.255.255.255";
+	config.init_timeout_ms = 300;
+	cr_assert_eq(rondo_comm_create(&comm, &config), RONDO_UNREACHABLE);
+	cr_expect(strstr(rondo_last_error(), "rank 1: cannot reach rank 0 at 255.255.255.255:1 "
+					     "(Network is unreachable, tried for 300 ms)"),
+		"%s", rondo_last_error());
 }
 
 /* ---- Failures of one rank before it meets the others ---------------------------------------- */

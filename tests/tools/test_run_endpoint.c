@@ -43,12 +43,12 @@ static void enter_network_of_ports(int first, int last)
 }
 
 /* Runs one of two nodes with this endpoint; returns its stderr. The program must not start. */
-static char *run_alone(int port, const char *conf)
+static char *run_alone(const char *address, int port, const char *conf)
 {
 	struct program run = program_files();
 	char endpoint[64], option[64];
 
-	snprintf(endpoint, sizeof(endpoint), "--rdzv-endpoint=127.0.0.1:%d", port);
+	snprintf(endpoint, sizeof(endpoint), "--rdzv-endpoint=%s:%d", address, port);
 	snprintf(option, sizeof(option), "--rdzv-conf=%s", conf);
 	program_run(&run, RONDO_TOOL, "--nnodes=2", endpoint, option, "echo", "started", NULL);
 	cr_assert_eq(run.status, 1);
@@ -62,7 +62,7 @@ Test(run_endpoint, one_that_accepts_and_is_silent_is_named_and_left, .timeout = 
 	char wanted[256], *text;
 
 	cr_assert_eq(listen(fd, 8), 0);
-	text = run_alone(port, "join_timeout=4");
+	text = run_alone("127.0.0.1", port, "join_timeout=4");
 	snprintf(wanted, sizeof(wanted),
 		"rondo-run: waiting for rondo-run at 127.0.0.1:%d, for at most 4 s (no answer)\n"
 		"rondo-run: no rondo-run answers at 127.0.0.1:%d within 4 s (no answer)\n",
@@ -78,7 +78,7 @@ Test(run_endpoint, one_that_another_program_has_is_named_so, .timeout = 60)
 	int port, fd = bind_free_port(&port);
 	char wanted[256], *text;
 
-	text = run_alone(port, "join_timeout=1");
+	text = run_alone("127.0.0.1", port, "join_timeout=1");
 	snprintf(wanted, sizeof(wanted),
 		"rondo-run: no rondo-run answers at 127.0.0.1:%d within 1 s (another program of this "
 		"node has the port: Connection refused)\n",
@@ -100,7 +100,7 @@ Test(run_endpoint, one_that_speaks_otherwise_is_refused_at_once, .timeout = 60)
 
 		_exit(write(peer, greeting, sizeof(greeting)) < 0);
 	}
-	text = run_alone(port, "join_timeout=60");
+	text = run_alone("127.0.0.1", port, "join_timeout=60");
 	snprintf(wanted, sizeof(wanted),
 		"rondo-run: at 127.0.0.1:%d listens something else than this version of "
 		"rondo-run\n",
@@ -110,13 +110,27 @@ Test(run_endpoint, one_that_speaks_otherwise_is_refused_at_once, .timeout = 60)
 	close(fd);
 }
 
+/* The kernel drops packets to that network by itself: connect() fails with EINVAL. */
+Test(run_endpoint, one_to_which_no_attempt_can_connect_is_left_at_once, .timeout = 60)
+{
+	char *text;
+
+	enter_network_of_ports(40000, 40001);
+	if (system("PATH=$PATH:/usr/sbin:/sbin; ip link set dev lo up && "
+		   "ip route add blackhole 192.0.2.0/24"))
+		cr_skip_test("no routes can be made here (ip)\n");
+	text = run_alone("192.0.2.1", 29400, "join_timeout=600");
+	cr_assert_str_eq(text, "rondo-run: cannot connect to 192.0.2.1:29400: Invalid argument\n");
+	free(text);
+}
+
 Test(run_endpoint, nodes_that_do_not_come_are_counted, .timeout = 60)
 {
 	int port, fd = bind_free_port(&port);
 	char *text;
 
 	close(fd);
-	text = run_alone(port, "timeout=0.2");
+	text = run_alone("127.0.0.1", port, "timeout=0.2");
 	cr_assert_str_eq(text, "rondo-run: 1 of 2 nodes came within 0.2 s\n");
 	free(text);
 }

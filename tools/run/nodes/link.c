@@ -133,7 +133,7 @@ static bool resolve(struct link *link)
 /* Where the endpoint's host is off, a node of the running job leads to the meeting. */
 static void begin_again(struct link *link)
 {
-	link->next_address = 0;
+	link->next_address = link->barred = 0;
 	link->next_candidate = link->candidates.count > 0 ? 0 : -1;
 	retry_later(link);
 }
@@ -154,6 +154,10 @@ static void try_endpoint(struct link *link)
 		return;
 	greet(link, &endpoint->addresses[link->next_address], endpoint->sizes[link->next_address]);
 	link->next_address++;
+	link->barred += link->peer.barred;
+	if (link->barred == endpoint->count)
+		fail(link, "cannot connect to %s:%d: %s", endpoint->name, endpoint->port,
+			link->peer.reason);
 }
 
 static void try_place(struct link *link, const struct place *place)
@@ -215,7 +219,7 @@ void link_seek_endpoint(struct link *link)
 {
 	begin(link);
 	link->next_candidate = -1;
-	link->next_address = 0;
+	link->next_address = link->barred = 0;
 	link->give_up_ms = rd_clock_ms() + link->rules->join_ms;
 }
 

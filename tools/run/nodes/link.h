@@ -34,6 +34,7 @@ struct link {
 	struct endpoint endpoint; /* the name is NULL for a job of one node */
 	struct endpoint local; /* the address at which this agent listens; none: at all */
 	int next_address; /* of the endpoint */
+	int barred; /* of the addresses before it: more attempts there would fail too */
 	bool was_named; /* a line about the endpoint's name was printed */
 	bool is_taken; /* the endpoint is here, and this agent cannot listen there */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "net/socket.h"
 #include "rondo.h"
 #include "run/base/memory.h"
 #include "run/nodes/endpoint.h"
@@ -87,8 +88,10 @@ void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t s
 	peer->connecting = true;
 	peer->deadline_ms = rd_clock_ms() + CONNECT_MS;
 	if (peer->wire.fd < 0 ||
-		(connect(peer->wire.fd, address, size) < 0 && errno != EINPROGRESS))
+		(connect(peer->wire.fd, address, size) < 0 && errno != EINPROGRESS)) {
+		peer->barred = rd_is_permanent(errno);
 		lose(peer, strerror(errno));
+	}
 }
 
 void peer_accept(struct peer *peer, int fd, const struct secret *secret)

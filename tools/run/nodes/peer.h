@@ -25,6 +25,7 @@ struct peer {
 	bool ends; /* nothing more is sent; it is closed once the other side closes it */
 	bool lost; /* for `reason`; messages that came before may be left */
 	bool stranger; /* lost, because it sends something else, or has another secret */
+	bool barred; /* lost by an error of connect() that another attempt would meet too */
 	bool heard; /* bytes have come */
 	char reason[128];
 	char address[ADDRESS_SIZE]; /* numeric, of the other side */
