@@ -15,6 +15,8 @@ static void check_written(const struct rd_topology *topology)
 	fclose(out);
 	FUZZ_CHECK(rd_topology_parse(&again, "again", text, size) == 0);
 	FUZZ_CHECK(again.hosts[0].gpu_count == topology->hosts[0].gpu_count);
+	FUZZ_CHECK(memcmp(again.hosts[0].numa, topology->hosts[0].numa,
+			   sizeof(again.hosts[0].numa)) == 0);
 	free(text);
 	rd_topology_finish(&again);
 }

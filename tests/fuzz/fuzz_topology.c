@@ -23,6 +23,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *first = written(&topology, &first_size);
 
 	FUZZ_CHECK(rd_topology_parse(&again, "again", first, first_size) == 0);
+	FUZZ_CHECK(again.host_count == topology.host_count);
+	for (int i = 0; i < again.host_count; i++)
+		FUZZ_CHECK(memcmp(again.hosts[i].numa, topology.hosts[i].numa,
+				   sizeof(again.hosts[i].numa)) == 0);
 	char *second = written(&again, &second_size);
 
 	FUZZ_CHECK(first_size == second_size && memcmp(first, second, first_size) == 0);
