@@ -101,6 +101,13 @@ static int repair_host(struct rd_host *host)
 
 /* ---- All of it ---- */
 
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if (!rd_is_printable(*text))
+			*text = '?';
+}
+
 /* Names a host under another root. For this machine, rd_place_here() sets a better name. */
 static void name_host(struct rd_host *host, const struct rd_probe *probe)
 {
@@ -122,6 +129,8 @@ int rd_probe_host(struct rd_host *host, const struct rd_probe *probe)
 {
 	memset(host, 0, sizeof(*host));
 	name_host(host, probe);
+	make_printable(host->name);
+	make_printable(host->id);
 	if (!probe->hwloc || !rd_probe_hwloc(host, probe))
 		rd_probe_cpus(host, probe);
 	rd_probe_gpus(host, probe);

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/descriptor.h"
 #include "topo/probe_net.h"
@@ -21,6 +22,20 @@
 static int at_least_zero(long number)
 {
 	return number < 0 || number > INT32_MAX ? 0 : (int)number;
+}
+
+/* The kernel allows names that a topology does not. */
+static bool may_name(const char *name)
+{
+	char quote[41];
+	const char *at = name;
+
+	while (rd_is_printable(*at))
+		at++;
+	if (*at)
+		rd_log(RD_INFO, RD_PROBE, "the name %s has other characters than ASCII's: left out",
+			rd_quotable(quote, name));
+	return !*at;
 }
 
 /* ---- Interfaces ---- */
@@ -55,6 +70,8 @@ static bool is_hardware(const char *path)
 
 static struct rd_interface *add_interface(struct rd_host *host, const char *name)
 {
+	if (!may_name(name))
+		return NULL;
 	if (host->interface_count == RD_INTERFACE_MAX) {
 		rd_log(RD_INFO, RD_PROBE, "interface %s is one too many: left out", name);
 		return NULL;
@@ -239,6 +256,8 @@ void rd_probe_rdma(struct rd_host *host, const struct rd_probe *probe)
 	if (!count)
 		rd_log(RD_INFO, RD_PROBE, "no RDMA devices (nothing in /%s)", RDMA);
 	for (int i = 0; i < count; i++) {
+		if (!may_name(names[i]))
+			continue;
 		if (host->rdma_count < RD_RDMA_MAX)
 			read_rdma(host, probe, names[i]);
 		else

@@ -120,6 +120,12 @@ struct rd_topology {
 	struct rd_host *hosts;
 };
 
+/* Returns whether a name or a text may have it: they appear on terminals and in pictures. */
+static inline bool rd_is_printable(char c)
+{
+	return c >= ' ' && c <= '~';
+}
+
 /* ---- Creation ---- */
 
 /* Allocates `host_count` zeroed hosts; RONDO_MEMORY. rd_topology_finish() frees them. */

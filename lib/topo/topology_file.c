@@ -202,11 +202,10 @@ static int read_flag(const struct file *file, int value, void *to, const struct 
 	return 0;
 }
 
-/* Text appears on terminals and in pictures, so control characters are refused. */
 static bool is_plain(const char *text)
 {
 	for (; *text; text++)
-		if (*text < ' ' || *text > '~')
+		if (!rd_is_printable(*text))
 			return false;
 	return true;
 }

@@ -16,6 +16,7 @@
 #include "topo/sysfs.h"
 #include "topo/probe_hwloc.h"
 #include "topo/probe_cpus.h"
+#include "topo/topology_file.h"
 
 /* ---- Trees ---- */
 
@@ -207,6 +208,30 @@ Test(probe, network_devices_are_read)
 	cr_assert_eq(interface_named("eth0")->device.path.address, 3 << 3);
 	cr_assert_not(interface_named("docker0")->hardware);
 	cr_assert_eq(host.nic_count, 2, "mlx5_0, of which ib0 is another face, and eth0");
+}
+
+Test(probe, names_that_a_file_refuses_are_left_out_and_that_of_the_host_is_replaced)
+{
+	struct rd_topology one = { .host_count = 1, .hosts = &host }, again;
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	put_server();
+	tree_put("caf\xc3\xa9", "proc/sys/kernel/hostname");
+	put_interface("caf\xc3\xa9", "virtual", "up");
+	put_rdma("bell\a", SWITCH "/0000:a1:02.0/0000:19:00.0", "4: ACTIVE", "200 Gb/sec (4X HDR)");
+	const char *log = probe(&made_up);
+	assert_logged(log, "the name bell? has other characters");
+	assert_logged(log, "the name caf\xc3\xa9 has other characters");
+	cr_assert_str_eq(host.name, "caf??");
+	cr_assert_eq(host.interface_count, 3);
+	cr_assert_eq(host.rdma_count, 1);
+	rd_topology_write(&one, out);
+	fclose(out);
+	cr_assert_eq(rd_topology_parse(&again, "again", text, size), 0, "%s", rondo_last_error());
+	rd_topology_finish(&again);
+	free(text);
 }
 
 Test(probe, threads_of_cores_are_read_on_demand_only)

@@ -42,13 +42,12 @@ static int refuse(const struct reader *reader, const char *format, ...)
 
 /* ---- Words ---- */
 
-/* A form feed is none: a topology's file refuses names with it. */
 static bool is_plain(char c)
 {
-	return (c >= ' ' && c <= '~') || c == '\t' || c == '\r' || c == '\n';
+	return rd_is_printable(c) || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* nvidia-smi underlines the header, also in a file. Names are of ASCII, as JSON wants UTF-8. */
+/* nvidia-smi underlines the header, also in a file. */
 static void drop_escapes(char *text, size_t size)
 {
 	char *to = text;
