@@ -8,11 +8,12 @@
 #include <stdint.h>
 
 #include "base/settings.h"
+#include "bootstrap/own_address.h"
 
 #define RD_MEETING_TEXT 104
 
 struct rd_meeting {
-	char address[64]; /* of this host: an IP address */
+	char address[RD_OWN_ADDRESS]; /* an IP address */
 	int port;
 	unsigned char key[RD_KEY_SIZE]; /* random: ranks of another meeting are refused */
 };

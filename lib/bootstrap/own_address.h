@@ -1,0 +1,14 @@
+/* This host's address at which its rank 0 meets the others, where nothing gives MASTER_ADDR. */
+#ifndef RD_OWN_ADDRESS_H
+#define RD_OWN_ADDRESS_H
+
+#define RD_OWN_ADDRESS 64
+
+/*
+ * Finds the address, numeric: of the first interface that RONDO_INTERFACE names, or else that from
+ * which packets leave by the default route, or else another. RONDO_SETTING; RONDO_SYSTEM: there is
+ * none.
+ */
+int rd_own_address(char text[RD_OWN_ADDRESS]);
+
+#endif
