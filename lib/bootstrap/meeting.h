@@ -20,8 +20,7 @@ struct rd_meeting {
 
 /*
  * Opens the socket (close-on-exec), which the caller owns, at this port; 0: any that is free. The
- * address is that of the first interface of RONDO_INTERFACE. Without it, that of the default route;
- * without one, that of any interface that is up; the loopback's last.
+ * address is this host's own (own_address.h).
  */
 int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port);
 

@@ -6,8 +6,9 @@
 
 /*
  * Finds the address, numeric: of the first interface that RONDO_INTERFACE names, or else that from
- * which packets leave by the default route, or else another. RONDO_SETTING; RONDO_SYSTEM: there is
- * none.
+ * which packets leave by the default route. Without that route, it takes an interface that is up,
+ * first those with a gateway, and no bridge of containers. The last is the loopback, with a
+ * warning. RONDO_SETTING; RONDO_SYSTEM: there is none.
  */
 int rd_own_address(char text[RD_OWN_ADDRESS]);
 

@@ -374,6 +374,14 @@ bool hosts_slow(const struct hosts *hosts, int host, int network, const char *ra
 	       run_script("tc", hosts->fds[host][NET], &back);
 }
 
+bool hosts_configure(const struct hosts *hosts, int host, const char *lines)
+{
+	struct script script = { .size = 0 };
+
+	add(&script, "%s", lines);
+	return run_script("ip", hosts->fds[host][NET], &script);
+}
+
 bool hosts_divide(const struct hosts *hosts, int one, int other, int network)
 {
 	struct script script = { .size = 0 };

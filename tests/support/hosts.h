@@ -52,6 +52,9 @@ bool hosts_switch_off(const struct hosts *hosts, int host, int network);
 /* Bounds what the cable carries, each way: "100mbit". */
 bool hosts_slow(const struct hosts *hosts, int host, int network, const char *rate);
 
+/* Runs lines of `ip -batch` on the host. */
+bool hosts_configure(const struct hosts *hosts, int host, const char *lines);
+
 /* Two hosts that both reach all others there, and not each other. */
 bool hosts_divide(const struct hosts *hosts, int one, int other, int network);
 
