@@ -1,9 +1,6 @@
 /*
- * The messages of a control connection, and their encoding.
- *
- *   u32 "RNDO", u16 kind, u16 size of what follows, then the message's fields in the order below;
- *   little endian throughout. A text is u16 length and its bytes, without a NUL; a member's cards
- *   are a u8 count, then each card's name, u16 size and bytes.
+ * The messages of a control connection. Each is a frame (net/codec.h) with the fields in the order
+ * below.
  *
  * A frame is at most RD_FRAME_MAX bytes, so both ends read into fixed buffers. The first three
  * fields of HELLO stay in place in every version, so that a rank of another version is named.
@@ -23,7 +20,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 16
+#define RD_WIRE_VERSION 17
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {

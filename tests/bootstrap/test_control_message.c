@@ -304,17 +304,15 @@ Test(wire, control_characters_do_not_reach_a_terminal)
 	cr_assert_str_eq(message.verdict.reason, "a?[2Jb?c");
 }
 
+/* As version 16 wrote it, and whatever follows. */
 Test(wire, of_a_hello_in_another_version_the_rank_is_read)
 {
-	unsigned char frame[RD_FRAME_MAX];
+	static const unsigned char frame[] = { 'R', 'N', 'D', 'O', 1, 0, 15, 0, 16, 0, 0, 0, 3, 0,
+		0, 0, 4, 0, 0, 0, 0xff, 0xff, 0xff };
 	struct rd_control_message message;
-	size_t size;
 
-	fill_message(&message, RD_CONTROL_HELLO);
-	size = rd_control_encode(&message, frame);
-	frame[8]++;
-	cr_assert_eq(rd_control_decode(frame, size, &message), (int)size);
-	cr_assert_eq(message.hello.version, RD_WIRE_VERSION + 1);
+	cr_assert_eq(get_exactly(frame, sizeof(frame), &message), (int)sizeof(frame));
+	cr_assert_eq(message.hello.version, 16);
 	cr_assert_eq(message.hello.rank, 3);
 	cr_assert_eq(message.hello.size, 4);
 }

@@ -111,6 +111,21 @@ Test(rendezvous, a_library_of_another_version_is_named)
 	net_finish();
 }
 
+Test(rendezvous, a_rank_of_an_earlier_version_of_the_protocol_is_named)
+{
+	struct rd_coordinator *coordinator = net_coordinator();
+	struct rd_control_message hello = { .kind = RD_CONTROL_HELLO,
+		.hello = { .version = 16, .rank = 1, .size = 2 } };
+	const char *reason;
+
+	rd_coordinator_take(coordinator, rd_coordinator_open(coordinator, 0), &hello, 0);
+	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_PROTOCOL);
+	cr_expect_str_eq(reason,
+		"rank 1 speaks version 16 of the protocol, rank 0 speaks 17: all ranks must run "
+		"the same Rondo");
+	net_finish();
+}
+
 Test(rendezvous, who_comes_after_the_failure_learns_of_it)
 {
 	net_init(4, 1);

@@ -42,7 +42,8 @@ void open_meeting(int least, int most, int max_restarts)
 
 struct hello hello_of(int id)
 {
-	struct hello hello = { .run_id = "job",
+	struct hello hello = { .version = MESSAGE_VERSION,
+		.run_id = "job",
 		.node = -1,
 		.local_size = 2,
 		.nodes_min = meeting.rules.nodes_min,

@@ -122,6 +122,8 @@ Test(run_meeting, refuses_nodes_that_disagree_and_goes_on_with_the_others)
 	greet(0, &hello);
 	tell(0, MESSAGE_JOIN);
 
+	is_refused(5, &(struct hello){ .version = 1 },
+		"host host0 speaks version 2 of rondo-run's messages, and this one version 1");
 	hello = hello_of(5);
 	strcpy(hello.run_id, "other");
 	is_refused(5, &hello, "has the id job, and this one other");

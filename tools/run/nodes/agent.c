@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/port.h"
 #include "run/base/descriptor.h"
 #include "run/rendezvous.h"
@@ -427,6 +428,7 @@ bool agent_init(struct agent *agent, const struct options *options, struct group
 	gethostname(agent->host, sizeof(agent->host) - 1);
 	world_init(&world, options);
 	memcpy(agent->run_id, world.run_id, sizeof(world.run_id));
+	rd_disarm(agent->run_id, strlen(agent->run_id)); /* as other nodes receive it */
 	agent->rules = (struct rules){ .run_id = agent->run_id,
 		.host = agent->host,
 		.nodes_min = options->nodes_min,
@@ -441,7 +443,8 @@ bool agent_init(struct agent *agent, const struct options *options, struct group
 	group->secret_fd = agent->secret.fd;
 	link_init(&agent->link, &agent->rules, &endpoint, options->backend == RENDEZVOUS_STATIC,
 		&agent->secret, console);
-	agent->link.hello = (struct hello){ .node = options->node,
+	agent->link.hello = (struct hello){ .version = MESSAGE_VERSION,
+		.node = options->node,
 		.local_size = options->local_size,
 		.nodes_min = options->nodes_min,
 		.nodes = options->nodes,

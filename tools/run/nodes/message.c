@@ -1,303 +1,177 @@
 #include "run/nodes/message.h"
 
-#include <ctype.h>
 #include <limits.h>
-#include <string.h>
 
-/* Before each message: the magic number with the version of the format, the type, and the size of
-   what follows. Numbers have the most significant byte first. */
-#define MAGIC 0x52524131u /* "RRA1" */
-#define HEADER_SIZE 12
+#include "net/codec.h"
 
-/*
- * A message on its way to the wire, or from it. One function visits the members of a struct for
- * both directions, so that they cannot differ.
- */
-struct coder {
-	unsigned char *to; /* NULL: reads */
-	const unsigned char *from;
-	size_t at, size; /* bytes done; bytes that are there */
-	bool bad; /* a value is out of range, or bytes are missing */
-};
-
-static bool have(struct coder *coder, size_t count)
+static void walk_port(struct rd_codec *codec, int *value)
 {
-	if (count > coder->size - coder->at)
-		coder->bad = true;
-	return !coder->bad;
+	rd_codec_i32(codec, value, 0, 65535);
 }
 
-static void put(struct coder *coder, uint32_t value)
+static void walk_place(struct rd_codec *codec, struct place *value)
 {
-	for (int shift = 24; shift >= 0; shift -= 8)
-		coder->to[coder->at++] = (unsigned char)(value >> shift);
+	rd_codec_text(codec, value->address, sizeof(value->address));
+	walk_port(codec, &value->port);
 }
 
-static uint32_t get(struct coder *coder)
+static void walk_candidates(struct rd_codec *codec, struct candidates *value)
 {
-	uint32_t value = 0;
-
-	for (int i = 0; i < 4; i++)
-		value = value << 8 | coder->from[coder->at++];
-	return value;
-}
-
-static void number(struct coder *coder, int *value, int least, int most)
-{
-	if (!have(coder, 4))
-		return;
-	if (coder->to) {
-		put(coder, (uint32_t)*value);
-		return;
-	}
-	int got = (int)(int32_t)get(coder);
-
-	/* A value out of range is not stored: callers compute with it before they see `bad`. */
-	if (got < least || got > most)
-		coder->bad = true;
-	else
-		*value = got;
-}
-
-static void flag(struct coder *coder, bool *value)
-{
-	int bit = *value;
-
-	number(coder, &bit, 0, 1);
-	*value = bit;
-}
-
-/* A time in ms, not negative. */
-static void moment(struct coder *coder, int64_t *value)
-{
-	uint64_t high;
-
-	if (!have(coder, 8))
-		return;
-	if (coder->to) {
-		put(coder, (uint32_t)(*value >> 32));
-		put(coder, (uint32_t)*value);
-		return;
-	}
-	high = get(coder);
-	*value = (int64_t)(high << 32 | get(coder));
-	if (*value < 0)
-		coder->bad = true;
-}
-
-static void text(struct coder *coder, char *value, size_t capacity)
-{
-	int length = coder->to ? (int)strnlen(value, capacity - 1) : 0;
-
-	number(coder, &length, 0, (int)capacity - 1);
-	if (coder->bad || !have(coder, (size_t)length))
-		return;
-	if (coder->to) {
-		memcpy(coder->to + coder->at, value, (size_t)length);
-	} else {
-		memcpy(value, coder->from + coder->at, (size_t)length);
-		value[length] = '\0';
-		if (strlen(value) != (size_t)length)
-			coder->bad = true;
-		/* These bytes go to terminals, which would take an escape for a command. */
-		for (char *at = value; *at; at++)
-			if (iscntrl((unsigned char)*at) && *at != '\n' && *at != '\t')
-				*at = '?';
-	}
-	coder->at += (size_t)length;
-}
-
-/* ---- The members of each struct ------------------------------------------------------------- */
-
-static void port(struct coder *coder, int *value)
-{
-	number(coder, value, 0, 65535);
-}
-
-static void place(struct coder *coder, struct place *value)
-{
-	text(coder, value->address, sizeof(value->address));
-	port(coder, &value->port);
-}
-
-static void candidates(struct coder *coder, struct candidates *value)
-{
-	number(coder, &value->count, 0, CANDIDATES_MAX);
-	for (int i = 0; i < value->count && !coder->bad; i++) {
-		number(coder, &value->list[i].id, 0, INT_MAX);
-		place(coder, &value->list[i].place);
+	rd_codec_count(codec, &value->count, CANDIDATES_MAX);
+	for (int i = 0; i < value->count; i++) {
+		rd_codec_i32(codec, &value->list[i].id, 0, INT_MAX);
+		walk_place(codec, &value->list[i].place);
 	}
 }
 
-static void hello(struct coder *coder, struct hello *value)
+static void walk_hello(struct rd_codec *codec, struct hello *value)
 {
-	text(coder, value->run_id, sizeof(value->run_id));
-	text(coder, value->host, sizeof(value->host));
-	number(coder, &value->node, -1, RANKS_MAX - 1);
-	number(coder, &value->local_size, 1, RANKS_MAX);
-	number(coder, &value->nodes_min, 1, RANKS_MAX);
-	number(coder, &value->nodes, 1, RANKS_MAX);
-	number(coder, &value->max_restarts, 0, INT_MAX);
-	port(coder, &value->port);
-	number(coder, &value->attempts, 0, INT_MAX - 1);
-	number(coder, &value->restarts, 0, INT_MAX - 1);
-	number(coder, &value->last_node, -1, RANKS_MAX - 1);
+	rd_codec_u32(codec, &value->version);
+	if (value->version != MESSAGE_VERSION) {
+		rd_codec_skip_rest(codec);
+		return;
+	}
+	rd_codec_text(codec, value->run_id, sizeof(value->run_id));
+	rd_codec_text(codec, value->host, sizeof(value->host));
+	rd_codec_i32(codec, &value->node, -1, RANKS_MAX - 1);
+	rd_codec_i32(codec, &value->local_size, 1, RANKS_MAX);
+	rd_codec_i32(codec, &value->nodes_min, 1, RANKS_MAX);
+	rd_codec_i32(codec, &value->nodes, 1, RANKS_MAX);
+	rd_codec_i32(codec, &value->max_restarts, 0, INT_MAX);
+	walk_port(codec, &value->port);
+	rd_codec_i32(codec, &value->attempts, 0, INT_MAX - 1);
+	rd_codec_i32(codec, &value->restarts, 0, INT_MAX - 1);
+	rd_codec_i32(codec, &value->last_node, -1, RANKS_MAX - 1);
 }
 
-static void welcome(struct coder *coder, struct welcome *value)
+static void walk_welcome(struct rd_codec *codec, struct welcome *value)
 {
-	number(coder, &value->id, 0, INT_MAX);
-	text(coder, value->host, sizeof(value->host));
-	flag(coder, &value->spare);
-	candidates(coder, &value->candidates);
+	rd_codec_i32(codec, &value->id, 0, INT_MAX);
+	rd_codec_text(codec, value->host, sizeof(value->host));
+	rd_codec_bool(codec, &value->spare);
+	walk_candidates(codec, &value->candidates);
 }
 
-static void join(struct coder *coder, struct join *value)
+static void walk_join(struct rd_codec *codec, struct join *value)
 {
-	text(coder, value->address, sizeof(value->address));
-	port(coder, &value->port);
-	port(coder, &value->rondo_port);
+	rd_codec_text(codec, value->address, sizeof(value->address));
+	walk_port(codec, &value->port);
+	walk_port(codec, &value->rondo_port);
 }
 
-static void world(struct coder *coder, struct world *value)
+static void walk_world(struct rd_codec *codec, struct world *value)
 {
-	text(coder, value->run_id, sizeof(value->run_id));
-	number(coder, &value->attempt, 0, INT_MAX - 1);
-	number(coder, &value->restarts, 0, INT_MAX - 1);
-	number(coder, &value->nodes, 1, RANKS_MAX);
-	number(coder, &value->node, 0, RANKS_MAX - 1);
-	number(coder, &value->size, 1, RANKS_MAX);
-	number(coder, &value->first, 0, RANKS_MAX - 1);
-	number(coder, &value->local_size, 1, RANKS_MAX);
-	text(coder, value->address, sizeof(value->address));
-	port(coder, &value->port);
-	port(coder, &value->rondo_port);
-	if (value->node >= value->nodes || value->local_size > value->size - value->first)
-		coder->bad = true;
+	rd_codec_text(codec, value->run_id, sizeof(value->run_id));
+	rd_codec_i32(codec, &value->attempt, 0, INT_MAX - 1);
+	rd_codec_i32(codec, &value->restarts, 0, INT_MAX - 1);
+	rd_codec_i32(codec, &value->nodes, 1, RANKS_MAX);
+	rd_codec_i32(codec, &value->node, 0, RANKS_MAX - 1);
+	rd_codec_i32(codec, &value->size, 1, RANKS_MAX);
+	rd_codec_i32(codec, &value->first, 0, RANKS_MAX - 1);
+	rd_codec_i32(codec, &value->local_size, 1, RANKS_MAX);
+	rd_codec_text(codec, value->address, sizeof(value->address));
+	walk_port(codec, &value->port);
+	walk_port(codec, &value->rondo_port);
+	rd_codec_check(codec,
+		value->node < value->nodes && value->local_size <= value->size - value->first);
 }
 
-static void failure(struct coder *coder, struct failure *value)
+static void walk_failure(struct rd_codec *codec, struct failure *value)
 {
-	number(coder, &value->rank, -1, RANKS_MAX - 1);
-	number(coder, &value->local_rank, -1, RANKS_MAX - 1);
-	number(coder, &value->node, 0, RANKS_MAX - 1);
-	number(coder, &value->pid, 0, INT_MAX);
-	text(coder, value->host, sizeof(value->host));
-	number(coder, &value->status, 1, 255);
-	flag(coder, &value->by_signal);
-	if (value->by_signal && value->status <= 128)
-		coder->bad = true;
-	moment(coder, &value->at_ms);
-	moment(coder, &value->after_ms);
-	text(coder, value->message, sizeof(value->message));
-	text(coder, value->log, sizeof(value->log));
-	text(coder, value->tail, sizeof(value->tail));
+	rd_codec_i32(codec, &value->rank, -1, RANKS_MAX - 1);
+	rd_codec_i32(codec, &value->local_rank, -1, RANKS_MAX - 1);
+	rd_codec_i32(codec, &value->node, 0, RANKS_MAX - 1);
+	rd_codec_i32(codec, &value->pid, 0, INT_MAX);
+	rd_codec_text(codec, value->host, sizeof(value->host));
+	rd_codec_i32(codec, &value->status, 1, 255);
+	rd_codec_bool(codec, &value->by_signal);
+	rd_codec_check(codec, !value->by_signal || value->status > 128);
+	rd_codec_i64(codec, &value->at_ms, 0, INT64_MAX);
+	rd_codec_i64(codec, &value->after_ms, 0, INT64_MAX);
+	rd_codec_text(codec, value->message, sizeof(value->message));
+	rd_codec_text(codec, value->log, sizeof(value->log));
+	rd_codec_lines(codec, value->tail, sizeof(value->tail));
 }
 
-static void stop(struct coder *coder, struct stop *value)
+static void walk_stop(struct rd_codec *codec, struct stop *value)
 {
-	flag(coder, &value->at_once);
-	number(coder, &value->status, -1, 255);
-	flag(coder, &value->failed);
+	rd_codec_bool(codec, &value->at_once);
+	rd_codec_i32(codec, &value->status, -1, 255);
+	rd_codec_bool(codec, &value->failed);
 	if (value->failed)
-		failure(coder, &value->failure);
-	text(coder, value->reason, sizeof(value->reason));
+		walk_failure(codec, &value->failure);
+	rd_codec_text(codec, value->reason, sizeof(value->reason));
 }
 
-static void code(struct coder *coder, struct message *message)
+static void walk_message(struct rd_codec *codec, struct message *message)
 {
 	switch (message->type) {
 	case MESSAGE_HELLO:
-		hello(coder, &message->hello);
-		break;
+		walk_hello(codec, &message->hello);
+		return;
 	case MESSAGE_WELCOME:
-		welcome(coder, &message->welcome);
-		break;
+		walk_welcome(codec, &message->welcome);
+		return;
 	case MESSAGE_REFUSED:
-		text(coder, message->reason, sizeof(message->reason));
-		break;
+		rd_codec_text(codec, message->reason, sizeof(message->reason));
+		return;
 	case MESSAGE_REDIRECT:
-		place(coder, &message->place);
-		break;
+		walk_place(codec, &message->place);
+		return;
 	case MESSAGE_MOVED:
-		text(coder, message->moved.run_id, sizeof(message->moved.run_id));
-		port(coder, &message->moved.port);
-		break;
+		rd_codec_text(codec, message->moved.run_id, sizeof(message->moved.run_id));
+		walk_port(codec, &message->moved.port);
+		return;
 	case MESSAGE_JOIN:
-		join(coder, &message->join);
-		break;
+		walk_join(codec, &message->join);
+		return;
 	case MESSAGE_WORLD:
-		world(coder, &message->start.world);
-		candidates(coder, &message->start.candidates);
-		flag(coder, &message->start.patient);
-		break;
+		walk_world(codec, &message->start.world);
+		walk_candidates(codec, &message->start.candidates);
+		rd_codec_bool(codec, &message->start.patient);
+		return;
 	case MESSAGE_FAILED:
-		failure(coder, &message->failed.failure);
-		number(coder, &message->failed.age_ms, 0, INT_MAX);
-		break;
+		walk_failure(codec, &message->failed.failure);
+		rd_codec_i32(codec, &message->failed.age_ms, 0, INT_MAX);
+		return;
 	case MESSAGE_LEAVE:
-		number(coder, &message->leave.status, 0, 255);
-		text(coder, message->leave.reason, sizeof(message->leave.reason));
-		break;
+		rd_codec_i32(codec, &message->leave.status, 0, 255);
+		rd_codec_text(codec, message->leave.reason, sizeof(message->leave.reason));
+		return;
 	case MESSAGE_STOP:
 	case MESSAGE_END:
-		stop(coder, &message->stop);
-		break;
+		walk_stop(codec, &message->stop);
+		return;
 	case MESSAGE_AGAIN:
-		number(coder, &message->pause_ms, 0, INT_MAX);
-		break;
-	default: /* the others have no members */
-		break;
+		rd_codec_i32(codec, &message->pause_ms, 0, INT_MAX);
+		return;
+	case MESSAGE_PING:
+	case MESSAGE_DONE:
+	case MESSAGE_ENDED:
+		return;
 	}
-}
-
-/* ---- Whole messages ------------------------------------------------------------------------- */
-
-static void put_header(unsigned char *data, enum message_type type, size_t size)
-{
-	struct coder coder = { .to = data, .size = HEADER_SIZE };
-
-	put(&coder, MAGIC);
-	put(&coder, (uint32_t)type);
-	put(&coder, (uint32_t)size);
+	rd_codec_check(codec, false);
 }
 
 size_t message_encode(const struct message *message, unsigned char *data)
 {
-	struct coder coder = { .to = data + HEADER_SIZE, .size = MESSAGE_MAX - HEADER_SIZE };
-	struct message copy = *message; /* the coder's functions do not promise to leave it */
+	struct rd_codec codec = rd_frame_write(data, MESSAGE_MAX);
+	struct message copy = *message; /* a walk does not promise to leave it */
 
-	code(&coder, &copy);
-	put_header(data, message->type, coder.at);
-	return HEADER_SIZE + coder.at;
-}
-
-/* A stranger is refused by its first bytes, however few they are. */
-static bool begins_well(const unsigned char *data, size_t size)
-{
-	unsigned char magic[HEADER_SIZE];
-
-	put_header(magic, 0, 0);
-	return memcmp(data, magic, size < 4 ? size : 4) == 0;
+	walk_message(&codec, &copy);
+	return rd_frame_end(&codec, data, message->type);
 }
 
 long message_decode(struct message *message, const unsigned char *data, size_t size)
 {
-	struct coder header = { .from = data, .size = size, .at = 4 };
-	struct coder coder = { .from = data + HEADER_SIZE };
-	uint32_t type;
+	long frame = rd_frame_size(data, size, MESSAGE_MAX);
+	struct rd_codec codec;
+	unsigned type;
 
-	if (!begins_well(data, size))
-		return -1;
-	if (size < HEADER_SIZE)
-		return 0;
-	type = get(&header);
-	coder.size = get(&header);
-	if (type >= MESSAGE_TYPES || coder.size > MESSAGE_MAX - HEADER_SIZE)
-		return -1;
-	if (coder.size > size - HEADER_SIZE)
-		return 0;
+	if (frame <= 0)
+		return frame;
+	codec = rd_frame_read(data, (size_t)frame, &type);
 	*message = (struct message){ .type = (enum message_type)type };
-	code(&coder, message);
-	return coder.bad || coder.at != coder.size ? -1 : (long)(HEADER_SIZE + coder.size);
+	walk_message(&codec, message);
+	return rd_codec_is_done(&codec) ? frame : -1;
 }

@@ -1,5 +1,5 @@
 /*
- * The messages of agents, and their form on the wire.
+ * The messages of agents. Each is a frame (net/codec.h).
  *
  * An agent connects to the meeting's host and sends HELLO. The host answers WELCOME, REFUSED or
  * REDIRECT. The agent sends JOIN when it can start ranks, and the host sends WORLD to each node of
@@ -19,6 +19,9 @@
 #include "run/failure.h"
 #include "run/world.h"
 
+/* All agents of a job have the same. HELLO begins with it, and REFUSED has a reason alone, in every
+   version. */
+#define MESSAGE_VERSION 2
 /* Bytes of a message on the wire, at most. */
 #define MESSAGE_MAX ((size_t)32768)
 /* Agents that may host the meeting after its present host. */
@@ -27,7 +30,8 @@
 #define REASON_SIZE 512
 
 enum message_type {
-	MESSAGE_PING,
+	MESSAGE_PING =
+		256, /* above the kinds of control connections (bootstrap/control_message.h) */
 	MESSAGE_HELLO,
 	MESSAGE_WELCOME,
 	MESSAGE_REFUSED,
@@ -42,7 +46,7 @@ enum message_type {
 	MESSAGE_ENDED,
 	MESSAGE_AGAIN,
 	MESSAGE_END,
-	MESSAGE_TYPES,
+	MESSAGE_LAST = MESSAGE_END
 };
 
 /* A numeric address, and a port where an agent listens. */
@@ -63,6 +67,7 @@ struct candidates {
 };
 
 struct hello {
+	uint32_t version; /* where it differs, the rest is not read */
 	char run_id[RUN_ID_SIZE];
 	char host[HOST_SIZE];
 	int node; /* the wanted number; -1: any */

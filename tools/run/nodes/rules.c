@@ -25,6 +25,11 @@ static bool refuse(char reason[REASON_SIZE], const char *format, ...)
 static bool options_agree(
 	const struct rules *rules, const struct hello *hello, char reason[REASON_SIZE])
 {
+	if (hello->version != MESSAGE_VERSION)
+		return refuse(reason,
+			"host %s speaks version %d of rondo-run's messages, and this one version "
+			"%u: install the same Rondo on all nodes",
+			rules->host, MESSAGE_VERSION, hello->version);
 	if (strcmp(hello->run_id, rules->run_id) != 0)
 		return refuse(reason,
 			"the job of host %s has the id %s, and this one %s: give the nodes of a "
