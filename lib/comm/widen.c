@@ -68,22 +68,12 @@ int rd_widen_call(struct rd_widened **widened_out, struct rd_call *call)
 	return 0;
 }
 
-/* Block by block where they differ in length: memory between them is the caller's. */
+/* A rank's output is one block, or none. */
 void rd_widened_finish(const struct rd_widened *widened)
 {
 	const struct rd_call *call = &widened->call;
-	size_t element = rondo_type_size(call->type);
 
-	if (!call->vcounts) {
-		rd_narrow(call->out, widened->out, out_count(call), call->type);
-		return;
-	}
-	for (int i = 0; i < rd_out_blocks(&call->problem); i++) {
-		const struct rd_extent *block = &call->vcounts->out[i];
-
-		rd_narrow((char *)call->out + block->offset, widened->out + block->offset / element,
-			block->size / element, call->type);
-	}
+	rd_narrow(call->out, widened->out, out_count(call), call->type);
 }
 
 void rd_widened_destroy(struct rd_widened *widened, struct rd_call *call)
