@@ -8,6 +8,11 @@
  * Where partial sums travel, those of f32 and f64 are scaled so. A contribution comes as it is,
  * and is scaled when it is added: exactly, unless it becomes subnormal. Narrower floats do not
  * travel as partial sums, but as f32 (comm/widen.h).
+ *
+ * Sums of n elements have log2(n) exponents more than the type, and all bits of a message's element
+ * are in use. So some sums lose bits: the least ones, which n - 1 times the least number bounds. A
+ * sum as it is, until one leaves the range, would take a mark for each message and each sum in
+ * memory, and lose these bits in a message with a scaled sum all the same.
  */
 #ifndef RD_MEAN_H
 #define RD_MEAN_H

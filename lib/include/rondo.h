@@ -125,8 +125,9 @@ typedef enum rondo_type {
  * An average of floats is finite where all elements are, even if their sum is beyond the type's
  * range. f16, bf16 and the two f8 are added in f32, and the average is rounded once. That takes
  * messages of f32 wherever partial sums travel, so a sum that the program divides is quicker. In
- * f32 and f64 each addition rounds, as in a sum, and so does the division. Where partial sums of n
- * ranks travel, n > 2, the average may moreover be off by n times the least number above zero.
+ * f32 and f64 each addition rounds, as in a sum, and so does the division. On n > 2 ranks the
+ * average may moreover be off by n - 1 times the least number above zero: partial sums are scaled,
+ * so that each fits into one element of a message.
  *
  * Other operations combine f16, bf16 and f8 in f32 and round to nearest even. Host memory rounds
  * after each combination, device memory once at the end. The f8 types are those of the Open Compute

@@ -8,13 +8,15 @@
 
 static int try_types(struct rank_env *env)
 {
+	const struct rd_algorithm *algorithm = env->argument;
+	bool at_once = algorithm->redundant || algorithm->direct_access;
 	size_t size = MEANS_COUNT * sizeof(double);
 	unsigned char *in = world_get_memory(env, size * (size_t)env->size);
 	unsigned char *out = world_get_memory(env, size);
 	int wrong = env->comm ? 0 : world_report(env, "%s", rondo_last_error());
 
 	for (int type = RONDO_F16; type < RONDO_TYPE_COUNT && !wrong; type++)
-		wrong = means_try_type(env, type, in, out);
+		wrong = means_try_type(env, type, in, out, at_once);
 	world_put_memory(env, out);
 	world_put_memory(env, in);
 	return wrong;
@@ -46,7 +48,7 @@ ParameterizedTest(int *number, means, are_right_at_the_ends_of_the_range, .timeo
 
 		if (algorithm->direct_access)
 			world.transport = "shm";
-		cr_assert_eq(world_run(&world, try_types, NULL, outcomes), 0, "%s on %d ranks",
-			algorithm->name, size);
+		cr_assert_eq(world_run(&world, try_types, (void *)algorithm, outcomes), 0,
+			"%s on %d ranks", algorithm->name, size);
 	}
 }

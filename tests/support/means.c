@@ -52,9 +52,14 @@ static long double half_place(struct element_limits limits, long double value)
 	return fmaxl(ldexpl(0.5L, exponent - limits.digits), limits.least / 2.0L);
 }
 
-/* Each addition, and the division, is off by at most 2^-digits of the sum of sizes. Where partial
-   sums are scaled, each contribution may lose half of the least number, by 2^k < 2 size. */
-static bool is_right(rondo_type type, size_t i, int size, double got)
+/*
+ * A sum's n - 1 additions and the division are each off by at most 2^-digits of the sum of sizes.
+ *
+ * Where two numbers at a time are added, they are scaled by 1 / 2^k, the greatest with which n fit:
+ * 2^k <= 2 (n - 1). Each of n contributions then loses up to half of the least number, or
+ * 2^k / 2 <= n - 1 times that of the sum as it is, and so the mean loses that. The division rounds.
+ */
+static bool is_right(rondo_type type, size_t i, int size, bool at_once, double got)
 {
 	struct element_limits limits = element_limits(type);
 	long double sum = 0, sizes = 0, bound;
@@ -71,17 +76,20 @@ static bool is_right(rondo_type type, size_t i, int size, double got)
 		bound = half_place(limits, sum / size) + size * ldexpl(sizes / size, -24);
 	else
 		bound = size * ldexpl(sizes / size, -limits.digits) +
-			(size > 2 ? size : 0.5L) * limits.least;
+			(at_once || size == 2 ? 0.5L : size - 0.5L) * limits.least;
 	return fabsl(got - sum / size) <= bound;
 }
 
 static int check_block(struct rank_env *env, rondo_type type, const char *name,
-	const unsigned char *out, size_t count)
+	const unsigned char *memory, size_t count, bool at_once)
 {
+	unsigned char out[MEANS_COUNT * sizeof(double)];
+
+	TRY(rondo_copy(out, memory, count * rondo_type_size(type), NULL));
 	for (size_t i = 0; i < count; i++) {
 		double got = element_float(out + i * rondo_type_size(type), type);
 
-		if (!is_right(type, i, env->size, got))
+		if (!is_right(type, i, env->size, at_once, got))
 			return world_report(env, "%s of %s: element %zu is %a, of %a from rank 0",
 				name, rondo_type_name(type), i, got, stored(type, i, 0, env->size));
 	}
@@ -89,32 +97,41 @@ static int check_block(struct rank_env *env, rondo_type type, const char *name,
 }
 
 /* Each block begins with the first kind. */
-static void fill(const struct rank_env *env, rondo_type type, unsigned char *in)
+static int fill(struct rank_env *env, rondo_type type, unsigned char *memory)
 {
-	for (size_t i = 0; i < MEANS_COUNT * (size_t)env->size; i++)
+	unsigned char in[MEANS_COUNT * sizeof(double)];
+	size_t size = MEANS_COUNT * rondo_type_size(type);
+
+	for (size_t i = 0; i < MEANS_COUNT; i++)
 		element_store(in + i * rondo_type_size(type), type, 0,
 			contribution(type, i % MEANS_KINDS, env->rank, env->size));
+	for (int block = 0; block < env->size; block++)
+		TRY(rondo_copy(memory + block * size, in, size, NULL));
+	return 0;
 }
 
-int means_try_type(struct rank_env *env, rondo_type type, unsigned char *in, unsigned char *out)
+int means_try_type(
+	struct rank_env *env, rondo_type type, unsigned char *in, unsigned char *out, bool at_once)
 {
 	size_t counts[WORLD_MAX];
 	int root = env->size - 1, wrong;
 
 	for (int rank = 0; rank < env->size; rank++)
 		counts[rank] = MEANS_COUNT - MEANS_KINDS * (rank % 2);
-	fill(env, type, in);
+	if (fill(env, type, in))
+		return 1;
 	TRY(rondo_all_reduce(env->comm, in, out, MEANS_COUNT, type, RONDO_AVG, NULL));
-	wrong = check_block(env, type, "all_reduce", out, MEANS_COUNT);
+	wrong = check_block(env, type, "all_reduce", out, MEANS_COUNT, at_once);
 	TRY(rondo_reduce(env->comm, in, out, MEANS_COUNT, type, RONDO_AVG, root, NULL));
 	if (!wrong && env->rank == root)
-		wrong = check_block(env, type, "reduce", out, MEANS_COUNT);
+		wrong = check_block(env, type, "reduce", out, MEANS_COUNT, false);
 	TRY(rondo_reduce_scatter(env->comm, in, out, MEANS_COUNT, type, RONDO_AVG, NULL));
 	if (!wrong)
-		wrong = check_block(env, type, "reduce_scatter", out, MEANS_COUNT);
+		wrong = check_block(env, type, "reduce_scatter", out, MEANS_COUNT, false);
 	TRY(rondo_reduce_scatter_v(env->comm, in, out, counts, type, RONDO_AVG, NULL));
 	if (!wrong)
-		wrong = check_block(env, type, "reduce_scatter_v", out, counts[env->rank]);
+		wrong = check_block(env, type, "reduce_scatter_v", out, counts[env->rank], false);
 	TRY(rondo_all_reduce(env->comm, in, in, MEANS_COUNT, type, RONDO_AVG, NULL));
-	return wrong ? wrong : check_block(env, type, "all_reduce in place", in, MEANS_COUNT);
+	return wrong ? wrong
+		     : check_block(env, type, "all_reduce in place", in, MEANS_COUNT, at_once);
 }

@@ -12,8 +12,9 @@
 #define MEANS_COUNT (5 * MEANS_KINDS)
 #define MEANS_KINDS 12
 
-/* In a body: all collectives that reduce. `in` has room for a block of any type for each rank, and
-   `out` for one. */
-int means_try_type(struct rank_env *env, rondo_type type, unsigned char *in, unsigned char *out);
+/* In a body: all collectives that reduce, in memory of host or device. `in` has room for a block of
+   any type for each rank, and `out` for one. at_once: all_reduce combines all inputs at once. */
+int means_try_type(
+	struct rank_env *env, rondo_type type, unsigned char *in, unsigned char *out, bool at_once);
 
 #endif

@@ -75,19 +75,10 @@ template <typename T> static __device__ typename element<T>::sum factor_of(uint6
 	return element<T>::widen(factor.elements[0]);
 }
 
-/* `again`: the sums for a mean were not finite, and are made of scaled elements. */
-template <typename T>
-static __device__ typename element<T>::sum factor_for(
-	const struct rd_work &work, const struct block &block, int rank, bool again)
-{
-	return again ? scale_for<typename element<T>::sum>(work.size)
-		     : factor_of<T>(block.factors[rank]);
-}
-
 template <int at_once, typename T>
 static __device__ void load(vector<T> (&got)[at_once], const struct rd_work &work,
 	const struct block &block, const struct rd_work_step &step, int rank, size_t head,
-	size_t first, size_t stride, bool again)
+	size_t first, size_t stride)
 {
 	const uint4 *in = (const uint4 *)(block.in[rank] + step.in_at + head);
 	typename element<T>::sum factor;
@@ -95,9 +86,9 @@ static __device__ void load(vector<T> (&got)[at_once], const struct rd_work &wor
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 		got[k].words = __ldcs(in + first + k * stride);
-	if (!work.scales && !again)
+	if (!work.scales)
 		return;
-	factor = factor_for<T>(work, block, rank, again);
+	factor = factor_of<T>(block.factors[rank]);
 #pragma unroll
 	for (int k = 0; k < at_once; k++)
 #pragma unroll
@@ -118,48 +109,17 @@ static __device__ bool all_finite(const Sum (&sums)[at_once][count])
 	return all;
 }
 
-/* `head`: bytes before the vectors. `at_once` vectors of a rank are on their way together: with all
-   threads of a multiprocessor, that is more than its memory's delay needs. */
-template <typename T, int at_once>
-static __device__ void combine_vectors(const struct rd_work &work, const struct block &block,
-	const struct rd_work_step &step, size_t head, size_t first, size_t stride, int divide_by)
-{
-	using Sum = typename element<T>::sum;
-	Sum sums[at_once][16 / sizeof(T)], by = divide_by;
-	vector<T> got[at_once];
-	bool again = false;
-
-#pragma unroll 1
-	for (;;) {
-		load<at_once>(got, work, block, step, 0, head, first, stride, again);
-#pragma unroll
-		for (int k = 0; k < at_once; k++)
-			widen_all(sums[k], got[k]);
-#pragma unroll 1
-		for (int rank = 1; rank < work.size; rank++) {
-			load<at_once>(got, work, block, step, rank, head, first, stride, again);
-			add_up_by<T>(work.op, sums, got);
-		}
-		if (!may_overflow<T> || divide_by == 1 || again || all_finite(sums))
-			break;
-		again = true;
-		by = divide_by * scale_for<Sum>(work.size);
-	}
-#pragma unroll
-	for (int k = 0; k < at_once; k++)
-		finish_all(got[k], sums[k], by);
-	store<at_once>(work, block, step, head, first, stride, got);
-}
-
+/* `again`: the sum for a mean was not finite, and is made of scaled elements. */
 template <typename T>
 static __device__ typename element<T>::sum widened_input(const struct rd_work &work,
 	const struct block &block, const struct rd_work_step &step, int rank, size_t at, bool again)
 {
+	using Sum = typename element<T>::sum;
 	T value = load_element<T>(block.in[rank] + step.in_at + at);
 
-	if (work.scales || again)
-		value = scaled(value, factor_for<T>(work, block, rank, again));
-	return element<T>::widen(value);
+	if (work.scales)
+		value = scaled(value, factor_of<T>(block.factors[rank]));
+	return multiply(element<T>::widen(value), again ? scale_for<Sum>(work.size) : (Sum)1);
 }
 
 template <typename T>
@@ -191,6 +151,40 @@ static __device__ void combine_element(const struct rd_work &work, const struct 
 	for (int rank = 0; rank < work.size; rank++)
 		if (step.peer < 0 || step.peer == rank)
 			store_element(block.out[rank] + step.out_at + at, finish<T>(sum, by));
+}
+
+/* `head`: bytes before the vectors. `at_once` vectors of a rank are on their way together: with all
+   threads of a multiprocessor, that is more than its memory's delay needs. */
+template <typename T, int at_once>
+static __device__ void combine_vectors(const struct rd_work &work, const struct block &block,
+	const struct rd_work_step &step, size_t head, size_t first, size_t stride, int divide_by)
+{
+	using Sum = typename element<T>::sum;
+	constexpr int count = 16 / sizeof(T);
+	Sum sums[at_once][count];
+	vector<T> got[at_once];
+
+	load<at_once>(got, work, block, step, 0, head, first, stride);
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+		widen_all(sums[k], got[k]);
+#pragma unroll 1
+	for (int rank = 1; rank < work.size; rank++) {
+		load<at_once>(got, work, block, step, rank, head, first, stride);
+		add_up_by<T>(work.op, sums, got);
+	}
+	if (may_overflow<T> && divide_by > 1 && !all_finite(sums)) {
+#pragma unroll 1
+		for (int i = 0; i < at_once * count; i++)
+			combine_element<T>(work, block, step,
+				head + (first + i / count * stride) * 16 + i % count * sizeof(T),
+				divide_by);
+		return;
+	}
+#pragma unroll
+	for (int k = 0; k < at_once; k++)
+		finish_all(got[k], sums[k], (Sum)divide_by);
+	store<at_once>(work, block, step, head, first, stride, got);
 }
 
 template <typename T>
