@@ -11,23 +11,28 @@
 
 #define LIMIT_MS 60000
 
-/* Two agents of an elastic job, the second one after the shell's command. Returns what rank 0
-   printed. The status follows it, for limits of this machine may be a FAIL. */
-static char *check(const char *before)
+/* The agents of two nodes: of an elastic job, or with numbers. */
+static const char *const elastic[] = { "--nnodes=1:2 --rdzv-endpoint host0",
+	"--nnodes=1:2 --rdzv-endpoint host0" };
+static const char *const numbered[] = { "--nnodes=2 --node-rank=0 --master-addr=host0",
+	"--nnodes=2 --node-rank=1 --master-addr=host0" };
+
+/* Two agents, the second one after the shell's command. Returns what rank 0 printed. The status
+   follows it, for limits of this machine may be a FAIL. */
+static char *check(const char *before, const char *const *options)
 {
 	struct hosts_shape shape = { .count = 2 };
 	struct hosts *hosts = world_hosts(&shape);
 	char command[1024], *table;
-	char *first[] = { RONDO_TOOL, "--check", "--nnodes=1:2", "--rdzv-endpoint", "host0", NULL };
-	char *second[] = { "/bin/sh", "-c", command, NULL };
+	char *arguments[] = { "/bin/sh", "-c", command, NULL };
 	struct hosts_program agents[2];
 
-	snprintf(command, sizeof(command),
-		"PATH=$PATH:/usr/sbin:/sbin; %s exec " RONDO_TOOL
-		" --check --nnodes=1:2 --rdzv-endpoint host0",
-		before);
-	hosts_start(hosts, 0, first, &agents[0]);
-	hosts_start(hosts, 1, second, &agents[1]);
+	for (int i = 0; i < 2; i++) {
+		snprintf(command, sizeof(command),
+			"PATH=$PATH:/usr/sbin:/sbin; %s exec " RONDO_TOOL " --check %s",
+			i == 1 ? before : "", options[i]);
+		hosts_start(hosts, i, arguments, &agents[i]);
+	}
 	for (int i = 0; i < 2; i++)
 		hosts_finish(&agents[i], LIMIT_MS);
 	hosts_destroy(hosts);
@@ -46,7 +51,7 @@ TestSuite(run_check, .init = secret_file_use, .fini = secret_file_remove, .timeo
 
 Test(run_check, names_each_host_and_each_pair)
 {
-	char *table = check("");
+	char *table = check("", elastic);
 
 	has(table, "ok    name           host1                 is ");
 	has(table, "ok    interface      host1                 eth0, 10.7.0.2, MTU 1500");
@@ -61,11 +66,65 @@ Test(run_check, names_each_host_and_each_pair)
 
 Test(run_check, fails_on_what_differs_and_on_low_limits)
 {
-	char *table = check("ip link set eth0 mtu 1400 && ulimit -n 200 &&");
+	char *table = check("ip link set eth0 mtu 1400 && ulimit -n 200 &&", elastic);
 
 	has(table, "FAIL  open files     host1                 ulimit -n is 200: raise it to 1024");
 	has(table,
 		"FAIL  MTU            host0 - host1         1500 and 1400: long packets may get");
+	free(table);
+}
+
+Test(run_check, runs_on_nodes_with_numbers)
+{
+	char *table = check("", numbered);
+
+	has(table, "ok    interface      host0                 eth0, 10.7.0.1, MTU 1500");
+	has(table, "ok    interface      host1                 eth0, 10.7.0.2, MTU 1500");
+	has(table,
+		"ok    port           host0                 all hosts reach rank 0 at port 27500\n");
+	has(table,
+		"ok    route          host0 - host1         eth0 (10.7.0.1) - eth0 (10.7.0.2)\n");
+	has(table, "bandwidth      host0 - host1         ");
+	free(table);
+}
+
+/* The default of docker, and a little more. */
+Test(run_check, warns_of_little_shared_memory)
+{
+	char *table = check("mount -t tmpfs -o size=64m none /dev/shm &&", elastic);
+
+	has(table, "warn  shared memory  host1                 64 MiB are free in /dev/shm: give ");
+	free(table);
+	table = check("mount -t tmpfs -o size=65m none /dev/shm &&", elastic);
+	has(table, "ok    shared memory  host1                 65 MiB are free in /dev/shm\n");
+	free(table);
+}
+
+/* The error is at most half of the quickest round trip: 1 s is plenty. */
+static void has_clock(const char *table, const char *verdict, double wanted)
+{
+	char start[64];
+	double skew;
+
+	snprintf(start, sizeof(start), "%-4s  clock          host1                 ", verdict);
+	has(table, start);
+	has(table, " s to host0: run NTP on both\n");
+	skew = atof(strstr(table, start) + strlen(start));
+	cr_assert_float_eq(skew, wanted, 1, "%s", table);
+}
+
+#define WITH_CLOCK(ahead) \
+	"export ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 LD_PRELOAD=" FAKE_CLOCK \
+	" CLOCK_AHEAD=" ahead ";"
+
+Test(run_check, names_the_host_whose_clock_differs)
+{
+	char *table = check(WITH_CLOCK("7"), elastic);
+
+	has_clock(table, "warn", 7);
+	free(table);
+	table = check(WITH_CLOCK("-3600"), elastic);
+	has_clock(table, "FAIL", -3600);
 	free(table);
 }
 
