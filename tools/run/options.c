@@ -274,9 +274,18 @@ static bool status_complete(const struct options *options, bool has_program)
 	return true;
 }
 
+/* Under nohup a job goes on without its terminal. */
+static bool ends_with_terminal(void)
+{
+	struct sigaction action;
+
+	return sigaction(SIGHUP, NULL, &action) || action.sa_handler != SIG_IGN;
+}
+
 bool options_read(struct options *options, int argc, char **argv)
 {
 	static const struct arguments known = { help, table, true, "PET_" };
+	bool hangs_up = ends_with_terminal();
 
 	*options = (struct options){
 		.nodes_min = 1,
@@ -290,13 +299,15 @@ bool options_read(struct options *options, int argc, char **argv)
 		.port = -1,
 		.monitor_ms = 100,
 		.grace_s = 5,
-		.signal_names = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+		.signal_names =
+			hangs_up ? "SIGTERM,SIGINT,SIGHUP,SIGQUIT" : "SIGTERM,SIGINT,SIGQUIT",
 		.role = "default",
 	};
 	sigemptyset(&options->signals);
 	sigaddset(&options->signals, SIGTERM);
 	sigaddset(&options->signals, SIGINT);
-	sigaddset(&options->signals, SIGHUP);
+	if (hangs_up)
+		sigaddset(&options->signals, SIGHUP);
 	sigaddset(&options->signals, SIGQUIT);
 
 	int left = arguments_read(&known, options, argc, argv);

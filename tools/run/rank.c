@@ -122,11 +122,14 @@ static void become_rank(
 	environment_set(start->options, start->world, rank->local_rank, slice.threads,
 		start->rendezvous_fd, start->secret_fd);
 	setenv("TORCHELASTIC_ERROR_FILE", rank->logs.error_path, 1);
-	/* A shell makes its background jobs ignore some of these. */
+	/* The agent is in the background of its terminal, and ignores SIGTTOU to print there. So is
+	   a rank that prints there itself. */
+	if (out >= 0 && err >= 0)
+		signal(SIGTTOU, SIG_DFL);
+	/* A shell makes its background jobs ignore some of these. SIGHUP is left to nohup. */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGQUIT, SIG_DFL);
-	signal(SIGHUP, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
 	setrlimit(RLIMIT_NOFILE, start->files);
