@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -74,10 +75,20 @@ static int explain_not_opened(const char *path)
 	return rd_fail(RONDO_SYSTEM, "%s", why);
 }
 
+/* dlopen() would wait until someone opens a FIFO to write. */
+static bool is_special(const char *path)
+{
+	struct stat about;
+
+	return strchr(path, '/') && stat(path, &about) == 0 && !S_ISREG(about.st_mode);
+}
+
 static int open_plugin(struct plugin *plugin)
 {
 	const struct rd_plugin_traits *kind = &rd_plugin_traits[plugin->kind];
 
+	if (is_special(plugin->path))
+		return rd_fail(RONDO_INVALID, "it is no regular file");
 	rd_trial_stage("what it runs on being loaded");
 	plugin->handle = dlopen(plugin->path, RTLD_NOW | RTLD_LOCAL);
 	if (!plugin->handle)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +108,20 @@ Test(plugins, without_the_symbol_are_skipped, .timeout = LIMIT_S)
 		"it has no symbol rondo_transport_v2: end one");
 	expect_skipped(STAR, "", "it is a plug-in of algorithms, not of transports");
 	expect_skipped("", NEARBY, "it is a plug-in of transports, not of algorithms");
+}
+
+/* Nobody opens it to write. */
+Test(plugins, in_a_fifo_are_skipped_at_once, .timeout = LIMIT_S)
+{
+	char folder[] = "/tmp/rondo_plugin_XXXXXX", path[64];
+
+	cr_assert(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/fifo", folder);
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	expect_skipped(path, "", "it is no regular file");
+	expect_skipped("", path, "it is no regular file");
+	unlink(path);
+	rmdir(folder);
 }
 
 Test(plugins, that_crash_or_end_the_process_are_skipped, .timeout = LIMIT_S)
