@@ -97,12 +97,18 @@ tensor_parallel | pipeline_parallel | model_parallel)
 checkpoint)
 	[ "$(ls)" = $'checkpoint\nmodel.bin\nother.bin' ] || fail "it leaves files behind: $(ls)"
 	cp model.bin kept.bin
-	# A checkpoint that cannot be written: the one before stays.
-	mkdir model.bin.new
-	prints 1 '^model.bin.new: Is a directory' rondo-run --nproc-per-node 2 ./checkpoint model.bin 110
-	cmp model.bin kept.bin || fail "model.bin changed"
-	rmdir model.bin.new
+	# A checkpoint that cannot be written, since its draft's name is too long: the one before stays.
+	long=$(printf '%0250d' 0)
+	mv model.bin "$long"
+	prints 1 ': File name too long' rondo-run --nproc-per-node 2 ./checkpoint "$long" 110
+	cmp "$long" kept.bin || fail "$long changed"
+	mv "$long" model.bin
+	# Nobody can foresee the name, and put a link there.
+	ln -s elsewhere.bin model.bin.new
 	rondo-run --nproc-per-node 2 ./checkpoint model.bin 110 | grep '^2 ranks begin at step 100 of 110$' || fail "no step 100"
+	[ ! -e elsewhere.bin ] || fail "it writes to elsewhere.bin"
+	rm model.bin.new
+	[ "$(ls)" = $'checkpoint\nkept.bin\nmodel.bin\nother.bin' ] || fail "it leaves files behind: $(ls)"
 	# Damaged ones: too short, too long, with another byte, empty.
 	head -c 40 kept.bin >first.bin
 	tail -c +42 kept.bin >last.bin

@@ -65,17 +65,24 @@ static void save(const char *path, struct state *state)
 {
 	char temporary[4096];
 	FILE *file;
+	int fd;
 
 	state->hash = hash(state);
-	if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
+	/* No other job, nor a link that someone has put there, has this name. */
+	if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
 		fail(path, "the name is too long");
-	file = fopen(temporary, "wb");
+	fd = mkstemp(temporary);
+	file = fd < 0 ? NULL : fdopen(fd, "wb");
 	if (!file)
 		fail(temporary, strerror(errno));
 	/* On the disk before the name says so: power may fail, too. */
 	if (fwrite(state, sizeof(*state), 1, file) != 1 || fflush(file) || fsync(fileno(file)) ||
-		fclose(file) || rename(temporary, path))
-		fail(temporary, strerror(errno));
+		fclose(file) || rename(temporary, path)) {
+		int error = errno;
+
+		remove(temporary);
+		fail(temporary, strerror(error));
+	}
 }
 
 /* A missing file leaves the state as it is, and a damaged one is an error. */
