@@ -147,11 +147,9 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		rd_codec_u32(codec, &message->heartbeat.timeout_ms);
 		return;
 	case RD_CONTROL_MEMBER:
+		rd_codec_u64(codec, &message->member.comm_id);
 		walk_rank(codec, &message->member.rank, 0);
 		walk_member(codec, &message->member.member);
-		return;
-	case RD_CONTROL_TABLE:
-		rd_codec_u64(codec, &message->table.comm_id);
 		return;
 	case RD_CONTROL_SLOW:
 		rd_codec_u32(codec, &message->slow.line_ms);
@@ -189,12 +187,6 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	case RD_CONTROL_LINK_FAILED:
 		walk_link_failure(codec, &message->link_failed);
 		return;
-	case RD_CONTROL_FALLBACK:
-		walk_link_failure(codec, &message->fallback);
-		return;
-	case RD_CONTROL_GO:
-		walk_limits(codec, &message->go.limits);
-		return;
 	case RD_CONTROL_GATHER:
 		rd_codec_u64(codec, &message->gather.lineage);
 		walk_rank(codec, &message->gather.origin, 0);
@@ -210,11 +202,8 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		rd_codec_i32(codec, &message->made.refuses, 0, 1);
 		rd_codec_text(codec, message->made.reason, sizeof(message->made.reason));
 		return;
-	case RD_CONTROL_COMMIT:
-	case RD_CONTROL_BYE_ACK:
 	case RD_CONTROL_LATE:
 	case RD_CONTROL_TRIED:
-	case RD_CONTROL_ALL_TRIED:
 		return;
 	}
 	rd_codec_check(codec, false);

@@ -26,29 +26,27 @@
 enum rd_control_kind {
 	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
 	RD_CONTROL_HEARTBEAT, /* both ways; the coordinator's first one accepts the rank */
-	RD_CONTROL_MEMBER, /* to each rank: one member; all in order, then TABLE */
-	RD_CONTROL_TABLE, /* to each rank: all members have been sent */
-	RD_CONTROL_READY, /* to the coordinator: all links are open */
-	RD_CONTROL_GO, /* to each rank: all ranks are ready */
+	RD_CONTROL_MEMBER, /* to each rank: one member; all in order */
+	RD_CONTROL_READY, /* to the coordinator: all links are open; to each rank: of all ranks */
 	RD_CONTROL_REPORT, /* to the coordinator: a failure */
 	RD_CONTROL_QUERY, /* to each rank: asks for an ANSWER */
 	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
 	RD_CONTROL_VERDICT, /* to each rank: the comm is over, with the reason; the last message */
 	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
-	RD_CONTROL_BYE_ACK, /* to the leaver: acknowledges BYE; the last message */
-	RD_CONTROL_LEFT, /* to each rank: another rank has left */
-	RD_CONTROL_LINK_FAILED, /* to the coordinator: a link of this rank failed to open */
-	RD_CONTROL_FALLBACK, /* to both ranks of the pair: their link failed to open */
-	RD_CONTROL_TRIED, /* to the coordinator: all links have been tried, some are not open */
-	RD_CONTROL_ALL_TRIED, /* to each: all have sent TRIED since the last one, or are ready */
+	RD_CONTROL_LEFT, /* to each rank: a rank has left; to that one, the last message */
+	RD_CONTROL_LINK_FAILED, /* a link failed to open: to the coordinator, then to both ranks */
+	/* To the coordinator: all links have been tried, some are not open. To each rank: all have
+	   sent TRIED since the last one, or are ready. */
+	RD_CONTROL_TRIED,
 	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
 	/* In a shrink (shrink/shrink.h), beside VERDICT: */
 	RD_CONTROL_GATHER, /* to the host: this rank has come */
 	RD_CONTROL_PLAN, /* to each guest: its place in the new comm */
-	RD_CONTROL_MADE, /* to the host: this rank has made the new comm, or cannot */
-	RD_CONTROL_COMMIT, /* to each guest: all have made it */
+	/* To the host: this rank has made the new comm, or cannot. To each guest: all have made it,
+	   which commits it. */
+	RD_CONTROL_MADE,
 	/* In a rendezvous again: */
-	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed without GO */
+	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed, and no READY has come */
 	RD_CONTROL_LAST = RD_CONTROL_LATE
 };
 
@@ -88,19 +86,14 @@ struct rd_control_message {
 			uint32_t timeout_ms; /* the sender's bound on silence */
 		} heartbeat;
 		struct {
+			uint64_t comm_id;
 			int32_t rank;
 			struct rd_member member;
 		} member;
 		struct {
-			uint64_t comm_id;
-		} table;
-		struct {
-			uint32_t fallbacks; /* that this rank has received */
-			struct rd_link_limits limits; /* of this rank's links */
+			uint32_t fallbacks; /* that this rank has received; 0 to a rank */
+			struct rd_link_limits limits; /* of this rank's links; the least of all */
 		} ready;
-		struct {
-			struct rd_link_limits limits; /* the least of all ranks' */
-		} go;
 		struct {
 			int32_t error, culprit; /* culprit: -1: none */
 			char reason[RD_REASON_SIZE];
@@ -148,7 +141,7 @@ struct rd_control_message {
 			int32_t refuses; /* 1: by its vote: the ranks do not begin again */
 			char reason[RD_REASON_SIZE];
 		} made;
-		struct rd_link_failure link_failed, fallback;
+		struct rd_link_failure link_failed;
 	};
 };
 

@@ -9,21 +9,21 @@
  *
  *   HELLO ->                      identity and settings of this rank
  *   <- HEARTBEAT                  the first one: the coordinator accepts this rank
- *   <- MEMBER * size, TABLE       once all ranks have joined
- *   LINK_FAILED ->, <- FALLBACK   a link over some transport failed to open: both ranks of the pair
- *                                 receive the fallback, and take the next transport
+ *   <- MEMBER * size              once all ranks have joined
+ *   LINK_FAILED ->, <-            a link over some transport failed to open: both ranks of the pair
+ *                                 receive it, and fall back to the next transport
  *   TRIED ->                      this rank has tried all its links; some are not open yet
- *   <- ALL_TRIED                  all have, or are ready: a round ends; rounds measure silence
+ *   <- TRIED                      all have, or are ready: a round ends; rounds measure silence
  *   READY ->                      the links are open: their limits, and the number of fallbacks so
  *                                 far, by which the coordinator drops a READY that is stale
- *   <- GO                         once all are ready: the least limits of all ranks' links
+ *   <- READY                      once all are ready: the least limits of all ranks' links
  *   REPORT ->                     a failure; in place of HELLO: this rank cannot take part
  *   <- QUERY, ANSWER ->           the state of this rank's calls
  *   <- VERDICT                    the comm is over, with the reason; nothing follows
- *   LATE ->                       init_timeout_ms has passed without GO: a VERDICT follows, unless
- *                                 GO crosses it
+ *   LATE ->                       init_timeout_ms has passed: a VERDICT follows, unless READY
+ *                                 crosses it
  *   SLOW ->                       a call waits for long, and goes on; a QUERY to all follows
- *   BYE ->, <- BYE_ACK            this rank leaves; nothing follows; the others receive LEFT
+ *   BYE ->, <- LEFT               this rank leaves; nothing follows; the others receive LEFT, too
  *   HEARTBEAT, both ways          four times in the other side's heartbeat_timeout_ms, at least
  *                                 each 5 s; a participant answers each one, and so rarely has to
  *

@@ -50,12 +50,11 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		memset(message->hello.plugins, 'y', RD_STRING_MAX - 1);
 		fill_member(&message->hello.member);
 	} else if (kind == RD_CONTROL_MEMBER) {
+		message->member.comm_id = UINT64_MAX;
 		message->member.rank = 65535;
 		fill_member(&message->member.member);
 	} else if (kind == RD_CONTROL_HEARTBEAT) {
 		message->heartbeat.timeout_ms = 30000;
-	} else if (kind == RD_CONTROL_TABLE) {
-		message->table.comm_id = UINT64_MAX;
 	} else if (kind == RD_CONTROL_REPORT) {
 		message->report.error = RONDO_BROKEN;
 		message->report.culprit = 2;
@@ -98,11 +97,6 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->ready.limits.maps = true;
 		message->ready.limits.near_rails = 1;
 		message->ready.limits.far_rails = RD_NO_RAILS;
-	} else if (kind == RD_CONTROL_GO) {
-		message->go.limits.piece_size = 1 << 10;
-		message->go.limits.maps = true;
-		message->go.limits.near_rails = 2;
-		message->go.limits.far_rails = 8;
 	} else if (kind == RD_CONTROL_GATHER) {
 		message->gather.lineage = UINT64_MAX;
 		message->gather.origin = 7;
@@ -115,7 +109,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->made.error = RONDO_MEMORY;
 		message->made.refuses = 1;
 		memset(message->made.reason, 's', RD_REASON_SIZE - 1);
-	} else if (kind == RD_CONTROL_LINK_FAILED || kind == RD_CONTROL_FALLBACK) {
+	} else if (kind == RD_CONTROL_LINK_FAILED) {
 		message->link_failed = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
 		memset(message->link_failed.transport, 't', RD_LINK_FAILURE_NAME - 1);
 		memset(message->link_failed.reason, 'r', RD_LINK_FAILURE_REASON - 1);
@@ -139,7 +133,7 @@ Test(wire, every_note_comes_back_as_it_went)
 
 Test(wire, the_bytes_are_fixed)
 {
-	static const unsigned char expected[] = { 'R', 'N', 'D', 'O', 11, 0, 12, 0, 17, 0, 0, 0, 99,
+	static const unsigned char expected[] = { 'R', 'N', 'D', 'O', 9, 0, 12, 0, 17, 0, 0, 0, 99,
 		0, 0, 0, 0, 0, 0, 0 };
 	unsigned char frame[RD_FRAME_MAX];
 	struct rd_control_message message;

@@ -21,8 +21,8 @@ Test(rendezvous, ranks_that_never_open_their_links_are_named)
 	net_expect_verdict(RONDO_TIMEOUT, "rank 2 of 3 has not opened all links within 3 s");
 }
 
-/* One rank's bound ends at each moment around GO, which may cross its LATE: there is a verdict, or
-   all go on. */
+/* One rank's bound ends at each moment around the last READY, which may cross its LATE: there is a
+   verdict, or all go on. */
 Test(rendezvous, a_bound_that_ends_while_all_begin_ends_nothing, .timeout = 60)
 {
 	int late = 0, in_time = 0;
@@ -157,19 +157,17 @@ static void take_member(struct rd_participant *participant, int rank)
 	rd_participant_take(participant, &message, 0);
 }
 
-/* The verdict of a participant in a comm of two after two MEMBERs, of these ranks, and a TABLE. */
+/* The verdict of a participant in a comm of two after two MEMBERs, of these ranks. */
 static int take_members(int first, int second)
 {
 	struct rd_participant *participant = net_participant();
-	struct rd_control_message beat = { .kind = RD_CONTROL_HEARTBEAT },
-				  table = { .kind = RD_CONTROL_TABLE };
+	struct rd_control_message beat = { .kind = RD_CONTROL_HEARTBEAT };
 	const char *reason;
 	int error;
 
 	rd_participant_take(participant, &beat, 0);
 	take_member(participant, first);
 	take_member(participant, second);
-	rd_participant_take(participant, &table, 0);
 	error = rd_participant_verdict(participant, &reason);
 	net_finish();
 	return error;

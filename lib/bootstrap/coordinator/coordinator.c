@@ -368,7 +368,7 @@ static void take_bye(struct rd_coordinator *coordinator,
 		return;
 	state->left = true;
 	coordinator->leavers[coordinator->leaver_count++] = connection->rank;
-	connection->to_send = rd_control_bit(RD_CONTROL_BYE_ACK);
+	connection->to_send = rd_control_bit(RD_CONTROL_LEFT);
 	if (connection->rank == 0)
 		coordinator->leave_ms = connection->received_ms + coordinator->settings->timeout_ms;
 	rd_diagnose_leaver(coordinator, connection->rank);
@@ -429,7 +429,7 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 		rd_diagnose_report(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_LATE:
-		/* Where all are ready, GO crosses it. */
+		/* Where all are ready, the READY that says so crosses it. */
 		rd_diagnose_give_up(coordinator);
 		return;
 	case RD_CONTROL_ANSWER:

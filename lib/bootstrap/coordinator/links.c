@@ -42,7 +42,7 @@ static void end_round(struct rd_coordinator *coordinator)
 	for (int rank = 0; rank < coordinator->size; rank++)
 		coordinator->ranks[rank].tried = false;
 	coordinator->tried = 0;
-	rd_coordinator_send_to_all(coordinator, RD_CONTROL_ALL_TRIED);
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_TRIED);
 }
 
 void rd_links_tried(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
@@ -66,7 +66,7 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 		return;
 	}
 	coordinator->phase = RD_COORDINATOR_RUNNING;
-	rd_coordinator_send_to_all(coordinator, RD_CONTROL_GO);
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_READY);
 }
 
 struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)

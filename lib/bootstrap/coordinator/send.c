@@ -11,22 +11,18 @@ static void write_member(const struct rd_coordinator *coordinator,
 {
 	int rank = connection->members_sent++;
 
-	if (rank == coordinator->size) {
-		message->kind = RD_CONTROL_TABLE;
-		message->table.comm_id = coordinator->comm_id;
-		return;
-	}
 	message->kind = RD_CONTROL_MEMBER;
+	message->member.comm_id = coordinator->comm_id;
 	message->member.rank = rank;
 	message->member.member = coordinator->ranks[rank].member;
 }
 
-static void write_left(const struct rd_coordinator *coordinator,
-	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+static void write_left(
+	const struct rd_coordinator *coordinator, int leaver, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_LEFT;
-	message->left.rank = coordinator->leavers[connection->leavers_sent++];
-	message->left.calls = coordinator->ranks[message->left.rank].calls;
+	message->left.rank = leaver;
+	message->left.calls = coordinator->ranks[leaver].calls;
 }
 
 /* The next link failure of which this rank is one end, if there is one. */
@@ -39,8 +35,8 @@ static bool write_fallbacks(const struct rd_coordinator *coordinator,
 
 		if (link_failure->low != connection->rank && link_failure->high != connection->rank)
 			continue;
-		message->kind = RD_CONTROL_FALLBACK;
-		message->fallback = *link_failure;
+		message->kind = RD_CONTROL_LINK_FAILED;
+		message->link_failed = *link_failure;
 		return true;
 	}
 	return false;
@@ -58,13 +54,6 @@ static bool write_verdict(const struct rd_coordinator *coordinator,
 	return true;
 }
 
-static bool write_bye_ack(
-	struct rd_coordinator_connection *connection, struct rd_control_message *message)
-{
-	message->kind = RD_CONTROL_BYE_ACK;
-	return rd_control_take_bit(&connection->to_send, RD_CONTROL_BYE_ACK);
-}
-
 bool rd_coordinator_next(
 	struct rd_coordinator *coordinator, int index, struct rd_control_message *message)
 {
@@ -72,8 +61,10 @@ bool rd_coordinator_next(
 
 	if (!connection->open || connection->dropped)
 		return false;
-	if (connection->rank >= 0 && coordinator->ranks[connection->rank].left)
-		return write_bye_ack(connection, message);
+	if (connection->rank >= 0 && coordinator->ranks[connection->rank].left) {
+		write_left(coordinator, connection->rank, message);
+		return rd_control_take_bit(&connection->to_send, RD_CONTROL_LEFT);
+	}
 	if (coordinator->error)
 		return write_verdict(coordinator, connection, message);
 	if (connection->rank < 0)
@@ -83,19 +74,20 @@ bool rd_coordinator_next(
 		message->heartbeat.timeout_ms =
 			(uint32_t)coordinator->settings->heartbeat_timeout_ms;
 	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
-		   connection->members_sent <= coordinator->size) {
+		   connection->members_sent < coordinator->size) {
 		write_member(coordinator, connection, message);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
 		   write_fallbacks(coordinator, connection, message)) {
 		return true;
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   rd_control_take_bit(&connection->to_send, RD_CONTROL_ALL_TRIED)) {
-		message->kind = RD_CONTROL_ALL_TRIED;
-	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_GO)) {
-		message->kind = RD_CONTROL_GO;
-		message->go.limits = rd_links_limits(coordinator);
+		   rd_control_take_bit(&connection->to_send, RD_CONTROL_TRIED)) {
+		message->kind = RD_CONTROL_TRIED;
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_READY)) {
+		message->kind = RD_CONTROL_READY;
+		message->ready.fallbacks = 0;
+		message->ready.limits = rd_links_limits(coordinator);
 	} else if (connection->leavers_sent < coordinator->leaver_count) {
-		write_left(coordinator, connection, message);
+		write_left(coordinator, coordinator->leavers[connection->leavers_sent++], message);
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_QUERY)) {
 		message->kind = RD_CONTROL_QUERY;
 		message->query.number = coordinator->query;

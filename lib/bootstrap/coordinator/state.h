@@ -16,7 +16,7 @@ struct rd_coordinator_connection {
 	bool promising; /* its other end has shown the job's secret */
 	int rank; /* -1: no HELLO yet, or it was refused */
 	rd_control_kinds to_send; /* beside members, fallbacks and leavers: */
-	int members_sent; /* of size; and one more, TABLE */
+	int members_sent; /* of size */
 	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
 	int leavers_sent; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */

@@ -8,26 +8,17 @@ static void take_member(
 	struct rd_participant *participant, const struct rd_control_message *message)
 {
 	if (participant->phase != RD_PARTICIPANT_JOINING ||
-		participant->member_count == participant->settings->size ||
 		message->member.rank != participant->member_count) {
 		rd_participant_bad_message(participant);
 		return;
 	}
 	participant->members[participant->member_count++] = message->member.member;
+	participant->comm_id = message->member.comm_id;
+	if (participant->member_count == participant->settings->size)
+		participant->phase = RD_PARTICIPANT_JOINED;
 }
 
-static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
-{
-	if (participant->phase != RD_PARTICIPANT_JOINING ||
-		participant->member_count < participant->settings->size) {
-		rd_participant_bad_message(participant);
-		return;
-	}
-	participant->comm_id = message->table.comm_id;
-	participant->phase = RD_PARTICIPANT_JOINED;
-}
-
-static void take_go(struct rd_participant *participant, const struct rd_link_limits *limits)
+static void take_ready(struct rd_participant *participant, const struct rd_link_limits *limits)
 {
 	if (participant->phase != RD_PARTICIPANT_JOINED || !participant->ready ||
 		limits->piece_size > participant->limits.piece_size ||
@@ -39,13 +30,13 @@ static void take_go(struct rd_participant *participant, const struct rd_link_lim
 	}
 	participant->limits = *limits;
 	participant->phase = RD_PARTICIPANT_OPEN;
-	/* The bound has passed, but GO has come. */
+	/* The bound has passed, but all are ready. */
 	if (!participant->reported)
 		participant->report_ms = RD_NEVER;
 	participant->to_send &= ~rd_control_bit(RD_CONTROL_LATE);
 }
 
-static void take_all_tried(struct rd_participant *participant)
+static void take_tried(struct rd_participant *participant)
 {
 	if (participant->phase == RD_PARTICIPANT_JOINED)
 		participant->rounds++;
@@ -54,7 +45,7 @@ static void take_all_tried(struct rd_participant *participant)
 }
 
 /* Links have to be opened again: this rank is no longer ready. */
-static void take_fallbacks(
+static void take_fallback(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	int rank = participant->settings->rank;
@@ -73,7 +64,13 @@ static void take_fallbacks(
 static void take_left(struct rd_participant *participant, const struct rd_control_message *message,
 	int64_t now_ms)
 {
-	if (participant->phase != RD_PARTICIPANT_OPEN ||
+	bool own = message->left.rank == participant->settings->rank;
+
+	if (own && participant->leaving) {
+		participant->phase = RD_PARTICIPANT_LEFT;
+		return;
+	}
+	if (own || participant->phase != RD_PARTICIPANT_OPEN ||
 		message->left.rank >= participant->settings->size) {
 		rd_participant_bad_message(participant);
 		return;
@@ -129,17 +126,14 @@ void rd_participant_take(struct rd_participant *participant,
 	case RD_CONTROL_MEMBER:
 		take_member(participant, message);
 		return;
-	case RD_CONTROL_TABLE:
-		take_table(participant, message);
+	case RD_CONTROL_LINK_FAILED:
+		take_fallback(participant, &message->link_failed);
 		return;
-	case RD_CONTROL_FALLBACK:
-		take_fallbacks(participant, &message->fallback);
+	case RD_CONTROL_TRIED:
+		take_tried(participant);
 		return;
-	case RD_CONTROL_ALL_TRIED:
-		take_all_tried(participant);
-		return;
-	case RD_CONTROL_GO:
-		take_go(participant, &message->go.limits);
+	case RD_CONTROL_READY:
+		take_ready(participant, &message->ready.limits);
 		return;
 	case RD_CONTROL_QUERY:
 		participant->query = message->query.number;
@@ -150,12 +144,6 @@ void rd_participant_take(struct rd_participant *participant,
 		return;
 	case RD_CONTROL_LEFT:
 		take_left(participant, message, now_ms);
-		return;
-	case RD_CONTROL_BYE_ACK:
-		if (participant->leaving)
-			participant->phase = RD_PARTICIPANT_LEFT;
-		else
-			rd_participant_bad_message(participant);
 		return;
 	default:
 		rd_participant_bad_message(participant);

@@ -200,7 +200,7 @@ int rd_guest_agree(struct rd_shrink *shrink, int failed, bool refuses)
 	rd_connection_close(&shrink->host);
 	if (got <= 0)
 		return 1;
-	if (message.kind == RD_CONTROL_COMMIT && !failed)
+	if (message.kind == RD_CONTROL_MADE && !message.made.error && !failed)
 		return 0;
 	if (message.kind == RD_CONTROL_VERDICT && !failed)
 		rd_vote_forget(shrink->vote);

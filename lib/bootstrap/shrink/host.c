@@ -361,7 +361,7 @@ static int count_guests(const struct rd_shrink *shrink)
 
 static void commit(struct rd_shrink *shrink)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_COMMIT };
+	struct rd_control_message message = { .kind = RD_CONTROL_MADE };
 
 	for (int rank = 0; rank < shrink->size; rank++)
 		if (visit_from(shrink, rank))

@@ -13,7 +13,7 @@
  *   <- PLAN                     number and size in the new comm, the port where it meets, and how
  *                               many ranks are lost
  *   MADE ->                     whether this rank has made it: its vote
- *   <- COMMIT                   all have; or, in place of PLAN or COMMIT:
+ *   <- MADE                     all have, which commits it; or, in place of PLAN or MADE:
  *   <- VERDICT                  RONDO_DIED: begin again; else the end, with the reason
  *
  * A commit may not reach all before the host dies, or is cut off. Then those that it reached have a
