@@ -82,6 +82,11 @@ static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 	{ \
 		name, NULL, help, OPTION_FLAG, AT(field), 0, 0, NULL, NULL \
 	}
+/* A checkpoint keeps it, and "=0" clears it there. */
+#define KEPT_FLAG(name, field, help) \
+	{ \
+		name, "[=0]", help, OPTION_FLAG, AT(field), 0, 0, NULL, NULL \
+	}
 #define TEXT(name, value, field, help) \
 	{ \
 		name, value, help, OPTION_TEXT, AT(field), 0, 0, NULL, NULL \
@@ -156,10 +161,12 @@ const struct option_row option_table[] = {
 		"on any number of ranks that divides it. Default: ranks x accumulate x batch"),
 	{ "seed", "N", "of the first parameters and of the order of samples. Default: 1",
 		OPTION_NUMBER, AT(seed), 0, NUMBER_MAX, NULL, NULL },
-	FLAG("no-shuffle", no_shuffle, "take the samples of each epoch in the order of the set"),
+	KEPT_FLAG(
+		"no-shuffle", no_shuffle, "take the samples of each epoch in the order of the set"),
 	REAL("bucket-mb", bucket_mb, 0, 1 << 20,
 		"gradients travel in buckets of at most X MiB. Default: 2"),
-	FLAG("sync-bn", sync_norm, "batch norm with the mean and variance of all ranks' samples"),
+	KEPT_FLAG("sync-bn", sync_norm,
+		"batch norm with the mean and variance of all ranks' samples"),
 	FLAG("no-overlap", no_overlap,
 		"send all buckets after backward, to measure the gain of overlap"),
 
@@ -177,8 +184,9 @@ const struct option_row option_table[] = {
 		"Default: 1"),
 	NAME("compress", compress, compressions,
 		"send gradients as fp16 or bf16: half the bytes, rounded. Default: no"),
-	FLAG("zero", zero, "divide the optimizer's state and work among ranks (ZeRO, stage 1)"),
-	FLAG("deterministic", deterministic,
+	KEPT_FLAG(
+		"zero", zero, "divide the optimizer's state and work among ranks (ZeRO, stage 1)"),
+	KEPT_FLAG("deterministic", deterministic,
 		"the same bits on 1, 2, 4, ... --shards ranks, with any buckets, hosts and\n"
 		"transports. Slower"),
 	COUNT("shards", shards, 65536,
@@ -194,20 +202,21 @@ const struct option_row option_table[] = {
 		"sgd, adam or adamw, with PyTorch's defaults. Default: the model's"),
 	REAL("lr", learning_rate, 0, 1e6, "learning rate. Default: the model's"),
 	REAL("momentum", momentum, OR_ZERO, 1, "of sgd. Default: the model's"),
-	FLAG("nesterov", nesterov, "sgd with Nesterov's momentum"),
+	KEPT_FLAG("nesterov", nesterov, "sgd with Nesterov's momentum"),
 	REAL("weight-decay", weight_decay, OR_ZERO, 1e6,
 		"Default: the model's, or the optimizer's"),
 	REAL("beta1", beta1, OR_ZERO, BETA_MAX, "of adam and adamw. Default: 0.9"),
 	REAL("beta2", beta2, OR_ZERO, BETA_MAX, "of adam and adamw. Default: 0.999"),
-	REAL("clip", clip, 0, 1e30, "scale gradients down to this global norm. Default: never"),
+	REAL("clip", clip, OR_ZERO, 1e30,
+		"scale gradients down to this global norm. Default: 0, never"),
 	NAME("schedule", schedule, schedules,
 		"of the learning rate: constant, step (every --lr-period epochs times\n"
 		"--lr-gamma) or cosine (to --min-lr at the end). Default: constant"),
 	COUNT("lr-period", lr_period, 1000000, "epochs. Default: 1"),
 	REAL("lr-gamma", lr_gamma, 0, 1e6, "Default: 0.1"),
 	REAL("min-lr", min_lr, OR_ZERO, 1e6, "Default: 0"),
-	COUNT("warm-up", warm_up, INT_MAX,
-		"steps in which the learning rate grows linearly. Default: none"),
+	{ "warm-up", "N", "steps in which the learning rate grows linearly. Default: 0",
+		OPTION_COUNT, AT(warm_up), 0, INT_MAX, NULL, NULL },
 
 	SECTION("Checkpoints"),
 	TEXT("checkpoint", "FILE", checkpoint,

@@ -121,7 +121,10 @@ int option_take(struct options *options, const struct option_row *row, const cha
 	int err = 0;
 	switch (row->type) {
 	case OPTION_FLAG:
-		*(bool *)field = true;
+		/* A checkpoint has "on". */
+		if (value && strcmp(value, "on") && strcmp(value, "0"))
+			return fail("--%s=%s: takes no value but 0", row->name, value);
+		*(bool *)field = !value || strcmp(value, "0");
 		break;
 	case OPTION_TEXT:
 		if (!*value)
@@ -340,7 +343,7 @@ int options_refuse_idle(const struct options *options)
 		{ "tensor", options->tensor == 1 || options->network->shares_layers,
 			"--model mlp or a gpt, whose layers ranks can share" },
 		{ "momentum", sgd, "--optimizer sgd" },
-		{ "nesterov", sgd && options->momentum > 0,
+		{ "nesterov", !options->nesterov || (sgd && options->momentum > 0),
 			"--optimizer sgd with a --momentum above 0" },
 		{ "beta1", !sgd, "--optimizer adam or adamw" },
 		{ "beta2", !sgd, "--optimizer adam or adamw" },

@@ -90,8 +90,8 @@ Test(options, an_optimizer_has_its_settings)
 	cr_assert(options.nesterov);
 	REFUSE("--momentum -1: not a number from 0", "--momentum", "-1");
 	REFUSE("did you mean adam?", "--optimizer", "adma");
-	REFUSE("--nesterov", "--nesterov=1");
-	REFUSE("--clip 0: not a number above 0", "--clip", "0");
+	REFUSE("--nesterov=1: takes no value but 0", "--nesterov=1");
+	REFUSE("--clip -1: not a number from 0", "--clip", "-1");
 }
 
 Test(options, those_of_data_parallelism_are_understood)
@@ -210,6 +210,7 @@ static const char *idle(const char *model)
 	options.network = network_named(model);
 	if (options.optimizer < 0)
 		options.optimizer = OPTIMIZER_SGD;
+	options.seed = 1;
 	return options_refuse_idle(&options) ? strstr(failure(), "needs ") + 6 : "nothing";
 }
 
@@ -272,6 +273,8 @@ static const char *sample(const struct option_row *row)
 		return strcmp(row->name, "model") ? "drawn-text" : "gpt-nano";
 	case OPTION_REAL:
 		return "0.75";
+	case OPTION_FLAG:
+		return "on";
 	default:
 		return "7";
 	}
@@ -316,5 +319,27 @@ Test(options, the_command_line_goes_before_a_checkpoint)
 	cr_assert_eq(options.epochs, 3);
 	cr_assert_eq(options.tokens, 32);
 	REFUSE("--checkpoint: cannot keep the name a\"b", "--checkpoint", "c", "--data", "a\"b");
+	stored_finish(&stored);
+}
+
+Test(options, the_command_line_clears_what_a_checkpoint_has)
+{
+	struct stored stored;
+	stored_init(&stored);
+	cr_assert_eq(PARSE("--epochs", "3", "--model", "mlp", "--no-shuffle", "--sync-bn", "--zero",
+			     "--deterministic", "--nesterov", "--clip", "2", "--warm-up", "5"),
+		0, "%s", failure());
+	options.optimizer = OPTIMIZER_SGD;
+	options.seed = 1;
+	cr_assert_eq(settings_store(&options, &stored), 0);
+	cr_assert_eq(PARSE("--no-shuffle=0", "--sync-bn=0", "--zero=0", "--deterministic=0",
+			     "--nesterov=0", "--clip", "0", "--warm-up", "0"),
+		0, "%s", failure());
+	cr_assert_eq(settings_restore(&options, "it", &stored), 0, "%s", failure());
+	cr_expect(!options.no_shuffle && !options.sync_norm && !options.zero &&
+		  !options.deterministic && !options.nesterov);
+	cr_expect_eq(options.clip, 0);
+	cr_expect_eq(options.warm_up, 0);
+	cr_expect_eq(options_refuse_idle(&options), 0, "%s", failure());
 	stored_finish(&stored);
 }
