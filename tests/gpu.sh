@@ -433,10 +433,10 @@ training() {
 
 # ---- Building ----------------------------------------------------------------------------------
 
-gpu_tests=(tests/gpu/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
+gpu_tests=(tests/unit/gpu/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
 gpu_tests=("${gpu_tests[@]##*/}")
 gpu_tests=("${gpu_tests[@]%.c}")
-trainer_tests=(tests/train/device/test_cuda*.c)
+trainer_tests=(tests/unit/train/device/test_cuda*.c)
 trainer_tests=("${trainer_tests[@]##*/test_}")
 trainer_tests=("${trainer_tests[@]%.c}")
 trainer_tests=("${trainer_tests[@]/#/test_train_}")

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests", "train", "fixtures"))
+sys.path.insert(0, os.path.join(ROOT, "tests", "unit", "train", "fixtures"))
 sys.dont_write_bytecode = True
 
 IMAGES = 8192  # of a rank

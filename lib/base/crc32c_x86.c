@@ -15,7 +15,7 @@
  * A carry-less product of a constant of 32 bits, in reverse, and a register of 32 or 64 bits holds
  * their product times x or x^33. A product of 64 bits goes through `crc32`, which multiplies it by
  * x^32. So the constant that moves a register by D bytes is x^(8 D - 33) mod P in both cases. For
- * the first half of 16 bytes it is x^(8 D + 31) mod P. tests/base/test_crc32c.c computes them.
+ * the first half of 16 bytes it is x^(8 D + 31) mod P. tests/unit/base/test_crc32c.c computes them.
  */
 #define LONG 2048 /* bytes of one of three streams */
 #define SHORT 256 /* the same, for the rest and for short messages */

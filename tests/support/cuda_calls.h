@@ -1,6 +1,7 @@
 /*
- * The CUDA driver as a program calls it beside Rondo: the tests' driver (tests/driver), with its
- * kernels program_add and program_spin. Functions return 0, or the driver's error.
+ * The CUDA driver as a program calls it beside Rondo: the tests' driver
+ * (tests/support/driver), with its kernels program_add and program_spin. Functions return 0, or the
+ * driver's error.
  */
 #ifndef CUDA_CALLS_H
 #define CUDA_CALLS_H

@@ -26,7 +26,8 @@ int gpu_trial_run(const struct gpu_trial *trial);
 bool has_gpus(int count);
 #define NO_GPU "there is no GPU here, or no CUDA driver, or this build has no CUDA"
 
-/* Whether the driver is the tests' own (tests/driver): the host accesses its device memory, too. */
+/* Whether the driver is the tests' own (tests/support/driver): the host accesses its device memory,
+   too. */
 bool has_tests_driver(void);
 #define NO_TESTS_DRIVER "the tests' driver is not here, or this build has no CUDA"
 

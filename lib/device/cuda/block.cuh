@@ -1,7 +1,7 @@
 /*
  * CUDA's primitives for the kernels' shared sources (flags_run.h, work_run.h, steps_run.h,
- * transfer_run.h). tests/driver/machine.h replaces machine.cuh, so that tests run the kernels on
- * threads.
+ * transfer_run.h). tests/support/driver/machine.h replaces machine.cuh, so that tests run the
+ * kernels on threads.
  */
 #ifndef RD_BLOCK_CUH
 #define RD_BLOCK_CUH

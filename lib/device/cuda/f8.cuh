@@ -2,7 +2,7 @@
  * Conversions of 8-bit floats in kernels, two at a time: by the GPU's instructions where it has
  * them (from sm_89), else by lib/exec/f8.h. Both round to nearest even, keep -0 and subnormals,
  * saturate infinity to the greatest number, and make 0x7f of each NaN. Widened, a NaN differs in
- * its sign and payload alone, which no result keeps. tests/device/test_f8_model.c compares all
+ * its sign and payload alone, which no result keeps. tests/unit/device/test_f8_model.c compares all
  * codes.
  */
 #ifndef RD_F8_CUH

@@ -1,5 +1,5 @@
 /*
- * The GPU's own instructions and sizes. tests/driver/machine.h has the
+ * The GPU's own instructions and sizes. tests/support/driver/machine.h has the
  * same for threads of the host, so that the kernels run in tests.
  */
 #ifndef RD_MACHINE_CUH

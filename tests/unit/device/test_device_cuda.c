@@ -1,5 +1,5 @@
-/* The use that lib/device/cuda makes of the CUDA driver, as the tests' driver (tests/driver) sees
-   it. */
+/* The use that lib/device/cuda makes of the CUDA driver, as the tests' driver
+   (tests/support/driver) sees it. */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <stdlib.h>

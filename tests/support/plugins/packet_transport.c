@@ -10,7 +10,7 @@
 #pragma push_macro("RONDO_PLUGIN_TRANSPORTS")
 #undef RONDO_PLUGIN_TRANSPORTS
 #define RONDO_PLUGIN_TRANSPORTS(...) struct rd_transport
-#include "../../docs/examples/plugin_transport.c"
+#include "../../../docs/examples/plugin_transport.c"
 #pragma pop_macro("RONDO_PLUGIN_TRANSPORTS")
 
 static void *packets_reserve(struct rd_link *base, size_t size)

@@ -4,7 +4,7 @@ set -euo pipefail
 # shellcheck source=support.sh
 . "$(dirname "$0")/support.sh"
 here=$(cd "$(dirname "$0")" && pwd) build=$1
-manifest=$here/../../docs/examples/kubernetes.yaml
+manifest=$here/../../../docs/examples/kubernetes.yaml
 reason=$("$here/pods.sh" "$manifest" true) || skip "${reason#skipped: }"
 
 if /usr/bin/python3 -c "import yaml" 2>/dev/null; then

@@ -52,5 +52,5 @@ fi
 under_installed "Open MPI" mpirun.openmpi -n 4 "$program"
 under_installed "MPICH" mpiexec.mpich -n 4 "$program"
 under "Slurm" "$here/cluster.sh" srun -N 2 -n 4 "$program"
-under "Kubernetes, emulated" "$here/pods.sh" "$here/../../docs/examples/kubernetes.yaml" "$program"
+under "Kubernetes, emulated" "$here/pods.sh" "$here/../../../docs/examples/kubernetes.yaml" "$program"
 [ $tried -gt 1 ] || skip "no other launcher than rondo-run"

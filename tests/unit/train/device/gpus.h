@@ -1,6 +1,6 @@
 /*
- * GPUs for tests: real ones (tests/gpu.sh), or those of an emulated driver (tests/driver), which
- * ctest puts before the loader.
+ * GPUs for tests: real ones (tests/gpu.sh), or those of an emulated driver
+ * (tests/support/driver), which ctest puts before the loader.
  */
 #ifndef TRAIN_GPUS_H
 #define TRAIN_GPUS_H

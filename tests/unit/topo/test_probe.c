@@ -1,6 +1,6 @@
 /*
  * Probes emulated machines: trees like those of sysfs and procfs, and fake libraries for NVML and
- * CUDA's driver (tests/fake). No GPU is used.
+ * CUDA's driver (tests/support/fake). No GPU is used.
  */
 #include <criterion/criterion.h>
 #include <limits.h>

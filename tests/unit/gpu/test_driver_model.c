@@ -1,8 +1,8 @@
 /* ctest label: threads */
 /*
- * The tests' driver (tests/driver) waits where a CUDA driver does: its hardware queues, its launch
- * queue, the context's lock, and room for blocks. Each test has something wait for a flag of its
- * own, and checks that the flag was set when it went on.
+ * The tests' driver (tests/support/driver) waits where a CUDA driver does: its hardware queues, its
+ * launch queue, the context's lock, and room for blocks. Each test has something wait for a flag of
+ * its own, and checks that the flag was set when it went on.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>

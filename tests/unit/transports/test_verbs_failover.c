@@ -1,6 +1,6 @@
 /*
  * Failover of links of verbs whose queue pairs are moved to error. It needs the RDMA devices that
- * tests/vm/test_verbs_failover.sh makes.
+ * tests/system/vm/test_verbs_failover.sh makes.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>

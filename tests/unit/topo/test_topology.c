@@ -1,4 +1,4 @@
-/* Distances and links of topologies that are loaded from files (tests/topologies). */
+/* Distances and links of topologies that are loaded from files (tests/support/topologies). */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

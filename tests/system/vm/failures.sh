@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# failures.sh BUILD: tests/vm/run fails where a test fails, has no end, or panics its kernel. Killed, it leaves no
+# failures.sh BUILD: tests/system/vm/run fails where a test fails, has no end, or panics its kernel. Killed, it leaves no
 # process behind.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
