@@ -4,7 +4,7 @@
 # Tools and the trainer include six headers of the library alone: clock.h, descriptor.h, instructions.h, json.h, nearest.h and
 # port.h of base/. rondo-run adds environment.h and pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h of secure/, socket.h, wire.h, codec.h, connection.h and door.h of net/, status.h of bootstrap/, rondo-bench graph.h of api/; rondo-topo and rondo-check include any of it.
 # One file asks the processor for its instructions, so that a test build holds all kernels to less.
-# The library makes descriptors above 0, 1 and 2.
+# The library makes descriptors above 0, 1 and 2. Tests lie where CMake finds them.
 # With the library's object files: no two files of it call each other, directly or through others.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -84,6 +84,12 @@ if find lib transports -name '*.c' ! -path '*/contract/*' | LC_ALL=C sort | xarg
 		print FILENAME ":" FNR ": makes a descriptor that rd_above_stderr() does not see"
 	}
 	{ before = $0 }' | grep .; then
+	bad=1
+fi
+
+# CMake looks for tests in these folders alone.
+if find tests -name 'test_*.c' | grep -vE '^tests/(unit|system)/[a-z]+/[^/]*$|^tests/unit/train/'; then
+	echo "tests lie in folders of tests/unit and tests/system"
 	bad=1
 fi
 
