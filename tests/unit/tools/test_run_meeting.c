@@ -27,7 +27,7 @@ Test(run_meeting, starts_when_all_nodes_are_there)
 		cr_assert_str_eq(world->run_id, "job");
 	}
 	for (int id = 0; id < 3; id++)
-		tell(id, MESSAGE_DONE);
+		tell(id, MESSAGE_ENDED);
 	all_got(0, 3, MESSAGE_END);
 	cr_assert_eq(agents[2].last.stop.status, 0);
 	meeting_finish(&meeting);
@@ -107,7 +107,7 @@ static void is_refused(int id, const struct hello *hello, const char *part)
 	reason_has(agents[id].last.reason, part);
 	/* It sends on, before it reads the answer. */
 	tell(id, MESSAGE_JOIN);
-	tell(id, MESSAGE_DONE);
+	tell(id, MESSAGE_ENDED);
 	cr_assert_eq(agents[id].received, 1);
 	lose(id);
 }
@@ -242,9 +242,8 @@ static enum message_type owed(const struct agent *agent)
 	case MESSAGE_AGAIN:
 		return MESSAGE_JOIN;
 	case MESSAGE_STOP:
-		return MESSAGE_ENDED;
 	case MESSAGE_WORLD:
-		return MESSAGE_DONE;
+		return MESSAGE_ENDED;
 	default:
 		return MESSAGE_PING;
 	}
@@ -302,10 +301,10 @@ static void disturb(unsigned *seed)
 		break;
 	case 6: { /* out of place */
 		static const enum message_type types[] = { MESSAGE_PING, MESSAGE_HELLO,
-			MESSAGE_WORLD, MESSAGE_JOIN, MESSAGE_DONE, MESSAGE_ENDED, MESSAGE_AGAIN };
+			MESSAGE_WORLD, MESSAGE_JOIN, MESSAGE_ENDED, MESSAGE_AGAIN };
 
 		if (agent->connected)
-			tell(id, types[rand_r(seed) % 7]);
+			tell(id, types[rand_r(seed) % 6]);
 		break;
 	}
 	default:

@@ -36,6 +36,30 @@ Test(run_meeting, starts_again_while_restarts_are_left)
 	meeting_finish(&meeting);
 }
 
+/* Its ranks end well while STOP is on the way: it answers STOP as well. */
+Test(run_meeting, counts_an_end_that_crosses_the_stop_once)
+{
+	open_meeting(2, 2, 1);
+	enter_all(2);
+	fail(1, 3, false, 10);
+	tell(0, MESSAGE_ENDED);
+	all_got(0, 2, MESSAGE_STOP);
+	tell(1, MESSAGE_ENDED);
+	all_got(0, 2, MESSAGE_AGAIN);
+	tell(0, MESSAGE_ENDED);
+	tell(0, MESSAGE_JOIN);
+	tell(1, MESSAGE_JOIN);
+	cr_assert_eq(world_of(0)->restarts, 1);
+	all_got(0, 2, MESSAGE_WORLD);
+	/* Only now have they ended well. */
+	tell(0, MESSAGE_ENDED);
+	all_got(0, 2, MESSAGE_WORLD);
+	tell(1, MESSAGE_ENDED);
+	all_got(0, 2, MESSAGE_END);
+	cr_assert_eq(agents[0].last.stop.status, 0);
+	meeting_finish(&meeting);
+}
+
 Test(run_meeting, puts_failures_on_its_clock_and_blames_the_first)
 {
 	open_meeting(3, 3, 0);
@@ -184,8 +208,8 @@ Test(run_meeting, disturbs_no_full_job_for_a_spare_node)
 	got(2, MESSAGE_WELCOME);
 	cr_assert(agents[2].last.welcome.spare);
 	cr_assert_eq(meeting_deadline(&meeting), 0);
-	tell(0, MESSAGE_DONE);
-	tell(1, MESSAGE_DONE);
+	tell(0, MESSAGE_ENDED);
+	tell(1, MESSAGE_ENDED);
 	all_got(0, 3, MESSAGE_END);
 	meeting_finish(&meeting);
 }
@@ -195,13 +219,13 @@ Test(run_meeting, disturbs_no_job_that_is_about_to_end)
 	open_meeting(2, 4, 0);
 	enter_all(2);
 	wait_ms(3000);
-	tell(0, MESSAGE_DONE);
+	tell(0, MESSAGE_ENDED);
 	enter(2);
 	cr_assert_eq(meeting_deadline(&meeting), 0);
 	/* A node whose ranks have ended well is not missed. */
 	lose(0);
 	got(1, MESSAGE_WORLD);
-	tell(1, MESSAGE_DONE);
+	tell(1, MESSAGE_ENDED);
 	got(1, MESSAGE_END);
 	cr_assert_eq(agents[1].last.stop.status, 0);
 	got(2, MESSAGE_END);

@@ -70,12 +70,9 @@ static struct message longest(enum message_type type)
 	case MESSAGE_REFUSED:
 		fill(message.reason, sizeof(message.reason), 'x');
 		break;
-	case MESSAGE_REDIRECT:
-		message.place.port = 1;
-		fill(message.place.address, ADDRESS_SIZE, ':');
-		break;
 	case MESSAGE_MOVED:
-		message.moved.port = 2;
+		message.moved.host.port = 2;
+		fill(message.moved.host.address, ADDRESS_SIZE, ':');
 		fill(message.moved.run_id, RUN_ID_SIZE, 'r');
 		break;
 	case MESSAGE_JOIN:

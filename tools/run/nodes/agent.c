@@ -191,18 +191,16 @@ static void leave_beside(struct agent *agent, pid_t rank)
 static bool watch_ranks(struct agent *agent)
 {
 	struct group *group = agent->group;
-	bool failed;
 
 	if (!group->ranks)
 		return false;
 	report_failure(agent);
 	if (group->alive > 0)
 		return false;
-	failed = group_has_failed(group);
 	group_finish(group);
 	if (group->left)
 		leave_beside(agent, group->left);
-	send_plain(agent, failed || agent->stops || agent->leaves ? MESSAGE_ENDED : MESSAGE_DONE);
+	send_plain(agent, MESSAGE_ENDED);
 	return true;
 }
 

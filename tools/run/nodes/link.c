@@ -275,8 +275,8 @@ static bool take(struct link *link, const struct message *message)
 		take_candidates(link, &message->start.candidates);
 		link->last = message->start.world;
 		return true;
-	case MESSAGE_REDIRECT:
-		go_to(link, &message->place);
+	case MESSAGE_MOVED:
+		go_to(link, &message->moved.host);
 		return false;
 	case MESSAGE_REFUSED:
 		fail(link, "%s", message->reason);
@@ -337,7 +337,7 @@ static void probe_endpoint(struct link *link)
 {
 	struct endpoint *endpoint = &link->endpoint;
 	struct message message = { .type = MESSAGE_MOVED,
-		.moved = { .port = link->server.own_port } };
+		.moved.host.port = link->server.own_port };
 	int at;
 
 	link->probe_ms = rd_clock_ms() + PROBE_MS;

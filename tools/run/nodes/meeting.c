@@ -488,10 +488,17 @@ static void take_leave(
 		go_on_without(meeting, now_ms);
 }
 
+/* Where it crosses STOP, the agent sends another one. */
 static void take_end(struct meeting *meeting, struct member *member, int64_t now_ms)
 {
-	if (meeting->state != MEETING_STOPS || !is_running(member))
+	if (!is_running(member))
 		return;
+	if (meeting->state == MEETING_RUNS) {
+		member->state = MEMBER_DONE;
+		note_newcomers(meeting, now_ms);
+		end_if_all_done(meeting);
+		return;
+	}
 	member->state = MEMBER_ENDED;
 	if (member->leaves)
 		members_remove(&meeting->members, member);
@@ -507,12 +514,6 @@ void meeting_take(struct meeting *meeting, int id, const struct message *message
 	switch (message->type) {
 	case MESSAGE_JOIN:
 		take_join(meeting, member, &message->join, now_ms);
-		break;
-	case MESSAGE_DONE:
-		if (member->state == MEMBER_RUNS)
-			member->state = MEMBER_DONE;
-		note_newcomers(meeting, now_ms);
-		end_if_all_done(meeting);
 		break;
 	case MESSAGE_FAILED:
 		if (member->state == MEMBER_RUNS)

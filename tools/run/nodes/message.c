@@ -115,12 +115,9 @@ static void walk_message(struct rd_codec *codec, struct message *message)
 	case MESSAGE_REFUSED:
 		rd_codec_text(codec, message->reason, sizeof(message->reason));
 		return;
-	case MESSAGE_REDIRECT:
-		walk_place(codec, &message->place);
-		return;
 	case MESSAGE_MOVED:
 		rd_codec_text(codec, message->moved.run_id, sizeof(message->moved.run_id));
-		walk_port(codec, &message->moved.port);
+		walk_place(codec, &message->moved.host);
 		return;
 	case MESSAGE_JOIN:
 		walk_join(codec, &message->join);
@@ -146,7 +143,6 @@ static void walk_message(struct rd_codec *codec, struct message *message)
 		rd_codec_i32(codec, &message->pause_ms, 0, INT_MAX);
 		return;
 	case MESSAGE_PING:
-	case MESSAGE_DONE:
 	case MESSAGE_ENDED:
 		return;
 	}

@@ -1,13 +1,13 @@
 /*
  * The messages of agents. Each is a frame (net/codec.h).
  *
- * An agent connects to the meeting's host and sends HELLO. The host answers WELCOME, REFUSED or
- * REDIRECT. The agent sends JOIN when it can start ranks, and the host sends WORLD to each node of
- * a round. The agent then sends DONE when its ranks have ended well, FAILED when one fails, and
- * LEAVE when it is to end. After STOP it ends its ranks and sends ENDED; AGAIN asks for the next
- * JOIN, and END closes the job. Both sides send PING.
+ * An agent connects to the meeting's host and sends HELLO. The host answers WELCOME or REFUSED, and
+ * one that is not the host answers MOVED. The agent sends JOIN when it can start ranks, and the
+ * host sends WORLD to each node of a round. The agent then sends FAILED when a rank fails, LEAVE
+ * when it is to end, and ENDED when its ranks have ended. After STOP it ends them, and sends ENDED;
+ * AGAIN asks for the next JOIN, and END closes the job. Both sides send PING.
  *
- * A host away from the endpoint sends MOVED to an agent that listens there.
+ * A host away from the endpoint sends MOVED, in place of HELLO, to an agent that listens there.
  */
 #ifndef RUN_MESSAGE_H
 #define RUN_MESSAGE_H
@@ -35,11 +35,9 @@ enum message_type {
 	MESSAGE_HELLO,
 	MESSAGE_WELCOME,
 	MESSAGE_REFUSED,
-	MESSAGE_REDIRECT,
 	MESSAGE_MOVED,
 	MESSAGE_JOIN,
 	MESSAGE_WORLD,
-	MESSAGE_DONE,
 	MESSAGE_FAILED,
 	MESSAGE_LEAVE,
 	MESSAGE_STOP,
@@ -127,10 +125,9 @@ struct message {
 		struct hello hello;
 		struct welcome welcome;
 		char reason[REASON_SIZE]; /* REFUSED */
-		struct place place; /* REDIRECT */
 		struct {
-			char run_id[RUN_ID_SIZE];
-			int port; /* where the host listens, at the address of the connection */
+			char run_id[RUN_ID_SIZE]; /* in place of HELLO; else "" */
+			struct place host; /* address "": that of the connection */
 		} moved;
 		struct join join;
 		struct start start; /* WORLD */

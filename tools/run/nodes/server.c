@@ -93,7 +93,7 @@ static void send_last(struct guest *guest, const struct message *message)
 
 static void send_on(struct server *server, struct guest *guest)
 {
-	struct message message = { .type = MESSAGE_REDIRECT, .place = server->host };
+	struct message message = { .type = MESSAGE_MOVED, .moved.host = server->host };
 
 	send_last(guest, &message);
 }
@@ -268,7 +268,7 @@ static void take(struct server *server, struct guest *guest, const struct messag
 	else if (guest->due_ms && !guest->held && message->type == MESSAGE_HELLO)
 		take_hello(server, guest, &message->hello);
 	else if (guest->due_ms && !guest->held && message->type == MESSAGE_MOVED)
-		take_moved(server, guest, message->moved.run_id, message->moved.port);
+		take_moved(server, guest, message->moved.run_id, message->moved.host.port);
 }
 
 /* Removes a guest whose connection has ended; its last messages go first. */
