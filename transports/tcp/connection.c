@@ -210,11 +210,23 @@ static int bind_outgoing(const struct rd_interface *interface, int fd, int famil
 	return bind(fd, (const struct sockaddr *)&interface->address, interface->address_size);
 }
 
-/* Limits the time of this attempt from now on, if there is another address. */
+/* Binds an attempt to the contested interface that shares the peer's network. A peer on this host
+   answers by the loopback. */
+static void bind_device(struct rd_tcp_connection *connection)
+{
+	const struct rd_interface *interface = outgoing_interface(connection);
+
+	connection->on_device = interface->is_contested && !connection->off_device &&
+				rd_interface_is_near(interface, &connection->address) &&
+				!rd_address_is_local(&connection->address) &&
+				rd_interface_bind(interface, connection->wire.fd);
+}
+
+/* Limits the time of this attempt from now on, if there is another to make. */
 static void limit_attempt(struct rd_tcp_connection *connection, int64_t ms)
 {
 	connection->until_ms = INT64_MAX;
-	if (connection->attempt + 1 == connection->card.count)
+	if (connection->attempt + 1 == connection->card.count && !connection->on_device)
 		return;
 	connection->until_ms = rd_clock_ms() + ms;
 	rd_tcp_timer_request(&connection->connector->timer, connection->until_ms);
@@ -233,6 +245,8 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	connection->wire = (struct rd_wire)RD_WIRE(fd);
 	connection->state = RD_TCP_CONNECTING;
 	connection->hello_size = 0;
+	if (fd >= 0)
+		bind_device(connection);
 	if (fd < 0 || bind_outgoing(outgoing_interface(connection), fd, family) ||
 		(connect(fd, (struct sockaddr *)&connection->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||
@@ -286,10 +300,32 @@ static void rest(struct rd_tcp_connection *connection)
 	rd_tcp_timer_request(&connection->connector->timer, connection->until_ms);
 }
 
+/* Hosts may answer for an address by another interface of that network, and a socket that is bound
+   to one gets nothing from there. */
+static int leave_device(struct rd_tcp_connection *connection)
+{
+	char where[RD_ADDRESS_TEXT];
+
+	rd_log(RD_WARN, RD_NET,
+		"NET/Socket : rank %d does not reach rank %d at %s by %s, and lets the kernel choose "
+		"among the interfaces on its network",
+		connection->connector->local->rank, connection->peer,
+		rd_address_text(&connection->address, where), outgoing_interface(connection)->name);
+	connection->on_device = false;
+	connection->off_device = true;
+	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
+	return attempt_connect(connection);
+}
+
 /* The attempt has failed: starts the next one. After the last address, begins again with the first,
    or fails the connection. */
 static void retry(struct rd_tcp_connection *connection, int error, const char *activity, int number)
 {
+	if (connection->on_device && (number == ETIMEDOUT || number == EHOSTUNREACH)) {
+		number = leave_device(connection);
+		if (!number)
+			return;
+	}
 	while (connection->attempt + 1 < connection->card.count) {
 		abandon_attempt(connection, number ? strerror(number) : activity);
 		number = attempt_connect(connection);
@@ -359,6 +395,7 @@ static void connect_done(struct rd_tcp_connection *connection)
 		return;
 	}
 	connection->state = RD_TCP_PROVING;
+	connection->on_device = false; /* it carries packets both ways */
 	limit_attempt(connection, ANSWER_MS);
 	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_MOD, connection->wire.fd, EPOLLIN,
 		&connection->source);

@@ -41,6 +41,8 @@ struct rd_tcp_connection {
 	enum rd_tcp_connection_state state;
 	struct rd_wire wire; /* of this attempt */
 	int attempt; /* number of the addresses tried before */
+	bool on_device; /* this attempt is bound to a contested interface */
+	bool off_device; /* none is any more: one has failed */
 	unsigned in_vain; /* bits: indices of the addresses tried in vain */
 	int64_t until_ms; /* then the next address is tried; INT64_MAX: this is the last */
 	int64_t give_up_ms; /* until when refusals and resets are tried again */

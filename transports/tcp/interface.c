@@ -90,6 +90,12 @@ bool rd_interface_is_near(
 	       (rest == 0 || (ours[whole] ^ theirs[whole]) >> (8 - rest) == 0);
 }
 
+bool rd_interface_bind(const struct rd_interface *interface, int fd)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, interface->name,
+		       (socklen_t)strlen(interface->name)) == 0;
+}
+
 /* The index of the interface that has this address; -1: none has it. */
 static int find_address(const struct rd_interfaces *interfaces, const struct sockaddr *address)
 {
@@ -214,6 +220,22 @@ static int family_of(const struct rd_settings *settings)
 	return strchr(settings->address, ':') ? AF_INET6 : AF_INET;
 }
 
+/* Whether packets to the interface's network may leave by another one. */
+static bool is_contested(const struct rd_interface *interface, const struct ifaddrs *all)
+{
+	const struct sockaddr_in6 *v6 = (const void *)&interface->address;
+
+	/* The link's name is part of a link-local address. */
+	if (v6->sin6_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		return false;
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next)
+		if (is_ip(one->ifa_addr) && (one->ifa_flags & IFF_UP) &&
+			strcmp(one->ifa_name, interface->name) != 0 &&
+			rd_interface_is_near(interface, (const void *)one->ifa_addr))
+			return true;
+	return false;
+}
+
 static int choose_by_names(struct rd_interfaces *interfaces, const struct ifaddrs *all,
 	const struct rd_settings *settings)
 {
@@ -226,6 +248,8 @@ static int choose_by_names(struct rd_interfaces *interfaces, const struct ifaddr
 		if (!choose_named(&interfaces->at[interfaces->count], all, name, length,
 			    family_of(settings), 1))
 			return refuse_name(all, settings, name, length);
+		interfaces->at[interfaces->count].is_contested =
+			is_contested(&interfaces->at[interfaces->count], all);
 		interfaces->count++;
 		if (!name[length])
 			break;

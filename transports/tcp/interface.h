@@ -17,6 +17,7 @@ struct rd_interface {
 	struct sockaddr_storage address; /* IPv4 or IPv6; port 0 */
 	socklen_t address_size;
 	int prefix; /* length of the network prefix, in bits */
+	bool is_contested; /* another interface is on its network, and the kernel may choose that */
 };
 
 struct rd_interfaces {
@@ -26,7 +27,8 @@ struct rd_interfaces {
 };
 
 /*
- * Chooses the interfaces in settings->interface (names with commas) where it is set.
+ * Chooses the interfaces in settings->interface (names with commas) where it is set. Only these
+ * may be contested.
  *
  * Otherwise chooses the interface from which packets to settings->address leave (MASTER_ADDR;
  * empty: the loopback). Unless that is the loopback, all others that are up and lead out are in
@@ -40,6 +42,10 @@ int rd_interfaces_choose(struct rd_interfaces *interfaces, const struct rd_setti
 /* Returns whether the address is on the interface's own network. */
 bool rd_interface_is_near(
 	const struct rd_interface *interface, const struct sockaddr_storage *address);
+
+/* Binds a socket to the interface itself, whatever the routing table says; false, and errno. From
+   Linux 5.7 on, any process may. */
+bool rd_interface_bind(const struct rd_interface *interface, int fd);
 
 /* The index of the interface that carries a connected socket. 0 where the peer has an address of
    this host's: the kernel moves those bytes itself. */

@@ -41,7 +41,7 @@ void rd_tcp_listeners_wake(struct rd_tcp_listeners *listeners)
 {
 	struct rd_tcp_connector *connector = listeners->connector;
 
-	for (int i = 0; i < RD_INTERFACES_MAX; i++) {
+	for (int i = 0; i < RD_TCP_LISTENERS_MAX; i++) {
 		struct rd_tcp_listener *listener = &listeners->at[i];
 
 		if (listener->until_ms && rd_clock_ms() >= listener->until_ms) {
@@ -71,33 +71,79 @@ static bool listener_handle(void *owner)
 	return false;
 }
 
-/* Listens on the interface's address. The kernel chooses the port, which goes into the card. */
 static bool carries_channel(const struct rd_tcp_connector *connector, int index)
 {
 	return index < connector->interfaces.shared && index < connector->local->settings->channels;
 }
 
-static int listen_at(struct rd_tcp_listeners *listeners, int index)
+static int open_listener(struct rd_tcp_listener *listener, const struct rd_interface *interface,
+	struct sockaddr_storage *address)
 {
-	struct rd_tcp_connector *connector = listeners->connector;
-	const struct rd_interface *interface = &connector->interfaces.at[index];
-	struct rd_tcp_listener *listener = &listeners->at[index];
-	struct sockaddr_storage address = interface->address;
-	socklen_t size = sizeof(address);
+	struct rd_tcp_connector *connector = listener->all->connector;
+	socklen_t size = sizeof(*address);
 	char where[RD_ADDRESS_TEXT];
 
-	listener->fd = rd_above_stderr(
-		socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (listener->fd < 0)
-		return rd_fail_errno("cannot make a socket");
-	if (bind(listener->fd, (struct sockaddr *)&address, interface->address_size) ||
+	if (bind(listener->fd, (struct sockaddr *)address, interface->address_size) ||
 		listen(listener->fd, RD_BACKLOG) ||
-		getsockname(listener->fd, (struct sockaddr *)&address, &size))
-		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(&address, where),
+		getsockname(listener->fd, (struct sockaddr *)address, &size))
+		return rd_fail_errno("cannot listen at %s (%s)", rd_address_text(address, where),
 			interface->name);
 	if (rd_event_watch(
 		    connector->epoll_fd, EPOLL_CTL_ADD, listener->fd, EPOLLIN, &listener->source))
 		return rd_fail_errno("cannot watch a socket");
+	return 0;
+}
+
+static int make_socket(struct rd_tcp_listener *listener, const struct rd_interface *interface)
+{
+	int fd = rd_above_stderr(socket(
+		    interface->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
+	    on = interface->is_contested;
+
+	listener->fd = fd;
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)))
+		return rd_fail_errno("cannot make a socket");
+	return 0;
+}
+
+/* At the port of the interface's other listener. Where the kernel refuses, it goes on choosing the
+   interface. */
+static int listen_on_device(struct rd_tcp_listener *listener, struct rd_interface *interface,
+	struct sockaddr_storage *address)
+{
+	int err = make_socket(listener, interface);
+
+	if (err)
+		return err;
+	if (rd_interface_bind(interface, listener->fd))
+		return open_listener(listener, interface, address);
+	rd_log(RD_WARN, RD_NET,
+		"NET/Socket : another interface is on the network of %s, and may carry its bytes: "
+		"no socket can be bound to it (%m)",
+		interface->name);
+	interface->is_contested = false;
+	close(listener->fd);
+	listener->fd = -1;
+	return 0;
+}
+
+/* Listens on the interface's address. The kernel chooses the port, which goes into the card. */
+static int listen_at(struct rd_tcp_listeners *listeners, int index)
+{
+	struct rd_tcp_connector *connector = listeners->connector;
+	struct rd_interface *interface = &connector->interfaces.at[index];
+	struct rd_tcp_listener *listener = &listeners->at[index];
+	struct sockaddr_storage address = interface->address;
+	char where[RD_ADDRESS_TEXT];
+	int err = make_socket(listener, interface);
+
+	if (!err)
+		err = open_listener(listener, interface, &address);
+	if (!err && interface->is_contested)
+		err = listen_on_device(
+			&listeners->at[RD_INTERFACES_MAX + index], interface, &address);
+	if (err)
+		return err;
 	rd_tcp_card_add(&connector->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
 		carries_channel(connector, index) ? "Using" : "In reserve", index, interface->name,
@@ -130,7 +176,7 @@ static void listen_in_reserve(struct rd_tcp_listeners *listeners)
 void rd_tcp_listeners_init(struct rd_tcp_listeners *listeners, struct rd_tcp_connector *connector)
 {
 	listeners->connector = connector;
-	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+	for (int i = 0; i < RD_TCP_LISTENERS_MAX; i++)
 		listeners->at[i] = (struct rd_tcp_listener){
 			.source = { listener_handle, &listeners->at[i] },
 			.all = listeners,
@@ -155,6 +201,6 @@ int rd_tcp_listeners_start(struct rd_tcp_listeners *listeners)
 
 void rd_tcp_listeners_close(struct rd_tcp_listeners *listeners)
 {
-	for (int i = 0; i < RD_INTERFACES_MAX; i++)
+	for (int i = 0; i < RD_TCP_LISTENERS_MAX; i++)
 		rd_event_close(listeners->connector->epoll_fd, &listeners->at[i].fd);
 }

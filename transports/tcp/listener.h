@@ -11,6 +11,8 @@
 struct rd_tcp_connector;
 struct rd_tcp_listeners;
 
+#define RD_TCP_LISTENERS_MAX (2 * RD_INTERFACES_MAX)
+
 struct rd_tcp_listener {
 	struct rd_event_source source;
 	struct rd_tcp_listeners *all;
@@ -21,7 +23,9 @@ struct rd_tcp_listener {
 
 struct rd_tcp_listeners {
 	struct rd_tcp_connector *connector;
-	struct rd_tcp_listener at[RD_INTERFACES_MAX]; /* one an interface */
+	/* One an interface; behind them those that are bound to contested interfaces, at the same
+	   ports. They answer where a packet came from; the kernel prefers them there. */
+	struct rd_tcp_listener at[RD_TCP_LISTENERS_MAX];
 };
 
 /* Initialises without a socket: close() may follow. */

@@ -164,6 +164,60 @@ Test(hosts_network, and_the_one_to_the_master_next_to_nothing, .timeout = 60)
 	run_with_eth1(0, 0);
 }
 
+/* Both interfaces are on one network, and the routing table prefers eth0. */
+static struct hosts *hosts_with_eth1_beside_eth0(void)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 2 });
+
+	cr_assert(hosts_configure(
+		hosts, 0, "addr flush dev eth1\naddr add 10.7.0.101/24 dev eth1\n"));
+	cr_assert(hosts_configure(
+		hosts, 1, "addr flush dev eth1\naddr add 10.7.0.102/24 dev eth1\n"));
+	return hosts;
+}
+
+static void run_with_eth1_beside_eth0(int network, double times)
+{
+	struct hosts *hosts = hosts_with_eth1_beside_eth0();
+	struct world world = { .size = 3, .hosts = hosts, .host_of = { 0, 1, 1 } };
+	struct crossing crossing = { .network = network, .times = times };
+
+	setenv("RONDO_INTERFACE", "eth1", 1);
+	setenv("RONDO_ALGO", "ring", 1);
+	/* Ranks of one host connect to an address of it, too. */
+	setenv("RONDO_TRANSPORT", "tcp", 1);
+	cr_assert_eq(count_of(world_run_captured(&world, cross, &crossing), " WARN "), 0);
+	hosts_destroy(hosts);
+}
+
+/* Each rank sends 2 * 2/3 of the values, and one rank of each host sends them away. */
+Test(hosts_network, the_interface_that_was_named_carries_all_where_another_has_its_network,
+	.timeout = 60)
+{
+	run_with_eth1_beside_eth0(1, 4.0 / 3);
+}
+
+Test(hosts_network, and_the_other_on_its_network_next_to_nothing, .timeout = 60)
+{
+	run_with_eth1_beside_eth0(0, 0);
+}
+
+/* Rank 0 answers by eth0, and rank 1 waits for the answer at eth1. */
+Test(hosts_network, where_the_peer_answers_by_the_other_one_line_warns, .timeout = 60)
+{
+	struct hosts *hosts = hosts_with_eth1_beside_eth0();
+	const char *const interfaces[] = { NULL, "eth1" };
+	struct world world = {
+		.size = 2, .hosts = hosts, .host_of = { 0, 1 }, .interfaces = interfaces
+	};
+	const char *text = world_run_captured(&world, world_sum_one, NULL);
+
+	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect(strstr(text, "rank 1 does not reach rank 0 at 10.7.0.1:"), "%s", text);
+	cr_expect(strstr(text, " by eth1, and lets the kernel choose"), "%s", text);
+	hosts_destroy(hosts);
+}
+
 /* ---- Strangers ------------------------------------------------------------------------------ */
 
 Test(hosts_network, a_job_without_a_secret_is_warned_of_strangers, .timeout = 60)
