@@ -9,10 +9,8 @@
 #define RD_TSAN_H
 
 #ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
 #include <stdint.h>
-
-void __tsan_acquire(void *at);
-void __tsan_release(void *at);
 
 /* Weak: one array for all files that include this header. */
 __attribute__((weak)) char rd_tsan_places[4096];

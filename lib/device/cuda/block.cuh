@@ -34,16 +34,6 @@ template <typename T> struct elements {
 	static constexpr size_t size = sizeof(T);
 };
 
-static inline __device__ uint32_t load_flag(const uint32_t *flag)
-{
-	return *(const volatile uint32_t *)flag;
-}
-
-static inline __device__ void set_flag(uint32_t *flag, uint32_t number)
-{
-	*(volatile uint32_t *)flag = number;
-}
-
 #include "device/flags_run.h"
 
 #endif

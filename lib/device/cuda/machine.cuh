@@ -14,6 +14,16 @@
 /* Memory that a block's threads share. */
 #define BLOCK_MEMORY(type, name) __shared__ type name
 
+static __device__ uint32_t load_flag(const uint32_t *flag)
+{
+	return *(const volatile uint32_t *)flag;
+}
+
+static __device__ void set_flag(uint32_t *flag, uint32_t number)
+{
+	*(volatile uint32_t *)flag = number;
+}
+
 /* They bypass the first-level cache, which misses what peers write. */
 static __device__ void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {

@@ -14,6 +14,8 @@
  *
  * The null stream is not there: neither the library nor the trainer uses it.
  *
+ * EMULATED_GPUS=N: so many devices; N,no-handles: of memory that no other process can map;
+ * FILE.json: those of a host in a topology file (gpus.h). Without it there are 2.
  * EMULATED_LAUNCHES=N: the device is lost after N kernels. EMULATED_MPS=1: MPS is active.
  * EMULATED_CAPABILITY=9.0,7.5: the compute capability of each device; further devices have the
  * last one's.
@@ -26,8 +28,6 @@
 #include "room.h"
 #include "state.h"
 
-/* As many as there are, where EMULATED_TOPOLOGY does not name a topology file. */
-#define DEVICES 2
 #define DEPTH 8
 
 static struct CUctx_st contexts[DEVICES_MAX];
@@ -73,6 +73,23 @@ int current(void)
 
 /* ---- The driver and its devices ------------------------------------------------------------ */
 
+/* EMULATED_GPUS. */
+static int find_devices(void)
+{
+	const char *text = getenv("EMULATED_GPUS");
+	int devices;
+
+	if (!text)
+		text = "2";
+	if (strstr(text, ".json"))
+		return rd_emulated_load(text);
+	devices = atoi(text);
+	if (devices < 1 || devices > DEVICES_MAX)
+		return 1;
+	rd_emulated_set(devices, !strstr(text, ",no-handles"));
+	return 0;
+}
+
 static void start_queues(void)
 {
 	for (int device = 0; device < DEVICES_MAX; device++)
@@ -84,7 +101,6 @@ static void start_queues(void)
 EXPORT CUresult cuInit(unsigned flags)
 {
 	const char *launches = getenv("EMULATED_LAUNCHES");
-	const char *topology = getenv("EMULATED_TOPOLOGY");
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
 
 	if (launches && !started)
@@ -97,8 +113,7 @@ EXPORT CUresult cuInit(unsigned flags)
 	started = flags == 0;
 	for (int device = 0; device < DEVICES_MAX; device++)
 		contexts[device].device = device;
-	rd_emulated_set(DEVICES, true);
-	return done(flags || (topology && rd_emulated_load(topology)));
+	return done(flags || find_devices());
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version)

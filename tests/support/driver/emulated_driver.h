@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define EXPORT __attribute__((visibility("default")))
+
 /* The type of work that is a call of the function in[0] with the argument out[0]. */
 #define EMULATED_CALL (-1)
 
@@ -45,6 +47,15 @@ size_t emulated_parameter_bytes(void);
 
 /* Whether a thread holds the lock of the device's context now. */
 int emulated_locked(int device);
+
+/* Whether memory that is allocated from now on has handles for other processes. */
+void emulated_give_handles(int given);
+
+struct rd_small_work;
+struct rd_steps;
+/* Kernels, in the calling thread. */
+void emulated_small(const struct rd_small_work *work);
+void emulated_steps(const struct rd_steps *steps);
 
 /* Peers' allocations that this process has mapped so far. */
 unsigned emulated_imports(void);

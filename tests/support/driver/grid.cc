@@ -5,7 +5,7 @@
  *
  * Turns go from the first to the last in one round, and back in the next; and the other way round
  * in the next launch. So a barrier that is missing shows, whichever of two threads should be waited
- * for.
+ * for. ThreadSanitizer takes each for a thread, which launches and barriers alone order (fiber.h).
  */
 #include "grid.h"
 
@@ -13,15 +13,28 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <ucontext.h>
 
+#include "fiber.h"
+
 #define STACK_SIZE (64 * 1024)
+/* Rounds of polls that yield; later ones sleep, because a peer's thread may need this one's core. */
+#define YIELDS 20
+#define REST_NS 50000
 
 namespace
 {
 
 struct meeting_point {
 	unsigned arrived, meetings; /* now; meetings that are over */
+	char order;
+};
+
+/* What a thread keeps for the next wave. */
+struct stack {
+	char memory[STACK_SIZE];
+	struct fiber fiber;
 };
 
 struct coroutine {
@@ -38,8 +51,11 @@ struct wave {
 	std::vector<struct coroutine> coroutines;
 	std::vector<struct meeting_point> blocks;
 	ucontext_t turns;
+	void *turns_fiber;
 	struct coroutine *running;
 	bool polls; /* one has, in this round */
+	unsigned polled; /* rounds, up to now */
+	char order;
 };
 
 } // namespace
@@ -49,12 +65,15 @@ thread_local void *block_memory;
 
 static thread_local struct wave *now;
 static thread_local unsigned waves;
-static thread_local std::vector<std::unique_ptr<char[]>> stacks; /* kept for the next wave */
+static thread_local std::vector<std::unique_ptr<struct stack>> stacks;
 
 static void live()
 {
+	fiber_acquire(&now->order);
 	now->grid.kernel(now->grid.parameter);
+	fiber_release(&now->order);
 	now->running->over = true;
+	fiber_switch(now->turns_fiber);
 }
 
 static void prepare(size_t i)
@@ -62,11 +81,11 @@ static void prepare(size_t i)
 	struct coroutine &coroutine = now->coroutines[i];
 
 	if (stacks.size() == i)
-		stacks.emplace_back(new char[STACK_SIZE]);
+		stacks.emplace_back(new struct stack);
 	coroutine.thread = (unsigned)i % now->grid.threads;
 	coroutine.block = (unsigned)i / now->grid.threads;
 	getcontext(&coroutine.context);
-	coroutine.context.uc_stack.ss_sp = stacks[i].get();
+	coroutine.context.uc_stack.ss_sp = stacks[i]->memory;
 	coroutine.context.uc_stack.ss_size = STACK_SIZE;
 	coroutine.context.uc_link = &now->turns;
 	makecontext(&coroutine.context, live, 0);
@@ -81,8 +100,20 @@ static bool take_turn(struct coroutine &coroutine)
 	blockIdx.x = now->first + coroutine.block;
 	block_memory = now->grid.memory + blockIdx.x * now->grid.memory_size;
 	now->running = &coroutine;
+	fiber_switch(stacks[(size_t)(&coroutine - now->coroutines.data())]->fiber.at);
 	swapcontext(&now->turns, &coroutine.context);
 	return true;
+}
+
+static void rest()
+{
+	const struct timespec moment = { 0, REST_NS };
+
+	now->polled = now->polls ? now->polled + 1 : 0;
+	if (now->polled > YIELDS)
+		nanosleep(&moment, NULL);
+	else if (now->polls)
+		sched_yield();
 }
 
 /* How many have gone on. */
@@ -93,15 +124,14 @@ static size_t go_round(bool backward)
 	now->polls = false;
 	for (size_t i = 0; i < count; i++)
 		went += take_turn(now->coroutines[backward ? count - 1 - i : i]);
-	if (now->polls)
-		sched_yield();
+	rest();
 	return went;
 }
 
 void grid_run(const struct grid &grid, unsigned first, unsigned count)
 {
 	struct wave here = { grid, first, std::vector<struct coroutine>(count * grid.threads),
-		std::vector<struct meeting_point>(count), {}, NULL, false };
+		std::vector<struct meeting_point>(count), {}, fiber_now(), NULL, false, 0, 0 };
 	bool backward = waves++ % 2;
 
 	now = &here;
@@ -109,8 +139,10 @@ void grid_run(const struct grid &grid, unsigned first, unsigned count)
 	gridDim.x = grid.blocks;
 	for (size_t i = 0; i < here.coroutines.size(); i++)
 		prepare(i);
+	fiber_release(&here.order);
 	while (go_round(backward))
 		backward = !backward;
+	fiber_acquire(&here.order);
 	for (const struct coroutine &coroutine : here.coroutines)
 		if (!coroutine.over) {
 			fputs("a kernel's thread waits for one that has left\n", stderr);
@@ -121,6 +153,7 @@ void grid_run(const struct grid &grid, unsigned first, unsigned count)
 
 static void pass()
 {
+	fiber_switch(now->turns_fiber);
 	swapcontext(&now->running->context, &now->turns);
 }
 
@@ -128,12 +161,14 @@ void grid_meet()
 {
 	struct meeting_point &point = now->blocks[now->running->block];
 
+	fiber_release(&point.order);
 	now->running->meetings = point.meetings + 1;
 	if (++point.arrived == now->grid.threads) {
 		point.arrived = 0;
 		point.meetings++;
 	}
 	pass();
+	fiber_acquire(&point.order);
 }
 
 void grid_yield()

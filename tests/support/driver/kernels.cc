@@ -59,6 +59,11 @@ void rd_emulated_run(const struct rd_work *work)
 
 void rd_emulated_small(const struct rd_small_work *work)
 {
+	emulated_small(work);
+}
+
+EXPORT void emulated_small(const struct rd_small_work *work)
+{
 	const struct emulated_grid grid = { 1, 512, EMULATED_LIBRARY_REGISTERS,
 		&work->abort_flag->stop, work->timeout_ns };
 	struct emulated_room room;

@@ -28,16 +28,33 @@ static const struct {
 struct CUfunc_st {
 	enum kind kind;
 	int type;
-	bool loaded;
+	atomic_bool loaded;
 	int own; /* 1 + the number of the trainer's */
 	const struct program_kernel *program; /* of programs that test the driver */
 };
 
 static struct CUfunc_st kernels[KINDS][RONDO_TYPE_COUNT], transfers = { .kind = TRANSFERS };
+static struct CUfunc_st own_kernels[EMULATED_KERNELS], programs[PROGRAM_KERNELS];
 static atomic_size_t parameter_bytes;
+
+static void list_kernels(void)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
+			kernels[kind][type].kind = (enum kind)kind;
+			kernels[kind][type].type = type;
+		}
+	for (int i = 0; i < EMULATED_KERNELS; i++)
+		own_kernels[i].own = 1 + i;
+	for (int i = 0; i < PROGRAM_KERNELS; i++)
+		programs[i].program = &program_kernels[i];
+}
 
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
+	static pthread_once_t listed = PTHREAD_ONCE_INIT;
+
+	pthread_once(&listed, list_kernels);
 	if (current() >= 0 && capability(current()) < 80)
 		return CUDA_ERROR_NO_BINARY_FOR_GPU;
 	/* A fatbin begins with this magic number. */
@@ -48,19 +65,16 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 /* Every module has all kernels. */
 EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const char *name)
 {
-	static struct CUfunc_st own[EMULATED_KERNELS], programs[PROGRAM_KERNELS];
 	int number = emulated_find(name), program = program_find(name);
 	char known[32];
 
 	if ((void *)module != kernels)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (number >= 0) {
-		own[number].own = 1 + number;
-		*kernel = &own[number];
+		*kernel = &own_kernels[number];
 		return done(0);
 	}
 	if (program >= 0) {
-		programs[program].program = &program_kernels[program];
 		*kernel = &programs[program];
 		return done(0);
 	}
@@ -74,7 +88,6 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *kernel, CUmodule module, const c
 				rondo_type_name(type));
 			if (strcmp(name, known) != 0)
 				continue;
-			kernels[kind][type] = (struct CUfunc_st){ .kind = kind, .type = type };
 			*kernel = &kernels[kind][type];
 			return done(0);
 		}

@@ -3,11 +3,13 @@
 #define MACHINE_H
 
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/tsan.h"
 #include "grid.h"
 
 #undef __launch_bounds__
@@ -54,15 +56,33 @@ static inline void __stcg(uint4 *at, uint4 words)
 	*aligned(at) = words;
 }
 
+/* Each store below releases what precedes it, and each load acquires. */
 static inline void fence()
 {
-	__atomic_thread_fence(__ATOMIC_ACQ_REL);
 }
 
-/* Each half has a flag of its own, and need not come with the other. */
+static inline uint32_t load_flag(const uint32_t *flag)
+{
+	uint32_t number = __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+
+	rd_tsan_acquire(flag);
+	return number;
+}
+
+static inline void set_flag(uint32_t *flag, uint32_t number)
+{
+	rd_tsan_release(flag);
+	__atomic_store_n(flag, number, __ATOMIC_RELEASE);
+}
+
+/* Each half has a flag of its own, and need not come with the other. In places another rank's
+   thread runs in between, so that a reader which checks one flag alone reads half of the data. */
 static inline void store_words(uint32_t *at, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
+	rd_tsan_release(at);
 	__atomic_store_n((uint64_t *)at + 1, (uint64_t)d << 32 | c, __ATOMIC_RELEASE);
+	if ((uintptr_t)at % 1024 == 16)
+		sched_yield();
 	__atomic_store_n((uint64_t *)at, (uint64_t)b << 32 | a, __ATOMIC_RELEASE);
 }
 
@@ -71,6 +91,7 @@ static inline uint4 load_words(const uint32_t *at)
 	uint64_t low = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
 	uint64_t high = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_ACQUIRE);
 
+	rd_tsan_acquire(at);
 	return { (uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32) };
 }
 

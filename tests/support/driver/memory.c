@@ -13,7 +13,9 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
 {
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	return done(rd_emulated.alloc(current(), size, (void **)memory));
+	if (rd_emulated.alloc(current(), size, (void **)memory))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	return done(0);
 }
 
 EXPORT CUresult cuMemFree(CUdeviceptr memory)
@@ -37,6 +39,11 @@ EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
 		return CUDA_ERROR_TIMEOUT;
 	*memory = malloc(size);
 	return *memory ? pinned_add(*memory, size) : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+EXPORT void emulated_give_handles(int given)
+{
+	rd_emulated_set(rd_emulated_count(), given);
 }
 
 /* Memory of a lost device stays referenced here, so that no tool takes it for a leak. */

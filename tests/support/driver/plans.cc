@@ -27,6 +27,11 @@ static void run_kernel(const void *parameter)
 /* In place of the one of lib/device/emulated/steps.c. */
 void rd_emulated_steps(const struct rd_steps *steps)
 {
+	emulated_steps(steps);
+}
+
+EXPORT void emulated_steps(const struct rd_steps *steps)
+{
 	const struct emulated_grid grid = { steps->channels, 512, EMULATED_LIBRARY_REGISTERS,
 		&steps->abort_flag->stop, steps->timeout_ns };
 	struct emulated_room room;

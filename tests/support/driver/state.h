@@ -14,8 +14,6 @@
 
 #define DEVICES_MAX 32
 
-#define EXPORT __attribute__((visibility("default")))
-
 struct CUctx_st {
 	int device;
 	pthread_mutex_t lock;
