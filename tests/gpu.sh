@@ -5,7 +5,7 @@
 # build-gpu.log. Fails when anything failed, was skipped or was left out; not when a figure is missed.
 #
 # The parts, in this order where none is named: figures (those most wanted first, from rondo-bench alone), tests, sass
-# (the kernels' machine code), sanitizers, more (figures), mps, training, emulated. Libraries that the machine lacks
+# (the kernels' machine code), sanitizers, more (figures), mps, training. Libraries that the machine lacks
 # (Criterion, OpenBLAS, ...) are taken from .gpu/, if that is there.
 #
 #   BUILD=DIR     where to build                     BUDGET_S=480  after so many seconds the rest is left out
@@ -32,7 +32,7 @@ if [ "${1:-}" = --small ]; then
 	shift
 	big=65536 big_name='64 KB' medium=32K few=1 some=2 many=20 calls=20
 fi
-parts=${*:-figures tests sass sanitizers more mps training emulated}
+parts=${*:-figures tests sass sanitizers more mps training}
 
 # ---- The table ---------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ more() {
 	done
 	# Half of them in place.
 	bench_line "all_reduce 8 B, 4 processes, $((5 * many)) calls" 0 -- all_reduce --ranks 4 -b 8 -e 8 -n $((5 * many / 2))
-	test_line "$calls mixed calls of 8 ranks" 120 GPU_CALLS="$calls" -- test_gpu --filter 'gpu/eight*on_gpus'
+	test_line "$calls mixed calls of 8 ranks" 120 GPU_CALLS="$calls" -- test_gpu --filter 'gpu/eight*'
 }
 
 # ---- Tests -------------------------------------------------------------------------------------
@@ -290,22 +290,12 @@ test_line() {
 }
 
 tests() {
-	[ -n "${PROGRAMS:-}" ] || build_step "tests built" 150 test_device test_device_missing test_steps test_gpu \
-		test_gpu_small "${gpu_tests[@]}"
+	[ -n "${PROGRAMS:-}" ] || build_step "tests built" 150 test_device_missing test_gpu test_gpu_small
 	test_line "small calls: all types, failures, graphs" 90 -- test_gpu_small \
-		--filter 'gpu_small/!(*emulated*|so_it_is_among_processes_under_mps)'
+		--filter 'gpu_small/!(a_launch_passes*|so_it_is_among_processes_under_mps)'
 	test_line "calls captured in graphs" 40 -- test_gpu --filter 'gpu/calls_are_captured*'
-	test_line "calls on GPUs: types, transfers" 150 -- test_gpu --filter 'gpu/!(eight*|calls_are_captured*|*emulated*)'
+	test_line "calls on GPUs: types, transfers" 150 -- test_gpu --filter 'gpu/!(eight*|calls_are_captured*)'
 	test_line "no device, and memory that is not ours" 30 -u RONDO_DEVICE -- test_device_missing
-}
-
-emulated() {
-	local gpu_test
-	test_line "devices, emulated" 60 -u RONDO_DEVICE -- test_device
-	test_line "plans of messages, emulated" 60 -u RONDO_DEVICE -- test_steps
-	for gpu_test in "${gpu_tests[@]}"; do
-		test_line "${gpu_test#test_}, emulated" 60 -u RONDO_DEVICE -- "$gpu_test"
-	done
 }
 
 # ---- Tools of CUDA's ---------------------------------------------------------------------------
@@ -433,9 +423,6 @@ training() {
 
 # ---- Building ----------------------------------------------------------------------------------
 
-gpu_tests=(tests/unit/gpu/test_gpu_{calls,failures,graphs,messages,staging,transfers,variable}.c)
-gpu_tests=("${gpu_tests[@]##*/}")
-gpu_tests=("${gpu_tests[@]%.c}")
 trainer_tests=(tests/unit/train/device/test_cuda*.c)
 trainer_tests=("${trainer_tests[@]##*/test_}")
 trainer_tests=("${trainer_tests[@]%.c}")
@@ -485,9 +472,9 @@ probe
 [ -n "${PROGRAMS:-}" ] || build_step "rondo-bench built" 200 rondo-bench
 for part in $parts; do
 	case $part in
-	figures | tests | sass | more | training | sanitizers | mps | emulated) "$part" ;;
+	figures | tests | sass | more | training | sanitizers | mps) "$part" ;;
 	*)
-		line "$part" "is no part (figures, tests, sass, sanitizers, more, mps, training or emulated)"
+		line "$part" "is no part (figures, tests, sass, sanitizers, more, mps or training)"
 		failed=1
 		;;
 	esac

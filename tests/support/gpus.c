@@ -1,5 +1,6 @@
 #include "gpus.h"
 
+#include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdint.h>
@@ -9,6 +10,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "device/device.h"
 
 void gpu_die_with_parent(void)
 {
@@ -24,7 +27,7 @@ int gpu_trial_run(const struct gpu_trial *trial)
 	pid = fork();
 	if (pid == 0) {
 		gpu_die_with_parent();
-		setenv("RONDO_DEVICE", trial->device, 1);
+		setenv("RONDO_DEVICE", "cuda", 1);
 		setenv("RONDO_KERNEL", trial->kernel, 1);
 		setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 		status = world_run(&trial->world, trial->body, NULL, NULL);
@@ -54,6 +57,72 @@ bool has_tests_driver(void)
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
 
 	return driver && dlsym(driver, "emulated_load") && has_gpus(1);
+}
+
+void use_tests_gpus(const char *gpus)
+{
+	setenv("EMULATED_GPUS", gpus, 1);
+	setenv("RONDO_DEVICE", "cuda", 1);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
+void need_tests_gpus(const char *gpus)
+{
+	if (!has_tests_driver())
+		cr_skip_test(NO_TESTS_DRIVER);
+	use_tests_gpus(gpus);
+}
+
+static void *find_function(const char *name)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY), *found;
+
+	found = driver ? dlsym(driver, name) : NULL;
+	cr_assert(found, NO_TESTS_DRIVER);
+	return found;
+}
+
+void give_handles(bool given)
+{
+	void (*give)(int);
+
+	*(void **)&give = find_function("emulated_give_handles");
+	give(given);
+}
+
+void run_small_kernel(const struct rd_small_work *work)
+{
+	void (*run)(const struct rd_small_work *);
+
+	*(void **)&run = find_function("emulated_small");
+	run(work);
+}
+
+void run_steps_kernel(const struct rd_steps *steps)
+{
+	void (*run)(const struct rd_steps *);
+
+	*(void **)&run = find_function("emulated_steps");
+	run(steps);
+}
+
+int open_flag(struct rank_env *env, uint32_t **flag)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	*flag = aligned_alloc(page, page);
+	if (!*flag)
+		return world_report(env, "no memory for a flag");
+	**flag = 0;
+	TRY(rd_device(true)->share(0, *flag, page));
+	TRY(rondo_barrier(env->comm, NULL));
+	return 0;
+}
+
+void close_flag(uint32_t *flag)
+{
+	rd_device(true)->unshare(0, flag);
+	free(flag);
 }
 
 /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */

@@ -1,15 +1,17 @@
 /*
- * Helpers of tests that run on real and emulated GPUs: worlds in processes of their own, numbers of
- * every type, and CUDA graphs.
+ * Helpers of tests that run on GPUs, real ones or the tests' driver's: worlds in processes of their
+ * own, numbers of every type, and CUDA graphs.
  */
 #ifndef GPUS_H
 #define GPUS_H
 
+#include <stdint.h>
+
 #include "world.h"
 
-/* A world on this RONDO_DEVICE, with this RONDO_KERNEL. */
+/* A world with this RONDO_KERNEL. */
 struct gpu_trial {
-	const char *device, *kernel;
+	const char *kernel;
 	struct world world;
 	int (*body)(struct rank_env *env);
 };
@@ -22,16 +24,34 @@ void gpu_die_with_parent(void);
    ranks. */
 int gpu_trial_run(const struct gpu_trial *trial);
 
-/* On the CUDA driver, real or emulated. */
 bool has_gpus(int count);
 #define NO_GPU "there is no GPU here, or no CUDA driver, or this build has no CUDA"
 
 /* Whether the driver is the tests' own (tests/support/driver): the host accesses its device memory,
    too. */
 bool has_tests_driver(void);
-#define NO_TESTS_DRIVER "the tests' driver is not here, or this build has no CUDA"
+#define NO_TESTS_DRIVER "the tests' driver is not here (LD_LIBRARY_PATH=build/driver)"
 
-/* Whether processes that share a GPU run at the same time; EMULATED_MPS decides for the emulated
+/* In a test that another build runs, too: skips it where that driver is not here. */
+void need_tests_gpus(const char *gpus);
+/* This process and its children use GPUs of the tests' driver: EMULATED_GPUS (tests/support/driver/cuda.c). */
+void use_tests_gpus(const char *gpus);
+/* Whether memory that this process allocates from now on has handles for other processes. */
+void give_handles(bool given);
+
+/* Kernels of the tests' driver, in the calling thread. */
+struct rd_small_work;
+void run_small_kernel(const struct rd_small_work *work);
+struct rd_steps;
+void run_steps_kernel(const struct rd_steps *steps);
+
+/* In a body, on all ranks: a word in a page of its own, which devices address. It is 0. Call the first
+   before there is work on devices: to pin memory may take until they are idle. Returns as a body
+   does. */
+int open_flag(struct rank_env *env, uint32_t **flag);
+void close_flag(uint32_t *flag);
+
+/* Whether processes that share a GPU run at the same time; EMULATED_MPS decides for the tests'
    driver. */
 bool has_mps(void);
 

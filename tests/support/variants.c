@@ -9,19 +9,20 @@
 #include "call_collective.h"
 #include "comm/comm.h"
 #include "elements.h"
+#include "gpus.h"
 
 const struct variant variants[VARIANTS] = {
-	{ "emulated:1", "auto", true, NULL, RD_KERNEL_FUSED },
-	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
-	{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
-	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
-	{ "emulated:2", "stepped", true, NULL, RD_KERNEL_STEPPED },
-	{ "emulated:2", "staged", false, NULL, RD_KERNEL_STAGED },
-	{ "emulated:2,no-handles", "auto", false, NULL, RD_KERNEL_STAGED },
-	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
-	{ "emulated:2", "auto", false, "mixed", RD_KERNEL_STAGED },
-	{ "emulated:4", "messages", true, NULL, RD_KERNEL_MESSAGES },
-	{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
+	{ "1", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "4", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "1", "auto", false, NULL, RD_KERNEL_STEPPED },
+	{ "4", "auto", false, NULL, RD_KERNEL_FUSED },
+	{ "2", "stepped", true, NULL, RD_KERNEL_STEPPED },
+	{ "2", "staged", false, NULL, RD_KERNEL_STAGED },
+	{ "2,no-handles", "auto", false, NULL, RD_KERNEL_STAGED },
+	{ "2", "auto", false, "tcp", RD_KERNEL_STAGED },
+	{ "2", "auto", false, "mixed", RD_KERNEL_STAGED },
+	{ "4", "messages", true, NULL, RD_KERNEL_MESSAGES },
+	{ "4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
 };
 
 /* The limit of a world without a timeout. */
@@ -39,7 +40,7 @@ static int go(
 	struct rank_outcome outcomes[WORLD_MAX];
 	int failed = 0;
 
-	setenv("RONDO_DEVICE", variant->device, 1);
+	use_tests_gpus(variant->gpus);
 	setenv("RONDO_KERNEL", variant->kernel, 1);
 	world_run(&world, body, (void *)variant, outcomes);
 	/* A rank that must die does so with 128 + SIGKILL. */
@@ -48,12 +49,13 @@ static int go(
 	return failed;
 }
 
-/* Each variant in a process of its own, because RONDO_DEVICE is read once. */
 int in_child(int (*run)(void *argument), void *argument)
 {
 	int status;
-	pid_t pid = fork();
+	pid_t pid;
 
+	cr_assert(has_tests_driver(), NO_TESTS_DRIVER);
+	pid = fork();
 	if (pid == 0)
 		_exit(run(argument));
 	if (waitpid(pid, &status, 0) != pid)
@@ -227,8 +229,8 @@ static void try_way(
 {
 	struct trial trial = { variant, size, body, timeout_ms };
 
-	cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variant->device,
-		variant->kernel, variant->threads ? "threads" : "processes",
+	cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variant->gpus, variant->kernel,
+		variant->threads ? "threads" : "processes",
 		variant->transport ? variant->transport : "");
 }
 

@@ -1,5 +1,5 @@
 /*
- * Every way of running a call on device memory, on emulated GPUs, with buffers there, calls on
+ * Every way of running a call on device memory, on the tests' driver, with buffers there, calls on
  * known numbers, and the check of their results.
  */
 #ifndef VARIANTS_H
@@ -9,9 +9,9 @@
 #include "plan/collective.h"
 #include "world.h"
 
-/* One variant: threads or processes, RONDO_DEVICE, RONDO_KERNEL. */
+/* One variant: threads or processes, EMULATED_GPUS, RONDO_KERNEL. */
 struct variant {
-	const char *device, *kernel;
+	const char *gpus, *kernel;
 	bool threads;
 	const char *transport;
 	enum rd_kernel becomes;
@@ -30,7 +30,7 @@ struct trial {
 	int timeout_ms; /* of calls; 0: the default */
 };
 
-/* Each trial runs in a process of its own, because RONDO_DEVICE is read once:
+/* Each trial runs in a process of its own, because a process starts the driver once:
    in_child(run_trial, &trial) is 0 if it went well. A body finds the variant in rank->argument. */
 int in_child(int (*run)(void *argument), void *argument);
 int run_trial(void *argument);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "rondo.h"
+#include "gpus.h"
 
 #define SIZE 3
 
@@ -86,7 +87,11 @@ Test(closed_descriptors, stay_closed, .timeout = 120)
 	expect_closed("shm", false);
 	expect_closed("tcp", false);
 	expect_closed("shm,tcp", true);
-	setenv("RONDO_DEVICE", "emulated:1", 1);
+}
+
+Test(closed_descriptors, stay_closed_beside_a_device, .timeout = 120)
+{
+	need_tests_gpus("1");
 	setenv("RONDO_DEBUG_FILE", "/dev/null", 1);
 	expect_closed("shm,tcp", true);
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "transports/contract/leaks.h"
+#include "gpus.h"
 #include "registering.h"
 #include "text.h"
 #include "world.h"
@@ -316,11 +317,11 @@ static int register_device_memory(struct rank_env *env)
 	return 0;
 }
 
-static const char *register_on(const char *devices, int wanted)
+static const char *register_on_device(int wanted)
 {
 	struct world world = { .size = 2 };
 
-	setenv("RONDO_DEVICE", devices, 1);
+	need_tests_gpus("1");
 	return world_run_captured(&world, register_device_memory, &wanted);
 }
 
@@ -330,7 +331,7 @@ Test(registration, of_device_memory_is_by_a_dma_buf, .timeout = 60)
 	const char *text;
 
 	registering_add();
-	text = register_on("emulated:1", 1);
+	text = register_on_device(1);
 	cr_expect_eq(count_of(text, " WARN "), 0, "%s", text);
 	cr_expect_eq(contract_open_files(), files);
 }
@@ -340,6 +341,7 @@ Test(registration, of_device_memory_without_dma_bufs_is_one_warning, .timeout = 
 	const char *text;
 
 	registering_add();
-	text = register_on("emulated:1,no-handles", 0);
+	setenv("EMULATED_NO_DMABUF", "1", 1);
+	text = register_on_device(0);
 	cr_expect_eq(count_of(text, "registers does not register 8000 bytes at "), 2, "%s", text);
 }

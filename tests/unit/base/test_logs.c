@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpus.h"
 #include "text.h"
 #include "world.h"
 
@@ -222,13 +223,14 @@ Test(logs, calls_are_traced, .timeout = 60)
 
 Test(logs, ranks_with_devices_log_how_these_reach_each_other, .timeout = 60)
 {
-	setenv("RONDO_DEVICE", "emulated:4", 1);
+	const char *text;
 
-	const char *text = log_of("INFO", "ROUTE", "shm");
+	need_tests_gpus("4");
+	text = log_of("INFO", "ROUTE", "shm");
 
 	expect_from_all(
 		text, "Channel 00 : [0-3]\\[[0-9a-f]+\\] -> [0-3]\\[[0-9a-f]+\\] via P2P/IPC");
-	expect_from_all(text, "rank [0-3] on emulated device [0-3]: fused .*");
+	expect_from_all(text, "rank [0-3] on CUDA device [0-3]: fused .*");
 }
 
 /* Short and long ones, of memory that ranks do not share. */

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "routes.h"
+#include "gpus.h"
 #include "variants.h"
 
 /* ---- shm by another name ------------------------------------------------------------------- */
@@ -171,11 +172,12 @@ Test(routes, one_pair_that_maps_no_memory_keeps_no_call_from_being_right, .timeo
 Test(routes, one_pair_that_maps_no_memory_leaves_devices_messages_or_the_host, .timeout = 120)
 {
 	static const struct variant through[] = {
-		{ "emulated:3", "auto", false, NULL, RD_KERNEL_MESSAGES },
-		{ "emulated:3", "staged", false, NULL, RD_KERNEL_STAGED },
-		{ "emulated:3", "stepped", false, NULL, RD_KERNEL_STAGED },
+		{ "3", "auto", false, NULL, RD_KERNEL_MESSAGES },
+		{ "3", "staged", false, NULL, RD_KERNEL_STAGED },
+		{ "3", "stepped", false, NULL, RD_KERNEL_STAGED },
 	};
 
+	need_tests_gpus("3");
 	add_unmapped();
 	for (int i = 0; i < 3; i++) {
 		struct trial trial = { &through[i], 3, all_collectives, 20000 };

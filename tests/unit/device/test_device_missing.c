@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "rondo.h"
 #include "captured_stderr.h"
+#include "gpus.h"
 #include "text.h"
 
 /* A comm of one rank. */
@@ -76,20 +77,25 @@ Test(device_missing, a_device_beyond_the_last_is_refused_with_those_there_are)
 {
 	rondo_comm *comm;
 
-	setenv("RONDO_DEVICE", "emulated:2", 1);
+	need_tests_gpus("2");
 	cr_expect_eq(create(&comm, 2), RONDO_SETTING);
 	expect_error_text(
 		"rank 0 is to use device 2, but there are 2 here: set RONDO_GPU, or gpu in struct "
 		"rondo_config, to one of 0 to 1");
 }
 
-Test(device_missing, a_machine_that_cannot_be_had_ends_the_making_of_a_comm)
+Test(device_missing, none_means_none_and_says_so)
 {
-	rondo_comm *comm;
+	void *memory = &memory;
+	rondo_stream *stream;
 
-	setenv("RONDO_DEVICE", "emulated:/no/such.json", 1);
-	cr_expect_eq(create(&comm, -1), RONDO_UNSUPPORTED);
-	expect_error_text("RONDO_DEVICE is \"emulated:/no/such.json\", but ");
+	setenv("RONDO_DEVICE", "none", 1);
+	cr_expect_eq(rondo_device_count(), 0);
+	cr_expect(strstr(rondo_last_error(), "none"), "%s", rondo_last_error());
+	cr_expect_eq(rondo_mem_alloc_on(&memory, 8, 0), RONDO_UNSUPPORTED);
+	cr_expect_null(memory);
+	cr_expect_eq(rondo_stream_create_on(&stream, 0), RONDO_UNSUPPORTED);
+	cr_expect_null(stream);
 }
 
 /* ---- GPUs for which there are no kernels --------------------------------------------------- */

@@ -1,6 +1,6 @@
 /*
- * Many mixed calls on devices, through the public header alone: on real GPUs where there are some
- * (tests/gpu.sh has these run longer, by GPU_CALLS), and on emulated ones everywhere.
+ * Many mixed calls on devices, through the public header alone. On real GPUs tests/gpu.sh has these
+ * run longer, by GPU_CALLS.
  */
 #include <criterion/criterion.h>
 #include <stdint.h>
@@ -185,52 +185,37 @@ static int mixed_calls(struct rank_env *env)
 	return wrong;
 }
 
-static void try_worlds(const char *device, int (*body)(struct rank_env *env), int size)
+static void try_worlds(int (*body)(struct rank_env *env), int size)
 {
 	static const char *const kernels[] = { "auto", "stepped", "staged", "messages" };
 
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 	for (int threads = 0; threads < 2; threads++)
 		/* Between processes on one GPU, messages would spin. */
 		for (size_t i = 0; i < (threads ? 4 : 3); i++) {
-			struct gpu_trial trial = { device, kernels[i],
+			struct gpu_trial trial = { kernels[i],
 				{ .size = size, .threads = threads, .limit_ms = 280000 }, body };
 
-			cr_expect_eq(gpu_trial_run(&trial), 0, "%s %s %s", device, kernels[i],
+			cr_expect_eq(gpu_trial_run(&trial), 0, "%s %s", kernels[i],
 				threads ? "threads" : "processes");
 		}
 }
 
-Test(gpu, mixed_calls_are_right_on_emulated_gpus, .timeout = 240)
+Test(gpu, mixed_calls_are_right, .timeout = 600)
 {
-	try_worlds("emulated:2", mixed_calls, 4);
+	try_worlds(mixed_calls, 4);
+	try_worlds(mixed_calls, 8);
 }
 
-Test(gpu, mixed_calls_are_right_on_gpus, .timeout = 600)
+Test(gpu, eight_ranks_make_many_mixed_calls, .timeout = 420)
 {
+	struct gpu_trial trial = { "auto", { .size = 8, .threads = true, .limit_ms = LONG_MS },
+		mixed_calls };
+
 	if (!has_gpus(1))
 		cr_skip_test(NO_GPU);
-	try_worlds("cuda", mixed_calls, 4);
-	try_worlds("cuda", mixed_calls, 8);
-}
-
-static void try_many(const char *device, int size)
-{
-	struct gpu_trial trial = { device, "auto",
-		{ .size = size, .threads = true, .limit_ms = LONG_MS }, mixed_calls };
-
 	cr_expect_eq(gpu_trial_run(&trial), 0);
-}
-
-Test(gpu, eight_ranks_make_many_mixed_calls_on_emulated_gpus, .timeout = 240)
-{
-	try_many("emulated:2", 8);
-}
-
-Test(gpu, eight_ranks_make_many_mixed_calls_on_gpus, .timeout = 420)
-{
-	if (!has_gpus(1))
-		cr_skip_test(NO_GPU);
-	try_many("cuda", 8);
 }
 
 /* ---- Transfers, wherever they lie --------------------------------------------------------------
@@ -278,16 +263,9 @@ static int odd_transfers(struct rank_env *env)
 	return wrong;
 }
 
-Test(gpu, transfers_arrive_wherever_they_lie_on_emulated_gpus, .timeout = 120)
+Test(gpu, transfers_arrive_wherever_they_lie, .timeout = 120)
 {
-	try_worlds("emulated:2", odd_transfers, 4);
-}
-
-Test(gpu, transfers_arrive_wherever_they_lie_on_gpus, .timeout = 120)
-{
-	if (!has_gpus(1))
-		cr_skip_test(NO_GPU);
-	try_worlds("cuda", odd_transfers, 4);
+	try_worlds(odd_transfers, 4);
 }
 
 /* ---- Types and operations, against the host's ---------------------------------------------- */
@@ -357,16 +335,9 @@ static int same_as_on_the_host(struct rank_env *env)
 	return wrong;
 }
 
-Test(gpu, all_types_and_operations_give_the_hosts_bits_on_emulated_gpus, .timeout = 120)
+Test(gpu, all_types_and_operations_give_the_hosts_bits, .timeout = 120)
 {
-	try_worlds("emulated:2", same_as_on_the_host, 4);
-}
-
-Test(gpu, all_types_and_operations_give_the_hosts_bits_on_gpus, .timeout = 120)
-{
-	if (!has_gpus(1))
-		cr_skip_test(NO_GPU);
-	try_worlds("cuda", same_as_on_the_host, 4);
+	try_worlds(same_as_on_the_host, 4);
 }
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
@@ -416,7 +387,7 @@ Test(gpu, calls_are_captured_in_a_graph_and_replayed, .timeout = 120)
 	if (!has_gpus(1))
 		cr_skip_test(NO_GPU);
 
-	struct gpu_trial trial = { "cuda", "auto", { .size = 2, .threads = true }, replay };
+	struct gpu_trial trial = { "auto", { .size = 2, .threads = true }, replay };
 
 	cr_expect_eq(gpu_trial_run(&trial), 0, "threads");
 	/* Where processes take turns on a device, they cannot. */
@@ -434,7 +405,7 @@ static int call_nothing(struct rank_env *env)
 
 Test(gpu, ranks_that_share_too_few_queues_are_warned, .timeout = 60)
 {
-	struct gpu_trial trial = { "cuda", "auto", { .size = 8, .threads = true }, call_nothing };
+	struct gpu_trial trial = { "auto", { .size = 8, .threads = true }, call_nothing };
 	const char *text;
 
 	if (!has_gpus(1))

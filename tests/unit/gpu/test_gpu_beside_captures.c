@@ -6,37 +6,35 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/graph.h"
 #include "api/stream.h"
 #include "base/futex.h"
 #include "comm/comm.h"
 #include "device/device_stream.h"
-#include "device/emulated/gpus.h"
-#include "device/emulated/stream.h"
+#include "gpus.h"
 #include "variants.h"
 
 /* Elements of a call that is too long to go without the buffers' addresses. */
 #define WITH_ADDRESSES 10000
 
 /* The host exchanges the addresses of captured calls. */
-static const struct variant fused = { "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED };
+static const struct variant fused = { "4", "auto", false, NULL, RD_KERNEL_FUSED };
 
 /* ---- Behind other calls -------------------------------------------------------------------- */
 
 /* Captures sums of the input behind COUNT elements of the output; they are not replayed. */
 static int capture_sums(struct rank_env *env, struct memory *memory, int calls)
 {
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	rondo_stream *other;
-	void *stream;
 
 	TRY(rondo_stream_create_on(&other, env->rank % rondo_device_count()));
-	stream = rd_stream_device_stream(other)->stream;
-	TRY(rd_emulated_capture(stream));
+	TRY(rd_graph_begin(other));
 	for (int i = 0; i < calls; i++)
 		TRY(rondo_all_reduce(env->comm, memory->in, memory->out + WITH_ADDRESSES,
 			WITH_ADDRESSES, RONDO_F32, RONDO_SUM, other));
-	TRY(rd_emulated_capture_end(stream, &graph));
-	rd_emulated_graph_destroy(graph);
+	TRY(rd_graph_end(other, &graph));
+	rd_graph_destroy(graph);
 	rondo_stream_destroy(other);
 	return 0;
 }
@@ -56,11 +54,13 @@ static int await_mapped(struct rank_env *env)
 /* The first call waits in its stream until the addresses of all others are there. */
 static int call_behind_captures(struct rank_env *env, int captured)
 {
-	static uint32_t gate;
+	uint32_t *gate;
 	struct memory memory;
 	int wrong = open_room(env, &memory, WITH_ADDRESSES);
 	const struct rd_device_stream *stream;
 
+	if (!wrong)
+		wrong = open_flag(env, &gate);
 	if (wrong)
 		return wrong;
 	stream = rd_stream_device_stream(memory.stream);
@@ -68,7 +68,7 @@ static int call_behind_captures(struct rank_env *env, int captured)
 		memory.in[i] = (float)(env->rank + 1);
 	TRY(one_call(env, &memory, WITH_ADDRESSES));
 	memset(memory.out, 0, 2 * WITH_ADDRESSES * sizeof(float));
-	TRY(rd_stream_wait(stream->ops, stream->device, stream->stream, &gate, 1));
+	TRY(rd_stream_wait(stream->ops, stream->device, stream->stream, gate, 1));
 	TRY(rondo_all_reduce(env->comm, memory.in, memory.out, WITH_ADDRESSES, RONDO_F32, RONDO_SUM,
 		memory.stream));
 	wrong = capture_sums(env, &memory, captured);
@@ -77,10 +77,11 @@ static int call_behind_captures(struct rank_env *env, int captured)
 			WITH_ADDRESSES, RONDO_F32, RONDO_SUM, memory.stream));
 	if (!wrong)
 		wrong = await_mapped(env);
-	rd_flag_write(&gate, 1);
+	rd_flag_write(gate, 1);
 	TRY(rondo_stream_synchronize(memory.stream));
 	if (!wrong)
 		wrong = expect_floats(env, memory.out, 2 * WITH_ADDRESSES, 6);
+	close_flag(gate);
 	close_memory(&memory);
 	return wrong;
 }
@@ -114,29 +115,27 @@ static int call_beside_kept_buffers(struct rank_env *env, int kept)
 {
 	int device = env->rank % rondo_device_count();
 	size_t size = WITH_ADDRESSES * sizeof(float);
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	struct memory memory;
 	float *buffers[RD_EXPORTS];
 	int wrong = open_room(env, &memory, WITH_ADDRESSES);
-	void *stream;
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_device_stream(memory.stream)->stream;
-	TRY(rd_emulated_capture(stream));
+	TRY(rd_graph_begin(memory.stream));
 	for (int i = 0; i < kept; i++) {
 		TRY(rondo_mem_alloc_on((void **)&buffers[i], size, device));
 		TRY(rondo_all_reduce(env->comm, buffers[i], buffers[i], WITH_ADDRESSES, RONDO_F32,
 			RONDO_SUM, memory.stream));
 	}
-	TRY(rd_emulated_capture_end(stream, &graph));
+	TRY(rd_graph_end(memory.stream, &graph));
 	for (int i = 0; i < WITH_ADDRESSES; i++)
 		memory.in[i] = (float)(env->rank + 1);
 	TRY(one_call(env, &memory, WITH_ADDRESSES));
 	wrong = expect_floats(env, memory.out, WITH_ADDRESSES, 6);
-	TRY(rd_emulated_replay(graph, stream));
+	TRY(rd_graph_launch(graph));
 	TRY(rondo_stream_synchronize(memory.stream));
-	rd_emulated_graph_destroy(graph);
+	rd_graph_destroy(graph);
 	for (int i = 0; i < kept; i++)
 		rondo_mem_free(buffers[i]);
 	close_memory(&memory);
@@ -168,7 +167,7 @@ Test(gpu_beside_captures, buffers_of_graphs_leave_a_queued_call_room, .timeout =
 #define MOMENT_MS 200
 
 struct gate {
-	uint32_t open;
+	uint32_t *open;
 	const struct rd_gpu *gpu;
 	uint32_t finished; /* the last call before those behind the gate */
 };
@@ -180,7 +179,7 @@ static void *open_later(void *argument)
 
 	for (int i = 0; i < MOMENT_MS && !rd_flag_reached(finished, gate->finished + 1); i++)
 		usleep(1000);
-	rd_flag_write(&gate->open, 1);
+	rd_flag_write(gate->open, 1);
 	return NULL;
 }
 
@@ -199,16 +198,18 @@ static int call_behind(struct rank_env *env, struct memory *memory, uint32_t *ga
 }
 
 /* The second call is on another stream, while the first one's is being captured. */
-static int call_on_two_streams(struct rank_env *env, struct memory *memory, rondo_stream *other)
+static int call_on_two_streams(
+	struct rank_env *env, struct memory *memory, rondo_stream *other, uint32_t *flag)
 {
-	struct gate gate = { .gpu = env->comm->gpu, .finished = env->comm->gpu->number };
-	void *stream = rd_stream_device_stream(memory->stream)->stream;
-	struct rd_emulated_graph *graph;
+	struct gate gate = {
+		.open = flag, .gpu = env->comm->gpu, .finished = env->comm->gpu->number
+	};
+	struct rd_graph *graph;
 	pthread_t opener;
-	int wrong = call_behind(env, memory, &gate.open);
+	int wrong = call_behind(env, memory, flag);
 
 	if (!wrong && env->rank == 0) {
-		TRY(rd_emulated_capture(stream));
+		TRY(rd_graph_begin(memory->stream));
 		TRY(pthread_create(&opener, NULL, open_later, &gate));
 	}
 	if (!wrong)
@@ -217,8 +218,8 @@ static int call_on_two_streams(struct rank_env *env, struct memory *memory, rond
 	TRY(rondo_stream_synchronize(other));
 	if (!wrong && env->rank == 0) {
 		pthread_join(opener, NULL);
-		TRY(rd_emulated_capture_end(stream, &graph));
-		rd_emulated_graph_destroy(graph);
+		TRY(rd_graph_end(memory->stream, &graph));
+		rd_graph_destroy(graph);
 	}
 	TRY(rondo_stream_synchronize(memory->stream));
 	return wrong ? wrong : expect_floats(env, memory->out, WITH_ADDRESSES, (float)env->size);
@@ -229,8 +230,11 @@ static int beside_a_capture(struct rank_env *env)
 	const struct variant *variant = env->argument;
 	struct memory memory;
 	rondo_stream *other;
+	uint32_t *flag;
 	int wrong = open_room(env, &memory, WITH_ADDRESSES);
 
+	if (!wrong)
+		wrong = open_flag(env, &flag);
 	if (wrong)
 		return wrong;
 	TRY(rondo_stream_create_on(&other, env->rank % rondo_device_count()));
@@ -239,7 +243,8 @@ static int beside_a_capture(struct rank_env *env)
 	TRY(one_call(env, &memory, WITH_ADDRESSES));
 	/* Those are launched. */
 	if (variant->becomes != RD_KERNEL_MESSAGES)
-		wrong = call_on_two_streams(env, &memory, other);
+		wrong = call_on_two_streams(env, &memory, other, flag);
+	close_flag(flag);
 	rondo_stream_destroy(other);
 	close_memory(&memory);
 	return wrong;
@@ -256,26 +261,24 @@ static int after_a_launched_call(struct rank_env *env)
 	const struct variant *variant = env->argument;
 	bool launched =
 		variant->becomes == RD_KERNEL_MESSAGES || (env->comm && env->comm->gpu->spins);
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	struct memory memory;
 	rondo_stream *other;
 	int wrong = open_memory(env, &memory);
-	void *stream;
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_device_stream(memory.stream)->stream;
 	TRY(rondo_stream_create_on(&other, env->rank % rondo_device_count()));
 	memory.in[0] = (float)(env->rank + 1);
 	TRY(rondo_all_reduce(
 		env->comm, memory.in, memory.out, 1, RONDO_F32, RONDO_SUM, memory.stream));
 	if (launched && env->rank == 0) {
-		TRY(rd_emulated_capture(stream));
+		TRY(rd_graph_begin(memory.stream));
 		EXPECT_ERROR(rondo_all_reduce(env->comm, memory.in, memory.out, 1, RONDO_F32,
 				     RONDO_SUM, other),
 			RONDO_UNSUPPORTED, "end the capture first");
-		TRY(rd_emulated_capture_end(stream, &graph));
-		rd_emulated_graph_destroy(graph);
+		TRY(rd_graph_end(memory.stream, &graph));
+		rd_graph_destroy(graph);
 	}
 	TRY(rondo_all_reduce(env->comm, memory.out, memory.out, 1, RONDO_F32, RONDO_SUM, other));
 	TRY(rondo_stream_synchronize(other));
@@ -306,17 +309,16 @@ static int send_on(struct rank_env *env, struct memory *memory)
 
 static int refuse_captures(struct rank_env *env, struct memory *memory)
 {
-	void *stream = rd_stream_device_stream(memory->stream)->stream;
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 
-	TRY(rd_emulated_capture(stream));
+	TRY(rd_graph_begin(memory->stream));
 	EXPECT_ERROR(rondo_all_reduce(env->comm, memory->in, memory->out, WITH_ADDRESSES, RONDO_F32,
 			     RONDO_SUM, memory->stream),
 		RONDO_UNSUPPORTED, "cannot map a buffer of rank 1");
 	if (env->rank > 0)
 		EXPECT_ERROR(send_on(env, memory), RONDO_UNSUPPORTED, "its sender's buffer");
-	TRY(rd_emulated_capture_end(stream, &graph));
-	rd_emulated_graph_destroy(graph);
+	TRY(rd_graph_end(memory->stream, &graph));
+	rd_graph_destroy(graph);
 	return 0;
 }
 
@@ -327,9 +329,9 @@ static int capture_out_of_reach(struct rank_env *env)
 	int wrong;
 
 	if (env->rank == 1)
-		rd_emulated_set(rd_emulated_count(), false);
+		give_handles(false);
 	wrong = open_room(env, &memory, WITH_ADDRESSES);
-	rd_emulated_set(rd_emulated_count(), true);
+	give_handles(true);
 	if (wrong)
 		return wrong;
 	for (int i = 0; i < WITH_ADDRESSES; i++)

@@ -1,5 +1,5 @@
 /* ctest label: threads */
-/* Calls on device memory, on emulated GPUs: every way of running them gives what the host's gives.
+/* Calls on device memory: every way of running them gives what the host's gives.
  */
 #include <criterion/criterion.h>
 #include <stdatomic.h>
@@ -12,6 +12,7 @@
 #include "api/stream.h"
 #include "gpu/direct.h"
 #include "gpu/stage_memory.h"
+#include "gpus.h"
 #include "variants.h"
 #include "base/futex.h"
 
@@ -20,7 +21,7 @@ Test(gpu, all_collectives_are_right_by_every_way, .timeout = 240)
 	for (size_t i = 0; i < VARIANTS; i++) {
 		struct trial trial = { &variants[i], 4, all_collectives, 0 };
 
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variants[i].device,
+		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variants[i].gpus,
 			variants[i].kernel, variants[i].threads ? "threads" : "processes",
 			variants[i].transport ? variants[i].transport : "");
 	}
@@ -54,16 +55,14 @@ Test(gpu, the_way_that_is_taken_is_logged_with_its_reason, .timeout = 60)
 		struct variant variant;
 		const char *words;
 	} cases[] = {
-		{ { "emulated:4", "auto", true, NULL, 0 }, "fused (all ranks in one process)" },
-		{ { "emulated:4", "auto", false, NULL, 0 },
-			"fused (all ranks run at the same time)" },
-		{ { "emulated:1", "auto", false, NULL, 0 },
-			"stepped (processes take turns on one device)" },
-		{ { "emulated:1", "fused", false, NULL, 0 }, "fused (RONDO_KERNEL)" },
-		{ { "emulated:2", "stepped", true, NULL, 0 }, "stepped (RONDO_KERNEL)" },
-		{ { "emulated:2", "messages", true, NULL, 0 }, "messages (RONDO_KERNEL)" },
-		{ { "emulated:2", "staged", true, NULL, 0 }, "staged (RONDO_KERNEL)" },
-		{ { "emulated:2,no-handles", "auto", false, NULL, 0 },
+		{ { "4", "auto", true, NULL, 0 }, "fused (all ranks in one process)" },
+		{ { "4", "auto", false, NULL, 0 }, "fused (all ranks run at the same time)" },
+		{ { "1", "auto", false, NULL, 0 }, "stepped (processes take turns on one device)" },
+		{ { "1", "fused", false, NULL, 0 }, "fused (RONDO_KERNEL)" },
+		{ { "2", "stepped", true, NULL, 0 }, "stepped (RONDO_KERNEL)" },
+		{ { "2", "messages", true, NULL, 0 }, "messages (RONDO_KERNEL)" },
+		{ { "2", "staged", true, NULL, 0 }, "staged (RONDO_KERNEL)" },
+		{ { "2,no-handles", "auto", false, NULL, 0 },
 			"staged (not all ranks reach each other's device memory)" },
 	};
 
@@ -88,36 +87,43 @@ Test(gpu, the_way_that_is_taken_is_logged_with_its_reason, .timeout = 60)
    before, and what is queued after comes after. */
 static int in_the_streams_order(struct rank_env *env)
 {
-	static _Thread_local uint32_t gate;
-	float ones[1000], back[1000] = { 0 }, sums[1000] = { 0 };
+	enum { COUNT = 1000, BYTES = COUNT * sizeof(float) };
+	float *ones, *back, *sums; /* in device memory: other copies would wait */
+	uint32_t *gate;
 	struct memory memory;
 	int wrong = open_memory(env, &memory);
 
+	if (!wrong)
+		wrong = open_flag(env, &gate);
 	if (wrong)
 		return wrong;
+	ones = memory.in + COUNT;
+	sums = memory.out + COUNT;
+	back = memory.out + 2 * COUNT;
 
 	struct rd_device_stream *device_stream = rd_stream_device_stream(memory.stream);
 
-	for (int i = 0; i < 1000; i++)
+	for (int i = 0; i < COUNT; i++)
 		ones[i] = 1;
 	if (rd_stream_wait(
-		    device_stream->ops, device_stream->device, device_stream->stream, &gate, 1) ||
-		rondo_copy(memory.in, ones, sizeof(ones), memory.stream) ||
-		rondo_all_reduce(env->comm, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM,
+		    device_stream->ops, device_stream->device, device_stream->stream, gate, 1) ||
+		rondo_copy(memory.in, ones, BYTES, memory.stream) ||
+		rondo_all_reduce(env->comm, memory.in, memory.out, COUNT, RONDO_F32, RONDO_SUM,
 			memory.stream) ||
-		rondo_copy(sums, memory.out, sizeof(sums), memory.stream) ||
-		rondo_all_reduce(env->comm, memory.out, memory.out, 1000, RONDO_F32, RONDO_SUM,
+		rondo_copy(sums, memory.out, BYTES, memory.stream) ||
+		rondo_all_reduce(env->comm, memory.out, memory.out, COUNT, RONDO_F32, RONDO_SUM,
 			memory.stream) ||
-		rondo_copy(back, memory.out, sizeof(back), memory.stream))
+		rondo_copy(back, memory.out, BYTES, memory.stream))
 		return world_report(env, "%s", rondo_last_error());
-	wrong = expect_floats(env, memory.out, 1000, 0);
-	rd_flag_write(&gate, 1);
+	wrong = expect_floats(env, memory.out, COUNT, 0);
+	rd_flag_write(gate, 1);
 	if (rondo_stream_synchronize(memory.stream))
 		return world_report(env, "%s", rondo_last_error());
 	if (!wrong)
-		wrong = expect_floats(env, sums, 1000, (float)env->size);
+		wrong = expect_floats(env, sums, COUNT, (float)env->size);
 	if (!wrong)
-		wrong = expect_floats(env, back, 1000, (float)(env->size * env->size));
+		wrong = expect_floats(env, back, COUNT, (float)(env->size * env->size));
+	close_flag(gate);
 	close_memory(&memory);
 	return wrong;
 }
@@ -427,8 +433,8 @@ Test(gpu, a_rank_with_new_buffers_does_the_part_of_all, .timeout = 60)
 {
 	for (int i = 0; i < 2; i++) {
 		static const struct variant ways[] = {
-			{ "emulated:1", "stepped", false, NULL, RD_KERNEL_STEPPED },
-			{ "emulated:3", "fused", false, NULL, RD_KERNEL_FUSED },
+			{ "1", "stepped", false, NULL, RD_KERNEL_STEPPED },
+			{ "3", "fused", false, NULL, RD_KERNEL_FUSED },
 		};
 		struct trial trial = { &ways[i], 3, call_with_new_buffers, 0 };
 
@@ -475,8 +481,8 @@ static int free_after_each_call(struct rank_env *env)
 Test(gpu, buffers_that_are_freed_are_not_kept_by_peers, .timeout = 60)
 {
 	static const struct variant ways[] = {
-		{ "emulated:1", "stepped", false, NULL, RD_KERNEL_STEPPED },
-		{ "emulated:3", "fused", false, NULL, RD_KERNEL_FUSED },
+		{ "1", "stepped", false, NULL, RD_KERNEL_STEPPED },
+		{ "3", "fused", false, NULL, RD_KERNEL_FUSED },
 	};
 
 	for (int i = 0; i < 2; i++) {
@@ -588,6 +594,6 @@ Test(gpu, mixed_up_buffers_and_streams_are_refused_with_the_reason, .timeout = 6
 	struct variant variant = variants[3];
 	struct trial trial = { &variant, 2, mixed_up, 0 };
 
-	variant.device = "emulated:2";
+	variant.gpus = "2";
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }

@@ -9,13 +9,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/emulated/stream.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "captured_stderr.h"
 #include "api/stream.h"
 #include "gpu/peers.h"
 #include "gpu/watch.h"
+#include "gpus.h"
 #include "variants.h"
 #include "base/futex.h"
 
@@ -120,8 +120,7 @@ static int when_a_peer_may_be_at_work(struct rank_env *env)
 
 Test(gpu_failures, streams_still_wait_for_peers_that_may_be_at_work, .timeout = 120)
 {
-	static const struct variant stepped = { "emulated:1", "stepped", false, NULL,
-		RD_KERNEL_STEPPED };
+	static const struct variant stepped = { "1", "stepped", false, NULL, RD_KERNEL_STEPPED };
 	struct trial trial = { &stepped, 2, when_a_peer_may_be_at_work, NEVER_MS };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
@@ -185,10 +184,10 @@ Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeou
 	const char *text;
 
 	static const struct variant late_variants[] = {
-		{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
-		{ "emulated:4", "stepped", false, NULL, RD_KERNEL_STEPPED },
-		{ "emulated:4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
-		{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
+		{ "4", "auto", true, NULL, RD_KERNEL_FUSED },
+		{ "4", "stepped", false, NULL, RD_KERNEL_STEPPED },
+		{ "4", "messages", false, "tcp", RD_KERNEL_MESSAGES },
+		{ "2", "auto", false, "tcp", RD_KERNEL_STAGED },
 	};
 
 	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "1500", 1);
@@ -199,13 +198,21 @@ Test(gpu_failures, a_rank_that_lives_may_come_late_to_a_call_on_devices, .timeou
 		captured_stderr_begin();
 		failed = in_child(run_trial, &trial);
 		text = captured_stderr_end();
-		cr_expect_eq(failed, 0, "%s %s: %s", late_variants[i].device,
-			late_variants[i].kernel, text);
+		cr_expect_eq(failed, 0, "%s %s: %s", late_variants[i].gpus, late_variants[i].kernel,
+			text);
 	}
 }
 
 /* The timeout. A rank is lost after as long a silence, which a busy machine must not cause. */
 #define SILENT_MS 4000
+
+/* Later work on the stream waits for the flag. */
+static int wait_on(rondo_stream *stream, uint32_t *flag)
+{
+	const struct rd_device_stream *queue = rd_stream_device_stream(stream);
+
+	return rd_stream_wait(queue->ops, queue->device, queue->stream, flag, 1);
+}
 
 /* Shared by the ranks: how many have the error. */
 static _Atomic int *failed_ranks;
@@ -216,33 +223,35 @@ static _Atomic int *failed_ranks;
  */
 static int when_a_device_is_silent(struct rank_env *env)
 {
-	static uint32_t go;
+	uint32_t *go;
 	struct memory memory;
 	int wrong = open_room(env, &memory, WITH_BARRIERS), err;
 	bool stuck = env->rank == 1;
 
+	if (!wrong)
+		wrong = open_flag(env, &go);
 	if (wrong)
 		return wrong;
-	err = (stuck && rd_stream_wait(&rd_emulated, 0,
-				rd_stream_device_stream(memory.stream)->stream, &go, 1)) ||
+	err = (stuck && wait_on(memory.stream, go)) ||
 	      rondo_all_reduce(env->comm, memory.in, memory.out, WITH_BARRIERS, RONDO_F32,
 		      RONDO_SUM, memory.stream);
 	for (int i = 0; stuck && i < 20000 && atomic_load(failed_ranks) < 2; i++)
 		usleep(1000);
-	rd_flag_write(&go, 1);
+	rd_flag_write(go, 1);
 	if (!err)
 		err = rondo_stream_synchronize(memory.stream);
 	atomic_fetch_add(failed_ranks, err != 0);
 	wrong = expect_error(env, err, RONDO_TIMEOUT);
 	if (!wrong && !strstr(rondo_last_error(), "for rank 1"))
 		wrong = world_report(env, "says: %s", rondo_last_error());
+	close_flag(go);
 	close_memory(&memory);
 	return wrong;
 }
 
 Test(gpu_failures, a_kernel_names_the_rank_that_it_waits_for, .timeout = 60)
 {
-	struct variant variant = { "emulated:3", "auto", false, NULL, RD_KERNEL_FUSED };
+	struct variant variant = { "3", "auto", false, NULL, RD_KERNEL_FUSED };
 	struct trial trial = { &variant, 3, when_a_device_is_silent, SILENT_MS };
 
 	failed_ranks = mmap(NULL, sizeof(*failed_ranks), PROT_READ | PROT_WRITE,
@@ -292,7 +301,8 @@ static bool goes_on(const struct memory *memory, uint32_t *passed)
 {
 	const struct rd_device_stream *device_stream = rd_stream_device_stream(memory->stream);
 
-	rd_stream_write(&rd_emulated, device_stream->device, device_stream->stream, passed, 1);
+	rd_stream_write(
+		device_stream->ops, device_stream->device, device_stream->stream, passed, 1);
 	for (int i = 0; i < MOMENT_MS && !rd_flag_reached(passed, 1); i++)
 		usleep(1000);
 	return rd_flag_reached(passed, 1);
@@ -304,11 +314,15 @@ static bool goes_on(const struct memory *memory, uint32_t *passed)
  */
 static int when_a_later_call_is_refused(struct rank_env *env)
 {
-	static uint32_t go, passed;
+	uint32_t *go, *passed;
 	struct memory memory;
 	rondo_comm *first, *second, *swapped;
 	int wrong = open_memory(env, &memory), size = env->size;
 
+	if (!wrong)
+		wrong = open_flag(env, &go);
+	if (!wrong)
+		wrong = open_flag(env, &passed);
 	if (!wrong)
 		wrong = world_second_comm(env, &second);
 	if (wrong)
@@ -324,23 +338,24 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 	for (int i = 0; i < 1000; i++)
 		memory.in[i] = 1;
 	if (env->rank == 1)
-		rd_stream_wait(
-			&rd_emulated, 0, rd_stream_device_stream(memory.stream)->stream, &go, 1);
+		wait_on(memory.stream, go);
 	rondo_group_start();
 	rondo_all_reduce(first, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	rondo_all_reduce(second, memory.in, memory.out, 1000, RONDO_F32, RONDO_SUM, memory.stream);
 	if (!wrong)
 		wrong = expect_error(env, rondo_group_end(), RONDO_REVOKED);
-	if (!wrong && goes_on(&memory, &passed))
+	if (!wrong && goes_on(&memory, passed))
 		wrong = world_report(env, "the stream goes on while a call is under way");
 	/* On the host: all have seen it. */
 	if (!wrong)
 		wrong = expect_error(env, rondo_barrier(first, NULL), 0);
-	rd_flag_write(&go, 1);
+	rd_flag_write(go, 1);
 	/* Its error may be that of the second comm. */
 	rondo_stream_synchronize(memory.stream);
 	if (!wrong)
 		wrong = expect_floats(env, memory.out, 1000, (float)size);
+	close_flag(go);
+	close_flag(passed);
 	close_memory(&memory);
 	rondo_comm_destroy(first == env->comm ? second : first);
 	return wrong;
@@ -364,7 +379,7 @@ static int post_or_fail(int device, void *stream, const struct rd_flag_op *ops, 
 		return rd_fail(RONDO_SYSTEM, "the device is lost");
 	if (batches_left > 0)
 		batches_left--;
-	return rd_emulated_post_flags(device, stream, ops, count);
+	return rd_device(true)->post_flags(device, stream, ops, count);
 }
 
 /* Rank 1's device fails after this many of a group's batches of flags. */
@@ -379,7 +394,7 @@ static int when_a_device_is_lost(struct rank_env *env, int batches)
 	/* The progress thread has nothing more to do then, and does not look at the table. */
 	TRY(one_call(env, &memory, 1000));
 	TRY(rondo_barrier(env->comm, NULL));
-	ops = rd_emulated;
+	ops = *env->comm->gpu->ops;
 	ops.post_flags = post_or_fail;
 	rondo_group_start();
 	for (int i = 0; i < 2; i++)

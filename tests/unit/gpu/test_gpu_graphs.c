@@ -3,18 +3,14 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "device/emulated/stream.h"
-#include "device/device_stream.h"
-#include "api/stream.h"
+#include "api/graph.h"
 #include "call_collective.h"
 #include "variants.h"
 
 /* The captured calls: the sum of all inputs, and then the beginning of everybody's. */
-static int capture_calls(
-	struct rank_env *env, struct memory *memory, struct rd_emulated_graph **graph)
+static int capture_calls(struct rank_env *env, struct memory *memory, struct rd_graph **graph)
 {
-	void *stream = rd_stream_device_stream(memory->stream)->stream;
-	int err = rd_emulated_capture(stream), ended;
+	int err = rd_graph_begin(memory->stream), ended;
 
 	if (!err)
 		err = rondo_all_reduce(env->comm, memory->in, memory->out, COUNT_MAX, RONDO_F32,
@@ -22,7 +18,7 @@ static int capture_calls(
 	if (!err)
 		err = rondo_all_gather(env->comm, memory->out, memory->out + COUNT_MAX, 100,
 			RONDO_F32, memory->stream);
-	ended = rd_emulated_capture_end(stream, graph);
+	ended = rd_graph_end(memory->stream, graph);
 	return err ? err : ended;
 }
 
@@ -61,7 +57,7 @@ static int make_other_calls(struct rank_env *env, struct memory *memory)
 
 static int capture_and_replay(struct rank_env *env)
 {
-	struct rd_emulated_graph *graph = NULL;
+	struct rd_graph *graph = NULL;
 	struct memory memory;
 	int wrong = open_memory(env, &memory);
 
@@ -75,23 +71,22 @@ static int capture_and_replay(struct rank_env *env)
 	for (int replay = 0; replay < 60 && !wrong; replay++) {
 		for (size_t i = 0; i < COUNT_MAX; i++)
 			memory.in[i] = value(env->rank, i) + (float)replay;
-		if (rd_emulated_replay(graph, rd_stream_device_stream(memory.stream)->stream) ||
-			rondo_stream_synchronize(memory.stream) ||
+		if (rd_graph_launch(graph) || rondo_stream_synchronize(memory.stream) ||
 			(replay % 20 == 5 && make_other_calls(env, &memory)))
 			wrong = world_report(env, "%s", rondo_last_error());
 		if (!wrong)
 			wrong = check_replay(env, &memory, (float)replay);
 	}
-	rd_emulated_graph_destroy(graph);
+	rd_graph_destroy(graph);
 	close_memory(&memory);
 	return wrong;
 }
 
 static const struct variant fused_variants[] = {
-	{ "emulated:4", "auto", true, NULL, RD_KERNEL_FUSED },
-	{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+	{ "4", "auto", true, NULL, RD_KERNEL_FUSED },
+	{ "4", "auto", false, NULL, RD_KERNEL_FUSED },
 	/* As under MPS, where processes on one device run at the same time. */
-	{ "emulated:1", "fused", false, NULL, RD_KERNEL_FUSED },
+	{ "1", "fused", false, NULL, RD_KERNEL_FUSED },
 };
 
 Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
@@ -101,7 +96,7 @@ Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .tim
 
 		cr_expect_eq(in_child(run_trial, &trial), 0, "%s, %s",
 			fused_variants[i].threads ? "threads" : "processes",
-			fused_variants[i].device);
+			fused_variants[i].gpus);
 	}
 }
 
@@ -109,8 +104,7 @@ Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .tim
 Test(gpu_graphs, calls_by_messages_are_captured_and_replayed_too, .timeout = 120)
 {
 	for (int threads = ONLY_THREADS; threads < 2; threads++) {
-		struct variant variant = { "emulated:4", "messages", threads, NULL,
-			RD_KERNEL_MESSAGES };
+		struct variant variant = { "4", "messages", threads, NULL, RD_KERNEL_MESSAGES };
 		struct trial trial = { &variant, 3, capture_and_replay, 0 };
 
 		cr_expect_eq(
@@ -154,23 +148,21 @@ static int check_around(struct rank_env *env, const struct memory *memory, float
 
 static int capture_transfers(struct rank_env *env)
 {
-	struct rd_emulated_graph *graph = NULL;
+	struct rd_graph *graph = NULL;
 	struct memory memory;
 	int wrong = open_memory(env, &memory);
-	void *stream;
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_device_stream(memory.stream)->stream;
-	TRY(rd_emulated_capture(stream));
+	TRY(rd_graph_begin(memory.stream));
 	TRY(call_around(env, &memory));
-	TRY(rd_emulated_capture_end(stream, &graph));
+	TRY(rd_graph_end(memory.stream, &graph));
 	wrong = expect_floats(env, memory.out, COUNT_MAX, 0);
 	for (int replay = 0; replay < 60 && !wrong; replay++) {
 		for (size_t i = 0; i < COUNT_MAX; i++)
 			memory.in[i] = value(env->rank, i) + (float)replay;
 		/* Others in between are counted apart, or together. */
-		if (rd_emulated_replay(graph, stream) || rondo_stream_synchronize(memory.stream) ||
+		if (rd_graph_launch(graph) || rondo_stream_synchronize(memory.stream) ||
 			(replay % 20 == 5 &&
 				(make_other_calls(env, &memory) || call_around(env, &memory) ||
 					rondo_stream_synchronize(memory.stream))))
@@ -178,7 +170,7 @@ static int capture_transfers(struct rank_env *env)
 		if (!wrong)
 			wrong = check_around(env, &memory, (float)replay);
 	}
-	rd_emulated_graph_destroy(graph);
+	rd_graph_destroy(graph);
 	close_memory(&memory);
 	return wrong;
 }
@@ -197,24 +189,22 @@ Test(gpu_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
 static int capture_transfers_in_vain(struct rank_env *env)
 {
 	const struct variant *variant = env->argument;
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	struct memory memory;
 	int wrong, err;
-	void *stream;
 
 	if (variant->becomes == RD_KERNEL_FUSED)
 		return 0;
 	wrong = open_memory(env, &memory);
 	if (wrong)
 		return wrong;
-	stream = rd_stream_device_stream(memory.stream)->stream;
-	TRY(rd_emulated_capture(stream));
+	TRY(rd_graph_begin(memory.stream));
 	err = call_around(env, &memory);
 	if (err != RONDO_UNSUPPORTED ||
 		!strstr(rondo_last_error(), "a transfer cannot be captured"))
 		wrong = world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
-	TRY(rd_emulated_capture_end(stream, &graph));
-	rd_emulated_graph_destroy(graph);
+	TRY(rd_graph_end(memory.stream, &graph));
+	rd_graph_destroy(graph);
 	fill_floats(memory.in, env->rank, COUNT_MAX);
 	TRY(call_around(env, &memory));
 	TRY(rondo_stream_synchronize(memory.stream));
@@ -235,22 +225,20 @@ static int capture_in_vain(struct rank_env *env)
 	const char *reason = variant->becomes == RD_KERNEL_STAGED    ? "go through host memory"
 			     : variant->becomes == RD_KERNEL_STEPPED ? "take turns on a device"
 								     : "have no kernel for it";
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	struct memory memory;
 	rondo_op own;
 	int wrong = open_memory(env, &memory), err;
-	void *stream;
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_device_stream(memory.stream)->stream;
 	rondo_op_create(env->comm, &own, subtract, 0, NULL);
-	rd_emulated_capture(stream);
+	rd_graph_begin(memory.stream);
 	err = rondo_all_reduce(env->comm, memory.in, memory.out, 10, RONDO_F32, own, memory.stream);
 	if (err != RONDO_UNSUPPORTED || !strstr(rondo_last_error(), reason))
 		wrong = world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
-	rd_emulated_capture_end(stream, &graph);
-	rd_emulated_graph_destroy(graph);
+	rd_graph_end(memory.stream, &graph);
+	rd_graph_destroy(graph);
 	/* And does no harm. */
 	if (!wrong)
 		wrong = expect_error(env, one_call(env, &memory, 1000), 0);
@@ -268,15 +256,13 @@ static int capture_empty_calls(struct rank_env *env)
 {
 	const struct variant *variant = env->argument;
 	bool with_barrier = variant->becomes == RD_KERNEL_FUSED;
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	struct memory memory;
 	int wrong = open_memory(env, &memory);
-	void *stream;
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_device_stream(memory.stream)->stream;
-	TRY(rd_emulated_capture(stream));
+	TRY(rd_graph_begin(memory.stream));
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
 		if (collective != RD_TRANSFER && collective != RD_BARRIER)
 			TRY(call_collective(env->comm, collective, memory.in, memory.out, 0,
@@ -286,9 +272,9 @@ static int capture_empty_calls(struct rank_env *env)
 	else if (variant->becomes != RD_KERNEL_MESSAGES)
 		EXPECT_ERROR(rondo_barrier(env->comm, memory.stream), RONDO_UNSUPPORTED,
 			"barrier cannot be captured");
-	TRY(rd_emulated_capture_end(stream, &graph));
+	TRY(rd_graph_end(memory.stream, &graph));
 	for (int replay = 0; replay < 3; replay++) {
-		TRY(rd_emulated_replay(graph, stream));
+		TRY(rd_graph_launch(graph));
 		TRY(rondo_stream_synchronize(memory.stream));
 		fill_floats(memory.in, env->rank, COUNT_MAX);
 		TRY(call_around(env, &memory));
@@ -296,7 +282,7 @@ static int capture_empty_calls(struct rank_env *env)
 		if (!wrong)
 			wrong = check_around(env, &memory, 0);
 	}
-	rd_emulated_graph_destroy(graph);
+	rd_graph_destroy(graph);
 	close_memory(&memory);
 	return wrong;
 }
@@ -311,22 +297,21 @@ Test(gpu_graphs, collectives_of_no_elements_are_captured_by_every_way, .timeout 
 static int call_in_an_invalidated_capture(struct rank_env *env)
 {
 	static const char words[] = "the capture of the stream was invalidated by an earlier error";
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	struct memory memory;
 	int wrong = open_memory(env, &memory);
-	void *stream;
 
 	if (wrong)
 		return wrong;
-	stream = rd_stream_device_stream(memory.stream)->stream;
-	TRY(rd_emulated_capture(stream));
-	EXPECT_ERROR(rondo_stream_synchronize(memory.stream), RONDO_INVALID, "does no work");
+	TRY(rd_graph_begin(memory.stream));
+	EXPECT_ERROR(
+		rondo_stream_synchronize(memory.stream), RONDO_SYSTEM, "cannot wait for a stream");
 	EXPECT_ERROR(one_call(env, &memory, 10), RONDO_INVALID, words);
 	EXPECT_ERROR(rondo_barrier(env->comm, memory.stream), RONDO_INVALID, words);
 	EXPECT_ERROR(call_around(env, &memory), RONDO_INVALID, words);
 	EXPECT_ERROR(rondo_copy(memory.out, memory.in, 8, memory.stream), RONDO_INVALID, words);
 	EXPECT_ERROR(rondo_stream_query(memory.stream), RONDO_INVALID, words);
-	EXPECT_ERROR(rd_emulated_capture_end(stream, &graph), RONDO_INVALID, "invalidated");
+	EXPECT_ERROR(rd_graph_end(memory.stream, &graph), RONDO_SYSTEM, "cannot make a graph");
 	/* The comm is as good as ever. */
 	fill_floats(memory.in, env->rank, COUNT_MAX);
 	TRY(call_around(env, &memory));
@@ -346,18 +331,17 @@ Test(gpu_graphs, an_invalidated_capture_takes_no_call_and_ends_no_comm, .timeout
 
 static int capture_on_rank_1(struct rank_env *env, struct memory *memory)
 {
-	void *stream = rd_stream_device_stream(memory->stream)->stream;
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	int err;
 
 	if (env->rank != 1)
 		return one_call(env, memory, WITH_ADDRESSES);
-	err = rd_emulated_capture(stream);
+	err = rd_graph_begin(memory->stream);
 	if (!err)
 		err = rondo_all_reduce(env->comm, memory->in, memory->out, WITH_ADDRESSES,
 			RONDO_F32, RONDO_SUM, memory->stream);
-	rd_emulated_capture_end(stream, &graph);
-	rd_emulated_graph_destroy(graph);
+	rd_graph_end(memory->stream, &graph);
+	rd_graph_destroy(graph);
 	return err;
 }
 
@@ -379,18 +363,17 @@ Test(gpu_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
 
 static int capture_a_transfer_on_rank_1(struct rank_env *env, struct memory *memory)
 {
-	void *stream = rd_stream_device_stream(memory->stream)->stream;
-	struct rd_emulated_graph *graph;
+	struct rd_graph *graph;
 	int err = 0;
 
 	if (env->rank == 1)
-		err = rd_emulated_capture(stream);
+		err = rd_graph_begin(memory->stream);
 	if (!err)
 		err = call_around(env, memory);
 	if (env->rank != 1)
 		return err ? err : rondo_stream_synchronize(memory->stream);
-	rd_emulated_capture_end(stream, &graph);
-	rd_emulated_graph_destroy(graph);
+	rd_graph_end(memory->stream, &graph);
+	rd_graph_destroy(graph);
 	return err;
 }
 

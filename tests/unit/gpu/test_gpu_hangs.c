@@ -502,7 +502,7 @@ static void begin(void)
 /* On one device. */
 static void try_threads(const char *kernel, int (*body)(struct rank_env *env))
 {
-	struct gpu_trial trial = { "cuda", kernel,
+	struct gpu_trial trial = { kernel,
 		{ .threads = true, .timeout_ms = TIMEOUT_MS, .limit_ms = LIMIT_MS }, body };
 
 	begin();
@@ -514,7 +514,7 @@ static void try_threads(const char *kernel, int (*body)(struct rank_env *env))
 /* More ranks than kernels have room for: their calls are staged. */
 Test(gpu_hangs, pageable_copies_of_many_threads, .timeout = 600)
 {
-	struct gpu_trial trial = { "cuda", "auto",
+	struct gpu_trial trial = { "auto",
 		{ .size = RD_WORK_RANKS + 1,
 			.threads = true,
 			.timeout_ms = TIMEOUT_MS,
@@ -529,7 +529,7 @@ Test(gpu_hangs, pageable_copies_of_many_threads, .timeout = 600)
 /* On a device each; and in turns on one, where nothing may spin. */
 static void try_processes(const char *kernel, int (*body)(struct rank_env *env))
 {
-	struct gpu_trial trial = { "cuda", kernel,
+	struct gpu_trial trial = { kernel,
 		{ .size = 2, .timeout_ms = TIMEOUT_MS, .limit_ms = LIMIT_MS }, body };
 
 	begin();

@@ -54,9 +54,9 @@ static int try_to_sum(void *variant)
 Test(gpu_lack_of_memory, for_a_plan_of_direct_access_is_the_error_of_all_ranks, .timeout = 120)
 {
 	struct variant direct[] = {
-		{ "emulated:3", "fused", true, NULL, RD_KERNEL_FUSED },
-		{ "emulated:3", "stepped", true, NULL, RD_KERNEL_STEPPED },
-		{ "emulated:3", "fused", false, NULL, RD_KERNEL_FUSED },
+		{ "3", "fused", true, NULL, RD_KERNEL_FUSED },
+		{ "3", "stepped", true, NULL, RD_KERNEL_STEPPED },
+		{ "3", "fused", false, NULL, RD_KERNEL_FUSED },
 	};
 
 	for (int i = 0; i < (ONLY_THREADS ? 2 : 3); i++)
@@ -105,7 +105,7 @@ static int try_second_comms(void *variant)
 
 Test(gpu_lack_of_memory, for_a_plan_of_messages_fails_the_comm, .timeout = 120)
 {
-	struct variant messages = { "emulated:3", "messages", true, NULL, RD_KERNEL_MESSAGES };
+	struct variant messages = { "3", "messages", true, NULL, RD_KERNEL_MESSAGES };
 
 	cr_expect_eq(in_child(try_second_comms, &messages), 0);
 }

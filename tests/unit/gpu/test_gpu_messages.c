@@ -45,8 +45,7 @@ Test(gpu_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 2
 
 	for (size_t i = 0; i < sizeof(algorithms) / sizeof(*algorithms); i++)
 		for (int threads = ONLY_THREADS; threads < 2; threads++) {
-			struct variant variant = { "emulated:5", "auto", threads, NULL,
-				RD_KERNEL_MESSAGES };
+			struct variant variant = { "5", "auto", threads, NULL, RD_KERNEL_MESSAGES };
 			struct named named = { algorithms[i], { &variant, 5, all_collectives, 0 } };
 
 			cr_expect_eq(in_child(run_named, &named), 0, "%s, %s", algorithms[i],
@@ -57,9 +56,8 @@ Test(gpu_messages, every_algorithm_of_messages_is_right_on_devices, .timeout = 2
 /* One call by direct access, and one by messages, of an algorithm that does neither. */
 Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout = 120)
 {
-	struct variant fused = { "emulated:3", "fused", ONLY_THREADS, NULL, RD_KERNEL_FUSED };
-	struct variant messages = { "emulated:3", "messages", ONLY_THREADS, NULL,
-		RD_KERNEL_MESSAGES };
+	struct variant fused = { "3", "fused", ONLY_THREADS, NULL, RD_KERNEL_FUSED };
+	struct variant messages = { "3", "messages", ONLY_THREADS, NULL, RD_KERNEL_MESSAGES };
 	struct named by_kernel = { "ring", { &fused, 3, two_sums, 0 } };
 	struct named by_messages = { "binomial", { &messages, 3, two_sums, 0 } };
 	const char *text;
@@ -86,7 +84,7 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 
 static atomic_bool refuses_memory;
 
-/* In place of the C library's: emulated GPUs have their memory in memfds. */
+/* In place of the C library's: GPUs of the tests' driver have their memory in memfds. */
 int memfd_create(const char *name, unsigned flags)
 {
 	if (!atomic_load(&refuses_memory))
@@ -114,7 +112,7 @@ static int call_without_allocating(struct rank_env *env)
 
 Test(gpu_messages, a_call_allocates_no_device_memory, .timeout = 60)
 {
-	struct variant variant = { "emulated:3", "messages", true, NULL, RD_KERNEL_MESSAGES };
+	struct variant variant = { "3", "messages", true, NULL, RD_KERNEL_MESSAGES };
 	struct trial trial = { &variant, 3, call_without_allocating, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
@@ -147,8 +145,7 @@ static int long_calls(struct rank_env *env)
 Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 {
 	for (int threads = ONLY_THREADS; threads < 2; threads++) {
-		struct variant variant = { "emulated:3", "messages", threads, NULL,
-			RD_KERNEL_MESSAGES };
+		struct variant variant = { "3", "messages", threads, NULL, RD_KERNEL_MESSAGES };
 		struct trial trial = { &variant, 3, long_calls, 0 };
 
 		cr_expect_eq(
@@ -156,12 +153,7 @@ Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 	}
 }
 
-/* The same test runs on the emulated driver, where EMULATED_TOPOLOGY names the machine. */
-static const char *neighbours(void)
-{
-	return getenv("EMULATED_TOPOLOGY") ? "cuda"
-					   : "emulated:" RONDO_TOPOLOGIES "/neighbours.json";
-}
+#define NEIGHBOURS RONDO_TOPOLOGIES "/neighbours.json"
 
 static int expect_plan(
 	struct rank_env *env, enum rd_collective collective, int root, bool expected_there)
@@ -196,7 +188,7 @@ Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout 
 {
 	for (int size = 7; size <= 8; size++)
 		for (int threads = ONLY_THREADS; threads < 2; threads++) {
-			struct variant variant = { neighbours(), "auto", threads, NULL,
+			struct variant variant = { NEIGHBOURS, "auto", threads, NULL,
 				RD_KERNEL_MESSAGES };
 			struct trial trial = { &variant, size, among_neighbours, 0 };
 
@@ -208,7 +200,7 @@ Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout 
 /* Four of them have one pair alone. */
 Test(gpu_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
 {
-	struct variant variant = { neighbours(), "auto", false, NULL, RD_KERNEL_STAGED };
+	struct variant variant = { NEIGHBOURS, "auto", false, NULL, RD_KERNEL_STAGED };
 	struct trial trial = { &variant, 4, all_collectives, 0 };
 
 	cr_expect_eq(in_child(run_trial, &trial), 0);
@@ -217,7 +209,7 @@ Test(gpu_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
 /* A name decides only where there is a choice. */
 Test(gpu_messages, a_named_algorithm_changes_nothing_where_processes_take_turns, .timeout = 60)
 {
-	struct variant variant = { "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED };
+	struct variant variant = { "1", "auto", false, NULL, RD_KERNEL_STEPPED };
 	struct named named = { "ring", { &variant, 3, all_collectives, 0 } };
 
 	cr_expect_eq(in_child(run_named, &named), 0);

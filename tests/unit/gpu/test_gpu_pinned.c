@@ -1,9 +1,11 @@
 /* ctest label: threads */
 /* Calls on device streams whose buffers are pinned host memory, on some ranks or on all: every way
-   of running them gives the right numbers. On emulated GPUs and on the tests' driver. */
+   of running them gives the right numbers. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "api/stream.h"
 #include "base/futex.h"
@@ -98,29 +100,9 @@ static int try_all(struct rank_env *env)
 	return wrong;
 }
 
-Test(gpu_pinned, every_call_takes_pinned_host_memory_on_emulated_gpus, .timeout = 240)
+Test(gpu_pinned, every_call_takes_pinned_host_memory, .timeout = 240)
 {
 	try_variants(RANKS, try_all, 0, true);
-}
-
-Test(gpu_pinned, every_call_takes_pinned_host_memory_on_the_tests_driver, .timeout = 240)
-{
-	static const struct variant ways[] = {
-		{ "cuda", "auto", true, NULL, 0 },
-		{ "cuda", "messages", true, NULL, 0 },
-		{ "cuda", "auto", false, NULL, 0 },
-		{ "cuda", "staged", false, NULL, 0 },
-	};
-
-	if (!has_tests_driver())
-		cr_skip_test(NO_TESTS_DRIVER);
-	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
-		struct trial trial = { &ways[i], RANKS, try_all, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s", ways[i].kernel,
-			ways[i].threads ? "threads" : "processes");
-	}
 }
 
 /* The stream waits for this process. */
@@ -167,21 +149,24 @@ static int call_alone(struct rank_env *env)
 /* The driver's copy within host memory waits for the stream. */
 Test(gpu_pinned, a_rank_alone_queues_its_call_on_a_stream_that_waits, .timeout = 60)
 {
-	static const struct variant alone = { "cuda", "auto", true, NULL, 0 };
+	static const struct variant alone = { "2", "auto", true, NULL, 0 };
 	struct trial trial = { &alone, 1, call_alone, 0 };
 
-	if (!has_tests_driver())
-		cr_skip_test(NO_TESTS_DRIVER);
 	cr_expect_eq(in_child(run_trial, &trial), 0);
 }
 
 static int try_wrong_memory(struct rank_env *env)
 {
 	static const char words[] = "is no device memory (or was freed), and no pinned host memory";
-	struct memory memory;
-	int wrong = open_pinned(env, &memory);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *pageable = calloc(1, BYTES);
+	char *half = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct memory memory;
+	int wrong;
 
+	/* Its first page alone is pinned. */
+	TRY(rd_device(true)->share(0, half, page));
+	wrong = open_pinned(env, &memory);
 	if (wrong)
 		return wrong;
 	EXPECT_ERROR(rondo_all_reduce(env->comm, pageable, memory.out, 8, RONDO_F32, RONDO_SUM,
@@ -190,14 +175,13 @@ static int try_wrong_memory(struct rank_env *env)
 	EXPECT_ERROR(
 		rondo_broadcast(env->comm, memory.in, pageable, 8, RONDO_F32, 0, memory.stream),
 		RONDO_INVALID, words);
-	/* Its last byte is beyond what is pinned. */
-	if (in_is_pinned(env->rank))
-		EXPECT_ERROR(
-			rondo_send(env->comm, memory.in, BYTES * 2, RONDO_U8, 1, memory.stream),
-			RONDO_INVALID, words);
+	EXPECT_ERROR(rondo_send(env->comm, half, page + 1, RONDO_U8, 1, memory.stream),
+		RONDO_INVALID, words);
 	wrong = try_call(env, &memory, RD_ALL_REDUCE, RONDO_SUM, 1000, false, true);
 	free(pageable);
 	close_pinned(env, &memory);
+	rd_device(true)->unshare(0, half);
+	munmap(half, 2 * page);
 	return wrong;
 }
 

@@ -159,32 +159,27 @@ static int as_on_the_host(struct rank_env *env)
 	return wrong;
 }
 
-static void try_sizes(const char *device, int (*body)(struct rank_env *env))
+static void try_sizes(int (*body)(struct rank_env *env))
 {
+	setenv("EMULATED_GPUS", "4", 1);
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 	for (int size = 2; size <= 4; size++) {
-		struct gpu_trial trial = { device, "auto", { .size = size, .threads = true },
-			body };
+		struct gpu_trial trial = { "auto", { .size = size, .threads = true }, body };
 
 		cr_expect_eq(gpu_trial_run(&trial), 0, "%d threads", size);
 	}
 	/* Those that share a device take turns on it. */
-	if (has_gpus(2) || strcmp(device, "cuda") != 0) {
-		struct gpu_trial trial = { device, "auto", { .size = 2 }, body };
+	if (has_gpus(2)) {
+		struct gpu_trial trial = { "auto", { .size = 2 }, body };
 
 		cr_expect_eq(gpu_trial_run(&trial), 0, "processes");
 	}
 }
 
-Test(gpu_small, every_collective_gives_the_hosts_bits_on_emulated_gpus, .timeout = 240)
+Test(gpu_small, every_collective_gives_the_hosts_bits, .timeout = 240)
 {
-	try_sizes("emulated:4", as_on_the_host);
-}
-
-Test(gpu_small, every_collective_gives_the_hosts_bits_on_gpus, .timeout = 240)
-{
-	if (!has_gpus(1))
-		cr_skip_test(NO_GPU);
-	try_sizes("cuda", as_on_the_host);
+	try_sizes(as_on_the_host);
 }
 
 /* ---- Out of step --------------------------------------------------------------------------- */
@@ -229,24 +224,14 @@ static int run_ahead(struct rank_env *env)
 	return wrong;
 }
 
-static void try_running_ahead(const char *device)
-{
-	struct gpu_trial trial = { device, "auto", { .size = 2, .threads = true }, run_ahead };
-
-	cr_expect_eq(gpu_trial_run(&trial), 0);
-}
-
-Test(gpu_small, a_root_does_not_run_away_from_the_others_on_emulated_gpus, .timeout = 60)
-{
-	try_running_ahead("emulated:2");
-}
-
 /* Ranks that are threads on one device meet while they queue. */
-Test(gpu_small, a_root_does_not_run_away_from_the_others_on_gpus, .timeout = 60)
+Test(gpu_small, a_root_does_not_run_away_from_the_others, .timeout = 60)
 {
+	struct gpu_trial trial = { "auto", { .size = 2, .threads = true }, run_ahead };
+
 	if (!has_gpus(2))
 		cr_skip_test("it needs two GPUs");
-	try_running_ahead("cuda");
+	cr_expect_eq(gpu_trial_run(&trial), 0);
 }
 
 /* ---- Copies -------------------------------------------------------------------------------- */
@@ -279,7 +264,7 @@ static int copy_before_the_last_has_called(struct rank_env *env)
 
 Test(gpu_small, a_copy_to_memory_that_is_not_pinned_holds_up_no_peer, .timeout = 60)
 {
-	struct gpu_trial trial = { "cuda", "auto", { .size = 3, .threads = true },
+	struct gpu_trial trial = { "auto", { .size = 3, .threads = true },
 		copy_before_the_last_has_called };
 
 	if (!has_gpus(1))
@@ -347,30 +332,19 @@ static int be_silent(struct rank_env *env)
 	return wrong;
 }
 
-static void try_failures(const char *device)
+Test(gpu_small, failures_reach_all_ranks, .timeout = 120)
 {
-	struct gpu_trial differ = { device, "auto", { .size = 3, .threads = true },
-		call_otherwise };
-	struct gpu_trial silent = { device, "auto",
-		{ .size = 3, .threads = true, .call_timeout_ms = 1000 }, be_silent };
-	struct gpu_trial aborts = { device, "auto",
-		{ .size = 3, .threads = true, .timeout_ms = NEVER_MS }, be_silent };
+	struct gpu_trial differ = { "auto", { .size = 3, .threads = true }, call_otherwise };
+	struct gpu_trial silent = { "auto", { .size = 3, .threads = true, .call_timeout_ms = 1000 },
+		be_silent };
+	struct gpu_trial aborts = { "auto", { .size = 3, .threads = true, .timeout_ms = NEVER_MS },
+		be_silent };
 
+	if (!has_gpus(1))
+		cr_skip_test(NO_GPU);
 	cr_expect_eq(gpu_trial_run(&differ), 0, "mismatch");
 	cr_expect_eq(gpu_trial_run(&silent), 0, "silence");
 	cr_expect_eq(gpu_trial_run(&aborts), 0, "abort");
-}
-
-Test(gpu_small, failures_reach_all_ranks_on_emulated_gpus, .timeout = 120)
-{
-	try_failures("emulated:2");
-}
-
-Test(gpu_small, failures_reach_all_ranks_on_gpus, .timeout = 120)
-{
-	if (!has_gpus(1))
-		cr_skip_test(NO_GPU);
-	try_failures("cuda");
 }
 
 /* ---- Graphs -------------------------------------------------------------------------------- */
@@ -441,15 +415,13 @@ static int replay_all(struct rank_env *env)
 
 Test(gpu_small, every_collective_is_captured_in_a_graph_and_replayed, .timeout = 120)
 {
-	if (!has_gpus(1))
-		cr_skip_test(NO_GPU);
-	try_sizes("cuda", replay_all);
+	try_sizes(replay_all);
 }
 
 /* Processes that share a GPU: their kernels are as those on GPUs of their own. */
 Test(gpu_small, so_it_is_among_processes_under_mps, .timeout = 120)
 {
-	struct gpu_trial trial = { "cuda", "auto", { .size = 4 }, replay_all };
+	struct gpu_trial trial = { "auto", { .size = 4 }, replay_all };
 
 	setenv("EMULATED_MPS", "1", 1);
 	if (!has_gpus(1))
@@ -547,8 +519,7 @@ static int few_bytes_are_passed(struct rank_env *env)
 
 Test(gpu_small, a_launch_passes_few_bytes_to_the_kernel, .timeout = 60)
 {
-	struct gpu_trial trial = { "cuda", "auto", { .size = 2, .threads = true },
-		few_bytes_are_passed };
+	struct gpu_trial trial = { "auto", { .size = 2, .threads = true }, few_bytes_are_passed };
 
 	if (!has_tests_driver())
 		cr_skip_test(NO_TESTS_DRIVER);

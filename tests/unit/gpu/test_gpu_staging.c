@@ -10,9 +10,9 @@
 #define LONG_COUNT 300003
 
 static const struct variant staged_variants[] = {
-	{ "emulated:2", "staged", false, NULL, RD_KERNEL_STAGED },
-	{ "emulated:2", "staged", true, NULL, RD_KERNEL_STAGED },
-	{ "emulated:2", "auto", false, "tcp", RD_KERNEL_STAGED },
+	{ "2", "staged", false, NULL, RD_KERNEL_STAGED },
+	{ "2", "staged", true, NULL, RD_KERNEL_STAGED },
+	{ "2", "auto", false, "tcp", RD_KERNEL_STAGED },
 };
 
 static void try_staged(int size, int (*body)(struct rank_env *env), int timeout_ms)

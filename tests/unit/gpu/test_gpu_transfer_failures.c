@@ -310,8 +310,8 @@ static int move_slowly(struct rank_env *env)
 Test(gpu_transfer_failures, a_group_that_goes_on_may_last_longer_than_the_bound, .timeout = 60)
 {
 	static const struct variant ways[] = {
-		{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
-		{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+		{ "1", "auto", false, NULL, RD_KERNEL_STEPPED },
+		{ "4", "auto", false, NULL, RD_KERNEL_FUSED },
 	};
 
 	for (int i = 0; i < 2; i++) {

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "device/emulated/gpus.h"
+#include "gpus.h"
 #include "gpu_transfers.h"
 
 /* Bytes of a rank's buffers here. */
@@ -452,9 +452,9 @@ static int out_of_reach(struct rank_env *env)
 	int wrong;
 
 	if (env->rank == 1)
-		rd_emulated_set(rd_emulated_count(), false);
+		give_handles(false);
 	wrong = open_room(env, &memory, ROOM / sizeof(float));
-	rd_emulated_set(rd_emulated_count(), true);
+	give_handles(true);
 	if (!wrong)
 		wrong = exchange_all(env);
 	if (!wrong)
@@ -469,8 +469,8 @@ static int out_of_reach(struct rank_env *env)
 Test(gpu_transfers, what_peers_cannot_map_is_staged, .timeout = 60)
 {
 	static const struct variant mapped_variants[] = {
-		{ "emulated:1", "auto", false, NULL, RD_KERNEL_STEPPED },
-		{ "emulated:4", "auto", false, NULL, RD_KERNEL_FUSED },
+		{ "1", "auto", false, NULL, RD_KERNEL_STEPPED },
+		{ "4", "auto", false, NULL, RD_KERNEL_FUSED },
 	};
 
 	for (int i = 0; i < 2; i++) {

@@ -2,8 +2,8 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "device/emulated/kernels.h"
 #include "gpu/compile_direct.h"
+#include "gpus.h"
 
 #define RANKS 3
 #define COUNT 101 /* of f32: the last unit is half full */
@@ -32,7 +32,7 @@ Test(small_work, all_units_are_sent_before_the_first_is_awaited)
 	work.signature = 77;
 	for (int rank = 0; rank < RANKS; rank++)
 		work.peer_device_flags[rank] = &flags[rank];
-	rd_emulated_small(&work);
+	run_small_kernel(&work);
 	cr_expect_eq(abort_flag.error, RD_ABORT_SILENCE);
 	for (int peer = 0; peer < RANKS; peer += 2) {
 		const struct rd_ll *got = flags[peer].ll_buffer[1][1];

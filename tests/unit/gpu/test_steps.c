@@ -1,6 +1,6 @@
 /*
- * Plans of messages as devices run them: every algorithm, on emulated GPUs' kernels, beside what
- * the collective is defined to give. A rank is a thread that makes one call after the other.
+ * Plans of messages as devices run them: every algorithm, by the tests' driver's kernel, beside
+ * what the collective is defined to give. A rank is a thread that makes one call after the other.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -12,8 +12,8 @@
 #include "tuner/eligible.h"
 #include "elements.h"
 #include "exec/mean.h"
-#include "device/emulated/kernels.h"
 #include "gpu/compile_messages.h"
+#include "gpus.h"
 
 #define RANKS 8
 #define CHANNELS 3
@@ -134,7 +134,7 @@ static void run_call(struct steps_rank *self, const struct call *call, const voi
 	steps.abort_flag = (struct rd_abort_flag *)&job->abort_flags[self->rank];
 	steps.timeout_ns = job->timeout_ns;
 	memcpy(steps.peer_fifos, job->peer_fifos, sizeof(job->peer_fifos));
-	rd_emulated_steps(&steps);
+	run_steps_kernel(&steps);
 }
 
 /* In place: how many blocks the output lies behind the input. */

@@ -1,4 +1,4 @@
-/* rondo-bench --cudagraph: calls in graphs, on emulated GPUs. */
+/* rondo-bench --cudagraph: calls in graphs. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,13 +8,13 @@
 #include "bench/memory.h"
 #include "bench/mirror.h"
 #include "bench_run.h"
+#include "gpus.h"
 
 /* ENVIRONMENT rondo-bench ARGUMENTS, on a device's stream, with the JSON among the output. */
 static const char *run_graph(const char *environment, const char *arguments, int status)
 {
-	struct bench_outcome *outcome =
-		run_script("RONDO_DEVICE=%s '%s' %s --device -z 0 -J /dev/stdout", environment,
-			RONDO_BENCH, arguments);
+	struct bench_outcome *outcome = run_script(
+		"%s '%s' %s --device -z 0 -J /dev/stdout", environment, RONDO_BENCH, arguments);
 
 	cr_assert_eq(outcome->status, status, "%s: %s", arguments, outcome->text);
 	return outcome->text;
@@ -34,6 +34,7 @@ Test(bench_graph, the_iterations_are_launched_as_a_graph_and_checked, .timeout =
 	static const char *const calls[] = { "all_reduce", "reduce_scatter", "all_gather",
 		"alltoall", "broadcast" };
 
+	need_tests_gpus("2");
 	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
 		for (int threads = 0; threads < 2; threads++) {
 			char arguments[128];
@@ -42,7 +43,7 @@ Test(bench_graph, the_iterations_are_launched_as_a_graph_and_checked, .timeout =
 			snprintf(arguments, sizeof(arguments),
 				"%s %s 2 -b 64 -e 64K -f 1024 -n 10 -G 12 -c 2", calls[i],
 				threads ? "-t" : "--ranks");
-			text = run_graph("emulated:2", arguments, 0);
+			text = run_graph("", arguments, 0);
 			cr_expect(strstr(text, " graph: 12\n"), "%s", text);
 			cr_expect(strstr(text, "\"graph\": 12"), "%s", text);
 			/* Two sizes, out of place and in place; as many as were captured. */
@@ -53,7 +54,10 @@ Test(bench_graph, the_iterations_are_launched_as_a_graph_and_checked, .timeout =
 
 Test(bench_graph, sends_and_receives_are_captured_too, .timeout = 60)
 {
-	const char *text = run_graph("emulated:1", "sendrecv -t 2 -b 4K -e 4K -n 3 -G 4", 0);
+	const char *text;
+
+	need_tests_gpus("1");
+	text = run_graph("", "sendrecv -t 2 -b 4K -e 4K -n 3 -G 4", 0);
 
 	cr_expect_eq(times_in(text, "\"iterations\": 12}"), 1, "%s", text);
 	cr_expect_eq(times_in(text, "\"nwrong\": 0"), 1, "%s", text);
@@ -72,13 +76,14 @@ static void expect_not_captured(const char *environment, const char *reason)
 
 Test(bench_graph, calls_that_cannot_be_captured_are_refused_in_one_line, .timeout = 60)
 {
-	expect_not_captured("emulated:1 RONDO_KERNEL=staged", "calls go through host memory");
-	expect_not_captured("emulated:1 RONDO_KERNEL=stepped", "take turns on a device");
+	need_tests_gpus("1");
+	expect_not_captured("RONDO_KERNEL=staged", "calls go through host memory");
+	expect_not_captured("RONDO_KERNEL=stepped", "take turns on a device");
 }
 
 Test(bench_graph, without_a_device_one_line_gives_the_reason, .timeout = 60)
 {
-	const char *text = run_graph("none", "all_reduce --ranks 2 -G 2", 1);
+	const char *text = run_graph("RONDO_DEVICE=none", "all_reduce --ranks 2 -G 2", 1);
 
 	cr_expect_eq(times_in(text, "\n"), 1, "%s", text);
 	cr_expect(strstr(text, "rondo-bench: --device: "), "%s", text);
@@ -125,7 +130,7 @@ Test(bench_graph, launches_make_no_call, .timeout = 60)
 	rondo_stream *stream;
 	rondo_comm *comm;
 
-	setenv("RONDO_DEVICE", "emulated:1", 1);
+	need_tests_gpus("1");
 	counted.run = run_counted;
 	config.rank = config.gpu = 0;
 	config.size = 1;
