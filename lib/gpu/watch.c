@@ -82,7 +82,9 @@ static void report_transfer(struct rd_gpu *gpu, int peer)
 static void report_abort(struct rd_gpu *gpu, uint32_t error)
 {
 	struct rondo_comm *comm = gpu->comm;
-	int peer = rd_gpu_watch_rank(gpu, gpu->host_flags->abort_flag.peer);
+	const struct rd_abort_flag *abort_flag = &gpu->host_flags->abort_flag;
+	/* Another thread of the kernel may write it now, for another peer. */
+	int peer = rd_gpu_watch_rank(gpu, __atomic_load_n(&abort_flag->peer, __ATOMIC_RELAXED));
 
 	if (error == RD_ABORT_MISMATCH) {
 		rd_fail(RONDO_MISMATCH, "rank %d made another call on its device than rank %d",

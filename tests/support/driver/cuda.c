@@ -31,7 +31,8 @@
 #define DEPTH 8
 
 static struct CUctx_st contexts[DEVICES_MAX];
-static bool retained[DEVICES_MAX], started;
+static atomic_bool retained[DEVICES_MAX];
+static bool started;
 static _Thread_local CUcontext stack[DEPTH];
 static _Thread_local int depth;
 

@@ -13,7 +13,7 @@ using std::signbit;
 extern "C" void rd_emulated_run(const struct rd_work *work);
 extern "C" void rd_emulated_small(const struct rd_small_work *work);
 
-/* The blocks of a kernel whose barriers are the stream's. */
+/* The blocks of a kernel whose barriers are the stream's, but one that resolves addresses. */
 #define STEPPED_BLOCKS 2
 
 static void run_kernel(const void *parameter)
@@ -40,6 +40,11 @@ static void run_small_kernel(const void *parameter)
 	}
 }
 
+static int blocks_of(const struct rd_work &work)
+{
+	return work.fused ? work.blocks : work.resolves ? 1 : STEPPED_BLOCKS;
+}
+
 /* In place of those of lib/device/emulated/work.c. */
 void rd_emulated_run(const struct rd_work *work)
 {
@@ -47,9 +52,8 @@ void rd_emulated_run(const struct rd_work *work)
 		return reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(work->in[0]))(
 			work->out[0]);
 
-	const struct emulated_grid grid = { work->fused ? work->blocks : STEPPED_BLOCKS, 512,
-		EMULATED_LIBRARY_REGISTERS, work->fused ? &work->abort_flag->stop : NULL,
-		work->timeout_ns };
+	const struct emulated_grid grid = { blocks_of(*work), 512, EMULATED_LIBRARY_REGISTERS,
+		work->fused ? &work->abort_flag->stop : NULL, work->timeout_ns };
 	struct emulated_room room;
 
 	emulated_start(&room, &grid);
