@@ -1,6 +1,5 @@
 /*
- * Graphs of calls on a device's stream, for rondo-bench. Programs use CUDA's own functions, which
- * emulated GPUs lack.
+ * Graphs of calls on a device's stream, for rondo-bench. Programs use CUDA's own functions.
  */
 #ifndef RD_GRAPH_H
 #define RD_GRAPH_H

@@ -85,9 +85,8 @@
 		"at most RONDO_HEARTBEAT_TIMEOUT_MS") \
 	X(init_timeout_ms, INT, "RONDO_INIT_TIMEOUT_MS", 30000, 10, 86400000, \
 		"milliseconds in which all ranks must meet and connect") \
-	X(device, PATHS, "RONDO_DEVICE", "auto", 0, 1023, \
-		"GPUs: auto (the CUDA driver, if the program uses it), cuda, none, emulated:N or " \
-		"emulated:FILE.json") \
+	X(device, STRING, "RONDO_DEVICE", "auto", 0, 127, \
+		"GPUs: auto (the CUDA driver, if the program uses it), cuda or none") \
 	X(gpu, INT, "RONDO_GPU", -1, -1, 1023, \
 		"device of this rank's calls; -1: the current one, or rank modulo devices if " \
 		"RONDO_DEVICE is not auto") \

@@ -4,53 +4,23 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/emulated/gpus.h"
 #include "base/error.h"
-
-/* Emulated GPUs of one process. */
-#define EMULATED_MAX 64
-
-#define EMULATED "emulated:"
 
 #define DRIVER "libcuda.so.1"
 /* CUDA_ERROR_NOT_INITIALIZED. */
 #define NOT_INITIALIZED 3
 
-/* "emulated:machine.json". */
-static bool is_file(const char *text)
+/* ---- The choice ---------------------------------------------------------------------------- */
+
+int rd_device_check(const char *text)
 {
-	size_t length = strlen(text);
-
-	return !strncmp(text, EMULATED, strlen(EMULATED)) && length > strlen(EMULATED ".json") &&
-	       !strcmp(text + length - strlen(".json"), ".json");
-}
-
-int rd_device_read(const char *text, int *emulated)
-{
-	char end[16] = "";
-	int devices = 0;
-
-	*emulated = is_file(text) ? -1 : 0;
-	if (*emulated)
-		return 0;
 	if (!*text || !strcmp(text, "auto") || !strcmp(text, "cuda") || !strcmp(text, "none"))
 		return 0;
-	if (sscanf(text, "emulated:%3d%15s", &devices, end) >= 1 && devices >= 1 &&
-		devices <= EMULATED_MAX && (!*end || !strcmp(end, ",no-handles"))) {
-		*emulated = devices;
-		return 0;
-	}
-	return rd_fail(RONDO_SETTING,
-		"RONDO_DEVICE is \"%.40s\": choose auto, cuda, none or emulated:N with N from 1 to "
-		"%d, or emulated:FILE.json with a topology",
-		text, EMULATED_MAX);
+	return rd_fail(RONDO_SETTING, "RONDO_DEVICE is \"%.40s\": choose auto, cuda or none", text);
 }
-
-/* ---- The choice ---------------------------------------------------------------------------- */
 
 static const char *device_setting(void)
 {
@@ -119,16 +89,9 @@ static const struct rd_device_ops *cuda(void)
 static const struct rd_device_ops *choose(bool load)
 {
 	const char *text = device_setting();
-	int emulated;
 
-	if (rd_device_read(text, &emulated))
+	if (rd_device_check(text))
 		return NULL;
-	if (emulated < 0)
-		return rd_emulated_load(text + strlen(EMULATED)) ? NULL : &rd_emulated;
-	if (emulated) {
-		rd_emulated_set(emulated, !strstr(text, "no-handles"));
-		return &rd_emulated;
-	}
 	if (!strcmp(text, "none")) {
 		rd_fail(RONDO_UNSUPPORTED, "RONDO_DEVICE is \"none\": no device is used");
 		return NULL;

@@ -1,11 +1,10 @@
 /*
- * Devices: what Rondo needs of a machine's GPUs, as one table of operations. Two have one: `cuda`
- * (cuda.c: the driver, found at run time) and `emulated` (emulated.c: emulated GPUs of memfds and
- * threads, on which everything around the kernels runs where there is no GPU). The host has none:
- * where rd_device() is NULL, all memory is the host's.
+ * Devices: what Rondo needs of a machine's GPUs, as one table of operations. CUDA's driver, found at
+ * run time, has one (cuda/cuda.c). The host has none: where rd_device() is NULL, all memory is the
+ * host's.
  *
  * Work on a stream runs in the stream's order; stream functions only queue, and return at
- * once. Streams are void *: a CUstream, or an emulated one. Pointers to device memory are plain
+ * once. Streams are void *: a CUstream. Pointers to device memory are plain
  * addresses that belong to one device, and may be used on others that can reach it (peer()).
  *
  * Functions that return int return 0 or an error with its reason recorded. Any thread may call any.
@@ -179,9 +178,8 @@ const struct rd_device_ops *rd_device(bool load);
 /* Whether this process may have device memory: it has devices, or has started a CUDA driver. */
 bool rd_device_met(void);
 
-/* RONDO_SETTING where the text of RONDO_DEVICE is invalid; *emulated: emulated GPUs, 0 for none, -1
-   where a topology file lists them. */
-int rd_device_read(const char *text, int *emulated);
+/* RONDO_SETTING where the text of RONDO_DEVICE is invalid. */
+int rd_device_check(const char *text);
 
 /* Whether `at` is device memory. Where rd_device() is NULL (this build may have no CUDA), the
    allocation's device is -1 and its other fields are not set. */

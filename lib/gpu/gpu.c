@@ -75,7 +75,7 @@ static int refuse_without(const struct rd_settings *settings)
 int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci)
 {
 	enum rd_kernel kernel;
-	int emulated, err = rd_device_read(settings->device, &emulated);
+	int err = rd_device_check(settings->device);
 
 	*device = -1;
 	if (!err)

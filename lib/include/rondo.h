@@ -620,9 +620,8 @@ RONDO_API int rondo_mem_deregister(void *memory);
 /* ---- Devices -------------------------------------------------------------------------------- */
 
 /*
- * GPUs, through the CUDA driver, which Rondo looks up at run time; or emulated ones (RONDO_DEVICE).
- * A rank whose comm has a device may pass that device's memory to its calls: all ranks of a call
- * then do.
+ * GPUs, through the CUDA driver, which Rondo looks up at run time. A rank whose comm has a device
+ * may pass that device's memory to its calls: all ranks of a call then do.
  *
  * Ranks on one host access each other's device memory directly (CUDA IPC, peer access), where that
  * works between all of them. Otherwise the call goes through host memory. If the process creates a

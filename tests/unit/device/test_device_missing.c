@@ -98,6 +98,17 @@ Test(device_missing, none_means_none_and_says_so)
 	cr_expect_null(stream);
 }
 
+Test(device_missing, a_setting_that_makes_no_sense_is_refused_with_the_choices)
+{
+	rondo_comm *comm;
+
+	setenv("RONDO_DEVICE", "CUDA", 1);
+	cr_expect_eq(create(&comm, -1), RONDO_SETTING);
+	expect_error_text("RONDO_DEVICE is \"CUDA\": choose auto, cuda or none");
+	cr_expect_eq(rondo_device_count(), 0);
+	expect_error_text("choose auto, cuda or none");
+}
+
 /* ---- GPUs for which there are no kernels --------------------------------------------------- */
 
 struct program {

@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "train/base/fail.h"
 #include "train/device/cuda/gpu.h"
@@ -133,11 +132,6 @@ static bool start_blas(struct gpu *gpu)
 /* The GPUs that Rondo finds, by its numbers. */
 static int count_gpus(int *count)
 {
-	const char *setting = getenv("RONDO_DEVICE");
-	if (setting && !strncmp(setting, "emulated", 8))
-		return fail("--device cuda: RONDO_DEVICE is \"%s\", and emulated GPUs do not "
-			    "compute: unset it",
-			setting);
 	*count = rondo_device_count();
 	return *count ? 0
 		      : fail("--device cuda: %s (--device cpu does without)", rondo_last_error());
