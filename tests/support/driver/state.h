@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "device/device.h"
-#include "device/emulated/gpus.h"
-#include "device/emulated/stream.h"
+#include "gpus.h"
+#include "worker.h"
 #include "emulated_driver.h"
 #include "queues.h"
 

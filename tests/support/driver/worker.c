@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "device/emulated/stream.h"
-#include "device/emulated/kernels.h"
-#include "device/emulated/gpus.h"
+#include "worker.h"
+#include "kernels.h"
+#include "gpus.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "base/futex.h"

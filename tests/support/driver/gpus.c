@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/emulated/gpus.h"
+#include "gpus.h"
 #include "base/error.h"
 #include "topo/topology.h"
 #include "topo/topology_file.h"

@@ -14,8 +14,8 @@
 
 #include "device/device.h"
 #include "base/descriptor.h"
-#include "device/emulated/gpus.h"
-#include "device/emulated/stream.h"
+#include "gpus.h"
+#include "worker.h"
 #include "base/error.h"
 
 static int current(void)
