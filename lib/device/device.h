@@ -163,7 +163,6 @@ static inline int rd_stream_wait(
 		&(struct rd_flag_op){ .flag = flag, .value = value, .waits = true }, 1);
 }
 
-extern const struct rd_device_ops rd_emulated;
 #if RONDO_HAS_CUDA
 extern const struct rd_device_ops rd_cuda;
 #endif

@@ -1,9 +1,8 @@
 /*
- * An emulated libcuda.so.1 on top of the emulated GPUs (lib/device/emulated): it serves the calls
- * of lib/device/cuda and train/device/cuda, and returns an error for wrong ones (a context that is
- * not current, a flag that was never registered, a kernel of another type).
- * Kernels run as threads (kernels.cc, plans.cc, transfers.cc, train.cc). Here are the driver and
- * its devices.
+ * A libcuda.so.1 whose GPUs are threads (worker.h) and memfds (allocations.h). It serves the calls of
+ * lib/device/cuda and train/device/cuda, and returns an error for wrong ones (a context that is not
+ * current, a flag that was never registered, a kernel of another type). Kernels run as coroutines
+ * (kernels.cc, plans.cc, transfers.cc, train.cc). Here are the driver and its devices.
  *
  * Code is loaded late, as CUDA does: a kernel's first launch waits until nothing else runs, and
  * nothing can be queued meanwhile. A wait that takes too long is an error. The same holds for the
@@ -25,6 +24,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "gpus.h"
 #include "room.h"
 #include "state.h"
 
@@ -74,23 +74,6 @@ int current(void)
 
 /* ---- The driver and its devices ------------------------------------------------------------ */
 
-/* EMULATED_GPUS. */
-static int find_devices(void)
-{
-	const char *text = getenv("EMULATED_GPUS");
-	int devices;
-
-	if (!text)
-		text = "2";
-	if (strstr(text, ".json"))
-		return rd_emulated_load(text);
-	devices = atoi(text);
-	if (devices < 1 || devices > DEVICES_MAX)
-		return 1;
-	rd_emulated_set(devices, !strstr(text, ",no-handles"));
-	return 0;
-}
-
 static void start_queues(void)
 {
 	for (int device = 0; device < DEVICES_MAX; device++)
@@ -114,7 +97,7 @@ EXPORT CUresult cuInit(unsigned flags)
 	started = flags == 0;
 	for (int device = 0; device < DEVICES_MAX; device++)
 		contexts[device].device = device;
-	return done(flags || find_devices());
+	return done(flags || gpus_find());
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version)
@@ -140,19 +123,19 @@ EXPORT CUresult cuGetErrorString(CUresult error, const char **text)
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	*device = ordinal;
-	return done(!started || ordinal < 0 || ordinal >= rd_emulated_count());
+	return done(!started || !gpus_have(ordinal));
 }
 
 EXPORT CUresult cuDeviceGetCount(int *count)
 {
-	*count = rd_emulated_count();
+	*count = gpus_count();
 	return started ? done(0) : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice device)
 {
 	strncpy(name, "emulated GPU", (size_t)size);
-	return done(device < 0 || device >= rd_emulated_count());
+	return done(!gpus_have(device));
 }
 
 int capability(CUdevice device)
@@ -178,21 +161,21 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, C
 	if (attribute == CU_DEVICE_ATTRIBUTE_MPS_ENABLED)
 		*value = getenv("EMULATED_MPS") != NULL;
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)
-		*value = (int)(rd_emulated_pci(device) >> 16);
+		*value = (int)(gpus_pci(device) >> 16);
 	if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
-		*value = (int)(rd_emulated_pci(device) >> 8 & 0xff);
-	return done(device < 0 || device >= rd_emulated_count());
+		*value = (int)(gpus_pci(device) >> 8 & 0xff);
+	return done(!gpus_have(device));
 }
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *able, CUdevice device, CUdevice peer)
 {
-	*able = device != peer && rd_emulated_reach(device, peer) == 0;
+	*able = device != peer && gpus_reach(device, peer);
 	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	if (device < 0 || device >= rd_emulated_count())
+	if (!gpus_have(device))
 		return CUDA_ERROR_INVALID_DEVICE;
 	retained[device] = true;
 	*context = &contexts[device];
@@ -201,7 +184,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-	return done(device < 0 || device >= rd_emulated_count() || !retained[device]);
+	return done(!gpus_have(device) || !retained[device]);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context)

@@ -7,9 +7,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The type of work that is a call of the function in[0] with the argument out[0]. */
-#define EMULATED_CALL (-1)
-
 /* The trainer's kernels, at most. */
 #define EMULATED_KERNELS 64
 
@@ -51,11 +48,12 @@ int emulated_locked(int device);
 /* Whether memory that is allocated from now on has handles for other processes. */
 void emulated_give_handles(int given);
 
-struct rd_small_work;
-struct rd_steps;
-/* Kernels, in the calling thread. */
-void emulated_small(const struct rd_small_work *work);
-void emulated_steps(const struct rd_steps *steps);
+/* The library's kernels, in the calling thread, by their parameter: struct rd_work, rd_small_work,
+   rd_steps, rd_transfer_work. */
+void emulated_work(const void *work);
+void emulated_small(const void *work);
+void emulated_steps(const void *steps);
+void emulated_transfers(const void *work);
 
 /* Peers' allocations that this process has mapped so far. */
 unsigned emulated_imports(void);

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocations.h"
 #include "state.h"
 
 struct opened {
 	struct opened *next;
-	struct rd_handle handle;
+	CUipcMemHandle handle;
 	int device, count;
 	void *at;
 };
@@ -15,14 +16,14 @@ struct opened {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct opened *all;
 
-static CUresult open_first(int device, const struct rd_handle *handle, struct opened **made)
+static CUresult open_first(int device, const CUipcMemHandle *handle, struct opened **made)
 {
 	struct opened *opened = calloc(1, sizeof(*opened));
-	size_t size;
 
 	if (!opened)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (rd_emulated.import(device, handle, &opened->at, &size)) {
+	opened->at = allocation_import(device, handle);
+	if (!opened->at) {
 		free(opened);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
@@ -33,7 +34,7 @@ static CUresult open_first(int device, const struct rd_handle *handle, struct op
 	return CUDA_SUCCESS;
 }
 
-CUresult ipc_open(int device, const struct rd_handle *handle, void **at)
+CUresult ipc_open(int device, const CUipcMemHandle *handle, void **at)
 {
 	struct opened *found;
 	CUresult result = CUDA_SUCCESS;
@@ -62,7 +63,7 @@ CUresult ipc_close(int device, void *at)
 	found = *place;
 	if (found && --found->count == 0) {
 		*place = found->next;
-		rd_emulated.drop(device, at);
+		allocation_drop(at);
 		free(found);
 	}
 	pthread_mutex_unlock(&lock);

@@ -10,9 +10,6 @@ using std::signbit;
 #define RONDO_MACHINE "machine.h"
 #include "device/cuda/kernels.cu"
 
-extern "C" void rd_emulated_run(const struct rd_work *work);
-extern "C" void rd_emulated_small(const struct rd_small_work *work);
-
 /* The blocks of a kernel whose barriers are the stream's, but one that resolves addresses. */
 #define STEPPED_BLOCKS 2
 
@@ -45,13 +42,9 @@ static int blocks_of(const struct rd_work &work)
 	return work.fused ? work.blocks : work.resolves ? 1 : STEPPED_BLOCKS;
 }
 
-/* In place of those of lib/device/emulated/work.c. */
-void rd_emulated_run(const struct rd_work *work)
+void emulated_work(const void *parameter)
 {
-	if (work->type == EMULATED_CALL)
-		return reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(work->in[0]))(
-			work->out[0]);
-
+	const struct rd_work *work = static_cast<const struct rd_work *>(parameter);
 	const struct emulated_grid grid = { blocks_of(*work), 512, EMULATED_LIBRARY_REGISTERS,
 		work->fused ? &work->abort_flag->stop : NULL, work->timeout_ns };
 	struct emulated_room room;
@@ -61,13 +54,9 @@ void rd_emulated_run(const struct rd_work *work)
 	emulated_end(&room);
 }
 
-void rd_emulated_small(const struct rd_small_work *work)
+EXPORT void emulated_small(const void *parameter)
 {
-	emulated_small(work);
-}
-
-EXPORT void emulated_small(const struct rd_small_work *work)
-{
+	const struct rd_small_work *work = static_cast<const struct rd_small_work *>(parameter);
 	const struct emulated_grid grid = { 1, 512, EMULATED_LIBRARY_REGISTERS,
 		&work->abort_flag->stop, work->timeout_ns };
 	struct emulated_room room;

@@ -4,9 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/small_work.h"
+#include "device/steps.h"
+#include "device/transfer_work.h"
+#include "device/work.h"
 #include "program.h"
 #include "room.h"
 #include "state.h"
+#include "worker.h"
 
 #define LIBRARY_THREADS 512
 #define OWN_THREADS 256
@@ -17,11 +22,12 @@ enum kind { WORK, SMALL, STEPS, KINDS, TRANSFERS = KINDS };
 static const struct {
 	const char *name;
 	size_t parameter; /* bytes of its only one */
+	void (*run)(const void *parameter);
 } kinds[] = {
-	[WORK] = { "work", sizeof(struct rd_work) },
-	[SMALL] = { "small", sizeof(struct rd_small_work) },
-	[STEPS] = { "steps", sizeof(struct rd_steps) },
-	[TRANSFERS] = { "transfers", sizeof(struct rd_transfer_work) },
+	[WORK] = { "work", sizeof(struct rd_work), emulated_work },
+	[SMALL] = { "small", sizeof(struct rd_small_work), emulated_small },
+	[STEPS] = { "steps", sizeof(struct rd_steps), emulated_steps },
+	[TRANSFERS] = { "transfers", sizeof(struct rd_transfer_work), emulated_transfers },
 };
 
 /* One of the library's, for a type, or one of the program's. */
@@ -215,16 +221,8 @@ static int queue_kernel(CUstream stream, CUfunction kernel, unsigned grid, void 
 	if (kernel->own || kernel->program)
 		return launch_own(stream, kernel, grid, parameters);
 	atomic_fetch_add(&parameter_bytes, kinds[kernel->kind].parameter);
-	switch (kernel->kind) {
-	case SMALL:
-		return rd_emulated.run_small(current(), stream, parameters[0]);
-	case STEPS:
-		return rd_emulated.run_steps(current(), stream, parameters[0]);
-	case TRANSFERS:
-		return rd_emulated.run_transfers(current(), stream, parameters[0]);
-	default:
-		return rd_emulated.run(current(), stream, parameters[0]);
-	}
+	return worker_run(
+		stream, kinds[kernel->kind].run, parameters[0], kinds[kernel->kind].parameter);
 }
 
 EXPORT size_t emulated_parameter_bytes(void)

@@ -5,6 +5,7 @@
 
 #include "base/futex.h"
 #include "state.h"
+#include "worker.h"
 
 #define STREAMS_MAX 256
 
@@ -142,8 +143,7 @@ static bool drain_all(CUcontext context)
 	pthread_mutex_unlock(&streams_lock);
 	for (int i = 0; i < STREAMS_MAX && drained; i++)
 		drained = !copy[i].stream || (context && copy[i].context != context) ||
-			  rd_emulated_stream_captures(copy[i].stream) ||
-			  stream_drain(copy[i].stream);
+			  worker_captures(copy[i].stream) || stream_drain(copy[i].stream);
 	return drained;
 }
 

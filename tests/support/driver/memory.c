@@ -4,7 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocations.h"
 #include "state.h"
+#include "worker.h"
 
 /* Peers' allocations that were mapped so far. */
 static atomic_uint imports;
@@ -13,9 +15,8 @@ EXPORT CUresult cuMemAlloc(CUdeviceptr *memory, size_t size)
 {
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (rd_emulated.alloc(current(), size, (void **)memory))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	return done(0);
+	*memory = (CUdeviceptr)allocation_create(current(), size);
+	return *memory ? done(0) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 EXPORT CUresult cuMemFree(CUdeviceptr memory)
@@ -27,7 +28,7 @@ EXPORT CUresult cuMemFree(CUdeviceptr memory)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (!wait_for_device())
 		return CUDA_ERROR_TIMEOUT;
-	return done(rd_emulated.free((void *)memory));
+	return done(allocation_destroy((void *)memory));
 }
 
 EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
@@ -43,7 +44,7 @@ EXPORT CUresult cuMemAllocHost(void **memory, size_t size)
 
 EXPORT void emulated_give_handles(int given)
 {
-	rd_emulated_set(rd_emulated_count(), given);
+	allocations_give_handles(given);
 }
 
 /* Memory of a lost device stays referenced here, so that no tool takes it for a leak. */
@@ -99,9 +100,9 @@ EXPORT CUresult cuMemsetD8Async(
 /* Also a copy within host memory is done before the call returns. */
 static bool copy_waits(CUdeviceptr to, CUdeviceptr from)
 {
-	struct rd_allocation allocation;
-	bool to_device = rd_emulated.find((void *)to, &allocation);
-	bool from_device = rd_emulated.find((void *)from, &allocation);
+	struct allocation allocation;
+	bool to_device = allocation_find((void *)to, &allocation);
+	bool from_device = allocation_find((void *)from, &allocation);
 
 	return (!to_device && !from_device) || (!to_device && !is_pinned((void *)to)) ||
 	       (!from_device && !is_pinned((void *)from));
@@ -119,7 +120,7 @@ static CUresult copy_pageable(CUdeviceptr to, CUdeviceptr from, size_t size, CUs
 		item_end(item, 1);
 		return CUDA_ERROR_TIMEOUT;
 	}
-	return item_end(item, rd_emulated.copy(current(), stream, (void *)to, (void *)from, size));
+	return item_end(item, worker_copy(stream, (void *)to, (void *)from, size));
 }
 
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)
@@ -129,19 +130,18 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUs
 
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (copy_waits(to, from) && !rd_emulated_stream_captures(stream))
+	if (copy_waits(to, from) && !worker_captures(stream))
 		return copy_pageable(to, from, size, stream);
 	result = item_begin(stream, ITEM_OTHER, &item);
 	return result ? result
-		      : item_end(item, rd_emulated.copy(
-					       current(), stream, (void *)to, (void *)from, size));
+		      : item_end(item, worker_copy(stream, (void *)to, (void *)from, size));
 }
 
 EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdeviceptr at)
 {
-	struct rd_allocation allocation;
+	struct allocation allocation;
 
-	if (!rd_emulated.find((void *)at, &allocation))
+	if (!allocation_find((void *)at, &allocation))
 		return CUDA_ERROR_NOT_FOUND;
 	*base = (CUdeviceptr)allocation.base;
 	*size = allocation.size;
@@ -153,25 +153,26 @@ EXPORT CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size, CUdevicept
 EXPORT CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr at, size_t size,
 	CUmemRangeHandleType type, unsigned long long flags)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), offset;
-	struct rd_allocation allocation;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct allocation allocation;
 
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (getenv("EMULATED_NO_DMABUF"))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	if (type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags || at % page || size % page ||
-		!rd_emulated.find((void *)at, &allocation) ||
-		rd_emulated.dmabuf((void *)at, size, handle, &offset))
+		!allocation_find((void *)at, &allocation) ||
+		size > allocation.size - (size_t)((char *)at - allocation.base))
 		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
+	*(int *)handle = allocation_file(&allocation);
+	return *(int *)handle < 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuPointerGetAttributes(
 	unsigned count, CUpointer_attribute *attributes, void **values, CUdeviceptr at)
 {
-	struct rd_allocation allocation = { .device = -1 };
-	bool found = rd_emulated.find((void *)at, &allocation);
+	struct allocation allocation = { .device = -1 };
+	bool found = allocation_find((void *)at, &allocation);
 
 	for (unsigned i = 0; i < count; i++)
 		switch (attributes[i]) {
@@ -216,13 +217,8 @@ EXPORT CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute
 
 EXPORT CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr memory)
 {
-	struct rd_handle made;
-	int err = is_pooled(memory) || rd_emulated.export((void *)memory, &made);
-
-	if (err)
+	if (is_pooled(memory) || allocation_export((void *)memory, handle))
 		return CUDA_ERROR_INVALID_VALUE;
-
-	memcpy(handle, &made, sizeof(*handle));
 	return done(current() < 0);
 }
 
@@ -233,18 +229,16 @@ EXPORT unsigned emulated_imports(void)
 
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *memory, CUipcMemHandle handle, unsigned flags)
 {
-	struct rd_handle theirs;
-	int err;
+	CUresult result;
 
-	memcpy(&theirs, &handle, sizeof(theirs));
 	if (current() < 0 || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	lock_context();
-	err = ipc_open(current(), &theirs, (void **)memory);
+	result = ipc_open(current(), &handle, (void **)memory);
 	unlock_context();
-	if (!err)
+	if (result == CUDA_SUCCESS)
 		atomic_fetch_add(&imports, 1);
-	return done(err);
+	return done(result);
 }
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr memory)

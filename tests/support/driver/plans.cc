@@ -10,8 +10,6 @@ using std::signbit;
 #define RONDO_MACHINE "machine.h"
 #include "device/cuda/plans.cu"
 
-extern "C" void rd_emulated_steps(const struct rd_steps *steps);
-
 static void run_kernel(const void *parameter)
 {
 	const struct rd_steps &steps = *(const struct rd_steps *)parameter;
@@ -24,14 +22,9 @@ static void run_kernel(const void *parameter)
 	}
 }
 
-/* In place of the one of lib/device/emulated/steps.c. */
-void rd_emulated_steps(const struct rd_steps *steps)
+EXPORT void emulated_steps(const void *parameter)
 {
-	emulated_steps(steps);
-}
-
-EXPORT void emulated_steps(const struct rd_steps *steps)
-{
+	const struct rd_steps *steps = static_cast<const struct rd_steps *>(parameter);
 	const struct emulated_grid grid = { steps->channels, 512, EMULATED_LIBRARY_REGISTERS,
 		&steps->abort_flag->stop, steps->timeout_ns };
 	struct emulated_room room;

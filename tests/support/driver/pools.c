@@ -1,4 +1,5 @@
 /* Memory from pools, in the order of a stream: other processes cannot map it. */
+#include "allocations.h"
 #include "state.h"
 
 #define POOLED_MAX 64
@@ -30,14 +31,13 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *memory, size_t size, CUstream strea
 {
 	if (current() < 0 || !stream)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	if (rd_emulated.alloc(current(), size, (void **)memory))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	return replace(0, *memory);
+	*memory = (CUdeviceptr)allocation_create(current(), size);
+	return *memory ? replace(0, *memory) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 static void free_now(void *memory)
 {
-	rd_emulated.free(memory);
+	allocation_destroy(memory);
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr memory, CUstream stream)

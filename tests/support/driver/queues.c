@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "state.h"
+#include "worker.h"
 
 struct item {
 	struct item *next; /* in its hardware queue */
@@ -144,7 +145,7 @@ CUresult item_begin(CUstream stream, enum item_kind kind, struct item **begun)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	*item = (struct item){ .context = current_context(), .stream = stream, .kind = kind };
 	lock_context();
-	item->captured = rd_emulated_stream_captures(stream);
+	item->captured = worker_captures(stream);
 	if (!item->captured)
 		result = take_place(item);
 	if (result == CUDA_SUCCESS && !item->captured && queue_call(stream, enter, item))

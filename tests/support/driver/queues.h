@@ -20,7 +20,7 @@
  * So an item waits for each earlier item of its hardware queue to start, also for those of other
  * streams. A wait in front holds up all that is behind it.
  *
- * Streams of lib/device/emulated run items in order, each stream in a thread of its own. An item is
+ * A stream runs items in order, in a thread of its own (worker.h). An item is
  * three entries there: enter() waits until it is first in its hardware queue, then comes the item
  * itself, and leave() takes it from the launch queue.
  *

@@ -6,9 +6,6 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "device/device.h"
-#include "gpus.h"
-#include "worker.h"
 #include "emulated_driver.h"
 #include "queues.h"
 
@@ -34,7 +31,7 @@ int current(void);
 /* Ten times the device's compute capability: 90 for 9.0. */
 int capability(CUdevice device);
 
-/* Queues a call, without an item; 0, or an error: there is no memory. */
+/* Queues a call, without an item; 0, or an error (worker_run()). */
 int queue_call(CUstream stream, CUhostFn function, void *argument);
 
 /* ---- Pinned memory (pinned.c) -------------------------------------------------------------- */
@@ -46,7 +43,7 @@ bool is_pinned(const void *at);
 
 /* ---- Other processes' memory (ipc.c) ------------------------------------------------------- */
 
-CUresult ipc_open(int device, const struct rd_handle *handle, void **at);
+CUresult ipc_open(int device, const CUipcMemHandle *handle, void **at);
 CUresult ipc_close(int device, void *at);
 
 /* Whether it is from cuMemAllocAsync() (pools.c). */

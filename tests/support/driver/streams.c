@@ -5,6 +5,7 @@
 
 #include "base/futex.h"
 #include "state.h"
+#include "worker.h"
 
 /* How often it was recorded, and has been reached since; and when. */
 struct CUevent_st {
@@ -32,7 +33,8 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if (priority > 0 || priority < GREATEST_PRIORITY)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (rd_emulated.stream_create(current(), (void **)stream) || stream_add(*stream, priority))
+	*stream = worker_create(current());
+	if (!*stream || stream_add(*stream, priority))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	return done(0);
 }
@@ -54,7 +56,7 @@ EXPORT CUresult cuStreamDestroy(CUstream stream)
 	if (current() < 0)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	stream_remove(stream);
-	rd_emulated.stream_destroy(current(), stream);
+	worker_destroy(stream);
 	return done(0);
 }
 
@@ -62,50 +64,49 @@ EXPORT CUresult cuStreamSynchronize(CUstream stream)
 {
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return done(rd_emulated.stream_synchronize(current(), stream));
+	return done(!worker_synchronize(stream));
 }
 
 EXPORT CUresult cuStreamQuery(CUstream stream)
 {
-	bool is_done = true;
-
-	if (!stream || rd_emulated.stream_query(current(), stream, &is_done))
+	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
-	return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+	return worker_is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 EXPORT CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
 {
-	for (int device = 0; device < rd_emulated_count(); device++)
-		if (rd_emulated.stream_check(device, stream) == 0) {
-			*context = context_of(device);
-			return CUDA_SUCCESS;
-		}
-	return CUDA_ERROR_INVALID_HANDLE;
+	if (!stream)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*context = context_of(worker_device(stream));
+	return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
 {
-	static const CUstreamCaptureStatus statuses[] = {
-		[RD_CAPTURE_NONE] = CU_STREAM_CAPTURE_STATUS_NONE,
-		[RD_CAPTURE_ACTIVE] = CU_STREAM_CAPTURE_STATUS_ACTIVE,
-		[RD_CAPTURE_INVALIDATED] = CU_STREAM_CAPTURE_STATUS_INVALIDATED,
-	};
-
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
-	*status = statuses[rd_emulated_stream_captures(stream)];
+	*status = worker_captures(stream);
 	return done(0);
 }
 
-/* Emulated devices run work of the type EMULATED_CALL as a call. */
+struct call {
+	CUhostFn function;
+	void *argument;
+};
+
+static void run_call(const void *what)
+{
+	const struct call *call = what;
+
+	call->function(call->argument);
+}
+
 int queue_call(CUstream stream, CUhostFn function, void *argument)
 {
-	struct rd_work work = {
-		.type = EMULATED_CALL, .in = { (const char *)function }, .out = { argument }
-	};
+	const struct call call = { function, argument };
 
-	return rd_emulated.run(current(), stream, &work);
+	return worker_run(stream, run_call, &call, sizeof(call));
 }
 
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument)
@@ -133,12 +134,12 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 
 EXPORT CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode)
 {
-	return done(mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL || rd_emulated_capture(stream));
+	return done(mode != CU_STREAM_CAPTURE_MODE_THREAD_LOCAL || worker_capture(stream));
 }
 
 EXPORT CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
-	return done(rd_emulated_capture_end(stream, (struct rd_emulated_graph **)graph));
+	return done(worker_capture_end(stream, graph));
 }
 
 /* A graph that can be run is the graph. */
@@ -154,14 +155,12 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
 	struct item *item;
 	CUresult result = item_begin(stream, ITEM_KERNEL, &item);
 
-	return result ? result
-		      : item_end(
-				item, rd_emulated_replay((struct rd_emulated_graph *)exec, stream));
+	return result ? result : item_end(item, worker_replay(stream, (CUgraph)exec));
 }
 
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
-	rd_emulated_graph_destroy((struct rd_emulated_graph *)exec);
+	graph_destroy((CUgraph)exec);
 	return CUDA_SUCCESS;
 }
 
@@ -205,7 +204,7 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream)
 {
 	CUresult result;
 
-	event->captured = rd_emulated_stream_captures(stream);
+	event->captured = worker_captures(stream);
 	atomic_fetch_add(&event->holders, 1);
 	result = cuLaunchHostFunc(stream, pass, event);
 	if (result == CUDA_SUCCESS)
@@ -236,20 +235,20 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to)
 	return done(0);
 }
 
-/* Emulated GPUs capture one stream alone. */
+/* A capture is of one stream alone. */
 EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
 {
 	struct item *item;
 	CUresult result;
 	int err;
 
-	if (flags || event->captured || rd_emulated_stream_captures(stream))
+	if (flags || event->captured || worker_captures(stream))
 		return CUDA_ERROR_INVALID_VALUE;
 	result = item_begin(stream, ITEM_WAIT, &item);
 	if (result)
 		return result;
 	atomic_fetch_add(&event->holders, 1);
-	err = rd_stream_wait(&rd_emulated, current(), stream, &event->passed, event->recorded);
+	err = worker_wait(stream, &event->passed, event->recorded);
 	if (err || queue_call(stream, let_go_of, event))
 		let_go(event);
 	return item_end(item, err);
@@ -276,10 +275,9 @@ static bool is_mem_op(const CUstreamBatchMemOpParams *op)
 static int queue_mem_op(CUstream stream, const CUstreamBatchMemOpParams *op)
 {
 	return op->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32
-		       ? rd_stream_wait(&rd_emulated, current(), stream,
-				 (uint32_t *)op->waitValue.address, op->waitValue.value)
-		       : rd_stream_write(&rd_emulated, current(), stream,
-				 (uint32_t *)op->writeValue.address, op->writeValue.value);
+		       ? worker_wait(stream, (uint32_t *)op->waitValue.address, op->waitValue.value)
+		       : worker_write(
+				 stream, (uint32_t *)op->writeValue.address, op->writeValue.value);
 }
 
 /* Queues none where one of them is wrong. */

@@ -7,16 +7,15 @@
 #define RONDO_MACHINE "machine.h"
 #include "device/cuda/transfers.cu"
 
-extern "C" void rd_emulated_transfers(const struct rd_transfer_work *work);
-
 static void run_kernel(const void *parameter)
 {
 	rondo_transfers(*(const struct rd_transfer_work *)parameter);
 }
 
-/* In place of the one of lib/device/emulated/transfers.c. */
-void rd_emulated_transfers(const struct rd_transfer_work *work)
+void emulated_transfers(const void *parameter)
 {
+	const struct rd_transfer_work *work =
+		static_cast<const struct rd_transfer_work *>(parameter);
 	const struct emulated_grid grid = { work->blocks, 512, EMULATED_LIBRARY_REGISTERS,
 		&work->abort_flag->stop, work->timeout_ns };
 	struct emulated_room room;
