@@ -1,7 +1,7 @@
 /*
- * Devices: what Rondo needs of a machine's GPUs, as one table of operations. CUDA's driver, found at
- * run time, has one (cuda/cuda.c). The host has none: where rd_device() is NULL, all memory is the
- * host's.
+ * Devices: what Rondo needs of a machine's GPUs, as one table of operations. CUDA's driver, found
+ * at run time, has one (cuda/cuda.c). The host has none: where rd_device() is NULL, all memory is
+ * the host's.
  *
  * Work on a stream runs in the stream's order; stream functions only queue, and return at
  * once. Streams are void *: a CUstream. Pointers to device memory are plain

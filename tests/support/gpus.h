@@ -34,7 +34,7 @@ bool has_tests_driver(void);
 
 /* In a test that another build runs, too: skips it where that driver is not here. */
 void need_tests_gpus(const char *gpus);
-/* This process and its children use GPUs of the tests' driver: EMULATED_GPUS (tests/support/driver/cuda.c). */
+/* This process and its children use GPUs of the tests' driver: EMULATED_GPUS (driver/cuda.c). */
 void use_tests_gpus(const char *gpus);
 /* Whether memory that this process allocates from now on has handles for other processes. */
 void give_handles(bool given);
@@ -45,9 +45,9 @@ void run_small_kernel(const struct rd_small_work *work);
 struct rd_steps;
 void run_steps_kernel(const struct rd_steps *steps);
 
-/* In a body, on all ranks: a word in a page of its own, which devices address. It is 0. Call the first
-   before there is work on devices: to pin memory may take until they are idle. Returns as a body
-   does. */
+/* In a body, on all ranks: a word in a page of its own, which devices address. It is 0. Call the
+   first before there is work on devices: to pin memory may take until they are idle. Returns as a
+   body does. */
 int open_flag(struct rank_env *env, uint32_t **flag);
 void close_flag(uint32_t *flag);
 

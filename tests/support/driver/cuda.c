@@ -1,8 +1,8 @@
 /*
- * A libcuda.so.1 whose GPUs are threads (worker.h) and memfds (allocations.h). It serves the calls of
- * lib/device/cuda and train/device/cuda, and returns an error for wrong ones (a context that is not
- * current, a flag that was never registered, a kernel of another type). Kernels run as coroutines
- * (kernels.cc, plans.cc, transfers.cc, train.cc). Here are the driver and its devices.
+ * A libcuda.so.1 whose GPUs are threads (worker.h) and memfds (allocations.h). It serves the calls
+ * of lib/device/cuda and train/device/cuda, and returns an error for wrong ones (a context that is
+ * not current, a flag that was never registered, a kernel of another type). Kernels run as
+ * coroutines (kernels.cc, plans.cc, transfers.cc, train.cc). Here are the driver and its devices.
  *
  * Code is loaded late, as CUDA does: a kernel's first launch waits until nothing else runs, and
  * nothing can be queued meanwhile. A wait that takes too long is an error. The same holds for the

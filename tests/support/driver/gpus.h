@@ -5,9 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes those of EMULATED_GPUS (cuda.c). Those of a host in a topology file (docs/rondo-topo.md), the
-   only one or that named by RONDO_HOST, have its PCI addresses, and reach each other where there is
-   NVLink between them, or no more than a host bridge. Not 0: the text or the file cannot be used. */
+/* Makes those of EMULATED_GPUS (cuda.c). Those of a host in a topology file (docs/rondo-topo.md),
+   the only one or that named by RONDO_HOST, have its PCI addresses. They reach each other where
+   there is NVLink between them, or no more than a host bridge. Not 0: the text or the file cannot
+   be used. */
 int gpus_find(void);
 int gpus_count(void);
 bool gpus_have(int device);

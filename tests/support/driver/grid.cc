@@ -19,7 +19,7 @@
 #include "fiber.h"
 
 #define STACK_SIZE (64 * 1024)
-/* Rounds of polls that yield; later ones sleep, because a peer's thread may need this one's core. */
+/* Rounds of polls that yield; later ones sleep: a peer's thread may need this one's core. */
 #define YIELDS 20
 #define REST_NS 50000
 
@@ -31,7 +31,7 @@ struct meeting_point {
 	char order;
 };
 
-/* What a thread keeps for the next wave. */
+/* A thread keeps them for the next wave. */
 struct stack {
 	char memory[STACK_SIZE];
 	struct fiber fiber;

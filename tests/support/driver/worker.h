@@ -1,6 +1,6 @@
 /*
- * Streams: each is a queue, and a thread that works it off in order. And graphs: what is queued on a
- * stream while it is captured, to be queued again.
+ * Streams: each is a queue, and a thread that works it off in order. And graphs: what is queued on
+ * a stream while it is captured, to be queued again.
  */
 #ifndef WORKER_H
 #define WORKER_H
@@ -21,8 +21,8 @@ bool worker_synchronize(CUstream stream);
 bool worker_is_idle(CUstream stream);
 
 /*
- * What is queued: a wait for a flag, until it has reached the value; a write of one; a copy; or a
- * function, with `size` bytes, which are copied now. These return 0, or an error: no memory, or an
+ * They queue a wait for a flag, until it has reached the value; a write of one; a copy; or a
+ * function, with `size` bytes, which are copied now. They return 0, or an error: no memory, or an
  * invalidated capture.
  */
 int worker_wait(CUstream stream, const uint32_t *flag, uint32_t value);

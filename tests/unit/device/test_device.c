@@ -1,6 +1,6 @@
 /* ctest label: threads */
-/* The device layer, on the tests' driver: memory, handles between processes, streams and their order.
- */
+/* The device layer, on the tests' driver: memory, handles between processes, streams and their
+   order. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
