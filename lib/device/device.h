@@ -57,9 +57,6 @@ struct rd_flag_op {
 
 struct rd_device_ops {
 	const char *name;
-	/* The streams of a process share a few queues of a device (CUDA_DEVICE_MAX_CONNECTIONS),
-	   so one may wait behind another. */
-	bool shares_queues;
 
 	/* Devices that can be used; 0 with the reason of why there are none. The first call waits
 	   for the driver to load. */

@@ -284,8 +284,8 @@ static int ranks_in_process(const struct rd_gpu *gpu)
 }
 
 /*
- * Where a process's streams share a device's queues, they wait for what is before them there: a
- * kernel may then be behind the one that waits for it. The driver reads the variable when it
+ * A process's streams share a few queues of a device, and wait for what is before them there: a
+ * kernel may be behind the one that waits for it. The driver reads the variable when it
  * starts, and a library does not write a running program's environment.
  */
 static void warn_of_few_queues(const struct rd_gpu *gpu)
@@ -293,8 +293,7 @@ static void warn_of_few_queues(const struct rd_gpu *gpu)
 	const char *set = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	int queues = set ? atoi(set) : USUAL_QUEUES, ranks = ranks_in_process(gpu);
 
-	if (gpu->ops->shares_queues && ranks > 1 &&
-		STREAMS_OF_A_RANK * ranks + STREAMS_OF_A_DEVICE > queues)
+	if (ranks > 1 && STREAMS_OF_A_RANK * ranks + STREAMS_OF_A_DEVICE > queues)
 		rd_log(RD_WARN, RD_ROUTE,
 			"%d ranks of this process share CUDA device %d, where its streams have %d "
 			"queues: set CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts, or "

@@ -146,7 +146,6 @@ static int run_transfers(int device, void *stream, const struct rd_transfer_work
 
 const struct rd_device_ops rd_cuda = {
 	.name = "CUDA",
-	.shares_queues = true,
 	.count = rd_driver_load,
 	.current = current,
 	.pci = pci,

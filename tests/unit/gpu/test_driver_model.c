@@ -55,6 +55,9 @@ static void begin(const char *connections)
 	cr_assert_eq(cuda.stream_create(&c, NON_BLOCKING), 0);
 }
 
+/* On device 1, in tests of two devices. */
+static void *stream_elsewhere;
+
 static void end(void)
 {
 	/* All that waits goes on. */
@@ -63,6 +66,8 @@ static void end(void)
 	cr_expect_eq(cuda.stream_destroy(a), 0);
 	cr_expect_eq(cuda.stream_destroy(b), 0);
 	cr_expect_eq(cuda.stream_destroy(c), 0);
+	if (stream_elsewhere)
+		cr_expect_eq(cuda.stream_destroy(stream_elsewhere), 0);
 	cr_expect_eq(cuda.free_host(go), 0);
 }
 
@@ -235,8 +240,6 @@ static int write_on_b(void)
 {
 	return cuda.write_value(b, go + 8, 1, 0);
 }
-
-static void *stream_elsewhere;
 
 static int write_elsewhere(void)
 {

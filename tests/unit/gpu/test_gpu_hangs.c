@@ -1,4 +1,3 @@
-/* ctest label: threads */
 /*
  * A program's own use of CUDA beside calls, on the tests' driver: memory that is not pinned, frees,
  * kernels that need much of the device, more calls than its queues hold. None of it may keep a call
