@@ -1,6 +1,6 @@
 /*
- * How kernels exchange flags: one source for every GPU. nvcc compiles it (cuda/block.cuh), and so
- * does the C compiler for emulated GPUs (emulated/machine.h). The includer defines first:
+ * How kernels exchange flags: one source for every GPU. nvcc compiles it (cuda/block.cuh), and a
+ * C++ compiler, for the tests' driver. The includer defines first:
  *
  *	ON_DEVICE	qualifies each function
  *	POLLS_PER_CHECK	polls of a flag between two checks of the clock and the abort flag

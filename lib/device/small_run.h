@@ -1,6 +1,6 @@
 /*
  * How a device runs small work (small_work.h): what the kernel's one block does. nvcc compiles it
- * for each element type (cuda/kernels.cu), and the C compiler for emulated GPUs (emulated/work.c).
+ * for each element type (cuda/kernels.cu), and a C++ compiler, for the tests' driver.
  *
  * There is no barrier. Each rank stores its data for a peer in that peer's LL buffer, a flag beside
  * every 8 bytes, and makes its output from its own LL buffers. All ranks exchange signatures, so

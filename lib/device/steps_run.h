@@ -1,7 +1,7 @@
 /*
  * How a device runs steps (steps.h): what one block of the kernel does for its channel, but for the
- * elements. nvcc compiles it for each element type (cuda/plans.cu), and the C compiler
- * for emulated GPUs (emulated/steps.c). The includer defines, besides the names that flags_run.h
+ * elements. nvcc compiles it for each element type (cuda/plans.cu), and a C++
+ * compiler, for the tests' driver. The includer defines, besides the names that flags_run.h
  * lists:
  *
  *	THREAD, THREADS_HERE	the calling thread's number in the block, and the block's threads

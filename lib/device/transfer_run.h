@@ -1,6 +1,6 @@
 /*
  * How a device runs transfer work (transfer_work.h): what one block of the kernel does. nvcc
- * compiles it (cuda/transfers.cu), and the C compiler for emulated GPUs (emulated/transfers.c).
+ * compiles it (cuda/transfers.cu), and a C++ compiler, for the tests' driver.
  * The includer defines, besides the names that flags_run.h lists:
  *
  *	THREAD, THREADS_HERE	the calling thread's number in the block, and the block's threads

@@ -1,6 +1,6 @@
 /*
  * How a device runs work (work.h): what one block of the kernel does. nvcc compiles it for each
- * element type (cuda/kernels.cu), and the C compiler for emulated GPUs (emulated/work.c).
+ * element type (cuda/kernels.cu), and a C++ compiler, for the tests' driver.
  *
  * A fused kernel has its barriers inside: block b of a rank exchanges flags with block b of every
  * peer. All blocks of all ranks must be resident at once; lib/gpu sees to that.
