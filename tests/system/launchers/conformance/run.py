@@ -24,7 +24,7 @@ import cases
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECORD = HERE / "torchrun.json"
-PAGE = HERE.parents[2] / "docs" / "rondo-run.md"
+PAGE = HERE.parents[3] / "docs" / "rondo-run.md"
 # Debian's python has torch.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 LIMIT_S = 100  # for one case
