@@ -219,13 +219,13 @@ size_t rd_control_encode(struct rd_control_message *message, unsigned char frame
 
 int rd_control_decode(const unsigned char *bytes, size_t size, struct rd_control_message *message)
 {
-	long frame = rd_frame_size(bytes, size, RD_FRAME_MAX);
+	long frame = rd_frame_size(bytes, size);
 	struct rd_codec codec;
 	unsigned kind;
 
-	if (frame < 0)
+	if (frame < 0 || frame > RD_FRAME_MAX)
 		return rd_fail(RONDO_PROTOCOL, "no message starts with these bytes");
-	if (frame == 0)
+	if ((size_t)frame > size)
 		return 0;
 	codec = rd_frame_read(bytes, (size_t)frame, &kind);
 	memset(message, 0, sizeof(*message));

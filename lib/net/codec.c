@@ -147,19 +147,14 @@ bool rd_codec_is_done(const struct rd_codec *codec)
 
 /* ---- Frames --------------------------------------------------------------------------------- */
 
-long rd_frame_size(const unsigned char *bytes, size_t size, size_t most)
+long rd_frame_size(const unsigned char *bytes, size_t size)
 {
-	size_t whole;
-
 	/* A stranger is refused by its first bytes, however few they are. */
 	if (memcmp(bytes, magic, size < sizeof(magic) ? size : sizeof(magic)) != 0)
 		return -1;
 	if (size < RD_FRAME_HEAD)
-		return 0;
-	whole = RD_FRAME_HEAD + (bytes[6] | (size_t)bytes[7] << 8);
-	if (whole > most)
-		return -1;
-	return size < whole ? 0 : (long)whole;
+		return RD_FRAME_HEAD;
+	return (long)(RD_FRAME_HEAD + (bytes[6] | (size_t)bytes[7] << 8));
 }
 
 struct rd_codec rd_frame_read(const unsigned char *frame, size_t size, unsigned *kind)

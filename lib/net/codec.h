@@ -44,9 +44,9 @@ void rd_codec_check(struct rd_codec *codec, bool holds);
 /* Ends the message here: a reader ignores the bytes that are left. */
 void rd_codec_skip_rest(struct rd_codec *codec);
 
-/* Returns the size of the whole frame that begins with these bytes; 0: they are too few to tell, or
-   to hold it; -1: no frame begins so, or it is larger than `most` bytes. */
-long rd_frame_size(const unsigned char *bytes, size_t size, size_t most);
+/* How many bytes the frame has that begins so: more than `size` where bytes are missing, as far as
+   that is known; -1: no frame begins so. */
+long rd_frame_size(const unsigned char *bytes, size_t size);
 
 /* A reader of a whole frame's fields, and its kind. */
 struct rd_codec rd_frame_read(const unsigned char *frame, size_t size, unsigned *kind);

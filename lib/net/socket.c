@@ -330,6 +330,11 @@ int rd_connect_finish(int fd)
 	return error;
 }
 
+bool rd_is_temporary(int error)
+{
+	return error == EAGAIN || error == EINTR;
+}
+
 bool rd_lacks_resources(int error)
 {
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;

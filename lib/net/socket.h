@@ -54,6 +54,8 @@ int rd_connect_finish(int fd);
 /* The next connection, or -1 and errno. */
 int rd_accept(int fd);
 
+/* Whether this errno means that a socket which does not block may be tried again. */
+bool rd_is_temporary(int error);
 /* Whether this errno means that this process or host has no more sockets or memory. */
 bool rd_lacks_resources(int error);
 /* Whether a filter or a policy refuses the system call: it does so again. */

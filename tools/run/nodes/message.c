@@ -160,12 +160,14 @@ size_t message_encode(const struct message *message, unsigned char *data)
 
 long message_decode(struct message *message, const unsigned char *data, size_t size)
 {
-	long frame = rd_frame_size(data, size, MESSAGE_MAX);
+	long frame = rd_frame_size(data, size);
 	struct rd_codec codec;
 	unsigned type;
 
-	if (frame <= 0)
-		return frame;
+	if (frame < 0 || (size_t)frame > MESSAGE_MAX)
+		return -1;
+	if ((size_t)frame > size)
+		return 0;
 	codec = rd_frame_read(data, (size_t)frame, &type);
 	*message = (struct message){ .type = (enum message_type)type };
 	walk_message(&codec, message);
