@@ -54,7 +54,7 @@ struct rd_activity {
 	_Atomic int32_t waiting_for; /* peer it waits for; -1: none */
 	_Atomic uintptr_t waits_at; /* return address of the call that waits; 0: unknown */
 	/* By rd_clock_ms(): when that wait began, and when the comm last saw it go on. The wait is
-	   over where the latter is older than RD_WAIT_SEEN_MS. */
+	   over where the latter is 0, or older than RD_WAIT_SEEN_MS. */
 	_Atomic int64_t waiting_since_ms, waiting_seen_ms;
 	/* The collective in which this rank last slept: a struct rd_signature, and its number,
 	   which is 0 while the signature changes. */
@@ -67,8 +67,9 @@ struct rd_activity {
 /* For how long the rank's call has waited for its present peer; 0: it does not wait. */
 static inline uint32_t rd_activity_waited_ms(const struct rd_activity *activity, int64_t now_ms)
 {
-	int64_t since_ms = atomic_load(&activity->waiting_since_ms);
+	/* Written last. */
 	int64_t seen_ms = atomic_load(&activity->waiting_seen_ms);
+	int64_t since_ms = atomic_load(&activity->waiting_since_ms);
 
 	return now_ms - seen_ms > RD_WAIT_SEEN_MS || now_ms < since_ms
 		       ? 0

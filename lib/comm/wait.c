@@ -44,6 +44,8 @@ void rd_wait_end(struct rondo_comm *comm, struct rd_wait *wait)
 	struct rd_wait ended = *wait;
 
 	*wait = (struct rd_wait){ 0 };
+	if (ended.published)
+		atomic_store_explicit(&ended.published->waiting_seen_ms, 0, memory_order_relaxed);
 	if (ended.rounds == 0 || comm->oversubscribed || leaves_core(comm))
 		return;
 	if (ended.slept)
@@ -150,7 +152,8 @@ static void publish_wait(const struct rd_batch *batch, struct rd_wait *wait, int
 	atomic_store_explicit(&activity->waiting_for, peer, memory_order_relaxed);
 	atomic_store_explicit(&activity->waits_at, task->called_at, memory_order_relaxed);
 	atomic_store_explicit(&activity->waiting_since_ms, since_ms, memory_order_relaxed);
-	atomic_store_explicit(&activity->waiting_seen_ms, now_ns / 1000000, memory_order_relaxed);
+	atomic_store_explicit(&activity->waiting_seen_ms, now_ns / 1000000, memory_order_release);
+	wait->published = activity;
 	if (rd_task_is_collective(task) && atomic_load(&activity->slept_in) != task->call.number) {
 		struct rd_signature signature = rd_signature_of(&task->call);
 		uint64_t words[RD_SIGNATURE_WORDS];

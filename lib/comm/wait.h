@@ -11,6 +11,7 @@
 struct rd_wait {
 	int rounds;
 	bool slept;
+	struct rd_activity *published; /* in which the wait is seen by others; NULL: in none */
 	int64_t since_ns; /* 0: the clock has not been read */
 	int64_t searched_ns; /* of that time: when links were searched for mismatches last */
 	int reported_ms; /* of that time: when it was reported as slow last; 0: it was not */

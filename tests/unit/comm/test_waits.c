@@ -94,6 +94,32 @@ Test(waits, a_caller_that_waits_for_its_stream_leaves_it_the_core, .timeout = 60
 	rondo_stream_destroy(stream);
 }
 
+/* Rank 1 joins the barrier only when rank 0's wait is seen, which ends with the barrier. */
+static int wait_once(struct rank_env *env)
+{
+	static struct rd_activity *_Atomic waiter;
+	int64_t until_ms = world_now_ms() + WAIT_MS;
+
+	if (env->rank == 0)
+		atomic_store(&waiter, &env->comm->activity);
+	while (env->rank == 1 && (!waiter || !atomic_load(&waiter->waiting_seen_ms))) {
+		if (world_now_ms() > until_ms)
+			return world_report(env, "nobody waits");
+		sched_yield();
+	}
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 0 && atomic_load(&waiter->waiting_seen_ms))
+		return world_report(env, "a wait that is over is seen");
+	return 0;
+}
+
+Test(waits, that_are_over_are_not_seen, .timeout = 60)
+{
+	struct world world = { .size = 2, .threads = true };
+
+	cr_assert_eq(world_run(&world, wait_once, NULL, NULL), 0);
+}
+
 static int find_one_core(struct rank_env *env)
 {
 	const struct rondo_comm *comm = env->comm;
