@@ -250,16 +250,6 @@ static void rest(struct rd_door *door, int error)
 		watch(door, EPOLL_CTL_DEL, i);
 }
 
-static void end_rest(struct rd_door *door)
-{
-	if (!door->rest_ms || door->now_ms < door->rest_ms)
-		return;
-	door->rest_ms = 0;
-	for (int i = 0; i < door->listener_count; i++)
-		if (watch(door, EPOLL_CTL_ADD, i) && errno != EEXIST)
-			rest(door, errno);
-}
-
 static void accept_from(struct rd_door *door, int listener)
 {
 	for (int i = 0; i < ACCEPTS_MAX && !door->rest_ms; i++) {
@@ -269,12 +259,26 @@ static void accept_from(struct rd_door *door, int listener)
 			door->error = 0;
 			add(door, fd);
 		} else if (errno == EAGAIN) {
+			door->error = 0;
 			return;
 		} else if (rd_is_forbidden(errno) ||
 			   (rd_lacks_resources(errno) && !make_room(door))) {
 			rest(door, errno);
 		}
 	}
+}
+
+/* Looks again by itself: where those that waited have gone, no event shows that all is well. */
+static void end_rest(struct rd_door *door)
+{
+	if (!door->rest_ms || door->now_ms < door->rest_ms)
+		return;
+	door->rest_ms = 0;
+	for (int i = 0; i < door->listener_count; i++)
+		if (watch(door, EPOLL_CTL_ADD, i) && errno != EEXIST)
+			rest(door, errno);
+	for (int i = 0; i < door->listener_count; i++)
+		accept_from(door, door->listeners[i]);
 }
 
 void rd_door_serve(struct rd_door *door, int64_t now_ms)

@@ -83,6 +83,13 @@ static bool hello_fits(const struct rd_tcp_connection *connection, const struct 
 
 /* ---- Ends ---------------------------------------------------------------------------------- */
 
+void rd_tcp_wire_close(int epoll_fd, struct rd_wire *wire)
+{
+	int fd = rd_wire_release(wire);
+
+	rd_event_close(epoll_fd, &fd);
+}
+
 static void tune(int fd)
 {
 	int yes = 1, idle_s = KEEPALIVE_S;
@@ -143,10 +150,8 @@ static bool accept_from(struct rd_tcp_connection *connection, struct rd_wire *wi
 }
 
 enum rd_tcp_admission rd_tcp_connections_admit(
-	void *owner, struct rd_wire *wire, const struct rd_tcp_hello *hello)
+	struct rd_tcp_connector *connector, struct rd_wire *wire, const struct rd_tcp_hello *hello)
 {
-	struct rd_tcp_connector *connector = owner;
-
 	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next)
 		if (at->peer == hello->from && at->channel == hello->channel)
 			return accept_from(at, wire, hello) ? RD_TCP_TAKEN : RD_TCP_REFUSED;
@@ -159,10 +164,10 @@ static void take_early(struct rd_tcp_connection *connection)
 	struct rd_tcp_hello hello;
 	struct rd_wire wire;
 
-	if (rd_tcp_strangers_take(&connection->connector->strangers, connection->peer,
-		    connection->channel, &wire, &hello) &&
+	if (rd_tcp_early_take(
+		    connection->connector, connection->peer, connection->channel, &wire, &hello) &&
 		!accept_from(connection, &wire, &hello))
-		rd_tcp_reject(&connection->connector->strangers, &wire, "not awaited");
+		rd_door_reject(connection->connector->arrivals.door, &wire, "not awaited");
 }
 
 void rd_tcp_connections_fail_awaited(struct rd_tcp_connector *connector, int number)

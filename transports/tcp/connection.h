@@ -9,9 +9,9 @@
 
 #include "topo/place.h"
 #include "rondo/transport.h"
+#include "net/wire.h"
 #include "transports/event_source.h"
 #include "transports/tcp/card.h"
-#include "transports/tcp/strangers.h"
 
 struct rd_tcp_connector;
 
@@ -54,15 +54,21 @@ struct rd_tcp_connection {
 };
 
 /* Adds a connection to its connector, and begins the handshake. The higher rank connects. The lower
-   one takes the stranger that has come early, if there is one. */
+   one takes the wire that has come early, if there is one. */
 void rd_tcp_connection_begin(struct rd_tcp_connection *connection);
 
-/* Offers a wire with a valid hello to its connection: see strangers.h. */
+/* The connection has taken the wire, refuses it, or does not exist yet. */
+enum rd_tcp_admission { RD_TCP_TAKEN, RD_TCP_REFUSED, RD_TCP_EARLY };
+
+/* Offers a wire with a valid hello to its connection. */
 enum rd_tcp_admission rd_tcp_connections_admit(
-	void *connector, struct rd_wire *wire, const struct rd_tcp_hello *hello);
+	struct rd_tcp_connector *connector, struct rd_wire *wire, const struct rd_tcp_hello *hello);
 
 /* Ends attempts whose time is over, and requests the timer for the others. */
 void rd_tcp_connections_check(struct rd_tcp_connector *connector);
+
+/* Removes a wire from the epoll, as rd_event_close(), and closes it. */
+void rd_tcp_wire_close(int epoll_fd, struct rd_wire *wire);
 
 /* Fails the connections whose peers were to connect. number: errno. */
 void rd_tcp_connections_fail_awaited(struct rd_tcp_connector *connector, int number);

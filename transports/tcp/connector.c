@@ -17,9 +17,8 @@ static bool timer_handle(void *owner)
 
 	if (!rd_tcp_timer_expired(&connector->timer))
 		return false;
-	rd_tcp_listeners_wake(&connector->listeners);
 	rd_tcp_connections_check(connector);
-	rd_tcp_strangers_check(&connector->strangers);
+	rd_tcp_arrivals_serve(connector);
 	return unfinished > 0;
 }
 
@@ -32,7 +31,9 @@ static int open_descriptors(struct rd_tcp_connector *connector)
 		rd_above_stderr(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	if (connector->epoll_fd < 0 || connector->timer.fd < 0)
 		return rd_fail_errno("cannot make a socket");
-	err = rd_tcp_listeners_start(&connector->listeners);
+	err = rd_tcp_arrivals_start(connector);
+	if (!err)
+		err = rd_tcp_listen(connector);
 	if (err)
 		return err;
 	if (rd_event_watch(connector->epoll_fd, EPOLL_CTL_ADD, connector->timer.fd, EPOLLIN,
@@ -54,16 +55,7 @@ int rd_tcp_connector_start(struct rd_tcp_connector *connector, const struct rd_l
 		.epoll_fd = -1,
 		.timer.fd = -1,
 		.timer_source = { timer_handle, connector },
-		.strangers = {
-			.local = local,
-			.key = connector->card.key,
-			.epoll_fd = &connector->epoll_fd,
-			.timer = &connector->timer,
-			.admit = rd_tcp_connections_admit,
-			.owner = connector,
-		},
 	};
-	rd_tcp_listeners_init(&connector->listeners, connector);
 	err = rd_interfaces_choose(&connector->interfaces, local->settings);
 	if (!err)
 		err = open_descriptors(connector);
@@ -88,15 +80,19 @@ bool rd_tcp_connector_advance(struct rd_tcp_connector *connector)
 	return moved;
 }
 
-void rd_tcp_connector_stop(struct rd_tcp_connector *connector)
+static void close_connections(struct rd_tcp_connector *connector)
 {
-	rd_tcp_listeners_close(&connector->listeners);
-	rd_tcp_strangers_finish(&connector->strangers);
 	while (connector->connections) {
 		rd_tcp_wire_close(connector->epoll_fd, &connector->connections->wire);
 		connector->connections = connector->connections->next;
 	}
 	rd_event_close(connector->epoll_fd, &connector->timer.fd);
+}
+
+void rd_tcp_connector_stop(struct rd_tcp_connector *connector)
+{
+	rd_tcp_arrivals_finish(connector);
+	close_connections(connector);
 }
 
 void rd_tcp_connector_finish(struct rd_tcp_connector *connector)
@@ -107,10 +103,11 @@ void rd_tcp_connector_finish(struct rd_tcp_connector *connector)
 	connector->epoll_fd = -1;
 }
 
-/* Without the epoll, stop() removes nothing from it. */
+/* Without the epoll, nothing is removed from it. */
 void rd_tcp_connector_abandon(struct rd_tcp_connector *connector)
 {
 	close(connector->epoll_fd);
 	connector->epoll_fd = -1;
-	rd_tcp_connector_stop(connector);
+	rd_tcp_arrivals_abandon(connector);
+	close_connections(connector);
 }

@@ -1,6 +1,6 @@
 /*
  * The connector of an endpoint: connects this rank with its peers by TCP sockets. It holds all that
- * connections share: listeners, strangers, the card with this endpoint's key, an epoll and a timer.
+ * connections share: the door, the card with this endpoint's key, an epoll and a timer.
  * The key is random, so ranks do not take one endpoint for another. One thread at a time uses it.
  */
 #ifndef RD_TCP_CONNECTOR_H
@@ -8,11 +8,12 @@
 
 #include "rondo/transport.h"
 #include "transports/event_source.h"
+#include "transports/tcp/arrivals.h"
 #include "transports/tcp/card.h"
 #include "transports/tcp/connection.h"
+#include "transports/tcp/early.h"
 #include "transports/tcp/interface.h"
 #include "transports/tcp/listener.h"
-#include "transports/tcp/strangers.h"
 #include "transports/tcp/timer.h"
 
 struct rd_tcp_connector {
@@ -22,8 +23,8 @@ struct rd_tcp_connector {
 	int epoll_fd; /* is in the driver's epoll; the owner may add sources of its own */
 	struct rd_tcp_timer timer;
 	struct rd_event_source timer_source;
-	struct rd_tcp_listeners listeners;
-	struct rd_tcp_strangers strangers;
+	struct rd_tcp_arrivals arrivals;
+	struct rd_tcp_early *early; /* a list */
 	struct rd_tcp_connection *connections; /* all, from begin() to stop() */
 	int unfinished; /* of them: neither open nor failed */
 };

@@ -70,8 +70,9 @@
  *   interface   network interfaces, addresses as text
  *   card        the card and the hello
  *   timer       one timer for all deadlines
- *   strangers   connections whose hello has not arrived, or came before open()
+ *   early       sockets that came before open()
  *   connection  the socket of one peer and channel, until it is proved
+ *   arrivals    the door (net/door.h), and what it hands over
  *   listener    one listening socket an interface
  *   connector   all of these, for an endpoint; verbs connects its links by it as well
  *   stream      one proved socket: framing, queue, buffers; its failures are in stream_failure

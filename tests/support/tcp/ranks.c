@@ -27,10 +27,14 @@ int rank_listen(struct rank *rank, int number, const char *address, const char *
 	return rd_transport_tcp.listen(&rank->endpoint, &rank->local, rank->card, &rank->card_size);
 }
 
-int rank_listen_at(struct rank *rank, int number, const char *address, const char *host)
+int rank_listen_secured(struct rank *rank, int number, const char *address, const char *host,
+	const char *key, int encrypt)
 {
 	rank_fill(rank, number, address);
 	strcpy(rank->local.place.host_id, host);
+	rank->settings.encrypt = encrypt;
+	rank->settings.has_psk = true;
+	strcpy((char *)rank->settings.psk, key);
 	return rd_transport_tcp.listen(&rank->endpoint, &rank->local, rank->card, &rank->card_size);
 }
 

@@ -40,8 +40,9 @@ struct pair {
 
 /* Listens as rank `number` of eight. Returns the error of listen(); close the rank in any case. */
 int rank_listen(struct rank *rank, int number, const char *address, const char *interface);
-/* The same, on a host of this name. */
-int rank_listen_at(struct rank *rank, int number, const char *address, const char *host);
+/* The same, on a host of this name, in a job with this secret. */
+int rank_listen_secured(struct rank *rank, int number, const char *address, const char *host,
+	const char *key, int encrypt);
 /* Opens the link to a peer with this card. */
 void rank_open(struct rank *rank, int peer, const void *card, size_t card_size);
 void rank_advance(struct rank *rank);

@@ -368,7 +368,6 @@ Test(door, rests_where_it_has_no_descriptor_and_goes_on_later)
 	cr_expect_eq(poll(&(struct pollfd){ .fd = rd_door_fd(door), .events = POLLIN }, 1, 0), 0);
 	now_ms = rd_door_deadline(door);
 	rd_door_serve(door, now_ms);
-	serve();
 	cr_expect_eq(rd_door_error(door, NULL), 0);
 	expect_arrival("!\2", 2);
 	close(fd);
@@ -388,7 +387,6 @@ Test(door, closes_the_oldest_where_descriptors_lack)
 	cr_expect_eq(rd_door_error(door, NULL), EMFILE);
 	now_ms = rd_door_deadline(door);
 	rd_door_serve(door, now_ms);
-	serve();
 	expect_arrival("!\2", 2);
 	close(fds[0]);
 	close(fds[1]);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/door.h"
 #include "transports/contract/leaks.h"
 #include "transports/contract/suite.h"
 #include "tcp/fakes.h"
@@ -434,7 +435,7 @@ Test(tcp, a_second_connection_for_a_link_is_rejected, .timeout = 60)
 
 Test(tcp, silent_strangers_are_bounded_and_delay_no_link, .timeout = 60)
 {
-	enum { STRANGERS = 200 };
+	enum { STRANGERS = 3 * RD_DOOR_MOST };
 	struct rank zero, one;
 	int fds[STRANGERS], before;
 
@@ -451,7 +452,7 @@ Test(tcp, silent_strangers_are_bounded_and_delay_no_link, .timeout = 60)
 	rank_open(&one, 0, zero.card, zero.card_size);
 	AWAIT(zero.link->ready && one.link->ready, (rank_advance(&zero), rank_advance(&one)));
 	rank_advance_long(&zero);
-	cr_assert(contract_open_files() - before - STRANGERS < 80, "%d",
+	cr_assert(contract_open_files() - before - STRANGERS < RD_DOOR_MOST + 16, "%d",
 		contract_open_files() - before - STRANGERS);
 	for (int i = 0; i < STRANGERS; i++)
 		close(fds[i]);

@@ -23,12 +23,10 @@ static void listen_apart(struct pair *pair, const char *key_of_0, const char *ke
 	struct rank *ranks[2] = { &pair->zero, &pair->one };
 	const char *const keys[2] = { key_of_0, key_of_1 };
 
-	for (int i = 0; i < 2; i++) {
-		cr_assert_eq(rank_listen_at(ranks[i], i, "127.0.0.1", i ? "host1" : "host0"), 0);
-		ranks[i]->settings.encrypt = encrypt;
-		ranks[i]->settings.has_psk = true;
-		strcpy((char *)ranks[i]->settings.psk, keys[i]);
-	}
+	for (int i = 0; i < 2; i++)
+		cr_assert_eq(rank_listen_secured(ranks[i], i, "127.0.0.1", i ? "host1" : "host0",
+				     keys[i], encrypt),
+			0);
 }
 
 static void open_both(struct pair *pair)
