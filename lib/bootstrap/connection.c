@@ -10,29 +10,36 @@
 #include "bootstrap/rendezvous.h"
 #include "net/socket.h"
 
-struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
-	const struct rd_settings *settings, bool accepts)
+struct rd_connection *rd_connection_adopt(
+	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.u64 = mark };
 	struct rd_connection *connection = calloc(1, sizeof(*connection));
 
-	if (connection)
-		connection->wire = (struct rd_wire)RD_WIRE(fd);
-	if (!connection ||
-		(settings->has_psk && rd_wire_secure(&connection->wire, accepts, settings->psk)) ||
-		epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
-		if (connection)
-			rd_wire_release(&connection->wire);
+	if (!connection || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, wire->fd, &event)) {
 		free(connection);
-		close(fd);
+		rd_wire_close(wire);
 		return NULL;
 	}
+	connection->wire = *wire;
 	connection->epoll_fd = epoll_fd;
 	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
 	connection->mark = mark;
 	connection->watched = events;
-	connection->near = rd_socket_is_near(fd);
+	connection->near = rd_socket_is_near(wire->fd);
 	return connection;
+}
+
+struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
+	const struct rd_settings *settings, bool accepts)
+{
+	struct rd_wire wire = RD_WIRE(fd);
+
+	if (settings->has_psk && rd_wire_secure(&wire, accepts, settings->psk)) {
+		rd_wire_close(&wire);
+		return NULL;
+	}
+	return rd_connection_adopt(epoll_fd, &wire, mark, events);
 }
 
 /* Neither is left to close(): a child of this process may hold a copy. */

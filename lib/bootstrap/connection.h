@@ -31,6 +31,9 @@ struct rd_connection {
    this end accepted it. NULL: no memory; the socket is closed. */
 struct rd_connection *rd_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
 	const struct rd_settings *settings, bool accepts);
+/* The same with a wire, which is taken over, too. */
+struct rd_connection *rd_connection_adopt(
+	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events);
 /* Closes, frees and sets *connection to NULL, which it may be already. */
 void rd_connection_close(struct rd_connection **connection);
 /* The same by a reset: an end without one is a death to the other side (rendezvous.h). */

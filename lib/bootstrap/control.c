@@ -85,9 +85,11 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		rd_address_print(control->address, &addresses.at[0]);
 		return 0;
 	}
-	error = rd_server_listen(server, &addresses, settings, RD_MARK_LISTENER);
-	if (error)
+	error = rd_listen(&server->listen_fd, &addresses, settings);
+	if (error) {
+		server->listen_fd = -1;
 		return error;
+	}
 	if (rd_local_address_get(&control->local, server->listen_fd))
 		return rd_fail_errno("rank 0 does not know where it listens");
 	if (control->lineage.listen_fd < 0) {

@@ -80,7 +80,7 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 
 	if (mark == RD_MARK_CLIENT)
 		rd_client_receive(&control->client, now_ms);
-	else if (mark == RD_MARK_LISTENER)
+	else if (mark == RD_MARK_DOOR)
 		rd_server_accept(&control->server, now_ms);
 	else if (mark == RD_MARK_WATCH)
 		rd_watch_receive(control->watch);
@@ -131,8 +131,8 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 
 	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
 	if (control->server.coordinator)
-		deadline =
-			rd_sooner(deadline, rd_coordinator_deadline(control->server.coordinator));
+		deadline = rd_sooner(rd_sooner(deadline, rd_server_deadline(&control->server)),
+			rd_coordinator_deadline(control->server.coordinator));
 	else
 		deadline = rd_sooner(deadline, rd_client_deadline(&control->client));
 	if (deadline == RD_NEVER)
@@ -166,6 +166,8 @@ static void *control_thread_run(void *argument)
 	struct rd_watch *watch;
 
 	rd_log_rank(control->settings.rank);
+	if (coordinator)
+		rd_server_begin(&control->server, RD_MARK_DOOR);
 	for (;;) {
 		int64_t now_ms = rd_clock_ms();
 		rd_control_take_requests(control, now_ms);

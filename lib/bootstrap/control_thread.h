@@ -10,7 +10,7 @@
 
 /* The marks of epoll events, beside the numbers of the server's connections. */
 #define RD_MARK_EVENT UINT64_MAX /* control->event_fd */
-#define RD_MARK_LISTENER (UINT64_MAX - 1)
+#define RD_MARK_DOOR (UINT64_MAX - 1)
 #define RD_MARK_CLIENT (UINT64_MAX - 2)
 #define RD_MARK_WATCH (UINT64_MAX - 3)
 #define RD_MARK_STATUS (UINT64_MAX - 4)

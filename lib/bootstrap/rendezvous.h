@@ -39,8 +39,8 @@
 
 #include "base/deadline.h"
 
-#define RD_PENDING_MAX 128 /* connections without a HELLO, at a time */
-#define RD_PENDING_MS 2000 /* for which a connection may stay without one */
+#define RD_PENDING_MAX 128 /* connections beside those of ranks, at a time */
+#define RD_PENDING_MS 2000 /* for which one may stay without its first message, or refused */
 #define RD_QUERY_MS 500 /* for which the coordinator collects answers before it judges */
 #define RD_REPORT_MS 2000 /* for which a participant waits for the verdict on its report */
 /* For which a participant keeps a report of a broken link: rank 0 may have died, and the end of the

@@ -9,22 +9,48 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "net/codec.h"
+#include "net/socket.h"
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-int rd_server_listen(struct rd_server *server, const struct rd_addresses *addresses,
-	const struct rd_settings *settings, uint64_t mark)
+/* Pending connections are for the next comm, which may share the listening socket: they come
+   again. */
+static void close_door(struct rd_server *server)
+{
+	if (!server->door)
+		return;
+	/* A child may hold a copy of the door's epoll. */
+	epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, rd_door_fd(server->door), NULL);
+	rd_door_destroy(server->door);
+	server->door = NULL;
+}
+
+static int make_door(struct rd_server *server)
+{
+	const struct rd_settings *settings = server->settings;
+	struct rd_door_rules rules = { .psk = settings->has_psk ? settings->psk : NULL,
+		.most = RD_PENDING_MAX,
+		.greeting_ms = RD_PENDING_MS,
+		.greeting_most = RD_FRAME_MAX,
+		.greeting_size = rd_frame_size };
+
+	return rd_door_create(&server->door, &rules);
+}
+
+void rd_server_begin(struct rd_server *server, uint64_t mark)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = mark };
-	int error = rd_listen(&server->listen_fd, addresses, settings);
+	int error;
 
-	if (error) {
-		server->listen_fd = -1;
-		return error;
-	}
-	if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, server->listen_fd, &event))
-		return rd_fail_errno("cannot watch the control connection's sockets");
-	return 0;
+	if (server->listen_fd < 0)
+		return;
+	error = rd_door_listen(server->door, server->listen_fd);
+	server->listen_fd = -1;
+	if (!error && epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, rd_door_fd(server->door), &event))
+		error = rd_fail_errno("cannot watch a listening socket");
+	if (error)
+		rd_coordinator_fail(server->coordinator, error, rondo_last_error());
 }
 
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
@@ -46,7 +72,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 		sizeof(*server->connections));
 	if (!server->connections)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
-	return 0;
+	return server->listen_fd < 0 ? 0 : make_door(server);
 }
 
 static void free_coordinator(struct rd_server *server)
@@ -72,6 +98,7 @@ void rd_server_finish(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			close_with(&server->connections[i], !decided);
+	close_door(server);
 	free_coordinator(server);
 }
 
@@ -80,6 +107,7 @@ void rd_server_abandon(struct rd_server *server)
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_connection_abandon(server->connections[i]);
+	rd_door_abandon(server->door);
 	free_coordinator(server);
 }
 
@@ -103,8 +131,6 @@ static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
 		rd_server_lose(server, index, error);
 		return false;
 	}
-	if (rd_connection_is_promising(connection))
-		rd_coordinator_promising(server->coordinator, index);
 	while ((took = rd_connection_take(connection, &message)) > 0)
 		rd_coordinator_take(server->coordinator, index, &message, now_ms);
 	if (took < 0)
@@ -144,85 +170,83 @@ static void serve_connection(struct rd_server *server, int index)
 		rd_server_lose(server, index, 0);
 }
 
-/* ---- Accepting ----------------------------------------------------------------------------- */
+/* ---- The door ------------------------------------------------------------------------------ */
 
-static void close_listener(struct rd_server *server)
+/* The number of a new connection; where none is free, the oldest that was refused gives way. */
+static int open_number(struct rd_server *server, int64_t now_ms)
 {
-	if (server->listen_fd < 0)
-		return;
-	/* As for a connection: a launcher may hold a copy, which epoll would go on to report. */
-	epoll_ctl(server->epoll_fd, EPOLL_CTL_DEL, server->listen_fd, NULL);
-	close(server->listen_fd);
-	server->listen_fd = -1;
+	int index = rd_coordinator_open(server->coordinator, now_ms), refused;
+
+	if (index >= 0)
+		return index;
+	refused = rd_coordinator_oldest_refused(server->coordinator);
+	if (refused < 0)
+		return -1;
+	rd_server_lose(server, refused, 0);
+	return rd_coordinator_open(server->coordinator, now_ms);
 }
 
-/* Closes the connection that has been silent for longest, unless its HELLO has just come. False:
-   there is none to close. */
-static bool close_oldest(struct rd_server *server, int64_t now_ms)
+static void take_greeting(
+	struct rd_server *server, int index, const struct rd_arrival *arrival, int64_t now_ms)
 {
-	int index = rd_coordinator_oldest_pending(server->coordinator);
+	struct rd_control_message message;
 
-	if (index < 0)
-		return false;
-	rd_server_receive(server, index, now_ms);
-	if (rd_coordinator_oldest_pending(server->coordinator) == index)
-		rd_server_lose(server, index, 0);
-	return true;
+	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) > 0)
+		rd_coordinator_take(server->coordinator, index, &message, now_ms);
+	else
+		rd_coordinator_bad_message(server->coordinator, index, now_ms);
 }
 
-/* Where rank 0 may not accept, or is out of descriptors and no silent connection holds one, no rank
-   can join. */
-static bool free_descriptor(struct rd_server *server, int error, int64_t now_ms)
+static void adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t now_ms)
 {
-	if (!rd_lacks_resources(error) && !rd_is_forbidden(error))
-		return false;
-	if (!rd_is_forbidden(error) && close_oldest(server, now_ms))
-		return rd_coordinator_listening(server->coordinator);
-	errno = error;
-	rd_fail_errno("rank 0 cannot accept a connection");
-	rd_coordinator_fail(server->coordinator, RONDO_SYSTEM, rondo_last_error());
-	close_listener(server);
-	return false;
-}
-
-/* Most ranks have sent their HELLO before they are accepted. It is read at once, so that silent
-   connections, however many there are, cannot come between. */
-static void open_connection(struct rd_server *server, int fd, int64_t now_ms)
-{
-	int index = rd_coordinator_open(server->coordinator, now_ms);
+	int index = open_number(server, now_ms);
 
 	if (index < 0) {
-		close(fd);
+		rd_door_reject(server->door, &arrival->wire, "too many are refused");
 		return;
 	}
-	rd_socket_tune(fd, server->settings->unreachable_ms);
-	server->connections[index] = rd_connection_open(
-		server->epoll_fd, fd, (uint64_t)index, EPOLLIN, server->settings, true);
-	if (server->connections[index])
-		rd_server_receive(server, index, now_ms);
-	else
+	rd_socket_tune(arrival->wire.fd, server->settings->unreachable_ms);
+	server->connections[index] =
+		rd_connection_adopt(server->epoll_fd, &arrival->wire, (uint64_t)index, EPOLLIN);
+	if (!server->connections[index]) {
 		rd_coordinator_closed(server->coordinator, index, 0);
+		return;
+	}
+	take_greeting(server, index, arrival, now_ms);
+	rd_server_receive(server, index, now_ms);
+}
+
+/* Where rank 0 may not accept, or is out of descriptors and no pending connection holds one, no
+   rank can join. */
+static void look_at_error(struct rd_server *server)
+{
+	errno = rd_door_error(server->door, NULL);
+	if (errno == 0)
+		return;
+	rd_fail_errno("rank 0 cannot accept a connection");
+	rd_coordinator_fail(server->coordinator, RONDO_SYSTEM, rondo_last_error());
 }
 
 void rd_server_accept(struct rd_server *server, int64_t now_ms)
 {
-	/* A bounded number at a time, so that a crowd does not keep the others waiting. */
-	for (int i = 0; i < RD_PENDING_MAX; i++) {
-		int fd;
+	struct rd_arrival arrival;
+	unsigned foreign;
 
-		while (!rd_coordinator_has_room(server->coordinator))
-			if (!close_oldest(server, now_ms))
-				return;
-		/* Connections made once all are here are for the next comm, which may share the
-		   socket. */
-		if (server->listen_fd < 0 || !rd_coordinator_listening(server->coordinator))
-			return;
-		fd = rd_accept(server->listen_fd);
-		if (fd >= 0)
-			open_connection(server, fd, now_ms);
-		else if (!free_descriptor(server, errno, now_ms))
-			return;
-	}
+	if (!server->door)
+		return;
+	rd_door_serve(server->door, now_ms);
+	while (rd_coordinator_listening(server->coordinator) &&
+		rd_door_next(server->door, &arrival))
+		adopt(server, &arrival, now_ms);
+	foreign = rd_door_foreign(server->door);
+	rd_coordinator_note_foreign(server->coordinator, foreign - server->foreign);
+	server->foreign = foreign;
+	look_at_error(server);
+}
+
+int64_t rd_server_deadline(const struct rd_server *server)
+{
+	return server->door ? rd_door_deadline(server->door) : RD_NEVER;
 }
 
 /* ---- Serving ------------------------------------------------------------------------------- */
@@ -277,10 +301,12 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 		rd_coordinator_closed(server->coordinator, 0, 0);
 		server->joined = false;
 	}
+	if (now_ms >= rd_server_deadline(server))
+		rd_server_accept(server, now_ms);
 	/* The listening socket closes before any rank learns that all are here: a rank that
 	   connects then means the next comm, and must not be accepted into this one. */
 	if (!rd_coordinator_listening(server->coordinator))
-		close_listener(server);
+		close_door(server);
 	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 		serve_connection(server, i);
 	log_slow_call(server);

@@ -1,7 +1,7 @@
 /*
- * Rank 0's server: accepts connections, and carries messages between their sockets and the
- * coordinator. Rank 0's own participant holds connection 0 without a socket. For the control thread
- * alone, after rd_server_start().
+ * Rank 0's server: takes connections from its door, and carries messages between their sockets and
+ * the coordinator. Rank 0's own participant holds connection 0 without a socket. For the control
+ * thread alone, after rd_server_start().
  */
 #ifndef RD_SERVER_H
 #define RD_SERVER_H
@@ -9,11 +9,13 @@
 #include "bootstrap/connection.h"
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
-#include "net/socket.h"
+#include "net/door.h"
 
 struct rd_server {
 	int epoll_fd; /* the caller's */
-	int listen_fd; /* -1: none, or no longer */
+	int listen_fd; /* -1: none, or it is the door's */
+	struct rd_door *door; /* NULL: before rd_server_start(), and once all ranks have come */
+	unsigned foreign; /* rd_door_foreign() that the coordinator knows of */
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
 	struct rd_connection **connections; /* by the coordinator's numbers; NULL: none */
@@ -21,23 +23,24 @@ struct rd_server {
 	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };
 
-/* Listens as rd_listen() does, with events of this mark. */
-int rd_server_listen(struct rd_server *server, const struct rd_addresses *addresses,
-	const struct rd_settings *settings, uint64_t mark);
-
 /* Creates the coordinator; settings, which outlive the server, and address as for
-   rd_coordinator_create(). The epoll reports a
-   connection's events with its number as the mark. After an error rd_server_finish() is due. */
+   rd_coordinator_create(). The epoll reports a connection's events with its number as the mark.
+   After an error rd_server_finish() is due. */
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
 	const char *address, int64_t now_ms);
+
+/* Accepts from listen_fd, which becomes the door's, with events of this mark. */
+void rd_server_begin(struct rd_server *server, uint64_t mark);
 
 /* Closes all sockets and frees the coordinator. */
 void rd_server_finish(struct rd_server *server);
 /* The same in a forked child: the parent's connections and epoll stay as they are. */
 void rd_server_abandon(struct rd_server *server);
 
-/* Accepts the connections that wait, after an event of the listening socket. */
+/* Takes the connections that have come, after an event of the door. */
 void rd_server_accept(struct rd_server *server, int64_t now_ms);
+/* When rd_server_serve() is due for the door, at the latest. */
+int64_t rd_server_deadline(const struct rd_server *server);
 /* Receives the messages that have arrived over this connection, after an event of its socket. */
 void rd_server_receive(struct rd_server *server, int index, int64_t now_ms);
 /* This connection has ended: error is its errno, 0 for an end of file. */

@@ -1,5 +1,6 @@
 #include "net/door.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ struct queue {
 struct rd_door {
 	struct rd_door_rules rules;
 	int epoll_fd;
-	int *listeners;
+	int listeners[RD_DOOR_LISTENERS];
 	int listener_count;
 	int64_t now_ms; /* of the last rd_door_serve() */
 	struct queue pending, greeted;
@@ -336,14 +337,7 @@ int rd_door_create(struct rd_door **made, const struct rd_door_rules *rules)
 
 int rd_door_listen(struct rd_door *door, int fd)
 {
-	size_t size = (size_t)(door->listener_count + 1) * sizeof(*door->listeners);
-	int *grown = realloc(door->listeners, size);
-
-	if (!grown) {
-		close(fd);
-		return rd_fail(RONDO_MEMORY, "no memory for a listening socket");
-	}
-	door->listeners = grown;
+	assert(door->listener_count < RD_DOOR_LISTENERS);
 	door->listeners[door->listener_count] = fd;
 	if (!door->rest_ms && watch(door, EPOLL_CTL_ADD, door->listener_count)) {
 		close(fd);
@@ -400,7 +394,6 @@ void rd_door_abandon(struct rd_door *door)
 	free_all(&door->greeted);
 	close(door->epoll_fd);
 	free(door->handed);
-	free(door->listeners);
 	free(door);
 }
 

@@ -19,6 +19,7 @@
 
 #include "net/wire.h"
 
+#define RD_DOOR_LISTENERS 16
 #define RD_DOOR_MOST 128 /* pending connections, beside those that are expected */
 
 struct rd_door_rules {
@@ -51,7 +52,7 @@ void rd_door_destroy(struct rd_door *door);
 /* The same in a forked child: the epoll is the parent's as well. */
 void rd_door_abandon(struct rd_door *door);
 
-/* Takes over a listening socket. RONDO_SYSTEM, RONDO_MEMORY: it is closed. */
+/* Takes over a listening socket: RD_DOOR_LISTENERS at most. RONDO_SYSTEM: it is closed. */
 int rd_door_listen(struct rd_door *door, int fd);
 /* Closes this listening socket; -1: all. Pending connections stay. */
 void rd_door_close(struct rd_door *door, int fd);

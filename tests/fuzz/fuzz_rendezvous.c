@@ -58,7 +58,7 @@ static enum rd_participant_phase phase_of(const struct node *node)
 
 static bool admits(void)
 {
-	return rd_coordinator_listening(coordinator) && rd_coordinator_has_room(coordinator);
+	return rd_coordinator_listening(coordinator);
 }
 
 static void node_connect(struct node *node)

@@ -104,29 +104,14 @@ bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 	return coordinator->phase == RD_COORDINATOR_JOINING && !coordinator->closed;
 }
 
-bool rd_coordinator_has_room(const struct rd_coordinator *coordinator)
-{
-	return coordinator->pending < RD_PENDING_MAX;
-}
-
-static bool goes_before(
-	const struct rd_coordinator_connection *a, const struct rd_coordinator_connection *b)
-{
-	if (a->refused != b->refused)
-		return b->refused;
-	if (a->promising != b->promising)
-		return b->promising;
-	return a->number < b->number;
-}
-
-int rd_coordinator_oldest_pending(const struct rd_coordinator *coordinator)
+int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator)
 {
 	const struct rd_coordinator_connection *oldest = NULL;
 
 	for (int i = 0; i < coordinator->connection_count; i++) {
 		const struct rd_coordinator_connection *connection = &coordinator->connections[i];
 		if (connection->open && connection->rank < 0 && !connection->to_send &&
-			(!oldest || goes_before(connection, oldest)))
+			(!oldest || connection->number < oldest->number))
 			oldest = connection;
 	}
 	return oldest ? (int)(oldest - coordinator->connections) : -1;
@@ -134,8 +119,6 @@ int rd_coordinator_oldest_pending(const struct rd_coordinator *coordinator)
 
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	if (!rd_coordinator_has_room(coordinator))
-		return -1;
 	for (int i = 0; i < coordinator->connection_count; i++) {
 		struct rd_coordinator_connection *connection = &coordinator->connections[i];
 		if (connection->open)
@@ -144,15 +127,14 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 			.rank = -1,
 			.number = coordinator->opened++,
 			.opened_ms = now_ms };
-		coordinator->pending++;
 		return i;
 	}
 	return -1;
 }
 
-void rd_coordinator_promising(struct rd_coordinator *coordinator, int connection)
+void rd_coordinator_note_foreign(struct rd_coordinator *coordinator, unsigned count)
 {
-	coordinator->connections[connection].promising = true;
+	coordinator->foreign += count;
 }
 
 bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connection)
@@ -257,11 +239,8 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	connection->open = false;
-	if (rank < 0) {
-		coordinator->pending--;
-		coordinator->strangers += error == EPROTO;
+	if (rank < 0)
 		return;
-	}
 	coordinator->ranks[rank].connection = -1;
 	if (coordinator->ranks[rank].left)
 		return;
@@ -298,7 +277,7 @@ void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int index, i
 	connection->received_ms = now_ms;
 	if (connection->rank < 0) {
 		connection->dropped = true;
-		coordinator->strangers++;
+		coordinator->foreign++;
 	} else {
 		rd_coordinator_decide(coordinator, RONDO_PROTOCOL,
 			"%s sent bytes that make no sense",

@@ -27,15 +27,13 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator);
 int rd_coordinator_connection_count(const struct rd_coordinator *coordinator);
 /* Whether a rank may still join. */
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator);
-/* Whether one more connection may be opened. */
-bool rd_coordinator_has_room(const struct rd_coordinator *coordinator);
-/* The connection to close where there is no room: the oldest without a HELLO that is not promising,
-   else one that is, else one that has been sent why it is refused. -1: none. */
-int rd_coordinator_oldest_pending(const struct rd_coordinator *coordinator);
-/* The other end of this connection has shown the job's secret: others close before it. */
-void rd_coordinator_promising(struct rd_coordinator *coordinator, int connection);
-/* The number of a connection that was made; -1: no room. */
+/* The number of a new connection, whose first message follows; -1: none is free. */
 int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
+/* The connection to close where no number is free: the oldest that has been sent why it is refused.
+   -1: none. */
+int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator);
+/* So many more connections did not prove to be of this job, or sent something else. */
+void rd_coordinator_note_foreign(struct rd_coordinator *coordinator, unsigned count);
 
 /* This process runs again after a wait, before it takes what has come: for how long it did not run
    shows whether ranks that hung up meanwhile had given it up. */

@@ -188,10 +188,10 @@ void rd_diagnose_give_up(struct rd_coordinator *coordinator)
 	rd_duration(duration, coordinator->settings->init_timeout_ms);
 	if (coordinator->phase == RD_COORDINATOR_JOINING) {
 		rd_coordinator_name_ranks(coordinator, is_missing, ranks, sizeof(ranks));
-		if (coordinator->strangers)
+		if (coordinator->foreign)
 			snprintf(others, sizeof(others),
 				"; %u connection%s did not prove to be of this job",
-				coordinator->strangers, RD_PLURAL(coordinator->strangers));
+				coordinator->foreign, RD_PLURAL(coordinator->foreign));
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s%s",
 			ranks, coordinator->address, duration, others);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {

@@ -93,7 +93,6 @@ static void admit_rank(struct rd_coordinator *coordinator,
 	connection->to_send = rd_control_bit(RD_CONTROL_HEARTBEAT);
 	connection->heartbeat_ms =
 		connection->received_ms + RD_HEARTBEAT_MOST_MS; /* until its first HEARTBEAT */
-	coordinator->pending--;
 	state->connection = (int)(connection - coordinator->connections);
 	state->joined = true;
 	state->member = hello->hello.member;
@@ -153,7 +152,7 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_con
 		connection->dropped = true;
 	} else if (message->kind == RD_CONTROL_HELLO && is_of_other_job(coordinator, message)) {
 		connection->dropped = true;
-		coordinator->strangers++;
+		coordinator->foreign++;
 	} else if (message->kind == RD_CONTROL_HELLO) {
 		take_hello(coordinator, connection, message);
 	} else if (rank >= 0 && rank < coordinator->size) {

@@ -13,8 +13,7 @@ struct rd_coordinator_connection {
 	bool open;
 	bool dropped;
 	bool refused; /* kept until it has received the reason */
-	bool promising; /* its other end has shown the job's secret */
-	int rank; /* -1: no HELLO yet, or it was refused */
+	int rank; /* -1: its first message is due, or it was refused */
 	rd_control_kinds to_send; /* beside members, fallbacks and leavers: */
 	int members_sent; /* of size */
 	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
@@ -62,8 +61,7 @@ struct rd_coordinator {
 	bool closed; /* no rank can join any more */
 	int joined, ready, refused;
 	int tried; /* of those that are not ready */
-	uint32_t strangers; /* connections that spoke another language, or had another secret */
-	int pending; /* connections without a HELLO */
+	uint32_t foreign; /* connections that spoke another language, or had another secret */
 	uint64_t opened; /* connections, open or closed */
 	struct rd_link_failures fallbacks; /* in the order in which they came */
 	int *leavers; /* ranks, in the order in which they left */

@@ -181,44 +181,58 @@ Test(rendezvous, a_table_that_makes_no_sense_is_refused)
 	cr_expect_eq(take_members(0, 2), RONDO_PROTOCOL);
 }
 
-Test(rendezvous, strangers_are_few_and_for_a_short_time)
+/* A rank of another version, which learns of the verdict. */
+static int open_refused(struct rd_coordinator *coordinator, int64_t now_ms)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_HELLO,
+		.hello.version = RD_WIRE_VERSION + 1 };
+	int refused = rd_coordinator_open(coordinator, now_ms);
+
+	if (refused >= 0)
+		rd_coordinator_take(coordinator, refused, &message, now_ms);
+	return refused;
+}
+
+static void send_verdict(struct rd_coordinator *coordinator, int refused)
+{
+	struct rd_control_message message;
+
+	cr_assert(rd_coordinator_next(coordinator, refused, &message) &&
+		  message.kind == RD_CONTROL_VERDICT);
+}
+
+Test(rendezvous, a_refused_rank_is_kept_for_a_short_time)
 {
 	struct rd_coordinator *coordinator = net_coordinator();
-	int connection = -1;
+	int refused = open_refused(coordinator, 0);
 
-	for (int i = 0; i < RD_PENDING_MAX; i++) {
-		connection = rd_coordinator_open(coordinator, 0);
-		cr_assert_geq(connection, 0);
-	}
-	cr_expect(!rd_coordinator_has_room(coordinator));
-	cr_expect_eq(rd_coordinator_open(coordinator, 0), -1);
 	for (int64_t now_ms = 0; now_ms < RD_PENDING_MS; now_ms += 100)
 		rd_coordinator_tick(coordinator, now_ms);
-	cr_expect(!rd_coordinator_dropped(coordinator, connection));
+	cr_expect(!rd_coordinator_dropped(coordinator, refused));
 	rd_coordinator_tick(coordinator, RD_PENDING_MS);
-	cr_expect(rd_coordinator_dropped(coordinator, connection));
-	rd_coordinator_closed(coordinator, connection, 0);
-	cr_expect(rd_coordinator_has_room(coordinator));
+	cr_expect(rd_coordinator_dropped(coordinator, refused));
 	net_finish();
 }
 
-/* All are opened at the same time, and yet closed in order: the latest stays. */
-Test(rendezvous, the_stranger_that_has_been_silent_for_longest_goes_first)
+/* Until a refused rank has received the reason, it is not closed for another. */
+Test(rendezvous, the_refused_rank_that_knows_for_longest_goes_first)
 {
 	struct rd_coordinator *coordinator = net_coordinator();
-	int connections[2 * RD_PENDING_MAX];
+	int refused[3 * RD_PENDING_MAX], count = 0;
 
-	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), -1);
-	for (int i = 0; i < RD_PENDING_MAX; i++)
-		connections[i] = rd_coordinator_open(coordinator, 0);
-	for (int i = RD_PENDING_MAX; i < 2 * RD_PENDING_MAX; i++) {
-		int oldest = rd_coordinator_oldest_pending(coordinator);
-
-		cr_assert_eq(oldest, connections[i - RD_PENDING_MAX]);
-		rd_coordinator_closed(coordinator, oldest, 0);
-		connections[i] = rd_coordinator_open(coordinator, 0);
-		cr_assert_geq(connections[i], 0);
+	while ((refused[count] = open_refused(coordinator, 0)) >= 0)
+		cr_assert_lt(++count, 2 * RD_PENDING_MAX);
+	cr_expect_geq(count, RD_PENDING_MAX);
+	cr_expect_eq(rd_coordinator_oldest_refused(coordinator), -1);
+	for (int i = count - 1; i >= 0; i--) {
+		send_verdict(coordinator, refused[i]);
+		cr_assert_eq(rd_coordinator_oldest_refused(coordinator), refused[i]);
 	}
+	rd_coordinator_closed(coordinator, refused[0], 0);
+	refused[count] = open_refused(coordinator, 0);
+	cr_assert_eq(refused[count], refused[0], "its number is free");
+	send_verdict(coordinator, refused[count]);
+	cr_assert_eq(rd_coordinator_oldest_refused(coordinator), refused[1]);
 	net_finish();
 }
 
@@ -261,22 +275,15 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 	net_finish();
 }
 
-/* It has yet to receive the reason. Until then it is not closed for another. */
-Test(rendezvous, a_rank_that_is_refused_goes_after_the_strangers)
+Test(rendezvous, connections_of_others_are_counted_in_the_verdict)
 {
 	struct rd_coordinator *coordinator = net_coordinator();
-	struct rd_control_message message = { .kind = RD_CONTROL_HELLO,
-		.hello.version = RD_WIRE_VERSION + 1 };
-	int refused = rd_coordinator_open(coordinator, 0),
-	    silent = rd_coordinator_open(coordinator, 0);
+	const char *reason;
 
-	rd_coordinator_take(coordinator, refused, &message, 0);
-	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), silent);
-	rd_coordinator_closed(coordinator, silent, 0);
-	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), -1);
-	cr_expect(rd_coordinator_next(coordinator, refused, &message) &&
-		  message.kind == RD_CONTROL_VERDICT);
-	cr_expect_eq(rd_coordinator_oldest_pending(coordinator), refused);
+	rd_coordinator_note_foreign(coordinator, 2);
+	rd_coordinator_tick(coordinator, net.nodes[0].settings.init_timeout_ms);
+	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_TIMEOUT);
+	cr_expect(strstr(reason, "2 connections did not prove to be of this job"), "%s", reason);
 	net_finish();
 }
 
