@@ -29,7 +29,7 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 			client->barred += rd_is_permanent(error);
 			continue;
 		}
-		client->connection = rd_connection_open(
+		client->connection = rd_control_socket_open(
 			client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings, false);
 		if (!client->connection) {
 			error = ENOMEM;
@@ -48,7 +48,7 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 
 static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 {
-	rd_connection_close(&client->connection);
+	rd_control_socket_close(&client->connection);
 	client->attempt++;
 	connect_from(client, error, now_ms);
 }
@@ -68,18 +68,18 @@ static int open_lineage(struct rd_client *client)
 
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
 {
-	struct rd_connection *connection = client->connection;
-	int error = rd_connect_finish(connection->wire.fd);
+	struct rd_control_socket *connection = client->connection;
+	int error = rd_connect_finish(connection->connection.wire.fd);
 
 	if (error) {
 		connect_next(client, error, now_ms);
 		return;
 	}
 	client->connecting = false;
-	connection->near = rd_socket_is_near(connection->wire.fd);
-	rd_socket_tune(connection->wire.fd, client->settings->unreachable_ms);
-	rd_connection_watch(connection, EPOLLIN);
-	rd_local_address_get(client->local, connection->wire.fd);
+	connection->near = rd_socket_is_near(connection->connection.wire.fd);
+	rd_socket_tune(connection->connection.wire.fd, client->settings->unreachable_ms);
+	rd_control_socket_watch(connection, EPOLLIN);
+	rd_local_address_get(client->local, connection->connection.wire.fd);
 	error = open_lineage(client);
 	if (error)
 		rd_participant_fail(client->participant, error, rondo_last_error());
@@ -88,11 +88,11 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 
 void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
-	error = rd_connection_judge(client->connection, error);
+	error = rd_control_socket_judge(client->connection, error);
 	if (error)
-		rd_connection_abort(&client->connection);
+		rd_control_socket_abort(&client->connection);
 	else
-		rd_connection_close(&client->connection);
+		rd_control_socket_close(&client->connection);
 	rd_participant_closed(client->participant, error, now_ms);
 }
 
@@ -100,13 +100,13 @@ void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 static bool receive_once(struct rd_client *client, int failed, int64_t now_ms)
 {
 	struct rd_control_message message;
-	int error, took, got = rd_connection_read(client->connection, &error);
+	int error, took, got = rd_control_socket_read(client->connection, &error);
 
 	if (got < 0) {
 		rd_client_lose(client, failed ? failed : error, now_ms);
 		return false;
 	}
-	while ((took = rd_connection_take(client->connection, &message)) > 0)
+	while ((took = rd_control_socket_take(client->connection, &message)) > 0)
 		rd_participant_take(client->participant, &message, now_ms);
 	if (took < 0)
 		rd_participant_bad_message(client->participant);
@@ -138,7 +138,7 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 	struct pollfd fd = { .events = POLLIN };
 
 	while (client->connection) {
-		fd.fd = client->connection->wire.fd;
+		fd.fd = client->connection->connection.wire.fd;
 		if (poll(&fd, 1, 0) <= 0)
 			return;
 		rd_client_receive(client, now_ms);
@@ -157,18 +157,18 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		connect_from(client, 0, now_ms);
 	}
 	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)
-		rd_connection_close(&client->connection);
+		rd_control_socket_close(&client->connection);
 	else if (rd_participant_phase(client->participant) == RD_PARTICIPANT_FAILED)
-		rd_connection_abort(&client->connection);
+		rd_control_socket_abort(&client->connection);
 	while (client->connection && !client->connecting) {
-		while (rd_connection_has_room(client->connection) &&
+		while (rd_control_socket_has_room(client->connection) &&
 			rd_participant_next(client->participant, &message))
-			rd_connection_put(client->connection, &message);
-		if (client->connection->out_size == 0)
+			rd_control_socket_put(client->connection, &message);
+		if (rd_control_socket_is_flushed(client->connection))
 			return;
-		if (!rd_connection_flush(client->connection, &error))
+		if (!rd_control_socket_flush(client->connection, &error))
 			lose_after_write(client, error, now_ms);
-		else if (client->connection->out_size > 0)
+		else if (!rd_control_socket_is_flushed(client->connection))
 			return;
 	}
 }

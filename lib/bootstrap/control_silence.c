@@ -28,12 +28,12 @@ static int look_ms(const struct rd_control *control)
 }
 
 /* For how long an end that owes an acknowledgement has sent none; 0: it owes none. */
-static int64_t silence_of(const struct rd_connection *connection)
+static int64_t silence_of(const struct rd_control_socket *connection)
 {
 	struct tcp_info info;
 	socklen_t size = sizeof(info);
 
-	if (getsockopt(connection->wire.fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
+	if (getsockopt(connection->connection.wire.fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
 		(info.tcpi_unacked == 0 && info.tcpi_probes == 0))
 		return 0;
 	return info.tcpi_last_ack_recv;
@@ -78,7 +78,7 @@ static int rank_at(const struct rd_control *control, int index)
 		       : 0;
 }
 
-static struct rd_connection *connection_at(const struct rd_control *control, int index)
+static struct rd_control_socket *connection_at(const struct rd_control *control, int index)
 {
 	if (control->server.coordinator)
 		return control->server.connections[index];
@@ -107,7 +107,7 @@ static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 	bool any = false;
 
 	for (int i = 0; i < connection_count(control); i++) {
-		struct rd_connection *connection = connection_at(control, i);
+		struct rd_control_socket *connection = connection_at(control, i);
 		int64_t silent_ms, before_ms = connection ? connection->silent_ms : 0;
 		int rank = rank_at(control, i);
 
@@ -155,7 +155,7 @@ void rd_control_silent_ranks(const struct rd_control *control,
 	void (*see)(int rank, uint32_t silent_ms, void *argument), void *argument)
 {
 	for (int i = 0; i < connection_count(control); i++) {
-		const struct rd_connection *connection = connection_at(control, i);
+		const struct rd_control_socket *connection = connection_at(control, i);
 
 		if (connection && connection->silent_ms && rank_at(control, i) >= 0)
 			see(rank_at(control, i), connection->silent_ms, argument);

@@ -83,12 +83,12 @@ static void free_coordinator(struct rd_server *server)
 	rd_coordinator_destroy(server->coordinator);
 }
 
-static void close_with(struct rd_connection **connection, bool resets)
+static void close_with(struct rd_control_socket **connection, bool resets)
 {
 	if (resets)
-		rd_connection_abort(connection);
+		rd_control_socket_abort(connection);
 	else
-		rd_connection_close(connection);
+		rd_control_socket_close(connection);
 }
 
 void rd_server_finish(struct rd_server *server)
@@ -106,7 +106,7 @@ void rd_server_abandon(struct rd_server *server)
 {
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-			rd_connection_abandon(server->connections[i]);
+			rd_control_socket_abandon(server->connections[i]);
 	rd_door_abandon(server->door);
 	free_coordinator(server);
 }
@@ -115,7 +115,7 @@ void rd_server_abandon(struct rd_server *server)
 
 void rd_server_lose(struct rd_server *server, int index, int error)
 {
-	error = rd_connection_judge(server->connections[index], error);
+	error = rd_control_socket_judge(server->connections[index], error);
 	close_with(&server->connections[index], error != 0);
 	rd_coordinator_closed(server->coordinator, index, error);
 }
@@ -123,15 +123,15 @@ void rd_server_lose(struct rd_server *server, int index, int error)
 /* True: more may have come. */
 static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
 {
-	struct rd_connection *connection = server->connections[index];
+	struct rd_control_socket *connection = server->connections[index];
 	struct rd_control_message message;
-	int error, took, got = rd_connection_read(connection, &error);
+	int error, took, got = rd_control_socket_read(connection, &error);
 
 	if (got < 0) {
 		rd_server_lose(server, index, error);
 		return false;
 	}
-	while ((took = rd_connection_take(connection, &message)) > 0)
+	while ((took = rd_control_socket_take(connection, &message)) > 0)
 		rd_coordinator_take(server->coordinator, index, &message, now_ms);
 	if (took < 0)
 		rd_coordinator_bad_message(server->coordinator, index, now_ms);
@@ -147,23 +147,23 @@ void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
 
 static void serve_connection(struct rd_server *server, int index)
 {
-	struct rd_connection *connection = server->connections[index];
+	struct rd_control_socket *connection = server->connections[index];
 	struct rd_control_message message;
 	int error;
 
 	while (connection) {
-		while (rd_connection_has_room(connection) &&
+		while (rd_control_socket_has_room(connection) &&
 			rd_coordinator_next(server->coordinator, index, &message))
-			rd_connection_put(connection, &message);
-		if (connection->out_size == 0)
+			rd_control_socket_put(connection, &message);
+		if (rd_control_socket_is_flushed(connection))
 			break;
-		if (!rd_connection_flush(connection, &error)) {
+		if (!rd_control_socket_flush(connection, &error)) {
 			/* This process may have been stopped since it last woke. */
 			rd_coordinator_wake(server->coordinator, rd_clock_ms());
 			rd_server_lose(server, index, error);
 			return;
 		}
-		if (connection->out_size > 0)
+		if (!rd_control_socket_is_flushed(connection))
 			break;
 	}
 	if (connection && rd_coordinator_dropped(server->coordinator, index))
@@ -207,7 +207,7 @@ static void adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t 
 	}
 	rd_socket_tune(arrival->wire.fd, server->settings->unreachable_ms);
 	server->connections[index] =
-		rd_connection_adopt(server->epoll_fd, &arrival->wire, (uint64_t)index, EPOLLIN);
+		rd_control_socket_adopt(server->epoll_fd, &arrival->wire, (uint64_t)index, EPOLLIN);
 	if (!server->connections[index]) {
 		rd_coordinator_closed(server->coordinator, index, 0);
 		return;

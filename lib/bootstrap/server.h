@@ -6,7 +6,7 @@
 #ifndef RD_SERVER_H
 #define RD_SERVER_H
 
-#include "bootstrap/connection.h"
+#include "bootstrap/control_socket.h"
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
 #include "net/door.h"
@@ -18,7 +18,7 @@ struct rd_server {
 	unsigned foreign; /* rd_door_foreign() that the coordinator knows of */
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
-	struct rd_connection **connections; /* by the coordinator's numbers; NULL: none */
+	struct rd_control_socket **connections; /* by the coordinator's numbers; NULL: none */
 	bool joined; /* rank 0's participant holds connection 0 */
 	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };

@@ -40,17 +40,17 @@ static int connect_once(
 
 	if (fd < 0)
 		return errno;
-	shrink->host = rd_connection_open(
+	shrink->host = rd_control_socket_open(
 		shrink->epoll_fd, fd, RD_MARK_HOST, EPOLLOUT, shrink->settings, false);
 	if (!shrink->host)
 		return ENOMEM;
 	error = await_event(shrink, until_ms) ? rd_connect_finish(fd) : ETIMEDOUT;
 	if (error) {
-		rd_connection_close(&shrink->host);
+		rd_control_socket_close(&shrink->host);
 		return error;
 	}
 	rd_socket_tune(fd, shrink->settings->heartbeat_timeout_ms);
-	rd_connection_watch(shrink->host, EPOLLIN);
+	rd_control_socket_watch(shrink->host, EPOLLIN);
 	return 0;
 }
 
@@ -75,8 +75,8 @@ static int receive(
 	struct rd_shrink *shrink, struct rd_control_message *message, int *error, int64_t until_ms)
 {
 	for (;;) {
-		int got = rd_connection_read(shrink->host, error);
-		int took = rd_connection_take(shrink->host, message);
+		int got = rd_control_socket_read(shrink->host, error);
+		int took = rd_control_socket_take(shrink->host, message);
 
 		if (took > 0)
 			return 1;
@@ -84,7 +84,7 @@ static int receive(
 		if (got < 0 || took < 0)
 			return -1;
 		/* The proof may have ended: what waits for it goes. */
-		if (!rd_connection_flush(shrink->host, error))
+		if (!rd_control_socket_flush(shrink->host, error))
 			return -1;
 		if (got == 0 && !await_event(shrink, until_ms))
 			return 0;
@@ -93,8 +93,8 @@ static int receive(
 
 static bool send_message(struct rd_shrink *shrink, struct rd_control_message *message, int *error)
 {
-	rd_connection_put(shrink->host, message);
-	return rd_connection_flush(shrink->host, error);
+	rd_control_socket_put(shrink->host, message);
+	return rd_control_socket_flush(shrink->host, error);
 }
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
@@ -135,7 +135,7 @@ static int take_answer(struct rd_shrink *shrink, int host, const struct rd_contr
 		shrink->lost = message->plan.lost;
 		return 0;
 	}
-	rd_connection_close(&shrink->host);
+	rd_control_socket_close(&shrink->host);
 	if (message->kind != RD_CONTROL_VERDICT)
 		return rd_fail(RONDO_PROTOCOL, "rank %d sent bytes that make no sense", host);
 	return message->verdict.error == RONDO_DIED ? 2 : take_verdict(message);
@@ -172,7 +172,7 @@ int rd_guest_meet(struct rd_shrink *shrink, int host, struct rd_settings *settin
 		}
 		if (got > 0)
 			return take_answer(shrink, host, &message, settings);
-		rd_connection_close(&shrink->host);
+		rd_control_socket_close(&shrink->host);
 		if (got == 0 || !is_passing(error) || rd_clock_ms() >= until_ms) {
 			shrink->fates[host] = RD_FATE_LOST;
 			return 1;
@@ -197,7 +197,7 @@ int rd_guest_agree(struct rd_shrink *shrink, int failed, bool refuses)
 			message.made.reason, sizeof(message.made.reason), "%s", rondo_last_error());
 	if (send_message(shrink, &message, &error))
 		got = receive(shrink, &message, &error, until_ms);
-	rd_connection_close(&shrink->host);
+	rd_control_socket_close(&shrink->host);
 	if (got <= 0)
 		return 1;
 	if (message.kind == RD_CONTROL_MADE && !message.made.error && !failed)

@@ -20,7 +20,7 @@
 
 static void end_visit(struct rd_shrink *shrink, struct rd_visit *visit)
 {
-	rd_connection_close(&visit->connection);
+	rd_control_socket_close(&visit->connection);
 	if (visit->rank >= 0)
 		rd_rings_doubt(shrink);
 	if (visit->rank >= 0 && shrink->visit_of[visit->rank] == (int)(visit - shrink->visits))
@@ -33,8 +33,9 @@ static bool tell(struct rd_visit *visit, struct rd_control_message *message)
 {
 	int error;
 
-	rd_connection_put(visit->connection, message);
-	return rd_connection_flush(visit->connection, &error) && visit->connection->out_size == 0;
+	rd_control_socket_put(visit->connection, message);
+	return rd_control_socket_flush(visit->connection, &error) &&
+	       rd_control_socket_is_flushed(visit->connection);
 }
 
 static struct rd_visit *visit_from(struct rd_shrink *shrink, int rank)
@@ -45,9 +46,9 @@ static struct rd_visit *visit_from(struct rd_shrink *shrink, int rank)
 /* Those that have shown the secret go last: a replay may have, too. */
 static bool goes_before(const struct rd_visit *a, const struct rd_visit *b)
 {
-	bool promising = rd_connection_is_promising(a->connection);
+	bool promising = rd_control_socket_is_promising(a->connection);
 
-	if (promising != rd_connection_is_promising(b->connection))
+	if (promising != rd_control_socket_is_promising(b->connection))
 		return !promising;
 	return a->came_ms < b->came_ms;
 }
@@ -133,9 +134,9 @@ static void receive(struct rd_shrink *shrink, struct rd_visit *visit, bool meeti
 	int error, got, took = 0;
 
 	do {
-		got = visit->connection ? rd_connection_read(visit->connection, &error) : 0;
+		got = visit->connection ? rd_control_socket_read(visit->connection, &error) : 0;
 		while (visit->connection &&
-			(took = rd_connection_take(visit->connection, &message)) > 0)
+			(took = rd_control_socket_take(visit->connection, &message)) > 0)
 			take_message(shrink, visit, &message, meeting);
 	} while (visit->connection && got > 0 && took == 0);
 	if (visit->connection && (got < 0 || took < 0))
@@ -157,7 +158,7 @@ static void accept_visits(struct rd_shrink *shrink, bool meeting, int64_t now_ms
 		}
 		rd_socket_tune(fd, shrink->settings->heartbeat_timeout_ms);
 		*visit = (struct rd_visit){ .rank = -1, .made = 1, .came_ms = now_ms };
-		visit->connection = rd_connection_open(shrink->epoll_fd, fd,
+		visit->connection = rd_control_socket_open(shrink->epoll_fd, fd,
 			(uint64_t)(visit - shrink->visits), EPOLLIN, shrink->settings, true);
 		receive(shrink, visit, meeting);
 	}

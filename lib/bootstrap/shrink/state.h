@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 
-#include "bootstrap/connection.h"
+#include "bootstrap/control_socket.h"
 #include "bootstrap/shrink/shrink.h"
 
 /* Events of the epoll, beside the numbers of visits. */
@@ -28,7 +28,7 @@ enum rd_fate {
 
 /* A connection to the host: of a guest, or of a stranger. */
 struct rd_visit {
-	struct rd_connection *connection; /* NULL: none */
+	struct rd_control_socket *connection; /* NULL: none */
 	int rank; /* in the failed comm; -1: not known yet */
 	int made; /* its MADE: 1: none yet; 0; an error */
 	bool refuses; /* by its vote: the ranks must not begin again */
@@ -73,7 +73,7 @@ struct rd_shrink {
 	int *visit_of; /* [size]: index of a rank's visit; -1: none */
 	struct rd_ring *rings; /* [size] */
 	/* The others: */
-	struct rd_connection *host; /* NULL: none */
+	struct rd_control_socket *host; /* NULL: none */
 };
 
 /* Where a rank is met, as settings of a comm that meets there. */

@@ -204,12 +204,12 @@ void sim_control_end_lineage(struct rd_control *control)
 
 /* ---- In place of shrink/watch.h ------------------------------------------------------------ */
 
-static void watch(const struct rd_connection *connection)
+static void watch(const struct rd_control_socket *connection)
 {
 	struct line_rank *self = line_self();
 
 	if (connection)
-		self->watched[self->watched_count++] = connection->wire.fd;
+		self->watched[self->watched_count++] = connection->connection.wire.fd;
 }
 
 void sim_shrink_watch_start(struct rd_shrink *shrink)

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 
-/* sockets.c, in place of net/socket.h and bootstrap/connection.h */
+/* sockets.c, in place of net/socket.h and bootstrap/control_socket.h */
 #define rd_resolve sim_resolve
 #define rd_listen_near sim_listen_near
 #define rd_socket_place sim_socket_place
@@ -23,14 +23,15 @@
 #define rd_connect_finish sim_connect_finish
 #define rd_accept sim_accept
 #define rd_socket_tune sim_socket_tune
-#define rd_connection_open sim_connection_open
-#define rd_connection_close sim_connection_close
-#define rd_connection_watch sim_connection_watch
-#define rd_connection_is_promising sim_connection_is_promising
-#define rd_connection_read sim_connection_read
-#define rd_connection_take sim_connection_take
-#define rd_connection_put sim_connection_put
-#define rd_connection_flush sim_connection_flush
+#define rd_control_socket_open sim_connection_open
+#define rd_control_socket_close sim_connection_close
+#define rd_control_socket_watch sim_connection_watch
+#define rd_control_socket_is_promising sim_connection_is_promising
+#define rd_control_socket_read sim_connection_read
+#define rd_control_socket_take sim_connection_take
+#define rd_control_socket_put sim_connection_put
+#define rd_control_socket_flush sim_connection_flush
+#define rd_control_socket_is_flushed sim_connection_is_flushed
 int sim_epoll_create(void);
 int sim_epoll_control(int operation, int fd, const struct epoll_event *event);
 int sim_epoll_wait(struct epoll_event *events, int count, int timeout_ms);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bootstrap/connection.h"
+#include "bootstrap/control_socket.h"
 #include "net/socket.h"
 
 #define FIRST_FD 1000
@@ -454,43 +454,43 @@ int sim_epoll_wait(struct epoll_event *events, int count, int timeout_ms)
 	}
 }
 
-/* ---- In place of bootstrap/connection.h ---------------------------------------------------- */
+/* ---- In place of bootstrap/control_socket.h ------------------------------------------------ */
 
-struct rd_connection *sim_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
+struct rd_control_socket *sim_connection_open(int epoll_fd, int fd, uint64_t mark, uint32_t events,
 	const struct rd_settings *settings, bool accepts)
 {
-	struct rd_connection *connection = sim_calloc(1, sizeof(*connection));
+	struct rd_control_socket *connection = sim_calloc(1, sizeof(*connection));
 	struct epoll_event event = { .events = events, .data.u64 = mark };
 
 	(void)epoll_fd, (void)settings, (void)accepts;
-	connection->wire.fd = fd;
+	connection->connection.wire.fd = fd;
 	connection->mark = mark;
 	sim_epoll_control(EPOLL_CTL_ADD, fd, &event);
 	return connection;
 }
 
-void sim_connection_close(struct rd_connection **connection)
+void sim_connection_close(struct rd_control_socket **connection)
 {
 	if (!*connection)
 		return;
-	sim_close((*connection)->wire.fd);
+	sim_close((*connection)->connection.wire.fd);
 	sim_free(*connection);
 	*connection = NULL;
 }
 
-void sim_connection_watch(struct rd_connection *connection, uint32_t events)
+void sim_connection_watch(struct rd_control_socket *connection, uint32_t events)
 {
-	sock_of(connection->wire.fd)->events = events;
+	sock_of(connection->connection.wire.fd)->events = events;
 }
 
-bool sim_connection_is_promising(const struct rd_connection *connection)
+bool sim_connection_is_promising(const struct rd_control_socket *connection)
 {
-	return sock_of(connection->wire.fd)->peer >= 0;
+	return sock_of(connection->connection.wire.fd)->peer >= 0;
 }
 
-int sim_connection_read(struct rd_connection *connection, int *error)
+int sim_connection_read(struct rd_control_socket *connection, int *error)
 {
-	struct sock *sock = sock_of(connection->wire.fd);
+	struct sock *sock = sock_of(connection->connection.wire.fd);
 
 	*error = 0;
 	if (sock->arrived == 0 || sock->readable)
@@ -503,9 +503,9 @@ int sim_connection_read(struct rd_connection *connection, int *error)
 	return 1;
 }
 
-int sim_connection_take(struct rd_connection *connection, struct rd_control_message *message)
+int sim_connection_take(struct rd_control_socket *connection, struct rd_control_message *message)
 {
-	struct sock *sock = sock_of(connection->wire.fd);
+	struct sock *sock = sock_of(connection->connection.wire.fd);
 	struct mail *mail = sock->first;
 
 	if (!sock->readable)
@@ -520,18 +520,24 @@ int sim_connection_take(struct rd_connection *connection, struct rd_control_mess
 	return 1;
 }
 
-void sim_connection_put(struct rd_connection *connection, struct rd_control_message *message)
+void sim_connection_put(struct rd_control_socket *connection, struct rd_control_message *message)
 {
-	const struct sock *sock = sock_of(connection->wire.fd);
+	const struct sock *sock = sock_of(connection->connection.wire.fd);
 
 	if (sock->peer >= 0 && line.socks[sock->peer].kind == KIND_STREAM && !end_of(sock))
 		put_mail(sock->peer, message, 0);
 }
 
-bool sim_connection_flush(struct rd_connection *connection, int *error)
+bool sim_connection_flush(struct rd_control_socket *connection, int *error)
 {
-	const struct mail *end = end_of(sock_of(connection->wire.fd));
+	const struct mail *end = end_of(sock_of(connection->connection.wire.fd));
 
 	*error = end ? end->error : 0;
 	return !end || !end->error;
+}
+
+bool sim_connection_is_flushed(const struct rd_control_socket *connection)
+{
+	(void)connection;
+	return true;
 }

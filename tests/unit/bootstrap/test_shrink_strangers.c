@@ -19,14 +19,14 @@ static int fds[VISITS][2];
 /* An old handshake, sent again, begins as this one. */
 static void show_secret(int visit)
 {
-	struct rd_connection *connection = visits[visit].connection;
+	struct rd_control_socket *connection = visits[visit].connection;
 	int error;
 
 	others[visit] = rd_tls_create(fds[visit][1], false, settings.psk);
 	cr_assert(others[visit]);
 	cr_assert_eq(rd_tls_handshake(others[visit]), 0);
-	cr_assert_eq(rd_connection_read(connection, &error), 0);
-	cr_assert(rd_connection_is_promising(connection));
+	cr_assert_eq(rd_control_socket_read(connection, &error), 0);
+	cr_assert(rd_control_socket_is_promising(connection));
 }
 
 static void fill(void)
@@ -37,7 +37,7 @@ static void fill(void)
 	for (int i = 0; i < VISITS; i++) {
 		cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds[i]), 0);
 		visits[i] = (struct rd_visit){ .rank = -1, .came_ms = 100 - i };
-		visits[i].connection = rd_connection_open(
+		visits[i].connection = rd_control_socket_open(
 			shrink.epoll_fd, fds[i][0], (uint64_t)i, EPOLLIN, &settings, true);
 		cr_assert(visits[i].connection);
 	}
@@ -46,7 +46,7 @@ static void fill(void)
 static void empty(void)
 {
 	for (int i = 0; i < VISITS; i++) {
-		rd_connection_close(&visits[i].connection);
+		rd_control_socket_close(&visits[i].connection);
 		rd_tls_destroy(others[i]);
 		close(fds[i][1]);
 	}

@@ -1,0 +1,143 @@
+#include "bootstrap/control_socket.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+#include "bootstrap/rendezvous.h"
+#include "net/socket.h"
+
+/* Bytes that wait for the other end. */
+#define OUT_MOST (2 * RD_FRAME_MAX)
+
+static void unwatch(const struct rd_control_socket *socket)
+{
+	epoll_ctl(socket->epoll_fd, EPOLL_CTL_DEL, socket->connection.wire.fd, NULL);
+}
+
+struct rd_control_socket *rd_control_socket_adopt(
+	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = mark };
+	struct rd_control_socket *socket = calloc(1, sizeof(*socket));
+	int fd = wire->fd;
+
+	if (!socket || rd_connection_init(&socket->connection, wire, RD_FRAME_MAX, OUT_MOST)) {
+		rd_wire_close(wire);
+		free(socket);
+		return NULL;
+	}
+	socket->epoll_fd = epoll_fd;
+	socket->mark = mark;
+	socket->watched = events;
+	socket->near = rd_socket_is_near(fd);
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event))
+		rd_control_socket_close(&socket);
+	return socket;
+}
+
+struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t mark,
+	uint32_t events, const struct rd_settings *settings, bool accepts)
+{
+	struct rd_wire wire = RD_WIRE(fd);
+
+	if (settings->has_psk && rd_wire_secure(&wire, accepts, settings->psk)) {
+		rd_wire_close(&wire);
+		return NULL;
+	}
+	return rd_control_socket_adopt(epoll_fd, &wire, mark, events);
+}
+
+void rd_control_socket_close(struct rd_control_socket **socket)
+{
+	if (!*socket)
+		return;
+	unwatch(*socket);
+	rd_connection_close(&(*socket)->connection);
+	free(*socket);
+	*socket = NULL;
+}
+
+void rd_control_socket_abort(struct rd_control_socket **socket)
+{
+	if (!*socket)
+		return;
+	unwatch(*socket);
+	rd_connection_abort(&(*socket)->connection);
+	free(*socket);
+	*socket = NULL;
+}
+
+/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. */
+void rd_control_socket_abandon(struct rd_control_socket *socket)
+{
+	if (socket)
+		rd_connection_abandon(&socket->connection);
+	free(socket);
+}
+
+int rd_control_socket_judge(const struct rd_control_socket *socket, int error)
+{
+	return socket && socket->near && rd_means_reset(error) ? EPIPE : error;
+}
+
+void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = socket->mark };
+
+	if (socket->watched == events)
+		return;
+	socket->watched = events;
+	epoll_ctl(socket->epoll_fd, EPOLL_CTL_MOD, socket->connection.wire.fd, &event);
+}
+
+bool rd_control_socket_is_promising(const struct rd_control_socket *socket)
+{
+	return rd_wire_is_promising(&socket->connection.wire);
+}
+
+int rd_control_socket_read(struct rd_control_socket *socket, int *error)
+{
+	return rd_connection_read(&socket->connection, error);
+}
+
+int rd_control_socket_take(struct rd_control_socket *socket, struct rd_control_message *message)
+{
+	const unsigned char *frame;
+	long size = rd_connection_next(&socket->connection, &frame);
+
+	if (size == 0)
+		return 0;
+	if (size < 0)
+		return rd_fail(RONDO_PROTOCOL, "no message starts with these bytes");
+	return rd_control_decode(frame, (size_t)size, message) > 0 ? 1 : RONDO_PROTOCOL;
+}
+
+bool rd_control_socket_has_room(struct rd_control_socket *socket)
+{
+	return rd_connection_reserve(&socket->connection) != NULL;
+}
+
+void rd_control_socket_put(struct rd_control_socket *socket, struct rd_control_message *message)
+{
+	unsigned char *frame = rd_connection_reserve(&socket->connection);
+
+	rd_connection_commit(&socket->connection, rd_control_encode(message, frame));
+}
+
+bool rd_control_socket_is_flushed(const struct rd_control_socket *socket)
+{
+	return rd_connection_is_flushed(&socket->connection);
+}
+
+bool rd_control_socket_flush(struct rd_control_socket *socket, int *error)
+{
+	if (!rd_connection_flush(&socket->connection, error))
+		return false;
+	/* Before the proof the socket has room, and nothing may be sent. */
+	rd_control_socket_watch(
+		socket, rd_connection_is_flushed(&socket->connection) ||
+					!rd_connection_is_proved(&socket->connection)
+				? EPOLLIN
+				: EPOLLIN | EPOLLOUT);
+	return true;
+}

@@ -1,0 +1,58 @@
+/*
+ * One end of a control connection: control messages (control_message.h) over a connection
+ * (net/connection.h) that an epoll watches.
+ */
+#ifndef RD_CONTROL_SOCKET_H
+#define RD_CONTROL_SOCKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bootstrap/control_message.h"
+#include "net/connection.h"
+
+struct rd_control_socket {
+	struct rd_connection connection;
+	int epoll_fd; /* that watches it */
+	uint64_t mark;
+	uint32_t watched; /* epoll events */
+	bool near; /* both ends are on this host; known once it is connected */
+	uint32_t silent_ms; /* its other end's host owes a packet for so long; 0: it does not */
+};
+
+/* Takes over fd, and has the epoll watch it for these events, reported with this mark. accepts:
+   this end accepted it. NULL: no memory; the socket is closed. */
+struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t mark,
+	uint32_t events, const struct rd_settings *settings, bool accepts);
+/* The same with a wire, which is taken over, too. */
+struct rd_control_socket *rd_control_socket_adopt(
+	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events);
+/* Closes, frees and sets *socket to NULL, which it may be already. */
+void rd_control_socket_close(struct rd_control_socket **socket);
+/* The same by a reset: an end without one is a death to the other side (rendezvous.h). */
+void rd_control_socket_abort(struct rd_control_socket **socket);
+/* Frees in a forked child; NULL is none. */
+void rd_control_socket_abandon(struct rd_control_socket *socket);
+
+/* The errno for rendezvous.h of a connection that ended with this one. */
+int rd_control_socket_judge(const struct rd_control_socket *socket, int error);
+
+void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events);
+
+/* Whether the other end has proved itself, or has shown the secret and may do so. */
+bool rd_control_socket_is_promising(const struct rd_control_socket *socket);
+
+/* As rd_connection_read(). */
+int rd_control_socket_read(struct rd_control_socket *socket, int *error);
+/* The next complete message: 1; 0: none; RONDO_PROTOCOL. */
+int rd_control_socket_take(struct rd_control_socket *socket, struct rd_control_message *message);
+
+/* Whether there is room for one more message. */
+bool rd_control_socket_has_room(struct rd_control_socket *socket);
+void rd_control_socket_put(struct rd_control_socket *socket, struct rd_control_message *message);
+bool rd_control_socket_is_flushed(const struct rd_control_socket *socket);
+/* Sends the messages, or as much as the socket takes. False: the connection has ended; *error is
+   its errno. */
+bool rd_control_socket_flush(struct rd_control_socket *socket, int *error);
+
+#endif
