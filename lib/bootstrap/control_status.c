@@ -1,5 +1,6 @@
 #include "bootstrap/control_status.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "bootstrap/control_silence.h"
+#include "net/socket.h"
 #include "plan/collective.h"
 
 #define RANKS_MAX 64 /* in a list; for more there is no room */
@@ -127,7 +129,7 @@ static void write_state(FILE *out, struct rd_control *control, int64_t now_ms)
 	fputs("}\n", out);
 }
 
-void rd_control_answer(struct rd_control *control, int64_t now_ms)
+bool rd_control_answer(struct rd_control *control, int64_t now_ms)
 {
 	int fd = rd_status_accept(&control->status);
 	char *text = NULL;
@@ -135,7 +137,7 @@ void rd_control_answer(struct rd_control *control, int64_t now_ms)
 	FILE *out;
 
 	if (fd < 0)
-		return;
+		return !rd_lacks_resources(errno) && !rd_is_forbidden(errno);
 	out = open_memstream(&text, &size);
 	if (out) {
 		write_state(out, control, now_ms);
@@ -143,4 +145,5 @@ void rd_control_answer(struct rd_control *control, int64_t now_ms)
 	}
 	rd_status_send(fd, text ? text : "", size);
 	free(text);
+	return true;
 }

@@ -18,17 +18,31 @@
 
 /* ---- The status ----------------------------------------------------------------------------- */
 
+/* Each event wakes the thread once: where none can be accepted, the backlog does not wake it again
+   and again. */
+static int watch_status(struct rd_control *control, int operation)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = RD_MARK_STATUS };
+
+	return epoll_ctl(control->epoll_fd, operation, control->status.listen_fd, &event);
+}
+
 /* Without a socket nobody can ask, and nothing else is lost. */
 static void open_status(struct rd_control *control)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_STATUS };
-
 	if (rd_status_open(&control->status, control->settings.launch_id) == 0 &&
-		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->status.listen_fd, &event) == 0)
+		watch_status(control, EPOLL_CTL_ADD) == 0)
 		return;
 	rd_log(RD_INFO, RD_BOOTSTRAP, "rondo-run --status does not see this rank: %s",
 		strerror(errno));
 	rd_status_close(&control->status);
+}
+
+/* One that waits, and those behind it at the next event. */
+static void answer_status(struct rd_control *control, int64_t now_ms)
+{
+	if (rd_control_answer(control, now_ms))
+		watch_status(control, EPOLL_CTL_MOD);
 }
 
 /* ---- The watch over this host -------------------------------------------------------------- */
@@ -85,7 +99,7 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 	else if (mark == RD_MARK_WATCH)
 		rd_watch_receive(control->watch);
 	else if (mark == RD_MARK_STATUS)
-		rd_control_answer(control, now_ms);
+		answer_status(control, now_ms);
 	else if (mark != RD_MARK_EVENT)
 		rd_server_receive(&control->server, (int)mark, now_ms);
 	else if (read(control->event_fd, &count, sizeof(count)) < 0)

@@ -82,6 +82,7 @@ int rd_status_accept(struct rd_status *status)
 			return fd;
 		close(fd);
 	}
+	errno = EAGAIN;
 	return -1;
 }
 

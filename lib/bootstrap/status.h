@@ -28,8 +28,8 @@ int rd_status_open(struct rd_status *status, uint64_t launch_id);
 /* Also where none was opened. */
 void rd_status_close(struct rd_status *status);
 
-/* Returns a connection of a process that may ask; -1: none waits. Takes no more than a few that
-   may not, and hangs up on them. */
+/* Returns a connection of a process that may ask. -1: none waits, or errno says why none can be
+   accepted. Takes no more than a few that may not ask, and hangs up on them. */
 int rd_status_accept(struct rd_status *status);
 /* Sends the text, and closes the connection. */
 void rd_status_send(int fd, const char *text, size_t size);

@@ -204,6 +204,17 @@ void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
 		pair_start(pair);
 }
 
+void rd_shm_pairs_fail_awaited(struct rd_shm_endpoint *endpoint, int number)
+{
+	char reason[160];
+
+	snprintf(reason, sizeof(reason), "its connection could not be accepted: %s",
+		strerror(number));
+	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
+		if (pair->state == RD_SHM_PAIR_AWAITED)
+			pair_fail(pair, RONDO_SYSTEM, reason);
+}
+
 static bool pair_recv_answer(struct rd_shm_pair *pair)
 {
 	struct rd_shm_greeting greeting;

@@ -80,6 +80,9 @@ void rd_shm_pair_connect(struct rd_shm_pair *pair);
 void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
 	const struct rd_shm_greeting *greeting, const int fds[2]);
 
+/* No peer can be accepted, for this errno: pairs in RD_SHM_PAIR_AWAITED fail. */
+void rd_shm_pairs_fail_awaited(struct rd_shm_endpoint *endpoint, int number);
+
 /* Handles one packet of the connection, or its end. Returns whether there was one. */
 bool rd_shm_pair_handle(void *pair);
 

@@ -81,12 +81,19 @@ static struct rd_shm_stranger *stranger_place(struct rd_shm_strangers *strangers
 	return oldest;
 }
 
-/* Once: the backlog wakes the epoll again and again. Peers go on over another transport. */
-static void report_refusal(struct rd_shm_strangers *strangers, int error)
+/* Logs once what comes again and again. Where it is forbidden, pairs go on over another transport
+   at once. */
+static void refuse_all(struct rd_shm_strangers *strangers, int error)
 {
-	if (strangers->refused || (!rd_lacks_resources(error) && !rd_is_forbidden(error)))
+	if (rd_is_forbidden(error)) {
+		rd_event_watch(
+			strangers->endpoint->epoll_fd, EPOLL_CTL_DEL, strangers->listener, 0, NULL);
+		strangers->forbidden = error;
+		rd_shm_pairs_fail_awaited(strangers->endpoint, error);
+	} else if (!rd_lacks_resources(error) || strangers->lacked) {
 		return;
-	strangers->refused = true;
+	}
+	strangers->lacked = true;
 	rd_log(RD_WARN, RD_NET, "NET/SHM : rank %d cannot accept a connection: %s",
 		strangers->endpoint->local->rank, strerror(error));
 }
@@ -102,7 +109,7 @@ static bool listener_handle(void *owner)
 		accept4(strangers->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
 	if (fd < 0) {
-		report_refusal(strangers, errno);
+		refuse_all(strangers, errno);
 		return false;
 	}
 	stranger->fd = fd;
@@ -122,7 +129,8 @@ void rd_shm_strangers_init(struct rd_shm_strangers *strangers, struct rd_shm_end
 	strangers->source = (struct rd_event_source){ listener_handle, strangers };
 	strangers->listener = -1;
 	strangers->age = 0;
-	strangers->refused = false;
+	strangers->lacked = false;
+	strangers->forbidden = 0;
 	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++)
 		strangers->at[i] = (struct rd_shm_stranger){
 			.source = { stranger_handle, &strangers->at[i] },
@@ -154,6 +162,8 @@ void rd_shm_strangers_match(struct rd_shm_strangers *strangers)
 	for (int i = 0; i < RD_SHM_STRANGERS_MAX; i++)
 		if (strangers->at[i].greeted)
 			stranger_match(&strangers->at[i]);
+	if (strangers->forbidden)
+		rd_shm_pairs_fail_awaited(strangers->endpoint, strangers->forbidden);
 }
 
 void rd_shm_strangers_finish(struct rd_shm_strangers *strangers)

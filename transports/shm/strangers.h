@@ -31,7 +31,8 @@ struct rd_shm_strangers {
 	int listener; /* -1: none */
 	struct rd_shm_stranger at[RD_SHM_STRANGERS_MAX];
 	uint64_t age; /* of the next */
-	bool refused; /* a line is logged */
+	bool lacked; /* a line is logged */
+	int forbidden; /* the error of accept(): none will ever come; 0: it works */
 };
 
 /* Initialises without a descriptor: finish() and abandon() may follow. */
@@ -40,7 +41,8 @@ void rd_shm_strangers_init(struct rd_shm_strangers *strangers, struct rd_shm_end
 /* Listens at the address of the endpoint's card. Errors: RONDO_SYSTEM. */
 int rd_shm_strangers_listen(struct rd_shm_strangers *strangers);
 
-/* Hands over strangers that connected before their pair was created. */
+/* Hands over strangers that connected before their pair was created; fails pairs whose peer can
+   never be accepted. */
 void rd_shm_strangers_match(struct rd_shm_strangers *strangers);
 
 /* Closes all of them, and the listener. */

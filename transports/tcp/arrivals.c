@@ -6,6 +6,7 @@
 #include "base/deadline.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "net/socket.h"
 #include "transports/tcp/connector.h"
 #include "transports/tcp/early.h"
 
@@ -84,7 +85,7 @@ static void look_at_error(struct rd_tcp_connector *connector, int64_t now_ms)
 		rd_log(RD_WARN, RD_NET, "NET/Socket : rank %d cannot accept a connection: %s",
 			connector->local->rank, strerror(error));
 	arrivals->warned = error != 0;
-	if (error && now_ms - since_ms >= ACCEPT_MS)
+	if (error && (rd_is_forbidden(error) || now_ms - since_ms >= ACCEPT_MS))
 		rd_tcp_connections_fail_awaited(connector, error);
 }
 

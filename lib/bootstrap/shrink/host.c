@@ -150,6 +150,8 @@ static void accept_visits(struct rd_shrink *shrink, bool meeting, int64_t now_ms
 		int fd = rd_accept(shrink->lineage->listen_fd);
 		struct rd_visit *visit = fd < 0 ? NULL : rd_host_find_room(shrink);
 
+		if (fd < 0 && rd_is_forbidden(errno))
+			shrink->forbidden = errno;
 		if (fd < 0)
 			return;
 		if (!visit) {
@@ -217,7 +219,7 @@ static void await_guests(struct rd_shrink *shrink)
 	shrink->until_ms = now_ms + shrink->timeout_ms;
 	rd_rings_start(shrink, now_ms);
 	rd_rings_tick(shrink, now_ms);
-	while (!is_complete(shrink) && now_ms < shrink->until_ms) {
+	while (!is_complete(shrink) && now_ms < shrink->until_ms && !shrink->forbidden) {
 		wait_for_events(shrink, true);
 		now_ms = rd_clock_ms();
 		rd_rings_tick(shrink, now_ms);
@@ -311,7 +313,9 @@ int rd_host_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 	if (epoll_ctl(shrink->epoll_fd, EPOLL_CTL_ADD, shrink->lineage->listen_fd, &event))
 		return rd_fail_errno("cannot watch for the other ranks");
 	await_guests(shrink);
-	err = check_count(shrink);
+	errno = shrink->forbidden;
+	err = errno ? rd_fail_errno("rank %d cannot accept a connection", shrink->rank)
+		    : check_count(shrink);
 	if (!err)
 		err = open_meeting(shrink, settings);
 	if (err)

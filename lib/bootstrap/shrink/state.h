@@ -70,6 +70,7 @@ struct rd_shrink {
 	struct rd_visit *visits; /* [visit_count] */
 	int visit_count;
 	int64_t until_ms; /* for how long guests are waited for */
+	int forbidden; /* why none can be accepted: an errno; 0: they can */
 	int *visit_of; /* [size]: index of a rank's visit; -1: none */
 	struct rd_ring *rings; /* [size] */
 	/* The others: */

@@ -3,18 +3,15 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "filter.h"
 #include "free_port.h"
 #include "world.h"
 
@@ -62,51 +59,6 @@ Test(failure, a_link_local_address_without_its_interface_is_refused_at_once, .ti
 	cr_assert(strstr(rondo_last_error(), "address is \"fe80::1\", a link-local address: name "
 					     "its interface as well, as fe80::1%eth0"),
 		"%s", rondo_last_error());
-}
-
-/* The call fails with this error, as by some filters of containers. False: there are no filters
-   here. */
-static bool forbid(unsigned call, unsigned error)
-{
-	struct sock_filter steps[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
-
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-}
-
-Test(failure, rank_0_that_may_not_accept_fails_at_once, .timeout = 20)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct rondo_config config = world_config(0, 2, free_port());
-	int status, peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	rondo_comm *comm;
-
-	at.sin_port = htons((uint16_t)config.port);
-	config.rendezvous_fd = listen_at(&at);
-	cr_assert_eq(connect(peer, (struct sockaddr *)&at, sizeof(at)), 0);
-
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		if (!forbid(SYS_accept4, EPERM))
-			_exit(2);
-		_exit(rondo_comm_create(&comm, &config) != RONDO_SYSTEM ||
-			!strstr(rondo_last_error(), "rank 0 cannot accept a connection: "
-						    "Operation not permitted"));
-	}
-	cr_assert_eq(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
-		cr_skip_test("no filters of system calls here");
-	cr_assert_eq(status, 0);
-	close(peer);
-	close(config.rendezvous_fd);
 }
 
 /* ---- Errors of connect() --------------------------------------------------------------------- */

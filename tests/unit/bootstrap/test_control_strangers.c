@@ -1,16 +1,23 @@
 /* ctest label: threads */
 /* Connections to rank 0 that are no ranks: they keep no rank out, and wake no thread. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "control_ranks.h"
+#include "filter.h"
 
 Test(control, strangers_do_not_disturb, .timeout = 30)
 {
@@ -186,4 +193,44 @@ Test(control, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
 	control_expect(0, 2, 0, "");
 	close(late);
 	close(launchers);
+}
+
+static int stay_without_accept(struct control_rank *rank)
+{
+	if (rank->rank == 1 && !forbid(SYS_accept4, EPERM))
+		return 0;
+	return stay_for_a_while(rank);
+}
+
+/* To one of this process's sockets for `rondo-run --status`. */
+static int ask_for_status(int number)
+{
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t size = offsetof(struct sockaddr_un, sun_path) + 1;
+
+	size += (size_t)snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1,
+		"rondo-status.%d.%d.0000000000000000", (int)getpid(), number);
+	cr_assert_eq(connect(fd, (struct sockaddr *)&at, (socklen_t)size), 0);
+	return fd;
+}
+
+Test(control, a_request_for_the_status_that_may_not_be_accepted_wakes_once, .timeout = 60)
+{
+	int fds[2], before;
+
+	control_prepare(2, stay_without_accept);
+	pthread_barrier_init(&together, NULL, 3);
+	control_start(0, 2);
+	pthread_barrier_wait(&together);
+	for (int i = 0; i < 2; i++)
+		fds[i] = ask_for_status(i);
+	before = atomic_load(&epoll_waits);
+	poll(NULL, 0, 500);
+	cr_expect_lt(atomic_load(&epoll_waits) - before, 50);
+	pthread_barrier_wait(&together);
+	control_wait(0, 2);
+	control_expect(0, 2, 0, "");
+	for (int i = 0; i < 2; i++)
+		close(fds[i]);
 }

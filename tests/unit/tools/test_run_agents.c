@@ -1,16 +1,20 @@
 /* Agents of one job on one host: each rondo-run is a node. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/pidfd.h"
 #include "endpoint.h"
+#include "filter.h"
 #include "hosts.h"
 #include "program.h"
 #include "text.h"
@@ -329,6 +333,23 @@ Test(run_agents, wait_for_another_one_in_place_of_a_lost_one, .timeout = 60)
 	await(agents[1 - last].err, "the ranks start again on 2 nodes (restart 1 of 1)\n");
 	end_agent(&agents[2]);
 	ends_with(&agents[1 - last], 128 + SIGTERM);
+}
+
+/* Either of them may host the other. */
+Test(run_agents, of_which_the_host_may_not_accept_end_at_once, .timeout = 60)
+{
+	struct program agents[2];
+	int host, status;
+
+	if (!forbid(SYS_accept4, EPERM))
+		cr_skip_test("no filters of system calls here");
+	start_agents(agents, 2, "2", "--max-restarts", "0", "exit 0");
+	host = wait(&status) == agents[0].pid ? 0 : 1;
+	cr_expect_eq(WEXITSTATUS(status), 1);
+	assert_contains(agents[host].err,
+		"rondo-run: cannot accept other nodes: Operation not permitted\n");
+	kill(agents[1 - host].pid, SIGKILL);
+	program_finish(&agents[1 - host]);
 }
 
 /* ---- Nodes that come and go ----------------------------------------------------------------- */

@@ -2,14 +2,10 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +13,7 @@
 #include "transports/contract/fixture.h"
 #include "transports/contract/traffic.h"
 #include "captured_stderr.h"
+#include "filter.h"
 #include "text.h"
 
 static const struct shape shape = { .size = 2, .channels = 1, .slots = 4, .piece = 4096 };
@@ -81,25 +78,15 @@ Test(shm, a_message_wakes_a_reader_that_found_nothing, .timeout = 60)
 	fixture_pair("shm", &shape, PROCESSES, sleeper, waker);
 }
 
-/* From here on the kernel refuses this call to the process and its children. */
-static void forbid(unsigned call)
+static void forbid_or_skip(unsigned call)
 {
-	struct sock_filter steps[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
-		cr_skip_test("no seccomp filters here");
+	if (!forbid(call, ENOSYS))
+		cr_skip_test("no filters of system calls here");
 }
 
 Test(shm, a_message_wakes_a_reader_without_membarrier, .timeout = 60)
 {
-	forbid(SYS_membarrier);
+	forbid_or_skip(SYS_membarrier);
 	cr_assert(syscall(SYS_membarrier, 0, 0, 0) < 0);
 	fixture_pair("shm", &shape, PROCESSES, sleeper, waker);
 }
@@ -222,7 +209,7 @@ Test(shm, a_message_is_copied_once_by_the_first_side, .timeout = 60)
 
 Test(shm, memory_that_the_peer_may_not_read_is_sent_as_a_copy, .timeout = 60)
 {
-	forbid(SYS_process_vm_readv);
+	forbid_or_skip(SYS_process_vm_readv);
 	fixture_pair("shm", &shape, PROCESSES, left_side, right_side);
 }
 
@@ -230,7 +217,7 @@ Test(shm, each_rank_logs_once_that_the_peer_may_not_read_its_memory, .timeout = 
 {
 	const char *text;
 
-	forbid(SYS_process_vm_readv);
+	forbid_or_skip(SYS_process_vm_readv);
 	rd_log_set(RD_INFO, 1u << RD_NET);
 	captured_stderr_begin();
 	fixture_pair("shm", &shape, PROCESSES, left_side, right_side);

@@ -399,6 +399,8 @@ void link_take_polls(struct link *link, const struct polls *polls)
 	peer_take_polls(&link->probe, polls);
 	take_probe(link);
 	server_take_polls(&link->server, polls);
+	if (link->server.forbidden)
+		fail(link, "cannot accept other nodes: %s", strerror(link->server.forbidden));
 	follow_moved(link);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/port.h"
+#include "net/socket.h"
 #include "run/base/address.h"
 #include "run/base/deadline.h"
 #include "run/base/descriptor.h"
@@ -292,10 +293,12 @@ static void serve_guests(struct server *server)
 
 /* ---- The loop ------------------------------------------------------------------------------- */
 
-/* Such as for too many open files, or a filter: the connection waits. */
+/* Such as for too many open files: the connection waits. */
 static void pause_accepting(struct server *server, int error)
 {
-	if (!server->has_paused)
+	if (rd_is_forbidden(error))
+		server->forbidden = error;
+	else if (!server->has_paused)
 		fprintf(stderr, "rondo-run: cannot accept other nodes: %s\n", strerror(error));
 	server->has_paused = true;
 	server->pause_ms = rd_clock_ms() + PAUSE_MS;

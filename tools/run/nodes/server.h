@@ -31,6 +31,7 @@ struct server {
 	int own_poll, endpoint_poll;
 	int64_t pause_ms; /* it accepts none before, for want of files; 0: it does */
 	bool has_paused; /* a line is printed */
+	int forbidden; /* why it can never accept: an errno; 0: it can */
 
 	struct guest **guests;
 	int count, capacity;

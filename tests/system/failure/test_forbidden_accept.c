@@ -1,0 +1,123 @@
+/* A filter of system calls refuses accept4() to one process: it fails at once, wherever it listens,
+   and names why. Every bound of a wait is 30 s or more. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "filter.h"
+#include "free_port.h"
+#include "world.h"
+
+#define SIZE 3
+#define NO_FILTERS 77
+
+TestSuite(forbidden_accept, .timeout = 20);
+
+/* ---- While a comm is made -------------------------------------------------------------------- */
+
+/* Ranks of one host make a comm, where `refused` may not accept. texts: its error. */
+static void make_comm(int refused, const char *transport, char (*texts)[WORLD_TEXT])
+{
+	struct rondo_config config = world_config(0, SIZE, free_port());
+	rondo_comm *comm;
+	pid_t pids[SIZE];
+	int status;
+
+	setenv("RONDO_TRANSPORT", transport, 1);
+	for (int rank = 0; rank < SIZE; rank++) {
+		config.rank = rank;
+		pids[rank] = fork();
+		if (pids[rank] > 0)
+			continue;
+		if (rank == refused && !forbid(SYS_accept4, EPERM))
+			_exit(NO_FILTERS);
+		status = rondo_comm_create(&comm, &config);
+		snprintf(texts[rank], WORLD_TEXT, "%s: %s", rondo_error_name(status),
+			rondo_last_error());
+		_exit(status == 0);
+	}
+	cr_assert_eq(waitpid(pids[refused], &status, 0), pids[refused]);
+	/* Others may wait for another rank 0. */
+	for (int rank = 0; rank < SIZE; rank++)
+		if (rank != refused)
+			kill(pids[rank], SIGKILL);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_FILTERS)
+		cr_skip_test("no filters of system calls here");
+	cr_assert_eq(status, 0, "it makes a comm");
+}
+
+static void try_comm(int refused, const char *transport, const char *words, const char *more)
+{
+	char(*texts)[WORLD_TEXT] = mmap(NULL, SIZE * sizeof(*texts), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	make_comm(refused, transport, texts);
+	cr_expect(strstr(texts[refused], words) && strstr(texts[refused], more), "%s",
+		texts[refused]);
+	munmap(texts, SIZE * sizeof(*texts));
+}
+
+Test(forbidden_accept, ends_the_meeting_at_rank_0)
+{
+	try_comm(0, "", "RONDO_SYSTEM: rank 0 cannot accept a connection: Operation not permitted",
+		"");
+}
+
+Test(forbidden_accept, fails_links_over_tcp)
+{
+	try_comm(1, "tcp",
+		"over tcp: its connection could not be accepted: Operation not permitted", "");
+}
+
+Test(forbidden_accept, fails_links_over_shm)
+{
+	try_comm(1, "shm",
+		"over shm: its connection could not be accepted: Operation not permitted", "");
+}
+
+/* Without the silence of 5 s that a link may keep. */
+Test(forbidden_accept, fails_one_transport_after_the_other)
+{
+	try_comm(1, "", "over tcp: its connection could not be accepted: Operation not permitted",
+		"nor over shm: its connection could not be accepted: Operation not permitted");
+}
+
+/* ---- After a death -------------------------------------------------------------------------- */
+
+static int shrink_alone(struct rank_env *env)
+{
+	rondo_comm *smaller;
+
+	TRY(env->create_error);
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == SIZE - 1)
+		_exit(0);
+	while (!rondo_barrier(env->comm, NULL))
+		;
+	if (env->rank == 1)
+		return rondo_comm_shrink(env->comm, &smaller);
+	if (!forbid(SYS_accept4, EPERM))
+		return 0;
+	EXPECT_ERROR(rondo_comm_shrink(env->comm, &smaller), RONDO_SYSTEM,
+		"rank 0 cannot accept a connection: Operation not permitted");
+	return 0;
+}
+
+/* The other one is waiting there by then, or comes while it is awaited. */
+Test(forbidden_accept, ends_a_shrink)
+{
+	struct world world = { .size = SIZE, .quiet = true };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	world_run(&world, shrink_alone, NULL, outcomes);
+	cr_expect_eq(outcomes[0].status, 0, "%s", outcomes[0].text);
+}
