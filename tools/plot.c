@@ -24,56 +24,20 @@ struct frame {
 
 /* ---- Axes ---- */
 
-static double scaled(enum plot_scale scale, double value)
+static bool drawable(const struct plot_series *series, size_t i)
 {
-	return scale == PLOT_SIZES ? log2(value) : scale == PLOT_LOG10 ? log10(value) : value;
+	return isfinite(log2(series->x[i])) && isfinite(log10(series->y[i]));
 }
 
-static bool drawable(const struct plot_panel *panel, const struct plot_series *series, size_t i)
+/* Room around the values, so that no curve runs along the edge. */
+static void widen(struct frame *frame)
 {
-	return isfinite(scaled(panel->x.scale, series->x[i])) &&
-	       isfinite(scaled(panel->y.scale, series->y[i]));
-}
-
-/* 1, 2 or 5 times a power of ten: the least that cuts the range into at most `parts`. */
-static double step_of(double range, int parts)
-{
-	double power = pow(10, floor(log10(range / parts)));
-	double times = range / parts / power;
-
-	return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
-}
-
-static int parts_of(bool is_x)
-{
-	return is_x ? 6 : 5;
-}
-
-/* Room around the values, so that no curve runs along the edge; ticks at the ends where that is
-   usual. */
-static void round_range(enum plot_scale scale, bool is_x, double *least, double *most)
-{
-	if (!(*least <= *most)) /* no point at all */
-		*least = *most = scaled(scale, 1);
-	if (scale == PLOT_SIZES) {
-		*least = floor(*least);
-		*most = fmax(ceil(*most), *least + 1);
-		return;
-	}
-	if (scale == PLOT_LOG10) {
-		*least = floor(*least * 4 - 0.5) / 4;
-		*most = ceil(*most * 4 + 0.5) / 4;
-		return;
-	}
-	if (scale == PLOT_FROM_ZERO)
-		*least = 0;
-	if (*most - *least <= 1e-9 * fabs(*most))
-		*most = *least + fmax(fabs(*least), 1);
-	if (is_x)
-		return;
-	double step = step_of(*most - *least, parts_of(is_x));
-	*least = floor(*least / step) * step;
-	*most = ceil(*most / step) * step;
+	if (!(frame->x_least <= frame->x_most)) /* no point at all */
+		frame->x_least = frame->x_most = frame->y_least = frame->y_most = 0;
+	frame->x_least = floor(frame->x_least);
+	frame->x_most = fmax(ceil(frame->x_most), frame->x_least + 1);
+	frame->y_least = floor(frame->y_least * 4 - 0.5) / 4;
+	frame->y_most = ceil(frame->y_most * 4 + 0.5) / 4;
 }
 
 static struct frame frame_of(const struct plot_panel *panel, double left, double top)
@@ -84,18 +48,16 @@ static struct frame frame_of(const struct plot_panel *panel, double left, double
 	for (size_t s = 0; s < panel->series_count; s++) {
 		const struct plot_series *series = &panel->series[s];
 		for (size_t i = 0; i < series->count; i++) {
-			if (!drawable(panel, series, i))
+			if (!drawable(series, i))
 				continue;
-			double x = scaled(panel->x.scale, series->x[i]);
-			double y = scaled(panel->y.scale, series->y[i]);
+			double x = log2(series->x[i]), y = log10(series->y[i]);
 			frame.x_least = fmin(frame.x_least, x);
 			frame.x_most = fmax(frame.x_most, x);
 			frame.y_least = fmin(frame.y_least, y);
 			frame.y_most = fmax(frame.y_most, y);
 		}
 	}
-	round_range(panel->x.scale, true, &frame.x_least, &frame.x_most);
-	round_range(panel->y.scale, false, &frame.y_least, &frame.y_most);
+	widen(&frame);
 	return frame;
 }
 
@@ -119,18 +81,6 @@ void plot_size_text(char *text, size_t text_size, double bytes)
 	for (; bytes >= 1024 && unit < 4; unit++)
 		bytes /= 1024;
 	snprintf(text, text_size, "%.4g%s", bytes, units[unit]);
-}
-
-/* 60000 -> "60k" */
-static void number_text(char *text, size_t text_size, double value)
-{
-	static const char *const units[] = { "", "k", "M", "G", "T" };
-	size_t unit = 0;
-
-	if (fabs(value) >= 10000)
-		for (; fabs(value) >= 1000 && unit < 4; unit++)
-			value /= 1000;
-	snprintf(text, text_size, "%.6g%s", value, units[unit]);
 }
 
 /* A line across the panel at a scaled value; text NULL: a fine one without a number. */
@@ -181,39 +131,19 @@ static void log_ticks(FILE *out, const struct frame *frame)
 	}
 }
 
-static void linear_ticks(FILE *out, const struct frame *frame, bool is_x)
-{
-	double least = is_x ? frame->x_least : frame->y_least;
-	double most = is_x ? frame->x_most : frame->y_most;
-	double step = step_of(most - least, parts_of(is_x)), first = ceil(least / step - 1e-9);
-	char text[32];
-
-	for (double i = first; i * step <= most + step * 1e-9; i++) {
-		number_text(text, sizeof(text), i * step + 0.0);
-		tick(out, frame, is_x, i * step, "grid", text);
-	}
-}
-
 static void draw_axes(FILE *out, const struct plot_panel *panel, const struct frame *frame)
 {
-	if (panel->x.scale == PLOT_SIZES)
-		size_ticks(out, frame);
-	else
-		linear_ticks(out, frame, true);
-	if (panel->y.scale == PLOT_LOG10)
-		log_ticks(out, frame);
-	else
-		linear_ticks(out, frame, false);
+	size_ticks(out, frame);
+	log_ticks(out, frame);
 	svg_text(out, frame->left + frame->width / 2, frame->top + frame->height + 34, "middle",
-		"label", "%s", panel->x.label);
+		"label", "%s", panel->x_label);
 	svg_text_upwards(
-		out, frame->left - 50, frame->top + frame->height / 2, "label", panel->y.label);
+		out, frame->left - 50, frame->top + frame->height / 2, "label", panel->y_label);
 }
 
 /* ---- Curves ---- */
 
-static void draw_curve(FILE *out, const struct plot_panel *panel, const struct frame *frame,
-	const struct plot_series *series)
+static void draw_curve(FILE *out, const struct frame *frame, const struct plot_series *series)
 {
 	char class[16];
 
@@ -223,17 +153,16 @@ static void draw_curve(FILE *out, const struct plot_panel *panel, const struct f
 		series->dashed ? " dashed" : "");
 	fprintf(out, "<polyline class=\"curve %s\" points=\"", class);
 	for (size_t i = 0; i < series->count; i++) {
-		if (drawable(panel, series, i))
-			fprintf(out, "%.1f,%.1f ",
-				place_x(frame, scaled(panel->x.scale, series->x[i])),
-				place_y(frame, scaled(panel->y.scale, series->y[i])));
+		if (drawable(series, i))
+			fprintf(out, "%.1f,%.1f ", place_x(frame, log2(series->x[i])),
+				place_y(frame, log10(series->y[i])));
 	}
 	fprintf(out, "\"/>\n");
 	snprintf(class, sizeof(class), "dot c%d", series->colour % PLOT_COLOURS);
 	for (size_t i = 0; i < series->count && series->count <= DOTS_MOST; i++) {
-		if (drawable(panel, series, i))
-			svg_circle(out, place_x(frame, scaled(panel->x.scale, series->x[i])),
-				place_y(frame, scaled(panel->y.scale, series->y[i])), 1.2, class);
+		if (drawable(series, i))
+			svg_circle(out, place_x(frame, log2(series->x[i])),
+				place_y(frame, log10(series->y[i])), 1.2, class);
 	}
 }
 
@@ -245,7 +174,7 @@ static void draw_panel(FILE *out, const struct plot_panel *panel, double left, d
 	draw_axes(out, panel, &frame);
 	svg_box(out, frame.left, frame.top, frame.width, frame.height, 0, "frame");
 	for (size_t s = 0; s < panel->series_count; s++)
-		draw_curve(out, panel, &frame, &panel->series[s]);
+		draw_curve(out, &frame, &panel->series[s]);
 }
 
 /* ---- The legend ---- */
@@ -296,14 +225,14 @@ static int draw_legend(FILE *out, const struct plot_panel *panels, size_t panel_
 
 /* ---- The whole ---- */
 
-/* c0 to c7 are Okabe and Ito's palette, distinct also to the colour-blind, and in grey. */
+/* c0 to c6 are Okabe and Ito's palette, distinct also to the colour-blind, and in grey. */
 static const char style[] =
 	"text{font-family:system-ui,Helvetica,Arial,sans-serif;fill:#222}\n"
 	".title{font-size:17px;font-weight:600}.panel{font-size:13px;font-weight:600}\n"
 	".label{font-size:12px}.tick{font-size:11px;fill:#555}\n"
 	".grid{stroke:#ddd}.fine{stroke:#f0f0f0}.frame{fill:none;stroke:#999}\n"
 	".c0{stroke:#0072b2}.c1{stroke:#d55e00}.c2{stroke:#009e73}.c3{stroke:#cc79a7}\n"
-	".c4{stroke:#e69f00}.c5{stroke:#56b4e9}.c6{stroke:#000000}.c7{stroke:#888888}\n"
+	".c4{stroke:#e69f00}.c5{stroke:#56b4e9}.c6{stroke:#000000}\n"
 	".curve{fill:none;stroke-width:1.8}.dashed{stroke-dasharray:6 4}\n"
 	".dot{stroke-width:2.4}\n";
 

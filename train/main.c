@@ -16,7 +16,6 @@
 #include "train/metrics/places.h"
 #include "train/options.h"
 #include "train/threads.h"
-#include "train/plot.h"
 #include "train/recovery.h"
 #include "train/train.h"
 
@@ -177,12 +176,6 @@ int main(int argc, char **argv)
 	struct options options;
 	int status = EXIT_SUCCESS, err;
 	rd_stderr_fill();
-	if (argc > 1 && !strcmp(argv[1], "plot")) {
-		err = plot_command(argc - 1, argv + 1);
-		if (err)
-			fprintf(stderr, "rondo-train: %s\n", failure());
-		return err ? EXIT_FAILURE : EXIT_SUCCESS;
-	}
 	err = options_parse(&options, argc, argv);
 	if (err < 0)
 		return EXIT_SUCCESS;

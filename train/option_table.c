@@ -236,8 +236,6 @@ const struct option_row option_table[] = {
 	OWN("metrics", "FILE", take_metrics,
 		"write loss, accuracy and speed to FILE.csv, or to FILE.jsonl as JSON\n"
 		"lines; may be repeated"),
-	TEXT("tensorboard", "DIR", metrics.tensorboard,
-		"write them as an event file for TensorBoard"),
 	FLAG("bucket-report", bucket_report,
 		"after each epoch: when each bucket was ready, sent and done, in ms"),
 	{ "stragglers", "N", "name the rank that all wait for, every N steps", OPTION_NUMBER,

@@ -24,7 +24,6 @@ static const char usage[] =
 	"\n"
 	"  rondo-train                      alone\n"
 	"  rondo-train --ranks 2            on two ranks of this machine\n"
-	"  rondo-train plot run.jsonl       draws runs (rondo-train plot --help)\n"
 	"  rondo-run ... rondo-train        on the ranks that a launcher starts (rondo-run, "
 	"torchrun,\n"
 	"                                   mpirun, srun, or RANK, WORLD_SIZE and MASTER_ADDR by "
@@ -184,13 +183,12 @@ static int check_outputs(const struct options *options)
 	const struct metrics_files *metrics = &options->metrics;
 	struct {
 		const char *option, *path;
-	} outputs[4 + METRICS_FILES_MAX] = {
+	} outputs[3 + METRICS_FILES_MAX] = {
 		{ "checkpoint", options->checkpoint },
 		{ "export", options->export },
 		{ "trace", options->trace },
-		{ "tensorboard", metrics->tensorboard },
 	};
-	int count = 4;
+	int count = 3;
 	for (int i = 0; i < metrics->count; i++, count++) {
 		outputs[count].option = "metrics";
 		outputs[count].path = metrics->paths[i];

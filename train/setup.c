@@ -238,7 +238,6 @@ static int open_metrics(struct train *train)
 {
 	const struct sampler *sampler = train->train_sampler;
 	const struct metrics_start start = { .resumed = train->options.resume != NULL,
-		.step = train->step,
 		.sample_count = train->epochs * sampler->count + train->resumed_samples };
 	if (train->world->rank)
 		return 0;

@@ -169,8 +169,8 @@ static bool fill_curves(const struct comparison *comparison, size_t first, struc
 	}
 	snprintf(curves->title, sizeof(curves->title), "%s, %s, %d ranks", of->collective,
 		of->transport, of->ranks);
-	*panel = (struct plot_panel){ curves->title, { "size (bytes)", PLOT_SIZES },
-		{ "time (us)", PLOT_LOG10 }, curves->series, drawn };
+	*panel = (struct plot_panel){ curves->title, "size (bytes)", "time (us)", curves->series,
+		drawn };
 	return true;
 }
 

@@ -75,9 +75,8 @@ static bool write_svg(struct bench_files *files, const struct bench_options *opt
 						     points[3] },
 		{ "in place", 1, true, results->count, points[0], points[4] } };
 	const struct plot_panel panels[] = {
-		{ "Time", { "size (bytes)", PLOT_SIZES }, { "time (us)", PLOT_LOG10 }, time, 2 },
-		{ "Bus bandwidth", { "size (bytes)", PLOT_SIZES },
-			{ "bus bandwidth (GB/s)", PLOT_LOG10 }, busbw, 2 },
+		{ "Time", "size (bytes)", "time (us)", time, 2 },
+		{ "Bus bandwidth", "size (bytes)", "bus bandwidth (GB/s)", busbw, 2 },
 	};
 	snprintf(title, sizeof(title), "%s, %d rank%s, rondo %s", options->collective->name, ranks,
 		ranks == 1 ? "" : "s", rondo_version());

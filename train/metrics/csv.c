@@ -19,12 +19,6 @@ enum column {
 	COLUMNS
 };
 
-static void write_head(FILE *out, const struct metrics_start *start)
-{
-	(void)start;
-	fputs(HEAD "\n", out);
-}
-
 static void write_row(FILE *out, const struct metrics_row *row)
 {
 	fprintf(out, "%llu,%llu,", (unsigned long long)row->step, (unsigned long long)row->epoch);
@@ -74,4 +68,4 @@ static bool read_row(const char *line, struct metrics_row *row)
 	return true;
 }
 
-const struct metrics_format csv_format = { ".csv", write_head, write_row, read_row, HEAD };
+const struct metrics_format csv_format = { ".csv", write_row, read_row, HEAD };

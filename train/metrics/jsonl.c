@@ -133,4 +133,4 @@ static bool read_row(const char *at, struct metrics_row *row)
 	return (has & counts) == counts && !(has & TEST) != !(has & TRAINING);
 }
 
-const struct metrics_format jsonl_format = { ".jsonl", NULL, write_row, read_row, NULL };
+const struct metrics_format jsonl_format = { ".jsonl", write_row, read_row, NULL };

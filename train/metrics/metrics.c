@@ -8,7 +8,7 @@
 #include "train/metrics/sink.h"
 
 struct metrics {
-	struct sink sinks[METRICS_FILES_MAX + 1]; /* [count] */
+	struct sink sinks[METRICS_FILES_MAX]; /* [count] */
 	int count;
 	uint64_t epoch, first_sample; /* the epoch under way, and the samples before it */
 };
@@ -21,10 +21,6 @@ static int open_all(struct metrics *metrics, const struct metrics_files *files,
 		err = sink_open(&metrics->sinks[metrics->count], files->paths[i], start);
 		metrics->count += !err;
 	}
-	if (!err && files->tensorboard) {
-		err = sink_open_events(&metrics->sinks[metrics->count], files->tensorboard, start);
-		metrics->count += !err;
-	}
 	return err;
 }
 
@@ -32,7 +28,7 @@ int metrics_create(
 	struct metrics **out, const struct metrics_files *files, const struct metrics_start *start)
 {
 	*out = NULL;
-	if (!files->count && !files->tensorboard)
+	if (!files->count)
 		return 0;
 	struct metrics *metrics = calloc(1, sizeof(*metrics));
 	if (!metrics)

@@ -16,7 +16,6 @@
 struct metrics_files {
 	const char *paths[METRICS_FILES_MAX]; /* [count], .csv or .jsonl */
 	int count;
-	const char *tensorboard; /* a directory; NULL: none */
 };
 
 struct metrics;

@@ -22,15 +22,13 @@ struct metrics_row {
 /* Where a run begins to write. */
 struct metrics_start {
 	bool resumed;
-	uint64_t step, sample_count; /* 0 unless resumed */
+	uint64_t sample_count; /* 0 unless resumed */
 };
 
 struct metrics_format {
 	const char *suffix;
-	/* Writes the beginning of a file; NULL: nothing. */
-	void (*write_head)(FILE *out, const struct metrics_start *start);
 	void (*write_row)(FILE *out, const struct metrics_row *row);
-	/* Reads a line without its newline; false: it is no row. NULL: the format has no lines. */
+	/* Reads a line without its newline; false: it is no row. */
 	bool (*read_row)(const char *line, struct metrics_row *row);
 	const char *head_line; /* the first line of each file; NULL: a row is */
 };
@@ -39,8 +37,6 @@ struct metrics_format {
 extern const struct metrics_format csv_format;
 /* A JSON object in each line. */
 extern const struct metrics_format jsonl_format;
-/* Event files of TensorBoard. */
-extern const struct metrics_format tensorboard_format;
 
 /* The format of a file of lines by its name's end, .csv or .jsonl; NULL: neither. */
 const struct metrics_format *metrics_format_of(const char *path);

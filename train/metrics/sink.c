@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -39,20 +38,15 @@ static bool is_regular(int fd)
 /* Finds out how much of the file stays. */
 static int measure_rows(struct sink *sink)
 {
-	struct metrics_rows rows;
+	long kept;
 	if (sink->created || !is_regular(sink->fd))
 		return 0;
 	FILE *file = fopen(sink->path, "re");
 	if (!file)
 		return fail("%s: cannot read: %s", sink->path, strerror(errno));
-	int err = metrics_rows_read(&rows, sink->path, file, sink->format, &sink->start);
-	/* The rest would be lost: so it must be metrics, too. */
-	if (!err) {
-		sink->size = sink->start.resumed ? rows.size : 0;
-		metrics_rows_finish(&rows);
-		err = metrics_rows_read(&rows, sink->path, file, sink->format, NULL);
-	}
-	metrics_rows_finish(&rows);
+	int err = metrics_rows_check(sink->path, file, sink->format, &sink->start, &kept);
+	if (!err && sink->start.resumed)
+		sink->size = kept;
 	fclose(file);
 	return err;
 }
@@ -73,46 +67,6 @@ int sink_open(struct sink *sink, const char *path, const struct metrics_start *s
 		err = open_file(sink);
 	if (!err)
 		err = measure_rows(sink);
-	if (err)
-		sink_close(sink);
-	return err;
-}
-
-/* Creates a directory and those above it. */
-static int make_directories(const char *path)
-{
-	char part[PATH_MAX];
-	struct stat about;
-	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
-		return fail("%s: the name is too long", path);
-	for (char *at = part + 1; *at; at++) {
-		if (*at != '/')
-			continue;
-		*at = '\0';
-		mkdir(part, 0777);
-		*at = '/';
-	}
-	if (mkdir(part, 0777) && (errno != EEXIST || stat(part, &about)))
-		return fail("%s: cannot create the directory: %s", path, strerror(errno));
-	return 0;
-}
-
-int sink_open_events(struct sink *sink, const char *dir, const struct metrics_start *start)
-{
-	char path[PATH_MAX], host[128] = "";
-	*sink = (struct sink){ .format = &tensorboard_format, .start = *start, .fd = -1 };
-	int err = make_directories(dir);
-	if (err)
-		return err;
-	if (gethostname(host, sizeof(host) - 1))
-		snprintf(host, sizeof(host), "host");
-	int length = snprintf(path, sizeof(path), "%s/events.out.tfevents.%010lld.%s.%d.0", dir,
-		(long long)time(NULL), host, (int)getpid());
-	if (length >= PATH_MAX)
-		return fail("%s: the name is too long", dir);
-	err = set_path(sink, path);
-	if (!err)
-		err = open_file(sink);
 	if (err)
 		sink_close(sink);
 	return err;
@@ -146,8 +100,8 @@ static int begin(struct sink *sink)
 	if (is_regular(sink->fd) &&
 		(ftruncate(sink->fd, sink->size) || lseek(sink->fd, sink->size, SEEK_SET) < 0))
 		return fail_write(sink->path);
-	if (!sink->size && sink->format->write_head)
-		sink->format->write_head(sink->stream, &sink->start);
+	if (!sink->size && sink->format->head_line)
+		fprintf(sink->stream, "%s\n", sink->format->head_line);
 	return 0;
 }
 

@@ -26,8 +26,6 @@ struct sink {
  * or holds anything but metrics.
  */
 int sink_open(struct sink *sink, const char *path, const struct metrics_start *start);
-/* Creates an event file for TensorBoard in a directory, and the directory. */
-int sink_open_events(struct sink *sink, const char *dir, const struct metrics_start *start);
 /* Writes a row, whole, with one system call. After a failure the file ends with its last whole row,
    and is closed. */
 int sink_write(struct sink *sink, const struct metrics_row *row);

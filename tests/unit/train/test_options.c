@@ -63,12 +63,10 @@ Test(options, all_are_understood)
 	cr_assert_eq(options.steps, 7);
 	cr_assert_eq(PARSE("--device", "cuda"), 0);
 	cr_assert_eq(options.device, DEVICE_CUDA);
-	cr_assert_eq(PARSE("--metrics", "a.csv", "--metrics=b.jsonl", "--tensorboard", "t",
-			     "--trace", "r"),
-		0, "%s", failure());
+	cr_assert_eq(PARSE("--metrics", "a.csv", "--metrics=b.jsonl", "--trace", "r"), 0, "%s",
+		failure());
 	cr_assert_eq(options.metrics.count, 2);
 	cr_assert_str_eq(options.metrics.paths[1], "b.jsonl");
-	cr_assert_str_eq(options.metrics.tensorboard, "t");
 	cr_assert_str_eq(options.trace, "r");
 	cr_assert_eq(PARSE("--device=cpu"), 0);
 	cr_assert_eq(options.device, DEVICE_CPU);
@@ -252,8 +250,8 @@ Test(options, one_without_an_effect_is_refused)
    stands for --batch too; a run that is divided has no checkpoint. */
 static const char *const not_kept[] = { "fetch", "workers", "ranks", "threads", "device", "steps",
 	"batch", "no-overlap", "tensor", "pipeline", "pipeline-schedule", "shrink", "check-every",
-	"checkpoint", "resume", "auto-resume", "export", "metrics", "tensorboard", "bucket-report",
-	"report-every", "stragglers", "trace", NULL };
+	"checkpoint", "resume", "auto-resume", "export", "metrics", "bucket-report", "report-every",
+	"stragglers", "trace", NULL };
 
 static bool is_kept(const struct option_row *row)
 {

@@ -7,25 +7,23 @@
 #include "base/json.h"
 #include "train/base/fail.h"
 #include "train/job.h"
-#include "train/metrics/rows.h"
+#include "train/metrics/read_rows.h"
 #include "train/scratch.h"
 
 TestSuite(reports, .init = make_data, .fini = scratch_remove, .timeout = 240);
 
 /* Runs the job with reports, and reads its metrics. */
-static struct metrics_rows run_with_metrics(struct job *job, int size, const char *name)
+static struct rows run_with_metrics(struct job *job, int size, const char *name)
 {
-	struct metrics_rows rows;
 	job->reports = true;
 	job->options.metrics.paths[0] = scratch_path(name);
 	job->options.metrics.count = 1;
 	run_ranks(job, size);
-	cr_assert_eq(metrics_rows_load(&rows, scratch_path(name)), 0, "%s", failure());
-	return rows;
+	return read_rows(scratch_path(name));
 }
 
 /* Each epoch has the row of its steps and one of the test. */
-static void expect_rows(const struct metrics_rows *rows, const struct metrics_rows *expected)
+static void expect_rows(const struct rows *rows, const struct rows *expected)
 {
 	cr_assert_eq(rows->count, 4);
 	for (int i = 0; i < 4; i++) {
@@ -43,8 +41,8 @@ static void expect_rows(const struct metrics_rows *rows, const struct metrics_ro
 Test(reports, metrics_cover_all_ranks)
 {
 	struct job one = make_job(), three = make_job();
-	struct metrics_rows alone = run_with_metrics(&one, 1, "one.csv");
-	struct metrics_rows many = run_with_metrics(&three, 3, "three.jsonl");
+	struct rows alone = run_with_metrics(&one, 1, "one.csv");
+	struct rows many = run_with_metrics(&three, 3, "three.jsonl");
 	cr_assert_lt(alone.rows[3].loss, alone.rows[1].loss);
 	expect_rows(&alone, &alone);
 	expect_rows(&many, &alone);
@@ -54,8 +52,6 @@ Test(reports, metrics_cover_all_ranks)
 	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
 	snprintf(line, sizeof(line), "Avg loss: %.6f \n", many.rows[3].loss);
 	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
-	metrics_rows_finish(&alone);
-	metrics_rows_finish(&many);
 	finish_job(&one);
 	finish_job(&three);
 }
@@ -96,7 +92,7 @@ Test(reports, a_line_has_the_mean_and_the_speed_since_the_line_before)
 	run_ranks(&each, 2);
 	clock_is_set = true;
 	three.options.report_every = 3;
-	struct metrics_rows rows = run_with_metrics(&three, 2, "three.csv");
+	struct rows rows = run_with_metrics(&three, 2, "three.csv");
 	cr_assert_eq(rows.count, 8);
 	for (int i = 0, step = 0; i < 6; i++) {
 		const struct metrics_row *row = &rows.rows[i / 3 * 4 + i % 3];
@@ -111,7 +107,6 @@ Test(reports, a_line_has_the_mean_and_the_speed_since_the_line_before)
 	cr_assert(strstr(three.outcome->report, "  [  144/  290]  step 3, 48 images/s\nloss: "),
 		"%s", three.outcome->report);
 	cr_assert(strstr(three.outcome->report, "  [  290/  290]  step 14, 2 images/s\n"));
-	metrics_rows_finish(&rows);
 	finish_job(&each);
 	finish_job(&three);
 }
@@ -121,16 +116,13 @@ Test(reports, a_resumed_run_continues_its_metrics)
 	struct job whole = make_job(), half = make_job(), rest = make_job();
 	half.options.epochs = 1;
 	half.options.checkpoint = rest.options.resume = scratch_path("half");
-	struct metrics_rows first = run_with_metrics(&half, 2, "run.jsonl");
+	struct rows first = run_with_metrics(&half, 2, "run.jsonl");
 	cr_assert_eq(first.count, 2);
-	metrics_rows_finish(&first);
 	/* Rows behind the checkpoint are replaced. */
-	struct metrics_rows all = run_with_metrics(&whole, 2, "run.jsonl");
+	struct rows all = run_with_metrics(&whole, 2, "run.jsonl");
 	rest.options.global_batch = -1;
-	struct metrics_rows again = run_with_metrics(&rest, 2, "run.jsonl");
+	struct rows again = run_with_metrics(&rest, 2, "run.jsonl");
 	expect_rows(&again, &all);
-	metrics_rows_finish(&all);
-	metrics_rows_finish(&again);
 	finish_job(&whole);
 	finish_job(&half);
 	finish_job(&rest);
@@ -138,13 +130,10 @@ Test(reports, a_resumed_run_continues_its_metrics)
 
 Test(reports, a_file_that_cannot_be_written_ends_all_ranks_before_training)
 {
-	struct job metrics = make_job(), events = make_job(), trace = make_job();
+	struct job metrics = make_job(), trace = make_job();
 	metrics.options.metrics.paths[0] = scratch_path("no/run.csv");
 	metrics.options.metrics.count = 1;
 	expect_failure(&metrics, 3, "no/run.csv: cannot write: No such file");
-	scratch_write("file", "", 0);
-	events.options.metrics.tensorboard = scratch_path("file/events");
-	expect_failure(&events, 2, "cannot create the directory");
 	trace.options.trace = scratch_path("no/trace.json");
 	expect_failure(&trace, 3, "no/trace.json: cannot write: No such file");
 }
