@@ -3,7 +3,7 @@
 #include "gpu/order.h"
 #include "gpu/sharers.h"
 
-static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *launch)
+static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_kernel_launch *launch)
 {
 	const struct rd_device_ops *ops = gpu->ops;
 	int err;
@@ -22,8 +22,8 @@ static int run_kernel(struct rd_gpu *gpu, void *stream, const struct rd_launch *
 }
 
 /* Sharers leave only when all kernels are queued: until then nothing may hold up the device. */
-static int launch_now(
-	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch)
+static int launch_now(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	const struct rd_kernel_launch *launch)
 {
 	int err = rd_order(gpu, device_stream);
 
@@ -35,8 +35,8 @@ static int launch_now(
 	return err ? err : rd_sharers_meet(gpu);
 }
 
-int rd_gpu_launch(
-	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch)
+int rd_gpu_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	const struct rd_kernel_launch *launch)
 {
 	int err = gpu->ops->stream_captures(device_stream->stream)
 			  ? run_kernel(gpu, device_stream->stream, launch)

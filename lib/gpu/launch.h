@@ -5,7 +5,7 @@
 #include "gpu/gpu.h"
 
 /* One kernel: that of the member that is not NULL. */
-struct rd_launch {
+struct rd_kernel_launch {
 	const struct rd_work *work;
 	const struct rd_small_work *small;
 	const struct rd_steps *steps;
@@ -14,7 +14,7 @@ struct rd_launch {
 };
 
 /* Queues it on the caller's stream, after what earlier calls on other streams have queued. */
-int rd_gpu_launch(
-	struct rd_gpu *gpu, struct rd_device_stream *device_stream, const struct rd_launch *launch);
+int rd_gpu_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	const struct rd_kernel_launch *launch);
 
 #endif

@@ -152,7 +152,7 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 		.most_blocks = gpu->blocks,
 		.timeout_ns = rd_comm_timeout_ms(gpu->comm) * UINT64_C(1000000),
 		.abort_flag = &gpu->host_flags->abort_flag };
-	struct rd_launch launch = { .transfers = &work };
+	struct rd_kernel_launch launch = { .transfers = &work };
 	struct rd_transfer_list *long_list = NULL;
 	int err = 0, listed;
 

@@ -154,7 +154,7 @@ static int launch_small(
 
 	rd_task_number(task);
 	rd_direct_small_work(gpu, &task->call, &work);
-	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .small = &work });
+	return rd_gpu_launch(gpu, device_stream, &(struct rd_kernel_launch){ .small = &work });
 }
 
 static int launch_messages(
@@ -164,7 +164,7 @@ static int launch_messages(
 
 	rd_task_number(task);
 	rd_messages_steps(gpu->messages, &task->call, &steps);
-	return rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .steps = &steps });
+	return rd_gpu_launch(gpu, device_stream, &(struct rd_kernel_launch){ .steps = &steps });
 }
 
 /* Why a call cannot be captured; NULL: it can. */
@@ -260,7 +260,8 @@ static int capture(struct rd_gpu *gpu, struct rd_device_stream *device_stream, s
 		give_own(task, &work);
 	else
 		err = exchange_captured(gpu, task, &work);
-	return err ? err : rd_gpu_launch(gpu, device_stream, &(struct rd_launch){ .work = &work });
+	return err ? err
+		   : rd_gpu_launch(gpu, device_stream, &(struct rd_kernel_launch){ .work = &work });
 }
 
 static bool is_empty(const struct rd_call *call)

@@ -28,8 +28,8 @@ static int compare_found(const void *a, const void *b)
 	return (first->address > second->address) - (first->address < second->address);
 }
 
-static void take_address(
-	struct rd_gpu *gpu, int number, const struct rd_probe *probe, const struct found *found)
+static void take_address(struct rd_host_gpu *gpu, int number, const struct rd_probe *probe,
+	const struct found *found)
 {
 	char text[RD_PCI_TEXT_SIZE], path[RD_SYSFS_PATH_SIZE] = "";
 
@@ -156,7 +156,7 @@ static int link_end(
 static void take_links(
 	struct rd_host *host, int index, const struct nvml *nvml, const struct found *found)
 {
-	struct rd_gpu *gpu = &host->gpus[index];
+	struct rd_host_gpu *gpu = &host->gpus[index];
 
 	for (unsigned link = 0; link < NVML_LINKS && nvml->link_state && nvml->link_pci; link++) {
 		int end = link_end(nvml, found[index].handle, link, found, host->gpu_count);
@@ -167,7 +167,7 @@ static void take_links(
 	}
 }
 
-static void take_nvml_gpu(struct rd_gpu *gpu, const struct nvml *nvml, void *handle)
+static void take_nvml_gpu(struct rd_host_gpu *gpu, const struct nvml *nvml, void *handle)
 {
 	struct nvml_memory memory = { 0 };
 	unsigned numa = 0;
@@ -269,7 +269,7 @@ static void uuid_text(char text[RD_NAME_SIZE], const struct cuda_uuid *uuid)
 			i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid->bytes[i]);
 }
 
-static void take_cuda_gpu(struct rd_gpu *gpu, const struct cuda *cuda, int ordinal)
+static void take_cuda_gpu(struct rd_host_gpu *gpu, const struct cuda *cuda, int ordinal)
 {
 	struct cuda_uuid uuid;
 	size_t memory = 0;

@@ -68,7 +68,7 @@ static bool is_hardware(const char *path)
 	return strncmp(path, "virtual/", 8);
 }
 
-static struct rd_interface *add_interface(struct rd_host *host, const char *name)
+static struct rd_host_interface *add_interface(struct rd_host *host, const char *name)
 {
 	if (!may_name(name))
 		return NULL;
@@ -76,7 +76,7 @@ static struct rd_interface *add_interface(struct rd_host *host, const char *name
 		rd_log(RD_INFO, RD_PROBE, "interface %s is one too many: left out", name);
 		return NULL;
 	}
-	struct rd_interface *interface = &host->interfaces[host->interface_count++];
+	struct rd_host_interface *interface = &host->interfaces[host->interface_count++];
 	snprintf(interface->device.name, RD_NAME_SIZE, "%s", name);
 	interface->device.numa = -1;
 	return interface;
@@ -85,7 +85,7 @@ static struct rd_interface *add_interface(struct rd_host *host, const char *name
 static void read_interface(
 	struct rd_host *host, const struct rd_probe *probe, const char *name, const char *path)
 {
-	struct rd_interface *interface = add_interface(host, name);
+	struct rd_host_interface *interface = add_interface(host, name);
 
 	if (!interface)
 		return;
@@ -119,7 +119,7 @@ static void read_interfaces(struct rd_host *host, const struct rd_probe *probe)
 	free(names);
 }
 
-static struct rd_interface *find_interface(struct rd_host *host, const char *name)
+static struct rd_host_interface *find_interface(struct rd_host *host, const char *name)
 {
 	for (int i = 0; i < host->interface_count; i++)
 		if (!strcmp(host->interfaces[i].device.name, name))
@@ -140,9 +140,9 @@ static int read_mtu(const char *name)
 }
 
 /* Adds an interface that sysfs does not show. It counts as hardware, since no source denies it. */
-static struct rd_interface *take_unseen(struct rd_host *host, const struct ifaddrs *entry)
+static struct rd_host_interface *take_unseen(struct rd_host *host, const struct ifaddrs *entry)
 {
-	struct rd_interface *interface = add_interface(host, entry->ifa_name);
+	struct rd_host_interface *interface = add_interface(host, entry->ifa_name);
 
 	if (interface) {
 		interface->up = (entry->ifa_flags & IFF_UP) && (entry->ifa_flags & IFF_RUNNING);
@@ -153,7 +153,7 @@ static struct rd_interface *take_unseen(struct rd_host *host, const struct ifadd
 	return interface;
 }
 
-static void take_address(struct rd_interface *interface, const struct sockaddr *address)
+static void take_address(struct rd_host_interface *interface, const struct sockaddr *address)
 {
 	char *text = interface->addresses[interface->address_count];
 	const void *bytes =
@@ -177,7 +177,7 @@ static void read_addresses(struct rd_host *host)
 		return;
 	}
 	for (const struct ifaddrs *entry = entries; entry; entry = entry->ifa_next) {
-		struct rd_interface *interface = find_interface(host, entry->ifa_name);
+		struct rd_host_interface *interface = find_interface(host, entry->ifa_name);
 		if (!interface)
 			interface = take_unseen(host, entry);
 		if (interface && entry->ifa_addr &&

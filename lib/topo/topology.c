@@ -71,7 +71,7 @@ enum rd_distance rd_device_distance(
 	return bridges == 0 ? RD_PHB : bridges == 1 ? RD_PIX : RD_PXB;
 }
 
-static int links_between(const struct rd_gpu *a, const struct rd_gpu *b, int index_of_b)
+static int links_between(const struct rd_host_gpu *a, const struct rd_host_gpu *b, int index_of_b)
 {
 	int over_switch =
 		a->nvswitch_links < b->nvswitch_links ? a->nvswitch_links : b->nvswitch_links;
@@ -200,7 +200,7 @@ static const struct rd_rdma *as_rdma(const struct rd_host *host, const struct rd
 	return NULL;
 }
 
-static const struct rd_interface *as_interface(
+static const struct rd_host_interface *as_interface(
 	const struct rd_host *host, const struct rd_device *nic)
 {
 	for (int i = 0; i < host->interface_count; i++)
@@ -249,7 +249,7 @@ static void find_nics(struct rd_host *host)
 	for (int i = 0; i < host->rdma_count; i++)
 		host->nics[host->nic_count++] = &host->rdma[i].device;
 	for (int i = 0; i < host->interface_count; i++) {
-		const struct rd_interface *interface = &host->interfaces[i];
+		const struct rd_host_interface *interface = &host->interfaces[i];
 		if (interface->hardware && !interface->loopback &&
 			!is_face_of_rdma(host, &interface->device))
 			host->nics[host->nic_count++] = &interface->device;
@@ -417,7 +417,7 @@ static int check_devices(const struct rd_host *host)
 
 static int check_gpu_pair(const struct rd_host *host, int a, int b)
 {
-	const struct rd_gpu *first = &host->gpus[a], *second = &host->gpus[b];
+	const struct rd_host_gpu *first = &host->gpus[a], *second = &host->gpus[b];
 
 	if (first->nvlinks[b] != second->nvlinks[a])
 		return rd_fail(RONDO_INVALID,

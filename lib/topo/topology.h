@@ -62,7 +62,7 @@ struct rd_numa {
 	struct rd_cpus cores; /* the first of each core; all CPUs where that is not known */
 };
 
-struct rd_gpu {
+struct rd_host_gpu {
 	struct rd_device device; /* its name is "gpu" and its number: by PCI address, from 0 */
 	char model[RD_NAME_SIZE]; /* "NVIDIA H100 80GB HBM3"; "": not known */
 	char uuid[RD_NAME_SIZE]; /* "GPU-..."; "": not known */
@@ -85,7 +85,7 @@ struct rd_rdma {
 	struct rd_port ports[RD_PORT_MAX];
 };
 
-struct rd_interface {
+struct rd_host_interface {
 	struct rd_device device;
 	int speed_mbps; /* 0: not known */
 	int mtu;
@@ -101,9 +101,9 @@ struct rd_host {
 	char id[RD_HOST_SIZE]; /* as rd_place.host_id */
 	int numa_count, gpu_count, rdma_count, interface_count;
 	struct rd_numa numa[RD_NUMA_MAX]; /* by package, then number; at least one */
-	struct rd_gpu gpus[RD_GPU_MAX]; /* by PCI address */
+	struct rd_host_gpu gpus[RD_GPU_MAX]; /* by PCI address */
 	struct rd_rdma rdma[RD_RDMA_MAX];
-	struct rd_interface interfaces[RD_INTERFACE_MAX];
+	struct rd_host_interface interfaces[RD_INTERFACE_MAX];
 	bool gpus_visible_alone; /* from CUDA: GPUs outside CUDA_VISIBLE_DEVICES are missing */
 	/* Derived by rd_host_settle(): */
 	int gpu_order[RD_GPU_MAX]; /* indices into gpus: a line along which neighbours are near */

@@ -90,13 +90,13 @@ static const struct field numa_fields[] = {
 static const struct field link_count = { .kind = INT, .most = 64 };
 
 static const struct field gpu_fields[] = {
-	DEVICE_(rd_gpu),
-	TEXT_(rd_gpu, model),
-	TEXT_(rd_gpu, uuid),
-	MEMORY_(rd_gpu),
-	NUMBER_(rd_gpu, memory_numa, -1, INT32_MAX),
-	LIST_(rd_gpu, nvlinks, NO_COUNT, &link_count, false),
-	NUMBER_(rd_gpu, nvswitch_links, 0, 64),
+	DEVICE_(rd_host_gpu),
+	TEXT_(rd_host_gpu, model),
+	TEXT_(rd_host_gpu, uuid),
+	MEMORY_(rd_host_gpu),
+	NUMBER_(rd_host_gpu, memory_numa, -1, INT32_MAX),
+	LIST_(rd_host_gpu, nvlinks, NO_COUNT, &link_count, false),
+	NUMBER_(rd_host_gpu, nvswitch_links, 0, 64),
 	{ 0 },
 };
 
@@ -118,14 +118,15 @@ static const struct field rdma_fields[] = {
 static const struct field address = { .kind = TEXT, .most = 48 };
 
 static const struct field interface_fields[] = {
-	NAME_(rd_interface),
-	DEVICE_(rd_interface),
-	NUMBER_(rd_interface, speed_mbps, 0, INT32_MAX),
-	NUMBER_(rd_interface, mtu, 0, INT32_MAX),
-	FLAG_(rd_interface, up),
-	FLAG_(rd_interface, loopback),
-	FLAG_(rd_interface, hardware),
-	LIST_(rd_interface, addresses, COUNTED(rd_interface, address_count), &address, false),
+	NAME_(rd_host_interface),
+	DEVICE_(rd_host_interface),
+	NUMBER_(rd_host_interface, speed_mbps, 0, INT32_MAX),
+	NUMBER_(rd_host_interface, mtu, 0, INT32_MAX),
+	FLAG_(rd_host_interface, up),
+	FLAG_(rd_host_interface, loopback),
+	FLAG_(rd_host_interface, hardware),
+	LIST_(rd_host_interface, addresses, COUNTED(rd_host_interface, address_count), &address,
+		false),
 	{ 0 },
 };
 

@@ -109,7 +109,7 @@ static int widest_affinity(const struct rd_host *host)
 	return widest;
 }
 
-static const char *memory_node(char text[16], const struct rd_gpu *gpu)
+static const char *memory_node(char text[16], const struct rd_host_gpu *gpu)
 {
 	snprintf(text, 16, gpu->memory_numa < 0 ? "N/A" : "%d", gpu->memory_numa);
 	return text;
@@ -155,7 +155,7 @@ static void write_matrix(const struct rd_host *host, FILE *out)
 
 static void write_gpu(const struct rd_host *host, int index, FILE *out)
 {
-	const struct rd_gpu *gpu = &host->gpus[index];
+	const struct rd_host_gpu *gpu = &host->gpus[index];
 	char address[RD_PCI_TEXT_SIZE] = "-";
 
 	if (gpu->device.path.known)
@@ -167,7 +167,8 @@ static void write_gpu(const struct rd_host *host, int index, FILE *out)
 }
 
 /* The network interface on the same card as the device. */
-static const struct rd_interface *face_of(const struct rd_host *host, const struct rd_device *nic)
+static const struct rd_host_interface *face_of(
+	const struct rd_host *host, const struct rd_device *nic)
 {
 	for (int i = 0; i < host->interface_count; i++) {
 		const struct rd_device *device = &host->interfaces[i].device;
@@ -181,7 +182,7 @@ static const struct rd_interface *face_of(const struct rd_host *host, const stru
 static void write_nic(const struct rd_host *host, int index, FILE *out)
 {
 	const struct rd_device *nic = host->nics[index];
-	const struct rd_interface *face = face_of(host, nic);
+	const struct rd_host_interface *face = face_of(host, nic);
 	int speed = rd_nic_speed_mbps(host, nic);
 
 	fprintf(out, "  NIC%d: %s  %s", index, nic->name, rd_nic_up(host, nic) ? "up" : "down");

@@ -167,7 +167,7 @@ static void place(struct rd_device *device, const struct groups *groups, int i)
 static void make_devices(struct rd_host *host, const struct smi *smi, const struct groups *groups)
 {
 	for (int i = 0; i < smi->gpu_count; i++) {
-		struct rd_gpu *gpu = &host->gpus[host->gpu_count++];
+		struct rd_host_gpu *gpu = &host->gpus[host->gpu_count++];
 		place(&gpu->device, groups, i);
 		gpu->memory_numa = smi->devices[i].memory_numa;
 		for (int j = 0; j < smi->gpu_count; j++)

@@ -181,7 +181,7 @@ Test(probe, gpus_come_by_address_with_their_links)
 	cr_assert_eq(rd_gpu_distance(&host, 1, 2, NULL), RD_SYS);
 }
 
-static const struct rd_interface *interface_named(const char *name)
+static const struct rd_host_interface *interface_named(const char *name)
 {
 	for (int i = 0; i < host.interface_count; i++)
 		if (!strcmp(host.interfaces[i].device.name, name))
@@ -464,7 +464,7 @@ Test(probe, hwloc_and_sysfs_agree_on_this_machine)
 Test(probe, this_machine_has_a_loopback_with_an_address)
 {
 	probe(&rd_probe_quick);
-	const struct rd_interface *lo = interface_named("lo");
+	const struct rd_host_interface *lo = interface_named("lo");
 	cr_assert(lo->loopback);
 	cr_assert_not(lo->hardware);
 	cr_assert_gt(lo->mtu, 0);
