@@ -26,7 +26,7 @@
 #include "comm/route.h"
 #include "comm/run.h"
 #include "device/device.h"
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 #include "secure/secret.h"
 #include "topo/processors.h"
 

@@ -35,7 +35,7 @@ struct rondo_comm {
 	struct rd_settings settings;
 	_Atomic int timeout_ms; /* of calls that are issued now: rondo_comm_set_timeout() */
 
-	struct rd_gpu *gpu; /* for calls on device memory (gpu.h); NULL: host memory alone */
+	struct rd_gpu *gpu; /* for calls on device memory (gpu/state.h); NULL: host memory alone */
 	bool meets_devices; /* the program may pass device memory: check every buffer */
 
 	/* Links: [peer * channels + channel]. */

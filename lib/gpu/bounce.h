@@ -6,7 +6,7 @@
 #ifndef RD_BOUNCE_H
 #define RD_BOUNCE_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* *at: memory for `size` bytes in place of those at `buffer`. which: 0 for inputs, 1 for outputs.
    It serves one call at a time: calls follow each other. May wait for earlier calls. */

@@ -7,7 +7,7 @@
 #ifndef RD_DIRECT_H
 #define RD_DIRECT_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* The plan of a call; NULL: a barrier has none. *direct: false where the call is to be staged, on
    all ranks alike. An error: this rank alone lacks memory, and the caller must fail the comm. */

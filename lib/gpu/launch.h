@@ -2,7 +2,7 @@
 #ifndef RD_LAUNCH_H
 #define RD_LAUNCH_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* One kernel: that of the member that is not NULL. */
 struct rd_kernel_launch {

@@ -2,7 +2,7 @@
 #ifndef RD_LAUNCH_TRANSFERS_H
 #define RD_LAUNCH_TRANSFERS_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Queues the kernel. from: where each receive's bytes are, as addressed here, or NULL where peers'
    kernels make the offers. In the caller's thread. */

@@ -11,7 +11,7 @@
 #ifndef RD_MESSAGES_H
 #define RD_MESSAGES_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 struct rd_messages;
 

@@ -5,7 +5,7 @@
 #ifndef RD_ORDER_H
 #define RD_ORDER_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Before a call is queued on the stream. Not while the stream captures. Waits for the last call
    where its stream is being captured now. */

@@ -5,7 +5,7 @@
 #ifndef RD_PEERS_H
 #define RD_PEERS_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Where a rank's buffer lies, for its peers: address for those of its process; for others the place
    of its allocation in the rank's table (exports.h), and the offset there. */

@@ -8,7 +8,7 @@
 #define RD_PROGRESS_H
 
 #include "gpu/direct.h"
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 #include "gpu/staged.h"
 
 int rd_progress_create(struct rd_gpu *gpu);

@@ -5,7 +5,7 @@
 #ifndef RD_QUEUE_H
 #define RD_QUEUE_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Operations on flags that are to be posted at once. */
 struct rd_flag_batch {

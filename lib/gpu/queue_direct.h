@@ -7,7 +7,7 @@
 #ifndef RD_QUEUE_DIRECT_H
 #define RD_QUEUE_DIRECT_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Queues a collective, whose work rd_direct_work() has made. *queued: the progress thread finishes
    the task. */

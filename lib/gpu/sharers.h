@@ -8,7 +8,7 @@
 #ifndef RD_SHARERS_H
 #define RD_SHARERS_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Sets gpu->sharers where there are others. */
 int rd_sharers_join(struct rd_gpu *gpu);

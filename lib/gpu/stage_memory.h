@@ -8,7 +8,7 @@
 #ifndef RD_STAGE_MEMORY_H
 #define RD_STAGE_MEMORY_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Bytes of the usual block, enough for a long collective. */
 #define RD_STAGE_BLOCK_SIZE ((3 << 20) + (32 << 10))

@@ -10,7 +10,7 @@
 #ifndef RD_STAGING_H
 #define RD_STAGING_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Queues a collective, or transfers that run side by side. *queued: the progress thread finishes
    the tasks. The first failure ends the comm. */

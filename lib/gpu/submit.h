@@ -2,7 +2,7 @@
 #ifndef RD_SUBMIT_H
 #define RD_SUBMIT_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* The stream that a call was made on. */
 struct rd_call_stream {

@@ -17,7 +17,7 @@
 #ifndef RD_TRANSFERS_H
 #define RD_TRANSFERS_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Queues transfers that run side by side. The first failure ends the comm. */
 int rd_transfers_queue(struct rd_gpu *gpu, struct rd_device_stream *device_stream,

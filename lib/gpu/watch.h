@@ -5,7 +5,7 @@
 #ifndef RD_WATCH_H
 #define RD_WATCH_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 /* Bound in ms of the wait for streams to end after a failure. */
 #define RD_WATCH_RELEASE_MS 10000

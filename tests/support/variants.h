@@ -5,7 +5,7 @@
 #ifndef VARIANTS_H
 #define VARIANTS_H
 
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 #include "plan/collective.h"
 #include "world.h"
 

@@ -1,4 +1,4 @@
-#include "gpu/gpu.h"
+#include "gpu/state.h"
 
 #include <stdlib.h>
 #include <string.h>
