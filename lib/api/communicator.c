@@ -26,7 +26,7 @@
 #include "comm/route.h"
 #include "comm/run.h"
 #include "device/device.h"
-#include "gpu/state.h"
+#include "gpu/create.h"
 #include "secure/secret.h"
 #include "topo/processors.h"
 

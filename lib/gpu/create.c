@@ -1,4 +1,4 @@
-#include "gpu/state.h"
+#include "gpu/create.h"
 
 #include <stdlib.h>
 #include <string.h>

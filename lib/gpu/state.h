@@ -22,8 +22,8 @@
  *
  * All ranks decide alike, by the cards that they gathered when the gpu was made.
  */
-#ifndef RD_GPU_H
-#define RD_GPU_H
+#ifndef RD_GPU_STATE_H
+#define RD_GPU_STATE_H
 
 #include "comm/comm.h"
 #include "comm/run.h"
@@ -156,18 +156,5 @@ static inline bool rd_gpu_goes_directly(const struct rd_gpu *gpu)
 {
 	return gpu->kernel == RD_KERNEL_STEPPED || gpu->kernel == RD_KERNEL_FUSED;
 }
-
-/* The device of a comm's calls, from its settings; -1: none. */
-int rd_gpu_device(const struct rd_settings *settings, int *device, uint32_t *pci);
-
-/*
- * Once the comm is up: the same on all ranks. Where a rank has no device, comm->gpu stays NULL
- * and the comm handles host memory alone.
- */
-int rd_gpu_create(struct rondo_comm *comm);
-/* Waits for the calls under way (when the comm has failed, lets their streams go), and ends the
-   progress thread, which needs the comm's control connection. */
-void rd_gpu_finish(struct rd_gpu *gpu);
-void rd_gpu_destroy(struct rd_gpu *gpu);
 
 #endif
