@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "printed.h"
 #include "rondo.h"
 
 /* getopt_long() returns FIRST + i for the argument at index i: above every letter. */
@@ -169,9 +170,8 @@ static const struct argument *find(const struct arguments *known, int found)
 
 static void answer_and_exit(const char *format, const char *text)
 {
-	bool printed = printf(format, text) >= 0 && fflush(stdout) == 0;
-
-	exit(printed ? EXIT_SUCCESS : EXIT_FAILURE);
+	printf(format, text);
+	exit(printed_all(program_invocation_short_name) ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 /* Whether one name is the other's beginning, "_" and "-" being the same. */

@@ -16,6 +16,7 @@
 #include "bench/results.h"
 #include "bench/table.h"
 #include "bench/world.h"
+#include "printed.h"
 
 #define DEVICE_LINE 160
 
@@ -269,7 +270,7 @@ int main(int argc, char **argv)
 	 */
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	if (options.floor)
-		return bench_floor_run(&options) || !bench_printed();
+		return bench_floor_run(&options) || !printed_all("rondo-bench");
 	if (options.init)
 		return bench_init_run(&options);
 	return bench_world_run(&options, run_rank, &bench);

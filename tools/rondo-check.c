@@ -11,6 +11,7 @@
 #include "check/options.h"
 #include "check/report.h"
 #include "check/transport.h"
+#include "printed.h"
 #include "rondo.h"
 
 /* The default settings of a single rank. */
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
 		if (!check_algorithms(options.algorithms[i], &options, &settings, &report))
 			return complain_of(options.algorithms[i]);
 	report_end(&report, argv[0]);
-	if (report.count[REFUSED] > 0)
+	if (!printed_all("rondo-check") || report.count[REFUSED] > 0)
 		return 1;
 	return report.count[UNKNOWN] > 0 ? 3 : 0;
 }

@@ -142,6 +142,15 @@ static int run_rank(const struct place_of_rank *place)
 	return err ? EXIT_FAILURE : status;
 }
 
+/* False, with a line, where a full disk has taken a part. */
+static bool has_printed(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return true;
+	fprintf(stderr, "rondo-train: cannot write standard output\n");
+	return false;
+}
+
 /* A process: one rank, or several in threads. */
 static int run_process(void *argument)
 {
@@ -155,8 +164,9 @@ static int run_process(void *argument)
 	int local = launch.local_rank < 0 ? launch.rank : launch.local_rank;
 	const struct place_of_rank place = { .options = options, .local_rank = local };
 	set_threads(options, launch.processors);
-	return options->threads > 1 ? threads_run(options, options->threads, local, run_rank)
-				    : run_rank(&place);
+	int status = options->threads > 1 ? threads_run(options, options->threads, local, run_rank)
+					  : run_rank(&place);
+	return has_printed() || status ? status : EXIT_FAILURE;
 }
 
 static int fetch(struct options *options)
@@ -178,7 +188,7 @@ int main(int argc, char **argv)
 	rd_stderr_fill();
 	err = options_parse(&options, argc, argv);
 	if (err < 0)
-		return EXIT_SUCCESS;
+		return has_printed() ? EXIT_SUCCESS : EXIT_FAILURE;
 	if (!err)
 		err = fetch(&options);
 	if (!err && options.checkpoint)

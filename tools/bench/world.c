@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/port.h"
+#include "printed.h"
 
 struct bench_job {
 	const struct bench_options *options;
@@ -29,14 +30,6 @@ int bench_report_failure(int rank, const char *what, int err)
 	fprintf(stderr, "rondo-bench: rank %d: %s: %s\n", rank, what,
 		*reason ? reason : rondo_error_text(err));
 	return 1;
-}
-
-bool bench_printed(void)
-{
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return true;
-	fprintf(stderr, "rondo-bench: cannot write standard output\n");
-	return false;
 }
 
 static void *run_member(void *argument)
@@ -147,7 +140,7 @@ static int run_process(void *argument)
 		status = run_members(members, threads);
 	}
 	free(members);
-	return status || !bench_printed();
+	return status || !printed_all("rondo-bench");
 }
 
 int bench_world_run(const struct bench_options *options, bench_rank_function rank, void *argument)

@@ -13,9 +13,6 @@ typedef int (*bench_rank_function)(rondo_comm *comm, void *argument);
 /* Runs `rank` on every rank; reports failures, and returns the exit status of all. */
 int bench_world_run(const struct bench_options *options, bench_rank_function rank, void *argument);
 
-/* Flushes stdout; false, with one line on stderr, if that failed. */
-bool bench_printed(void);
-
 /* Prints one line on stderr, with the rank and the library's reason. Returns exit status 1. */
 int bench_report_failure(int rank, const char *what, int err);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arguments.h"
+#include "printed.h"
 #include "transports/contract/suite.h"
 #include "base/settings.h"
 
@@ -89,7 +90,7 @@ bool options_read(struct options *options, int argc, char **argv)
 		return false;
 	if (options->lists) {
 		list_cases();
-		exit(0);
+		exit(!printed_all("rondo-check"));
 	}
 	options->cases = argv + left;
 	for (char **name = options->cases; *name; name++)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "printed.h"
 #include "run/check/host.h"
 #include "run/check/pairs.h"
 
@@ -305,5 +306,5 @@ int check_run(void)
 	}
 	rondo_comm_destroy(comm);
 	findings_finish(&findings);
-	return findings.failed > 0;
+	return !printed_all("rondo-run") || findings.failed > 0;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "printed.h"
 #include "run/status/ask.h"
 
 #define HOST_SIZE 256
@@ -154,9 +155,5 @@ int status_run(const char *job, bool prometheus)
 			job ? " of job \"" : "", job ? job : "", job ? "\"" : "");
 	result = statuses.count && all_are_well(&statuses) ? 0 : 1;
 	statuses_finish(&statuses);
-	if (fflush(stdout) || ferror(stdout)) {
-		fprintf(stderr, "rondo-run: cannot write the status: %m\n");
-		return 1;
-	}
-	return result;
+	return printed_all("rondo-run") ? result : 1;
 }
