@@ -107,8 +107,10 @@ long rd_connection_next(struct rd_connection *connection, const unsigned char **
 	size_t size = connection->in_size - connection->in_at;
 	long whole;
 
+	if (size == 0)
+		return 0;
 	*frame = connection->in + connection->in_at;
-	whole = size > 0 ? rd_frame_size(*frame, size) : 1;
+	whole = rd_frame_size(*frame, size);
 	if (whole < 0 || (size_t)whole > connection->frame_most) {
 		connection->in_at = connection->in_size;
 		return -1;

@@ -67,8 +67,7 @@ static void listen_at_endpoint(struct link *link)
 {
 	bool is_local = endpoint_is_at(&link->endpoint, &link->local);
 
-	link->server.endpoint_fd =
-		endpoint_listen(is_local ? &link->local : NULL, link->endpoint.port);
+	server_open_endpoint(&link->server, is_local ? &link->local : NULL, link->endpoint.port);
 }
 
 /* False: this agent cannot listen there, and is to connect. */

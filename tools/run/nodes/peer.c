@@ -4,13 +4,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "net/socket.h"
 #include "rondo.h"
-#include "run/base/memory.h"
 #include "run/nodes/endpoint.h"
 
 #define PING_MS 150
@@ -39,8 +37,9 @@ static void lose(struct peer *peer, const char *reason)
 
 static void set_silence(const struct peer *peer, unsigned ms)
 {
-	if (peer->wire.fd >= 0)
-		setsockopt(peer->wire.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	if (peer->connection.wire.fd >= 0)
+		setsockopt(
+			peer->connection.wire.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 }
 
 /* While the ranks of a job run that cannot do without a node, the ranks decide whether it is
@@ -62,138 +61,94 @@ static void follow(const struct peer *peer, const struct message *message)
 	}
 }
 
-static void init(struct peer *peer, int fd, bool accepts, const struct secret *secret)
+static void init(struct peer *peer, struct rd_wire *wire)
 {
 	int on = 1;
 
-	*peer = (struct peer){
-		.wire = RD_WIRE(fd), .ping_ms = rd_clock_ms() + PING_MS, .poll = -1
-	};
-	peer->in = memory_realloc(NULL, MESSAGE_MAX);
-	if (fd < 0)
-		return;
-	set_silence(peer, SILENCE_MS);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (secret->has_psk && rd_wire_secure(&peer->wire, accepts, secret->psk))
+	*peer = (struct peer){ .ping_ms = rd_clock_ms() + PING_MS, .poll = -1 };
+	if (rd_connection_init(&peer->connection, wire, MESSAGE_MAX, OUT_MAX))
 		lose(peer, rondo_last_error());
+	set_silence(peer, SILENCE_MS);
+	setsockopt(peer->connection.wire.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
 void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size,
 	const struct secret *secret)
 {
-	init(peer, socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), false,
-		secret);
+	struct rd_wire wire =
+		RD_WIRE(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	int error = wire.fd < 0 ? errno : 0;
+	bool secured = error || !secret->has_psk || !rd_wire_secure(&wire, false, secret->psk);
+
+	init(peer, &wire);
 	endpoint_text(address, peer->address);
 	peer->connecting = true;
 	peer->deadline_ms = rd_clock_ms() + CONNECT_MS;
-	if (peer->wire.fd < 0 ||
-		(connect(peer->wire.fd, address, size) < 0 && errno != EINPROGRESS)) {
-		peer->barred = rd_is_permanent(errno);
-		lose(peer, strerror(errno));
-	}
+	if (!secured)
+		lose(peer, rondo_last_error());
+	if (!error && connect(peer->connection.wire.fd, address, size) < 0)
+		error = errno;
+	if (!error || error == EINPROGRESS)
+		return;
+	peer->barred = rd_is_permanent(error);
+	lose(peer, strerror(error));
 }
 
-void peer_accept(struct peer *peer, int fd, const struct secret *secret)
+void peer_adopt(struct peer *peer, struct rd_wire *wire)
 {
 	struct sockaddr_storage there;
 	socklen_t size = sizeof(there);
 
-	init(peer, fd, true, secret);
-	if (getpeername(fd, (struct sockaddr *)&there, &size) == 0)
+	init(peer, wire);
+	if (getpeername(peer->connection.wire.fd, (struct sockaddr *)&there, &size) == 0)
 		endpoint_text((struct sockaddr *)&there, peer->address);
 	else
 		lose(peer, strerror(errno));
 }
 
-bool peer_is_promising(const struct peer *peer)
-{
-	return rd_wire_is_promising(&peer->wire);
-}
-
 void peer_close(struct peer *peer)
 {
-	rd_wire_close(&peer->wire);
+	rd_connection_close(&peer->connection);
 	lose(peer, "closed");
-	free(peer->in);
-	free(peer->out);
-	peer->in = peer->out = NULL;
-	peer->in_size = peer->out_size = peer->out_sent = peer->out_capacity = 0;
 }
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-static bool may_send(const struct peer *peer)
+static void lose_unproved(struct peer *peer, int error)
 {
-	return !peer->wire.tls || peer->wire.keyed;
-}
-
-/* False: the other side has yet to prove that it has the secret, or is lost. */
-static bool is_proved(struct peer *peer)
-{
-	int result = peer->lost || peer->connecting ? 0 : rd_wire_prove(&peer->wire);
-
-	if (result >= 0)
-		return result > 0;
-	peer->stranger = errno == EPROTO;
+	peer->stranger = error == EPROTO;
 	lose(peer, peer->stranger ? "a rondo-run that has another secret (RONDO_SECRET_FILE)"
 				  : "it hung up: it may have no secret (RONDO_SECRET_FILE)");
-	return false;
 }
 
 static void flush(struct peer *peer)
 {
-	if (!is_proved(peer))
-		return;
-	while (!peer->lost && peer->out_sent < peer->out_size) {
-		struct iovec rest = { peer->out + peer->out_sent, peer->out_size - peer->out_sent };
-		ssize_t sent = rd_wire_send(&peer->wire, &rest, 1);
+	int error;
 
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent < 0 && errno != EAGAIN)
-			lose(peer, strerror(errno));
-		if (sent < 0)
-			return;
-		peer->out_sent += (size_t)sent;
+	if (peer->lost || peer->connecting)
+		return;
+	if (!rd_connection_flush(&peer->connection, &error)) {
+		if (rd_connection_is_proved(&peer->connection))
+			lose(peer, strerror(error));
+		else
+			lose_unproved(peer, error);
+	} else if (peer->ends && rd_connection_is_flushed(&peer->connection)) {
+		shutdown(peer->connection.wire.fd, SHUT_WR);
 	}
-	if (peer->out_sent < peer->out_size || peer->lost)
-		return;
-	peer->out_sent = peer->out_size = 0;
-	if (peer->ends)
-		shutdown(peer->wire.fd, SHUT_WR);
-}
-
-static bool make_room(struct peer *peer, size_t size)
-{
-	size_t capacity = 2 * (peer->out_size + size);
-	unsigned char *grown;
-
-	if (peer->out_size + size > OUT_MAX)
-		return false;
-	if (peer->out_size + size <= peer->out_capacity)
-		return true;
-	grown = realloc(peer->out, capacity);
-	if (!grown)
-		return false;
-	peer->out = grown;
-	peer->out_capacity = capacity;
-	return true;
 }
 
 void peer_send(struct peer *peer, const struct message *message)
 {
-	unsigned char data[MESSAGE_MAX];
-	size_t size;
+	unsigned char *frame;
 
 	if (peer->lost || peer->ends)
 		return;
-	size = message_encode(message, data);
-	if (!make_room(peer, size)) {
+	frame = rd_connection_reserve(&peer->connection);
+	if (!frame) {
 		lose(peer, "it does not read its messages");
 		return;
 	}
-	memcpy(peer->out + peer->out_size, data, size);
-	peer->out_size += size;
+	rd_connection_commit(&peer->connection, message_encode(message, frame));
 	follow(peer, message);
 	flush(peer);
 }
@@ -212,48 +167,47 @@ void peer_end(struct peer *peer)
 /* One that has a secret does not answer one that has none. */
 static const char *hung_up(const struct peer *peer)
 {
-	return peer->heard || peer->wire.keyed
+	return peer->heard || peer->connection.wire.keyed
 		       ? "its rondo-run has ended"
 		       : "its rondo-run has ended, or has a secret (RONDO_SECRET_FILE)";
+}
+
+static void lose_by(struct peer *peer, int error)
+{
+	if (!rd_connection_is_proved(&peer->connection))
+		lose_unproved(peer, error);
+	else if (error == 0 || error == ECONNRESET)
+		lose(peer, hung_up(peer));
+	else if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH)
+		lose(peer, "its host does not answer");
+	else
+		lose(peer, strerror(error));
 }
 
 /* Returns whether bytes have come. */
 static bool receive(struct peer *peer)
 {
-	struct iovec room = { peer->in + peer->in_size, MESSAGE_MAX - peer->in_size };
-	ssize_t size;
+	int error, got = peer->connecting ? 0 : rd_connection_read(&peer->connection, &error);
 
-	if (room.iov_len == 0 || !is_proved(peer))
-		return false;
-	size = rd_wire_recv(&peer->wire, &room, 1);
-	peer->heard |= size > 0;
-	if (size > 0)
-		peer->in_size += (size_t)size;
-	else if (size == 0)
-		lose(peer, hung_up(peer));
-	else if (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH)
-		lose(peer, "its host does not answer");
-	else if (errno == ECONNRESET)
-		lose(peer, hung_up(peer));
-	else if (errno != EAGAIN && errno != EINTR)
-		lose(peer, strerror(errno));
-	return size > 0;
+	peer->heard |= got > 0;
+	if (got < 0)
+		lose_by(peer, error);
+	return got > 0;
 }
 
-/* 1: the next message is taken from `in`; 0: it is not whole; -1: the peer is lost. */
+/* 1: the next message; 0: it is not whole; -1: the peer is lost. */
 static int take(struct peer *peer, struct message *message)
 {
-	long size = peer->in_size > 0 ? message_decode(message, peer->in, peer->in_size) : 0;
+	const unsigned char *frame;
+	long size = rd_connection_next(&peer->connection, &frame);
 
-	if (size < 0) {
-		peer->in_size = 0;
+	if (size == 0)
+		return 0;
+	if (size < 0 || message_decode(message, frame, (size_t)size) <= 0) {
 		peer->stranger = true;
 		lose(peer, "something else than this version of rondo-run");
+		return -1;
 	}
-	if (size <= 0)
-		return (int)size;
-	peer->in_size -= (size_t)size;
-	memmove(peer->in, peer->in + size, peer->in_size);
 	follow(peer, message);
 	return 1;
 }
@@ -276,7 +230,7 @@ static void finish_connecting(struct peer *peer)
 	int error = 0;
 	socklen_t size = sizeof(error);
 
-	if (getsockopt(peer->wire.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+	if (getsockopt(peer->connection.wire.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
 		error = errno;
 	peer->connecting = false;
 	peer->deadline_ms = 0;
@@ -289,12 +243,12 @@ static void finish_connecting(struct peer *peer)
 
 void peer_add_polls(struct peer *peer, struct polls *polls)
 {
-	bool full = peer->in_size == MESSAGE_MAX;
 	/* Before the proof, the socket has room, and nothing may be sent. */
-	bool sends = peer->connecting || (may_send(peer) && peer->out_sent < peer->out_size);
+	bool sends = peer->connecting || (rd_connection_is_proved(&peer->connection) &&
+						 !rd_connection_is_flushed(&peer->connection));
 
-	peer->poll = polls_add(polls, peer->lost ? -1 : peer->wire.fd,
-		(short)((full ? 0 : POLLIN) | (sends ? POLLOUT : 0)));
+	peer->poll = polls_add(polls, peer->lost ? -1 : peer->connection.wire.fd,
+		(short)(POLLIN | (sends ? POLLOUT : 0)));
 }
 
 void peer_take_polls(struct peer *peer, const struct polls *polls)
@@ -334,7 +288,8 @@ void peer_on_clock(struct peer *peer, int64_t now_ms)
 	if (peer->connecting || peer->ends || now_ms < peer->ping_ms)
 		return;
 	/* Bytes that wait to be acknowledged serve as well. */
-	if (peer->out_size == 0 && may_send(peer))
+	if (rd_connection_is_flushed(&peer->connection) &&
+		rd_connection_is_proved(&peer->connection))
 		peer_send(peer, &ping);
 	peer->ping_ms = now_ms + PING_MS;
 }

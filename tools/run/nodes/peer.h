@@ -1,6 +1,6 @@
 /*
- * A connection of two agents, non-blocking and with bounded buffers. Where the job has a secret, it
- * is encrypted, and no message passes before both sides have proved that they have the secret.
+ * A connection of two agents (net/connection.h). Where the job has a secret, it is encrypted, and
+ * no message passes before both sides have proved that they have the secret.
  *
  * Both sides send a ping every 150 ms, and their kernels acknowledge it. Where no acknowledgement
  * comes for about 650 ms, the host is off or the cable is out, and the connection ends. An agent
@@ -14,13 +14,13 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "net/connection.h"
 #include "run/base/polls.h"
 #include "run/nodes/message.h"
 #include "run/secret.h"
-#include "net/wire.h"
 
 struct peer {
-	struct rd_wire wire;
+	struct rd_connection connection;
 	bool connecting;
 	bool ends; /* nothing more is sent; it is closed once the other side closes it */
 	bool lost; /* for `reason`; messages that came before may be left */
@@ -32,26 +32,20 @@ struct peer {
 	int64_t deadline_ms; /* for the connection, or for its end; 0: none */
 	int64_t ping_ms; /* the time of the next ping */
 	int poll;
-	unsigned char *in; /* [MESSAGE_MAX] */
-	size_t in_size;
-	unsigned char *out; /* bytes from out_sent on are to be sent */
-	size_t out_size, out_sent, out_capacity;
 };
 
 /* No connection, as after peer_close(). */
 #define PEER_NONE \
 	{ \
-		.wire = RD_WIRE(-1), .lost = true, .poll = -1 \
+		.connection.wire = RD_WIRE(-1), .lost = true, .poll = -1 \
 	}
 
 /* Starts to connect; a failure shows as a loss. secret: the other side must have it; without one,
    it must have none. */
 void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size,
 	const struct secret *secret);
-/* Takes over a socket that was accepted. */
-void peer_accept(struct peer *peer, int fd, const struct secret *secret);
-/* Whether it has proved that it has the secret, or may yet do so. */
-bool peer_is_promising(const struct peer *peer);
+/* Takes over a wire that was accepted. */
+void peer_adopt(struct peer *peer, struct rd_wire *wire);
 /* At any time, and more than once. */
 void peer_close(struct peer *peer);
 

@@ -7,11 +7,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/port.h"
+#include "net/codec.h"
 #include "net/socket.h"
 #include "run/base/address.h"
 #include "run/base/deadline.h"
-#include "run/base/descriptor.h"
 #include "run/base/memory.h"
 #include "run/nodes/endpoint.h"
 
@@ -19,11 +20,6 @@
 #define HELLO_MS 10000
 /* A survivor may be here before this agent has lost the same host. */
 #define HOLD_MS 2000
-#define PAUSE_MS 100
-/* Connections without a HELLO, at a time. */
-#define UNKNOWN_MAX 128
-/* Connections accepted before the others get their turn. */
-#define ACCEPTS 64
 
 /* ---- Guests --------------------------------------------------------------------------------- */
 
@@ -36,58 +32,11 @@ static void remove_guest(struct server *server, int at)
 	server->guests[at] = server->guests[--server->count];
 }
 
-static bool is_unknown(const struct guest *guest)
-{
-	return !guest->id && !guest->held && guest->due_ms;
-}
-
-/* Those that have shown the secret go last; then the oldest. */
-static bool goes_before(const struct guest *a, const struct guest *b)
-{
-	bool promising = peer_is_promising(&a->peer);
-
-	if (promising != peer_is_promising(&b->peer))
-		return !promising;
-	return a->due_ms < b->due_ms;
-}
-
-static void make_room(struct server *server)
-{
-	int unknown = 0, first = -1;
-
-	for (int i = 0; i < server->count; i++) {
-		if (!is_unknown(server->guests[i]))
-			continue;
-		unknown++;
-		if (first < 0 || goes_before(server->guests[i], server->guests[first]))
-			first = i;
-	}
-	if (unknown >= UNKNOWN_MAX)
-		remove_guest(server, first);
-}
-
-static void add_guest(struct server *server, int fd)
-{
-	struct guest *guest = calloc(1, sizeof(*guest));
-
-	if (!guest) {
-		close(fd);
-		return;
-	}
-	make_room(server);
-	server->guests = memory_grow(
-		server->guests, server->count, &server->capacity, sizeof(*server->guests));
-	server->guests[server->count++] = guest;
-	peer_accept(&guest->peer, fd, server->secret);
-	guest->due_ms = rd_clock_ms() + HELLO_MS;
-}
-
 /* The last message that it gets. */
 static void send_last(struct guest *guest, const struct message *message)
 {
 	guest->id = 0;
 	guest->held = false;
-	guest->due_ms = 0;
 	peer_send(&guest->peer, message);
 	peer_end(&guest->peer);
 }
@@ -131,7 +80,7 @@ static void note_own_address(struct server *server, const struct guest *guest)
 	socklen_t size = sizeof(here);
 	char text[ADDRESS_SIZE];
 
-	if (getsockname(guest->peer.wire.fd, (struct sockaddr *)&here, &size) < 0)
+	if (getsockname(guest->peer.connection.wire.fd, (struct sockaddr *)&here, &size) < 0)
 		return;
 	endpoint_text((struct sockaddr *)&here, text);
 	if (!address_is_loopback(text))
@@ -141,7 +90,6 @@ static void note_own_address(struct server *server, const struct guest *guest)
 static void admit(struct server *server, struct guest *guest)
 {
 	guest->held = false;
-	guest->due_ms = 0;
 	guest->id = ++server->last_id;
 	note_own_address(server, guest);
 	meeting_hello(
@@ -193,7 +141,7 @@ void server_wait(struct server *server)
 	server->state = SERVER_WAITS;
 	for (int i = 0; i < server->count; i++)
 		if (server->guests[i]->held)
-			server->guests[i]->due_ms = 0;
+			server->guests[i]->held_ms = 0;
 }
 
 void server_dismiss(struct server *server)
@@ -236,7 +184,7 @@ static void take_hello(struct server *server, struct guest *guest, const struct 
 		send_on(server, guest);
 	} else {
 		guest->held = true;
-		guest->due_ms = server->state == SERVER_SENDS_ON ? rd_clock_ms() + HOLD_MS : 0;
+		guest->held_ms = server->state == SERVER_SENDS_ON ? rd_clock_ms() + HOLD_MS : 0;
 	}
 }
 
@@ -246,7 +194,6 @@ static void take_moved(struct server *server, struct guest *guest, const char *r
 	struct message refusal = { .type = MESSAGE_REFUSED };
 	bool runs = server->state == SERVER_HOSTS && server->meeting.attempts > 0;
 
-	guest->due_ms = 0;
 	if (server->run_id && strcmp(run_id, server->run_id) == 0 && !runs) {
 		if (server->state == SERVER_SENDS_ON)
 			return;
@@ -262,14 +209,26 @@ static void take_moved(struct server *server, struct guest *guest, const char *r
 	send_last(guest, &refusal);
 }
 
-static void take(struct server *server, struct guest *guest, const struct message *message)
+/* A connection that has proved itself, and sent its first message. */
+static void add_guest(struct server *server, struct rd_arrival *arrival)
 {
-	if (guest->id)
-		meeting_take(&server->meeting, guest->id, message, rd_clock_ms());
-	else if (guest->due_ms && !guest->held && message->type == MESSAGE_HELLO)
-		take_hello(server, guest, &message->hello);
-	else if (guest->due_ms && !guest->held && message->type == MESSAGE_MOVED)
-		take_moved(server, guest, message->moved.run_id, message->moved.host.port);
+	struct message message;
+	struct guest *guest;
+
+	if (message_decode(&message, arrival->greeting, arrival->greeting_size) <= 0 ||
+		(message.type != MESSAGE_HELLO && message.type != MESSAGE_MOVED)) {
+		rd_door_reject(server->door, &arrival->wire, "no agent of this version");
+		return;
+	}
+	guest = memory_calloc(1, sizeof(*guest));
+	server->guests = memory_grow(
+		server->guests, server->count, &server->capacity, sizeof(*server->guests));
+	server->guests[server->count++] = guest;
+	peer_adopt(&guest->peer, &arrival->wire);
+	if (message.type == MESSAGE_HELLO)
+		take_hello(server, guest, &message.hello);
+	else
+		take_moved(server, guest, message.moved.run_id, message.moved.host.port);
 }
 
 /* Removes a guest whose connection has ended; its last messages go first. */
@@ -281,7 +240,8 @@ static void serve_guests(struct server *server)
 		struct guest *guest = server->guests[i];
 
 		while (peer_next(&guest->peer, &message))
-			take(server, guest, &message);
+			if (guest->id)
+				meeting_take(&server->meeting, guest->id, &message, rd_clock_ms());
 		if (!guest->peer.lost)
 			continue;
 		if (guest->id)
@@ -293,40 +253,33 @@ static void serve_guests(struct server *server)
 
 /* ---- The loop ------------------------------------------------------------------------------- */
 
-/* Such as for too many open files: the connection waits. */
-static void pause_accepting(struct server *server, int error)
+/* Where files lack, the connections wait. */
+static void look_at_error(struct server *server)
 {
+	int error = rd_door_error(server->door, NULL);
+
 	if (rd_is_forbidden(error))
 		server->forbidden = error;
-	else if (!server->has_paused)
+	else if (error && !server->has_warned)
 		fprintf(stderr, "rondo-run: cannot accept other nodes: %s\n", strerror(error));
-	server->has_paused = true;
-	server->pause_ms = rd_clock_ms() + PAUSE_MS;
-	errno = error;
+	server->has_warned |= error != 0;
 }
 
-static void accept_guests(struct server *server, int listener)
+static void accept_guests(struct server *server)
 {
-	for (int i = 0; i < ACCEPTS; i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct rd_arrival arrival;
 
-		if (fd >= 0) {
-			add_guest(server, fd);
-			continue;
-		}
-		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-			pause_accepting(server, errno);
-		if (errno != ECONNABORTED && errno != EINTR)
-			return;
-	}
+	if (!server->door)
+		return;
+	rd_door_serve(server->door, rd_clock_ms());
+	while (rd_door_next(server->door, &arrival))
+		add_guest(server, &arrival);
+	look_at_error(server);
 }
 
 void server_add_polls(struct server *server, struct polls *polls)
 {
-	bool accepts = !server->pause_ms;
-
-	server->own_poll = polls_add(polls, accepts ? server->own_fd : -1, POLLIN);
-	server->endpoint_poll = polls_add(polls, accepts ? server->endpoint_fd : -1, POLLIN);
+	polls_add(polls, server->door ? rd_door_fd(server->door) : -1, POLLIN);
 	for (int i = 0; i < server->count; i++)
 		peer_add_polls(&server->guests[i]->peer, polls);
 }
@@ -335,45 +288,36 @@ void server_take_polls(struct server *server, const struct polls *polls)
 {
 	for (int i = 0; i < server->count; i++)
 		peer_take_polls(&server->guests[i]->peer, polls);
-	if (polls->fds[server->own_poll].revents)
-		accept_guests(server, server->own_fd);
-	if (polls->fds[server->endpoint_poll].revents)
-		accept_guests(server, server->endpoint_fd);
+	accept_guests(server);
 	serve_guests(server);
 }
 
 int64_t server_deadline(const struct server *server)
 {
-	int64_t at = server->pause_ms;
+	int64_t door_ms = server->door ? rd_door_deadline(server->door) : RD_NEVER,
+		at = door_ms == RD_NEVER ? 0 : door_ms;
 
 	if (server->state == SERVER_HOSTS)
 		at = deadline_earlier(at, meeting_deadline(&server->meeting));
 	for (int i = 0; i < server->count; i++) {
-		at = deadline_earlier(at, server->guests[i]->due_ms);
+		at = deadline_earlier(at, server->guests[i]->held ? server->guests[i]->held_ms : 0);
 		at = deadline_earlier(at, peer_deadline(&server->guests[i]->peer));
 	}
 	return at;
 }
 
-static void check_guest(struct server *server, int at, int64_t now_ms)
+static void check_guest(struct server *server, struct guest *guest, int64_t now_ms)
 {
-	struct guest *guest = server->guests[at];
-
 	peer_on_clock(&guest->peer, now_ms);
-	if (!guest->due_ms || now_ms < guest->due_ms)
-		return;
-	if (guest->held)
+	if (guest->held && guest->held_ms && now_ms >= guest->held_ms)
 		send_on(server, guest);
-	else
-		remove_guest(server, at);
 }
 
 void server_on_clock(struct server *server, int64_t now_ms)
 {
-	if (server->pause_ms && now_ms >= server->pause_ms)
-		server->pause_ms = 0;
-	for (int i = server->count - 1; i >= 0; i--)
-		check_guest(server, i, now_ms);
+	for (int i = 0; i < server->count; i++)
+		check_guest(server, server->guests[i], now_ms);
+	accept_guests(server);
 	if (server->state == SERVER_HOSTS)
 		meeting_on_clock(&server->meeting, now_ms);
 	serve_guests(server);
@@ -388,17 +332,45 @@ void server_init(struct server *server, const char *run_id, const struct secret 
 	};
 }
 
+/* Takes over the listening socket. False: it is closed. */
+static bool listen_with(struct server *server, int fd)
+{
+	struct rd_door_rules rules = { .psk = server->secret->has_psk ? server->secret->psk : NULL,
+		.most = RD_DOOR_MOST,
+		.greeting_ms = HELLO_MS,
+		.greeting_most = MESSAGE_MAX,
+		.greeting_size = rd_frame_size };
+
+	if (server->door || rd_door_create(&server->door, &rules) == 0)
+		return rd_door_listen(server->door, fd) == 0;
+	close(fd);
+	return false;
+}
+
 void server_open(struct server *server, const struct endpoint *local, int taken)
 {
 	server->own_fd = endpoint_listen_beside(local, taken);
-	if (server->own_fd >= 0)
-		server->own_port = endpoint_port_of(server->own_fd);
+	if (server->own_fd < 0)
+		return;
+	server->own_port = endpoint_port_of(server->own_fd);
+	if (listen_with(server, server->own_fd))
+		return;
+	server->own_fd = -1;
+	server->own_port = 0;
+}
+
+void server_open_endpoint(struct server *server, const struct endpoint *local, int port)
+{
+	server->endpoint_fd = endpoint_listen(local, port);
+	if (server->endpoint_fd >= 0 && !listen_with(server, server->endpoint_fd))
+		server->endpoint_fd = -1;
 }
 
 void server_close(struct server *server)
 {
-	descriptor_close(&server->own_fd);
-	descriptor_close(&server->endpoint_fd);
+	if (server->door)
+		rd_door_close(server->door, -1);
+	server->own_fd = server->endpoint_fd = -1;
 }
 
 bool server_is_ending(const struct server *server)
@@ -411,7 +383,9 @@ bool server_is_ending(const struct server *server)
 
 void server_finish(struct server *server)
 {
-	server_close(server);
+	rd_door_destroy(server->door);
+	server->door = NULL;
+	server->own_fd = server->endpoint_fd = -1;
 	while (server->count > 0)
 		remove_guest(server, server->count - 1);
 	close_meeting(server);

@@ -5,6 +5,7 @@
 #ifndef RUN_NODES_SERVER_H
 #define RUN_NODES_SERVER_H
 
+#include "net/door.h"
 #include "run/base/polls.h"
 #include "run/nodes/endpoint.h"
 #include "run/nodes/meeting.h"
@@ -13,9 +14,9 @@
 struct guest {
 	struct peer peer;
 	int id; /* in the meeting; 0: it is not there */
-	bool held; /* its HELLO waits for the host to be known */
+	bool held; /* its HELLO waits for the host to be known, */
+	int64_t held_ms; /* until then; 0: for as long as it takes */
 	struct hello hello;
-	int64_t due_ms; /* until then it is to send HELLO, or is held; 0: no longer */
 };
 
 struct server {
@@ -26,11 +27,11 @@ struct server {
 	} state;
 	const char *run_id;
 	const struct secret *secret;
+	struct rd_door *door; /* NULL: it has not listened anywhere */
+	/* The door's sockets: */
 	int own_fd, own_port; /* where it would host; -1 and 0: nowhere */
 	int endpoint_fd; /* -1: another agent listens at the endpoint, or none */
-	int own_poll, endpoint_poll;
-	int64_t pause_ms; /* it accepts none before, for want of files; 0: it does */
-	bool has_paused; /* a line is printed */
+	bool has_warned; /* that it cannot accept */
 	int forbidden; /* why it can never accept: an errno; 0: it can */
 
 	struct guest **guests;
@@ -51,6 +52,8 @@ void server_init(struct server *server, const char *run_id, const struct secret 
 void server_finish(struct server *server);
 /* Listens at a port of the kernel's, where it may host later; as endpoint_listen_beside(). */
 void server_open(struct server *server, const struct endpoint *local, int taken);
+/* Listens at the endpoint, as endpoint_listen(): endpoint_fd, -1 and errno where that fails. */
+void server_open_endpoint(struct server *server, const struct endpoint *local, int port);
 /* No agent is accepted from here on. */
 void server_close(struct server *server);
 
