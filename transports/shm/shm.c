@@ -43,7 +43,7 @@
 #include "transports/shm/pair.h"
 #include "transports/shm/region.h"
 #include "transports/shm/socket.h"
-#include "transports/shm/strangers.h"
+#include "transports/shm/backlog.h"
 #include "transports/transports.h"
 
 struct endpoint {

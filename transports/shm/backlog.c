@@ -1,4 +1,4 @@
-#include "transports/shm/strangers.h"
+#include "transports/shm/backlog.h"
 
 #include <errno.h>
 #include <string.h>
