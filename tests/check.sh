@@ -56,11 +56,11 @@ transport() {
 # committed messages at the end; ignores a card; leaves a file open.
 transport 's/\.tag = \*tag/.tag = { { 0 } }/' 'every_size.*: rank 0: message .*tag' \
 	every_size_keeps_its_payload_and_tag
-transport 's/if \(stranger->hello.comm_id != .*/if (false)/; s/\|\|$/\&\& 0 ||/' \
+transport 's/if \(pending->hello.comm_id != .*/if (false)/; s/\|\|$/\&\& 0 ||/' \
 	'another_comm_is_kept_out: .*a link between two comms is ready' another_comm_is_kept_out
 transport 's/moved \|= pull\(link\);/;/' 'two_messages_each_way.*in vain' \
 	two_messages_each_way_find_room_unasked
-transport 's/!stranger \|\| watch\(endpoint, fd\)/!stranger/' 'a_killed_peer_wakes_a_sleeper: .*(wake-up was lost|slept in vain)' \
+transport 's/!pending \|\| watch\(endpoint, fd\)/!pending/' 'a_killed_peer_wakes_a_sleeper: .*(wake-up was lost|slept in vain)' \
 	a_killed_peer_wakes_a_sleeper
 transport 's/got < 0 && errno == EAGAIN/got <= 0/' 'a_killed_peer_breaks.*: ' \
 	a_killed_peer_breaks_the_link_after_its_last_message

@@ -11,8 +11,8 @@
 
 /*
  * The handler of a descriptor's events. handle() in tcp returns whether a link has moved. Traffic
- * of a stranger returns false: a waiting call must not take it for a sign of life. handle() in shm
- * returns whether there was something to handle.
+ * of a pending connection returns false: a waiting call must not take it for a sign of life.
+ * handle() in shm returns whether there was something to handle.
  */
 struct rd_event_source {
 	bool (*handle)(void *owner);

@@ -24,7 +24,7 @@
 #include <rondo/transport.h>
 
 #define MAGIC 0x7962726165726e21
-#define STRANGERS 64 /* most connections without a hello: a further one drops the oldest */
+#define PENDING 64 /* most connections without a hello: a further one drops the oldest */
 #define LINGER_MS 1000 /* bound on close()'s wait for messages to leave */
 
 struct card {
@@ -44,8 +44,8 @@ struct header {
 };
 
 /* An accepted connection, until its hello has arrived and open() has made its link. */
-struct stranger {
-	struct stranger *next;
+struct pending {
+	struct pending *next;
 	int fd;
 	size_t got; /* bytes of the hello */
 	struct hello hello;
@@ -68,7 +68,7 @@ struct endpoint {
 	const struct rd_local *local;
 	struct card card;
 	int listener;
-	struct stranger *strangers; /* the oldest first */
+	struct pending *pending; /* the oldest first */
 	struct link *links;
 };
 
@@ -293,26 +293,26 @@ static bool await_hello(struct link *link)
 	return true;
 }
 
-static void stranger_free(struct stranger **at)
+static void pending_free(struct pending **at)
 {
-	struct stranger *stranger = *at;
+	struct pending *pending = *at;
 
-	*at = stranger->next;
-	if (stranger->fd >= 0)
-		close(stranger->fd);
-	free(stranger);
+	*at = pending->next;
+	if (pending->fd >= 0)
+		close(pending->fd);
+	free(pending);
 }
 
-/* True: the stranger is no longer needed. False: its hello is early, and waits for open(). */
-static bool admit(struct endpoint *endpoint, struct stranger *stranger)
+/* True: it is no longer needed. False: its hello is early, and waits for open(). */
+static bool admit(struct endpoint *endpoint, struct pending *pending)
 {
 	for (struct link *link = endpoint->links; link; link = link->next) {
-		if (!is_from(&stranger->hello, link) || link->fd >= 0)
+		if (!is_from(&pending->hello, link) || link->fd >= 0)
 			continue;
-		if (stranger->hello.comm_id != endpoint->local->comm_id)
+		if (pending->hello.comm_id != endpoint->local->comm_id)
 			return true;
-		link->fd = stranger->fd;
-		stranger->fd = -1;
+		link->fd = pending->fd;
+		pending->fd = -1;
 		send_hello(link);
 		link->base.ready = !link->base.error;
 		return true;
@@ -320,69 +320,69 @@ static bool admit(struct endpoint *endpoint, struct stranger *stranger)
 	return false;
 }
 
-static bool receive_hello(struct endpoint *endpoint, struct stranger *stranger)
+static bool receive_hello(struct endpoint *endpoint, struct pending *pending)
 {
-	unsigned char *into = (unsigned char *)&stranger->hello;
+	unsigned char *into = (unsigned char *)&pending->hello;
 	ssize_t got;
 
-	if (stranger->got < sizeof(stranger->hello)) {
-		got = recv(stranger->fd, into + stranger->got,
-			sizeof(stranger->hello) - stranger->got, MSG_DONTWAIT);
+	if (pending->got < sizeof(pending->hello)) {
+		got = recv(pending->fd, into + pending->got, sizeof(pending->hello) - pending->got,
+			MSG_DONTWAIT);
 		if (got <= 0)
 			return got == 0 || (errno != EAGAIN && errno != EINTR);
-		stranger->got += (size_t)got;
+		pending->got += (size_t)got;
 	}
-	if (stranger->got < sizeof(stranger->hello))
+	if (pending->got < sizeof(pending->hello))
 		return false;
-	return !is_for(&stranger->hello, endpoint) || admit(endpoint, stranger);
+	return !is_for(&pending->hello, endpoint) || admit(endpoint, pending);
 }
 
-static void limit_strangers(struct endpoint *endpoint)
+static void limit_pending(struct endpoint *endpoint)
 {
-	struct stranger **oldest = NULL;
+	struct pending **oldest = NULL;
 	int count = 0;
 
-	for (struct stranger **at = &endpoint->strangers; *at; at = &(*at)->next) {
+	for (struct pending **at = &endpoint->pending; *at; at = &(*at)->next) {
 		if ((*at)->got == sizeof((*at)->hello))
 			continue;
 		oldest = oldest ? oldest : at;
 		count++;
 	}
-	if (count > STRANGERS)
-		stranger_free(oldest);
+	if (count > PENDING)
+		pending_free(oldest);
 }
 
 static bool accept_one(struct endpoint *endpoint)
 {
 	int fd = accept4(endpoint->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	struct stranger *stranger = fd < 0 ? NULL : calloc(1, sizeof(*stranger));
-	struct stranger **at = &endpoint->strangers;
+	struct pending *pending = fd < 0 ? NULL : calloc(1, sizeof(*pending));
+	struct pending **at = &endpoint->pending;
 
-	if (!stranger || watch(endpoint, fd)) {
+	if (!pending || watch(endpoint, fd)) {
 		if (fd >= 0)
 			close(fd);
-		free(stranger);
+		free(pending);
 		return false;
 	}
-	stranger->fd = fd;
+	pending->fd = fd;
 	while (*at)
 		at = &(*at)->next;
-	*at = stranger;
-	limit_strangers(endpoint);
+	*at = pending;
+	limit_pending(endpoint);
 	return true;
 }
 
 static bool nearby_advance(struct rd_endpoint *base)
 {
 	struct endpoint *endpoint = (struct endpoint *)base;
-	struct stranger **at = &endpoint->strangers;
+	struct pending **at = &endpoint->pending;
 	bool moved = false;
 
 	while (accept_one(endpoint))
 		;
 	while (*at) {
 		if (receive_hello(endpoint, *at))
-			stranger_free(at);
+			pending_free(at);
 		else
 			at = &(*at)->next;
 	}
@@ -473,8 +473,8 @@ static void nearby_close(struct rd_endpoint *base)
 
 	for (struct link *link = endpoint->links; link; link = link->next)
 		linger(link, deadline);
-	while (endpoint->strangers)
-		stranger_free(&endpoint->strangers);
+	while (endpoint->pending)
+		pending_free(&endpoint->pending);
 	while (endpoint->links) {
 		struct link *link = endpoint->links;
 

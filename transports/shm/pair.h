@@ -21,7 +21,7 @@ struct rd_shm_endpoint {
 	struct rd_shm_card card;
 	int wake_fd; /* eventfd, by which peers wake this rank */
 	bool barriers; /* membarrier(2) works, and includes this process */
-	int epoll_fd; /* epoll of listener, strangers, pairs. Its own readiness wakes the rank */
+	int epoll_fd; /* epoll of listener, backlog, pairs. Its own readiness wakes the rank */
 	bool armed;
 	unsigned posting; /* number of links with posts that are not done */
 	bool poll_due; /* the epoll must be polled */

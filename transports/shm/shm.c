@@ -22,7 +22,7 @@
  *   shm_card       the card and the greeting
  *   shm_region     a peer's regions, mapped here
  *   shm_pair       the connection to one peer, its memory and links
- *   shm_strangers  the listener, and connections without a pair
+ *   shm_backlog    the listener, and connections without a pair
  *   shm            the endpoint
  */
 #include <linux/membarrier.h>
@@ -49,7 +49,7 @@
 struct endpoint {
 	struct rd_shm_endpoint shared;
 	unsigned calls; /* of advance() */
-	struct rd_shm_strangers strangers;
+	struct rd_shm_backlog backlog;
 };
 
 /* ---- Closing --------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static void shm_close(struct rd_endpoint *base)
 		shared->pairs = pair->next;
 		rd_shm_pair_destroy(pair);
 	}
-	rd_shm_strangers_finish(&endpoint->strangers);
+	rd_shm_backlog_finish(&endpoint->backlog);
 	/* Explicit removal: peers hold the same eventfd, so closing it does not remove it. */
 	rd_event_close(shared->local->epoll_fd, &shared->wake_fd);
 	rd_shm_fd_close(&shared->epoll_fd);
@@ -83,7 +83,7 @@ static void shm_abandon(struct rd_endpoint *base)
 		shared->pairs = pair->next;
 		rd_shm_pair_abandon(pair);
 	}
-	rd_shm_strangers_abandon(&endpoint->strangers);
+	rd_shm_backlog_abandon(&endpoint->backlog);
 	rd_shm_fd_close(&shared->wake_fd);
 	rd_shm_fd_close(&shared->epoll_fd);
 	free(endpoint);
@@ -103,7 +103,7 @@ static int driver_watch(const struct rd_local *local, int fd)
 	return 0;
 }
 
-static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_strangers *strangers)
+static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_backlog *backlog)
 {
 	int err = rd_shm_card_make(&endpoint->card);
 
@@ -115,7 +115,7 @@ static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_strang
 	endpoint->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	if (endpoint->wake_fd < 0 || endpoint->epoll_fd < 0)
 		return rd_fail_errno("cannot make an eventfd and an epoll");
-	err = rd_shm_strangers_listen(strangers);
+	err = rd_shm_backlog_listen(backlog);
 	if (!err)
 		err = driver_watch(endpoint->local, endpoint->wake_fd);
 	return err ? err : driver_watch(endpoint->local, endpoint->epoll_fd);
@@ -134,8 +134,8 @@ static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
 	shared->base.transport = &rd_transport_shm;
 	shared->local = local;
 	shared->wake_fd = shared->epoll_fd = -1;
-	rd_shm_strangers_init(&endpoint->strangers, shared);
-	err = endpoint_start(shared, &endpoint->strangers);
+	rd_shm_backlog_init(&endpoint->backlog, shared);
+	err = endpoint_start(shared, &endpoint->backlog);
 	if (err) {
 		shm_close(&shared->base);
 		return err;
@@ -187,13 +187,13 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 
 /* ---- Progress -------------------------------------------------------------------------------- */
 
-/* Connects pairs, and matches strangers that connected before their pair was created. */
+/* Connects pairs, and matches connections that came before their pair was created. */
 static void endpoint_connect(struct endpoint *endpoint)
 {
 	for (struct rd_shm_pair *pair = endpoint->shared.pairs; pair; pair = pair->next)
 		if (pair->state == RD_SHM_PAIR_CONNECTING)
 			rd_shm_pair_connect(pair);
-	rd_shm_strangers_match(&endpoint->strangers);
+	rd_shm_backlog_match(&endpoint->backlog);
 }
 
 /* The most rounds of events that one poll handles, so that strangers cannot delay it. */
