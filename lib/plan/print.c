@@ -78,23 +78,6 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 	return 0;
 }
 
-int rd_plan_print(const struct rd_plan *plan, char *text, size_t size)
-{
-	const struct rd_problem *problem = &plan->problem;
-	int length = snprintf(text, size, "%s %s, rank %d of %d, %d part%s a block\n",
-		plan->algorithm, rd_collective_name(problem->collective), problem->rank,
-		problem->size, plan->parts, plan->parts == 1 ? "" : "s");
-
-	for (int i = 0; i < plan->step_count; i++) {
-		char line[160];
-		size_t used = (size_t)length < size ? (size_t)length : size;
-
-		rd_step_print(&plan->steps[i], line, sizeof(line));
-		length += snprintf(text + used, size - used, "%4d  %s\n", i, line);
-	}
-	return length;
-}
-
 uint64_t rd_plan_digest(const struct rd_plan *plan, uint64_t digest)
 {
 	const int numbers[] = { plan->parts, plan->scratch_chunks, plan->step_count };

@@ -4,10 +4,8 @@
 
 #include "plan/plan.h"
 
-/* Prints the plan into text, a step a line, e.g. "reduce_forward chunk 2 from 1 to 3". Returns the
-   length it would have (as snprintf). For tests. */
-int rd_plan_print(const struct rd_plan *plan, char *text, size_t size);
-/* One step of it, in the same way. */
+/* Prints a step into text, e.g. "reduce_forward chunk 2 from 1 to 3". Returns the length it would
+   have (as snprintf). */
 int rd_step_print(const struct rd_step *step, char *text, size_t size);
 
 /* Adds the steps of the plan to a digest (hash.h). */

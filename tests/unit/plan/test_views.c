@@ -46,20 +46,20 @@ Test(views, a_layout_in_the_order_of_the_ranks_changes_nothing)
 	const struct rd_layout *layout = layout_of(&any, (int[]){ 5, 0 }, 0);
 
 	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
-		char with[4096], without[4096];
+		uint64_t with, without;
 		struct rd_problem problem = { c, 2, 5, rd_collective_has_root(c), 0, NULL };
 		struct rd_plan *plan;
 
 		if (!rd_ring.write[c])
 			continue;
 		plan = plan_of(&rd_ring, problem);
-		rd_plan_print(plan, without, sizeof(without));
+		without = rd_plan_digest(plan, 0);
 		rd_plan_destroy(plan);
 		problem.layout = layout;
 		plan = plan_of(&rd_ring, problem);
-		rd_plan_print(plan, with, sizeof(with));
+		with = rd_plan_digest(plan, 0);
 		rd_plan_destroy(plan);
-		cr_expect_str_eq(with, without);
+		cr_expect_eq(with, without);
 	}
 }
 
