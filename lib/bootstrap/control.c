@@ -377,7 +377,11 @@ const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 
 void rd_control_end_lineage(struct rd_control *control)
 {
+	pthread_mutex_lock(&control->lock);
+	/* The socket lives on in the comm that this one shrank to. */
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->lineage.listen_fd, NULL);
 	rd_lineage_close(&control->lineage);
+	pthread_mutex_unlock(&control->lock);
 }
 
 const char *rd_control_describe(const struct rd_control *control)

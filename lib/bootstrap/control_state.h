@@ -43,7 +43,7 @@ struct rd_control {
 	char host[RD_HOST_SIZE]; /* this rank's */
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
-	struct rd_lineage lineage; /* the same; afterwards the callers' */
+	struct rd_lineage lineage; /* the same; afterwards its socket is under the lock */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
 	int event_fd; /* wakes the thread */
 
@@ -76,6 +76,7 @@ struct rd_control {
 	struct rd_status status;
 	struct rd_watch *watch; /* NULL: none */
 	bool watch_tried; /* there is one, or none to be had */
+	bool lineage_watched;
 	int dead; /* as the watch reported it with the latest events; -1: none */
 	bool leaving, quitting;
 	int64_t linger_ms; /* until when the others may read the verdict */

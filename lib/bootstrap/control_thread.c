@@ -86,6 +86,29 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 	rd_participant_died(control->participant, dead);
 }
 
+/* ---- The lineage --------------------------------------------------------------------------- */
+
+/* Until a shrink, nobody accepts there. */
+static void watch_lineage(struct rd_control *control)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = RD_MARK_LINEAGE };
+
+	if (control->lineage_watched ||
+		rd_participant_phase(control->participant) < RD_PARTICIPANT_JOINED)
+		return;
+	control->lineage_watched = true;
+	pthread_mutex_lock(&control->lock);
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->lineage.listen_fd, &event);
+	pthread_mutex_unlock(&control->lock);
+}
+
+static void trim_lineage(struct rd_control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	rd_lineage_trim(&control->lineage, control->settings.size + RD_PENDING_MAX);
+	pthread_mutex_unlock(&control->lock);
+}
+
 /* ---- Events -------------------------------------------------------------------------------- */
 
 static void control_take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
@@ -98,6 +121,8 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 		rd_server_accept(&control->server, now_ms);
 	else if (mark == RD_MARK_WATCH)
 		rd_watch_receive(control->watch);
+	else if (mark == RD_MARK_LINEAGE)
+		trim_lineage(control);
 	else if (mark == RD_MARK_STATUS)
 		answer_status(control, now_ms);
 	else if (mark != RD_MARK_EVENT)
@@ -195,6 +220,7 @@ static void *control_thread_run(void *argument)
 			rd_client_serve(&control->client, now_ms);
 		}
 		advance_watch(control);
+		watch_lineage(control);
 		rd_control_publish(control, false);
 		if (control_is_finished(control, now_ms))
 			break;

@@ -14,6 +14,7 @@
 #define RD_MARK_CLIENT (UINT64_MAX - 2)
 #define RD_MARK_WATCH (UINT64_MAX - 3)
 #define RD_MARK_STATUS (UINT64_MAX - 4)
+#define RD_MARK_LINEAGE (UINT64_MAX - 5)
 
 /* The thread ends once it has left, or `quit` is requested; its caller joins control->thread. */
 int rd_control_thread_start(struct rd_control *control);

@@ -1,6 +1,8 @@
 #include "bootstrap/lineage.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -37,6 +39,27 @@ int rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of)
 	*lineage = (struct rd_lineage){ .id = of->id, .place = of->place };
 	keep(lineage, fd);
 	return 0;
+}
+
+/* How many connections wait to be accepted; tcp_info has this for a listening socket. */
+static int waiting(int listen_fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t size = sizeof(info);
+
+	return getsockopt(listen_fd, IPPROTO_TCP, TCP_INFO, &info, &size) ? 0
+									  : (int)info.tcpi_unacked;
+}
+
+void rd_lineage_trim(const struct rd_lineage *lineage, int most)
+{
+	for (int left = waiting(lineage->listen_fd) - most; left > 0; left--) {
+		int fd = rd_accept(lineage->listen_fd);
+
+		if (fd < 0)
+			return;
+		close(fd);
+	}
 }
 
 void rd_lineage_close(struct rd_lineage *lineage)

@@ -24,6 +24,9 @@ struct rd_lineage {
 int rd_lineage_open(struct rd_lineage *lineage, const struct sockaddr_storage *address, int origin);
 /* Another comm of the lineage, with the same socket. lineage: without one. RONDO_SYSTEM. */
 int rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of);
+/* Hangs up on the oldest connections that wait beyond the latest `most`, so that strangers do not
+   fill the backlog before there is a shrink: a rank among them comes again. */
+void rd_lineage_trim(const struct rd_lineage *lineage, int most);
 void rd_lineage_close(struct rd_lineage *lineage);
 
 #endif

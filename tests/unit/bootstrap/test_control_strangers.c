@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bootstrap/rendezvous.h"
 #include "control_ranks.h"
 #include "filter.h"
 
@@ -233,4 +234,32 @@ Test(control, a_request_for_the_status_that_may_not_be_accepted_wakes_once, .tim
 	control_expect(0, 2, 0, "");
 	for (int i = 0; i < 2; i++)
 		close(fds[i]);
+}
+
+/* Before a shrink nobody accepts at a rank's place: those that wait there for nothing make room. */
+Test(control, strangers_do_not_fill_the_backlog_of_a_shrink, .timeout = 60)
+{
+	int bound = 2 + RD_PENDING_MAX, count = bound + 300, crowd[2 + RD_PENDING_MAX + 300];
+
+	allow_files();
+	control_prepare(2, stay_for_a_while);
+	pthread_barrier_init(&together, NULL, 3);
+	control_start(0, 2);
+	pthread_barrier_wait(&together);
+	for (int rank = 0; rank < 2; rank++) {
+		const struct rd_member *members = rd_control_members(ranks[0].control);
+
+		for (int i = 0; i < count; i++)
+			crowd[i] = control_connect((int)members[rank].lineage.port);
+		for (int i = 0; i < count; i++) {
+			struct pollfd end = { .fd = crowd[i], .events = POLLIN };
+
+			cr_expect_eq(poll(&end, 1, i < count - bound ? 10000 : 0),
+				i < count - bound, "connection %d of rank %d", i, rank);
+			close(crowd[i]);
+		}
+	}
+	pthread_barrier_wait(&together);
+	control_wait(0, 2);
+	control_expect(0, 2, 0, "");
 }
