@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/host_name.h"
 #include "bench/agree.h"
 #include "bench/compare.h"
 #include "bench/explain.h"
@@ -119,12 +120,12 @@ static int run_all(struct rank *rank)
 static int gather_devices(const struct bench_options *options, rondo_comm *comm, char **devices)
 {
 	int ranks = rondo_comm_size(comm);
-	char line[DEVICE_LINE] = "", host[64] = "";
+	char line[DEVICE_LINE] = "", host[RD_HOST_NAME_SIZE];
 	char *lines = calloc((size_t)ranks, DEVICE_LINE);
 
 	if (!lines)
 		return RONDO_MEMORY;
-	gethostname(host, sizeof(host) - 1);
+	rd_host_name(host);
 	snprintf(line, sizeof(line),
 		"#  Rank %2d Group  0 Pid %6d on %10s device %2d [%s memory]\n",
 		rondo_comm_rank(comm), (int)getpid(), host,

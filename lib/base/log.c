@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/host_name.h"
 
 #define LINE_SIZE 1024
 #define PATH_SIZE 4096
@@ -69,10 +71,27 @@ struct target {
 static _Atomic(struct target *) targets; /* every one since the start */
 static _Atomic(struct target *) target; /* the present one; NULL: stderr */
 
-static void write_host(char host[65])
+/* RONDO_HOST, as it was when the latest comm was made: lines are written while the program may
+   change its environment. Empty: the host's own name. */
+static _Atomic char given_host[RD_HOST_NAME_SIZE];
+
+static void read_given_host(void)
 {
-	memset(host, 0, 65);
-	if (gethostname(host, 64) != 0)
+	char name[RD_HOST_NAME_SIZE] = "";
+
+	if (rd_environment("RONDO_HOST"))
+		rd_host_name(name);
+	for (int i = 0; i < RD_HOST_NAME_SIZE; i++)
+		atomic_store_explicit(&given_host[i], name[i], memory_order_relaxed);
+}
+
+static void write_host(char host[RD_HOST_NAME_SIZE])
+{
+	for (int i = 0; i < RD_HOST_NAME_SIZE; i++)
+		host[i] = atomic_load_explicit(&given_host[i], memory_order_relaxed);
+	if (host[0])
+		return;
+	if (gethostname(host, RD_HOST_NAME_SIZE - 1) != 0)
 		strcpy(host, "?");
 	host[strcspn(host, ".")] = '\0';
 }
@@ -80,7 +99,7 @@ static void write_host(char host[65])
 /* Writes "host:pid:tid [rank] RONDO INFO "; returns its length. */
 static size_t write_head(char *line, enum rd_log_level level)
 {
-	char host[65];
+	char host[RD_HOST_NAME_SIZE];
 	char rank[16] = "";
 
 	write_host(host);
@@ -147,17 +166,20 @@ static void write_line(int fd, char line[LINE_SIZE])
 /* ---- Names of files ------------------------------------------------------------------------ */
 
 /* Returns the text for a letter after %; NULL: none. */
-static const char *meaning(char letter, char text[65])
+static const char *meaning(char letter, char text[RD_HOST_NAME_SIZE])
 {
 	switch (letter) {
 	case 'h':
 		write_host(text);
+		/* A name that was given may hold any. */
+		for (char *slash; (slash = strchr(text, '/'));)
+			*slash = '_';
 		return text;
 	case 'p':
-		snprintf(text, 65, "%d", getpid());
+		snprintf(text, RD_HOST_NAME_SIZE, "%d", getpid());
 		return text;
 	case 'r':
-		snprintf(text, 65, thread_rank < 0 ? "-" : "%d", thread_rank);
+		snprintf(text, RD_HOST_NAME_SIZE, thread_rank < 0 ? "-" : "%d", thread_rank);
 		return text;
 	case '%':
 		return "%";
@@ -170,7 +192,7 @@ static void expand(char path[PATH_SIZE], const char *name)
 	size_t used = 0;
 
 	for (; *name && used < PATH_SIZE - 1; name++) {
-		char text[65], plain[2] = { *name };
+		char text[RD_HOST_NAME_SIZE], plain[2] = { *name };
 		const char *part = *name == '%' ? meaning(name[1], text) : NULL;
 
 		name += part != NULL;
@@ -276,6 +298,7 @@ void rd_log_to(const char *name)
 {
 	struct target *found = *name ? find_target(atomic_load(&targets), name) : NULL;
 
+	read_given_host();
 	atomic_store(&own_stderr, find_stderr());
 	atomic_store(&target, *name && !found ? add_target(name) : found);
 	/* Opens the file now, so that a failure is reported at once. */

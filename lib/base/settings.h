@@ -49,7 +49,7 @@
 	X(ib_retry, INT, "RONDO_IB_RETRY", 6, 0, 7, \
 		"how often an RDMA packet is sent again before its queue pair fails") \
 	X(host, STRING, "RONDO_HOST", "", 0, 63, \
-		"name of this host, in place of its own; ranks of different hosts share no " \
+		"name of this host, in place of its own, in messages too; ranks of different hosts share no " \
 		"memory") \
 	X(topo_file, PATH, "RONDO_TOPO_FILE", "", 0, 1023, \
 		"topology file to read instead of probing this host (docs/rondo-topo.md)") \

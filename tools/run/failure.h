@@ -21,7 +21,7 @@ struct failure {
 	int rank, local_rank; /* -1: the whole node was lost */
 	int node; /* -1: not known, of a lost one */
 	pid_t pid;
-	char host[HOST_SIZE]; /* its name, as uname() has it */
+	char host[HOST_SIZE]; /* its name */
 	int status; /* the exit status, or 128 + signal */
 	bool by_signal;
 	int64_t at_ms; /* ms since the epoch, on the clock of the job's host */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "run/base/deadline.h"
 #include "run/base/memory.h"
 #include "run/bind.h"
@@ -167,7 +168,7 @@ static void blame(struct group *group, const struct rank *rank)
 	failure.node = group->world->node;
 	failure.at_ms = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
 	failure.after_ms = rd_clock_ms() - group->job_start_ms;
-	gethostname(failure.host, sizeof(failure.host) - 1);
+	rd_host_name(failure.host);
 	failure_describe(&failure, end, sizeof(end));
 	console_print(group->console, "%s", end);
 	if (!group->failed && !group->options->keep_going)

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/host_name.h"
 #include "train/base/fail.h"
 
 #define PLACE_TEXT 384
@@ -16,9 +16,8 @@ struct place {
 
 static size_t write_place(char text[PLACE_TEXT], int local_rank, const char *device)
 {
-	char host[128] = "?";
-	if (gethostname(host, sizeof(host) - 1))
-		snprintf(host, sizeof(host), "?");
+	char host[RD_HOST_NAME_SIZE];
+	rd_host_name(host);
 	/* NUL separates the three, and follows the last. */
 	int size = snprintf(text, PLACE_TEXT, "%s%c%d%c%.192s", host, 0, local_rank, 0, device);
 	return size + 1;

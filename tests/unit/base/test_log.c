@@ -50,6 +50,20 @@ Test(log, a_line_says_host_process_thread_and_level)
 	cr_assert_str_eq(next_write(end), "");
 }
 
+Test(log, a_line_has_the_host_s_name_that_the_user_gave)
+{
+	int end = capture();
+
+	setenv("RONDO_HOST", "a.b\033c", 1);
+	rd_log_to("");
+	rd_log(RD_WARN, RD_NET, "x");
+	cr_assert_eq(strncmp(next_write(end), "a.b?c:", 6), 0);
+	unsetenv("RONDO_HOST");
+	rd_log_to("");
+	rd_log(RD_WARN, RD_NET, "x");
+	cr_assert_null(strstr(next_write(end), "a.b"));
+}
+
 Test(log, a_line_names_the_rank_that_its_thread_speaks_for)
 {
 	int end = capture();

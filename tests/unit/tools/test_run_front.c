@@ -19,6 +19,7 @@
 static const char ssh[] = "#!/bin/sh\n"
 			  "while [ \"$1\" != -- ]; do shift; done\n"
 			  "host=$2 address=127.0.0.1; shift 2\n"
+			  "unset RONDO_HOST\n"
 			  "case $host in\n"
 			  "old) echo rondo-run-remote 0.0.1 10.0.0.1; exec cat ;;\n"
 			  "refused) echo banner >&2; echo ssh: refused >&2; exit 255 ;;\n"
@@ -82,6 +83,20 @@ Test(run_front, a_host_may_print_as_it_opens)
 	cr_assert_null(strstr(text, "welcome"), "%s", text);
 	free(text);
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
+}
+
+/* Ranks of hosts with one name would look for each other's memory. */
+Test(run_front, the_name_of_this_host_is_no_other_host_s)
+{
+	struct program run = program_files();
+	char *text;
+
+	setenv("RONDO_HOST", "front", 1);
+	program_run(&run, RONDO_TOOL, "--hosts", "a,b", "--master-port", master_port(),
+		SH("echo host $RONDO_HOST"), NULL);
+	text = file_text(run.out);
+	cr_expect_eq(count_lines(text, "host"), 2, "%s", text);
+	free(text);
 }
 
 Test(run_front, a_check_runs_on_each_host)

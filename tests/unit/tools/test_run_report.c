@@ -54,6 +54,17 @@ Test(run_report, a_job_that_fails_ends_with_a_report_of_the_first_failure, .time
 		"7\n");
 }
 
+Test(run_report, a_host_has_the_name_that_the_user_gave, .timeout = 30)
+{
+	struct program run = program_files();
+
+	setenv("RONDO_HOST", "given", 1);
+	program_run(&run, RONDO_TOOL, SH("exit 3"), NULL);
+	assert_contains(run.err, "rondo-run:   host: given, node 0, local rank 0\n");
+	program_run(&run, RONDO_TOOL, "--status", "--rdzv-id", "none", NULL);
+	assert_contains(run.out, "{\"host\":\"given\"");
+}
+
 Test(run_report, a_job_that_succeeds_or_is_ended_has_no_report, .timeout = 30)
 {
 	struct program run = program_files();

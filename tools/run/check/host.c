@@ -124,10 +124,12 @@ static void read_memory(struct check_host *host)
 void check_host_read(struct check_host *host, const char *master)
 {
 	struct sockaddr_storage address;
+	char own[RD_HOST_NAME_SIZE] = "";
 
 	*host = (struct check_host){ 0 };
-	gethostname(host->name, sizeof(host->name) - 1);
-	if (resolve(host->name, &address)) {
+	rd_host_name(host->name);
+	gethostname(own, sizeof(own) - 1);
+	if (resolve(own, &address)) {
 		check_address(&address, host->resolved);
 		host->is_loopback = address_is_loopback(host->resolved);
 	}

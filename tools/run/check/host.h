@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/host_name.h"
+
 #define CHECK_ADDRESS_SIZE 64
 
 struct check_route {
@@ -21,8 +23,8 @@ struct check_route {
 };
 
 struct check_host {
-	char name[64];
-	char resolved[CHECK_ADDRESS_SIZE]; /* the name's address; "": it has none */
+	char name[RD_HOST_NAME_SIZE];
+	char resolved[CHECK_ADDRESS_SIZE]; /* of the host's own name; "": it has no address */
 	bool is_loopback; /* that address */
 	struct check_route route; /* to MASTER_ADDR */
 	uint64_t shm_free; /* bytes of /dev/shm; 0: none */

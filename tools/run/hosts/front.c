@@ -56,9 +56,10 @@ static bool is_sent(const struct options *options, const char *variable)
 		"VIRTUAL_ENV=", "NO_COLOR=", "RONDO_", "PET_", "OMP_", "NCCL_", "TORCH_" };
 	size_t name = strcspn(variable, "=");
 
-	/* Descriptors of this process. */
+	/* Descriptors of this process, and the name of its host. */
 	if (strncmp(variable, "RONDO_RENDEZVOUS_FD=", 20) == 0 ||
-		strncmp(variable, "RONDO_SECRET_FD=", 16) == 0)
+		strncmp(variable, "RONDO_SECRET_FD=", 16) == 0 ||
+		strncmp(variable, "RONDO_HOST=", 11) == 0)
 		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (strncmp(variable, names[i], strlen(names[i])) == 0)

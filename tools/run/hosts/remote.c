@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "rondo.h"
 #include "secure/secret.h"
 
@@ -98,7 +99,7 @@ static char *next(char *string)
 
 static bool enter(const char *folder)
 {
-	char host[256] = "";
+	char host[RD_HOST_NAME_SIZE];
 	int error;
 
 	if (chdir(folder) == 0) {
@@ -106,7 +107,7 @@ static bool enter(const char *folder)
 		return true;
 	}
 	error = errno;
-	gethostname(host, sizeof(host) - 1);
+	rd_host_name(host);
 	fprintf(stderr, "rondo-run: host %s: cannot change to the folder %s: %s\n", host, folder,
 		strerror(error));
 	return false;

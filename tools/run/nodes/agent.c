@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/host_name.h"
 #include "base/port.h"
 #include "run/base/descriptor.h"
 #include "run/rendezvous.h"
@@ -423,7 +424,7 @@ bool agent_init(struct agent *agent, const struct options *options, struct group
 		.group = group,
 		.rendezvous_fd = -1,
 		.reserved = { -1, -1 } };
-	gethostname(agent->host, sizeof(agent->host) - 1);
+	rd_host_name(agent->host);
 	world_init(&world, options);
 	memcpy(agent->run_id, world.run_id, sizeof(world.run_id));
 	rd_disarm(agent->run_id, strlen(agent->run_id)); /* as other nodes receive it */

@@ -2,12 +2,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
+#include "base/host_name.h"
 #include "printed.h"
 #include "run/status/ask.h"
-
-#define HOST_SIZE 256
 
 static void print_json(const struct statuses *statuses, const char *host)
 {
@@ -140,12 +138,12 @@ static bool all_are_well(const struct statuses *statuses)
 int status_run(const char *job, bool prometheus)
 {
 	struct statuses statuses;
-	char host[HOST_SIZE] = "";
+	char host[RD_HOST_NAME_SIZE];
 	int result;
 
 	if (!statuses_ask(&statuses, job))
 		return 1;
-	gethostname(host, sizeof(host) - 1);
+	rd_host_name(host);
 	if (prometheus)
 		print_prometheus(&statuses, host);
 	else
