@@ -122,7 +122,7 @@ const struct option_row option_table[] = {
 	OWN("dataset", "NAME", take_set,
 		"fashion (FashionMNIST), digits (MNIST), cifar10 (CIFAR-10), text (the file\n"
 		"of --data), or a set that rondo-train draws itself into DIR/NAME: drawn\n"
-		"(digits), drawn-cifar (shapes) or drawn-text. Default: the set that DIR\n"
+		"(digits), drawn-cifar (in colours) or drawn-text. Default: the set that DIR\n"
 		"holds for the model; a drawn one where DIR is empty or not there"),
 	OWN("fetch", "[=URL]", take_fetch,
 		"first fetch the set (default: the model's) into DIR with curl or wget, from\n"

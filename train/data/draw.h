@@ -15,9 +15,8 @@
 /* Draws digit `number`: a few strokes, whose points and whole are moved; slant, thickness, ink and
    noise vary. Returns its class. */
 int draw_digit(uint8_t image[DRAW_SIZE * DRAW_SIZE], uint64_t seed, uint64_t number);
-/* Draws image `number` as a record of CIFAR-10: a coloured shape or texture on a coloured ground.
-   The class is the shape or the texture, and prefers some colours. */
-void draw_shape(uint8_t record[CIFAR_RECORD], uint64_t seed, uint64_t number);
+/* The same as a record of CIFAR-10. Digit and ground have colours, the digit the lighter. */
+void draw_coloured_digit(uint8_t record[CIFAR_RECORD], uint64_t seed, uint64_t number);
 /* Writes text: sentences of a small grammar, in which subject and verb agree and names recur. */
 void draw_text(char *text /* [size] */, size_t size, uint64_t seed);
 
@@ -26,7 +25,7 @@ void draw_text(char *text /* [size] */, size_t size, uint64_t seed);
  * are bytes of its parts.
  */
 int draw_digits_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
-int draw_shapes_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
+int draw_coloured_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
 int draw_text_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed);
 
 #endif

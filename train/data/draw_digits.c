@@ -188,3 +188,22 @@ int draw_digit(uint8_t image[DRAW_SIZE * DRAW_SIZE], uint64_t seed, uint64_t num
 	}
 	return digit;
 }
+
+void draw_coloured_digit(uint8_t record[CIFAR_RECORD], uint64_t seed, uint64_t number)
+{
+	enum { AREA = CIFAR_SIDE * CIFAR_SIDE, BORDER = (CIFAR_SIDE - DRAW_SIZE) / 2 };
+	uint8_t image[DRAW_SIZE * DRAW_SIZE], *pixels = record + 1;
+	struct rng rng = rng_make(~seed, number);
+	record[0] = (uint8_t)draw_digit(image, seed, number);
+	for (int c = 0; c < CIFAR_CHANNELS; c++) {
+		float ground = rng_between(&rng, 40.0f, 120.0f);
+		float ink = rng_between(&rng, 170.0f, 255.0f);
+		for (int i = 0; i < AREA; i++)
+			pixels[c * AREA + i] = (uint8_t)ground;
+		for (int i = 0; i < DRAW_SIZE * DRAW_SIZE; i++) {
+			int y = BORDER + i / DRAW_SIZE, x = BORDER + i % DRAW_SIZE;
+			pixels[c * AREA + y * CIFAR_SIDE + x] =
+				(uint8_t)(ground + (float)image[i] / 255.0f * (ink - ground));
+		}
+	}
+}

@@ -69,30 +69,30 @@ int draw_digits_set(const char *dir, size_t train_count, size_t test_count, uint
 		   : write_digits_part(dir, data_idx.files + 2, test_count, seed, train_count);
 }
 
-static int write_shapes(
+static int write_coloured(
 	const char *dir, const char *name, size_t count, uint64_t seed, uint64_t first)
 {
 	struct output output;
 	uint8_t record[CIFAR_RECORD];
 	int err = open_output(&output, dir, name);
 	for (size_t i = 0; !err && i < count; i++) {
-		draw_shape(record, seed, first + i);
+		draw_coloured_digit(record, seed, first + i);
 		fwrite(record, 1, sizeof(record), output.file);
 	}
 	return close_output(&output, err);
 }
 
-int draw_shapes_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed)
+int draw_coloured_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed)
 {
 	size_t first = 0;
 	for (int i = 0; i < CIFAR_TRAIN_FILES; i++) {
 		size_t end = train_count * (i + 1) / CIFAR_TRAIN_FILES;
-		int err = write_shapes(dir, data_cifar.files[i], end - first, seed, first);
+		int err = write_coloured(dir, data_cifar.files[i], end - first, seed, first);
 		if (err)
 			return err;
 		first = end;
 	}
-	return write_shapes(dir, data_cifar.files[CIFAR_TRAIN_FILES], test_count, seed, first);
+	return write_coloured(dir, data_cifar.files[CIFAR_TRAIN_FILES], test_count, seed, first);
 }
 
 int draw_text_set(const char *dir, size_t train_count, size_t test_count, uint64_t seed)

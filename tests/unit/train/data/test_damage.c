@@ -127,7 +127,7 @@ Test(damage, idx_files)
 
 Test(damage, cifar_files)
 {
-	cr_assert_eq(draw_shapes_set(scratch_path(""), 10, 2, 1), 0);
+	cr_assert_eq(draw_coloured_set(scratch_path(""), 10, 2, 1), 0);
 	expect_calm_set(&data_cifar);
 }
 
