@@ -1,4 +1,4 @@
-#include "mesh/buffer_exchange.h"
+#include "mesh/mesh.h"
 
 static void all_gather(struct rd_plan *plan)
 {

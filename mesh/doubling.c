@@ -10,7 +10,7 @@
  * and get the result from it last. This one begins with the nearest partner along the layout's
  * line.
  */
-#include "mesh/doubling.h"
+#include "mesh/mesh.h"
 
 #include "mesh/power.h"
 

@@ -12,7 +12,7 @@
  * exchanged. It meets the farthest last, when 1/n is exchanged, so that slow links carry least. As
  * in doubling, partners do the part of the ranks beyond the largest power of two.
  */
-#include "mesh/halving.h"
+#include "mesh/mesh.h"
 
 #include "mesh/exchange.h"
 #include "mesh/power.h"

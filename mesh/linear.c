@@ -9,7 +9,7 @@
  * The barrier is the dissemination barrier: D. Hensgen, R. Finkel and U. Manber, "Two algorithms
  * for barrier synchronization", Int. J. Parallel Programming 17 (1988).
  */
-#include "mesh/linear.h"
+#include "mesh/mesh.h"
 
 static void all_to_all(struct rd_plan *plan)
 {

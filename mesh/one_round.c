@@ -10,7 +10,7 @@
  * This one sends to the next rank first, so that not all send to the same rank at once. It reads
  * all messages in place and combines them in one pass, straight into the result.
  */
-#include "mesh/one_round.h"
+#include "mesh/mesh.h"
 
 /* With more ranks, each sends more messages than other algorithms. 16 ranks on two cores already
    take 62 us where doubling takes 48 (lib/tuner/thresholds.h). */

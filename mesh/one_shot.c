@@ -10,9 +10,7 @@
  * overwrite inputs that others still combine. It therefore runs by pieces, and holds back one
  * piece at a time.
  */
-#include "mesh/one_shot.h"
-
-#include "mesh/two_shot.h"
+#include "mesh/mesh.h"
 
 static void all_reduce(struct rd_plan *plan)
 {

@@ -19,7 +19,7 @@
  * There is no all-to-all of this kind. Each block is a message of its own here, so sending blocks
  * by way of others would add messages and save none.
  */
-#include "mesh/pat.h"
+#include "mesh/mesh.h"
 
 #include "mesh/exchange.h"
 

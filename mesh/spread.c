@@ -6,9 +6,8 @@
  *
  * All_gather: a rank's share is its own block. Broadcast: a part of the root's block.
  */
-#include "mesh/spread.h"
+#include "mesh/mesh.h"
 
-#include "mesh/two_shot.h"
 #include "plan/steps.h"
 
 /* Waits for the shares of the other ranks. */

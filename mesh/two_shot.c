@@ -12,7 +12,7 @@
  *
  * A rank may not return while others still use its buffers: all signal all when they are done.
  */
-#include "mesh/two_shot.h"
+#include "mesh/mesh.h"
 
 #include "plan/steps.h"
 

@@ -10,7 +10,7 @@
  * Source: the "pipeline" of the textbooks. This one lets several chunks follow each other up the
  * chain before the first returns. Ranks stand in the order of their numbers, not of the layout.
  */
-#include "ring/chain.h"
+#include "ring/ring.h"
 
 /* The chunk is complete on the last rank. */
 static void combine(struct rd_plan *plan, int chunk)

@@ -12,7 +12,7 @@
  * There is no gather or scatter of this kind. Each block is a message of its own here, so passing
  * blocks on for others would add messages and save none at the root.
  */
-#include "tree/binomial.h"
+#include "tree/tree.h"
 
 /* The rank's distance from the root, along the line. */
 static int from_root(const struct rd_problem *problem)

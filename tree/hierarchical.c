@@ -14,11 +14,10 @@
  * different numbers of ranks: the members of a smaller host take turns as the counterparts of a
  * larger one's.
  */
-#include "tree/hierarchical.h"
+#include "tree/tree.h"
 
 #include "tree/groups.h"
-#include "tree/leaders.h"
-#include "mesh/doubling.h"
+#include "mesh/mesh.h"
 #include "ring/ring.h"
 
 /* This rank's position among the groups. */

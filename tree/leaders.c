@@ -9,12 +9,10 @@
  * wide area systems", PPoPP 1999. The difference: a root leads its own host, so nothing is passed
  * on there.
  */
-#include "tree/leaders.h"
+#include "tree/tree.h"
 
-#include "tree/binomial.h"
 #include "tree/groups.h"
-#include "mesh/linear.h"
-#include "mesh/doubling.h"
+#include "mesh/mesh.h"
 
 #define NO_ROOT (-1)
 

@@ -25,7 +25,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench/clock.h"
+#include "base/clock.h"
 #include "measure.h"
 
 static std::shared_ptr<gloo::rendezvous::Context> context;
@@ -89,10 +89,10 @@ static double try_way(enum way way, float *send, float *recv, size_t count)
 	take_way(way, send, recv, count);
 	run(PEERS_ALL_REDUCE, send, recv, count);
 	barrier();
-	int64_t start = bench_now_ns();
+	int64_t start = rd_clock_ns();
 	for (int i = 0; i < runs; i++)
 		run(PEERS_ALL_REDUCE, send, recv, count);
-	double elapsed = static_cast<double>(bench_now_ns() - start);
+	double elapsed = static_cast<double>(rd_clock_ns() - start);
 	greatest(&elapsed);
 	return elapsed;
 }

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/clock.h"
+#include "base/clock.h"
 #include "bench/machine/line.h"
 #include "bench/machine/pair.h"
 #include "bench/memory.h"
@@ -74,10 +74,10 @@ static size_t blocks(const struct run *run, bool several)
 static bool sleep_through_game(struct run *run)
 {
 	struct timespec nap = { .tv_nsec = NAP_NS };
-	int64_t deadline = bench_now_ns() + PATIENCE_NS;
+	int64_t deadline = rd_clock_ns() + PATIENCE_NS;
 
 	while (atomic_load(&run->table->games) < run->games) {
-		if (bench_now_ns() > deadline)
+		if (rd_clock_ns() > deadline)
 			return false;
 		nanosleep(&nap, NULL);
 	}
@@ -88,7 +88,7 @@ static bool sleep_through_game(struct run *run)
    did not come. */
 static double measure_pace(struct table *table, int rank)
 {
-	int64_t deadline = bench_now_ns() + PATIENCE_NS;
+	int64_t deadline = rd_clock_ns() + PATIENCE_NS;
 	double pace_ns = peers_pace_ns(), other_ns = 0;
 
 	if (rank == 1) {
@@ -96,7 +96,7 @@ static double measure_pace(struct table *table, int rank)
 		return pace_ns;
 	}
 	while ((other_ns = atomic_exchange(&table->pace_ns, 0)) == 0)
-		if (bench_now_ns() > deadline)
+		if (rd_clock_ns() > deadline)
 			return NAN;
 	return (pace_ns + other_ns) / 2;
 }
@@ -151,10 +151,10 @@ static void call(const struct run *run)
 static double batch_ns(const struct run *run, long iterations)
 {
 	run->library->barrier();
-	int64_t start = bench_now_ns();
+	int64_t start = rd_clock_ns();
 	for (long i = 0; i < iterations; i++)
 		call(run);
-	double elapsed = (double)(bench_now_ns() - start);
+	double elapsed = (double)(rd_clock_ns() - start);
 	run->library->greatest(&elapsed);
 	return elapsed;
 }

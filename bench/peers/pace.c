@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#include "bench/clock.h"
+#include "base/clock.h"
 
 #define STRETCHES 9
 #define ROUNDS 8
@@ -35,14 +35,14 @@ double peers_pace_ns(void)
 	if (!fds)
 		return NAN;
 	for (int stretch = 0; stretch < STRETCHES; stretch++) {
-		int64_t start = bench_now_ns();
+		int64_t start = rd_clock_ns();
 
 		for (int i = 0; i < ROUNDS; i++) {
 			if (send(fds[0], bytes, sizeof(bytes), MSG_NOSIGNAL) != sizeof(bytes) ||
 				recv(fds[1], bytes, sizeof(bytes), 0) != sizeof(bytes))
 				return NAN;
 		}
-		each_ns[stretch] = (double)(bench_now_ns() - start) / ROUNDS;
+		each_ns[stretch] = (double)(rd_clock_ns() - start) / ROUNDS;
 	}
 	qsort(each_ns, STRETCHES, sizeof(*each_ns), ascending);
 	return each_ns[STRETCHES / 2];

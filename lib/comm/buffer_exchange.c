@@ -6,7 +6,7 @@
 #include "comm/comm.h"
 #include "base/error.h"
 #include "exec/exec_init.h"
-#include "mesh/buffer_exchange.h"
+#include "mesh/mesh.h"
 #include "tuner/thresholds.h"
 
 int rd_buffer_exchange_create(struct rondo_comm *comm)

@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "exec/algorithms.h"
 #include "exec/exec_init.h"
-#include "mesh/buffer_exchange.h"
+#include "mesh/mesh.h"
 #include "tuner/eligible.h"
 
 _Static_assert(sizeof(struct rd_call_facts) <= 64, "the least RONDO_PIECE");

@@ -4,19 +4,8 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
-#include "mesh/linear.h"
-#include "mesh/doubling.h"
-#include "mesh/halving.h"
-#include "mesh/two_shot.h"
-#include "mesh/one_round.h"
-#include "mesh/one_shot.h"
-#include "mesh/pat.h"
-#include "mesh/spread.h"
-#include "ring/chain.h"
+#include "mesh/mesh.h"
 #include "ring/ring.h"
-#include "tree/binomial.h"
-#include "tree/hierarchical.h"
-#include "tree/leaders.h"
 #include "tree/tree.h"
 
 const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {

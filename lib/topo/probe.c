@@ -6,10 +6,7 @@
 #include "base/log.h"
 #include "topo/identity.h"
 #include "topo/sysfs.h"
-#include "topo/probe_cpus.h"
-#include "topo/probe_gpus.h"
-#include "topo/probe_hwloc.h"
-#include "topo/probe_net.h"
+#include "topo/probes.h"
 
 #define NVML "libnvidia-ml.so.1"
 #define CUDA "libcuda.so.1"

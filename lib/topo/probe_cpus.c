@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "topo/probe_cpus.h"
+#include "topo/probes.h"
 #include "topo/sysfs.h"
 
 #define NODES "sys/devices/system/node"

@@ -1,4 +1,4 @@
-#include "topo/probe_device.h"
+#include "topo/probes.h"
 
 #include "topo/sysfs.h"
 

@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "topo/probe_gpus.h"
-#include "topo/probe_device.h"
+#include "topo/probes.h"
 #include "topo/sysfs.h"
 
 /* A GPU as either source finds it, before the GPUs have numbers. */

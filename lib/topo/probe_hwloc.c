@@ -3,7 +3,7 @@
  * reads its own settings (HWLOC_XMLFILE). It is loaded at run time. The build needs its header, for
  * the objects that its functions return.
  */
-#include "topo/probe_hwloc.h"
+#include "topo/probes.h"
 
 #ifdef RD_HAS_HWLOC
 

@@ -12,8 +12,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/descriptor.h"
-#include "topo/probe_net.h"
-#include "topo/probe_device.h"
+#include "topo/probes.h"
 #include "topo/sysfs.h"
 
 #define NET "sys/class/net"

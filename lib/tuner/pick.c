@@ -10,7 +10,7 @@
 #include "tuner/thresholds.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "mesh/buffer_exchange.h"
+#include "mesh/mesh.h"
 
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
 #define CLASSES_AN_OCTAVE 4

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agree.h"
-#include "clock.h"
+#include "base/clock.h"
 #include "explain.h"
 
 #define CANDIDATES_MAX 16
@@ -121,11 +121,11 @@ static int time_calls(const struct comparison *comparison, rondo_comm *comm, siz
 	if (!err)
 		err = rondo_barrier(comm, NULL);
 
-	int64_t began = bench_now_ns();
+	int64_t began = rd_clock_ns();
 
 	for (long i = 0; i < calls && !err; i++)
 		err = options->collective->run(&call);
-	*time_us = (double)(bench_now_ns() - began) / (double)calls / 1e3;
+	*time_us = (double)(rd_clock_ns() - began) / (double)calls / 1e3;
 	if (!err)
 		err = bench_agree(comparison->comm, time_us, 1, RONDO_MAX);
 	return err;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "memory.h"
 #include "world.h"
 
@@ -39,14 +39,14 @@ static int time_once(rondo_comm *comm, const struct rondo_config *config, double
 {
 	rondo_comm *made;
 	int err = rondo_barrier(comm, NULL);
-	int64_t began = bench_now_ns();
+	int64_t began = rd_clock_ns();
 
 	if (!err)
 		err = rondo_comm_create(&made, config);
 	if (err)
 		return err;
 
-	double own_ms = (double)(bench_now_ns() - began) / 1e6;
+	double own_ms = (double)(rd_clock_ns() - began) / 1e6;
 
 	err = slowest(comm, own_ms, time_ms);
 	/* Leaving ranks would slow down the next comm. */

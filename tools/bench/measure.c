@@ -6,7 +6,7 @@
 
 #include "agree.h"
 #include "api/graph.h"
-#include "clock.h"
+#include "base/clock.h"
 #include "mirror.h"
 #include "values.h"
 
@@ -59,13 +59,13 @@ static void drop_graph(struct bench_call *call)
 /* The same, with the time of each iteration in us in each_us. */
 static int run_one_by_one(const struct bench_call *call, long iterations, double *each_us)
 {
-	int64_t before = bench_now_ns();
+	int64_t before = rd_clock_ns();
 
 	for (long i = 0; i < iterations; i++) {
 		int err = run_back_to_back(call, 1);
 		if (err)
 			return err;
-		int64_t after = bench_now_ns();
+		int64_t after = rd_clock_ns();
 		each_us[i] = (double)(after - before) / 1e3;
 		before = after;
 	}
@@ -158,10 +158,10 @@ static int timed_batch(
 		return err;
 	if (call->stream && call->mirror && call->mirror->size > 0)
 		return run_by_events(call, iterations, each_us, elapsed_ns);
-	int64_t start = bench_now_ns();
+	int64_t start = rd_clock_ns();
 	err = each_us ? run_one_by_one(call, iterations, each_us)
 		      : run_back_to_back(call, iterations);
-	*elapsed_ns = (double)(bench_now_ns() - start);
+	*elapsed_ns = (double)(rd_clock_ns() - start);
 	return err;
 }
 

@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "check/checker.h"
-#include "mesh/two_shot.h"
+#include "mesh/mesh.h"
 #include "mutants.h"
 
 Test(checker, refuses_a_signal_that_nobody_awaits)

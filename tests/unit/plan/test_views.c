@@ -5,8 +5,7 @@
 #include "check/checker.h"
 #include "base/error.h"
 #include "check/layouts.h"
-#include "mesh/doubling.h"
-#include "mesh/two_shot.h"
+#include "mesh/mesh.h"
 #include "plan/print.h"
 #include "ring/ring.h"
 

@@ -14,8 +14,7 @@
 #include "captured_stderr.h"
 #include "file_tree.h"
 #include "topo/sysfs.h"
-#include "topo/probe_hwloc.h"
-#include "topo/probe_cpus.h"
+#include "topo/probes.h"
 #include "topo/topology_file.h"
 
 /* ---- Trees ---- */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "bench/clock.h"
+#include "base/clock.h"
 #include "bench/memory.h"
 #include "plot.h"
 #include "bench/sweep.h"
@@ -40,8 +40,8 @@ static void sweep_side(int side, void *argument)
 		size_t count = swept->size / sizeof(float);
 		long sweeps = 0;
 		swept->sweep(into, a, b, count);
-		int64_t start = bench_now_ns(), now = start;
-		for (; now < start + swept->duration_ns; now = bench_now_ns(), sweeps++)
+		int64_t start = rd_clock_ns(), now = start;
+		for (; now < start + swept->duration_ns; now = rd_clock_ns(), sweeps++)
 			swept->sweep(into, a, b, count);
 		swept->rates[side] = (double)swept->size * swept->operands * (double)sweeps /
 				     (double)(now - start);

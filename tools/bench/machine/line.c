@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/clock.h"
+#include "base/clock.h"
 #include "pair.h"
 
 #define STRETCHES 9
@@ -20,7 +20,7 @@ static bool await(struct bench_line *line, uint32_t turn)
 		spins++) {
 		if (spins & 0xffff)
 			continue;
-		int64_t now = bench_now_ns();
+		int64_t now = rd_clock_ns();
 		if (deadline == 0)
 			deadline = now + TIMEOUT_NS;
 		else if (now > deadline)
@@ -59,10 +59,10 @@ double bench_line_ping_pong(struct bench_line *line, int side, int rounds)
 	if (!run_stretch(line, side, first, rounds))
 		return NAN;
 	for (int i = 0; i < STRETCHES; i++) {
-		int64_t start = bench_now_ns();
+		int64_t start = rd_clock_ns();
 		if (!run_stretch(line, side, first + 2 * (uint32_t)(rounds * (i + 1)), rounds))
 			return NAN;
-		each_ns[i] = (double)(bench_now_ns() - start) / rounds;
+		each_ns[i] = (double)(rd_clock_ns() - start) / rounds;
 	}
 	qsort(each_ns, STRETCHES, sizeof(*each_ns), ascending);
 	return each_ns[STRETCHES / 2];

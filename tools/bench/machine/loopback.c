@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/port.h"
-#include "bench/clock.h"
+#include "base/clock.h"
 #include "bench/memory.h"
 #include "pair.h"
 
@@ -87,11 +87,11 @@ static void stream_side(int side, void *argument)
 	     receives = side == 1 || connection->both_ways;
 	size_t operand = connection->operand, sent = 0, got = 0;
 	char *out = connection->out[side], *in = connection->in[side];
-	int64_t start = bench_now_ns(), now = start,
+	int64_t start = rd_clock_ns(), now = start,
 		end = start + (int64_t)(connection->seconds * 1e9);
 	double arrived = 0;
 
-	for (; out && in && now < end; now = bench_now_ns()) {
+	for (; out && in && now < end; now = rd_clock_ns()) {
 		ssize_t moved = sends ? send(fd, out + sent, stretch(connection, sent),
 						MSG_DONTWAIT | MSG_NOSIGNAL)
 				      : 0;
@@ -110,7 +110,7 @@ static void stream_side(int side, void *argument)
 
 static bool receive_whole(int fd, char *into, size_t size, bool polling)
 {
-	int64_t deadline = polling ? bench_now_ns() + TIMEOUT_S * (int64_t)1000000000 : 0;
+	int64_t deadline = polling ? rd_clock_ns() + TIMEOUT_S * (int64_t)1000000000 : 0;
 	unsigned spins = 0;
 
 	for (size_t have = 0; have < size;) {
@@ -119,7 +119,7 @@ static bool receive_whole(int fd, char *into, size_t size, bool polling)
 			have += (size_t)moved;
 		else if (!polling || !nothing_now(moved))
 			return false;
-		else if ((++spins & 0xfff) == 0 && bench_now_ns() > deadline)
+		else if ((++spins & 0xfff) == 0 && rd_clock_ns() > deadline)
 			return false;
 	}
 	return true;
@@ -130,11 +130,11 @@ static void bounce_side(int side, void *argument)
 	struct connection *connection = argument;
 	int fd = connection->fds[side], warm = connection->rounds / 10;
 	char ball[8] = "";
-	int64_t start = bench_now_ns();
+	int64_t start = rd_clock_ns();
 
 	for (int i = 0; i < connection->rounds + warm; i++) {
 		if (i == warm)
-			start = bench_now_ns();
+			start = rd_clock_ns();
 		if (side == 0 && send(fd, ball, sizeof(ball), MSG_NOSIGNAL) != sizeof(ball))
 			return;
 		if (!receive_whole(fd, ball, sizeof(ball), connection->polling))
@@ -142,7 +142,7 @@ static void bounce_side(int side, void *argument)
 		if (side == 1 && send(fd, ball, sizeof(ball), MSG_NOSIGNAL) != sizeof(ball))
 			return;
 	}
-	connection->results[side] = (double)(bench_now_ns() - start) / connection->rounds / 1e3;
+	connection->results[side] = (double)(rd_clock_ns() - start) / connection->rounds / 1e3;
 }
 
 double bench_loopback_stream(bool both_ways, size_t operand, double seconds)
