@@ -16,11 +16,14 @@
 
 /*
  * Bounds for runs that differ in the order of sums alone. Both runs round a loss; convnet has the
- * longest sums, and gpt the largest losses. An update differs by 1e-4 of it, and by some 3e-3 where
- * one pooled element is another.
+ * longest sums, and gpt the largest losses. An update differs by such roundings as well, and where
+ * two elements of a max-pooling's window are equal but for them, by the gradient of that window.
+ * lenet's last pooling has the fewest windows, 16 * 5 * 5 for each of 8 samples. Where their
+ * gradients are alike, one that goes another way is sqrt(2 / windows) of the update. In each step
+ * rounding, some 2^-20 of an element, decides over few: four are allowed for.
  */
 #define STEP_LOSS_BOUND (2 * LIKELY_ROUNDING(25 + 16 * 25 + 1568, 6))
-#define STEP_UPDATE_BOUND 1e-2
+#define STEP_UPDATE_BOUND sqrt(4 * 2 / (8 * 16 * 5 * 5.0))
 
 /* How far a run's steps are from those of the first run, at most. */
 struct step_errors {

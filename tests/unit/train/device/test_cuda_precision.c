@@ -129,17 +129,26 @@ static struct job make_precise_job(int precision)
 }
 
 /*
- * As far from f32 as factors of 8 or 11 bits are; and not the same. A loss is a few such roundings
- * off. An update is further off: in some rows of ReLUs, rounding changes which of them are on.
+ * Factors are rounded by `unit` of them at most: 2^-9 in bf16, 2^-12 in f16. Three layers multiply,
+ * and logits of such small models are 1 at most; the loss follows the logits (LIKELY_ROUNDING has
+ * the 4 and the root).
+ *
+ * An update has the roundings of both factors of a product, in forward and backward. Moreover,
+ * rounding changes which ReLUs of two layers are on, where their input is below its error: of
+ * inputs of a deviation of 1, some 4 units of them all. Each takes its part of the gradient along.
  */
-static void expect_training(int precision, int size, struct step_errors bounds)
+#define LOSS_BOUND(unit) (4 * sqrt(3) * (unit))
+#define UPDATE_BOUND(unit) (4 * sqrt(2 * 3) * (unit) + sqrt(2 * (2 * 4 * (unit))))
+
+static void expect_training(int precision, int size, double unit)
 {
 	struct job plain = make_job(), rounded = make_precise_job(precision);
 	struct step_errors errors = compare_steps(&plain, size, &rounded, size, STEPS);
-	cr_expect_lt(errors.loss, bounds.loss, "a loss is off by %g", errors.loss);
-	cr_expect_lt(errors.update, bounds.update, "an update is off by %g", errors.update);
-	cr_expect_gt(errors.loss, 1e-6, "a loss is off by %g", errors.loss);
-	cr_expect_gt(errors.update, 1e-3, "an update is off by %g", errors.update);
+	cr_expect_lt(errors.loss, LOSS_BOUND(unit), "a loss is off by %g", errors.loss);
+	cr_expect_lt(errors.update, UPDATE_BOUND(unit), "an update is off by %g", errors.update);
+	/* And they are rounded: f32 has 2^-24. */
+	cr_expect_gt(errors.loss, 0x1p-24 * 4, "a loss is off by %g", errors.loss);
+	cr_expect_gt(errors.update, unit, "an update is off by %g", errors.update);
 	finish_job(&plain);
 	finish_job(&rounded);
 }
@@ -147,16 +156,16 @@ static void expect_training(int precision, int size, struct step_errors bounds)
 Test(cuda_precision, ranks_train_with_halves_nearly_as_without)
 {
 	need_gpus(scratch_remove);
-	expect_training(PRECISION_BF16, 2, (struct step_errors){ .loss = 5e-4, .update = 0.2 });
-	expect_training(PRECISION_F16, 2, (struct step_errors){ .loss = 5e-5, .update = 0.1 });
+	expect_training(PRECISION_BF16, 2, 0x1p-9);
+	expect_training(PRECISION_F16, 2, 0x1p-12);
 }
 
 /* Plain SGD of one rank may step in backward; but not by gradients that have a loss scale. */
 Test(cuda_precision, a_rank_alone_trains_with_halves_nearly_as_without)
 {
 	need_gpus(scratch_remove);
-	expect_training(PRECISION_BF16, 1, (struct step_errors){ .loss = 5e-4, .update = 0.2 });
-	expect_training(PRECISION_F16, 1, (struct step_errors){ .loss = 5e-5, .update = 0.1 });
+	expect_training(PRECISION_BF16, 1, 0x1p-9);
+	expect_training(PRECISION_F16, 1, 0x1p-12);
 }
 
 Test(cuda_precision, the_cpu_refuses_it_in_one_line)
