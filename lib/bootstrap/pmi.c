@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/close_on_fork.h"
 #include "base/error.h"
-#include "bootstrap/meeting.h"
+#include "bootstrap/address_card.h"
 #include "bootstrap/pmi_conversation.h"
 
 #define REFUSED "refused" /* in place of rank 0's address */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "bootstrap/meeting.h"
+#include "bootstrap/address_card.h"
 
 #define RD_PMI_LINE 2048
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "bootstrap/meeting.h"
+#include "bootstrap/address_card.h"
 
 #define MARK "rondo 1 "
 

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "bootstrap/meeting.h"
+#include "bootstrap/address_card.h"
 #include "bootstrap/pmi_conversation.h"
 #include "fuzz.h"
 

@@ -2,7 +2,7 @@
    chooses which. */
 #include "base/environment.h"
 #include "base/launch/slurm_list.h"
-#include "bootstrap/meeting.h"
+#include "bootstrap/address_card.h"
 #include "fuzz.h"
 #include "run/hosts/list.h"
 #include "topo/cpus.h"

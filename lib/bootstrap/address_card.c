@@ -1,4 +1,4 @@
-#include "bootstrap/meeting.h"
+#include "bootstrap/address_card.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
