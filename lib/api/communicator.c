@@ -128,7 +128,7 @@ static int set_picker(struct rondo_comm *comm)
 }
 
 /* Calibration makes calls, so there is a picker of default costs before it. These calls come before
-   the comm exists, while no rank computes: they wait no longer than the meeting may take. */
+   the comm exists, while no rank computes: they wait no longer than the rendezvous may take. */
 static int calibrate(struct rondo_comm *comm)
 {
 	int timeout_ms = comm->settings.timeout_ms, err;

@@ -136,7 +136,7 @@ struct rd_settings {
 	uint64_t by_program; /* settings that struct rondo_config gave, a bit each */
 	uint64_t launch_id; /* of the launch that gave this rank (bootstrap/inherited.h); 0: none */
 	bool has_key;
-	unsigned char key[RD_KEY_SIZE]; /* of the meeting (bootstrap/address_card.h) */
+	unsigned char key[RD_KEY_SIZE]; /* of the rendezvous (bootstrap/address_card.h) */
 	char job[RD_STRING_MAX]; /* its name by the launcher: TORCHELASTIC_RUN_ID; empty: none */
 	bool has_psk;
 	unsigned char psk[RD_PSK_SIZE]; /* of connections (secure/secret.h) */

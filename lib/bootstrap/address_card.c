@@ -44,22 +44,22 @@ static int port_of(int fd)
 					      : ((struct sockaddr_in *)&at)->sin_port);
 }
 
-int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port)
+int rd_address_card_open(struct rd_address_card *card, int *fd, int port)
 {
-	int family, err = rd_own_address(meeting->address);
+	int family, err = rd_own_address(card->address);
 
 	*fd = -1;
 	if (err)
 		return err;
-	if (getrandom(meeting->key, sizeof(meeting->key), 0) != sizeof(meeting->key))
-		return rd_fail_errno("no random number for the ranks' meeting");
-	family = strchr(meeting->address, ':') ? AF_INET6 : AF_INET;
+	if (getrandom(card->key, sizeof(card->key), 0) != sizeof(card->key))
+		return rd_fail_errno("no random number for the rendezvous");
+	family = strchr(card->address, ':') ? AF_INET6 : AF_INET;
 	*fd = rd_above_stderr(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	if (*fd >= 0 && bind_at(*fd, meeting->address, port) && listen(*fd, RD_BACKLOG) == 0)
-		meeting->port = port_of(*fd);
+	if (*fd >= 0 && bind_at(*fd, card->address, port) && listen(*fd, RD_BACKLOG) == 0)
+		card->port = port_of(*fd);
 	else
-		meeting->port = -1;
-	if (meeting->port > 0)
+		card->port = -1;
+	if (card->port > 0)
 		return 0;
 	err = rd_fail_errno(port ? "rank 0 cannot listen at RONDO_PORT %d"
 				 : "rank 0 cannot listen at any port (%d)",
@@ -72,12 +72,12 @@ int rd_meeting_open(struct rd_meeting *meeting, int *fd, int port)
 
 /* ---- As text ------------------------------------------------------------------------------- */
 
-void rd_meeting_print(char text[RD_MEETING_TEXT], const struct rd_meeting *meeting)
+void rd_address_card_print(char text[RD_ADDRESS_CARD_TEXT], const struct rd_address_card *card)
 {
-	int length = snprintf(text, RD_MEETING_TEXT, "%.63s/%d/", meeting->address, meeting->port);
+	int length = snprintf(text, RD_ADDRESS_CARD_TEXT, "%.63s/%d/", card->address, card->port);
 
-	for (size_t i = 0; i < sizeof(meeting->key); i++)
-		length += snprintf(text + length, 3, "%02x", meeting->key[i]);
+	for (size_t i = 0; i < sizeof(card->key); i++)
+		length += snprintf(text + length, 3, "%02x", card->key[i]);
 }
 
 static bool is_address(const char *text)
@@ -102,29 +102,29 @@ static bool read_key(unsigned char key[RD_KEY_SIZE], const char *text)
 	return true;
 }
 
-int rd_meeting_read(struct rd_meeting *meeting, const char *text)
+int rd_address_card_read(struct rd_address_card *card, const char *text)
 {
 	size_t length = strcspn(text, "/");
 	const char *end = NULL;
 	char quote[41];
 	int64_t port = 0;
 
-	if (length < sizeof(meeting->address) && text[length]) {
-		snprintf(meeting->address, sizeof(meeting->address), "%.*s", (int)length, text);
+	if (length < sizeof(card->address) && text[length]) {
+		snprintf(card->address, sizeof(card->address), "%.*s", (int)length, text);
 		end = rd_read_number(&port, text + length + 1);
 	}
-	if (!end || *end != '/' || port < 1 || port > 65535 || !is_address(meeting->address) ||
-		!read_key(meeting->key, end + 1))
+	if (!end || *end != '/' || port < 1 || port > 65535 || !is_address(card->address) ||
+		!read_key(card->key, end + 1))
 		return rd_fail(
 			RONDO_PROTOCOL, "\"%s\" is not where ranks meet", rd_quotable(quote, text));
-	meeting->port = (int)port;
+	card->port = (int)port;
 	return 0;
 }
 
-void rd_meeting_use(struct rd_settings *settings, const struct rd_meeting *meeting)
+void rd_address_card_use(struct rd_settings *settings, const struct rd_address_card *card)
 {
-	snprintf(settings->address, sizeof(settings->address), "%s", meeting->address);
-	settings->port = meeting->port;
+	snprintf(settings->address, sizeof(settings->address), "%s", card->address);
+	settings->port = card->port;
 	settings->has_key = true;
-	memcpy(settings->key, meeting->key, sizeof(settings->key));
+	memcpy(settings->key, card->key, sizeof(settings->key));
 }

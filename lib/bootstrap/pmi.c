@@ -23,7 +23,7 @@ static struct {
 	bool done;
 	int error;
 	char reason[RD_REASON_SIZE];
-	struct rd_meeting meeting;
+	struct rd_address_card card;
 	int fd; /* listens, in the process of rank 0; -1: in another */
 	pid_t pid; /* that has used the connection; 0: none has */
 	int pmi_fd;
@@ -54,9 +54,10 @@ static int meet(const struct rd_settings *settings)
 {
 	struct rd_pmi_conversation with = { .fd = settings->pmi_fd,
 		.timeout_ms = settings->init_timeout_ms };
-	char mine[RD_MEETING_TEXT] = REFUSED, text[RD_MEETING_TEXT], reason[RD_REASON_SIZE];
+	char mine[RD_ADDRESS_CARD_TEXT] = REFUSED, text[RD_ADDRESS_CARD_TEXT],
+	     reason[RD_REASON_SIZE];
 	bool first = settings->process == 0;
-	int error = first ? rd_meeting_open(&once.meeting, &once.fd, settings->port) : 0, err;
+	int error = first ? rd_address_card_open(&once.card, &once.fd, settings->port) : 0, err;
 
 	with.deadline_ms = rd_clock_ms() + with.timeout_ms;
 	once.pid = getpid();
@@ -66,7 +67,7 @@ static int meet(const struct rd_settings *settings)
 		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 	else if (first) {
 		rd_close_on_fork_add(&once.unshared, &once.fd);
-		rd_meeting_print(mine, &once.meeting);
+		rd_address_card_print(mine, &once.card);
 	}
 	err = rd_pmi_exchange(&with, first ? mine : NULL, text);
 	if (error)
@@ -75,12 +76,12 @@ static int meet(const struct rd_settings *settings)
 		return err;
 	if (strcmp(text, REFUSED) == 0)
 		return rd_fail(RONDO_UNREACHABLE, "rank 0 cannot listen for the other ranks");
-	return rd_meeting_read(&once.meeting, text);
+	return rd_address_card_read(&once.card, text);
 }
 
-static int use_meeting(struct rd_settings *settings)
+static int use_card(struct rd_settings *settings)
 {
-	rd_meeting_use(settings, &once.meeting);
+	rd_address_card_use(settings, &once.card);
 	if (settings->rank != 0)
 		return 0;
 	if (once.fd < 0)
@@ -102,7 +103,7 @@ int rd_pmi_meet(struct rd_settings *settings)
 		if (once.error)
 			snprintf(once.reason, sizeof(once.reason), "%s", rondo_last_error());
 	}
-	err = once.error ? rd_fail(once.error, "%s", once.reason) : use_meeting(settings);
+	err = once.error ? rd_fail(once.error, "%s", once.reason) : use_card(settings);
 	pthread_mutex_unlock(&once.lock);
 	return err;
 }

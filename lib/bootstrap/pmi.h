@@ -1,10 +1,10 @@
 /*
- * Meeting by PMI: rank 0 listens, and its address goes through the key-value space of the process
- * manager (MPICH's mpiexec and its kin). The wire protocol is that of MPICH's "simple PMI", version
- * 1: lines of "cmd=NAME key=value..." over the socket PMI_FD. An MPI library of the program may use
- * the same socket, before or after, but not at the same time. So `init` is left out, and `finalize`
- * goes out when the process exits, unless MPI_Finalize() has closed the socket. A process that ends
- * without it has failed, and its process manager ends the others.
+ * Rendezvous by PMI: rank 0 listens, and its address card goes through the key-value space of the
+ * process manager (MPICH's mpiexec and its kin). The wire protocol is that of MPICH's "simple
+ * PMI", version 1: lines of "cmd=NAME key=value..." over the socket PMI_FD. An MPI library of the
+ * program may use the same socket, before or after, but not at the same time. So `init` is left
+ * out, and `finalize` goes out when the process exits, unless MPI_Finalize() has closed the
+ * socket. A process that ends without it has failed, and its process manager ends the others.
  */
 #ifndef RD_PMI_H
 #define RD_PMI_H

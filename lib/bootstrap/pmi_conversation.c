@@ -123,7 +123,8 @@ static int ask(struct rd_pmi_conversation *with, const char *command, const char
 
 /* ---- The exchange -------------------------------------------------------------------------- */
 
-int rd_pmi_exchange(struct rd_pmi_conversation *with, const char *mine, char text[RD_MEETING_TEXT])
+int rd_pmi_exchange(
+	struct rd_pmi_conversation *with, const char *mine, char text[RD_ADDRESS_CARD_TEXT])
 {
 	char space[257], command[RD_PMI_LINE];
 	const char *value = NULL;
@@ -144,7 +145,7 @@ int rd_pmi_exchange(struct rd_pmi_conversation *with, const char *mine, char tex
 	snprintf(command, sizeof(command), "cmd=get kvsname=%s key=" KEY "\n", space);
 	err = ask(with, command, "get_result", "value", &value);
 	if (!err)
-		snprintf(text, RD_MEETING_TEXT, "%s", value);
+		snprintf(text, RD_ADDRESS_CARD_TEXT, "%s", value);
 	return err;
 }
 

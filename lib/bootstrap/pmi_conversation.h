@@ -23,7 +23,8 @@ struct rd_pmi_conversation {
  * here. Takes no byte behind the answers. RONDO_TIMEOUT, RONDO_BROKEN, RONDO_PROTOCOL or
  * RONDO_SYSTEM, with a reason.
  */
-int rd_pmi_exchange(struct rd_pmi_conversation *with, const char *mine, char text[RD_MEETING_TEXT]);
+int rd_pmi_exchange(
+	struct rd_pmi_conversation *with, const char *mine, char text[RD_ADDRESS_CARD_TEXT]);
 
 /* Ends this process's part, and waits for the answer. */
 void rd_pmi_finalize(struct rd_pmi_conversation *with);

@@ -21,11 +21,12 @@ struct offer {
 static struct offer *offers;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-_Static_assert(sizeof(MARK) + RD_MEETING_TEXT <= sizeof(struct rondo_unique_id), "an id has room");
+_Static_assert(
+	sizeof(MARK) + RD_ADDRESS_CARD_TEXT <= sizeof(struct rondo_unique_id), "an id has room");
 
 int rondo_get_unique_id(struct rondo_unique_id *id)
 {
-	struct rd_meeting meeting;
+	struct rd_address_card card;
 	struct offer *offer;
 	int err;
 
@@ -35,14 +36,14 @@ int rondo_get_unique_id(struct rondo_unique_id *id)
 	offer = malloc(sizeof(*offer));
 	if (!offer)
 		return rd_fail(RONDO_MEMORY, "no memory for a unique id");
-	err = rd_meeting_open(&meeting, &offer->fd, 0);
+	err = rd_address_card_open(&card, &offer->fd, 0);
 	if (err) {
 		free(offer);
 		return err;
 	}
 	memcpy(id->bytes, MARK, strlen(MARK));
-	rd_meeting_print(id->bytes + strlen(MARK), &meeting);
-	memcpy(offer->key, meeting.key, sizeof(offer->key));
+	rd_address_card_print(id->bytes + strlen(MARK), &card);
+	memcpy(offer->key, card.key, sizeof(offer->key));
 	pthread_mutex_lock(&lock);
 	offer->next = offers;
 	offers = offer;
@@ -73,22 +74,22 @@ static int take_offer(const unsigned char key[RD_KEY_SIZE])
 
 int rd_unique_id_meet(struct rd_settings *settings, const struct rondo_unique_id *id)
 {
-	struct rd_meeting meeting;
+	struct rd_address_card card;
 
 	if (memcmp(id->bytes, MARK, strlen(MARK)) != 0 ||
 		id->bytes[sizeof(id->bytes) - 1] != '\0' ||
-		rd_meeting_read(&meeting, id->bytes + strlen(MARK)))
+		rd_address_card_read(&card, id->bytes + strlen(MARK)))
 		return rd_fail(RONDO_INVALID,
 			"rank %d: unique_id in struct rondo_config is none that "
 			"rondo_get_unique_id() of this version made: pass rank 0's %zu bytes to every "
 			"rank",
 			settings->rank, sizeof(*id));
-	rd_meeting_use(settings, &meeting);
+	rd_address_card_use(settings, &card);
 	/* The id tells jobs apart: its ranks may have come by several launchers. */
 	settings->job[0] = '\0';
 	if (settings->rank != 0)
 		return 0;
-	settings->rendezvous_fd = take_offer(meeting.key);
+	settings->rendezvous_fd = take_offer(card.key);
 	if (settings->rendezvous_fd >= 0)
 		return 0;
 	return rd_fail(RONDO_INVALID,

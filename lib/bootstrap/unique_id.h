@@ -1,4 +1,5 @@
-/* Meeting by a unique id, which the program itself passes to the ranks (rondo_get_unique_id()). */
+/* Rendezvous by a unique id, which the program itself passes to the ranks
+   (rondo_get_unique_id()). */
 #ifndef RD_UNIQUE_ID_H
 #define RD_UNIQUE_ID_H
 

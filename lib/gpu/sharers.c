@@ -14,7 +14,7 @@
 
 struct sharer {
 	int rank;
-	uint32_t meetings; /* how often it has come */
+	uint32_t rounds; /* how often it has come */
 	void *stream;
 };
 
@@ -171,15 +171,15 @@ static int await(struct rd_gpu *gpu, int peer, const uint32_t *flag, uint32_t va
 int rd_sharers_meet(struct rd_gpu *gpu)
 {
 	struct rd_sharers *sharers = gpu->sharers;
-	uint32_t meeting;
+	uint32_t round;
 	int err = 0;
 
 	if (!sharers)
 		return 0;
-	meeting = own_member(gpu)->meetings + 1;
-	rd_flag_write(&own_member(gpu)->meetings, meeting);
+	round = own_member(gpu)->rounds + 1;
+	rd_flag_write(&own_member(gpu)->rounds, round);
 	for (int i = 0; i < sharers->count && !err; i++)
-		err = await(gpu, sharers->members[i].rank, &sharers->members[i].meetings, meeting);
+		err = await(gpu, sharers->members[i].rank, &sharers->members[i].rounds, round);
 	return err;
 }
 

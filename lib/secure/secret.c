@@ -242,7 +242,7 @@ static void take_key(struct secret *secret, const struct rd_settings *settings)
 	secret->size = sizeof(settings->key);
 }
 
-/* "rondo 1", the job's name and the meeting's key, each with its end. */
+/* "rondo 1", the job's name and the rendezvous's key, each with its end. */
 static void derive(struct rd_settings *settings, const struct secret *secret)
 {
 	unsigned char text[8 + RD_STRING_MAX + sizeof(settings->key)] = "rondo 1";

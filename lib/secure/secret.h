@@ -5,7 +5,7 @@
  *     unique id: newcomers to a comm may have another launcher, with a secret of its own;
  *   - from the file RONDO_SECRET_FILE. Where there is none, rank 0 writes one, with 32 random
  *     bytes as text, and the others wait for it;
- *   - from the meeting's key: the unique id, or the launcher's PMI.
+ *   - from the address card's key: the unique id, or the launcher's PMI.
  *
  * The key of TLS derives from it and from the job's name, so jobs that share a file stay apart.
  */

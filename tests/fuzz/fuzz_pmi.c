@@ -37,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_input input = { data, size };
 	bool puts = fuzz_byte(&input) & 1;
 	struct rd_pmi_conversation with = { .timeout_ms = TIMEOUT_MS };
-	struct rd_meeting meeting;
-	char *text = malloc(RD_MEETING_TEXT), printed[RD_MEETING_TEXT];
+	struct rd_address_card card;
+	char *text = malloc(RD_ADDRESS_CARD_TEXT), printed[RD_ADDRESS_CARD_TEXT];
 	int ends[2];
 
 	FUZZ_CHECK(text && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
@@ -49,10 +49,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (rd_pmi_exchange(&with, puts ? mine : NULL, text) == 0) {
 		/* Bytes behind the last answer may be for the program's MPI library. */
 		FUZZ_CHECK(input.left - unread(ends[0]) == size_of_lines(&input, puts ? 4 : 3));
-		FUZZ_CHECK(strnlen(text, RD_MEETING_TEXT) < RD_MEETING_TEXT);
-		if (rd_meeting_read(&meeting, text) == 0) {
-			rd_meeting_print(printed, &meeting);
-			FUZZ_CHECK(rd_meeting_read(&meeting, printed) == 0);
+		FUZZ_CHECK(strnlen(text, RD_ADDRESS_CARD_TEXT) < RD_ADDRESS_CARD_TEXT);
+		if (rd_address_card_read(&card, text) == 0) {
+			rd_address_card_print(printed, &card);
+			FUZZ_CHECK(rd_address_card_read(&card, printed) == 0);
 		}
 	}
 	close(ends[0]);

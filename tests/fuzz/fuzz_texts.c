@@ -1,5 +1,5 @@
-/* Short texts of one line: lists of hosts and of CPUs, places of devices, meetings. The first byte
-   chooses which. */
+/* Short texts of one line: lists of hosts and of CPUs, places of devices, address cards. The
+   first byte chooses which. */
 #include "base/environment.h"
 #include "base/launch/slurm_list.h"
 #include "bootstrap/address_card.h"
@@ -58,16 +58,16 @@ static void read_slurm(const char *text)
 		FUZZ_CHECK(tasks >= 1 && tasks <= 65536);
 }
 
-static void read_meeting(const char *text)
+static void read_address_card(const char *text)
 {
-	struct rd_meeting meeting;
-	char written[RD_MEETING_TEXT];
+	struct rd_address_card card;
+	char written[RD_ADDRESS_CARD_TEXT];
 
-	if (rd_meeting_read(&meeting, text))
+	if (rd_address_card_read(&card, text))
 		return;
-	FUZZ_CHECK(meeting.port > 0 && meeting.port <= 65535);
-	rd_meeting_print(written, &meeting);
-	FUZZ_CHECK(rd_meeting_read(&meeting, written) == 0);
+	FUZZ_CHECK(card.port > 0 && card.port <= 65535);
+	rd_address_card_print(written, &card);
+	FUZZ_CHECK(rd_address_card_read(&card, written) == 0);
 }
 
 static void read_hosts(const char *text)
@@ -93,7 +93,7 @@ static void read_number(const char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const readers[])(const char *) = { read_cpus, read_pci, read_slurm,
-		read_meeting, read_hosts, read_number };
+		read_address_card, read_hosts, read_number };
 
 	if (size == 0)
 		return 0;
