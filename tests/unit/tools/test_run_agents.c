@@ -411,7 +411,7 @@ Test(run_agents, go_on_after_the_loss_of_two_hosts_in_turn, .timeout = 60)
 	}
 	kill(agents[of_node[0]].pid, SIGKILL);
 	program_finish(&agents[of_node[0]]);
-	await(agents[of_node[2]].err, "which hosted the meeting, is lost: ");
+	await(agents[of_node[2]].err, "which led the meeting, is lost: ");
 	kill(agents[of_node[1]].pid, SIGKILL);
 	program_finish(&agents[of_node[1]]);
 	await(agents[of_node[2]].out, "rank 0 of 2\n");

@@ -118,7 +118,7 @@ Test(run_elastic, a_node_whose_cable_is_pulled_is_noticed_on_both_sides, .timeou
 	cr_log_info("noticed after %.0f ms\n", 1e3 * (seconds() - start));
 	cr_assert_lt(seconds() - start, 25);
 	await(agents[2].err,
-		"rondo-run: host host0, which hosted the meeting, is lost: its host does not "
+		"rondo-run: host host0, which led the meeting, is lost: its host does not "
 		"answer\n");
 	/* Its ranks end, though nobody can ask it to. */
 	cr_assert_eq(poll(&rank, 1, LIMIT_MS), 1);
@@ -138,7 +138,7 @@ Test(run_elastic, the_meeting_survives_a_host_that_vanishes, .timeout = 120)
 		awaits_ranks(&agents[i], 3);
 	cr_assert(hosts_unplug(hosts, 0, 0));
 	for (int i = 1; i < 3; i++) {
-		await(agents[i].err, "host host0, which hosted the meeting, is lost: ");
+		await(agents[i].err, "host host0, which led the meeting, is lost: ");
 		await(agents[i].err, "rondo-run: the ranks start again on 2 nodes\n");
 		awaits_ranks(&agents[i], 2);
 	}

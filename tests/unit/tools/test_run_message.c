@@ -71,8 +71,8 @@ static struct message longest(enum message_type type)
 		fill(message.reason, sizeof(message.reason), 'x');
 		break;
 	case MESSAGE_MOVED:
-		message.moved.host.port = 2;
-		fill(message.moved.host.address, ADDRESS_SIZE, ':');
+		message.moved.leader.port = 2;
+		fill(message.moved.leader.address, ADDRESS_SIZE, ':');
 		fill(message.moved.run_id, RUN_ID_SIZE, 'r');
 		break;
 	case MESSAGE_JOIN:

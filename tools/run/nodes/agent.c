@@ -59,7 +59,7 @@ static bool open_as_node_0(struct agent *agent)
 	return true;
 }
 
-/* Any node may become node 0, at an address that the host of the meeting may have to find. */
+/* Any node may become node 0, at an address that the leader of the meeting may have to find. */
 static bool reserve_ports(struct agent *agent)
 {
 	const struct options *options = agent->options;
@@ -212,7 +212,7 @@ static void stop_ranks(struct agent *agent, bool at_once)
 		group_stop(agent->group, at_once);
 }
 
-/* ---- Messages of the host ------------------------------------------------------------------- */
+/* ---- Messages of the leader ----------------------------------------------------------------- */
 
 static void print_stop(const struct agent *agent, const struct stop *stop)
 {
@@ -297,7 +297,7 @@ static void take(struct agent *agent, const struct message *message)
 	}
 }
 
-/* ---- Loss of the host ------------------------------------------------------------------------ */
+/* ---- Loss of the leader ---------------------------------------------------------------------- */
 
 static bool may_go_on(const struct agent *agent)
 {
@@ -330,7 +330,7 @@ static void take_loss(struct agent *agent)
 		return;
 	}
 	agent->joins = false;
-	console_print(agent->console, "host %s, which hosted the meeting, is lost: %s", link->host,
+	console_print(agent->console, "host %s, which led the meeting, is lost: %s", link->host,
 		link->reason);
 	if (agent->world.nodes == 0) {
 		link_seek_next(link);
@@ -404,7 +404,7 @@ static struct endpoint choose_endpoint(const struct options *options)
 		.port = options->endpoint_port };
 }
 
-/* An agent that starts again where a lost host was must not start a job of its own: the survivors
+/* An agent that starts again where a lost leader was must not start a job of its own: the survivors
    find it within this time. */
 static int last_call_ms(const struct options *options)
 {

@@ -10,7 +10,7 @@
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 500
-/* A host answers at once. A candidate may still be waiting for a host before it. */
+/* A leader answers at once. A candidate may still be waiting for a leader before it. */
 #define ANSWER_MS 10000
 
 /* A wait of this length is reported, once. */
@@ -31,14 +31,14 @@ static void fail(struct link *link, const char *format, ...)
 	link->state = LINK_FAILED;
 }
 
-bool link_hosts(const struct link *link)
+bool link_leads(const struct link *link)
 {
-	return link->server.state == SERVER_HOSTS;
+	return link->server.state == SERVER_LEADS;
 }
 
-/* ---- Hosting -------------------------------------------------------------------------------- */
+/* ---- Leading -------------------------------------------------------------------------------- */
 
-static void host(struct link *link, const struct world *last)
+static void lead(struct link *link, const struct world *last)
 {
 	bool away = link->endpoint.name && link->server.endpoint_fd < 0;
 
@@ -48,7 +48,7 @@ static void host(struct link *link, const struct world *last)
 	link->place.port = 0;
 	link->probe_ms = away && !link->is_static ? rd_clock_ms() : 0;
 	snprintf(link->host, sizeof(link->host), "%s", link->hello.host);
-	server_host(&link->server, link->rules, &link->hello, last);
+	server_lead(&link->server, link->rules, &link->hello, last);
 }
 
 static void report_listening(struct link *link, int error)
@@ -81,7 +81,7 @@ static bool host_at_endpoint(struct link *link)
 	if (server->endpoint_fd < 0)
 		listen_at_endpoint(link);
 	if (server->endpoint_fd >= 0)
-		host(link, NULL);
+		lead(link, NULL);
 	else if (errno != EADDRINUSE || link->is_static)
 		report_listening(link, errno);
 	else
@@ -142,7 +142,7 @@ static void try_endpoint(struct link *link)
 	struct endpoint *endpoint = &link->endpoint;
 
 	if (!endpoint->name) {
-		host(link, NULL);
+		lead(link, NULL);
 		return;
 	}
 	if (!resolve(link) || link->next_address >= endpoint->count) {
@@ -169,7 +169,7 @@ static void try_place(struct link *link, const struct place *place)
 		retry_later(link);
 }
 
-/* Each agent comes to the same order, and so to the same host. */
+/* Each agent comes to the same order, and so to the same leader. */
 static void try_candidate(struct link *link)
 {
 	const struct candidate *next = &link->candidates.list[link->next_candidate];
@@ -178,9 +178,9 @@ static void try_candidate(struct link *link)
 		link->next_candidate = -1;
 		try_endpoint(link);
 	} else if (next->id == link->id && link->last.nodes == 0) {
-		link->next_candidate++; /* it has no ranks to go on with: the others host */
+		link->next_candidate++; /* it has no ranks to go on with: the others lead */
 	} else if (next->id == link->id) {
-		host(link, &link->last);
+		lead(link, &link->last);
 	} else {
 		link->next_candidate++;
 		try_place(link, &next->place);
@@ -255,7 +255,7 @@ static void take_welcome(struct link *link, const struct welcome *welcome)
 	link->state = LINK_JOINED;
 	link->redirections = 0;
 	link->next_id = welcome->id;
-	/* Survivors of a lost host keep the list that they share, until the next world. */
+	/* Survivors of a lost leader keep the list that they share, until the next world. */
 	if (link->last.nodes == 0)
 		take_candidates(link, &welcome->candidates);
 	memcpy(link->host, welcome->host, sizeof(link->host));
@@ -275,7 +275,7 @@ static bool take(struct link *link, const struct message *message)
 		link->last = message->start.world;
 		return true;
 	case MESSAGE_MOVED:
-		go_to(link, &message->moved.host);
+		go_to(link, &message->moved.leader);
 		return false;
 	case MESSAGE_REFUSED:
 		fail(link, "%s", message->reason);
@@ -307,10 +307,10 @@ static void take_loss(struct link *link)
 
 bool link_next(struct link *link, struct message *message)
 {
-	while (link_hosts(link) && server_next(&link->server, message))
+	while (link_leads(link) && server_next(&link->server, message))
 		if (take(link, message))
 			return true;
-	while (link->state == LINK_GREETS || (link->state == LINK_JOINED && !link_hosts(link))) {
+	while (link->state == LINK_GREETS || (link->state == LINK_JOINED && !link_leads(link))) {
 		if (!peer_next(&link->peer, message)) {
 			if (link->peer.lost)
 				take_loss(link);
@@ -324,19 +324,19 @@ bool link_next(struct link *link, struct message *message)
 
 void link_send(struct link *link, const struct message *message)
 {
-	if (link_hosts(link))
+	if (link_leads(link))
 		server_take(&link->server, message);
 	else if (link->state == LINK_JOINED)
 		peer_send(&link->peer, message);
 }
 
-/* ---- The endpoint, while this agent hosts elsewhere ------------------------------------------ */
+/* ---- The endpoint, while this agent leads elsewhere ------------------------------------------ */
 
 static void probe_endpoint(struct link *link)
 {
 	struct endpoint *endpoint = &link->endpoint;
 	struct message message = { .type = MESSAGE_MOVED,
-		.moved.host.port = link->server.own_port };
+		.moved.leader.port = link->server.own_port };
 	int at;
 
 	link->probe_ms = rd_clock_ms() + PROBE_MS;
@@ -403,7 +403,7 @@ void link_take_polls(struct link *link, const struct polls *polls)
 	follow_moved(link);
 }
 
-/* After a loss the agent may be ending its ranks, and look for no host. */
+/* After a loss the agent may be ending its ranks, and look for no leader. */
 static bool is_seeking(const struct link *link)
 {
 	return link->state == LINK_GREETS || (link->state == LINK_SEEKS && link->retry_ms);
@@ -415,7 +415,7 @@ static int64_t gathering_notice(const struct link *link)
 {
 	const struct meeting *meeting = &link->server.meeting;
 
-	if (!link_hosts(link) || meeting->state != MEETING_GATHERS ||
+	if (!link_leads(link) || meeting->state != MEETING_GATHERS ||
 		meeting->join_at == link->noticed_ms ||
 		members_count(&meeting->members, MEMBER_READY) >= meeting->rules.nodes_min)
 		return 0;
@@ -485,7 +485,7 @@ void link_on_clock(struct link *link, int64_t now_ms)
 		report_wait(link);
 	if (gathering_notice(link) && now_ms >= gathering_notice(link))
 		report_gathering(link);
-	/* One attempt at least: it may be this agent that hosts. */
+	/* One attempt at least: it may be this agent that leads. */
 	if (seeks && link->state == LINK_SEEKS && now_ms >= link->retry_ms)
 		try_next(link);
 	if (is_seeking(link) && now_ms >= link->give_up_ms)

@@ -1,9 +1,9 @@
 /*
- * An agent's link to the meeting's host: finds the host, or becomes it.
+ * An agent's link to the meeting's leader: finds the leader, or becomes it.
  *
  * At first it looks at the endpoint: where the endpoint is this node's own and nobody listens
- * there, this agent listens there and hosts. After the loss of the host, it tries the candidates
- * that come before it, in their order, and then hosts itself. While it hosts away from the
+ * there, this agent listens there and leads. After the loss of the leader, it tries the candidates
+ * that come before it, in their order, and then leads itself. While it leads away from the
  * endpoint, it looks there once a second, and tells an agent that listens there to come.
  */
 #ifndef RUN_NODES_LINK_H
@@ -25,12 +25,12 @@ struct link {
 	} state;
 	struct console *console;
 	const struct rules *rules;
-	struct hello hello; /* sent to each host; the agent keeps it up to date */
+	struct hello hello; /* sent to each leader; the agent keeps it up to date */
 	struct world last; /* the last world; its nodes are 0 before the first */
-	char reason[REASON_SIZE]; /* why the last attempt failed, or the host was lost */
-	bool lost; /* the host was lost; the agent clears it */
+	char reason[REASON_SIZE]; /* why the last attempt failed, or the leader was lost */
+	bool lost; /* the leader was lost; the agent clears it */
 
-	bool is_static; /* node 0 hosts, and nobody else */
+	bool is_static; /* node 0 leads, and nobody else */
 	struct endpoint endpoint; /* the name is NULL for a job of one node */
 	struct endpoint local; /* the address at which this agent listens; none: at all */
 	int next_address; /* of the endpoint */
@@ -45,16 +45,16 @@ struct link {
 	struct place place; /* a redirection; its port is 0 without one */
 	int redirections; /* one after the other */
 
-	struct peer peer; /* to the host, or to one that may be it */
+	struct peer peer; /* to the leader, or to one that may be it */
 	struct place peer_place; /* where that listens */
-	char host[HOST_SIZE]; /* the host's name, once joined */
+	char host[HOST_SIZE]; /* of the leader, once joined */
 	int64_t retry_ms, answer_ms, give_up_ms;
 	int64_t notice_ms; /* then a line names the wait; 0: it was printed */
 	int64_t noticed_ms; /* the deadline of the gathering whose wait was named */
 	int wait_ms;
 
 	struct server server;
-	struct peer probe; /* to an agent at the endpoint, while this one hosts elsewhere */
+	struct peer probe; /* to an agent at the endpoint, while this one leads elsewhere */
 	int64_t probe_ms; /* 0: it does not look there */
 };
 
@@ -64,16 +64,16 @@ void link_init(struct link *link, const struct rules *rules, const struct endpoi
 	bool is_static, const struct secret *secret, struct console *console);
 void link_finish(struct link *link);
 
-/* After a loss of the host: look among the candidates for the next one, or at the endpoint. */
+/* After a loss of the leader: look among the candidates for the next one, or at the endpoint. */
 void link_seek_next(struct link *link);
 void link_seek_endpoint(struct link *link);
 
-/* Whether this agent hosts. */
-bool link_hosts(const struct link *link);
+/* Whether this agent leads. */
+bool link_leads(const struct link *link);
 
 /* Once joined. */
 void link_send(struct link *link, const struct message *message);
-/* The next message of the host; false: none yet. */
+/* The next message of the leader; false: none yet. */
 bool link_next(struct link *link, struct message *message);
 
 void link_add_polls(struct link *link, struct polls *polls);

@@ -11,7 +11,7 @@
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-/* Agents on the host's own node come from a loopback address, which serves them alone. */
+/* Agents on the leader's own node come from a loopback address, which serves them alone. */
 static void copy_address(
 	const struct meeting *meeting, const struct member *member, char address[ADDRESS_SIZE])
 {
@@ -130,7 +130,7 @@ static void start_round(struct meeting *meeting, int64_t now_ms)
 	note_newcomers(meeting, now_ms);
 }
 
-/* Survivors of a lost host may still be on their way here. */
+/* Survivors of a lost leader may still be on their way here. */
 static bool awaits_survivors(const struct meeting *meeting, int64_t now_ms)
 {
 	int here = 0;

@@ -1,5 +1,5 @@
 /*
- * The meeting of the nodes of a job, on its host's side: a state machine without sockets and
+ * The meeting of the nodes of a job, on its leader's side: a state machine without sockets and
  * without a clock. The caller passes it what agents send, and the time; it calls back to send.
  *
  *     GATHERING  until enough nodes have sent JOIN; then each gets WORLD
@@ -24,7 +24,7 @@
 #include "run/nodes/pace.h"
 #include "run/nodes/rules.h"
 
-/* The time that survivors of a lost host have to reach the next one. */
+/* The time that survivors of a lost leader have to reach the next one. */
 #define MEETING_RETURN_MS 5000
 
 /* Reasons to end an attempt; a later one goes before an earlier one. */
@@ -34,15 +34,15 @@ struct meeting {
 	struct rules rules;
 	enum { MEETING_GATHERS, MEETING_RUNS, MEETING_STOPS, MEETING_OVER } state;
 	struct members members;
-	int self; /* the id of the host's own agent: it is no candidate */
-	char address[ADDRESS_SIZE]; /* the host's own; "": not known */
+	int self; /* the id of the leader's own agent: it is no candidate */
+	char address[ADDRESS_SIZE]; /* the leader's own; "": not known */
 	int attempts, restarts;
 	int64_t start_ms;
 	struct pace pace;
 	/* While it gathers. */
 	int64_t pause_at; /* no attempt starts before; 0: one may */
 	int64_t join_at, last_call_at; /* deadlines; last_call_at is 0 until enough are there */
-	int expected; /* survivors of a lost host, this one too, that are awaited... */
+	int expected; /* survivors of a lost leader, this one too, that are awaited... */
 	int64_t expected_at; /* ...until then */
 	/* While it runs: when it makes room for newcomers; 0: there are none. */
 	int64_t grow_at;
@@ -56,7 +56,7 @@ struct meeting {
 void meeting_init(struct meeting *meeting, const struct rules *rules, int self, int64_t now_ms);
 void meeting_finish(struct meeting *meeting);
 
-/* Right after meeting_init(): continues the job of a lost host, whose last world this was.
+/* Right after meeting_init(): continues the job of a lost leader, whose last world this was.
    Where the number of nodes is fixed, its loss counts as a restart. */
 void meeting_take_over(struct meeting *meeting, const struct world *last, int64_t now_ms);
 

@@ -1,5 +1,5 @@
 /*
- * The members of a meeting: the agents that its host has welcomed.
+ * The members of a meeting: the agents that its leader has welcomed.
  */
 #ifndef RUN_NODES_MEMBERS_H
 #define RUN_NODES_MEMBERS_H
@@ -18,11 +18,11 @@ enum member_state {
 };
 
 struct member {
-	int id; /* the host's; greater for later ones */
+	int id; /* the leader's; greater for later ones */
 	enum member_state state;
 	struct hello hello;
 	struct join join;
-	char address[ADDRESS_SIZE]; /* where the host sees it */
+	char address[ADDRESS_SIZE]; /* where the leader sees it */
 	int node; /* in the last world; -1: it was not in it */
 	int64_t ready_at; /* on the meeting's clock */
 	bool leaves; /* it is ending its ranks, and goes then */

@@ -117,7 +117,7 @@ static void walk_message(struct rd_codec *codec, struct message *message)
 		return;
 	case MESSAGE_MOVED:
 		rd_codec_text(codec, message->moved.run_id, sizeof(message->moved.run_id));
-		walk_place(codec, &message->moved.host);
+		walk_place(codec, &message->moved.leader);
 		return;
 	case MESSAGE_JOIN:
 		walk_join(codec, &message->join);

@@ -1,13 +1,14 @@
 /*
  * The messages of agents. Each is a frame (net/codec.h).
  *
- * An agent connects to the meeting's host and sends HELLO. The host answers WELCOME or REFUSED, and
- * one that is not the host answers MOVED. The agent sends JOIN when it can start ranks, and the
- * host sends WORLD to each node of a round. The agent then sends FAILED when a rank fails, LEAVE
- * when it is to end, and ENDED when its ranks have ended. After STOP it ends them, and sends ENDED;
- * AGAIN asks for the next JOIN, and END closes the job. Both sides send PING.
+ * An agent connects to the meeting's leader and sends HELLO. The leader answers WELCOME or
+ * REFUSED, and one that is not the leader answers MOVED. The agent sends JOIN when it can start
+ * ranks, and the leader sends WORLD to each node of a round. The agent then sends FAILED when a
+ * rank fails, LEAVE when it is to end, and ENDED when its ranks have ended. After STOP it ends
+ * them, and sends ENDED; AGAIN asks for the next JOIN, and END closes the job. Both sides send
+ * PING.
  *
- * A host away from the endpoint sends MOVED, in place of HELLO, to an agent that listens there.
+ * A leader away from the endpoint sends MOVED, in place of HELLO, to an agent that listens there.
  */
 #ifndef RUN_MESSAGE_H
 #define RUN_MESSAGE_H
@@ -24,7 +25,7 @@
 #define MESSAGE_VERSION 2
 /* Bytes of a message on the wire, at most. */
 #define MESSAGE_MAX ((size_t)32768)
-/* Agents that may host the meeting after its present host. */
+/* Agents that may lead the meeting after its present leader. */
 #define CANDIDATES_MAX 64
 /* Bytes, the last a zero. */
 #define REASON_SIZE 512
@@ -53,7 +54,7 @@ struct place {
 	int port;
 };
 
-/* An agent that may become the host. */
+/* An agent that may become the leader. */
 struct candidate {
 	int id;
 	struct place place;
@@ -61,7 +62,7 @@ struct candidate {
 
 struct candidates {
 	int count;
-	struct candidate list[CANDIDATES_MAX]; /* the next host first */
+	struct candidate list[CANDIDATES_MAX]; /* the next leader first */
 };
 
 struct hello {
@@ -72,7 +73,7 @@ struct hello {
 	int local_size;
 	int nodes_min, nodes; /* as in struct options, equal on all nodes */
 	int max_restarts;
-	int port; /* where it would host; 0: it does not */
+	int port; /* where it would lead; 0: it does not */
 	/* The history of the job, as far as it knows: 0 and -1 for a newcomer. */
 	int attempts; /* groups of ranks that were started */
 	int restarts; /* as in struct world */
@@ -81,13 +82,13 @@ struct hello {
 
 struct welcome {
 	int id; /* of this agent, among the candidates */
-	char host[HOST_SIZE]; /* the host's name */
+	char host[HOST_SIZE]; /* of the leader */
 	bool spare; /* the job runs, and has no place for it now */
 	struct candidates candidates; /* empty before the first world */
 };
 
 struct join {
-	char address[ADDRESS_SIZE]; /* of this node, for rank 0; "": as the host sees it */
+	char address[ADDRESS_SIZE]; /* of this node, for rank 0; "": as the leader sees it */
 	int port; /* MASTER_PORT, if this becomes node 0 */
 	int rondo_port; /* RONDO_PORT then */
 };
@@ -127,7 +128,7 @@ struct message {
 		char reason[REASON_SIZE]; /* REFUSED */
 		struct {
 			char run_id[RUN_ID_SIZE]; /* in place of HELLO; else "" */
-			struct place host; /* address "": that of the connection */
+			struct place leader; /* address "": that of the connection */
 		} moved;
 		struct join join;
 		struct start start; /* WORLD */

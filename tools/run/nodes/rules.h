@@ -12,7 +12,7 @@
 
 struct rules {
 	const char *run_id;
-	const char *host; /* the name of the meeting's host, for messages */
+	const char *host; /* the name of the meeting's leader, for messages */
 	int nodes_min, nodes, max_restarts; /* as in struct options */
 	int join_ms; /* for enough nodes to come */
 	int last_call_ms; /* then for more of them, in the first round */

@@ -18,34 +18,34 @@
 
 /* A connection that sends no HELLO for this long is closed. */
 #define HELLO_MS 10000
-/* A survivor may be here before this agent has lost the same host. */
+/* A survivor may be here before this agent has lost the same leader. */
 #define HOLD_MS 2000
 
-/* ---- Guests --------------------------------------------------------------------------------- */
+/* ---- Clients --------------------------------------------------------------------------------- */
 
-static void remove_guest(struct server *server, int at)
+static void remove_client(struct server *server, int at)
 {
-	struct guest *guest = server->guests[at];
+	struct client *client = server->clients[at];
 
-	peer_close(&guest->peer);
-	free(guest);
-	server->guests[at] = server->guests[--server->count];
+	peer_close(&client->peer);
+	free(client);
+	server->clients[at] = server->clients[--server->count];
 }
 
 /* The last message that it gets. */
-static void send_last(struct guest *guest, const struct message *message)
+static void send_last(struct client *client, const struct message *message)
 {
-	guest->id = 0;
-	guest->held = false;
-	peer_send(&guest->peer, message);
-	peer_end(&guest->peer);
+	client->id = 0;
+	client->held = false;
+	peer_send(&client->peer, message);
+	peer_end(&client->peer);
 }
 
-static void send_on(struct server *server, struct guest *guest)
+static void send_on(struct server *server, struct client *client)
 {
-	struct message message = { .type = MESSAGE_MOVED, .moved.host = server->host };
+	struct message message = { .type = MESSAGE_MOVED, .moved.leader = server->leader };
 
-	send_last(guest, &message);
+	send_last(client, &message);
 }
 
 /* ---- The meeting ---------------------------------------------------------------------------- */
@@ -61,42 +61,42 @@ static void send_member(void *context, int id, const struct message *message)
 		return;
 	}
 	for (int i = 0; i < server->count; i++) {
-		struct guest *guest = server->guests[i];
+		struct client *client = server->clients[i];
 
-		if (guest->id != id)
+		if (client->id != id)
 			continue;
 		if (message->type == MESSAGE_REFUSED || message->type == MESSAGE_END)
-			send_last(guest, message);
+			send_last(client, message);
 		else
-			peer_send(&guest->peer, message);
+			peer_send(&client->peer, message);
 		return;
 	}
 }
 
 /* Other nodes reach this one where one of them has, unless that was this node itself. */
-static void note_own_address(struct server *server, const struct guest *guest)
+static void note_own_address(struct server *server, const struct client *client)
 {
 	struct sockaddr_storage here;
 	socklen_t size = sizeof(here);
 	char text[ADDRESS_SIZE];
 
-	if (getsockname(guest->peer.connection.wire.fd, (struct sockaddr *)&here, &size) < 0)
+	if (getsockname(client->peer.connection.wire.fd, (struct sockaddr *)&here, &size) < 0)
 		return;
 	endpoint_text((struct sockaddr *)&here, text);
 	if (!address_is_loopback(text))
 		memcpy(server->meeting.address, text, sizeof(text));
 }
 
-static void admit(struct server *server, struct guest *guest)
+static void admit(struct server *server, struct client *client)
 {
-	guest->held = false;
-	guest->id = ++server->last_id;
-	note_own_address(server, guest);
+	client->held = false;
+	client->id = ++server->last_id;
+	note_own_address(server, client);
 	meeting_hello(
-		&server->meeting, guest->id, &guest->hello, guest->peer.address, rd_clock_ms());
+		&server->meeting, client->id, &client->hello, client->peer.address, rd_clock_ms());
 }
 
-void server_host(struct server *server, const struct rules *rules, const struct hello *own,
+void server_lead(struct server *server, const struct rules *rules, const struct hello *own,
 	const struct world *last)
 {
 	struct rules ours = *rules;
@@ -104,7 +104,7 @@ void server_host(struct server *server, const struct rules *rules, const struct 
 
 	ours.send = send_member;
 	ours.context = server;
-	server->state = SERVER_HOSTS;
+	server->state = SERVER_LEADS;
 	server->moved = false;
 	server->self = ++server->last_id;
 	meeting_init(&server->meeting, &ours, server->self, now_ms);
@@ -112,27 +112,27 @@ void server_host(struct server *server, const struct rules *rules, const struct 
 		meeting_take_over(&server->meeting, last, now_ms);
 	meeting_hello(&server->meeting, server->self, own, rd_loopback(), now_ms);
 	for (int i = 0; i < server->count; i++)
-		if (server->guests[i]->held)
-			admit(server, server->guests[i]);
+		if (server->clients[i]->held)
+			admit(server, server->clients[i]);
 }
 
 static void close_meeting(struct server *server)
 {
-	if (server->state == SERVER_HOSTS)
+	if (server->state == SERVER_LEADS)
 		meeting_finish(&server->meeting);
 	server->self = 0;
 	server->inbox_count = 0;
 }
 
-void server_send_on(struct server *server, const struct place *host)
+void server_send_on(struct server *server, const struct place *leader)
 {
 	close_meeting(server);
 	server->state = SERVER_SENDS_ON;
 	server->moved = false;
-	server->host = *host;
+	server->leader = *leader;
 	for (int i = 0; i < server->count; i++)
-		if (server->guests[i]->id || server->guests[i]->held)
-			send_on(server, server->guests[i]);
+		if (server->clients[i]->id || server->clients[i]->held)
+			send_on(server, server->clients[i]);
 }
 
 void server_wait(struct server *server)
@@ -140,24 +140,24 @@ void server_wait(struct server *server)
 	close_meeting(server);
 	server->state = SERVER_WAITS;
 	for (int i = 0; i < server->count; i++)
-		if (server->guests[i]->held)
-			server->guests[i]->held_ms = 0;
+		if (server->clients[i]->held)
+			server->clients[i]->held_ms = 0;
 }
 
 void server_dismiss(struct server *server)
 {
 	server_close(server);
-	if (server->state == SERVER_HOSTS)
+	if (server->state == SERVER_LEADS)
 		server_wait(server);
 	for (int i = 0; i < server->count; i++) {
-		server->guests[i]->id = 0;
-		peer_end(&server->guests[i]->peer);
+		server->clients[i]->id = 0;
+		peer_end(&server->clients[i]->peer);
 	}
 }
 
 void server_take(struct server *server, const struct message *message)
 {
-	if (server->state == SERVER_HOSTS)
+	if (server->state == SERVER_LEADS)
 		meeting_take(&server->meeting, server->self, message, rd_clock_ms());
 }
 
@@ -172,33 +172,33 @@ bool server_next(struct server *server, struct message *message)
 	return true;
 }
 
-/* ---- Messages of guests --------------------------------------------------------------------- */
+/* ---- Messages of clients --------------------------------------------------------------------- */
 
-/* A survivor of the host that this agent still has may lose it first. */
-static void take_hello(struct server *server, struct guest *guest, const struct hello *hello)
+/* A survivor of the leader that this agent still has may lose it first. */
+static void take_hello(struct server *server, struct client *client, const struct hello *hello)
 {
-	guest->hello = *hello;
-	if (server->state == SERVER_HOSTS) {
-		admit(server, guest);
+	client->hello = *hello;
+	if (server->state == SERVER_LEADS) {
+		admit(server, client);
 	} else if (server->state == SERVER_SENDS_ON && hello->attempts == 0) {
-		send_on(server, guest);
+		send_on(server, client);
 	} else {
-		guest->held = true;
-		guest->held_ms = server->state == SERVER_SENDS_ON ? rd_clock_ms() + HOLD_MS : 0;
+		client->held = true;
+		client->held_ms = server->state == SERVER_SENDS_ON ? rd_clock_ms() + HOLD_MS : 0;
 	}
 }
 
-/* From the host of this job's meeting, which has found this agent at the endpoint. */
-static void take_moved(struct server *server, struct guest *guest, const char *run_id, int port)
+/* From the leader of this job's meeting, which has found this agent at the endpoint. */
+static void take_moved(struct server *server, struct client *client, const char *run_id, int port)
 {
 	struct message refusal = { .type = MESSAGE_REFUSED };
-	bool runs = server->state == SERVER_HOSTS && server->meeting.attempts > 0;
+	bool runs = server->state == SERVER_LEADS && server->meeting.attempts > 0;
 
 	if (server->run_id && strcmp(run_id, server->run_id) == 0 && !runs) {
 		if (server->state == SERVER_SENDS_ON)
 			return;
 		server->moved = true;
-		memcpy(server->moved_to.address, guest->peer.address,
+		memcpy(server->moved_to.address, client->peer.address,
 			sizeof(server->moved_to.address));
 		server->moved_to.port = port;
 		return;
@@ -206,48 +206,48 @@ static void take_moved(struct server *server, struct guest *guest, const char *r
 	snprintf(refusal.reason, sizeof(refusal.reason), "%s",
 		runs ? "nodes that have lost each other run this job twice"
 		     : "another job is at the endpoint");
-	send_last(guest, &refusal);
+	send_last(client, &refusal);
 }
 
 /* A connection that has proved itself, and sent its first message. */
-static void add_guest(struct server *server, struct rd_arrival *arrival)
+static void add_client(struct server *server, struct rd_arrival *arrival)
 {
 	struct message message;
-	struct guest *guest;
+	struct client *client;
 
 	if (message_decode(&message, arrival->greeting, arrival->greeting_size) <= 0 ||
 		(message.type != MESSAGE_HELLO && message.type != MESSAGE_MOVED)) {
 		rd_door_reject(server->door, &arrival->wire, "no agent of this version");
 		return;
 	}
-	guest = memory_calloc(1, sizeof(*guest));
-	server->guests = memory_grow(
-		server->guests, server->count, &server->capacity, sizeof(*server->guests));
-	server->guests[server->count++] = guest;
-	peer_adopt(&guest->peer, &arrival->wire);
+	client = memory_calloc(1, sizeof(*client));
+	server->clients = memory_grow(
+		server->clients, server->count, &server->capacity, sizeof(*server->clients));
+	server->clients[server->count++] = client;
+	peer_adopt(&client->peer, &arrival->wire);
 	if (message.type == MESSAGE_HELLO)
-		take_hello(server, guest, &message.hello);
+		take_hello(server, client, &message.hello);
 	else
-		take_moved(server, guest, message.moved.run_id, message.moved.host.port);
+		take_moved(server, client, message.moved.run_id, message.moved.leader.port);
 }
 
-/* Removes a guest whose connection has ended; its last messages go first. */
-static void serve_guests(struct server *server)
+/* Removes a client whose connection has ended; its last messages go first. */
+static void serve_clients(struct server *server)
 {
 	struct message message;
 
 	for (int i = server->count - 1; i >= 0; i--) {
-		struct guest *guest = server->guests[i];
+		struct client *client = server->clients[i];
 
-		while (peer_next(&guest->peer, &message))
-			if (guest->id)
-				meeting_take(&server->meeting, guest->id, &message, rd_clock_ms());
-		if (!guest->peer.lost)
+		while (peer_next(&client->peer, &message))
+			if (client->id)
+				meeting_take(&server->meeting, client->id, &message, rd_clock_ms());
+		if (!client->peer.lost)
 			continue;
-		if (guest->id)
+		if (client->id)
 			meeting_lose(
-				&server->meeting, guest->id, guest->peer.reason, rd_clock_ms());
-		remove_guest(server, i);
+				&server->meeting, client->id, client->peer.reason, rd_clock_ms());
+		remove_client(server, i);
 	}
 }
 
@@ -265,7 +265,7 @@ static void look_at_error(struct server *server)
 	server->has_warned |= error != 0;
 }
 
-static void accept_guests(struct server *server)
+static void accept_clients(struct server *server)
 {
 	struct rd_arrival arrival;
 
@@ -273,7 +273,7 @@ static void accept_guests(struct server *server)
 		return;
 	rd_door_serve(server->door, rd_clock_ms());
 	while (rd_door_next(server->door, &arrival))
-		add_guest(server, &arrival);
+		add_client(server, &arrival);
 	look_at_error(server);
 }
 
@@ -281,15 +281,15 @@ void server_add_polls(struct server *server, struct polls *polls)
 {
 	polls_add(polls, server->door ? rd_door_fd(server->door) : -1, POLLIN);
 	for (int i = 0; i < server->count; i++)
-		peer_add_polls(&server->guests[i]->peer, polls);
+		peer_add_polls(&server->clients[i]->peer, polls);
 }
 
 void server_take_polls(struct server *server, const struct polls *polls)
 {
 	for (int i = 0; i < server->count; i++)
-		peer_take_polls(&server->guests[i]->peer, polls);
-	accept_guests(server);
-	serve_guests(server);
+		peer_take_polls(&server->clients[i]->peer, polls);
+	accept_clients(server);
+	serve_clients(server);
 }
 
 int64_t server_deadline(const struct server *server)
@@ -297,30 +297,31 @@ int64_t server_deadline(const struct server *server)
 	int64_t door_ms = server->door ? rd_door_deadline(server->door) : RD_NEVER,
 		at = door_ms == RD_NEVER ? 0 : door_ms;
 
-	if (server->state == SERVER_HOSTS)
+	if (server->state == SERVER_LEADS)
 		at = deadline_earlier(at, meeting_deadline(&server->meeting));
 	for (int i = 0; i < server->count; i++) {
-		at = deadline_earlier(at, server->guests[i]->held ? server->guests[i]->held_ms : 0);
-		at = deadline_earlier(at, peer_deadline(&server->guests[i]->peer));
+		at = deadline_earlier(
+			at, server->clients[i]->held ? server->clients[i]->held_ms : 0);
+		at = deadline_earlier(at, peer_deadline(&server->clients[i]->peer));
 	}
 	return at;
 }
 
-static void check_guest(struct server *server, struct guest *guest, int64_t now_ms)
+static void check_client(struct server *server, struct client *client, int64_t now_ms)
 {
-	peer_on_clock(&guest->peer, now_ms);
-	if (guest->held && guest->held_ms && now_ms >= guest->held_ms)
-		send_on(server, guest);
+	peer_on_clock(&client->peer, now_ms);
+	if (client->held && client->held_ms && now_ms >= client->held_ms)
+		send_on(server, client);
 }
 
 void server_on_clock(struct server *server, int64_t now_ms)
 {
 	for (int i = 0; i < server->count; i++)
-		check_guest(server, server->guests[i], now_ms);
-	accept_guests(server);
-	if (server->state == SERVER_HOSTS)
+		check_client(server, server->clients[i], now_ms);
+	accept_clients(server);
+	if (server->state == SERVER_LEADS)
 		meeting_on_clock(&server->meeting, now_ms);
-	serve_guests(server);
+	serve_clients(server);
 }
 
 /* ---- Its life ------------------------------------------------------------------------------- */
@@ -376,7 +377,7 @@ void server_close(struct server *server)
 bool server_is_ending(const struct server *server)
 {
 	for (int i = 0; i < server->count; i++)
-		if (server->guests[i]->peer.ends && !server->guests[i]->peer.lost)
+		if (server->clients[i]->peer.ends && !server->clients[i]->peer.lost)
 			return true;
 	return false;
 }
@@ -387,10 +388,10 @@ void server_finish(struct server *server)
 	server->door = NULL;
 	server->own_fd = server->endpoint_fd = -1;
 	while (server->count > 0)
-		remove_guest(server, server->count - 1);
+		remove_client(server, server->count - 1);
 	close_meeting(server);
-	free(server->guests);
+	free(server->clients);
 	free(server->inbox);
-	server->guests = NULL;
+	server->clients = NULL;
 	server->inbox = NULL;
 }
