@@ -187,7 +187,7 @@ static bool advance(struct rd_door *door, struct pending *pending)
 
 static bool has_shown_secret(const struct pending *pending)
 {
-	return pending->wire.keyed || (pending->wire.tls && rd_wire_is_promising(&pending->wire));
+	return pending->wire.keyed || (pending->wire.tls && rd_wire_has_shown_key(&pending->wire));
 }
 
 /* The one rule of eviction. False: no connection is pending. */

@@ -25,9 +25,9 @@ int rd_wire_prove(struct rd_wire *wire)
 	return result;
 }
 
-bool rd_wire_is_promising(const struct rd_wire *wire)
+bool rd_wire_has_shown_key(const struct rd_wire *wire)
 {
-	return !wire->tls || rd_tls_is_promising(wire->tls);
+	return !wire->tls || rd_tls_has_shown_key(wire->tls);
 }
 
 void rd_wire_strip(struct rd_wire *wire)

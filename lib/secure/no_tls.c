@@ -39,7 +39,7 @@ int rd_tls_handshake(struct rd_tls *tls)
 	return -1;
 }
 
-bool rd_tls_is_promising(const struct rd_tls *tls)
+bool rd_tls_has_shown_key(const struct rd_tls *tls)
 {
 	(void)tls;
 	return false;

@@ -377,7 +377,7 @@ int rd_tls_handshake(struct rd_tls *tls)
 	return number == EAGAIN ? 0 : number ? -1 : 1;
 }
 
-bool rd_tls_is_promising(const struct rd_tls *tls)
+bool rd_tls_has_shown_key(const struct rd_tls *tls)
 {
 	return tls->proved || rd_openssl.SSL_session_reused(tls->ssl);
 }

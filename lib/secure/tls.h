@@ -43,7 +43,7 @@ void rd_tls_destroy(struct rd_tls *tls);
  */
 int rd_tls_handshake(struct rd_tls *tls);
 /* Whether the peer has shown the key in what it has sent so far. A replay may have, too. */
-bool rd_tls_is_promising(const struct rd_tls *tls);
+bool rd_tls_has_shown_key(const struct rd_tls *tls);
 
 /* After the handshake: as recv(), with all buffers filled as far as bytes are there. A result of
    less than their size means that the socket is empty. */

@@ -46,9 +46,9 @@ static struct rd_visit *visit_from(struct rd_shrink *shrink, int rank)
 /* Those that have shown the secret go last: a replay may have, too. */
 static bool goes_before(const struct rd_visit *a, const struct rd_visit *b)
 {
-	bool promising = rd_control_socket_is_promising(a->connection);
+	bool promising = rd_control_socket_has_shown_key(a->connection);
 
-	if (promising != rd_control_socket_is_promising(b->connection))
+	if (promising != rd_control_socket_has_shown_key(b->connection))
 		return !promising;
 	return a->came_ms < b->came_ms;
 }

@@ -26,7 +26,7 @@
 #define rd_control_socket_open sim_connection_open
 #define rd_control_socket_close sim_connection_close
 #define rd_control_socket_watch sim_connection_watch
-#define rd_control_socket_is_promising sim_connection_is_promising
+#define rd_control_socket_has_shown_key sim_connection_has_shown_key
 #define rd_control_socket_read sim_connection_read
 #define rd_control_socket_take sim_connection_take
 #define rd_control_socket_put sim_connection_put

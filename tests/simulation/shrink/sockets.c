@@ -483,7 +483,7 @@ void sim_connection_watch(struct rd_control_socket *connection, uint32_t events)
 	sock_of(connection->connection.wire.fd)->events = events;
 }
 
-bool sim_connection_is_promising(const struct rd_control_socket *connection)
+bool sim_connection_has_shown_key(const struct rd_control_socket *connection)
 {
 	return sock_of(connection->connection.wire.fd)->peer >= 0;
 }

@@ -26,7 +26,7 @@ static void show_secret(int visit)
 	cr_assert(others[visit]);
 	cr_assert_eq(rd_tls_handshake(others[visit]), 0);
 	cr_assert_eq(rd_control_socket_read(connection, &error), 0);
-	cr_assert(rd_control_socket_is_promising(connection));
+	cr_assert(rd_control_socket_has_shown_key(connection));
 }
 
 static void fill(void)
