@@ -5,11 +5,15 @@
 #ifndef RD_PIDFD_H
 #define RD_PIDFD_H
 
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/descriptor.h"
 
 /* The same on every processor; the headers of older kernels lack it. */
@@ -33,6 +37,22 @@ static inline int rd_pidfd_open(pid_t pid)
 static inline int rd_pidfd_kill(int fd, int signal)
 {
 	return (int)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+}
+
+/* Reaps a child that got SIGKILL, as waitpid(2); -1 with ETIMEDOUT: it is there at until_ms of
+   rd_clock_ms(), since the kernel keeps a process in state D. */
+static inline pid_t rd_reap_killed(pid_t child, int *status, int64_t until_ms)
+{
+	pid_t got;
+
+	while ((got = waitpid(child, status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
+		if (rd_clock_ms() >= until_ms) {
+			errno = ETIMEDOUT;
+			return -1;
+		}
+		poll(NULL, 0, 1);
+	}
+	return got;
 }
 
 #endif

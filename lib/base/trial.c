@@ -19,6 +19,7 @@
 #include "base/pidfd.h"
 
 #define UNKNOWN (-1) /* no wait status */
+#define KILL_MS 5000 /* until the end of a child that is killed: it may be in state D */
 
 /*
  * Memory that parent and child share. The child may write anything into it, so the parent cuts
@@ -69,16 +70,13 @@ static void run_child(struct report *report, int (*body)(void *argument), void *
 	atomic_store(&report->done, 1);
 }
 
-/* The child's wait status. UNKNOWN: where the program ignores SIGCHLD, the kernel discards it; and
-   the program may reap its children itself. */
+/* The wait status of a child that has ended, or is killed. UNKNOWN: it does not end; or where the
+   program ignores SIGCHLD, the kernel has discarded it; or the program reaps its children. */
 static int reap(pid_t child)
 {
 	int status;
 
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return UNKNOWN;
-	return status;
+	return rd_reap_killed(child, &status, rd_clock_ms() + KILL_MS) == child ? status : UNKNOWN;
 }
 
 /* Whether it ends in time. */
@@ -131,7 +129,7 @@ static int watch(pid_t child, struct report *report, int timeout_ms)
 	bool ended = fd >= 0 ? ends(fd, timeout_ms) : errno == ESRCH;
 
 	if (fd < 0 && !ended) {
-		int err = rd_fail_errno("cannot watch a trial");
+		int err = rd_fail_errno("cannot watch a trial by a pidfd");
 
 		kill(child, SIGKILL);
 		reap(child);

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/pidfd.h"
 #include "base/port.h"
 #include "base/settings.h"
@@ -26,6 +27,8 @@
 /* After one rank has failed, the others have time to report it; then SIGTERM; then SIGKILL. */
 #define REPORT_MS 2000
 #define GRACE_MS 5000
+/* The kernel may keep a killed one, in state D. */
+#define LEAVE_MS 10000
 
 struct spawned_job {
 	int size, started, alive;
@@ -38,6 +41,7 @@ struct spawned_job {
 	int status; /* the first failed rank's; 0: none has failed */
 	bool by_signal; /* that rank was killed */
 	int next_signal; /* to the others, at next_ms; 0: none */
+	bool killed; /* those that are there at next_ms are left */
 	int64_t next_ms;
 };
 
@@ -114,7 +118,7 @@ static int start_ranks(struct spawned_job *job, int (*run)(void *), void *argume
 		job->polls[rank].fd = rd_pidfd_open(job->pids[rank]);
 		job->polls[rank].events = POLLIN;
 		if (job->polls[rank].fd < 0)
-			return rd_fail_errno("cannot watch rank %d", rank);
+			return rd_fail_errno("cannot watch rank %d by a pidfd", rank);
 	}
 	return 0;
 }
@@ -164,14 +168,27 @@ static int reap_rank(struct spawned_job *job, int rank)
 	return 0;
 }
 
+static void leave(struct spawned_job *job, int rank)
+{
+	rd_log(RD_WARN, RD_BOOTSTRAP,
+		"rank %d (pid %d) does not end %d s after SIGKILL: leaving it", rank,
+		(int)job->pids[rank], LEAVE_MS / 1000);
+	job->pids[rank] = 0;
+	job->alive--;
+}
+
 static void signal_next(struct spawned_job *job)
 {
 	if (!job->next_signal || rd_clock_ms() < job->next_ms)
 		return;
+	for (int rank = 0; job->killed && rank < job->size; rank++)
+		if (job->pids[rank] > 0)
+			leave(job, rank);
 	signal_alive(job, job->next_signal);
 	/* A stopped process does not handle SIGTERM, but SIGKILL ends it. */
-	job->next_signal = job->next_signal == SIGTERM ? SIGKILL : 0;
-	job->next_ms = rd_clock_ms() + GRACE_MS;
+	job->killed = job->next_signal == SIGKILL;
+	job->next_signal = SIGKILL;
+	job->next_ms = rd_clock_ms() + (job->killed ? LEAVE_MS : GRACE_MS);
 }
 
 static int wait_for_one(struct spawned_job *job)
@@ -197,12 +214,13 @@ static int wait_for_one(struct spawned_job *job)
 
 static void kill_ranks(struct spawned_job *job)
 {
+	int64_t until_ms = rd_clock_ms() + LEAVE_MS;
+
 	signal_alive(job, SIGKILL);
 	for (int rank = 0; rank < job->started; rank++) {
-		if (job->polls[rank].fd >= 0)
-			close(job->polls[rank].fd);
-		if (job->pids[rank] > 0)
-			waitpid(job->pids[rank], NULL, 0);
+		if (job->pids[rank] > 0 && rd_reap_killed(job->pids[rank], NULL, until_ms) < 0 &&
+			errno == ETIMEDOUT)
+			leave(job, rank);
 	}
 }
 
@@ -224,6 +242,9 @@ static int run_job(struct spawned_job *job, int (*run)(void *), void *argument)
 		err = wait_for_one(job);
 	if (err)
 		kill_ranks(job);
+	for (int rank = 0; rank < job->started; rank++)
+		if (job->polls[rank].fd >= 0)
+			close(job->polls[rank].fd);
 	return err ? err : job->status;
 }
 

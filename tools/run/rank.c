@@ -194,7 +194,8 @@ static bool fork_rank(
 	rank->pidfd = rd_pidfd_open(rank->pid);
 	if (rank->pidfd >= 0)
 		return true;
-	*status = report_cannot_start(rank->number);
+	fprintf(stderr, "rondo-run: cannot watch rank %d by a pidfd: %m\n", rank->number);
+	*status = 1;
 	kill(-rank->pid, SIGKILL);
 	waitpid(rank->pid, NULL, 0);
 	return false;
