@@ -23,13 +23,6 @@
 	X(BIO_set_flags) \
 	X(BIO_set_init) \
 	X(ERR_clear_error) \
-	X(EVP_CIPHER_CTX_ctrl) \
-	X(EVP_CIPHER_CTX_free) \
-	X(EVP_CIPHER_CTX_new) \
-	X(EVP_CipherFinal_ex) \
-	X(EVP_CipherInit_ex) \
-	X(EVP_CipherUpdate) \
-	X(EVP_aes_128_gcm) \
 	X(EVP_sha256) \
 	X(HMAC) \
 	X(OPENSSL_cleanse) \
@@ -38,8 +31,8 @@
 	X(SSL_CTX_ctrl) \
 	X(SSL_CTX_free) \
 	X(SSL_CTX_new) \
-	X(SSL_CTX_set_keylog_callback) \
 	X(SSL_CTX_set_ciphersuites) \
+	X(SSL_CTX_set_default_read_buffer_len) \
 	X(SSL_CTX_set_num_tickets) \
 	X(SSL_CTX_set_psk_find_session_callback) \
 	X(SSL_CTX_set_psk_use_session_callback) \
@@ -51,12 +44,17 @@
 	X(SSL_do_handshake) \
 	X(SSL_free) \
 	X(SSL_get_ex_data) \
+	X(SSL_key_update) \
 	X(SSL_new) \
+	X(SSL_peek_ex) \
+	X(SSL_read_ex) \
 	X(SSL_session_reused) \
 	X(SSL_set_accept_state) \
 	X(SSL_set_bio) \
 	X(SSL_set_connect_state) \
 	X(SSL_set_ex_data) \
+	X(SSL_set_read_ahead) \
+	X(SSL_write_ex) \
 	X(TLS_method)
 
 struct rd_openssl {

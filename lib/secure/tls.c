@@ -9,46 +9,36 @@
 #include "base/error.h"
 #include "base/fork_lock.h"
 #include "secure/openssl.h"
-#include "secure/records.h"
 
 /* A peer's part of the handshake takes some 500 bytes. */
 #define HANDSHAKE_MAX 4096
+/* A record on the wire, with header, type, tag and padding, is no longer; nor are a message that
+   changes the key and a record of ours. */
+#define RECORD_MAX (5 + RD_TLS_RECORD_SIZE + 256)
 /* Encrypted bytes go to the socket, and come from it, so many at a time. A small batch is on its
    way while this rank encrypts the next. */
-#define OUT_BATCH (2 * RD_RECORD_MAX)
-#define IN_BATCH (4 * RD_RECORD_MAX)
+#define OUT_BATCH (2 * RECORD_MAX)
+#define IN_BATCH (4 * RECORD_MAX)
 /* AES-GCM is safe for 2^24.5 records of one key (RFC 8446, 5.5). */
 #define KEY_RECORDS (1 << 20)
 
 static const char identity[] = "rondo";
-static const unsigned char key_update[] = { 24, 0, 0, 1, 0 }; /* which asks for none */
-
-_Static_assert(RD_TLS_RECORD_SIZE == RD_RECORD_CONTENT_MAX, "what the header says of records");
-
-enum side { CLIENT, SERVER };
 
 struct rd_tls {
 	int fd;
-	enum side side;
-	SSL *ssl; /* until the proof */
-	unsigned char psk[RD_PSK_SIZE];
-	unsigned char secrets[2][RD_RECORDS_SECRET_SIZE]; /* of each side's records */
-	bool has_secret[2];
+	SSL *ssl;
+	unsigned char psk[RD_PSK_SIZE]; /* until the proof */
 	bool proved;
 	bool blocked; /* the socket had too few bytes for the present operation */
 	bool ended; /* the socket has reached its end */
 	int error; /* errno of the socket; 0: none */
 	bool broken; /* the peer breaks the protocol, or has another key */
 	size_t handshake_size; /* bytes read before the proof */
-	struct rd_records *sealed, *opened; /* from the proof on */
-	uint32_t records; /* sealed with the present key */
+	uint32_t records; /* sent with the present key */
 	bool counts_last; /* the last byte taken is to be counted */
-	/* Encrypted bytes that wait for the socket: [out_at, out_size) of out. */
+	/* Encrypted bytes that wait for the socket: [out_at, out_size) of out[OUT_BATCH]. */
 	unsigned char *out;
 	size_t out_at, out_size;
-	/* Bytes of the socket: [in_at, in_size) of in is encrypted; [text_at, text_end) was. */
-	unsigned char *in;
-	size_t in_at, in_size, text_at, text_end;
 };
 
 /* Made once, and never freed. */
@@ -95,27 +85,6 @@ static int find_key(SSL *ssl, const unsigned char *id, size_t id_size, SSL_SESSI
 	return *session || !known;
 }
 
-/* OpenSSL tells its secrets by lines such as "CLIENT_TRAFFIC_SECRET_0", the client's random number
-   and the secret, in hexadecimal digits. */
-static void take_secret(const SSL *ssl, const char *line)
-{
-	static const char *const labels[] = { "CLIENT_TRAFFIC_SECRET_0 ",
-		"SERVER_TRAFFIC_SECRET_0 " };
-	static const char digits[] = "0123456789abcdef";
-	struct rd_tls *tls = rd_openssl.SSL_get_ex_data(ssl, 0);
-	const char *text = strrchr(line, ' ');
-	int side = strncmp(line, labels[SERVER], strlen(labels[SERVER])) == 0 ? SERVER : CLIENT;
-
-	if (strncmp(line, labels[side], strlen(labels[side])) != 0 ||
-		strspn(text + 1, digits) != 2 * RD_RECORDS_SECRET_SIZE)
-		return;
-	for (int i = 0; i < RD_RECORDS_SECRET_SIZE; i++)
-		tls->secrets[side][i] =
-			(unsigned char)((strchr(digits, text[2 * i + 1]) - digits) << 4 |
-					(strchr(digits, text[2 * i + 2]) - digits));
-	tls->has_secret[side] = true;
-}
-
 /* ---- The socket ---------------------------------------------------------------------------- */
 
 static int socket_read(BIO *bio, char *bytes, int size)
@@ -149,7 +118,7 @@ static int socket_read(BIO *bio, char *bytes, int size)
 
 static bool has_room(const struct rd_tls *tls)
 {
-	return OUT_BATCH - tls->out_size >= RD_RECORD_MAX;
+	return OUT_BATCH - tls->out_size >= RECORD_MAX;
 }
 
 /* To our buffer alone. A peer's bytes make TLS answer: more than it has room for is an attack. */
@@ -221,7 +190,7 @@ static SSL_CTX *make_context(void)
 		return NULL;
 	}
 	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
-	rd_openssl.SSL_CTX_set_keylog_callback(context, take_secret);
+	rd_openssl.SSL_CTX_set_default_read_buffer_len(context, IN_BATCH);
 	rd_openssl.SSL_CTX_set_psk_use_session_callback(context, offer_key);
 	rd_openssl.SSL_CTX_set_psk_find_session_callback(context, find_key);
 	return context;
@@ -272,13 +241,11 @@ struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PS
 	if (!tls)
 		return NULL;
 	tls->fd = fd;
-	tls->side = accepts ? SERVER : CLIENT;
 	memcpy(tls->psk, psk, sizeof(tls->psk));
 	/* Pages that no byte touches use no memory. */
 	tls->out = malloc(OUT_BATCH);
-	tls->in = malloc(IN_BATCH);
 	tls->ssl = rd_openssl.SSL_new(shared.context);
-	if (!tls->out || !tls->in || !tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) ||
+	if (!tls->out || !tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) ||
 		!attach_socket(tls)) {
 		rd_tls_destroy(tls);
 		return NULL;
@@ -290,23 +257,13 @@ struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PS
 	return tls;
 }
 
-static void end_handshake(struct rd_tls *tls)
-{
-	rd_openssl.SSL_free(tls->ssl);
-	tls->ssl = NULL;
-	rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
-	rd_openssl.OPENSSL_cleanse(tls->secrets, sizeof(tls->secrets));
-}
-
 void rd_tls_destroy(struct rd_tls *tls)
 {
 	if (!tls)
 		return;
-	end_handshake(tls);
-	rd_records_destroy(tls->sealed);
-	rd_records_destroy(tls->opened);
+	rd_openssl.SSL_free(tls->ssl);
+	rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
 	free(tls->out);
-	free(tls->in);
 	free(tls);
 }
 
@@ -324,29 +281,25 @@ static ssize_t failure(const struct rd_tls *tls)
 	return -1;
 }
 
-static bool make_records(struct rd_tls *tls)
+/* An operation of OpenSSL has failed. */
+static void note_failure(struct rd_tls *tls)
 {
-	if (!tls->has_secret[CLIENT] || !tls->has_secret[SERVER])
-		return false;
-	tls->sealed = rd_records_create(tls->secrets[tls->side], true);
-	tls->opened = rd_records_create(tls->secrets[!tls->side], false);
-	return tls->sealed && tls->opened;
+	rd_openssl.ERR_clear_error();
+	tls->broken |= !tls->error && !tls->blocked && !tls->ended;
 }
 
-/* OpenSSL reads no byte beyond the handshake: after the proof, plain bytes may follow. */
+/* OpenSSL reads no byte beyond the handshake: after the proof, plain bytes may follow. From then on
+   it reads as much as there is. */
 static int shake_hands(struct rd_tls *tls)
 {
 	tls->blocked = false;
 	if (rd_openssl.SSL_do_handshake(tls->ssl) == 1) {
-		if (rd_openssl.SSL_session_reused(tls->ssl) && !make_records(tls))
-			return ENOMEM;
 		tls->proved = rd_openssl.SSL_session_reused(tls->ssl);
-		if (tls->proved)
-			end_handshake(tls);
+		rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
+		rd_openssl.SSL_set_read_ahead(tls->ssl, 1);
 		return 0;
 	}
-	rd_openssl.ERR_clear_error();
-	tls->broken |= !tls->error && !tls->blocked && !tls->ended;
+	note_failure(tls);
 	if (failure(tls) == 0)
 		errno = ECONNRESET;
 	return errno;
@@ -384,98 +337,18 @@ bool rd_tls_has_shown_key(const struct rd_tls *tls)
 
 /* ---- Bytes that come ----------------------------------------------------------------------- */
 
-/* Reads as much as there is room for behind the part of a record that is here. */
-static bool read_socket(struct rd_tls *tls)
-{
-	ssize_t got;
-
-	memmove(tls->in, tls->in + tls->in_at, tls->in_size - tls->in_at);
-	tls->in_size -= tls->in_at;
-	tls->in_at = 0;
-	got = recv(tls->fd, tls->in + tls->in_size, IN_BATCH - tls->in_size, MSG_DONTWAIT);
-	if (got > 0)
-		tls->in_size += (size_t)got;
-	else if (got == 0)
-		tls->ended = true;
-	else if (errno != EAGAIN && errno != EINTR)
-		tls->error = errno;
-	return got > 0;
-}
-
-/* The next record, whole, and its size; NULL: it has not come, or never will. */
-static const unsigned char *next_record(struct rd_tls *tls, size_t *size)
-{
-	for (;;) {
-		size_t here = tls->in_size - tls->in_at;
-		bool known = here >= RD_RECORD_HEADER;
-
-		*size = known ? rd_record_size(tls->in + tls->in_at) : 0;
-		tls->broken |= known && *size == 0;
-		if (tls->broken)
-			return NULL;
-		if (known && here >= *size)
-			return tls->in + tls->in_at;
-		if (!read_socket(tls))
-			return NULL;
-	}
-}
-
-/* The peer's next key (RFC 8446, 4.6.3). It never asks for one of ours. */
-static bool take_key_update(struct rd_tls *tls, const unsigned char *content, size_t size)
-{
-	return size == sizeof(key_update) && memcmp(content, key_update, size) == 0 &&
-	       rd_records_update(tls->opened);
-}
-
-/* Opens a record to `bytes`, where there is room for it, else in place. Returns the bytes that it
-   has put there. */
-static size_t take_record(
-	struct rd_tls *tls, const unsigned char *record, size_t size, char *bytes, size_t room)
-{
-	bool fits = rd_record_content_size(record) <= room;
-	size_t text_at = tls->in_at + RD_RECORD_HEADER, taken;
-	unsigned char *content = fits ? (unsigned char *)bytes : tls->in + text_at;
-
-	tls->in_at += size;
-	switch (rd_records_open(tls->opened, record, content, &taken)) {
-	case RD_RECORD_DATA:
-		if (fits)
-			return taken;
-		tls->text_at = text_at;
-		tls->text_end = text_at + taken;
-		return 0;
-	case RD_RECORD_HANDSHAKE:
-		tls->broken = !take_key_update(tls, content, taken);
-		return 0;
-	default:
-		tls->broken = true;
-		return 0;
-	}
-}
-
-/* Opens records until there are bytes, of which it returns the count, or text: none of both where
-   the socket has no record, or has failed. */
-static size_t take_records(struct rd_tls *tls, char *bytes, size_t room)
-{
-	size_t taken = 0, size;
-	const unsigned char *record;
-
-	while (taken == 0 && tls->text_at == tls->text_end && (record = next_record(tls, &size)))
-		taken = take_record(tls, record, size, bytes, room);
-	return taken;
-}
-
 /* Some bytes, or 0: the socket has none, or has failed. */
 static size_t take_bytes(struct rd_tls *tls, char *bytes, size_t room)
 {
-	size_t taken = take_records(tls, bytes, room), text = tls->text_end - tls->text_at;
+	size_t taken;
 
-	if (taken > 0 || text == 0)
+	tls->blocked = false;
+	if (tls->broken || tls->error)
+		return 0;
+	if (rd_openssl.SSL_read_ex(tls->ssl, bytes, room, &taken))
 		return taken;
-	taken = text < room ? text : room;
-	memcpy(bytes, tls->in + tls->text_at, taken);
-	tls->text_at += taken;
-	return taken;
+	note_failure(tls);
+	return 0;
 }
 
 ssize_t rd_tls_recv(struct rd_tls *tls, const struct iovec *iov, size_t count)
@@ -494,27 +367,34 @@ ssize_t rd_tls_recv(struct rd_tls *tls, const struct iovec *iov, size_t count)
 
 ssize_t rd_tls_peek(struct rd_tls *tls)
 {
-	take_records(tls, NULL, 0);
-	return tls->text_at < tls->text_end ? 1 : failure(tls);
+	size_t taken;
+	char byte;
+
+	tls->blocked = false;
+	if (!tls->broken && !tls->error) {
+		if (rd_openssl.SSL_peek_ex(tls->ssl, &byte, 1, &taken))
+			return 1;
+		note_failure(tls);
+	}
+	return failure(tls);
 }
 
 /* ---- Bytes that go ------------------------------------------------------------------------- */
 
-/* There is room for a record. */
-static bool seal(struct rd_tls *tls, enum rd_record_type type, const void *content, size_t size)
+/* Encrypts a record, for which there is room. False: OpenSSL has failed. */
+static bool write_record(struct rd_tls *tls, const char *bytes, size_t size)
 {
-	tls->broken |= !rd_records_seal(tls->sealed, type, content, size, tls->out + tls->out_size);
-	if (!tls->broken)
-		tls->out_size += size + RD_RECORD_OVERHEAD;
-	return !tls->broken;
-}
+	size_t written;
 
-static bool change_key(struct rd_tls *tls)
-{
-	tls->records = 0;
-	if (!seal(tls, RD_RECORD_HANDSHAKE, key_update, sizeof(key_update)))
-		return false;
-	tls->broken |= !rd_records_update(tls->sealed);
+	tls->blocked = false;
+	if (tls->records == KEY_RECORDS) {
+		tls->records = 0;
+		if (!rd_openssl.SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
+			note_failure(tls);
+	}
+	tls->records++;
+	if (!rd_openssl.SSL_write_ex(tls->ssl, bytes, size, &written) || written != size)
+		note_failure(tls);
 	return !tls->broken;
 }
 
@@ -523,17 +403,10 @@ static size_t encrypt(struct rd_tls *tls, const char *bytes, size_t size)
 {
 	size_t taken = 0, part;
 
-	while (taken < size && (has_room(tls) || flush(tls))) {
-		if (tls->records == KEY_RECORDS) {
-			if (!change_key(tls))
-				break;
-			continue;
-		}
-		part = size - taken < RD_RECORD_CONTENT_MAX ? size - taken : RD_RECORD_CONTENT_MAX;
-		if (!seal(tls, RD_RECORD_DATA, bytes + taken, part))
-			break;
-		tls->records++;
-		taken += part;
+	while (taken < size && !tls->broken && (has_room(tls) || flush(tls))) {
+		part = size - taken < RD_TLS_RECORD_SIZE ? size - taken : RD_TLS_RECORD_SIZE;
+		if (write_record(tls, bytes + taken, part))
+			taken += part;
 	}
 	return taken;
 }

@@ -2,7 +2,7 @@
  * TLS over a socket that does not block: version 1.3 (RFC 8446), without certificates. Each side
  * proves by the job's pre-shared key that it is of the job, and all bytes are encrypted. Keys of a
  * connection are its own (X25519), so a later theft of the job's key opens no recorded connection.
- * OpenSSL shakes hands; then records.h has the records.
+ * All of it is OpenSSL's; the socket is ours.
  *
  * A session belongs to one thread at a time.
  */
