@@ -17,7 +17,9 @@
 
 #define ANSWER_MS 1000
 #define ROUND_MAX 256 /* sockets at a time */
-#define ROUNDS_MAX 16
+#define NAMES_MAX (16 * ROUND_MAX)
+/* The kernel leaves out sockets while others come and go: one reading in a thousand misses one. */
+#define READINGS 4
 
 /* A connection to a rank. */
 struct question {
@@ -218,42 +220,72 @@ static const char *name_in(char *line)
 	return strlen(at) < sizeof(((struct sockaddr_un *)0)->sun_path) ? at : NULL;
 }
 
-/* Asks at the sockets in the next lines. Returns how many. */
-static int questions_begin(struct question *questions, FILE *file)
+/* Names of sockets, each once. */
+struct names {
+	char (*list)[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	int count, capacity;
+};
+
+static void names_add(struct names *names, const char *name)
 {
+	for (int i = 0; i < names->count; i++)
+		if (strcmp(names->list[i], name) == 0)
+			return;
+	names->list =
+		memory_grow(names->list, names->count, &names->capacity, sizeof(*names->list));
+	snprintf(names->list[names->count++], sizeof(*names->list), "%s", name);
+}
+
+static bool names_read(struct names *names)
+{
+	FILE *file = fopen(RD_STATUS_SOCKETS, "re");
 	char *line = NULL;
 	size_t room = 0;
-	int count = 0;
 
-	while (count < ROUND_MAX && getline(&line, &room, file) > 0) {
+	if (!file)
+		return false;
+	while (names->count < NAMES_MAX && getline(&line, &room, file) > 0) {
 		const char *name = name_in(line);
 
-		if (name && question_begin(&questions[count], name))
-			count++;
+		if (name)
+			names_add(names, name);
 	}
 	free(line);
-	return count;
+	fclose(file);
+	return true;
+}
+
+/* Asks at the next sockets. Returns how many names it has gone through. */
+static int ask_some(struct statuses *statuses, struct question *questions,
+	const struct names *names, int from, const char *job)
+{
+	int at = from, count = 0;
+
+	for (; at < names->count && count < ROUND_MAX; at++)
+		count += question_begin(&questions[count], names->list[at]);
+	questions_wait(questions, count);
+	statuses_take(statuses, questions, count, job);
+	return at - from;
 }
 
 bool statuses_ask(struct statuses *statuses, const char *job)
 {
 	struct question *questions;
-	FILE *file = fopen(RD_STATUS_SOCKETS, "re");
-	int count = ROUND_MAX;
+	struct names names = { 0 };
 
 	*statuses = (struct statuses){ 0 };
-	if (!file) {
-		fprintf(stderr, "rondo-run: --status cannot read " RD_STATUS_SOCKETS ": %m\n");
-		return false;
-	}
+	for (int i = 0; i < READINGS; i++)
+		if (!names_read(&names)) {
+			fprintf(stderr,
+				"rondo-run: --status cannot read " RD_STATUS_SOCKETS ": %m\n");
+			free(names.list);
+			return false;
+		}
 	questions = memory_calloc(ROUND_MAX, sizeof(*questions));
-	for (int i = 0; i < ROUNDS_MAX && count == ROUND_MAX; i++) {
-		count = questions_begin(questions, file);
-		questions_wait(questions, count);
-		statuses_take(statuses, questions, count, job);
-	}
+	for (int at = 0; at < names.count;)
+		at += ask_some(statuses, questions, &names, at, job);
 	free(questions);
-	fclose(file);
+	free(names.list);
 	if (statuses->count)
 		qsort(statuses->list, (size_t)statuses->count, sizeof(*statuses->list), compare);
 	return true;
