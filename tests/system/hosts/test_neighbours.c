@@ -68,14 +68,19 @@ static int connect_to(int port)
 	return fd;
 }
 
+/* Held while an attacker has memory of its own, which is not the ranks'. */
+static pthread_mutex_t attacker_memory = PTHREAD_MUTEX_INITIALIZER;
+
 /* The first flight of a handshake by a key, as a client that then stalls. */
 static void send_handshake(int fd, const unsigned char psk[RD_PSK_SIZE])
 {
 	struct rd_wire wire = RD_WIRE(fd);
 
+	pthread_mutex_lock(&attacker_memory);
 	if (rd_wire_secure(&wire, false, psk) == 0)
 		rd_wire_prove(&wire);
 	rd_wire_release(&wire);
+	pthread_mutex_unlock(&attacker_memory);
 }
 
 /* A first flight of this job, as it was overheard. */
@@ -235,8 +240,11 @@ static void *run_rank(void *argument)
 	for (int i = 0; i < COMMS && !atomic_load(&failures); i++) {
 		if (rank == 0)
 			listen_anew();
-		if (rank == 0 && (i == COMMS / 10 || i == COMMS - 1))
+		if (rank == 0 && (i == COMMS / 10 || i == COMMS - 1)) {
+			pthread_mutex_lock(&attacker_memory);
 			used_at[i == COMMS - 1] = mallinfo2().uordblks;
+			pthread_mutex_unlock(&attacker_memory);
+		}
 		pthread_barrier_wait(&together);
 		make_comm(rank);
 		pthread_barrier_wait(&together);
