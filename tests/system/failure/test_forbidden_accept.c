@@ -104,7 +104,7 @@ static int shrink_alone(struct rank_env *env)
 	while (!rondo_barrier(env->comm, NULL))
 		;
 	if (env->rank == 1)
-		return rondo_comm_shrink(env->comm, &smaller);
+		return rondo_comm_shrink(env->comm, &smaller) || rondo_comm_destroy(smaller);
 	if (!forbid(SYS_accept4, EPERM))
 		return 0;
 	EXPECT_ERROR(rondo_comm_shrink(env->comm, &smaller), RONDO_SYSTEM,

@@ -175,7 +175,7 @@ Test(codec, accepts_no_other_bool_than_0_and_1)
 	unsigned char frame[] = { 'R', 'N', 'D', 'O', 1, 0, 1, 0, 2 };
 	unsigned kind;
 	struct rd_codec codec = rd_frame_read(frame, sizeof(frame), &kind);
-	bool yes;
+	bool yes = false;
 
 	rd_codec_bool(&codec, &yes);
 	cr_assert_not(rd_codec_is_done(&codec));

@@ -1,4 +1,5 @@
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,24 +13,35 @@ static const struct rd_settings plain;
 /* The place of a child, in new namespaces of these kinds. False where it may not have them. */
 static bool place_of_child(struct rd_place *place, int spaces)
 {
-	int ends[2];
+	int ends[2], hold[2];
 	int status;
+	char path[64];
 
 	cr_assert_eq(pipe(ends), 0);
+	cr_assert_eq(pipe(hold), 0);
 	pid_t child = fork();
 	cr_assert_geq(child, 0);
 	if (child == 0) {
 		if (spaces && unshare(spaces) && unshare(CLONE_NEWUSER | spaces))
 			_exit(2);
 		/* The first child of a process that has made a PID namespace is in it. */
-		if (spaces & CLONE_NEWPID && (child = fork()))
+		if (spaces & CLONE_NEWPID && (child = fork())) {
+			close(hold[1]);
 			_exit(waitpid(child, &status, 0) != child || status != 0);
+		}
+		close(hold[1]);
 		rd_place_here(place, &plain);
-		_exit(write(ends[1], place, sizeof(*place)) != sizeof(*place));
+		status = write(ends[1], place, sizeof(*place)) != sizeof(*place);
+		_exit(status || read(hold[0], path, 1));
 	}
 	close(ends[1]);
 	ssize_t got = read(ends[0], place, sizeof(*place));
 	close(ends[0]);
+	/* While it is open, no other namespace gets the number of this one. */
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid_for_children", (int)child);
+	open(path, O_RDONLY | O_CLOEXEC);
+	close(hold[1]);
+	close(hold[0]);
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) != 1);
 	return got == sizeof(*place);
