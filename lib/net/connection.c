@@ -31,7 +31,7 @@ int rd_connection_init(
 }
 
 /* Neither end is left to close(): a child of this process may hold a copy. */
-static void close_socket(struct rd_connection *connection, bool resets)
+void rd_connection_close(struct rd_connection *connection, bool resets)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 
@@ -43,16 +43,6 @@ static void close_socket(struct rd_connection *connection, bool resets)
 	rd_close_on_fork_remove(&connection->unshared);
 	rd_wire_close(&connection->wire);
 	rd_connection_abandon(connection);
-}
-
-void rd_connection_close(struct rd_connection *connection)
-{
-	close_socket(connection, false);
-}
-
-void rd_connection_abort(struct rd_connection *connection)
-{
-	close_socket(connection, true);
 }
 
 void rd_connection_abandon(struct rd_connection *connection)

@@ -27,10 +27,9 @@ struct rd_connection {
    out_most bytes may wait to be sent: two frames at least. RONDO_MEMORY: the wire is closed. */
 int rd_connection_init(
 	struct rd_connection *connection, struct rd_wire *wire, size_t frame_most, size_t out_most);
-/* Ends it, and frees its buffers. It may be closed again. */
-void rd_connection_close(struct rd_connection *connection);
-/* The same by a reset: an end without one is a death to the other side (bootstrap/rendezvous.h). */
-void rd_connection_abort(struct rd_connection *connection);
+/* Ends it, and frees its buffers. It may be closed again. resets: by a reset, since an end without
+   one may be a death to the other side (bootstrap/rendezvous.h). */
+void rd_connection_close(struct rd_connection *connection, bool resets);
 /* Frees the buffers in a forked child. */
 void rd_connection_abandon(struct rd_connection *connection);
 

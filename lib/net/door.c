@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -251,20 +252,28 @@ static void rest(struct rd_door *door, int error)
 		watch(door, EPOLL_CTL_DEL, i);
 }
 
+/* accept() wants a descriptor before it looks whether a connection waits. */
+static bool has_waiting(int listener)
+{
+	struct pollfd fd = { .fd = listener, .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
+}
+
 static void accept_from(struct rd_door *door, int listener)
 {
 	for (int i = 0; i < ACCEPTS_MAX && !door->rest_ms; i++) {
-		int fd = rd_accept(listener);
+		int fd = rd_accept(listener), error = errno;
 
 		if (fd >= 0) {
 			door->error = 0;
 			add(door, fd);
-		} else if (errno == EAGAIN) {
+		} else if (error == EAGAIN || !has_waiting(listener)) {
 			door->error = 0;
 			return;
-		} else if (rd_is_forbidden(errno) ||
-			   (rd_lacks_resources(errno) && !make_room(door))) {
-			rest(door, errno);
+		} else if (rd_is_forbidden(error) ||
+			   (rd_lacks_resources(error) && !make_room(door))) {
+			rest(door, error);
 		}
 	}
 }
@@ -347,21 +356,13 @@ int rd_door_listen(struct rd_door *door, int fd)
 	return 0;
 }
 
-/* The last one takes the place of the one that goes. */
-static void close_listener(struct rd_door *door, int index)
+void rd_door_close(struct rd_door *door)
 {
-	watch(door, EPOLL_CTL_DEL, index);
-	close(door->listeners[index]);
-	door->listeners[index] = door->listeners[--door->listener_count];
-	if (index < door->listener_count && !door->rest_ms)
-		watch(door, EPOLL_CTL_MOD, index);
-}
-
-void rd_door_close(struct rd_door *door, int fd)
-{
-	for (int i = door->listener_count - 1; i >= 0; i--)
-		if (fd < 0 || door->listeners[i] == fd)
-			close_listener(door, i);
+	for (int i = 0; i < door->listener_count; i++) {
+		watch(door, EPOLL_CTL_DEL, i);
+		close(door->listeners[i]);
+	}
+	door->listener_count = 0;
 }
 
 /* A wire whose descriptor the fork has closed is closed again without one. */
@@ -374,14 +375,6 @@ static void free_all(struct queue *queue)
 		rd_wire_close(&pending->wire);
 		free(pending);
 	}
-}
-
-void rd_door_clear(struct rd_door *door)
-{
-	for (struct pending *at = door->pending.first; at; at = at->next)
-		unwatch(door, at);
-	free_all(&door->pending);
-	free_all(&door->greeted);
 }
 
 void rd_door_abandon(struct rd_door *door)
@@ -401,8 +394,9 @@ void rd_door_destroy(struct rd_door *door)
 {
 	if (!door)
 		return;
-	rd_door_close(door, -1);
-	rd_door_clear(door);
+	rd_door_close(door);
+	for (struct pending *at = door->pending.first; at; at = at->next)
+		unwatch(door, at);
 	rd_door_abandon(door);
 }
 

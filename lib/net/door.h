@@ -54,10 +54,8 @@ void rd_door_abandon(struct rd_door *door);
 
 /* Takes over a listening socket: RD_DOOR_LISTENERS at most. RONDO_SYSTEM: it is closed. */
 int rd_door_listen(struct rd_door *door, int fd);
-/* Closes this listening socket; -1: all. Pending connections stay. */
-void rd_door_close(struct rd_door *door, int fd);
-/* Closes all pending connections. */
-void rd_door_clear(struct rd_door *door);
+/* Closes all listening sockets. Pending connections stay. */
+void rd_door_close(struct rd_door *door);
 
 /* Readable where rd_door_serve() has something to do. */
 int rd_door_fd(const struct rd_door *door);

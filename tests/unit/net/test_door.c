@@ -341,16 +341,16 @@ Test(door, goes_on_in_plain_where_the_rules_say_so, .init = load)
 	rd_door_destroy(door);
 }
 
-/* poll() itself needs the limit. */
-static void serve_without_descriptors(void)
+/* As a process that may have descriptors below `limit` alone. */
+static void serve_below(int limit)
 {
-	struct rlimit before, none;
+	struct rlimit before, few;
 
 	await_event();
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
-	none = before;
-	none.rlim_cur = 0;
-	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	few = before;
+	few.rlim_cur = (rlim_t)limit;
+	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
 	rd_door_serve(door, now_ms);
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
@@ -362,7 +362,7 @@ Test(door, rests_where_it_has_no_descriptor_and_goes_on_later)
 
 	open_door(&plain);
 	fd = dial_with("!\2", 2);
-	serve_without_descriptors();
+	serve_below(1);
 	cr_expect_eq(rd_door_error(door, &since_ms), EMFILE);
 	cr_expect_eq(since_ms, now_ms);
 	cr_expect_eq(poll(&(struct pollfd){ .fd = rd_door_fd(door), .events = POLLIN }, 1, 0), 0);
@@ -382,7 +382,7 @@ Test(door, closes_the_oldest_where_descriptors_lack)
 	fds[0] = dial_silently();
 	fds[1] = dial_with("!\2", 2);
 	/* The limit refuses even the descriptor that the oldest gives back. */
-	serve_without_descriptors();
+	serve_below(1);
 	cr_expect(is_closed(fds[0]));
 	cr_expect_eq(rd_door_error(door, NULL), EMFILE);
 	now_ms = rd_door_deadline(door);
@@ -425,24 +425,37 @@ Test(door, a_forked_child_holds_no_pending_connection)
 Test(door, serves_several_listening_sockets_until_they_are_closed)
 {
 	struct sockaddr_in first;
-	int fd, second_fd;
+	int fd;
 
 	open_door(&plain);
 	first = address;
-	second_fd = listen_at_any();
-	cr_assert_eq(rd_door_listen(door, second_fd), 0);
+	cr_assert_eq(rd_door_listen(door, listen_at_any()), 0);
 	fd = dial_with("!\2", 2);
 	serve();
 	expect_arrival("!\2", 2);
-	close(fd);
-	rd_door_close(door, second_fd);
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	cr_expect_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), -1);
 	close(fd);
 	address = first;
 	fd = dial_with("!\3b", 3);
 	serve();
 	expect_arrival("!\3b", 3);
+	close(fd);
+	rd_door_close(door);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	cr_expect_eq(connect(fd, (struct sockaddr *)&address, sizeof(address)), -1);
+	close(fd);
+	rd_door_destroy(door);
+}
+
+/* The last descriptor is the last connection's: nothing is wrong. */
+Test(door, needs_no_descriptor_for_connections_that_do_not_come)
+{
+	int fd;
+
+	open_door(&plain);
+	fd = dial_with("!\2", 2);
+	serve_below(fd + 2);
+	cr_expect_eq(rd_door_error(door, NULL), 0);
+	expect_arrival("!\2", 2);
 	close(fd);
 	rd_door_destroy(door);
 }

@@ -370,7 +370,7 @@ void server_open_endpoint(struct server *server, const struct endpoint *local, i
 void server_close(struct server *server)
 {
 	if (server->door)
-		rd_door_close(server->door, -1);
+		rd_door_close(server->door);
 	server->own_fd = server->endpoint_fd = -1;
 }
 
