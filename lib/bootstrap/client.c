@@ -29,9 +29,9 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 			client->barred += rd_is_permanent(error);
 			continue;
 		}
-		client->connection = rd_control_socket_open(
+		client->socket = rd_control_socket_open(
 			client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings, false);
-		if (!client->connection) {
+		if (!client->socket) {
 			error = ENOMEM;
 			continue;
 		}
@@ -48,7 +48,7 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 
 static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 {
-	rd_control_socket_close(&client->connection);
+	rd_control_socket_close(&client->socket, false);
 	client->attempt++;
 	connect_from(client, error, now_ms);
 }
@@ -68,18 +68,18 @@ static int open_lineage(struct rd_client *client)
 
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
 {
-	struct rd_control_socket *connection = client->connection;
-	int error = rd_connect_finish(connection->connection.wire.fd);
+	struct rd_control_socket *socket = client->socket;
+	int fd = socket->connection.wire.fd, error = rd_connect_finish(fd);
 
 	if (error) {
 		connect_next(client, error, now_ms);
 		return;
 	}
 	client->connecting = false;
-	connection->near = rd_socket_is_near(connection->connection.wire.fd);
-	rd_socket_tune(connection->connection.wire.fd, client->settings->unreachable_ms);
-	rd_control_socket_watch(connection, EPOLLIN);
-	rd_local_address_get(client->local, connection->connection.wire.fd);
+	socket->near = rd_socket_is_near(fd);
+	rd_socket_tune(fd, client->settings->unreachable_ms);
+	rd_control_socket_watch(socket, EPOLLIN);
+	rd_local_address_get(client->local, fd);
 	error = open_lineage(client);
 	if (error)
 		rd_participant_fail(client->participant, error, rondo_last_error());
@@ -88,11 +88,8 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 
 void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 {
-	error = rd_control_socket_judge(client->connection, error);
-	if (error)
-		rd_control_socket_abort(&client->connection);
-	else
-		rd_control_socket_close(&client->connection);
+	error = rd_control_socket_judge(client->socket, error);
+	rd_control_socket_close(&client->socket, error != 0);
 	rd_participant_closed(client->participant, error, now_ms);
 }
 
@@ -100,13 +97,13 @@ void rd_client_lose(struct rd_client *client, int error, int64_t now_ms)
 static bool receive_once(struct rd_client *client, int failed, int64_t now_ms)
 {
 	struct rd_control_message message;
-	int error, took, got = rd_control_socket_read(client->connection, &error);
+	int error, took, got = rd_control_socket_read(client->socket, &error);
 
 	if (got < 0) {
 		rd_client_lose(client, failed ? failed : error, now_ms);
 		return false;
 	}
-	while ((took = rd_control_socket_take(client->connection, &message)) > 0)
+	while ((took = rd_control_socket_take(client->socket, &message)) > 0)
 		rd_participant_take(client->participant, &message, now_ms);
 	if (took < 0)
 		rd_participant_bad_message(client->participant);
@@ -115,7 +112,7 @@ static bool receive_once(struct rd_client *client, int failed, int64_t now_ms)
 
 void rd_client_receive(struct rd_client *client, int64_t now_ms)
 {
-	if (!client->connection)
+	if (!client->socket)
 		return;
 	if (client->connecting)
 		finish_connecting(client, now_ms);
@@ -129,7 +126,7 @@ static void lose_after_write(struct rd_client *client, int failed, int64_t now_m
 {
 	while (receive_once(client, failed, now_ms))
 		;
-	if (client->connection)
+	if (client->socket)
 		rd_client_lose(client, failed, now_ms);
 }
 
@@ -137,8 +134,8 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 {
 	struct pollfd fd = { .events = POLLIN };
 
-	while (client->connection) {
-		fd.fd = client->connection->connection.wire.fd;
+	while (client->socket) {
+		fd.fd = client->socket->connection.wire.fd;
 		if (poll(&fd, 1, 0) <= 0)
 			return;
 		rd_client_receive(client, now_ms);
@@ -150,30 +147,30 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	struct rd_control_message message;
 	int error;
 
-	if (client->connection && client->connecting && now_ms >= client->attempt_ms)
+	if (client->socket && client->connecting && now_ms >= client->attempt_ms)
 		connect_next(client, ETIMEDOUT, now_ms);
 	if (rd_participant_connects(client->participant, now_ms)) {
 		client->attempt = client->barred = 0;
 		connect_from(client, 0, now_ms);
 	}
 	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)
-		rd_control_socket_close(&client->connection);
+		rd_control_socket_close(&client->socket, false);
 	else if (rd_participant_phase(client->participant) == RD_PARTICIPANT_FAILED)
-		rd_control_socket_abort(&client->connection);
-	while (client->connection && !client->connecting) {
-		while (rd_control_socket_has_room(client->connection) &&
+		rd_control_socket_close(&client->socket, true);
+	while (client->socket && !client->connecting) {
+		while (rd_control_socket_has_room(client->socket) &&
 			rd_participant_next(client->participant, &message))
-			rd_control_socket_put(client->connection, &message);
-		if (rd_control_socket_is_flushed(client->connection))
+			rd_control_socket_put(client->socket, &message);
+		if (rd_control_socket_is_flushed(client->socket))
 			return;
-		if (!rd_control_socket_flush(client->connection, &error))
+		if (!rd_control_socket_flush(client->socket, &error))
 			lose_after_write(client, error, now_ms);
-		else if (!rd_control_socket_is_flushed(client->connection))
+		else if (!rd_control_socket_is_flushed(client->socket))
 			return;
 	}
 }
 
 int64_t rd_client_deadline(const struct rd_client *client)
 {
-	return client->connection && client->connecting ? client->attempt_ms : RD_NEVER;
+	return client->socket && client->connecting ? client->attempt_ms : RD_NEVER;
 }

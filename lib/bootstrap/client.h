@@ -19,7 +19,7 @@ struct rd_client {
 	uint64_t mark; /* of the socket's epoll events */
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_addresses addresses; /* of rank 0 */
-	struct rd_control_socket *connection; /* NULL: none */
+	struct rd_control_socket *socket; /* NULL: none */
 	bool connecting; /* it is not established yet */
 	int attempt; /* index of the address that is being connected to */
 	int barred; /* of the addresses before it: more attempts there would fail too */

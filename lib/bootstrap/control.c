@@ -158,7 +158,7 @@ static void free_state(struct rd_control *control)
 /* After the thread has ended, or was never started. */
 static void control_free(struct rd_control *control)
 {
-	rd_control_socket_abort(&control->client.connection);
+	rd_control_socket_close(&control->client.socket, true);
 	rd_server_finish(&control->server);
 	pthread_cond_destroy(&control->published);
 	pthread_mutex_destroy(&control->lock);
@@ -519,7 +519,7 @@ void rd_control_abandon(struct rd_control *control)
 {
 	if (!control)
 		return;
-	rd_control_socket_abandon(control->client.connection);
+	rd_control_socket_abandon(control->client.socket);
 	rd_server_abandon(&control->server);
 	rd_watch_abandon(control->watch);
 	free_state(control);

@@ -28,12 +28,12 @@ static int look_ms(const struct rd_control *control)
 }
 
 /* For how long an end that owes an acknowledgement has sent none; 0: it owes none. */
-static int64_t silence_of(const struct rd_control_socket *connection)
+static int64_t silence_of(const struct rd_control_socket *socket)
 {
 	struct tcp_info info;
 	socklen_t size = sizeof(info);
 
-	if (getsockopt(connection->connection.wire.fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
+	if (getsockopt(socket->connection.wire.fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
 		(info.tcpi_unacked == 0 && info.tcpi_probes == 0))
 		return 0;
 	return info.tcpi_last_ack_recv;
@@ -82,7 +82,7 @@ static struct rd_control_socket *connection_at(const struct rd_control *control,
 {
 	if (control->server.coordinator)
 		return control->server.connections[index];
-	return control->client.connecting ? NULL : control->client.connection;
+	return control->client.connecting ? NULL : control->client.socket;
 }
 
 static int connection_count(const struct rd_control *control)

@@ -9,11 +9,6 @@
 /* Bytes that wait for the other end. */
 #define OUT_MOST (2 * RD_FRAME_MAX)
 
-static void unwatch(const struct rd_control_socket *socket)
-{
-	epoll_ctl(socket->epoll_fd, EPOLL_CTL_DEL, socket->connection.wire.fd, NULL);
-}
-
 struct rd_control_socket *rd_control_socket_adopt(
 	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events)
 {
@@ -31,7 +26,7 @@ struct rd_control_socket *rd_control_socket_adopt(
 	socket->watched = events;
 	socket->near = rd_socket_is_near(fd);
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event))
-		rd_control_socket_close(&socket);
+		rd_control_socket_close(&socket, false);
 	return socket;
 }
 
@@ -47,22 +42,12 @@ struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t 
 	return rd_control_socket_adopt(epoll_fd, &wire, mark, events);
 }
 
-void rd_control_socket_close(struct rd_control_socket **socket)
+void rd_control_socket_close(struct rd_control_socket **socket, bool resets)
 {
 	if (!*socket)
 		return;
-	unwatch(*socket);
-	rd_connection_close(&(*socket)->connection);
-	free(*socket);
-	*socket = NULL;
-}
-
-void rd_control_socket_abort(struct rd_control_socket **socket)
-{
-	if (!*socket)
-		return;
-	unwatch(*socket);
-	rd_connection_abort(&(*socket)->connection);
+	epoll_ctl((*socket)->epoll_fd, EPOLL_CTL_DEL, (*socket)->connection.wire.fd, NULL);
+	rd_connection_close(&(*socket)->connection, resets);
 	free(*socket);
 	*socket = NULL;
 }

@@ -27,10 +27,8 @@ struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t 
 /* The same with a wire, which is taken over, too. */
 struct rd_control_socket *rd_control_socket_adopt(
 	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events);
-/* Closes, frees and sets *socket to NULL, which it may be already. */
-void rd_control_socket_close(struct rd_control_socket **socket);
-/* The same by a reset: an end without one is a death to the other side (rendezvous.h). */
-void rd_control_socket_abort(struct rd_control_socket **socket);
+/* Closes, as rd_connection_close(), frees and sets *socket to NULL, which it may be already. */
+void rd_control_socket_close(struct rd_control_socket **socket, bool resets);
 /* Frees in a forked child; NULL is none. */
 void rd_control_socket_abandon(struct rd_control_socket *socket);
 

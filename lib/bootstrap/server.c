@@ -83,21 +83,13 @@ static void free_coordinator(struct rd_server *server)
 	rd_coordinator_destroy(server->coordinator);
 }
 
-static void close_with(struct rd_control_socket **connection, bool resets)
-{
-	if (resets)
-		rd_control_socket_abort(connection);
-	else
-		rd_control_socket_close(connection);
-}
-
 void rd_server_finish(struct rd_server *server)
 {
 	bool decided = server->connections && rd_coordinator_decided(server->coordinator);
 
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-			close_with(&server->connections[i], !decided);
+			rd_control_socket_close(&server->connections[i], !decided);
 	close_door(server);
 	free_coordinator(server);
 }
@@ -116,7 +108,7 @@ void rd_server_abandon(struct rd_server *server)
 void rd_server_lose(struct rd_server *server, int index, int error)
 {
 	error = rd_control_socket_judge(server->connections[index], error);
-	close_with(&server->connections[index], error != 0);
+	rd_control_socket_close(&server->connections[index], error != 0);
 	rd_coordinator_closed(server->coordinator, index, error);
 }
 
@@ -241,7 +233,8 @@ void rd_server_accept(struct rd_server *server, int64_t now_ms)
 	foreign = rd_door_foreign(server->door);
 	rd_coordinator_note_foreign(server->coordinator, foreign - server->foreign);
 	server->foreign = foreign;
-	look_at_error(server);
+	if (rd_coordinator_listening(server->coordinator))
+		look_at_error(server);
 }
 
 int64_t rd_server_deadline(const struct rd_server *server)

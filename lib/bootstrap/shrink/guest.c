@@ -46,7 +46,7 @@ static int connect_once(
 		return ENOMEM;
 	error = await_event(shrink, until_ms) ? rd_connect_finish(fd) : ETIMEDOUT;
 	if (error) {
-		rd_control_socket_close(&shrink->host);
+		rd_control_socket_close(&shrink->host, false);
 		return error;
 	}
 	rd_socket_tune(fd, shrink->settings->heartbeat_timeout_ms);
@@ -135,7 +135,7 @@ static int take_answer(struct rd_shrink *shrink, int host, const struct rd_contr
 		shrink->lost = message->plan.lost;
 		return 0;
 	}
-	rd_control_socket_close(&shrink->host);
+	rd_control_socket_close(&shrink->host, false);
 	if (message->kind != RD_CONTROL_VERDICT)
 		return rd_fail(RONDO_PROTOCOL, "rank %d sent bytes that make no sense", host);
 	return message->verdict.error == RONDO_DIED ? 2 : take_verdict(message);
@@ -172,7 +172,7 @@ int rd_guest_meet(struct rd_shrink *shrink, int host, struct rd_settings *settin
 		}
 		if (got > 0)
 			return take_answer(shrink, host, &message, settings);
-		rd_control_socket_close(&shrink->host);
+		rd_control_socket_close(&shrink->host, false);
 		if (got == 0 || !is_passing(error) || rd_clock_ms() >= until_ms) {
 			shrink->fates[host] = RD_FATE_LOST;
 			return 1;
@@ -197,7 +197,7 @@ int rd_guest_agree(struct rd_shrink *shrink, int failed, bool refuses)
 			message.made.reason, sizeof(message.made.reason), "%s", rondo_last_error());
 	if (send_message(shrink, &message, &error))
 		got = receive(shrink, &message, &error, until_ms);
-	rd_control_socket_close(&shrink->host);
+	rd_control_socket_close(&shrink->host, false);
 	if (got <= 0)
 		return 1;
 	if (message.kind == RD_CONTROL_MADE && !message.made.error && !failed)

@@ -20,7 +20,7 @@
 
 static void end_visit(struct rd_shrink *shrink, struct rd_visit *visit)
 {
-	rd_control_socket_close(&visit->connection);
+	rd_control_socket_close(&visit->connection, false);
 	if (visit->rank >= 0)
 		rd_rings_doubt(shrink);
 	if (visit->rank >= 0 && shrink->visit_of[visit->rank] == (int)(visit - shrink->visits))

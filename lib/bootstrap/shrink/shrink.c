@@ -88,7 +88,7 @@ void rd_shrink_destroy(struct rd_shrink *shrink)
 		return;
 	rd_shrink_watch_stop(shrink);
 	if (shrink->epoll_fd >= 0) {
-		rd_control_socket_close(&shrink->host);
+		rd_control_socket_close(&shrink->host, false);
 		rd_host_finish(shrink);
 		close(shrink->epoll_fd);
 	}

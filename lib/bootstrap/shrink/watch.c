@@ -26,12 +26,12 @@ static void *run(void *argument)
 	return NULL;
 }
 
-static void add(struct rd_shrink_watch *watch, const struct rd_control_socket *connection)
+static void add(struct rd_shrink_watch *watch, const struct rd_control_socket *socket)
 {
 	/* Messages stay for later. */
-	if (connection)
-		watch->fds[watch->count++] = (struct pollfd){ .fd = connection->connection.wire.fd,
-			.events = POLLRDHUP };
+	if (socket)
+		watch->fds[watch->count++] =
+			(struct pollfd){ .fd = socket->connection.wire.fd, .events = POLLRDHUP };
 }
 
 void rd_shrink_watch_start(struct rd_shrink *shrink)

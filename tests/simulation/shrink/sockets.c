@@ -469,8 +469,9 @@ struct rd_control_socket *sim_connection_open(int epoll_fd, int fd, uint64_t mar
 	return connection;
 }
 
-void sim_connection_close(struct rd_control_socket **connection)
+void sim_connection_close(struct rd_control_socket **connection, bool resets)
 {
+	(void)resets;
 	if (!*connection)
 		return;
 	sim_close((*connection)->connection.wire.fd);

@@ -174,24 +174,50 @@ static int stay_for_a_while(struct control_rank *rank)
 	return control_leave(rank);
 }
 
-/* As under a launcher, which keeps the listening socket open. */
-Test(control, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
-{
-	int port = control_prepare(2, stay_for_a_while), launchers, late, before;
+static int launchers; /* a launcher's copy of the listening socket */
 
-	launchers = dup(ranks[0].settings.rendezvous_fd);
+static int keep_listener(struct control_rank *rank)
+{
+	if (rank->rank == 0)
+		launchers = dup(rank->settings.rendezvous_fd);
+	return stay_for_a_while(rank);
+}
+
+/* Two ranks, which stay until stop_staying(). Returns rank 0's port. */
+static int start_staying(int (*script)(struct control_rank *rank))
+{
+	int port = control_prepare(2, script);
+
 	pthread_barrier_init(&together, NULL, 3);
 	control_start(0, 2);
 	pthread_barrier_wait(&together);
-	late = control_connect(port);
-	cr_expect_geq(late, 0);
-	before = atomic_load(&epoll_waits);
-	/* A thread that spins would wait often in this time. */
-	poll(NULL, 0, 500);
-	cr_expect_lt(atomic_load(&epoll_waits) - before, 50);
+	return port;
+}
+
+static void stop_staying(void)
+{
 	pthread_barrier_wait(&together);
 	control_wait(0, 2);
 	control_expect(0, 2, 0, "");
+}
+
+/* A thread that spins would wait often in this time. */
+static void expect_no_wakes(void)
+{
+	int before = atomic_load(&epoll_waits);
+
+	poll(NULL, 0, 500);
+	cr_expect_lt(atomic_load(&epoll_waits) - before, 50);
+}
+
+/* The launcher keeps the listening socket open. */
+Test(control, a_connection_after_the_meeting_wakes_nobody, .timeout = 60)
+{
+	int port = start_staying(keep_listener), late = control_connect(port);
+
+	cr_expect_geq(late, 0);
+	expect_no_wakes();
+	stop_staying();
 	close(late);
 	close(launchers);
 }
@@ -218,20 +244,13 @@ static int ask_for_status(int number)
 
 Test(control, a_request_for_the_status_that_may_not_be_accepted_wakes_once, .timeout = 60)
 {
-	int fds[2], before;
+	int fds[2];
 
-	control_prepare(2, stay_without_accept);
-	pthread_barrier_init(&together, NULL, 3);
-	control_start(0, 2);
-	pthread_barrier_wait(&together);
+	start_staying(stay_without_accept);
 	for (int i = 0; i < 2; i++)
 		fds[i] = ask_for_status(i);
-	before = atomic_load(&epoll_waits);
-	poll(NULL, 0, 500);
-	cr_expect_lt(atomic_load(&epoll_waits) - before, 50);
-	pthread_barrier_wait(&together);
-	control_wait(0, 2);
-	control_expect(0, 2, 0, "");
+	expect_no_wakes();
+	stop_staying();
 	for (int i = 0; i < 2; i++)
 		close(fds[i]);
 }
@@ -242,10 +261,7 @@ Test(control, strangers_do_not_fill_the_backlog_of_a_shrink, .timeout = 60)
 	int bound = 2 + RD_PENDING_MAX, count = bound + 300, crowd[2 + RD_PENDING_MAX + 300];
 
 	allow_files();
-	control_prepare(2, stay_for_a_while);
-	pthread_barrier_init(&together, NULL, 3);
-	control_start(0, 2);
-	pthread_barrier_wait(&together);
+	start_staying(stay_for_a_while);
 	for (int rank = 0; rank < 2; rank++) {
 		const struct rd_member *members = rd_control_members(ranks[0].control);
 
@@ -259,7 +275,5 @@ Test(control, strangers_do_not_fill_the_backlog_of_a_shrink, .timeout = 60)
 			close(crowd[i]);
 		}
 	}
-	pthread_barrier_wait(&together);
-	control_wait(0, 2);
-	control_expect(0, 2, 0, "");
+	stop_staying();
 }

@@ -46,7 +46,7 @@ static void fill(void)
 static void empty(void)
 {
 	for (int i = 0; i < VISITS; i++) {
-		rd_control_socket_close(&visits[i].connection);
+		rd_control_socket_close(&visits[i].connection, false);
 		rd_tls_destroy(others[i]);
 		close(fds[i][1]);
 	}

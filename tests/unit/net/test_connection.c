@@ -78,6 +78,18 @@ static uint32_t next(struct rd_connection *connection)
 	return size ? number_of(frame, size) : 0;
 }
 
+/* Reads all that has come. Returns the last number of those up to there, which come in order. */
+static uint32_t receive_from(struct rd_connection *connection, uint32_t seen)
+{
+	uint32_t number;
+	int error;
+
+	while (rd_connection_read(connection, &error) > 0)
+		while ((number = next(connection)))
+			cr_assert_eq(number, ++seen);
+	return seen;
+}
+
 Test(connection, cuts_frames_out_of_bytes_that_come_one_by_one)
 {
 	unsigned char bytes[4 * FRAME_MOST];
@@ -104,14 +116,14 @@ Test(connection, cuts_frames_out_of_bytes_that_come_one_by_one)
 	close(fds[0]);
 	cr_expect_eq(rd_connection_read(&there, &error), -1);
 	cr_expect_eq(error, 0);
-	rd_connection_close(&there);
+	rd_connection_close(&there, false);
 }
 
 Test(connection, cuts_frames_out_of_many_at_once)
 {
 	struct rd_connection here, there;
-	uint32_t sent = 0, seen = 0, number;
-	int fds[2], error;
+	uint32_t sent = 0;
+	int fds[2];
 
 	pair(fds);
 	init_over(&here, fds[0]);
@@ -121,12 +133,9 @@ Test(connection, cuts_frames_out_of_many_at_once)
 	cr_assert_geq(sent, 10);
 	flush(&here);
 	cr_expect(rd_connection_is_flushed(&here));
-	while (rd_connection_read(&there, &error) > 0)
-		while ((number = next(&there)))
-			cr_assert_eq(number, ++seen);
-	cr_expect_eq(seen, sent);
-	rd_connection_close(&here);
-	rd_connection_close(&there);
+	cr_expect_eq(receive_from(&there, 0), sent);
+	rd_connection_close(&here, false);
+	rd_connection_close(&there, false);
 }
 
 Test(connection, reads_no_further_than_its_frames_are_taken)
@@ -149,7 +158,7 @@ Test(connection, reads_no_further_than_its_frames_are_taken)
 		cr_expect_eq(rd_connection_read(&there, &error), i < 2);
 	}
 	close(fds[0]);
-	rd_connection_close(&there);
+	rd_connection_close(&there, false);
 }
 
 Test(connection, tells_what_is_no_frame)
@@ -168,15 +177,15 @@ Test(connection, tells_what_is_no_frame)
 		cr_expect_eq(rd_connection_next(&there, &frame), -1, "%s", bytes[i]);
 		cr_expect_eq(rd_connection_next(&there, &frame), 0);
 		close(fds[0]);
-		rd_connection_close(&there);
+		rd_connection_close(&there, false);
 	}
 }
 
 Test(connection, sends_the_rest_once_the_socket_has_room)
 {
 	struct rd_connection here, there;
-	uint32_t sent = 0, seen = 0, number;
-	int fds[2], least = 1, error;
+	uint32_t sent = 0, seen = 0;
+	int fds[2], least = 1;
 
 	pair(fds);
 	setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
@@ -190,13 +199,11 @@ Test(connection, sends_the_rest_once_the_socket_has_room)
 		put(&here, ++sent);
 	for (int i = 0; i < 1000 && seen < sent; i++) {
 		flush(&here);
-		while (rd_connection_read(&there, &error) > 0)
-			while ((number = next(&there)))
-				cr_assert_eq(number, ++seen);
+		seen = receive_from(&there, seen);
 	}
 	cr_expect_eq(seen, sent);
-	rd_connection_close(&here);
-	rd_connection_close(&there);
+	rd_connection_close(&here, false);
+	rd_connection_close(&there, false);
 }
 
 static void dial(int fds[2])
@@ -236,15 +243,12 @@ static void end(bool resets)
 		rd_connection_abandon(&there);
 		_exit(here.wire.fd != -1);
 	}
-	if (resets)
-		rd_connection_abort(&here);
-	else
-		rd_connection_close(&here);
+	rd_connection_close(&here, resets);
 	cr_assert_eq(poll(&(struct pollfd){ .fd = there.wire.fd, .events = POLLIN }, 1, 10000), 1);
 	cr_expect_eq(rd_connection_read(&there, &error), -1);
 	cr_expect_eq(error, resets ? ECONNRESET : 0);
-	rd_connection_close(&here);
-	rd_connection_close(&there);
+	rd_connection_close(&here, false);
+	rd_connection_close(&there, false);
 	close(ends[1]);
 	cr_assert_eq(waitpid(child, &error, 0), child);
 	cr_expect_eq(error, 0);
@@ -286,6 +290,6 @@ Test(connection, moves_no_frame_before_the_proof)
 		;
 	cr_expect_eq(next(&there), 7);
 	cr_expect_eq(next(&there), 8);
-	rd_connection_close(&here);
-	rd_connection_close(&there);
+	rd_connection_close(&here, false);
+	rd_connection_close(&there, false);
 }

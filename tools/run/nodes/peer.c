@@ -108,7 +108,7 @@ void peer_adopt(struct peer *peer, struct rd_wire *wire)
 
 void peer_close(struct peer *peer)
 {
-	rd_connection_close(&peer->connection);
+	rd_connection_close(&peer->connection, false);
 	lose(peer, "closed");
 }
 
