@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -61,6 +63,8 @@ static int call_until_cut_off(struct rank_env *env)
 	return 0;
 }
 
+/* A shrink bears with refusals for a second. On a busy machine the ranks lift their firewalls at
+   times that lie further apart: they wait for each other, over memory. */
 static int meet_again(struct rank_env *env)
 {
 	int host = env->world->host_of[env->rank];
@@ -70,6 +74,7 @@ static int meet_again(struct rank_env *env)
 		return 1;
 	if (is_first_here(env) && !firewall_set(env->world->hosts, host, FIREWALL_NONE))
 		return world_report(env, "the firewall stays");
+	pthread_barrier_wait(env->argument);
 	TRY(rondo_comm_shrink(env->comm, &shrunk));
 	*env->number = (uint64_t)rondo_comm_size(shrunk);
 	TRY(rondo_barrier(shrunk, NULL));
@@ -93,6 +98,20 @@ static int go_on_apart(struct rank_env *env)
 	return 0;
 }
 
+/* In memory that processes share, until the test's end. */
+static pthread_barrier_t *barrier_of(unsigned size)
+{
+	pthread_barrier_t *barrier = mmap(
+		NULL, sizeof(*barrier), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_barrierattr_t shared;
+
+	cr_assert_neq(barrier, MAP_FAILED);
+	cr_assert_eq(pthread_barrierattr_init(&shared), 0);
+	cr_assert_eq(pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED), 0);
+	cr_assert_eq(pthread_barrier_init(barrier, &shared, size), 0);
+	return barrier;
+}
+
 /* sizes: of the comm in which ranks of each host end; 0: in none. */
 static void cut_off(int size, int (*body)(struct rank_env *env), const uint64_t sizes[HOSTS])
 {
@@ -101,7 +120,7 @@ static void cut_off(int size, int (*body)(struct rank_env *env), const uint64_t 
 	struct rank_outcome outcomes[WORLD_MAX];
 
 	cr_assert(firewall_set(hosts, 1, FIREWALL_NONE));
-	world_run(&world, body, NULL, outcomes);
+	world_run(&world, body, barrier_of((unsigned)size), outcomes);
 	for (int rank = 0; rank < size; rank++) {
 		cr_expect_eq(outcomes[rank].status, 0, "rank %d: %d: %s", rank,
 			outcomes[rank].status, outcomes[rank].text);
