@@ -95,7 +95,7 @@ Test(bench_options, counts_are_those_of_one_block_where_there_are_blocks)
 	cr_assert_eq(bench_collective_count(gather, 1000, RONDO_F32, 3), 83);
 	cr_assert_eq(bench_collective_send_count(gather, 83, 3), 83);
 	cr_assert_eq(bench_collective_recv_count(gather, 83, 3), 249);
-	cr_assert_float_eq(bench_collective_factor(reduce, 4), 1.5, 1e-9);
-	cr_assert_float_eq(bench_collective_factor(gather, 4), 0.75, 1e-9);
-	cr_assert_float_eq(bench_collective_factor(bench_collective_find("broadcast"), 4), 1, 1e-9);
+	cr_assert_eq(bench_collective_factor(reduce, 4), 1.5);
+	cr_assert_eq(bench_collective_factor(gather, 4), 0.75);
+	cr_assert_eq(bench_collective_factor(bench_collective_find("broadcast"), 4), 1);
 }

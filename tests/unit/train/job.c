@@ -230,20 +230,40 @@ void expect_same_hash(struct job first, struct job second, int size)
 	finish_job(&second);
 }
 
-void expect_near(const struct job_outcome *many, const struct job_outcome *one, int size)
+double furthest_parameter(const struct job_outcome *a, const struct job_outcome *b)
 {
-	double furthest = 0;
+	double most = 0;
+	for (int i = 0; i < PARAMETERS; i++)
+		most = fmax(most, fabs(a->parameters[i] - b->parameters[i]));
+	return most;
+}
+
+double mean_distance(const struct job_outcome *a, const struct job_outcome *b)
+{
+	double sum = 0;
+	for (int i = 0; i < PARAMETERS; i++)
+		sum += fabs(a->parameters[i] - b->parameters[i]);
+	return sum / PARAMETERS;
+}
+
+void expect_near_losses(const struct job_outcome *many, const struct job_outcome *one, int size)
+{
 	for (int step = 0; step < STEPS; step++)
-		cr_assert(fabs(many->losses[step] - one->losses[step]) < 1e-6,
+		cr_assert_float_eq(many->losses[step], one->losses[step], MLP_LOSS_BOUND,
 			"%d ranks, step %d: loss %.9f, alone %.9f", size, step, many->losses[step],
 			one->losses[step]);
-	for (int i = 0; i < PARAMETERS; i++)
-		furthest = fmax(furthest, fabs(many->parameters[i] - one->parameters[i]));
-	cr_assert_lt(furthest, 3e-7, "%d ranks: a parameter is off by %g", size, furthest);
 	cr_assert_eq(many->test.count, TESTS);
+	cr_assert_float_eq(many->test.loss, one->test.loss, TESTS * MLP_LOSS_BOUND);
+}
+
+void expect_near(const struct job_outcome *many, const struct job_outcome *one, int size)
+{
+	double furthest = furthest_parameter(many, one);
+	expect_near_losses(many, one, size);
+	cr_assert_lt(furthest, MLP_PARAMETER_BOUND, "%d ranks: a parameter is off by %g", size,
+		furthest);
 	/* One of fifty guesses may have been even. */
 	cr_assert_float_eq(many->test.correct, one->test.correct, 1);
-	cr_assert_float_eq(many->test.loss, one->test.loss, TESTS * 1e-6);
 }
 
 void expect_failure(struct job *job, int size, const char *reason)

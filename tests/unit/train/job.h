@@ -1,16 +1,11 @@
 /*
  * Whole training runs for tests: worlds of forked ranks on a device, and one rank written out, as
  * their reference.
- *
- * The bounds: the ranks' sums are the single rank's in another order. A gradient is a sum of 48
- * products of about 1e-3. Another order changes it by a few units in the last place of its largest
- * terms, 1e-9. Fourteen steps with a rate of 0.5 add these errors up: about 1e-8 for a parameter,
- * and 1e-7 for a loss of 2. The bounds leave a factor of ten. A wrong weight of one image in the
- * last, smaller batch, or a gradient missing from an average, changes the loss by 1e-4 and more.
  */
 #ifndef TRAIN_JOB_H
 #define TRAIN_JOB_H
 
+#include "train/rounding.h"
 #include "train/train.h"
 
 #define IMAGES 290 /* six global batches of 48, and one of 2: fewer than there are ranks */
@@ -20,6 +15,23 @@
 #define TESTS 50
 #define PARAMETERS (784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10)
 #define RANKS_MAX 8
+
+/*
+ * Bounds for two runs that differ in the order of sums alone, at all of their steps. In each step
+ * before, the sums of all layers follow each other, forward and backward: `terms` products each
+ * way. An error of a logit, whose size is 1 at most, becomes one of the mean loss. A step moves a
+ * parameter by `rate` of a gradient of 1 at most, and rounds the result, which is 1 at most.
+ *
+ * A wrong weight of an image, or a gradient missing from an average, moves a bias of the last layer
+ * by a hundredth and more.
+ */
+#define RUN_LOSS_BOUND(steps, terms) (2 * LIKELY_ROUNDING(2 * (steps) * (terms), 1))
+#define RUN_PARAMETER_BOUND(steps, terms, rate) \
+	((rate)*RUN_LOSS_BOUND(steps, terms) + 2 * LIKELY_ROUNDING(steps, 1))
+
+#define MLP_TERMS (784 + 512 + 512)
+#define MLP_LOSS_BOUND RUN_LOSS_BOUND(STEPS, MLP_TERMS)
+#define MLP_PARAMETER_BOUND RUN_PARAMETER_BOUND(STEPS, MLP_TERMS, 0.5)
 
 /* The outcome of a world of ranks, in memory that they share with the test. */
 struct job_outcome {
@@ -69,6 +81,12 @@ void expect_failure(struct job *job, int size, const char *reason);
  * of a step.
  */
 void run_plain(struct job *job);
+/* `one` is a run of mlp at make_job()'s rate, and `many` differs from it in the order of sums. */
 void expect_near(const struct job_outcome *many, const struct job_outcome *one, int size);
+/* The losses alone. */
+void expect_near_losses(const struct job_outcome *many, const struct job_outcome *one, int size);
+/* The greatest difference of two runs' parameters, and the mean one. */
+double furthest_parameter(const struct job_outcome *a, const struct job_outcome *b);
+double mean_distance(const struct job_outcome *a, const struct job_outcome *b);
 
 #endif

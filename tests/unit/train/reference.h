@@ -11,6 +11,7 @@
 #ifndef TRAIN_REFERENCE_H
 #define TRAIN_REFERENCE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,8 @@ bool reference_has(const struct reference *reference, const char *entry);
 void reference_fill(const struct reference *reference, const char *entry, float *out, size_t count);
 /* Element i of integers by the formula: a label or a token. */
 int32_t reference_integer(const struct reference *reference, const char *entry, size_t i);
+/* How far a recorded number may be from the result: half of the ninth digit. */
+#define RECORDED(value) (5e-9 * fabs(value))
 /* Element i of a result, which must be stored: a loss, a norm or a rate. */
 double reference_value(const struct reference *reference, const char *entry, size_t i);
 

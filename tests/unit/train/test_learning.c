@@ -89,7 +89,11 @@ Test(learning, gpt_learns_drawn_text)
 
 /* ---- FashionMNIST, for whoever has it: FASHION_MNIST=DIR ---- */
 
-/* The PyTorch quickstart's rate. Its own runs end at 64 to 66 %, and a loss of 1.05 to 1.12. */
+/*
+ * The PyTorch quickstart's rate. Where its runs end follows from the images, not from arithmetic:
+ * 64 to 66 % and a loss of 1.05 to 1.12 are what docs/rondo-train.md has of the quickstart's own
+ * runs. Expected are the middle and half of the width.
+ */
 static void expect_quickstart(const char *dir, int ranks)
 {
 	struct job job = make_job();

@@ -1,6 +1,5 @@
 /* Every kind of model trains on GPUs as on the CPU. */
 #include <criterion/criterion.h>
-#include <math.h>
 
 #include "train/base/fail.h"
 #include "train/device/gpus.h"
@@ -40,8 +39,8 @@ static void expect_like_the_cpu(const char *name, const char *set, size_t sample
 	struct job gpu = make_model_job(name, set, DEVICE_CUDA);
 	struct step_errors errors = compare_steps(&cpu, 2, &gpu, 2, MODEL_STEPS);
 	cr_expect_lt(errors.loss, STEP_LOSS_BOUND, "a loss is off by %g", errors.loss);
+	/* Infinite where a step moves nothing. */
 	cr_expect_lt(errors.update, STEP_UPDATE_BOUND, "an update is off by %g", errors.update);
-	cr_assert_gt(fabs(cpu.outcome->losses[0] - cpu.outcome->losses[MODEL_STEPS - 1]), 1e-3);
 	/* With running statistics, of batch norm. */
 	cr_expect_float_eq(cpu.outcome->test.loss / cpu.outcome->test.count,
 		gpu.outcome->test.loss / gpu.outcome->test.count, STEP_LOSS_BOUND,
