@@ -15,6 +15,11 @@ static double contribution(rondo_type type, size_t kind, int rank, int size)
 {
 	double most = element_limits(type).greatest, least = element_limits(type).least;
 	double infinity = infinity_of(type);
+	double least_normal = ldexp(least, element_limits(type).digits - 1);
+	double scale = 1; /* partial sums may be scaled by 1 / this: by more, the number is lost */
+
+	while (scale < size)
+		scale *= 2;
 
 	const double values[MEANS_KINDS] = {
 		most,
@@ -29,6 +34,9 @@ static double contribution(rondo_type type, size_t kind, int rank, int size)
 		rank == 0 ? infinity : -infinity,
 		rank == size - 1 ? NAN : most,
 		rank + 1,
+		least_normal,
+		least_normal + least * (rank % 2),
+		least * scale,
 	};
 
 	return values[kind];

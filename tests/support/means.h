@@ -10,7 +10,7 @@
 
 /* Elements of a block: any chunk of it has all kinds. */
 #define MEANS_COUNT (5 * MEANS_KINDS)
-#define MEANS_KINDS 12
+#define MEANS_KINDS 15
 
 /* In a body: all collectives that reduce, in memory of host or device. `in` has room for a block of
    any type for each rank, and `out` for one. at_once: all_reduce combines all inputs at once. */

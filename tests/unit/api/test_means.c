@@ -4,12 +4,18 @@
 
 #include "exec/algorithms.h"
 #include "means.h"
+#include "tuner/eligible.h"
 #include "world.h"
 
 static int try_types(struct rank_env *env)
 {
 	const struct rd_algorithm *algorithm = env->argument;
-	bool at_once = algorithm->redundant || algorithm->direct_access;
+	struct rd_problem problem = {
+		.collective = RD_ALL_REDUCE, .rank = env->rank, .size = env->size
+	};
+	/* Where it has no all_reduce, another algorithm runs. */
+	bool at_once = (algorithm->redundant || algorithm->direct_access) &&
+		       rd_algorithm_can(algorithm, &problem) > 0;
 	size_t size = MEANS_COUNT * sizeof(double);
 	unsigned char *in = world_get_memory(env, size * (size_t)env->size);
 	unsigned char *out = world_get_memory(env, size);
