@@ -406,6 +406,21 @@ int rd_comm_check_origin(
 	return rd_comm_check_process(comm, function);
 }
 
+int rd_comm_agree_on_memory(rondo_comm *comm, bool has_memory, const char *function)
+{
+	/* The error names the lowest rank that lacks it. */
+	int32_t lacks = has_memory ? 0 : comm->size - comm->rank;
+	int err = rondo_all_reduce(comm, &lacks, &lacks, 1, RONDO_I32, RONDO_MAX, NULL);
+
+	if (err == RONDO_MISMATCH)
+		return rd_fail(
+			err, "%s; rank %d was in %s()", rondo_last_error(), comm->rank, function);
+	if (!err && lacks)
+		err = rd_fail(RONDO_MEMORY, "%s: rank %d has no memory for it", function,
+			comm->size - lacks);
+	return err;
+}
+
 /* With invalid settings the caller's socket stays the caller's: a copy is used. */
 static int decline_settings(
 	struct rd_settings *settings, const struct rondo_config *config, int err)

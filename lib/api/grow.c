@@ -69,13 +69,8 @@ static int make(rondo_comm *comm, const struct part *first, rondo_comm **made)
 
 static int run(rondo_comm *comm, struct part *mine, struct part *all, rondo_comm **made)
 {
-	/* The error names the lowest rank that lacks memory. */
-	int32_t lacks = all ? 0 : comm->size - comm->rank;
-	int err = rondo_all_reduce(comm, &lacks, &lacks, 1, RONDO_I32, RONDO_MAX, NULL);
+	int err = rd_comm_agree_on_memory(comm, all, "rondo_comm_grow");
 
-	if (!err && lacks)
-		err = rd_fail(RONDO_MEMORY, "rank %d has no memory to grow a comm of %d ranks",
-			comm->size - lacks, comm->size);
 	if (!err)
 		err = exchange(comm, mine, all);
 	if (!err)

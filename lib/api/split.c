@@ -140,21 +140,7 @@ static int make_part(struct split *split)
 	return exchange(split);
 }
 
-/* Whether all ranks have the memory for the split. The check itself allocates nothing. */
-static int check_memory(const struct split *split)
-{
-	const rondo_comm *comm = split->comm;
-	/* The error names the lowest rank that lacks it. */
-	int32_t lacks = split->arguments && split->all ? 0 : comm->size - comm->rank;
-	int err = rondo_all_reduce(split->comm, &lacks, &lacks, 1, RONDO_I32, RONDO_MAX, NULL);
-
-	if (!err && lacks)
-		err = rd_fail(RONDO_MEMORY, "rank %d has no memory to split a comm of %d ranks",
-			comm->size - lacks, comm->size);
-	return err;
-}
-
-static int run_split(struct split *split, int color, int key)
+static int run_split(struct split *split, int color, int key, const char *function)
 {
 	rondo_comm *comm = split->comm;
 	struct arguments own = { color, key };
@@ -162,20 +148,20 @@ static int run_split(struct split *split, int color, int key)
 
 	split->arguments = calloc(comm->size, sizeof(*split->arguments));
 	split->all = calloc(comm->size, sizeof(*split->all));
-	err = check_memory(split);
+	err = rd_comm_agree_on_memory(comm, split->arguments && split->all, function);
 	if (err)
 		return err;
 	err = rondo_all_gather(comm, &own, split->arguments, sizeof(own), RONDO_U8, NULL);
 	return err ? err : make_part(split);
 }
 
-static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part)
+static int split_comm(rondo_comm *comm, int color, int key, rondo_comm **part, const char *function)
 {
 	struct split split = { .comm = comm, .listen_fd = -1 };
 	int err;
 
 	comm->calls_itself = true;
-	err = run_split(&split, color, key);
+	err = run_split(&split, color, key, function);
 	comm->calls_itself = false;
 	if (split.listen_fd >= 0)
 		close(split.listen_fd);
@@ -191,12 +177,12 @@ int rondo_comm_split(rondo_comm *comm, int color, int key, rondo_comm **part)
 {
 	int err = rd_comm_check_origin(comm, part, "rondo_comm_split");
 
-	return err ? err : split_comm(comm, color, key, part);
+	return err ? err : split_comm(comm, color, key, part, "rondo_comm_split");
 }
 
 int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy)
 {
 	int err = rd_comm_check_origin(comm, copy, "rondo_comm_duplicate");
 
-	return err ? err : split_comm(comm, 0, comm->rank, copy);
+	return err ? err : split_comm(comm, 0, comm->rank, copy, "rondo_comm_duplicate");
 }

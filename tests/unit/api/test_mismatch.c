@@ -203,6 +203,44 @@ Test(failure, operations_that_differ_are_found_when_calls_are_checked, .timeout 
 	world_try(3, "shm", combine_differently);
 }
 
+/* ---- Calls that the library makes itself ---------------------------------------------------- */
+
+static const char *const makers[] = { "rondo_comm_split", "rondo_comm_duplicate",
+	"rondo_comm_grow" };
+
+static int make_alone(struct rank_env *env)
+{
+	const int *maker = env->argument;
+	rondo_comm *made = NULL;
+	char words[80];
+	int err;
+
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank != 2) {
+		err = rondo_all_reduce(env->comm, values, values, 64, RONDO_F32, RONDO_SUM, NULL);
+		return world_expect(
+			env, "call", err, RONDO_MISMATCH, "rank 2 all_reduce #2 of 1 i32 max");
+	}
+	if (*maker == 0)
+		err = rondo_comm_split(env->comm, 0, 0, &made);
+	else if (*maker == 1)
+		err = rondo_comm_duplicate(env->comm, &made);
+	else
+		err = rondo_comm_grow(env->comm, 4, NULL, &made);
+	snprintf(words, sizeof(words), "; rank 2 was in %s()", makers[*maker]);
+	return world_expect(env, "call", err, RONDO_MISMATCH, words);
+}
+
+Test(failure, a_rank_alone_in_a_split_says_so, .timeout = 60)
+{
+	setenv("RONDO_CHECK", "1", 1);
+	for (int maker = 0; maker < 3; maker++) {
+		struct world world = { .size = 3, .transport = "shm", .timeout_ms = 20000 };
+
+		cr_assert_eq(world_run(&world, make_alone, &maker, NULL), 0, "%s", makers[maker]);
+	}
+}
+
 /* ---- Roots that differ --------------------------------------------------------------------- */
 
 /* Two ranks are root: each waits for the other, and no message shows that. */
