@@ -7,6 +7,7 @@
  *
  * The model is a linear regression, y = w x + b, trained by gradient descent.
  */
+#include <float.h>
 #include <math.h>
 #include <rondo.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@
 #define BATCH 12
 #define EPOCHS 5
 #define LEARNING_RATE 0.1f
-#define TOLERANCE 1e-5f
+/* A sum in another order: each sample of each step is rounded another way. */
+#define TOLERANCE (EPOCHS * SAMPLES * FLT_EPSILON)
 
 static float inputs[SAMPLES][FEATURES], targets[SAMPLES];
 
