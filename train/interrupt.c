@@ -35,11 +35,16 @@ int interrupt_catch(void)
 	return 0;
 }
 
+bool interrupt_came(void)
+{
+	return came && atomic_load(came);
+}
+
 int interrupt_check(
 	struct interrupt *interrupt, const struct train_world *world, int64_t step, bool *stops)
 {
 	double now_s = clock_seconds();
-	double values[2] = { came && atomic_load(came), now_s - interrupt->asked_s };
+	double values[2] = { interrupt_came(), now_s - interrupt->asked_s };
 	*stops = false;
 	if (step < interrupt->step)
 		return 0;

@@ -20,6 +20,8 @@ struct interrupt {
 /* From now on SIGTERM is noted for this process and those that it forks later, and does nothing
    else. Before the process has threads. */
 int interrupt_catch(void);
+/* Whether SIGTERM has come, to this process or to one that it shares the note with. */
+bool interrupt_came(void);
 /* After `step` steps: whether all ranks end here. Collective. */
 int interrupt_check(
 	struct interrupt *interrupt, const struct train_world *world, int64_t step, bool *stops);
