@@ -40,10 +40,10 @@ enum rd_control_kind {
 	RD_CONTROL_TRIED,
 	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
 	/* In a shrink (shrink/shrink.h), beside VERDICT: */
-	RD_CONTROL_GATHER, /* to the host: this rank has come */
-	RD_CONTROL_PLAN, /* to each guest: its place in the new comm */
-	/* To the host: this rank has made the new comm, or cannot. To each guest: all have made it,
-	   which commits it. */
+	RD_CONTROL_GATHER, /* to the leader: this rank has come */
+	RD_CONTROL_PLAN, /* to each member: its place in the new comm */
+	/* To the leader: this rank has made the new comm, or cannot. To each member: all have made
+	   it, which commits it. */
 	RD_CONTROL_MADE,
 	/* In a rendezvous again: */
 	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed, and no READY has come */
@@ -133,7 +133,7 @@ struct rd_control_message {
 		} gather;
 		struct {
 			int32_t rank, size; /* in the new comm */
-			uint32_t port; /* where it meets, at the host's address */
+			uint32_t port; /* where it meets, at the leader's address */
 			int32_t lost; /* ranks that are left out, and may live on */
 		} plan;
 		struct {

@@ -75,11 +75,6 @@ void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events)
 	epoll_ctl(socket->epoll_fd, EPOLL_CTL_MOD, socket->connection.wire.fd, &event);
 }
 
-bool rd_control_socket_has_shown_key(const struct rd_control_socket *socket)
-{
-	return rd_wire_has_shown_key(&socket->connection.wire);
-}
-
 int rd_control_socket_read(struct rd_control_socket *socket, int *error)
 {
 	return rd_connection_read(&socket->connection, error);

@@ -37,9 +37,6 @@ int rd_control_socket_judge(const struct rd_control_socket *socket, int error);
 
 void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events);
 
-/* Whether the other end has proved itself, or has shown the secret and may do so. */
-bool rd_control_socket_has_shown_key(const struct rd_control_socket *socket);
-
 /* As rd_connection_read(). */
 int rd_control_socket_read(struct rd_control_socket *socket, int *error);
 /* The next complete message: 1; 0: none; RONDO_PROTOCOL. */

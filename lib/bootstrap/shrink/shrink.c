@@ -1,59 +1,41 @@
 #include "bootstrap/shrink/shrink.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/descriptor.h"
+#include "base/clock.h"
 #include "base/error.h"
-#include "bootstrap/rendezvous.h"
-#include "bootstrap/shrink/guest.h"
-#include "bootstrap/shrink/host.h"
-#include "bootstrap/shrink/state.h"
-#include "bootstrap/shrink/vote.h"
+#include "bootstrap/shrink/connections.h"
 #include "bootstrap/shrink/watch.h"
+#include "net/socket.h"
 
-/* ---- Life ---------------------------------------------------------------------------------- */
+/* ---- Life ----------------------------------------------------------------------------------- */
 
-static int allocate(struct rd_shrink *shrink)
+static int init_quorum(struct rd_shrink *shrink, struct rd_vote *vote, int timeout_ms)
 {
-	size_t size = (size_t)shrink->size;
+	int size = shrink->settings->size, err;
+	enum rd_presence *presence = calloc((size_t)size, sizeof(*presence));
 
-	shrink->visit_count = shrink->size + RD_PENDING_MAX;
-	shrink->fates = calloc(size, sizeof(*shrink->fates));
-	shrink->visits = calloc((size_t)shrink->visit_count, sizeof(*shrink->visits));
-	shrink->visit_of = calloc(size, sizeof(*shrink->visit_of));
-	shrink->rings = calloc(size, sizeof(*shrink->rings));
-	if (!shrink->fates || !shrink->visits || !shrink->visit_of || !shrink->rings)
-		return rd_fail(
-			RONDO_MEMORY, "no memory to shrink a comm of %d ranks", shrink->size);
-	for (int rank = 0; rank < shrink->size; rank++) {
-		static const enum rd_fate fates[] = { [RD_PRESENT] = RD_FATE_EXPECTED,
-			[RD_CUT_OFF] = RD_FATE_EXPECTED,
-			[RD_LOST] = RD_FATE_LOST,
-			[RD_DEAD] = RD_FATE_ACCUSED };
-
-		shrink->visit_of[rank] = shrink->rings[rank].fd = -1;
-		shrink->fates[rank] = fates[rd_control_presence(shrink->control, rank)];
-	}
-	return 0;
+	if (!presence)
+		return rd_fail(RONDO_MEMORY, "no memory to shrink a comm of %d ranks", size);
+	for (int rank = 0; rank < size; rank++)
+		presence[rank] = rd_control_presence(shrink->control, rank);
+	err = rd_quorum_init(&shrink->quorum, shrink->settings, rd_control_members(shrink->control),
+		shrink->lineage->id, vote, timeout_ms, presence);
+	free(presence);
+	return err;
 }
 
-static int start(struct rd_shrink *shrink)
+static int start(struct rd_shrink *shrink, struct rd_vote *vote, int timeout_ms)
 {
-	int err = allocate(shrink);
+	int err = init_quorum(shrink, vote, timeout_ms);
 
-	if (err)
-		return err;
-	if (shrink->lineage->listen_fd < 0)
-		return rd_fail(RONDO_INVALID,
+	if (!err && shrink->lineage->listen_fd < 0)
+		err = rd_fail(RONDO_INVALID,
 			"rank %d: the communicator was shrunk before: shrink what it became",
-			shrink->rank);
-	if (shrink->fates[shrink->rank] != RD_FATE_EXPECTED)
-		return rd_fail(RONDO_TIMEOUT,
-			"rank %d was lost to the others, which go on without it", shrink->rank);
-	shrink->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
-	return shrink->epoll_fd >= 0 ? 0 : rd_fail_errno("cannot make an epoll");
+			shrink->settings->rank);
+	return err ? err : rd_shrink_open(shrink);
 }
 
 int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings,
@@ -67,14 +49,9 @@ int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings
 		return rd_fail(RONDO_MEMORY, "no memory to shrink a comm");
 	shrink->settings = settings;
 	shrink->control = control;
-	shrink->vote = vote;
 	shrink->lineage = rd_control_lineage(control);
-	shrink->members = rd_control_members(control);
-	shrink->rank = settings->rank;
-	shrink->size = settings->size;
-	shrink->timeout_ms = timeout_ms;
-	shrink->epoll_fd = shrink->watch.stop_fd = -1;
-	err = start(shrink);
+	shrink->epoll_fd = shrink->listen_fd = shrink->watch.stop_fd = -1;
+	err = start(shrink, vote, timeout_ms);
 	if (err)
 		rd_shrink_destroy(shrink);
 	else
@@ -87,60 +64,96 @@ void rd_shrink_destroy(struct rd_shrink *shrink)
 	if (!shrink)
 		return;
 	rd_shrink_watch_stop(shrink);
-	if (shrink->epoll_fd >= 0) {
-		rd_control_socket_close(&shrink->host, false);
-		rd_host_finish(shrink);
-		close(shrink->epoll_fd);
-	}
-	free(shrink->fates);
-	free(shrink->visits);
-	free(shrink->visit_of);
-	free(shrink->rings);
+	rd_shrink_close(shrink);
+	rd_quorum_free(&shrink->quorum);
 	free(shrink);
 }
 
-/* ---- Rounds -------------------------------------------------------------------------------- */
+/* ---- Meeting -------------------------------------------------------------------------------- */
 
-static int find_host(const struct rd_shrink *shrink)
+/* Where a rank is met, as settings of a comm that meets there. */
+static void place(const struct rd_shrink *shrink, int rank, struct rd_settings *settings)
 {
-	int rank = 0;
+	const struct rd_lineage_address *at = &shrink->quorum.members[rank].lineage;
 
-	while (rank < shrink->rank && shrink->fates[rank] != RD_FATE_EXPECTED)
-		rank++;
-	return rank;
+	*settings = *shrink->settings;
+	settings->rendezvous_fd = -1;
+	settings->port = (int)at->port;
+	if (at->address[0])
+		snprintf(settings->address, sizeof(settings->address), "%s", at->address);
 }
 
-static int meet_once(struct rd_shrink *shrink, struct rd_settings *settings)
+/* The leader's socket for the new comm. */
+static int open_meeting(struct rd_shrink *shrink, int *fd, uint32_t *port)
 {
-	int host = find_host(shrink);
+	struct sockaddr_storage near = { 0 };
+	socklen_t size = sizeof(near);
+	char address[RD_NUMERIC_ADDRESS];
 
-	return host == shrink->rank ? rd_host_meet(shrink, settings)
-				    : rd_guest_meet(shrink, host, settings);
+	*fd = -1;
+	if (getsockname(shrink->lineage->listen_fd, (struct sockaddr *)&near, &size) == 0)
+		*fd = rd_listen_near(&near);
+	if (*fd < 0 || rd_socket_place(*fd, address, port))
+		return rd_fail_errno(
+			"rank %d cannot listen for the others", shrink->settings->rank);
+	return 0;
 }
 
-/* Each round but the last ends with a death; or a rank that is too late. */
+/* The socket at which the ranks that have come are to meet; -1: none. */
+static int propose(struct rd_shrink *shrink)
+{
+	uint32_t port = 0;
+	int fd, err = open_meeting(shrink, &fd, &port);
+
+	if (err)
+		rd_quorum_give_up(&shrink->quorum, err, rondo_last_error());
+	else
+		rd_quorum_propose(&shrink->quorum, port);
+	rd_shrink_serve(shrink);
+	return fd;
+}
+
+static int result(const struct rd_shrink *shrink)
+{
+	const struct rd_quorum *quorum = &shrink->quorum;
+
+	return quorum->phase == RD_QUORUM_FAILED ? rd_fail(quorum->error, "%s", quorum->reason)
+						 : quorum->phase == RD_QUORUM_AGAIN;
+}
+
 int rd_shrink_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 {
-	int err;
+	struct rd_quorum *quorum = &shrink->quorum;
+	int fd = -1;
 
-	do {
-		if (shrink->rounds++ > 2 * shrink->size)
-			return rd_fail(RONDO_DIED, "rank %d: ranks went on failing while %d met",
-				shrink->rank, shrink->size);
-		err = meet_once(shrink, settings);
-	} while (err > 0);
-	if (!err)
-		rd_shrink_watch_start(shrink);
-	return err;
+	while (quorum->phase == RD_QUORUM_AGAIN) {
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+		rd_quorum_begin(quorum, rd_clock_ms());
+		rd_shrink_run(shrink);
+		if (quorum->phase == RD_QUORUM_COMPLETE)
+			fd = propose(shrink);
+	}
+	if (quorum->phase == RD_QUORUM_FAILED) {
+		if (fd >= 0)
+			close(fd);
+		return result(shrink);
+	}
+	place(shrink, quorum->leader, settings);
+	settings->rank = quorum->number;
+	settings->size = quorum->planned;
+	settings->port = (int)quorum->port;
+	settings->rendezvous_fd = fd;
+	rd_shrink_watch_start(shrink);
+	return 0;
 }
 
 int rd_shrink_agree(struct rd_shrink *shrink, int error, const struct rd_control *made)
 {
-	int refusal;
-
 	rd_shrink_watch_stop(shrink);
-	refusal = error ? 0 : rd_vote(shrink, made);
-	error = refusal ? refusal : error;
-	return shrink->host ? rd_guest_agree(shrink, error, refusal != 0)
-			    : rd_host_agree(shrink, error, refusal != 0);
+	rd_quorum_vote(&shrink->quorum, error, rondo_last_error(),
+		made ? rd_control_members(made) : NULL, rd_clock_ms());
+	rd_shrink_run(shrink);
+	return result(shrink);
 }

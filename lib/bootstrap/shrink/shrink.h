@@ -1,24 +1,24 @@
 /*
  * How the ranks that are left of a failed comm meet, and agree on who they are. The caller's thread
- * runs this, and waits in it.
+ * runs this, and waits in it. quorum.h decides; here are its connections.
  *
- * Each rank connects to the lowest one that it does not take for failed, the host, at the place of
- * its lineage (lineage.h). That one waits until all have come but those that failed, and then sends
- * each its number in the new comm, and where that meets. All make the new comm, in the usual way.
- * The host commits it once all have made it; else, or where the host is gone, all begin again. The
- * messages are those of a control connection, and each proves the job's secret first:
+ * Each rank connects to the lowest one that it does not take for failed, the leader, at the place
+ * of its lineage (lineage.h). That one waits until all have come but those that failed, and then
+ * sends each its number in the new comm, and where that meets. All make the new comm, in the usual
+ * way. The leader commits it once all have made it; else, or where the leader is gone, all begin
+ * again. The messages are those of a control connection, and each proves the job's secret first:
  *
  *   GATHER ->                   the lineage, and this rank's origin
- *   <- HEARTBEAT                the host is there, and waits this long for the others
+ *   <- HEARTBEAT                the leader is there, and waits this long for the others
  *   <- PLAN                     number and size in the new comm, the port where it meets, and how
  *                               many ranks are lost
  *   MADE ->                     whether this rank has made it: its vote
  *   <- MADE                     all have, which commits it; or, in place of PLAN or MADE:
  *   <- VERDICT                  RONDO_DIED: begin again; else the end, with the reason
  *
- * A commit may not reach all before the host dies, or is cut off. Then those that it reached have a
- * comm that fails, and meet the others again, in the same lineage. The others do not know whether
- * such ranks go on without them. A rank that has voted for a plan, and lost the host before it
+ * A commit may not reach all before the leader dies, or is cut off. Then those that it reached have
+ * a comm that fails, and meet the others again, in the same lineage. The others do not know whether
+ * such ranks go on without them. A rank that has voted for a plan, and lost the leader before it
  * heard its end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.h).
  *
  * A rank has failed where the verdict calls it dead or silent, or no process listens at its place.
@@ -34,15 +34,9 @@
 
 #include "base/settings.h"
 #include "bootstrap/control.h"
+#include "bootstrap/shrink/quorum.h"
 
 struct rd_shrink;
-
-/* The plan for which this rank has voted last, and whose end it does not know: the origins of its
-   ranks. It is the failed comm's, for each of its shrinks. */
-struct rd_vote {
-	int size; /* 0: none */
-	int *origins; /* to be freed with the comm */
-};
 
 /* settings, control, vote: of the failed comm; outlive the shrink. Each wait for a rank takes
    timeout_ms at most. RONDO_SYSTEM, RONDO_MEMORY; RONDO_TIMEOUT where the verdict is that this rank

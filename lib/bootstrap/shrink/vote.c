@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "base/error.h"
+#include "bootstrap/shrink/peers.h"
 
 static bool is_in(const struct rd_vote *plan, int origin)
 {
@@ -12,51 +12,52 @@ static bool is_in(const struct rd_vote *plan, int origin)
 	return false;
 }
 
-static int list_ranks(
-	const struct rd_shrink *shrink, const struct rd_control *made, struct rd_vote *plan)
+static bool list_ranks(
+	const struct rd_quorum *quorum, const struct rd_member *members, struct rd_vote *plan)
 {
-	const struct rd_member *members = made ? rd_control_members(made) : NULL;
-
-	plan->size = members ? shrink->planned : 1;
+	plan->size = members ? quorum->planned : 1;
 	plan->origins = calloc((size_t)plan->size, sizeof(*plan->origins));
-	if (!plan->origins)
-		return rd_fail(RONDO_MEMORY, "no memory to shrink a comm");
-	for (int i = 0; i < plan->size; i++)
-		plan->origins[i] =
-			members ? members[i].lineage.origin : shrink->lineage->place.origin;
-	return 0;
+	for (int i = 0; i < plan->size && plan->origins; i++)
+		plan->origins[i] = members ? members[i].lineage.origin
+					   : quorum->members[quorum->rank].lineage.origin;
+	return plan->origins;
 }
 
-/* Where all that are missing are dead for certain, nobody can go on elsewhere. */
-static int check(const struct rd_shrink *shrink, const struct rd_vote *plan)
+/* How many ranks of the plan before are here, where those that are not may go on elsewhere; -1:
+   they cannot. Where all that are missing are dead for certain, nobody can. */
+static int count_too_few(const struct rd_quorum *quorum, const struct rd_vote *plan)
 {
-	const struct rd_vote *before = shrink->vote;
+	const struct rd_vote *before = quorum->vote;
 	int here = 0;
 
 	for (int i = 0; i < before->size; i++)
 		here += is_in(plan, before->origins[i]);
-	if (before->size == 0 || shrink->lost == 0 || 2 * here > before->size ||
+	if (before->size == 0 || quorum->lost == 0 || 2 * here > before->size ||
 		(2 * here == before->size && is_in(plan, before->origins[0])))
-		return 0;
-	return rd_fail(RONDO_TIMEOUT,
-		"rank %d made a comm of %d ranks, and was cut off before it knew whether they go "
-		"on: %d of them are here, fewer than half, or half without the first",
-		shrink->rank, before->size, here);
+		return -1;
+	return here;
 }
 
-int rd_vote(struct rd_shrink *shrink, const struct rd_control *made)
+int rd_vote(struct rd_quorum *quorum, const struct rd_member *members)
 {
 	struct rd_vote plan;
-	int err = list_ranks(shrink, made, &plan);
+	int here = -1;
 
-	if (!err)
-		err = check(shrink, &plan);
-	if (err) {
+	quorum->error = 0;
+	if (!list_ranks(quorum, members, &plan))
+		rd_quorum_fail(quorum, RONDO_MEMORY, "no memory to shrink a comm");
+	else if ((here = count_too_few(quorum, &plan)) >= 0)
+		rd_quorum_fail(quorum, RONDO_TIMEOUT,
+			"rank %d made a comm of %d ranks, and was cut off before it knew whether "
+			"they go on: %d of them are here, fewer than half, or half without the "
+			"first",
+			quorum->rank, quorum->vote->size, here);
+	if (quorum->error) {
 		free(plan.origins);
-		return err;
+		return quorum->error;
 	}
-	rd_vote_forget(shrink->vote);
-	*shrink->vote = plan;
+	rd_vote_forget(quorum->vote);
+	*quorum->vote = plan;
 	return 0;
 }
 

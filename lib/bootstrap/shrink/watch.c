@@ -17,7 +17,7 @@ static void *run(void *argument)
 	struct rd_shrink *shrink = argument;
 	struct rd_shrink_watch *watch = &shrink->watch;
 
-	rd_log_rank(shrink->rank);
+	rd_log_rank(shrink->quorum.rank);
 	while (poll(watch->fds, (nfds_t)watch->count, -1) < 0)
 		; /* a signal */
 	if (!watch->fds[0].revents)
@@ -39,15 +39,15 @@ void rd_shrink_watch_start(struct rd_shrink *shrink)
 	struct rd_shrink_watch *watch = &shrink->watch;
 
 	rd_control_spare_children(shrink->control);
-	watch->fds = calloc((size_t)shrink->visit_count + 2, sizeof(*watch->fds));
+	watch->fds = calloc(2 * (size_t)shrink->quorum.size + 1, sizeof(*watch->fds));
 	watch->stop_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC));
 	watch->count = 1;
 	if (watch->fds) {
 		watch->fds[0] = (struct pollfd){ .fd = watch->stop_fd, .events = POLLIN };
-		add(watch, shrink->host);
-		for (int i = 0; i < shrink->visit_count; i++)
-			if (shrink->visits[i].rank >= 0)
-				add(watch, shrink->visits[i].connection);
+		for (int rank = 0; rank < shrink->quorum.size; rank++) {
+			add(watch, shrink->dialled[rank].socket);
+			add(watch, shrink->arrived[rank]);
+		}
 	}
 	watch->runs = watch->fds && watch->stop_fd >= 0 &&
 		      rd_thread_start(&watch->thread, STACK_SIZE, run, shrink) == 0;

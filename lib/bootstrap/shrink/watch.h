@@ -5,7 +5,7 @@
 #ifndef RD_SHRINK_WATCH_H
 #define RD_SHRINK_WATCH_H
 
-#include "bootstrap/shrink/state.h"
+#include "bootstrap/shrink/connections.h"
 
 /* Without it, where no thread can be made, the timeout ends the making. */
 void rd_shrink_watch_start(struct rd_shrink *shrink);

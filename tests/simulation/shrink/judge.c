@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#include "bootstrap/shrink/state.h"
+/* A refusal is doubted for so long; then one more attempt is made, after a pause. */
+#define LINE_REFUSAL_MS (RD_QUORUM_DOUBTS_MS + 300)
 
 static int count_bits(unsigned bits)
 {
@@ -81,7 +82,7 @@ static bool must_go_on(void)
 static void judge_time(const struct line_rank *rank)
 {
 	int refusals = line.hosts > 1 ? line.faults.count : 0;
-	uint64_t bound_ms = LINE_SWIFT_MS + (uint64_t)refusals * RD_SHRINK_DOUBTS_MS;
+	uint64_t bound_ms = LINE_SWIFT_MS + (uint64_t)refusals * LINE_REFUSAL_MS;
 
 	for (int i = 0; i < line.faults.count; i++)
 		if (line.fired[i] && line.faults.at[i].kind != FAULT_kill)

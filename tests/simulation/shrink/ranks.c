@@ -1,137 +1,357 @@
-/* Ranks as stacks of one thread, with their memory and their errors. */
+/* A rank: it has a comm, which fails, and shrinks it. */
 #include "world.h"
 
-#include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <ucontext.h>
 
-#define STACK_SIZE (256 << 10)
+#include "base/error.h"
+#include "bootstrap/shrink/vote.h"
 
-static ucontext_t contexts[LINE_RANKS], scheduler;
-static char stacks[LINE_RANKS][STACK_SIZE];
-static void (*programs[LINE_RANKS])(void);
-
-/* ---- Stacks -------------------------------------------------------------------------------- */
-
-static void run(void)
-{
-	programs[line.current]();
-	/* A rank that has ended is not resumed. */
-	for (;;)
-		ranks_wait(NEVER);
-}
-
-void ranks_start(int rank, void (*program)(void))
-{
-	programs[rank] = program;
-	getcontext(&contexts[rank]);
-	contexts[rank].uc_stack.ss_sp = stacks[rank];
-	contexts[rank].uc_stack.ss_size = STACK_SIZE;
-	makecontext(&contexts[rank], run, 0);
-}
-
-void ranks_resume(int rank)
-{
-	line.current = rank;
-	swapcontext(&scheduler, &contexts[rank]);
-}
-
-void ranks_wait(uint64_t until_ns)
-{
-	struct line_rank *self = line_self();
-
-	if (until_ns < self->wake_ns)
-		self->wake_ns = until_ns;
-	swapcontext(&contexts[line.current], &scheduler);
-}
-
-int64_t sim_clock_ms(void)
+static int64_t clock_ms(void)
 {
 	return (int64_t)(line.now_ns / MS) + 1000;
 }
 
-void sim_sleep(int ms)
-{
-	uint64_t until_ns = line.now_ns + (uint64_t)ms * MS;
+/* ---- Output of the machine ------------------------------------------------------------------ */
 
-	while (line.now_ns < until_ns)
-		ranks_wait(until_ns);
+static void hang_up(int *stream)
+{
+	if (*stream >= 0)
+		streams_close(*stream);
+	*stream = -1;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------- */
-
-struct line_memory {
-	struct line_memory *next, **at;
-	max_align_t bytes[];
-};
-
-void *sim_calloc(size_t count, size_t size)
+static void send_due(struct line_rank *rank, int to)
 {
-	struct line_memory *memory = calloc(1, sizeof(*memory) + count * size);
-	struct line_rank *self = line_self();
+	bool leads = rank->quorum.leader == rank->quorum.rank;
+	int stream = leads ? rank->arrived[to] : rank->dialled[to];
+	struct rd_control_message message;
 
-	if (!memory)
-		abort();
-	memory->next = self->memory;
-	memory->at = &self->memory;
-	if (memory->next)
-		memory->next->at = &memory->next;
-	self->memory = memory;
-	return memory->bytes;
+	while (stream >= 0 && rd_quorum_next(&rank->quorum, to, &message, clock_ms()))
+		streams_send(stream, &message);
 }
 
-void sim_free(void *pointer)
+static void serve(struct line_rank *rank)
 {
-	struct line_memory *memory;
+	for (int to = 0; to < rank->quorum.size; to++) {
+		const struct rd_quorum_peer *peer = &rank->quorum.peers[to];
 
-	if (!pointer)
+		send_due(rank, to);
+		if (!peer->here)
+			hang_up(&rank->arrived[to]);
+		if (!peer->dials || peer->attempt != rank->attempts[to])
+			hang_up(&rank->dialled[to]);
+		if (!peer->dials || rank->dialled[to] >= 0)
+			continue;
+		rank->dialled[to] = streams_dial(rank->origin, rank->members[to].lineage.origin);
+		rank->attempts[to] = peer->attempt;
+		rank->connected[to] = false;
+	}
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+static void lose_dialled(struct line_rank *rank, int to, int error)
+{
+	hang_up(&rank->dialled[to]);
+	rd_quorum_disconnected(&rank->quorum, to, error, clock_ms());
+}
+
+static bool take_dialled(struct line_rank *rank, int to)
+{
+	const struct stream *stream = &line.streams[rank->dialled[to]];
+	const struct mail *mail = streams_next(rank->dialled[to]);
+
+	if (stream->error) {
+		lose_dialled(rank, to, stream->error);
+	} else if (stream->connected && !rank->connected[to]) {
+		rank->connected[to] = true;
+		rd_quorum_connected(&rank->quorum, to);
+	} else if (mail && mail->ends) {
+		lose_dialled(rank, to, mail->error);
+	} else if (mail) {
+		struct rd_control_message message = mail->message;
+
+		streams_take(rank->dialled[to]);
+		rd_quorum_received(&rank->quorum, to, &message, clock_ms());
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool take_arrived(struct line_rank *rank, int from)
+{
+	const struct mail *mail = streams_next(rank->arrived[from]);
+
+	if (!mail)
+		return false;
+	if (mail->ends) {
+		hang_up(&rank->arrived[from]);
+		rd_quorum_left(&rank->quorum, from, clock_ms());
+	} else {
+		struct rd_control_message message = mail->message;
+
+		streams_take(rank->arrived[from]);
+		rd_quorum_received(&rank->quorum, from, &message, clock_ms());
+	}
+	return true;
+}
+
+/* One of another lineage, or a rank that is not of this comm. */
+static void refuse(int stream)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_VERDICT,
+		.verdict = { .error = RONDO_TIMEOUT, .lost = -1 } };
+
+	streams_send(stream, &message);
+	streams_close(stream);
+}
+
+/* The door: each says who it is. */
+static bool take_pending(struct line_rank *rank, int index)
+{
+	int stream = rank->pending[index], from;
+	const struct mail *mail = streams_next(stream);
+	struct rd_control_message message;
+
+	if (!mail)
+		return false;
+	rank->pending[index] = rank->pending[--rank->pending_count];
+	if (mail->ends || mail->message.kind != RD_CONTROL_GATHER) {
+		streams_close(stream);
+		return true;
+	}
+	message = mail->message;
+	streams_take(stream);
+	from = rd_quorum_rank_of(&rank->quorum, &message);
+	if (from < 0 && rank->quorum.phase == RD_QUORUM_MEETING) {
+		refuse(stream);
+	} else if (from < 0 || !rd_quorum_arrived(&rank->quorum, from, clock_ms())) {
+		streams_close(stream);
+	} else {
+		hang_up(&rank->arrived[from]);
+		rank->arrived[from] = stream;
+	}
+	return true;
+}
+
+static bool is_at_work(const struct line_rank *rank)
+{
+	return rank->quorum.phase == RD_QUORUM_MEETING || rank->quorum.phase == RD_QUORUM_VOTING;
+}
+
+/* From a random rank on. */
+static bool take_one(struct line_rank *rank)
+{
+	int size = rank->quorum.size, first = (int)draw(&line.run, (uint64_t)size);
+
+	for (int i = 0; i < rank->pending_count && rd_quorum_listens(&rank->quorum); i++)
+		if (take_pending(rank, i))
+			return true;
+	for (int i = 0; i < size; i++) {
+		int other = (first + i) % size;
+
+		if ((rank->dialled[other] >= 0 && take_dialled(rank, other)) ||
+			(rank->arrived[other] >= 0 && take_arrived(rank, other)))
+			return true;
+	}
+	return false;
+}
+
+static void run_quorum(struct line_rank *rank)
+{
+	serve(rank);
+	/* Messages behind a plan may be read with it. */
+	while ((is_at_work(rank) || draw_one_in(&line.run, 2)) && take_one(rank))
+		serve(rank);
+	if (is_at_work(rank))
+		rd_quorum_tick(&rank->quorum, clock_ms());
+	serve(rank);
+}
+
+/* ---- A shrink ------------------------------------------------------------------------------- */
+
+static void set_stage(struct line_rank *rank, enum stage stage)
+{
+	rank->stage = stage;
+	rank->since_ns = line.now_ns;
+}
+
+static void end(struct line_rank *rank)
+{
+	line_trace(rank->origin, "ends: %s", rank->error);
+	streams_close_all(rank->origin);
+	rd_vote_forget(&rank->vote);
+	set_stage(rank, STAGE_ENDED);
+}
+
+static void begin_shrink(struct line_rank *rank)
+{
+	const struct line_comm *comm = &line.comms[rank->comm];
+	enum rd_presence presence[LINE_RANKS];
+	int err;
+
+	line_trace(rank->origin, "shrinks its comm of %d", comm->size);
+	rank->settings = (struct rd_settings){ .size = comm->size,
+		.timeout_ms = LINE_CALL_MS,
+		.heartbeat_timeout_ms = LINE_HEARTBEAT_MS,
+		.init_timeout_ms = LINE_INIT_MS };
+	memset(rank->members, 0, sizeof(rank->members));
+	for (int i = 0; i < comm->size; i++) {
+		struct rd_member *member = &rank->members[i];
+		int origin = comm->origins[i];
+
+		snprintf(member->place.host_id, RD_HOST_SIZE, "h%d",
+			origin * line.hosts / line.size);
+		member->lineage.origin = origin;
+		presence[i] = (enum rd_presence)comm->presence[rank->origin][origin];
+		if (origin == rank->origin)
+			rank->settings.rank = i;
+		rank->dialled[i] = rank->arrived[i] = -1;
+	}
+	set_stage(rank, STAGE_SHRINKING);
+	err = rd_quorum_init(&rank->quorum, &rank->settings, rank->members, 1, &rank->vote,
+		LINE_CALL_MS, presence);
+	if (err) {
+		snprintf(rank->error, sizeof(rank->error), "%s", rondo_last_error());
+		rd_quorum_free(&rank->quorum);
+		end(rank);
 		return;
-	memory = (struct line_memory *)((char *)pointer - offsetof(struct line_memory, bytes));
-	*memory->at = memory->next;
-	if (memory->next)
-		memory->next->at = memory->at;
-	free(memory);
+	}
+	rd_quorum_begin(&rank->quorum, clock_ms());
 }
 
-int ranks_free(int rank)
+/* A shrink leaves nothing open. */
+static void end_shrink(struct line_rank *rank)
 {
-	int count = 0;
-
-	for (; line.ranks[rank].memory; count++)
-		sim_free(line.ranks[rank].memory->bytes);
-	return count;
+	for (int i = 0; i < rank->quorum.size; i++)
+		if (rank->dialled[i] >= 0 || rank->arrived[i] >= 0)
+			line_fail("rank %d of the line has a connection after a shrink",
+				rank->origin);
+	rd_quorum_free(&rank->quorum);
 }
 
-/* ---- Errors -------------------------------------------------------------------------------- */
-
-int sim_fail(int error, const char *format, ...)
+static void vote(struct line_rank *rank, int err)
 {
-	char text[RD_REASON_SIZE];
-	va_list args;
+	struct rd_member members[LINE_RANKS] = { 0 };
+	const struct line_comm *comm = &line.comms[rank->making.comm];
 
-	/* The text may be among the arguments. */
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	memcpy(line_self()->error, text, sizeof(text));
-	return error;
+	for (int i = 0; i < LINE_RANKS && !err; i++)
+		members[i].lineage.origin = comm->origins[i];
+	rank->making.runs = false;
+	rank->port = 0;
+	line_trace(rank->origin, "rank %d of %d at port %d: %s", rank->quorum.number,
+		rank->quorum.planned, (int)rank->quorum.port, err ? rank->error : "made");
+	if (err)
+		rank->making.comm = -1;
+	rd_quorum_vote(&rank->quorum, err, rank->error, !err && comm->size > 1 ? members : NULL,
+		clock_ms());
+	serve(rank);
 }
 
-int sim_fail_errno(const char *format, ...)
+static void make(struct line_rank *rank)
 {
-	char text[RD_REASON_SIZE - 64];
-	int error = errno;
-	va_list args;
+	int err;
 
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	return sim_fail(RONDO_SYSTEM, "%s: %s", text, strerror(error));
+	if (!rank->making.runs)
+		rank->making = (struct line_making){ .runs = true,
+			.comm = -1,
+			.until_ns = line.now_ns + (uint64_t)LINE_INIT_MS * MS };
+	err = comms_make(rank->origin);
+	if (err <= 0)
+		vote(rank, err);
 }
 
-const char *sim_last_error(void)
+static void take_comm(struct line_rank *rank)
 {
-	return line_self()->error;
+	end_shrink(rank);
+	rd_vote_forget(&rank->vote);
+	rank->comm = rank->making.comm;
+	set_stage(rank, STAGE_CALLING);
+	line_trace(rank->origin, "has a comm of %d", line.comms[rank->comm].size);
+}
+
+static void give_up(struct line_rank *rank)
+{
+	if (rank->making.comm >= 0)
+		comms_give_up(rank->making.comm, rank->origin);
+	rank->making.comm = -1;
+}
+
+/* False: it waits. */
+static bool advance(struct line_rank *rank)
+{
+	switch (rank->quorum.phase) {
+	case RD_QUORUM_COMPLETE:
+		rank->port = ++line.ports;
+		rd_quorum_propose(&rank->quorum, rank->port);
+		serve(rank);
+		return true;
+	case RD_QUORUM_MAKING:
+		make(rank);
+		return rank->quorum.phase != RD_QUORUM_MAKING;
+	case RD_QUORUM_AGREED:
+		take_comm(rank);
+		return false;
+	case RD_QUORUM_AGAIN:
+		give_up(rank);
+		rd_quorum_begin(&rank->quorum, clock_ms());
+		return true;
+	case RD_QUORUM_FAILED:
+		give_up(rank);
+		memcpy(rank->error, rank->quorum.reason, sizeof(rank->error));
+		end_shrink(rank);
+		end(rank);
+		return false;
+	default:
+		run_quorum(rank);
+		return !is_at_work(rank);
+	}
+}
+
+static uint64_t next_ns(const struct line_rank *rank)
+{
+	int64_t deadline_ms;
+
+	if (rank->stage != STAGE_SHRINKING)
+		return NEVER;
+	if (rank->quorum.phase == RD_QUORUM_MAKING)
+		return rank->making.next_ns;
+	deadline_ms = rd_quorum_deadline(&rank->quorum) - 1000;
+	return deadline_ms < 0 ? 0 : (uint64_t)deadline_ms * MS;
+}
+
+void ranks_run(int number)
+{
+	struct line_rank *rank = &line.ranks[number];
+	uint64_t at_ns;
+
+	if (rank->stage == STAGE_CALLING && line.comms[rank->comm].broken[number])
+		begin_shrink(rank);
+	while (rank->stage == STAGE_SHRINKING && advance(rank))
+		;
+	/* A comm that is new may have failed already. */
+	if (rank->stage == STAGE_CALLING && line.comms[rank->comm].broken[number])
+		line_touch(number);
+	at_ns = next_ns(rank);
+	if (at_ns < rank->wake_ns)
+		rank->wake_ns = at_ns;
+}
+
+void ranks_begin(int number)
+{
+	struct line_rank *rank = &line.ranks[number];
+
+	memset(rank, 0, sizeof(*rank));
+	rank->origin = number;
+	rank->stage = STAGE_CALLING;
+}
+
+void ranks_finish(int number)
+{
+	struct line_rank *rank = &line.ranks[number];
+
+	rd_quorum_free(&rank->quorum);
+	rd_vote_forget(&rank->vote);
 }

@@ -8,7 +8,7 @@
 
 struct line_world line;
 
-/* ---- For the other files of this folder ---------------------------------------------------- */
+/* ---- For the other files of this folder ----------------------------------------------------- */
 
 void line_event(enum line_event kind, int subject, uint64_t at_ns)
 {
@@ -90,7 +90,7 @@ void line_fail(const char *format, ...)
 	va_end(args);
 }
 
-/* ---- Faults -------------------------------------------------------------------------------- */
+/* ---- Faults --------------------------------------------------------------------------------- */
 
 static void kill_rank(int number, bool vanishes)
 {
@@ -101,10 +101,10 @@ static void kill_rank(int number, bool vanishes)
 	rank->dead = true;
 	rank->vanished = vanishes;
 	if (vanishes) {
-		socks_begin_silence();
+		streams_begin_silence();
 		comms_lose(number, RD_LOST, LINE_HEARTBEAT_MS * MS);
 	} else {
-		socks_close_all(number);
+		streams_close_all(number);
 		/* Bytes that it had not read make its kernel reset its connections. */
 		comms_lose(number,
 			line.hosts > 1 && draw_one_in(&line.run, 4) ? RD_CUT_OFF : RD_DEAD, 0);
@@ -128,7 +128,7 @@ static void reject(unsigned side, int ms)
 	line.cuts[line.cut_count].rejects = true;
 	line.cuts[line.cut_count].side = side;
 	line.cuts[line.cut_count++].until_ns = ms ? line.now_ns + (uint64_t)ms * MS : NEVER;
-	socks_reject();
+	streams_reject();
 	comms_reject();
 }
 
@@ -138,7 +138,7 @@ static void cut(unsigned side, int ms)
 	line.cuts[line.cut_count].side = side;
 	line.cuts[line.cut_count].from_ns = line.now_ns;
 	line.cuts[line.cut_count++].until_ns = ms ? line.now_ns + (uint64_t)ms * MS : NEVER;
-	socks_begin_silence();
+	streams_begin_silence();
 	line_event(EVENT_CUTS, 0, line.now_ns + LINE_HEARTBEAT_MS * MS);
 }
 
@@ -152,13 +152,13 @@ static void strike(const struct fault *fault)
 	else if (fault->kind == FAULT_reject)
 		reject((unsigned)number[0], number[1]);
 	else if (fault->kind == FAULT_strange)
-		socks_intrude((int)draw(&line.run, (uint64_t)line.size), number[0]);
+		streams_intrude((int)draw(&line.run, (uint64_t)line.size), number[0]);
 	else if (is_rank && (fault->kind == FAULT_kill || fault->kind == FAULT_vanish))
 		kill_rank(number[0], fault->kind == FAULT_vanish);
 	else if (is_rank && fault->kind == FAULT_pause)
 		pause_rank(number[0], number[1]);
 	else if (is_rank && fault->kind == FAULT_reset)
-		socks_reset(number[0]);
+		streams_reset(number[0]);
 }
 
 static void strike_faults(void)
@@ -177,7 +177,7 @@ static void strike_faults(void)
 	}
 }
 
-/* ---- Time ---------------------------------------------------------------------------------- */
+/* ---- Time ----------------------------------------------------------------------------------- */
 
 static void take_event(const struct rd_timed_event *event)
 {
@@ -197,7 +197,7 @@ static void take_event(const struct rd_timed_event *event)
 		comms_take_event((enum line_event)event->kind, event->subject);
 		return;
 	default:
-		socks_take_event((enum line_event)event->kind, event->subject);
+		streams_take_event((enum line_event)event->kind, event->subject);
 	}
 }
 
@@ -253,12 +253,12 @@ static void run(void)
 			take_event(&event);
 		} else if (line_acts(&line.ranks[rank])) {
 			line.ranks[rank].wake_ns = NEVER;
-			ranks_resume(rank);
+			ranks_run(rank);
 		}
 	}
 }
 
-/* ---- A seed -------------------------------------------------------------------------------- */
+/* ---- A seed --------------------------------------------------------------------------------- */
 
 void line_draw(uint64_t seed, int size, struct faults *faults, int *drawn)
 {
@@ -277,7 +277,7 @@ static void begin(uint64_t seed, int size, const struct faults *faults, bool tra
 {
 	struct draw stream = draw_from(seed, 12);
 
-	socks_finish();
+	streams_finish();
 	line.size = size;
 	line.hosts = 1 + (int)draw(&stream, (uint64_t)size);
 	line.network_ns = draw_one_in(&stream, 2) ? 20 * MS : MS / 10;
@@ -292,11 +292,8 @@ static void begin(uint64_t seed, int size, const struct faults *faults, bool tra
 	line.trace = trace;
 	line.failure[0] = '\0';
 	for (int i = 0; i < size; i++) {
-		memset(&line.ranks[i], 0, sizeof(line.ranks[i]));
-		line.ranks[i].origin = i;
-		line.ranks[i].line_fd = socks_listen(i);
+		ranks_begin(i);
 		line.ranks[i].wake_ns = draw(&stream, MS);
-		ranks_start(i, comms_program);
 	}
 	comms_begin();
 	line_event(EVENT_REVOKE, (int)draw(&stream, (uint64_t)size), draw(&stream, 30 * MS));
@@ -313,7 +310,7 @@ const char *line_run(uint64_t seed, int size, const struct faults *faults, bool 
 	if (!line.failure[0])
 		line_judge();
 	for (int i = 0; i < size; i++)
-		ranks_free(i);
-	socks_finish();
+		ranks_finish(i);
+	streams_finish();
 	return line.failure[0] ? line.failure : NULL;
 }

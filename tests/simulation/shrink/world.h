@@ -1,22 +1,20 @@
 /*
  * One simulated world of a line: the ranks of a comm that fails, and shrinks, again and again. Each
- * rank runs the library's own rondo_comm_shrink() on a stack of its own, in one thread, with
- * virtual time. A seed decides all. The same seed gives the same run.
+ * has the library's own machine (bootstrap/shrink/quorum.h), in virtual time. A seed decides all.
+ * The same seed gives the same run.
  *
- *   world.c     the run: events, faults, time     sockets.c   listeners, connections, epolls
- *   ranks.c     stacks, memory, errors            comms.c     the making of comms, their failures
+ *   world.c     the run: events, faults, time     sockets.c   places and connections
+ *   ranks.c     what a rank does                  comms.c     the making of comms, their failures
  *   judge.c     the properties that each run must have
  */
 #ifndef SIMULATION_SHRINK_WORLD_H
 #define SIMULATION_SHRINK_WORLD_H
 
-#include "seams.h"
-
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bootstrap/control_message.h"
+#include "bootstrap/shrink/quorum.h"
 #include "check/event_queue.h"
 #include "draw.h"
 #include "faults.h"
@@ -25,7 +23,8 @@
 #define LINE_RANKS 8
 #define MS UINT64_C(1000000)
 #define NEVER UINT64_MAX
-#define SOCKETS_MAX 16384
+#define STREAMS_MAX 16384
+#define PENDING_MAX 64
 #define COMMS_MAX 256
 
 #define LINE_HEARTBEAT_MS 1000
@@ -44,20 +43,34 @@ enum stage {
 	STAGE_ENDED, /* with an error */
 };
 
+/* The making of a new comm. */
+struct line_making {
+	bool runs;
+	int comm; /* an index of line.comms; -1: it has not found it */
+	bool come; /* all have, as this rank knows */
+	uint64_t until_ns, next_ns; /* next_ns: when to look again */
+};
+
 struct line_rank {
 	int origin;
 	bool dead, vanished;
 	uint64_t paused_ns, paused_until; /* since when; 0: it is not, NEVER: for good */
 	enum stage stage;
 	uint64_t wake_ns, since_ns; /* since_ns: of its present stage */
-	int line_fd; /* where it is met */
 	int comm; /* its present one: an index of line.comms */
-	int result; /* 0, or the error with which it ended */
-	char error[RD_REASON_SIZE];
-	int open[256], open_count; /* its sockets */
-	struct line_memory *memory; /* what it has allocated */
-	bool children_failed; /* comms that it makes fail */
-	int watched[LINE_RANKS + 1], watched_count; /* sockets whose end fails them */
+	/* Its shrink: */
+	struct rd_settings settings;
+	struct rd_member members[LINE_RANKS];
+	struct rd_vote vote;
+	struct rd_quorum quorum;
+	int dialled[LINE_RANKS], arrived[LINE_RANKS]; /* streams, by rank; -1: none */
+	unsigned attempts[LINE_RANKS];
+	bool connected[LINE_RANKS]; /* the quorum knows it */
+	uint32_t port; /* where it meets others for a new comm; 0: nowhere */
+	struct line_making making;
+	/* Streams that came and have not said who they are. */
+	int pending[PENDING_MAX], pending_count;
+	char error[RD_REASON_SIZE]; /* with which it ended */
 };
 
 /* A comm: while it is made, and after. */
@@ -73,8 +86,6 @@ struct line_comm {
 	unsigned char presence[LINE_RANKS][LINE_RANKS];
 };
 
-enum sock_kind { KIND_CLOSED, KIND_LISTENER, KIND_STREAM, KIND_EPOLL };
-
 struct mail {
 	struct mail *next;
 	bool ends;
@@ -82,21 +93,16 @@ struct mail {
 	struct rd_control_message message;
 };
 
-struct sock {
-	enum sock_kind kind;
+/* One end of a connection. */
+struct stream {
+	bool open; /* its owner has not closed it */
 	int owner; /* the rank */
-	uint32_t port; /* of a listener */
-	int pending, next_pending; /* a listener's, that are not accepted; -1: none */
-	int peer; /* of a stream; -1: none yet, or a stranger's */
-	int toward; /* the rank to which it connects */
+	int toward; /* the rank at the other end; -1: none */
+	int peer; /* the other end; -1: none yet, or a stranger */
 	bool connected;
-	int error; /* with which the attempt to connect ended */
+	int error; /* with which the attempt to connect ended; 0: it has not */
 	struct mail *first, *last;
 	int arrived; /* of its mails */
-	bool readable; /* the first was read */
-	bool watched;
-	uint32_t events;
-	uint64_t mark;
 	uint64_t last_ns;
 };
 
@@ -116,9 +122,8 @@ struct line_world {
 	} cuts[FAULTS_MAX];
 	int cut_count;
 	struct line_rank ranks[LINE_RANKS];
-	int current; /* the rank that runs */
-	struct sock socks[SOCKETS_MAX];
-	int sock_count;
+	struct stream streams[STREAMS_MAX];
+	int stream_count;
 	uint32_t ports;
 	struct line_comm comms[COMMS_MAX];
 	int comm_count;
@@ -156,59 +161,56 @@ void line_trace(int rank, const char *format, ...) __attribute__((format(printf,
 /* A property does not hold. The first stands. */
 void line_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static inline struct line_rank *line_self(void)
-{
-	return &line.ranks[line.current];
-}
-
 static inline bool line_acts(const struct line_rank *rank)
 {
 	return !rank->dead && !rank->paused_until && rank->stage != STAGE_ENDED;
 }
 
 /* ranks.c */
-void ranks_start(int rank, void (*program)(void));
-/* Runs it until it waits. */
-void ranks_resume(int rank);
-/* The present rank waits until this time, or until it is touched. */
-void ranks_wait(uint64_t until_ns);
-/* Frees what the rank has left; returns how many pieces. */
-int ranks_free(int rank);
-int sim_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-const char *sim_last_error(void);
+void ranks_begin(int rank);
+/* Does what is due, and sets when it does more. */
+void ranks_run(int rank);
+void ranks_finish(int rank);
 
 /* sockets.c */
-int socks_listen(int owner);
-/* A connection of no rank to this rank's line, of one of four kinds. */
-void socks_intrude(int rank, int kind);
-void socks_take_event(enum line_event kind, int subject);
+/* A stream to a rank's place. */
+int streams_dial(int owner, int toward);
+void streams_close(int stream);
+void streams_send(int stream, const struct rd_control_message *message);
+/* The next mail that has come; NULL: none. streams_take() removes it. */
+const struct mail *streams_next(int stream);
+void streams_take(int stream);
+/* A connection of no rank to this rank's place, of one of four kinds. */
+void streams_intrude(int rank, int kind);
+void streams_take_event(enum line_event kind, int subject);
 /* All of a rank's close. */
-void socks_close_all(int rank);
+void streams_close_all(int rank);
 /* All of the rank's streams break. */
-void socks_reset(int rank);
+void streams_reset(int rank);
 /* Streams between ranks that are cut off fail, after a time. */
-void socks_begin_silence(void);
+void streams_begin_silence(void);
 /* Resets the streams between ranks of line_rejects(). */
-void socks_reject(void);
-void socks_finish(void);
-/* The port at which this one listens. */
-uint32_t socks_port(int fd);
-/* The listener of this port: its owner; -1: none listens. */
-int socks_owner_of(uint32_t port);
+void streams_reject(void);
+void streams_finish(void);
 /* Whether the other end of this one has closed, or it has failed. */
-bool socks_has_ended(int fd);
+bool streams_have_ended(int stream);
 
 /* comms.c */
 /* The first comm, which all ranks have. */
 void comms_begin(void);
-/* The program of a rank: it has a comm, which fails, and shrinks it. */
-void comms_program(void);
 void comms_take_event(enum line_event kind, int subject);
 /* This rank is no longer there: the comms that it has break. presence: as the others see it. */
 void comms_lose(int origin, int presence, uint64_t after_ns);
 /* Between ranks of line_rejects(), connections are reset. */
 void comms_reject(void);
 void comms_revoke(int origin);
+/* A new comm, whose ranks come to this port; and one of this rank alone. */
+int comms_add(int size, uint32_t port);
+/* 1: the rank waits for others; 0: the comm of its plan is made; else why it is not, with the
+   rank's error. */
+int comms_make(int origin);
+/* The rank leaves a comm, or what was to be one. */
+void comms_give_up(int index, int origin);
 
 /* judge.c */
 void line_judge(void);

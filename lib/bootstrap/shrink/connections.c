@@ -1,0 +1,370 @@
+#include "bootstrap/shrink/connections.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "bootstrap/lineage.h"
+#include "bootstrap/rendezvous.h"
+#include "net/codec.h"
+#include "net/socket.h"
+
+#define EVENTS_MAX 64
+#define WAIT_MOST_MS 60000
+
+/* Events of the epoll: a rank's number with one of these. */
+#define MARK_DOOR (UINT64_C(1) << 34)
+#define MARK_DIALLED (UINT64_C(1) << 33)
+#define MARK_ARRIVED (UINT64_C(1) << 32)
+
+/* ---- Connections to other ranks' places ----------------------------------------------------- */
+
+static void hang_up(struct rd_shrink *shrink, int rank)
+{
+	struct rd_dialled *dialled = &shrink->dialled[rank];
+
+	rd_control_socket_close(&dialled->socket, false);
+	if (dialled->fd >= 0)
+		close(dialled->fd);
+	dialled->fd = -1;
+	dialled->open = false;
+}
+
+static void lose_dialled(struct rd_shrink *shrink, int rank, int error)
+{
+	hang_up(shrink, rank);
+	rd_quorum_disconnected(&shrink->quorum, rank, error, rd_clock_ms());
+}
+
+static int watch(struct rd_shrink *shrink, int rank, int operation, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.u64 = MARK_DIALLED + (uint64_t)rank };
+
+	return epoll_ctl(shrink->epoll_fd, operation, shrink->dialled[rank].fd, &event);
+}
+
+/* The first address does: each host listens at one. 0, or an errno. */
+static int start_dialling(struct rd_shrink *shrink, int rank)
+{
+	const struct rd_lineage_address *at = &shrink->quorum.members[rank].lineage;
+	struct rd_dialled *dialled = &shrink->dialled[rank];
+	struct rd_settings place = *shrink->settings;
+	struct rd_addresses addresses = { 0 };
+
+	place.port = (int)at->port;
+	if (at->address[0])
+		snprintf(place.address, sizeof(place.address), "%s", at->address);
+	if (rd_resolve(&addresses, &place, rd_clock_ms()))
+		return EHOSTUNREACH;
+	dialled->fd = rd_connect_start(&addresses, 0);
+	if (dialled->fd < 0 || watch(shrink, rank, EPOLL_CTL_ADD, EPOLLOUT | EPOLLRDHUP))
+		return errno;
+	return 0;
+}
+
+static void dial(struct rd_shrink *shrink, int rank)
+{
+	int error = start_dialling(shrink, rank);
+
+	shrink->dialled[rank].attempt = shrink->quorum.peers[rank].attempt;
+	if (error)
+		lose_dialled(shrink, rank, error);
+}
+
+/* Messages go over the leader's from now on. */
+static bool open_messages(struct rd_shrink *shrink, int rank)
+{
+	struct rd_dialled *dialled = &shrink->dialled[rank];
+	int fd = dialled->fd;
+
+	watch(shrink, rank, EPOLL_CTL_DEL, 0);
+	dialled->fd = -1;
+	dialled->socket = rd_control_socket_open(shrink->epoll_fd, fd,
+		MARK_DIALLED + (uint64_t)rank, EPOLLIN, shrink->settings, false);
+	return dialled->socket;
+}
+
+static void finish_dialling(struct rd_shrink *shrink, int rank)
+{
+	struct rd_dialled *dialled = &shrink->dialled[rank];
+	int error = rd_connect_finish(dialled->fd);
+
+	if (!error) {
+		rd_socket_tune(dialled->fd, shrink->settings->heartbeat_timeout_ms);
+		dialled->open = true;
+		watch(shrink, rank, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
+		if (rank == shrink->quorum.leader && !open_messages(shrink, rank))
+			error = ENOMEM;
+	}
+	if (error)
+		lose_dialled(shrink, rank, error);
+	else
+		rd_quorum_connected(&shrink->quorum, rank);
+}
+
+/* ---- Connections by which members come ------------------------------------------------------ */
+
+static void lose_arrived(struct rd_shrink *shrink, int rank)
+{
+	rd_control_socket_close(&shrink->arrived[rank], false);
+	rd_quorum_left(&shrink->quorum, rank, rd_clock_ms());
+}
+
+static void open_door(struct rd_shrink *shrink)
+{
+	const struct rd_settings *settings = shrink->settings;
+	struct rd_door_rules rules = { .psk = settings->has_psk ? settings->psk : NULL,
+		.most = RD_PENDING_MAX,
+		.greeting_ms = RD_PENDING_MS,
+		.greeting_most = RD_FRAME_MAX,
+		.greeting_size = rd_frame_size };
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = MARK_DOOR };
+	int err = rd_door_create(&shrink->door, &rules), fd = -1;
+
+	if (!err)
+		fd = fcntl(shrink->lineage->listen_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (!err && fd < 0)
+		err = rd_fail_errno("cannot watch for the other ranks");
+	if (!err)
+		err = rd_door_listen(shrink->door, fd);
+	if (!err && epoll_ctl(shrink->epoll_fd, EPOLL_CTL_ADD, rd_door_fd(shrink->door), &event))
+		err = rd_fail_errno("cannot watch for the other ranks");
+	if (err) {
+		rd_quorum_give_up(&shrink->quorum, err, rondo_last_error());
+		return;
+	}
+	shrink->listen_fd = fd;
+	rd_close_on_fork_add(&shrink->unshared, &shrink->listen_fd);
+}
+
+static void close_door(struct rd_shrink *shrink)
+{
+	if (!shrink->door)
+		return;
+	if (shrink->listen_fd >= 0)
+		rd_close_on_fork_remove(&shrink->unshared);
+	shrink->listen_fd = -1;
+	epoll_ctl(shrink->epoll_fd, EPOLL_CTL_DEL, rd_door_fd(shrink->door), NULL);
+	rd_door_destroy(shrink->door);
+	shrink->door = NULL;
+}
+
+/* A rank of this lineage that is none of those that shrink. */
+static void refuse(struct rd_shrink *shrink, struct rd_wire *wire)
+{
+	static const char reason[] = "this rank was lost to the others, which went on without it";
+	struct rd_control_message verdict = { .kind = RD_CONTROL_VERDICT,
+		.verdict = { .error = RONDO_TIMEOUT, .lost = -1 } };
+	struct rd_control_socket *socket = rd_control_socket_adopt(shrink->epoll_fd, wire, 0, 0);
+	int error;
+
+	if (!socket)
+		return;
+	memcpy(verdict.verdict.reason, reason, sizeof(reason));
+	rd_control_socket_put(socket, &verdict);
+	rd_control_socket_flush(socket, &error);
+	rd_control_socket_close(&socket, false);
+}
+
+static void receive(struct rd_shrink *shrink, int rank, struct rd_control_socket **socket);
+
+static void adopt(struct rd_shrink *shrink, struct rd_arrival *arrival)
+{
+	struct rd_control_message message;
+	int rank;
+
+	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0 ||
+		message.kind != RD_CONTROL_GATHER) {
+		rd_door_reject(shrink->door, &arrival->wire, "it is no rank that shrinks");
+		return;
+	}
+	rank = rd_quorum_rank_of(&shrink->quorum, &message);
+	if (rank < 0 && shrink->quorum.phase == RD_QUORUM_MEETING) {
+		refuse(shrink, &arrival->wire);
+		return;
+	}
+	if (rank < 0 || !rd_quorum_arrived(&shrink->quorum, rank, rd_clock_ms())) {
+		rd_wire_close(&arrival->wire);
+		return;
+	}
+	rd_control_socket_close(&shrink->arrived[rank], false);
+	rd_socket_tune(arrival->wire.fd, shrink->settings->heartbeat_timeout_ms);
+	shrink->arrived[rank] = rd_control_socket_adopt(
+		shrink->epoll_fd, &arrival->wire, MARK_ARRIVED + (uint64_t)rank, EPOLLIN);
+	if (shrink->arrived[rank])
+		receive(shrink, rank, &shrink->arrived[rank]);
+	else
+		rd_quorum_left(&shrink->quorum, rank, rd_clock_ms());
+}
+
+static void serve_door(struct rd_shrink *shrink)
+{
+	struct rd_arrival arrival;
+	int error;
+
+	if (!shrink->door)
+		return;
+	rd_door_serve(shrink->door, rd_clock_ms());
+	while (shrink->door && rd_door_next(shrink->door, &arrival)) {
+		adopt(shrink, &arrival);
+		rd_shrink_serve(shrink);
+	}
+	error = shrink->door ? rd_door_error(shrink->door, NULL) : 0;
+	if (rd_is_forbidden(error))
+		rd_quorum_cannot_accept(&shrink->quorum, error, rd_clock_ms());
+}
+
+/* ---- Messages ------------------------------------------------------------------------------- */
+
+static void lose(struct rd_shrink *shrink, int rank, struct rd_control_socket **socket, int error)
+{
+	if (socket == &shrink->arrived[rank])
+		lose_arrived(shrink, rank);
+	else
+		lose_dialled(shrink, rank, error);
+}
+
+/* The quorum may close the connection by a message. */
+static void receive(struct rd_shrink *shrink, int rank, struct rd_control_socket **socket)
+{
+	struct rd_control_message message;
+	int error = 0, got, took = 0;
+
+	do {
+		got = *socket ? rd_control_socket_read(*socket, &error) : 0;
+		while (*socket && (took = rd_control_socket_take(*socket, &message)) > 0) {
+			rd_quorum_received(&shrink->quorum, rank, &message, rd_clock_ms());
+			rd_shrink_serve(shrink);
+		}
+	} while (*socket && got > 0 && took == 0);
+	if (*socket && (got < 0 || took < 0))
+		lose(shrink, rank, socket, took < 0 ? EPROTO : error);
+}
+
+/* A message fits the socket's buffer; before the proof it waits for that. */
+static void send_due(struct rd_shrink *shrink, int rank, struct rd_control_socket **socket)
+{
+	struct rd_control_message message;
+	int error = 0;
+
+	if (!*socket)
+		return;
+	while (rd_quorum_next(&shrink->quorum, rank, &message, rd_clock_ms()))
+		rd_control_socket_put(*socket, &message);
+	if (!rd_control_socket_flush(*socket, &error))
+		lose(shrink, rank, socket, error);
+}
+
+static void serve_rank(struct rd_shrink *shrink, int rank)
+{
+	const struct rd_quorum_peer *peer = &shrink->quorum.peers[rank];
+	struct rd_dialled *dialled = &shrink->dialled[rank];
+
+	send_due(shrink, rank, dialled->socket ? &dialled->socket : &shrink->arrived[rank]);
+	if (shrink->arrived[rank] && !peer->here)
+		rd_control_socket_close(&shrink->arrived[rank], false);
+	if ((dialled->fd >= 0 || dialled->socket) &&
+		(!peer->dials || peer->attempt != dialled->attempt))
+		hang_up(shrink, rank);
+	if (peer->dials && dialled->fd < 0 && !dialled->socket)
+		dial(shrink, rank);
+}
+
+void rd_shrink_serve(struct rd_shrink *shrink)
+{
+	for (int rank = 0; rank < shrink->quorum.size; rank++)
+		serve_rank(shrink, rank);
+	if (!rd_quorum_listens(&shrink->quorum))
+		close_door(shrink);
+	else if (!shrink->door)
+		open_door(shrink);
+}
+
+/* ---- Events --------------------------------------------------------------------------------- */
+
+static void take_event(struct rd_shrink *shrink, uint64_t mark)
+{
+	int rank = (int)(uint32_t)mark;
+	struct rd_dialled *dialled = &shrink->dialled[rank];
+
+	if (mark == MARK_DOOR)
+		serve_door(shrink);
+	else if (mark >= MARK_DIALLED && dialled->socket)
+		receive(shrink, rank, &dialled->socket);
+	else if (mark >= MARK_DIALLED && dialled->open)
+		lose_dialled(shrink, rank, 0);
+	else if (mark >= MARK_DIALLED && dialled->fd >= 0)
+		finish_dialling(shrink, rank);
+	else if (mark < MARK_DIALLED && shrink->arrived[rank])
+		receive(shrink, rank, &shrink->arrived[rank]);
+}
+
+static bool is_at_work(const struct rd_shrink *shrink)
+{
+	return shrink->quorum.phase == RD_QUORUM_MEETING ||
+	       shrink->quorum.phase == RD_QUORUM_VOTING;
+}
+
+void rd_shrink_run(struct rd_shrink *shrink)
+{
+	struct epoll_event events[EVENTS_MAX];
+
+	rd_shrink_serve(shrink);
+	while (is_at_work(shrink)) {
+		int64_t until_ms = rd_quorum_deadline(&shrink->quorum), now_ms = rd_clock_ms();
+		int count;
+
+		if (shrink->door)
+			until_ms = rd_sooner(until_ms, rd_door_deadline(shrink->door));
+		until_ms = rd_sooner(until_ms, now_ms + WAIT_MOST_MS);
+		count = epoll_wait(shrink->epoll_fd, events, EVENTS_MAX,
+			until_ms > now_ms ? (int)(until_ms - now_ms) : 0);
+		for (int i = 0; i < count && is_at_work(shrink); i++) {
+			take_event(shrink, events[i].data.u64);
+			rd_shrink_serve(shrink);
+		}
+		if (count <= 0)
+			serve_door(shrink);
+		if (is_at_work(shrink))
+			rd_quorum_tick(&shrink->quorum, rd_clock_ms());
+		rd_shrink_serve(shrink);
+	}
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+int rd_shrink_open(struct rd_shrink *shrink)
+{
+	size_t size = (size_t)shrink->quorum.size;
+
+	shrink->dialled = calloc(size, sizeof(*shrink->dialled));
+	shrink->arrived = calloc(size, sizeof(*shrink->arrived));
+	if (!shrink->dialled || !shrink->arrived)
+		return rd_fail(RONDO_MEMORY, "no memory to shrink a comm of %zu ranks", size);
+	for (size_t rank = 0; rank < size; rank++)
+		shrink->dialled[rank].fd = -1;
+	shrink->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
+	return shrink->epoll_fd >= 0 ? 0 : rd_fail_errno("cannot make an epoll");
+}
+
+void rd_shrink_close(struct rd_shrink *shrink)
+{
+	if (shrink->epoll_fd >= 0) {
+		for (int rank = 0; rank < shrink->quorum.size; rank++) {
+			hang_up(shrink, rank);
+			rd_control_socket_close(&shrink->arrived[rank], false);
+		}
+		close_door(shrink);
+		close(shrink->epoll_fd);
+	}
+	free(shrink->dialled);
+	free(shrink->arrived);
+}

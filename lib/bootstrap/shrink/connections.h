@@ -1,0 +1,56 @@
+/*
+ * The connections of a shrink (shrink.h): does what its quorum asks for, and tells it what happens.
+ */
+#ifndef RD_SHRINK_CONNECTIONS_H
+#define RD_SHRINK_CONNECTIONS_H
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "base/close_on_fork.h"
+#include "bootstrap/control_socket.h"
+#include "bootstrap/shrink/quorum.h"
+#include "bootstrap/shrink/shrink.h"
+#include "net/door.h"
+
+/* A connection to a rank's place, as rd_quorum_peer.dials. */
+struct rd_dialled {
+	int fd; /* of an attempt, or a connection without messages; -1: none */
+	struct rd_control_socket *socket; /* of an open connection with messages; NULL: none */
+	unsigned attempt; /* of the quorum */
+	bool open;
+};
+
+/* The thread of watch.h. */
+struct rd_shrink_watch {
+	bool runs;
+	pthread_t thread;
+	int stop_fd; /* an eventfd; -1: none */
+	struct pollfd *fds; /* [count] */
+	int count;
+};
+
+struct rd_shrink {
+	const struct rd_settings *settings; /* the caller's */
+	struct rd_control *control; /* the caller's */
+	const struct rd_lineage *lineage;
+	struct rd_quorum quorum;
+	int epoll_fd;
+	struct rd_door *door; /* at the lineage's socket; NULL: this rank does not listen */
+	int listen_fd; /* the door's */
+	struct rd_close_on_fork unshared;
+	struct rd_dialled *dialled; /* [size] */
+	struct rd_control_socket **arrived; /* [size]: by which a member came; NULL: none */
+	struct rd_shrink_watch watch;
+};
+
+/* RONDO_MEMORY, RONDO_SYSTEM. */
+int rd_shrink_open(struct rd_shrink *shrink);
+/* Closes what is open; also after an error of rd_shrink_open(). */
+void rd_shrink_close(struct rd_shrink *shrink);
+/* Runs the quorum until it neither meets nor votes. */
+void rd_shrink_run(struct rd_shrink *shrink);
+/* Sends and closes what the quorum asks for, after the caller has told it something. */
+void rd_shrink_serve(struct rd_shrink *shrink);
+
+#endif
