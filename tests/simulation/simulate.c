@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shrink/line.h"
+#include "shrink/shrinks.h"
 #include "world.h"
 
 struct options {
@@ -41,7 +41,7 @@ static double now_s(void)
 
 /* A world of either kind. */
 struct shape {
-	bool line; /* ranks that shrink a comm (shrink/line.h) */
+	bool line; /* ranks that shrink a comm (shrink/shrinks.h) */
 	uint64_t seed;
 	struct faults faults;
 	int ranks, calls;
@@ -52,7 +52,7 @@ static struct shape draw_shape(uint64_t seed, bool is_line, const struct options
 	struct shape shape = { .line = is_line, .seed = seed };
 
 	if (is_line) {
-		line_draw(seed, options->ranks, &shape.faults, &shape.ranks);
+		shrink_draw(seed, options->ranks, &shape.faults, &shape.ranks);
 		return shape;
 	}
 	world_draw(&world, seed, options->ranks, options->calls);
@@ -69,7 +69,7 @@ static const char *run_shape(const struct shape *shape, bool trace)
 
 	if (shape->line) {
 		faults_fit(&faults, shape->ranks, 1);
-		return line_run(shape->seed, shape->ranks, &faults, trace);
+		return shrink_run(shape->seed, shape->ranks, &faults, trace);
 	}
 	world_draw(&world, shape->seed, shape->ranks, shape->calls);
 	world.faults = faults;

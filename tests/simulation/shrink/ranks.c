@@ -9,7 +9,7 @@
 
 static int64_t clock_ms(void)
 {
-	return (int64_t)(line.now_ns / MS) + 1000;
+	return (int64_t)(world.now_ns / MS) + 1000;
 }
 
 /* ---- Output of the machine ------------------------------------------------------------------ */
@@ -21,7 +21,7 @@ static void hang_up(int *stream)
 	*stream = -1;
 }
 
-static void send_due(struct line_rank *rank, int to)
+static void send_due(struct shrink_rank *rank, int to)
 {
 	bool leads = rank->quorum.leader == rank->quorum.rank;
 	int stream = leads ? rank->arrived[to] : rank->dialled[to];
@@ -31,7 +31,7 @@ static void send_due(struct line_rank *rank, int to)
 		streams_send(stream, &message);
 }
 
-static void serve(struct line_rank *rank)
+static void serve(struct shrink_rank *rank)
 {
 	for (int to = 0; to < rank->quorum.size; to++) {
 		const struct rd_quorum_peer *peer = &rank->quorum.peers[to];
@@ -51,15 +51,15 @@ static void serve(struct line_rank *rank)
 
 /* ---- Events --------------------------------------------------------------------------------- */
 
-static void lose_dialled(struct line_rank *rank, int to, int error)
+static void lose_dialled(struct shrink_rank *rank, int to, int error)
 {
 	hang_up(&rank->dialled[to]);
 	rd_quorum_disconnected(&rank->quorum, to, error, clock_ms());
 }
 
-static bool take_dialled(struct line_rank *rank, int to)
+static bool take_dialled(struct shrink_rank *rank, int to)
 {
-	const struct stream *stream = &line.streams[rank->dialled[to]];
+	const struct stream *stream = &world.streams[rank->dialled[to]];
 	const struct mail *mail = streams_next(rank->dialled[to]);
 
 	if (stream->error) {
@@ -80,7 +80,7 @@ static bool take_dialled(struct line_rank *rank, int to)
 	return true;
 }
 
-static bool take_arrived(struct line_rank *rank, int from)
+static bool take_arrived(struct shrink_rank *rank, int from)
 {
 	const struct mail *mail = streams_next(rank->arrived[from]);
 
@@ -109,7 +109,7 @@ static void refuse(int stream)
 }
 
 /* The door: each says who it is. */
-static bool take_pending(struct line_rank *rank, int index)
+static bool take_pending(struct shrink_rank *rank, int index)
 {
 	int stream = rank->pending[index], from;
 	const struct mail *mail = streams_next(stream);
@@ -136,15 +136,15 @@ static bool take_pending(struct line_rank *rank, int index)
 	return true;
 }
 
-static bool is_at_work(const struct line_rank *rank)
+static bool is_at_work(const struct shrink_rank *rank)
 {
 	return rank->quorum.phase == RD_QUORUM_MEETING || rank->quorum.phase == RD_QUORUM_VOTING;
 }
 
 /* From a random rank on. */
-static bool take_one(struct line_rank *rank)
+static bool take_one(struct shrink_rank *rank)
 {
-	int size = rank->quorum.size, first = (int)draw(&line.run, (uint64_t)size);
+	int size = rank->quorum.size, first = (int)draw(&world.run, (uint64_t)size);
 
 	for (int i = 0; i < rank->pending_count && rd_quorum_listens(&rank->quorum); i++)
 		if (take_pending(rank, i))
@@ -159,11 +159,11 @@ static bool take_one(struct line_rank *rank)
 	return false;
 }
 
-static void run_quorum(struct line_rank *rank)
+static void run_quorum(struct shrink_rank *rank)
 {
 	serve(rank);
 	/* Messages behind a plan may be read with it. */
-	while ((is_at_work(rank) || draw_one_in(&line.run, 2)) && take_one(rank))
+	while ((is_at_work(rank) || draw_one_in(&world.run, 2)) && take_one(rank))
 		serve(rank);
 	if (is_at_work(rank))
 		rd_quorum_tick(&rank->quorum, clock_ms());
@@ -172,38 +172,38 @@ static void run_quorum(struct line_rank *rank)
 
 /* ---- A shrink ------------------------------------------------------------------------------- */
 
-static void set_stage(struct line_rank *rank, enum stage stage)
+static void set_stage(struct shrink_rank *rank, enum stage stage)
 {
 	rank->stage = stage;
-	rank->since_ns = line.now_ns;
+	rank->since_ns = world.now_ns;
 }
 
-static void end(struct line_rank *rank)
+static void end(struct shrink_rank *rank)
 {
-	line_trace(rank->origin, "ends: %s", rank->error);
+	shrink_trace(rank->origin, "ends: %s", rank->error);
 	streams_close_all(rank->origin);
 	rd_vote_forget(&rank->vote);
 	set_stage(rank, STAGE_ENDED);
 }
 
-static void begin_shrink(struct line_rank *rank)
+static void begin_shrink(struct shrink_rank *rank)
 {
-	const struct line_comm *comm = &line.comms[rank->comm];
-	enum rd_presence presence[LINE_RANKS];
+	const struct shrink_comm *comm = &world.comms[rank->comm];
+	enum rd_presence presence[SHRINK_RANKS];
 	int err;
 
-	line_trace(rank->origin, "shrinks its comm of %d", comm->size);
+	shrink_trace(rank->origin, "shrinks its comm of %d", comm->size);
 	rank->settings = (struct rd_settings){ .size = comm->size,
-		.timeout_ms = LINE_CALL_MS,
-		.heartbeat_timeout_ms = LINE_HEARTBEAT_MS,
-		.init_timeout_ms = LINE_INIT_MS };
+		.timeout_ms = SHRINK_CALL_MS,
+		.heartbeat_timeout_ms = SHRINK_HEARTBEAT_MS,
+		.init_timeout_ms = SHRINK_INIT_MS };
 	memset(rank->members, 0, sizeof(rank->members));
 	for (int i = 0; i < comm->size; i++) {
 		struct rd_member *member = &rank->members[i];
 		int origin = comm->origins[i];
 
 		snprintf(member->place.host_id, RD_HOST_SIZE, "h%d",
-			origin * line.hosts / line.size);
+			origin * world.hosts / world.size);
 		member->lineage.origin = origin;
 		presence[i] = (enum rd_presence)comm->presence[rank->origin][origin];
 		if (origin == rank->origin)
@@ -212,7 +212,7 @@ static void begin_shrink(struct line_rank *rank)
 	}
 	set_stage(rank, STAGE_SHRINKING);
 	err = rd_quorum_init(&rank->quorum, &rank->settings, rank->members, 1, &rank->vote,
-		LINE_CALL_MS, presence);
+		SHRINK_CALL_MS, presence);
 	if (err) {
 		snprintf(rank->error, sizeof(rank->error), "%s", rondo_last_error());
 		rd_quorum_free(&rank->quorum);
@@ -223,25 +223,25 @@ static void begin_shrink(struct line_rank *rank)
 }
 
 /* A shrink leaves nothing open. */
-static void end_shrink(struct line_rank *rank)
+static void end_shrink(struct shrink_rank *rank)
 {
 	for (int i = 0; i < rank->quorum.size; i++)
 		if (rank->dialled[i] >= 0 || rank->arrived[i] >= 0)
-			line_fail("rank %d of the line has a connection after a shrink",
+			shrink_fail("rank %d of the lineage has a connection after a shrink",
 				rank->origin);
 	rd_quorum_free(&rank->quorum);
 }
 
-static void vote(struct line_rank *rank, int err)
+static void vote(struct shrink_rank *rank, int err)
 {
-	struct rd_member members[LINE_RANKS] = { 0 };
-	const struct line_comm *comm = &line.comms[rank->making.comm];
+	struct rd_member members[SHRINK_RANKS] = { 0 };
+	const struct shrink_comm *comm = &world.comms[rank->making.comm];
 
-	for (int i = 0; i < LINE_RANKS && !err; i++)
+	for (int i = 0; i < SHRINK_RANKS && !err; i++)
 		members[i].lineage.origin = comm->origins[i];
 	rank->making.runs = false;
 	rank->port = 0;
-	line_trace(rank->origin, "rank %d of %d at port %d: %s", rank->quorum.number,
+	shrink_trace(rank->origin, "rank %d of %d at port %d: %s", rank->quorum.number,
 		rank->quorum.planned, (int)rank->quorum.port, err ? rank->error : "made");
 	if (err)
 		rank->making.comm = -1;
@@ -250,29 +250,29 @@ static void vote(struct line_rank *rank, int err)
 	serve(rank);
 }
 
-static void make(struct line_rank *rank)
+static void make(struct shrink_rank *rank)
 {
 	int err;
 
 	if (!rank->making.runs)
-		rank->making = (struct line_making){ .runs = true,
+		rank->making = (struct shrink_making){ .runs = true,
 			.comm = -1,
-			.until_ns = line.now_ns + (uint64_t)LINE_INIT_MS * MS };
+			.until_ns = world.now_ns + (uint64_t)SHRINK_INIT_MS * MS };
 	err = comms_make(rank->origin);
 	if (err <= 0)
 		vote(rank, err);
 }
 
-static void take_comm(struct line_rank *rank)
+static void take_comm(struct shrink_rank *rank)
 {
 	end_shrink(rank);
 	rd_vote_forget(&rank->vote);
 	rank->comm = rank->making.comm;
 	set_stage(rank, STAGE_CALLING);
-	line_trace(rank->origin, "has a comm of %d", line.comms[rank->comm].size);
+	shrink_trace(rank->origin, "has a comm of %d", world.comms[rank->comm].size);
 }
 
-static void give_up(struct line_rank *rank)
+static void give_up(struct shrink_rank *rank)
 {
 	if (rank->making.comm >= 0)
 		comms_give_up(rank->making.comm, rank->origin);
@@ -280,11 +280,11 @@ static void give_up(struct line_rank *rank)
 }
 
 /* False: it waits. */
-static bool advance(struct line_rank *rank)
+static bool advance(struct shrink_rank *rank)
 {
 	switch (rank->quorum.phase) {
 	case RD_QUORUM_COMPLETE:
-		rank->port = ++line.ports;
+		rank->port = ++world.ports;
 		rd_quorum_propose(&rank->quorum, rank->port);
 		serve(rank);
 		return true;
@@ -310,7 +310,7 @@ static bool advance(struct line_rank *rank)
 	}
 }
 
-static uint64_t next_ns(const struct line_rank *rank)
+static uint64_t next_ns(const struct shrink_rank *rank)
 {
 	int64_t deadline_ms;
 
@@ -324,16 +324,16 @@ static uint64_t next_ns(const struct line_rank *rank)
 
 void ranks_run(int number)
 {
-	struct line_rank *rank = &line.ranks[number];
+	struct shrink_rank *rank = &world.ranks[number];
 	uint64_t at_ns;
 
-	if (rank->stage == STAGE_CALLING && line.comms[rank->comm].broken[number])
+	if (rank->stage == STAGE_CALLING && world.comms[rank->comm].broken[number])
 		begin_shrink(rank);
 	while (rank->stage == STAGE_SHRINKING && advance(rank))
 		;
 	/* A comm that is new may have failed already. */
-	if (rank->stage == STAGE_CALLING && line.comms[rank->comm].broken[number])
-		line_touch(number);
+	if (rank->stage == STAGE_CALLING && world.comms[rank->comm].broken[number])
+		shrink_touch(number);
 	at_ns = next_ns(rank);
 	if (at_ns < rank->wake_ns)
 		rank->wake_ns = at_ns;
@@ -341,7 +341,7 @@ void ranks_run(int number)
 
 void ranks_begin(int number)
 {
-	struct line_rank *rank = &line.ranks[number];
+	struct shrink_rank *rank = &world.ranks[number];
 
 	memset(rank, 0, sizeof(*rank));
 	rank->origin = number;
@@ -350,7 +350,7 @@ void ranks_begin(int number)
 
 void ranks_finish(int number)
 {
-	struct line_rank *rank = &line.ranks[number];
+	struct shrink_rank *rank = &world.ranks[number];
 
 	rd_quorum_free(&rank->quorum);
 	rd_vote_forget(&rank->vote);

@@ -1,7 +1,7 @@
 /*
- * One simulated world of a line: the ranks of a comm that fails, and shrinks, again and again. Each
- * has the library's own machine (bootstrap/shrink/quorum.h), in virtual time. A seed decides all.
- * The same seed gives the same run.
+ * One simulated world: the ranks of a comm that fails, and shrinks, again and again. Each has the
+ * library's own machine (bootstrap/shrink/quorum.h), in virtual time. A seed decides all. The same
+ * seed gives the same run.
  *
  *   world.c     the run: events, faults, time     sockets.c   places and connections
  *   ranks.c     what a rank does                  comms.c     the making of comms, their failures
@@ -18,24 +18,24 @@
 #include "check/event_queue.h"
 #include "draw.h"
 #include "faults.h"
-#include "line.h"
+#include "shrinks.h"
 
-#define LINE_RANKS 8
+#define SHRINK_RANKS 8
 #define MS UINT64_C(1000000)
 #define NEVER UINT64_MAX
 #define STREAMS_MAX 16384
 #define PENDING_MAX 64
 #define COMMS_MAX 256
 
-#define LINE_HEARTBEAT_MS 1000
-#define LINE_CALL_MS 4000
-#define LINE_INIT_MS 6000
+#define SHRINK_HEARTBEAT_MS 1000
+#define SHRINK_CALL_MS 4000
+#define SHRINK_INIT_MS 6000
 /* Pauses, partitions and rejections of less than this, together, do no harm. */
-#define LINE_HARMLESS_MS 450
+#define SHRINK_HARMLESS_MS 450
 /* Within this time the ranks have a comm again where some died. */
-#define LINE_SWIFT_MS 700
+#define SHRINK_SWIFT_MS 700
 /* After its last delay, in virtual time, each living rank has a comm or an error. */
-#define LINE_END_MS 120000
+#define SHRINK_END_MS 120000
 
 enum stage {
 	STAGE_CALLING, /* it has a comm */
@@ -44,46 +44,46 @@ enum stage {
 };
 
 /* The making of a new comm. */
-struct line_making {
+struct shrink_making {
 	bool runs;
-	int comm; /* an index of line.comms; -1: it has not found it */
+	int comm; /* an index of world.comms; -1: it has not found it */
 	bool come; /* all have, as this rank knows */
 	uint64_t until_ns, next_ns; /* next_ns: when to look again */
 };
 
-struct line_rank {
+struct shrink_rank {
 	int origin;
 	bool dead, vanished;
 	uint64_t paused_ns, paused_until; /* since when; 0: it is not, NEVER: for good */
 	enum stage stage;
 	uint64_t wake_ns, since_ns; /* since_ns: of its present stage */
-	int comm; /* its present one: an index of line.comms */
+	int comm; /* its present one: an index of world.comms */
 	/* Its shrink: */
 	struct rd_settings settings;
-	struct rd_member members[LINE_RANKS];
+	struct rd_member members[SHRINK_RANKS];
 	struct rd_vote vote;
 	struct rd_quorum quorum;
-	int dialled[LINE_RANKS], arrived[LINE_RANKS]; /* streams, by rank; -1: none */
-	unsigned attempts[LINE_RANKS];
-	bool connected[LINE_RANKS]; /* the quorum knows it */
+	int dialled[SHRINK_RANKS], arrived[SHRINK_RANKS]; /* streams, by rank; -1: none */
+	unsigned attempts[SHRINK_RANKS];
+	bool connected[SHRINK_RANKS]; /* the quorum knows it */
 	uint32_t port; /* where it meets others for a new comm; 0: nowhere */
-	struct line_making making;
+	struct shrink_making making;
 	/* Streams that came and have not said who they are. */
 	int pending[PENDING_MAX], pending_count;
 	char error[RD_REASON_SIZE]; /* with which it ended */
 };
 
 /* A comm: while it is made, and after. */
-struct line_comm {
-	int size, origins[LINE_RANKS]; /* by its ranks; -1: has not come */
+struct shrink_comm {
+	int size, origins[SHRINK_RANKS]; /* by its ranks; -1: has not come */
 	uint32_t port; /* where it meets */
 	unsigned gone; /* bits of origins that came, and died or gave up */
 	bool go; /* all have come */
 	unsigned told; /* bits of origins to which the comm's failure is known, or on its way: */
-	int lost[LINE_RANKS], state_of_lost[LINE_RANKS];
+	int lost[SHRINK_RANKS], state_of_lost[SHRINK_RANKS];
 	/* As each member knows, by origin: */
-	bool broken[LINE_RANKS];
-	unsigned char presence[LINE_RANKS][LINE_RANKS];
+	bool broken[SHRINK_RANKS];
+	unsigned char presence[SHRINK_RANKS][SHRINK_RANKS];
 };
 
 struct mail {
@@ -106,7 +106,7 @@ struct stream {
 	uint64_t last_ns;
 };
 
-struct line_world {
+struct shrink_world {
 	int size, hosts;
 	uint64_t network_ns, wake_ns; /* delays, at most */
 	struct faults faults;
@@ -121,17 +121,17 @@ struct line_world {
 		uint64_t from_ns, until_ns;
 	} cuts[FAULTS_MAX];
 	int cut_count;
-	struct line_rank ranks[LINE_RANKS];
+	struct shrink_rank ranks[SHRINK_RANKS];
 	struct stream streams[STREAMS_MAX];
 	int stream_count;
 	uint32_t ports;
-	struct line_comm comms[COMMS_MAX];
+	struct shrink_comm comms[COMMS_MAX];
 	int comm_count;
 	bool trace;
 	char failure[600]; /* of a property; "": none */
 };
 
-enum line_event {
+enum shrink_event {
 	EVENT_SYN, /* a stream's attempt to connect reaches the host */
 	EVENT_CONNECTED, /* a stream; and so the next two */
 	EVENT_REFUSED,
@@ -140,28 +140,28 @@ enum line_event {
 	EVENT_RESUME, /* rank */
 	EVENT_PAUSE, /* rank: paused for as long as heartbeats may take */
 	EVENT_CUTS, /* some ranks are cut off for as long */
-	EVENT_BREAK, /* comm * LINE_RANKS + a member: it learns that the comm is broken */
+	EVENT_BREAK, /* comm * SHRINK_RANKS + a member: it learns that the comm is broken */
 	EVENT_REVOKE, /* rank */
 };
 
-extern struct line_world line;
+extern struct shrink_world world;
 
 /* world.c */
-void line_event(enum line_event kind, int subject, uint64_t at_ns);
+void shrink_event(enum shrink_event kind, int subject, uint64_t at_ns);
 /* The rank looks at what has changed. */
-void line_touch(int rank);
+void shrink_touch(int rank);
 /* Until when these two cannot reach each other; 0: they can. */
-uint64_t line_cut(int a, int b);
+uint64_t shrink_cut(int a, int b);
 /* Whether they could not for as long as a heartbeat may take. */
-bool line_silent(int a, int b);
+bool shrink_silent(int a, int b);
 /* Whether a router between their hosts resets and refuses. */
-bool line_rejects(int a, int b);
-uint64_t line_delay(uint64_t most_ns);
-void line_trace(int rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool shrink_rejects(int a, int b);
+uint64_t shrink_delay(uint64_t most_ns);
+void shrink_trace(int rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A property does not hold. The first stands. */
-void line_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void shrink_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static inline bool line_acts(const struct line_rank *rank)
+static inline bool shrink_acts(const struct shrink_rank *rank)
 {
 	return !rank->dead && !rank->paused_until && rank->stage != STAGE_ENDED;
 }
@@ -182,14 +182,14 @@ const struct mail *streams_next(int stream);
 void streams_take(int stream);
 /* A connection of no rank to this rank's place, of one of four kinds. */
 void streams_intrude(int rank, int kind);
-void streams_take_event(enum line_event kind, int subject);
+void streams_take_event(enum shrink_event kind, int subject);
 /* All of a rank's close. */
 void streams_close_all(int rank);
 /* All of the rank's streams break. */
 void streams_reset(int rank);
 /* Streams between ranks that are cut off fail, after a time. */
 void streams_begin_silence(void);
-/* Resets the streams between ranks of line_rejects(). */
+/* Resets the streams between ranks of shrink_rejects(). */
 void streams_reject(void);
 void streams_finish(void);
 /* Whether the other end of this one has closed, or it has failed. */
@@ -198,10 +198,10 @@ bool streams_have_ended(int stream);
 /* comms.c */
 /* The first comm, which all ranks have. */
 void comms_begin(void);
-void comms_take_event(enum line_event kind, int subject);
+void comms_take_event(enum shrink_event kind, int subject);
 /* This rank is no longer there: the comms that it has break. presence: as the others see it. */
 void comms_lose(int origin, int presence, uint64_t after_ns);
-/* Between ranks of line_rejects(), connections are reset. */
+/* Between ranks of shrink_rejects(), connections are reset. */
 void comms_reject(void);
 void comms_revoke(int origin);
 /* A new comm, whose ranks come to this port; and one of this rank alone. */
@@ -213,6 +213,6 @@ int comms_make(int origin);
 void comms_give_up(int index, int origin);
 
 /* judge.c */
-void line_judge(void);
+void shrink_judge(void);
 
 #endif
