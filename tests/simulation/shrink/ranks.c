@@ -235,18 +235,17 @@ static void end_shrink(struct shrink_rank *rank)
 static void vote(struct shrink_rank *rank, int err)
 {
 	struct rd_member members[SHRINK_RANKS] = { 0 };
-	const struct shrink_comm *comm = &world.comms[rank->making.comm];
+	bool alone = rank->quorum.planned == 1;
 
 	for (int i = 0; i < SHRINK_RANKS && !err; i++)
-		members[i].lineage.origin = comm->origins[i];
+		members[i].lineage.origin = world.comms[rank->making.comm].origins[i];
 	rank->making.runs = false;
 	rank->port = 0;
 	shrink_trace(rank->origin, "rank %d of %d at port %d: %s", rank->quorum.number,
 		rank->quorum.planned, (int)rank->quorum.port, err ? rank->error : "made");
 	if (err)
 		rank->making.comm = -1;
-	rd_quorum_vote(&rank->quorum, err, rank->error, !err && comm->size > 1 ? members : NULL,
-		clock_ms());
+	rd_quorum_vote(&rank->quorum, err, rank->error, err || alone ? NULL : members, clock_ms());
 	serve(rank);
 }
 
