@@ -21,7 +21,7 @@ static void expect_ranks_like_one(int hosts)
 	struct job one = make_job();
 	run_plain(&one);
 	/* The loss must fall: else equality means nothing. */
-	cr_assert(one.outcome->losses[STEPS - 2] < one.outcome->losses[0] - 0.01);
+	cr_assert(one.outcome->losses[STEPS - 2] < one.outcome->losses[0] - MLP_LOSS_BOUND);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct job many = make_job();
 		many.hosts = hosts;
