@@ -23,6 +23,7 @@ struct guard {
 	int64_t requested_ms; /* when the first request came; 0: none has */
 	int requested; /* the signal of that request */
 	bool stops; /* SIGTSTP was passed on */
+	bool stopped; /* the agent is */
 };
 
 /* Stops with the agent, which has stopped its ranks. An agent that another process stops may
@@ -36,27 +37,38 @@ static void stop_and_continue(struct guard *guard)
 	kill(guard->agent, SIGCONT);
 }
 
-/* Exits if the agent has ended. */
-static void on_child(struct guard *guard)
+static void on_end(struct guard *guard, const siginfo_t *end)
 {
-	siginfo_t change = { 0 };
 	int signal;
 
-	if (waitid(P_PID, (id_t)guard->agent, &change, WEXITED | WSTOPPED | WNOHANG) < 0 ||
-		change.si_pid == 0)
-		return;
-	if (change.si_code == CLD_STOPPED) {
-		stop_and_continue(guard);
-		return;
-	}
-	if (change.si_code == CLD_EXITED)
-		_exit(change.si_status);
+	if (end->si_code == CLD_EXITED)
+		_exit(end->si_status);
 	/* Its children are ours now. */
 	orphans_kill(&guard->orphans, NULL, NULL);
 	/* A request ends an agent that does not catch signals yet. */
-	signal = change.si_status == GUARD_REQUEST ? guard->requested : change.si_status;
+	signal = end->si_status == GUARD_REQUEST ? guard->requested : end->si_status;
 	fprintf(stderr, "rondo-run: killed by signal %d (%s)\n", signal, strsignal(signal));
 	_exit(128 + signal);
+}
+
+/* Exits if the agent has ended. */
+static void on_child(struct guard *guard)
+{
+	for (;;) {
+		siginfo_t change = { 0 };
+
+		if (waitid(P_PID, (id_t)guard->agent, &change,
+			    WEXITED | WSTOPPED | WCONTINUED | WNOHANG) < 0 ||
+			change.si_pid == 0)
+			return;
+		if (change.si_code != CLD_STOPPED && change.si_code != CLD_CONTINUED)
+			on_end(guard, &change);
+		guard->stopped = change.si_code == CLD_STOPPED;
+		if (guard->stopped)
+			stop_and_continue(guard);
+		if (guard->stopped && guard->requested_ms)
+			kill(guard->agent, SIGCONT);
+	}
 }
 
 static void request(struct guard *guard, int signal)
@@ -70,8 +82,11 @@ static void request(struct guard *guard, int signal)
 	/* The agent takes the plain signal as a first request. */
 	if (sigqueue(guard->agent, GUARD_REQUEST, value) < 0)
 		kill(guard->agent, signal);
-	/* A stopped agent could not end. */
-	kill(guard->agent, SIGCONT);
+	/* A stopped agent could not end. One that is not stopped may have a tracer that stops it,
+	   as LeakSanitizer does at an exit: it would wait for ever. */
+	on_child(guard);
+	if (guard->stopped)
+		kill(guard->agent, SIGCONT);
 }
 
 static void pass_on(struct guard *guard, int signal)

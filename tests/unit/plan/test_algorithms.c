@@ -81,7 +81,7 @@ static int pat_rounds(int size)
 	return exchanges(size) + (is_power(size) ? 0 : log2_up(size));
 }
 
-Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeout = 60)
+Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeout = 240)
 {
 	for (int size = 1; size <= 70; size++) {
 		int log = log2_up(size), pat = pat_rounds(size);
@@ -107,7 +107,8 @@ Test(algorithms, of_one_round_take_one_round)
 }
 
 /* A rank beyond the largest power of two sends its input first and receives the result last. */
-Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_over, .timeout = 60)
+Test(algorithms, that_halve_or_double_take_two_rounds_more_where_ranks_are_left_over,
+	.timeout = 240)
 {
 	for (int size = 1; size <= 70; size++) {
 		int power = largest_power(size), more = is_power(size) ? 0 : 2;

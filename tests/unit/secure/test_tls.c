@@ -21,7 +21,7 @@ static void load(void)
 		cr_skip("%s", rondo_last_error());
 }
 
-TestSuite(tls, .init = load, .timeout = 60);
+TestSuite(tls, .init = load, .timeout = 240);
 
 /* Plain ends of one connection. */
 static struct ends connect_ends(void)
