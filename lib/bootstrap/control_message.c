@@ -7,40 +7,9 @@
 
 _Static_assert(
 	RD_FRAME_MAX - RD_FRAME_HEAD >= 32 + 2 + RD_STRING_MAX + sizeof(struct rd_member) + 256,
-	"the largest message, HELLO, fits a frame");
-
-static void walk_place(struct rd_codec *codec, struct rd_place *place)
-{
-	rd_codec_text(codec, place->host_name, sizeof(place->host_name));
-	rd_codec_text(codec, place->host_id, sizeof(place->host_id));
-	rd_codec_i32(codec, &place->pid, 0, INT32_MAX);
-	rd_codec_u32(codec, &place->pid_space);
-	rd_codec_u32(codec, &place->uid);
-	rd_codec_i32(codec, &place->numa_node, -1, INT32_MAX);
-	rd_codec_i32(codec, &place->core, -1, INT32_MAX);
-	rd_codec_i32(codec, &place->slot, 0, INT32_MAX);
-	rd_codec_i32(codec, &place->gpu, -1, INT32_MAX);
-	rd_codec_u32(codec, &place->gpu_pci);
-	rd_codec_i32(codec, &place->device, -1, INT32_MAX);
-	rd_codec_u32(codec, &place->device_pci);
-	rd_codec_text(codec, place->nic, sizeof(place->nic));
-}
-
-static void walk_card(struct rd_codec *codec, struct rd_card *card)
-{
-	rd_codec_text(codec, card->transport, sizeof(card->transport));
-	rd_codec_check(codec, card->transport[0] != '\0');
-	rd_codec_bytes(codec, card->bytes, &card->size, sizeof(card->bytes));
-}
-
-static int count_cards(const struct rd_card *cards)
-{
-	int count = 0;
-
-	while (count < RD_TRANSPORTS_MAX && cards[count].transport[0] != '\0')
-		count++;
-	return count;
-}
+	"HELLO fits a frame");
+_Static_assert(
+	RD_FRAME_MAX - RD_FRAME_HEAD >= 8 + sizeof(struct rd_table_part), "TABLE fits a frame");
 
 static void walk_rank(struct rd_codec *codec, int32_t *rank, int32_t least)
 {
@@ -53,17 +22,12 @@ static void walk_port(struct rd_codec *codec, uint32_t *port)
 	rd_codec_check(codec, *port <= UINT16_MAX);
 }
 
-static void walk_member(struct rd_codec *codec, struct rd_member *member)
+static void walk_part(struct rd_codec *codec, struct rd_table_part *part)
 {
-	int count = codec->writes ? count_cards(member->cards) : 0;
-
-	walk_place(codec, &member->place);
-	walk_rank(codec, &member->lineage.origin, 0);
-	rd_codec_text(codec, member->lineage.address, sizeof(member->lineage.address));
-	walk_port(codec, &member->lineage.port);
-	rd_codec_count(codec, &count, RD_TRANSPORTS_MAX);
-	for (int i = 0; i < count; i++)
-		walk_card(codec, &member->cards[i]);
+	rd_codec_u32(codec, &part->first);
+	rd_codec_u32(codec, &part->count);
+	rd_codec_check(codec, part->first < RD_SIZE_MAX && part->count > 0);
+	rd_codec_bytes(codec, part->bytes, &part->size, sizeof(part->bytes));
 }
 
 static void walk_limits(struct rd_codec *codec, struct rd_link_limits *limits)
@@ -97,7 +61,7 @@ static void walk_hello(struct rd_codec *codec, struct rd_control_message *messag
 	rd_codec_text(codec, message->hello.algo, sizeof(message->hello.algo));
 	rd_codec_text(codec, message->hello.plugins, sizeof(message->hello.plugins));
 	rd_codec_text(codec, message->hello.job, sizeof(message->hello.job));
-	walk_member(codec, &message->hello.member);
+	rd_member_walk(codec, &message->hello.member);
 }
 
 static void walk_signature(struct rd_codec *codec, struct rd_signature *signature)
@@ -146,10 +110,9 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	case RD_CONTROL_HEARTBEAT:
 		rd_codec_u32(codec, &message->heartbeat.timeout_ms);
 		return;
-	case RD_CONTROL_MEMBER:
-		rd_codec_u64(codec, &message->member.comm_id);
-		walk_rank(codec, &message->member.rank, 0);
-		walk_member(codec, &message->member.member);
+	case RD_CONTROL_TABLE:
+		rd_codec_u64(codec, &message->table.comm_id);
+		walk_part(codec, &message->table.part);
 		return;
 	case RD_CONTROL_SLOW:
 		rd_codec_u32(codec, &message->slow.line_ms);

@@ -17,16 +17,17 @@
 #include "base/settings.h"
 #include "bootstrap/link_failure.h"
 #include "bootstrap/member.h"
+#include "bootstrap/member_table.h"
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 17
+#define RD_WIRE_VERSION 18
 #define RD_FRAME_MAX 5120
 
 enum rd_control_kind {
 	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
 	RD_CONTROL_HEARTBEAT, /* both ways; the coordinator's first one accepts the rank */
-	RD_CONTROL_MEMBER, /* to each rank: one member; all in order */
+	RD_CONTROL_TABLE, /* to each rank: a part of the table of members; all in order */
 	RD_CONTROL_READY, /* to the coordinator: all links are open; to each rank: of all ranks */
 	RD_CONTROL_REPORT, /* to the coordinator: a failure */
 	RD_CONTROL_QUERY, /* to each rank: asks for an ANSWER */
@@ -87,9 +88,8 @@ struct rd_control_message {
 		} heartbeat;
 		struct {
 			uint64_t comm_id;
-			int32_t rank;
-			struct rd_member member;
-		} member;
+			struct rd_table_part part;
+		} table;
 		struct {
 			uint32_t fallbacks; /* that this rank has received; 0 to a rank */
 			struct rd_link_limits limits; /* of this rank's links; the least of all */

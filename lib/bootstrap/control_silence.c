@@ -56,7 +56,7 @@ static void log_news(const struct rd_control *control, const struct news *news, 
 	/* With so short a bound, the verdict comes at once. */
 	if (news->count == 0 || control->settings.unreachable_ms < 2 * LOOKS * look_ms(control))
 		return;
-	rd_member_name(&members[news->first], news->first, name);
+	rd_place_name(&members[news->first].place, news->first, name);
 	if (news->count > 1)
 		snprintf(more, sizeof(more), " and %d more", news->count - 1);
 	rd_duration(silence, news->ms);

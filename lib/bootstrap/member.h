@@ -36,11 +36,11 @@ struct rd_member {
 
 #define RD_RANK_NAME_SIZE (RD_HOST_SIZE + 64)
 /* "rank 2 (host a, pid 17)". */
-static inline const char *rd_member_name(
-	const struct rd_member *member, int rank, char name[RD_RANK_NAME_SIZE])
+static inline const char *rd_place_name(
+	const struct rd_place *place, int rank, char name[RD_RANK_NAME_SIZE])
 {
-	snprintf(name, RD_RANK_NAME_SIZE, "rank %d (host %s, pid %d)", rank,
-		member->place.host_name, member->place.pid);
+	snprintf(name, RD_RANK_NAME_SIZE, "rank %d (host %s, pid %d)", rank, place->host_name,
+		place->pid);
 	return name;
 }
 

@@ -9,7 +9,7 @@
  *
  *   HELLO ->                      identity and settings of this rank
  *   <- HEARTBEAT                  the first one: the coordinator accepts this rank
- *   <- MEMBER * size              once all ranks have joined
+ *   <- TABLE * parts              once all ranks have joined
  *   LINK_FAILED ->, <-            a link over some transport failed to open: both ranks of the pair
  *                                 receive it, and fall back to the next transport
  *   TRIED ->                      this rank has tried all its links; some are not open yet

@@ -26,6 +26,22 @@ static void round_trip(struct rd_control_message *message)
 	FUZZ_CHECK(memcmp(first, second, size) == 0);
 }
 
+#define MEMBERS 64
+
+/* As the first part that comes. */
+static void check_table(const struct rd_table_part *part)
+{
+	static struct rd_member members[MEMBERS];
+	struct rd_table_reader reader = { .count = 0 };
+
+	FUZZ_CHECK(part->size <= RD_TABLE_PART_BYTES);
+	if (rd_table_read(&reader, part, members, MEMBERS))
+		return;
+	for (uint32_t rank = 0; rank < reader.count; rank++)
+		for (int i = 0; i < RD_TRANSPORTS_MAX; i++)
+			FUZZ_CHECK(members[rank].cards[i].size <= RD_CARD_MAX);
+}
+
 static void check_message(const struct rd_control_message *message)
 {
 	switch (message->kind) {
@@ -40,10 +56,8 @@ static void check_message(const struct rd_control_message *message)
 	case RD_CONTROL_LINK_FAILED:
 		FUZZ_CHECK(message->link_failed.low < message->link_failed.high);
 		return;
-	case RD_CONTROL_MEMBER:
-		FUZZ_CHECK(message->member.rank >= 0 && message->member.rank < RD_SIZE_MAX);
-		for (int i = 0; i < RD_TRANSPORTS_MAX; i++)
-			FUZZ_CHECK(message->member.member.cards[i].size <= RD_CARD_MAX);
+	case RD_CONTROL_TABLE:
+		check_table(&message->table.part);
 		return;
 	default:
 		return;

@@ -78,8 +78,11 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 {
 	if (!coordinator)
 		return;
+	for (int rank = 0; coordinator->ranks && rank < coordinator->size; rank++)
+		free(coordinator->ranks[rank].member);
 	free(coordinator->connections);
 	free(coordinator->ranks);
+	free(coordinator->table.parts);
 	free(coordinator->leavers);
 	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
@@ -195,8 +198,7 @@ static bool is_watched(const struct rd_coordinator *coordinator, int rank)
 
 	for (int other = 0; other < coordinator->size; other++)
 		if (coordinator->ranks[other].connection >= 0 &&
-			rd_place_same_host(
-				&coordinator->ranks[other].member.place, &state->member.place))
+			rd_place_same_host(&coordinator->ranks[other].place, &state->place))
 			return true;
 	return false;
 }

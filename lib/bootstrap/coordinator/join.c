@@ -1,6 +1,7 @@
 #include "bootstrap/coordinator/join.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bootstrap/coordinator/verdict.h"
@@ -60,7 +61,7 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 			rank, hello->hello.version, other, RD_WIRE_VERSION);
 		return;
 	}
-	rd_member_name(&hello->hello.member, rank, name);
+	rd_place_name(&hello->hello.member.place, rank, name);
 	if (hello->hello.size != coordinator->size)
 		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s was started with WORLD_SIZE %d, %s with %d", name, hello->hello.size,
@@ -76,12 +77,34 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 		check_settings(coordinator, hello, name, other);
 }
 
+/* Encodes the table of all members, which goes to every rank, once. */
+static int make_table(struct rd_coordinator *coordinator)
+{
+	int err = 0;
+
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		if (!err)
+			err = rd_table_write(&coordinator->table, coordinator->ranks[rank].member);
+		free(coordinator->ranks[rank].member);
+		coordinator->ranks[rank].member = NULL;
+	}
+	return err;
+}
+
 static void start_opening(struct rd_coordinator *coordinator)
 {
+	if (make_table(coordinator))
+		rd_coordinator_decide(coordinator, RONDO_MEMORY, "rank 0: %s", rondo_last_error());
 	coordinator->phase = RD_COORDINATOR_OPENING;
 	for (int i = 0; i < coordinator->connection_count; i++)
 		if (coordinator->connections[i].open && coordinator->connections[i].rank < 0)
 			coordinator->connections[i].dropped = true;
+}
+
+static void refuse_connection(struct rd_coordinator_connection *connection)
+{
+	connection->refused = true;
+	connection->to_send = rd_control_bit(RD_CONTROL_VERDICT);
 }
 
 static void admit_rank(struct rd_coordinator *coordinator,
@@ -89,23 +112,24 @@ static void admit_rank(struct rd_coordinator *coordinator,
 {
 	struct rd_coordinator_rank *state = &coordinator->ranks[hello->hello.rank];
 
+	state->member = malloc(sizeof(*state->member));
+	if (!state->member) {
+		rd_join_decline(coordinator, 0, RONDO_MEMORY, "no memory for a member");
+		refuse_connection(connection);
+		return;
+	}
+	*state->member = hello->hello.member;
 	connection->rank = hello->hello.rank;
 	connection->to_send = rd_control_bit(RD_CONTROL_HEARTBEAT);
 	connection->heartbeat_ms =
 		connection->received_ms + RD_HEARTBEAT_MOST_MS; /* until its first HEARTBEAT */
 	state->connection = (int)(connection - coordinator->connections);
 	state->joined = true;
-	state->member = hello->hello.member;
+	state->place = hello->hello.member.place;
 	state->collective = -1;
 	state->waiting_for = -1;
 	if (++coordinator->joined == coordinator->size)
 		start_opening(coordinator);
-}
-
-static void refuse_connection(struct rd_coordinator_connection *connection)
-{
-	connection->refused = true;
-	connection->to_send = rd_control_bit(RD_CONTROL_VERDICT);
 }
 
 /* A rank whose connection broke before it received an answer comes again. It counts once. */

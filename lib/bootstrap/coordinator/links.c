@@ -1,5 +1,7 @@
 #include "bootstrap/coordinator/links.h"
 
+#include <stdlib.h>
+
 #include "bootstrap/coordinator/verdict.h"
 
 static void send_round(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
@@ -66,6 +68,8 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 		return;
 	}
 	coordinator->phase = RD_COORDINATOR_RUNNING;
+	free(coordinator->table.parts);
+	coordinator->table = (struct rd_table_writer){ .parts = NULL };
 	rd_coordinator_send_to_all(coordinator, RD_CONTROL_READY);
 }
 

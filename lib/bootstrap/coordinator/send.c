@@ -6,15 +6,12 @@
 #include "bootstrap/coordinator/links.h"
 #include "bootstrap/coordinator/state.h"
 
-static void write_member(const struct rd_coordinator *coordinator,
+static void write_table(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
-	int rank = connection->members_sent++;
-
-	message->kind = RD_CONTROL_MEMBER;
-	message->member.comm_id = coordinator->comm_id;
-	message->member.rank = rank;
-	message->member.member = coordinator->ranks[rank].member;
+	message->kind = RD_CONTROL_TABLE;
+	message->table.comm_id = coordinator->comm_id;
+	message->table.part = coordinator->table.parts[connection->parts_sent++];
 }
 
 static void write_left(
@@ -73,9 +70,9 @@ bool rd_coordinator_next(
 		message->kind = RD_CONTROL_HEARTBEAT;
 		message->heartbeat.timeout_ms =
 			(uint32_t)coordinator->settings->heartbeat_timeout_ms;
-	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
-		   connection->members_sent < coordinator->size) {
-		write_member(coordinator, connection, message);
+	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
+		   connection->parts_sent < coordinator->table.part_count) {
+		write_table(coordinator, connection, message);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
 		   write_fallbacks(coordinator, connection, message)) {
 		return true;

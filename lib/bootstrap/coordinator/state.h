@@ -14,8 +14,8 @@ struct rd_coordinator_connection {
 	bool dropped;
 	bool refused; /* kept until it has received the reason */
 	int rank; /* -1: its first message is due, or it was refused */
-	rd_control_kinds to_send; /* beside members, fallbacks and leavers: */
-	int members_sent; /* of size */
+	rd_control_kinds to_send; /* beside the table, fallbacks and leavers: */
+	int parts_sent; /* of coordinator->table */
 	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
 	int leavers_sent; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
@@ -31,7 +31,8 @@ struct rd_coordinator_rank {
 	bool tried; /* in this round */
 	uint32_t fallbacks; /* of its links */
 	struct rd_link_limits limits; /* of its links, once it is ready */
-	struct rd_member member;
+	struct rd_place place;
+	struct rd_member *member; /* until the table is made */
 	uint32_t calls; /* from its ANSWER or BYE */
 	uint32_t done;
 	int collective, waiting_for;
@@ -63,6 +64,7 @@ struct rd_coordinator {
 	int tried; /* of those that are not ready */
 	uint32_t foreign; /* connections that spoke another language, or had another secret */
 	uint64_t opened; /* connections, open or closed */
+	struct rd_table_writer table; /* once all have joined, until all are ready */
 	struct rd_link_failures fallbacks; /* in the order in which they came */
 	int *leavers; /* ranks, in the order in which they left */
 	int leaver_count;

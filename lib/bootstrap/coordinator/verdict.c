@@ -10,7 +10,7 @@
 const char *rd_coordinator_name_rank(
 	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE])
 {
-	return rd_member_name(&coordinator->ranks[rank].member, rank, name);
+	return rd_place_name(&coordinator->ranks[rank].place, rank, name);
 }
 
 const char *rd_coordinator_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE])

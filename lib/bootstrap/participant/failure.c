@@ -43,8 +43,8 @@ void rd_participant_fail(struct rd_participant *participant, int error, const ch
 const char *rd_participant_name_0(
 	const struct rd_participant *participant, char name[RD_RANK_NAME_SIZE])
 {
-	if (participant->member_count > 0)
-		return rd_member_name(&participant->members[0], 0, name);
+	if (participant->table.count > 0)
+		return rd_place_name(&participant->members[0].place, 0, name);
 	snprintf(name, RD_RANK_NAME_SIZE, "rank 0 (at %s)", participant->address);
 	return name;
 }

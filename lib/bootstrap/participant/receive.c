@@ -4,17 +4,18 @@
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
 
-static void take_member(
-	struct rd_participant *participant, const struct rd_control_message *message)
+static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
 {
+	uint32_t size = (uint32_t)participant->settings->size;
+
 	if (participant->phase != RD_PARTICIPANT_JOINING ||
-		message->member.rank != participant->member_count) {
+		rd_table_read(
+			&participant->table, &message->table.part, participant->members, size)) {
 		rd_participant_bad_message(participant);
 		return;
 	}
-	participant->members[participant->member_count++] = message->member.member;
-	participant->comm_id = message->member.comm_id;
-	if (participant->member_count == participant->settings->size)
+	participant->comm_id = message->table.comm_id;
+	if (participant->table.count == size)
 		participant->phase = RD_PARTICIPANT_JOINED;
 }
 
@@ -123,8 +124,8 @@ void rd_participant_take(struct rd_participant *participant,
 	case RD_CONTROL_HEARTBEAT:
 		take_heartbeat(participant, message->heartbeat.timeout_ms, now_ms);
 		return;
-	case RD_CONTROL_MEMBER:
-		take_member(participant, message);
+	case RD_CONTROL_TABLE:
+		take_table(participant, message);
 		return;
 	case RD_CONTROL_LINK_FAILED:
 		take_fallback(participant, &message->link_failed);

@@ -82,7 +82,8 @@ static void write_death(struct rd_participant *participant, struct rd_control_me
 	message->report.error = RONDO_DIED;
 	message->report.culprit = participant->dead;
 	snprintf(message->report.reason, sizeof(message->report.reason), "%s died",
-		rd_member_name(&participant->members[participant->dead], participant->dead, name));
+		rd_place_name(
+			&participant->members[participant->dead].place, participant->dead, name));
 	participant->dead = -1;
 }
 

@@ -28,7 +28,7 @@ struct rd_participant {
 	char refusal[RD_REFUSAL_SIZE]; /* why it failed */
 
 	struct rd_member *members;
-	int member_count; /* that have been received */
+	struct rd_table_reader table; /* how far they have come */
 	struct rd_link_failures link_failures; /* of our links, to be sent */
 	struct rd_link_failures fallbacks; /* that have been received */
 	int link_failures_sent;

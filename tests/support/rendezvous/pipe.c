@@ -45,7 +45,7 @@ static void corrupt(unsigned char *bytes, size_t size)
 		bytes[net_draw((uint32_t)size)] ^= (unsigned char)(1 << net_draw(8));
 		return;
 	}
-	message.member.rank = (int)net_draw(2);
+	message.left.rank = (int)net_draw(2);
 	other = rd_control_encode(&message, frame);
 	memcpy(bytes, frame, other < size ? other : size);
 }

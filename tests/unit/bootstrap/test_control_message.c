@@ -49,10 +49,12 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		memset(message->hello.algo, 'x', RD_STRING_MAX - 1);
 		memset(message->hello.plugins, 'y', RD_STRING_MAX - 1);
 		fill_member(&message->hello.member);
-	} else if (kind == RD_CONTROL_MEMBER) {
-		message->member.comm_id = UINT64_MAX;
-		message->member.rank = 65535;
-		fill_member(&message->member.member);
+	} else if (kind == RD_CONTROL_TABLE) {
+		message->table.comm_id = UINT64_MAX;
+		message->table.part.first = 65535;
+		message->table.part.count = 1;
+		message->table.part.size = RD_TABLE_PART_BYTES;
+		memset(message->table.part.bytes, 'p', RD_TABLE_PART_BYTES);
 	} else if (kind == RD_CONTROL_HEARTBEAT) {
 		message->heartbeat.timeout_ms = 30000;
 	} else if (kind == RD_CONTROL_REPORT) {
@@ -195,8 +197,8 @@ Test(wire, a_card_that_is_too_large_is_refused)
 	struct rd_control_message message;
 	size_t size, claimed;
 
-	fill_message(&message, RD_CONTROL_MEMBER);
-	memset(&message.member.member.cards[1], 0, sizeof(message.member.member.cards[1]));
+	fill_message(&message, RD_CONTROL_HELLO);
+	memset(&message.hello.member.cards[1], 0, sizeof(message.hello.member.cards[1]));
 	size = rd_control_encode(&message, frame);
 	/* The one card left, of RD_CARD_MAX bytes, ends the frame: it grows by one. */
 	claimed = size + 1 - 8;
@@ -232,8 +234,9 @@ static void check_valid(const struct rd_control_message *message)
 {
 	if (message->kind == RD_CONTROL_HELLO)
 		check_member(&message->hello.member);
-	else if (message->kind == RD_CONTROL_MEMBER)
-		check_member(&message->member.member);
+	else if (message->kind == RD_CONTROL_TABLE)
+		cr_assert(message->table.part.size <= RD_TABLE_PART_BYTES &&
+			  message->table.part.count > 0);
 	else if (message->kind == RD_CONTROL_REPORT)
 		cr_assert(message->report.error < 0 && message->report.culprit >= -1 &&
 			  is_terminated(message->report.reason, RD_REASON_SIZE));

@@ -1,6 +1,7 @@
 /* How ranks join over a simulated network, and which are refused. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rendezvous/net.h"
@@ -121,7 +122,7 @@ Test(rendezvous, a_rank_of_an_earlier_version_of_the_protocol_is_named)
 	rd_coordinator_take(coordinator, rd_coordinator_open(coordinator, 0), &hello, 0);
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_PROTOCOL);
 	cr_expect_str_eq(reason,
-		"rank 1 speaks version 16 of the protocol, rank 0 speaks 17: all ranks must run "
+		"rank 1 speaks version 16 of the protocol, rank 0 speaks 18: all ranks must run "
 		"the same Rondo");
 	net_finish();
 }
@@ -150,24 +151,25 @@ Test(rendezvous, a_failed_gathering_ends_once_the_error_has_reached_all)
 	net_finish();
 }
 
-static void take_member(struct rd_participant *participant, int rank)
+/* The verdict of a participant in a comm of two after two TABLEs, which begin with these ranks. */
+static int take_tables(uint32_t first, uint32_t second)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_MEMBER, .member.rank = rank };
-
-	rd_participant_take(participant, &message, 0);
-}
-
-/* The verdict of a participant in a comm of two after two MEMBERs, of these ranks. */
-static int take_members(int first, int second)
-{
+	struct rd_control_message message = { .kind = RD_CONTROL_TABLE };
+	struct rd_table_writer writer = { .parts = NULL };
+	struct rd_member member = { .place.pid = 7 };
 	struct rd_participant *participant = net_participant();
 	struct rd_control_message beat = { .kind = RD_CONTROL_HEARTBEAT };
 	const char *reason;
 	int error;
 
 	rd_participant_take(participant, &beat, 0);
-	take_member(participant, first);
-	take_member(participant, second);
+	cr_assert_eq(rd_table_write(&writer, &member), 0);
+	message.table.part = writer.parts[0];
+	message.table.part.first = first;
+	rd_participant_take(participant, &message, 0);
+	message.table.part.first = second;
+	rd_participant_take(participant, &message, 0);
+	free(writer.parts);
 	error = rd_participant_verdict(participant, &reason);
 	net_finish();
 	return error;
@@ -175,10 +177,10 @@ static int take_members(int first, int second)
 
 Test(rendezvous, a_table_that_makes_no_sense_is_refused)
 {
-	cr_expect_eq(take_members(0, 1), 0);
-	cr_expect_eq(take_members(1, 0), RONDO_PROTOCOL);
-	cr_expect_eq(take_members(0, 0), RONDO_PROTOCOL);
-	cr_expect_eq(take_members(0, 2), RONDO_PROTOCOL);
+	cr_expect_eq(take_tables(0, 1), 0);
+	cr_expect_eq(take_tables(1, 0), RONDO_PROTOCOL);
+	cr_expect_eq(take_tables(0, 0), RONDO_PROTOCOL);
+	cr_expect_eq(take_tables(0, 2), RONDO_PROTOCOL);
 }
 
 /* A rank of another version, which learns of the verdict. */
