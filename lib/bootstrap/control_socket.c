@@ -16,11 +16,11 @@ struct rd_control_socket *rd_control_socket_adopt(
 	struct rd_control_socket *socket = calloc(1, sizeof(*socket));
 	int fd = wire->fd;
 
-	if (!socket || rd_connection_init(&socket->connection, wire, RD_FRAME_MAX, OUT_MOST)) {
+	if (!socket) {
 		rd_wire_close(wire);
-		free(socket);
 		return NULL;
 	}
+	rd_connection_init(&socket->connection, wire, RD_FRAME_MAX, OUT_MOST);
 	socket->epoll_fd = epoll_fd;
 	socket->mark = mark;
 	socket->watched = events;
@@ -92,16 +92,17 @@ int rd_control_socket_take(struct rd_control_socket *socket, struct rd_control_m
 	return rd_control_decode(frame, (size_t)size, message) > 0 ? 1 : RONDO_PROTOCOL;
 }
 
-bool rd_control_socket_has_room(struct rd_control_socket *socket)
+bool rd_control_socket_has_room(const struct rd_control_socket *socket)
 {
-	return rd_connection_reserve(&socket->connection) != NULL;
+	return rd_connection_has_room(&socket->connection);
 }
 
 void rd_control_socket_put(struct rd_control_socket *socket, struct rd_control_message *message)
 {
 	unsigned char *frame = rd_connection_reserve(&socket->connection);
 
-	rd_connection_commit(&socket->connection, rd_control_encode(message, frame));
+	if (frame)
+		rd_connection_commit(&socket->connection, rd_control_encode(message, frame));
 }
 
 bool rd_control_socket_is_flushed(const struct rd_control_socket *socket)

@@ -43,7 +43,7 @@ int rd_control_socket_read(struct rd_control_socket *socket, int *error);
 int rd_control_socket_take(struct rd_control_socket *socket, struct rd_control_message *message);
 
 /* Whether there is room for one more message. */
-bool rd_control_socket_has_room(struct rd_control_socket *socket);
+bool rd_control_socket_has_room(const struct rd_control_socket *socket);
 void rd_control_socket_put(struct rd_control_socket *socket, struct rd_control_message *message);
 bool rd_control_socket_is_flushed(const struct rd_control_socket *socket);
 /* Sends the messages, or as much as the socket takes. False: the connection has ended; *error is

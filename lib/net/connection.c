@@ -5,29 +5,18 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/error.h"
 #include "net/codec.h"
 #include "net/socket.h"
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-int rd_connection_init(
+void rd_connection_init(
 	struct rd_connection *connection, struct rd_wire *wire, size_t frame_most, size_t out_most)
 {
-	*connection = (struct rd_connection){ .wire = RD_WIRE(-1),
-		.frame_most = frame_most,
-		.out_most = out_most,
-		.in = malloc(frame_most),
-		.out = malloc(2 * frame_most),
-		.out_capacity = 2 * frame_most };
-	if (!connection->in || !connection->out) {
-		rd_wire_close(wire);
-		rd_connection_abandon(connection);
-		return rd_fail(RONDO_MEMORY, "no memory for a connection");
-	}
-	connection->wire = *wire;
+	*connection = (struct rd_connection){
+		.wire = *wire, .frame_most = frame_most, .out_most = out_most
+	};
 	rd_close_on_fork_add(&connection->unshared, &connection->wire.fd);
-	return 0;
 }
 
 /* Neither end is left to close(): a child of this process may hold a copy. */
@@ -35,7 +24,7 @@ void rd_connection_close(struct rd_connection *connection, bool resets)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
 
-	if (!connection->in)
+	if (connection->frame_most == 0)
 		return;
 	/* A connected socket that is disconnected sends a reset (tcp_disconnect() of Linux). */
 	if (!resets || connect(connection->wire.fd, &none, sizeof(none)))
@@ -60,12 +49,26 @@ bool rd_connection_is_proved(const struct rd_connection *connection)
 
 /* ---- Receiving ----------------------------------------------------------------------------- */
 
-/* Makes room behind the bytes that are left. */
-static void move_to_front(struct rd_connection *connection)
+/* Makes room behind the bytes that are left. False: no memory. */
+static bool make_room(struct rd_connection *connection)
 {
+	if (!connection->in)
+		connection->in = malloc(connection->frame_most);
+	if (!connection->in)
+		return false;
 	connection->in_size -= connection->in_at;
 	memmove(connection->in, connection->in + connection->in_at, connection->in_size);
 	connection->in_at = 0;
+	return true;
+}
+
+/* The buffer is of use again once bytes come. */
+static void give_back(struct rd_connection *connection)
+{
+	if (connection->in_size > 0)
+		return;
+	free(connection->in);
+	connection->in = NULL;
 }
 
 int rd_connection_read(struct rd_connection *connection, int *error)
@@ -75,8 +78,11 @@ int rd_connection_read(struct rd_connection *connection, int *error)
 
 	if (got == 0)
 		return 0;
+	if (got > 0 && !make_room(connection)) {
+		*error = ENOMEM;
+		return -1;
+	}
 	if (got > 0) {
-		move_to_front(connection);
 		room.iov_base = connection->in + connection->in_size;
 		room.iov_len = connection->frame_most - connection->in_size;
 		/* The owner has yet to take a frame. */
@@ -89,6 +95,7 @@ int rd_connection_read(struct rd_connection *connection, int *error)
 		return 1;
 	}
 	*error = got < 0 ? errno : 0;
+	give_back(connection);
 	return rd_is_temporary(*error) ? 0 : -1;
 }
 
@@ -113,15 +120,21 @@ long rd_connection_next(struct rd_connection *connection, const unsigned char **
 
 /* ---- Sending ------------------------------------------------------------------------------- */
 
+bool rd_connection_has_room(const struct rd_connection *connection)
+{
+	return connection->out_size + connection->frame_most <= connection->out_most;
+}
+
 unsigned char *rd_connection_reserve(struct rd_connection *connection)
 {
 	size_t needed = connection->out_size + connection->frame_most;
 	unsigned char *grown;
 
-	if (needed > connection->out_most)
+	if (!rd_connection_has_room(connection))
 		return NULL;
 	if (needed > connection->out_capacity) {
 		grown = realloc(connection->out, 2 * needed);
+		connection->lacks_memory = !grown;
 		if (!grown)
 			return NULL;
 		connection->out = grown;
@@ -137,13 +150,17 @@ void rd_connection_commit(struct rd_connection *connection, size_t size)
 
 bool rd_connection_is_flushed(const struct rd_connection *connection)
 {
-	return connection->out_size == 0;
+	return connection->out_size == 0 && !connection->lacks_memory;
 }
 
 bool rd_connection_flush(struct rd_connection *connection, int *error)
 {
 	int proved = rd_wire_prove(&connection->wire);
 
+	if (connection->lacks_memory) {
+		*error = ENOMEM;
+		return false;
+	}
 	if (proved <= 0) {
 		*error = errno;
 		return proved == 0;
@@ -159,6 +176,8 @@ bool rd_connection_flush(struct rd_connection *connection, int *error)
 		}
 		connection->out_at += (size_t)sent;
 	}
-	connection->out_at = connection->out_size = 0;
+	free(connection->out);
+	connection->out = NULL;
+	connection->out_at = connection->out_size = connection->out_capacity = 0;
 	return true;
 }

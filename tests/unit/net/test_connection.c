@@ -29,7 +29,7 @@ static void init_over(struct rd_connection *connection, int fd)
 {
 	struct rd_wire wire = RD_WIRE(fd);
 
-	cr_assert_eq(rd_connection_init(connection, &wire, FRAME_MOST, OUT_MOST), 0);
+	rd_connection_init(connection, &wire, FRAME_MOST, OUT_MOST);
 }
 
 /* A frame of one number, behind which so many bytes are zero. */
@@ -134,6 +134,32 @@ Test(connection, cuts_frames_out_of_many_at_once)
 	flush(&here);
 	cr_expect(rd_connection_is_flushed(&here));
 	cr_expect_eq(receive_from(&there, 0), sent);
+	rd_connection_close(&here, false);
+	rd_connection_close(&there, false);
+}
+
+Test(connection, holds_no_buffer_while_it_is_idle)
+{
+	struct rd_connection here, there;
+	const unsigned char *frame;
+	int fds[2], error;
+
+	pair(fds);
+	init_over(&here, fds[0]);
+	init_over(&there, fds[1]);
+	put(&here, 1);
+	cr_expect(here.out);
+	flush(&here);
+	cr_expect(!here.out && !here.in);
+	cr_expect_eq(rd_connection_read(&there, &error), 1);
+	cr_expect_eq(rd_connection_read(&there, &error), 0);
+	cr_expect_gt(rd_connection_next(&there, &frame), 0);
+	cr_expect(there.in, "the frame is valid until the next read");
+	cr_expect_eq(rd_connection_read(&there, &error), 0);
+	cr_expect(!there.out && !there.in);
+	put(&here, 2);
+	flush(&here);
+	cr_expect_eq(receive_from(&there, 1), 2);
 	rd_connection_close(&here, false);
 	rd_connection_close(&there, false);
 }
@@ -274,8 +300,8 @@ Test(connection, moves_no_frame_before_the_proof)
 	there_wire = (struct rd_wire)RD_WIRE(fds[1]);
 	cr_assert_eq(rd_wire_secure(&here_wire, false, key), 0);
 	cr_assert_eq(rd_wire_secure(&there_wire, true, key), 0);
-	cr_assert_eq(rd_connection_init(&here, &here_wire, FRAME_MOST, OUT_MOST), 0);
-	cr_assert_eq(rd_connection_init(&there, &there_wire, FRAME_MOST, OUT_MOST), 0);
+	rd_connection_init(&here, &here_wire, FRAME_MOST, OUT_MOST);
+	rd_connection_init(&there, &there_wire, FRAME_MOST, OUT_MOST);
 	put(&here, 7);
 	put(&here, 8);
 	flush(&here);

@@ -66,8 +66,7 @@ static void init(struct peer *peer, struct rd_wire *wire)
 	int on = 1;
 
 	*peer = (struct peer){ .ping_ms = rd_clock_ms() + PING_MS, .poll = -1 };
-	if (rd_connection_init(&peer->connection, wire, MESSAGE_MAX, OUT_MAX))
-		lose(peer, rondo_last_error());
+	rd_connection_init(&peer->connection, wire, MESSAGE_MAX, OUT_MAX);
 	set_silence(peer, SILENCE_MS);
 	setsockopt(peer->connection.wire.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
