@@ -36,6 +36,6 @@ done <<'EOF'
 ./rondo-topo --help
 ./train/rondo-train --help
 ./train/rondo-train --version
-./train/rondo-train --data drawn --epochs 1
+./train/rondo-train --data drawn --steps 1
 EOF
 exit $bad
