@@ -34,7 +34,7 @@ enum rd_control_kind {
 	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
 	RD_CONTROL_VERDICT, /* to each rank: the comm is over, with the reason; the last message */
 	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
-	RD_CONTROL_LEFT, /* to each rank: a rank has left; to that one, the last message */
+	RD_CONTROL_LEFT, /* to each rank: the first has left; to a leaver, the last message */
 	RD_CONTROL_LINK_FAILED, /* a link failed to open: to the coordinator, then to both ranks */
 	/* To the coordinator: all links have been tried, some are not open. To each rank: all have
 	   sent TRIED since the last one, or are ready. */

@@ -54,15 +54,14 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->ticked_ms = coordinator->woke_ms = now_ms;
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
-	coordinator->failure_reporter = -1;
+	coordinator->failure_reporter = coordinator->first_leaver = -1;
 	coordinator->lost = coordinator->cut_off = -1;
 	coordinator->slow_rank = coordinator->next_slow_rank = -1;
 	coordinator->connection_count = settings->size + RD_PENDING_MAX;
 	coordinator->connections =
 		calloc((size_t)coordinator->connection_count, sizeof(*coordinator->connections));
 	coordinator->ranks = calloc((size_t)coordinator->size, sizeof(*coordinator->ranks));
-	coordinator->leavers = calloc((size_t)coordinator->size, sizeof(*coordinator->leavers));
-	if (!coordinator->connections || !coordinator->ranks || !coordinator->leavers)
+	if (!coordinator->connections || !coordinator->ranks)
 		goto no_memory;
 	for (int rank = 0; rank < coordinator->size; rank++)
 		coordinator->ranks[rank].connection = -1;
@@ -83,7 +82,6 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	free(coordinator->connections);
 	free(coordinator->ranks);
 	free(coordinator->table.parts);
-	free(coordinator->leavers);
 	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
 }
@@ -316,7 +314,7 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 static void compare_calls(struct rd_coordinator *coordinator, int rank)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
-	int first = coordinator->leavers[0];
+	int first = coordinator->first_leaver;
 	const struct rd_coordinator_rank *other = &coordinator->ranks[first];
 	char name[RD_RANK_NAME_SIZE], other_name[RD_RANK_NAME_SIZE];
 
@@ -347,8 +345,12 @@ static void take_bye(struct rd_coordinator *coordinator,
 		compare_calls(coordinator, connection->rank);
 	if (coordinator->error)
 		return;
+	/* The others learn after which call they can make none. */
+	if (coordinator->leaver_count++ == 0) {
+		coordinator->first_leaver = connection->rank;
+		rd_coordinator_send_to_all(coordinator, RD_CONTROL_LEFT);
+	}
 	state->left = true;
-	coordinator->leavers[coordinator->leaver_count++] = connection->rank;
 	connection->to_send = rd_control_bit(RD_CONTROL_LEFT);
 	if (connection->rank == 0)
 		coordinator->leave_ms = connection->received_ms + coordinator->settings->timeout_ms;

@@ -83,8 +83,8 @@ bool rd_coordinator_next(
 		message->kind = RD_CONTROL_READY;
 		message->ready.fallbacks = 0;
 		message->ready.limits = rd_links_limits(coordinator);
-	} else if (connection->leavers_sent < coordinator->leaver_count) {
-		write_left(coordinator, coordinator->leavers[connection->leavers_sent++], message);
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_LEFT)) {
+		write_left(coordinator, coordinator->first_leaver, message);
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_QUERY)) {
 		message->kind = RD_CONTROL_QUERY;
 		message->query.number = coordinator->query;

@@ -14,10 +14,9 @@ struct rd_coordinator_connection {
 	bool dropped;
 	bool refused; /* kept until it has received the reason */
 	int rank; /* -1: its first message is due, or it was refused */
-	rd_control_kinds to_send; /* beside the table, fallbacks and leavers: */
+	rd_control_kinds to_send; /* beside the table and fallbacks: */
 	int parts_sent; /* of coordinator->table */
 	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
-	int leavers_sent; /* of coordinator->leavers */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
 	int64_t opened_ms, received_ms, heartbeat_ms;
@@ -66,7 +65,7 @@ struct rd_coordinator {
 	uint64_t opened; /* connections, open or closed */
 	struct rd_table_writer table; /* once all have joined, until all are ready */
 	struct rd_link_failures fallbacks; /* in the order in which they came */
-	int *leavers; /* ranks, in the order in which they left */
+	int first_leaver; /* all leavers made as many calls; -1: none has left */
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
 	int64_t woke_ms; /* by rd_coordinator_wake() */
