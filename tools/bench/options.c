@@ -125,6 +125,30 @@ static bool read_root(const struct argument *argument, void *target, const char 
 	return options->every_root || arguments_number(argument, &options->root, text);
 }
 
+/* A number, or a list of them, as 2,4,8. */
+static bool read_ranks(const struct argument *argument, void *target, const char *text)
+{
+	struct bench_options *options = target;
+	const char *at = text;
+	char *end;
+
+	for (options->count_count = 0; options->count_count < BENCH_COUNTS; at = end + 1) {
+		long number = strtol(at, &end, 10);
+
+		if (!isdigit((unsigned char)*at) || number < argument->least ||
+			number > argument->most)
+			break;
+		options->counts[options->count_count++] = (int)number;
+		options->ranks = options->counts[0];
+		if (*end == '\0')
+			return true;
+		if (*end != ',')
+			break;
+	}
+	return arguments_refuse_value(
+		argument, "a number from 1 to 4096, or for init up to 16, as 2,4,8", text);
+}
+
 #define AT(member) offsetof(struct bench_options, member)
 #define WHOLE 0 /* the reader sets more than one member */
 
@@ -146,7 +170,7 @@ static const struct argument table[] = {
 	{ "average", 'a', AT(average), arguments_number, BENCH_RANK0, BENCH_SLOWEST },
 	{ "output_file", 'J', AT(json), arguments_text, 0, 0 },
 	{ "percentiles", 'I', AT(percentiles), NULL, 0, 0 },
-	{ "ranks", 0, AT(ranks), arguments_number, 1, MOST_RANKS },
+	{ "ranks", 0, WHOLE, read_ranks, 1, MOST_RANKS },
 	{ "transport", 0, AT(transport), arguments_text, 0, 0 },
 	{ "algo", 0, AT(algo), arguments_text, 0, 0 },
 	{ "registered", 0, AT(registered), NULL, 0, 0 },
@@ -198,7 +222,8 @@ static bool check_sweep(const struct bench_options *options)
 /* Checks the files: only a table of a collective fills them. */
 static bool check_files(const struct bench_options *options)
 {
-	if ((!options->json && !options->svg) || (options->collective && !options->sweep))
+	if ((!options->json && !options->svg) || (options->collective && !options->sweep) ||
+		(options->init && !options->json))
 		return true;
 	return arguments_refuse("--output_file and --svg go with a collective, not with %s",
 		options->sweep ? "--sweep" : subject(options));
@@ -261,8 +286,12 @@ static bool check_ranks(const struct bench_options *options)
 
 	if (rondo_get_launch(&launch))
 		return arguments_refuse("%s", rondo_last_error());
-	if (options->init && !options->ranks && launch.size == 1)
-		return arguments_refuse("init takes processes: give --ranks N, or use a launcher");
+	if (options->init && (!options->ranks || options->threads > 1 || options->gpus > 1))
+		return arguments_refuse(
+			"init forks its ranks, one in each process: give --ranks N, "
+			"or a list as 2,4,8");
+	if (options->count_count > 1 && !options->init)
+		return arguments_refuse("--ranks takes one number with %s", subject(options));
 	if (options->ranks && launch.size > 1)
 		return arguments_refuse(
 			"--ranks forks its own ranks, but a launcher (%s) has started %d already; "
@@ -314,11 +343,11 @@ static bool read_words(struct bench_options *options, char **words)
 static const char help[] =
 	"usage: rondo-bench COLLECTIVE [OPTION]...\n"
 	"       rondo-bench floor [--quick]\n"
-	"       rondo-bench init --ranks N [--transport LIST] [-n N]\n"
+	"       rondo-bench init --ranks N[,N]... [--transport LIST] [-n N] [--svg FILE]\n"
 	"\n"
 	"Times a collective over a range of sizes and checks its results, like nccl-tests.\n"
 	"`floor` measures what this machine can do at best: memory, cores, loopback.\n"
-	"`init` measures what a communicator costs: the time to make it, and its memory.\n"
+	"`init` measures what a communicator costs, by its number of ranks: time and memory.\n"
 	"\n"
 	"Collectives: all_reduce reduce_scatter all_gather broadcast reduce alltoall gather\n"
 	"             scatter sendrecv barrier\n"
@@ -338,7 +367,7 @@ static const char help[] =
 	"                           (default 0)\n"
 	"  -z, --blocking 0|1       1: in the caller (default); 0: queued on a stream\n"
 	"How to measure\n"
-	"  -n, --iters N            timed iterations, at least (default 20)\n"
+	"  -n, --iters N            timed iterations, at least (default 20; of init, 5)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5)\n"
 	"  -c, --check N            rounds of checking the results; 0: none (default 1)\n"
 	"  -G, --cudagraph N        capture the iterations of -n in a CUDA graph, and launch\n"
@@ -379,7 +408,6 @@ bool bench_options_read(struct bench_options *options, int argc, char **argv)
 		.most = 32 << 20,
 		.step = 1 << 20,
 		.factor = 1,
-		.iterations = 20,
 		.warmup = 5,
 		.checks = 1,
 		.op = RONDO_SUM,
@@ -392,5 +420,9 @@ bool bench_options_read(struct bench_options *options, int argc, char **argv)
 
 	int left = arguments_read(&known, options, argc, argv);
 
-	return left >= 0 && read_words(options, argv + left) && check(options);
+	if (left < 0 || !read_words(options, argv + left))
+		return false;
+	if (options->iterations == 0)
+		options->iterations = options->init ? 5 : 20;
+	return check(options);
 }

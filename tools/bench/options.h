@@ -7,6 +7,8 @@
 
 #include "collective.h"
 
+#define BENCH_COUNTS 16 /* in a list of --ranks */
+
 enum bench_average { BENCH_RANK0, BENCH_AVERAGE, BENCH_FASTEST, BENCH_SLOWEST };
 
 struct bench_options {
@@ -24,6 +26,7 @@ struct bench_options {
 	int root;
 	int threads; /* ranks in each process */
 	int ranks; /* processes to fork; 0: a launcher started this process, or none */
+	int counts[BENCH_COUNTS], count_count; /* the numbers of ranks that --ranks lists */
 	int gpus; /* of -g; taken as threads */
 	int blocking; /* 1: in the caller; 0: on a stream */
 	int average; /* enum bench_average */

@@ -1,9 +1,11 @@
 /* The table of rondo-bench: its columns, a row for each call, and wrong values. */
 #include <criterion/criterion.h>
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/init.h"
 #include "bench/measure.h"
 #include "bench_run.h"
 
@@ -257,4 +259,18 @@ static int measure_nothing(void *argument)
 Test(bench, a_collective_that_does_nothing_is_found_wrong_in_every_element, .timeout = 30)
 {
 	cr_assert_eq(rondo_spawn(1, measure_nothing, NULL), 0);
+}
+
+Test(bench, the_growth_of_a_power_is_its_exponent)
+{
+	static const double x[] = { 16, 64, 32, 512 };
+	static const double exponents[] = { 0, 1, 2, 0.5 };
+	double y[4];
+
+	for (int i = 0; i < 4; i++) {
+		for (int k = 0; k < 4; k++)
+			y[k] = 3 * pow(x[k], exponents[i]);
+		/* Logarithms up to 7, some ten roundings of 2^-53. */
+		cr_expect_float_eq(bench_init_exponent(x, y, 4), exponents[i], 1e-13);
+	}
 }

@@ -41,6 +41,12 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 	expect_bench_refused("all_reduce -b", "-b needs a value");
 	expect_bench_refused("all_reduce 8", "'8' is left over");
 	expect_bench_refused("all_reduce --ranks 5000", "--ranks wants");
+	expect_bench_refused("all_reduce --ranks 2,4", "--ranks takes one number with all_reduce");
+	expect_bench_refused("init --ranks 2,,4", "--ranks wants");
+	expect_bench_refused(
+		"init --ranks 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "--ranks wants");
+	expect_bench_refused("init", "init forks its ranks, one in each process: give --ranks N");
+	expect_bench_refused("init --ranks 2 -t 2", "init forks its ranks");
 	expect_bench_refused(
 		"all_reduce -o band", "band is for integers, not for float: give -d int32");
 	expect_bench_refused(

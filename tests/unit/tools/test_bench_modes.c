@@ -23,37 +23,52 @@ Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
 	cr_assert_null(strstr(outcome->text, "nan"), "%s", outcome->text);
 }
 
-/* The number that follows these words. */
-static double number_after(const char *text, const char *words)
+/* The row of the table for so many ranks: create, destroy, and four columns of memory. */
+static void read_row(const char *text, int ranks, double row[6])
 {
-	const char *at = strstr(text, words);
+	char head[32];
+	const char *at;
+	int got;
 
-	cr_assert_not_null(at, "no '%s' in:\n%s", words, text);
-	return strtod(at + strlen(words), NULL);
+	snprintf(head, sizeof(head), "\n%8d ", ranks);
+	at = strstr(text, head);
+	cr_assert_not_null(at, "no row of %d ranks in:\n%s", ranks, text);
+	got = sscanf(at + strlen(head), "%lf %lf %lf %lf %lf %lf", &row[0], &row[1], &row[2],
+		&row[3], &row[4], &row[5]);
+	cr_assert_eq(got, 6, "%s", text);
 }
 
 Test(bench, init_prints_the_time_and_the_memory_of_a_comm, .timeout = 120)
 {
-	struct bench_outcome *outcome = run_bench("init --ranks 2 -n 3");
-	const char *text = outcome->text;
+	struct bench_outcome *outcome = run_bench("init --ranks 2,3 -n 3");
+	double row[6];
 
-	cr_assert_eq(outcome->status, 0, "%s", text);
-	cr_expect_not_null(strstr(text, "a comm of 2 ranks"), "%s", text);
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	for (int ranks = 2; ranks <= 3; ranks++) {
+		read_row(outcome->text, ranks, row);
+		/* In ms: some to create a comm, and less than a minute. In KiB: at least a page. */
+		for (int i = 0; i < 2; i++)
+			cr_expect(0 < row[i] && row[i] < 60e3, "%s", outcome->text);
+		for (int i = 2; i < 6; i++)
+			cr_expect(4 <= row[i] && row[i] < 1 << 20, "%s", outcome->text);
+		/* At least some messages of 128 KiB are in the links' buffers. */
+		cr_expect(row[5] >= 128, "%s", outcome->text);
+	}
+	cr_expect(strstr(outcome->text, "# growth: needs 3 numbers of ranks from 16 on"), "%s",
+		outcome->text);
+}
 
-	double median = number_after(text, "3 times, the slowest rank: median ");
-	double least = number_after(text, ", least "), most = number_after(text, ", most ");
+Test(bench, init_draws_and_fits_what_it_measures, .timeout = 240)
+{
+	struct bench_outcome *outcome =
+		run_bench("init --ranks 16,17,18 -n 1 --transport shm --svg /dev/stdout");
 
-	/* In ms: some to create a comm, and less than a minute. */
-	cr_expect(0 < least && least <= median && median <= most && most < 60e3, "%s", text);
-
-	double made = number_after(text, "once made: "), used;
-
-	cr_expect(0 < made && made < 1 << 20, "%s", text);
-	cr_expect_geq(number_after(text, "after calls of 8 B: "), made, "%s", text);
-	/* At least the links' buffers are in use: some messages of 128 KiB. A measurement that was
-	   made again has used them before. */
-	used = number_after(text, "after calls of 16 MiB: ");
-	cr_expect(used >= made && used >= 128 && used < 1 << 20, "%s", text);
+	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
+	cr_expect(strstr(outcome->text, "#   memory of another   "), "%s", outcome->text);
+	cr_expect(strstr(outcome->text, "</svg>"), "%s", outcome->text);
+	outcome = run_bench("init --ranks 2 -n 1 --svg /nowhere/x");
+	cr_assert_eq(outcome->status, 1);
+	cr_expect(strstr(outcome->text, "cannot write /nowhere/x"), "%s", outcome->text);
 }
 
 Test(bench, explain_lists_costs_and_ways_and_one_that_is_chosen, .timeout = 60)

@@ -78,14 +78,6 @@ Test(bench, the_tasks_of_srun_are_one_world_and_an_allocation_is_one_process, .t
 		0);
 }
 
-Test(bench, a_comm_is_weighed_among_threads_of_processes, .timeout = 60)
-{
-	struct bench_outcome *outcome = run_bench("init --ranks 2 -t 2 -n 1");
-
-	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
-	cr_assert(strstr(outcome->text, "a comm of 4 ranks"), "%s", outcome->text);
-}
-
 /* Starts `rondo-bench all_reduce` for hours in a group of its own, and waits for its first row. */
 static pid_t start_long_run(int *out)
 {
