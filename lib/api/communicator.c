@@ -147,8 +147,8 @@ static int calibrate(struct rondo_comm *comm)
 }
 
 /* Meets the other ranks. */
-static int meet(
-	struct rondo_comm *comm, const struct rd_member *self, const struct rd_comm_origin *origin)
+static int meet(struct rondo_comm *comm, const struct rd_identity *self,
+	const struct rd_comm_origin *origin)
 {
 	struct rd_control_config config = {
 		.settings = &comm->settings,
@@ -169,8 +169,8 @@ static int meet(
 }
 
 /* Meets the other ranks, connects to each, and measures the costs. */
-static int join(
-	struct rondo_comm *comm, const struct rd_member *self, const struct rd_comm_origin *origin)
+static int join(struct rondo_comm *comm, const struct rd_identity *self,
+	const struct rd_comm_origin *origin)
 {
 	int err = meet(comm, self, origin);
 
@@ -188,6 +188,7 @@ static int join(
 		err = rd_route_connect(comm, members);
 	if (err)
 		return err;
+	rd_control_free_cards(comm->control);
 	rd_comm_log(comm, members);
 	err = rd_buffer_exchange_create(comm);
 	if (!err)
@@ -288,7 +289,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 }
 
 /* The steps of this rank alone, before it meets the others. */
-static int prepare(struct rondo_comm *comm, struct rd_member *self)
+static int prepare(struct rondo_comm *comm, struct rd_identity *self)
 {
 	int err = rd_forks_watch();
 
@@ -311,7 +312,7 @@ static int prepare(struct rondo_comm *comm, struct rd_member *self)
 	if (err)
 		return err;
 	comm->meets_devices = rd_device_met();
-	self->place = comm->local.place;
+	self->member.place = comm->local.place;
 	if (comm->size == 1)
 		return 0;
 	err = await_master(&comm->settings);
@@ -329,8 +330,8 @@ static int fail_while_joining(struct rondo_comm *comm, int err)
 }
 
 /* Meets the other ranks, if there are any. */
-static int start(
-	struct rondo_comm *comm, const struct rd_member *self, const struct rd_comm_origin *origin)
+static int start(struct rondo_comm *comm, const struct rd_identity *self,
+	const struct rd_comm_origin *origin)
 {
 	int err = 0;
 
@@ -358,7 +359,7 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 {
 	int64_t began = rd_clock_ns();
 	struct rondo_comm *made = create(settings);
-	struct rd_member *self = calloc(1, sizeof(*self));
+	struct rd_identity *self = calloc(1, sizeof(*self));
 	int err =
 		made && self ? prepare(made, self) : rd_fail(RONDO_MEMORY, "no memory for a comm");
 	bool prepared = !err;

@@ -239,7 +239,7 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->lineage.listen_fd = -1;
 	control->status.listen_fd = -1;
 	control->activity = config->activity;
-	memcpy(control->host, config->self->place.host_name, sizeof(control->host));
+	memcpy(control->host, config->self->member.place.host_name, sizeof(control->host));
 	control->linger_ms = RD_NEVER;
 	control->dead = -1;
 	pthread_mutex_init(&control->lock, NULL);
@@ -302,7 +302,7 @@ static void close_listener(const struct rd_settings *settings)
 void rd_control_decline(const struct rd_settings *settings, int error, const char *reason)
 {
 	struct rd_settings mine = *settings;
-	struct rd_member nobody = { 0 };
+	struct rd_identity nobody = { 0 };
 	struct rd_activity nothing = { .collective = -1, .waiting_for = -1 };
 	_Atomic int failed = 0;
 	struct rd_control_config config = { &mine, &nobody, &nothing, &failed, -1, NULL, NULL };
@@ -358,6 +358,16 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 const struct rd_member *rd_control_members(const struct rd_control *control)
 {
 	return rd_participant_members(control->participant);
+}
+
+struct rd_card (*rd_control_cards(const struct rd_control *control))[RD_TRANSPORTS_MAX]
+{
+	return rd_participant_cards(control->participant);
+}
+
+void rd_control_free_cards(struct rd_control *control)
+{
+	rd_participant_free_cards(control->participant);
 }
 
 uint64_t rd_control_comm_id(const struct rd_control *control)

@@ -33,7 +33,7 @@ struct rd_control;
 
 struct rd_control_config {
 	const struct rd_settings *settings; /* rank, size, address, port, rendezvous_fd, timeouts */
-	const struct rd_member *self; /* copied */
+	const struct rd_identity *self; /* copied */
 	struct rd_activity *activity; /* outlives the control connection */
 	_Atomic int *failed; /* set to the verdict's error; outlives the control connection */
 	int wake_fd; /* eventfd, written after *failed is set */
@@ -73,6 +73,9 @@ void rd_control_detach(struct rd_control *control);
 
 /* The members, [size], once create has returned; owned by the control connection. */
 const struct rd_member *rd_control_members(const struct rd_control *control);
+/* The cards of each, until they are freed: once links are open. */
+struct rd_card (*rd_control_cards(const struct rd_control *control))[RD_TRANSPORTS_MAX];
+void rd_control_free_cards(struct rd_control *control);
 /* The lineage of this comm, where the ranks meet after a failure. Once create has returned. */
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control);
 /* Another comm of the lineage has its place now: this one cannot shrink. */

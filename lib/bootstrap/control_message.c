@@ -6,7 +6,7 @@
 #include "plan/collective.h"
 
 _Static_assert(
-	RD_FRAME_MAX - RD_FRAME_HEAD >= 32 + 2 + RD_STRING_MAX + sizeof(struct rd_member) + 256,
+	RD_FRAME_MAX - RD_FRAME_HEAD >= 32 + 2 + RD_STRING_MAX + sizeof(struct rd_identity) + 256,
 	"HELLO fits a frame");
 _Static_assert(
 	RD_FRAME_MAX - RD_FRAME_HEAD >= 8 + sizeof(struct rd_table_part), "TABLE fits a frame");
@@ -61,7 +61,7 @@ static void walk_hello(struct rd_codec *codec, struct rd_control_message *messag
 	rd_codec_text(codec, message->hello.algo, sizeof(message->hello.algo));
 	rd_codec_text(codec, message->hello.plugins, sizeof(message->hello.plugins));
 	rd_codec_text(codec, message->hello.job, sizeof(message->hello.job));
-	rd_member_walk(codec, &message->hello.member);
+	rd_member_walk(codec, &message->hello.identity.member, message->hello.identity.cards);
 }
 
 static void walk_signature(struct rd_codec *codec, struct rd_signature *signature)

@@ -81,7 +81,7 @@ struct rd_control_message {
 			char algo[RD_STRING_MAX];
 			char plugins[RD_STRING_MAX];
 			char job[RD_STRING_MAX];
-			struct rd_member member;
+			struct rd_identity identity;
 		} hello;
 		struct {
 			uint32_t timeout_ms; /* the sender's bound on silence */

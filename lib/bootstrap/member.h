@@ -31,6 +31,11 @@ struct rd_lineage_address {
 struct rd_member {
 	struct rd_place place;
 	struct rd_lineage_address lineage;
+};
+
+/* A rank as it joins. Cards are of use until links are open; a member, as long as the comm. */
+struct rd_identity {
+	struct rd_member member;
 	struct rd_card cards[RD_TRANSPORTS_MAX];
 };
 

@@ -10,7 +10,7 @@
 #define RUN_MOST UINT8_MAX
 #define LONG_EQUAL 128
 
-_Static_assert(RD_MEMBER_BYTES >= sizeof(struct rd_member) + 2 * 32, "a member's fields fit");
+_Static_assert(RD_MEMBER_BYTES >= sizeof(struct rd_identity) + 2 * 32, "a member's fields fit");
 _Static_assert(RD_TABLE_PART_BYTES >= 2 + RD_MEMBER_BYTES + 2 * (RD_MEMBER_BYTES / RUN_MOST + 1),
 	"a member fits a part, whatever differs");
 
@@ -49,9 +49,10 @@ static int count_cards(const struct rd_card *cards)
 	return count;
 }
 
-void rd_member_walk(struct rd_codec *codec, struct rd_member *member)
+void rd_member_walk(
+	struct rd_codec *codec, struct rd_member *member, struct rd_card cards[RD_TRANSPORTS_MAX])
 {
-	int count = codec->writes ? count_cards(member->cards) : 0;
+	int count = codec->writes ? count_cards(cards) : 0;
 
 	walk_place(codec, &member->place);
 	rd_codec_i32(codec, &member->lineage.origin, 0, RD_SIZE_MAX - 1);
@@ -60,7 +61,7 @@ void rd_member_walk(struct rd_codec *codec, struct rd_member *member)
 	rd_codec_check(codec, member->lineage.port <= UINT16_MAX);
 	rd_codec_count(codec, &count, RD_TRANSPORTS_MAX);
 	for (int i = 0; i < count; i++)
-		walk_card(codec, &member->cards[i]);
+		walk_card(codec, &cards[i]);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
@@ -130,14 +131,14 @@ static struct rd_table_part *part_for(struct rd_table_writer *writer, size_t siz
 	return last;
 }
 
-int rd_table_write(struct rd_table_writer *writer, struct rd_member *member)
+int rd_table_write(struct rd_table_writer *writer, struct rd_identity *identity)
 {
 	unsigned char bytes[RD_MEMBER_BYTES], runs[RD_TABLE_PART_BYTES];
 	struct rd_codec codec = { .at = bytes, .end = bytes + sizeof(bytes), .writes = true };
 	struct rd_table_part *part;
 	size_t size, run_size;
 
-	rd_member_walk(&codec, member);
+	rd_member_walk(&codec, &identity->member, identity->cards);
 	size = (size_t)(codec.at - bytes);
 	run_size = write_runs(runs, bytes, writer->before, size);
 	part = part_for(writer, 2 + run_size);
@@ -178,7 +179,7 @@ static const unsigned char *take_runs(
 
 /* Takes one member; NULL: it makes no sense. */
 static const unsigned char *take_member(struct rd_table_reader *reader, struct rd_member *member,
-	const unsigned char *at, const unsigned char *end)
+	struct rd_card cards[RD_TRANSPORTS_MAX], const unsigned char *at, const unsigned char *end)
 {
 	struct rd_codec codec = { .at = reader->before };
 	size_t size;
@@ -191,20 +192,21 @@ static const unsigned char *take_member(struct rd_table_reader *reader, struct r
 	at = take_runs(reader->before, size, at + 2, end);
 	codec.end = reader->before + size;
 	memset(member, 0, sizeof(*member));
+	memset(cards, 0, RD_TRANSPORTS_MAX * sizeof(*cards));
 	if (at)
-		rd_member_walk(&codec, member);
+		rd_member_walk(&codec, member, cards);
 	return at && rd_codec_is_done(&codec) ? at : NULL;
 }
 
 int rd_table_read(struct rd_table_reader *reader, const struct rd_table_part *part,
-	struct rd_member *members, uint32_t size)
+	struct rd_member *members, struct rd_card (*cards)[RD_TRANSPORTS_MAX], uint32_t size)
 {
 	const unsigned char *at = part->bytes, *end = at + part->size;
 
 	if (part->first != reader->count || part->count > size - reader->count)
 		at = NULL;
 	for (uint32_t i = 0; i < part->count && at; i++) {
-		at = take_member(reader, &members[reader->count], at, end);
+		at = take_member(reader, &members[reader->count], cards[reader->count], at, end);
 		reader->count++;
 	}
 	if (at != end)

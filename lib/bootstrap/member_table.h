@@ -20,8 +20,9 @@
 #define RD_MEMBER_BYTES 4864
 #define RD_TABLE_PART_BYTES 5000
 
-/* The fields of a member, both ways (net/codec.h). */
-void rd_member_walk(struct rd_codec *codec, struct rd_member *member);
+/* The fields of a member and its cards, both ways (net/codec.h). */
+void rd_member_walk(
+	struct rd_codec *codec, struct rd_member *member, struct rd_card cards[RD_TRANSPORTS_MAX]);
 
 struct rd_table_part {
 	uint32_t first, count; /* members */
@@ -37,7 +38,7 @@ struct rd_table_writer {
 };
 
 /* RONDO_MEMORY: the table is not complete. */
-int rd_table_write(struct rd_table_writer *writer, struct rd_member *member);
+int rd_table_write(struct rd_table_writer *writer, struct rd_identity *identity);
 
 /* Decodes a table, part by part. All zero at first. */
 struct rd_table_reader {
@@ -45,8 +46,9 @@ struct rd_table_reader {
 	unsigned char before[RD_MEMBER_BYTES];
 };
 
-/* Reads the part that follows into members[size]: 0, or RONDO_PROTOCOL: it makes no sense. */
+/* Reads the part that follows into members[size] and cards[size]: 0, or RONDO_PROTOCOL: it makes no
+   sense. */
 int rd_table_read(struct rd_table_reader *reader, const struct rd_table_part *part,
-	struct rd_member *members, uint32_t size);
+	struct rd_member *members, struct rd_card (*cards)[RD_TRANSPORTS_MAX], uint32_t size);
 
 #endif

@@ -166,7 +166,7 @@ static int open_pair(struct connecting *all, int peer)
 		return fail_unreachable(all, peer);
 
 	const struct rd_transport *transport = pair->endpoint->transport;
-	const struct rd_card *card = rd_route_card(&all->members[peer], transport);
+	const struct rd_card *card = rd_route_card(comm, peer, transport);
 
 	for (int channel = 0; channel < comm->channels; channel++)
 		*link_at(all, peer, channel) = NULL;

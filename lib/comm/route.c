@@ -85,11 +85,13 @@ int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_
 }
 
 const struct rd_card *rd_route_card(
-	const struct rd_member *member, const struct rd_transport *transport)
+	const struct rondo_comm *comm, int peer, const struct rd_transport *transport)
 {
+	const struct rd_card *cards = rd_control_cards(comm->control)[peer];
+
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++)
-		if (strcmp(member->cards[i].transport, transport->name) == 0)
-			return &member->cards[i];
+		if (strcmp(cards[i].transport, transport->name) == 0)
+			return &cards[i];
 	return NULL;
 }
 
@@ -113,8 +115,7 @@ struct rd_endpoint *rd_route_cheapest(
 		struct rd_endpoint *endpoint = comm->endpoints[i];
 		int cost = endpoint->transport->reach(low, high);
 
-		if (barred >> i & 1 || cost < 0 ||
-			!rd_route_card(&members[peer], endpoint->transport))
+		if (barred >> i & 1 || cost < 0 || !rd_route_card(comm, peer, endpoint->transport))
 			continue;
 		if (!best || is_cheaper(endpoint, cost, best, best_cost)) {
 			best = endpoint;

@@ -20,7 +20,7 @@ struct rd_endpoint *rd_route_cheapest(
 
 /* A member's card of a transport; NULL: it has none. */
 const struct rd_card *rd_route_card(
-	const struct rd_member *member, const struct rd_transport *transport);
+	const struct rondo_comm *comm, int peer, const struct rd_transport *transport);
 
 /* The comm has failed: its links neither send nor receive any more, and their messages need no
    memory of callers. Further calls do nothing. */

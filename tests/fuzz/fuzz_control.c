@@ -32,14 +32,15 @@ static void round_trip(struct rd_control_message *message)
 static void check_table(const struct rd_table_part *part)
 {
 	static struct rd_member members[MEMBERS];
+	static struct rd_card cards[MEMBERS][RD_TRANSPORTS_MAX];
 	struct rd_table_reader reader = { .count = 0 };
 
 	FUZZ_CHECK(part->size <= RD_TABLE_PART_BYTES);
-	if (rd_table_read(&reader, part, members, MEMBERS))
+	if (rd_table_read(&reader, part, members, cards, MEMBERS))
 		return;
 	for (uint32_t rank = 0; rank < reader.count; rank++)
 		for (int i = 0; i < RD_TRANSPORTS_MAX; i++)
-			FUZZ_CHECK(members[rank].cards[i].size <= RD_CARD_MAX);
+			FUZZ_CHECK(cards[rank][i].size <= RD_CARD_MAX);
 }
 
 static void check_message(const struct rd_control_message *message)

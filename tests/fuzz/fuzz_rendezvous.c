@@ -18,7 +18,7 @@
 
 struct node {
 	struct rd_settings settings;
-	struct rd_member self;
+	struct rd_identity self;
 	struct rd_activity activity;
 	struct rd_participant *participant;
 	int connection; /* its number at the coordinator; -1: none */
@@ -40,8 +40,8 @@ static void node_init(struct node *node, int rank)
 	node->settings.timeout_ms = TIMEOUT_MS;
 	node->settings.heartbeat_timeout_ms = TIMEOUT_MS;
 	node->settings.init_timeout_ms = INIT_TIMEOUT_MS;
-	snprintf(node->self.place.host_name, RD_HOST_SIZE, "h%d", rank);
-	node->self.place.pid = 100 + rank;
+	snprintf(node->self.member.place.host_name, RD_HOST_SIZE, "h%d", rank);
+	node->self.member.place.pid = 100 + rank;
 	atomic_store(&node->activity.collective, -1);
 	atomic_store(&node->activity.waiting_for, -1);
 	node->connection = -1;

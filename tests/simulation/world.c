@@ -24,10 +24,10 @@ static void init_rank(struct world *world, int number)
 	rank->settings.timeout_ms = CALL_MS;
 	rank->settings.heartbeat_timeout_ms = HEARTBEAT_MS;
 	rank->settings.init_timeout_ms = INIT_MS;
-	snprintf(rank->self.place.host_name, RD_HOST_SIZE, "h%d",
+	snprintf(rank->self.member.place.host_name, RD_HOST_SIZE, "h%d",
 		number * world->hosts / world->size);
-	memcpy(rank->self.place.host_id, rank->self.place.host_name, RD_HOST_SIZE);
-	rank->self.place.pid = 100 + number;
+	memcpy(rank->self.member.place.host_id, rank->self.member.place.host_name, RD_HOST_SIZE);
+	rank->self.member.place.pid = 100 + number;
 	atomic_store(&rank->activity.collective, -1);
 	atomic_store(&rank->activity.waiting_for, -1);
 	rank->wire = rank->dead_peer = -1;

@@ -65,7 +65,7 @@ struct sim_rank {
 	uint64_t start_ns;
 	enum stage stage;
 	struct rd_settings settings;
-	struct rd_member self;
+	struct rd_identity self;
 	struct rd_activity activity;
 	struct rd_participant *participant;
 	struct rd_coordinator *coordinator; /* rank 0's */

@@ -47,7 +47,7 @@ void control_prepare_rank(struct control_rank *rank, int number, int size, int p
 	rank->settings.timeout_ms = 10000;
 	rank->settings.heartbeat_timeout_ms = 10000;
 	rank->settings.init_timeout_ms = 10000;
-	rd_place_here(&rank->self.place, &rank->settings);
+	rd_place_here(&rank->self.member.place, &rank->settings);
 	strcpy(rank->self.cards[0].transport, "test");
 	rank->self.cards[0].size = 1;
 	rank->self.cards[0].bytes[0] = (unsigned char)(100 + number);

@@ -18,7 +18,7 @@ struct control_rank {
 	int rank, size;
 	int turn; /* in which it leaves */
 	struct rd_settings settings;
-	struct rd_member self;
+	struct rd_identity self;
 	struct rd_activity activity;
 	_Atomic int failed;
 	int wake_fd;

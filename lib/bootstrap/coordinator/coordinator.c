@@ -78,7 +78,7 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	if (!coordinator)
 		return;
 	for (int rank = 0; coordinator->ranks && rank < coordinator->size; rank++)
-		free(coordinator->ranks[rank].member);
+		free(coordinator->ranks[rank].identity);
 	free(coordinator->connections);
 	free(coordinator->ranks);
 	free(coordinator->table.parts);

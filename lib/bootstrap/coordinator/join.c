@@ -61,7 +61,7 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 			rank, hello->hello.version, other, RD_WIRE_VERSION);
 		return;
 	}
-	rd_place_name(&hello->hello.member.place, rank, name);
+	rd_place_name(&hello->hello.identity.member.place, rank, name);
 	if (hello->hello.size != coordinator->size)
 		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s was started with WORLD_SIZE %d, %s with %d", name, hello->hello.size,
@@ -84,9 +84,10 @@ static int make_table(struct rd_coordinator *coordinator)
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
 		if (!err)
-			err = rd_table_write(&coordinator->table, coordinator->ranks[rank].member);
-		free(coordinator->ranks[rank].member);
-		coordinator->ranks[rank].member = NULL;
+			err = rd_table_write(
+				&coordinator->table, coordinator->ranks[rank].identity);
+		free(coordinator->ranks[rank].identity);
+		coordinator->ranks[rank].identity = NULL;
 	}
 	return err;
 }
@@ -112,20 +113,20 @@ static void admit_rank(struct rd_coordinator *coordinator,
 {
 	struct rd_coordinator_rank *state = &coordinator->ranks[hello->hello.rank];
 
-	state->member = malloc(sizeof(*state->member));
-	if (!state->member) {
+	state->identity = malloc(sizeof(*state->identity));
+	if (!state->identity) {
 		rd_join_decline(coordinator, 0, RONDO_MEMORY, "no memory for a member");
 		refuse_connection(connection);
 		return;
 	}
-	*state->member = hello->hello.member;
+	*state->identity = hello->hello.identity;
 	connection->rank = hello->hello.rank;
 	connection->to_send = rd_control_bit(RD_CONTROL_HEARTBEAT);
 	connection->heartbeat_ms =
 		connection->received_ms + RD_HEARTBEAT_MOST_MS; /* until its first HEARTBEAT */
 	state->connection = (int)(connection - coordinator->connections);
 	state->joined = true;
-	state->place = hello->hello.member.place;
+	state->place = hello->hello.identity.member.place;
 	state->collective = -1;
 	state->waiting_for = -1;
 	if (++coordinator->joined == coordinator->size)

@@ -31,7 +31,7 @@ struct rd_coordinator_rank {
 	uint32_t fallbacks; /* of its links */
 	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_place place;
-	struct rd_member *member; /* until the table is made */
+	struct rd_identity *identity; /* until the table is made */
 	uint32_t calls; /* from its ANSWER or BYE */
 	uint32_t done;
 	int collective, waiting_for;

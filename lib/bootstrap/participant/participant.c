@@ -16,7 +16,7 @@
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_participant_create(struct rd_participant **created, const struct rd_settings *settings,
-	const struct rd_member *self, struct rd_activity *activity, const char *address,
+	const struct rd_identity *self, struct rd_activity *activity, const char *address,
 	int64_t now_ms)
 {
 	struct rd_participant *participant = calloc(1, sizeof(*participant));
@@ -38,7 +38,8 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->lost = -1;
 	participant->dead = -1;
 	participant->members = calloc((size_t)settings->size, sizeof(*participant->members));
-	if (!participant->members)
+	participant->cards = calloc((size_t)settings->size, sizeof(*participant->cards));
+	if (!participant->members || !participant->cards)
 		goto no_memory;
 	*created = participant;
 	return 0;
@@ -55,13 +56,14 @@ void rd_participant_destroy(struct rd_participant *participant)
 	rd_link_failures_finish(&participant->link_failures);
 	rd_link_failures_finish(&participant->fallbacks);
 	free(participant->members);
+	free(participant->cards);
 	free(participant);
 }
 
 void rd_participant_set_lineage(
 	struct rd_participant *participant, const struct rd_lineage_address *place)
 {
-	participant->self.lineage = *place;
+	participant->self.member.lineage = *place;
 }
 
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant)
@@ -83,6 +85,17 @@ int rd_participant_lost(const struct rd_participant *participant)
 const struct rd_member *rd_participant_members(const struct rd_participant *participant)
 {
 	return participant->members;
+}
+
+struct rd_card (*rd_participant_cards(const struct rd_participant *participant))[RD_TRANSPORTS_MAX]
+{
+	return participant->cards;
+}
+
+void rd_participant_free_cards(struct rd_participant *participant)
+{
+	free(participant->cards);
+	participant->cards = NULL;
 }
 
 uint64_t rd_participant_comm_id(const struct rd_participant *participant)

@@ -31,7 +31,7 @@ struct rd_participant;
 /* settings, activity: outlive the participant. self: copied. address: the one of rank 0, for
    reasons. */
 int rd_participant_create(struct rd_participant **participant, const struct rd_settings *settings,
-	const struct rd_member *self, struct rd_activity *activity, const char *address,
+	const struct rd_identity *self, struct rd_activity *activity, const char *address,
 	int64_t now_ms);
 void rd_participant_destroy(struct rd_participant *participant);
 
@@ -85,6 +85,9 @@ int rd_participant_verdict(const struct rd_participant *participant, const char 
 int rd_participant_lost(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_JOINED on. */
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
+/* The cards of each, until they are freed. */
+struct rd_card (*rd_participant_cards(const struct rd_participant *participant))[RD_TRANSPORTS_MAX];
+void rd_participant_free_cards(struct rd_participant *participant);
 uint64_t rd_participant_comm_id(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_OPEN on: the least limits of all ranks' links. */
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);

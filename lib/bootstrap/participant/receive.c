@@ -9,8 +9,8 @@ static void take_table(struct rd_participant *participant, const struct rd_contr
 	uint32_t size = (uint32_t)participant->settings->size;
 
 	if (participant->phase != RD_PARTICIPANT_JOINING ||
-		rd_table_read(
-			&participant->table, &message->table.part, participant->members, size)) {
+		rd_table_read(&participant->table, &message->table.part, participant->members,
+			participant->cards, size)) {
 		rd_participant_bad_message(participant);
 		return;
 	}

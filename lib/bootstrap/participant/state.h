@@ -11,7 +11,7 @@
 
 struct rd_participant {
 	const struct rd_settings *settings;
-	struct rd_member self;
+	struct rd_identity self;
 	struct rd_activity *activity;
 	const char *address;
 	enum rd_participant_phase phase;
@@ -28,6 +28,7 @@ struct rd_participant {
 	char refusal[RD_REFUSAL_SIZE]; /* why it failed */
 
 	struct rd_member *members;
+	struct rd_card (*cards)[RD_TRANSPORTS_MAX]; /* of each; NULL: no longer */
 	struct rd_table_reader table; /* how far they have come */
 	struct rd_link_failures link_failures; /* of our links, to be sent */
 	struct rd_link_failures fallbacks; /* that have been received */

@@ -433,9 +433,10 @@ void net_init(int size, uint32_t seed)
 		node->settings.heartbeat_timeout_ms = NET_TIMEOUT_MS;
 		node->settings.unreachable_ms = NET_TIMEOUT_MS;
 		node->settings.init_timeout_ms = NET_INIT_TIMEOUT_MS;
-		snprintf(node->self.place.host_name, RD_HOST_SIZE, "h%d", i);
-		memcpy(node->self.place.host_id, node->self.place.host_name, RD_HOST_SIZE);
-		node->self.place.pid = 100 + i;
+		snprintf(node->self.member.place.host_name, RD_HOST_SIZE, "h%d", i);
+		memcpy(node->self.member.place.host_id, node->self.member.place.host_name,
+			RD_HOST_SIZE);
+		node->self.member.place.pid = 100 + i;
 		atomic_store(&node->activity.collective, -1);
 		atomic_store(&node->activity.waiting_for, -1);
 		node->connection = -1;

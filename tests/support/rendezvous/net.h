@@ -24,7 +24,7 @@ enum fault { NO_FAULT, DIES, STOPS, CORRUPTS };
 
 struct net_node {
 	struct rd_settings settings;
-	struct rd_member self;
+	struct rd_identity self;
 	struct rd_activity activity;
 	struct rd_participant *participant;
 	bool dead, stopped, corrupts;

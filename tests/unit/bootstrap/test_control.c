@@ -24,7 +24,8 @@ static int check_members(struct control_rank *rank)
 		return rank->error;
 	members = rd_control_members(rank->control);
 	for (int i = 0; i < rank->size; i++)
-		if (members[i].cards[0].bytes[0] != 100 + i || members[i].place.pid != getpid())
+		if (rd_control_cards(rank->control)[i][0].bytes[0] != 100 + i ||
+			members[i].place.pid != getpid())
 			rank->error = 1;
 	if (control_keep_error(rank, control_ready(rank)))
 		return rank->error;

@@ -47,7 +47,7 @@ static void run_scenario(struct control_rank *rank, const struct scenario *scena
 	bool lags = scenario->death == WHILE_OPENING &&
 		    rank->rank == (scenario->victim + 1) % scenario->size;
 
-	rank->self.place.pid = getpid();
+	rank->self.member.place.pid = getpid();
 	if (dies(rank, scenario, BEFORE_JOINING))
 		raise(SIGKILL);
 	if (dies(rank, scenario, WHILE_JOINING))

@@ -10,8 +10,10 @@ static uint32_t draw(uint32_t *state)
 	return *state >> 8;
 }
 
-static void fill_member(struct rd_member *member)
+static void fill_identity(struct rd_identity *identity)
 {
+	struct rd_member *member = &identity->member;
+
 	strcpy(member->place.host_name, "host-a");
 	strcpy(member->place.host_id, "0123/456");
 	member->place.pid = 4711;
@@ -27,9 +29,9 @@ static void fill_member(struct rd_member *member)
 	memset(member->lineage.address, '1', RD_NUMERIC_ADDRESS - 1);
 	member->lineage.port = 65535;
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
-		memset(member->cards[i].transport, 'a' + i, 15);
-		member->cards[i].size = RD_CARD_MAX;
-		memset(member->cards[i].bytes, i, RD_CARD_MAX);
+		memset(identity->cards[i].transport, 'a' + i, 15);
+		identity->cards[i].size = RD_CARD_MAX;
+		memset(identity->cards[i].bytes, i, RD_CARD_MAX);
 	}
 }
 
@@ -48,7 +50,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->hello.piece_size = 1 << 20;
 		memset(message->hello.algo, 'x', RD_STRING_MAX - 1);
 		memset(message->hello.plugins, 'y', RD_STRING_MAX - 1);
-		fill_member(&message->hello.member);
+		fill_identity(&message->hello.identity);
 	} else if (kind == RD_CONTROL_TABLE) {
 		message->table.comm_id = UINT64_MAX;
 		message->table.part.first = 65535;
@@ -198,7 +200,7 @@ Test(wire, a_card_that_is_too_large_is_refused)
 	size_t size, claimed;
 
 	fill_message(&message, RD_CONTROL_HELLO);
-	memset(&message.hello.member.cards[1], 0, sizeof(message.hello.member.cards[1]));
+	memset(&message.hello.identity.cards[1], 0, sizeof(message.hello.identity.cards[1]));
 	size = rd_control_encode(&message, frame);
 	/* The one card left, of RD_CARD_MAX bytes, ends the frame: it grows by one. */
 	claimed = size + 1 - 8;
@@ -218,14 +220,16 @@ static bool is_terminated(const char *text, size_t size)
 	return memchr(text, '\0', size) != NULL;
 }
 
-static void check_member(const struct rd_member *member)
+static void check_identity(const struct rd_identity *identity)
 {
+	const struct rd_member *member = &identity->member;
+
 	cr_assert(is_terminated(member->place.host_name, RD_HOST_SIZE));
 	cr_assert(is_terminated(member->place.host_id, RD_HOST_SIZE));
 	cr_assert(is_terminated(member->place.nic, RD_NIC_SIZE));
 	for (int i = 0; i < RD_TRANSPORTS_MAX; i++) {
-		cr_assert(is_terminated(member->cards[i].transport, 16));
-		cr_assert_leq(member->cards[i].size, RD_CARD_MAX);
+		cr_assert(is_terminated(identity->cards[i].transport, 16));
+		cr_assert_leq(identity->cards[i].size, RD_CARD_MAX);
 	}
 }
 
@@ -233,7 +237,7 @@ static void check_member(const struct rd_member *member)
 static void check_valid(const struct rd_control_message *message)
 {
 	if (message->kind == RD_CONTROL_HELLO)
-		check_member(&message->hello.member);
+		check_identity(&message->hello.identity);
 	else if (message->kind == RD_CONTROL_TABLE)
 		cr_assert(message->table.part.size <= RD_TABLE_PART_BYTES &&
 			  message->table.part.count > 0);

@@ -113,7 +113,7 @@ static size_t forge(unsigned char frame[RD_FRAME_MAX])
 			.digest = rd_settings_digest(settings),
 			.channels = settings->channels,
 			.piece_size = settings->piece_size,
-			.member = ranks[1].self } };
+			.identity = ranks[1].self } };
 
 	strcpy(hello.hello.library, rondo_version());
 	return rd_control_encode(&hello, frame);

@@ -100,7 +100,7 @@ Test(rendezvous, a_library_of_another_version_is_named)
 			.library = "0.0.9",
 			.channels = 1,
 			.piece_size = 4096,
-			.member = net.nodes[1].self } };
+			.identity = net.nodes[1].self } };
 	const char *reason;
 	int connection = rd_coordinator_open(coordinator, 0);
 
@@ -156,7 +156,7 @@ static int take_tables(uint32_t first, uint32_t second)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_TABLE };
 	struct rd_table_writer writer = { .parts = NULL };
-	struct rd_member member = { .place.pid = 7 };
+	struct rd_identity member = { .member.place.pid = 7 };
 	struct rd_participant *participant = net_participant();
 	struct rd_control_message beat = { .kind = RD_CONTROL_HEARTBEAT };
 	const char *reason;

@@ -390,7 +390,8 @@ static void end_last(int with, int error)
 	net_init(3, 3);
 	for (int i = 0; i < 3; i++)
 		net.nodes[i].idle = true;
-	memcpy(net.nodes[2].self.place.host_id, net.nodes[with].self.place.host_id, RD_HOST_SIZE);
+	memcpy(net.nodes[2].self.member.place.host_id, net.nodes[with].self.member.place.host_id,
+		RD_HOST_SIZE);
 	cr_assert(net_run_until(net_all_open));
 	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, error);
 	net.nodes[2].connection = -1;
