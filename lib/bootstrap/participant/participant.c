@@ -288,15 +288,18 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank,
 			participant->address,
 			participant->refusal[0] ? participant->refusal : "no answer", duration);
-	else if (!participant->accepted)
-		rd_participant_end(participant, RONDO_TIMEOUT,
-			"rank %d: rank 0 at %s does not answer (tried for %s)", rank,
-			participant->address, duration);
 	if (rd_participant_is_over(participant))
 		return;
+	/* Also where rank 0 has not answered: it may do so now, and must not take the end of the
+	   connection for a death. */
 	participant->report = RONDO_TIMEOUT;
-	snprintf(participant->report_reason, sizeof(participant->report_reason),
-		"rank %d waited %s for the other ranks", rank, duration);
+	if (participant->accepted)
+		snprintf(participant->report_reason, sizeof(participant->report_reason),
+			"rank %d waited %s for the other ranks", rank, duration);
+	else
+		snprintf(participant->report_reason, sizeof(participant->report_reason),
+			"rank %d: rank 0 at %s does not answer (tried for %s)", rank,
+			participant->address, duration);
 	participant->report_ms = now_ms + RD_REPORT_MS;
 	participant->to_send |= rd_control_bit(RD_CONTROL_LATE);
 }
