@@ -9,73 +9,38 @@
 
 /* ---- Pipes --------------------------------------------------------------------------------- */
 
-static void pipe_clear(struct pipe *pipe)
-{
-	pipe->arrived = pipe->size = 0;
-	pipe->first = pipe->count = 0;
-	pipe->last_ns = 0;
-	pipe->ending = pipe->ended = false;
-	pipe->error = 0;
-}
-
-static bool pipe_has_room(const struct pipe *pipe)
-{
-	return pipe->size + RD_FRAME_MAX <= PIPE_BYTES && pipe->count + 4 <= FRAGMENTS_MAX &&
-	       !pipe->ending;
-}
-
-/* The end of a connection may come in front of bytes, as a reset does. */
-static void put_fragment(struct world *world, int subject, size_t size)
+/* The one of its bytes to rank 0, or of those to the rank. */
+static struct pipe *pipe_of(struct world *world, int subject)
 {
 	struct wire *wire = &world->wires[subject / 2];
-	struct pipe *pipe = subject % 2 ? &wire->down : &wire->up;
-	uint64_t at_ns = world->now_ns + world_delay(world, world->control_ns);
 
-	if (at_ns < pipe->last_ns)
-		at_ns = pipe->last_ns;
-	pipe->last_ns = at_ns;
-	pipe->fragments[(pipe->first + pipe->count++) % FRAGMENTS_MAX] = size;
-	world_event(world, EVENT_PACKET, subject, at_ns);
+	return subject % 2 ? &wire->down : &wire->up;
+}
+
+static uint64_t arrival(struct world *world)
+{
+	return world->now_ns + world_delay(world, world->control_ns);
 }
 
 /* In one or two fragments. */
 static void put_bytes(struct world *world, int subject, const unsigned char *bytes, size_t size)
 {
-	struct wire *wire = &world->wires[subject / 2];
-	struct pipe *pipe = subject % 2 ? &wire->down : &wire->up;
+	struct pipe *pipe = pipe_of(world, subject);
 	size_t cut = draw_one_in(&world->run, 4) ? 1 + draw(&world->run, size) : size;
 
-	memcpy(pipe->bytes + pipe->size, bytes, size);
-	pipe->size += size;
-	put_fragment(world, subject, cut);
+	world_event(world, EVENT_PACKET, subject, pipe_put(pipe, bytes, cut, arrival(world)));
 	if (cut < size)
-		put_fragment(world, subject, size - cut);
+		world_event(world, EVENT_PACKET, subject,
+			pipe_put(pipe, bytes + cut, size - cut, arrival(world)));
 }
 
 static void put_end(struct world *world, int subject, int error)
 {
-	struct wire *wire = &world->wires[subject / 2];
-	struct pipe *pipe = subject % 2 ? &wire->down : &wire->up;
+	struct pipe *pipe = pipe_of(world, subject);
 
-	if (pipe->ending)
-		return;
-	pipe->ending = true;
-	pipe->error = error;
-	put_fragment(world, subject, 0);
-}
-
-/* 1: a message; 0: none yet; negative: bytes that are none. */
-static int take(struct pipe *pipe, struct rd_control_message *message)
-{
-	int took = rd_control_decode(pipe->bytes, pipe->arrived, message);
-	size_t gone = took > 0 ? (size_t)took : pipe->arrived;
-
-	if (took == 0)
-		return 0;
-	pipe->size -= gone;
-	pipe->arrived -= gone;
-	memmove(pipe->bytes, pipe->bytes + gone, pipe->size);
-	return took > 0 ? 1 : -1;
+	if (!pipe->ending)
+		world_event(
+			world, EVENT_PACKET, subject, pipe_put_end(pipe, error, arrival(world)));
 }
 
 /* ---- Rank 0's end -------------------------------------------------------------------------- */
@@ -102,7 +67,7 @@ static void coordinator_reads(struct world *world, struct wire *wire)
 	struct rd_control_message message;
 	int took;
 
-	while ((took = take(&wire->up, &message)) != 0) {
+	while ((took = pipe_take(&wire->up, &message)) != 0) {
 		if (took < 0)
 			rd_coordinator_bad_message(coordinator, wire->index, world_ms(world));
 		else
@@ -251,7 +216,7 @@ static void rank_reads(struct world *world, struct sim_rank *rank)
 	struct rd_control_message message;
 	int took;
 
-	while ((took = take(&wire->down, &message)) != 0) {
+	while ((took = pipe_take(&wire->down, &message)) != 0) {
 		if (took < 0)
 			rd_participant_bad_message(rank->participant);
 		else
@@ -356,15 +321,8 @@ static void take_answer(struct world *world, int number, bool connected)
 static void take_packet(struct world *world, int subject)
 {
 	struct wire *wire = &world->wires[subject / 2];
-	struct pipe *pipe = subject % 2 ? &wire->down : &wire->up;
-	size_t size = pipe->fragments[pipe->first];
 
-	pipe->first = (pipe->first + 1) % FRAGMENTS_MAX;
-	pipe->count--;
-	if (size > 0)
-		pipe->arrived += size;
-	else
-		pipe->ended = true;
+	pipe_arrive(pipe_of(world, subject));
 	if (subject % 2 == 0)
 		world_touch(world, 0);
 	else if (wire->owner >= 0)

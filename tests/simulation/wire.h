@@ -5,26 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bootstrap/control_message.h"
+#include "simulated_pipe.h"
 
 #define RANKS_MAX 8
 #define WIRES_MAX 48
-#define FRAGMENTS_MAX 96
-#define PIPE_BYTES (4 * RD_FRAME_MAX)
 
 struct world;
 struct sim_rank;
-
-struct pipe {
-	unsigned char bytes[PIPE_BYTES];
-	size_t arrived, size; /* bytes that can be read; and with those under way */
-	size_t fragments[FRAGMENTS_MAX]; /* sizes of those under way; 0: the end */
-	int first, count;
-	uint64_t last_ns;
-	bool ending; /* its end is under way, or has come: */
-	bool ended;
-	int error; /* with which it ends */
-};
 
 enum wire_state { WIRE_FREE, WIRE_TRYING, WIRE_WAITING, WIRE_ACCEPTED, WIRE_CLOSED };
 

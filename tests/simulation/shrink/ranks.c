@@ -60,42 +60,37 @@ static void lose_dialled(struct shrink_rank *rank, int to, int error)
 static bool take_dialled(struct shrink_rank *rank, int to)
 {
 	const struct stream *stream = &world.streams[rank->dialled[to]];
-	const struct mail *mail = streams_next(rank->dialled[to]);
+	struct rd_control_message message;
+	int took;
 
 	if (stream->error) {
 		lose_dialled(rank, to, stream->error);
 	} else if (stream->connected && !rank->connected[to]) {
 		rank->connected[to] = true;
 		rd_quorum_connected(&rank->quorum, to);
-	} else if (mail && mail->ends) {
-		lose_dialled(rank, to, mail->error);
-	} else if (mail) {
-		struct rd_control_message message = mail->message;
-
-		streams_take(rank->dialled[to]);
-		rd_quorum_received(&rank->quorum, to, &message, clock_ms());
 	} else {
-		return false;
+		took = streams_take(rank->dialled[to], &message);
+		if (took < 0)
+			lose_dialled(rank, to, stream->in.error);
+		else if (took > 0)
+			rd_quorum_received(&rank->quorum, to, &message, clock_ms());
+		return took != 0;
 	}
 	return true;
 }
 
 static bool take_arrived(struct shrink_rank *rank, int from)
 {
-	const struct mail *mail = streams_next(rank->arrived[from]);
+	struct rd_control_message message;
+	int took = streams_take(rank->arrived[from], &message);
 
-	if (!mail)
-		return false;
-	if (mail->ends) {
+	if (took < 0) {
 		hang_up(&rank->arrived[from]);
 		rd_quorum_left(&rank->quorum, from, clock_ms());
-	} else {
-		struct rd_control_message message = mail->message;
-
-		streams_take(rank->arrived[from]);
+	} else if (took > 0) {
 		rd_quorum_received(&rank->quorum, from, &message, clock_ms());
 	}
-	return true;
+	return took != 0;
 }
 
 /* One of another lineage, or a rank that is not of this comm. */
@@ -112,18 +107,16 @@ static void refuse(int stream)
 static bool take_pending(struct shrink_rank *rank, int index)
 {
 	int stream = rank->pending[index], from;
-	const struct mail *mail = streams_next(stream);
 	struct rd_control_message message;
+	int took = streams_take(stream, &message);
 
-	if (!mail)
+	if (took == 0)
 		return false;
 	rank->pending[index] = rank->pending[--rank->pending_count];
-	if (mail->ends || mail->message.kind != RD_CONTROL_GATHER) {
+	if (took < 0 || message.kind != RD_CONTROL_GATHER) {
 		streams_close(stream);
 		return true;
 	}
-	message = mail->message;
-	streams_take(stream);
 	from = rd_quorum_rank_of(&rank->quorum, &message);
 	if (from < 0 && rank->quorum.phase == RD_QUORUM_MEETING) {
 		refuse(stream);

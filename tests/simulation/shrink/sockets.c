@@ -2,13 +2,13 @@
 #include "world.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
 static int add(int owner, int toward)
 {
 	int index = world.stream_count;
+	struct stream *stream;
 
 	if (index == STREAMS_MAX) {
 		shrink_fail("more than %d streams were made", STREAMS_MAX);
@@ -16,8 +16,14 @@ static int add(int owner, int toward)
 	} else {
 		world.stream_count++;
 	}
-	world.streams[index] =
-		(struct stream){ .open = true, .owner = owner, .toward = toward, .peer = -1 };
+	stream = &world.streams[index];
+	stream->open = true;
+	stream->connected = false;
+	stream->owner = owner;
+	stream->toward = toward;
+	stream->peer = -1;
+	stream->error = 0;
+	pipe_clear(&stream->in);
 	return index;
 }
 
@@ -39,48 +45,34 @@ static void queue(int index)
 	shrink_touch(rank->origin);
 }
 
-static void clear_mails(struct stream *stream)
-{
-	while (stream->first) {
-		struct mail *mail = stream->first;
-
-		stream->first = mail->next;
-		free(mail);
-	}
-	stream->last = NULL;
-	stream->arrived = 0;
-}
-
 void streams_finish(void)
 {
-	for (int i = 0; i < world.stream_count; i++)
-		clear_mails(&world.streams[i]);
 	world.stream_count = 0;
 }
 
-/* ---- Mails ---------------------------------------------------------------------------------- */
+/* ---- Bytes ---------------------------------------------------------------------------------- */
 
-static void put_mail(int index, const struct rd_control_message *message, int error)
+static uint64_t arrival(void)
 {
-	struct stream *stream = &world.streams[index];
-	struct mail *mail = calloc(1, sizeof(*mail));
-	uint64_t at_ns = world.now_ns + shrink_delay(world.network_ns);
+	return world.now_ns + shrink_delay(world.network_ns);
+}
 
-	if (!mail)
-		abort();
-	mail->ends = !message;
-	mail->error = error;
-	if (message)
-		mail->message = *message;
-	if (stream->last)
-		stream->last->next = mail;
-	else
-		stream->first = mail;
-	stream->last = mail;
-	if (at_ns < stream->last_ns)
-		at_ns = stream->last_ns;
-	stream->last_ns = at_ns;
-	shrink_event(EVENT_MAIL, index, at_ns);
+static void put_message(int index, const struct rd_control_message *message)
+{
+	struct rd_control_message copy = *message;
+	unsigned char frame[RD_FRAME_MAX];
+	size_t size = rd_control_encode(&copy, frame);
+
+	shrink_event(
+		EVENT_PACKET, index, pipe_put(&world.streams[index].in, frame, size, arrival()));
+}
+
+static void put_end(int index, int error)
+{
+	struct pipe *in = &world.streams[index].in;
+
+	if (!in->ending)
+		shrink_event(EVENT_PACKET, index, pipe_put_end(in, error, arrival()));
 }
 
 /* The bytes that have come are lost. */
@@ -88,54 +80,35 @@ static void break_stream(int index, int error)
 {
 	struct stream *stream = &world.streams[index];
 
-	if (!stream->open || (stream->arrived > 0 && stream->first->ends))
+	if (!stream->open || (stream->in.ended && stream->in.arrived == 0))
 		return;
 	if (!stream->connected)
 		stream->error = error;
-	clear_mails(stream);
-	put_mail(index, NULL, error);
-	stream->arrived = 1;
+	pipe_break(&stream->in, error);
 	shrink_touch(stream->owner);
-}
-
-static const struct mail *end_of(const struct stream *stream)
-{
-	const struct mail *mail = stream->first;
-
-	for (int i = 0; i < stream->arrived && mail; i++, mail = mail->next)
-		if (mail->ends)
-			return mail;
-	return NULL;
 }
 
 bool streams_have_ended(int index)
 {
-	return !world.streams[index].open || end_of(&world.streams[index]);
+	return !world.streams[index].open || world.streams[index].in.ended;
 }
 
-const struct mail *streams_next(int index)
+int streams_take(int index, struct rd_control_message *message)
 {
-	return world.streams[index].arrived > 0 ? world.streams[index].first : NULL;
-}
+	struct pipe *in = &world.streams[index].in;
 
-void streams_take(int index)
-{
-	struct stream *stream = &world.streams[index];
-	struct mail *mail = stream->first;
-
-	stream->first = mail->next;
-	if (!stream->first)
-		stream->last = NULL;
-	stream->arrived--;
-	free(mail);
+	if (in->arrived == 0)
+		return in->ended ? -1 : 0;
+	return pipe_take(in, message);
 }
 
 void streams_send(int index, const struct rd_control_message *message)
 {
 	const struct stream *stream = &world.streams[index];
 
-	if (stream->peer >= 0 && world.streams[stream->peer].open && !end_of(stream))
-		put_mail(stream->peer, message, 0);
+	if (stream->peer >= 0 && world.streams[stream->peer].open && !stream->in.ended &&
+		!world.streams[stream->peer].in.ending)
+		put_message(stream->peer, message);
 }
 
 /* Bytes that nobody has read, or a connection that nobody took, make a reset. */
@@ -145,10 +118,9 @@ static void close_stream(int index, bool resets)
 
 	if (!stream->open)
 		return;
-	resets |= stream->arrived > 0 && !end_of(stream);
+	resets |= stream->in.arrived > 0 && !stream->in.ended;
 	if (stream->peer >= 0 && world.streams[stream->peer].open)
-		put_mail(stream->peer, NULL, resets ? ECONNRESET : 0);
-	clear_mails(stream);
+		put_end(stream->peer, resets ? ECONNRESET : 0);
 	stream->open = false;
 }
 
@@ -173,8 +145,8 @@ int streams_dial(int owner, int toward)
 {
 	int index = add(owner, toward);
 
-	world.streams[index].last_ns = world.now_ns + shrink_delay(world.network_ns);
-	shrink_event(EVENT_SYN, index, world.streams[index].last_ns);
+	world.streams[index].in.last = arrival();
+	shrink_event(EVENT_SYN, index, world.streams[index].in.last);
 	return index;
 }
 
@@ -222,9 +194,9 @@ void streams_intrude(int rank, int kind)
 		message = (struct rd_control_message){ .kind = RD_CONTROL_GATHER,
 			.gather = { 77, 0 } };
 	if (kind == 1 || kind == 2)
-		put_mail(index, &message, 0);
+		put_message(index, &message);
 	if (kind == 3)
-		put_mail(index, NULL, 0);
+		put_end(index, 0);
 	queue(index);
 }
 
@@ -246,33 +218,30 @@ static void take_attempt(int index)
 		return;
 	}
 	if (!is_there(near->toward) || shrink_rejects(near->owner, near->toward)) {
-		shrink_event(EVENT_REFUSED, index, world.now_ns + shrink_delay(world.network_ns));
+		shrink_event(EVENT_REFUSED, index, arrival());
 		return;
 	}
 	far = add(near->toward, near->owner);
 	world.streams[far].connected = true;
 	world.streams[far].peer = index;
 	near->peer = far;
-	near->last_ns = world.now_ns + shrink_delay(world.network_ns);
-	shrink_event(EVENT_CONNECTED, index, near->last_ns);
+	near->in.last = arrival();
+	shrink_event(EVENT_CONNECTED, index, near->in.last);
 	queue(far);
 }
 
-static void take_mail(int index)
+static void take_packet(int index)
 {
 	struct stream *stream = &world.streams[index];
 	uint64_t cut_ns = stream->toward < 0 ? 0 : shrink_cut(stream->owner, stream->toward);
-	int count = 0;
 
 	if (!stream->open || cut_ns == NEVER)
 		return;
 	if (cut_ns) {
-		shrink_event(EVENT_MAIL, index, cut_ns);
+		shrink_event(EVENT_PACKET, index, cut_ns);
 		return;
 	}
-	for (const struct mail *mail = stream->first; mail; mail = mail->next)
-		count++;
-	stream->arrived += stream->arrived < count;
+	pipe_arrive(&stream->in);
 	shrink_touch(stream->owner);
 }
 
@@ -291,8 +260,8 @@ void streams_take_event(enum shrink_event kind, int subject)
 
 	if (kind == EVENT_SYN) {
 		take_attempt(subject);
-	} else if (kind == EVENT_MAIL) {
-		take_mail(subject);
+	} else if (kind == EVENT_PACKET) {
+		take_packet(subject);
 	} else if (kind == EVENT_SILENCE) {
 		take_silence(subject);
 	} else if (stream->open && !stream->connected && !stream->error) {

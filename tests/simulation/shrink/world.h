@@ -19,6 +19,7 @@
 #include "draw.h"
 #include "faults.h"
 #include "shrinks.h"
+#include "simulated_pipe.h"
 
 #define SHRINK_RANKS 8
 #define MS UINT64_C(1000000)
@@ -86,13 +87,6 @@ struct shrink_comm {
 	unsigned char presence[SHRINK_RANKS][SHRINK_RANKS];
 };
 
-struct mail {
-	struct mail *next;
-	bool ends;
-	int error; /* with which it ends */
-	struct rd_control_message message;
-};
-
 /* One end of a connection. */
 struct stream {
 	bool open; /* its owner has not closed it */
@@ -101,9 +95,7 @@ struct stream {
 	int peer; /* the other end; -1: none yet, or a stranger */
 	bool connected;
 	int error; /* with which the attempt to connect ended; 0: it has not */
-	struct mail *first, *last;
-	int arrived; /* of its mails */
-	uint64_t last_ns;
+	struct pipe in;
 };
 
 struct shrink_world {
@@ -135,7 +127,7 @@ enum shrink_event {
 	EVENT_SYN, /* a stream's attempt to connect reaches the host */
 	EVENT_CONNECTED, /* a stream; and so the next two */
 	EVENT_REFUSED,
-	EVENT_MAIL,
+	EVENT_PACKET,
 	EVENT_SILENCE, /* a stream: no packet has come for too long */
 	EVENT_RESUME, /* rank */
 	EVENT_PAUSE, /* rank: paused for as long as heartbeats may take */
@@ -177,9 +169,9 @@ void ranks_finish(int rank);
 int streams_dial(int owner, int toward);
 void streams_close(int stream);
 void streams_send(int stream, const struct rd_control_message *message);
-/* The next mail that has come; NULL: none. streams_take() removes it. */
-const struct mail *streams_next(int stream);
-void streams_take(int stream);
+/* Takes the next message that has come: 1; 0: none has; -1: the stream has ended, with the error of
+   its pipe. */
+int streams_take(int stream, struct rd_control_message *message);
 /* A connection of no rank to this rank's place, of one of four kinds. */
 void streams_intrude(int rank, int kind);
 void streams_take_event(enum shrink_event kind, int subject);

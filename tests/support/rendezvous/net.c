@@ -14,6 +14,49 @@ uint32_t net_draw(uint32_t below)
 	return below ? (net.seed >> 8) % below : 0;
 }
 
+/* ---- Bytes --------------------------------------------------------------------------------- */
+
+static uint64_t arrival(void)
+{
+	return (uint64_t)(net.now_ms + net_draw((uint32_t)net.delay_ms + 1));
+}
+
+static void corrupt(unsigned char *bytes, size_t size)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_HELLO +
+						      (int)net_draw(RD_CONTROL_LAST) };
+	unsigned char frame[RD_FRAME_MAX];
+	size_t other;
+
+	if (net_draw(4) > 0)
+		return;
+	if (net_draw(2) == 0) {
+		bytes[net_draw((uint32_t)size)] ^= (unsigned char)(1 << net_draw(8));
+		return;
+	}
+	message.left.rank = (int)net_draw(2);
+	other = rd_control_encode(&message, frame);
+	memcpy(bytes, frame, other < size ? other : size);
+}
+
+/* In two fragments; corrupts: with a random error in some messages. */
+static void send_message(struct pipe *pipe, struct rd_control_message *message, bool corrupts)
+{
+	unsigned char frame[RD_FRAME_MAX];
+	size_t size = rd_control_encode(message, frame), cut = 1 + net_draw((uint32_t)size - 1);
+
+	if (corrupts)
+		corrupt(frame, size);
+	pipe_put(pipe, frame, cut, arrival());
+	pipe_put(pipe, frame + cut, size - cut, arrival());
+}
+
+static void send_end(struct pipe *pipe)
+{
+	if (!pipe->ending)
+		pipe_put_end(pipe, 0, arrival());
+}
+
 /* ---- Ends of connections ------------------------------------------------------------------- */
 
 /* From the side of the rank: the coordinator receives the end. */
@@ -23,14 +66,14 @@ static void close_connection(struct net_node *node)
 		return;
 	node->linked = false;
 	if (node->connection >= 0)
-		pipe_send_bytes(&node->up, NULL, 0);
+		send_end(&node->up);
 }
 
 static void coordinator_close(struct net_node *node)
 {
 	rd_coordinator_closed(net.coordinator, node->connection, 0);
 	node->connection = -1;
-	pipe_send_bytes(&node->down, NULL, 0);
+	send_end(&node->down);
 }
 
 static void connect_node(struct net_node *node)
@@ -71,9 +114,9 @@ static void serve_coordinator(void)
 		return;
 	for (int i = 0; i < net.size; i++) {
 		struct net_node *node = &net.nodes[i];
-		while (node->connection >= 0 &&
+		while (node->connection >= 0 && pipe_has_room(&node->down) &&
 			rd_coordinator_next(net.coordinator, node->connection, &message))
-			pipe_send(&node->down, &message, false);
+			send_message(&node->down, &message, false);
 		if (node->connection >= 0 &&
 			rd_coordinator_dropped(net.coordinator, node->connection))
 			coordinator_close(node);
@@ -90,8 +133,9 @@ static void serve_node(struct net_node *node)
 		return;
 	if (rd_participant_connects(node->participant, net.now_ms))
 		connect_node(node);
-	while (node->linked && rd_participant_next(node->participant, &message))
-		pipe_send(&node->up, &message, node->corrupts);
+	while (node->linked && pipe_has_room(&node->up) &&
+		rd_participant_next(node->participant, &message))
+		send_message(&node->up, &message, node->corrupts);
 	if (rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT)
 		close_connection(node);
 }
@@ -104,7 +148,7 @@ void net_kill(struct net_node *node)
 		return;
 	for (int i = 1; i < net.size; i++) {
 		if (net.nodes[i].connection >= 0)
-			pipe_send_bytes(&net.nodes[i].down, NULL, 0);
+			send_end(&net.nodes[i].down);
 		net.nodes[i].connection = -1;
 	}
 	rd_coordinator_destroy(net.coordinator);
@@ -156,51 +200,41 @@ static void node_receive(struct net_node *node)
 	}
 }
 
-static void deliver_up(struct net_node *node, const struct net_packet *packet)
+static void deliver_up(struct net_node *node)
 {
 	if (!net.coordinator || node->connection < 0)
 		return;
-	if (packet->size == 0) {
-		rd_coordinator_closed(net.coordinator, node->connection, 0);
-		node->connection = -1;
-		return;
-	}
-	memcpy(node->up.bytes + node->up.size, packet->bytes, packet->size);
-	node->up.size += packet->size;
 	coordinator_receive(node);
+	if (!node->up.ended || node->connection < 0)
+		return;
+	rd_coordinator_closed(net.coordinator, node->connection, 0);
+	node->connection = -1;
 }
 
-static void deliver_down(struct net_node *node, const struct net_packet *packet)
+static void deliver_down(struct net_node *node)
 {
 	if (node->dead || !node->linked)
 		return;
-	if (packet->size == 0) {
-		node->linked = false;
-		rd_participant_closed(node->participant, 0, net.now_ms);
-		return;
-	}
-	memcpy(node->down.bytes + node->down.size, packet->bytes, packet->size);
-	node->down.size += packet->size;
 	node_receive(node);
+	if (!node->down.ended)
+		return;
+	node->linked = false;
+	rd_participant_closed(node->participant, 0, net.now_ms);
 }
 
 /* Delivers one fragment that is due, unless its receiver is stopped. */
-static bool deliver(struct net_node *node, struct net_pipe *pipe)
+static bool deliver(struct net_node *node, struct pipe *pipe)
 {
 	bool up = pipe == &node->up;
 	bool asleep = up ? net.nodes[0].stopped && !net.nodes[0].dead : node->stopped;
-	struct net_packet *packet = pipe->first;
 
-	if (!packet || packet->at_ms > net.now_ms || asleep)
+	if (pipe_next(pipe) > (uint64_t)net.now_ms || asleep)
 		return false;
-	pipe->first = packet->next;
-	if (!pipe->first)
-		pipe->end = &pipe->first;
+	pipe_arrive(pipe);
 	if (up)
-		deliver_up(node, packet);
+		deliver_up(node);
 	else
-		deliver_down(node, packet);
-	free(packet);
+		deliver_down(node);
 	count_event();
 	return true;
 }
@@ -326,10 +360,10 @@ int64_t net_next_ms(void)
 			next = rd_sooner(next, node->act_ms);
 		if (net_acts(node))
 			next = rd_sooner(next, rd_participant_deadline(node->participant));
-		if (node->up.first && !net.nodes[0].stopped)
-			next = rd_sooner(next, node->up.first->at_ms);
-		if (node->down.first && !node->stopped)
-			next = rd_sooner(next, node->down.first->at_ms);
+		if (node->up.count && !net.nodes[0].stopped)
+			next = rd_sooner(next, (int64_t)pipe_next(&node->up));
+		if (node->down.count && !node->stopped)
+			next = rd_sooner(next, (int64_t)pipe_next(&node->down));
 	}
 	return next;
 }
@@ -440,8 +474,6 @@ void net_init(int size, uint32_t seed)
 		atomic_store(&node->activity.collective, -1);
 		atomic_store(&node->activity.waiting_for, -1);
 		node->connection = -1;
-		pipe_clear(&node->up);
-		pipe_clear(&node->down);
 		node->start_ms = net.now_ms;
 		node->calls = 3;
 	}
@@ -449,11 +481,8 @@ void net_init(int size, uint32_t seed)
 
 void net_finish(void)
 {
-	for (int i = 0; i < net.size; i++) {
+	for (int i = 0; i < net.size; i++)
 		rd_participant_destroy(net.nodes[i].participant);
-		pipe_clear(&net.nodes[i].up);
-		pipe_clear(&net.nodes[i].down);
-	}
 	rd_coordinator_destroy(net.coordinator);
 }
 

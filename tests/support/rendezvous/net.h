@@ -13,7 +13,7 @@
 
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
-#include "pipe.h"
+#include "simulated_pipe.h"
 
 #define RANKS_MAX 9
 #define NET_TIMEOUT_MS 1000
@@ -30,7 +30,7 @@ struct net_node {
 	bool dead, stopped, corrupts;
 	bool linked;
 	int connection; /* its number at the coordinator; -1: none */
-	struct net_pipe up, down;
+	struct pipe up, down;
 	int64_t start_ms;
 
 	/* How the rank behaves: */

@@ -250,7 +250,7 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 static bool is_quiet(void)
 {
 	for (int i = 0; i < net.size; i++)
-		if (net.nodes[i].up.first || net.nodes[i].down.first)
+		if (net.nodes[i].up.count || net.nodes[i].down.count)
 			return false;
 	return true;
 }
@@ -322,7 +322,7 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
 	/* The first to arrive counts. */
 	do
 		net_run_steps(1);
-	while (net.nodes[0].up.first);
+	while (net.nodes[0].up.count);
 	rd_participant_slow(net.nodes[2].participant, 330, 3, "rank 2 has waited 330 ms");
 	net_run_steps(200);
 	cr_assert_eq(rd_coordinator_slow_call(net.coordinator, text), 300);
