@@ -210,10 +210,13 @@ static void decide_left(struct rd_coordinator *coordinator, int leaver, const ch
 		coordinator->ranks[leaver].calls, reason);
 }
 
+/* A link that broke did so because its other end has left. A timeout has another reason: a call
+   that the leaver did not make has failed before. */
 void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
 {
 	for (int rank = 0; rank < coordinator->size; rank++)
-		if (coordinator->ranks[rank].report && coordinator->ranks[rank].culprit == leaver)
+		if (coordinator->ranks[rank].report == RONDO_BROKEN &&
+			coordinator->ranks[rank].culprit == leaver)
 			decide_left(coordinator, leaver, coordinator->ranks[rank].reason);
 }
 
@@ -246,7 +249,7 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 			coordinator->size);
 	} else if (error == RONDO_DIED && culprit > 0) {
 		take_death(coordinator, culprit);
-	} else if (culprit >= 0 && coordinator->ranks[culprit].left) {
+	} else if (error != RONDO_TIMEOUT && culprit >= 0 && coordinator->ranks[culprit].left) {
 		decide_left(coordinator, culprit, message->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
 		state->report = error;
