@@ -116,11 +116,15 @@ static size_t write_runs(
 /* The part with room for so many bytes more; NULL: no memory. */
 static struct rd_table_part *part_for(struct rd_table_writer *writer, size_t size)
 {
-	struct rd_table_part *last = writer->parts + writer->part_count - 1, *grown;
-	uint32_t first = writer->part_count ? last->first + last->count : 0;
+	struct rd_table_part *last = NULL, *grown;
+	uint32_t first = 0;
 
-	if (writer->part_count && last->size + size <= RD_TABLE_PART_BYTES)
-		return last;
+	if (writer->part_count) {
+		last = &writer->parts[writer->part_count - 1];
+		first = last->first + last->count;
+		if (last->size + size <= RD_TABLE_PART_BYTES)
+			return last;
+	}
 	grown = realloc(writer->parts, (size_t)(writer->part_count + 1) * sizeof(*grown));
 	if (!grown)
 		return NULL;
