@@ -91,7 +91,7 @@ static int read_all(const struct rd_table_writer *writer, int count)
 	for (int i = 0; i < writer->part_count; i++)
 		if (read_exactly(&reader, &writer->parts[i], (uint32_t)count))
 			return RONDO_PROTOCOL;
-	cr_expect_eq(reader.count, count);
+	cr_expect_eq(reader.count, (uint32_t)count);
 	return 0;
 }
 
