@@ -81,7 +81,7 @@ bool rd_settling_add(
 
 /* The lower of two is their median. */
 struct spread {
-	uint32_t least, median, most;
+	uint32_t least, median;
 };
 
 static struct spread spread_of(const struct rd_settling *settling, size_t number)
@@ -96,13 +96,13 @@ static struct spread spread_of(const struct rd_settling *settling, size_t number
 			sorted[k] = sorted[k - 1];
 		sorted[k] = cost;
 	}
-	return (struct spread){ sorted[0], sorted[(settling->count - 1) / 2],
-		sorted[settling->count - 1] };
+	return (struct spread){ sorted[0], sorted[(settling->count - 1) / 2] };
 }
 
 enum state { SETTLED, UNKNOWN, DISTURBED };
 
-/* Within a host nothing is that slow, however often a busy machine repeats it. A network may be. */
+/* Within a host nothing is that slow, however often a busy machine repeats it. A network may be:
+   two measurements that are alike show it, whatever delayed the third. */
 static enum state judge(const struct rd_settling *settling, const struct rd_costs *usual,
 	const struct numbers *numbers, size_t number, const struct spread *spread)
 {
@@ -112,7 +112,7 @@ static enum state judge(const struct rd_settling *settling, const struct rd_cost
 		return DISTURBED;
 	if (settling->count < RD_SETTLE_ROUNDS)
 		return UNKNOWN;
-	return spread->most / RD_CONFIRMS <= spread->least ? SETTLED : DISTURBED;
+	return spread->median / RD_CONFIRMS <= spread->least ? SETTLED : DISTURBED;
 }
 
 bool rd_settling_end(const struct rd_settling *settling, struct rd_costs *costs)

@@ -12,7 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "comm/comm.h"
 #include "text.h"
 #include "world.h"
 
@@ -112,35 +111,6 @@ Test(hosts_network, a_ring_enters_and_leaves_each_host_once_however_ranks_lie, .
 	setenv("RONDO_ALGO", "ring", 1);
 	cross_slowly(&two_and_two, 1.5, "50mbit");
 	cross_slowly(&by_turns, 1.5, "50mbit");
-}
-
-/* Measured briefly: 50 Mbit/s are 6.25 bytes/us. */
-static int is_priced_as_slow(struct rank_env *env)
-{
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
-
-	const struct rd_link_cost *far = &env->comm->costs.links[RD_FAR];
-
-	for (uint64_t size = 64 << 10; size <= 4 << 20; size *= 2) {
-		struct rd_message_cost cost = rd_message_cost(far, size);
-		int64_t ns = cost.send_ns + cost.flight_ns + cost.recv_ns;
-
-		if (ns < (int64_t)size * 80)
-			return world_report(env, "%llu bytes are thought to take %lld ns",
-				(unsigned long long)size, (long long)ns);
-	}
-	return 0;
-}
-
-Test(hosts_network, a_slow_link_is_priced_as_slow_as_it_is, .timeout = 120)
-{
-	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
-	struct world world = { .size = 2, .hosts = hosts, .host_of = { 0, 1 } };
-
-	cr_assert(hosts_slow(hosts, 0, 0, "50mbit"));
-	cr_assert_eq(world_run(&world, is_priced_as_slow, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }
 
 static void run_with_eth1(int network, double times)

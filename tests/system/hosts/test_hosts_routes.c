@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
 #include "text.h"
 #include "world.h"
 
@@ -303,5 +304,34 @@ Test(hosts_routes, interfaces_that_limit_are_measured_to_add_up, .timeout = 120)
 	cr_assert(hosts_slow(hosts, 0, 0, "200mbit"));
 	cr_assert(hosts_slow(hosts, 0, 1, "200mbit"));
 	expect_striping(&world, &(struct striping){ 2, 2 }, 2);
+	hosts_destroy(hosts);
+}
+
+/* Measured briefly: 50 Mbit/s are 6.25 bytes/us. */
+static int is_priced_as_slow(struct rank_env *env)
+{
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+
+	const struct rd_link_cost *far = &env->comm->costs.links[RD_FAR];
+
+	for (uint64_t size = 64 << 10; size <= 4 << 20; size *= 2) {
+		struct rd_message_cost cost = rd_message_cost(far, size);
+		int64_t ns = cost.send_ns + cost.flight_ns + cost.recv_ns;
+
+		if (ns < (int64_t)size * 80)
+			return world_report(env, "%llu bytes are thought to take %lld ns",
+				(unsigned long long)size, (long long)ns);
+	}
+	return 0;
+}
+
+Test(hosts_routes, a_slow_link_is_priced_as_slow_as_it_is, .timeout = 120)
+{
+	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
+	struct world world = { .size = 2, .hosts = hosts, .host_of = { 0, 1 } };
+
+	cr_assert(hosts_slow(hosts, 0, 0, "50mbit"));
+	cr_assert_eq(world_run(&world, is_priced_as_slow, NULL, NULL), 0);
 	hosts_destroy(hosts);
 }

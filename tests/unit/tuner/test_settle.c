@@ -107,8 +107,8 @@ Test(settle, a_disturbed_run_moves_no_prediction_far_and_is_not_kept, .init = in
 	cr_expect_eq(kept, 0, "%d disturbed runs were kept", kept);
 }
 
-/* A network of 100 ms, measured three times; the last two may differ by this. */
-static bool measure_network(uint32_t differs, struct rd_costs *costs)
+/* A network of 100 ms, measured three times, each time delayed by so much. */
+static bool measure_network(const uint32_t delays[RD_SETTLE_ROUNDS], struct rd_costs *costs)
 {
 	struct rd_settling settling = { 0 };
 
@@ -117,21 +117,32 @@ static bool measure_network(uint32_t differs, struct rd_costs *costs)
 		struct rd_costs slow = settling.usual;
 
 		for (int k = 0; k < RD_COST_POINT_COUNT; k++)
-			slow.links[RD_FAR].way_ns[k] += 100000000 + differs * (uint32_t)i;
+			slow.links[RD_FAR].way_ns[k] += 100000000 + delays[i];
 		cr_expect_eq(rd_settling_add(&settling, &slow, true), i + 1 < RD_SETTLE_ROUNDS);
 	}
 	return rd_settling_end(&settling, costs);
 }
 
+#define DELAYS(...) ((const uint32_t[RD_SETTLE_ROUNDS]){ __VA_ARGS__ })
+
 Test(settle, a_slow_network_confirms_itself, .init = init)
 {
 	struct rd_costs costs, usual;
+	uint32_t *far = &costs.links[RD_FAR].way_ns[0];
 
 	rd_costs_default(&usual);
-	cr_expect(measure_network(1000000, &costs));
-	cr_expect_eq(costs.links[RD_FAR].way_ns[0], usual.links[RD_FAR].way_ns[0] + 101000000);
-	cr_expect_not(measure_network(200000000, &costs));
-	cr_expect_eq(costs.links[RD_FAR].way_ns[0], usual.links[RD_FAR].way_ns[0]);
+	cr_expect(measure_network(DELAYS(0, 1000000, 2000000), &costs));
+	cr_expect_eq(*far, usual.links[RD_FAR].way_ns[0] + 101000000);
+	/* The one that was disturbed does not count. */
+	for (int disturbed = 0; disturbed < RD_SETTLE_ROUNDS; disturbed++) {
+		uint32_t delays[RD_SETTLE_ROUNDS] = { 0 };
+
+		delays[disturbed] = 2000000000;
+		cr_expect(measure_network(delays, &costs));
+		cr_expect_eq(*far, usual.links[RD_FAR].way_ns[0] + 100000000);
+	}
+	cr_expect_not(measure_network(DELAYS(0, 200000000, 400000000), &costs));
+	cr_expect_eq(*far, usual.links[RD_FAR].way_ns[0]);
 	cr_expect_eq(costs.links[RD_NEAR].way_ns[0], usual.links[RD_NEAR].way_ns[0]);
 }
 
