@@ -173,7 +173,7 @@ bool fixture_open(struct fixture *fixture, int peer, const unsigned char *card, 
 	return true;
 }
 
-void fixture_advance(struct fixture *fixture)
+bool fixture_advance_all(struct fixture *fixture)
 {
 	bool moved = false;
 
@@ -183,7 +183,12 @@ void fixture_advance(struct fixture *fixture)
 		if (one->endpoint && one->transport->advance(one->endpoint))
 			moved = true;
 	}
-	if (!moved)
+	return moved;
+}
+
+void fixture_advance(struct fixture *fixture)
+{
+	if (!fixture_advance_all(fixture))
 		sched_yield();
 }
 

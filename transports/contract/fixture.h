@@ -95,7 +95,9 @@ bool fixture_until_ready(struct fixture *fixture);
 /* Returns `size`, or the least message_max of all ranks' links if that is less. Beyond 64 bytes,
    waits until all ranks' links are ready. */
 size_t fixture_fit(struct fixture *fixture, size_t size);
-/* Advances every endpoint in this thread once; yields when nothing moved. */
+/* Advances every endpoint in this thread once. Returns whether something moved. */
+bool fixture_advance_all(struct fixture *fixture);
+/* The same; yields when nothing moved. */
 void fixture_advance(struct fixture *fixture);
 /* Advances, and returns true until the deadline; then records that `what` did not come. */
 bool fixture_wait(struct fixture *fixture, uint64_t deadline_ms, const char *what);
