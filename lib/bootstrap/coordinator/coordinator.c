@@ -217,14 +217,15 @@ static void cut_off(struct rd_coordinator *coordinator, int rank)
 
 void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms)
 {
-	int64_t before_ms = coordinator->last_gap_ms, gap_ms = now_ms - coordinator->ticked_ms;
+	int64_t gap_ms = now_ms - coordinator->ticked_ms;
 
 	if (gap_ms < coordinator->late_ms)
 		gap_ms = coordinator->late_ms;
 	coordinator->woke_ms = now_ms;
-	coordinator->last_gap_ms = gap_ms;
-	/* Stopped as its wait ended, this process learns at the next one who has hung up. */
-	coordinator->gap_ms = gap_ms > before_ms ? gap_ms : before_ms;
+	if (gap_ms < coordinator->gap_ms && now_ms <= coordinator->gap_end_ms)
+		return;
+	coordinator->gap_ms = gap_ms;
+	coordinator->gap_end_ms = now_ms + RD_QUERY_MS;
 }
 
 void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error)

@@ -70,8 +70,9 @@ struct rd_coordinator {
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
 	int64_t woke_ms; /* by rd_coordinator_wake() */
 	int64_t late_ms; /* from there to the last tick: long if it was stopped */
-	int64_t last_gap_ms; /* for which this process had not run when it last woke, at most */
-	int64_t gap_ms; /* the same, or when it woke before that */
+	/* The longest time for which this process did not run, and until when ends of connections
+	   may come of it: a rank hangs up until the first message after the gap reaches it. */
+	int64_t gap_ms, gap_end_ms;
 
 	/* The query of all ranks, of a failure or of a slow call. */
 	uint32_t query; /* its number */

@@ -266,6 +266,30 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 	expect_all_left();
 }
 
+/* Rank 0 was stopped for nearly its bound, and has woken several times since: rank 2 hangs up. */
+static void hang_up_after(int64_t after_ms)
+{
+	net_meet(3);
+	cr_assert(net_run_until(is_quiet));
+	net.now_ms += NET_TIMEOUT_MS - 1;
+	for (int i = 0; i < 4; i++, net.now_ms += after_ms / 4) {
+		rd_coordinator_wake(net.coordinator, net.now_ms);
+		rd_coordinator_tick(net.coordinator, net.now_ms);
+	}
+	rd_coordinator_wake(net.coordinator, net.now_ms);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, 0);
+	net.nodes[2].connection = -1;
+	net.nodes[2].dead = true;
+}
+
+Test(rendezvous, who_hangs_up_soon_after_rank_0_was_stopped_has_given_it_up)
+{
+	hang_up_after(RD_QUERY_MS);
+	net_expect_verdict(RONDO_TIMEOUT, "rank 2 (host h2, pid 102) hung up while rank 0 (host");
+	hang_up_after(RD_QUERY_MS + 4);
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
 Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
 {
 	net_meet(3);
