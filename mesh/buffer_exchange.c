@@ -1,6 +1,9 @@
 #include "mesh/mesh.h"
 
-static void all_gather(struct rd_plan *plan)
+/* Ranks that send to each of the others. More of them would need a link of each to each. */
+#define DIRECT_MAX 16
+
+static void send_to_each(struct rd_plan *plan)
 {
 	int rank = plan->problem.rank, size = plan->problem.size;
 
@@ -8,6 +11,14 @@ static void all_gather(struct rd_plan *plan)
 		rd_send(plan, rd_wrap(rank + s, size), rank);
 	for (int s = 1; s < size; s++)
 		rd_recv(plan, rd_wrap(rank - s, size), rd_wrap(rank - s, size));
+}
+
+static void all_gather(struct rd_plan *plan)
+{
+	if (plan->problem.size <= DIRECT_MAX)
+		send_to_each(plan);
+	else
+		rd_pat_all_gather(plan);
 }
 
 const struct rd_algorithm rd_buffer_exchange_plan = {

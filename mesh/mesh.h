@@ -18,6 +18,7 @@ extern const struct rd_algorithm rd_one_round;
 
 /* A binomial tree for each chunk, all at once. */
 extern const struct rd_algorithm rd_pat;
+void rd_pat_all_gather(struct rd_plan *plan);
 
 /* Plans that read and write peers' memory directly. */
 extern const struct rd_algorithm rd_two_shot;
@@ -35,8 +36,8 @@ extern const struct rd_algorithm rd_mesh_spread;
 
 /*
  * The messages of a buffer exchange (comm/buffer_exchange.h): each rank sends one of a cache line
- * to each of the others. The library runs it before calls of direct access; it is not in the table
- * of algorithms.
+ * to each of the others. More than 16 ranks gather them as rd_pat does, by log2(n) links each way.
+ * The library runs it before calls of direct access; it is not in the table of algorithms.
  */
 extern const struct rd_algorithm rd_buffer_exchange_plan;
 

@@ -44,7 +44,7 @@ static struct rd_exchange round_of(const struct rd_problem *problem, int far)
 	};
 }
 
-static void all_gather(struct rd_plan *plan)
+void rd_pat_all_gather(struct rd_plan *plan)
 {
 	int top = 1;
 
@@ -76,7 +76,7 @@ static void all_reduce(struct rd_plan *plan)
 {
 	rd_plan_parts(plan, plan->problem.size);
 	reduce_scatter(plan);
-	all_gather(plan);
+	rd_pat_all_gather(plan);
 }
 
 const struct rd_algorithm rd_pat = {
@@ -84,7 +84,7 @@ const struct rd_algorithm rd_pat = {
 	.write = {
 		[RD_ALL_REDUCE] = all_reduce,
 		[RD_REDUCE_SCATTER] = reduce_scatter,
-		[RD_ALL_GATHER] = all_gather,
+		[RD_ALL_GATHER] = rd_pat_all_gather,
 	},
 	.along_line = true,
 };

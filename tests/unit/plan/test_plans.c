@@ -6,6 +6,7 @@
 #include "check/checker.h"
 #include "base/error.h"
 #include "check/layouts.h"
+#include "mesh/mesh.h"
 
 /* Under sanitizers fewer ranks run the same code. */
 #ifdef __SANITIZE_ADDRESS__
@@ -118,6 +119,40 @@ Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 180)
 				prove(rd_algorithms[i], c, sizes[s], 0, 0);
 	for (int times = 0; times < 3; times++)
 		prove_layout(LARGEST + layout_random(&seed, 100), 20, 1 + times);
+}
+
+/* The ranks with which the plan exchanges messages. */
+static int count_peers(const struct rd_plan *plan)
+{
+	bool is_peer[LARGEST] = { false };
+	int count = 0;
+
+	for (int i = 0; i < plan->step_count; i++) {
+		const struct rd_step *step = &plan->steps[i];
+
+		if (rd_step_receives(step))
+			is_peer[step->peer] = true;
+		if (rd_step_sends(step))
+			is_peer[step->to] = true;
+	}
+	for (int rank = 0; rank < LARGEST; rank++)
+		count += is_peer[rank];
+	return count;
+}
+
+Test(plans, of_buffer_exchanges_need_few_links)
+{
+	for (int size = 1, log2 = 0; size <= LARGEST; size++) {
+		struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = size };
+		struct rd_plan *plan;
+
+		log2 += 1 << log2 < size;
+		prove(&rd_buffer_exchange_plan, RD_ALL_GATHER, size, 0, 0);
+		cr_assert_eq(rd_plan_create(&plan, &rd_buffer_exchange_plan, &problem), 0);
+		cr_expect_leq(
+			count_peers(plan), size <= 16 ? size - 1 : 2 * log2, "%d ranks", size);
+		rd_plan_destroy(plan);
+	}
 }
 
 Test(plans, exist_for_every_collective_size_and_root)
