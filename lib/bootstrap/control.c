@@ -324,7 +324,7 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 
 int rd_control_create(struct rd_control **created, const struct rd_control_config *config)
 {
-	struct rd_settings settings = *config->settings;
+	struct rd_settings settings;
 	int error = check_config(config);
 	char reason[RD_REASON_SIZE];
 	bool cut_off;
@@ -332,6 +332,7 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	*created = NULL;
 	if (error)
 		return error;
+	settings = *config->settings;
 	error = control_begin(created, config, NULL, &settings.rendezvous_fd, &cut_off);
 	if (error && !cut_off) {
 		snprintf(reason, sizeof(reason), "%s", rondo_last_error());

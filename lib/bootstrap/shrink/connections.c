@@ -58,11 +58,14 @@ static int start_dialling(struct rd_shrink *shrink, int rank)
 	struct rd_dialled *dialled = &shrink->dialled[rank];
 	struct rd_settings place = *shrink->settings;
 	struct rd_addresses addresses = { 0 };
+	int error;
 
 	place.port = (int)at->port;
 	if (at->address[0])
 		snprintf(place.address, sizeof(place.address), "%s", at->address);
-	if (rd_resolve(&addresses, &place, rd_clock_ms()))
+	error = rd_resolve(&addresses, &place, rd_clock_ms());
+	rd_settings_forget(&place);
+	if (error)
 		return EHOSTUNREACH;
 	dialled->fd = rd_connect_start(&addresses, 0);
 	if (dialled->fd < 0 || watch(shrink, rank, EPOLL_CTL_ADD, EPOLLOUT | EPOLLRDHUP))
