@@ -84,7 +84,7 @@ static const char *describe_wait(
 	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	if (!state->answered || state->calls == state->done) {
+	if (!state->answered || state->calls == state->done || state->report == RONDO_BROKEN) {
 		snprintf(text, RD_REASON_SIZE, "%s", state->reason);
 		return text;
 	}
@@ -142,19 +142,32 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s", state->reason);
 }
 
+/* A link to it broke, too: it is no process that is stopped. */
+static void decide_unresponsive(struct rd_coordinator *coordinator, int rank, int reporter)
+{
+	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
+	bool is_cut_off = state->report == RONDO_BROKEN && state->culprit == rank;
+	char name[RD_RANK_NAME_SIZE], text[RD_REASON_SIZE];
+
+	rd_coordinator_lose(coordinator, rank);
+	rd_coordinator_name_rank(coordinator, rank, name);
+	if (is_cut_off)
+		rd_coordinator_decide(coordinator, RONDO_BROKEN,
+			"%s does not answer: cut off; %s (seen by rank %d)", name, state->reason,
+			reporter);
+	else
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s does not answer: stopped or cut off; %s", name,
+			describe_wait(coordinator, reporter, text));
+}
+
 void rd_diagnose_judge(struct rd_coordinator *coordinator)
 {
 	int last = last_reporter(coordinator);
 	int unresponsive = rd_query_unresponsive(coordinator, coordinator->ranks[last].culprit);
-	char name[RD_RANK_NAME_SIZE], text[RD_REASON_SIZE];
 
 	if (unresponsive >= 0)
-		rd_coordinator_lose(coordinator, unresponsive);
-	if (unresponsive >= 0)
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-			"%s does not answer: stopped or cut off; %s",
-			rd_coordinator_name_rank(coordinator, unresponsive, name),
-			describe_wait(coordinator, last, text));
+		decide_unresponsive(coordinator, unresponsive, last);
 	else if (coordinator->ranks[last].report == RONDO_BROKEN)
 		rd_coordinator_decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)",
 			coordinator->ranks[last].reason, last);

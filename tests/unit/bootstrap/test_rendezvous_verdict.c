@@ -69,6 +69,24 @@ Test(rendezvous, after_a_timeout_the_rank_that_does_not_answer_is_the_reason)
 		"rank 2 (host h2, pid 102) waited 1 s for it in all_reduce #17");
 }
 
+/* A shrink expects it. One that is merely stopped keeps its links, and is not waited for. */
+Test(rendezvous, a_rank_that_does_not_answer_and_whose_link_broke_is_cut_off)
+{
+	net_meet(4);
+	wait_in_circle();
+	net.nodes[3].stopped = true;
+	report(2, RONDO_BROKEN, 3, "rank 3's link broke");
+	net_expect_verdict(RONDO_BROKEN,
+		"rank 3 (host h3, pid 103) does not answer: cut off; rank 3's link broke (seen by "
+		"rank 2)");
+	net_meet(4);
+	wait_in_circle();
+	net.nodes[1].stopped = true;
+	report(2, RONDO_BROKEN, 3, "rank 3's link broke");
+	net_expect_verdict(RONDO_TIMEOUT,
+		"rank 1 (host h1, pid 101) does not answer: stopped or cut off; rank 3's link broke");
+}
+
 Test(rendezvous, among_two_ranks_that_do_not_answer_the_reported_one_is_the_reason)
 {
 	net_meet(4);
