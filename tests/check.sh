@@ -87,7 +87,7 @@ prints 0 'skipped channels_do_not_mix: it links a rank to itself alone' --transp
 prints 0 'ok      latency: [0-9.]+ us one way, 8 bytes; median of [0-9]+$' --transport shm --measure
 prints 0 'ok      bandwidth: [0-9.]+ GB/s, 1400 bytes each; median of 9 rounds$' \
 	--transport "$build/plugins/packets_1400.so" --measure
-transport 's/link->in_got = 0;$/abort();/' 'latency: .*(crashed|ended).*, in a function of the plug-in' \
+timeout=60 transport 's/link->in_got = 0;$/abort();/' 'latency: .*(crashed|ended).*, in a function of the plug-in' \
 	--measure
 prints 2 'measure takes a transport, and no case' --measure --algorithm x
 
