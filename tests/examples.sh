@@ -53,7 +53,9 @@ for command in "${commands[@]}"; do
 	[[ $command == *--keep-going* ]] || ! grep -q 'was killed by signal 9' "$work/expected" || wanted=137
 	bash -c "$command" >"$work/out" 2>&1 || status=$?
 	[ $status = $wanted ] || fail "$command: status $status: $(cat "$work/out")"
-	plain <"$work/out" | diff "$work/expected" - >&2 || fail "$command: does not print what the page shows"
+	# On a busy machine, a call may wait for seconds.
+	sed '/ RONDO WARN slow call: /d' "$work/out" | plain | diff "$work/expected" - >&2 ||
+		fail "$command: does not print what the page shows"
 	echo "ok: $command"
 done
 
