@@ -58,12 +58,18 @@ static void expect_all_left(void)
 	net_finish();
 }
 
-Test(rendezvous, after_a_timeout_the_rank_that_does_not_answer_is_the_reason)
+/* Four ranks are in a call, one of them is stopped, and rank 2 reports rank 3. */
+static void report_beside_stopped(int stopped, int error, const char *reason)
 {
 	net_meet(4);
 	wait_in_circle();
-	net.nodes[1].stopped = true;
-	report(2, RONDO_TIMEOUT, 3, "rank 3 was silent");
+	net.nodes[stopped].stopped = true;
+	report(2, error, 3, reason);
+}
+
+Test(rendezvous, after_a_timeout_the_rank_that_does_not_answer_is_the_reason)
+{
+	report_beside_stopped(1, RONDO_TIMEOUT, "rank 3 was silent");
 	net_expect_verdict(RONDO_TIMEOUT,
 		"rank 1 (host h1, pid 101) does not answer: stopped or cut off; "
 		"rank 2 (host h2, pid 102) waited 1 s for it in all_reduce #17");
@@ -72,17 +78,11 @@ Test(rendezvous, after_a_timeout_the_rank_that_does_not_answer_is_the_reason)
 /* A shrink expects it. One that is merely stopped keeps its links, and is not waited for. */
 Test(rendezvous, a_rank_that_does_not_answer_and_whose_link_broke_is_cut_off)
 {
-	net_meet(4);
-	wait_in_circle();
-	net.nodes[3].stopped = true;
-	report(2, RONDO_BROKEN, 3, "rank 3's link broke");
+	report_beside_stopped(3, RONDO_BROKEN, "rank 3's link broke");
 	net_expect_verdict(RONDO_BROKEN,
 		"rank 3 (host h3, pid 103) does not answer: cut off; rank 3's link broke (seen by "
 		"rank 2)");
-	net_meet(4);
-	wait_in_circle();
-	net.nodes[1].stopped = true;
-	report(2, RONDO_BROKEN, 3, "rank 3's link broke");
+	report_beside_stopped(1, RONDO_BROKEN, "rank 3's link broke");
 	net_expect_verdict(RONDO_TIMEOUT,
 		"rank 1 (host h1, pid 101) does not answer: stopped or cut off; rank 3's link broke");
 }
