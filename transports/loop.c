@@ -141,6 +141,7 @@ static int loop_listen(struct rd_endpoint **out, const struct rd_local *local,
 	if (!endpoint)
 		return rd_fail(RONDO_MEMORY, "no memory for a loop endpoint");
 	endpoint->base.transport = &rd_transport_loop;
+	endpoint->base.message_max = local->settings->piece_size;
 	endpoint->local = local;
 	*card_size = 0;
 	*out = &endpoint->base;

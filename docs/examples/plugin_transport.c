@@ -412,7 +412,7 @@ static int nearby_open(struct rd_endpoint *base, int peer, int channel, const un
 	size_t card_size, struct rd_link **out)
 {
 	struct endpoint *endpoint = (struct endpoint *)base;
-	size_t message_max = (size_t)rd_number(endpoint->local->settings, "RONDO_PIECE");
+	size_t message_max = base->message_max;
 	struct link *link;
 
 	if (card_size != sizeof(struct card) || memcmp(card, &endpoint->card.magic, 8) != 0)
@@ -517,6 +517,7 @@ static int nearby_listen(struct rd_endpoint **out, const struct rd_local *local,
 	if (!endpoint)
 		return rd_fail(RONDO_MEMORY, "no memory for an endpoint");
 	endpoint->base.transport = &nearby;
+	endpoint->base.message_max = (size_t)rd_number(local->settings, "RONDO_PIECE");
 	endpoint->local = local;
 	endpoint->listener = -1;
 	err = start_listening(endpoint);

@@ -194,6 +194,18 @@ static size_t out_size(const struct rd_call *call, int rank)
 	return rd_out_blocks(&there) * call->count * rondo_type_size(call->type);
 }
 
+/* A pair may have taken another transport than the cards promised. */
+static bool peers_map(const struct rondo_comm *comm)
+{
+	for (int peer = 0; peer < comm->size; peer++) {
+		const struct rd_link *link = comm->links[peer * comm->channels];
+
+		if (link && !link->transport->map)
+			return false;
+	}
+	return true;
+}
+
 struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct rd_call *call)
 {
 	struct rd_buffer_exchange *exchange = &comm->exchange;
@@ -204,10 +216,12 @@ struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct r
 	if (version != exchange->version)
 		withdraw_freed(comm, version);
 	memset(&exchange->mine, 0, sizeof(exchange->mine));
-	if (in_size(call, comm->rank) > 0)
+	bool mapped = peers_map(comm);
+
+	if (mapped && in_size(call, comm->rank) > 0)
 		describe(comm, call->in, in_size(call, comm->rank), &exchange->in,
 			&exchange->mine.in_id, &exchange->mine.in_offset);
-	if (out_size(call, comm->rank) > 0)
+	if (mapped && out_size(call, comm->rank) > 0)
 		describe(comm, call->out, out_size(call, comm->rank), &exchange->out,
 			&exchange->mine.out_id, &exchange->mine.out_offset);
 

@@ -435,56 +435,57 @@ static int wait_until_open(struct connecting *all)
 }
 
 /* The number of channels to a peer, from the first on, of which each has a rail to itself. */
-static uint32_t count_rails(const struct rondo_comm *comm, int peer)
+static uint32_t count_rails(struct rondo_comm *comm, struct rd_endpoint *endpoint, int peer)
 {
-	struct rd_link *const *links = &comm->links[peer * comm->channels];
+	const struct rd_transport *transport = endpoint->transport;
+	const struct rd_card *card = rd_route_card(comm, peer, transport);
+	int rails = transport->rails ? transport->rails(endpoint, card->bytes, card->size) : 1;
 
-	for (int channel = 1; channel < comm->channels; channel++)
-		for (int before = 0; before < channel; before++)
-			if (links[before]->rail == links[channel]->rail)
-				return (uint32_t)channel;
-	return (uint32_t)comm->channels;
+	return (uint32_t)(rails < comm->channels ? rails : comm->channels);
 }
 
-static void find_rails(const struct connecting *all, struct rd_link_limits *limits)
+/* Every endpoint counts, used or not: each pair may come to use it. */
+static int find_piece(const struct rondo_comm *comm, struct rd_link_limits *limits)
 {
-	int here = all->comm->rank;
+	for (int i = 0; i < comm->endpoint_count; i++) {
+		const struct rd_endpoint *endpoint = comm->endpoints[i];
 
-	for (int peer = 0; peer < all->comm->size; peer++) {
-		bool near =
-			rd_place_same_host(&all->members[here].place, &all->members[peer].place);
-		uint32_t *least = near ? &limits->near_rails : &limits->far_rails;
-
-		if (peer != here && count_rails(all->comm, peer) < *least)
-			*least = count_rails(all->comm, peer);
+		if (endpoint->message_max < limits->piece_size)
+			limits->piece_size = endpoint->message_max;
+		if (endpoint->message_max < PIECE_LEAST)
+			return rd_fail(RONDO_UNSUPPORTED,
+				"rank %d: transport %s carries messages of %zu bytes, and must "
+				"carry at least %d",
+				comm->rank, endpoint->transport->name, endpoint->message_max,
+				PIECE_LEAST);
 	}
+	return 0;
 }
 
-/* The least limits of this rank's links. */
+/* The least limits of this rank's links, over the transports that cards promise. */
 static int find_limits(const struct connecting *all, struct rd_link_limits *limits)
 {
-	const struct rondo_comm *comm = all->comm;
+	struct rondo_comm *comm = all->comm;
+	const struct rd_place *here = &all->members[comm->rank].place;
 
 	*limits = (struct rd_link_limits){ comm->settings.piece_size, true, RD_NO_RAILS,
 		RD_NO_RAILS };
-	find_rails(all, limits);
-	for (int i = 0; i < comm->size * comm->channels; i++) {
-		const struct rd_link *link = comm->links[i];
+	for (int peer = 0; peer < comm->size; peer++) {
+		bool near = rd_place_same_host(here, &all->members[peer].place);
+		uint32_t *least = near ? &limits->near_rails : &limits->far_rails, rails;
+		struct rd_endpoint *endpoint;
 
-		if (!link)
+		if (peer == comm->rank)
 			continue;
-		limits->maps &= link->transport->map != NULL;
-		if (link->message_max >= limits->piece_size)
-			continue;
-		limits->piece_size = link->message_max;
-		if (limits->piece_size < PIECE_LEAST)
-			return rd_fail(RONDO_UNSUPPORTED,
-				"rank %d: transport %s carries messages of %zu bytes to rank %d, "
-				"and must carry at least %d",
-				comm->rank, link->transport->name, link->message_max,
-				i / comm->channels, PIECE_LEAST);
+		endpoint = rd_route_cheapest(comm, all->members, peer, 0);
+		if (!endpoint)
+			return fail_unreachable(all, peer);
+		limits->maps &= endpoint->transport->map != NULL;
+		rails = count_rails(comm, endpoint, peer);
+		if (rails < *least)
+			*least = rails;
 	}
-	return 0;
+	return find_piece(comm, limits);
 }
 
 static void set_rails(struct rondo_comm *comm, enum rd_link_class class, uint32_t rails)

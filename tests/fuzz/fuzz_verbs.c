@@ -103,7 +103,8 @@ static void make_endpoint(struct fuzz_input *input)
 
 	settings = (struct rd_settings){ .slots = 2 + fuzz_below(input, 63),
 		.piece_size = 64 << fuzz_below(input, 8) };
-	endpoint = (struct rd_verbs_endpoint){ .local = &local,
+	endpoint = (struct rd_verbs_endpoint){ .base.message_max = settings.piece_size,
+		.local = &local,
 		.rail_count = 1 + fuzz_below(input, RD_VERBS_RAILS_MAX) };
 	endpoint.connector.local = &local;
 	endpoint.connector.epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -148,6 +148,9 @@ bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *
 	fixture->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
 	return ok(fixture, err == 0, "listen: %s", rondo_last_error()) &&
 	       ok(fixture, fixture->endpoint != NULL, "listen made no endpoint") &&
+	       ok(fixture, fixture->endpoint->message_max >= MESSAGE_LEAST,
+		       "message_max is %zu: a link must carry messages of %d bytes",
+		       fixture->endpoint->message_max, MESSAGE_LEAST) &&
 	       ok(fixture, fixture->card_size <= RD_CARD_MAX, "a card too large");
 }
 
@@ -265,9 +268,9 @@ static bool count_ready(struct fixture *fixture)
 
 			if (!link)
 				continue;
-			if (!ok(fixture, link->message_max >= MESSAGE_LEAST,
-				    "message_max is %zu: a link must carry messages of %d bytes",
-				    link->message_max, MESSAGE_LEAST))
+			if (!ok(fixture, link->message_max >= fixture->endpoint->message_max,
+				    "message_max of a link is %zu, and of its endpoint %zu",
+				    link->message_max, fixture->endpoint->message_max))
 				return false;
 			lower_message_max(fixture->shared, link->message_max);
 		}

@@ -132,6 +132,7 @@ static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
 		return rd_fail(RONDO_MEMORY, "no memory for a shm endpoint");
 	shared = &endpoint->shared;
 	shared->base.transport = &rd_transport_shm;
+	shared->base.message_max = local->settings->piece_size;
 	shared->local = local;
 	shared->wake_fd = shared->epoll_fd = -1;
 	rd_shm_backlog_init(&endpoint->backlog, shared);

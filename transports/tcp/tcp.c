@@ -126,6 +126,7 @@ static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 	if (!endpoint)
 		return rd_fail(RONDO_MEMORY, "no memory for a tcp endpoint");
 	endpoint->base.transport = &rd_transport_tcp;
+	endpoint->base.message_max = local->settings->piece_size;
 	endpoint->local = local;
 	err = rd_tcp_connector_start(&endpoint->connector, local);
 	if (err) {
@@ -156,12 +157,25 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 	return 0;
 }
 
+/* Bytes to an address of this host go by no interface. */
+static int tcp_rails(struct rd_endpoint *base, const unsigned char *bytes, size_t size)
+{
+	const struct rd_tcp_endpoint *endpoint = (const struct rd_tcp_endpoint *)base;
+	const struct rd_tcp_card *own = &endpoint->connector.card;
+	struct rd_tcp_card card;
+
+	if (rd_tcp_card_read(&card, bytes, size, -1) || card.host == own->host)
+		return 1;
+	return card.shared < own->shared ? card.shared : own->shared;
+}
+
 const struct rd_transport rd_transport_tcp = {
 	.abi = RD_TRANSPORT_ABI,
 	.name = "tcp",
 	.reach = tcp_reach,
 	.listen = tcp_listen,
 	.open = tcp_open,
+	.rails = tcp_rails,
 	.advance = rd_tcp_links_advance,
 	.arm = rd_tcp_links_arm,
 	.disarm = rd_tcp_links_disarm,

@@ -13,6 +13,11 @@
 /* Longer messages gain nothing, and a ring holds several. */
 #define MESSAGE_MOST (1 << 20)
 
+size_t rd_verbs_message_max(const struct rd_settings *settings)
+{
+	return settings->piece_size < MESSAGE_MOST ? settings->piece_size : MESSAGE_MOST;
+}
+
 void rd_verbs_link_fail(struct rd_verbs_link *link, int error, const char *format, ...)
 {
 	va_list args;
@@ -72,7 +77,7 @@ struct rd_verbs_link *rd_verbs_link_create(
 	struct rd_verbs_endpoint *endpoint, int peer, int channel, int *err)
 {
 	struct rd_verbs_link *link = calloc(1, sizeof(*link));
-	size_t piece = endpoint->local->settings->piece_size, rails = (size_t)endpoint->rail_count;
+	size_t rails = (size_t)endpoint->rail_count;
 
 	*err = RONDO_MEMORY;
 	if (!link) {
@@ -83,7 +88,7 @@ struct rd_verbs_link *rd_verbs_link_create(
 		.transport = endpoint->base.transport,
 		.peer = peer,
 		.channel = channel,
-		.message_max = piece < MESSAGE_MOST ? piece : MESSAGE_MOST,
+		.message_max = endpoint->base.message_max,
 		.send_min = SIZE_MAX,
 	};
 	link->endpoint = endpoint;

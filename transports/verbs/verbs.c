@@ -138,6 +138,9 @@ static int verbs_reach(const struct rd_place *here, const struct rd_place *there
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
+/* The card of tcp, and the number of rails. */
+#define CARD_SIZE (sizeof(struct rd_tcp_card) + 1)
+
 /* Completions of the links that this rank may have. */
 static int completions_most(const struct rd_local *local)
 {
@@ -207,6 +210,7 @@ static int verbs_listen(struct rd_endpoint **result, const struct rd_local *loca
 	if (!endpoint)
 		return rd_fail(RONDO_MEMORY, "no memory for a verbs endpoint");
 	endpoint->base.transport = &rd_transport_verbs;
+	endpoint->base.message_max = rd_verbs_message_max(local->settings);
 	endpoint->local = local;
 	rd_verbs_regions_init(&endpoint->regions);
 	err = open_rails(endpoint);
@@ -218,9 +222,29 @@ static int verbs_listen(struct rd_endpoint **result, const struct rd_local *loca
 		return err;
 	}
 	memcpy(card, &endpoint->connector.card, sizeof(endpoint->connector.card));
-	*card_size = sizeof(endpoint->connector.card);
+	card[sizeof(endpoint->connector.card)] = (unsigned char)endpoint->rail_count;
+	*card_size = CARD_SIZE;
 	*result = &endpoint->base;
 	return 0;
+}
+
+static int card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_t size, int peer)
+{
+	if (size != CARD_SIZE)
+		return rd_fail(RONDO_PROTOCOL, "rank %d has a verbs card of %zu bytes, not %zu",
+			peer, size, CARD_SIZE);
+	return rd_tcp_card_read(card, bytes, sizeof(*card), peer);
+}
+
+static int verbs_rails(struct rd_endpoint *base, const unsigned char *bytes, size_t size)
+{
+	const struct rd_verbs_endpoint *endpoint = endpoint_of(base);
+	struct rd_tcp_card card;
+	int there = card_read(&card, bytes, size, -1) ? 1 : bytes[CARD_SIZE - 1];
+
+	if (there < 1)
+		return 1;
+	return there < endpoint->rail_count ? there : endpoint->rail_count;
 }
 
 static int verbs_open(struct rd_endpoint *base, int peer, int channel, const unsigned char *bytes,
@@ -229,7 +253,7 @@ static int verbs_open(struct rd_endpoint *base, int peer, int channel, const uns
 	struct rd_verbs_endpoint *endpoint = endpoint_of(base);
 	struct rd_verbs_link *link;
 	struct rd_tcp_card card;
-	int err = rd_tcp_card_read(&card, bytes, size, peer);
+	int err = card_read(&card, bytes, size, peer);
 
 	if (err)
 		return err;
@@ -447,6 +471,7 @@ const struct rd_transport rd_transport_verbs = {
 	.reach = verbs_reach,
 	.listen = verbs_listen,
 	.open = verbs_open,
+	.rails = verbs_rails,
 	.advance = verbs_advance,
 	.arm = verbs_arm,
 	.disarm = verbs_disarm,

@@ -40,8 +40,8 @@
 #include "../rondo.h"
 #include "place.h"
 
-/* Version of this header, in the symbol rondo_transport_v2 as well. */
-#define RD_TRANSPORT_ABI 2
+/* Version of this header, in the symbol rondo_transport_v3 as well. */
+#define RD_TRANSPORT_ABI 3
 #define RD_CARD_MAX 512
 #define RD_TAG_SIZE 24
 
@@ -101,10 +101,7 @@ struct rd_link {
 	 * bandwidth; links on one rail share it. 0 where one port carries all, or none does.
 	 */
 	int rail;
-	/*
-	 * Maximum bytes per message, at least 64. All ranks cut messages by the least of any link.
-	 */
-	size_t message_max;
+	size_t message_max; /* bytes per message: as many as the endpoint's, or more */
 	size_t send_min; /* below this many bytes, reserve() and a copy cost less than send() */
 	bool single_copy; /* the peer reads send()'s memory itself, then `sent` advances */
 	uint64_t posted; /* count of messages that send() has accepted */
@@ -116,6 +113,11 @@ struct rd_link {
 
 struct rd_endpoint {
 	const struct rd_transport *transport;
+	/*
+	 * Maximum bytes per message, on each link, at least 64. listen() sets it. All ranks cut
+	 * messages by the least of any endpoint.
+	 */
+	size_t message_max;
 	/* The transport's own data follows. */
 };
 
@@ -171,6 +173,11 @@ struct rd_transport {
 	 */
 	int (*open)(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
 		size_t card_size, struct rd_link **link);
+	/*
+	 * Optional. Returns over how many rails links to the rank with this card spread: at least
+	 * 1. NULL: one.
+	 */
+	int (*rails)(struct rd_endpoint *endpoint, const unsigned char *card, size_t card_size);
 	/*
 	 * Moves work that needs no call: handshakes, queued output, detection of deaths. Returns
 	 * true if a link moved or failed; a waiting call counts that as a sign of life. A
@@ -259,7 +266,7 @@ struct rd_transport_calls {
 	const char *(*text)(const struct rd_settings *settings, const char *variable);
 };
 
-/* A plug-in exports this, under the name rondo_transport_v2. */
+/* A plug-in exports this, under the name rondo_transport_v3. */
 struct rd_transport_plugin {
 	unsigned abi; /* RD_TRANSPORT_ABI */
 	uint64_t layout; /* RD_TRANSPORT_LAYOUT */
@@ -275,7 +282,7 @@ struct rd_transport_plugin {
 
 #ifndef RD_INSIDE /* Rondo itself defines it: its own transports call these by name */
 extern const struct rd_transport_calls *rd_transport_calls __attribute__((visibility("hidden")));
-extern const struct rd_transport_plugin rondo_transport_v2 __attribute__((visibility("default")));
+extern const struct rd_transport_plugin rondo_transport_v3 __attribute__((visibility("default")));
 
 #define rd_fail (rd_transport_calls->fail)
 #define rd_fail_errno (rd_transport_calls->fail_errno)
@@ -289,7 +296,7 @@ extern const struct rd_transport_plugin rondo_transport_v2 __attribute__((visibi
 #define RONDO_PLUGIN_TRANSPORTS(...) \
 	const struct rd_transport_calls *rd_transport_calls; \
 	static const struct rd_transport *const rd_plugin_transports[] = { __VA_ARGS__, NULL }; \
-	const struct rd_transport_plugin rondo_transport_v2 = { \
+	const struct rd_transport_plugin rondo_transport_v3 = { \
 		.abi = RD_TRANSPORT_ABI, \
 		.layout = RD_TRANSPORT_LAYOUT, \
 		.transports = rd_plugin_transports, \

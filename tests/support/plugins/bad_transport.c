@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#ifdef VERSION_3
-#define rondo_transport_v2 rondo_transport_v3
+#ifdef VERSION_4
+#define rondo_transport_v3 rondo_transport_v4
 #endif
 #ifdef NO_SYMBOL
-#define rondo_transport_v2 somebodys
+#define rondo_transport_v3 somebodys
 #endif
 
 #include <rondo/transport.h>

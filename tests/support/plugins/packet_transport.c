@@ -49,8 +49,7 @@ static int packets_open(struct rd_endpoint *base, int peer, int channel, const u
 		return err;
 	(*out)->ops = &packets_ops;
 	(*out)->transport = &packets;
-	if ((*out)->message_max > MESSAGE_MAX)
-		(*out)->message_max = MESSAGE_MAX;
+	(*out)->message_max = base->message_max;
 	return 0;
 }
 
@@ -59,8 +58,11 @@ static int packets_listen(struct rd_endpoint **out, const struct rd_local *local
 {
 	int err = nearby_listen(out, local, card, card_size);
 
-	if (!err)
-		(*out)->transport = &packets;
+	if (err)
+		return err;
+	(*out)->transport = &packets;
+	if ((*out)->message_max > MESSAGE_MAX)
+		(*out)->message_max = MESSAGE_MAX;
 	return err;
 }
 

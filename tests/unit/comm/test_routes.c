@@ -87,6 +87,7 @@ static int listen_as(const struct rd_transport *transport, struct rd_endpoint **
 	struct broken_endpoint *endpoint = calloc(1, sizeof(*endpoint));
 
 	endpoint->base.transport = transport;
+	endpoint->base.message_max = sizeof(((struct broken_link *)NULL)->room);
 	endpoint->fault = faulty_rank < 0 || faulty_rank == local->rank ? fault : SWALLOWS;
 	*card_size = 0;
 	*result = &endpoint->base;
