@@ -218,6 +218,7 @@ static void init_task(struct rd_task *task, const struct rd_request *request)
 	};
 	task->queued = task->checked = task->only_checks = task->started = false;
 	task->feed = NULL;
+	task->opens = NULL;
 	task->widened = NULL;
 }
 

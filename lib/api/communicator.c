@@ -158,6 +158,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		.wake_fd = comm->wake_fd,
 		.parent = origin->parent ? origin->parent->control : NULL,
 		.lineage = origin->lineage,
+		.links = { comm, comm->epoll_fd, rd_connect_serve },
 	};
 	int err = rd_control_create(&comm->control, &config);
 
@@ -185,10 +186,9 @@ static int join(struct rondo_comm *comm, const struct rd_identity *self,
 	comm->single_copy = comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED;
 	err = create_layouts(comm, members);
 	if (!err)
-		err = rd_route_connect(comm, members);
+		err = rd_connect(comm);
 	if (err)
 		return err;
-	rd_control_free_cards(comm->control);
 	rd_comm_log(comm, members);
 	err = rd_buffer_exchange_create(comm);
 	if (!err)
@@ -248,6 +248,8 @@ static void destroy(struct rondo_comm *comm)
 	rd_control_destroy(comm->control);
 	rd_route_halt(comm);
 	rd_route_close(comm);
+	rd_connecting_finish(comm);
+	pthread_mutex_destroy(&comm->hold_lock);
 	pthread_mutex_destroy(&comm->turn_lock);
 	pthread_cond_destroy(&comm->turn_change);
 	free_own(comm);
@@ -261,6 +263,7 @@ static void abandon(struct rondo_comm *comm)
 {
 	rd_control_abandon(comm->control);
 	rd_route_abandon(comm);
+	rd_connecting_finish(comm);
 	free_own(comm);
 }
 
@@ -284,6 +287,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	comm->activity.collective = -1;
 	comm->activity.waiting_for = -1;
 	pthread_mutex_init(&comm->turn_lock, NULL);
+	pthread_mutex_init(&comm->hold_lock, NULL);
 	rd_condition_init(&comm->turn_change);
 	return comm;
 }

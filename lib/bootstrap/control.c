@@ -147,6 +147,8 @@ static void free_state(struct rd_control *control)
 	close_fd(control->epoll_fd);
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
+	rd_rank_list_finish(&control->opens);
+	rd_rank_list_finish(&control->opened);
 	rd_lineage_close(&control->lineage);
 	rd_status_close(&control->status);
 	rd_participant_destroy(control->participant);
@@ -239,6 +241,8 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->lineage.listen_fd = -1;
 	control->status.listen_fd = -1;
 	control->activity = config->activity;
+	control->links = config->links;
+	control->links_ms = RD_NEVER;
 	memcpy(control->host, config->self->member.place.host_name, sizeof(control->host));
 	control->linger_ms = RD_NEVER;
 	control->dead = -1;
@@ -305,7 +309,11 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 	struct rd_identity nobody = { 0 };
 	struct rd_activity nothing = { .collective = -1, .waiting_for = -1 };
 	_Atomic int failed = 0;
-	struct rd_control_config config = { &mine, &nobody, &nothing, &failed, -1, NULL, NULL };
+	struct rd_control_config config = { .settings = &mine,
+		.self = &nobody,
+		.activity = &nothing,
+		.failed = &failed,
+		.wake_fd = -1 };
 	struct refusal refusal = { error, reason };
 	struct rd_control *control = NULL;
 	bool cut_off;
@@ -361,14 +369,9 @@ const struct rd_member *rd_control_members(const struct rd_control *control)
 	return rd_participant_members(control->participant);
 }
 
-struct rd_card (*rd_control_cards(const struct rd_control *control))[RD_TRANSPORTS_MAX]
+const struct rd_cards *rd_control_cards(const struct rd_control *control)
 {
 	return rd_participant_cards(control->participant);
-}
-
-void rd_control_free_cards(struct rd_control *control)
-{
-	rd_participant_free_cards(control->participant);
 }
 
 uint64_t rd_control_comm_id(const struct rd_control *control)
@@ -422,17 +425,32 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
 	return true;
 }
 
-void rd_control_tried(struct rd_control *control)
+int rd_control_open(struct rd_control *control, const int *peers, int count)
 {
+	bool added = true;
+
 	pthread_mutex_lock(&control->lock);
-	control->requests.tries++;
+	for (int i = 0; i < count && added; i++)
+		added = rd_rank_list_add(&control->opens, peers[i]);
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
+	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory to open %d links", count);
 }
 
-int rd_control_rounds(const struct rd_control *control)
+bool rd_control_opened(struct rd_control *control, int number, int *peer)
 {
-	return atomic_load(&control->rounds);
+	if (number >= atomic_load(&control->opened_count))
+		return false;
+	pthread_mutex_lock(&control->lock);
+	*peer = control->opened.at[number];
+	pthread_mutex_unlock(&control->lock);
+	return true;
+}
+
+void rd_control_serve_links(struct rd_control *control)
+{
+	atomic_store(&control->links_due, true);
+	rd_control_notify(control);
 }
 
 int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_limits *limits)
@@ -456,19 +474,33 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
 	return verdict ? verdict : another;
 }
 
-int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason)
+/* Under the lock. */
+static void request_report(struct rd_control *control, int error, int culprit, const char *reason)
 {
 	struct rd_control_requests *requests = &control->requests;
+
+	if (requests->report)
+		return;
+	requests->report = true;
+	requests->error = error;
+	requests->culprit = culprit;
+	snprintf(requests->reason, sizeof(requests->reason), "%s", reason);
+	rd_control_notify(control);
+}
+
+void rd_control_report_soon(struct rd_control *control, int error, int culprit, const char *reason)
+{
+	pthread_mutex_lock(&control->lock);
+	request_report(control, error, culprit, reason);
+	pthread_mutex_unlock(&control->lock);
+}
+
+int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason)
+{
 	int verdict;
 
 	pthread_mutex_lock(&control->lock);
-	if (!requests->report) {
-		requests->report = true;
-		requests->error = error;
-		requests->culprit = culprit;
-		snprintf(requests->reason, sizeof(requests->reason), "%s", reason);
-		rd_control_notify(control);
-	}
+	request_report(control, error, culprit, reason);
 	rd_control_wait(control, RD_PARTICIPANT_LEFT);
 	pthread_mutex_unlock(&control->lock);
 	verdict = rd_control_verdict(control);

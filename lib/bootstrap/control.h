@@ -27,9 +27,25 @@
 #include "base/settings.h"
 #include "bootstrap/lineage.h"
 #include "bootstrap/link_failure.h"
+#include "bootstrap/cards.h"
 #include "bootstrap/member.h"
 
 struct rd_control;
+
+/*
+ * The links of the comm, which a rank opens when a call needs them, and which its peer opens too,
+ * whatever its program does. The control thread calls serve() when links may have to be opened,
+ * and once `fd` is readable while some are being opened.
+ */
+struct rd_control_links {
+	void *owner;
+	int fd; /* an epoll */
+	enum rd_links_state {
+		RD_LINKS_IDLE, /* none is being opened */
+		RD_LINKS_WAIT, /* some are */
+		RD_LINKS_BUSY, /* a call of this rank has the links, and opens them itself */
+	} (*serve)(void *owner);
+};
 
 struct rd_control_config {
 	const struct rd_settings *settings; /* rank, size, address, port, rendezvous_fd, timeouts */
@@ -39,6 +55,7 @@ struct rd_control_config {
 	int wake_fd; /* eventfd, written after *failed is set */
 	struct rd_control *parent; /* of the comm that this one is made from; NULL: none */
 	const struct rd_lineage *lineage; /* of the comm that has shrunk to this one; NULL: none */
+	struct rd_control_links links; /* serve NULL: none are opened for others */
 };
 
 /*
@@ -73,9 +90,8 @@ void rd_control_detach(struct rd_control *control);
 
 /* The members, [size], once create has returned; owned by the control connection. */
 const struct rd_member *rd_control_members(const struct rd_control *control);
-/* The cards of each, until they are freed: once links are open. */
-struct rd_card (*rd_control_cards(const struct rd_control *control))[RD_TRANSPORTS_MAX];
-void rd_control_free_cards(struct rd_control *control);
+/* The cards of each; the same. */
+const struct rd_cards *rd_control_cards(const struct rd_control *control);
 /* The lineage of this comm, where the ranks meet after a failure. Once create has returned. */
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control);
 /* Another comm of the lineage has its place now: this one cannot shrink. */
@@ -90,8 +106,8 @@ const char *rd_control_describe(const struct rd_control *control);
 void rd_control_address(const struct rd_control *control, struct sockaddr_storage *address);
 
 /*
- * Before rd_control_ready(): a link of this rank failed to open. The coordinator sends a fallback
- * to both ends. RONDO_MEMORY, or 0.
+ * A link of this rank failed to open. The coordinator sends a fallback to both ends. RONDO_MEMORY,
+ * or 0.
  */
 int rd_control_link_failed(struct rd_control *control, const struct rd_link_failure *link_failure);
 /*
@@ -100,18 +116,19 @@ int rd_control_link_failed(struct rd_control *control, const struct rd_link_fail
  */
 bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback);
 
-/*
- * While links are not open: this rank has tried all of them since the last round ended. A round
- * ends when all ranks have, or are ready; each end writes wake_fd. rd_control_rounds() returns how
- * many have ended. Read it before rd_control_fallback(), which then has all earlier fallbacks.
- */
-void rd_control_tried(struct rd_control *control);
-int rd_control_rounds(const struct rd_control *control);
+/* After rd_control_ready(): this rank opens links to these, each once. They learn of it.
+   RONDO_MEMORY, or 0. */
+int rd_control_open(struct rd_control *control, const int *peers, int count);
+/* The ranks that open links to this one are numbered from 0, as fallbacks are. */
+bool rd_control_opened(struct rd_control *control, int number, int *peer);
+/* A call of this rank no longer has the links: the control thread opens them. */
+void rd_control_serve_links(struct rd_control *control);
 
 /*
- * This rank's links are open, after this number of fallbacks, and have these limits. Waits for the
- * others. Returns 0 when the links of all ranks are open, with the least limits of all in *limits;
- * 1 when another fallback has come, and links have to be opened again; or the verdict.
+ * The first links of this rank are open, after this number of fallbacks; the limits are of all that
+ * it may open. Waits for the others. Returns 0 when all ranks have come this far, with the least
+ * limits of all in *limits; 1 when another fallback has come, and links have to be opened again; or
+ * the verdict.
  */
 int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_limits *limits);
 
@@ -126,6 +143,9 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
  * Where no verdict comes (the coordinator is gone), the reported error and reason stand.
  */
 int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason);
+
+/* Reports a failure, and returns at once. */
+void rd_control_report_soon(struct rd_control *control, int error, int culprit, const char *reason);
 
 /*
  * A call of this rank has waited for RD_SLOW_MS or more, and goes on. The coordinator queries all

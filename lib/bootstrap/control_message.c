@@ -101,6 +101,13 @@ static void walk_link_failure(struct rd_codec *codec, struct rd_link_failure *li
 					      link_failure->by == link_failure->high));
 }
 
+static void walk_open(struct rd_codec *codec, struct rd_control_message *message)
+{
+	rd_codec_i32(codec, &message->open.count, 1, RD_OPEN_MOST);
+	for (int i = 0; i < message->open.count && i < RD_OPEN_MOST; i++)
+		walk_rank(codec, &message->open.ranks[i], 0);
+}
+
 static void walk_message(struct rd_codec *codec, struct rd_control_message *message)
 {
 	switch (message->kind) {
@@ -150,6 +157,9 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	case RD_CONTROL_LINK_FAILED:
 		walk_link_failure(codec, &message->link_failed);
 		return;
+	case RD_CONTROL_OPEN:
+		walk_open(codec, message);
+		return;
 	case RD_CONTROL_GATHER:
 		rd_codec_u64(codec, &message->gather.lineage);
 		walk_rank(codec, &message->gather.origin, 0);
@@ -166,7 +176,6 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		rd_codec_text(codec, message->made.reason, sizeof(message->made.reason));
 		return;
 	case RD_CONTROL_LATE:
-	case RD_CONTROL_TRIED:
 		return;
 	}
 	rd_codec_check(codec, false);

@@ -21,14 +21,17 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 18
+#define RD_WIRE_VERSION 19
 #define RD_FRAME_MAX 5120
+#define RD_OPEN_MOST 64 /* ranks in an OPEN */
 
 enum rd_control_kind {
 	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
 	RD_CONTROL_HEARTBEAT, /* both ways; the coordinator's first one accepts the rank */
 	RD_CONTROL_TABLE, /* to each rank: a part of the table of members; all in order */
-	RD_CONTROL_READY, /* to the coordinator: all links are open; to each rank: of all ranks */
+	/* To the coordinator: this rank can call, with these limits of its links. To each rank: all
+	   can, with the least limits. */
+	RD_CONTROL_READY,
 	RD_CONTROL_REPORT, /* to the coordinator: a failure */
 	RD_CONTROL_QUERY, /* to each rank: asks for an ANSWER */
 	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
@@ -36,9 +39,9 @@ enum rd_control_kind {
 	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
 	RD_CONTROL_LEFT, /* to each rank: the first has left; to a leaver, the last message */
 	RD_CONTROL_LINK_FAILED, /* a link failed to open: to the coordinator, then to both ranks */
-	/* To the coordinator: all links have been tried, some are not open. To each rank: all have
-	   sent TRIED since the last one, or are ready. */
-	RD_CONTROL_TRIED,
+	/* To the coordinator: this rank opens links to these ranks. To each of them: these ranks
+	   open links to it. */
+	RD_CONTROL_OPEN,
 	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
 	/* In a shrink (shrink/shrink.h), beside VERDICT: */
 	RD_CONTROL_GATHER, /* to the leader: this rank has come */
@@ -142,6 +145,9 @@ struct rd_control_message {
 			char reason[RD_REASON_SIZE];
 		} made;
 		struct rd_link_failure link_failed;
+		struct {
+			int32_t count, ranks[RD_OPEN_MOST];
+		} open;
 	};
 };
 

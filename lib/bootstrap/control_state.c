@@ -94,10 +94,9 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	while (control->link_failures_taken < control->link_failures.count)
 		rd_participant_link_failed(
 			participant, &control->link_failures.at[control->link_failures_taken++]);
+	while (control->opens_taken < control->opens.count)
+		rd_participant_open(participant, control->opens.at[control->opens_taken++]);
 	pthread_mutex_unlock(&control->lock);
-	if (requests.tries > control->tries_taken)
-		rd_participant_tried(participant);
-	control->tries_taken = requests.tries;
 	if (requests.ready)
 		rd_participant_ready(participant, requests.fallbacks, &requests.limits);
 	if (requests.report)
@@ -170,12 +169,17 @@ static bool store_fallbacks(struct rd_control *control)
 	return control->fallbacks.count > before;
 }
 
-/* After the fallbacks that came earlier. True: it has changed. */
-static bool store_rounds(struct rd_control *control)
+/* The same. */
+static bool store_opened(struct rd_control *control)
 {
-	int rounds = rd_participant_rounds(control->participant);
+	const struct rd_rank_list *opened = rd_participant_opened(control->participant);
+	int before = control->opened.count;
 
-	return atomic_exchange(&control->rounds, rounds) != rounds;
+	while (control->opened.count < opened->count &&
+		rd_rank_list_add(&control->opened, opened->at[control->opened.count]))
+		;
+	atomic_store(&control->opened_count, control->opened.count);
+	return control->opened.count > before;
 }
 
 void rd_control_publish(struct rd_control *control, bool over)
@@ -183,19 +187,19 @@ void rd_control_publish(struct rd_control *control, bool over)
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
-	bool fallbacks, rounds;
+	bool fallbacks, opened;
 
 	/* Only this thread writes these, so it may read them without the lock. */
 	if (atomic_load(&control->verdict))
 		error = 0;
 	if (phase == control->phase && !error && !over &&
 		rd_participant_fallback(control->participant)->count == control->fallbacks.count &&
-		rd_participant_rounds(control->participant) == atomic_load(&control->rounds))
+		rd_participant_opened(control->participant)->count == control->opened.count)
 		return;
 	pthread_mutex_lock(&control->lock);
 	fallbacks = store_fallbacks(control);
-	rounds = store_rounds(control);
-	if (fallbacks || rounds)
+	opened = store_opened(control);
+	if (fallbacks || opened)
 		wake_caller(control);
 	control->phase = phase;
 	control->limits = *rd_participant_limits(control->participant);

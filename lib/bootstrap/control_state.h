@@ -21,7 +21,6 @@
 /* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
 	bool ready, report, leave, quit;
-	int tries; /* their number so far */
 	int fallbacks; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit; /* of the report */
@@ -53,6 +52,7 @@ struct rd_control {
 	struct rd_control_requests requests;
 	struct rd_link_failures link_failures; /* of this rank's links */
 	struct rd_link_failures fallbacks; /* the coordinator's decisions on link failures */
+	struct rd_rank_list opens, opened; /* as the participant's */
 	enum rd_participant_phase phase;
 	struct rd_link_limits limits; /* of all ranks' links */
 	bool over; /* the thread has ended */
@@ -61,7 +61,7 @@ struct rd_control {
 	const char *children_reason;
 	struct rd_control *next_child; /* under the parent's lock */
 	/* Also read without it: */
-	_Atomic int fallback_count, rounds;
+	_Atomic int fallback_count, opened_count;
 	_Atomic unsigned char *presence; /* [size]: enum rd_presence */
 	_Atomic int verdict;
 	char reason[RD_REASON_SIZE];
@@ -72,7 +72,12 @@ struct rd_control {
 	struct rd_participant *participant;
 	struct rd_client client; /* where this is not rank 0 */
 	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
-	int link_failures_taken, tries_taken; /* of the requests */
+	int link_failures_taken, opens_taken; /* of the requests */
+	struct rd_control_links links;
+	bool links_watched;
+	int fallbacks_served, opened_served; /* the numbers when links were served last */
+	_Atomic bool links_due; /* by rd_control_serve_links() */
+	int64_t links_ms; /* when to serve them next, at the latest */
 	struct rd_status status;
 	struct rd_watch *watch; /* NULL: none */
 	bool watch_tried; /* there is one, or none to be had */

@@ -109,6 +109,46 @@ static void trim_lineage(struct rd_control *control)
 	pthread_mutex_unlock(&control->lock);
 }
 
+/* ---- Links --------------------------------------------------------------------------------- */
+
+/* A transport may wake no thread: its links are served this often while they are being opened. So
+   are those that a call has, in case that it ended before it learnt of them. */
+#define SERVE_MS 20
+
+/* One event, as links are served then: a call of this rank may have them, with events of its own. */
+static void watch_links(struct rd_control *control)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = RD_MARK_LINKS };
+
+	epoll_ctl(control->epoll_fd, control->links_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+		control->links.fd, &event);
+	control->links_watched = true;
+}
+
+static void serve_links(struct rd_control *control, int64_t now_ms)
+{
+	int fallbacks = atomic_load(&control->fallback_count);
+	int opened = atomic_load(&control->opened_count);
+	bool due = atomic_exchange(&control->links_due, false) || now_ms >= control->links_ms ||
+		   fallbacks > control->fallbacks_served || opened > control->opened_served;
+
+	if (!due || !control->links.serve || control->phase != RD_PARTICIPANT_OPEN)
+		return;
+	control->fallbacks_served = fallbacks;
+	control->opened_served = opened;
+	control->links_ms = now_ms + SERVE_MS;
+	switch (control->links.serve(control->links.owner)) {
+	case RD_LINKS_IDLE:
+		control->links_ms = RD_NEVER;
+		break;
+	case RD_LINKS_WAIT:
+		watch_links(control);
+		break;
+	case RD_LINKS_BUSY:
+		break;
+	}
+}
+
 /* ---- Events -------------------------------------------------------------------------------- */
 
 static void control_take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
@@ -123,6 +163,8 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 		rd_watch_receive(control->watch);
 	else if (mark == RD_MARK_LINEAGE)
 		trim_lineage(control);
+	else if (mark == RD_MARK_LINKS)
+		atomic_store(&control->links_due, true);
 	else if (mark == RD_MARK_STATUS)
 		answer_status(control, now_ms);
 	else if (mark != RD_MARK_EVENT)
@@ -169,6 +211,7 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
 	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
+	deadline = rd_sooner(deadline, control->links_ms);
 	if (control->server.coordinator)
 		deadline = rd_sooner(rd_sooner(deadline, rd_server_deadline(&control->server)),
 			rd_coordinator_deadline(control->server.coordinator));
@@ -222,6 +265,7 @@ static void *control_thread_run(void *argument)
 		advance_watch(control);
 		watch_lineage(control);
 		rd_control_publish(control, false);
+		serve_links(control, now_ms);
 		if (control_is_finished(control, now_ms))
 			break;
 		if (wait_for_events(control, control_sleep_ms(control, now_ms))) {

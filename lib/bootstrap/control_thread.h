@@ -15,6 +15,7 @@
 #define RD_MARK_WATCH (UINT64_MAX - 3)
 #define RD_MARK_STATUS (UINT64_MAX - 4)
 #define RD_MARK_LINEAGE (UINT64_MAX - 5)
+#define RD_MARK_LINKS (UINT64_MAX - 6)
 
 /* The thread ends once it has left, or `quit` is requested; its caller joins control->thread. */
 int rd_control_thread_start(struct rd_control *control);

@@ -203,14 +203,17 @@ static const unsigned char *take_member(struct rd_table_reader *reader, struct r
 }
 
 int rd_table_read(struct rd_table_reader *reader, const struct rd_table_part *part,
-	struct rd_member *members, struct rd_card (*cards)[RD_TRANSPORTS_MAX], uint32_t size)
+	struct rd_member *members, struct rd_cards *cards, uint32_t size)
 {
 	const unsigned char *at = part->bytes, *end = at + part->size;
+	struct rd_card own[RD_TRANSPORTS_MAX];
 
 	if (part->first != reader->count || part->count > size - reader->count)
 		at = NULL;
 	for (uint32_t i = 0; i < part->count && at; i++) {
-		at = take_member(reader, &members[reader->count], cards[reader->count], at, end);
+		at = take_member(reader, &members[reader->count], own, at, end);
+		if (at && !rd_cards_add(cards, own))
+			return rd_fail(RONDO_MEMORY, "no memory for the table of members");
 		reader->count++;
 	}
 	if (at != end)

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 
+#include "bootstrap/cards.h"
 #include "bootstrap/member.h"
 #include "net/codec.h"
 
@@ -46,9 +47,9 @@ struct rd_table_reader {
 	unsigned char before[RD_MEMBER_BYTES];
 };
 
-/* Reads the part that follows into members[size] and cards[size]: 0, or RONDO_PROTOCOL: it makes no
-   sense. */
+/* Reads the part that follows into members[size], and adds to cards: 0; RONDO_PROTOCOL: it makes no
+   sense; RONDO_MEMORY. */
 int rd_table_read(struct rd_table_reader *reader, const struct rd_table_part *part,
-	struct rd_member *members, struct rd_card (*cards)[RD_TRANSPORTS_MAX], uint32_t size);
+	struct rd_member *members, struct rd_cards *cards, uint32_t size);
 
 #endif

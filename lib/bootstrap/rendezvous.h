@@ -10,13 +10,15 @@
  *   HELLO ->                      identity and settings of this rank
  *   <- HEARTBEAT                  the first one: the coordinator accepts this rank
  *   <- TABLE * parts              once all ranks have joined
- *   LINK_FAILED ->, <-            a link over some transport failed to open: both ranks of the pair
- *                                 receive it, and fall back to the next transport
- *   TRIED ->                      this rank has tried all its links; some are not open yet
- *   <- TRIED                      all have, or are ready: a round ends; rounds measure silence
- *   READY ->                      the links are open: their limits, and the number of fallbacks so
- *                                 far, by which the coordinator drops a READY that is stale
+ *   READY ->                      the first links are open: the limits of all that this rank may
+ *                                 open, and the number of fallbacks so far, by which the
+ *                                 coordinator drops a READY that is stale
  *   <- READY                      once all are ready: the least limits of all ranks' links
+ *   OPEN ->                       this rank opens links to others
+ *   <- OPEN                       others open links to this rank
+ *   LINK_FAILED ->, <-            a link over some transport failed to open: both ranks of the pair
+ *                                 receive it, and fall back to the next transport. Without a
+ *                                 transport: the other rank has left
  *   REPORT ->                     a failure; in place of HELLO: this rank cannot take part
  *   <- QUERY, ANSWER ->           the state of this rank's calls
  *   <- VERDICT                    the comm is over, with the reason; nothing follows
@@ -29,7 +31,8 @@
  *                                 each 5 s; a participant answers each one, and so rarely has to
  *
  * Nothing is queued: a set of kinds and some counters hold what is to be sent over a connection, so
- * memory does not grow with a peer that does not read. Link failures are stored once.
+ * memory does not grow with a peer that does not read. Link failures are stored once, and so is who
+ * opened a link to whom.
  */
 #ifndef RD_RENDEZVOUS_H
 #define RD_RENDEZVOUS_H

@@ -8,6 +8,7 @@
 #ifndef RD_BATCH_H
 #define RD_BATCH_H
 
+#include "comm/connect.h"
 #include "comm/task.h"
 
 /* Indices in tasks; -1: none. */
@@ -58,6 +59,8 @@ static inline struct rd_task *rd_batch_at(const struct rd_batch *batch, int inde
 /* Returns the peer that the task waits for; -1: none. */
 static inline int rd_task_waiting_for(const struct rd_task *task)
 {
+	if (task->opens)
+		return rd_connect_awaited(task->comm, task->opens);
 	return task->started ? task->exec->waiting_for : -1;
 }
 

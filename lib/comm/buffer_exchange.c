@@ -24,6 +24,13 @@ int rd_buffer_exchange_create(struct rondo_comm *comm)
 
 	if (err)
 		return err;
+	exchange->plans[0] = exchange->plan;
+	err = rd_peer_set_of_plans(&exchange->peers, exchange->plans, 1);
+	if (!err)
+		err = rd_peer_set_of_all(&exchange->all_peers, comm->rank, comm->size);
+	if (err)
+		return err;
+	exchange->meshed = exchange->peers.count == exchange->all_peers.count;
 	for (int channel = 0; channel < comm->channels; channel++)
 		exchange->plans[channel] = exchange->plan;
 	exchange->send_marks = calloc(rd_exec_send_mark_count(exchange->plans, comm->channels) + 1,
@@ -43,6 +50,8 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 	struct rd_buffer_exchange *exchange = &comm->exchange;
 
 	rd_plan_destroy(exchange->plan);
+	rd_peer_set_finish(&exchange->peers);
+	rd_peer_set_finish(&exchange->all_peers);
 	free(exchange->send_marks);
 	free(exchange->all);
 	free(exchange->peer_buffers);
@@ -86,6 +95,17 @@ static void withdraw_freed(struct rondo_comm *comm, uint64_t version)
 	exchange->offered_count = kept;
 	exchange->in.id = exchange->out.id = 0;
 	exchange->version = version;
+}
+
+/* Links to further peers have opened, which have no offer. */
+static void offer_again(struct rondo_comm *comm)
+{
+	struct rd_buffer_exchange *exchange = &comm->exchange;
+
+	for (int i = 0; i < exchange->offered_count; i++)
+		withdraw_from_all(comm, exchange->offered[i]);
+	exchange->offered_count = 0;
+	exchange->in.id = exchange->out.id = 0;
 }
 
 static bool was_offered(const struct rd_buffer_exchange *exchange, uint64_t id)
@@ -286,6 +306,22 @@ static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int p
 			return RONDO_SYSTEM;
 	}
 	return 0;
+}
+
+bool rd_buffer_exchange_needs_all(const struct rondo_comm *comm, const struct rd_call *call)
+{
+	if (comm->exchange.meshed)
+		return false;
+	for (int rank = 0; rank < comm->size; rank++)
+		if (!has_buffers(comm, call, rank))
+			return false;
+	return true;
+}
+
+void rd_buffer_exchange_has_all(struct rondo_comm *comm)
+{
+	comm->exchange.meshed = true;
+	offer_again(comm);
 }
 
 int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped)

@@ -10,6 +10,7 @@
 
 #include "exec/exec.h"
 #include "device/region.h"
+#include "plan/peer_set.h"
 
 struct rondo_comm;
 
@@ -30,6 +31,9 @@ struct rd_buffer_exchange {
 	bool possible; /* every link of every rank maps memory: the same on every rank */
 	struct rd_plan *plan;
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* the same plan on every channel */
+	struct rd_peer_set peers; /* of the plan; of all ranks */
+	struct rd_peer_set all_peers;
+	bool meshed; /* links to all are open. The same on every rank */
 	uint64_t *send_marks;
 	struct rd_exec exec;
 	struct rd_buffers mine, *all; /* [size] */
@@ -57,9 +61,14 @@ int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call,
    RD_EXCHANGE_TRIES failed ones in a row. The same on every rank. */
 bool rd_buffer_exchange_is_due(struct rondo_comm *comm);
 
-/* Begins the exchange and returns its exec, which the caller runs to its end. */
+/* With links to exchange->peers open: begins the exchange and returns its exec, which the caller runs to its end. */
 struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct rd_call *call);
 
+/* After an exchange: all buffers lie in regions, and links to exchange->all_peers have to be opened.
+   Then the exchange begins again. */
+bool rd_buffer_exchange_needs_all(const struct rondo_comm *comm, const struct rd_call *call);
+/* They are open. */
+void rd_buffer_exchange_has_all(struct rondo_comm *comm);
 /* Ends the exchange. *peers_mapped: all buffers can be addressed, the same on every rank.
    Returns 0 or an error. */
 int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped);

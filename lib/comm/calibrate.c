@@ -9,6 +9,7 @@
 #include "comm/calibrate_memory.h"
 #include "comm/comm.h"
 #include "comm/own_calls.h"
+#include "comm/route.h"
 #include "tuner/cost_file.h"
 #include "tuner/predict.h"
 #include "tuner/settle.h"
@@ -98,12 +99,13 @@ static int calibrate_switch(struct rondo_comm *comm)
 static void describe_links(
 	const struct rondo_comm *comm, enum rd_link_class class, char text[LINKS_SIZE])
 {
+	const struct rd_member *members = rd_control_members(comm->control);
 	const char *name = "none";
 
 	for (int peer = comm->size - 1; peer >= 0; peer--)
 		if (peer != comm->rank &&
 			(host_of(comm, peer) == host_of(comm, comm->rank)) == (class == RD_NEAR))
-			name = comm->links[peer * comm->channels]->transport->name;
+			name = rd_route_cheapest(comm, members, peer, 0)->transport->name;
 	if (comm->rails[class] > 1)
 		snprintf(text, LINKS_SIZE, "%s over %u rails", name, comm->rails[class]);
 	else

@@ -213,18 +213,22 @@ static int measure_series(struct rondo_comm *comm, struct measured_pair pair, vo
 static int lead(struct rondo_comm *comm, struct measured_pair pair, bool oversubscribed,
 	void *bytes, int64_t budget_ns, struct rd_link_cost *cost)
 {
-	const struct rd_link *link = comm->links[pair.other * comm->channels];
 	const struct rd_link_cost standard = *cost;
 	struct series slots = { .what = BY_SLOTS };
 	struct series single_copy = { .what = BY_SINGLE_COPY, .ways.alike = cost->way_ns };
 	int err = measure_series(comm, pair, bytes, budget_ns, cost, &slots);
+
+	if (err)
+		return err;
+
+	const struct rd_link *link = comm->links[pair.other * comm->channels];
 
 	rd_samples_settle(&slots.ways, standard.way_ns, cost->way_ns);
 	rd_samples_settle(&slots.busy, standard.busy_ns, cost->busy_ns);
 	cost->posts = link->ops->send != NULL && link->send_min < UINT32_MAX;
 	cost->posts_min = cost->posts ? (uint32_t)link->send_min : 0;
 	cost->single_copy = cost->posts && link->single_copy;
-	if (!err && cost->single_copy && !oversubscribed)
+	if (cost->single_copy && !oversubscribed)
 		err = measure_series(comm, pair, bytes, budget_ns, cost, &single_copy);
 	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
 		cost->single_copy_ns[point] =

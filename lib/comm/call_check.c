@@ -28,6 +28,9 @@ int rd_call_check_create(struct rondo_comm *comm)
 	if (err)
 		return err;
 	check->plans[0] = check->plan;
+	err = rd_peer_set_of_plans(&check->peers, check->plans, 1);
+	if (err)
+		return err;
 	check->send_marks =
 		calloc(rd_exec_send_mark_count(check->plans, 1) + 1, sizeof(*check->send_marks));
 	check->all = calloc((size_t)comm->size, sizeof(*check->all));
@@ -41,6 +44,7 @@ int rd_call_check_create(struct rondo_comm *comm)
 void rd_call_check_destroy(struct rondo_comm *comm)
 {
 	rd_plan_destroy(comm->check.plan);
+	rd_peer_set_finish(&comm->check.peers);
 	free(comm->check.send_marks);
 	free(comm->check.all);
 	free(comm->check.compared);

@@ -11,6 +11,7 @@
 #define RD_CALL_CHECK_H
 
 #include "exec/exec.h"
+#include "plan/peer_set.h"
 
 struct rondo_comm;
 
@@ -32,6 +33,7 @@ struct rd_call_facts {
 struct rd_call_check {
 	struct rd_plan *plan; /* NULL: no call is checked */
 	const struct rd_plan *plans[1];
+	struct rd_peer_set peers; /* of the plan */
 	uint64_t *send_marks;
 	struct rd_exec exec;
 	struct rd_call_facts mine, *all; /* [size] */

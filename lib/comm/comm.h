@@ -1,6 +1,6 @@
 /*
  * A comm: the ranks, the links between them, and the order of calls. api/communicator.c creates
- * and destroys it, route.c and connect.c connect its links, run.c runs calls on it, with task.c,
+ * and destroys it, route.c and connect.c open its links, run.c runs calls on it, with task.c,
  * turn.c, batch.c and wait.c; all use comm.c.
  */
 #ifndef RD_COMM_H
@@ -29,6 +29,26 @@ struct rd_peer_calls {
 	int last_send, last_recv;
 };
 
+struct rd_opening;
+
+/* A pair of this rank and another. */
+struct rd_pair {
+	int endpoint; /* its number; of the pair's links */
+	unsigned barred; /* endpoints (bits) that have failed it, as in rd_route_cheapest() */
+	bool opening, open; /* its links are being opened; may be used */
+};
+
+/* The state of connect.c, under hold.h. */
+struct rd_connecting {
+	struct rd_pair *pairs; /* [size] */
+	struct rd_opening *openings; /* pairs that are being opened */
+	int opening_count;
+	int fallbacks, opened; /* of the control connection's, taken so far */
+	int culprit; /* the peer at which it failed, or for which it waits; -1: none */
+	bool ended; /* a failure has been reported */
+	bool armed; /* the endpoints, by the control thread */
+};
+
 struct rondo_comm {
 	int rank, size;
 	unsigned forks; /* rd_forks in the process that made it */
@@ -38,13 +58,16 @@ struct rondo_comm {
 	struct rd_gpu *gpu; /* for calls on device memory (gpu/state.h); NULL: host memory alone */
 	bool meets_devices; /* the program may pass device memory: check every buffer */
 
-	/* Links: [peer * channels + channel]. */
+	/* Links: [peer * channels + channel]; NULL: not open. */
 	int channels;
 	int used_channels; /* by calls without a choice of the picker: all, except in calibration */
 	size_t piece_size;
-	bool maps; /* every link of every rank can map the peer's memory */
+	bool maps; /* every pair of ranks has a transport that can map the peer's memory */
 	uint32_t rails[RD_LINK_CLASS_COUNT]; /* over which each rank's channels spread, at least */
 	struct rd_link **links;
+	struct rd_connecting connecting;
+	_Atomic int held; /* 1: a thread has the links (hold.h) */
+	pthread_mutex_t hold_lock;
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
 	int endpoint_count;
 	struct rd_local local;

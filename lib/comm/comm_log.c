@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "comm/route.h"
 #include "exec/algorithms.h"
 #include "topo/cpus.h"
 #include "base/error.h"
@@ -38,33 +39,37 @@ static void describe_link(const struct rondo_comm *comm, const struct rd_link *l
 		snprintf(text, 32, "%s/%d", link->transport->name, link->rail);
 }
 
-static void log_links(const struct rondo_comm *comm, const struct rd_member *members)
+void rd_comm_log_links(const struct rondo_comm *comm, int peer)
 {
+	const struct rd_member *members = rd_control_members(comm->control);
 	char via[32];
 
-	for (int i = 0; i < comm->size * comm->channels; i++) {
-		if (!comm->links[i])
-			continue;
-		describe_link(comm, comm->links[i], via);
-		rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%d] -> %d[%d] via %s",
-			i % comm->channels, comm->rank, members[comm->rank].place.pid,
-			i / comm->channels, members[i / comm->channels].place.pid, via);
+	if (!rd_log_on(RD_INFO, RD_ROUTE))
+		return;
+	for (int channel = 0; channel < comm->channels; channel++) {
+		describe_link(comm, comm->links[peer * comm->channels + channel], via);
+		rd_log(RD_INFO, RD_ROUTE, "Channel %02d : %d[%d] -> %d[%d] via %s", channel,
+			comm->rank, members[comm->rank].place.pid, peer, members[peer].place.pid,
+			via);
 	}
 }
 
 /* The transports to ranks on other hosts, each once. */
-static void log_network(const struct rondo_comm *comm)
+static void log_network(const struct rondo_comm *comm, const struct rd_member *members)
 {
 	const int *host = comm->layouts[0]->group;
 	char names[LINE_SIZE] = "";
 
 	for (int peer = 0; peer < comm->size; peer++) {
-		const struct rd_link *link = comm->links[peer * comm->channels];
+		const struct rd_endpoint *endpoint;
 		size_t length = strlen(names);
 
-		if (link && host[peer] != host[comm->rank] && !strstr(names, link->transport->name))
+		if (host[peer] == host[comm->rank])
+			continue;
+		endpoint = rd_route_cheapest(comm, members, peer, 0);
+		if (endpoint && !strstr(names, endpoint->transport->name))
 			snprintf(names + length, sizeof(names) - length, "%s%s", length ? ", " : "",
-				link->transport->name);
+				endpoint->transport->name);
 	}
 	if (names[0] && comm->rails[RD_FAR] > 1)
 		rd_log(RD_INFO, RD_NET, "Using network %s over %u rails", names,
@@ -176,8 +181,7 @@ void rd_comm_log(const struct rondo_comm *comm, const struct rd_member *members)
 	int hosts = comm->layouts[0]->group_count;
 
 	log_affinity(comm);
-	log_links(comm, members);
-	log_network(comm);
+	log_network(comm, members);
 	log_rings(comm);
 	log_trees(comm);
 	rd_log(RD_INFO, RD_COLL,

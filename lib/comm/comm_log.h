@@ -5,5 +5,7 @@
 #include "comm/comm.h"
 
 void rd_comm_log(const struct rondo_comm *comm, const struct rd_member *members);
+/* The links to a peer are open. */
+void rd_comm_log_links(const struct rondo_comm *comm, int peer);
 
 #endif

@@ -1,17 +1,15 @@
 /*
- * Each link is tried: a greeting must come through it in both directions, which is more than a
- * transport's promise. If none comes, this rank reports a link failure to the coordinator, which
- * sends it to both ranks of the pair. Both open their links again over the next transport; a rank
- * that was ready is not ready any more (rendezvous.h). Both sides therefore try the same transports
- * in the same order, and each failure uses up one of them, so the search ends.
+ * Each link is tried: a greeting must come through it in both directions, and then a confirmation,
+ * which shows that the peer has received ours. That is more than a transport's promise. A rank that
+ * has both uses the link, and it stays: its failure ends the comm.
  *
- * Silence shows a broken transport only where both sides had time to use it: on an oversubscribed
- * host a peer may not have run yet. So silence is measured in rounds. A round ends when all ranks
- * have checked their links since the one before (rendezvous.h).
+ * If a transport refuses a link before that, this rank reports a link failure to the coordinator,
+ * which sends it to both ranks of the pair. Both open their links again over the next transport.
+ * Both sides therefore try the same transports in the same order, and each failure uses up one of
+ * them, so the search ends. Silence moves no pair: a peer that is stopped is silent, too.
  */
 #include "comm/connect.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,50 +17,43 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/rendezvous.h"
+#include "comm/comm_log.h"
+#include "comm/hold.h"
 #include "comm/registration.h"
 #include "comm/route.h"
 
-/* A silent pair takes another transport, if there is one, after SILENT_ROUNDS rounds. Each takes
-   its part of SILENCE_MS, or longer. */
-#define SILENCE_MS 5000
-#define SILENT_ROUNDS 8
-
 /* An executor cuts at multiples of this. */
 #define PIECE_LEAST 64
+/* Pairs that this rank opens at a time, for its own calls. */
+#define OPENINGS_MOST 64
+/* For which this rank waits for the rest of a link whose peer has left. */
+#define LEFT_MS RD_QUERY_MS
+/* A transport may wake no sleeper. */
+#define SLEEP_MOST_MS 250
 
 #define GREETING_MAGIC 0x74656572672d6472u /* "rd-greet" */
 
-/* The first message on each link, in both directions. */
+/* The first two messages on each link, in both directions. */
 struct greeting {
 	uint64_t magic, comm_id;
-	int32_t from, to, channel, zero;
+	int32_t from, to, channel, confirms;
 };
 
-/* This rank and a peer. */
-struct peer_state {
-	struct rd_endpoint *endpoint; /* of its links */
-	unsigned barred; /* endpoints that failed it, as in rd_route_cheapest() */
+/* A pair whose links are being opened. Bits are by channel. */
+struct rd_opening {
+	struct rd_opening *next;
+	int peer;
 	bool failed; /* reported: the coordinator sends the fallback */
-	bool open;
-	int since; /* rounds that had ended when its links were opened */
-	unsigned greeted, received; /* bits, by channel: greetings sent, and received */
+	int64_t left_ms; /* when this rank learnt that the peer has left; 0: it has not */
+	unsigned greeted, received; /* greetings */
+	unsigned confirmed, confirmation; /* confirmations: sent, received */
+	struct rd_link *links[RD_CHANNELS_MAX];
 };
 
-struct connecting {
-	struct rondo_comm *comm;
-	const struct rd_member *members;
-	struct peer_state *pairs; /* [size] */
-	int fallbacks; /* taken so far */
-	int rounds; /* ended so far, by the coordinator's latest message */
-	int64_t round_ms; /* when that message came */
-	bool checked; /* all links since then, and reported that */
-	int64_t deadline_ms;
-	int culprit; /* the peer that this rank waits for, or that failed */
-};
-
-static struct rd_link **link_at(const struct connecting *all, int peer, int channel)
+static const struct rd_member *members_of(const struct rondo_comm *comm)
 {
-	return &all->comm->links[peer * all->comm->channels + channel];
+	return rd_control_members(comm->control);
 }
 
 static int index_of(const struct rondo_comm *comm, const char *transport)
@@ -73,132 +64,152 @@ static int index_of(const struct rondo_comm *comm, const char *transport)
 	return -1;
 }
 
-/* The endpoints that the pair may not use once its present transport has failed too. */
-static unsigned barred_next(const struct connecting *all, const struct peer_state *pair)
+static struct rd_endpoint *endpoint_of(const struct rondo_comm *comm, int peer)
 {
-	return pair->barred | 1u << index_of(all->comm, pair->endpoint->transport->name);
+	return comm->endpoints[comm->connecting.pairs[peer].endpoint];
 }
 
-static bool has_another(const struct connecting *all, int peer)
+static unsigned every_channel(const struct rondo_comm *comm)
 {
-	unsigned barred = barred_next(all, &all->pairs[peer]);
-
-	return rd_route_cheapest(all->comm, all->members, peer, barred) != NULL;
+	return (1u << comm->channels) - 1;
 }
 
 /* ---- Link failures ------------------------------------------------------------------------- */
 
 /* "; nor over shm: ..." for each transport that has failed this pair before. */
-static void add_earlier(const struct connecting *all, int peer, char *text, size_t size)
+static void add_earlier(const struct rondo_comm *comm, int peer, char *text, size_t size)
 {
 	struct rd_link_failure link_failure;
 	size_t at = strlen(text);
 
-	for (int i = 0;
-		i < all->fallbacks && rd_control_fallback(all->comm->control, i, &link_failure);
+	for (int i = 0; i < comm->connecting.fallbacks &&
+			rd_control_fallback(comm->control, i, &link_failure);
 		i++)
-		if ((link_failure.low == peer || link_failure.high == peer) && at < size)
+		if ((link_failure.low == peer || link_failure.high == peer) &&
+			link_failure.transport[0] && at < size)
 			at += (size_t)snprintf(text + at, size - at, "; nor over %s: %s",
 				link_failure.transport, link_failure.reason);
 }
 
 /* There is no other transport: this is the end of the comm. */
-static int give_up(struct connecting *all, int peer, int error, const char *why)
+static int give_up(struct rondo_comm *comm, int peer, int error, const char *why)
 {
-	const struct rondo_comm *comm = all->comm;
-	const struct peer_state *pair = &all->pairs[peer];
+	const struct rd_member *members = members_of(comm);
 	char earlier[RD_REASON_SIZE] = "";
 
-	all->culprit = peer;
-	add_earlier(all, peer, earlier, sizeof(earlier));
-	return rd_fail(pair->barred ? RONDO_UNREACHABLE : error,
+	add_earlier(comm, peer, earlier, sizeof(earlier));
+	return rd_fail(comm->connecting.pairs[peer].barred ? RONDO_UNREACHABLE : error,
 		"rank %d (host %s) cannot connect to rank %d (host %s) over %s: %s%s", comm->rank,
-		all->members[comm->rank].place.host_name, peer, all->members[peer].place.host_name,
-		pair->endpoint->transport->name, why, earlier);
+		members[comm->rank].place.host_name, peer, members[peer].place.host_name,
+		endpoint_of(comm, peer)->transport->name, why, earlier);
 }
 
 /* The pair's present transport has failed. Returns 0 if another is left. */
-static int fail_pair(struct connecting *all, int peer, int error, const char *why)
+static int fail_pair(
+	struct rondo_comm *comm, struct rd_opening *opening, int error, const char *why)
 {
-	struct peer_state *pair = &all->pairs[peer];
-	int rank = all->comm->rank;
+	const struct rd_pair *pair = &comm->connecting.pairs[opening->peer];
+	unsigned barred = pair->barred | 1u << pair->endpoint;
+	int rank = comm->rank, peer = opening->peer;
 	struct rd_link_failure link_failure = {
 		.low = peer < rank ? peer : rank,
 		.high = peer < rank ? rank : peer,
 		.by = rank,
 	};
 
-	if (!has_another(all, peer))
-		return give_up(all, peer, error, why);
-	pair->failed = true;
+	comm->connecting.culprit = peer;
+	if (opening->left_ms || !rd_route_cheapest(comm, members_of(comm), peer, barred))
+		return give_up(comm, peer, error, why);
+	opening->failed = true;
 	snprintf(link_failure.transport, sizeof(link_failure.transport), "%s",
-		pair->endpoint->transport->name);
+		endpoint_of(comm, peer)->transport->name);
 	snprintf(link_failure.reason, sizeof(link_failure.reason), "%s", why);
-	return rd_control_link_failed(all->comm->control, &link_failure);
+	return rd_control_link_failed(comm->control, &link_failure);
+}
+
+static int fail_unreachable(struct rondo_comm *comm, int peer)
+{
+	const struct rd_member *members = members_of(comm);
+	char earlier[RD_REASON_SIZE] = "";
+
+	comm->connecting.culprit = peer;
+	add_earlier(comm, peer, earlier, sizeof(earlier));
+	return rd_fail(RONDO_UNREACHABLE,
+		"no transport reaches from rank %d (host %s) to rank %d (host %s): RONDO_TRANSPORT "
+		"is \"%s\" on rank %d%s",
+		comm->rank, members[comm->rank].place.host_name, peer,
+		members[peer].place.host_name, comm->settings.transport, comm->rank, earlier);
 }
 
 /* ---- Opening ------------------------------------------------------------------------------- */
 
-static int fail_unreachable(const struct connecting *all, int peer)
+/* Opens this end over the cheapest transport that has not failed the pair. */
+static int open_links(struct rondo_comm *comm, struct rd_opening *opening)
 {
-	const struct rondo_comm *comm = all->comm;
-	char earlier[RD_REASON_SIZE] = "";
-
-	add_earlier(all, peer, earlier, sizeof(earlier));
-	return rd_fail(RONDO_UNREACHABLE,
-		"no transport reaches from rank %d (host %s) to rank %d (host %s): RONDO_TRANSPORT "
-		"is \"%s\" on rank %d%s",
-		comm->rank, all->members[comm->rank].place.host_name, peer,
-		all->members[peer].place.host_name, comm->settings.transport, comm->rank, earlier);
-}
-
-/* Opens the links to a peer, over the cheapest transport that has not failed the pair. */
-static int open_pair(struct connecting *all, int peer)
-{
-	struct rondo_comm *comm = all->comm;
-	struct peer_state *pair = &all->pairs[peer];
+	struct rd_pair *pair = &comm->connecting.pairs[opening->peer];
+	struct rd_endpoint *endpoint =
+		rd_route_cheapest(comm, members_of(comm), opening->peer, pair->barred);
+	char why[RD_REASON_SIZE];
+	struct rd_card card;
 	int err = 0;
 
-	all->culprit = peer;
-	*pair = (struct peer_state){ .barred = pair->barred, .since = all->rounds };
-	pair->endpoint = rd_route_cheapest(comm, all->members, peer, pair->barred);
-	if (!pair->endpoint)
-		return fail_unreachable(all, peer);
-
-	const struct rd_transport *transport = pair->endpoint->transport;
-	const struct rd_card *card = rd_route_card(comm, peer, transport);
-
-	for (int channel = 0; channel < comm->channels; channel++)
-		*link_at(all, peer, channel) = NULL;
+	*opening = (struct rd_opening){ .next = opening->next, .peer = opening->peer };
+	if (!endpoint)
+		return fail_unreachable(comm, opening->peer);
+	pair->endpoint = index_of(comm, endpoint->transport->name);
+	rd_route_card(comm, opening->peer, endpoint->transport, &card);
 	for (int channel = 0; channel < comm->channels && !err; channel++)
-		err = transport->open(pair->endpoint, peer, channel, card->bytes, card->size,
-			link_at(all, peer, channel));
+		err = endpoint->transport->open(endpoint, opening->peer, channel, card.bytes,
+			card.size, &opening->links[channel]);
 	if (!err)
 		return 0;
-
-	char why[RD_REASON_SIZE];
-
 	snprintf(why, sizeof(why), "%s", rondo_last_error());
-	return fail_pair(all, peer, err, why);
+	return fail_pair(comm, opening, err, why);
+}
+
+static int begin(struct rondo_comm *comm, int peer)
+{
+	struct rd_connecting *connecting = &comm->connecting;
+	struct rd_opening *opening = calloc(1, sizeof(*opening));
+
+	if (!opening)
+		return rd_fail(RONDO_MEMORY, "no memory for a link to rank %d", peer);
+	opening->peer = peer;
+	opening->next = connecting->openings;
+	connecting->openings = opening;
+	connecting->opening_count++;
+	connecting->pairs[peer].opening = true;
+	return open_links(comm, opening);
+}
+
+static struct rd_opening *find(const struct rondo_comm *comm, int peer)
+{
+	struct rd_opening *at = comm->connecting.openings;
+
+	while (at && at->peer != peer)
+		at = at->next;
+	return at;
 }
 
 /* ---- Trying -------------------------------------------------------------------------------- */
 
-static struct greeting greeting_of(const struct connecting *all, int from, int to, int channel)
+static struct greeting greeting_of(
+	const struct rondo_comm *comm, int from, int to, int channel, bool confirms)
 {
 	return (struct greeting){
 		.magic = GREETING_MAGIC,
-		.comm_id = all->comm->local.comm_id,
+		.comm_id = comm->local.comm_id,
 		.from = from,
 		.to = to,
 		.channel = channel,
+		.confirms = confirms,
 	};
 }
 
-static bool greet(const struct connecting *all, int peer, int channel)
+static bool greet(const struct rondo_comm *comm, struct rd_link *link, bool confirms)
 {
-	struct rd_link *link = *link_at(all, peer, channel);
-	struct greeting greeting = greeting_of(all, all->comm->rank, peer, channel);
+	struct greeting greeting =
+		greeting_of(comm, comm->rank, link->peer, link->channel, confirms);
 	struct rd_tag tag = { { 0 } };
 	void *room = link->ops->reserve(link, sizeof(greeting));
 
@@ -210,10 +221,10 @@ static bool greet(const struct connecting *all, int peer, int channel)
 }
 
 /* 1: the peer's greeting has come; 0: not yet; -1: another message has. */
-static int receive_greeting(const struct connecting *all, int peer, int channel)
+static int receive_greeting(const struct rondo_comm *comm, struct rd_link *link, bool confirms)
 {
-	struct rd_link *link = *link_at(all, peer, channel);
-	struct greeting greeting = greeting_of(all, peer, all->comm->rank, channel);
+	struct greeting greeting =
+		greeting_of(comm, link->peer, comm->rank, link->channel, confirms);
 	struct rd_message message;
 	bool right;
 
@@ -225,222 +236,344 @@ static int receive_greeting(const struct connecting *all, int peer, int channel)
 	return right ? 1 : -1;
 }
 
-/* 1: something moved; 0: nothing did; negative: the end of the comm. */
-static int try_link(struct connecting *all, int peer, int channel)
+/* Sends what is due, once. Returns as receive_greeting(). */
+static int exchange_greetings(
+	const struct rondo_comm *comm, struct rd_opening *opening, struct rd_link *link)
 {
-	struct peer_state *pair = &all->pairs[peer];
-	const struct rd_link *link = *link_at(all, peer, channel);
-	unsigned bit = 1u << channel;
-	int received = 0, moved = 0;
+	unsigned bit = 1u << link->channel;
+	int moved = 0, received = 0;
 
-	if (link->ready && !link->error && !(pair->greeted & bit) && greet(all, peer, channel)) {
-		pair->greeted |= bit;
+	if (!(opening->greeted & bit) && greet(comm, link, false)) {
+		opening->greeted |= bit;
 		moved = 1;
 	}
-	if (link->ready && !link->error && !(pair->received & bit))
-		received = receive_greeting(all, peer, channel);
-	if (received > 0) {
-		pair->received |= bit;
+	if (!(opening->received & bit)) {
+		received = receive_greeting(comm, link, false);
+		opening->received |= received > 0 ? bit : 0;
+	}
+	if (opening->greeted & opening->received & ~opening->confirmed & bit &&
+		greet(comm, link, true)) {
+		opening->confirmed |= bit;
 		moved = 1;
 	}
+	/* What comes behind it is for a call. */
+	if (received >= 0 && opening->received & ~opening->confirmation & bit) {
+		received = receive_greeting(comm, link, true);
+		opening->confirmation |= received > 0 ? bit : 0;
+	}
+	return received < 0 ? -1 : moved | received;
+}
+
+/* 1: something moved; 0: nothing did; negative: the end of the comm. */
+static int try_link(struct rondo_comm *comm, struct rd_opening *opening, int channel)
+{
+	struct rd_link *link = opening->links[channel];
+	int moved = 0;
+
+	if (link->ready && !link->error)
+		moved = exchange_greetings(comm, opening, link);
 	if (link->error)
-		return fail_pair(all, peer, link->error, link->reason);
-	if (received < 0)
-		return fail_pair(all, peer, RONDO_BROKEN, "the first message came out wrong");
+		return fail_pair(comm, opening, link->error, link->reason);
+	if (moved < 0)
+		return fail_pair(comm, opening, RONDO_BROKEN, "the first message came out wrong");
 	return moved;
 }
 
-static bool is_through(const struct connecting *all, int peer)
+static bool is_through(const struct rondo_comm *comm, const struct rd_opening *opening)
 {
-	const struct peer_state *pair = &all->pairs[peer];
-	unsigned every = (1u << all->comm->channels) - 1;
-
-	if (pair->greeted != every || pair->received != every)
+	if ((opening->confirmed & opening->confirmation) != every_channel(comm))
 		return false;
-	for (int channel = 0; channel < all->comm->channels; channel++)
-		if ((*link_at(all, peer, channel))->unsent)
+	for (int channel = 0; channel < comm->channels; channel++)
+		if (opening->links[channel]->unsent)
 			return false;
 	return true;
 }
 
-static int64_t silence_ms(const struct connecting *all)
+/* Calls may use the links. */
+static void publish(struct rondo_comm *comm, const struct rd_opening *opening)
 {
-	int most = all->comm->settings.init_timeout_ms / 4;
+	struct rd_pair *pair = &comm->connecting.pairs[opening->peer];
 
-	return most < SILENCE_MS ? most : SILENCE_MS;
+	memcpy(&comm->links[opening->peer * comm->channels], opening->links,
+		(size_t)comm->channels * sizeof(*opening->links));
+	pair->open = true;
+	pair->opening = false;
+	rd_registration_join(comm, pair->endpoint);
+	rd_comm_log_links(comm, opening->peer);
 }
 
-static int try_pair(struct connecting *all, int peer)
+/* 1: something moved; 0: nothing did; negative: the end of the comm. */
+static int try_pair(struct rondo_comm *comm, struct rd_opening **at)
 {
-	struct peer_state *pair = &all->pairs[peer];
-	char why[RD_LINK_FAILURE_REASON];
+	struct rd_opening *opening = *at;
 	int moved = 0;
 
-	for (int channel = 0; channel < all->comm->channels && !pair->failed; channel++) {
-		int some = try_link(all, peer, channel);
+	for (int channel = 0; channel < comm->channels && !opening->failed; channel++) {
+		int some = try_link(comm, opening, channel);
 
 		if (some < 0)
 			return some;
 		moved |= some;
 	}
-	if (pair->failed)
+	if (opening->failed || !is_through(comm, opening))
 		return moved;
-	pair->open = is_through(all, peer);
-	if (pair->open || all->rounds - pair->since < SILENT_ROUNDS || !has_another(all, peer))
-		return moved;
-	snprintf(why, sizeof(why), "nothing came through within %lld ms",
-		(long long)silence_ms(all));
-	return fail_pair(all, peer, RONDO_TIMEOUT, why);
+	publish(comm, opening);
+	*at = opening->next;
+	comm->connecting.opening_count--;
+	free(opening);
+	return 1;
 }
 
-/* 1: something moved; 0: nothing did; negative: the end of the comm. *waits: a pair is not open. */
-static int try_all(struct connecting *all, bool *waits)
-{
-	int moved = 0;
-
-	*waits = false;
-	for (int peer = 0; peer < all->comm->size; peer++) {
-		struct peer_state *pair = &all->pairs[peer];
-
-		if (peer == all->comm->rank || pair->open)
-			continue;
-
-		int some = pair->failed ? 0 : try_pair(all, peer);
-
-		if (some < 0)
-			return some;
-		moved |= some;
-		if (!pair->open) {
-			*waits = true;
-			all->culprit = peer;
-		}
-	}
-	return moved;
-}
-
-/* ---- Fallbacks ----------------------------------------------------------------------------- */
+/* ---- News of other ranks -------------------------------------------------------------------- */
 
 /* The lower rank logs for both. */
-static void log_fallback(const struct connecting *all, const struct rd_link_failure *link_failure)
+static void log_fallback(const struct rondo_comm *comm, const struct rd_link_failure *link_failure)
 {
-	const struct peer_state *pair = &all->pairs[link_failure->high];
+	int high = link_failure->high;
+	const struct rd_endpoint *next = rd_route_cheapest(
+		comm, members_of(comm), high, comm->connecting.pairs[high].barred);
 
-	if (link_failure->low == all->comm->rank && pair->endpoint)
+	if (next)
 		rd_log(RD_WARN, RD_ROUTE,
 			"rank %d and rank %d do not reach each other over %s (rank %d says: %s), "
 			"and go on over %s",
-			link_failure->low, link_failure->high, link_failure->transport,
-			link_failure->by, link_failure->reason, pair->endpoint->transport->name);
+			comm->rank, high, link_failure->transport, link_failure->by,
+			link_failure->reason, next->transport->name);
 }
 
-static int take_fallbacks(struct connecting *all)
+/* The other rank has left. If it had opened its end, it has made the call that needs the link, and
+   the rest is on its way. */
+static int take_leave(struct rondo_comm *comm, int peer)
 {
+	struct rd_opening *opening = find(comm, peer);
+
+	if (opening)
+		opening->left_ms = rd_clock_ms();
+	return 0;
+}
+
+static int check_leave(struct rondo_comm *comm, const struct rd_opening *opening)
+{
+	if (!opening->left_ms || rd_clock_ms() < opening->left_ms + LEFT_MS)
+		return 0;
+	comm->connecting.culprit = opening->peer;
+	return rd_fail(RONDO_BROKEN, "rank %d opens a link to it", comm->rank);
+}
+
+static int take_fallback(struct rondo_comm *comm, const struct rd_link_failure *link_failure)
+{
+	int peer = link_failure->low == comm->rank ? link_failure->high : link_failure->low;
+	int index = index_of(comm, link_failure->transport);
+	struct rd_pair *pair = &comm->connecting.pairs[peer];
+
+	if (link_failure->transport[0] == '\0')
+		return take_leave(comm, peer);
+	if (index < 0)
+		return 0;
+	pair->barred |= 1u << index;
+	if (link_failure->low == comm->rank && !pair->open)
+		log_fallback(comm, link_failure);
+	if (pair->endpoint != index || !(pair->open || pair->opening))
+		return 0;
+	comm->connecting.culprit = peer;
+	if (pair->open)
+		return rd_fail(RONDO_BROKEN, "rank %d: the link to rank %d over %s: %s", comm->rank,
+			peer, link_failure->transport, link_failure->reason);
+	return open_links(comm, find(comm, peer));
+}
+
+/* Fallbacks, and ranks that open links to this one. */
+static int take_news(struct rondo_comm *comm)
+{
+	struct rd_connecting *connecting = &comm->connecting;
 	struct rd_link_failure link_failure;
-	int err = 0;
+	int err = 0, peer;
 
-	while (!err && rd_control_fallback(all->comm->control, all->fallbacks, &link_failure)) {
-		int peer =
-			link_failure.low == all->comm->rank ? link_failure.high : link_failure.low;
-		int index = index_of(all->comm, link_failure.transport);
-
-		all->fallbacks++;
-		if (index < 0)
-			continue;
-		all->pairs[peer].barred |= 1u << index;
-		if (all->pairs[peer].endpoint == all->comm->endpoints[index])
-			err = open_pair(all, peer);
-		log_fallback(all, &link_failure);
+	while (!err && rd_control_fallback(comm->control, connecting->fallbacks, &link_failure)) {
+		connecting->fallbacks++;
+		err = take_fallback(comm, &link_failure);
+	}
+	while (!err && rd_control_opened(comm->control, connecting->opened, &peer)) {
+		connecting->opened++;
+		if (!connecting->pairs[peer].open && !connecting->pairs[peer].opening)
+			err = begin(comm, peer);
 	}
 	return err;
 }
 
-/* ---- Rounds -------------------------------------------------------------------------------- */
-
-/* Call before the fallbacks are taken and the links checked: both then belong to this round. */
-static void begin_round(struct connecting *all)
+/* 1: something moved; 0: nothing did; negative: the end of the comm. */
+static int step(struct rondo_comm *comm)
 {
-	int rounds = rd_control_rounds(all->comm->control);
+	int moved = take_news(comm);
 
-	if (rounds == all->rounds)
-		return;
-	all->rounds = rounds;
-	all->round_ms = rd_clock_ms();
-	all->checked = false;
+	for (struct rd_opening **at = &comm->connecting.openings; *at && moved >= 0;) {
+		struct rd_opening *opening = *at;
+		int some = opening->failed ? 0 : try_pair(comm, at);
+
+		if (some == 0)
+			some = check_leave(comm, opening);
+		moved = some < 0 ? some : moved | some;
+		if (*at == opening)
+			at = &opening->next;
+	}
+	return moved;
 }
 
-/* Call when all links have been checked. */
-static void report_check(struct connecting *all)
+/* ---- During calls --------------------------------------------------------------------------- */
+
+static void report(struct rondo_comm *comm, int error)
 {
-	if (all->checked || rd_clock_ms() < all->round_ms + silence_ms(all) / SILENT_ROUNDS)
-		return;
-	all->checked = true;
-	rd_control_tried(all->comm->control);
+	comm->connecting.ended = true;
+	rd_control_report_soon(comm->control, error, comm->connecting.culprit, rondo_last_error());
 }
 
-/* ---- The whole ----------------------------------------------------------------------------- */
-
-/* Sleeps until a link may have moved, and no longer than to the next check. */
-static int sleep_until_check(struct connecting *all, int64_t left_ms)
+static bool is_over(const struct rondo_comm *comm)
 {
-	int64_t most_ms = silence_ms(all) / SILENT_ROUNDS + 1;
-	bool waits;
+	return comm->connecting.ended || atomic_load(&comm->failed);
+}
+
+bool rd_connect_step(struct rondo_comm *comm)
+{
 	int moved;
 
-	rd_comm_arm(all->comm);
-	moved = rd_comm_advance(all->comm) ? 1 : try_all(all, &waits);
-	if (moved == 0 && waits)
-		rd_comm_sleep(all->comm, (int)(left_ms < most_ms ? left_ms : most_ms));
-	rd_comm_disarm(all->comm);
+	if (!comm->control || is_over(comm))
+		return false;
+	moved = step(comm);
+	if (moved < 0)
+		report(comm, moved);
+	return moved > 0;
+}
+
+int rd_connect_awaited(const struct rondo_comm *comm, const struct rd_peer_set *peers)
+{
+	for (int i = 0; i < peers->count; i++)
+		if (!comm->connecting.pairs[peers->at[i]].open)
+			return peers->at[i];
+	return -1;
+}
+
+/* Opens this end to some of the peers, and has them told. */
+static int open_some(struct rondo_comm *comm, const struct rd_peer_set *peers)
+{
+	int begun[OPENINGS_MOST], count = 0, err = 0;
+
+	for (int i = 0; i < peers->count && !err && count < OPENINGS_MOST &&
+			comm->connecting.opening_count < OPENINGS_MOST;
+		i++) {
+		const struct rd_pair *pair = &comm->connecting.pairs[peers->at[i]];
+
+		if (pair->open || pair->opening)
+			continue;
+		begun[count++] = peers->at[i];
+		err = begin(comm, peers->at[i]);
+	}
+	return err || count == 0 ? err : rd_control_open(comm->control, begun, count);
+}
+
+bool rd_connect_reach(struct rondo_comm *comm, const struct rd_peer_set *peers)
+{
+	int err;
+
+	if (rd_connect_awaited(comm, peers) < 0)
+		return true;
+	if (is_over(comm))
+		return false;
+	/* A peer may have begun before: the news come first. */
+	err = take_news(comm);
+	if (!err)
+		err = open_some(comm, peers);
+	if (err)
+		report(comm, err);
+	return false;
+}
+
+/* ---- The control thread --------------------------------------------------------------------- */
+
+/* Leaves the links armed where some are being opened: what comes wakes the control thread. */
+static enum rd_links_state serve(struct rondo_comm *comm)
+{
+	bool moved = true;
+
+	while (moved) {
+		rd_hold_disarm(comm);
+		moved = rd_comm_advance(comm);
+		moved |= rd_connect_step(comm);
+		if (moved || !comm->connecting.openings || is_over(comm))
+			continue;
+		rd_comm_arm(comm);
+		comm->connecting.armed = true;
+		moved = rd_comm_advance(comm);
+		moved |= rd_connect_step(comm);
+	}
+	return comm->connecting.openings && !is_over(comm) ? RD_LINKS_WAIT : RD_LINKS_IDLE;
+}
+
+enum rd_links_state rd_connect_serve(void *owner)
+{
+	struct rondo_comm *comm = owner;
+	enum rd_links_state state;
+
+	if (!rd_hold_try(comm))
+		return RD_LINKS_BUSY;
+	state = serve(comm);
+	rd_hold_pass(comm);
+	return state;
+}
+
+/* ---- Creation ------------------------------------------------------------------------------- */
+
+static int sleep_until_moved(struct rondo_comm *comm, int64_t left_ms)
+{
+	int moved;
+
+	rd_comm_arm(comm);
+	moved = rd_comm_advance(comm) ? 1 : step(comm);
+	if (moved == 0)
+		rd_comm_sleep(comm, (int)(left_ms < SLEEP_MOST_MS ? left_ms : SLEEP_MOST_MS));
+	rd_comm_disarm(comm);
 	return moved < 0 ? moved : 0;
 }
 
-static int wait_until_open(struct connecting *all)
+/* opens: opens those that are not being opened, too. */
+static int wait_until_open(struct rondo_comm *comm, const struct rd_peer_set *peers, bool opens)
 {
-	bool yielded = false;
+	int64_t deadline_ms = rd_clock_ms() + comm->settings.init_timeout_ms;
 
 	for (;;) {
-		begin_round(all);
-
-		bool waits, advanced = rd_comm_advance(all->comm);
-		int err = take_fallbacks(all);
-		int moved = err ? err : try_all(all, &waits);
+		bool advanced = rd_comm_advance(comm);
+		int moved = comm->connecting.ended ? 0 : step(comm), err;
 
 		if (moved < 0)
 			return moved;
-		if (!waits)
+		if (opens ? rd_connect_reach(comm, peers) : rd_connect_awaited(comm, peers) < 0)
 			return 0;
-		report_check(all);
-		if (atomic_load(&all->comm->failed))
-			return rd_comm_failure(all->comm);
+		if (atomic_load(&comm->failed))
+			return rd_comm_failure(comm);
 
-		int64_t left_ms = all->deadline_ms - rd_clock_ms();
+		int64_t left_ms = deadline_ms - rd_clock_ms();
 
+		comm->connecting.culprit = rd_connect_awaited(comm, peers);
 		if (left_ms <= 0)
 			return rd_fail(RONDO_TIMEOUT,
-				"rank %d waited %d ms for its link to rank %d", all->comm->rank,
-				all->comm->settings.init_timeout_ms, all->culprit);
+				"rank %d waited %d ms for its link to rank %d", comm->rank,
+				comm->settings.init_timeout_ms, comm->connecting.culprit);
 		if (advanced || moved)
 			continue;
-		/* Peers that share this core do more at once then, and fewer sleeps end early. */
-		if (all->comm->oversubscribed && !yielded) {
-			yielded = true;
-			sched_yield();
-			continue;
-		}
-		yielded = false;
-		err = sleep_until_check(all, left_ms);
+		err = sleep_until_moved(comm, left_ms);
 		if (err)
 			return err;
 	}
 }
 
 /* The number of channels to a peer, from the first on, of which each has a rail to itself. */
-static uint32_t count_rails(struct rondo_comm *comm, struct rd_endpoint *endpoint, int peer)
+static uint32_t count_rails(const struct rondo_comm *comm, struct rd_endpoint *endpoint, int peer)
 {
 	const struct rd_transport *transport = endpoint->transport;
-	const struct rd_card *card = rd_route_card(comm, peer, transport);
-	int rails = transport->rails ? transport->rails(endpoint, card->bytes, card->size) : 1;
+	struct rd_card card;
+	int rails = 1;
 
+	if (transport->rails && rd_route_card(comm, peer, transport, &card))
+		rails = transport->rails(endpoint, card.bytes, card.size);
 	return (uint32_t)(rails < comm->channels ? rails : comm->channels);
 }
 
@@ -463,23 +596,23 @@ static int find_piece(const struct rondo_comm *comm, struct rd_link_limits *limi
 }
 
 /* The least limits of this rank's links, over the transports that cards promise. */
-static int find_limits(const struct connecting *all, struct rd_link_limits *limits)
+static int find_limits(struct rondo_comm *comm, struct rd_link_limits *limits)
 {
-	struct rondo_comm *comm = all->comm;
-	const struct rd_place *here = &all->members[comm->rank].place;
+	const struct rd_member *members = members_of(comm);
+	const struct rd_place *here = &members[comm->rank].place;
 
 	*limits = (struct rd_link_limits){ comm->settings.piece_size, true, RD_NO_RAILS,
 		RD_NO_RAILS };
 	for (int peer = 0; peer < comm->size; peer++) {
-		bool near = rd_place_same_host(here, &all->members[peer].place);
+		bool near = rd_place_same_host(here, &members[peer].place);
 		uint32_t *least = near ? &limits->near_rails : &limits->far_rails, rails;
 		struct rd_endpoint *endpoint;
 
 		if (peer == comm->rank)
 			continue;
-		endpoint = rd_route_cheapest(comm, all->members, peer, 0);
+		endpoint = rd_route_cheapest(comm, members, peer, 0);
 		if (!endpoint)
-			return fail_unreachable(all, peer);
+			return fail_unreachable(comm, peer);
 		limits->maps &= endpoint->transport->map != NULL;
 		rails = count_rails(comm, endpoint, peer);
 		if (rails < *least)
@@ -488,54 +621,100 @@ static int find_limits(const struct connecting *all, struct rd_link_limits *limi
 	return find_piece(comm, limits);
 }
 
+/* Opens the link to a neighbour in a ring, if it is on another host. Both ranks do. */
+static int open_neighbour(struct rondo_comm *comm, const struct rd_layout *layout, int peer,
+	struct rd_peer_set *peers)
+{
+	if (layout->group[peer] == layout->group[comm->rank] ||
+		comm->connecting.pairs[peer].opening)
+		return 0;
+	peers->at[peers->count++] = peer;
+	return begin(comm, peer);
+}
+
+static int open_rings(struct rondo_comm *comm, struct rd_peer_set *peers)
+{
+	int size = comm->size, err = 0;
+
+	for (int channel = 0; channel < comm->channels && !err; channel++) {
+		const struct rd_layout *layout = comm->layouts[channel];
+		int at = 0;
+
+		while (layout->order[at] != comm->rank)
+			at++;
+		err = open_neighbour(comm, layout, layout->order[(at + 1) % size], peers);
+		if (!err)
+			err = open_neighbour(
+				comm, layout, layout->order[(at + size - 1) % size], peers);
+	}
+	return err;
+}
+
 static void set_rails(struct rondo_comm *comm, enum rd_link_class class, uint32_t rails)
 {
 	comm->rails[class] = rails == RD_NO_RAILS ? 1 : rails;
 }
 
-static int connect_all(struct connecting *all)
+static int connect_rings(struct rondo_comm *comm, struct rd_peer_set *peers)
 {
 	struct rd_link_limits limits;
-	int err = 0;
+	int err = find_limits(comm, &limits);
 
-	for (int peer = 0; peer < all->comm->size && !err; peer++)
-		if (peer != all->comm->rank)
-			err = open_pair(all, peer);
+	if (!err)
+		err = open_rings(comm, peers);
 	for (int another = 1; !err && another;) {
-		err = wait_until_open(all);
-		if (!err)
-			err = find_limits(all, &limits);
+		err = wait_until_open(comm, peers, false);
 		if (err)
 			return err;
-		another = rd_control_ready(all->comm->control, all->fallbacks, &limits);
+		another = rd_control_ready(comm->control, comm->connecting.fallbacks, &limits);
 		if (another < 0)
 			err = another;
 	}
 	if (err)
 		return err;
-	all->comm->piece_size = (size_t)limits.piece_size;
-	all->comm->maps = limits.maps;
-	set_rails(all->comm, RD_NEAR, limits.near_rails);
-	set_rails(all->comm, RD_FAR, limits.far_rails);
-	rd_registration_join(all->comm);
+	comm->piece_size = (size_t)limits.piece_size;
+	comm->maps = limits.maps;
+	set_rails(comm, RD_NEAR, limits.near_rails);
+	set_rails(comm, RD_FAR, limits.far_rails);
 	return 0;
 }
 
-int rd_route_connect(struct rondo_comm *comm, const struct rd_member *members)
+int rd_connect(struct rondo_comm *comm)
 {
-	struct connecting all = {
-		.comm = comm,
-		.members = members,
-		.pairs = calloc((size_t)comm->size, sizeof(*all.pairs)),
-		.deadline_ms = rd_clock_ms() + comm->settings.init_timeout_ms,
-		.round_ms = rd_clock_ms(),
-		.culprit = -1,
-	};
+	int neighbours[2 * RD_CHANNELS_MAX], err;
+	struct rd_peer_set peers = { .at = neighbours };
+
+	comm->connecting.pairs = calloc((size_t)comm->size, sizeof(*comm->connecting.pairs));
+	comm->connecting.culprit = -1;
+	if (!comm->connecting.pairs)
+		return rd_fail(RONDO_MEMORY, "no memory for links to %d ranks", comm->size);
+	rd_hold(comm);
+	err = connect_rings(comm, &peers);
+	rd_unhold(comm);
+	return err ? rd_comm_fail(comm, err, comm->connecting.culprit) : 0;
+}
+
+int rd_connect_now(struct rondo_comm *comm, const struct rd_peer_set *peers)
+{
 	int err;
 
-	if (!all.pairs)
-		return rd_fail(RONDO_MEMORY, "no memory for links to %d ranks", comm->size);
-	err = connect_all(&all);
-	free(all.pairs);
-	return err ? rd_comm_fail(comm, err, all.culprit) : 0;
+	if (!comm->control)
+		return 0;
+	if (!rd_hold(comm))
+		return rd_comm_failure(comm);
+	err = wait_until_open(comm, peers, true);
+	rd_unhold(comm);
+	return err ? rd_comm_fail(comm, err, comm->connecting.culprit) : 0;
+}
+
+void rd_connecting_finish(struct rondo_comm *comm)
+{
+	while (comm->connecting.openings) {
+		struct rd_opening *opening = comm->connecting.openings;
+
+		comm->connecting.openings = opening->next;
+		free(opening);
+	}
+	free(comm->connecting.pairs);
+	comm->connecting.pairs = NULL;
 }

@@ -15,6 +15,7 @@ static void destroy_prepared(struct rd_prepared *prepared)
 	for (int channel = RD_CHANNELS_MAX - 1; channel >= 0; channel--)
 		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
 			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
+	rd_peer_set_finish(&prepared->peers);
 	free(prepared->scratch);
 	free(prepared->send_marks);
 	free(prepared);
@@ -61,6 +62,8 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 
 	int err = write_plans(comm, problem, choice, prepared);
 
+	if (!err)
+		err = rd_peer_set_of_plans(&prepared->peers, prepared->plans, choice->channels);
 	if (err) {
 		destroy_prepared(prepared);
 		return err;

@@ -231,20 +231,21 @@ bool rd_registered_free(void *memory)
 	return rd_region_free(memory);
 }
 
-static bool has_links(const struct rondo_comm *comm, const struct rd_endpoint *endpoint)
+static bool has_joined(const struct rd_endpoint *endpoint)
 {
-	for (int i = 0; i < comm->size * comm->channels; i++)
-		if (comm->links[i] && comm->links[i]->transport == endpoint->transport)
+	for (size_t i = 0; i < endpoint_count; i++)
+		if (endpoints[i] == endpoint)
 			return true;
 	return false;
 }
 
-void rd_registration_join(struct rondo_comm *comm)
+void rd_registration_join(struct rondo_comm *comm, int endpoint)
 {
+	if (!comm->endpoints[endpoint]->transport->attach)
+		return;
 	enter();
-	for (int i = 0; i < comm->endpoint_count; i++)
-		if (comm->endpoints[i]->transport->attach && has_links(comm, comm->endpoints[i]))
-			join(comm->endpoints[i]);
+	if (!has_joined(comm->endpoints[endpoint]))
+		join(comm->endpoints[endpoint]);
 	leave();
 }
 

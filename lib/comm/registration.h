@@ -34,8 +34,8 @@ bool rd_registration_find(
 int rd_registered_alloc(void **memory, size_t size);
 bool rd_registered_free(void *memory);
 
-/* Attaches all regions to the endpoints of a comm whose links are open. */
-void rd_registration_join(struct rondo_comm *comm);
+/* A link over this endpoint, by its number, is open: attaches all regions to it, once. */
+void rd_registration_join(struct rondo_comm *comm, int endpoint);
 /* Call before the endpoints of a comm are closed. */
 void rd_registration_leave(struct rondo_comm *comm);
 

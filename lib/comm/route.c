@@ -84,15 +84,10 @@ int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_
 	return comm->endpoint_count > 0 ? 0 : last;
 }
 
-const struct rd_card *rd_route_card(
-	const struct rondo_comm *comm, int peer, const struct rd_transport *transport)
+bool rd_route_card(const struct rondo_comm *comm, int peer, const struct rd_transport *transport,
+	struct rd_card *card)
 {
-	const struct rd_card *cards = rd_control_cards(comm->control)[peer];
-
-	for (int i = 0; i < RD_TRANSPORTS_MAX; i++)
-		if (strcmp(cards[i].transport, transport->name) == 0)
-			return &cards[i];
-	return NULL;
+	return rd_cards_find(rd_control_cards(comm->control), peer, transport->name, card);
 }
 
 /* Between equal costs the first name wins. The order in the table may differ between ranks, because
@@ -114,8 +109,10 @@ struct rd_endpoint *rd_route_cheapest(
 	for (int i = 0; i < comm->endpoint_count; i++) {
 		struct rd_endpoint *endpoint = comm->endpoints[i];
 		int cost = endpoint->transport->reach(low, high);
+		struct rd_card card;
 
-		if (barred >> i & 1 || cost < 0 || !rd_route_card(comm, peer, endpoint->transport))
+		if (barred >> i & 1 || cost < 0 ||
+			!rd_route_card(comm, peer, endpoint->transport, &card))
 			continue;
 		if (!best || is_cheaper(endpoint, cost, best, best_cost)) {
 			best = endpoint;

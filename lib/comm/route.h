@@ -1,6 +1,5 @@
 /*
- * The choice of transports: for this process, and for each pair of ranks. connect.h opens and tries
- * the links.
+ * The choice of transports: for this process, and for each pair of ranks. connect.h opens the links.
  */
 #ifndef RD_ROUTE_H
 #define RD_ROUTE_H
@@ -18,9 +17,9 @@ int rd_route_listen(struct rondo_comm *comm, struct rd_card cards[RD_TRANSPORTS_
 struct rd_endpoint *rd_route_cheapest(
 	const struct rondo_comm *comm, const struct rd_member *members, int peer, unsigned barred);
 
-/* A member's card of a transport; NULL: it has none. */
-const struct rd_card *rd_route_card(
-	const struct rondo_comm *comm, int peer, const struct rd_transport *transport);
+/* A member's card of a transport. False: it has none. */
+bool rd_route_card(const struct rondo_comm *comm, int peer, const struct rd_transport *transport,
+	struct rd_card *card);
 
 /* The comm has failed: its links neither send nor receive any more, and their messages need no
    memory of callers. Further calls do nothing. */

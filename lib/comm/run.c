@@ -4,12 +4,39 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/batch.h"
+#include "comm/connect.h"
+#include "comm/hold.h"
 #include "comm/plan_cache.h"
 #include "comm/route.h"
 #include "comm/wait.h"
 #include "comm/widen.h"
 #include "exec/exec_init.h"
 #include "tuner/thresholds.h"
+
+/* ---- Links --------------------------------------------------------------------------------- */
+
+/* Once all links that the stage needs are open, the task has started. Returns as step_task(). */
+static int try_links(struct rd_task *task)
+{
+	struct rondo_comm *comm = task->comm;
+
+	if (!rd_connect_reach(comm, task->opens))
+		return RD_IDLE;
+	if (task->opens == &comm->exchange.all_peers)
+		rd_buffer_exchange_has_all(comm);
+	task->opens = NULL;
+	if (task->stage == RD_EXCHANGES)
+		task->exec = rd_buffer_exchange_begin(comm, &task->call);
+	task->started = true;
+	return RD_MOVED;
+}
+
+static void open_links(struct rd_task *task, const struct rd_peer_set *peers)
+{
+	task->started = false;
+	task->opens = peers;
+	try_links(task);
+}
 
 /* ---- Starting ------------------------------------------------------------------------------ */
 
@@ -81,6 +108,10 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;
 	else
 		set_single_copy(task);
+	if (!prepared->linked) {
+		open_links(task, &prepared->peers);
+		prepared->linked = task->started;
+	}
 	prepared->repeats = rd_task_is_collective(task) && rd_call_is_ordinary(&task->call) &&
 			    !task->exchange_pays && !comm->settings.check && !task->widened;
 	return 0;
@@ -112,7 +143,7 @@ static int start_checked(struct rd_task *task)
 	task->stage = exchanges ? RD_EXCHANGES : RD_RUNS;
 	if (!exchanges)
 		return start_plan(task, false);
-	task->exec = rd_buffer_exchange_begin(task->comm, &task->call);
+	open_links(task, &task->comm->exchange.peers);
 	return 0;
 }
 
@@ -134,10 +165,12 @@ static int start_task(struct rd_task *task)
 		task->stage = RD_CHECKS;
 		err = rd_call_check_begin(
 			task->comm, &task->call, task->only_checks || task->feed, &task->exec);
+		if (!err)
+			open_links(task, &task->comm->check.peers);
 	} else {
 		err = start_checked(task);
 	}
-	task->started = !err;
+	task->started = !err && !task->opens;
 	return err;
 }
 
@@ -164,8 +197,13 @@ static __attribute__((noinline)) void end_widened(struct rd_task *task)
 static int start_after_exchange(struct rd_task *task)
 {
 	bool peers_mapped;
-	int err = rd_buffer_exchange_end(task->comm, &task->call, &peers_mapped);
+	int err;
 
+	if (rd_buffer_exchange_needs_all(task->comm, &task->call)) {
+		open_links(task, &task->comm->exchange.all_peers);
+		return 0;
+	}
+	err = rd_buffer_exchange_end(task->comm, &task->call, &peers_mapped);
 	task->stage = RD_RUNS;
 	return err ? err : start_plan(task, peers_mapped);
 }
@@ -190,6 +228,8 @@ static int try_to_start(struct rd_task *task)
 {
 	int fed = RD_MOVED;
 
+	if (task->opens)
+		return try_links(task);
 	if (!rd_task_may_start(task))
 		return RD_IDLE;
 	if (task->feed)
@@ -212,6 +252,8 @@ static int go_on(struct rd_task *task)
 		return err;
 	if (task->only_checks)
 		return RD_DONE;
+	if (task->opens)
+		return RD_MOVED;
 	moved = rd_exec_step(task->exec);
 	return moved == RD_IDLE ? RD_MOVED : moved;
 }
@@ -308,6 +350,8 @@ int rd_run(struct rd_task *tasks, int count)
 		begin_turns(tasks, count);
 
 	rd_batch_init(&batch, tasks, count);
+	RD_BATCH_COMMS (&batch, task)
+		task->holds = rd_hold(task->comm);
 
 	int err = rd_batch_check(&batch);
 
@@ -315,6 +359,9 @@ int rd_run(struct rd_task *tasks, int count)
 		err = run_all(&batch);
 	if (err)
 		halt(&batch, count);
+	RD_BATCH_COMMS (&batch, task)
+		if (task->holds)
+			rd_unhold(task->comm);
 	for (int i = 0; i < count; i++)
 		rd_turn_end(&tasks[i], alone);
 	return err;

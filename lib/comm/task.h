@@ -6,6 +6,7 @@
 #define RD_TASK_H
 
 #include "comm/comm.h"
+#include "plan/peer_set.h"
 
 /*
  * The source of a call whose memory comes part by part. The task runs again for each part, with
@@ -48,6 +49,9 @@ struct rd_task {
 	bool only_checks; /* it is the check of a call that the device runs */
 	enum rd_task_stage stage; /* of its exec; set when the task starts */
 	bool started;
+	/* Peers whose links the stage needs and that are not all open yet; NULL: they are. */
+	const struct rd_peer_set *opens;
+	bool holds; /* the first task of its comm in its batch: it has the links (hold.h) */
 	struct rd_choice *choice; /* of the picker; set when the task starts */
 	bool tried; /* the call is part of a trial (single_copy.h) */
 	int64_t tried_ns; /* when that call of the trial began */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "comm/connect.h"
 #include "comm/turn.h"
 
 /* How often a rank that shares its core yields it before it sleeps. It yields at once. Polling once
@@ -64,8 +65,10 @@ static bool advance_links(const struct rd_batch *batch)
 {
 	bool moved = false;
 
-	RD_BATCH_COMMS (batch, task)
+	RD_BATCH_COMMS (batch, task) {
 		moved |= rd_comm_advance(task->comm);
+		moved |= rd_connect_step(task->comm);
+	}
 	return moved;
 }
 
@@ -110,7 +113,7 @@ void rd_wait_sleep(const struct rd_batch *batch, int sleep_ms)
 static struct rd_task *waiting_task(const struct rd_batch *batch)
 {
 	RD_BATCH_LIVE (batch, task)
-		if (task->started)
+		if (task->started || task->opens)
 			return task;
 	return &batch->tasks[0];
 }
@@ -119,8 +122,8 @@ static int fail_by_timeout(const struct rd_batch *batch, int64_t waited_ms)
 {
 	struct rd_task *task = waiting_task(batch);
 
-	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for rank %d in %s #%u", task->comm->rank,
-		(long long)waited_ms, rd_task_waiting_for(task),
+	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for %srank %d in %s #%u", task->comm->rank,
+		(long long)waited_ms, task->opens ? "its link to " : "", rd_task_waiting_for(task),
 		rd_collective_name(task->call.problem.collective), task->call.number);
 	return rd_batch_fail(batch, task, RONDO_TIMEOUT);
 }
@@ -186,7 +189,7 @@ static void pause_core(void)
 static bool pause_for_part(const struct rd_batch *batch)
 {
 	RD_BATCH_LIVE (batch, task) {
-		if (!task->feed || task->started || !rd_task_may_start(task))
+		if (!task->feed || task->started || task->opens || !rd_task_may_start(task))
 			continue;
 		task->feed->pause(task->feed);
 		return true;

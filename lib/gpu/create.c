@@ -373,6 +373,11 @@ static int exchange_cards(struct rd_gpu *gpu)
 
 	if (!cards)
 		return rd_fail(RONDO_MEMORY, "no memory for the cards of %d ranks", comm->size);
+	err = rd_peers_connect(gpu);
+	if (err) {
+		free(cards);
+		return err;
+	}
 	write_card(gpu, &card);
 	err = rd_peers_gather(gpu, &card, cards, sizeof(card));
 	for (int rank = 0; rank < comm->size && !err; rank++)

@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/connect.h"
+#include "comm/hold.h"
 #include "device/devmem.h"
 #include "device/region.h"
 #include "gpu/watch.h"
@@ -51,21 +53,34 @@ int rd_peers_agree(struct rd_gpu *gpu, bool mine, bool *all)
 	return err;
 }
 
+/* Regions are offered over links that are open. */
+int rd_peers_connect(struct rd_gpu *gpu)
+{
+	struct rondo_comm *comm = gpu->comm;
+
+	if (!comm->exchange.possible || comm->size > RD_WORK_RANKS)
+		return 0;
+	return rd_connect_now(comm, &comm->exchange.all_peers);
+}
+
 static bool offer_host_flags(struct rd_gpu *gpu, uint64_t *id)
 {
 	struct rondo_comm *comm = gpu->comm;
 	struct rd_region region;
+	bool offered = true;
 
 	if (!comm->exchange.possible ||
 		!rd_region_find(gpu->host_flags, sizeof(*gpu->host_flags), &region))
 		return false;
 	*id = region.id;
-	for (int i = 0; i < comm->endpoint_count; i++)
-		if (comm->endpoints[i]->transport->offer &&
-			!comm->endpoints[i]->transport->offer(
-				comm->endpoints[i], region.id, region.fd, region.size))
-			return false;
-	return true;
+	if (!rd_hold(comm))
+		return false;
+	for (int i = 0; i < comm->endpoint_count && offered; i++)
+		if (comm->endpoints[i]->transport->offer)
+			offered = comm->endpoints[i]->transport->offer(
+				comm->endpoints[i], region.id, region.fd, region.size);
+	rd_unhold(comm);
+	return offered;
 }
 
 void rd_peers_offer(struct rd_gpu *gpu, struct rd_gpu_card *card)
@@ -98,7 +113,13 @@ static bool map_host_flags(struct rd_gpu *gpu, int peer, const struct rd_gpu_car
 {
 	struct rd_link *link = gpu->comm->links[peer * gpu->comm->channels];
 	size_t size = 0;
-	void *host_flags = link->transport->map(link, card->host_flags_id, &size);
+	void *host_flags;
+
+	if (!rd_hold(gpu->comm))
+		return false;
+	host_flags = link->transport->map ? link->transport->map(link, card->host_flags_id, &size)
+					  : NULL;
+	rd_unhold(gpu->comm);
 
 	if (!host_flags || size < sizeof(struct rd_host_flags) ||
 		gpu->ops->share(gpu->device, host_flags, size))

@@ -32,15 +32,16 @@ static void round_trip(struct rd_control_message *message)
 static void check_table(const struct rd_table_part *part)
 {
 	static struct rd_member members[MEMBERS];
-	static struct rd_card cards[MEMBERS][RD_TRANSPORTS_MAX];
 	struct rd_table_reader reader = { .count = 0 };
+	struct rd_cards cards = { .count = 0 };
+	struct rd_card card;
 
 	FUZZ_CHECK(part->size <= RD_TABLE_PART_BYTES);
-	if (rd_table_read(&reader, part, members, cards, MEMBERS))
-		return;
-	for (uint32_t rank = 0; rank < reader.count; rank++)
-		for (int i = 0; i < RD_TRANSPORTS_MAX; i++)
-			FUZZ_CHECK(cards[rank][i].size <= RD_CARD_MAX);
+	if (!rd_table_read(&reader, part, members, &cards, MEMBERS))
+		for (int rank = 0; rank < (int)reader.count; rank++)
+			for (int i = 0; rd_cards_at(&cards, rank, i, &card); i++)
+				FUZZ_CHECK(card.size <= RD_CARD_MAX);
+	rd_cards_finish(&cards);
 }
 
 static void check_message(const struct rd_control_message *message)
@@ -56,6 +57,9 @@ static void check_message(const struct rd_control_message *message)
 		return;
 	case RD_CONTROL_LINK_FAILED:
 		FUZZ_CHECK(message->link_failed.low < message->link_failed.high);
+		return;
+	case RD_CONTROL_OPEN:
+		FUZZ_CHECK(message->open.count > 0 && message->open.count <= RD_OPEN_MOST);
 		return;
 	case RD_CONTROL_TABLE:
 		check_table(&message->table.part);

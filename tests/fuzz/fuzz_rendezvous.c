@@ -23,6 +23,7 @@ struct node {
 	struct rd_participant *participant;
 	int connection; /* its number at the coordinator; -1: none */
 	bool left;
+	unsigned opened; /* bits: ranks to which it has opened links */
 };
 
 static struct node nodes[RANKS_MAX];
@@ -181,8 +182,16 @@ static void report_link(struct node *node, int peer, int transport)
 		.reason = "broken",
 	};
 
-	if (peer != rank && phase_of(node) == RD_PARTICIPANT_JOINED)
+	if (peer != rank && phase_of(node) >= RD_PARTICIPANT_JOINED)
 		rd_participant_link_failed(node->participant, &failure);
+}
+
+/* Each once. */
+static void open_link(struct node *node, int peer)
+{
+	if (!(node->opened >> peer & 1))
+		rd_participant_open(node->participant, peer);
+	node->opened |= 1u << peer;
 }
 
 static void open_links(struct node *node)
@@ -212,8 +221,8 @@ static void act(struct node *node, struct fuzz_input *input)
 		report_link(node, other, fuzz_below(input, 3));
 		return;
 	case 1:
-		if (phase_of(node) == RD_PARTICIPANT_JOINED)
-			rd_participant_tried(node->participant);
+		if (phase_of(node) == RD_PARTICIPANT_OPEN && other != (int)(node - nodes))
+			open_link(node, other);
 		return;
 	case 2:
 		rd_participant_report(

@@ -1,22 +1,11 @@
-/* The opening of a rank's links: greetings both ways, rounds, fallbacks, as in comm/connect.c. */
+/* The opening of a rank's links: when a call needs them, when the peer does; greetings both ways,
+   confirmations, fallbacks, as in comm/connect.c. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "plan/peer_set.h"
 #include "world.h"
-
-#define TRANSPORTS 3 /* the last always works */
-#define SILENT_ROUNDS 8
-#define ROUND_MS (INIT_MS / 4 / SILENT_ROUNDS)
-
-void connect_begin(struct world *world, struct sim_rank *rank)
-{
-	/* Greetings of peers may have come before. */
-	for (int peer = 0; peer < world->size; peer++)
-		rank->opening[peer].route = -1;
-	rank->connect_ns = rank->round_ns = world->now_ns;
-	rank->fallbacks = rank->rounds = 0;
-	rank->checked = false;
-}
 
 /* The fault of this pair's transport. */
 static bool is_faulty(const struct world *world, enum fault_kind kind, int a, int b, int route)
@@ -30,6 +19,30 @@ static bool is_faulty(const struct world *world, enum fault_kind kind, int a, in
 	}
 	return false;
 }
+
+/* ---- Greetings ------------------------------------------------------------------------------ */
+
+static void send_greeting(struct world *world, int from, int to, int route, bool confirms)
+{
+	world_event(world, EVENT_GREETING, ((from * RANKS_MAX + to) * 2 + confirms) * 8 + route,
+		world->now_ns + world->latency_ns + world_delay(world, world->jitter_ns));
+}
+
+void connect_take(struct world *world, int subject)
+{
+	int from = subject / 16 / RANKS_MAX, to = subject / 16 % RANKS_MAX, route = subject % 8;
+	struct opening *opening = &world->ranks[to].opening[from];
+
+	if (is_faulty(world, FAULT_deaf, from, to, route))
+		opening->broken |= 1u << route;
+	else if (subject / 8 % 2)
+		opening->confirmations |= 1u << route;
+	else
+		opening->heard |= 1u << route;
+	world_touch(world, to);
+}
+
+/* ---- One pair ------------------------------------------------------------------------------- */
 
 static void report_failure(struct world *world, struct sim_rank *rank, int peer, const char *reason)
 {
@@ -47,79 +60,146 @@ static void report_failure(struct world *world, struct sim_rank *rank, int peer,
 	rd_participant_link_failed(rank->participant, &failure);
 }
 
-static void open_pair(struct world *world, struct sim_rank *rank, int peer)
+/* Over the first transport that has not failed the pair; the last always works. */
+static void open_route(struct world *world, struct sim_rank *rank, int peer)
 {
 	struct opening *opening = &rank->opening[peer];
 	int route = 0;
 
 	while (opening->barred >> route & 1)
 		route++;
-	if (route == opening->route)
-		return;
+	opening->begun = true;
 	opening->route = route;
-	opening->failed = false;
-	opening->since = rank->rounds;
+	opening->failed = opening->confirmed = false;
 	/* Its greeting may come through all the same. */
 	if (is_faulty(world, FAULT_shut, rank->rank, peer, route))
 		report_failure(world, rank, peer, "it cannot be opened");
-	if (is_faulty(world, FAULT_deaf, rank->rank, peer, route))
-		return;
-	world_event(world, EVENT_GREETING, (rank->rank * RANKS_MAX + peer) * 8 + route,
-		world->now_ns + world->latency_ns + world_delay(world, world->jitter_ns));
+	send_greeting(world, rank->rank, peer, route, false);
 }
 
-static void take_fallbacks(struct sim_rank *rank)
+static void try_pair(struct world *world, struct sim_rank *rank, int peer)
+{
+	struct opening *opening = &rank->opening[peer];
+	const struct opening *other = &world->ranks[peer].opening[rank->rank];
+	unsigned bit = 1u << opening->route;
+
+	if (!opening->begun || opening->open)
+		return;
+	if (opening->left_ns && world->now_ns >= opening->left_ns + RD_QUERY_MS * MS) {
+		rd_fail(RONDO_BROKEN, "rank %d opens a link to rank %d", rank->rank, peer);
+		rank_report(world, rank, RONDO_BROKEN, peer);
+		return;
+	}
+	if (opening->failed)
+		return;
+	if (opening->broken & bit) {
+		report_failure(world, rank, peer, "it broke");
+		return;
+	}
+	if (opening->heard & bit && !opening->confirmed) {
+		opening->confirmed = true;
+		send_greeting(world, rank->rank, peer, opening->route, true);
+	}
+	if (!opening->confirmed || !(opening->confirmations & bit))
+		return;
+	opening->open = true;
+	world_trace(world, rank->rank, "link to rank %d over transport %d", peer, opening->route);
+	if (other->open && other->route != opening->route)
+		world_fail(world, "ranks %d and %d use different transports", rank->rank, peer);
+}
+
+/* ---- News of other ranks -------------------------------------------------------------------- */
+
+static void take_fallback(
+	struct world *world, struct sim_rank *rank, const struct rd_link_failure *failure)
+{
+	int peer = failure->low == rank->rank ? failure->high : failure->low;
+	struct opening *opening = &rank->opening[peer];
+	int route = failure->transport[0] - '0';
+
+	if (failure->transport[0] == '\0') {
+		opening->left_ns = world->now_ns;
+		return;
+	}
+	opening->barred |= 1u << route;
+	if (!opening->begun || opening->route != route)
+		return;
+	if (!opening->open) {
+		open_route(world, rank, peer);
+		return;
+	}
+	/* A confirmed link has carried greetings both ways. */
+	rd_fail(RONDO_BROKEN, "rank %d: the link to rank %d broke", rank->rank, peer);
+	rank_report(world, rank, RONDO_BROKEN, peer);
+}
+
+static void take_news(struct world *world, struct sim_rank *rank)
 {
 	const struct rd_link_failures *all = rd_participant_fallback(rank->participant);
+	const struct rd_rank_list *opened = rd_participant_opened(rank->participant);
 
-	for (; rank->fallbacks < all->count; rank->fallbacks++) {
-		const struct rd_link_failure *one = &all->at[rank->fallbacks];
-		int peer = one->low == rank->rank ? one->high : one->low;
+	while (rank->fallbacks < all->count && rank->stage != STAGE_REPORTING)
+		take_fallback(world, rank, &all->at[rank->fallbacks++]);
+	for (; rank->opened < opened->count; rank->opened++)
+		if (!rank->opening[opened->at[rank->opened]].begun)
+			open_route(world, rank, opened->at[rank->opened]);
+}
 
-		rank->opening[peer].barred |= 1u << (one->transport[0] - '0');
+void connect_step(struct world *world, struct sim_rank *rank)
+{
+	if (rank->stage < STAGE_CONNECTING || rank->stage >= STAGE_REPORTING)
+		return;
+	take_news(world, rank);
+	for (int peer = 0; peer < world->size && rank->stage != STAGE_REPORTING; peer++)
+		try_pair(world, rank, peer);
+}
+
+/* ---- The rank's own ------------------------------------------------------------------------- */
+
+/* Both neighbours open the link: nobody has to be told. */
+void connect_begin(struct world *world, struct sim_rank *rank)
+{
+	rank->connect_ns = world->now_ns;
+	rank->fallbacks = rank->opened = 0;
+	for (int step = 1; step<world->size; step += world->size> 2 ? world->size - 2 : 1) {
+		int peer = (rank->rank + step) % world->size;
+
+		if (!rank->opening[peer].begun)
+			open_route(world, rank, peer);
 	}
 }
 
-static bool is_open(const struct opening *opening)
+bool connect_is_open(const struct world *world, const struct sim_rank *rank)
 {
-	return !opening->failed && opening->heard >> opening->route & 1;
+	for (int peer = 0; peer < world->size; peer++)
+		if (rank->opening[peer].begun && !rank->opening[peer].open)
+			return false;
+	return true;
 }
 
-bool connect_step(struct world *world, struct sim_rank *rank)
+int connect_reach(struct world *world, struct sim_rank *rank)
 {
-	int rounds = rd_participant_rounds(rank->participant);
-	bool waits = false;
+	struct rd_peer_set peers;
+	int awaited = -1;
 
-	if (rounds != rank->rounds) {
-		rank->rounds = rounds;
-		rank->round_ns = world->now_ns;
-		rank->checked = false;
-	}
-	take_fallbacks(rank);
-	for (int peer = 0; peer < world->size; peer++) {
-		struct opening *opening = &rank->opening[peer];
+	if (rd_peer_set_of_plans(&peers, rank->made.plans, world->channels))
+		world_fail(world, "no memory for peers");
+	for (int i = peers.count - 1; i >= 0; i--) {
+		struct opening *opening = &rank->opening[peers.at[i]];
 
-		if (peer == rank->rank)
+		if (opening->open)
 			continue;
-		open_pair(world, rank, peer);
-		if (is_open(opening))
+		awaited = peers.at[i];
+		if (opening->begun)
 			continue;
-		waits = true;
-		if (!opening->failed && rank->rounds - opening->since >= SILENT_ROUNDS &&
-			opening->route < TRANSPORTS - 1)
-			report_failure(world, rank, peer, "nothing came through");
+		rd_participant_open(rank->participant, awaited);
+		open_route(world, rank, awaited);
 	}
-	if (waits && !rank->checked && world->now_ns >= rank->round_ns + ROUND_MS * MS) {
-		rank->checked = true;
-		rd_participant_tried(rank->participant);
-	}
-	return !waits;
+	rd_peer_set_finish(&peers);
+	return awaited;
 }
 
 uint64_t connect_wake(const struct sim_rank *rank)
 {
-	uint64_t end_ns = rank->connect_ns + INIT_MS * MS;
-	uint64_t check_ns = rank->round_ns + ROUND_MS * MS;
-
-	return !rank->checked && check_ns < end_ns ? check_ns : end_ns;
+	return rank->connect_ns + INIT_MS * MS;
 }

@@ -32,8 +32,7 @@
 	X(decline, 1, false) /* rank: it cannot take part */ \
 	X(setting, 1, false) /* rank: it has another RONDO_PIECE */ \
 	X(refuse, 2, false) /* rank, attempts to connect that fail */ \
-	X(deaf, 3, \
-		false) /* rank, rank, transport: no greeting of the first comes through over it */ \
+	X(deaf, 3, false) /* rank, rank, transport: it breaks under a greeting of the first */ \
 	X(shut, 3, false) /* rank, rank, transport: the first of the ranks cannot open it */
 
 enum fault_kind {

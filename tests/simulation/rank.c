@@ -208,6 +208,13 @@ static void report_slow(struct sim_rank *rank, int waited_ms)
 	rank->reported_ms = waited_ms;
 }
 
+static bool awaits_link(const struct sim_rank *rank)
+{
+	int peer = rank->exec.waiting_for;
+
+	return peer >= 0 && !rank->opening[peer].open;
+}
+
 /* Nothing moves. */
 static void wait(struct world *world, struct sim_rank *rank)
 {
@@ -229,7 +236,7 @@ static void wait(struct world *world, struct sim_rank *rank)
 		return;
 	rank->searched_ns = world->now_ns;
 	publish_wait(world, rank);
-	err = rd_exec_find_mismatch(&rank->exec);
+	err = awaits_link(rank) ? 0 : rd_exec_find_mismatch(&rank->exec);
 	if (err)
 		rank_report(world, rank, err, rank->exec.waiting_for);
 	else
@@ -266,8 +273,14 @@ static void end_call(struct world *world, struct sim_rank *rank)
 static void step_call(struct world *world, struct sim_rank *rank)
 {
 	bool moved = false;
-	int progress;
+	int progress, awaited;
 
+	awaited = connect_reach(world, rank);
+	if (awaited >= 0) {
+		rank->exec.waiting_for = awaited;
+		wait(world, rank);
+		return;
+	}
 	while ((progress = rd_exec_step(&rank->exec)) == RD_MOVED)
 		moved = true;
 	if (progress == RD_DONE) {
@@ -328,10 +341,10 @@ static struct rd_link_limits limits_of(const struct world *world)
 static void run_connect(struct world *world, struct sim_rank *rank)
 {
 	struct rd_link_limits limits = limits_of(world);
-	bool open = connect_step(world, rank);
 
-	if (open) {
+	if (connect_is_open(world, rank)) {
 		rank->stage = STAGE_READY;
+		rank->ready_after = rank->fallbacks;
 		rd_participant_ready(rank->participant, rank->fallbacks, &limits);
 	} else if (world->now_ns >= rank->connect_ns + INIT_MS * MS) {
 		rd_fail(RONDO_TIMEOUT, "rank %d waited for its links", rank->rank);
@@ -361,7 +374,7 @@ static bool run_program(struct world *world, struct sim_rank *rank)
 	case STAGE_READY:
 		if (phase == RD_PARTICIPANT_OPEN)
 			rank->stage = STAGE_CALLING;
-		else if (rd_participant_fallback(rank->participant)->count > rank->fallbacks)
+		else if (rank->fallbacks > rank->ready_after)
 			rank->stage = STAGE_CONNECTING;
 		break;
 	case STAGE_CALLING:
@@ -421,6 +434,7 @@ void rank_run(struct world *world, struct sim_rank *rank)
 		return;
 	while (moved && rank->stage != STAGE_GONE) {
 		run_control(world, rank);
+		connect_step(world, rank);
 		moved = run_program(world, rank);
 		if (!moved && rank->stage != STAGE_GONE)
 			run_control(world, rank);

@@ -302,7 +302,7 @@ static void strike_faults(struct world *world)
 
 static void take_greeting(struct world *world, int subject)
 {
-	int from = subject / 8 / RANKS_MAX, to = subject / 8 % RANKS_MAX;
+	int from = subject / 16 / RANKS_MAX, to = subject / 16 % RANKS_MAX;
 	uint64_t cut_ns = world_cut(world, from, to);
 
 	if (cut_ns == NEVER)
@@ -311,8 +311,7 @@ static void take_greeting(struct world *world, int subject)
 		world_event(world, EVENT_GREETING, subject, cut_ns);
 		return;
 	}
-	world->ranks[to].opening[from].heard |= 1u << subject % 8;
-	world_touch(world, to);
+	connect_take(world, subject);
 }
 
 static void take_event(struct world *world, const struct rd_timed_event *event)

@@ -40,7 +40,7 @@
 enum stage {
 	STAGE_ABSENT, /* it has not started */
 	STAGE_JOINING,
-	STAGE_CONNECTING, /* it opens its links */
+	STAGE_CONNECTING, /* it opens its first links */
 	STAGE_READY, /* they are open; those of other ranks may not be */
 	STAGE_CALLING, /* calls, or computation between them */
 	STAGE_REPORTING, /* a call failed here: it waits for the verdict */
@@ -49,13 +49,17 @@ enum stage {
 	STAGE_GONE,
 };
 
-/* A rank's link to one peer, while it is being opened. */
+/* A rank's link to one peer. Bits are transports. */
 struct opening {
-	int route; /* the transport that is tried; -1: none yet */
-	unsigned barred; /* transports (bits) that have failed */
-	unsigned heard; /* transports (bits) over which the peer's greeting has come */
+	bool begun, open;
+	int route; /* the transport that is tried, or used */
+	unsigned barred; /* that have failed */
+	unsigned heard,
+		confirmations; /* over which the peer's greeting, its confirmation have come */
+	unsigned broken; /* that broke under a greeting */
 	bool failed; /* and that is reported */
-	int since; /* the round in which this transport was first tried */
+	bool confirmed; /* the peer's greeting */
+	uint64_t left_ns; /* when this rank learnt that the peer has left; 0: it has not */
 };
 
 struct sim_rank {
@@ -87,9 +91,9 @@ struct sim_rank {
 
 	/* The program */
 	struct opening opening[RANKS_MAX];
-	int fallbacks, rounds;
-	uint64_t round_ns, connect_ns;
-	bool checked;
+	int fallbacks, opened; /* of the participant's, taken so far */
+	int ready_after; /* so many fallbacks */
+	uint64_t connect_ns;
 	int call; /* the present one */
 	bool started, aborted;
 	uint64_t lag_ns; /* until when it computes; 0: it has not begun to */
@@ -142,7 +146,7 @@ enum event_kind {
 	EVENT_CONNECTED, /* wire: the answer to it */
 	EVENT_REFUSED, /* wire */
 	EVENT_PACKET, /* wire * 2, + 1 towards the rank */
-	EVENT_GREETING, /* (from * RANKS_MAX + to) * 8 + transport */
+	EVENT_GREETING, /* ((from * RANKS_MAX + to) * 2 + confirms) * 8 + transport */
 	EVENT_DEATH, /* watcher * RANKS_MAX + the dead rank */
 	EVENT_LINK, /* end * 4 + enum link_event */
 };
@@ -190,10 +194,16 @@ void rank_run(struct world *world, struct sim_rank *rank);
 void rank_report(struct world *world, struct sim_rank *rank, int error, int culprit);
 void rank_finish(struct sim_rank *rank);
 
-/* connect.c: true: all links are open. */
+/* connect.c: the first links, and whether all that were begun are open */
 void connect_begin(struct world *world, struct sim_rank *rank);
-bool connect_step(struct world *world, struct sim_rank *rank);
+bool connect_is_open(const struct world *world, const struct sim_rank *rank);
 uint64_t connect_wake(const struct sim_rank *rank);
+/* A rank's control thread, or its call: opens links further. */
+void connect_step(struct world *world, struct sim_rank *rank);
+/* Opens the links that the present call needs. The peer for which it waits; -1: none. */
+int connect_reach(struct world *world, struct sim_rank *rank);
+/* EVENT_GREETING */
+void connect_take(struct world *world, int subject);
 
 /* judge.c */
 void judge(struct world *world);

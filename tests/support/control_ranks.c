@@ -77,8 +77,10 @@ int control_keep_error(struct control_rank *rank, int error)
 
 int control_join(struct control_rank *rank)
 {
-	struct rd_control_config config = { &rank->settings, &rank->self, &rank->activity,
-		&rank->failed, -1, NULL, NULL };
+	struct rd_control_config config = { .settings = &rank->settings,
+		.self = &rank->self,
+		.activity = &rank->activity,
+		.failed = &rank->failed };
 	int error;
 
 	rank->wake_fd = eventfd(0, EFD_CLOEXEC);

@@ -77,8 +77,10 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 {
 	if (!coordinator)
 		return;
-	for (int rank = 0; coordinator->ranks && rank < coordinator->size; rank++)
+	for (int rank = 0; coordinator->ranks && rank < coordinator->size; rank++) {
 		free(coordinator->ranks[rank].identity);
+		rd_rank_list_finish(&coordinator->ranks[rank].opened);
+	}
 	free(coordinator->connections);
 	free(coordinator->ranks);
 	free(coordinator->table.parts);
@@ -355,6 +357,7 @@ static void take_bye(struct rd_coordinator *coordinator,
 	connection->to_send = rd_control_bit(RD_CONTROL_LEFT);
 	if (connection->rank == 0)
 		coordinator->leave_ms = connection->received_ms + coordinator->settings->timeout_ms;
+	rd_links_left(coordinator, connection->rank);
 	rd_diagnose_leaver(coordinator, connection->rank);
 }
 
@@ -429,10 +432,9 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 			break;
 		rd_links_ready(coordinator, state, message);
 		return;
-	case RD_CONTROL_TRIED:
-		if (coordinator->phase != RD_COORDINATOR_OPENING || state->ready)
+	case RD_CONTROL_OPEN:
+		if (!rd_links_open(coordinator, connection->rank, message))
 			break;
-		rd_links_tried(coordinator, state);
 		return;
 	case RD_CONTROL_LINK_FAILED:
 		if (!rd_links_failed(coordinator, connection->rank, &message->link_failed))

@@ -4,55 +4,97 @@
 
 #include "bootstrap/coordinator/verdict.h"
 
-static void send_round(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
+/* ---- Fallbacks ----------------------------------------------------------------------------- */
+
+static void add_fallback(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
 {
 	state->fallbacks++;
-	if (!state->ready)
+	if (coordinator->phase != RD_COORDINATOR_OPENING || !state->ready)
 		return;
 	state->ready = false;
 	coordinator->ready--;
-	/* It does not try a second time in one round: the round would never end. */
-	coordinator->tried += state->tried;
+}
+
+static void store_fallback(
+	struct rd_coordinator *coordinator, const struct rd_link_failure *link_failure)
+{
+	if (rd_link_failures_have(&coordinator->fallbacks, link_failure))
+		return;
+	if (!rd_link_failures_add(&coordinator->fallbacks, link_failure)) {
+		rd_coordinator_decide(
+			coordinator, RONDO_MEMORY, "rank 0 has no memory for a link failure");
+		return;
+	}
+	add_fallback(coordinator, &coordinator->ranks[link_failure->low]);
+	add_fallback(coordinator, &coordinator->ranks[link_failure->high]);
 }
 
 bool rd_links_failed(
 	struct rd_coordinator *coordinator, int rank, const struct rd_link_failure *link_failure)
 {
 	uint32_t most = (uint32_t)coordinator->size * RD_TRANSPORTS_MAX;
+	bool ready = coordinator->phase == RD_COORDINATOR_OPENING && coordinator->ranks[rank].ready;
 
-	if (coordinator->phase != RD_COORDINATOR_OPENING || coordinator->ranks[rank].ready ||
-		link_failure->by != rank || link_failure->high >= coordinator->size ||
+	if (coordinator->phase == RD_COORDINATOR_JOINING || ready || link_failure->by != rank ||
+		link_failure->high >= coordinator->size || link_failure->transport[0] == '\0' ||
 		coordinator->ranks[rank].fallbacks >= most)
 		return false;
-	if (rd_link_failures_have(&coordinator->fallbacks, link_failure))
-		return true;
-	if (!rd_link_failures_add(&coordinator->fallbacks, link_failure)) {
-		rd_coordinator_decide(
-			coordinator, RONDO_MEMORY, "rank 0 has no memory for a link failure");
-		return true;
-	}
-	send_round(coordinator, &coordinator->ranks[link_failure->low]);
-	send_round(coordinator, &coordinator->ranks[link_failure->high]);
+	store_fallback(coordinator, link_failure);
 	return true;
 }
 
-/* Begins another round where all ranks have tried their links in this one, or are ready. */
-static void end_round(struct rd_coordinator *coordinator)
+/* ---- Links that ranks open ------------------------------------------------------------------ */
+
+/* A rank that had opened its end before ignores this. */
+static void send_left(struct rd_coordinator *coordinator, int opener, int leaver)
 {
-	if (coordinator->tried == 0 || coordinator->tried + coordinator->ready < coordinator->size)
-		return;
-	for (int rank = 0; rank < coordinator->size; rank++)
-		coordinator->ranks[rank].tried = false;
-	coordinator->tried = 0;
-	rd_coordinator_send_to_all(coordinator, RD_CONTROL_TRIED);
+	struct rd_link_failure left = {
+		.low = opener < leaver ? opener : leaver,
+		.high = opener < leaver ? leaver : opener,
+		.by = leaver,
+		.reason = "it has left",
+	};
+
+	store_fallback(coordinator, &left);
 }
 
-void rd_links_tried(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state)
+static bool open_one(struct rd_coordinator *coordinator, int rank, int to)
 {
-	coordinator->tried += !state->tried;
-	state->tried = true;
-	end_round(coordinator);
+	struct rd_coordinator_rank *other = &coordinator->ranks[to];
+
+	if (to >= coordinator->size || to == rank)
+		return false;
+	for (int i = 0; i < other->opened.count; i++)
+		if (other->opened.at[i] == rank)
+			return false;
+	if (other->left)
+		send_left(coordinator, rank, to);
+	else if (!rd_rank_list_add(&other->opened, rank))
+		rd_coordinator_decide(
+			coordinator, RONDO_MEMORY, "rank 0 has no memory for links that open");
+	return true;
 }
+
+bool rd_links_open(
+	struct rd_coordinator *coordinator, int rank, const struct rd_control_message *message)
+{
+	bool right = coordinator->phase == RD_COORDINATOR_RUNNING;
+
+	for (int i = 0; i < message->open.count && right; i++)
+		right = open_one(coordinator, rank, message->open.ranks[i]);
+	return right;
+}
+
+void rd_links_left(struct rd_coordinator *coordinator, int leaver)
+{
+	const struct rd_rank_list *opened = &coordinator->ranks[leaver].opened;
+
+	for (int i = 0; i < opened->count; i++)
+		if (!coordinator->ranks[opened->at[i]].left)
+			send_left(coordinator, opened->at[i], leaver);
+}
+
+/* ---- Ready ---------------------------------------------------------------------------------- */
 
 void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_rank *state,
 	const struct rd_control_message *message)
@@ -62,11 +104,8 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 		return;
 	state->limits = message->ready.limits;
 	state->ready = true;
-	coordinator->tried -= state->tried;
-	if (++coordinator->ready < coordinator->size) {
-		end_round(coordinator);
+	if (++coordinator->ready < coordinator->size)
 		return;
-	}
 	coordinator->phase = RD_COORDINATOR_RUNNING;
 	free(coordinator->table.parts);
 	coordinator->table = (struct rd_table_writer){ .parts = NULL };

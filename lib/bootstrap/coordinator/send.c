@@ -39,6 +39,20 @@ static bool write_fallbacks(const struct rd_coordinator *coordinator,
 	return false;
 }
 
+/* The ranks that have opened links to this one since the last message. */
+static bool write_opened(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+{
+	const struct rd_rank_list *opened = &coordinator->ranks[connection->rank].opened;
+	int count = 0;
+
+	while (count < RD_OPEN_MOST && connection->opened_sent < opened->count)
+		message->open.ranks[count++] = opened->at[connection->opened_sent++];
+	message->kind = RD_CONTROL_OPEN;
+	message->open.count = count;
+	return count > 0;
+}
+
 static bool write_verdict(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
@@ -73,16 +87,15 @@ bool rd_coordinator_next(
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
 		   connection->parts_sent < coordinator->table.part_count) {
 		write_table(coordinator, connection, message);
-	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   write_fallbacks(coordinator, connection, message)) {
-		return true;
-	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   rd_control_take_bit(&connection->to_send, RD_CONTROL_TRIED)) {
-		message->kind = RD_CONTROL_TRIED;
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_READY)) {
 		message->kind = RD_CONTROL_READY;
 		message->ready.fallbacks = 0;
 		message->ready.limits = rd_links_limits(coordinator);
+	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
+		   write_fallbacks(coordinator, connection, message)) {
+		return true;
+	} else if (write_opened(coordinator, connection, message)) {
+		return true;
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_LEFT)) {
 		write_left(coordinator, coordinator->first_leaver, message);
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_QUERY)) {

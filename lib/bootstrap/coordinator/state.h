@@ -8,6 +8,7 @@
 #define RD_COORDINATOR_STATE_H
 
 #include "bootstrap/coordinator/coordinator.h"
+#include "bootstrap/rank_list.h"
 
 struct rd_coordinator_connection {
 	bool open;
@@ -17,6 +18,7 @@ struct rd_coordinator_connection {
 	rd_control_kinds to_send; /* beside the table and fallbacks: */
 	int parts_sent; /* of coordinator->table */
 	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
+	int opened_sent; /* of its rank's `opened` */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
 	int64_t opened_ms, received_ms, heartbeat_ms;
@@ -27,8 +29,8 @@ struct rd_coordinator_rank {
 	int connection; /* its number; -1: none, or no longer */
 	bool joined, ready, left, answered;
 	bool refused; /* it came, and could not join */
-	bool tried; /* in this round */
 	uint32_t fallbacks; /* of its links */
+	struct rd_rank_list opened; /* ranks that have opened links to it */
 	struct rd_link_limits limits; /* of its links, once it is ready */
 	struct rd_place place;
 	struct rd_identity *identity; /* until the table is made */
@@ -60,7 +62,6 @@ struct rd_coordinator {
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */
 	int joined, ready, refused;
-	int tried; /* of those that are not ready */
 	uint32_t foreign; /* connections that spoke another language, or had another secret */
 	uint64_t opened; /* connections, open or closed */
 	struct rd_table_writer table; /* once all have joined, until all are ready */

@@ -65,6 +65,14 @@ void rd_participant_bad_message(struct rd_participant *participant)
 				: ", or has a secret that is not here (RONDO_SECRET_FILE)");
 }
 
+void rd_participant_list(
+	struct rd_participant *participant, struct rd_rank_list *list, int32_t rank)
+{
+	if (!rd_rank_list_add(list, rank))
+		rd_participant_end(participant, RONDO_MEMORY, "rank %d: no memory to open a link",
+			participant->settings->rank);
+}
+
 void rd_participant_keep(struct rd_participant *participant, struct rd_link_failures *link_failures,
 	const struct rd_link_failure *link_failure)
 {

@@ -38,8 +38,7 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->lost = -1;
 	participant->dead = -1;
 	participant->members = calloc((size_t)settings->size, sizeof(*participant->members));
-	participant->cards = calloc((size_t)settings->size, sizeof(*participant->cards));
-	if (!participant->members || !participant->cards)
+	if (!participant->members)
 		goto no_memory;
 	*created = participant;
 	return 0;
@@ -55,8 +54,10 @@ void rd_participant_destroy(struct rd_participant *participant)
 		return;
 	rd_link_failures_finish(&participant->link_failures);
 	rd_link_failures_finish(&participant->fallbacks);
+	rd_rank_list_finish(&participant->opens);
+	rd_rank_list_finish(&participant->opened);
 	free(participant->members);
-	free(participant->cards);
+	rd_cards_finish(&participant->cards);
 	free(participant);
 }
 
@@ -87,15 +88,9 @@ const struct rd_member *rd_participant_members(const struct rd_participant *part
 	return participant->members;
 }
 
-struct rd_card (*rd_participant_cards(const struct rd_participant *participant))[RD_TRANSPORTS_MAX]
+const struct rd_cards *rd_participant_cards(const struct rd_participant *participant)
 {
-	return participant->cards;
-}
-
-void rd_participant_free_cards(struct rd_participant *participant)
-{
-	free(participant->cards);
-	participant->cards = NULL;
+	return &participant->cards;
 }
 
 uint64_t rd_participant_comm_id(const struct rd_participant *participant)
@@ -108,9 +103,9 @@ const struct rd_link_limits *rd_participant_limits(const struct rd_participant *
 	return &participant->limits;
 }
 
-int rd_participant_rounds(const struct rd_participant *participant)
+const struct rd_rank_list *rd_participant_opened(const struct rd_participant *participant)
 {
-	return participant->rounds;
+	return &participant->opened;
 }
 
 const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant)
@@ -206,16 +201,18 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
+	bool opens = participant->phase == RD_PARTICIPANT_OPEN ||
+		     (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready);
+
 	/* The peer may have reported it before. */
-	if (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready &&
-		!rd_link_failures_have(&participant->fallbacks, link_failure))
+	if (opens && !rd_link_failures_have(&participant->fallbacks, link_failure))
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
 }
 
-void rd_participant_tried(struct rd_participant *participant)
+void rd_participant_open(struct rd_participant *participant, int peer)
 {
-	if (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready)
-		participant->to_send |= rd_control_bit(RD_CONTROL_TRIED);
+	if (participant->phase == RD_PARTICIPANT_OPEN)
+		rd_participant_list(participant, &participant->opens, peer);
 }
 
 void rd_participant_ready(

@@ -15,13 +15,14 @@
 #include "bootstrap/control_message.h"
 #include "bootstrap/link_failure.h"
 #include "bootstrap/member.h"
+#include "bootstrap/rank_list.h"
 #include "bootstrap/rendezvous.h"
 
 enum rd_participant_phase {
 	RD_PARTICIPANT_CONNECTING, /* to rank 0 */
 	RD_PARTICIPANT_JOINING, /* connected; not all ranks have joined */
 	RD_PARTICIPANT_JOINED, /* all have: the members are known */
-	RD_PARTICIPANT_OPEN, /* all links are open */
+	RD_PARTICIPANT_OPEN, /* all ranks can call */
 	RD_PARTICIPANT_LEFT, /* the connection may be closed */
 	RD_PARTICIPANT_FAILED, /* there is a verdict: the connection may be closed */
 };
@@ -61,11 +62,11 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 /* When rd_participant_tick() must be called next, at the latest. */
 int64_t rd_participant_deadline(const struct rd_participant *participant);
 
-/* The rank's own events, as in control.h: a link failed; all links have been tried; all are open,
-   after this number of fallbacks; a failure; a slow call; the end. */
+/* The rank's own events, as in control.h: a link failed; it opens a link; it can call, after this
+   number of fallbacks; a failure; a slow call; the end. */
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
-void rd_participant_tried(struct rd_participant *participant);
+void rd_participant_open(struct rd_participant *participant, int peer);
 void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,
@@ -85,14 +86,13 @@ int rd_participant_verdict(const struct rd_participant *participant, const char 
 int rd_participant_lost(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_JOINED on. */
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
-/* The cards of each, until they are freed. */
-struct rd_card (*rd_participant_cards(const struct rd_participant *participant))[RD_TRANSPORTS_MAX];
-void rd_participant_free_cards(struct rd_participant *participant);
+/* The same. */
+const struct rd_cards *rd_participant_cards(const struct rd_participant *participant);
 uint64_t rd_participant_comm_id(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_OPEN on: the least limits of all ranks' links. */
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
-/* The number of rounds that have ended. */
-int rd_participant_rounds(const struct rd_participant *participant);
+/* The ranks that open links to this one, in the order in which they said so. */
+const struct rd_rank_list *rd_participant_opened(const struct rd_participant *participant);
 /* The link failures of this rank's pairs so far, in the coordinator's order. */
 const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant);
 

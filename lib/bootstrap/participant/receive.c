@@ -7,13 +7,18 @@
 static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
 {
 	uint32_t size = (uint32_t)participant->settings->size;
+	int error = RONDO_PROTOCOL;
 
-	if (participant->phase != RD_PARTICIPANT_JOINING ||
-		rd_table_read(&participant->table, &message->table.part, participant->members,
-			participant->cards, size)) {
+	if (participant->phase == RD_PARTICIPANT_JOINING)
+		error = rd_table_read(&participant->table, &message->table.part,
+			participant->members, &participant->cards, size);
+	if (error == RONDO_MEMORY)
+		rd_participant_end(participant, error, "rank %d: %s", participant->settings->rank,
+			rondo_last_error());
+	if (error == RONDO_PROTOCOL)
 		rd_participant_bad_message(participant);
+	if (error)
 		return;
-	}
 	participant->comm_id = message->table.comm_id;
 	if (participant->table.count == size)
 		participant->phase = RD_PARTICIPANT_JOINED;
@@ -37,27 +42,39 @@ static void take_ready(struct rd_participant *participant, const struct rd_link_
 	participant->to_send &= ~rd_control_bit(RD_CONTROL_LATE);
 }
 
-static void take_tried(struct rd_participant *participant)
+/* Each other rank says so once at most. */
+static void take_open(struct rd_participant *participant, const struct rd_control_message *message)
 {
-	if (participant->phase == RD_PARTICIPANT_JOINED)
-		participant->rounds++;
-	else
+	const struct rd_settings *settings = participant->settings;
+	bool right = participant->phase == RD_PARTICIPANT_OPEN &&
+		     participant->opened.count + message->open.count < settings->size;
+
+	for (int i = 0; i < message->open.count; i++)
+		right &= message->open.ranks[i] < settings->size &&
+			 message->open.ranks[i] != settings->rank;
+	if (!right) {
 		rd_participant_bad_message(participant);
+		return;
+	}
+	for (int i = 0; i < message->open.count; i++)
+		rd_participant_list(participant, &participant->opened, message->open.ranks[i]);
 }
 
-/* Links have to be opened again: this rank is no longer ready. */
+/* A link has to be opened again: a rank that waited for the others is no longer ready. */
 static void take_fallback(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	int rank = participant->settings->rank;
 
-	if (participant->phase != RD_PARTICIPANT_JOINED ||
+	if ((participant->phase != RD_PARTICIPANT_JOINED &&
+		    participant->phase != RD_PARTICIPANT_OPEN) ||
 		(link_failure->low != rank && link_failure->high != rank) ||
 		link_failure->high >= participant->settings->size) {
 		rd_participant_bad_message(participant);
 		return;
 	}
-	participant->ready = false;
+	if (participant->phase == RD_PARTICIPANT_JOINED)
+		participant->ready = false;
 	participant->to_send &= ~rd_control_bit(RD_CONTROL_READY);
 	rd_participant_keep(participant, &participant->fallbacks, link_failure);
 }
@@ -130,8 +147,8 @@ void rd_participant_take(struct rd_participant *participant,
 	case RD_CONTROL_LINK_FAILED:
 		take_fallback(participant, &message->link_failed);
 		return;
-	case RD_CONTROL_TRIED:
-		take_tried(participant);
+	case RD_CONTROL_OPEN:
+		take_open(participant, message);
 		return;
 	case RD_CONTROL_READY:
 		take_ready(participant, &message->ready.limits);

@@ -87,6 +87,17 @@ static void write_death(struct rd_participant *participant, struct rd_control_me
 	participant->dead = -1;
 }
 
+static void write_open(struct rd_participant *participant, struct rd_control_message *message)
+{
+	const struct rd_rank_list *opens = &participant->opens;
+	int count = 0;
+
+	message->kind = RD_CONTROL_OPEN;
+	while (count < RD_OPEN_MOST && participant->opens_sent < opens->count)
+		message->open.ranks[count++] = opens->at[participant->opens_sent++];
+	message->open.count = count;
+}
+
 bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message)
 {
 	if (!rd_participant_is_connected(participant))
@@ -101,8 +112,8 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 		message->kind = RD_CONTROL_LINK_FAILED;
 		message->link_failed =
 			participant->link_failures.at[participant->link_failures_sent++];
-	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_TRIED)) {
-		message->kind = RD_CONTROL_TRIED;
+	} else if (participant->opens_sent < participant->opens.count) {
+		write_open(participant, message);
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_READY)) {
 		message->kind = RD_CONTROL_READY;
 		message->ready.fallbacks = (uint32_t)participant->fallbacks.count;

@@ -28,12 +28,13 @@ struct rd_participant {
 	char refusal[RD_REFUSAL_SIZE]; /* why it failed */
 
 	struct rd_member *members;
-	struct rd_card (*cards)[RD_TRANSPORTS_MAX]; /* of each; NULL: no longer */
+	struct rd_cards cards; /* of each */
 	struct rd_table_reader table; /* how far they have come */
 	struct rd_link_failures link_failures; /* of our links, to be sent */
 	struct rd_link_failures fallbacks; /* that have been received */
 	int link_failures_sent;
-	int rounds; /* in which all ranks have tried their links */
+	struct rd_rank_list opens, opened; /* ranks to which we open links; that do to us */
+	int opens_sent;
 	uint64_t comm_id;
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
 	uint32_t query;

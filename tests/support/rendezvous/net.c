@@ -293,8 +293,6 @@ static void open_links(struct net_node *node)
 	}
 	if (open)
 		rd_participant_ready(node->participant, fallbacks, &limits);
-	else
-		rd_participant_tried(node->participant);
 }
 
 static void act(struct net_node *node)

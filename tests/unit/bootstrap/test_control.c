@@ -19,13 +19,14 @@
 static int check_members(struct control_rank *rank)
 {
 	const struct rd_member *members;
+	struct rd_card card;
 
 	if (control_join(rank))
 		return rank->error;
 	members = rd_control_members(rank->control);
 	for (int i = 0; i < rank->size; i++)
-		if (rd_control_cards(rank->control)[i][0].bytes[0] != 100 + i ||
-			members[i].place.pid != getpid())
+		if (!rd_cards_at(rd_control_cards(rank->control), i, 0, &card) ||
+			card.bytes[0] != 100 + i || members[i].place.pid != getpid())
 			rank->error = 1;
 	if (control_keep_error(rank, control_ready(rank)))
 		return rank->error;

@@ -113,6 +113,10 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->made.error = RONDO_MEMORY;
 		message->made.refuses = 1;
 		memset(message->made.reason, 's', RD_REASON_SIZE - 1);
+	} else if (kind == RD_CONTROL_OPEN) {
+		message->open.count = RD_OPEN_MOST;
+		for (int i = 0; i < RD_OPEN_MOST; i++)
+			message->open.ranks[i] = RD_SIZE_MAX - 1 - i;
 	} else if (kind == RD_CONTROL_LINK_FAILED) {
 		message->link_failed = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
 		memset(message->link_failed.transport, 't', RD_LINK_FAILURE_NAME - 1);

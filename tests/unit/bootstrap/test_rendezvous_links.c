@@ -1,4 +1,4 @@
-/* How ranks agree on link failures and rounds, over a simulated network. */
+/* How ranks learn of links that others open, and of link failures, over a simulated network. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 
@@ -107,60 +107,129 @@ Test(rendezvous, a_link_failure_of_a_ready_rank_is_an_invalid_message)
 		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
 }
 
-/* The number of rounds that have ended on all ranks, a moment later; -1: the ranks differ. */
-static int rounds_ended(void)
+/* ---- Links that ranks open ------------------------------------------------------------------ */
+
+static const struct rd_rank_list *opened_to(int rank)
+{
+	return rd_participant_opened(net.nodes[rank].participant);
+}
+
+/* A moment later all messages have come. */
+static void settle(void)
 {
 	int64_t until_ms = net.now_ms + 100;
-	int rounds;
 
 	while (net.now_ms < until_ms)
 		net_run_steps(1);
-	rounds = rd_participant_rounds(net.nodes[0].participant);
-	for (int i = 1; i < net.size; i++)
-		if (rd_participant_rounds(net.nodes[i].participant) != rounds)
-			return -1;
-	return rounds;
 }
 
-Test(rendezvous, a_round_of_looks_ends_when_all_have_looked_or_are_ready)
+Test(rendezvous, the_peer_of_a_link_that_opens_learns_of_it_and_no_other_rank_does)
 {
-	struct rd_link_limits limits = { 1000, true, 1, 1 };
-
-	join_only(3);
-	rd_participant_tried(net.nodes[0].participant);
-	rd_participant_tried(net.nodes[1].participant);
-	cr_expect_eq(rounds_ended(), 0);
-	rd_participant_tried(net.nodes[0].participant);
-	cr_expect_eq(rounds_ended(), 0);
-	rd_participant_tried(net.nodes[2].participant);
-	cr_expect_eq(rounds_ended(), 1);
-	rd_participant_tried(net.nodes[0].participant);
-	rd_participant_tried(net.nodes[2].participant);
-	cr_expect_eq(rounds_ended(), 1);
-	rd_participant_ready(net.nodes[1].participant, 0, &limits);
-	cr_expect_eq(rounds_ended(), 2);
-	rd_participant_tried(net.nodes[2].participant);
-	cr_expect_eq(rounds_ended(), 2);
-	rd_participant_ready(net.nodes[2].participant, 0, &limits);
-	cr_expect_eq(rounds_ended(), 2);
-	rd_participant_tried(net.nodes[0].participant);
-	cr_expect_eq(rounds_ended(), 3);
+	net_meet(4);
+	rd_participant_open(net.nodes[3].participant, 1);
+	rd_participant_open(net.nodes[0].participant, 1);
+	rd_participant_open(net.nodes[1].participant, 0);
+	settle();
+	cr_expect_eq(opened_to(1)->count, 2);
+	cr_expect_eq(opened_to(1)->at[0] + opened_to(1)->at[1], 3);
+	cr_expect_eq(opened_to(0)->count, 1);
+	cr_expect_eq(opened_to(0)->at[0], 1);
+	cr_expect_eq(opened_to(2)->count + opened_to(3)->count, 0);
 	net_finish();
 }
 
-Test(rendezvous, a_rank_that_has_tried_and_was_ready_holds_up_no_round)
+static bool all_opened(void)
 {
-	struct rd_link_limits limits = { 1000, true, 1, 1 };
+	for (int rank = 0; rank < net.size; rank++)
+		if (opened_to(rank)->count < net.size - 1)
+			return false;
+	return true;
+}
 
-	join_only(2);
-	rd_participant_tried(net.nodes[0].participant);
-	cr_expect_eq(rounds_ended(), 0);
-	rd_participant_ready(net.nodes[0].participant, 0, &limits);
-	cr_expect_eq(rounds_ended(), 0);
-	receive_link_failure(0, 1, 1);
-	cr_expect_eq(rounds_ended(), 0);
-	rd_participant_tried(net.nodes[1].participant);
-	cr_expect_eq(rounds_ended(), 1);
+Test(rendezvous, each_may_open_a_link_to_each, .timeout = 60)
+{
+	for (uint32_t seed = 1; seed <= 50; seed++) {
+		net_init(2 + (int)(seed % (RANKS_MAX - 1)), seed);
+		for (int i = 0; i < net.size; i++)
+			net.nodes[i].idle = true;
+		cr_assert(net_run_until(net_all_open));
+		for (int i = 0; i < net.size; i++)
+			for (int step = 1; step < net.size; step++)
+				rd_participant_open(
+					net.nodes[i].participant, (i + step) % net.size);
+		cr_assert(net_run_until(all_opened), "seed %u", seed);
+		cr_assert_eq(net.coordinator_error, 0);
+		net_finish();
+	}
+}
+
+/* The coordinator receives OPEN from rank 1, to these two. */
+static void receive_open(int first, int second)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_OPEN,
+		.open = { .count = 2, .ranks = { first, second } } };
+
+	rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);
+	net_expect_verdict(
+		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
+}
+
+Test(rendezvous, a_link_to_itself_an_absent_rank_or_twice_to_one_is_an_invalid_message)
+{
+	const int wrong[][2] = { { 0, 1 }, { 3, 0 }, { 2, 2 } };
+
+	for (int i = 0; i < 3; i++) {
+		net_meet(3);
+		receive_open(wrong[i][0], wrong[i][1]);
+	}
+}
+
+Test(rendezvous, a_link_before_all_are_ready_is_an_invalid_message)
+{
+	join_only(3);
+	receive_open(0, 2);
+}
+
+/* The last fallback of the rank names no transport, and this leaver. */
+static void expect_left(int rank, int leaver)
+{
+	const struct rd_link_failures *fallbacks =
+		rd_participant_fallback(net.nodes[rank].participant);
+
+	cr_assert_eq(fallbacks->count, 1);
+	cr_expect_eq(fallbacks->at[0].by, leaver);
+	cr_expect_str_empty(fallbacks->at[0].transport);
+}
+
+Test(rendezvous, who_opens_a_link_to_a_rank_that_leaves_learns_that_it_has_left)
+{
+	net_meet(3);
+	rd_participant_open(net.nodes[2].participant, 1);
+	settle();
+	cr_expect_eq(rd_participant_fallback(net.nodes[2].participant)->count, 0);
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	settle();
+	expect_left(2, 1);
+	cr_expect_eq(rd_participant_fallback(net.nodes[0].participant)->count, 0);
+	rd_participant_open(net.nodes[0].participant, 1);
+	settle();
+	expect_left(0, 1);
+	net_finish();
+}
+
+Test(rendezvous, a_link_may_fail_after_all_were_ready)
+{
+	struct rd_link_failure failure = { 0, 2, 2, "shm", "broken" };
+
+	net_meet(3);
+	rd_participant_link_failed(net.nodes[2].participant, &failure);
+	settle();
+	for (int rank = 0; rank < 3; rank++) {
+		cr_expect_eq(rd_participant_fallback(net.nodes[rank].participant)->count,
+			rank == 1 ? 0 : 1);
+		cr_expect_eq(
+			rd_participant_phase(net.nodes[rank].participant), RD_PARTICIPANT_OPEN);
+	}
 	net_finish();
 }
 

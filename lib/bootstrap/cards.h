@@ -1,0 +1,28 @@
+/* The cards of all members, packed: most ranks never use most of them. */
+#ifndef RD_CARDS_H
+#define RD_CARDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "bootstrap/member.h"
+
+/* All zero: empty. */
+struct rd_cards {
+	unsigned char
+		*bytes; /* by member: u8 their number, then the name, u16 size and bytes of each */
+	size_t size, capacity;
+	size_t *at; /* where the bytes of each member begin */
+	int count, most; /* members */
+};
+
+/* Adds the next member's cards. False: no memory. */
+bool rd_cards_add(struct rd_cards *cards, const struct rd_card member[RD_TRANSPORTS_MAX]);
+/* Unpacks a member's card of this number. False: it has fewer. */
+bool rd_cards_at(const struct rd_cards *cards, int rank, int number, struct rd_card *card);
+/* Unpacks a member's card of a transport. False: it has none. */
+bool rd_cards_find(
+	const struct rd_cards *cards, int rank, const char *transport, struct rd_card *card);
+void rd_cards_finish(struct rd_cards *cards);
+
+#endif

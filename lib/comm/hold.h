@@ -1,0 +1,44 @@
+/*
+ * Who has the links of a comm: the thread that runs its calls, or for a moment the control thread,
+ * which opens links that other ranks need while this rank makes no call. A call pays for it with
+ * one atomic exchange.
+ */
+#ifndef RD_HOLD_H
+#define RD_HOLD_H
+
+#include "comm/comm.h"
+
+bool rd_hold_wait(struct rondo_comm *comm);
+/* Links that the control thread has armed, and that a call has now, wake nobody. */
+void rd_hold_disarm(struct rondo_comm *comm);
+
+/* Takes the links for a call. False: the comm has failed, and another thread has them. */
+static inline bool rd_hold(struct rondo_comm *comm)
+{
+	int nobody = 0;
+
+	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&comm->held, &nobody, 1,
+				     memory_order_acquire, memory_order_relaxed),
+		    false) &&
+		!rd_hold_wait(comm))
+		return false;
+	if (__builtin_expect(comm->connecting.armed, false))
+		rd_hold_disarm(comm);
+	return true;
+}
+
+/* Ends rd_hold(). Links that are still being opened are the control thread's then. */
+static inline void rd_unhold(struct rondo_comm *comm)
+{
+	bool opens = comm->connecting.openings != NULL;
+
+	atomic_store_explicit(&comm->held, 0, memory_order_release);
+	if (__builtin_expect(opens, false))
+		rd_control_serve_links(comm->control);
+}
+
+/* Takes the links for the control thread, which does not wait for calls. Ends by rd_hold_pass(). */
+bool rd_hold_try(struct rondo_comm *comm);
+void rd_hold_pass(struct rondo_comm *comm);
+
+#endif
