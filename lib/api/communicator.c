@@ -477,7 +477,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 
 /* ---- Leaving ------------------------------------------------------------------------------- */
 
-static void wait_for_calls(struct rondo_comm *comm)
+void rd_comm_wait_for_calls(struct rondo_comm *comm)
 {
 	pthread_mutex_lock(&comm->turn_lock);
 	while (atomic_load(&comm->finished) != comm->issued)
@@ -498,7 +498,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
 	if (atomic_load(&comm->used))
 		return rd_comm_refuse_second(comm, "rondo_comm_finalize");
-	wait_for_calls(comm);
+	rd_comm_wait_for_calls(comm);
 	rd_gpu_finish(comm->gpu);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
@@ -524,7 +524,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 	}
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
-	wait_for_calls(comm);
+	rd_comm_wait_for_calls(comm);
 	rd_gpu_finish(comm->gpu);
 	if (comm->control && !atomic_load(&comm->failed)) {
 		err = rd_control_leave(comm->control, comm->digest);

@@ -14,6 +14,9 @@ struct rd_comm_origin {
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	const struct rd_comm_origin *origin);
 
+/* Waits until all calls that this rank has issued have ended. */
+void rd_comm_wait_for_calls(struct rondo_comm *comm);
+
 /* Where some rank could not make *made, none keeps it: ends and frees it, so that no rank waits for
    another there, and sets it to NULL, which it may be before. Returns err, with its reason. */
 int rd_comm_give_up(struct rondo_comm **made, int err);

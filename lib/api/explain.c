@@ -1,7 +1,6 @@
 /* The functions of the public header that report costs and choices of a comm. */
 #include "api/op.h"
 #include "base/error.h"
-#include "base/nearest.h"
 #include "comm/comm.h"
 
 int rondo_costs(const rondo_comm *comm, char *text, size_t size)
@@ -9,18 +8,6 @@ int rondo_costs(const rondo_comm *comm, char *text, size_t size)
 	if (!comm || (!text && size > 0))
 		return rd_fail(RONDO_INVALID, "rondo_costs: %s is NULL", comm ? "text" : "comm");
 	return rd_costs_print(&comm->costs, text, size);
-}
-
-static int refuse_collective(const char *name)
-{
-	struct rd_nearest nearest = RD_NEAREST(name);
-	char meant[RD_NEAREST_TEXT];
-
-	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
-		if (i != RD_TRANSFER)
-			rd_nearest_try(&nearest, rd_collective_name(i));
-	return rd_fail(RONDO_INVALID, "rondo_explain: %.40s is no collective%s", name,
-		rd_nearest_text(&nearest, meant));
 }
 
 int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
@@ -33,9 +20,8 @@ int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_
 			!comm        ? "comm"
 			: collective ? "ways"
 				     : "collective");
-	number = rd_collective_named(collective);
-	if (number < 0 || number == RD_TRANSFER)
-		return refuse_collective(collective);
+	if (rd_collective_find(collective, "rondo_explain", &number))
+		return RONDO_INVALID;
 	if (rd_type_check(type, "rondo_explain", ""))
 		return RONDO_INVALID;
 	if (comm->size == 1)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "comm/comm.h"
 
 int rd_type_check(rondo_type type, const char *name, const char *variant)
@@ -122,4 +123,19 @@ int rd_op_check(const struct rd_user_op *op, rondo_type type, size_t size, size_
 			"RONDO_PIECE to as much at least",
 			op->element_size);
 	return 0;
+}
+
+int rd_collective_find(const char *name, const char *function, int *number)
+{
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char meant[RD_NEAREST_TEXT];
+
+	*number = rd_collective_named(name);
+	if (*number >= 0 && *number != RD_TRANSFER)
+		return 0;
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		if (i != RD_TRANSFER)
+			rd_nearest_try(&nearest, rd_collective_name(i));
+	return rd_fail(RONDO_INVALID, "%s: %.40s is no collective%s", function, name,
+		rd_nearest_text(&nearest, meant));
 }

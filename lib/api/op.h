@@ -21,6 +21,10 @@ struct rd_made_op {
 /* The operation of that handle; NULL: there is none. */
 const struct rd_user_op *rd_op_find(const struct rondo_comm *comm, rondo_op handle);
 
+/* The number of a collective by its name; RONDO_INVALID: there is none. The reason names the
+   function. */
+int rd_collective_find(const char *name, const char *function, int *number);
+
 /* RONDO_INVALID where the number is no type's. The reason names the function: name + variant. */
 int rd_type_check(rondo_type type, const char *name, const char *variant);
 

@@ -115,7 +115,7 @@ static void trim_lineage(struct rd_control *control)
    are those that a call has, in case that it ended before it learnt of them. */
 #define SERVE_MS 20
 
-/* One event, as links are served then: a call of this rank may have them, with events of its own. */
+/* One event, as links are served then: a call may have them, with events of its own. */
 static void watch_links(struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = RD_MARK_LINKS };

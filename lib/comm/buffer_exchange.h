@@ -61,11 +61,12 @@ int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call,
    RD_EXCHANGE_TRIES failed ones in a row. The same on every rank. */
 bool rd_buffer_exchange_is_due(struct rondo_comm *comm);
 
-/* With links to exchange->peers open: begins the exchange and returns its exec, which the caller runs to its end. */
+/* With links to exchange->peers open: begins the exchange and returns its exec, which the caller
+   runs to its end. */
 struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct rd_call *call);
 
-/* After an exchange: all buffers lie in regions, and links to exchange->all_peers have to be opened.
-   Then the exchange begins again. */
+/* After an exchange: all buffers lie in regions, and links to exchange->all_peers have to be
+   opened. Then the exchange begins again. */
 bool rd_buffer_exchange_needs_all(const struct rondo_comm *comm, const struct rd_call *call);
 /* They are open. */
 void rd_buffer_exchange_has_all(struct rondo_comm *comm);

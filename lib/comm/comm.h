@@ -66,7 +66,7 @@ struct rondo_comm {
 	uint32_t rails[RD_LINK_CLASS_COUNT]; /* over which each rank's channels spread, at least */
 	struct rd_link **links;
 	struct rd_connecting connecting;
-	_Atomic int held; /* 1: a thread has the links (hold.h) */
+	_Atomic int in_use; /* 1: a thread has the links (hold.h) */
 	pthread_mutex_t hold_lock;
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
 	int endpoint_count;

@@ -256,7 +256,7 @@ static int exchange_greetings(
 		opening->confirmed |= bit;
 		moved = 1;
 	}
-	/* What comes behind it is for a call. */
+	/* A call receives the rest. */
 	if (received >= 0 && opening->received & ~opening->confirmation & bit) {
 		received = receive_greeting(comm, link, true);
 		opening->confirmation |= received > 0 ? bit : 0;
@@ -455,7 +455,7 @@ int rd_connect_awaited(const struct rondo_comm *comm, const struct rd_peer_set *
 /* Opens this end to some of the peers, and has them told. */
 static int open_some(struct rondo_comm *comm, const struct rd_peer_set *peers)
 {
-	int begun[OPENINGS_MOST], count = 0, err = 0;
+	int asked[OPENINGS_MOST], count = 0, err = 0;
 
 	for (int i = 0; i < peers->count && !err && count < OPENINGS_MOST &&
 			comm->connecting.opening_count < OPENINGS_MOST;
@@ -464,10 +464,10 @@ static int open_some(struct rondo_comm *comm, const struct rd_peer_set *peers)
 
 		if (pair->open || pair->opening)
 			continue;
-		begun[count++] = peers->at[i];
+		asked[count++] = peers->at[i];
 		err = begin(comm, peers->at[i]);
 	}
-	return err || count == 0 ? err : rd_control_open(comm->control, begun, count);
+	return err || count == 0 ? err : rd_control_open(comm->control, asked, count);
 }
 
 bool rd_connect_reach(struct rondo_comm *comm, const struct rd_peer_set *peers)
@@ -478,7 +478,7 @@ bool rd_connect_reach(struct rondo_comm *comm, const struct rd_peer_set *peers)
 		return true;
 	if (is_over(comm))
 		return false;
-	/* A peer may have begun before: the news come first. */
+	/* A peer may have asked before: the news come first. */
 	err = take_news(comm);
 	if (!err)
 		err = open_some(comm, peers);

@@ -18,7 +18,7 @@ bool rd_hold_wait(struct rondo_comm *comm)
 		pthread_mutex_lock(&comm->hold_lock);
 		pthread_mutex_unlock(&comm->hold_lock);
 		if (atomic_compare_exchange_strong_explicit(
-			    &comm->held, &nobody, 1, memory_order_acquire, memory_order_relaxed))
+			    &comm->in_use, &nobody, 1, memory_order_acquire, memory_order_relaxed))
 			return true;
 		/* A call whose turn has come waits for the control thread alone. */
 		if (atomic_load(&comm->failed))
@@ -33,7 +33,7 @@ bool rd_hold_try(struct rondo_comm *comm)
 
 	pthread_mutex_lock(&comm->hold_lock);
 	if (atomic_compare_exchange_strong_explicit(
-		    &comm->held, &nobody, 1, memory_order_acquire, memory_order_relaxed))
+		    &comm->in_use, &nobody, 1, memory_order_acquire, memory_order_relaxed))
 		return true;
 	pthread_mutex_unlock(&comm->hold_lock);
 	return false;
@@ -41,6 +41,6 @@ bool rd_hold_try(struct rondo_comm *comm)
 
 void rd_hold_pass(struct rondo_comm *comm)
 {
-	atomic_store_explicit(&comm->held, 0, memory_order_release);
+	atomic_store_explicit(&comm->in_use, 0, memory_order_release);
 	pthread_mutex_unlock(&comm->hold_lock);
 }

@@ -1,7 +1,7 @@
 /*
- * Who has the links of a comm: the thread that runs its calls, or for a moment the control thread,
- * which opens links that other ranks need while this rank makes no call. A call pays for it with
- * one atomic exchange.
+ * The links of a comm belong to the thread that runs its calls, or for a moment to the control
+ * thread, which opens links that other ranks need while this rank makes no call. A call pays for it
+ * with one atomic exchange.
  */
 #ifndef RD_HOLD_H
 #define RD_HOLD_H
@@ -17,7 +17,7 @@ static inline bool rd_hold(struct rondo_comm *comm)
 {
 	int nobody = 0;
 
-	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&comm->held, &nobody, 1,
+	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&comm->in_use, &nobody, 1,
 				     memory_order_acquire, memory_order_relaxed),
 		    false) &&
 		!rd_hold_wait(comm))
@@ -32,7 +32,7 @@ static inline void rd_unhold(struct rondo_comm *comm)
 {
 	bool opens = comm->connecting.openings != NULL;
 
-	atomic_store_explicit(&comm->held, 0, memory_order_release);
+	atomic_store_explicit(&comm->in_use, 0, memory_order_release);
 	if (__builtin_expect(opens, false))
 		rd_control_serve_links(comm->control);
 }

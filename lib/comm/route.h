@@ -1,6 +1,4 @@
-/*
- * The choice of transports: for this process, and for each pair of ranks. connect.h opens the links.
- */
+/* The choice of transports: for this process, and for each pair of ranks. connect.h opens links. */
 #ifndef RD_ROUTE_H
 #define RD_ROUTE_H
 

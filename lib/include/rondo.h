@@ -353,6 +353,16 @@ RONDO_API int rondo_comm_set_timeout(rondo_comm *comm, int timeout_ms);
 RONDO_API int rondo_comm_rank(const rondo_comm *comm);
 RONDO_API int rondo_comm_size(const rondo_comm *comm);
 
+/*
+ * Opens the links that a call like this needs, ahead of it: an all-reduce, say, or a broadcast from
+ * rank 0. Without it the first such call opens them. `collective` is a name as in rondo_explain().
+ * Local: no other rank needs to call it, or to be in a call. Waits for this rank's calls that are
+ * queued. RONDO_UNREACHABLE and RONDO_TIMEOUT (init_timeout_ms) name the rank that is not reached,
+ * and end the comm. Not within a group.
+ */
+RONDO_API int rondo_comm_connect(
+	rondo_comm *comm, const char *collective, size_t count, rondo_type type);
+
 /* One way of running a call, with its predicted time. See rondo_explain(). */
 struct rondo_way {
 	char algorithm[32];

@@ -53,6 +53,18 @@ static int allocate(struct ddp *ddp)
 	return err;
 }
 
+/* Ahead of the first step, whose time the buckets would share. */
+static int open_links(struct ddp *ddp)
+{
+	const char *collective = ddp->config.zero ? "reduce_scatter" : "all_reduce";
+	int err = 0;
+	for (int b = 0; b < ddp->bucket_count && !err; b++) {
+		size_t count = ddp->buckets[b].count / (ddp->config.zero ? ddp->world->size : 1);
+		err = rondo_comm_connect(ddp->world->comm, collective, count, RONDO_F32);
+	}
+	return err ? fail_comm(err, "links for gradients") : 0;
+}
+
 static int connect_ranks(struct ddp *ddp)
 {
 	const struct ddp *beside = ddp->config.beside;
@@ -64,6 +76,8 @@ static int connect_ranks(struct ddp *ddp)
 	int err = ddp->device->ops->stream(ddp->device, &ddp->stream);
 	if (!err && ddp->config.deterministic && ddp->world->size > 1)
 		err = tree_create(&ddp->tree, ddp->world);
+	if (!err && !ddp->tree)
+		err = open_links(ddp);
 	return err;
 }
 
