@@ -425,6 +425,31 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
 	return true;
 }
 
+void rd_control_tell_costs(struct rd_control *control, const char *text)
+{
+	pthread_mutex_lock(&control->lock);
+	control->told.size = (uint16_t)strnlen(text, sizeof(control->told.text));
+	memcpy(control->told.text, text, control->told.size);
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+}
+
+int rd_control_await_costs(struct rd_control *control, char *text)
+{
+	int verdict;
+
+	pthread_mutex_lock(&control->lock);
+	while (control->known.size == 0 && !atomic_load(&control->verdict) && !control->over)
+		pthread_cond_wait(&control->published, &control->lock);
+	memcpy(text, control->known.text, control->known.size);
+	text[control->known.size] = '\0';
+	pthread_mutex_unlock(&control->lock);
+	verdict = rd_control_verdict(control);
+	if (verdict || *text)
+		return verdict;
+	return rd_fail(RONDO_BROKEN, "rank %d has lost rank 0", control->settings.rank);
+}
+
 int rd_control_open(struct rd_control *control, const int *peers, int count)
 {
 	bool added = true;

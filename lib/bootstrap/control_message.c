@@ -160,6 +160,11 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	case RD_CONTROL_OPEN:
 		walk_open(codec, message);
 		return;
+	case RD_CONTROL_COSTS:
+		rd_codec_bytes(codec, message->costs.text, &message->costs.size,
+			sizeof(message->costs.text));
+		rd_codec_check(codec, message->costs.size > 0);
+		return;
 	case RD_CONTROL_GATHER:
 		rd_codec_u64(codec, &message->gather.lineage);
 		walk_rank(codec, &message->gather.origin, 0);

@@ -23,6 +23,7 @@
 #define RD_LIBRARY_SIZE 32
 #define RD_WIRE_VERSION 19
 #define RD_FRAME_MAX 5120
+#define RD_COSTS_SIZE 3072 /* of the text of rd_costs_print() */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
 
 enum rd_control_kind {
@@ -42,6 +43,7 @@ enum rd_control_kind {
 	/* To the coordinator: this rank opens links to these ranks. To each of them: these ranks
 	   open links to it. */
 	RD_CONTROL_OPEN,
+	RD_CONTROL_COSTS, /* rank 0's to the coordinator; to each other rank */
 	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
 	/* In a shrink (shrink/shrink.h), beside VERDICT: */
 	RD_CONTROL_GATHER, /* to the leader: this rank has come */
@@ -70,6 +72,12 @@ static inline bool rd_control_take_bit(rd_control_kinds *kinds, enum rd_control_
 	*kinds &= ~rd_control_bit(kind);
 	return found;
 }
+
+/* What messages cost, as text: rank 0 measures or finds it, and all compute with it. */
+struct rd_control_costs {
+	uint16_t size; /* 0: not yet */
+	unsigned char text[RD_COSTS_SIZE];
+};
 
 struct rd_control_message {
 	enum rd_control_kind kind;
@@ -144,6 +152,7 @@ struct rd_control_message {
 			int32_t refuses; /* 1: by its vote: the ranks do not begin again */
 			char reason[RD_REASON_SIZE];
 		} made;
+		struct rd_control_costs costs;
 		struct rd_link_failure link_failed;
 		struct {
 			int32_t count, ranks[RD_OPEN_MOST];

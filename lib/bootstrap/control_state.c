@@ -94,6 +94,8 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	while (control->link_failures_taken < control->link_failures.count)
 		rd_participant_link_failed(
 			participant, &control->link_failures.at[control->link_failures_taken++]);
+	if (control->told.size)
+		rd_participant_costs(participant, &control->told);
 	while (control->opens_taken < control->opens.count)
 		rd_participant_open(participant, control->opens.at[control->opens_taken++]);
 	pthread_mutex_unlock(&control->lock);
@@ -187,12 +189,13 @@ void rd_control_publish(struct rd_control *control, bool over)
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
+	const struct rd_control_costs *known = rd_participant_known(control->participant);
 	bool fallbacks, opened;
 
 	/* Only this thread writes these, so it may read them without the lock. */
 	if (atomic_load(&control->verdict))
 		error = 0;
-	if (phase == control->phase && !error && !over &&
+	if (phase == control->phase && !error && !over && known->size == control->known.size &&
 		rd_participant_fallback(control->participant)->count == control->fallbacks.count &&
 		rd_participant_opened(control->participant)->count == control->opened.count)
 		return;
@@ -202,6 +205,7 @@ void rd_control_publish(struct rd_control *control, bool over)
 	if (fallbacks || opened)
 		wake_caller(control);
 	control->phase = phase;
+	control->known = *known;
 	control->limits = *rd_participant_limits(control->participant);
 	control->over = over;
 	if (error)

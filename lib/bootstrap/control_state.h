@@ -55,6 +55,7 @@ struct rd_control {
 	struct rd_rank_list opens, opened; /* as the participant's */
 	enum rd_participant_phase phase;
 	struct rd_link_limits limits; /* of all ranks' links */
+	struct rd_control_costs told, known; /* rank 0's request; as the participant has them */
 	bool over; /* the thread has ended */
 	struct rd_control *children; /* made from this one, and not detached yet */
 	int children_error; /* of rd_control_fail_children(); 0: none */

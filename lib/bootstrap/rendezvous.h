@@ -14,6 +14,8 @@
  *                                 open, and the number of fallbacks so far, by which the
  *                                 coordinator drops a READY that is stale
  *   <- READY                      once all are ready: the least limits of all ranks' links
+ *   COSTS ->                      rank 0 knows the costs of messages
+ *   <- COSTS                      those, to all others
  *   OPEN ->                       this rank opens links to others
  *   <- OPEN                       others open links to this rank
  *   LINK_FAILED ->, <-            a link over some transport failed to open: both ranks of the pair

@@ -97,17 +97,6 @@ static void withdraw_freed(struct rondo_comm *comm, uint64_t version)
 	exchange->version = version;
 }
 
-/* Links to further peers have opened, which have no offer. */
-static void offer_again(struct rondo_comm *comm)
-{
-	struct rd_buffer_exchange *exchange = &comm->exchange;
-
-	for (int i = 0; i < exchange->offered_count; i++)
-		withdraw_from_all(comm, exchange->offered[i]);
-	exchange->offered_count = 0;
-	exchange->in.id = exchange->out.id = 0;
-}
-
 static bool was_offered(const struct rd_buffer_exchange *exchange, uint64_t id)
 {
 	for (int i = 0; i < exchange->offered_count; i++)
@@ -320,8 +309,12 @@ bool rd_buffer_exchange_needs_all(const struct rondo_comm *comm, const struct rd
 
 void rd_buffer_exchange_has_all(struct rondo_comm *comm)
 {
-	comm->exchange.meshed = true;
-	offer_again(comm);
+	struct rd_buffer_exchange *exchange = &comm->exchange;
+
+	exchange->meshed = true;
+	/* All regions are offered again: peers whose links have opened since know none. */
+	exchange->offered_count = 0;
+	exchange->in.id = exchange->out.id = 0;
 }
 
 int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped)

@@ -10,12 +10,14 @@
 #include "comm/comm.h"
 #include "comm/own_calls.h"
 #include "comm/route.h"
+#include "mesh/mesh.h"
 #include "tuner/cost_file.h"
 #include "tuner/predict.h"
 #include "tuner/settle.h"
 
-/* Barriers that are timed; the median counts. */
+/* Barriers that are timed; the median counts. They are of so many ranks of rank 0's host at most. */
 #define BARRIERS 12
+#define BARRIER_RANKS 16
 
 /* The time after which costs are not measured again, whatever they are. One measurement takes some
    10 ms, and longer where the machine is busy. */
@@ -44,21 +46,61 @@ static bool is_oversubscribed(const struct rondo_comm *comm)
 	return false;
 }
 
+/* ---- Ranks that measure --------------------------------------------------------------------- */
+
+/* Rank 0 comes first. The same on every rank. */
+struct team {
+	int ranks[BARRIER_RANKS + 4];
+	int count;
+	int near; /* the first so many are on rank 0's host */
+	int at; /* this rank's index; -1: it does not measure */
+};
+
+static void add(struct team *team, int rank)
+{
+	for (int i = 0; i < team->count; i++)
+		if (team->ranks[i] == rank)
+			return;
+	team->ranks[team->count++] = rank;
+}
+
+static void add_pair(struct team *team, const struct rondo_comm *comm, enum rd_link_class class)
+{
+	struct measured_pair pair = rd_calibrate_pair(comm, class);
+
+	if (pair.leader < 0)
+		return;
+	add(team, pair.leader);
+	add(team, pair.other);
+}
+
+static struct team choose_team(const struct rondo_comm *comm)
+{
+	struct team team = { .ranks = { 0 }, .count = 1, .at = -1 };
+
+	for (int rank = 1; rank < comm->size && team.count < BARRIER_RANKS; rank++)
+		if (host_of(comm, rank) == host_of(comm, 0))
+			add(&team, rank);
+	team.near = team.count;
+	add_pair(&team, comm, RD_NEAR);
+	add_pair(&team, comm, RD_FAR);
+	for (int i = 0; i < team.count; i++)
+		if (team.ranks[i] == comm->rank)
+			team.at = i;
+	return team;
+}
+
 /* ---- Cores that ranks share ----------------------------------------------------------------- */
 
 /* Finds the cost of a switch for which the predicted time of a barrier is the measured one. */
-static void fit_switch(struct rondo_comm *comm, int64_t measured_ns)
+static void fit_switch(struct rondo_comm *comm, int ranks, int64_t measured_ns)
 {
-	struct rd_problem problem = {
-		.collective = RD_BARRIER, .size = comm->size, .layout = comm->layouts[0]
-	};
+	struct rd_problem problem = { .collective = RD_BARRIER, .size = ranks };
 	struct rd_cut cut = { 0, RD_WHOLE, comm->piece_size, 1 };
 	uint32_t low = 100, high = 50000;
-	struct rd_choice *choice;
 	struct rd_schedule *schedule;
 
-	if (rd_picker_choose(comm->picker, RD_BARRIER, 0, RD_WHOLE, false, &choice) ||
-		rd_schedule_create(&schedule, choice->algorithm, &problem))
+	if (rd_schedule_create(&schedule, &rd_linear, &problem))
 		return;
 	while (low + 50 < high) {
 		comm->costs.switch_ns = (low + high) / 2;
@@ -70,7 +112,7 @@ static void fit_switch(struct rondo_comm *comm, int64_t measured_ns)
 	rd_schedule_destroy(schedule);
 }
 
-static int calibrate_switch(struct rondo_comm *comm)
+static int calibrate_switch(struct rondo_comm *comm, const struct team *team)
 {
 	int64_t times_ns[BARRIERS], took;
 	int err = 0;
@@ -78,7 +120,7 @@ static int calibrate_switch(struct rondo_comm *comm)
 	for (int i = 0; i <= BARRIERS && !err; i++) {
 		int64_t began = rd_clock_ns();
 
-		err = rd_own_barrier(comm);
+		err = rd_own_barrier(comm, team->ranks, team->near, team->at);
 		took = rd_clock_ns() - began;
 		/* Sorted by insertion. The first barrier only brings the ranks together. */
 		int k = i - 1;
@@ -89,7 +131,7 @@ static int calibrate_switch(struct rondo_comm *comm)
 			times_ns[k] = took;
 	}
 	if (!err && comm->rank == 0)
-		fit_switch(comm, times_ns[BARRIERS / 2]);
+		fit_switch(comm, team->near, times_ns[BARRIERS / 2]);
 	return err;
 }
 
@@ -129,27 +171,27 @@ static void describe(const struct rondo_comm *comm, char key[RD_COST_KEY_SIZE])
 			*c = '?';
 }
 
-/* Rank 0 broadcasts it first. */
-struct opening {
+/* Rank 0 sends it to the team before the first measurement, and after each. */
+struct order {
 	struct rd_costs costs;
-	uint32_t known; /* there is nothing to measure */
+	uint32_t measure; /* 0: the costs are known */
 };
 
-/* Rank 0 broadcasts it after each measurement. */
-struct closing {
-	struct rd_costs costs;
-	uint32_t again; /* they are far from usual: all measure again */
-};
+static int pass_order(struct rondo_comm *comm, const struct team *team, struct order *order)
+{
+	return rd_own_broadcast(comm, team->ranks, team->count, team->at, order, sizeof(*order));
+}
 
-static int measure_once(struct rondo_comm *comm, bool oversubscribed)
+static int measure_once(struct rondo_comm *comm, const struct team *team)
 {
 	enum rd_single_copy_mode single_copy = comm->single_copy;
-	int err = rd_calibrate_links(comm, oversubscribed);
+	int err = rd_calibrate_links(comm, is_oversubscribed(comm));
 
 	if (!err && comm->rank == 0)
 		rd_calibrate_memory(&comm->costs);
-	if (!err && oversubscribed)
-		err = calibrate_switch(comm);
+	/* Where each has a core, none waits for a switch: a default serves. */
+	if (!err && team->near > (int)comm->costs.cores && team->at < team->near)
+		err = calibrate_switch(comm, team);
 	comm->single_copy = single_copy;
 	rd_costs_bound(&comm->costs);
 	return err;
@@ -171,33 +213,32 @@ static void end(struct rondo_comm *comm, const char *key, const struct rd_settli
 			key, settling->count, RD_PLURAL(settling->count));
 }
 
-static int measure(struct rondo_comm *comm, const char *key)
+/* By the team: sets comm->costs on rank 0. */
+static int measure(
+	struct rondo_comm *comm, const struct team *team, const char *key, struct order *order)
 {
 	struct rd_settling settling = { .usual = comm->costs };
-	bool oversubscribed = is_oversubscribed(comm);
-	struct closing closing = { .again = true };
 	int64_t deadline_ms = rd_clock_ms() + SETTLE_MS;
-	int err = 0;
+	int err = pass_order(comm, team, order);
 
-	while (closing.again && !err) {
-		comm->costs = settling.usual;
-		err = measure_once(comm, oversubscribed);
+	while (!err && order->measure) {
+		comm->costs = order->costs;
+		err = measure_once(comm, team);
 		if (!err && comm->rank == 0) {
-			closing.again = rd_settling_add(
+			order->measure = rd_settling_add(
 				&settling, &comm->costs, rd_clock_ms() < deadline_ms);
-			if (!closing.again)
-				end(comm, key, &settling, &closing.costs);
+			if (!order->measure)
+				end(comm, key, &settling, &comm->costs);
 		}
 		if (!err)
-			err = rd_own_broadcast(comm, &closing, sizeof(closing));
+			err = pass_order(comm, team, order);
 	}
-	comm->costs = closing.costs;
 	return err;
 }
 
 static void log_costs(const struct rondo_comm *comm, const char *key, bool known, int64_t took_ns)
 {
-	char text[2048];
+	char text[RD_COSTS_SIZE];
 
 	rd_costs_print(&comm->costs, text, sizeof(text));
 	for (char *c = text; *c; c++)
@@ -206,29 +247,54 @@ static void log_costs(const struct rondo_comm *comm, const char *key, bool known
 		(double)took_ns / 1e6, text);
 }
 
-int rd_calibrate(struct rondo_comm *comm)
+/* Rank 0's costs are those of all: computed from, they must be the same to the bit. */
+static int share_costs(struct rondo_comm *comm)
 {
-	char key[RD_COST_KEY_SIZE] = "";
-	int64_t began = rd_clock_ns();
-	struct opening opening = { .costs = comm->costs };
-	int err;
+	char text[RD_COSTS_SIZE + 1], wrong[RD_REASON_SIZE];
+	int line, err;
 
 	if (comm->rank == 0) {
-		comm->costs.cores = (uint32_t)comm->cores;
-		for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
-			comm->costs.links[class].rails = comm->rails[class];
-		describe(comm, key);
-		opening.costs = comm->costs;
-		opening.known = comm->settings.reproducible ||
-				rd_cost_file_find(comm->settings.tune_file, key, &opening.costs);
+		rd_costs_print(&comm->costs, text, sizeof(text));
+		rd_control_tell_costs(comm->control, text);
+		return 0;
 	}
-	err = rd_own_broadcast(comm, &opening, sizeof(opening));
-	if (err)
+	err = rd_control_await_costs(comm->control, text);
+	if (err || rd_costs_read(&comm->costs, text, &line, wrong, sizeof(wrong)))
 		return err;
-	comm->costs = opening.costs;
-	if (!opening.known)
-		err = measure(comm, key);
+	return rd_comm_fail(comm,
+		rd_fail(RONDO_PROTOCOL, "rank 0 sent costs that make no sense: %s", wrong), 0);
+}
+
+static int measure_for_all(struct rondo_comm *comm)
+{
+	struct team team;
+	struct order order = { .measure = 1 };
+	char key[RD_COST_KEY_SIZE] = "";
+	int64_t began = rd_clock_ns();
+	bool known = false;
+	int err = 0;
+
+	comm->costs.cores = (uint32_t)comm->cores;
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+		comm->costs.links[class].rails = comm->rails[class];
+	if (comm->rank == 0) {
+		describe(comm, key);
+		known = comm->settings.reproducible ||
+			rd_cost_file_find(comm->settings.tune_file, key, &comm->costs);
+	}
+	order.costs = comm->costs;
+	order.measure = !known;
+	team = choose_team(comm);
+	if (team.at >= 0)
+		err = measure(comm, &team, key, &order);
 	if (!err && comm->rank == 0 && rd_log_on(RD_INFO, RD_PICK))
-		log_costs(comm, key, opening.known, rd_clock_ns() - began);
+		log_costs(comm, key, known, rd_clock_ns() - began);
 	return err;
+}
+
+int rd_calibrate(struct rondo_comm *comm)
+{
+	int err = measure_for_all(comm);
+
+	return err || comm->size == 1 ? err : share_costs(comm);
 }

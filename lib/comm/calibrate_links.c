@@ -38,11 +38,6 @@ static const struct effort {
 #define BUDGET_NS INT64_C(7000000)
 #define FAR_BUDGET_NS INT64_C(20000000)
 
-/* Two ranks that measure the link between them. The leader chooses point and effort. */
-struct measured_pair {
-	int leader, other;
-};
-
 /* ---- One point ------------------------------------------------------------------------------ */
 
 static int send_one(
@@ -287,21 +282,24 @@ static int calibrate_pair(struct rondo_comm *comm, struct measured_pair pair, bo
 	return err;
 }
 
-/* The first two ranks on one host (or on two); leader -1: there are none. */
-static struct measured_pair find_pair(const struct rondo_comm *comm, bool same_host)
+/* The ranks of a host follow each other along the line. */
+struct measured_pair rd_calibrate_pair(const struct rondo_comm *comm, enum rd_link_class class)
 {
-	const int *host = comm->layouts[0]->group;
+	const int *host = comm->layouts[0]->group, *order = comm->layouts[0]->order;
 
-	for (int a = 0; a < comm->size; a++)
-		for (int b = a + 1; b < comm->size; b++)
-			if ((host[a] == host[b]) == same_host)
-				return (struct measured_pair){ a, b };
+	for (int i = 1; i < comm->size; i++) {
+		bool near = host[order[i]] == host[order[i - 1]];
+
+		if (near == (class == RD_NEAR))
+			return (struct measured_pair){ order[i - 1], order[i] };
+	}
 	return (struct measured_pair){ -1, -1 };
 }
 
 int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)
 {
-	struct measured_pair near = find_pair(comm, true), far = find_pair(comm, false);
+	struct measured_pair near = rd_calibrate_pair(comm, RD_NEAR);
+	struct measured_pair far = rd_calibrate_pair(comm, RD_FAR);
 	struct rd_link_cost *costs = comm->costs.links;
 	size_t size = points[RD_COST_POINT_COUNT - 1];
 	void *bytes = NULL;

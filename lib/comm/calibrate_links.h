@@ -7,11 +7,21 @@
 
 #include <stdbool.h>
 
+#include "tuner/cost.h"
+
 struct rondo_comm;
 
+/* Two ranks that measure the link between them. The leader chooses point and effort. */
+struct measured_pair {
+	int leader, other;
+};
+
+/* The pair that measures links of this class; leader -1: there is none. */
+struct measured_pair rd_calibrate_pair(const struct rondo_comm *comm, enum rd_link_class class);
+
 /* Measures comm->costs.links on rank 0; what other ranks have there is not of use. oversubscribed:
-   a host has more ranks than cores, so single copy is not measured. Collective; changes
-   comm->single_copy. */
+   a host has more ranks than cores, so single copy is not measured. Rank 0 and the ranks of both
+   pairs call it; it changes comm->single_copy. */
 int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed);
 
 #endif

@@ -45,6 +45,7 @@ struct rd_connecting {
 	int opening_count;
 	int fallbacks, opened; /* of the control connection's, taken so far */
 	int culprit; /* the peer at which it failed, or for which it waits; -1: none */
+	bool made; /* rd_connect() has come to its end */
 	bool ended; /* a failure has been reported */
 	bool armed; /* the endpoints, by the control thread */
 };

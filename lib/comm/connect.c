@@ -91,14 +91,22 @@ static void add_earlier(const struct rondo_comm *comm, int peer, char *text, siz
 				link_failure.transport, link_failure.reason);
 }
 
-/* There is no other transport: this is the end of the comm. */
+/* The end of the comm. Once it is made, the peer may have died: the coordinator finds out. */
+static int end_code(const struct rondo_comm *comm, int peer, int error)
+{
+	if (comm->connecting.pairs[peer].barred)
+		error = RONDO_UNREACHABLE;
+	return comm->connecting.made && error == RONDO_UNREACHABLE ? RONDO_BROKEN : error;
+}
+
+/* There is no other transport. */
 static int give_up(struct rondo_comm *comm, int peer, int error, const char *why)
 {
 	const struct rd_member *members = members_of(comm);
 	char earlier[RD_REASON_SIZE] = "";
 
 	add_earlier(comm, peer, earlier, sizeof(earlier));
-	return rd_fail(comm->connecting.pairs[peer].barred ? RONDO_UNREACHABLE : error,
+	return rd_fail(end_code(comm, peer, error),
 		"rank %d (host %s) cannot connect to rank %d (host %s) over %s: %s%s", comm->rank,
 		members[comm->rank].place.host_name, peer, members[peer].place.host_name,
 		endpoint_of(comm, peer)->transport->name, why, earlier);
@@ -134,7 +142,7 @@ static int fail_unreachable(struct rondo_comm *comm, int peer)
 
 	comm->connecting.culprit = peer;
 	add_earlier(comm, peer, earlier, sizeof(earlier));
-	return rd_fail(RONDO_UNREACHABLE,
+	return rd_fail(end_code(comm, peer, RONDO_UNREACHABLE),
 		"no transport reaches from rank %d (host %s) to rank %d (host %s): RONDO_TRANSPORT "
 		"is \"%s\" on rank %d%s",
 		comm->rank, members[comm->rank].place.host_name, peer,
@@ -273,7 +281,8 @@ static int try_link(struct rondo_comm *comm, struct rd_opening *opening, int cha
 	if (link->ready && !link->error)
 		moved = exchange_greetings(comm, opening, link);
 	if (link->error)
-		return fail_pair(comm, opening, link->error, link->reason);
+		return fail_pair(comm, opening,
+			comm->connecting.made ? RONDO_BROKEN : link->error, link->reason);
 	if (moved < 0)
 		return fail_pair(comm, opening, RONDO_BROKEN, "the first message came out wrong");
 	return moved;
@@ -676,6 +685,7 @@ static int connect_rings(struct rondo_comm *comm, struct rd_peer_set *peers)
 	comm->maps = limits.maps;
 	set_rails(comm, RD_NEAR, limits.near_rails);
 	set_rails(comm, RD_FAR, limits.far_rails);
+	comm->connecting.made = true;
 	return 0;
 }
 

@@ -25,25 +25,32 @@ int rd_own_transfer(struct rondo_comm *comm, int from, int to, void *bytes, size
 			      });
 }
 
-int rd_own_barrier(struct rondo_comm *comm)
+/* Rounds of rd_linear: the rank sends `step` ranks on, and receives from as many before. */
+int rd_own_barrier(struct rondo_comm *comm, const int *ranks, int count, int at)
 {
-	return call_now(comm,
-		(struct rd_call){
-			.problem = { RD_BARRIER, comm->rank, comm->size, 0, 0, comm->layouts[0] },
-			.type = RONDO_U8,
-		});
+	int err = 0;
+
+	for (int step = 1; step < count && !err; step *= 2) {
+		int before = (at - step % count + count) % count;
+
+		err = rd_own_transfer(comm, comm->rank, ranks[(at + step) % count], NULL, 0);
+		if (!err)
+			err = rd_own_transfer(comm, ranks[before], comm->rank, NULL, 0);
+	}
+	return err;
 }
 
-int rd_own_broadcast(struct rondo_comm *comm, void *bytes, size_t size)
+int rd_own_broadcast(
+	struct rondo_comm *comm, const int *ranks, int count, int at, void *bytes, size_t size)
 {
-	int rank = comm->rank, err = 0, step = 1;
+	int err = 0, step = 1;
 
-	while (step < comm->size && !(rank & step))
+	while (step < count && !(at & step))
 		step *= 2;
-	if (rank > 0)
-		err = rd_own_transfer(comm, rank & (rank - 1), rank, bytes, size);
+	if (at > 0)
+		err = rd_own_transfer(comm, ranks[at & (at - 1)], comm->rank, bytes, size);
 	for (step /= 2; step > 0 && !err; step /= 2)
-		if (rank + step < comm->size)
-			err = rd_own_transfer(comm, rank, rank + step, bytes, size);
+		if (at + step < count)
+			err = rd_own_transfer(comm, comm->rank, ranks[at + step], bytes, size);
 	return err;
 }

@@ -10,10 +10,11 @@
 /* Moves `size` bytes between two ranks. Both call it. */
 int rd_own_transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size);
 
-/* Collective. */
-int rd_own_barrier(struct rondo_comm *comm);
+/* A barrier of these ranks, by transfers. Each of them calls it; `at` is its index. */
+int rd_own_barrier(struct rondo_comm *comm, const int *ranks, int count, int at);
 
-/* Broadcasts rank 0's bytes, by transfers down a binomial tree. Collective. */
-int rd_own_broadcast(struct rondo_comm *comm, void *bytes, size_t size);
+/* Broadcasts the first rank's bytes to these ranks, by transfers down a binomial tree. The same. */
+int rd_own_broadcast(
+	struct rondo_comm *comm, const int *ranks, int count, int at, void *bytes, size_t size);
 
 #endif

@@ -32,10 +32,14 @@ bool rd_shm_region_withdraw(int socket, uint64_t id)
 	return rd_shm_packet_send(socket, &notice, sizeof(notice), NULL, 0);
 }
 
+/* One that is offered again stays where it is. */
 static void region_add(struct rd_shm_region **regions, const struct rd_shm_notice *notice, int fd)
 {
-	struct rd_shm_region *region = calloc(1, sizeof(*region));
+	struct rd_shm_region *region;
 
+	if (rd_shm_region_find(*regions, notice->id))
+		return;
+	region = calloc(1, sizeof(*region));
 	if (!region)
 		return;
 	region->id = notice->id;

@@ -432,6 +432,14 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 			break;
 		rd_links_ready(coordinator, state, message);
 		return;
+	case RD_CONTROL_COSTS:
+		if (connection->rank != 0 || coordinator->phase != RD_COORDINATOR_RUNNING ||
+			coordinator->costs.size)
+			break;
+		coordinator->costs = message->costs;
+		rd_coordinator_send_to_all(coordinator, RD_CONTROL_COSTS);
+		connection->to_send &= ~rd_control_bit(RD_CONTROL_COSTS);
+		return;
 	case RD_CONTROL_OPEN:
 		if (!rd_links_open(coordinator, connection->rank, message))
 			break;

@@ -91,6 +91,9 @@ bool rd_coordinator_next(
 		message->kind = RD_CONTROL_READY;
 		message->ready.fallbacks = 0;
 		message->ready.limits = rd_links_limits(coordinator);
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_COSTS)) {
+		message->kind = RD_CONTROL_COSTS;
+		message->costs = coordinator->costs;
 	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
 		   write_fallbacks(coordinator, connection, message)) {
 		return true;

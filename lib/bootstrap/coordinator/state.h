@@ -66,6 +66,7 @@ struct rd_coordinator {
 	uint64_t opened; /* connections, open or closed */
 	struct rd_table_writer table; /* once all have joined, until all are ready */
 	struct rd_link_failures fallbacks; /* in the order in which they came */
+	struct rd_control_costs costs; /* once rank 0 has sent them */
 	int first_leaver; /* all leavers made as many calls; -1: none has left */
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */

@@ -103,6 +103,11 @@ const struct rd_link_limits *rd_participant_limits(const struct rd_participant *
 	return &participant->limits;
 }
 
+const struct rd_control_costs *rd_participant_known(const struct rd_participant *participant)
+{
+	return &participant->costs;
+}
+
 const struct rd_rank_list *rd_participant_opened(const struct rd_participant *participant)
 {
 	return &participant->opened;
@@ -207,6 +212,14 @@ void rd_participant_link_failed(
 	/* The peer may have reported it before. */
 	if (opens && !rd_link_failures_have(&participant->fallbacks, link_failure))
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
+}
+
+void rd_participant_costs(struct rd_participant *participant, const struct rd_control_costs *costs)
+{
+	if (participant->phase != RD_PARTICIPANT_OPEN || participant->costs.size)
+		return;
+	participant->costs = *costs;
+	participant->to_send |= rd_control_bit(RD_CONTROL_COSTS);
 }
 
 void rd_participant_open(struct rd_participant *participant, int peer)

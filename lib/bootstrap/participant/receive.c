@@ -147,6 +147,12 @@ void rd_participant_take(struct rd_participant *participant,
 	case RD_CONTROL_LINK_FAILED:
 		take_fallback(participant, &message->link_failed);
 		return;
+	case RD_CONTROL_COSTS:
+		if (participant->phase != RD_PARTICIPANT_OPEN || participant->costs.size)
+			rd_participant_bad_message(participant);
+		else
+			participant->costs = message->costs;
+		return;
 	case RD_CONTROL_OPEN:
 		take_open(participant, message);
 		return;

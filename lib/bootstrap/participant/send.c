@@ -112,6 +112,9 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 		message->kind = RD_CONTROL_LINK_FAILED;
 		message->link_failed =
 			participant->link_failures.at[participant->link_failures_sent++];
+	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_COSTS)) {
+		message->kind = RD_CONTROL_COSTS;
+		message->costs = participant->costs;
 	} else if (participant->opens_sent < participant->opens.count) {
 		write_open(participant, message);
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_READY)) {

@@ -194,8 +194,9 @@ struct rd_transport {
 
 	/*
 	 * Optional, all three or none: direct access to peers' memory. offer() announces a region
-	 * of this process to every peer linked here (fd: its memory). withdraw() ends the offer,
-	 * and peers unmap it in time.
+	 * of this process to every peer linked here (fd: its memory). Where links have opened
+	 * since, the region is offered again, and peers that have it keep it where it is.
+	 * withdraw() ends the offer, and peers unmap it in time.
 	 *
 	 * map() returns the address here of a region that the link's peer has offered. NULL: the
 	 * offer has not arrived (yet), or the region cannot be mapped. An offer made before a

@@ -129,11 +129,12 @@ static int check_links(struct rank_env *env)
 
 	if (!env->comm)
 		return world_report(env, "create: %s", rondo_last_error());
+	TRY(rondo_comm_connect(env->comm, "all_to_all", 1 << 20, RONDO_F32));
 	for (int peer = 0; peer < env->size; peer++) {
 		const struct rd_link *link = env->comm->links[peer * env->comm->channels];
 		bool near = world->host_of[peer] == world->host_of[env->rank];
 
-		if (peer == env->rank)
+		if (peer == env->rank || !link)
 			continue;
 		if (strcmp(link->transport->name, near ? "shm" : "tcp") != 0)
 			return world_report(env, "%s to rank %d on %s host", link->transport->name,

@@ -113,6 +113,9 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->made.error = RONDO_MEMORY;
 		message->made.refuses = 1;
 		memset(message->made.reason, 's', RD_REASON_SIZE - 1);
+	} else if (kind == RD_CONTROL_COSTS) {
+		message->costs.size = RD_COSTS_SIZE;
+		memset(message->costs.text, 'c', RD_COSTS_SIZE);
 	} else if (kind == RD_CONTROL_OPEN) {
 		message->open.count = RD_OPEN_MOST;
 		for (int i = 0; i < RD_OPEN_MOST; i++)

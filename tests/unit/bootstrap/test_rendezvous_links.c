@@ -1,6 +1,7 @@
 /* How ranks learn of links that others open, and of link failures, over a simulated network. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "rendezvous/net.h"
 
@@ -189,6 +190,47 @@ Test(rendezvous, a_link_before_all_are_ready_is_an_invalid_message)
 	join_only(3);
 	receive_open(0, 2);
 }
+
+/* ---- Costs ---------------------------------------------------------------------------------- */
+
+static const struct rd_control_costs costs = { .size = 5, .text = "costs" };
+
+static int count_knowing(void)
+{
+	int count = 0;
+
+	for (int rank = 0; rank < net.size; rank++) {
+		const struct rd_control_costs *known =
+			rd_participant_known(net.nodes[rank].participant);
+
+		count += known->size == costs.size &&
+			 memcmp(known->text, costs.text, costs.size) == 0;
+	}
+	return count;
+}
+
+Test(rendezvous, the_costs_of_rank_0_come_to_all)
+{
+	net_meet(4);
+	cr_expect_eq(count_knowing(), 0);
+	rd_participant_costs(net.nodes[0].participant, &costs);
+	settle();
+	cr_expect_eq(count_knowing(), 4);
+	cr_expect_eq(net.coordinator_error, 0);
+	net_finish();
+}
+
+Test(rendezvous, costs_of_another_rank_are_an_invalid_message)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_COSTS, .costs = costs };
+
+	net_meet(3);
+	rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);
+	net_expect_verdict(
+		RONDO_PROTOCOL, "rank 1 (host h1, pid 101) sent bytes that make no sense");
+}
+
+/* ---- Leaving -------------------------------------------------------------------------------- */
 
 /* The last fallback of the rank names no transport, and this leaver. */
 static void expect_left(int rank, int leaver)

@@ -195,6 +195,33 @@ Test(links, of_a_comm_are_as_many_as_its_calls_need, .timeout = 60)
 	cr_expect_geq(used, 2 * 12, "%d ends", used);
 }
 
+/* ---- Direct access by more ranks than exchange buffers directly ------------------------------- */
+
+static int add_registered(struct rank_env *env)
+{
+	size_t count = 40000;
+	float *values;
+	int wrong = 0;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	values = world_get_memory(env, count * sizeof(*values));
+	for (int i = 0; i < 4 && !wrong; i++)
+		wrong = world_sum(env, values, count >> i);
+	world_put_memory(env, values);
+	return wrong;
+}
+
+Test(links, of_ranks_that_map_each_other_open_after_their_buffers_are_known, .timeout = 60)
+{
+	struct world world = { .size = WORLD_MAX, .memory = REGISTERED };
+
+	for (int threads = 0; threads < 2; threads++) {
+		world.threads = threads;
+		cr_expect_eq(world_run(&world, add_registered, NULL, NULL), 0);
+	}
+}
+
 /* ---- Ends ------------------------------------------------------------------------------------ */
 
 static int leave_early(struct rank_env *env)

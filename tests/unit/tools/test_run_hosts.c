@@ -201,7 +201,7 @@ static bool matches(const char *text, const char *pattern)
 	return found;
 }
 
-/* A kind of lines, and their number from rank 0, and from each other rank. */
+/* A kind of lines, and their number from rank 0, and from each other rank; -1: one and more. */
 struct kind {
 	const char *text; /* an extended regular expression */
 	int first, others;
@@ -212,8 +212,7 @@ static const struct kind kinds[] = {
 	{ "^Rondo version [0-9.]+$", 1, 0 },
 	{ "^Bootstrap : Using eth0:10\\.7\\.0\\.[12]<[0-9]+>$", 1, 1 },
 	{ "^NET/Socket : Using \\[0\\]eth0:10\\.7\\.0\\.[12]:[0-9]+$", 1, 1 },
-	{ "^Channel 00 : [0-7]\\[[0-9]+\\] -> [0-7]\\[[0-9]+\\] via [a-zA-Z]+(/0)?$", JOB_RANKS - 1,
-		JOB_RANKS - 1 },
+	{ "^Channel 00 : [0-7]\\[[0-9]+\\] -> [0-7]\\[[0-9]+\\] via [a-zA-Z]+(/0)?$", -1, -1 },
 	{ "^Plugin : none ", 1, 1 },
 	{ "^Using network tcp$", 1, 1 },
 	{ "^Channel 00/01 : 0( [1-7]){7}$", 1, 0 },
@@ -305,11 +304,13 @@ Test(run_hosts, the_log_of_two_hosts_of_four_ranks_is_what_people_know, .timeout
 		free(text);
 	}
 	for (int rank = 0; rank < JOB_RANKS; rank++)
-		for (size_t i = 0; i < KINDS; i++)
-			cr_assert_eq(reading.counts[rank][i],
-				rank == 0 ? kinds[i].first : kinds[i].others,
-				"rank %d has printed %d lines as %s", rank, reading.counts[rank][i],
-				kinds[i].text);
+		for (size_t i = 0; i < KINDS; i++) {
+			int count = reading.counts[rank][i];
+			int expected = rank == 0 ? kinds[i].first : kinds[i].others;
+
+			cr_assert(expected < 0 ? count > 0 && count < JOB_RANKS : count == expected,
+				"rank %d has printed %d lines as %s", rank, count, kinds[i].text);
+		}
 	cr_assert_eq(reading.crossings, NODES, "the ring leaves hosts %d times", reading.crossings);
 }
 
