@@ -73,7 +73,7 @@ static inline bool rd_control_take_bit(rd_control_kinds *kinds, enum rd_control_
 	return found;
 }
 
-/* What messages cost, as text: rank 0 measures or finds it, and all compute with it. */
+/* The costs of messages, as text: rank 0 has measured or found them, and all compute with them. */
 struct rd_control_costs {
 	uint16_t size; /* 0: not yet */
 	unsigned char text[RD_COSTS_SIZE];

@@ -12,7 +12,7 @@
 #include "bootstrap/control_silence.h"
 #include "bootstrap/control_status.h"
 
-#define STACK_SIZE (128 << 10)
+#define STACK_SIZE (256 << 10) /* transports, and plug-ins, open links on it */
 #define EVENTS_MAX 64
 #define LINGER_MS 1000 /* for the others to read the verdict, and hang up */
 

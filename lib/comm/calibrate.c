@@ -15,7 +15,7 @@
 #include "tuner/predict.h"
 #include "tuner/settle.h"
 
-/* Barriers that are timed; the median counts. They are of so many ranks of rank 0's host at most. */
+/* Barriers that are timed; the median counts. They are of so many ranks of rank 0's host. */
 #define BARRIERS 12
 #define BARRIER_RANKS 16
 

@@ -281,8 +281,8 @@ static int try_link(struct rondo_comm *comm, struct rd_opening *opening, int cha
 	if (link->ready && !link->error)
 		moved = exchange_greetings(comm, opening, link);
 	if (link->error)
-		return fail_pair(comm, opening,
-			comm->connecting.made ? RONDO_BROKEN : link->error, link->reason);
+		return fail_pair(comm, opening, comm->connecting.made ? RONDO_BROKEN : link->error,
+			link->reason);
 	if (moved < 0)
 		return fail_pair(comm, opening, RONDO_BROKEN, "the first message came out wrong");
 	return moved;
@@ -503,7 +503,8 @@ static enum rd_links_state serve(struct rondo_comm *comm)
 {
 	bool moved = true;
 
-	while (moved) {
+	/* Links of a comm that has failed may be halted. */
+	while (moved && !is_over(comm)) {
 		rd_hold_disarm(comm);
 		moved = rd_comm_advance(comm);
 		moved |= rd_connect_step(comm);
@@ -511,6 +512,8 @@ static enum rd_links_state serve(struct rondo_comm *comm)
 			continue;
 		rd_comm_arm(comm);
 		comm->connecting.armed = true;
+		/* Events that have come would wake the control thread again and again. */
+		rd_comm_sleep(comm, 0);
 		moved = rd_comm_advance(comm);
 		moved |= rd_connect_step(comm);
 	}

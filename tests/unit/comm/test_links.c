@@ -8,7 +8,7 @@
 #include "text.h"
 #include "world.h"
 
-/* What ranks share: a post for each of the others. */
+/* Shared by the ranks. */
 struct gates {
 	sem_t begin, end;
 };
@@ -195,7 +195,7 @@ Test(links, of_a_comm_are_as_many_as_its_calls_need, .timeout = 60)
 	cr_expect_geq(used, 2 * 12, "%d ends", used);
 }
 
-/* ---- Direct access by more ranks than exchange buffers directly ------------------------------- */
+/* ---- Direct access by more than 16 ranks ----------------------------------------------------- */
 
 static int add_registered(struct rank_env *env)
 {
