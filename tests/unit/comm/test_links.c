@@ -1,3 +1,4 @@
+/* ctest label: threads */
 /* Links are opened when a call needs them, whatever the peer's program does. */
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* The plans of every algorithm in the table, proved for every size up to LARGEST. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
@@ -7,6 +8,7 @@
 #include "base/error.h"
 #include "check/layouts.h"
 #include "mesh/mesh.h"
+#include "plan/peer_set.h"
 
 /* Under sanitizers fewer ranks run the same code. */
 #ifdef __SANITIZE_ADDRESS__
@@ -64,6 +66,57 @@ Test(plans, of_every_algorithm_are_right_for_every_size_and_root, .timeout = 180
 		for (int size = 1; size <= LARGEST; size++)
 			prove_size(rd_algorithms[i], size);
 }
+
+/* ---- Peers ---------------------------------------------------------------------------------- */
+
+/* Which ranks (by [rank][peer]) exchange messages in these plans. */
+static unsigned char peers[LARGEST][LARGEST];
+
+static void find_peers(const struct rd_algorithm *algorithm, struct rd_problem problem)
+{
+	memset(peers, 0, sizeof(peers));
+	for (problem.rank = 0; problem.rank < problem.size; problem.rank++) {
+		struct rd_peer_set set;
+		struct rd_plan *plan;
+
+		cr_assert_eq(rd_plan_create(&plan, algorithm, &problem), 0);
+		cr_assert_eq(
+			rd_peer_set_of_plans(&set, (const struct rd_plan *const *)&plan, 1), 0);
+		for (int i = 0; i < set.count; i++) {
+			cr_assert(
+				set.at[i] != problem.rank && (i == 0 || set.at[i] > set.at[i - 1]));
+			peers[problem.rank][set.at[i]] = 1;
+		}
+		rd_peer_set_finish(&set);
+		rd_plan_destroy(plan);
+	}
+}
+
+static void expect_symmetry(const struct rd_algorithm *algorithm, enum rd_collective c, int size)
+{
+	int root = rd_collective_has_root(c) || c == RD_TRANSFER ? size / 3 : 0;
+	struct rd_problem problem = { c, 0, size, root, size - 1, layout };
+
+	if (!can(algorithm, c, size, root, size - 1))
+		return;
+	find_peers(algorithm, problem);
+	for (int a = 0; a < size; a++)
+		for (int b = 0; b < a; b++)
+			cr_assert_eq(peers[a][b], peers[b][a], "%s, %s of %d ranks: %d and %d",
+				algorithm->name, rd_collective_name(c), size, a, b);
+}
+
+/* A rank opens the links of its plan: the peer needs the same link in its own. */
+Test(plans, of_two_ranks_that_exchange_messages_name_each_other, .timeout = 60)
+{
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (int size = 2; size <= LARGEST; size++)
+				if (rd_algorithms[i]->write[c])
+					expect_symmetry(rd_algorithms[i], c, size);
+}
+
+/* ---- Any layout ----------------------------------------------------------------------------- */
 
 static struct any_layout any;
 
