@@ -15,11 +15,9 @@ void rd_hold_disarm(struct rondo_comm *comm);
 /* Takes the links for a call. False: the comm has failed, and another thread has them. */
 static inline bool rd_hold(struct rondo_comm *comm)
 {
-	int nobody = 0;
-
-	if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&comm->in_use, &nobody, 1,
-				     memory_order_acquire, memory_order_relaxed),
-		    false) &&
+	/* Where another thread has them, 1 replaces 1. */
+	if (__builtin_expect(
+		    atomic_exchange_explicit(&comm->in_use, 1, memory_order_acquire), false) &&
 		!rd_hold_wait(comm))
 		return false;
 	if (__builtin_expect(comm->connecting.armed, false))

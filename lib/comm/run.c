@@ -16,7 +16,7 @@
 /* ---- Links --------------------------------------------------------------------------------- */
 
 /* Once all links that the stage needs are open, the task has started. Returns as step_task(). */
-static int try_links(struct rd_task *task)
+static __attribute__((noinline)) int try_links(struct rd_task *task)
 {
 	struct rondo_comm *comm = task->comm;
 
@@ -31,7 +31,8 @@ static int try_links(struct rd_task *task)
 	return RD_MOVED;
 }
 
-static void open_links(struct rd_task *task, const struct rd_peer_set *peers)
+static __attribute__((noinline)) void open_links(
+	struct rd_task *task, const struct rd_peer_set *peers)
 {
 	task->started = false;
 	task->opens = peers;
@@ -338,23 +339,17 @@ static __attribute__((noinline)) void halt(const struct rd_batch *batch, int cou
 	}
 }
 
-int rd_run(struct rd_task *tasks, int count)
+/* A group of calls. */
+static __attribute__((noinline)) int run_several(struct rd_task *tasks, int count)
 {
-	bool alone = count == 1 && !tasks->queued;
 	struct rd_batch batch;
+	int err;
 
-	/* After a wait, calls that were issued meanwhile may be waiting, on a stream's thread. */
-	if (alone)
-		alone = rd_turn_take(tasks);
-	else
-		begin_turns(tasks, count);
-
+	begin_turns(tasks, count);
 	rd_batch_init(&batch, tasks, count);
 	RD_BATCH_COMMS (&batch, task)
 		task->holds = rd_hold(task->comm);
-
-	int err = rd_batch_check(&batch);
-
+	err = rd_batch_check(&batch);
 	if (!err)
 		err = run_all(&batch);
 	if (err)
@@ -363,8 +358,38 @@ int rd_run(struct rd_task *tasks, int count)
 		if (task->holds)
 			rd_unhold(task->comm);
 	for (int i = 0; i < count; i++)
-		rd_turn_end(&tasks[i], alone);
+		rd_turn_end(&tasks[i], false);
 	return err;
+}
+
+/* As most calls are. */
+static inline int run_one(struct rd_task *task)
+{
+	struct rd_batch batch;
+	bool alone = false, holds;
+	int err;
+
+	/* After a wait, calls that were issued meanwhile may be waiting, on a stream's thread. */
+	if (task->queued)
+		rd_turn_begin(task);
+	else
+		alone = rd_turn_take(task);
+	holds = rd_hold(task->comm);
+	rd_batch_init(&batch, task, 1);
+	err = rd_batch_check(&batch);
+	if (!err)
+		err = run_all(&batch);
+	if (err)
+		halt(&batch, 1);
+	if (holds)
+		rd_unhold(task->comm);
+	rd_turn_end(task, alone);
+	return err;
+}
+
+int rd_run(struct rd_task *tasks, int count)
+{
+	return count == 1 ? run_one(tasks) : run_several(tasks, count);
 }
 
 int rd_check_now(const struct rd_task *task)

@@ -51,7 +51,7 @@ struct rd_task {
 	bool started;
 	/* Peers whose links the stage needs and that are not all open yet; NULL: they are. */
 	const struct rd_peer_set *opens;
-	bool holds; /* the first task of its comm in its batch: it has the links (hold.h) */
+	bool holds; /* in a batch of several, the first of its comm: it has the links (hold.h) */
 	struct rd_choice *choice; /* of the picker; set when the task starts */
 	bool tried; /* the call is part of a trial (single_copy.h) */
 	int64_t tried_ns; /* when that call of the trial began */
