@@ -278,6 +278,10 @@ static int try_link(struct rondo_comm *comm, struct rd_opening *opening, int cha
 	struct rd_link *link = opening->links[channel];
 	int moved = 0;
 
+	/* A failure from then on is for the calls, as that of any link: the peer may have made its
+	   call and left. */
+	if (opening->confirmed & opening->confirmation & 1u << channel)
+		return 0;
 	if (link->ready && !link->error)
 		moved = exchange_greetings(comm, opening, link);
 	if (link->error)
