@@ -22,6 +22,7 @@
 #include "comm/calibrate.h"
 #include "comm/comm_log.h"
 #include "comm/connect.h"
+#include "comm/opening.h"
 #include "comm/plan_cache.h"
 #include "comm/route.h"
 #include "comm/run.h"
@@ -158,7 +159,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		.wake_fd = comm->wake_fd,
 		.parent = origin->parent ? origin->parent->control : NULL,
 		.lineage = origin->lineage,
-		.links = { comm, comm->epoll_fd, rd_connect_serve },
+		.links = { comm, comm->epoll_fd, rd_open_serve },
 	};
 	int err = rd_control_create(&comm->control, &config);
 
@@ -248,7 +249,7 @@ static void destroy(struct rondo_comm *comm)
 	rd_control_destroy(comm->control);
 	rd_route_halt(comm);
 	rd_route_close(comm);
-	rd_connecting_finish(comm);
+	rd_open_finish(comm);
 	pthread_mutex_destroy(&comm->hold_lock);
 	pthread_mutex_destroy(&comm->turn_lock);
 	pthread_cond_destroy(&comm->turn_change);
@@ -263,7 +264,7 @@ static void abandon(struct rondo_comm *comm)
 {
 	rd_control_abandon(comm->control);
 	rd_route_abandon(comm);
-	rd_connecting_finish(comm);
+	rd_open_finish(comm);
 	free_own(comm);
 }
 

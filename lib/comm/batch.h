@@ -8,7 +8,7 @@
 #ifndef RD_BATCH_H
 #define RD_BATCH_H
 
-#include "comm/connect.h"
+#include "comm/opening.h"
 #include "comm/task.h"
 
 /* Indices in tasks; -1: none. */
@@ -60,7 +60,7 @@ static inline struct rd_task *rd_batch_at(const struct rd_batch *batch, int inde
 static inline int rd_task_waiting_for(const struct rd_task *task)
 {
 	if (task->opens)
-		return rd_connect_awaited(task->comm, task->opens);
+		return rd_open_awaited(task->comm, task->opens);
 	return task->started ? task->exec->waiting_for : -1;
 }
 

@@ -1,7 +1,7 @@
 /*
  * A comm: the ranks, the links between them, and the order of calls. api/communicator.c creates
- * and destroys it, route.c and connect.c open its links, run.c runs calls on it, with task.c,
- * turn.c, batch.c and wait.c; all use comm.c.
+ * and destroys it, route.c, opening.c and connect.c open its links, run.c runs calls on it, with
+ * task.c, turn.c, batch.c and wait.c; all use comm.c.
  */
 #ifndef RD_COMM_H
 #define RD_COMM_H
@@ -38,7 +38,7 @@ struct rd_pair {
 	bool opening, open; /* its links are being opened; may be used */
 };
 
-/* The state of connect.c, under hold.h. */
+/* The state of opening.c, under hold.h. */
 struct rd_connecting {
 	struct rd_pair *pairs; /* [size] */
 	struct rd_opening *openings; /* pairs that are being opened */

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/batch.h"
-#include "comm/connect.h"
 #include "comm/hold.h"
+#include "comm/opening.h"
 #include "comm/plan_cache.h"
 #include "comm/route.h"
 #include "comm/wait.h"
@@ -20,7 +20,7 @@ static __attribute__((noinline)) int try_links(struct rd_task *task)
 {
 	struct rondo_comm *comm = task->comm;
 
-	if (!rd_connect_reach(comm, task->opens))
+	if (!rd_open_reach(comm, task->opens))
 		return RD_IDLE;
 	if (task->opens == &comm->exchange.all_peers)
 		rd_buffer_exchange_has_all(comm);

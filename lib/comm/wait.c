@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "comm/connect.h"
+#include "comm/opening.h"
 #include "comm/turn.h"
 
 /* How often a rank that shares its core yields it before it sleeps. It yields at once. Polling once
@@ -67,7 +67,7 @@ static bool advance_links(const struct rd_batch *batch)
 
 	RD_BATCH_COMMS (batch, task) {
 		moved |= rd_comm_advance(task->comm);
-		moved |= rd_connect_step(task->comm);
+		moved |= rd_open_step(task->comm);
 	}
 	return moved;
 }

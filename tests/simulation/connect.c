@@ -1,5 +1,5 @@
 /* The opening of a rank's links: when a call needs them, when the peer does; greetings both ways,
-   confirmations, fallbacks, as in comm/connect.c. */
+   confirmations, fallbacks, as in comm/opening.c. */
 #include <stdio.h>
 #include <string.h>
 
