@@ -157,7 +157,9 @@ static int open_links(struct rondo_comm *comm, struct rd_opening *opening)
 	struct rd_card card;
 	int err = 0;
 
-	*opening = (struct rd_opening){ .next = opening->next, .peer = opening->peer };
+	*opening = (struct rd_opening){
+		.next = opening->next, .peer = opening->peer, .left_ms = opening->left_ms
+	};
 	if (!endpoint)
 		return rd_open_unreachable(comm, opening->peer);
 	pair->endpoint = index_of(comm, endpoint->transport->name);
