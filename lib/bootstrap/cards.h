@@ -7,10 +7,10 @@
 
 #include "bootstrap/member.h"
 
-/* All zero: empty. */
+/* All zero: empty. A member's bytes are the number of its cards, u8, then the name, the size, u16,
+   and the bytes of each. */
 struct rd_cards {
-	unsigned char
-		*bytes; /* by member: u8 their number, then the name, u16 size and bytes of each */
+	unsigned char *bytes;
 	size_t size, capacity;
 	size_t *at; /* where the bytes of each member begin */
 	int count, most; /* members */

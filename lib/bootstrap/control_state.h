@@ -86,7 +86,7 @@ struct rd_control {
 	int dead; /* as the watch reported it with the latest events; -1: none */
 	bool leaving, quitting;
 	int64_t linger_ms; /* until when the others may read the verdict */
-	int64_t look_ms; /* when rd_control_look() is due, once all links are open */
+	int64_t look_ms; /* when rd_control_look() is due, once all ranks can call */
 };
 
 /* Wakes the thread, under the lock. */

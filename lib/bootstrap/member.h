@@ -33,7 +33,7 @@ struct rd_member {
 	struct rd_lineage_address lineage;
 };
 
-/* A rank as it joins. Cards are of use until links are open; a member, as long as the comm. */
+/* A rank as it joins. */
 struct rd_identity {
 	struct rd_member member;
 	struct rd_card cards[RD_TRANSPORTS_MAX];

@@ -28,11 +28,10 @@ struct rd_peer_region {
 };
 
 struct rd_buffer_exchange {
-	bool possible; /* every link of every rank maps memory: the same on every rank */
+	bool possible; /* every pair has a transport that maps memory: the same on every rank */
 	struct rd_plan *plan;
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* the same plan on every channel */
-	struct rd_peer_set peers; /* of the plan; of all ranks */
-	struct rd_peer_set all_peers;
+	struct rd_peer_set peers, all_peers; /* of the plan; all other ranks */
 	bool meshed; /* links to all are open. The same on every rank */
 	uint64_t *send_marks;
 	struct rd_exec exec;
@@ -50,7 +49,7 @@ struct rd_buffer_exchange {
 	int offered_count, offered_capacity;
 };
 
-/* Call once the links of all ranks are open. */
+/* Call after rd_connect(). */
 int rd_buffer_exchange_create(struct rondo_comm *comm);
 void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 

@@ -12,7 +12,7 @@
 
 struct rondo_comm;
 
-/* Fills in comm->costs, the same on every rank. Collective. Call once all links are open, before
+/* Fills in comm->costs, the same on every rank. Collective. Call after rd_connect(), before
    the first call; the numbers of calls do not change. */
 int rd_calibrate(struct rondo_comm *comm);
 

@@ -42,7 +42,7 @@ struct rd_call_check {
 	unsigned char *compared;
 };
 
-/* Call once the links of all ranks are open. */
+/* Call after rd_connect(). */
 int rd_call_check_create(struct rondo_comm *comm);
 void rd_call_check_destroy(struct rondo_comm *comm);
 

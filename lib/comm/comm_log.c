@@ -60,6 +60,8 @@ static void log_network(const struct rondo_comm *comm, const struct rd_member *m
 	const int *host = comm->layouts[0]->group;
 	char names[LINE_SIZE] = "";
 
+	if (!rd_log_on(RD_INFO, RD_NET))
+		return;
 	for (int peer = 0; peer < comm->size; peer++) {
 		const struct rd_endpoint *endpoint;
 		size_t length = strlen(names);

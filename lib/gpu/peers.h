@@ -90,10 +90,10 @@ bool rd_peers_one_process(const struct rondo_comm *comm, int a, int b);
 /* Fills in gpu->same_process. */
 void rd_peers_find_own_process(struct rd_gpu *gpu);
 
-/* Creates the device flags, and makes them and the host flags accessible to peers. A failure is
-   logged, and costs direct access alone: the card then is not able. */
 /* Before rd_peers_offer(): opens the links to ranks that may map memory of this one. */
 int rd_peers_connect(struct rd_gpu *gpu);
+/* Creates the device flags, and makes them and the host flags accessible to peers. A failure is
+   logged, and costs direct access alone: the card then is not able. */
 void rd_peers_offer(struct rd_gpu *gpu, struct rd_gpu_card *card);
 /* *direct: whether every rank reaches every other's device memory, on all ranks alike. Maps peers'
    flags, and tries them with real bytes. */

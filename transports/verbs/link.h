@@ -101,11 +101,11 @@ struct rd_verbs_link {
 	bool hung_up; /* the peer has closed, or died; its messages may remain to be read */
 };
 
-/* Makes a link with its queue pairs and memory, which its endpoint owns. NULL: an error, with a
-   reason. */
 /* Maximum bytes per message. */
 size_t rd_verbs_message_max(const struct rd_settings *settings);
 
+/* Makes a link with its queue pairs and memory, which its endpoint owns. NULL: an error, with a
+   reason. */
 struct rd_verbs_link *rd_verbs_link_create(
 	struct rd_verbs_endpoint *endpoint, int peer, int channel, int *err);
 void rd_verbs_link_destroy(struct rd_verbs_link *link);

@@ -60,10 +60,11 @@ static void send_left(struct rd_coordinator *coordinator, int opener, int leaver
 
 static bool open_one(struct rd_coordinator *coordinator, int rank, int to)
 {
-	struct rd_coordinator_rank *other = &coordinator->ranks[to];
+	struct rd_coordinator_rank *other;
 
 	if (to >= coordinator->size || to == rank)
 		return false;
+	other = &coordinator->ranks[to];
 	for (int i = 0; i < other->opened.count; i++)
 		if (other->opened.at[i] == rank)
 			return false;

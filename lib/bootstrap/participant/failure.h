@@ -16,7 +16,7 @@ void rd_participant_end_without(struct rd_participant *participant, int lost, in
 const char *rd_participant_name_0(
 	const struct rd_participant *participant, char name[RD_RANK_NAME_SIZE]);
 
-/* Appends a link failure; without memory for it the participant ends. */
+/* Append a rank, a link failure; without memory for it the participant ends. */
 void rd_participant_list(
 	struct rd_participant *participant, struct rd_rank_list *list, int32_t rank);
 void rd_participant_keep(struct rd_participant *participant, struct rd_link_failures *link_failures,

@@ -10,7 +10,8 @@
  *
  * Life of an endpoint (one rank's presence on one transport, in one comm):
  *   listen()          makes it, and the card that peers need to reach it
- *   open()            makes one link per peer and channel; both sides call it; it returns at once
+ *   open()            makes one link per peer and channel, when a call of either rank needs it; both
+ *                     sides call it, one maybe much later; it returns at once
  *   advance()         until every link is ready; later: pushes queued bytes, detects deaths
  *   attach()          announces memory that the program has registered; detach() ends that
  *   arm() / disarm()  before and after a sleep of the driver
@@ -23,8 +24,8 @@
  *
  * Units: sizes are bytes.
  *
- * Threading: one thread at a time uses an endpoint and its links. Beside it, another may call
- * attach() or detach().
+ * Threading: one thread at a time uses an endpoint and its links: the program's, or while that
+ * makes no call one of Rondo's. Beside it, another may call attach() or detach().
  *
  * Errors: a link that fails sets link->error (a negative rondo_error) and stays failed.
  * link->reason has the reason ("closed its connection", "reset by peer"); the caller puts the rank
@@ -208,7 +209,7 @@ struct rd_transport {
 
 	/*
 	 * Optional, both or neither: registered memory, from and into which links may move messages
-	 * with no copy (RDMA). attach() adds a region to an endpoint whose links are ready: each
+	 * with no copy (RDMA). attach() adds a region to an endpoint that has a ready link: each
 	 * region that exists by then, and each that the program registers later. No two overlap.
 	 * detach() removes one; then this endpoint pins none of its pages. close() removes all.
 	 *
