@@ -436,18 +436,20 @@ void rd_control_tell_costs(struct rd_control *control, const char *text)
 
 int rd_control_await_costs(struct rd_control *control, char *text)
 {
-	int verdict;
+	const struct rd_control_costs *costs = rd_participant_known(control->participant);
+	bool known;
 
+	*text = '\0';
 	pthread_mutex_lock(&control->lock);
-	while (control->known.size == 0 && !atomic_load(&control->verdict) && !control->over)
+	while (!control->costs_known && !atomic_load(&control->verdict) && !control->over)
 		pthread_cond_wait(&control->published, &control->lock);
-	memcpy(text, control->known.text, control->known.size);
-	text[control->known.size] = '\0';
+	known = control->costs_known;
 	pthread_mutex_unlock(&control->lock);
-	verdict = rd_control_verdict(control);
-	if (verdict || *text)
-		return verdict;
-	return rd_fail(RONDO_BROKEN, "rank %d has lost rank 0", control->settings.rank);
+	if (!known)
+		return rd_control_verdict(control);
+	memcpy(text, costs->text, costs->size);
+	text[costs->size] = '\0';
+	return 0;
 }
 
 int rd_control_open(struct rd_control *control, const int *peers, int count)

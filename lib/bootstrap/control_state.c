@@ -189,23 +189,25 @@ void rd_control_publish(struct rd_control *control, bool over)
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
-	const struct rd_control_costs *known = rd_participant_known(control->participant);
+	bool costs_known = rd_participant_known(control->participant)->size > 0;
 	bool fallbacks, opened;
 
 	/* Only this thread writes these, so it may read them without the lock. */
 	if (atomic_load(&control->verdict))
 		error = 0;
-	if (phase == control->phase && !error && !over && known->size == control->known.size &&
+	if (phase == control->phase && !error && !over && costs_known == control->costs_known &&
 		rd_participant_fallback(control->participant)->count == control->fallbacks.count &&
 		rd_participant_opened(control->participant)->count == control->opened.count)
 		return;
 	pthread_mutex_lock(&control->lock);
 	fallbacks = store_fallbacks(control);
 	opened = store_opened(control);
-	if (fallbacks || opened)
+	if (fallbacks || opened) {
+		atomic_store(&control->links_due, true);
 		wake_caller(control);
+	}
 	control->phase = phase;
-	control->known = *known;
+	control->costs_known = costs_known;
 	control->limits = *rd_participant_limits(control->participant);
 	control->over = over;
 	if (error)

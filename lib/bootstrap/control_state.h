@@ -55,7 +55,8 @@ struct rd_control {
 	struct rd_rank_list opens, opened; /* as the participant's */
 	enum rd_participant_phase phase;
 	struct rd_link_limits limits; /* of all ranks' links */
-	struct rd_control_costs told, known; /* rank 0's request; as the participant has them */
+	struct rd_control_costs told; /* rank 0's request */
+	bool costs_known; /* the participant has them, and they never change */
 	bool over; /* the thread has ended */
 	struct rd_control *children; /* made from this one, and not detached yet */
 	int children_error; /* of rd_control_fail_children(); 0: none */
@@ -76,8 +77,7 @@ struct rd_control {
 	int link_failures_taken, opens_taken; /* of the requests */
 	struct rd_control_links links;
 	bool links_watched;
-	int fallbacks_served, opened_served; /* the numbers when links were served last */
-	_Atomic bool links_due; /* by rd_control_serve_links() */
+	_Atomic bool links_due; /* to be served now */
 	int64_t links_ms; /* when to serve them next, at the latest */
 	struct rd_status status;
 	struct rd_watch *watch; /* NULL: none */

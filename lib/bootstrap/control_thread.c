@@ -127,15 +127,10 @@ static void watch_links(struct rd_control *control)
 
 static void serve_links(struct rd_control *control, int64_t now_ms)
 {
-	int fallbacks = atomic_load(&control->fallback_count);
-	int opened = atomic_load(&control->opened_count);
-	bool due = atomic_exchange(&control->links_due, false) || now_ms >= control->links_ms ||
-		   fallbacks > control->fallbacks_served || opened > control->opened_served;
+	bool due = atomic_exchange(&control->links_due, false) || now_ms >= control->links_ms;
 
 	if (!due || !control->links.serve || control->phase != RD_PARTICIPANT_OPEN)
 		return;
-	control->fallbacks_served = fallbacks;
-	control->opened_served = opened;
 	control->links_ms = now_ms + SERVE_MS;
 	switch (control->links.serve(control->links.owner)) {
 	case RD_LINKS_IDLE:

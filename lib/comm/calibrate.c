@@ -247,20 +247,22 @@ static void log_costs(const struct rondo_comm *comm, const char *key, bool known
 		(double)took_ns / 1e6, text);
 }
 
-/* Rank 0's costs are those of all: computed from, they must be the same to the bit. */
+/* All ranks read rank 0's text, also rank 0: their costs are the same to the bit. */
 static int share_costs(struct rondo_comm *comm)
 {
 	char text[RD_COSTS_SIZE + 1], wrong[RD_REASON_SIZE];
-	int line, err;
+	int line, err = 0;
 
 	if (comm->rank == 0) {
 		rd_costs_print(&comm->costs, text, sizeof(text));
 		rd_control_tell_costs(comm->control, text);
-		return 0;
+	} else {
+		err = rd_control_await_costs(comm->control, text);
 	}
-	err = rd_control_await_costs(comm->control, text);
-	if (err || rd_costs_read(&comm->costs, text, &line, wrong, sizeof(wrong)))
+	if (err)
 		return err;
+	if (rd_costs_read(&comm->costs, text, &line, wrong, sizeof(wrong)))
+		return 0;
 	return rd_comm_fail(comm,
 		rd_fail(RONDO_PROTOCOL, "rank 0 sent costs that make no sense: %s", wrong), 0);
 }

@@ -13,12 +13,9 @@ void rd_hold_disarm(struct rondo_comm *comm)
 bool rd_hold_wait(struct rondo_comm *comm)
 {
 	for (;;) {
-		int nobody = 0;
-
 		pthread_mutex_lock(&comm->hold_lock);
 		pthread_mutex_unlock(&comm->hold_lock);
-		if (atomic_compare_exchange_strong_explicit(
-			    &comm->in_use, &nobody, 1, memory_order_acquire, memory_order_relaxed))
+		if (rd_hold_now(comm))
 			return true;
 		/* A call whose turn has come waits for the control thread alone. */
 		if (atomic_load(&comm->failed))
@@ -29,11 +26,8 @@ bool rd_hold_wait(struct rondo_comm *comm)
 
 bool rd_hold_try(struct rondo_comm *comm)
 {
-	int nobody = 0;
-
 	pthread_mutex_lock(&comm->hold_lock);
-	if (atomic_compare_exchange_strong_explicit(
-		    &comm->in_use, &nobody, 1, memory_order_acquire, memory_order_relaxed))
+	if (rd_hold_now(comm))
 		return true;
 	pthread_mutex_unlock(&comm->hold_lock);
 	return false;

@@ -8,6 +8,12 @@
 
 #include "comm/comm.h"
 
+/* Takes the links if nobody has them. Where another thread has, 1 replaces 1. */
+static inline bool rd_hold_now(struct rondo_comm *comm)
+{
+	return atomic_exchange_explicit(&comm->in_use, 1, memory_order_acquire) == 0;
+}
+
 bool rd_hold_wait(struct rondo_comm *comm);
 /* Links that the control thread has armed, and that a call has now, wake nobody. */
 void rd_hold_disarm(struct rondo_comm *comm);
@@ -15,10 +21,7 @@ void rd_hold_disarm(struct rondo_comm *comm);
 /* Takes the links for a call. False: the comm has failed, and another thread has them. */
 static inline bool rd_hold(struct rondo_comm *comm)
 {
-	/* Where another thread has them, 1 replaces 1. */
-	if (__builtin_expect(
-		    atomic_exchange_explicit(&comm->in_use, 1, memory_order_acquire), false) &&
-		!rd_hold_wait(comm))
+	if (__builtin_expect(!rd_hold_now(comm), false) && !rd_hold_wait(comm))
 		return false;
 	if (__builtin_expect(comm->connecting.armed, false))
 		rd_hold_disarm(comm);

@@ -14,8 +14,7 @@
 /* Serves one call at a time, until the comm ends. */
 struct rd_prepared {
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* one plan where layouts are the same */
-	struct rd_peer_set peers;
-	bool linked; /* the links to all of them are open */
+	struct rd_peer_set peers; /* of the plans */
 	int channels;
 	size_t piece_size;
 	void *scratch;

@@ -109,10 +109,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		task->exec->peer_buffers = comm->exchange.peer_buffers;
 	else
 		set_single_copy(task);
-	if (!prepared->linked) {
-		open_links(task, &prepared->peers);
-		prepared->linked = task->started;
-	}
+	open_links(task, &prepared->peers);
 	prepared->repeats = rd_task_is_collective(task) && rd_call_is_ordinary(&task->call) &&
 			    !task->exchange_pays && !comm->settings.check && !task->widened;
 	return 0;

@@ -357,8 +357,9 @@ RONDO_API int rondo_comm_size(const rondo_comm *comm);
  * Opens the links that a call like this needs, ahead of it: an all-reduce, say, or a broadcast from
  * rank 0. Without it the first such call opens them. `collective` is a name as in rondo_explain().
  * Local: no other rank needs to call it, or to be in a call. A rank that is in an operation of its
- * program's opens its end afterwards. Waits for this rank's calls that are queued. An error names the rank that is not reached (RONDO_BROKEN; RONDO_TIMEOUT, after
- * init_timeout_ms), and ends the comm. Not within a group.
+ * program's opens its end afterwards. Waits for this rank's calls that are queued. An error names
+ * the rank that is not reached (RONDO_BROKEN; RONDO_TIMEOUT, after init_timeout_ms), and ends the
+ * comm. Not within a group.
  */
 RONDO_API int rondo_comm_connect(
 	rondo_comm *comm, const char *collective, size_t count, rondo_type type);

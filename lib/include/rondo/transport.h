@@ -10,8 +10,8 @@
  *
  * Life of an endpoint (one rank's presence on one transport, in one comm):
  *   listen()          makes it, and the card that peers need to reach it
- *   open()            makes one link per peer and channel, when a call of either rank needs it; both
- *                     sides call it, one maybe much later; it returns at once
+ *   open()            makes one link per peer and channel, when a call of either rank needs it;
+ *                     both sides call it, one maybe much later; it returns at once
  *   advance()         until every link is ready; later: pushes queued bytes, detects deaths
  *   attach()          announces memory that the program has registered; detach() ends that
  *   arm() / disarm()  before and after a sleep of the driver
