@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
 #include "text.h"
 #include "world.h"
 
@@ -112,6 +113,15 @@ Test(links, open_to_a_rank_that_waits_in_another_call, .timeout = 60)
 
 /* ---- Ahead ----------------------------------------------------------------------------------- */
 
+static int count_open(const struct rank_env *env)
+{
+	int count = 0;
+
+	for (int peer = 0; peer < env->size; peer++)
+		count += env->comm->links[peer * env->comm->channels] != NULL;
+	return count;
+}
+
 static int connect_alone(struct rank_env *env)
 {
 	struct gates *gates = env->argument;
@@ -119,6 +129,8 @@ static int connect_alone(struct rank_env *env)
 	if (env->rank == 0) {
 		TRY(rondo_comm_connect(env->comm, "AllReduce", 1, RONDO_F32));
 		TRY(rondo_comm_connect(env->comm, "alltoall", 1 << 20, RONDO_F32));
+		if (count_open(env) != env->size - 1)
+			return world_report(env, "%d of its links are open", count_open(env));
 		for (int i = 1; i < env->size; i++)
 			sem_post(&gates->begin);
 	} else if (!world_wait(&gates->begin)) {
