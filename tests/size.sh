@@ -8,7 +8,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 limits='
 core 32000
-control 17000
+control 17300
 gpu 13000
 transports 14000
 trainer 21000

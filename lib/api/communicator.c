@@ -167,6 +167,8 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		return err;
 	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_control_describe(comm->control));
 	comm->local.comm_id = rd_control_comm_id(comm->control);
+	if (rd_control_done(comm->control))
+		comm->watched_done = rd_control_done(comm->control);
 	return 0;
 }
 
@@ -287,6 +289,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	comm->epoll_fd = comm->wake_fd = -1;
 	comm->activity.collective = -1;
 	comm->activity.waiting_for = -1;
+	comm->watched_done = &comm->activity.done;
 	pthread_mutex_init(&comm->turn_lock, NULL);
 	pthread_mutex_init(&comm->hold_lock, NULL);
 	rd_condition_init(&comm->turn_change);
@@ -504,8 +507,9 @@ int rondo_comm_finalize(rondo_comm *comm)
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
 		return err;
+	comm->watched_done = &comm->activity.done;
 	if (comm->control)
-		err = rd_control_leave(comm->control, comm->digest);
+		err = rd_control_finalize(comm->control);
 	comm->control = NULL;
 	/* Every later call checks this first. */
 	comm->finalized = true;
@@ -516,6 +520,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 int rondo_comm_destroy(rondo_comm *comm)
 {
 	int err = 0;
+	bool failed;
 
 	if (!comm)
 		return 0;
@@ -527,10 +532,10 @@ int rondo_comm_destroy(rondo_comm *comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
 	rd_comm_wait_for_calls(comm);
 	rd_gpu_finish(comm->gpu);
-	if (comm->control && !atomic_load(&comm->failed)) {
-		err = rd_control_leave(comm->control, comm->digest);
-		comm->control = NULL;
-	}
+	failed = atomic_load(&comm->failed);
+	if (comm->control)
+		err = rd_control_leave(comm->control);
+	comm->control = NULL;
 	destroy(comm);
-	return err;
+	return failed ? 0 : err;
 }

@@ -155,7 +155,8 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	}
 	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)
 		rd_control_socket_close(&client->socket, false);
-	else if (rd_participant_phase(client->participant) == RD_PARTICIPANT_FAILED)
+	else if (rd_participant_phase(client->participant) == RD_PARTICIPANT_FAILED ||
+		 rd_participant_spares(client->participant))
 		rd_control_socket_close(&client->socket, true);
 	while (client->socket && !client->connecting) {
 		while (rd_control_socket_has_room(client->socket) &&

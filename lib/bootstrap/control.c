@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "bootstrap/control_state.h"
+#include "bootstrap/control_leave.h"
 #include "bootstrap/control_thread.h"
 
 /* ---- Sockets ------------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static int open_epoll(struct rd_control *control)
 	return 0;
 }
 
-static void close_fd(int fd)
+static void close_socket(int fd)
 {
 	if (fd >= 0)
 		close(fd);
@@ -47,7 +47,7 @@ static int open_alone(struct rd_control *control)
 		error = rd_listen(&fd, &none, &control->settings);
 	if (error)
 		return error;
-	close_fd(fd);
+	close_socket(fd);
 	strcpy(control->local.text, "alone");
 	return 0;
 }
@@ -125,47 +125,7 @@ static void control_attach(struct rd_control *control, struct rd_control *parent
 	pthread_mutex_unlock(&parent->lock);
 }
 
-void rd_control_detach(struct rd_control *control)
-{
-	struct rd_control *parent = control->parent, **at;
-
-	if (!parent)
-		return;
-	pthread_mutex_lock(&parent->lock);
-	for (at = &parent->children; *at != control;)
-		at = &(*at)->next_child;
-	*at = control->next_child;
-	pthread_mutex_unlock(&parent->lock);
-	control->parent = NULL;
-}
-
-/* ---- Creating and freeing ------------------------------------------------------------------ */
-
-static void free_state(struct rd_control *control)
-{
-	close_fd(control->event_fd);
-	close_fd(control->epoll_fd);
-	rd_link_failures_finish(&control->link_failures);
-	rd_link_failures_finish(&control->fallbacks);
-	rd_rank_list_finish(&control->opens);
-	rd_rank_list_finish(&control->opened);
-	rd_lineage_close(&control->lineage);
-	rd_status_close(&control->status);
-	rd_participant_destroy(control->participant);
-	free(control->presence);
-	rd_settings_forget(&control->settings);
-	free(control);
-}
-
-/* After the thread has ended, or was never started. */
-static void control_free(struct rd_control *control)
-{
-	rd_control_socket_close(&control->client.socket, true);
-	rd_server_finish(&control->server);
-	pthread_cond_destroy(&control->published);
-	pthread_mutex_destroy(&control->lock);
-	free_state(control);
-}
+/* ---- Creating ------------------------------------------------------------------------------- */
 
 static int check_config(const struct rd_control_config *config)
 {
@@ -281,7 +241,7 @@ static int control_begin(struct rd_control **made, const struct rd_control_confi
 		*fd = control->server.listen_fd;
 		control->server.listen_fd = -1;
 	}
-	control_free(control);
+	rd_control_free(control);
 	*made = NULL;
 	return error;
 }
@@ -389,13 +349,9 @@ const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 	return &control->lineage;
 }
 
-void rd_control_end_lineage(struct rd_control *control)
+_Atomic uint32_t *rd_control_done(struct rd_control *control)
 {
-	pthread_mutex_lock(&control->lock);
-	/* The socket lives on in the comm that this one shrank to. */
-	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->lineage.listen_fd, NULL);
-	rd_lineage_close(&control->lineage);
-	pthread_mutex_unlock(&control->lock);
+	return control->watch ? rd_watch_done(control->watch) : NULL;
 }
 
 const char *rd_control_describe(const struct rd_control *control)
@@ -545,52 +501,4 @@ void rd_control_slow(struct rd_control *control, int64_t line_ms, int culprit, c
 	snprintf(requests->slow_reason, sizeof(requests->slow_reason), "%s", reason);
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
-}
-
-int rd_control_verdict(struct rd_control *control)
-{
-	int error = atomic_load(&control->verdict);
-
-	return error ? rd_fail(error, "%s", control->reason) : 0;
-}
-
-/* ---- The end ------------------------------------------------------------------------------- */
-
-int rd_control_leave(struct rd_control *control, uint64_t digest)
-{
-	int verdict;
-
-	pthread_mutex_lock(&control->lock);
-	control->requests.leave = true;
-	control->requests.digest = digest;
-	rd_control_notify(control);
-	pthread_mutex_unlock(&control->lock);
-	pthread_join(control->thread, NULL);
-	rd_control_detach(control);
-	verdict = rd_control_verdict(control);
-	control_free(control);
-	return verdict;
-}
-
-void rd_control_destroy(struct rd_control *control)
-{
-	if (!control)
-		return;
-	pthread_mutex_lock(&control->lock);
-	control->requests.quit = true;
-	rd_control_notify(control);
-	pthread_mutex_unlock(&control->lock);
-	pthread_join(control->thread, NULL);
-	rd_control_detach(control);
-	control_free(control);
-}
-
-void rd_control_abandon(struct rd_control *control)
-{
-	if (!control)
-		return;
-	rd_control_socket_abandon(control->client.socket);
-	rd_server_abandon(&control->server);
-	rd_watch_abandon(control->watch);
-	free_state(control);
 }

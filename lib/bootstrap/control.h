@@ -152,6 +152,11 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
  */
 int rd_control_report(struct rd_control *control, int error, int culprit, const char *reason);
 
+/* Where this rank stores how many calls it has finished, as in its activity: from there others of
+   its host read it once it has died. Valid as long as the control connection, once create has
+   returned; NULL: nobody reads it. */
+_Atomic uint32_t *rd_control_done(struct rd_control *control);
+
 /* Reports a failure, and returns at once. */
 void rd_control_report_soon(struct rd_control *control, int error, int culprit, const char *reason);
 
@@ -176,11 +181,22 @@ int rd_control_verdict(struct rd_control *control);
 
 /*
  * Leaves, and frees. Sends the number of collective calls and a digest of them: equal numbers with
- * unequal digests are RONDO_MISMATCH. Rank 0 waits at most timeout_ms until all have left or died.
- * Leaving is no failure, unless another rank has begun a call that the leaver never made: "rank 1
- * left after call #16; rank 0 is in all_reduce #17". Returns 0 or the verdict.
+ * unequal digests are RONDO_MISMATCH. Leaving is no failure, unless another rank has begun a call
+ * that the leaver never made: "rank 1 left after call #16; rank 0 is in all_reduce #17".
+ *
+ * Rank 0's coordinator goes on by itself, in the thread, until all ranks have left or this process
+ * ends. The others are told that it leaves, so that the end of its process is no death: from then
+ * on they finish their last call without it, and judge its failure themselves. Returns once rank 0
+ * knows, or all do, in 100 ms at most: 0, or the verdict so far.
  */
-int rd_control_leave(struct rd_control *control, uint64_t digest);
+int rd_control_leave(struct rd_control *control);
+
+/* The same, but rank 0 stays until all have left or died, timeout_ms at most. */
+int rd_control_finalize(struct rd_control *control);
+
+/* This process ends: leaves all comms in which it has no call under way, in 100 ms at most. The
+   program may go on to use their memory, not their control connections. */
+void rd_control_leave_all(void);
 
 /*
  * Frees without leaving, after a verdict: other ranks see this one die. Rank 0 stays, a second at

@@ -129,6 +129,7 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	case RD_CONTROL_REPORT:
 		walk_error(codec, &message->report.error);
 		walk_rank(codec, &message->report.culprit, -1);
+		rd_codec_u32(codec, &message->report.done);
 		rd_codec_text(codec, message->report.reason, sizeof(message->report.reason));
 		return;
 	case RD_CONTROL_QUERY:
@@ -140,6 +141,7 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	case RD_CONTROL_VERDICT:
 		walk_error(codec, &message->verdict.error);
 		walk_rank(codec, &message->verdict.lost, -1);
+		rd_codec_u32(codec, &message->verdict.spared);
 		rd_codec_text(codec, message->verdict.reason, sizeof(message->verdict.reason));
 		return;
 	case RD_CONTROL_BYE:

@@ -21,7 +21,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 19
+#define RD_WIRE_VERSION 20
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3072 /* of the text of rd_costs_print() */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
@@ -107,6 +107,7 @@ struct rd_control_message {
 		} ready;
 		struct {
 			int32_t error, culprit; /* culprit: -1: none */
+			uint32_t done; /* of a death: calls that the culprit had finished */
 			char reason[RD_REASON_SIZE];
 		} report;
 		struct {
@@ -128,6 +129,7 @@ struct rd_control_message {
 		} slow;
 		struct {
 			int32_t error, lost; /* lost: the rank that died or was lost; -1: none */
+			uint32_t spared; /* calls up to this one may end well; 0: none */
 			char reason[RD_REASON_SIZE];
 		} verdict;
 		struct {

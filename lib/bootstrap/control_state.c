@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -49,6 +50,36 @@ static void fail_children(const struct rd_control *control, int error, const cha
 		rd_control_fail_child(at, error, reason);
 }
 
+int rd_control_verdict(struct rd_control *control)
+{
+	int error = atomic_load(&control->verdict);
+
+	return error ? rd_fail(error, "%s", control->reason) : 0;
+}
+
+void rd_control_detach(struct rd_control *control)
+{
+	struct rd_control *parent = control->parent, **at;
+
+	if (!parent)
+		return;
+	pthread_mutex_lock(&parent->lock);
+	for (at = &parent->children; *at != control;)
+		at = &(*at)->next_child;
+	*at = control->next_child;
+	pthread_mutex_unlock(&parent->lock);
+	control->parent = NULL;
+}
+
+void rd_control_end_lineage(struct rd_control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	/* The socket lives on in the comm that this one shrank to. */
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->lineage.listen_fd, NULL);
+	rd_lineage_close(&control->lineage);
+	pthread_mutex_unlock(&control->lock);
+}
+
 /* ---- Failed ranks --------------------------------------------------------------------------- */
 
 enum rd_presence rd_control_presence(const struct rd_control *control, int rank)
@@ -83,6 +114,33 @@ void rd_control_spare_children(struct rd_control *control)
 
 /* ---- The thread's side --------------------------------------------------------------------- */
 
+/* Goes on without the comm, whose memory the caller may free. */
+static void release(struct rd_control *control)
+{
+	const struct rd_activity *activity = control->activity;
+	struct rd_activity *kept = &control->kept;
+
+	atomic_store(&kept->calls, atomic_load(&activity->calls));
+	atomic_store(&kept->done, atomic_load(&activity->done));
+	atomic_store(&kept->collective, atomic_load(&activity->collective));
+	atomic_store(&kept->waiting_for, -1);
+	kept->digest = activity->digest;
+	if (control->links_watched)
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->links.fd, NULL);
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->status.listen_fd, NULL);
+	rd_status_close(&control->status);
+	rd_control_end_lineage(control);
+	pthread_mutex_lock(&control->lock);
+	control->activity = kept;
+	rd_participant_set_activity(control->participant, kept);
+	control->links.serve = NULL;
+	control->failed = &control->verdict;
+	control->wake_fd = -1;
+	control->released = true;
+	pthread_cond_broadcast(&control->published);
+	pthread_mutex_unlock(&control->lock);
+}
+
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 {
 	struct rd_participant *participant = control->participant;
@@ -108,7 +166,12 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 		rd_participant_slow(participant, requests.slow_line_ms, requests.slow_culprit,
 			requests.slow_reason);
 	if (requests.leave)
-		rd_participant_leave(participant, requests.digest, now_ms);
+		rd_participant_leave(participant, control->activity->digest, now_ms);
+	if (requests.leave == RD_LEAVE_TOGETHER && control->server.coordinator)
+		rd_coordinator_end_by(
+			control->server.coordinator, now_ms + control->settings.timeout_ms);
+	if (requests.leave == RD_LEAVE_ALONE && !control->released)
+		release(control);
 	if (requests.parent_error) {
 		/* The parent's coordinator sends its verdict to all ranks: none is waited for. */
 		rd_participant_fail(participant, requests.parent_error, requests.parent_reason);
@@ -116,31 +179,37 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 			rd_coordinator_fail(control->server.coordinator, requests.parent_error,
 				requests.parent_reason);
 	}
-	control->leaving = requests.leave;
+	control->leaving = requests.leave != RD_LEAVE_NOT;
+	control->ends = requests.ends;
 	control->quitting = requests.quit;
 }
 
-/* The coordinator's comes first: rank 0's participant receives nothing more once it has left. */
+/* The coordinator's comes first, unless a call of rank 0 is spared: rank 0's participant receives
+   nothing more once it has left. */
 static int find_verdict(const struct rd_control *control, const char **reason, int *lost)
 {
 	const struct rd_coordinator *coordinator = control->server.coordinator;
-	int error = coordinator ? rd_coordinator_verdict(coordinator, reason) : 0;
+	int error = coordinator && !rd_participant_spares(control->participant)
+			    ? rd_coordinator_verdict(coordinator, reason)
+			    : 0;
 
 	*lost = error ? rd_coordinator_lost(coordinator)
 		      : rd_participant_lost(control->participant);
 	return error ? error : rd_participant_verdict(control->participant, reason);
 }
 
-/* With the section of the page that has the causes, and what a program can do. */
-static void log_verdict(int error, const char *reason)
+/* With the section of the page that has the causes, and what a program can do. Once this rank has
+   left, no call of it tells of different calls. */
+static void log_verdict(const struct rd_control *control, int error, const char *reason)
 {
+	bool warns = control->alone && error == RONDO_MISMATCH;
 	char section[32];
 
 	snprintf(section, sizeof(section), "%s", rondo_error_name(error));
 	for (char *at = section; *at; at++)
 		*at = (char)tolower((unsigned char)*at);
-	rd_log(RD_INFO, RD_BOOTSTRAP, "%s: %s (docs/errors.md#%s)", rondo_error_name(error), reason,
-		section);
+	rd_log(warns ? RD_WARN : RD_INFO, RD_BOOTSTRAP, "%s: %s (docs/errors.md#%s)",
+		rondo_error_name(error), reason, section);
 }
 
 static void store_verdict(struct rd_control *control, int error, const char *reason, int lost)
@@ -155,7 +224,7 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 	atomic_store(control->failed, error);
 	wake_caller(control);
 	fail_children(control, error, reason);
-	log_verdict(error, reason);
+	log_verdict(control, error, reason);
 }
 
 /* True: there are new ones. Without memory for one, the next call tries again. */
@@ -184,21 +253,30 @@ static bool store_opened(struct rd_control *control)
 	return control->opened.count > before;
 }
 
-void rd_control_publish(struct rd_control *control, bool over)
+static bool has_said_goodbye(const struct rd_control *control, enum rd_participant_phase phase)
+{
+	if (phase < RD_PARTICIPANT_LEFT || !control->server.coordinator)
+		return phase >= RD_PARTICIPANT_LEFT;
+	return rd_server_is_flushed(&control->server, control->ends);
+}
+
+bool rd_control_publish(struct rd_control *control, bool over)
 {
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
 	bool costs_known = rd_participant_known(control->participant)->size > 0;
-	bool fallbacks, opened;
+	bool goodbye = has_said_goodbye(control, phase);
+	bool fallbacks, opened, alone;
 
 	/* Only this thread writes these, so it may read them without the lock. */
 	if (atomic_load(&control->verdict))
 		error = 0;
-	if (phase == control->phase && !error && !over && costs_known == control->costs_known &&
+	if (phase == control->phase && !error && !over && goodbye == control->goodbye &&
+		costs_known == control->costs_known &&
 		rd_participant_fallback(control->participant)->count == control->fallbacks.count &&
 		rd_participant_opened(control->participant)->count == control->opened.count)
-		return;
+		return false;
 	pthread_mutex_lock(&control->lock);
 	fallbacks = store_fallbacks(control);
 	opened = store_opened(control);
@@ -209,9 +287,12 @@ void rd_control_publish(struct rd_control *control, bool over)
 	control->phase = phase;
 	control->costs_known = costs_known;
 	control->limits = *rd_participant_limits(control->participant);
+	control->goodbye = goodbye && control->ends == control->requests.ends;
 	control->over = over;
+	alone = control->alone;
 	if (error)
 		store_verdict(control, error, reason, lost);
 	pthread_cond_broadcast(&control->published);
 	pthread_mutex_unlock(&control->lock);
+	return alone;
 }

@@ -18,14 +18,22 @@
 #include "bootstrap/server.h"
 #include "bootstrap/status.h"
 
+/* How a rank leaves. */
+enum rd_leave {
+	RD_LEAVE_NOT,
+	RD_LEAVE_TOGETHER, /* rank 0's thread ends when all ranks have left */
+	RD_LEAVE_ALONE, /* the thread goes on without the comm */
+};
+
 /* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
-	bool ready, report, leave, quit;
+	bool ready, report, quit;
+	enum rd_leave leave;
+	bool ends; /* the process does, and what it sent must have come to other hosts */
 	int fallbacks; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit; /* of the report */
 	char reason[RD_REASON_SIZE];
-	uint64_t digest; /* with `leave` */
 	int parent_error; /* the parent's verdict; 0: none */
 	char parent_reason[RD_REASON_SIZE];
 	bool slow; /* cleared when the thread has taken it */
@@ -38,7 +46,8 @@ struct rd_control {
 	struct rd_settings settings;
 	_Atomic int *failed;
 	int wake_fd;
-	const struct rd_activity *activity; /* the caller's */
+	const struct rd_activity *activity; /* the caller's; once it is released, `kept` */
+	struct rd_activity kept;
 	char host[RD_HOST_SIZE]; /* this rank's */
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
@@ -57,11 +66,15 @@ struct rd_control {
 	struct rd_link_limits limits; /* of all ranks' links */
 	struct rd_control_costs told; /* rank 0's request */
 	bool costs_known; /* the participant has them, and they never change */
+	bool released; /* the thread uses nothing of the comm any more */
+	bool goodbye; /* rank 0 knows that this rank has left; of rank 0, all ranks do */
 	bool over; /* the thread has ended */
+	bool alone; /* the thread frees the control connection when it ends */
 	struct rd_control *children; /* made from this one, and not detached yet */
 	int children_error; /* of rd_control_fail_children(); 0: none */
 	const char *children_reason;
 	struct rd_control *next_child; /* under the parent's lock */
+	struct rd_control *next; /* of this process (control_leave.c) */
 	/* Also read without it: */
 	_Atomic int fallback_count, opened_count;
 	_Atomic unsigned char *presence; /* [size]: enum rd_presence */
@@ -84,7 +97,8 @@ struct rd_control {
 	bool watch_tried; /* there is one, or none to be had */
 	bool lineage_watched;
 	int dead; /* as the watch reported it with the latest events; -1: none */
-	bool leaving, quitting;
+	uint32_t dead_done; /* calls that it had finished */
+	bool leaving, quitting, ends; /* as requested */
 	int64_t linger_ms; /* until when the others may read the verdict */
 	int64_t look_ms; /* when rd_control_look() is due, once all ranks can call */
 };
@@ -102,7 +116,8 @@ void rd_control_fail_child(struct rd_control *child, int error, const char *reas
 /* The thread hands the requests to the participant and the coordinator. */
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
 
-/* The thread publishes the states of the participant and the coordinator. over: the thread ends. */
-void rd_control_publish(struct rd_control *control, bool over);
+/* The thread publishes the states of the participant and the coordinator. over: the thread ends.
+   Returns whether nobody else has the control connection. */
+bool rd_control_publish(struct rd_control *control, bool over);
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "bootstrap/control_leave.h"
 #include "bootstrap/control_silence.h"
 #include "bootstrap/control_status.h"
 
@@ -60,7 +61,8 @@ static void create_watch(struct rd_control *control)
 		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(control->watch), &event);
 }
 
-/* Each rank that is ready has made its watch; so once all are, all have. */
+/* Each rank that is ready has made its watch; so once all are, all have. Once this rank has left,
+   the end of its process is no death. */
 static void advance_watch(struct rd_control *control)
 {
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
@@ -69,6 +71,8 @@ static void advance_watch(struct rd_control *control)
 		create_watch(control);
 	if (phase == RD_PARTICIPANT_OPEN && control->watch)
 		rd_watch_start(control->watch);
+	if (phase == RD_PARTICIPANT_LEFT && control->watch)
+		rd_watch_end(control->watch);
 }
 
 static void report_death(struct rd_control *control, int64_t now_ms)
@@ -83,7 +87,7 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 		/* Rank 0's verdict may have arrived, and not be read. */
 		rd_client_drain(&control->client, now_ms);
 	}
-	rd_participant_died(control->participant, dead);
+	rd_participant_died(control->participant, dead, control->dead_done);
 }
 
 /* ---- The lineage --------------------------------------------------------------------------- */
@@ -168,7 +172,7 @@ static void control_take_event(struct rd_control *control, uint64_t mark, int64_
 		return; /* it has been read before */
 	/* Queried here alone: messages that the rank sent before it died come first. */
 	if ((mark == RD_MARK_WATCH || mark == RD_MARK_EVENT) && control->watch)
-		control->dead = rd_watch_dead(control->watch);
+		control->dead = rd_watch_dead(control->watch, &control->dead_done);
 }
 
 /*
@@ -206,6 +210,8 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
 	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
+	if (control->ends && !control->goodbye)
+		deadline = rd_sooner(deadline, now_ms + 1);
 	deadline = rd_sooner(deadline, control->links_ms);
 	if (control->server.coordinator)
 		deadline = rd_sooner(rd_sooner(deadline, rd_server_deadline(&control->server)),
@@ -240,7 +246,6 @@ static void *control_thread_run(void *argument)
 {
 	struct rd_control *control = argument;
 	struct rd_coordinator *coordinator = control->server.coordinator;
-	struct rd_watch *watch;
 
 	rd_log_rank(control->settings.rank);
 	if (coordinator)
@@ -268,11 +273,10 @@ static void *control_thread_run(void *argument)
 			break;
 		}
 	}
-	/* A child that is forked from now on finds no watch to abandon. */
-	watch = control->watch;
-	control->watch = NULL;
-	rd_watch_destroy(watch);
-	rd_control_publish(control, true);
+	if (control->watch)
+		rd_watch_end(control->watch);
+	if (rd_control_publish(control, true))
+		rd_control_free(control);
 	return NULL;
 }
 
@@ -283,8 +287,10 @@ int rd_control_thread_start(struct rd_control *control)
 	open_status(control);
 	error = rd_thread_start(&control->thread, STACK_SIZE, control_thread_run, control);
 
-	if (!error)
+	if (!error) {
+		rd_control_enlist(control);
 		return 0;
+	}
 	errno = error;
 	return rd_fail_errno("cannot start the control connection's thread");
 }

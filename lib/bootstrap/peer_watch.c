@@ -40,6 +40,7 @@ struct segment {
 		   left. */
 		_Atomic uint32_t value;
 	} futexes[WAITERS];
+	_Atomic uint32_t done; /* calls that the owner's rank has finished */
 };
 
 enum kind { SHARES = 1, REPORTS_0 };
@@ -48,7 +49,7 @@ struct packet {
 	uint32_t magic, kind;
 	uint64_t comm_id;
 	int32_t from;
-	uint32_t reserved;
+	uint32_t done; /* calls that rank 0 had finished */
 };
 
 struct waiter {
@@ -62,7 +63,10 @@ struct rd_watch {
 	int next, previous; /* waited for, and waiting; -1: none */
 	int socket;
 	_Atomic int dead;
+	uint32_t done_of_0; /* as another rank of this host reported it */
+	_Atomic uint32_t unseen; /* where there is no segment */
 
+	bool ended;
 	struct segment *own; /* where there is a previous */
 	int own_fd; /* until it is shared */
 	struct robust_list_head *replaced; /* the C library's list */
@@ -158,7 +162,6 @@ static void disown_segment(struct rd_watch *watch)
 	clear_futexes(watch->own);
 	if (watch->replaced_size > 0)
 		syscall(SYS_set_robust_list, watch->replaced, watch->replaced_size);
-	munmap(watch->own, sizeof(*watch->own));
 }
 
 static void watch_notify(const struct rd_watch *watch)
@@ -236,10 +239,11 @@ union control {
 };
 
 /* fd is sent along; -1: none. */
-static bool send_packet(const struct rd_watch *watch, int rank, enum kind kind, int fd)
+static bool send_packet(
+	const struct rd_watch *watch, int rank, enum kind kind, uint32_t done, int fd)
 {
 	const struct rd_watch_config *config = &watch->config;
-	struct packet packet = { PACKET_MAGIC, kind, config->comm_id, config->rank, 0 };
+	struct packet packet = { PACKET_MAGIC, kind, config->comm_id, config->rank, done };
 	struct sockaddr_un address = { 0 };
 	socklen_t size = fill_name(&address, config->comm_id, rank);
 	struct iovec bytes = { &packet, sizeof(packet) };
@@ -355,6 +359,12 @@ static void start_waiting(struct rd_watch *watch, int fd)
 	watch->watched = NULL;
 }
 
+static void take_report_of_0(struct rd_watch *watch, uint32_t done)
+{
+	watch->done_of_0 = done;
+	atomic_store(&watch->dead, 0);
+}
+
 void rd_watch_receive(struct rd_watch *watch)
 {
 	struct packet packet;
@@ -365,7 +375,7 @@ void rd_watch_receive(struct rd_watch *watch)
 			!watch->watched)
 			start_waiting(watch, fd);
 		else if (valid && packet.kind == REPORTS_0)
-			atomic_store(&watch->dead, 0);
+			take_report_of_0(watch, packet.done);
 		if (fd >= 0)
 			close(fd);
 	}
@@ -375,7 +385,7 @@ void rd_watch_start(struct rd_watch *watch)
 {
 	if (watch->own_fd < 0)
 		return;
-	if (!send_packet(watch, watch->previous, SHARES, watch->own_fd))
+	if (!send_packet(watch, watch->previous, SHARES, 0, watch->own_fd))
 		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m",
 			watch->previous);
 	close(watch->own_fd);
@@ -387,9 +397,18 @@ int rd_watch_fd(const struct rd_watch *watch)
 	return watch->socket;
 }
 
-int rd_watch_dead(const struct rd_watch *watch)
+_Atomic uint32_t *rd_watch_done(struct rd_watch *watch)
 {
-	return atomic_load(&watch->dead);
+	return watch->own ? &watch->own->done : &watch->unseen;
+}
+
+int rd_watch_dead(const struct rd_watch *watch, uint32_t *done)
+{
+	int dead = atomic_load(&watch->dead);
+
+	*done = dead == watch->next && watch->watched ? atomic_load(&watch->watched->done)
+						      : watch->done_of_0;
+	return dead;
 }
 
 void rd_watch_forward(const struct rd_watch *watch)
@@ -397,7 +416,7 @@ void rd_watch_forward(const struct rd_watch *watch)
 	/* A rank without a socket has left. A full queue loses the packet. */
 	for (int rank = 1; watch->next == 0 && rank < watch->config.size; rank++)
 		if (rank != watch->config.rank && is_here(watch, rank))
-			send_packet(watch, rank, REPORTS_0, -1);
+			send_packet(watch, rank, REPORTS_0, atomic_load(&watch->watched->done), -1);
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -426,26 +445,44 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 	return watch;
 }
 
-static void free_own(struct rd_watch *watch)
+static void close_all(struct rd_watch *watch)
 {
 	if (watch->own_fd >= 0)
 		close(watch->own_fd);
 	if (watch->socket >= 0)
 		close(watch->socket);
+	watch->own_fd = watch->socket = -1;
+}
+
+static void free_own(struct rd_watch *watch)
+{
+	if (watch->own)
+		munmap(watch->own, sizeof(*watch->own));
+	close_all(watch);
 	free(watch);
 }
 
-void rd_watch_destroy(struct rd_watch *watch)
+void rd_watch_end(struct rd_watch *watch)
 {
-	if (!watch)
+	if (watch->ended)
 		return;
+	watch->ended = true;
 	disown_segment(watch);
 	if (watch->watched) {
 		clear_futexes(watch->watched);
 		for (int i = 0; i < watch->waiter_count; i++)
 			pthread_join(watch->waiters[i].thread, NULL);
 		munmap(watch->watched, sizeof(*watch->watched));
+		watch->watched = NULL;
 	}
+	close_all(watch);
+}
+
+void rd_watch_destroy(struct rd_watch *watch)
+{
+	if (!watch)
+		return;
+	rd_watch_end(watch);
 	free_own(watch);
 }
 
@@ -453,8 +490,6 @@ void rd_watch_abandon(struct rd_watch *watch)
 {
 	if (!watch)
 		return;
-	if (watch->own)
-		munmap(watch->own, sizeof(*watch->own));
 	if (watch->watched)
 		munmap(watch->watched, sizeof(*watch->watched));
 	free_own(watch);

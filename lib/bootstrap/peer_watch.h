@@ -31,6 +31,8 @@ struct rd_watch_config {
 /* NULL: no rank of another process is on this host, or the watch cannot be created. */
 struct rd_watch *rd_watch_create(const struct rd_watch_config *config);
 /* Afterwards no rank reports this one's death. */
+void rd_watch_end(struct rd_watch *watch);
+/* After rd_watch_end(), or without it. */
 void rd_watch_destroy(struct rd_watch *watch);
 /* Frees it in a forked child, where neither thread runs: futexes and socket stay the parent's. */
 void rd_watch_abandon(struct rd_watch *watch);
@@ -42,8 +44,12 @@ void rd_watch_receive(struct rd_watch *watch);
 /* Sends this rank's futex to the rank that waits for it. All ranks must have created watches. */
 void rd_watch_start(struct rd_watch *watch);
 
-/* The rank that has died, if this rank waits for it; -1: none has. */
-int rd_watch_dead(const struct rd_watch *watch);
+/* How many calls this rank has finished: others read it once this process has died. */
+_Atomic uint32_t *rd_watch_done(struct rd_watch *watch);
+
+/* The rank that has died, if this rank waits for it; -1: none has. *done: how many calls it had
+   finished. */
+int rd_watch_dead(const struct rd_watch *watch, uint32_t *done);
 /* Rank 0 has died: where this rank waited for it, reports it to the other ranks of this host. */
 void rd_watch_forward(const struct rd_watch *watch);
 

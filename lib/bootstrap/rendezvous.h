@@ -47,7 +47,9 @@
 
 #define RD_PENDING_MAX 128 /* connections beside those of ranks, at a time */
 #define RD_PENDING_MS 2000 /* for which one may stay without its first message, or refused */
-#define RD_QUERY_MS 500 /* for which the coordinator collects answers before it judges */
+/* For which the coordinator collects answers before it judges. For as long, the end of a connection
+   waits for the report of the death, which tells the calls that the dead rank had finished. */
+#define RD_QUERY_MS 500
 #define RD_REPORT_MS 2000 /* for which a participant waits for the verdict on its report */
 /* For which a participant keeps a report of a broken link: rank 0 may have died, and the end of the
    control connection is about to show it. Bytes that come there before would make the kernel reset

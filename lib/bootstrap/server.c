@@ -1,8 +1,10 @@
 #include "bootstrap/server.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -160,6 +162,25 @@ static void serve_connection(struct rd_server *server, int index)
 	}
 	if (connection && rd_coordinator_dropped(server->coordinator, index))
 		rd_server_lose(server, index, 0);
+}
+
+static bool is_acknowledged(const struct rd_control_socket *socket)
+{
+	int bytes;
+
+	return socket->near || ioctl(socket->connection.wire.fd, SIOCOUTQ, &bytes) || bytes == 0;
+}
+
+bool rd_server_is_flushed(const struct rd_server *server, bool acknowledged)
+{
+	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++) {
+		const struct rd_control_socket *socket = server->connections[i];
+
+		if (socket && (!rd_control_socket_is_flushed(socket) ||
+				      (acknowledged && !is_acknowledged(socket))))
+			return false;
+	}
+	return true;
 }
 
 /* ---- The door ------------------------------------------------------------------------------ */

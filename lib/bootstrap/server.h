@@ -45,6 +45,9 @@ int64_t rd_server_deadline(const struct rd_server *server);
 void rd_server_receive(struct rd_server *server, int index, int64_t now_ms);
 /* This connection has ended: error is its errno, 0 for an end of file. */
 void rd_server_lose(struct rd_server *server, int index, int error);
+/* Whether all that has been sent is with this host's kernel; acknowledged: and with that of each
+   rank on another host. */
+bool rd_server_is_flushed(const struct rd_server *server, bool acknowledged);
 /* Sends what the coordinator has to send; exchanges messages with rank 0's participant; closes
    connections that the coordinator has dropped; logs slow calls. */
 void rd_server_serve(struct rd_server *server, struct rd_participant *participant, int64_t now_ms);

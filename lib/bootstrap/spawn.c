@@ -22,6 +22,7 @@
 #include "base/pidfd.h"
 #include "base/port.h"
 #include "base/settings.h"
+#include "bootstrap/control.h"
 #include "secure/secret.h"
 
 /* After one rank has failed, the others have time to report it; then SIGTERM; then SIGKILL. */
@@ -94,6 +95,7 @@ static void run_rank(
 	status = run(argument);
 	/* Not exit(): functions that the parent registered with atexit() are for the parent. */
 	fflush(NULL);
+	rd_control_leave_all();
 	_exit(status);
 }
 

@@ -80,6 +80,8 @@ struct rondo_comm {
 	/* Failures of other ranks; the control connection is NULL where this rank is alone. */
 	struct rd_control *control;
 	struct rd_activity activity;
+	_Atomic uint32_t
+		*watched_done; /* once more, where others read it once this rank has died */
 	_Atomic int failed; /* the error that ended this comm */
 	bool halted; /* and so its links (route.h) */
 
@@ -105,7 +107,6 @@ struct rondo_comm {
 	/* The numbers of the issued calls. */
 	uint32_t calls; /* collectives issued */
 	struct rd_peer_calls *peer_calls; /* [size] */
-	uint64_t digest; /* of the collectives issued */
 	/* Indices of tasks in their batch; of the latest issued (task.c): */
 	int last_task, last_collective;
 	/* of transfers to this rank itself whose counterpart has not come (group_run.c): */

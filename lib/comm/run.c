@@ -395,7 +395,7 @@ int rd_check_now(const struct rd_task *task)
 	struct rd_task check = *task;
 	uint32_t calls = comm->calls;
 	uint32_t done = atomic_load(&comm->activity.done);
-	uint64_t digest = comm->digest;
+	uint64_t digest = comm->activity.digest;
 	int err;
 
 	if (!rd_call_check_is_due(comm, &task->call))
@@ -405,7 +405,8 @@ int rd_check_now(const struct rd_task *task)
 	err = rd_run(&check, 1);
 	/* The call itself gets the number again. */
 	comm->calls = calls;
-	comm->digest = digest;
+	comm->activity.digest = digest;
 	atomic_store(&comm->activity.done, done);
+	atomic_store(comm->watched_done, done);
 	return err;
 }

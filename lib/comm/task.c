@@ -6,8 +6,9 @@ static void digest_call(struct rondo_comm *comm, const struct rd_call *call)
 	uint64_t kind = (uint64_t)call->problem.collective << 40 | (uint64_t)call->type << 48 |
 			(uint64_t)call->op << 56 | (uint32_t)call->problem.root;
 
-	comm->digest = (comm->digest ^ kind ^ call->count * UINT64_C(0x9e3779b97f4a7c15)) *
-		       UINT64_C(0x100000001b3);
+	comm->activity.digest =
+		(comm->activity.digest ^ kind ^ call->count * UINT64_C(0x9e3779b97f4a7c15)) *
+		UINT64_C(0x100000001b3);
 }
 
 void rd_task_number(struct rd_task *task)

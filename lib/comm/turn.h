@@ -59,9 +59,11 @@ static inline void rd_turn_end(const struct rd_task *task, bool alone)
 {
 	struct rondo_comm *comm = task->comm;
 
-	if (rd_task_is_collective(task))
+	if (rd_task_is_collective(task)) {
 		atomic_store_explicit(
 			&comm->activity.done, task->call.number, memory_order_relaxed);
+		atomic_store_explicit(comm->watched_done, task->call.number, memory_order_relaxed);
+	}
 	if (alone)
 		atomic_store_explicit(&comm->finished, task->turn + 1, memory_order_release);
 	else

@@ -344,9 +344,10 @@ static int check_kernels(const struct rondo_comm *comm, const struct rd_gpu_card
 static void reset_calls(struct rondo_comm *comm)
 {
 	comm->calls = 0;
-	comm->digest = 0;
+	comm->activity.digest = 0;
 	atomic_store(&comm->activity.calls, 0);
 	atomic_store(&comm->activity.done, 0);
+	atomic_store(comm->watched_done, 0);
 	atomic_store(&comm->activity.collective, -1);
 	atomic_store(&comm->activity.slept_in, 0); /* its number names another call from now on */
 }

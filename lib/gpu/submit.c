@@ -365,6 +365,7 @@ static int submit(
 static void mark_done(struct rondo_comm *comm)
 {
 	atomic_store_explicit(&comm->activity.done, comm->calls, memory_order_relaxed);
+	atomic_store_explicit(&comm->activity.queues, true, memory_order_relaxed);
 }
 
 static int submit_all(struct rd_device_stream *device_stream, struct rd_task *tasks, int count)

@@ -260,19 +260,28 @@ RONDO_API int rondo_comm_split(rondo_comm *comm, int color, int key, rondo_comm 
 RONDO_API int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy);
 
 /*
- * Waits for this comm's calls on streams, then leaves the communicator. Collective, and may return
- * the same errors as rondo_comm_destroy(). That call is local afterwards and waits for no rank.
- * Every other call on the comm returns RONDO_INVALID from then on. Not within a group.
+ * Waits for this comm's calls on streams, then leaves the communicator, as rondo_comm_destroy()
+ * does. Collective: rank 0 stays until every rank has left or died (bounded by timeout_ms), so it
+ * learns of every call that differs. Every other call on the comm returns RONDO_INVALID from then
+ * on; rondo_comm_destroy() frees it. Not within a group.
  */
 RONDO_API int rondo_comm_finalize(rondo_comm *comm);
 
 /*
- * Waits for this comm's calls on streams, leaves, and frees the comm. Collective: rank 0 stays
- * until every rank has left or died (bounded by timeout_ms). NULL is allowed. Returns
- *   - 0 where the ranks have made the same calls and leave, or where the comm was over before: it
- *     had failed (rondo_comm_error() returns why until now), or rondo_comm_finalize() had left;
+ * Waits for this comm's calls on streams, leaves, and frees the comm. NULL is allowed. Leaving is
+ * local: this rank waits for no other (100 ms at most, where the host of rank 0 does not answer).
+ * The others still get what this rank has sent, however late they come to the calls that it made.
+ * A call that it did not make is RONDO_LEFT to them, with its number. A process that ends by exit()
+ * or by return from main() leaves its comms in the same way, but for those with a call under way or
+ * with calls on devices: there it dies. Calls that it had finished by then are spared, too, where
+ * another process of its host is in the comm.
+ *
+ * Once the process of rank 0 has ended, ranks can still finish the calls that rank 0 made; then
+ * each judges failures by itself, and a new link waits until both ranks call. Returns
+ *   - 0 where this rank has left, or where the comm was over before: it had failed
+ *     (rondo_comm_error() returns why until now), or rondo_comm_finalize() had left;
  *   - the error that ended the comm while this rank left: a rank died, or ranks made different
- *     calls. The comm is freed all the same;
+ *     calls. The comm is freed all the same. Later differences are in rank 0's log;
  *   - RONDO_INVALID within a group. The comm stays, for the group may have calls on it.
  */
 RONDO_API int rondo_comm_destroy(rondo_comm *comm);

@@ -235,7 +235,7 @@ static void act(struct node *node, struct fuzz_input *input)
 		return;
 	case 4:
 		if (other != (int)(node - nodes))
-			rd_participant_died(node->participant, other);
+			rd_participant_died(node->participant, other, 0);
 		return;
 	case 5:
 		atomic_store(&node->activity.calls, calls + 1);

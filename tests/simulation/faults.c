@@ -78,6 +78,7 @@ static void draw_fault(struct fault *fault, struct draw *stream, int size, int c
 		break;
 	case FAULT_revoke:
 	case FAULT_leave:
+	case FAULT_quit:
 		fault->number[1] = call;
 		break;
 	case FAULT_refuse:
@@ -127,6 +128,7 @@ static bool fits(const struct fault *fault, int size, int calls)
 	case FAULT_differ:
 	case FAULT_revoke:
 	case FAULT_leave:
+	case FAULT_quit:
 	case FAULT_lag:
 		return number[0] < size && number[1] < calls;
 	default:

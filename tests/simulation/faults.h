@@ -26,6 +26,8 @@
 	X(differ, 3, false) /* rank, call, kind: it makes another call */ \
 	X(revoke, 2, false) /* rank, call: it revokes the communicator before this call */ \
 	X(leave, 2, false) /* rank, call: it leaves before this call */ \
+	X(depart, 1, false) /* rank: its process ends once it has left */ \
+	X(quit, 2, false) /* rank, call: it dies once it has finished this call */ \
 	X(lag, 3, false) /* rank, call, ms: it computes before this call */ \
 	X(late, 2, false) /* rank, ms: it starts late */ \
 	X(absent, 1, false) /* rank: it never starts */ \

@@ -40,6 +40,7 @@ static bool does_harm(const struct world *world, int i)
 	case FAULT_shut:
 		return delays_ms(world) >= HARMLESS_MS;
 	case FAULT_strange:
+	case FAULT_depart:
 		return false;
 	default:
 		return true;
@@ -84,7 +85,7 @@ static unsigned cut_off_ranks(const struct world *world)
 			fault->kind == FAULT_late)
 			cut |= fault->number[0] == 0 ? ~0u : 1u << fault->number[0];
 		if ((fault->kind == FAULT_kill || fault->kind == FAULT_vanish ||
-			    fault->kind == FAULT_absent) &&
+			    fault->kind == FAULT_absent || fault->kind == FAULT_quit) &&
 			fault->number[0] == 0)
 			cut = ~0u;
 		/* The coordinator takes it for one of the ranks that are still to come. So it does
@@ -159,6 +160,12 @@ static void judge_end(struct world *world, const struct sim_rank *rank)
 			world->calls);
 }
 
+/* The coordinator ended with the process of rank 0, which had left. */
+static bool has_departed(const struct world *world)
+{
+	return world_fault(world, FAULT_depart, 0, -1) != NULL;
+}
+
 /* All that the coordinator reaches have its verdict. */
 static void judge_agreement(struct world *world, const struct sim_rank *rank)
 {
@@ -170,7 +177,8 @@ static void judge_agreement(struct world *world, const struct sim_rank *rank)
 			strcmp(rank->result_reason, world->coordinator_reason) != 0))
 		world_fail(world, "rank %d has \"%s\", the coordinator \"%s\"", rank->rank,
 			rank->result_reason, world->coordinator_reason);
-	if (rank->result && !world->coordinator_error && !cut_off_ranks(world))
+	if (rank->result && !world->coordinator_error && !cut_off_ranks(world) &&
+		!has_departed(world))
 		world_fail(world, "rank %d fails without a verdict: %s", rank->rank,
 			rank->result_reason);
 }
@@ -184,6 +192,9 @@ static void judge_culprit(struct world *world, const struct sim_rank *rank)
 
 	if (!rank->result)
 		return;
+	/* Nobody judges what follows from what. */
+	if (has_departed(world))
+		guilty = ~0u;
 	/* To a rank that is cut off, rank 0 is gone. */
 	if (cut_off >> rank->rank & 1)
 		guilty |= 1;
@@ -215,6 +226,7 @@ static int error_of(enum fault_kind kind)
 {
 	switch (kind) {
 	case FAULT_kill:
+	case FAULT_quit:
 		return RONDO_DIED;
 	case FAULT_vanish:
 		return RONDO_TIMEOUT;
@@ -243,7 +255,7 @@ static void judge_alone(struct world *world, const struct sim_rank *rank, int al
 	if (!rank->result || cut_off_ranks(world))
 		return;
 	/* Nobody can tell whether its kernel reset the connection, or the network. */
-	if (kind == FAULT_kill && rank->result == RONDO_BROKEN &&
+	if ((kind == FAULT_kill || kind == FAULT_quit) && rank->result == RONDO_BROKEN &&
 		world_is_far(world, world->faults.at[alone].number[0]))
 		return;
 	if (error && rank->result != error)
@@ -286,7 +298,8 @@ void judge(struct world *world)
 				rank->result_reason);
 		judge_agreement(world, rank);
 		judge_culprit(world, rank);
-		if (harms != 1 || delays_ms(world) > 0)
+		/* Without a coordinator, the bound on calls holds alone. */
+		if (harms != 1 || delays_ms(world) > 0 || has_departed(world))
 			continue;
 		judge_alone(world, rank, alone);
 		judge_time(world, rank, alone);

@@ -145,7 +145,8 @@ static void run_control(struct world *world, struct sim_rank *rank)
 		rd_coordinator_wake(rank->coordinator, world_ms(world));
 	serve(world, rank);
 	if (rank->dead_peer >= 0 && rd_participant_phase(rank->participant) == RD_PARTICIPANT_OPEN)
-		rd_participant_died(rank->participant, rank->dead_peer);
+		rd_participant_died(rank->participant, rank->dead_peer,
+			atomic_load(&world->ranks[rank->dead_peer].activity.done));
 	rank->dead_peer = -1;
 	rd_participant_tick(rank->participant, world_ms(world));
 	if (rank->coordinator)
@@ -156,7 +157,8 @@ static void run_control(struct world *world, struct sim_rank *rank)
 
 static bool control_is_finished(const struct world *world, struct sim_rank *rank)
 {
-	if (!rank->coordinator)
+	if (!rank->coordinator ||
+		(rank->stage == STAGE_LEAVING && world_fault(world, FAULT_depart, rank->rank, -1)))
 		return rank->stage == STAGE_QUITTING ||
 		       rd_participant_phase(rank->participant) >= RD_PARTICIPANT_LEFT;
 	if (!rd_coordinator_decided(rank->coordinator))
@@ -268,6 +270,11 @@ static void end_call(struct world *world, struct sim_rank *rank)
 	rank->started = false;
 	rank->lag_ns = 0;
 	rank->call++;
+	if (!world_fault(world, FAULT_quit, rank->rank, rank->call - 1))
+		return;
+	world_trace(world, rank->rank, "dies after call %d", rank->call - 1);
+	world_kill(world, rank, false);
+	world->struck_ns = world->now_ns;
 }
 
 static void step_call(struct world *world, struct sim_rank *rank)
@@ -432,13 +439,13 @@ void rank_run(struct world *world, struct sim_rank *rank)
 
 	if (!sim_acts(rank))
 		return;
-	while (moved && rank->stage != STAGE_GONE) {
+	while (moved && rank->stage != STAGE_GONE && !rank->dead) {
 		run_control(world, rank);
 		connect_step(world, rank);
 		moved = run_program(world, rank);
-		if (!moved && rank->stage != STAGE_GONE)
+		if (!moved && rank->stage != STAGE_GONE && !rank->dead)
 			run_control(world, rank);
 	}
-	if (rank->stage != STAGE_GONE)
+	if (rank->stage != STAGE_GONE && !rank->dead)
 		rank->wake_ns = next_wake(world, rank);
 }

@@ -167,7 +167,7 @@ static void show_death(struct world *world, int dead)
 	}
 }
 
-static void kill_rank(struct world *world, struct sim_rank *rank, bool vanishes)
+void world_kill(struct world *world, struct sim_rank *rank, bool vanishes)
 {
 	if (rank->dead || rank->stage == STAGE_GONE)
 		return;
@@ -247,7 +247,7 @@ static void strike(struct world *world, const struct fault *fault)
 	switch (fault->kind) {
 	case FAULT_kill:
 	case FAULT_vanish:
-		kill_rank(world, rank, fault->kind == FAULT_vanish);
+		world_kill(world, rank, fault->kind == FAULT_vanish);
 		return;
 	case FAULT_pause:
 		pause_rank(world, rank, number[1]);

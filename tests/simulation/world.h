@@ -156,6 +156,8 @@ bool world_run_seed(struct world *world);
 /* Draws the ranks, calls, delays and faults of the seed. Fewer ranks or calls: 0 leaves them. */
 void world_draw(struct world *world, uint64_t seed, int ranks, int calls);
 
+/* vanishes: nothing closes. */
+void world_kill(struct world *world, struct sim_rank *rank, bool vanishes);
 void world_event(struct world *world, enum event_kind kind, int subject, uint64_t at_ns);
 /* After this rank's events, it runs. */
 void world_touch(struct world *world, int rank);

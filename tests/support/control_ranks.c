@@ -117,8 +117,10 @@ int control_join_and_open(struct control_rank *rank)
 
 int control_leave(struct control_rank *rank)
 {
-	int error = control_keep_error(rank, rd_control_leave(rank->control, rank->digest));
+	int error;
 
+	rank->activity.digest = rank->digest;
+	error = control_keep_error(rank, rd_control_finalize(rank->control));
 	rank->control = NULL;
 	return error;
 }

@@ -170,6 +170,16 @@ static bool leaks(void)
 #endif
 }
 
+/* Rank 0 stays for the others, whose calls may still need its coordinator. */
+static int leave_together(rondo_comm *comm)
+{
+	int err = comm && !rondo_comm_error(comm) ? rondo_comm_finalize(comm) : 0;
+
+	/* The program may have finalized it. */
+	rondo_comm_destroy(comm);
+	return err == RONDO_INVALID ? 0 : err;
+}
+
 static int live(struct life *life)
 {
 	struct rank_env *env = &life->env;
@@ -181,7 +191,7 @@ static int live(struct life *life)
 		rondo_comm_set_timeout(env->comm, env->world->call_timeout_ms);
 
 	int status = life->body(env);
-	int err = rondo_comm_destroy(env->comm);
+	int err = leave_together(env->comm);
 
 	if (err && status == 0)
 		status = world_report(

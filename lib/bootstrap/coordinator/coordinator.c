@@ -55,7 +55,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->failure_reporter = coordinator->first_leaver = -1;
-	coordinator->lost = coordinator->cut_off = -1;
+	coordinator->lost = coordinator->cut_off = coordinator->ended = -1;
 	coordinator->slow_rank = coordinator->next_slow_rank = -1;
 	coordinator->connection_count = settings->size + RD_PENDING_MAX;
 	coordinator->connections =
@@ -192,6 +192,15 @@ static void decide_cut_off(struct rd_coordinator *coordinator)
 		rd_coordinator_name_rank(coordinator, coordinator->cut_off, name));
 }
 
+static void decide_died(struct rd_coordinator *coordinator, int rank, const char *when)
+{
+	char name[RD_RANK_NAME_SIZE];
+
+	rd_coordinator_lose(coordinator, rank);
+	rd_coordinator_decide(coordinator, RONDO_DIED, "%s died%s",
+		rd_coordinator_name_rank(coordinator, rank, name), when);
+}
+
 static bool is_watched(const struct rd_coordinator *coordinator, int rank)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
@@ -203,6 +212,24 @@ static bool is_watched(const struct rd_coordinator *coordinator, int rank)
 	return false;
 }
 
+static int64_t latest_ms(const struct rd_coordinator *coordinator)
+{
+	return coordinator->woke_ms > coordinator->ticked_ms ? coordinator->woke_ms
+							     : coordinator->ticked_ms;
+}
+
+/* The rank has died. Another of its host may know which calls it had finished. */
+static void take_end(struct rd_coordinator *coordinator, int rank)
+{
+	if (coordinator->phase != RD_COORDINATOR_RUNNING || coordinator->ended >= 0 ||
+		!is_watched(coordinator, rank)) {
+		decide_died(coordinator, rank, "");
+		return;
+	}
+	coordinator->ended = rank;
+	coordinator->ended_ms = latest_ms(coordinator) + RD_QUERY_MS;
+}
+
 /* The kernel of a rank that has died resets the connection, too, where bytes had come that the rank
    had not read. Then another rank of its host reports the death. */
 static void cut_off(struct rd_coordinator *coordinator, int rank)
@@ -210,9 +237,7 @@ static void cut_off(struct rd_coordinator *coordinator, int rank)
 	if (coordinator->cut_off >= 0)
 		return;
 	coordinator->cut_off = rank;
-	coordinator->cut_off_ms = coordinator->ticked_ms + RD_QUERY_MS;
-	if (coordinator->woke_ms > coordinator->ticked_ms)
-		coordinator->cut_off_ms = coordinator->woke_ms + RD_QUERY_MS;
+	coordinator->cut_off_ms = latest_ms(coordinator) + RD_QUERY_MS;
 	if (coordinator->phase != RD_COORDINATOR_RUNNING || !is_watched(coordinator, rank))
 		decide_cut_off(coordinator);
 }
@@ -257,10 +282,13 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 		cut_off(coordinator, rank);
 		return;
 	}
+	if (rd_means_death(error) && coordinator->phase == RD_COORDINATOR_RUNNING) {
+		take_end(coordinator, rank);
+		return;
+	}
 	rd_coordinator_lose(coordinator, rank);
 	if (rd_means_death(error))
-		rd_coordinator_decide(
-			coordinator, RONDO_DIED, "%s died%s", name, when[coordinator->phase]);
+		decide_died(coordinator, rank, when[coordinator->phase]);
 	else if (rd_means_silence(error))
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s cannot be reached%s: no packet came from its host for %s", name,
@@ -323,11 +351,13 @@ static void compare_calls(struct rd_coordinator *coordinator, int rank)
 
 	rd_coordinator_name_rank(coordinator, rank, name);
 	rd_coordinator_name_rank(coordinator, first, other_name);
-	if (state->calls != other->calls)
+	if (state->calls != other->calls) {
+		rd_coordinator_spare(
+			coordinator, state->calls < other->calls ? state->calls : other->calls);
 		rd_coordinator_decide(coordinator, RONDO_LEFT,
 			"%s left after call #%u; %s after call #%u", other_name, other->calls, name,
 			state->calls);
-	else if (state->digest != other->digest)
+	} else if (state->digest != other->digest)
 		rd_coordinator_decide(coordinator, RONDO_MISMATCH,
 			"%s and %s both left after call #%u, but did not make the same calls",
 			other_name, name, state->calls);
@@ -348,17 +378,22 @@ static void take_bye(struct rd_coordinator *coordinator,
 		compare_calls(coordinator, connection->rank);
 	if (coordinator->error)
 		return;
-	/* The others learn after which call they can make none. */
-	if (coordinator->leaver_count++ == 0) {
+	/* The others learn after which call they can make none; and of rank 0, that the end of its
+	   process will be no death. */
+	if (coordinator->leaver_count++ == 0)
 		coordinator->first_leaver = connection->rank;
+	if (coordinator->leaver_count == 1 || connection->rank == 0)
 		rd_coordinator_send_to_all(coordinator, RD_CONTROL_LEFT);
-	}
 	state->left = true;
 	connection->to_send = rd_control_bit(RD_CONTROL_LEFT);
-	if (connection->rank == 0)
-		coordinator->leave_ms = connection->received_ms + coordinator->settings->timeout_ms;
 	rd_links_left(coordinator, connection->rank);
 	rd_diagnose_leaver(coordinator, connection->rank);
+}
+
+void rd_coordinator_end_by(struct rd_coordinator *coordinator, int64_t deadline_ms)
+{
+	if (coordinator->leave_ms == RD_NEVER)
+		coordinator->leave_ms = deadline_ms;
 }
 
 uint32_t rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE])
@@ -529,7 +564,9 @@ void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 			tick_connection(coordinator, &coordinator->connections[i], now_ms);
 	if (coordinator->error)
 		return;
-	if (coordinator->phase != RD_COORDINATOR_RUNNING && now_ms >= coordinator->init_ms)
+	if (coordinator->ended >= 0 && now_ms >= coordinator->ended_ms)
+		decide_died(coordinator, coordinator->ended, "");
+	else if (coordinator->phase != RD_COORDINATOR_RUNNING && now_ms >= coordinator->init_ms)
 		rd_diagnose_give_up(coordinator);
 	else if (coordinator->cut_off >= 0 && now_ms >= coordinator->cut_off_ms)
 		decide_cut_off(coordinator);
@@ -548,7 +585,7 @@ static int64_t connection_deadline(const struct rd_coordinator *coordinator,
 		return RD_NEVER;
 	if (connection->rank < 0)
 		return connection->opened_ms + RD_PENDING_MS;
-	if (coordinator->error || coordinator->ranks[connection->rank].left)
+	if (coordinator->ranks[connection->rank].left || coordinator->error)
 		return RD_NEVER;
 	return rd_sooner(connection->heartbeat_ms,
 		connection->received_ms + coordinator->settings->heartbeat_timeout_ms + 1);
@@ -563,6 +600,8 @@ int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 			deadline, connection_deadline(coordinator, &coordinator->connections[i]));
 	if (coordinator->error)
 		return deadline;
+	if (coordinator->ended >= 0)
+		deadline = rd_sooner(deadline, coordinator->ended_ms);
 	/* Often enough to find a gap in which this process itself was stopped. */
 	deadline = rd_sooner(deadline,
 		coordinator->ticked_ms +

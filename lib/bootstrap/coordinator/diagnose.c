@@ -235,7 +235,7 @@ void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
 
 /* The connection of a dead rank may stay open where a child of it holds the socket: it is dropped.
    A rank that has left may die. */
-static void take_death(struct rd_coordinator *coordinator, int rank)
+static void take_death(struct rd_coordinator *coordinator, int rank, uint32_t done)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
 	char name[RD_RANK_NAME_SIZE];
@@ -243,6 +243,7 @@ static void take_death(struct rd_coordinator *coordinator, int rank)
 	if (state->left)
 		return;
 	rd_coordinator_lose(coordinator, rank);
+	rd_coordinator_spare(coordinator, done);
 	rd_coordinator_decide(coordinator, RONDO_DIED, "%s died",
 		rd_coordinator_name_rank(coordinator, rank, name));
 	if (state->connection >= 0)
@@ -261,8 +262,11 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 			rd_coordinator_name_rank(coordinator, rank, name), culprit,
 			coordinator->size);
 	} else if (error == RONDO_DIED && culprit > 0) {
-		take_death(coordinator, culprit);
+		take_death(coordinator, culprit, message->report.done);
 	} else if (error != RONDO_TIMEOUT && culprit >= 0 && coordinator->ranks[culprit].left) {
+		/* It is in a later call than those of the leaver. */
+		if (error == RONDO_LEFT)
+			rd_coordinator_spare(coordinator, coordinator->ranks[culprit].calls);
 		decide_left(coordinator, culprit, message->report.reason);
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
 		state->report = error;

@@ -61,6 +61,7 @@ static bool write_verdict(const struct rd_coordinator *coordinator,
 	message->kind = RD_CONTROL_VERDICT;
 	message->verdict.error = coordinator->error;
 	message->verdict.lost = coordinator->lost;
+	message->verdict.spared = coordinator->spared;
 	memcpy(message->verdict.reason, coordinator->reason, sizeof(message->verdict.reason));
 	return true;
 }
@@ -100,7 +101,8 @@ bool rd_coordinator_next(
 	} else if (write_opened(coordinator, connection, message)) {
 		return true;
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_LEFT)) {
-		write_left(coordinator, coordinator->first_leaver, message);
+		write_left(coordinator, coordinator->ranks[0].left ? 0 : coordinator->first_leaver,
+			message);
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_QUERY)) {
 		message->kind = RD_CONTROL_QUERY;
 		message->query.number = coordinator->query;

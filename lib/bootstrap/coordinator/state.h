@@ -87,6 +87,10 @@ struct rd_coordinator {
 	   -1: none. */
 	int cut_off;
 	int64_t cut_off_ms;
+	/* A rank whose connection ended as a death ends it, and until when another may report which
+	   calls it had finished; -1: none. */
+	int ended;
+	int64_t ended_ms;
 
 	/* Slow calls: queried about while no failure is. */
 	int slow_rank, next_slow_rank; /* ranks whose calls are slow; -1: none */
@@ -98,6 +102,7 @@ struct rd_coordinator {
 
 	int error; /* the verdict, once there is one */
 	int lost; /* the rank that it is about, which died or was lost; -1: none */
+	uint32_t spared; /* up to this call, those of other ranks may still end well */
 	char reason[RD_REASON_SIZE];
 
 	int connection_count;

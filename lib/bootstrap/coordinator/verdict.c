@@ -61,6 +61,12 @@ void rd_coordinator_lose(struct rd_coordinator *coordinator, int rank)
 		coordinator->lost = rank;
 }
 
+void rd_coordinator_spare(struct rd_coordinator *coordinator, uint32_t calls)
+{
+	if (!coordinator->error)
+		coordinator->spared = calls;
+}
+
 void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
 {
 	va_list args;

@@ -12,6 +12,10 @@ void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const 
 /* Before rd_coordinator_decide(): the verdict is about this rank, which died or was lost. */
 void rd_coordinator_lose(struct rd_coordinator *coordinator, int rank);
 
+/* Before rd_coordinator_decide(): a rank that died or left had finished so many calls. Others may
+   finish these, too, and have the verdict afterwards. */
+void rd_coordinator_spare(struct rd_coordinator *coordinator, uint32_t calls);
+
 /* Sends a message of this kind to all ranks that have not left. */
 void rd_coordinator_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kind);
 

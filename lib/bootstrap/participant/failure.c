@@ -11,6 +11,9 @@ static void end(
 	if (rd_participant_is_over(participant))
 		return;
 	participant->phase = RD_PARTICIPANT_FAILED;
+	/* The one that spared a call stands. */
+	if (participant->spares)
+		return;
 	participant->error = error;
 	participant->lost = lost;
 	vsnprintf(participant->reason, sizeof(participant->reason), format, args);
@@ -38,6 +41,23 @@ void rd_participant_end_without(
 void rd_participant_fail(struct rd_participant *participant, int error, const char *reason)
 {
 	rd_participant_end(participant, error, "%s", reason);
+}
+
+/* Nobody judges failures of the spared calls but this rank. */
+void rd_participant_end_sparing(struct rd_participant *participant, uint32_t spared, int lost,
+	int error, const char *reason)
+{
+	bool spares = participant->phase == RD_PARTICIPANT_OPEN && !participant->reported &&
+		      !participant->leaving && !participant->spares &&
+		      atomic_load(&participant->activity->done) < spared;
+
+	rd_participant_end_without(participant, lost, error, "%s", reason);
+	if (!spares)
+		return;
+	participant->phase = RD_PARTICIPANT_OPEN;
+	participant->spares = participant->unattended = true;
+	participant->spared = spared;
+	participant->ended_ms = RD_NEVER;
 }
 
 const char *rd_participant_name_0(
@@ -81,15 +101,52 @@ void rd_participant_keep(struct rd_participant *participant, struct rd_link_fail
 			"rank %d: no memory for a link failure", participant->settings->rank);
 }
 
+/* As this rank knows. */
+static bool has_left(const struct rd_participant *participant, int rank)
+{
+	const struct rd_link_failures *fallbacks = &participant->fallbacks;
+
+	for (int i = 0; i < fallbacks->count; i++)
+		if (fallbacks->at[i].transport[0] == '\0' &&
+			(fallbacks->at[i].low == rank || fallbacks->at[i].high == rank))
+			return true;
+	return rank == 0 || (rank > 0 && rank == participant->leaver);
+}
+
+void rd_participant_end_alone(struct rd_participant *participant)
+{
+	int culprit = participant->culprit;
+	char name[RD_RANK_NAME_SIZE];
+
+	if (participant->report != RONDO_TIMEOUT && has_left(participant, culprit))
+		rd_participant_end(participant, RONDO_LEFT, "%s left after call #%u; %s",
+			rd_place_name(&participant->members[culprit].place, culprit, name),
+			participant->leaver_calls, participant->report_reason);
+	else if (participant->cut_off)
+		rd_participant_end(participant, participant->report,
+			"%s; the network had ended the connection to %s, which had left",
+			participant->report_reason, rd_participant_name_0(participant, name));
+	else
+		rd_participant_end(
+			participant, participant->report, "%s", participant->report_reason);
+}
+
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,
 	const char *reason, int64_t now_ms)
 {
+	/* A link to a rank that has left may break before its next check. */
+	if (error == RONDO_BROKEN)
+		rd_participant_check_calls(participant, now_ms);
 	if (rd_participant_is_over(participant) || participant->reported)
 		return;
 	participant->reported = true;
 	participant->report = error;
 	participant->culprit = culprit;
 	snprintf(participant->report_reason, sizeof(participant->report_reason), "%s", reason);
+	if (participant->unattended) {
+		rd_participant_end_alone(participant);
+		return;
+	}
 	participant->report_ms = now_ms + RD_REPORT_MS;
 	if (error == RONDO_BROKEN)
 		participant->hold_ms = now_ms + RD_HOLD_MS;
@@ -97,19 +154,29 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 		participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
 }
 
-/* The coordinator checks whether the rank had left before. It cannot report its own death. */
-void rd_participant_died(struct rd_participant *participant, int rank)
+/* Nobody but this rank judges the death. */
+static void take_death(struct rd_participant *participant, int rank, uint32_t done)
 {
-	char name[RD_RANK_NAME_SIZE];
+	char reason[RD_REASON_SIZE], name[RD_RANK_NAME_SIZE];
 
-	if (participant->phase != RD_PARTICIPANT_OPEN)
+	if (participant->spares && done >= participant->spared)
 		return;
-	if (rank == 0) {
-		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died",
-			rd_participant_name_0(participant, name));
+	snprintf(reason, sizeof(reason), "%s died",
+		rd_place_name(&participant->members[rank].place, rank, name));
+	rd_participant_end_sparing(participant, done, rank, RONDO_DIED, reason);
+}
+
+/* The coordinator checks whether the rank had left before. It cannot report its own death. */
+void rd_participant_died(struct rd_participant *participant, int rank, uint32_t done)
+{
+	if (participant->phase != RD_PARTICIPANT_OPEN || (rank == 0 && participant->zero_left))
+		return;
+	if (rank == 0 || participant->unattended) {
+		take_death(participant, rank, done);
 		return;
 	}
 	participant->dead = rank;
+	participant->dead_done = done;
 }
 
 void rd_participant_check_calls(struct rd_participant *participant, int64_t now_ms)

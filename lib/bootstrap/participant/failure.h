@@ -12,6 +12,13 @@ void rd_participant_end(struct rd_participant *participant, int error, const cha
 void rd_participant_end_without(struct rd_participant *participant, int lost, int error,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* The same, but calls of this rank up to number `spared` may end well before it. */
+void rd_participant_end_sparing(struct rd_participant *participant, uint32_t spared, int lost,
+	int error, const char *reason);
+
+/* The same by this rank's own report, where nobody else judges it. */
+void rd_participant_end_alone(struct rd_participant *participant);
+
 /* "rank 0 (host a, pid 17)"; "rank 0 (at 10.0.0.1:29500)" before the members are known. */
 const char *rd_participant_name_0(
 	const struct rd_participant *participant, char name[RD_RANK_NAME_SIZE]);

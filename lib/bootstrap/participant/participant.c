@@ -8,9 +8,11 @@
 #include "base/duration.h"
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
+#include "topo/place.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
+#define SPARED_MS 2 /* how often to look whether a spared call is done */
 #define CHECK_MS 20 /* how often to check our own calls once a rank has left */
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -33,7 +35,7 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->connect_wait_ms = RETRY_LEAST_MS;
 	participant->heartbeat_wait_ms = rd_heartbeat_ms((uint32_t)settings->heartbeat_timeout_ms);
 	participant->report_ms = participant->hold_ms = RD_NEVER;
-	participant->leave_ms = RD_NEVER;
+	participant->leave_ms = participant->ended_ms = RD_NEVER;
 	participant->leaver = -1;
 	participant->lost = -1;
 	participant->dead = -1;
@@ -67,6 +69,11 @@ void rd_participant_set_lineage(
 	participant->self.member.lineage = *place;
 }
 
+void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity)
+{
+	participant->activity = activity;
+}
+
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant)
 {
 	return participant->phase;
@@ -75,7 +82,12 @@ enum rd_participant_phase rd_participant_phase(const struct rd_participant *part
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason)
 {
 	*reason = participant->reason;
-	return participant->error;
+	return participant->phase == RD_PARTICIPANT_FAILED ? participant->error : 0;
+}
+
+bool rd_participant_spares(const struct rd_participant *participant)
+{
+	return participant->spares && participant->phase == RD_PARTICIPANT_OPEN;
 }
 
 int rd_participant_lost(const struct rd_participant *participant)
@@ -169,6 +181,27 @@ static const char *why_closed(const struct rd_participant *participant, int erro
 		       : "it hung up: it may be of another job, or have a secret";
 }
 
+/* Rank 0 had left, and its process has ended. Ranks may still finish their last call. */
+static void go_on_alone(struct rd_participant *participant, int error)
+{
+	participant->cut_off = !rd_means_death(error);
+	if (participant->leaving)
+		participant->phase = RD_PARTICIPANT_LEFT;
+	else if (participant->reported)
+		rd_participant_end_alone(participant);
+	else
+		participant->unattended = true;
+}
+
+/* Its death comes from the kernel of this host, too, with the calls that it had finished. */
+static bool is_near_0(const struct rd_participant *participant)
+{
+	const struct rd_member *members = participant->members;
+
+	return participant->phase == RD_PARTICIPANT_OPEN &&
+	       rd_place_same_host(&members[0].place, &members[participant->settings->rank].place);
+}
+
 /* A connection that ends before the coordinator has accepted this rank counts as refused: it may
    have been in the backlog of an earlier comm that has stopped listening. */
 void rd_participant_closed(struct rd_participant *participant, int error, int64_t now_ms)
@@ -182,12 +215,18 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 		rd_participant_refused(participant, false, why_closed(participant, error), now_ms);
 		return;
 	}
+	if (participant->zero_left) {
+		go_on_alone(participant, error);
+		return;
+	}
 	if (participant->reported && participant->report != RONDO_BROKEN &&
 		participant->report != RONDO_TIMEOUT)
 		rd_participant_end(
 			participant, participant->report, "%s", participant->report_reason);
 	rd_participant_name_0(participant, name);
-	if (rd_means_death(error))
+	if (rd_means_death(error) && is_near_0(participant))
+		participant->ended_ms = now_ms + RD_QUERY_MS;
+	else if (rd_means_death(error))
 		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died", name);
 	else if (rd_means_reset(error))
 		rd_participant_end_without(participant, 0, RONDO_BROKEN,
@@ -209,6 +248,8 @@ void rd_participant_link_failed(
 	bool opens = participant->phase == RD_PARTICIPANT_OPEN ||
 		     (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready);
 
+	if (participant->unattended)
+		rd_participant_end(participant, RONDO_UNREACHABLE, "%s", link_failure->reason);
 	/* The peer may have reported it before. */
 	if (opens && !rd_link_failures_have(&participant->fallbacks, link_failure))
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
@@ -255,6 +296,10 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 {
 	if (rd_participant_is_over(participant) || participant->leaving)
 		return;
+	if (participant->unattended) {
+		participant->phase = RD_PARTICIPANT_LEFT;
+		return;
+	}
 	participant->leaving = true;
 	participant->digest = digest;
 	participant->leave_ms = now_ms + participant->settings->heartbeat_timeout_ms;
@@ -343,6 +388,13 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 			"%s did not answer a goodbye within %s",
 			rd_participant_name_0(participant, name),
 			rd_duration(duration, participant->settings->heartbeat_timeout_ms));
+	if (now_ms >= participant->ended_ms)
+		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died",
+			rd_participant_name_0(participant, name));
+	if (participant->unattended)
+		rd_participant_check_calls(participant, now_ms);
+	if (participant->spares && atomic_load(&participant->activity->done) >= participant->spared)
+		participant->phase = RD_PARTICIPANT_FAILED;
 	if (!rd_participant_is_connected(participant))
 		return;
 	if (now_ms >= participant->hold_ms) {
@@ -364,6 +416,9 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 		return RD_NEVER;
 	deadline = rd_sooner(init_deadline(participant), silence_deadline(participant));
 	deadline = rd_sooner(deadline, rd_sooner(participant->report_ms, participant->leave_ms));
+	deadline = rd_sooner(deadline, participant->ended_ms);
+	if (participant->spares)
+		deadline = rd_sooner(deadline, participant->ticked_ms + SPARED_MS);
 	/* Often enough to find a gap in which this process itself was stopped. */
 	if (rd_participant_is_connected(participant))
 		deadline = rd_sooner(rd_sooner(deadline, rd_sooner(participant->hold_ms,
@@ -371,7 +426,7 @@ int64_t rd_participant_deadline(const struct rd_participant *participant)
 			participant->ticked_ms +
 				rd_heartbeat_ms(
 					(uint32_t)participant->settings->heartbeat_timeout_ms));
-	else if (!participant->connecting)
+	else if (participant->phase == RD_PARTICIPANT_CONNECTING && !participant->connecting)
 		deadline = rd_sooner(deadline, participant->connect_ms);
 	if (participant->leaver >= 0 && !participant->leaving && !participant->reported)
 		deadline = rd_sooner(deadline, participant->ticked_ms + CHECK_MS);

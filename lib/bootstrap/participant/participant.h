@@ -40,6 +40,9 @@ void rd_participant_destroy(struct rd_participant *participant);
 void rd_participant_set_lineage(
 	struct rd_participant *participant, const struct rd_lineage_address *place);
 
+/* Another record of this rank's calls from now on. */
+void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity);
+
 /* True: connect now, then call rd_participant_connected() or rd_participant_refused(). */
 bool rd_participant_connects(struct rd_participant *participant, int64_t now_ms);
 void rd_participant_connected(struct rd_participant *participant, int64_t now_ms);
@@ -76,14 +79,17 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 void rd_participant_slow(
 	struct rd_participant *participant, int64_t line_ms, int culprit, const char *reason);
 void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
-/* The kernel has reported the death of a rank of this host (peer_watch.h). */
-void rd_participant_died(struct rd_participant *participant, int rank);
+/* The kernel has reported the death of a rank of this host, which had finished so many calls
+   (peer_watch.h). */
+void rd_participant_died(struct rd_participant *participant, int rank, uint32_t done);
 /* The control connection itself cannot go on. */
 void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
 
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
 /* The verdict: 0, or its error; *reason is the participant's. */
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
+/* There is a verdict, and it waits until calls that it spares are done. */
+bool rd_participant_spares(const struct rd_participant *participant);
 /* The rank that it is about, which died or was lost; -1: none. */
 int rd_participant_lost(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_JOINED on. */

@@ -93,6 +93,7 @@ static void take_left(struct rd_participant *participant, const struct rd_contro
 		rd_participant_bad_message(participant);
 		return;
 	}
+	participant->zero_left |= message->left.rank == 0;
 	if (participant->leaver < 0 || message->left.calls < participant->leaver_calls) {
 		participant->leaver = message->left.rank;
 		participant->leaver_calls = message->left.calls;
@@ -106,8 +107,8 @@ static void take_verdict(
 	if (message->verdict.lost >= participant->settings->size)
 		rd_participant_bad_message(participant);
 	else
-		rd_participant_end_without(participant, message->verdict.lost,
-			message->verdict.error, "%s", message->verdict.reason);
+		rd_participant_end_sparing(participant, message->verdict.spared,
+			message->verdict.lost, message->verdict.error, message->verdict.reason);
 }
 
 static void take_heartbeat(struct rd_participant *participant, uint32_t timeout_ms, int64_t now_ms)

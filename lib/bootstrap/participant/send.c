@@ -71,6 +71,7 @@ static void write_report(
 	message->kind = RD_CONTROL_REPORT;
 	message->report.error = participant->report;
 	message->report.culprit = participant->culprit;
+	message->report.done = 0;
 	memcpy(message->report.reason, participant->report_reason, sizeof(message->report.reason));
 }
 
@@ -81,6 +82,7 @@ static void write_death(struct rd_participant *participant, struct rd_control_me
 	message->kind = RD_CONTROL_REPORT;
 	message->report.error = RONDO_DIED;
 	message->report.culprit = participant->dead;
+	message->report.done = participant->dead_done;
 	snprintf(message->report.reason, sizeof(message->report.reason), "%s died",
 		rd_place_name(
 			&participant->members[participant->dead].place, participant->dead, name));

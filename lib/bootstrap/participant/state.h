@@ -18,6 +18,12 @@ struct rd_participant {
 	bool connecting;
 	bool accepted; /* a first message came from rank 0, so it is a coordinator */
 	bool ready, reported, leaving;
+	bool zero_left; /* rank 0 has, so the end of its process is no death */
+	bool unattended; /* it has ended: this rank judges its failures itself */
+	bool cut_off; /* or the network has ended the connection to it */
+	bool spares; /* a verdict waits until so many calls of this rank are done: */
+	uint32_t spared;
+	int64_t ended_ms; /* rank 0 died: until when another may report its calls */
 	rd_control_kinds to_send; /* beside link failures and a death: */
 
 	int64_t started_ms, ticked_ms, received_ms;
@@ -46,6 +52,7 @@ struct rd_participant {
 	int report, culprit; /* of our own report: its error */
 	char report_reason[RD_REASON_SIZE];
 	int dead; /* a rank whose death is to be reported; -1: none */
+	uint32_t dead_done; /* calls that it had finished */
 	int64_t slow_line_ms; /* our call that waits for long */
 	int slow_culprit;
 	char slow_reason[RD_REASON_SIZE];
@@ -63,7 +70,7 @@ static inline bool rd_participant_is_over(const struct rd_participant *participa
 
 static inline bool rd_participant_is_connected(const struct rd_participant *participant)
 {
-	return participant->phase != RD_PARTICIPANT_CONNECTING &&
+	return participant->phase != RD_PARTICIPANT_CONNECTING && !participant->unattended &&
 	       !rd_participant_is_over(participant);
 }
 

@@ -348,11 +348,14 @@ static int shrink_intact(struct rank_env *env)
 	if (world_second_comm(env, &second))
 		return 1;
 	TRY(rondo_barrier(second, NULL));
+	TRY(rondo_comm_finalize(first));
 	TRY(rondo_comm_destroy(first));
 	env->comm = NULL;
 	before = count_descriptors();
 	TRY(rondo_comm_duplicate(second, &env->comm));
 	failed = shrink_again_and_again(env);
+	if (!failed)
+		TRY(rondo_comm_finalize(env->comm));
 	rondo_comm_destroy(env->comm);
 	env->comm = NULL;
 	if (!failed && count_descriptors() != before)

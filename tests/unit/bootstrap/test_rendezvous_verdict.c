@@ -312,7 +312,7 @@ Test(rendezvous, a_death_that_the_kernel_reports_needs_no_closed_connection)
 {
 	net_meet(3);
 	net.nodes[2].dead = true;
-	rd_participant_died(net.nodes[1].participant, 2);
+	rd_participant_died(net.nodes[1].participant, 2, 0);
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
 
@@ -321,7 +321,7 @@ Test(rendezvous, each_rank_finds_the_death_of_rank_0_itself)
 	const char *reason;
 
 	net_meet(3);
-	rd_participant_died(net.nodes[1].participant, 0);
+	rd_participant_died(net.nodes[1].participant, 0, 0);
 	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_DIED);
 	cr_expect_str_eq(reason, "rank 0 (host h0, pid 100) died");
 	net_finish();
@@ -332,7 +332,7 @@ Test(rendezvous, a_rank_that_has_left_may_die)
 	net_meet(3);
 	leave(2, 0);
 	net_run_steps(50);
-	rd_participant_died(net.nodes[1].participant, 2);
+	rd_participant_died(net.nodes[1].participant, 2, 0);
 	net_run_steps(50);
 	leave(1, 0);
 	leave(0, 0);
@@ -452,7 +452,7 @@ Test(rendezvous, a_reset_between_hosts_is_no_death)
 Test(rendezvous, a_reset_is_a_death_where_another_rank_of_the_host_reports_it)
 {
 	end_last(1, ECONNRESET);
-	rd_participant_died(net.nodes[1].participant, 2);
+	rd_participant_died(net.nodes[1].participant, 2, 0);
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
 

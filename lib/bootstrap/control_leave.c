@@ -1,0 +1,220 @@
+/*
+ * The end of a control connection. It outlives the comm of a rank that leaves: rank 0's, with the
+ * coordinator, until all ranks have left, or the process ends. A process that ends by return or
+ * exit() leaves all its comms.
+ */
+#include "bootstrap/control_leave.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fork.h"
+#include "base/thread.h"
+
+/* For which a rank that leaves waits until rank 0 knows; rank 0, until all do. */
+#define GOODBYE_MS 100
+
+/* ---- All of this process -------------------------------------------------------------------- */
+
+static struct {
+	pthread_mutex_t lock;
+	struct rd_control *first;
+	unsigned forks; /* as in base/fork.h: a child forgets its parent's */
+} all = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* A child's first call: another thread of the parent may have held the lock. */
+static void forget_parents(void)
+{
+	if (!rd_is_inherited(all.forks))
+		return;
+	pthread_mutex_init(&all.lock, NULL);
+	all.first = NULL;
+	all.forks = rd_forks;
+}
+
+void rd_control_enlist(struct rd_control *control)
+{
+	forget_parents();
+	pthread_mutex_lock(&all.lock);
+	control->next = all.first;
+	all.first = control;
+	pthread_mutex_unlock(&all.lock);
+}
+
+static void delist(struct rd_control *control)
+{
+	struct rd_control **at = &all.first;
+
+	pthread_mutex_lock(&all.lock);
+	while (*at && *at != control)
+		at = &(*at)->next;
+	if (*at)
+		*at = control->next;
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- Freeing --------------------------------------------------------------------------------- */
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void free_state(struct rd_control *control)
+{
+	close_fd(control->event_fd);
+	close_fd(control->epoll_fd);
+	rd_link_failures_finish(&control->link_failures);
+	rd_link_failures_finish(&control->fallbacks);
+	rd_rank_list_finish(&control->opens);
+	rd_rank_list_finish(&control->opened);
+	rd_lineage_close(&control->lineage);
+	rd_status_close(&control->status);
+	rd_participant_destroy(control->participant);
+	free(control->presence);
+	rd_settings_forget(&control->settings);
+	free(control);
+}
+
+void rd_control_free(struct rd_control *control)
+{
+	delist(control);
+	rd_watch_destroy(control->watch);
+	rd_control_socket_close(&control->client.socket, true);
+	rd_server_finish(&control->server);
+	pthread_cond_destroy(&control->published);
+	pthread_mutex_destroy(&control->lock);
+	free_state(control);
+}
+
+void rd_control_abandon(struct rd_control *control)
+{
+	if (!control)
+		return;
+	rd_control_socket_abandon(control->client.socket);
+	rd_server_abandon(&control->server);
+	rd_watch_abandon(control->watch);
+	free_state(control);
+}
+
+/* ---- Leaving together, and after a failure --------------------------------------------------- */
+
+static int join_and_free(struct rd_control *control)
+{
+	int verdict;
+
+	pthread_join(control->thread, NULL);
+	rd_control_detach(control);
+	verdict = rd_control_verdict(control);
+	rd_control_free(control);
+	return verdict;
+}
+
+int rd_control_finalize(struct rd_control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	control->requests.leave = RD_LEAVE_TOGETHER;
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+	return join_and_free(control);
+}
+
+void rd_control_destroy(struct rd_control *control)
+{
+	if (!control)
+		return;
+	pthread_mutex_lock(&control->lock);
+	control->requests.quit = true;
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+	join_and_free(control);
+}
+
+/* ---- Leaving alone --------------------------------------------------------------------------- */
+
+/* Under the lock. */
+static void await_goodbye(struct rd_control *control, int64_t deadline_ms)
+{
+	int64_t left_ms;
+
+	while (!control->goodbye && !control->over && (left_ms = deadline_ms - rd_clock_ms()) > 0)
+		rd_condition_wait_ms(&control->published, &control->lock, (int)left_ms);
+}
+
+int rd_control_leave(struct rd_control *control)
+{
+	bool over;
+	int verdict;
+
+	rd_control_detach(control);
+	pthread_mutex_lock(&control->lock);
+	control->requests.leave = RD_LEAVE_ALONE;
+	rd_control_notify(control);
+	await_goodbye(control, rd_clock_ms() + GOODBYE_MS);
+	while (!control->released && !control->over)
+		pthread_cond_wait(&control->published, &control->lock);
+	verdict = control->phase == RD_PARTICIPANT_LEFT ? 0 : rd_control_verdict(control);
+	over = control->over;
+	control->alone = true;
+	if (!over)
+		pthread_detach(control->thread);
+	pthread_mutex_unlock(&control->lock);
+	if (!over)
+		return verdict;
+	pthread_join(control->thread, NULL);
+	rd_control_free(control);
+	return verdict;
+}
+
+/* ---- The end of the process ------------------------------------------------------------------ */
+
+/* A rank in a call does not leave it: to the others it dies. */
+static bool may_leave(const struct rd_control *control)
+{
+	return control->phase == RD_PARTICIPANT_OPEN && !atomic_load(&control->verdict) &&
+	       !control->requests.leave && !control->requests.quit &&
+	       !atomic_load(&control->activity->queues) &&
+	       atomic_load(&control->activity->calls) == atomic_load(&control->activity->done);
+}
+
+static void leave_at_end(struct rd_control *control)
+{
+	pthread_mutex_lock(&control->lock);
+	if (may_leave(control))
+		control->requests.leave = RD_LEAVE_TOGETHER;
+	control->requests.ends = true;
+	control->goodbye = false;
+	rd_control_notify(control);
+	pthread_mutex_unlock(&control->lock);
+}
+
+static void await_leave(struct rd_control *control, int64_t deadline_ms)
+{
+	pthread_mutex_lock(&control->lock);
+	if (control->requests.leave)
+		await_goodbye(control, deadline_ms);
+	pthread_mutex_unlock(&control->lock);
+}
+
+void rd_control_leave_all(void)
+{
+	int64_t deadline_ms;
+
+	forget_parents();
+	pthread_mutex_lock(&all.lock);
+	for (struct rd_control *at = all.first; at; at = at->next)
+		leave_at_end(at);
+	deadline_ms = rd_clock_ms() + GOODBYE_MS;
+	for (struct rd_control *at = all.first; at; at = at->next)
+		await_leave(at, deadline_ms);
+	pthread_mutex_unlock(&all.lock);
+}
+
+/* After the program's own handlers, which may use comms. */
+__attribute__((destructor)) static void end_process(void)
+{
+	rd_control_leave_all();
+}

@@ -1,0 +1,13 @@
+/* The end of a control connection, for its beginning and its thread. */
+#ifndef RD_CONTROL_LEAVE_H
+#define RD_CONTROL_LEAVE_H
+
+#include "bootstrap/control_state.h"
+
+/* One more of this process, which leaves when it ends; until rd_control_free(). */
+void rd_control_enlist(struct rd_control *control);
+
+/* After the thread has ended, or was never started. */
+void rd_control_free(struct rd_control *control);
+
+#endif

@@ -1,0 +1,184 @@
+/*
+ * A rank that leaves, or whose process ends, takes nothing from the others that they could have
+ * had: they finish the call that it had finished, however late they come to it. Their next call is
+ * an error that names it.
+ *
+ * Not in Criterion, whose processes have handlers of their own for exit().
+ */
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "rondo.h"
+
+#include "call_collective.h"
+
+#define RANKS 4
+#define MOST 65536
+
+enum way { DESTROYS, RETURNS, EXITS, DIES, WAYS };
+
+static const char *const way_texts[] = { "destroys", "returns", "exits", "dies" };
+
+/* In memory that the ranks share. */
+static struct job {
+	enum way way;
+	enum rd_collective collective;
+	int leaver, root;
+	int late; /* comes to the call only once the leaver has gone; -1: none */
+	size_t count;
+	sem_t gone;
+	pid_t leaver_pid;
+} * job;
+
+static int rank_of(const rondo_comm *comm)
+{
+	return rondo_comm_rank(comm);
+}
+
+static int complain(const rondo_comm *comm, const char *what)
+{
+	fprintf(stderr, "rank %d: %s: %s\n", rank_of(comm), what, rondo_last_error());
+	return 1;
+}
+
+static int call(rondo_comm *comm)
+{
+	static int32_t in[RANKS * RANKS * MOST], out[RANKS * RANKS * MOST];
+
+	for (size_t i = 0; i < RANKS * RANKS * job->count; i++)
+		in[i] = 1;
+	return call_collective(
+		comm, job->collective, in, out, job->count, RONDO_I32, RONDO_SUM, job->root, NULL);
+}
+
+static int leave(rondo_comm *comm)
+{
+	if (job->way == DESTROYS && rondo_comm_destroy(comm))
+		return complain(NULL, "destroy");
+	if (job->way == DESTROYS)
+		sem_post(&job->gone);
+	if (job->way == EXITS)
+		exit(0);
+	if (job->way == DIES)
+		_exit(0);
+	return 0;
+}
+
+static void await_leaver(void)
+{
+	struct pollfd end = { .events = POLLIN };
+
+	if (job->way == DESTROYS) {
+		sem_wait(&job->gone);
+		return;
+	}
+	/* Where it has gone already, there may be none. */
+	end.fd = (int)syscall(SYS_pidfd_open, job->leaver_pid, 0);
+	if (end.fd >= 0)
+		poll(&end, 1, -1);
+	close(end.fd);
+}
+
+static int expect_error(rondo_comm *comm)
+{
+	int wanted = job->way == DIES ? RONDO_DIED : RONDO_LEFT, err = rondo_barrier(comm, NULL);
+	char name[32];
+
+	snprintf(name, sizeof(name), "rank %d ", job->leaver);
+	if (err != wanted || !strstr(rondo_last_error(), name))
+		return complain(comm, "the next call");
+	return 0;
+}
+
+static int run_rank(void *argument)
+{
+	rondo_comm *comm;
+	int rank, status;
+
+	(void)argument;
+	if (rondo_comm_create(&comm, NULL))
+		return complain(NULL, "create");
+	rank = rank_of(comm);
+	if (rank == job->leaver)
+		job->leaver_pid = getpid();
+	/* The links are open, then. */
+	if (call(comm) || rondo_barrier(comm, NULL))
+		return complain(comm, "the first calls");
+	if (rank == job->late)
+		await_leaver();
+	if (call(comm))
+		return complain(comm, "the call that the leaver finished");
+	if (rank == job->leaver)
+		return leave(comm);
+	status = expect_error(comm);
+	rondo_comm_destroy(comm);
+	return status;
+}
+
+/* Returns whether it failed. */
+static int try(struct job wanted)
+{
+	*job = wanted;
+	sem_init(&job->gone, 1, 0);
+
+	int status = rondo_spawn(RANKS, run_rank, NULL);
+
+	if (status)
+		fprintf(stderr, "over %s: rank %d %s after collective %d of %zu, rank %d late\n",
+			getenv("RONDO_TRANSPORT"), wanted.leaver, way_texts[wanted.way],
+			wanted.collective, wanted.count, wanted.late);
+	return status != 0;
+}
+
+/* The root has sent all, and need not wait for its receivers. */
+static int try_late(enum way way)
+{
+	int failed = 0;
+
+	for (int late = 1; late < RANKS; late++)
+		failed += try((struct job){
+			.way = way, .collective = RD_BROADCAST, .late = late, .count = 2 });
+	failed += try((struct job){
+		.way = way, .collective = RD_GATHER, .leaver = 2, .late = 0, .count = 2 });
+	return failed;
+}
+
+static int try_each(enum way way, size_t count)
+{
+	int failed = 0;
+
+	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
+		for (int leaver = 0; leaver < RANKS && collective != RD_TRANSFER; leaver++)
+			failed += try((struct job){ .way = way,
+				.collective = collective,
+				.leaver = leaver,
+				.root = 1,
+				.late = -1,
+				.count = count });
+	return failed;
+}
+
+int main(void)
+{
+	static const char *const transports[] = { "shm", "tcp" };
+	int failed = 0;
+
+	job = mmap(NULL, sizeof(*job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (job == MAP_FAILED)
+		return 1;
+	for (int t = 0; t < 2; t++) {
+		setenv("RONDO_TRANSPORT", transports[t], 1);
+		for (enum way way = DESTROYS; way < WAYS; way++) {
+			failed += try_late(way);
+			failed += try_each(way, 2);
+			failed += try_each(way, MOST);
+		}
+	}
+	return failed > 0;
+}
