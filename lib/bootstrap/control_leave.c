@@ -136,11 +136,12 @@ void rd_control_destroy(struct rd_control *control)
 /* ---- Leaving alone --------------------------------------------------------------------------- */
 
 /* Under the lock. */
-static void await_goodbye(struct rd_control *control, int64_t deadline_ms)
+static void await_goodbye(struct rd_control *control, enum rd_goodbye goodbye, int64_t deadline_ms)
 {
 	int64_t left_ms;
 
-	while (!control->goodbye && !control->over && (left_ms = deadline_ms - rd_clock_ms()) > 0)
+	while (control->goodbye < goodbye && !control->over &&
+		(left_ms = deadline_ms - rd_clock_ms()) > 0)
 		rd_condition_wait_ms(&control->published, &control->lock, (int)left_ms);
 }
 
@@ -153,7 +154,7 @@ int rd_control_leave(struct rd_control *control)
 	pthread_mutex_lock(&control->lock);
 	control->requests.leave = RD_LEAVE_ALONE;
 	rd_control_notify(control);
-	await_goodbye(control, rd_clock_ms() + GOODBYE_MS);
+	await_goodbye(control, RD_GOODBYE_SAID, rd_clock_ms() + GOODBYE_MS);
 	while (!control->released && !control->over)
 		pthread_cond_wait(&control->published, &control->lock);
 	verdict = control->phase == RD_PARTICIPANT_LEFT ? 0 : rd_control_verdict(control);
@@ -186,7 +187,6 @@ static void leave_at_end(struct rd_control *control)
 	if (may_leave(control))
 		control->requests.leave = RD_LEAVE_TOGETHER;
 	control->requests.ends = true;
-	control->goodbye = false;
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
 }
@@ -195,7 +195,7 @@ static void await_leave(struct rd_control *control, int64_t deadline_ms)
 {
 	pthread_mutex_lock(&control->lock);
 	if (control->requests.leave)
-		await_goodbye(control, deadline_ms);
+		await_goodbye(control, RD_GOODBYE_AT_END, deadline_ms);
 	pthread_mutex_unlock(&control->lock);
 }
 

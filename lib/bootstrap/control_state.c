@@ -253,11 +253,13 @@ static bool store_opened(struct rd_control *control)
 	return control->opened.count > before;
 }
 
-static bool has_said_goodbye(const struct rd_control *control, enum rd_participant_phase phase)
+static enum rd_goodbye goodbye_of(const struct rd_control *control, enum rd_participant_phase phase)
 {
-	if (phase < RD_PARTICIPANT_LEFT || !control->server.coordinator)
-		return phase >= RD_PARTICIPANT_LEFT;
-	return rd_server_is_flushed(&control->server, control->ends);
+	if (!control->leaving || phase < RD_PARTICIPANT_LEFT ||
+		(control->server.coordinator &&
+			!rd_server_is_flushed(&control->server, control->ends)))
+		return RD_GOODBYE_NOT_YET;
+	return control->ends ? RD_GOODBYE_AT_END : RD_GOODBYE_SAID;
 }
 
 bool rd_control_publish(struct rd_control *control, bool over)
@@ -266,7 +268,7 @@ bool rd_control_publish(struct rd_control *control, bool over)
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
 	bool costs_known = rd_participant_known(control->participant)->size > 0;
-	bool goodbye = has_said_goodbye(control, phase);
+	enum rd_goodbye goodbye = goodbye_of(control, phase);
 	bool fallbacks, opened, alone;
 
 	/* Only this thread writes these, so it may read them without the lock. */
@@ -287,7 +289,7 @@ bool rd_control_publish(struct rd_control *control, bool over)
 	control->phase = phase;
 	control->costs_known = costs_known;
 	control->limits = *rd_participant_limits(control->participant);
-	control->goodbye = goodbye && control->ends == control->requests.ends;
+	control->goodbye = goodbye;
 	control->over = over;
 	alone = control->alone;
 	if (error)

@@ -25,6 +25,9 @@ enum rd_leave {
 	RD_LEAVE_ALONE, /* the thread goes on without the comm */
 };
 
+/* Rank 0 knows that this rank has left; of rank 0, all ranks do. */
+enum rd_goodbye { RD_GOODBYE_NOT_YET, RD_GOODBYE_SAID, RD_GOODBYE_AT_END };
+
 /* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
 	bool ready, report, quit;
@@ -67,7 +70,7 @@ struct rd_control {
 	struct rd_control_costs told; /* rank 0's request */
 	bool costs_known; /* the participant has them, and they never change */
 	bool released; /* the thread uses nothing of the comm any more */
-	bool goodbye; /* rank 0 knows that this rank has left; of rank 0, all ranks do */
+	enum rd_goodbye goodbye;
 	bool over; /* the thread has ended */
 	bool alone; /* the thread frees the control connection when it ends */
 	struct rd_control *children; /* made from this one, and not detached yet */

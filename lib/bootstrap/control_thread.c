@@ -71,7 +71,7 @@ static void advance_watch(struct rd_control *control)
 		create_watch(control);
 	if (phase == RD_PARTICIPANT_OPEN && control->watch)
 		rd_watch_start(control->watch);
-	if (phase == RD_PARTICIPANT_LEFT && control->watch)
+	if (control->leaving && phase >= RD_PARTICIPANT_LEFT && control->watch)
 		rd_watch_end(control->watch);
 }
 
@@ -210,7 +210,7 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
 
 	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
-	if (control->ends && !control->goodbye)
+	if (control->ends && control->goodbye < RD_GOODBYE_AT_END)
 		deadline = rd_sooner(deadline, now_ms + 1);
 	deadline = rd_sooner(deadline, control->links_ms);
 	if (control->server.coordinator)
