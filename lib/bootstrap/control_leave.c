@@ -102,11 +102,18 @@ void rd_control_abandon(struct rd_control *control)
 
 /* ---- Leaving together, and after a failure --------------------------------------------------- */
 
+static void join(struct rd_control *control)
+{
+	if (!control->joined)
+		pthread_join(control->thread, NULL);
+	control->joined = true;
+}
+
 static int join_and_free(struct rd_control *control)
 {
 	int verdict;
 
-	pthread_join(control->thread, NULL);
+	join(control);
 	rd_control_detach(control);
 	verdict = rd_control_verdict(control);
 	rd_control_free(control);
@@ -165,7 +172,7 @@ int rd_control_leave(struct rd_control *control)
 	pthread_mutex_unlock(&control->lock);
 	if (!over)
 		return verdict;
-	pthread_join(control->thread, NULL);
+	join(control);
 	rd_control_free(control);
 	return verdict;
 }
@@ -193,10 +200,15 @@ static void leave_at_end(struct rd_control *control)
 
 static void await_leave(struct rd_control *control, int64_t deadline_ms)
 {
+	bool over;
+
 	pthread_mutex_lock(&control->lock);
 	if (control->requests.leave)
 		await_goodbye(control, RD_GOODBYE_AT_END, deadline_ms);
+	over = control->over && !control->alone;
 	pthread_mutex_unlock(&control->lock);
+	if (over)
+		join(control);
 }
 
 void rd_control_leave_all(void)

@@ -181,6 +181,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	}
 	control->leaving = requests.leave != RD_LEAVE_NOT;
 	control->ends = requests.ends;
+	control->goes_on = requests.leave == RD_LEAVE_ALONE || requests.ends;
 	control->quitting = requests.quit;
 }
 

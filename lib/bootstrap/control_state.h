@@ -73,6 +73,7 @@ struct rd_control {
 	enum rd_goodbye goodbye;
 	bool over; /* the thread has ended */
 	bool alone; /* the thread frees the control connection when it ends */
+	bool joined; /* the process has joined the thread, which has ended */
 	struct rd_control *children; /* made from this one, and not detached yet */
 	int children_error; /* of rd_control_fail_children(); 0: none */
 	const char *children_reason;
@@ -102,6 +103,7 @@ struct rd_control {
 	int dead; /* as the watch reported it with the latest events; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
 	bool leaving, quitting, ends; /* as requested */
+	bool goes_on; /* nobody waits for the thread's end */
 	int64_t linger_ms; /* until when the others may read the verdict */
 	int64_t look_ms; /* when rd_control_look() is due, once all ranks can call */
 };

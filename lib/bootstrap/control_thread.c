@@ -71,7 +71,7 @@ static void advance_watch(struct rd_control *control)
 		create_watch(control);
 	if (phase == RD_PARTICIPANT_OPEN && control->watch)
 		rd_watch_start(control->watch);
-	if (control->leaving && phase >= RD_PARTICIPANT_LEFT && control->watch)
+	if (control->goes_on && phase >= RD_PARTICIPANT_LEFT && control->watch)
 		rd_watch_end(control->watch);
 }
 
