@@ -129,7 +129,7 @@ static void publish(struct world *world, struct sim_rank *rank)
 			snprintf(world->coordinator_reason, sizeof(world->coordinator_reason), "%s",
 				reason);
 	}
-	if (!error)
+	if (!error || rd_participant_spares(rank->participant))
 		error = rd_participant_verdict(rank->participant, &reason);
 	if (!error || rank->verdict)
 		return;

@@ -1,0 +1,168 @@
+/* Ranks that leave alone, and calls that a rank had finished before it left or died. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <string.h>
+
+#include "plan/collective.h"
+#include "rendezvous/net.h"
+
+/* In call number `calls`, or between that and the next. */
+static void has_made(int rank, uint32_t calls, uint32_t done)
+{
+	struct rd_activity *activity = &net.nodes[rank].activity;
+
+	atomic_store(&activity->collective, RD_ALL_REDUCE);
+	atomic_store(&activity->calls, calls);
+	atomic_store(&activity->done, done);
+}
+
+static void expect_verdict(int rank, int error, const char *part)
+{
+	const char *reason;
+	int found = rd_participant_verdict(net.nodes[rank].participant, &reason);
+
+	cr_expect_eq(found, error, "rank %d: %s", rank, reason);
+	cr_expect(!error || strstr(reason, part), "rank %d: %s", rank, reason);
+}
+
+static void meet(int size)
+{
+	net_meet(size);
+	for (int i = 0; i < size; i++)
+		has_made(i, 5, 5);
+}
+
+/* ---- Deaths ---------------------------------------------------------------------------------- */
+
+/* The verdict waits on rank 3, which is late. */
+static void expect_spared(void)
+{
+	net_run_steps(100);
+	expect_verdict(0, RONDO_DIED, "rank 2 (host h2, pid 102) died");
+	expect_verdict(1, RONDO_DIED, "rank 2 (host h2, pid 102) died");
+	expect_verdict(3, 0, "");
+}
+
+Test(rendezvous, a_death_spares_calls_that_the_rank_had_finished)
+{
+	meet(4);
+	has_made(3, 4, 3);
+	net.nodes[2].dead = true;
+	rd_participant_died(net.nodes[1].participant, 2, 5);
+	expect_spared();
+	has_made(3, 5, 4);
+	net_run_steps(20);
+	expect_verdict(3, 0, "");
+	has_made(3, 6, 5);
+	net_run_steps(20);
+	expect_verdict(3, RONDO_DIED, "rank 2 (host h2, pid 102) died");
+	net_finish();
+}
+
+Test(rendezvous, a_spared_call_that_fails_has_the_verdict)
+{
+	meet(4);
+	has_made(3, 4, 3);
+	net.nodes[2].dead = true;
+	rd_participant_died(net.nodes[1].participant, 2, 5);
+	expect_spared();
+	rd_participant_report(
+		net.nodes[3].participant, RONDO_BROKEN, 1, "rank 1 closed it", net.now_ms);
+	expect_verdict(3, RONDO_DIED, "rank 2 (host h2, pid 102) died");
+	net_finish();
+}
+
+/* Both are on one host: the end of the connection waits for the report. */
+static void end_near(void)
+{
+	net_init(4, 3);
+	for (int i = 0; i < 4; i++) {
+		net.nodes[i].idle = true;
+		has_made(i, 5, 5);
+	}
+	memcpy(net.nodes[2].self.member.place.host_id, net.nodes[1].self.member.place.host_id,
+		RD_HOST_SIZE);
+	cr_assert(net_run_until(net_all_open));
+	has_made(3, 4, 3);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, 0);
+	net.nodes[2].connection = -1;
+	net.nodes[2].dead = true;
+}
+
+Test(rendezvous, the_end_of_a_connection_waits_for_the_report_of_the_death)
+{
+	end_near();
+	cr_expect_eq(net.coordinator_error, 0);
+	rd_participant_died(net.nodes[1].participant, 2, 5);
+	expect_spared();
+	net_finish();
+}
+
+Test(rendezvous, a_death_that_nobody_reports_spares_no_call)
+{
+	end_near();
+	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
+}
+
+Test(rendezvous, the_death_of_rank_0_spares_calls_too)
+{
+	meet(3);
+	has_made(2, 4, 3);
+	rd_participant_died(net.nodes[2].participant, 0, 5);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, 0, "");
+	has_made(2, 5, 5);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
+	net_finish();
+}
+
+/* ---- Without rank 0 -------------------------------------------------------------------------- */
+
+/* Rank 0 has left, and its process ends by this errno. Rank 2 is late. */
+static void leave_first(int error)
+{
+	meet(3);
+	has_made(2, 4, 3);
+	rd_participant_leave(net.nodes[0].participant, 0, net.now_ms);
+	net_run_steps(100);
+	for (int i = 1; i < 3; i++)
+		rd_participant_closed(net.nodes[i].participant, error, net.now_ms);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, 0, "");
+}
+
+Test(rendezvous, the_end_of_rank_0_is_no_death_once_it_has_left)
+{
+	leave_first(0);
+	has_made(2, 5, 5);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, 0, "");
+	has_made(2, 6, 5);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, RONDO_LEFT, "rank 0 (host h0, pid 100) left after call #5; rank 2 is in");
+	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
+	cr_expect_eq(rd_participant_phase(net.nodes[1].participant), RD_PARTICIPANT_LEFT);
+	net_finish();
+}
+
+Test(rendezvous, without_rank_0_a_rank_judges_alone)
+{
+	leave_first(0);
+	rd_participant_report(
+		net.nodes[2].participant, RONDO_BROKEN, 1, "rank 1 closed it", net.now_ms);
+	expect_verdict(2, RONDO_BROKEN, "rank 1 closed it");
+	rd_participant_died(net.nodes[1].participant, 2, 5);
+	expect_verdict(1, RONDO_DIED, "rank 2 (host h2, pid 102) died");
+	net_finish();
+}
+
+Test(rendezvous, without_rank_0_a_network_that_parted_it_is_named)
+{
+	leave_first(ECONNRESET);
+	rd_participant_report(
+		net.nodes[2].participant, RONDO_BROKEN, 1, "rank 1 closed it", net.now_ms);
+	expect_verdict(2, RONDO_BROKEN,
+		"rank 1 closed it; the network had ended the connection to rank 0 (host h0");
+	net_finish();
+}

@@ -1,0 +1,151 @@
+/* A coordinator of 4,096 ranks on 512 hosts: what it sends to each, and what it keeps. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bootstrap/control_socket.h"
+#include "bootstrap/coordinator/coordinator.h"
+#include "bootstrap/coordinator/state.h"
+
+#define RANKS 4096
+#define RANKS_OF_HOST 8
+#define RANDOM_BYTES 48 /* of the keys and the name in a rank's cards */
+/* Beside these: pid 3, core 1, slot 1, lineage 2 and its port 2; 2 for each of 8 runs; the size 2. */
+#define OTHER_BYTES 27
+
+static struct rd_settings settings = { .size = RANKS,
+	.channels = 1,
+	.piece_size = 1 << 17,
+	.timeout_ms = 1000,
+	.init_timeout_ms = 1000,
+	.heartbeat_timeout_ms = 1000 };
+static uint32_t seed = 1;
+
+static void draw_bytes(unsigned char *bytes, int size)
+{
+	for (int i = 0; i < size; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		bytes[i] = (unsigned char)(seed >> 24);
+	}
+}
+
+static void add_card(struct rd_card *card, const char *transport, int random, int equal)
+{
+	strcpy(card->transport, transport);
+	card->size = (uint16_t)(random + equal);
+	memset(card->bytes, 7, card->size);
+	draw_bytes(card->bytes + equal / 2, random);
+}
+
+static void fill_identity(struct rd_identity *identity, int rank)
+{
+	struct rd_place *place = &identity->member.place;
+	int host = rank / RANKS_OF_HOST, slot = rank % RANKS_OF_HOST;
+
+	memset(identity, 0, sizeof(*identity));
+	*place = (struct rd_place){ .pid = 20000 + (int)(seed >> 16) % 1000,
+		.core = slot,
+		.slot = slot,
+		.gpu = -1,
+		.device = -1 };
+	snprintf(place->host_name, sizeof(place->host_name), "node%03d", host);
+	snprintf(place->host_id, sizeof(place->host_id), "5f0a9c6e-%04d-boot", host);
+	identity->member.lineage.origin = rank;
+	identity->member.lineage.port = 40000 + slot * 7;
+	snprintf(identity->member.lineage.address, sizeof(identity->member.lineage.address),
+		"10.0.%d.%d", host / 256, host % 256);
+	add_card(&identity->cards[0], "shm", 32, 16);
+	add_card(&identity->cards[1], "tcp", 16, 40);
+}
+
+/* Messages and bytes to one rank so far. */
+struct traffic {
+	size_t messages, bytes;
+};
+
+static void take_all(struct rd_coordinator *coordinator, int connection, struct traffic *traffic)
+{
+	static unsigned char frame[RD_FRAME_MAX];
+	struct rd_control_message message;
+
+	while (rd_coordinator_next(coordinator, connection, &message)) {
+		traffic->messages++;
+		traffic->bytes += rd_control_encode(&message, frame);
+	}
+}
+
+static void send_hello(struct rd_coordinator *coordinator, int connection, int rank)
+{
+	static struct rd_control_message message;
+
+	memset(&message, 0, sizeof(message));
+	message.kind = RD_CONTROL_HELLO;
+	message.hello.version = RD_WIRE_VERSION;
+	message.hello.rank = rank;
+	message.hello.size = RANKS;
+	snprintf(message.hello.library, sizeof(message.hello.library), "%s", rondo_version());
+	message.hello.digest = rd_settings_digest(&settings);
+	message.hello.channels = settings.channels;
+	message.hello.piece_size = settings.piece_size;
+	fill_identity(&message.hello.identity, rank);
+	rd_coordinator_take(coordinator, connection, &message, 0);
+}
+
+static void send_kind(struct rd_coordinator *coordinator, int connection, enum rd_control_kind kind)
+{
+	struct rd_control_message message = { .kind = kind };
+
+	if (kind == RD_CONTROL_READY)
+		message.ready.limits = (struct rd_link_limits){ 1 << 17, true, 1, 1 };
+	if (kind == RD_CONTROL_COSTS)
+		message.costs.size = 100;
+	rd_coordinator_take(coordinator, connection, &message, 0);
+}
+
+static void all_send(struct rd_coordinator *coordinator, const int *connections,
+	enum rd_control_kind kind, struct traffic *traffic)
+{
+	for (int rank = 0; rank < RANKS; rank++)
+		send_kind(coordinator, connections[rank], kind);
+	for (int rank = 0; rank < RANKS; rank++)
+		take_all(coordinator, connections[rank], &traffic[rank]);
+}
+
+Test(scale, of_4096_ranks_is_linear, .timeout = 60)
+{
+	static int connections[RANKS];
+	static struct traffic traffic[RANKS];
+	struct rd_coordinator *coordinator;
+	size_t parts, most = (size_t)RANKS * (RANDOM_BYTES + OTHER_BYTES);
+
+	cr_assert_eq(rd_coordinator_create(&coordinator, &settings, "10.0.0.1:29500", 1, 0), 0);
+	for (int rank = 0; rank < RANKS; rank++) {
+		connections[rank] = rd_coordinator_open(coordinator, 0);
+		send_hello(coordinator, connections[rank], rank);
+	}
+	cr_assert_eq(coordinator->error, 0, "%s", coordinator->reason);
+	for (int rank = 0; rank < RANKS; rank++)
+		take_all(coordinator, connections[rank], &traffic[rank]);
+	parts = (size_t)coordinator->table.part_count;
+	all_send(coordinator, connections, RD_CONTROL_READY, traffic);
+	send_kind(coordinator, connections[0], RD_CONTROL_COSTS);
+	all_send(coordinator, connections, RD_CONTROL_BYE, traffic);
+	cr_expect_eq(coordinator->error, 0, "%s", coordinator->reason);
+	for (int rank = 0; rank < RANKS; rank++) {
+		/* HEARTBEAT, the table, READY, COSTS, LEFT of the first and its own. */
+		cr_assert_leq(traffic[rank].messages, parts + 5, "rank %d: %zu messages", rank,
+			traffic[rank].messages);
+		cr_assert_leq(
+			traffic[rank].bytes, most, "rank %d: %zu bytes", rank, traffic[rank].bytes);
+	}
+	rd_coordinator_destroy(coordinator);
+}
+
+Test(scale, keeps_2_kib_for_each_rank)
+{
+	cr_expect_leq(sizeof(struct rd_coordinator_rank) +
+			      sizeof(struct rd_coordinator_connection) +
+			      sizeof(struct rd_control_socket) + sizeof(struct rd_member),
+		2048);
+}
