@@ -127,6 +127,8 @@ static bool look_at_all(struct rd_control *control, bool late, int64_t now_ms)
 			lose(control, i, now_ms);
 		else if (control->server.coordinator)
 			rd_coordinator_beat(control->server.coordinator, i);
+		else
+			rd_participant_beat(control->participant, now_ms - 2 * look_ms(control));
 	}
 	log_news(control, &began, true);
 	log_news(control, &ended, false);

@@ -408,6 +408,12 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	participant->heartbeat_ms = now_ms + participant->heartbeat_wait_ms;
 }
 
+void rd_participant_beat(struct rd_participant *participant, int64_t since_ms)
+{
+	if (participant->received_ms < since_ms)
+		participant->to_send |= rd_control_bit(RD_CONTROL_HEARTBEAT);
+}
+
 int64_t rd_participant_deadline(const struct rd_participant *participant)
 {
 	int64_t deadline;

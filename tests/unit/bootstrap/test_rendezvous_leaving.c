@@ -1,4 +1,4 @@
-/* Ranks that leave alone, and calls that a rank had finished before it left or died. */
+/* Ranks that leave alone, calls that a rank had finished before it left or died, silence. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <string.h>
@@ -114,6 +114,24 @@ Test(rendezvous, the_death_of_rank_0_spares_calls_too)
 	has_made(2, 5, 5);
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
+	net_finish();
+}
+
+/* Else its kernel has nothing to be acknowledged, and never finds that the network is gone. */
+Test(rendezvous, a_rank_that_hears_nothing_of_rank_0_sends_it_a_heartbeat)
+{
+	struct rd_participant *participant;
+	struct rd_control_message message;
+
+	net_meet(2);
+	participant = net.nodes[1].participant;
+	while (rd_participant_next(participant, &message))
+		;
+	rd_participant_beat(participant, 0);
+	cr_expect_not(rd_participant_next(participant, &message));
+	rd_participant_beat(participant, net.now_ms + 1);
+	cr_expect(rd_participant_next(participant, &message));
+	cr_expect_eq(message.kind, RD_CONTROL_HEARTBEAT);
 	net_finish();
 }
 
