@@ -60,7 +60,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 /* Time has passed. */
 void rd_participant_tick(struct rd_participant *participant, int64_t now_ms);
 
-/* Where nothing has come since then, a heartbeat is to be sent, beside those that keep the bound. */
+/* Where nothing has come since then, a heartbeat is to be sent, beside the usual ones. */
 void rd_participant_beat(struct rd_participant *participant, int64_t since_ms);
 
 /* The next message to send; false: none now. */

@@ -11,7 +11,7 @@
 #define RANKS 4096
 #define RANKS_OF_HOST 8
 #define RANDOM_BYTES 48 /* of the keys and the name in a rank's cards */
-/* Beside these: pid 3, core 1, slot 1, lineage 2 and its port 2; 2 for each of 8 runs; the size 2. */
+/* Beside these: pid 3, core, slot, lineage 2 and its port 2; 2 for each of 8 runs; the size 2. */
 #define OTHER_BYTES 27
 
 static struct rd_settings settings = { .size = RANKS,
