@@ -183,7 +183,7 @@ int rd_control_leave(struct rd_control *control)
 static bool may_leave(const struct rd_control *control)
 {
 	return control->phase == RD_PARTICIPANT_OPEN && !atomic_load(&control->verdict) &&
-	       !control->requests.leave && !control->requests.quit &&
+	       !control->requests.leave && !control->requests.quit && !control->requests.report &&
 	       !atomic_load(&control->activity->queues) &&
 	       atomic_load(&control->activity->calls) == atomic_load(&control->activity->done);
 }

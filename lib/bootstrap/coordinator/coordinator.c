@@ -585,7 +585,7 @@ static int64_t connection_deadline(const struct rd_coordinator *coordinator,
 		return RD_NEVER;
 	if (connection->rank < 0)
 		return connection->opened_ms + RD_PENDING_MS;
-	if (coordinator->ranks[connection->rank].left || coordinator->error)
+	if (coordinator->error || coordinator->ranks[connection->rank].left)
 		return RD_NEVER;
 	return rd_sooner(connection->heartbeat_ms,
 		connection->received_ms + coordinator->settings->heartbeat_timeout_ms + 1);
