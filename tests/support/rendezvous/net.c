@@ -439,7 +439,7 @@ bool net_run_until(bool (*done)(void))
 
 void net_run_steps(int count)
 {
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < count && net_next_ms() < RD_NEVER; i++) {
 		net.now_ms = net_next_ms();
 		net_run_now();
 	}
