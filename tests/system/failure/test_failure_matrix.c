@@ -449,7 +449,7 @@ Test(failure_matrix, in_destroy)
 /* Silence alone shows it. */
 Test(failure_matrix, stopped)
 {
-	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "300", 1);
+	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", "1000", 1);
 	run_cases(ENDED, ENDED + STOPPED);
 }
 
