@@ -274,7 +274,7 @@ RONDO_API int rondo_comm_finalize(rondo_comm *comm);
  * A call that it did not make is RONDO_LEFT to them, with its number. A process that ends by exit()
  * or by return from main() leaves its comms in the same way, but for those with a call under way or
  * with calls on devices: there it dies. Calls that it had finished by then are spared, too, where
- * another process of its host is in the comm.
+ * another process of its host is in the comm (of rank 0's death: where all ranks are on one host).
  *
  * Once the process of rank 0 has ended, ranks can still finish the calls that rank 0 made; then
  * each judges failures by itself, and a new link waits until both ranks call. Returns

@@ -24,6 +24,12 @@ static int delays_ms(const struct world *world)
 	return sum;
 }
 
+/* The coordinator ended with the process of rank 0, which had left. */
+static bool has_departed(const struct world *world)
+{
+	return world_fault(world, FAULT_depart, 0, -1) != NULL;
+}
+
 static bool does_harm(const struct world *world, int i)
 {
 	const struct fault *fault = &world->faults.at[i];
@@ -36,9 +42,11 @@ static bool does_harm(const struct world *world, int i)
 	case FAULT_late:
 	case FAULT_lag:
 	case FAULT_refuse:
+		return delays_ms(world) >= HARMLESS_MS;
 	case FAULT_deaf:
 	case FAULT_shut:
-		return delays_ms(world) >= HARMLESS_MS;
+		/* Nobody is there to choose another transport. */
+		return delays_ms(world) >= HARMLESS_MS || has_departed(world);
 	case FAULT_strange:
 	case FAULT_depart:
 		return false;
@@ -158,12 +166,6 @@ static void judge_end(struct world *world, const struct sim_rank *rank)
 		 !world_fault(world, FAULT_leave, rank->rank, -1))
 		world_fail(world, "rank %d ended well after %d of %d calls", rank->rank, rank->call,
 			world->calls);
-}
-
-/* The coordinator ended with the process of rank 0, which had left. */
-static bool has_departed(const struct world *world)
-{
-	return world_fault(world, FAULT_depart, 0, -1) != NULL;
 }
 
 /* All that the coordinator reaches have its verdict. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "plan/collective.h"
+#include "topo/place.h"
 
 static void end(
 	struct rd_participant *participant, int lost, int error, const char *format, va_list args)
@@ -154,6 +155,16 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 		participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
 }
 
+bool rd_participant_may_spare(const struct rd_participant *participant)
+{
+	const struct rd_member *members = participant->members;
+	bool one_host = participant->phase == RD_PARTICIPANT_OPEN;
+
+	for (int rank = 1; rank < participant->settings->size && one_host; rank++)
+		one_host = rd_place_same_host(&members[rank].place, &members[0].place);
+	return one_host;
+}
+
 /* Nobody but this rank judges the death. */
 static void take_death(struct rd_participant *participant, int rank, uint32_t done)
 {
@@ -163,6 +174,8 @@ static void take_death(struct rd_participant *participant, int rank, uint32_t do
 		return;
 	snprintf(reason, sizeof(reason), "%s died",
 		rd_place_name(&participant->members[rank].place, rank, name));
+	if (rank == 0 && !rd_participant_may_spare(participant))
+		done = 0;
 	rd_participant_end_sparing(participant, done, rank, RONDO_DIED, reason);
 }
 

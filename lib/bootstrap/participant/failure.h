@@ -16,6 +16,10 @@ void rd_participant_end_without(struct rd_participant *participant, int lost, in
 void rd_participant_end_sparing(struct rd_participant *participant, uint32_t spared, int lost,
 	int error, const char *reason);
 
+/* Whether the death of rank 0 may spare calls: with the coordinator gone, ranks of other hosts do
+   not learn which, and do not finish theirs. */
+bool rd_participant_may_spare(const struct rd_participant *participant);
+
 /* The same by this rank's own report, where nobody else judges it. */
 void rd_participant_end_alone(struct rd_participant *participant);
 

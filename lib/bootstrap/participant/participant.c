@@ -8,7 +8,6 @@
 #include "base/duration.h"
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
-#include "topo/place.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
@@ -181,6 +180,19 @@ static const char *why_closed(const struct rd_participant *participant, int erro
 		       : "it hung up: it may be of another job, or have a secret";
 }
 
+/* Nobody is there to choose another transport for both ranks. */
+static void end_without_link(
+	struct rd_participant *participant, const struct rd_link_failure *link_failure)
+{
+	int rank = participant->settings->rank;
+
+	rd_participant_end(participant, RONDO_UNREACHABLE,
+		"rank %d: no link to rank %d over %s: %s; rank 0, which has left, can choose no "
+		"other transport",
+		rank, link_failure->low == rank ? link_failure->high : link_failure->low,
+		link_failure->transport, link_failure->reason);
+}
+
 /* Rank 0 had left, and its process has ended. Ranks may still finish their last call. */
 static void go_on_alone(struct rd_participant *participant, int error)
 {
@@ -189,17 +201,11 @@ static void go_on_alone(struct rd_participant *participant, int error)
 		participant->phase = RD_PARTICIPANT_LEFT;
 	else if (participant->reported)
 		rd_participant_end_alone(participant);
-	else
-		participant->unattended = true;
-}
-
-/* Its death comes from the kernel of this host, too, with the calls that it had finished. */
-static bool is_near_0(const struct rd_participant *participant)
-{
-	const struct rd_member *members = participant->members;
-
-	return participant->phase == RD_PARTICIPANT_OPEN &&
-	       rd_place_same_host(&members[0].place, &members[participant->settings->rank].place);
+	participant->unattended = true;
+	for (int i = 0; i < participant->link_failures.count; i++)
+		if (!rd_link_failures_have(
+			    &participant->fallbacks, &participant->link_failures.at[i]))
+			end_without_link(participant, &participant->link_failures.at[i]);
 }
 
 /* A connection that ends before the coordinator has accepted this rank counts as refused: it may
@@ -224,7 +230,7 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 		rd_participant_end(
 			participant, participant->report, "%s", participant->report_reason);
 	rd_participant_name_0(participant, name);
-	if (rd_means_death(error) && is_near_0(participant))
+	if (rd_means_death(error) && rd_participant_may_spare(participant))
 		participant->ended_ms = now_ms + RD_QUERY_MS;
 	else if (rd_means_death(error))
 		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died", name);
@@ -249,7 +255,7 @@ void rd_participant_link_failed(
 		     (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready);
 
 	if (participant->unattended)
-		rd_participant_end(participant, RONDO_UNREACHABLE, "%s", link_failure->reason);
+		end_without_link(participant, link_failure);
 	/* The peer may have reported it before. */
 	if (opens && !rd_link_failures_have(&participant->fallbacks, link_failure))
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
@@ -359,6 +365,16 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 	participant->to_send |= rd_control_bit(RD_CONTROL_LATE);
 }
 
+/* A call that waits for long may wait for a rank that has failed meanwhile: nobody tells. */
+static bool is_spared(const struct rd_participant *participant, int64_t now_ms)
+{
+	const struct rd_activity *activity = participant->activity;
+
+	return atomic_load(&activity->done) < participant->spared &&
+	       rd_activity_waited_ms(activity, now_ms) <
+		       (uint32_t)participant->settings->heartbeat_timeout_ms;
+}
+
 static void discount_gap(struct rd_participant *participant, int64_t now_ms)
 {
 	int64_t gap_ms = now_ms - participant->ticked_ms;
@@ -393,7 +409,7 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 			rd_participant_name_0(participant, name));
 	if (participant->unattended)
 		rd_participant_check_calls(participant, now_ms);
-	if (participant->spares && atomic_load(&participant->activity->done) >= participant->spared)
+	if (participant->spares && !is_spared(participant, now_ms))
 		participant->phase = RD_PARTICIPANT_FAILED;
 	if (!rd_participant_is_connected(participant))
 		return;

@@ -72,17 +72,24 @@ Test(rendezvous, a_spared_call_that_fails_has_the_verdict)
 	net_finish();
 }
 
-/* Both are on one host: the end of the connection waits for the report. */
-static void end_near(void)
+/* The hosts of these are one. */
+static void meet_near(int size, int from, int to)
 {
-	net_init(4, 3);
-	for (int i = 0; i < 4; i++) {
+	net_init(size, 3);
+	for (int i = 0; i < size; i++) {
 		net.nodes[i].idle = true;
 		has_made(i, 5, 5);
 	}
-	memcpy(net.nodes[2].self.member.place.host_id, net.nodes[1].self.member.place.host_id,
-		RD_HOST_SIZE);
+	for (int i = from; i < to; i++)
+		memcpy(net.nodes[i].self.member.place.host_id,
+			net.nodes[from].self.member.place.host_id, RD_HOST_SIZE);
 	cr_assert(net_run_until(net_all_open));
+}
+
+/* With another of its host, so the end of the connection waits for the report. */
+static void end_near(void)
+{
+	meet_near(4, 1, 3);
 	has_made(3, 4, 3);
 	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, 0);
 	net.nodes[2].connection = -1;
@@ -104,14 +111,43 @@ Test(rendezvous, a_death_that_nobody_reports_spares_no_call)
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
 
-Test(rendezvous, the_death_of_rank_0_spares_calls_too)
+static void lose_rank_0(int near)
 {
-	meet(3);
+	meet_near(3, 0, near);
 	has_made(2, 4, 3);
 	rd_participant_died(net.nodes[2].participant, 0, 5);
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+}
+
+Test(rendezvous, the_death_of_rank_0_spares_calls_within_a_host)
+{
+	lose_rank_0(3);
 	expect_verdict(2, 0, "");
 	has_made(2, 5, 5);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
+	net_finish();
+}
+
+Test(rendezvous, the_death_of_rank_0_spares_none_where_others_do_not_learn_which)
+{
+	lose_rank_0(2);
+	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
+	net_finish();
+}
+
+Test(rendezvous, a_spared_call_waits_no_longer_than_a_silent_rank)
+{
+	struct rd_activity *activity;
+
+	lose_rank_0(3);
+	activity = &net.nodes[2].activity;
+	atomic_store(&activity->waiting_since_ms, net.now_ms);
+	net.now_ms += NET_TIMEOUT_MS - 1;
+	atomic_store(&activity->waiting_seen_ms, net.now_ms);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, 0, "");
+	net.now_ms++;
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
 	net_finish();
