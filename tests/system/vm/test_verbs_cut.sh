@@ -1,5 +1,5 @@
 # A port fails while all-reduces run over it, each with a check of its result: they go on over the other port. First the
-# interface goes down, which the device reports. Then the wire loses all packets, which only missing answers show.
+# wire loses all packets, which only missing answers show. Then the interface goes down, which the device reports.
 # guests: 2
 # wires: 2
 # limit: 500
@@ -31,6 +31,7 @@ cut_by() {
 	meet
 }
 
-cut_by ip link set eth1 down
-ip link set eth1 up
 cut_by tc qdisc replace dev eth1 root netem loss 100%
+[ "$guest" = 1 ] || tc qdisc del dev eth1 root
+# The interface stays down: Linux 6.1 may crash where it frees rxe's packets after their queue pair (rxe_skb_tx_dtor).
+cut_by ip link set eth1 down
