@@ -31,12 +31,6 @@ static int open_epoll(struct rd_control *control)
 	return 0;
 }
 
-static void close_socket(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 /* A single rank needs no address. */
 static int open_alone(struct rd_control *control)
 {
@@ -47,7 +41,8 @@ static int open_alone(struct rd_control *control)
 		error = rd_listen(&fd, &none, &control->settings);
 	if (error)
 		return error;
-	close_socket(fd);
+	if (fd >= 0)
+		close(fd);
 	strcpy(control->local.text, "alone");
 	return 0;
 }

@@ -185,8 +185,8 @@ int rd_control_verdict(struct rd_control *control);
  * that the leaver never made: "rank 1 left after call #16; rank 0 is in all_reduce #17".
  *
  * Rank 0's coordinator goes on by itself, in the thread, until all ranks have left or this process
- * ends. The others are told that it leaves, so that the end of its process is no death: from then
- * on they finish their last call without it, and judge its failure themselves. Returns once rank 0
+ * ends. It tells the others that rank 0 leaves, so that the end of its process is no death. Then
+ * they finish their last call without it, and judge its failure themselves. Returns once rank 0
  * knows, or all do, in 100 ms at most: 0, or the verdict so far.
  */
 int rd_control_leave(struct rd_control *control);

@@ -271,10 +271,12 @@ RONDO_API int rondo_comm_finalize(rondo_comm *comm);
  * Waits for this comm's calls on streams, leaves, and frees the comm. NULL is allowed. Leaving is
  * local: this rank waits for no other (100 ms at most, where the host of rank 0 does not answer).
  * The others still get what this rank has sent, however late they come to the calls that it made.
- * A call that it did not make is RONDO_LEFT to them, with its number. A process that ends by exit()
- * or by return from main() leaves its comms in the same way, but for those with a call under way or
- * with calls on devices: there it dies. Calls that it had finished by then are spared, too, where
- * another process of its host is in the comm (of rank 0's death: where all ranks are on one host).
+ * A call that it did not make is RONDO_LEFT to them, with its number.
+ *
+ * A process that ends by exit(), or by return from main(), leaves its comms in the same way. It
+ * dies in those where a call is under way, or where it made calls on devices. After a death, ranks
+ * still finish the calls that the dead rank had finished, where another process of its host is in
+ * the comm. After that of rank 0 they do so only where all ranks are on one host.
  *
  * Once the process of rank 0 has ended, ranks can still finish the calls that rank 0 made; then
  * each judges failures by itself, and a new link waits until both ranks call. Returns

@@ -43,13 +43,18 @@ static void expect_spared(void)
 	expect_verdict(3, 0, "");
 }
 
-Test(rendezvous, a_death_spares_calls_that_the_rank_had_finished)
+static void die_before_rank_3_comes(void)
 {
 	meet(4);
 	has_made(3, 4, 3);
 	net.nodes[2].dead = true;
 	rd_participant_died(net.nodes[1].participant, 2, 5);
 	expect_spared();
+}
+
+Test(rendezvous, a_death_spares_calls_that_the_rank_had_finished)
+{
+	die_before_rank_3_comes();
 	has_made(3, 5, 4);
 	net_run_steps(20);
 	expect_verdict(3, 0, "");
@@ -61,11 +66,7 @@ Test(rendezvous, a_death_spares_calls_that_the_rank_had_finished)
 
 Test(rendezvous, a_spared_call_that_fails_has_the_verdict)
 {
-	meet(4);
-	has_made(3, 4, 3);
-	net.nodes[2].dead = true;
-	rd_participant_died(net.nodes[1].participant, 2, 5);
-	expect_spared();
+	die_before_rank_3_comes();
 	rd_participant_report(
 		net.nodes[3].participant, RONDO_BROKEN, 1, "rank 1 closed it", net.now_ms);
 	expect_verdict(3, RONDO_DIED, "rank 2 (host h2, pid 102) died");
