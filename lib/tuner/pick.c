@@ -16,15 +16,20 @@
 #define CLASSES_AN_OCTAVE 4
 #define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)
 
+/* An algorithm for a collective. */
+struct candidate {
+	const struct rd_algorithm *algorithm;
+	enum rd_collective collective;
+	struct rd_schedule *schedule; /* NULL: it writes no valid plan */
+	struct rd_shape shape;
+	struct candidate *next;
+};
+
 struct rd_picker {
 	struct rd_tuner_config config;
-	/* By collective and the algorithm's index in the table; created on first use. */
-	struct rd_schedule *schedules[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX];
-	struct rd_shape shapes[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* theirs */
-	bool refused[RD_COLLECTIVE_COUNT][ALGORITHMS_MAX]; /* writes no valid plan */
+	struct candidate *candidates; /* each added on first use */
 	struct rd_schedule *exchange; /* the buffer exchange that direct access begins with */
-	/* By collective: [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES], created on first use. */
-	struct rd_choice *choices[RD_COLLECTIVE_COUNT];
+	struct rd_choices choices;
 };
 
 int rd_pick_check(const struct rd_settings *settings)
@@ -84,6 +89,20 @@ static uint64_t least_of(uint64_t size)
 	return size >> (top - 2) << (top - 2);
 }
 
+/* Numbers the calls that have one choice. */
+static uint32_t key_of(enum rd_collective collective, uint64_t block_size, enum rd_type_class type,
+	bool peers_mapped)
+{
+	uint32_t kind = ((uint32_t)collective * 2 + peers_mapped) * RD_TYPE_CLASS_COUNT + type;
+
+	return kind * SIZE_CLASSES + (uint32_t)class_of(block_size);
+}
+
+static enum rd_collective collective_of(uint32_t key)
+{
+	return key / (2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES);
+}
+
 /* ---- Predictions ---------------------------------------------------------------------------- */
 
 /* Any root does: the roots differ in little more than the ranks that wait. */
@@ -104,30 +123,44 @@ static int can(const struct rd_picker *picker, enum rd_collective collective, in
 	return rd_algorithm_can(rd_algorithms[index], &problem);
 }
 
-/*
- * Writes an algorithm's schedule, the first time. The schedule is NULL where the algorithm writes
- * no valid plan, which is logged once, and is so on every rank. A rank without memory returns an
- * error instead: it would choose without the algorithm, and the other ranks with it.
- */
-static int write_schedule(struct rd_picker *picker, enum rd_collective collective, int index)
+static const struct candidate *find_candidate(const struct rd_picker *picker,
+	enum rd_collective collective, const struct rd_algorithm *algorithm)
 {
-	struct rd_schedule **schedule = &picker->schedules[collective][index];
+	const struct candidate *candidate = picker->candidates;
+
+	while (candidate &&
+		(candidate->algorithm != algorithm || candidate->collective != collective))
+		candidate = candidate->next;
+	return candidate;
+}
+
+/*
+ * Adds a candidate, with its schedule. An algorithm that writes no valid plan is logged once, and
+ * writes none on every rank. A rank without memory returns an error instead: it would choose
+ * without the algorithm, and the other ranks with it.
+ */
+static int add_candidate(struct rd_picker *picker, enum rd_collective collective,
+	const struct rd_algorithm *algorithm, const struct candidate **added)
+{
 	struct rd_problem problem = problem_of(picker, collective);
+	struct candidate *candidate = calloc(1, sizeof(*candidate));
+	int err = candidate ? rd_schedule_create(&candidate->schedule, algorithm, &problem)
+			    : rd_fail(RONDO_MEMORY, "no memory for a picker");
 
-	if (*schedule || picker->refused[collective][index])
-		return 0;
-
-	int err = rd_schedule_create(schedule, rd_algorithms[index], &problem);
-
-	if (err == RONDO_MEMORY)
+	if (err == RONDO_MEMORY) {
+		free(candidate);
 		return err;
-	picker->refused[collective][index] = err != 0;
+	}
 	if (err)
-		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for %s: %s",
-			rd_algorithms[index]->name, rd_collective_name(collective),
-			rondo_last_error());
+		rd_log(RD_WARN, RD_PICK, "algorithm %s is not used for %s: %s", algorithm->name,
+			rd_collective_name(collective), rondo_last_error());
 	else
-		picker->shapes[collective][index] = rd_schedule_shape(*schedule);
+		candidate->shape = rd_schedule_shape(candidate->schedule);
+	candidate->algorithm = algorithm;
+	candidate->collective = collective;
+	candidate->next = picker->candidates;
+	picker->candidates = candidate;
+	*added = candidate;
 	return 0;
 }
 
@@ -208,23 +241,26 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 	int count = 0;
 
 	for (int i = 0; rd_algorithms[i]; i++) {
+		const struct candidate *candidate;
 		int able = can(picker, collective, i), err = 0;
 
 		if (able < 0)
 			return able;
 		if (!able || (rd_algorithms[i]->direct_access && !peers_mapped))
 			continue;
-		err = write_schedule(picker, collective, i);
+		candidate = find_candidate(picker, collective, rd_algorithms[i]);
+		if (!candidate)
+			err = add_candidate(picker, collective, rd_algorithms[i], &candidate);
 		if (err)
 			return err;
-		if (picker->refused[collective][i])
+		if (!candidate->schedule)
 			continue;
 		predicted[count] = (struct rd_choice){
-			.algorithm = rd_algorithms[i],
-			.shape = picker->shapes[collective][i],
+			.algorithm = candidate->algorithm,
+			.shape = candidate->shape,
 		};
-		predict_algorithm(picker, picker->schedules[collective][i], block_size, type,
-			&predicted[count++]);
+		predict_algorithm(
+			picker, candidate->schedule, block_size, type, &predicted[count++]);
 	}
 	return count;
 }
@@ -419,50 +455,37 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 
 	const struct rd_choice *best =
 		best_of(picker, collective, least, peers_mapped, predicted, count);
-	struct rd_choice chosen;
 	int err = 0;
 
 	if (!best)
 		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
 			rd_collective_name(collective), picker->config.size);
-	chosen = *best;
+	*choice = *best;
 	if (peers_mapped)
-		err = judge_exchange(picker, collective, least, &chosen, predicted, count);
+		err = judge_exchange(picker, collective, least, choice, predicted, count);
 	if (err)
 		return err;
-	*choice = chosen;
 	/* Direct access that does not pay for its exchange: logs the choice without it instead. */
 	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->exchange_pays))
 		log_choice(collective, least, picker->config.size, choice, predicted, count);
 	return 0;
 }
 
-/* [2][RD_TYPE_CLASS_COUNT][SIZE_CLASSES] */
-static struct rd_choice *table_of(struct rd_picker *picker, enum rd_collective collective)
-{
-	struct rd_choice **table = &picker->choices[collective];
-
-	if (!*table)
-		*table = calloc(2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES, sizeof(**table));
-	if (!*table)
-		rd_fail(RONDO_MEMORY, "no memory for a picker");
-	return *table;
-}
-
 int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool peers_mapped, struct rd_choice **choice_out)
 {
-	struct rd_choice *table = table_of(picker, collective), *choice;
-	int err = 0;
+	uint32_t key = key_of(collective, block_size, type, peers_mapped);
+	struct rd_choice made;
+	int err;
 
-	if (!table)
-		return RONDO_MEMORY;
-	choice = &table[((int)peers_mapped * RD_TYPE_CLASS_COUNT + (int)type) * SIZE_CLASSES +
-			class_of(block_size)];
-	if (!choice->algorithm)
-		err = choose(picker, collective, block_size, type, peers_mapped, choice);
-	*choice_out = choice;
-	return err;
+	*choice_out = rd_choices_find(&picker->choices, key);
+	if (*choice_out)
+		return 0;
+	err = choose(picker, collective, block_size, type, peers_mapped, &made);
+	if (err)
+		return err;
+	*choice_out = rd_choices_add(&picker->choices, key, &made);
+	return *choice_out ? 0 : rd_fail(RONDO_MEMORY, "no memory for a picker");
 }
 
 /* ---- Explaining ----------------------------------------------------------------------------- */
@@ -526,39 +549,40 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 
 /* ---- Leaving -------------------------------------------------------------------------------- */
 
-static void log_measured(const struct rd_picker *picker, enum rd_collective collective)
+static void log_measured(const struct rd_made_choice *made)
 {
-	const struct rd_choice *table = picker->choices[collective];
+	const struct rd_choice *choice = made->choice;
+	int class = (int)(made->key % SIZE_CLASSES), top = class / CLASSES_AN_OCTAVE;
+	unsigned long long least = (unsigned long long)class;
 
-	for (int i = 0; table && i < 2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES; i++) {
-		int class = i % SIZE_CLASSES, top = class / CLASSES_AN_OCTAVE;
-		unsigned long long least = (unsigned long long)class;
-
-		if (table[i].calls == 0)
-			continue;
-		if (class >= 2 * CLASSES_AN_OCTAVE)
-			least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
-		rd_log(RD_INFO, RD_PICK,
-			"%s of %llu bytes and up: %s, %llu call%s, predicted %.1f us, measured "
-			"%.1f us on average%s",
-			rd_collective_name(collective), least, table[i].algorithm->name,
-			(unsigned long long)table[i].calls, RD_PLURAL(table[i].calls),
-			(double)table[i].predicted_ns / 1e3,
-			(double)table[i].measured_ns / 1e3 / (double)table[i].calls,
-			table[i].learned.wins ? ", by single copy" : "");
-	}
+	if (choice->calls == 0)
+		return;
+	if (class >= 2 * CLASSES_AN_OCTAVE)
+		least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
+	rd_log(RD_INFO, RD_PICK,
+		"%s of %llu bytes and up: %s, %llu call%s, predicted %.1f us, measured "
+		"%.1f us on average%s",
+		rd_collective_name(collective_of(made->key)), least, choice->algorithm->name,
+		(unsigned long long)choice->calls, RD_PLURAL(choice->calls),
+		(double)choice->predicted_ns / 1e3,
+		(double)choice->measured_ns / 1e3 / (double)choice->calls,
+		choice->learned.wins ? ", by single copy" : "");
 }
 
 void rd_picker_destroy(struct rd_picker *picker)
 {
 	if (!picker)
 		return;
-	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
-		log_measured(picker, c);
-		for (int i = 0; i < ALGORITHMS_MAX; i++)
-			rd_schedule_destroy(picker->schedules[c][i]);
-		free(picker->choices[c]);
+	for (int i = 0; i < picker->choices.count; i++)
+		log_measured(&picker->choices.made[i]);
+	while (picker->candidates) {
+		struct candidate *next = picker->candidates->next;
+
+		rd_schedule_destroy(picker->candidates->schedule);
+		free(picker->candidates);
+		picker->candidates = next;
 	}
 	rd_schedule_destroy(picker->exchange);
+	rd_choices_finish(&picker->choices);
 	free(picker);
 }

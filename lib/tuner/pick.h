@@ -1,17 +1,16 @@
 /*
  * The picker: chooses the algorithm of a call, its number of channels and its piece size. It
  * chooses the cheapest by the comm's costs (cost.h), as predicted from the plans (predict.h). It
- * predicts each size class once, four classes to an octave, and then finds the choice in a table.
+ * predicts each size class once, four classes to an octave, and keeps the choice (choices.h).
  * Ranks that have the same costs choose alike.
  */
 #ifndef RD_PICK_H
 #define RD_PICK_H
 
 #include "base/settings.h"
-#include "tuner/cost.h"
-#include "tuner/single_copy.h"
 #include "plan/plan.h"
-#include "tuner/predict.h"
+#include "tuner/choices.h"
+#include "tuner/cost.h"
 #include "rondo.h"
 
 /* The parameters of a picker. They are copied, but for the pointers, whose targets outlive it. */
@@ -23,21 +22,6 @@ struct rd_tuner_config {
 	size_t piece_size; /* the most bytes of a message on any link */
 	size_t exchange_size; /* bytes of a message of a buffer exchange */
 	const char *algo; /* RONDO_ALGO: the algorithm to use where it can run; "": the cheapest */
-};
-
-struct rd_choice {
-	const struct rd_algorithm *algorithm;
-	int channels;
-	size_t piece_size;
-	int64_t predicted_ns;
-	struct rd_shape shape; /* of the algorithm's plans */
-	/* In a choice with peers_mapped: direct access gains enough to pay for a buffer
-	   exchange. */
-	bool exchange_pays;
-	struct rd_single_copy learned; /* whether its messages use single copy */
-	/* Kept where the log level asks for them: measured times of calls. */
-	uint64_t calls;
-	int64_t measured_ns; /* sum over all calls */
 };
 
 struct rd_picker;
