@@ -8,11 +8,12 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/kept_text.h"
 #include "base/launch/complete.h"
 #include "base/log.h"
 #include "base/nearest.h"
 
-enum kind { INT, SIZE, STRING, PATH = STRING, NAMES, PATHS = NAMES };
+enum kind { INT, SIZE, STRING, NAMES, PATH, PATHS };
 
 /* A row of the table, as data. */
 struct setting {
@@ -116,7 +117,17 @@ static const char *const install_words[] = {
 
 static bool is_text(const struct setting *setting)
 {
-	return setting->kind == STRING || setting->kind == NAMES;
+	return setting->kind >= STRING;
+}
+
+static bool is_path(const struct setting *setting)
+{
+	return setting->kind >= PATH;
+}
+
+static bool is_list(const struct setting *setting)
+{
+	return setting->kind == NAMES || setting->kind == PATHS;
 }
 
 static int refuse(const struct setting *setting, const char *name, const char *value)
@@ -184,6 +195,17 @@ static bool lacks_a_name(const char *list)
 	return length > 0 && (list[0] == ',' || strstr(list, ",,") || list[length - 1] == ',');
 }
 
+/* A path stays the caller's, and must stay. */
+static void put_text(struct rd_settings *settings, const struct setting *setting, const char *text)
+{
+	char *field = (char *)settings + setting->offset;
+
+	if (is_path(setting))
+		*(const char **)field = text;
+	else
+		strcpy(field, text);
+}
+
 static int store_text(struct rd_settings *settings, const struct setting *setting, const char *name,
 	const char *value)
 {
@@ -192,12 +214,16 @@ static int store_text(struct rd_settings *settings, const struct setting *settin
 
 	if (length < (size_t)setting->least || length > (size_t)setting->most)
 		return refuse(setting, name, value);
-	if (setting->kind == NAMES && lacks_a_name(value))
+	if (is_list(setting) && lacks_a_name(value))
 		return rd_fail(RONDO_SETTING,
 			"%s is \"%s\": a name is missing beside a comma; give names with one comma "
 			"between two of them",
 			name, rd_quotable(quote, value));
-	memcpy((char *)settings + setting->offset, value, length + 1);
+	if (is_path(setting))
+		value = rd_kept_text(value);
+	if (!value)
+		return RONDO_MEMORY;
+	put_text(settings, setting, value);
 	return 0;
 }
 
@@ -221,7 +247,7 @@ static int take_text(struct rd_settings *settings, const struct setting *setting
 static void take_default(struct rd_settings *settings, const struct setting *setting)
 {
 	if (is_text(setting))
-		strcpy((char *)settings + setting->offset, setting->text);
+		put_text(settings, setting, setting->text);
 	else
 		store_number(settings, setting, setting->number);
 }
@@ -311,7 +337,9 @@ const char *rd_settings_text(const struct rd_settings *settings, const char *var
 
 	if (!setting || !is_text(setting))
 		return NULL;
-	return (const char *)settings + setting->offset;
+	const char *field = (const char *)settings + setting->offset;
+
+	return is_path(setting) ? *(const char *const *)field : field;
 }
 
 /* ---- Unknown variables ---- */

@@ -142,8 +142,9 @@ struct rd_settings {
 	unsigned char psk[RD_PSK_SIZE]; /* of connections (secure/secret.h) */
 #define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
 #define RD_FIELD_NAMES(name) char name[RD_STRING_MAX];
-#define RD_FIELD_PATH(name) char name[RD_PATHS_MAX];
-#define RD_FIELD_PATHS(name) char name[RD_PATHS_MAX];
+/* Kept until the process ends (kept_text.h): they are long, and each comm has settings. */
+#define RD_FIELD_PATH(name) const char *name;
+#define RD_FIELD_PATHS(name) const char *name;
 #define RD_FIELD_INT(name) int name;
 #define RD_FIELD_SIZE(name) size_t name;
 #define RD_FIELD(name, kind, ...) RD_FIELD_##kind(name)

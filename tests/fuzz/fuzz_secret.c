@@ -10,9 +10,12 @@
 
 static struct rd_settings settings_of(int rank)
 {
-	return (struct rd_settings){
-		.rank = rank, .size = 2, .secret_fd = -1, .job = "job", .has_key = true
-	};
+	return (struct rd_settings){ .rank = rank,
+		.size = 2,
+		.secret_fd = -1,
+		.secret_file = "",
+		.job = "job",
+		.has_key = true };
 }
 
 static bool is_long_enough(size_t size)
@@ -23,8 +26,10 @@ static bool is_long_enough(size_t size)
 /* The file is this user's, and nobody else's. */
 static int find_in_file(struct rd_settings *settings, int fd)
 {
+	static char path[32];
+
 	*settings = settings_of(1);
-	fuzz_path(settings->secret_file, fd);
+	settings->secret_file = fuzz_path(path, fd);
 	return rd_secret_find(settings);
 }
 

@@ -21,14 +21,15 @@ static bool is_set(const char *variable)
 /* Any agent may write the file: none is the first. */
 static int find_psk(struct secret *secret)
 {
-	struct rd_settings settings = {
-		.size = 2, .secret_fd = secret->fd, .init_timeout_ms = WAIT_MS, .job = AGENTS
-	};
+	struct rd_settings settings = { .size = 2,
+		.secret_fd = secret->fd,
+		.secret_file = "",
+		.init_timeout_ms = WAIT_MS,
+		.job = AGENTS };
 	int err;
 
 	if (is_set("RONDO_SECRET_FILE"))
-		snprintf(settings.secret_file, sizeof(settings.secret_file), "%s",
-			getenv("RONDO_SECRET_FILE"));
+		settings.secret_file = getenv("RONDO_SECRET_FILE");
 	err = rd_secret_find(&settings);
 	secret->has_psk = settings.has_psk;
 	memcpy(secret->psk, settings.psk, sizeof(secret->psk));

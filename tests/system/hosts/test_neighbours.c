@@ -254,7 +254,7 @@ static void *run_rank(void *argument)
 
 static void give_secret(void)
 {
-	struct rd_settings settings = { .size = 2 };
+	struct rd_settings settings = { .size = 2, .secret_file = "" };
 	char number[16];
 	int fd;
 

@@ -435,6 +435,23 @@ Test(settings, a_setting_is_found_by_its_variable)
 	cr_expect_null(rd_settings_text(&settings, "RONDO_NONE"));
 }
 
+Test(settings, equal_paths_have_one_copy_that_outlives_the_environment)
+{
+	struct rd_settings other;
+
+	launch_as("0", "2");
+	setenv("RONDO_TUNE_FILE", "/costs/one", 1);
+	cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	cr_assert_eq(rd_settings_read(&other, NULL), 0, "%s", rondo_last_error());
+	cr_expect_eq(other.tune_file, settings.tune_file);
+	setenv("RONDO_TUNE_FILE", "/costs/two", 1);
+	setenv("RONDO_DEBUG_FILE", "/costs/one", 1);
+	cr_assert_eq(rd_settings_read(&other, NULL), 0, "%s", rondo_last_error());
+	cr_expect_str_eq(settings.tune_file, "/costs/one");
+	cr_expect_str_eq(other.tune_file, "/costs/two");
+	cr_expect_eq(other.debug_file, settings.tune_file);
+}
+
 Test(settings, the_digest_tells_what_must_agree_between_ranks)
 {
 	launch_as("0", "2");

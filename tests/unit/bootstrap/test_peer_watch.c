@@ -8,7 +8,7 @@
 /* Whether a rank watches over another one of its host, in this PID namespace or another one. */
 static bool watches(pid_t pid, uint32_t space)
 {
-	static const struct rd_settings plain;
+	static const struct rd_settings plain = { .topo_file = "" };
 	struct rd_member members[2];
 
 	memset(members, 0, sizeof(members));

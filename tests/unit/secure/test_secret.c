@@ -34,11 +34,12 @@ TestSuite(secret, .init = make_folder, .fini = remove_folder, .timeout = 60);
 
 static struct rd_settings settings_of(int rank)
 {
-	struct rd_settings settings = {
-		.rank = rank, .size = 2, .secret_fd = -1, .init_timeout_ms = 10000
-	};
+	struct rd_settings settings = { .rank = rank,
+		.size = 2,
+		.secret_fd = -1,
+		.secret_file = path,
+		.init_timeout_ms = 10000 };
 
-	strcpy(settings.secret_file, path);
 	return settings;
 }
 
@@ -200,7 +201,7 @@ Test(secret, a_meetings_key_goes_before_the_launchers_secret_and_beside_the_file
 {
 	struct rd_settings one = settings_of(0), other = settings_of(1), file = settings_of(0);
 
-	one.secret_file[0] = other.secret_file[0] = '\0';
+	one.secret_file = other.secret_file = "";
 	one.has_key = other.has_key = file.has_key = true;
 	strcpy(one.job, "x a launcher's name of the job");
 	one.job[0] = '\0';
@@ -217,7 +218,7 @@ Test(secret, the_key_of_a_meeting_will_do)
 {
 	struct rd_settings one = settings_of(0), other = settings_of(1), none = settings_of(0);
 
-	one.secret_file[0] = other.secret_file[0] = none.secret_file[0] = '\0';
+	one.secret_file = other.secret_file = none.secret_file = "";
 	one.has_key = other.has_key = true;
 	memset(one.key, 7, sizeof(one.key));
 	memset(other.key, 7, sizeof(other.key));

@@ -8,7 +8,7 @@
 
 #include "topo/place.h"
 
-static const struct rd_settings plain;
+static const struct rd_settings plain = { .topo_file = "" };
 
 /* The place of a child, in new namespaces of these kinds. False where it may not have them. */
 static bool place_of_child(struct rd_place *place, int spaces)
@@ -121,7 +121,7 @@ Test(place, equal_pids_of_two_containers_are_two_processes, .timeout = 10)
 Test(place, a_host_may_be_emulated)
 {
 	struct rd_place a, b, here;
-	struct rd_settings settings = { .host = "a" };
+	struct rd_settings settings = { .topo_file = "", .host = "a" };
 
 	rd_place_here(&here, &plain);
 	rd_place_here(&a, &settings);
@@ -137,7 +137,7 @@ Test(place, a_host_may_be_emulated)
 Test(place, no_text_has_control_characters)
 {
 	struct rd_place place;
-	struct rd_settings settings = { .host = "a\nb\033[1m\x7f" };
+	struct rd_settings settings = { .topo_file = "", .host = "a\nb\033[1m\x7f" };
 
 	rd_place_here(&place, &settings);
 	cr_assert_str_eq(place.host_name, "a?b?[1m?");
@@ -147,7 +147,7 @@ Test(place, no_text_has_control_characters)
 Test(place, a_host_name_of_full_length_stays_a_string)
 {
 	struct rd_place place;
-	struct rd_settings settings = { 0 };
+	struct rd_settings settings = { .topo_file = "" };
 
 	memset(settings.host, 'a', RD_STRING_MAX - 1);
 	rd_place_here(&place, &settings);
@@ -158,10 +158,10 @@ Test(place, a_host_name_of_full_length_stays_a_string)
 
 static struct rd_settings on(const char *topology, const char *host, int local_rank)
 {
-	struct rd_settings settings = { .local_rank = local_rank, .gpu = -1 };
+	static char file[256];
+	struct rd_settings settings = { .topo_file = file, .local_rank = local_rank, .gpu = -1 };
 
-	snprintf(settings.topo_file, sizeof(settings.topo_file), RONDO_TOPOLOGIES "/%s.json",
-		topology);
+	snprintf(file, sizeof(file), RONDO_TOPOLOGIES "/%s.json", topology);
 	snprintf(settings.host, sizeof(settings.host), "%s", host);
 	return settings;
 }
