@@ -83,7 +83,7 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	}
 	free(coordinator->connections);
 	free(coordinator->ranks);
-	free(coordinator->table.parts);
+	free(coordinator->table);
 	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
 }

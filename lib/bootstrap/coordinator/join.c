@@ -80,15 +80,17 @@ static void check_hello(struct rd_coordinator *coordinator, const struct rd_cont
 /* Encodes the table of all members, which goes to every rank, once. */
 static int make_table(struct rd_coordinator *coordinator)
 {
+	struct rd_table_writer writer = { .parts = NULL };
 	int err = 0;
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
 		if (!err)
-			err = rd_table_write(
-				&coordinator->table, coordinator->ranks[rank].identity);
+			err = rd_table_write(&writer, coordinator->ranks[rank].identity);
 		free(coordinator->ranks[rank].identity);
 		coordinator->ranks[rank].identity = NULL;
 	}
+	coordinator->table = writer.parts;
+	coordinator->part_count = writer.part_count;
 	return err;
 }
 

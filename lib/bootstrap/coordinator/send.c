@@ -11,7 +11,7 @@ static void write_table(const struct rd_coordinator *coordinator,
 {
 	message->kind = RD_CONTROL_TABLE;
 	message->table.comm_id = coordinator->comm_id;
-	message->table.part = coordinator->table.parts[connection->parts_sent++];
+	message->table.part = coordinator->table[connection->parts_sent++];
 }
 
 static void write_left(
@@ -86,7 +86,7 @@ bool rd_coordinator_next(
 		message->heartbeat.timeout_ms =
 			(uint32_t)coordinator->settings->heartbeat_timeout_ms;
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   connection->parts_sent < coordinator->table.part_count) {
+		   connection->parts_sent < coordinator->part_count) {
 		write_table(coordinator, connection, message);
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_READY)) {
 		message->kind = RD_CONTROL_READY;

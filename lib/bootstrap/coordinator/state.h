@@ -64,7 +64,8 @@ struct rd_coordinator {
 	int joined, ready, refused;
 	uint32_t foreign; /* connections that spoke another language, or had another secret */
 	uint64_t opened; /* connections, open or closed */
-	struct rd_table_writer table; /* once all have joined, until all are ready */
+	struct rd_table_part *table; /* [part_count]: once all have joined, until all are ready */
+	int part_count;
 	struct rd_link_failures fallbacks; /* in the order in which they came */
 	struct rd_control_costs costs; /* once rank 0 has sent them */
 	int first_leaver; /* all leavers made as many calls; -1: none has left */

@@ -64,7 +64,7 @@ void rd_participant_end_sparing(struct rd_participant *participant, uint32_t spa
 const char *rd_participant_name_0(
 	const struct rd_participant *participant, char name[RD_RANK_NAME_SIZE])
 {
-	if (participant->table.count > 0)
+	if (!participant->joining || participant->joining->table.count > 0)
 		return rd_place_name(&participant->members[0].place, 0, name);
 	snprintf(name, RD_RANK_NAME_SIZE, "rank 0 (at %s)", participant->address);
 	return name;

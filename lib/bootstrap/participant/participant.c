@@ -25,7 +25,6 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	if (!participant)
 		goto no_memory;
 	participant->settings = settings;
-	participant->self = *self;
 	participant->activity = activity;
 	participant->address = address;
 	participant->started_ms = now_ms;
@@ -39,8 +38,10 @@ int rd_participant_create(struct rd_participant **created, const struct rd_setti
 	participant->lost = -1;
 	participant->dead = -1;
 	participant->members = calloc((size_t)settings->size, sizeof(*participant->members));
-	if (!participant->members)
+	participant->joining = calloc(1, sizeof(*participant->joining));
+	if (!participant->members || !participant->joining)
 		goto no_memory;
+	participant->joining->self = *self;
 	*created = participant;
 	return 0;
 
@@ -58,6 +59,7 @@ void rd_participant_destroy(struct rd_participant *participant)
 	rd_rank_list_finish(&participant->opens);
 	rd_rank_list_finish(&participant->opened);
 	free(participant->members);
+	free(participant->joining);
 	rd_cards_finish(&participant->cards);
 	free(participant);
 }
@@ -65,7 +67,7 @@ void rd_participant_destroy(struct rd_participant *participant)
 void rd_participant_set_lineage(
 	struct rd_participant *participant, const struct rd_lineage_address *place)
 {
-	participant->self.member.lineage = *place;
+	participant->joining->self.member.lineage = *place;
 }
 
 void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity)

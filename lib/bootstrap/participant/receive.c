@@ -1,6 +1,8 @@
 /* The messages that the participant receives from the coordinator. */
 #include "bootstrap/participant/participant.h"
 
+#include <stdlib.h>
+
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
 
@@ -10,7 +12,7 @@ static void take_table(struct rd_participant *participant, const struct rd_contr
 	int error = RONDO_PROTOCOL;
 
 	if (participant->phase == RD_PARTICIPANT_JOINING)
-		error = rd_table_read(&participant->table, &message->table.part,
+		error = rd_table_read(&participant->joining->table, &message->table.part,
 			participant->members, &participant->cards, size);
 	if (error == RONDO_MEMORY)
 		rd_participant_end(participant, error, "rank %d: %s", participant->settings->rank,
@@ -20,8 +22,13 @@ static void take_table(struct rd_participant *participant, const struct rd_contr
 	if (error)
 		return;
 	participant->comm_id = message->table.comm_id;
-	if (participant->table.count == size)
-		participant->phase = RD_PARTICIPANT_JOINED;
+	if (participant->joining->table.count < size)
+		return;
+	participant->phase = RD_PARTICIPANT_JOINED;
+	/* Bytes of a stranger may come before HELLO is sent. */
+	participant->to_send &= ~rd_control_bit(RD_CONTROL_HELLO);
+	free(participant->joining);
+	participant->joining = NULL;
 }
 
 static void take_ready(struct rd_participant *participant, const struct rd_link_limits *limits)

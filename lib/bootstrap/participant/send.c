@@ -23,7 +23,7 @@ static void write_hello(
 	memcpy(message->hello.algo, settings->algo, sizeof(message->hello.algo));
 	memcpy(message->hello.plugins, settings->plugins, sizeof(message->hello.plugins));
 	memcpy(message->hello.job, settings->job, sizeof(message->hello.job));
-	message->hello.identity = participant->self;
+	message->hello.identity = participant->joining->self;
 }
 
 static void write_slow(const struct rd_participant *participant, struct rd_control_message *message)

@@ -9,9 +9,15 @@
 
 #define RD_REFUSAL_SIZE 160
 
+/* The part of the state that ends once the members are known. */
+struct rd_joining {
+	struct rd_identity self;
+	struct rd_table_reader table; /* how far the members have come */
+};
+
 struct rd_participant {
 	const struct rd_settings *settings;
-	struct rd_identity self;
+	struct rd_joining *joining; /* NULL: the members are known */
 	struct rd_activity *activity;
 	const char *address;
 	enum rd_participant_phase phase;
@@ -35,7 +41,6 @@ struct rd_participant {
 
 	struct rd_member *members;
 	struct rd_cards cards; /* of each */
-	struct rd_table_reader table; /* how far they have come */
 	struct rd_link_failures link_failures; /* of our links, to be sent */
 	struct rd_link_failures fallbacks; /* that have been received */
 	int link_failures_sent;

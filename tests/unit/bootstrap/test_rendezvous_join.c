@@ -171,6 +171,8 @@ static int take_tables(uint32_t first, uint32_t second)
 	rd_participant_take(participant, &message, 0);
 	free(writer.parts);
 	error = rd_participant_verdict(participant, &reason);
+	while (!error && rd_participant_next(participant, &message))
+		cr_expect_neq(message.kind, RD_CONTROL_HELLO, "the members are known");
 	net_finish();
 	return error;
 }

@@ -127,7 +127,7 @@ Test(scale, of_4096_ranks_is_linear, .timeout = 60)
 	cr_assert_eq(coordinator->error, 0, "%s", coordinator->reason);
 	for (int rank = 0; rank < RANKS; rank++)
 		take_all(coordinator, connections[rank], &traffic[rank]);
-	parts = (size_t)coordinator->table.part_count;
+	parts = (size_t)coordinator->part_count;
 	all_send(coordinator, connections, RD_CONTROL_READY, traffic);
 	send_kind(coordinator, connections[0], RD_CONTROL_COSTS);
 	all_send(coordinator, connections, RD_CONTROL_BYE, traffic);
