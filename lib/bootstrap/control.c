@@ -376,18 +376,21 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
 	return true;
 }
 
-void rd_control_tell_costs(struct rd_control *control, const char *text)
+int rd_control_tell_costs(struct rd_control *control, const char *text)
 {
+	char *told = strndup(text, RD_COSTS_SIZE);
+
+	if (!told)
+		return rd_fail(RONDO_MEMORY, "no memory for the costs");
 	pthread_mutex_lock(&control->lock);
-	control->told.size = (uint16_t)strnlen(text, sizeof(control->told.text));
-	memcpy(control->told.text, text, control->told.size);
+	control->told = told;
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
+	return 0;
 }
 
 int rd_control_await_costs(struct rd_control *control, char *text)
 {
-	const struct rd_control_costs *costs = rd_participant_known(control->participant);
 	bool known;
 
 	*text = '\0';
@@ -398,8 +401,7 @@ int rd_control_await_costs(struct rd_control *control, char *text)
 	pthread_mutex_unlock(&control->lock);
 	if (!known)
 		return rd_control_verdict(control);
-	memcpy(text, costs->text, costs->size);
-	text[costs->size] = '\0';
+	strcpy(text, rd_participant_known(control->participant));
 	return 0;
 }
 

@@ -119,9 +119,9 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
 /*
  * After rd_control_ready(), once: rank 0 tells all others the costs of messages, a text of at most
  * RD_COSTS_SIZE bytes. Each other rank waits for them: text[RD_COSTS_SIZE + 1] gets them as a
- * string. Returns 0, or the verdict.
+ * string. Returns 0, RONDO_MEMORY, or the verdict.
  */
-void rd_control_tell_costs(struct rd_control *control, const char *text);
+int rd_control_tell_costs(struct rd_control *control, const char *text);
 int rd_control_await_costs(struct rd_control *control, char *text);
 
 /* After rd_control_ready(): this rank opens links to these, each once. They learn of it.

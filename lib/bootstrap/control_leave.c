@@ -75,6 +75,7 @@ static void free_state(struct rd_control *control)
 	rd_status_close(&control->status);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
+	free(control->told);
 	rd_settings_forget(&control->settings);
 	free(control);
 }

@@ -188,6 +188,13 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	rd_codec_check(codec, false);
 }
 
+void rd_control_write_costs(struct rd_control_message *message, const char *costs)
+{
+	message->kind = RD_CONTROL_COSTS;
+	message->costs.size = (uint16_t)strlen(costs);
+	memcpy(message->costs.text, costs, message->costs.size);
+}
+
 size_t rd_control_encode(struct rd_control_message *message, unsigned char frame[RD_FRAME_MAX])
 {
 	struct rd_codec codec = rd_frame_write(frame, RD_FRAME_MAX);

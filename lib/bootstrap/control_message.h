@@ -162,6 +162,9 @@ struct rd_control_message {
 	};
 };
 
+/* The message of these costs, of RD_COSTS_SIZE bytes at most. */
+void rd_control_write_costs(struct rd_control_message *message, const char *costs);
+
 /* Writes the message, which it leaves unchanged, as a frame; returns its size in bytes. */
 size_t rd_control_encode(struct rd_control_message *message, unsigned char frame[RD_FRAME_MAX]);
 

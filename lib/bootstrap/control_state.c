@@ -152,8 +152,9 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	while (control->link_failures_taken < control->link_failures.count)
 		rd_participant_link_failed(
 			participant, &control->link_failures.at[control->link_failures_taken++]);
-	if (control->told.size)
-		rd_participant_costs(participant, &control->told);
+	if (control->told)
+		rd_participant_costs(participant, control->told);
+	control->told = NULL;
 	while (control->opens_taken < control->opens.count)
 		rd_participant_open(participant, control->opens.at[control->opens_taken++]);
 	pthread_mutex_unlock(&control->lock);
@@ -268,7 +269,7 @@ bool rd_control_publish(struct rd_control *control, bool over)
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
-	bool costs_known = rd_participant_known(control->participant)->size > 0;
+	bool costs_known = rd_participant_known(control->participant) != NULL;
 	enum rd_goodbye goodbye = goodbye_of(control, phase);
 	bool fallbacks, opened, alone;
 

@@ -67,7 +67,7 @@ struct rd_control {
 	struct rd_rank_list opens, opened; /* as the participant's */
 	enum rd_participant_phase phase;
 	struct rd_link_limits limits; /* of all ranks' links */
-	struct rd_control_costs told; /* rank 0's request */
+	char *told; /* rank 0's request; NULL: none, or the thread has it */
 	bool costs_known; /* the participant has them, and they never change */
 	bool released; /* the thread uses nothing of the comm any more */
 	enum rd_goodbye goodbye;

@@ -255,7 +255,7 @@ static int share_costs(struct rondo_comm *comm)
 
 	if (comm->rank == 0) {
 		rd_costs_print(&comm->costs, text, sizeof(text));
-		rd_control_tell_costs(comm->control, text);
+		err = rd_control_tell_costs(comm->control, text);
 	} else {
 		err = rd_control_await_costs(comm->control, text);
 	}

@@ -84,6 +84,7 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	free(coordinator->connections);
 	free(coordinator->ranks);
 	free(coordinator->table);
+	free(coordinator->costs);
 	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
 }
@@ -469,9 +470,15 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 		return;
 	case RD_CONTROL_COSTS:
 		if (connection->rank != 0 || coordinator->phase != RD_COORDINATOR_RUNNING ||
-			coordinator->costs.size)
+			coordinator->costs)
 			break;
-		coordinator->costs = message->costs;
+		coordinator->costs =
+			strndup((const char *)message->costs.text, message->costs.size);
+		if (!coordinator->costs) {
+			rd_coordinator_decide(
+				coordinator, RONDO_MEMORY, "rank 0 has no memory for the costs");
+			return;
+		}
 		rd_coordinator_send_to_all(coordinator, RD_CONTROL_COSTS);
 		connection->to_send &= ~rd_control_bit(RD_CONTROL_COSTS);
 		return;

@@ -93,8 +93,7 @@ bool rd_coordinator_next(
 		message->ready.fallbacks = 0;
 		message->ready.limits = rd_links_limits(coordinator);
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_COSTS)) {
-		message->kind = RD_CONTROL_COSTS;
-		message->costs = coordinator->costs;
+		rd_control_write_costs(message, coordinator->costs);
 	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
 		   write_fallbacks(coordinator, connection, message)) {
 		return true;

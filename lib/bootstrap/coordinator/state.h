@@ -67,7 +67,7 @@ struct rd_coordinator {
 	struct rd_table_part *table; /* [part_count]: once all have joined, until all are ready */
 	int part_count;
 	struct rd_link_failures fallbacks; /* in the order in which they came */
-	struct rd_control_costs costs; /* once rank 0 has sent them */
+	char *costs; /* once rank 0 has sent them; NULL: not yet */
 	int first_leaver; /* all leavers made as many calls; -1: none has left */
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */

@@ -60,6 +60,7 @@ void rd_participant_destroy(struct rd_participant *participant)
 	rd_rank_list_finish(&participant->opened);
 	free(participant->members);
 	free(participant->joining);
+	free(participant->costs);
 	rd_cards_finish(&participant->cards);
 	free(participant);
 }
@@ -116,9 +117,9 @@ const struct rd_link_limits *rd_participant_limits(const struct rd_participant *
 	return &participant->limits;
 }
 
-const struct rd_control_costs *rd_participant_known(const struct rd_participant *participant)
+const char *rd_participant_known(const struct rd_participant *participant)
 {
-	return &participant->costs;
+	return participant->costs;
 }
 
 const struct rd_rank_list *rd_participant_opened(const struct rd_participant *participant)
@@ -263,11 +264,13 @@ void rd_participant_link_failed(
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
 }
 
-void rd_participant_costs(struct rd_participant *participant, const struct rd_control_costs *costs)
+void rd_participant_costs(struct rd_participant *participant, char *costs)
 {
-	if (participant->phase != RD_PARTICIPANT_OPEN || participant->costs.size)
+	if (participant->phase != RD_PARTICIPANT_OPEN || participant->costs) {
+		free(costs);
 		return;
-	participant->costs = *costs;
+	}
+	participant->costs = costs;
 	participant->to_send |= rd_control_bit(RD_CONTROL_COSTS);
 }
 

@@ -73,7 +73,8 @@ int64_t rd_participant_deadline(const struct rd_participant *participant);
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
 /* Rank 0's: the costs, once. */
-void rd_participant_costs(struct rd_participant *participant, const struct rd_control_costs *costs);
+/* Takes over the text. */
+void rd_participant_costs(struct rd_participant *participant, char *costs);
 void rd_participant_open(struct rd_participant *participant, int peer);
 void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
@@ -102,8 +103,8 @@ const struct rd_cards *rd_participant_cards(const struct rd_participant *partici
 uint64_t rd_participant_comm_id(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_OPEN on: the least limits of all ranks' links. */
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
-/* Rank 0's costs; size 0: they have not come. */
-const struct rd_control_costs *rd_participant_known(const struct rd_participant *participant);
+/* Rank 0's costs; NULL: they have not come. */
+const char *rd_participant_known(const struct rd_participant *participant);
 /* The ranks that open links to this one, in the order in which they said so. */
 const struct rd_rank_list *rd_participant_opened(const struct rd_participant *participant);
 /* The link failures of this rank's pairs so far, in the coordinator's order. */

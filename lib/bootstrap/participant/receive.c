@@ -2,6 +2,7 @@
 #include "bootstrap/participant/participant.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
@@ -47,6 +48,18 @@ static void take_ready(struct rd_participant *participant, const struct rd_link_
 	if (!participant->reported)
 		participant->report_ms = RD_NEVER;
 	participant->to_send &= ~rd_control_bit(RD_CONTROL_LATE);
+}
+
+static void take_costs(struct rd_participant *participant, const struct rd_control_message *message)
+{
+	if (participant->phase != RD_PARTICIPANT_OPEN || participant->costs) {
+		rd_participant_bad_message(participant);
+		return;
+	}
+	participant->costs = strndup((const char *)message->costs.text, message->costs.size);
+	if (!participant->costs)
+		rd_participant_end(participant, RONDO_MEMORY, "rank %d: no memory for the costs",
+			participant->settings->rank);
 }
 
 /* Each other rank says so once at most. */
@@ -156,10 +169,7 @@ void rd_participant_take(struct rd_participant *participant,
 		take_fallback(participant, &message->link_failed);
 		return;
 	case RD_CONTROL_COSTS:
-		if (participant->phase != RD_PARTICIPANT_OPEN || participant->costs.size)
-			rd_participant_bad_message(participant);
-		else
-			participant->costs = message->costs;
+		take_costs(participant, message);
 		return;
 	case RD_CONTROL_OPEN:
 		take_open(participant, message);

@@ -115,8 +115,7 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 		message->link_failed =
 			participant->link_failures.at[participant->link_failures_sent++];
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_COSTS)) {
-		message->kind = RD_CONTROL_COSTS;
-		message->costs = participant->costs;
+		rd_control_write_costs(message, participant->costs);
 	} else if (participant->opens_sent < participant->opens.count) {
 		write_open(participant, message);
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_READY)) {

@@ -48,7 +48,7 @@ struct rd_participant {
 	int opens_sent;
 	uint64_t comm_id;
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
-	struct rd_control_costs costs; /* rank 0's own, or as they came */
+	char *costs; /* rank 0's own, or as they came; NULL: not yet */
 	uint32_t query;
 	int leaver; /* with the fewest calls, leaver_calls; -1: none has left */
 	uint32_t leaver_calls;

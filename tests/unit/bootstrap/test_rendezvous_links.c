@@ -193,18 +193,16 @@ Test(rendezvous, a_link_before_all_are_ready_is_an_invalid_message)
 
 /* ---- Costs ---------------------------------------------------------------------------------- */
 
-static const struct rd_control_costs costs = { .size = 5, .text = "costs" };
+#define COSTS "costs"
 
 static int count_knowing(void)
 {
 	int count = 0;
 
 	for (int rank = 0; rank < net.size; rank++) {
-		const struct rd_control_costs *known =
-			rd_participant_known(net.nodes[rank].participant);
+		const char *known = rd_participant_known(net.nodes[rank].participant);
 
-		count += known->size == costs.size &&
-			 memcmp(known->text, costs.text, costs.size) == 0;
+		count += known && strcmp(known, COSTS) == 0;
 	}
 	return count;
 }
@@ -213,7 +211,7 @@ Test(rendezvous, the_costs_of_rank_0_come_to_all)
 {
 	net_meet(4);
 	cr_expect_eq(count_knowing(), 0);
-	rd_participant_costs(net.nodes[0].participant, &costs);
+	rd_participant_costs(net.nodes[0].participant, strdup(COSTS));
 	settle();
 	cr_expect_eq(count_knowing(), 4);
 	cr_expect_eq(net.coordinator_error, 0);
@@ -222,7 +220,7 @@ Test(rendezvous, the_costs_of_rank_0_come_to_all)
 
 Test(rendezvous, costs_of_another_rank_are_an_invalid_message)
 {
-	struct rd_control_message message = { .kind = RD_CONTROL_COSTS, .costs = costs };
+	struct rd_control_message message = { .kind = RD_CONTROL_COSTS, .costs = { 5, { COSTS } } };
 
 	net_meet(3);
 	rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);

@@ -98,8 +98,10 @@ static void send_kind(struct rd_coordinator *coordinator, int connection, enum r
 
 	if (kind == RD_CONTROL_READY)
 		message.ready.limits = (struct rd_link_limits){ 1 << 17, true, 1, 1 };
-	if (kind == RD_CONTROL_COSTS)
+	if (kind == RD_CONTROL_COSTS) {
 		message.costs.size = 100;
+		memset(message.costs.text, 'c', 100);
+	}
 	rd_coordinator_take(coordinator, connection, &message, 0);
 }
 
