@@ -1,6 +1,7 @@
 #include "transports/shm/backlog.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -62,15 +63,31 @@ static bool pending_handle(void *owner)
 	return true;
 }
 
+static struct rd_shm_pending *pending_create(struct rd_shm_backlog *backlog)
+{
+	struct rd_shm_pending *pending = malloc(sizeof(*pending));
+
+	if (pending)
+		*pending = (struct rd_shm_pending){
+			.source = { pending_handle, pending },
+			.backlog = backlog,
+			.fd = -1,
+			.fds = { -1, -1 },
+		};
+	return pending;
+}
+
 /* Returns a free place, or that of the oldest connection without a greeting. NULL: all have
-   greeted. */
+   greeted, or no memory. */
 static struct rd_shm_pending *pending_place(struct rd_shm_backlog *backlog)
 {
 	struct rd_shm_pending *oldest = NULL;
 
 	for (int i = 0; i < RD_SHM_BACKLOG_MAX; i++) {
-		struct rd_shm_pending *pending = &backlog->at[i];
+		struct rd_shm_pending *pending = backlog->at[i];
 
+		if (!pending)
+			return backlog->at[i] = pending_create(backlog);
 		if (pending->fd < 0)
 			return pending;
 		if (!pending->greeted && (!oldest || pending->age < oldest->age))
@@ -105,6 +122,7 @@ static bool listener_handle(void *owner)
 
 	if (!pending)
 		return false;
+
 	int fd = rd_above_stderr(
 		accept4(backlog->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
@@ -132,12 +150,7 @@ void rd_shm_backlog_init(struct rd_shm_backlog *backlog, struct rd_shm_endpoint 
 	backlog->lacked = false;
 	backlog->forbidden = 0;
 	for (int i = 0; i < RD_SHM_BACKLOG_MAX; i++)
-		backlog->at[i] = (struct rd_shm_pending){
-			.source = { pending_handle, &backlog->at[i] },
-			.backlog = backlog,
-			.fd = -1,
-			.fds = { -1, -1 },
-		};
+		backlog->at[i] = NULL;
 }
 
 int rd_shm_backlog_listen(struct rd_shm_backlog *backlog)
@@ -159,26 +172,29 @@ int rd_shm_backlog_listen(struct rd_shm_backlog *backlog)
 
 void rd_shm_backlog_match(struct rd_shm_backlog *backlog)
 {
-	for (int i = 0; i < RD_SHM_BACKLOG_MAX; i++)
-		if (backlog->at[i].greeted)
-			pending_match(&backlog->at[i]);
+	for (int i = 0; i < RD_SHM_BACKLOG_MAX && backlog->at[i]; i++)
+		if (backlog->at[i]->greeted)
+			pending_match(backlog->at[i]);
 	if (backlog->forbidden)
 		rd_shm_pairs_fail_awaited(backlog->endpoint, backlog->forbidden);
 }
 
 void rd_shm_backlog_finish(struct rd_shm_backlog *backlog)
 {
-	for (int i = 0; i < RD_SHM_BACKLOG_MAX; i++)
-		pending_drop(&backlog->at[i]);
+	for (int i = 0; i < RD_SHM_BACKLOG_MAX && backlog->at[i]; i++) {
+		pending_drop(backlog->at[i]);
+		free(backlog->at[i]);
+	}
 	rd_event_close(backlog->endpoint->epoll_fd, &backlog->listener);
 }
 
 void rd_shm_backlog_abandon(struct rd_shm_backlog *backlog)
 {
-	for (int i = 0; i < RD_SHM_BACKLOG_MAX; i++) {
-		rd_shm_fd_close(&backlog->at[i].fd);
-		rd_shm_fd_close(&backlog->at[i].fds[0]);
-		rd_shm_fd_close(&backlog->at[i].fds[1]);
+	for (int i = 0; i < RD_SHM_BACKLOG_MAX && backlog->at[i]; i++) {
+		rd_shm_fd_close(&backlog->at[i]->fd);
+		rd_shm_fd_close(&backlog->at[i]->fds[0]);
+		rd_shm_fd_close(&backlog->at[i]->fds[1]);
+		free(backlog->at[i]);
 	}
 	rd_shm_fd_close(&backlog->listener);
 }

@@ -29,7 +29,7 @@ struct rd_shm_backlog {
 	struct rd_shm_endpoint *endpoint;
 	struct rd_event_source source;
 	int listener; /* -1: none */
-	struct rd_shm_pending at[RD_SHM_BACKLOG_MAX];
+	struct rd_shm_pending *at[RD_SHM_BACKLOG_MAX]; /* used ones first; NULL: the others */
 	uint64_t age; /* of the next */
 	bool lacked; /* a line is logged */
 	int forbidden; /* the error of accept(): none will ever come; 0: it works */
