@@ -13,7 +13,7 @@ gpu 13000
 transports 14000
 trainer 21000
 tools 17000
-tests 83800
+tests 83900
 bench 4000
 docs 8100
 product 108000
