@@ -321,7 +321,7 @@ static bool settle_posts(struct rd_shm_link *link, bool at_once)
 
 		if (!is_consumed(link, post->number) && !finish_post(link, post, at_once))
 			break;
-		link->post_first = (link->post_first + 1) % RD_SHM_SLOTS_MAX;
+		link->post_first = (link->post_first + 1) % link->slots;
 		if (--link->post_count == 0)
 			--*link->peer->posting;
 		link->unread_looks = 0;
@@ -343,10 +343,13 @@ static bool shm_send(struct rd_link *base, const struct rd_tag *tag, const void 
 
 	if (!has_room(link, true) && !find_room(link, true))
 		return false;
+	/* The room of the next was that of the oldest, which is done. */
+	if (link->post_count == link->slots && !settle_posts(link, false))
+		return false;
 	memcpy(link->out->near, &address, sizeof(address));
 	if (link->post_count == 0)
 		++*link->peer->posting;
-	link->posts[(link->post_first + link->post_count++) % RD_SHM_SLOTS_MAX] =
+	link->posts[(link->post_first + link->post_count++) % link->slots] =
 		(struct rd_shm_post){ link->out, link->out_count + 1, (uint32_t)size, from,
 			out_room_of(link) };
 	base->posted++;
@@ -533,6 +536,12 @@ void rd_shm_link_start(struct rd_shm_link *link, void *channel, bool lower_rank,
 	char *low_fifo = channel, *high_fifo = low_fifo + RD_SHM_CELL;
 	char *low_rooms = low_fifo + cells_size(), *high_rooms;
 
+	link->room_used = calloc(slots, sizeof(*link->room_used));
+	link->posts = calloc(slots, sizeof(*link->posts));
+	if (!link->room_used || !link->posts) {
+		rd_shm_link_fail(link, RONDO_MEMORY, "no memory for a link");
+		return;
+	}
 	link->slots = slots;
 	link->stride = room_stride(link->base.message_max);
 	high_rooms = low_rooms + slots * link->stride;
@@ -555,6 +564,8 @@ void rd_shm_link_finish(struct rd_shm_link *link)
 void rd_shm_link_free(struct rd_shm_link *link)
 {
 	free(link->stage);
+	free(link->room_used);
+	free(link->posts);
 	free(link);
 }
 

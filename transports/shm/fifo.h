@@ -112,9 +112,9 @@ struct rd_shm_link {
 	uint64_t out_limit; /* out_count may go up to here */
 	uint32_t out_room; /* index of the room of the next large message */
 	uint32_t out_how; /* NEAR or IN_ROOM: as reserved last */
-	uint64_t room_used[RD_SHM_SLOTS_MAX]; /* out_count after its last message */
+	uint64_t *room_used; /* [slots]: out_count after its last message */
 
-	struct rd_shm_post posts[RD_SHM_SLOTS_MAX];
+	struct rd_shm_post *posts; /* [slots]: each has a room */
 	uint32_t post_first, post_count;
 	unsigned unread_looks; /* times that the first post was found unread */
 
@@ -129,7 +129,8 @@ size_t rd_shm_channel_size(size_t piece_size, uint32_t slots);
 
 /* Initialises a link that is not ready yet. The caller fills in `base`, except its ops. */
 void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer);
-/* `channel`: the memory of its FIFOs, all zero at first. */
+/* `channel`: the memory of its FIFOs, all zero at first. Without memory for it
+   the link fails. */
 void rd_shm_link_start(struct rd_shm_link *link, void *channel, bool lower_rank, uint32_t slots);
 /* To be called before the memory is unmapped: copies unread posts into their rooms. */
 void rd_shm_link_finish(struct rd_shm_link *link);
