@@ -129,8 +129,8 @@ size_t rd_shm_channel_size(size_t piece_size, uint32_t slots);
 
 /* Initialises a link that is not ready yet. The caller fills in `base`, except its ops. */
 void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer);
-/* `channel`: the memory of its FIFOs, all zero at first. Without memory for it
-   the link fails. */
+/* `channel`: the memory of its FIFOs, all zero at first. A link without memory for its slots
+   fails. */
 void rd_shm_link_start(struct rd_shm_link *link, void *channel, bool lower_rank, uint32_t slots);
 /* To be called before the memory is unmapped: copies unread posts into their rooms. */
 void rd_shm_link_finish(struct rd_shm_link *link);

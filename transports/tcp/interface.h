@@ -4,6 +4,7 @@
 #ifndef RD_TCP_INTERFACE_H
 #define RD_TCP_INTERFACE_H
 
+#include <net/if.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 
@@ -13,7 +14,7 @@
 #define RD_INTERFACES_MAX 8
 
 struct rd_interface {
-	char name[RD_STRING_MAX]; /* "?" where no interface has the address */
+	char name[IF_NAMESIZE]; /* "?" where no interface has the address */
 	struct sockaddr_storage address; /* IPv4 or IPv6; port 0 */
 	socklen_t address_size;
 	int prefix; /* length of the network prefix, in bits */
