@@ -26,9 +26,12 @@ static struct sums add_up(const struct rd_schedule *schedule, const struct rd_st
 		const struct rd_rank_schedule *rank = &schedule->rank_schedules[row];
 		int64_t sum = 0;
 
-		for (int i = 0; i < rank->count; i++)
-			sum += rd_step_cost_event_ns(
-				step_cost, &schedule->events[rank->first + i], schedule->size);
+		for (int i = 0; i < rank->count; i++) {
+			const struct rd_event *event = &schedule->events[rank->first + i];
+
+			sum += event->times *
+			       rd_step_cost_event_ns(step_cost, event, schedule->size);
+		}
 		sums.rank_ns[row] = sum;
 	}
 	return sums;
@@ -38,8 +41,12 @@ static int takes_count(const struct rd_schedule *schedule, int row)
 {
 	int count = 0;
 
-	for (int i = 0; i < schedule->rank_schedules[row].count; i++)
-		count += schedule->events[schedule->rank_schedules[row].first + i].takes;
+	for (int i = 0; i < schedule->rank_schedules[row].count; i++) {
+		const struct rd_event *event =
+			&schedule->events[schedule->rank_schedules[row].first + i];
+
+		count += event->takes ? event->times : 0;
+	}
 	return count;
 }
 
@@ -120,8 +127,9 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_st
 				&schedule->events[schedule->rank_schedules[i].first + k];
 
 			if (event->receives)
-				sum += step_cost->message[event->from].flight_ns +
-				       step_cost->message[event->from].send_ns;
+				sum += event->times *
+				       (step_cost->message[event->from].flight_ns +
+					       step_cost->message[event->from].send_ns);
 		}
 		longest = rd_longer(longest, sum);
 	}
@@ -226,7 +234,7 @@ static int load_of(const struct rd_schedule *schedule)
 	int64_t taken = 0;
 
 	for (int i = 0; i < schedule->event_count; i++)
-		taken += schedule->events[i].takes;
+		taken += schedule->events[i].takes ? schedule->events[i].times : 0;
 	return (int)(taken * 1000 / schedule->parts / schedule->rank_count);
 }
 

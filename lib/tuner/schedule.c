@@ -38,7 +38,7 @@ static struct rd_event event_of(const struct rd_plan *plan, int index)
 	const struct rd_problem *problem = &plan->problem;
 	const struct rd_step *step = &plan->steps[index];
 	int rank = problem->rank;
-	struct rd_event event = { .kind = step->kind, .sender = -1 };
+	struct rd_event event = { .kind = step->kind, .sender = -1, .times = 1 };
 
 	event.puts = rd_step_puts(step);
 	event.takes = rd_step_takes(step);
@@ -51,9 +51,15 @@ static struct rd_event event_of(const struct rd_plan *plan, int index)
 		event.to = class_of(problem, rank, step->to);
 		event.taker = step->to;
 	}
-	if (step->kind == RD_STEP_COMBINE)
-		event.outs = step->to < 0 ? problem->size : 1;
+	event.to_all = step->kind == RD_STEP_COMBINE && step->to < 0;
 	return event;
+}
+
+static bool costs_the_same(const struct rd_event *a, const struct rd_event *b)
+{
+	return a->kind == b->kind && a->from == b->from && a->to == b->to &&
+	       a->stores == b->stores && a->in_user_memory == b->in_user_memory &&
+	       a->to_all == b->to_all;
 }
 
 /* Message n from one rank to another is the n-th that the one puts and the n-th that the other
@@ -156,38 +162,64 @@ static int count_peers(const struct rd_plan *plan)
 	return peers;
 }
 
-static int fill_schedule(struct rd_schedule *schedule, struct rd_plan *const *plans,
-	const struct rd_problem *problem)
+/* Returns how many events it takes. In a sampled schedule equal ones are one, since only their sum
+   counts there: a rank of a linear gather has two, and 255 steps. */
+static int list_events(const struct rd_schedule *schedule, const struct rd_plan *plan, int first)
 {
-	int err = count_hosts(schedule, problem);
+	struct rd_event *events = schedule->events + first;
+	int count = 0;
 
-	for (int i = 0; i < schedule->rank_count; i++)
-		schedule->event_count += plans[rank_of(schedule, i)]->step_count;
-	schedule->rank_schedules = calloc(schedule->rank_count, sizeof(*schedule->rank_schedules));
+	for (int i = 0; i < plan->step_count; i++) {
+		int same = schedule->sampled ? 0 : count;
+
+		events[count] = event_of(plan, i);
+		while (same < count && !costs_the_same(&events[same], &events[count]))
+			same++;
+		if (same < count)
+			events[same].times++;
+		else
+			count++;
+	}
+	return count;
+}
+
+/* For a replay. */
+static int create_state(struct rd_schedule *schedule)
+{
 	schedule->states = calloc(schedule->rank_count, sizeof(*schedule->states));
 	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
 	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
-	schedule->events = calloc(schedule->event_count + 1, sizeof(*schedule->events));
 	schedule->sent_ns = calloc((size_t)RD_REPLAYED_PIECES * (schedule->event_count + 1),
 		sizeof(*schedule->sent_ns));
-	if (!schedule->rank_schedules || !schedule->states || !schedule->cores || !schedule->free ||
-		!schedule->events || !schedule->sent_ns)
+	return schedule->states && schedule->cores && schedule->free && schedule->sent_ns
+		       ? 0
+		       : fail_memory();
+}
+
+static int resize_events(struct rd_schedule *schedule, int count)
+{
+	struct rd_event *events = realloc(schedule->events, (count + 1) * sizeof(*events));
+
+	if (!events)
 		return fail_memory();
+	schedule->events = events;
+	return 0;
+}
 
-	int at = 0;
+static int add_rank(struct rd_schedule *schedule, struct rd_rank_schedule *rank_schedule,
+	const struct rd_plan *plan)
+{
+	int first = schedule->event_count, peers = count_peers(plan);
+	int err = resize_events(schedule, first + plan->step_count);
 
-	for (int i = 0; i < schedule->rank_count; i++) {
-		int rank = rank_of(schedule, i), peers;
-
-		schedule->rank_schedules[i] = (struct rd_rank_schedule){ at,
-			plans[rank]->step_count, host_of(problem, rank) };
-		peers = count_peers(plans[rank]);
-		schedule->peers = peers > schedule->peers ? peers : schedule->peers;
-		for (int k = 0; k < plans[rank]->step_count; k++)
-			schedule->events[at++] = event_of(plans[rank], k);
-	}
-	schedule->parts = plans[0]->parts;
-	return err || schedule->sampled ? err : match_messages(schedule, plans);
+	if (err)
+		return err;
+	*rank_schedule = (struct rd_rank_schedule){ first, list_events(schedule, plan, first),
+		host_of(&plan->problem, plan->problem.rank) };
+	schedule->event_count += rank_schedule->count;
+	schedule->peers = peers > schedule->peers ? peers : schedule->peers;
+	schedule->parts = plan->parts;
+	return resize_events(schedule, schedule->event_count);
 }
 
 static int write_plan(struct rd_plan **plans, const struct rd_algorithm *algorithm,
@@ -199,26 +231,55 @@ static int write_plan(struct rd_plan **plans, const struct rd_algorithm *algorit
 	return plans[rank] ? 0 : rd_plan_create(&plans[rank], algorithm, &there);
 }
 
-/* A few ranks' plans, and then all of them where those are not too long. */
-static int write_plans(struct rd_schedule *schedule, struct rd_plan **plans,
+/* Few ranks are sampled where their plans are too long, as those of a few show. */
+static int choose_sample(struct rd_schedule *schedule, struct rd_plan **plans,
 	const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
+	bool many = schedule->size > RD_REPLAYED_MAX;
 	int err = 0, longest = 0;
 
-	for (int i = 0; i < RD_SAMPLED && !err; i++) {
+	for (int i = 0; i < RD_SAMPLED && !many && !err; i++) {
 		int rank = sample(schedule->size, i);
 
 		err = write_plan(plans, algorithm, problem, rank);
 		if (!err && plans[rank]->step_count > longest)
 			longest = plans[rank]->step_count;
 	}
-	schedule->sampled = schedule->size > RD_SAMPLED &&
-			    (schedule->size > RD_REPLAYED_MAX ||
-				    longest * schedule->size > RD_REPLAYED_EVENTS_MAX);
+	schedule->sampled = many || (schedule->size > RD_SAMPLED &&
+					    longest * schedule->size > RD_REPLAYED_EVENTS_MAX);
 	schedule->rank_count = schedule->sampled ? RD_SAMPLED : schedule->size;
-	for (int rank = 0; rank < schedule->size && !schedule->sampled && !err; rank++)
-		err = write_plan(plans, algorithm, problem, rank);
 	return err;
+}
+
+/* Plans of many ranks are long. The plan of a rank in a sample is freed before the next is written,
+   which keeps the heap small. */
+static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
+	const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+{
+	int err = choose_sample(schedule, plans, algorithm, problem);
+
+	if (!err)
+		err = count_hosts(schedule, problem);
+	if (err)
+		return err;
+	schedule->rank_schedules = calloc(schedule->rank_count, sizeof(*schedule->rank_schedules));
+	if (!schedule->rank_schedules)
+		return fail_memory();
+	for (int i = 0; i < schedule->rank_count && !err; i++) {
+		int rank = rank_of(schedule, i);
+
+		err = write_plan(plans, algorithm, problem, rank);
+		if (!err)
+			err = add_rank(schedule, &schedule->rank_schedules[i], plans[rank]);
+		if (schedule->sampled) {
+			rd_plan_destroy(plans[rank]);
+			plans[rank] = NULL;
+		}
+	}
+	if (err || schedule->sampled)
+		return err;
+	err = create_state(schedule);
+	return err ? err : match_messages(schedule, plans);
 }
 
 /* The root has the most, where there is one. */
@@ -245,9 +306,7 @@ int rd_schedule_create(struct rd_schedule **schedule_out, const struct rd_algori
 	}
 	schedule->size = problem->size;
 	schedule->blocks = count_blocks(problem);
-	err = write_plans(schedule, plans, algorithm, problem);
-	if (!err)
-		err = fill_schedule(schedule, plans, problem);
+	err = fill_schedule(schedule, plans, algorithm, problem);
 	for (int rank = 0; rank < problem->size; rank++)
 		rd_plan_destroy(plans[rank]);
 	free(plans);

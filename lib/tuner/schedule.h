@@ -9,18 +9,19 @@
 #include "tuner/thresholds.h"
 #include "plan/plan.h"
 
-/* One step of one rank, with all that its cost depends on. */
+/* One step of one rank, with all that its cost depends on; or several of equal cost. */
 struct rd_event {
-	enum rd_step_kind kind;
-	bool puts; /* puts a message (data or a signal) on a link: rd_step_puts() */
-	bool takes; /* consumes a message: rd_step_takes() */
-	bool receives; /* takes a message with data: rd_step_receives() */
-	bool stores; /* a value that is passed on is also stored here */
-	bool in_user_memory; /* the message is in the user's memory, and may be sent from there */
-	enum rd_link_class from, to; /* the links that it uses */
+	enum rd_step_kind kind : 8;
+	enum rd_link_class from : 4, to : 4; /* the links that it uses */
+	bool puts : 1; /* puts a message (data or a signal) on a link: rd_step_puts() */
+	bool takes : 1; /* consumes a message: rd_step_takes() */
+	bool receives : 1; /* takes a message with data: rd_step_receives() */
+	bool stores : 1; /* a value that is passed on is also stored here */
+	bool in_user_memory : 1; /* the message is in user memory, and may be sent from there */
+	bool to_all : 1; /* COMBINE: the outputs of all ranks get the result */
 	int sender; /* takes: the event that puts the message; -1: unknown, or it takes none */
-	int taker; /* puts: the rank that takes the message */
-	int outs; /* COMBINE: number of outputs that get the result */
+	int taker; /* puts: the rank that takes the message; unknown in a sampled schedule */
+	int times; /* how many steps of its rank it stands for: 1, or more in a sampled schedule */
 };
 
 /* The events of one rank. */
@@ -55,7 +56,7 @@ struct rd_schedule {
 	int event_count;
 	int host_count;
 	int *host_ranks; /* [host_count] */
-	/* State of a replay, one at a time: */
+	/* State of a replay, one at a time; NULL in a sampled schedule: */
 	/* [RD_REPLAYED_PIECES][events]: when an event's message arrives; -1: not yet sent. */
 	int64_t *sent_ns;
 	struct rd_rank_state *states; /* [rank schedules] */

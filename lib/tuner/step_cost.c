@@ -112,7 +112,8 @@ static int64_t event_ns(
 	case RD_STEP_COMBINE:
 		/* It reads all inputs but one, and writes all outputs but one, at other ranks. */
 		return (size - 1) * rd_longer(step_cost->memory_reduce_ns, step_cost->reach_ns) +
-		       step_cost->memory_copy_ns + (event->outs - 1) * step_cost->reach_ns;
+		       step_cost->memory_copy_ns +
+		       (event->to_all ? size - 1 : 0) * step_cost->reach_ns;
 	default:
 		return 0;
 	}

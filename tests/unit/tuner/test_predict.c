@@ -506,6 +506,23 @@ Test(predicted, is_of_a_few_ranks_plans_where_those_are_long)
 	cr_expect_eq(plans_for(RD_BROADCAST, 65), 8);
 }
 
+/* Each comm keeps the schedules of its algorithms. */
+static void keep_few_events(const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_schedule *schedule;
+
+	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
+	cr_expect_leq(schedule->event_count, 8 * 8, "%s, %s on %d ranks: %d events", one->name,
+		rd_collective_name(collective), size, schedule->event_count);
+	rd_schedule_destroy(schedule);
+}
+
+Test(predicted, is_of_few_events_however_many_the_ranks)
+{
+	each_problem((const int[]){ 65, 256, 300, 0 }, keep_few_events);
+}
+
 Test(predicted, of_a_few_ranks_is_near_that_of_all)
 {
 	struct rd_costs costs = plain();
