@@ -24,6 +24,7 @@
 #include "base/settings.h"
 #include "bootstrap/control.h"
 #include "secure/secret.h"
+#include "secure/tls.h"
 
 /* After one rank has failed, the others have time to report it; then SIGTERM; then SIGKILL. */
 #define REPORT_MS 2000
@@ -232,6 +233,9 @@ static int run_job(struct spawned_job *job, int (*run)(void *), void *argument)
 
 	if (!err)
 		err = rd_secret_make(&job->secret_fd);
+	/* Ranks share what OpenSSL allocates at its start. They report it if there is none. */
+	if (!err && job->size > 1)
+		(void)rd_tls_load();
 	if (!err)
 		err = start_ranks(job, run, argument);
 	/* From now on rank 0 alone holds it: when rank 0 dies, connections are refused. */

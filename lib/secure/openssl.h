@@ -1,6 +1,7 @@
 /*
- * OpenSSL's functions, loaded when a comm first has a secret: programs that need none do not load
- * it. The version is that of the headers: 3, or 1.1.1, which has the same functions.
+ * OpenSSL's functions, loaded when a comm first has a secret, or by rondo_spawn(): programs that
+ * need none do not load it. The version is that of the headers: 3, or 1.1.1, which has the same
+ * functions.
  */
 #ifndef RD_OPENSSL_H
 #define RD_OPENSSL_H

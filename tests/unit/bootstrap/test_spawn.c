@@ -1,5 +1,6 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 
 #include "base/pidfd.h"
 #include "rondo.h"
+#include "secure/tls.h"
 #include "world.h"
 
 #define SIZE 4
@@ -249,6 +251,22 @@ static int start_programs(void *argument)
 Test(spawn, a_program_that_a_rank_starts_is_not_the_rank, .timeout = 60)
 {
 	cr_assert_eq(rondo_spawn(SIZE, start_programs, NULL), 0);
+}
+
+/* 0: the process has OpenSSL already, or cannot have it. */
+static int find_openssl(void *argument)
+{
+	(void)argument;
+	return dlopen("libssl.so.3", RTLD_LAZY | RTLD_NOLOAD) ||
+			       dlopen("libssl.so.1.1", RTLD_LAZY | RTLD_NOLOAD) || rd_tls_load()
+		       ? 0
+		       : 1;
+}
+
+/* Memory that all ranks share counts once. */
+Test(spawn, ranks_find_openssl_loaded, .timeout = 30)
+{
+	cr_assert_eq(rondo_spawn(SIZE, find_openssl, NULL), 0);
 }
 
 static int fail_in_2(void *argument)
