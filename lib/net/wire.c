@@ -36,6 +36,12 @@ void rd_wire_strip(struct rd_wire *wire)
 	wire->tls = NULL;
 }
 
+void rd_wire_keep_buffers(struct rd_wire *wire)
+{
+	if (wire->tls)
+		rd_tls_keep_buffers(wire->tls);
+}
+
 int rd_wire_release(struct rd_wire *wire)
 {
 	int fd = wire->fd;

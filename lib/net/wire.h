@@ -37,6 +37,9 @@ bool rd_wire_has_shown_key(const struct rd_wire *wire);
 /* After the proof: goes on without encryption. Both sides do so, before any further byte. */
 void rd_wire_strip(struct rd_wire *wire);
 
+/* For a wire that carries calls, which allocate nothing. When: see rd_tls_keep_buffers(). */
+void rd_wire_keep_buffers(struct rd_wire *wire);
+
 /* Frees the TLS session, and gives back the descriptor, which stays open; -1: none. */
 int rd_wire_release(struct rd_wire *wire);
 /* Closes. A wire without a descriptor may be closed again. */

@@ -33,7 +33,6 @@
 	X(SSL_CTX_free) \
 	X(SSL_CTX_new) \
 	X(SSL_CTX_set_ciphersuites) \
-	X(SSL_CTX_set_default_read_buffer_len) \
 	X(SSL_CTX_set_num_tickets) \
 	X(SSL_CTX_set_psk_find_session_callback) \
 	X(SSL_CTX_set_psk_use_session_callback) \
@@ -42,6 +41,7 @@
 	X(SSL_SESSION_set1_master_key) \
 	X(SSL_SESSION_set_cipher) \
 	X(SSL_SESSION_set_protocol_version) \
+	X(SSL_ctrl) \
 	X(SSL_do_handshake) \
 	X(SSL_free) \
 	X(SSL_get_ex_data) \
@@ -53,6 +53,7 @@
 	X(SSL_set_accept_state) \
 	X(SSL_set_bio) \
 	X(SSL_set_connect_state) \
+	X(SSL_set_default_read_buffer_len) \
 	X(SSL_set_ex_data) \
 	X(SSL_set_read_ahead) \
 	X(SSL_write_ex) \

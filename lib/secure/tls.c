@@ -36,7 +36,8 @@ struct rd_tls {
 	size_t handshake_size; /* bytes read before the proof */
 	uint32_t records; /* sent with the present key */
 	bool counts_last; /* the last byte taken is to be counted */
-	/* Encrypted bytes that wait for the socket: [out_at, out_size) of out[OUT_BATCH]. */
+	bool keeps_buffers;
+	/* Encrypted, for the socket: [out_at, out_size) of out[OUT_BATCH]; or NULL. */
 	unsigned char *out;
 	size_t out_at, out_size;
 };
@@ -131,6 +132,12 @@ static int socket_write(BIO *bio, const char *bytes, int size)
 		tls->broken = true;
 		return -1;
 	}
+	if (!tls->out)
+		tls->out = malloc(OUT_BATCH);
+	if (!tls->out) {
+		tls->error = ENOMEM;
+		return -1;
+	}
 	memcpy(tls->out + tls->out_size, bytes, (size_t)size);
 	tls->out_size += (size_t)size;
 	return size;
@@ -158,6 +165,10 @@ static bool flush(struct rd_tls *tls)
 		tls->out_at += (size_t)sent;
 	}
 	tls->out_at = tls->out_size = 0;
+	if (!tls->keeps_buffers) {
+		free(tls->out);
+		tls->out = NULL;
+	}
 	return !tls->error;
 }
 
@@ -190,7 +201,7 @@ static SSL_CTX *make_context(void)
 		return NULL;
 	}
 	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
-	rd_openssl.SSL_CTX_set_default_read_buffer_len(context, IN_BATCH);
+	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
 	rd_openssl.SSL_CTX_set_psk_use_session_callback(context, offer_key);
 	rd_openssl.SSL_CTX_set_psk_find_session_callback(context, find_key);
 	return context;
@@ -242,11 +253,8 @@ struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PS
 		return NULL;
 	tls->fd = fd;
 	memcpy(tls->psk, psk, sizeof(tls->psk));
-	/* Pages that no byte touches use no memory. */
-	tls->out = malloc(OUT_BATCH);
 	tls->ssl = rd_openssl.SSL_new(shared.context);
-	if (!tls->out || !tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) ||
-		!attach_socket(tls)) {
+	if (!tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) || !attach_socket(tls)) {
 		rd_tls_destroy(tls);
 		return NULL;
 	}
@@ -265,6 +273,13 @@ void rd_tls_destroy(struct rd_tls *tls)
 	rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
 	free(tls->out);
 	free(tls);
+}
+
+void rd_tls_keep_buffers(struct rd_tls *tls)
+{
+	tls->keeps_buffers = true;
+	rd_openssl.SSL_set_default_read_buffer_len(tls->ssl, IN_BATCH);
+	rd_openssl.SSL_ctrl(tls->ssl, SSL_CTRL_CLEAR_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
 }
 
 static int why(const struct rd_tls *tls)

@@ -35,6 +35,10 @@ void rd_tls_derive(unsigned char derived[RD_PSK_SIZE], const void *key, size_t k
 struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PSK_SIZE]);
 /* Sends nothing. NULL is none. */
 void rd_tls_destroy(struct rd_tls *tls);
+/* For connections whose speed matters: the session has a longer buffer to read, and keeps all its
+   buffers, 117 KiB, so that it need not allocate. Others have buffers only while bytes are under
+   way. Called before the handshake, or while the peer has nothing to send. */
+void rd_tls_keep_buffers(struct rd_tls *tls);
 
 /*
  * Goes on with the handshake. 1: the peer has proved itself; 0: not yet, and more bytes must come;

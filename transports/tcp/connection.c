@@ -141,6 +141,7 @@ static bool accept_from(struct rd_tcp_connection *connection, struct rd_wire *wi
 	if (connection->state != RD_TCP_AWAITED || !hello_fits(connection, hello) ||
 		!has_proved(connection, wire))
 		return false;
+	rd_wire_keep_buffers(wire);
 	if (hello_send(connection, wire)) {
 		open_with(connection, wire);
 		return true;
@@ -388,6 +389,7 @@ static int error_of_attempt(struct rd_tcp_connection *connection)
 		rd_wire_secure(
 			&connection->wire, false, connection->connector->local->settings->psk))
 		number = ENOMEM;
+	rd_wire_keep_buffers(&connection->wire);
 	return number;
 }
 

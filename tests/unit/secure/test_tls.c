@@ -1,6 +1,7 @@
 /* TLS between two ends of a socket: the proof, bytes, and how a peer may break it. */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -343,4 +344,38 @@ Test(tls, plain_bytes_follow_the_proof_where_both_strip_it)
 	cr_expect(ends.server.keyed);
 	expect_text(&ends.server, "plain");
 	close_ends(&ends);
+}
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+/* The bytes that a connection's two sessions have once a message has come. */
+static size_t memory_after_a_message(bool keeps_buffers)
+{
+	size_t before = mallinfo2().uordblks, after;
+	struct ends ends = secure_ends(key, key);
+	char byte;
+
+	if (keeps_buffers)
+		rd_wire_keep_buffers(&ends.client);
+	prove_both(&ends);
+	if (keeps_buffers)
+		rd_wire_keep_buffers(&ends.server);
+	cr_assert_eq(send_text(&ends.client, "text"), 4);
+	cr_assert_eq(send_text(&ends.server, "text"), 4);
+	expect_text(&ends.server, "text");
+	expect_text(&ends.client, "text");
+	cr_assert_lt(receive(&ends.server, &byte, 1), 0);
+	cr_assert_lt(receive(&ends.client, &byte, 1), 0);
+	after = mallinfo2().uordblks;
+	close_ends(&ends);
+	return after - before;
+}
+
+Test(tls, a_session_has_buffers_between_messages_only_where_it_keeps_them)
+{
+	if (mallinfo2().arena == 0)
+		cr_skip("this allocator does not count");
+	memory_after_a_message(false); /* OpenSSL's first session takes more */
+	cr_expect_lt(memory_after_a_message(false), 48 << 10);
+	cr_expect_gt(memory_after_a_message(true), 230 << 10);
 }
