@@ -166,7 +166,8 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 	if (err)
 		return err;
 	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_control_describe(comm->control));
-	comm->local.comm_id = rd_control_comm_id(comm->control);
+	comm->local.comm_id = rd_control_comm_id(comm->control)->number;
+	memcpy(comm->local.key, rd_control_comm_id(comm->control)->key, RD_COMM_KEY_SIZE);
 	if (rd_control_done(comm->control))
 		comm->watched_done = rd_control_done(comm->control);
 	return 0;

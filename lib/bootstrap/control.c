@@ -309,7 +309,7 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	await_meeting(*created);
 	error = rd_control_verdict(*created);
 	if (!error && (*created)->lineage.id == 0)
-		(*created)->lineage.id = rd_control_comm_id(*created);
+		(*created)->lineage.id = rd_control_comm_id(*created)->number;
 	if (!error)
 		return 0;
 	rd_control_destroy(*created);
@@ -329,7 +329,7 @@ const struct rd_cards *rd_control_cards(const struct rd_control *control)
 	return rd_participant_cards(control->participant);
 }
 
-uint64_t rd_control_comm_id(const struct rd_control *control)
+const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control)
 {
 	return rd_participant_comm_id(control->participant);
 }

@@ -97,7 +97,7 @@ const struct rd_lineage *rd_control_lineage(const struct rd_control *control);
 /* Another comm of the lineage has its place now: this one cannot shrink. */
 void rd_control_end_lineage(struct rd_control *control);
 /* A random number of the coordinator: the same on all ranks of this comm, and on no other comm. */
-uint64_t rd_control_comm_id(const struct rd_control *control);
+const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control);
 /* The local address of the control connection, for logs: "lo:127.0.0.1<29500>". */
 const char *rd_control_describe(const struct rd_control *control);
 

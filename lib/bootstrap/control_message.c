@@ -118,7 +118,9 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		rd_codec_u32(codec, &message->heartbeat.timeout_ms);
 		return;
 	case RD_CONTROL_TABLE:
-		rd_codec_u64(codec, &message->table.comm_id);
+		rd_codec_u64(codec, &message->table.id.number);
+		for (int i = 0; i < RD_COMM_KEY_SIZE; i++)
+			rd_codec_u8(codec, &message->table.id.key[i]);
 		walk_part(codec, &message->table.part);
 		return;
 	case RD_CONTROL_SLOW:

@@ -21,7 +21,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 20
+#define RD_WIRE_VERSION 21
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3072 /* of the text of rd_costs_print() */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
@@ -98,7 +98,7 @@ struct rd_control_message {
 			uint32_t timeout_ms; /* the sender's bound on silence */
 		} heartbeat;
 		struct {
-			uint64_t comm_id;
+			struct rd_comm_id id;
 			struct rd_table_part part;
 		} table;
 		struct {

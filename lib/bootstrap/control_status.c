@@ -121,7 +121,7 @@ static void write_state(FILE *out, struct rd_control *control, int64_t now_ms)
 	write_text(out, "job", settings->job);
 	if (phase >= RD_PARTICIPANT_JOINED)
 		fprintf(out, ",\"comm\":\"%016" PRIx64 "\"",
-			rd_participant_comm_id(control->participant));
+			rd_participant_comm_id(control->participant)->number);
 	write_text(out, "phase", phase_text(phase));
 	write_calls(out, control->activity, now_ms);
 	write_silences(out, control);

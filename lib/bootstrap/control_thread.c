@@ -52,7 +52,7 @@ static void create_watch(struct rd_control *control)
 {
 	struct rd_watch_config config = { control->settings.rank, control->settings.size,
 		rd_participant_members(control->participant),
-		rd_participant_comm_id(control->participant), control->event_fd };
+		rd_participant_comm_id(control->participant)->number, control->event_fd };
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_WATCH };
 
 	control->watch_tried = true;

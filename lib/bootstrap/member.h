@@ -14,6 +14,12 @@
 #define RD_TRANSPORTS_MAX 8
 #define RD_SIGNATURE_WORDS 3
 
+/* Both random: rank 0 draws them. Only the ranks of the comm know the key. */
+struct rd_comm_id {
+	uint64_t number; /* not 0 */
+	unsigned char key[RD_COMM_KEY_SIZE];
+};
+
 /* A transport's data on how to reach a rank. Each rank sends its own and receives all others'. */
 struct rd_card {
 	char transport[16]; /* "": no more cards */

@@ -7,30 +7,36 @@
 
 /* Equal bytes between two runs are worth a run of their own from here on. */
 #define EQUAL_LEAST 3
-#define RUN_MOST UINT8_MAX
+#define RUN_MOST 127
+#define LAST_RUN 128
 #define LONG_EQUAL 128
 
 _Static_assert(RD_MEMBER_BYTES >= sizeof(struct rd_identity) + 2 * 32, "a member's fields fit");
-_Static_assert(RD_TABLE_PART_BYTES >= 2 + RD_MEMBER_BYTES + 2 * (RD_MEMBER_BYTES / RUN_MOST + 1),
+_Static_assert(RD_TABLE_PART_BYTES >=
+		       RD_MEMBER_HEAD + RD_MEMBER_BYTES + 2 * (RD_MEMBER_BYTES / RUN_MOST + 2),
 	"a member fits a part, whatever differs");
 
 /* ---- A member ------------------------------------------------------------------------------ */
 
-static void walk_place(struct rd_codec *codec, struct rd_place *place)
+static void walk_host(struct rd_codec *codec, struct rd_place *place)
 {
 	rd_codec_text(codec, place->host_name, sizeof(place->host_name));
 	rd_codec_text(codec, place->host_id, sizeof(place->host_id));
-	rd_codec_i32(codec, &place->pid, 0, INT32_MAX);
 	rd_codec_u32(codec, &place->pid_space);
 	rd_codec_u32(codec, &place->uid);
+	rd_codec_text(codec, place->nic, sizeof(place->nic));
 	rd_codec_i32(codec, &place->numa_node, -1, INT32_MAX);
+}
+
+static void walk_process(struct rd_codec *codec, struct rd_place *place)
+{
+	rd_codec_i32(codec, &place->pid, 0, INT32_MAX);
 	rd_codec_i32(codec, &place->core, -1, INT32_MAX);
 	rd_codec_i32(codec, &place->slot, 0, INT32_MAX);
 	rd_codec_i32(codec, &place->gpu, -1, INT32_MAX);
 	rd_codec_u32(codec, &place->gpu_pci);
 	rd_codec_i32(codec, &place->device, -1, INT32_MAX);
 	rd_codec_u32(codec, &place->device_pci);
-	rd_codec_text(codec, place->nic, sizeof(place->nic));
 }
 
 static void walk_card(struct rd_codec *codec, struct rd_card *card)
@@ -54,9 +60,11 @@ void rd_member_walk(
 {
 	int count = codec->writes ? count_cards(cards) : 0;
 
-	walk_place(codec, &member->place);
-	rd_codec_i32(codec, &member->lineage.origin, 0, RD_SIZE_MAX - 1);
+	walk_host(codec, &member->place);
 	rd_codec_text(codec, member->lineage.address, sizeof(member->lineage.address));
+	/* Those that differ between ranks of a host lie side by side, for short runs. */
+	walk_process(codec, &member->place);
+	rd_codec_i32(codec, &member->lineage.origin, 0, RD_SIZE_MAX - 1);
 	rd_codec_u32(codec, &member->lineage.port);
 	rd_codec_check(codec, member->lineage.port <= UINT16_MAX);
 	rd_codec_count(codec, &count, RD_TRANSPORTS_MAX);
@@ -96,20 +104,23 @@ static size_t count_other(
 static size_t write_runs(
 	unsigned char *to, const unsigned char *bytes, const unsigned char *before, size_t size)
 {
-	unsigned char *start = to;
+	unsigned char *start = to, *count;
+	size_t at = 0, equal, other;
 
-	for (size_t at = 0; at < size;) {
-		size_t equal = count_equal(bytes, before, at, size), other;
-
+	do {
+		equal = count_equal(bytes, before, at, size);
+		equal = at + equal < size ? equal : 0;
 		if (equal >= LONG_EQUAL)
 			*to++ = (unsigned char)(LONG_EQUAL | equal >> 8);
 		*to++ = (unsigned char)equal;
 		other = count_other(bytes, before, at + equal, size);
-		*to++ = (unsigned char)other;
+		count = to++;
+		*count = (unsigned char)other;
 		memcpy(to, bytes + at + equal, other);
 		to += other;
 		at += equal + other;
-	}
+	} while (at + count_equal(bytes, before, at, size) < size);
+	*count |= LAST_RUN;
 	return (size_t)(to - start);
 }
 
@@ -137,21 +148,23 @@ static struct rd_table_part *part_for(struct rd_table_writer *writer, size_t siz
 
 int rd_table_write(struct rd_table_writer *writer, struct rd_identity *identity)
 {
-	unsigned char bytes[RD_MEMBER_BYTES], runs[RD_TABLE_PART_BYTES];
-	struct rd_codec codec = { .at = bytes, .end = bytes + sizeof(bytes), .writes = true };
+	unsigned char bytes[RD_MEMBER_HEAD + RD_MEMBER_BYTES], runs[RD_TABLE_PART_BYTES];
+	struct rd_codec codec = {
+		.at = bytes + RD_MEMBER_HEAD, .end = bytes + sizeof(bytes), .writes = true
+	};
 	struct rd_table_part *part;
 	size_t size, run_size;
 
 	rd_member_walk(&codec, &identity->member, identity->cards);
 	size = (size_t)(codec.at - bytes);
+	bytes[0] = (unsigned char)(size - RD_MEMBER_HEAD);
+	bytes[1] = (unsigned char)((size - RD_MEMBER_HEAD) >> 8);
 	run_size = write_runs(runs, bytes, writer->before, size);
-	part = part_for(writer, 2 + run_size);
+	part = part_for(writer, run_size);
 	if (!part)
 		return rd_fail(RONDO_MEMORY, "no memory for the table of members");
-	part->bytes[part->size] = (unsigned char)size;
-	part->bytes[part->size + 1] = (unsigned char)(size >> 8);
-	memcpy(part->bytes + part->size + 2, runs, run_size);
-	part->size = (uint16_t)(part->size + 2 + run_size);
+	memcpy(part->bytes + part->size, runs, run_size);
+	part->size = (uint16_t)(part->size + run_size);
 	part->count++;
 	memcpy(writer->before, bytes, size);
 	return 0;
@@ -159,25 +172,29 @@ int rd_table_write(struct rd_table_writer *writer, struct rd_identity *identity)
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Takes the runs of a member with fields of this size. NULL: they make no sense. */
+/* Takes the runs of a member, of `size` bytes at most. NULL: they make no sense. */
 static const unsigned char *take_runs(
 	unsigned char *fields, size_t size, const unsigned char *at, const unsigned char *end)
 {
-	for (size_t done = 0; done < size;) {
+	size_t done = 0, equal, other;
+	bool last;
+
+	do {
 		if (end - at < 3 && (end - at < 2 || at[0] >= LONG_EQUAL))
 			return NULL;
-
-		size_t equal = *at++, other;
-
+		equal = *at++;
 		if (equal >= LONG_EQUAL)
 			equal = (equal - LONG_EQUAL) << 8 | *at++;
-		other = *at++;
-		if (equal + other == 0 || equal + other > size - done || other > (size_t)(end - at))
+		last = *at & LAST_RUN;
+		other = *at++ & RUN_MOST;
+		if (equal + other == 0 && !last)
+			return NULL;
+		if (equal + other > size - done || other > (size_t)(end - at))
 			return NULL;
 		memcpy(fields + done + equal, at, other);
 		at += other;
 		done += equal + other;
-	}
+	} while (!last);
 	return at;
 }
 
@@ -185,21 +202,19 @@ static const unsigned char *take_runs(
 static const unsigned char *take_member(struct rd_table_reader *reader, struct rd_member *member,
 	struct rd_card cards[RD_TRANSPORTS_MAX], const unsigned char *at, const unsigned char *end)
 {
-	struct rd_codec codec = { .at = reader->before };
+	unsigned char *before = reader->before;
+	struct rd_codec codec = { .at = before + RD_MEMBER_HEAD };
 	size_t size;
 
-	if (end - at < 2)
+	at = take_runs(before, sizeof(reader->before), at, end);
+	size = before[0] | (size_t)before[1] << 8;
+	if (!at || size > RD_MEMBER_BYTES)
 		return NULL;
-	size = at[0] | (size_t)at[1] << 8;
-	if (size > RD_MEMBER_BYTES)
-		return NULL;
-	at = take_runs(reader->before, size, at + 2, end);
-	codec.end = reader->before + size;
+	codec.end = codec.at + size;
 	memset(member, 0, sizeof(*member));
 	memset(cards, 0, RD_TRANSPORTS_MAX * sizeof(*cards));
-	if (at)
-		rd_member_walk(&codec, member, cards);
-	return at && rd_codec_is_done(&codec) ? at : NULL;
+	rd_member_walk(&codec, member, cards);
+	return rd_codec_is_done(&codec) ? at : NULL;
 }
 
 int rd_table_read(struct rd_table_reader *reader, const struct rd_table_part *part,

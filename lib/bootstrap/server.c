@@ -58,16 +58,16 @@ void rd_server_begin(struct rd_server *server, uint64_t mark)
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
 	const char *address, int64_t now_ms)
 {
-	uint64_t comm_id = 0;
+	struct rd_comm_id id;
 	int error;
 
 	server->settings = settings;
 	/* Early in a boot this waits for the kernel's first entropy. */
-	if (getrandom(&comm_id, sizeof(comm_id), 0) != sizeof(comm_id))
+	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return rd_fail_errno("no random number for the comm");
 	/* Elsewhere 0 stands for an unknown comm. */
-	comm_id += comm_id == 0;
-	error = rd_coordinator_create(&server->coordinator, settings, address, comm_id, now_ms);
+	id.number += id.number == 0;
+	error = rd_coordinator_create(&server->coordinator, settings, address, &id, now_ms);
 	if (error)
 		return error;
 	server->connections = calloc((size_t)rd_coordinator_connection_count(server->coordinator),

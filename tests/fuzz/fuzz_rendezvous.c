@@ -381,8 +381,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		node_init(&nodes[i], i);
 	for (int i = 0; i < STRANGERS_MAX; i++)
 		strangers[i] = -1;
-	FUZZ_CHECK(rd_coordinator_create(
-			   &coordinator, &nodes[0].settings, "10.0.0.1:29500", 42, now_ms) == 0);
+	FUZZ_CHECK(rd_coordinator_create(&coordinator, &nodes[0].settings, "10.0.0.1:29500",
+			   &(struct rd_comm_id){ 42, { 0 } }, now_ms) == 0);
 	for (int i = 0; i < EVENTS_MAX && input.left > 0; i++)
 		event(&input);
 	run_to_the_end();

@@ -48,7 +48,6 @@ static void send_packet(const void *bytes, size_t size, int fd_count, int kind)
 
 static void read_greeting(struct fuzz_input *input)
 {
-	static const unsigned char key[RD_SHM_KEY_SIZE];
 	struct rd_local local = { .rank = 1, .size = 4, .settings = &settings };
 	struct rd_shm_greeting greeting;
 	int fds[2], count = fuzz_below(input, 3), kind = fuzz_byte(input);
@@ -57,7 +56,7 @@ static void read_greeting(struct fuzz_input *input)
 	if (rd_shm_greeting_recv(ends[0], &greeting, fds, 2) != RD_SHM_RECEIVED_GREETING)
 		return;
 	FUZZ_CHECK(fds[0] >= 0 && fds[1] >= 0);
-	if (rd_shm_greeting_valid(&greeting, &local, key))
+	if (rd_shm_greeting_valid(&greeting, &local))
 		FUZZ_CHECK(
 			greeting.from < 4 && greeting.slots >= 1 && rd_shm_sealed(fds[0], 0) == 0);
 	rd_shm_fd_close(&fds[0]);

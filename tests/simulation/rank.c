@@ -22,7 +22,7 @@ void rank_start(struct world *world, struct sim_rank *rank)
 		&rank->activity, ADDRESS, world_ms(world));
 	if (!err && rank->rank == 0)
 		err = rd_coordinator_create(&rank->coordinator, &rank->settings, ADDRESS,
-			world->seed | 1, world_ms(world));
+			&(struct rd_comm_id){ world->seed | 1, { 0 } }, world_ms(world));
 	if (err)
 		world_fail(world, "rank %d cannot start: %s", rank->rank, rondo_last_error());
 	if (!world_fault(world, FAULT_decline, rank->rank, -1))

@@ -88,7 +88,7 @@ int control_join(struct control_rank *rank)
 	config.wake_fd = rank->wake_fd;
 	error = rd_control_create(&rank->control, &config);
 	if (!error)
-		rank->comm_id = rd_control_comm_id(rank->control);
+		rank->comm_id = rd_control_comm_id(rank->control)->number;
 	return control_keep_error(rank, error);
 }
 

@@ -146,6 +146,7 @@ bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *
 
 	/* As in a comm, which gets its id after its ranks have made cards. */
 	fixture->local.comm_id = shape->comm_id ? shape->comm_id : 0x1234567890abcdef;
+	memset(fixture->local.key, 7, sizeof(fixture->local.key));
 	return ok(fixture, err == 0, "listen: %s", rondo_last_error()) &&
 	       ok(fixture, fixture->endpoint != NULL, "listen made no endpoint") &&
 	       ok(fixture, fixture->endpoint->message_max >= MESSAGE_LEAST,

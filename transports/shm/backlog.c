@@ -54,7 +54,7 @@ static bool pending_handle(void *owner)
 	if (received == RD_SHM_RECEIVED_NOTHING)
 		return false;
 	if (received == RD_SHM_RECEIVED_INVALID ||
-		!rd_shm_greeting_valid(&pending->greeting, endpoint->local, endpoint->card.key)) {
+		!rd_shm_greeting_valid(&pending->greeting, endpoint->local)) {
 		pending_drop(pending);
 		return true;
 	}

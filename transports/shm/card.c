@@ -12,19 +12,14 @@
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */
-#define SHM_VERSION 2
-
-static int fill_random(void *bytes, size_t size)
-{
-	return getrandom(bytes, size, 0) == (ssize_t)size ? 0 : rd_fail_errno("getrandom");
-}
+#define SHM_VERSION 3
 
 int rd_shm_card_make(struct rd_shm_card *card)
 {
 	*card = (struct rd_shm_card){ .magic = CARD_MAGIC, .version = SHM_VERSION };
-	int err = fill_random(card->name, sizeof(card->name));
-
-	return err ? err : fill_random(card->key, sizeof(card->key));
+	return getrandom(card->name, sizeof(card->name), 0) == sizeof(card->name)
+		       ? 0
+		       : rd_fail_errno("getrandom");
 }
 
 int rd_shm_card_read(struct rd_shm_card *card, const unsigned char *bytes, size_t size)
@@ -44,13 +39,12 @@ socklen_t rd_shm_card_address(const struct rd_shm_card *card, struct sockaddr_un
 	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	int length = 1 + sprintf(address->sun_path + 1, "rondo-");
 
-	for (int i = 0; i < RD_SHM_KEY_SIZE; i++)
+	for (int i = 0; i < RD_SHM_NAME_SIZE; i++)
 		length += sprintf(address->sun_path + length, "%02x", card->name[i]);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length);
 }
 
-void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_local *local, int to,
-	const unsigned char key[RD_SHM_KEY_SIZE])
+void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_local *local, int to)
 {
 	*greeting = (struct rd_shm_greeting){
 		.magic = GREET_MAGIC,
@@ -61,14 +55,11 @@ void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_loca
 		.channels = (uint32_t)local->settings->channels,
 		.piece_size = local->settings->piece_size,
 	};
-	memcpy(greeting->key, key, RD_SHM_KEY_SIZE);
 }
 
-bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct rd_local *local,
-	const unsigned char key[RD_SHM_KEY_SIZE])
+bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct rd_local *local)
 {
 	return greeting->magic == GREET_MAGIC && greeting->version == SHM_VERSION &&
-	       memcmp(greeting->key, key, RD_SHM_KEY_SIZE) == 0 &&
 	       greeting->comm_id == local->comm_id && greeting->to == (uint32_t)local->rank &&
 	       greeting->from < (uint32_t)local->size &&
 	       greeting->channels == (uint32_t)local->settings->channels &&

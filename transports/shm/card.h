@@ -13,18 +13,16 @@
 
 #include "rondo/transport.h"
 
-#define RD_SHM_KEY_SIZE 16
+#define RD_SHM_NAME_SIZE 8
 
 struct rd_shm_card {
 	uint32_t magic, version;
-	unsigned char name[RD_SHM_KEY_SIZE];
-	unsigned char key[RD_SHM_KEY_SIZE];
+	unsigned char name[RD_SHM_NAME_SIZE];
 };
 
-/* The same both ways: the key is from the card of the receiver. */
+/* The same both ways. */
 struct rd_shm_greeting {
 	uint32_t magic, version;
-	unsigned char key[RD_SHM_KEY_SIZE];
 	uint64_t comm_id;
 	uint32_t from, to;
 	uint32_t channels, slots;
@@ -42,14 +40,11 @@ int rd_shm_card_read(struct rd_shm_card *card, const unsigned char *bytes, size_
 /* Writes the socket address of the card's endpoint; returns its length in bytes. */
 socklen_t rd_shm_card_address(const struct rd_shm_card *card, struct sockaddr_un *address);
 
-/* Fills in all fields but slots and barriers. key: from the card of rank `to`. */
-void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_local *local, int to,
-	const unsigned char key[RD_SHM_KEY_SIZE]);
+/* Fills in all fields but slots and barriers. */
+void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_local *local, int to);
 
-/* Returns whether a greeting is valid: to this rank from one of this comm, with the key of this
-   rank's card, and with equal settings. */
-bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct rd_local *local,
-	const unsigned char key[RD_SHM_KEY_SIZE]);
+/* Returns whether a greeting is valid: to this rank from one of this comm, with equal settings. */
+bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct rd_local *local);
 
 enum rd_shm_received { RD_SHM_RECEIVED_NOTHING, RD_SHM_RECEIVED_GREETING, RD_SHM_RECEIVED_INVALID };
 

@@ -145,7 +145,7 @@ static bool greeting_send(const struct rd_shm_pair *pair, const int *fds, size_t
 	const struct rd_shm_endpoint *endpoint = pair->endpoint;
 	struct rd_shm_greeting greeting;
 
-	rd_shm_greeting_init(&greeting, endpoint->local, pair->peer, pair->card.key);
+	rd_shm_greeting_init(&greeting, endpoint->local, pair->peer);
 	greeting.slots = pair->slots;
 	greeting.barriers = endpoint->barriers;
 	return rd_shm_packet_send(pair->fd, &greeting, sizeof(greeting), fds, fd_count);
@@ -228,8 +228,7 @@ static bool pair_recv_answer(struct rd_shm_pair *pair)
 			      !pair->endpoint->barriers;
 	if (received == RD_SHM_RECEIVED_INVALID)
 		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
-	else if (!rd_shm_greeting_valid(
-			 &greeting, pair->endpoint->local, pair->endpoint->card.key) ||
+	else if (!rd_shm_greeting_valid(&greeting, pair->endpoint->local) ||
 		 greeting.from != (uint32_t)pair->peer || greeting.slots != pair->slots ||
 		 !eventfd_valid(pair->common.wake_fd))
 		pair_fail(pair, RONDO_PROTOCOL, "answered with a greeting that makes no sense");

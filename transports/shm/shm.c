@@ -9,9 +9,10 @@
  * sealed, too. The peer maps it when it next reads the connection. map() reads all of the
  * connection before it returns NULL, so a later message cannot overtake an offer.
  *
- * Handshake. The card holds a key and the name of an abstract Unix socket, which ends with its last
+ * Handshake. The card holds the name of an abstract Unix socket, which ends with its last
  * descriptor. The higher rank connects and sends a greeting, with the memfd and its eventfd. The
- * lower rank checks uid, key, comm, rank and sizes, and answers with its eventfd.
+ * lower rank checks uid, comm, rank and sizes, and answers with its eventfd. Both check the uid of
+ * the other's process, which the kernel tells.
  *
  * Deaths. The connection stays open: its end reports a death. close() sends a goodbye first. Memory
  * lives as long as it is mapped, so messages of a dead rank are still read; then the link fails.

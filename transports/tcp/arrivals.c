@@ -59,7 +59,7 @@ static bool admit(struct rd_tcp_connector *connector, struct rd_arrival *arrival
 	struct rd_tcp_hello hello;
 
 	memcpy(&hello, arrival->greeting, sizeof(hello));
-	if (!rd_tcp_hello_valid(&hello, connector->card.key, connector->local)) {
+	if (!rd_tcp_hello_valid(&hello, connector->local)) {
 		rd_door_reject(door, &arrival->wire, "not a rank of this job");
 		return false;
 	}

@@ -11,7 +11,7 @@
 #define MAGIC 0x63646f72u /* "rodc" */
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
-_Static_assert(sizeof(struct rd_tcp_card) == 32 + RD_TCP_ADDRESSES_MAX * 24, "no gaps");
+_Static_assert(sizeof(struct rd_tcp_card) == 16 + RD_TCP_ADDRESSES_MAX * 24, "no gaps");
 _Static_assert(sizeof(struct rd_tcp_card) <= RD_CARD_MAX, "it fits");
 _Static_assert(sizeof(struct rd_tcp_hello) == 48, "no gaps");
 
@@ -91,20 +91,19 @@ int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_
 }
 
 /* Compares all bytes, so that the time taken reveals nothing about the key. */
-static bool same_key(const uint8_t a[RD_TCP_KEY_SIZE], const uint8_t b[RD_TCP_KEY_SIZE])
+static bool same_key(const uint8_t a[RD_COMM_KEY_SIZE], const uint8_t b[RD_COMM_KEY_SIZE])
 {
 	uint8_t difference = 0;
 
-	for (int i = 0; i < RD_TCP_KEY_SIZE; i++)
+	for (int i = 0; i < RD_COMM_KEY_SIZE; i++)
 		difference |= a[i] ^ b[i];
 	return difference == 0;
 }
 
-bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
-	const struct rd_local *local)
+bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const struct rd_local *local)
 {
 	return hello->magic == RD_TCP_HELLO_MAGIC && hello->version == RD_TCP_VERSION &&
 	       hello->stripe == 0 && hello->zero == 0 && hello->from >= 0 &&
 	       hello->from < local->size && hello->to == local->rank && hello->channel >= 0 &&
-	       hello->channel < RD_TCP_CHANNELS_MAX && same_key(hello->key, key);
+	       hello->channel < RD_TCP_CHANNELS_MAX && same_key(hello->key, local->key);
 }

@@ -11,8 +11,7 @@
 #include "rondo/transport.h"
 #include "base/settings.h"
 
-#define RD_TCP_VERSION 6
-#define RD_TCP_KEY_SIZE 16
+#define RD_TCP_VERSION 7
 #define RD_TCP_CHANNELS_MAX 64
 #define RD_TCP_ADDRESSES_MAX 8
 #define RD_TCP_HELLO_MAGIC 0x68646f72u /* "rodh" */
@@ -29,7 +28,6 @@ struct rd_tcp_card {
 	uint16_t version;
 	uint8_t count; /* of addresses; the others are all zero */
 	uint8_t shared; /* the first `shared` carry channels; the others are in reserve */
-	uint8_t key[RD_TCP_KEY_SIZE];
 	uint64_t host; /* a hash of the host's id: ranks of one host send plain messages */
 	struct rd_tcp_address at[RD_TCP_ADDRESSES_MAX];
 };
@@ -42,10 +40,10 @@ struct rd_tcp_hello {
 	int32_t channel;
 	uint32_t zero;
 	uint64_t comm_id;
-	uint8_t key[RD_TCP_KEY_SIZE]; /* the key in the card of `to` */
+	uint8_t key[RD_COMM_KEY_SIZE];
 };
 
-/* Initialise a card without addresses or key, for a rank at this place; add one address to it. */
+/* Initialise a card without addresses, for a rank at this place; add one address to it. */
 void rd_tcp_card_init(struct rd_tcp_card *card, const struct rd_place *place);
 void rd_tcp_card_add(struct rd_tcp_card *card, const struct sockaddr_storage *address);
 
@@ -56,9 +54,8 @@ int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_
 void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *interface,
 	struct sockaddr_storage *address);
 
-/* Returns whether a hello is valid: from a rank of this comm to this one, with this rank's key and
+/* Returns whether a hello is valid: from a rank of this comm to this one, with the comm's key and
    a channel of at least 0. */
-bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const uint8_t key[RD_TCP_KEY_SIZE],
-	const struct rd_local *local);
+bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const struct rd_local *local);
 
 #endif

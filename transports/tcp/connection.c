@@ -36,7 +36,7 @@ static void hello_fill(const struct rd_tcp_connection *connection, struct rd_tcp
 		.channel = connection->channel,
 		.comm_id = connection->connector->local->comm_id,
 	};
-	memcpy(hello->key, connection->card.key, RD_TCP_KEY_SIZE);
+	memcpy(hello->key, connection->connector->local->key, sizeof(hello->key));
 }
 
 /* The socket buffer of a new connection has room for a hello: a short write is an error. */
@@ -425,8 +425,7 @@ static void answer_read(struct rd_tcp_connection *connection)
 	connection->hello_size += (size_t)size;
 	if (connection->hello_size < sizeof(connection->hello))
 		return;
-	if (rd_tcp_hello_valid(&connection->hello, connection->connector->card.key,
-		    connection->connector->local) &&
+	if (rd_tcp_hello_valid(&connection->hello, connection->connector->local) &&
 		hello_fits(connection, &connection->hello))
 		open_with(connection, &connection->wire);
 	else

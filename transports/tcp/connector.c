@@ -1,6 +1,5 @@
 #include "transports/tcp/connector.h"
 
-#include <sys/random.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -41,8 +40,6 @@ static int open_descriptors(struct rd_tcp_connector *connector)
 		rd_event_watch(connector->local->epoll_fd, EPOLL_CTL_ADD, connector->epoll_fd,
 			EPOLLIN | EPOLLET, NULL))
 		return rd_fail_errno("cannot watch a socket");
-	if (getrandom(connector->card.key, RD_TCP_KEY_SIZE, 0) != RD_TCP_KEY_SIZE)
-		return rd_fail_errno("cannot draw a random key");
 	return 0;
 }
 

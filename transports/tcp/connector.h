@@ -1,7 +1,7 @@
 /*
  * The connector of an endpoint: connects this rank with its peers by TCP sockets. It holds all that
- * connections share: the door, the card with this endpoint's key, an epoll and a timer.
- * The key is random, so ranks do not take one endpoint for another. One thread at a time uses it.
+ * connections share: the door, the card of this endpoint, an epoll and a timer. One thread at a
+ * time uses it.
  */
 #ifndef RD_TCP_CONNECTOR_H
 #define RD_TCP_CONNECTOR_H

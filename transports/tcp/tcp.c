@@ -7,20 +7,20 @@
  *
  * A rank listens on one socket an interface, bound to one address there. RONDO_INTERFACE names the
  * interfaces. Without it, the rank listens on the one that leads to MASTER_ADDR and, in reserve, on
- * the others that lead out. Its card lists the addresses and carries a random key. Cards travel
- * through the rendezvous, so only ranks of this job hold the key.
+ * the others that lead out. Its card lists the addresses. Cards travel through the rendezvous, as
+ * does the comm's key (rd_local): only its ranks have it.
  *
- *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | key 16 | host 8 | address[8]
+ *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | host 8 | address[8]
  *   address   family 2 (4, 6) | port 2 | 0 4 | bytes 16
  *
  * The higher rank of a pair connects to the lower, one connection a channel. It tries the lower
  * rank's addresses in turn until one answers. Channel c begins with shared address c modulo their
  * number, so the channels spread over the named interfaces. Before any message, each side sends the
- * key of the other's card:
+ * comm's key:
  *
  *   connector                                                acceptor
- *     hello (acceptor's key)  ------------------------------>  key, comm, ranks and channel right?
- *     key, comm, ranks right?  <------------------------------ hello (connector's key)
+ *     hello  ----------------------------------------------->  key, comm, ranks and channel right?
+ *     key, comm, ranks right?  <----------------------------------------------- hello
  *     messages  <------------------------------------------->  messages
  *
  *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | 0 4 | comm 8 | key 16

@@ -41,7 +41,7 @@ int rd_coordinator_lost(const struct rd_coordinator *coordinator)
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_coordinator_create(struct rd_coordinator **created, const struct rd_settings *settings,
-	const char *address, uint64_t comm_id, int64_t now_ms)
+	const char *address, const struct rd_comm_id *id, int64_t now_ms)
 {
 	struct rd_coordinator *coordinator = calloc(1, sizeof(*coordinator));
 
@@ -50,7 +50,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->settings = settings;
 	coordinator->size = settings->size;
 	coordinator->address = address;
-	coordinator->comm_id = comm_id;
+	coordinator->id = *id;
 	coordinator->ticked_ms = coordinator->woke_ms = now_ms;
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;

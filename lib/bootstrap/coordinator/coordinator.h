@@ -18,9 +18,9 @@
 struct rd_coordinator;
 
 /* settings: of rank 0; outlive the coordinator. address: the one where rank 0 listens, for
-   reasons. comm_id: random. */
+   reasons. */
 int rd_coordinator_create(struct rd_coordinator **coordinator, const struct rd_settings *settings,
-	const char *address, uint64_t comm_id, int64_t now_ms);
+	const char *address, const struct rd_comm_id *id, int64_t now_ms);
 void rd_coordinator_destroy(struct rd_coordinator *coordinator);
 
 /* One more than the greatest number of a connection. */

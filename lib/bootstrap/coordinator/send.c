@@ -10,7 +10,7 @@ static void write_table(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_TABLE;
-	message->table.comm_id = coordinator->comm_id;
+	message->table.id = coordinator->id;
 	message->table.part = coordinator->table[connection->parts_sent++];
 }
 

@@ -58,7 +58,7 @@ struct rd_coordinator {
 	const struct rd_settings *settings;
 	int size;
 	const char *address;
-	uint64_t comm_id;
+	struct rd_comm_id id;
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */
 	int joined, ready, refused;

@@ -107,9 +107,9 @@ const struct rd_cards *rd_participant_cards(const struct rd_participant *partici
 	return &participant->cards;
 }
 
-uint64_t rd_participant_comm_id(const struct rd_participant *participant)
+const struct rd_comm_id *rd_participant_comm_id(const struct rd_participant *participant)
 {
-	return participant->comm_id;
+	return &participant->id;
 }
 
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant)

@@ -100,7 +100,7 @@ int rd_participant_lost(const struct rd_participant *participant);
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
 /* The same. */
 const struct rd_cards *rd_participant_cards(const struct rd_participant *participant);
-uint64_t rd_participant_comm_id(const struct rd_participant *participant);
+const struct rd_comm_id *rd_participant_comm_id(const struct rd_participant *participant);
 /* From RD_PARTICIPANT_OPEN on: the least limits of all ranks' links. */
 const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
 /* Rank 0's costs; NULL: they have not come. */

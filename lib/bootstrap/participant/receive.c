@@ -22,7 +22,7 @@ static void take_table(struct rd_participant *participant, const struct rd_contr
 		rd_participant_bad_message(participant);
 	if (error)
 		return;
-	participant->comm_id = message->table.comm_id;
+	participant->id = message->table.id;
 	if (participant->joining->table.count < size)
 		return;
 	participant->phase = RD_PARTICIPANT_JOINED;

@@ -46,7 +46,7 @@ struct rd_participant {
 	int link_failures_sent;
 	struct rd_rank_list opens, opened; /* ranks to which we open links; that do to us */
 	int opens_sent;
-	uint64_t comm_id;
+	struct rd_comm_id id;
 	struct rd_link_limits limits; /* of our links; then, of all ranks' */
 	char *costs; /* rank 0's own, or as they came; NULL: not yet */
 	uint32_t query;

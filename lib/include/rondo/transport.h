@@ -138,13 +138,19 @@ struct rd_registration {
 
 struct rd_settings; /* a plug-in reads it with rd_number() and rd_text() */
 
+#define RD_COMM_KEY_SIZE 16
+
 /* A rank's description of itself for a transport. Lives as long as the endpoint. */
 struct rd_local {
 	int rank, size;
 	struct rd_place place;
 	const struct rd_settings *settings;
-	uint64_t comm_id; /* same on every rank of this comm, and on no other; 0 until open() */
+	/* The same on every rank of this comm, and on no other. 0 in listen(); set before any
+	   other call. */
+	uint64_t comm_id;
 	int epoll_fd; /* add descriptors that wake a sleeper, with EPOLLET (data.u64 = 0) */
+	/* Random, and known to the ranks of this comm alone; set when comm_id is. */
+	unsigned char key[RD_COMM_KEY_SIZE];
 };
 
 struct rd_transport {

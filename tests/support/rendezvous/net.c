@@ -319,8 +319,9 @@ static void start_node(struct net_node *node)
 		0);
 	node->act_ms = net.now_ms;
 	if (node == &net.nodes[0])
-		cr_assert_eq(rd_coordinator_create(&net.coordinator, &node->settings,
-				     "10.0.0.1:29500", 42, net.now_ms),
+		cr_assert_eq(
+			rd_coordinator_create(&net.coordinator, &node->settings, "10.0.0.1:29500",
+				&(struct rd_comm_id){ 42, { 0 } }, net.now_ms),
 			0);
 	if (node->declines && node == &net.nodes[0])
 		rd_coordinator_decline(net.coordinator, RONDO_MEMORY, "no memory");
@@ -547,8 +548,9 @@ void net_stop_idling(void)
 struct rd_coordinator *net_coordinator(void)
 {
 	net_init(2, 1);
-	cr_assert_eq(
-		rd_coordinator_create(&net.coordinator, &net.nodes[0].settings, "here", 1, 0), 0);
+	cr_assert_eq(rd_coordinator_create(&net.coordinator, &net.nodes[0].settings, "here",
+			     &(struct rd_comm_id){ 1, { 0 } }, 0),
+		0);
 	return net.coordinator;
 }
 

@@ -74,21 +74,20 @@ struct card fake_card(int fd)
 {
 	struct sockaddr_in address = fake_address(fd);
 	struct card card = {
-		.magic = 0x63646f72, .version = 6, .count = 1, .shared = 1, .family = 4
+		.magic = 0x63646f72, .version = 7, .count = 1, .shared = 1, .family = 4
 	};
 
 	card.port = ntohs(address.sin_port);
 	memcpy(card.address, &address.sin_addr, 4);
-	memset(card.key, 7, sizeof(card.key));
 	return card;
 }
 
 struct hello fake_hello(const struct rank *to, int from)
 {
-	struct hello hello = { .magic = 0x68646f72, .version = 6, .from = from, .comm_id = COMM };
+	struct hello hello = { .magic = 0x68646f72, .version = 7, .from = from, .comm_id = COMM };
 
 	hello.to = to->local.rank;
-	memcpy(hello.key, card_of(to).key, sizeof(hello.key));
+	memcpy(hello.key, to->local.key, sizeof(hello.key));
 	return hello;
 }
 
@@ -145,7 +144,7 @@ void staged_open(struct staged *staged)
 	fake_read(staged->fd, &staged->rank, &answer, sizeof(answer));
 	cr_assert_eq(answer.from, 0);
 	cr_assert_eq(answer.to, 1);
-	cr_assert(memcmp(answer.key, card.key, sizeof(card.key)) == 0, "proves who answers");
+	cr_assert(memcmp(answer.key, hello.key, sizeof(hello.key)) == 0, "proves who answers");
 	cr_assert(staged->rank.link->ready);
 }
 

@@ -10,7 +10,7 @@
 struct card {
 	uint32_t magic;
 	uint16_t version;
-	uint8_t count, shared, key[16];
+	uint8_t count, shared;
 	uint64_t host;
 	uint16_t family, port; /* of the first address */
 	uint32_t zero;
@@ -48,7 +48,7 @@ int fake_peer(int fake);
 int fake_bind(void);
 /* A connection to the first address on the rank's card. */
 int fake_connect(const struct rank *to);
-/* A card with the fake's address. Each byte of its key is 7. */
+/* A card with the fake's address. */
 struct card fake_card(int fd);
 /* The valid first message of rank `from` to this rank. */
 struct hello fake_hello(const struct rank *to, int from);

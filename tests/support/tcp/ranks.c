@@ -20,11 +20,22 @@ static void rank_fill(struct rank *rank, int number, const char *address)
 	rank->local.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 }
 
+/* As in a comm, which gets its id after its ranks have made cards. */
+static int start(struct rank *rank)
+{
+	int err = rd_transport_tcp.listen(
+		&rank->endpoint, &rank->local, rank->card, &rank->card_size);
+
+	rank->local.comm_id = COMM;
+	memset(rank->local.key, 7, sizeof(rank->local.key));
+	return err;
+}
+
 int rank_listen(struct rank *rank, int number, const char *address, const char *interface)
 {
 	rank_fill(rank, number, address);
 	strcpy(rank->settings.interface, interface);
-	return rd_transport_tcp.listen(&rank->endpoint, &rank->local, rank->card, &rank->card_size);
+	return start(rank);
 }
 
 int rank_listen_secured(struct rank *rank, int number, const char *address, const char *host,
@@ -35,12 +46,11 @@ int rank_listen_secured(struct rank *rank, int number, const char *address, cons
 	rank->settings.encrypt = encrypt;
 	rank->settings.has_psk = true;
 	strcpy((char *)rank->settings.psk, key);
-	return rd_transport_tcp.listen(&rank->endpoint, &rank->local, rank->card, &rank->card_size);
+	return start(rank);
 }
 
 void rank_open(struct rank *rank, int peer, const void *card, size_t card_size)
 {
-	rank->local.comm_id = COMM;
 	cr_assert_eq(rd_transport_tcp.open(rank->endpoint, peer, 0, card, card_size, &rank->link),
 		0, "%s", rondo_last_error());
 }

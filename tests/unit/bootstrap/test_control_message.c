@@ -52,7 +52,8 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		memset(message->hello.plugins, 'y', RD_STRING_MAX - 1);
 		fill_identity(&message->hello.identity);
 	} else if (kind == RD_CONTROL_TABLE) {
-		message->table.comm_id = UINT64_MAX;
+		message->table.id.number = UINT64_MAX;
+		memset(message->table.id.key, 'k', RD_COMM_KEY_SIZE);
 		message->table.part.first = 65535;
 		message->table.part.count = 1;
 		message->table.part.size = RD_TABLE_PART_BYTES;

@@ -315,7 +315,7 @@ static void try_answer(const struct hello *patch, size_t size, int error, const 
 	rank_open(&rank, 0, &card, sizeof(card));
 	fd = accept(listener, NULL, NULL);
 	fake_read(fd, &rank, &hello, sizeof(hello));
-	cr_assert(memcmp(hello.key, card.key, sizeof(card.key)) == 0);
+	cr_assert(memcmp(hello.key, rank.local.key, sizeof(hello.key)) == 0);
 	cr_assert_eq(hello.comm_id, COMM);
 	fake_write(fd, patch, size);
 	if (size < sizeof(*patch))
@@ -331,9 +331,9 @@ static void try_answer(const struct hello *patch, size_t size, int error, const 
 
 Test(tcp, an_answer_without_the_key_is_refused, .timeout = 60)
 {
-	struct hello answer = { .magic = 0x68646f72, .version = 6, .to = 1, .comm_id = COMM };
+	struct hello answer = { .magic = 0x68646f72, .version = 7, .to = 1, .comm_id = COMM };
 
-	/* A valid answer carries the key of rank 1's card, which this fake does not have. */
+	/* A valid answer carries the comm's key. */
 	try_answer(&answer, sizeof(answer), RONDO_PROTOCOL, "someone else answers at 127.0.0.1:");
 	try_answer(&answer, 0, RONDO_UNREACHABLE, "turned the connection away");
 	try_answer(&answer, 20, RONDO_UNREACHABLE, "turned the connection away");
