@@ -4,9 +4,9 @@
  *
  *     cc -shared -fPIC plugin_transport.c $(pkg-config --cflags rondo) -o libnearby.so
  *
- * Each rank listens at an abstract address. Its card has that address, and a key that only ranks of
- * this job hold. The higher of two ranks connects to the lower, once per channel. Each sends the
- * key of the other's card (hello). Then messages follow, each a header and its payload.
+ * Each rank listens at an abstract address, which its card has. The higher of two ranks connects to
+ * the lower, once per channel. Each sends the key of the comm, which its ranks alone know (hello).
+ * Then messages follow, each a header and its payload.
  */
 #define _GNU_SOURCE 1 /* accept4() */
 #include <errno.h>
@@ -29,12 +29,12 @@
 
 struct card {
 	uint64_t magic;
-	unsigned char address[16], key[16];
+	unsigned char address[16];
 };
 
 struct hello {
 	uint64_t magic, comm_id;
-	unsigned char key[16]; /* from the card of the receiver */
+	unsigned char key[RD_COMM_KEY_SIZE];
 	int32_t from, to, channel, zero;
 };
 
@@ -240,7 +240,7 @@ static void send_hello(struct link *link)
 		.channel = link->base.channel,
 	};
 
-	memcpy(hello.key, link->card.key, sizeof(hello.key));
+	memcpy(hello.key, local->key, sizeof(hello.key));
 	if (send(link->fd, &hello, sizeof(hello), MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(hello))
 		broken(link);
 }
@@ -248,7 +248,7 @@ static void send_hello(struct link *link)
 static bool is_for(const struct hello *hello, const struct endpoint *endpoint)
 {
 	return hello->magic == MAGIC && hello->to == endpoint->local->rank &&
-	       memcmp(hello->key, endpoint->card.key, sizeof(hello->key)) == 0;
+	       memcmp(hello->key, endpoint->local->key, sizeof(hello->key)) == 0;
 }
 
 static bool is_from(const struct hello *hello, const struct link *link)
@@ -496,8 +496,7 @@ static int start_listening(struct endpoint *endpoint)
 	socklen_t size;
 
 	endpoint->card.magic = MAGIC;
-	if (getrandom(endpoint->card.address, sizeof(endpoint->card.address), 0) < 0 ||
-		getrandom(endpoint->card.key, sizeof(endpoint->card.key), 0) < 0)
+	if (getrandom(endpoint->card.address, sizeof(endpoint->card.address), 0) < 0)
 		return rd_fail_errno("getrandom");
 	size = address_of(&endpoint->card, &address);
 	endpoint->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -175,8 +175,7 @@ struct rd_transport {
 	/*
 	 * Opens a link to `peer`, from its card (checked: it came over a wire). Returns at once;
 	 * advance() later sets link->ready or link->error. The endpoint owns the link.
-	 * local->comm_id is set by now. The transport drops a connection from another comm or an
-	 * unexpected rank.
+	 * The transport drops a connection from another comm or an unexpected rank.
 	 */
 	int (*open)(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
 		size_t card_size, struct rd_link **link);
