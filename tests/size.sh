@@ -8,12 +8,12 @@ cd "${1:-$(dirname "$0")/..}"
 
 limits='
 core 32000
-control 17300
+control 17800
 gpu 13000
 transports 14000
 trainer 21000
 tools 17000
-tests 83900
+tests 84100
 bench 4000
 docs 8100
 product 108000

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,17 +14,14 @@
 #include "base/thread.h"
 #include "bootstrap/control_leave.h"
 #include "bootstrap/control_thread.h"
+#include "bootstrap/job_thread.h"
 
 /* ---- Sockets ------------------------------------------------------------------------------- */
 
 static int open_epoll(struct rd_control *control)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_EVENT };
-
 	control->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
-	control->event_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (control->epoll_fd < 0 || control->event_fd < 0 ||
-		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->event_fd, &event))
+	if (control->epoll_fd < 0)
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->client.epoll_fd = control->server.epoll_fd = control->epoll_fd;
 	return 0;
@@ -170,7 +166,10 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 	control->client.participant = control->participant;
 	if (refusal)
 		control_decline(control, refusal, now_ms);
-	return rd_control_thread_start(control);
+	/* A comm that shrinks has lost ranks, and makes a watch of those that are left. */
+	rd_control_prepare(control);
+	return rd_job_start(
+		control, config->parent && !config->lineage ? config->parent->job : NULL);
 }
 
 static struct rd_control *control_allocate(const struct rd_control_config *config)
@@ -346,7 +345,7 @@ const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 
 _Atomic uint32_t *rd_control_done(struct rd_control *control)
 {
-	return control->watch ? rd_watch_done(control->watch) : NULL;
+	return control->done;
 }
 
 const char *rd_control_describe(const struct rd_control *control)

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/thread.h"
+#include "bootstrap/job.h"
 
 /* For which a rank that leaves waits until rank 0 knows; rank 0, until all do. */
 #define GOODBYE_MS 100
@@ -65,7 +66,6 @@ static void close_fd(int fd)
 
 static void free_state(struct rd_control *control)
 {
-	close_fd(control->event_fd);
 	close_fd(control->epoll_fd);
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
@@ -82,13 +82,16 @@ static void free_state(struct rd_control *control)
 
 void rd_control_free(struct rd_control *control)
 {
+	struct rd_job *job = control->job;
+
 	delist(control);
-	rd_watch_destroy(control->watch);
 	rd_control_socket_close(&control->client.socket, true);
 	rd_server_finish(&control->server);
 	pthread_cond_destroy(&control->published);
 	pthread_mutex_destroy(&control->lock);
 	free_state(control);
+	if (job)
+		rd_job_release(job);
 }
 
 void rd_control_abandon(struct rd_control *control)
@@ -97,24 +100,18 @@ void rd_control_abandon(struct rd_control *control)
 		return;
 	rd_control_socket_abandon(control->client.socket);
 	rd_server_abandon(&control->server);
-	rd_watch_abandon(control->watch);
+	if (control->job)
+		rd_job_abandon(control->job);
 	free_state(control);
 }
 
 /* ---- Leaving together, and after a failure --------------------------------------------------- */
 
-static void join(struct rd_control *control)
-{
-	if (!control->joined)
-		pthread_join(control->thread, NULL);
-	control->joined = true;
-}
-
-static int join_and_free(struct rd_control *control)
+static int await_and_free(struct rd_control *control)
 {
 	int verdict;
 
-	join(control);
+	rd_job_await(control);
 	rd_control_detach(control);
 	verdict = rd_control_verdict(control);
 	rd_control_free(control);
@@ -127,7 +124,7 @@ int rd_control_finalize(struct rd_control *control)
 	control->requests.leave = RD_LEAVE_TOGETHER;
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
-	return join_and_free(control);
+	return await_and_free(control);
 }
 
 void rd_control_destroy(struct rd_control *control)
@@ -138,7 +135,7 @@ void rd_control_destroy(struct rd_control *control)
 	control->requests.quit = true;
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
-	join_and_free(control);
+	await_and_free(control);
 }
 
 /* ---- Leaving alone --------------------------------------------------------------------------- */
@@ -167,13 +164,11 @@ int rd_control_leave(struct rd_control *control)
 		pthread_cond_wait(&control->published, &control->lock);
 	verdict = control->phase == RD_PARTICIPANT_LEFT ? 0 : rd_control_verdict(control);
 	over = control->over;
-	control->alone = true;
-	if (!over)
-		pthread_detach(control->thread);
+	control->alone = !over;
 	pthread_mutex_unlock(&control->lock);
 	if (!over)
 		return verdict;
-	join(control);
+	rd_job_await(control);
 	rd_control_free(control);
 	return verdict;
 }
@@ -201,15 +196,10 @@ static void leave_at_end(struct rd_control *control)
 
 static void await_leave(struct rd_control *control, int64_t deadline_ms)
 {
-	bool over;
-
 	pthread_mutex_lock(&control->lock);
 	if (control->requests.leave)
 		await_goodbye(control, RD_GOODBYE_AT_END, deadline_ms);
-	over = control->over && !control->alone;
 	pthread_mutex_unlock(&control->lock);
-	if (over)
-		join(control);
 }
 
 void rd_control_leave_all(void)

@@ -14,6 +14,7 @@ void rd_control_notify(struct rd_control *control)
 {
 	uint64_t one = 1;
 
+	atomic_store(&control->due, true);
 	/* It can only fail where the counter is full, and the thread wakes all the same. */
 	if (write(control->event_fd, &one, sizeof(one)) < 0)
 		return;

@@ -14,7 +14,6 @@
 
 #include "bootstrap/client.h"
 #include "bootstrap/control.h"
-#include "bootstrap/peer_watch.h"
 #include "bootstrap/server.h"
 #include "bootstrap/status.h"
 
@@ -56,7 +55,8 @@ struct rd_control {
 	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
 	struct rd_lineage lineage; /* the same; afterwards its socket is under the lock */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
-	int event_fd; /* wakes the thread */
+	struct rd_job *job; /* whose thread serves it; NULL: none yet */
+	int event_fd; /* the job's: wakes the thread */
 
 	pthread_mutex_t lock;
 	pthread_cond_t published;
@@ -71,23 +71,28 @@ struct rd_control {
 	bool costs_known; /* the participant has them, and they never change */
 	bool released; /* the thread uses nothing of the comm any more */
 	enum rd_goodbye goodbye;
-	bool over; /* the thread has ended */
-	bool alone; /* the thread frees the control connection when it ends */
-	bool joined; /* the process has joined the thread, which has ended */
+	bool over; /* nothing more will come */
+	bool alone; /* the thread frees the control connection when it is over */
 	struct rd_control *children; /* made from this one, and not detached yet */
 	int children_error; /* of rd_control_fail_children(); 0: none */
 	const char *children_reason;
 	struct rd_control *next_child; /* under the parent's lock */
 	struct rd_control *next; /* of this process (control_leave.c) */
-	/* Also read without it: */
+	/* Under the job's lock: */
+	bool gone; /* the thread has done with it, */
+	bool joins; /* and has ended */
+	/* Also read without a lock: */
+	_Atomic bool due; /* the thread has something to do */
 	_Atomic int fallback_count, opened_count;
 	_Atomic unsigned char *presence; /* [size]: enum rd_presence */
 	_Atomic int verdict;
 	char reason[RD_REASON_SIZE];
 
 	/* The thread's own: */
-	pthread_t thread;
-	int epoll_fd;
+	struct rd_control *next_in_job;
+	int epoll_fd; /* in the job's */
+	int64_t deadline_ms; /* when the thread has something to do, at the latest */
+	bool started, woken, broken;
 	struct rd_participant *participant;
 	struct rd_client client; /* where this is not rank 0 */
 	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
@@ -97,10 +102,9 @@ struct rd_control {
 	_Atomic bool links_due; /* to be served now */
 	int64_t links_ms; /* when to serve them next, at the latest */
 	struct rd_status status;
-	struct rd_watch *watch; /* NULL: none */
-	bool watch_tried; /* there is one, or none to be had */
+	_Atomic uint32_t *done; /* the calls that this rank has finished, as the watch shows them */
 	bool lineage_watched;
-	int dead; /* as the watch reported it with the latest events; -1: none */
+	int dead; /* as the watch has reported it; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
 	bool leaving, quitting, ends; /* as requested */
 	bool goes_on; /* nobody waits for the thread's end */
@@ -121,7 +125,7 @@ void rd_control_fail_child(struct rd_control *child, int error, const char *reas
 /* The thread hands the requests to the participant and the coordinator. */
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
 
-/* The thread publishes the states of the participant and the coordinator. over: the thread ends.
+/* The thread publishes the states of the participant and the coordinator. over: for the last time.
    Returns whether nobody else has the control connection. */
 bool rd_control_publish(struct rd_control *control, bool over);
 

@@ -3,17 +3,16 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "bootstrap/control_leave.h"
 #include "bootstrap/control_silence.h"
 #include "bootstrap/control_status.h"
+#include "bootstrap/job.h"
+#include "topo/place.h"
 
-#define STACK_SIZE (256 << 10) /* transports, and plug-ins, open links on it */
 #define EVENTS_MAX 64
 #define LINGER_MS 1000 /* for the others to read the verdict, and hang up */
 
@@ -48,31 +47,73 @@ static void answer_status(struct rd_control *control, int64_t now_ms)
 
 /* ---- The watch over this host -------------------------------------------------------------- */
 
+/* By the first comm of the job, whose ranks are the others', too. */
 static void create_watch(struct rd_control *control)
 {
+	struct rd_job *job = control->job;
 	struct rd_watch_config config = { control->settings.rank, control->settings.size,
 		rd_participant_members(control->participant),
-		rd_participant_comm_id(control->participant)->number, control->event_fd };
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = RD_MARK_WATCH };
+		rd_participant_comm_id(control->participant)->number, job->event_fd };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = job };
 
-	control->watch_tried = true;
-	control->watch = rd_watch_create(&config);
-	if (control->watch)
-		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(control->watch), &event);
+	job->watch_tried = true;
+	job->watch = rd_watch_create(&config);
+	if (job->watch)
+		epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(job->watch), &event);
 }
 
-/* Each rank that is ready has made its watch; so once all are, all have. Once this rank has left,
-   the end of its process is no death. */
+/* Whether this rank has left all its comms. */
+static bool all_have_left(const struct rd_job *job)
+{
+	const struct rd_control *at = job->controls;
+
+	while (at && at->goes_on && rd_participant_phase(at->participant) >= RD_PARTICIPANT_LEFT)
+		at = at->next_in_job;
+	return !at;
+}
+
+/* The end of its process is no death, then. */
+static void end_watch(struct rd_job *job)
+{
+	epoll_ctl(job->epoll_fd, EPOLL_CTL_DEL, rd_watch_fd(job->watch), NULL);
+	rd_watch_end(job->watch);
+}
+
+/* Each rank that is ready has made its watch; so once all are, all have. */
 static void advance_watch(struct rd_control *control)
 {
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
+	struct rd_job *job = control->job;
 
-	if (phase == RD_PARTICIPANT_JOINED && !control->watch_tried)
+	if (phase == RD_PARTICIPANT_JOINED && !job->watch_tried)
 		create_watch(control);
-	if (phase == RD_PARTICIPANT_OPEN && control->watch)
-		rd_watch_start(control->watch);
-	if (control->goes_on && phase >= RD_PARTICIPANT_LEFT && control->watch)
-		rd_watch_end(control->watch);
+	if (phase == RD_PARTICIPANT_JOINED && job->watch && !control->done)
+		control->done = rd_watch_count(
+			job->watch, rd_participant_comm_id(control->participant)->number);
+	if (phase == RD_PARTICIPANT_OPEN && job->watch)
+		rd_watch_start(job->watch);
+	if (job->watch && rd_watch_fd(job->watch) >= 0 && all_have_left(job))
+		end_watch(job);
+}
+
+void rd_control_died(struct rd_control *control, const struct rd_death *death)
+{
+	const struct rd_member *members = rd_participant_members(control->participant);
+	const struct rd_place *here = &members[control->settings.rank].place, *there;
+
+	if (rd_participant_phase(control->participant) < RD_PARTICIPANT_JOINED)
+		return;
+	for (int rank = 0; rank < control->settings.size; rank++) {
+		there = &members[rank].place;
+		if (there->pid != death->pid || there->pid_space != death->pid_space ||
+			!rd_place_same_host(here, there))
+			continue;
+		control->dead = rank;
+		control->dead_done =
+			rd_death_done(death, rd_participant_comm_id(control->participant)->number);
+		atomic_store(&control->due, true);
+		return;
+	}
 }
 
 static void report_death(struct rd_control *control, int64_t now_ms)
@@ -82,11 +123,9 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 	control->dead = -1;
 	if (dead < 0 || rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN)
 		return;
-	if (dead == 0) {
-		rd_watch_forward(control->watch);
-		/* Rank 0's verdict may have arrived, and not be read. */
+	/* Rank 0's verdict may have arrived, and not be read. */
+	if (dead == 0)
 		rd_client_drain(&control->client, now_ms);
-	}
 	rd_participant_died(control->participant, dead, control->dead_done);
 }
 
@@ -150,61 +189,55 @@ static void serve_links(struct rd_control *control, int64_t now_ms)
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-static void control_take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
+static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
 {
-	uint64_t count;
-
 	if (mark == RD_MARK_CLIENT)
 		rd_client_receive(&control->client, now_ms);
 	else if (mark == RD_MARK_DOOR)
 		rd_server_accept(&control->server, now_ms);
-	else if (mark == RD_MARK_WATCH)
-		rd_watch_receive(control->watch);
 	else if (mark == RD_MARK_LINEAGE)
 		trim_lineage(control);
 	else if (mark == RD_MARK_LINKS)
 		atomic_store(&control->links_due, true);
 	else if (mark == RD_MARK_STATUS)
 		answer_status(control, now_ms);
-	else if (mark != RD_MARK_EVENT)
+	else
 		rd_server_receive(&control->server, (int)mark, now_ms);
-	else if (read(control->event_fd, &count, sizeof(count)) < 0)
-		return; /* it has been read before */
-	/* Queried here alone: messages that the rank sent before it died come first. */
-	if ((mark == RD_MARK_WATCH || mark == RD_MARK_EVENT) && control->watch)
-		control->dead = rd_watch_dead(control->watch, &control->dead_done);
 }
 
-/*
- * Waits for an event, then takes all that have come: after this process was stopped for a while,
- * no deadline may pass judgement on messages that have arrived and not been read.
- */
-static int wait_for_events(struct rd_control *control, int timeout_ms)
+/* Before what has come is taken. */
+static void wake(struct rd_control *control, int64_t now_ms)
+{
+	if (control->server.coordinator)
+		rd_coordinator_wake(control->server.coordinator, now_ms);
+	control->woken = true;
+}
+
+void rd_control_take_events(struct rd_control *control)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int count;
 
+	rd_log_rank(control->settings.rank);
+	atomic_store(&control->due, true);
 	do {
-		int64_t now_ms;
+		int64_t now_ms = rd_clock_ms();
 
-		count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, timeout_ms);
-		/* A stop interrupts the wait, and events may have come. */
-		if (count < 0 && errno == EINTR)
-			count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, 0);
-		if (count < 0)
-			return errno == EINTR ? 0
-					      : rd_fail_errno("the control connection cannot wait");
-		now_ms = rd_clock_ms();
-		if (control->server.coordinator)
-			rd_coordinator_wake(control->server.coordinator, now_ms);
+		count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, 0);
+		wake(control, now_ms);
 		for (int i = 0; i < count; i++)
-			control_take_event(control, events[i].data.u64, now_ms);
-		timeout_ms = 0;
+			take_event(control, events[i].data.u64, now_ms);
 	} while (count == EVENTS_MAX);
-	return 0;
 }
 
-static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
+void rd_control_cannot_wait(struct rd_control *control)
+{
+	rd_participant_fail(control->participant, RONDO_SYSTEM, rondo_last_error());
+	control->broken = true;
+	atomic_store(&control->due, true);
+}
+
+static int64_t deadline_of(const struct rd_control *control, int64_t now_ms)
 {
 	int64_t deadline =
 		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
@@ -218,12 +251,10 @@ static int control_sleep_ms(const struct rd_control *control, int64_t now_ms)
 			rd_coordinator_deadline(control->server.coordinator));
 	else
 		deadline = rd_sooner(deadline, rd_client_deadline(&control->client));
-	if (deadline == RD_NEVER)
-		return -1;
-	return deadline <= now_ms ? 0 : (int)rd_sooner(deadline - now_ms, 60000);
+	return deadline;
 }
 
-/* ---- The loop ------------------------------------------------------------------------------ */
+/* ---- Service ------------------------------------------------------------------------------ */
 
 static bool control_is_finished(struct rd_control *control, int64_t now_ms)
 {
@@ -242,55 +273,40 @@ static bool control_is_finished(struct rd_control *control, int64_t now_ms)
 	return rd_coordinator_over(coordinator) || now_ms >= control->linger_ms;
 }
 
-static void *control_thread_run(void *argument)
+void rd_control_prepare(struct rd_control *control)
 {
-	struct rd_control *control = argument;
+	open_status(control);
+	rd_control_enlist(control);
+}
+
+bool rd_control_serve(struct rd_control *control, int64_t now_ms)
+{
 	struct rd_coordinator *coordinator = control->server.coordinator;
 
 	rd_log_rank(control->settings.rank);
-	if (coordinator)
+	if (coordinator && !control->started)
 		rd_server_begin(&control->server, RD_MARK_DOOR);
-	for (;;) {
-		int64_t now_ms = rd_clock_ms();
-		rd_control_take_requests(control, now_ms);
-		report_death(control, now_ms);
-		rd_participant_tick(control->participant, now_ms);
-		rd_control_look(control, now_ms);
-		if (coordinator) {
-			rd_coordinator_tick(coordinator, now_ms);
-			rd_server_serve(&control->server, control->participant, now_ms);
-		} else {
-			rd_client_serve(&control->client, now_ms);
-		}
-		advance_watch(control);
-		watch_lineage(control);
-		rd_control_publish(control, false);
-		serve_links(control, now_ms);
-		if (control_is_finished(control, now_ms))
-			break;
-		if (wait_for_events(control, control_sleep_ms(control, now_ms))) {
-			rd_participant_fail(control->participant, RONDO_SYSTEM, rondo_last_error());
-			break;
-		}
+	control->started = true;
+	if (!control->woken)
+		wake(control, now_ms);
+	control->woken = false;
+	rd_control_take_requests(control, now_ms);
+	report_death(control, now_ms);
+	rd_participant_tick(control->participant, now_ms);
+	rd_control_look(control, now_ms);
+	if (coordinator) {
+		rd_coordinator_tick(coordinator, now_ms);
+		rd_server_serve(&control->server, control->participant, now_ms);
+	} else {
+		rd_client_serve(&control->client, now_ms);
 	}
-	if (control->watch)
-		rd_watch_end(control->watch);
-	if (rd_control_publish(control, true))
-		rd_control_free(control);
-	return NULL;
-}
-
-int rd_control_thread_start(struct rd_control *control)
-{
-	int error;
-
-	open_status(control);
-	error = rd_thread_start(&control->thread, STACK_SIZE, control_thread_run, control);
-
-	if (!error) {
-		rd_control_enlist(control);
-		return 0;
-	}
-	errno = error;
-	return rd_fail_errno("cannot start the control connection's thread");
+	advance_watch(control);
+	watch_lineage(control);
+	rd_control_publish(control, false);
+	serve_links(control, now_ms);
+	/* It may linger, until a time of its own. */
+	if (control->broken || control_is_finished(control, now_ms))
+		return true;
+	control->deadline_ms = deadline_of(control, now_ms);
+	return false;
 }

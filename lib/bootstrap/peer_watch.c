@@ -40,16 +40,16 @@ struct segment {
 		   left. */
 		_Atomic uint32_t value;
 	} futexes[WAITERS];
-	_Atomic uint32_t done; /* calls that the owner's rank has finished */
+	struct rd_watch_counts counts;
 };
 
-enum kind { SHARES = 1, REPORTS_0 };
+enum kind { SHARES = 1, REPORTS };
 
 struct packet {
 	uint32_t magic, kind;
 	uint64_t comm_id;
-	int32_t from;
-	uint32_t done; /* calls that rank 0 had finished */
+	int32_t from, zero;
+	struct rd_death death; /* of REPORTS; SHARES end before it */
 };
 
 struct waiter {
@@ -60,14 +60,18 @@ struct waiter {
 
 struct rd_watch {
 	struct rd_watch_config config;
+	int *here, here_count; /* the ranks of this host */
 	int next, previous; /* waited for, and waiting; -1: none */
+	int32_t next_pid;
+	uint32_t next_pid_space;
 	int socket;
-	_Atomic int dead;
-	uint32_t done_of_0; /* as another rank of this host reported it */
-	_Atomic uint32_t unseen; /* where there is no segment */
+	_Atomic bool next_died;
+	bool reported; /* that it has */
 
 	bool ended;
 	struct segment *own; /* where there is a previous */
+	bool counted[RD_WATCH_COMMS]; /* of its counts */
+	int latest; /* of them */
 	int own_fd; /* until it is shared */
 	struct robust_list_head *replaced; /* the C library's list */
 	size_t replaced_size;
@@ -79,24 +83,28 @@ struct rd_watch {
 
 /* ---- The ring of a host -------------------------------------------------------------------- */
 
-static bool is_here(const struct rd_watch *watch, int rank)
+static bool find_here(struct rd_watch *watch)
 {
-	const struct rd_member *members = watch->config.members;
+	const struct rd_watch_config *config = &watch->config;
+	const struct rd_member *members = config->members;
 
-	return rd_place_same_host(&members[rank].place, &members[watch->config.rank].place);
+	watch->here = calloc((size_t)config->size, sizeof(*watch->here));
+	for (int rank = 0; rank < config->size && watch->here; rank++)
+		if (rd_place_same_host(&members[rank].place, &members[config->rank].place))
+			watch->here[watch->here_count++] = rank;
+	return watch->here;
 }
 
 /* The nearest rank of this host in this direction, 1 or -1; -1: it is in this process. */
 static int watch_neighbor(const struct rd_watch *watch, int direction)
 {
-	const struct rd_watch_config *config = &watch->config;
-	int rank = config->rank;
+	const struct rd_member *members = watch->config.members;
+	int at = 0, rank;
 
-	do
-		rank = (rank + direction + config->size) % config->size;
-	while (!is_here(watch, rank));
-	return rd_place_same_process(
-		       &config->members[rank].place, &config->members[config->rank].place)
+	while (watch->here[at] != watch->config.rank)
+		at++;
+	rank = watch->here[(at + direction + watch->here_count) % watch->here_count];
+	return rd_place_same_process(&members[rank].place, &members[watch->config.rank].place)
 		       ? -1
 		       : rank;
 }
@@ -203,7 +211,7 @@ static void *wait_for_death(void *argument)
 	bind_waiter(waiter);
 	while ((value = atomic_load(futex)) & FUTEX_TID_MASK)
 		futex_wait(futex, value);
-	if (value & FUTEX_OWNER_DIED && atomic_exchange(&watch->dead, watch->next) != watch->next)
+	if (value & FUTEX_OWNER_DIED && !atomic_exchange(&watch->next_died, true))
 		watch_notify(watch);
 	return NULL;
 }
@@ -238,15 +246,19 @@ union control {
 	char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
+/* The packet's size on its way. */
+static size_t size_of(const struct packet *packet)
+{
+	return packet->kind == REPORTS ? sizeof(*packet) : offsetof(struct packet, death);
+}
+
 /* fd is sent along; -1: none. */
-static bool send_packet(
-	const struct rd_watch *watch, int rank, enum kind kind, uint32_t done, int fd)
+static bool send_packet(const struct rd_watch *watch, int rank, struct packet *packet, int fd)
 {
 	const struct rd_watch_config *config = &watch->config;
-	struct packet packet = { PACKET_MAGIC, kind, config->comm_id, config->rank, done };
 	struct sockaddr_un address = { 0 };
 	socklen_t size = fill_name(&address, config->comm_id, rank);
-	struct iovec bytes = { &packet, sizeof(packet) };
+	struct iovec bytes = { packet, size_of(packet) };
 	union control control = { 0 };
 	struct msghdr message = {
 		.msg_name = &address, .msg_namelen = size, .msg_iov = &bytes, .msg_iovlen = 1
@@ -260,8 +272,11 @@ static bool send_packet(
 		control.header.cmsg_len = CMSG_LEN(sizeof(fd));
 		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
 	}
+	packet->magic = PACKET_MAGIC;
+	packet->comm_id = config->comm_id;
+	packet->from = config->rank;
 	return sendmsg(watch->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-	       (ssize_t)sizeof(packet);
+	       (ssize_t)size_of(packet);
 }
 
 /* Keeps the first descriptor and closes the others. */
@@ -310,9 +325,9 @@ static int recv_packet(const struct rd_watch *watch, struct packet *packet, int 
 	if (got < 0)
 		return errno == EINTR ? 0 : -1;
 	read_control(&message, fd, &uid);
-	return got == (ssize_t)sizeof(*packet) && !(message.msg_flags & MSG_TRUNC) &&
-	       packet->magic == PACKET_MAGIC && packet->comm_id == watch->config.comm_id &&
-	       uid == getuid();
+	return got >= (ssize_t)offsetof(struct packet, death) && got == (ssize_t)size_of(packet) &&
+	       !(message.msg_flags & MSG_TRUNC) && packet->magic == PACKET_MAGIC &&
+	       packet->comm_id == watch->config.comm_id && uid == getuid();
 }
 
 /* ---- Messages ------------------------------------------------------------------------------ */
@@ -359,33 +374,54 @@ static void start_waiting(struct rd_watch *watch, int fd)
 	watch->watched = NULL;
 }
 
-static void take_report_of_0(struct rd_watch *watch, uint32_t done)
+/* Tells the other ranks of this host. One without a socket has left; a full queue loses the
+   packet. */
+static void report_next(struct rd_watch *watch, struct rd_death *death)
 {
-	watch->done_of_0 = done;
-	atomic_store(&watch->dead, 0);
+	struct packet packet = { .kind = REPORTS };
+
+	watch->reported = true;
+	death->pid = watch->next_pid;
+	death->pid_space = watch->next_pid_space;
+	memcpy(&death->counts, &watch->watched->counts, sizeof(death->counts));
+	packet.death = *death;
+	for (int i = 0; i < watch->here_count; i++)
+		if (watch->here[i] != watch->config.rank && watch->here[i] != watch->next)
+			send_packet(watch, watch->here[i], &packet, -1);
 }
 
-void rd_watch_receive(struct rd_watch *watch)
+bool rd_watch_next(struct rd_watch *watch, struct rd_death *death)
 {
 	struct packet packet;
 	int fd, valid;
 
+	if (watch->socket < 0)
+		return false;
+	if (atomic_load(&watch->next_died) && !watch->reported) {
+		report_next(watch, death);
+		return true;
+	}
 	while ((valid = recv_packet(watch, &packet, &fd)) >= 0) {
 		if (valid && packet.kind == SHARES && fd >= 0 && packet.from == watch->next &&
 			!watch->watched)
 			start_waiting(watch, fd);
-		else if (valid && packet.kind == REPORTS_0)
-			take_report_of_0(watch, packet.done);
 		if (fd >= 0)
 			close(fd);
+		if (valid && packet.kind == REPORTS) {
+			*death = packet.death;
+			return true;
+		}
 	}
+	return false;
 }
 
 void rd_watch_start(struct rd_watch *watch)
 {
+	struct packet packet = { .kind = SHARES };
+
 	if (watch->own_fd < 0)
 		return;
-	if (!send_packet(watch, watch->previous, SHARES, 0, watch->own_fd))
+	if (!send_packet(watch, watch->previous, &packet, watch->own_fd))
 		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m",
 			watch->previous);
 	close(watch->own_fd);
@@ -397,26 +433,38 @@ int rd_watch_fd(const struct rd_watch *watch)
 	return watch->socket;
 }
 
-_Atomic uint32_t *rd_watch_done(struct rd_watch *watch)
+/* ---- Finished calls ------------------------------------------------------------------------- */
+
+_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id)
 {
-	return watch->own ? &watch->own->done : &watch->unseen;
+	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++) {
+		int at = (watch->latest + 1 + i) % RD_WATCH_COMMS;
+		struct rd_watch_count *count = &watch->own->counts.at[at];
+
+		if (watch->counted[at])
+			continue;
+		watch->counted[at] = true;
+		watch->latest = at;
+		atomic_store(&count->done, 0);
+		atomic_store(&count->comm_id, comm_id);
+		return &count->done;
+	}
+	return NULL;
 }
 
-int rd_watch_dead(const struct rd_watch *watch, uint32_t *done)
+void rd_watch_uncount(struct rd_watch *watch, const _Atomic uint32_t *done)
 {
-	int dead = atomic_load(&watch->dead);
-
-	*done = dead == watch->next && watch->watched ? atomic_load(&watch->watched->done)
-						      : watch->done_of_0;
-	return dead;
+	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++)
+		if (&watch->own->counts.at[i].done == done)
+			watch->counted[i] = false;
 }
 
-void rd_watch_forward(const struct rd_watch *watch)
+uint32_t rd_death_done(const struct rd_death *death, uint64_t comm_id)
 {
-	/* A rank without a socket has left. A full queue loses the packet. */
-	for (int rank = 1; watch->next == 0 && rank < watch->config.size; rank++)
-		if (rank != watch->config.rank && is_here(watch, rank))
-			send_packet(watch, rank, REPORTS_0, atomic_load(&watch->watched->done), -1);
+	for (int i = 0; i < RD_WATCH_COMMS; i++)
+		if (atomic_load(&death->counts.at[i].comm_id) == comm_id)
+			return atomic_load(&death->counts.at[i].done);
+	return 0;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -429,12 +477,19 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 		return NULL;
 	watch->config = *config;
 	watch->socket = watch->own_fd = -1;
-	watch->dead = -1;
+	if (!find_here(watch)) {
+		free(watch);
+		return NULL;
+	}
 	watch->next = watch_neighbor(watch, 1);
 	watch->previous = watch_neighbor(watch, -1);
 	if (watch->next < 0 && watch->previous < 0) {
 		rd_watch_destroy(watch);
 		return NULL;
+	}
+	if (watch->next >= 0) {
+		watch->next_pid = config->members[watch->next].place.pid;
+		watch->next_pid_space = config->members[watch->next].place.pid_space;
 	}
 	if (!open_socket(watch) ||
 		(watch->previous >= 0 && (!make_segment(watch) || !own_segment(watch)))) {
@@ -459,6 +514,7 @@ static void free_own(struct rd_watch *watch)
 	if (watch->own)
 		munmap(watch->own, sizeof(*watch->own));
 	close_all(watch);
+	free(watch->here);
 	free(watch);
 }
 

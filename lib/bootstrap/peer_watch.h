@@ -7,9 +7,9 @@
  * sockets too.
  *
  * The ranks of a host form a ring: each waits for the next, unless both are in one process. They
- * exchange memory over abstract datagram sockets, which leave nothing behind. A rank reports the
- * next one's death to the coordinator. The death of rank 0, which holds the coordinator, goes to
- * the other ranks of its host as a packet.
+ * exchange memory over abstract datagram sockets, which leave nothing behind. A rank that learns of
+ * the next one's death tells all others of its host, for the comms that it has no part in. With
+ * it go how many calls the dead rank had finished in each comm.
  *
  * Only the control thread, which owns the futexes, calls these functions. The watch is optional:
  * where it cannot be created a line is logged, and the end of a socket reports the death later.
@@ -23,9 +23,27 @@ struct rd_watch;
 
 struct rd_watch_config {
 	int rank, size;
-	const struct rd_member *members; /* [size]; outlive the watch */
+	const struct rd_member *members; /* [size]; outlive rd_watch_create() */
 	uint64_t comm_id;
-	int event_fd; /* written when rd_watch_dead() changes */
+	int event_fd; /* written when rd_watch_next() has a death */
+};
+
+/* Calls of further comms are not counted. */
+#define RD_WATCH_COMMS 256
+
+/* How many calls a rank has finished in each of its comms. */
+struct rd_watch_counts {
+	struct rd_watch_count {
+		_Atomic uint64_t comm_id; /* 0: none yet */
+		_Atomic uint32_t done;
+	} at[RD_WATCH_COMMS];
+};
+
+/* A process of this host that has died, and a rank of it. */
+struct rd_death {
+	int32_t pid;
+	uint32_t pid_space;
+	struct rd_watch_counts counts;
 };
 
 /* NULL: no rank of another process is on this host, or the watch cannot be created. */
@@ -37,20 +55,19 @@ void rd_watch_destroy(struct rd_watch *watch);
 /* Frees it in a forked child, where neither thread runs: futexes and socket stay the parent's. */
 void rd_watch_abandon(struct rd_watch *watch);
 
-/* Readable when rd_watch_receive() has something to do. */
+/* Readable when rd_watch_next() has something to do; -1: the watch has ended. */
 int rd_watch_fd(const struct rd_watch *watch);
-void rd_watch_receive(struct rd_watch *watch);
+/* The next death that has not been taken; false: none. */
+bool rd_watch_next(struct rd_watch *watch, struct rd_death *death);
 
 /* Sends this rank's futex to the rank that waits for it. All ranks must have created watches. */
 void rd_watch_start(struct rd_watch *watch);
 
-/* How many calls this rank has finished: others read it once this process has died. */
-_Atomic uint32_t *rd_watch_done(struct rd_watch *watch);
-
-/* The rank that has died, if this rank waits for it; -1: none has. *done: how many calls it had
-   finished. */
-int rd_watch_dead(const struct rd_watch *watch, uint32_t *done);
-/* Rank 0 has died: where this rank waited for it, reports it to the other ranks of this host. */
-void rd_watch_forward(const struct rd_watch *watch);
+/* Where this rank counts the calls that it has finished in a comm, until rd_watch_uncount(); the
+   count is known for longer, until the place is needed. NULL: there is no room. */
+_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id);
+void rd_watch_uncount(struct rd_watch *watch, const _Atomic uint32_t *done);
+/* How many calls the dead rank had finished in a comm: 0 where that is not known. */
+uint32_t rd_death_done(const struct rd_death *death, uint64_t comm_id);
 
 #endif

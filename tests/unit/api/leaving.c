@@ -7,6 +7,7 @@
  */
 #include <poll.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static struct job {
 	int leaver, root;
 	int late; /* comes to the call only once the leaver has gone; -1: none */
 	size_t count;
+	bool in_duplicate; /* of a comm that lives as long */
 	sem_t gone;
 	pid_t leaver_pid;
 } * job;
@@ -57,9 +59,10 @@ static int call(rondo_comm *comm)
 		comm, job->collective, in, out, job->count, RONDO_I32, RONDO_SUM, job->root, NULL);
 }
 
-static int leave(rondo_comm *comm)
+static int leave(rondo_comm *first, rondo_comm *comm)
 {
-	if (job->way == DESTROYS && rondo_comm_destroy(comm))
+	if (job->way == DESTROYS &&
+		(rondo_comm_destroy(comm) || (job->in_duplicate && rondo_comm_destroy(first))))
 		return complain(NULL, "destroy");
 	if (job->way == DESTROYS)
 		sem_post(&job->gone);
@@ -98,12 +101,15 @@ static int expect_error(rondo_comm *comm)
 
 static int run_rank(void *argument)
 {
-	rondo_comm *comm;
+	rondo_comm *first, *comm;
 	int rank, status;
 
 	(void)argument;
-	if (rondo_comm_create(&comm, NULL))
+	if (rondo_comm_create(&first, NULL))
 		return complain(NULL, "create");
+	comm = first;
+	if (job->in_duplicate && rondo_comm_duplicate(first, &comm))
+		return complain(first, "duplicate");
 	rank = rank_of(comm);
 	if (rank == job->leaver)
 		job->leaver_pid = getpid();
@@ -115,24 +121,30 @@ static int run_rank(void *argument)
 	if (call(comm))
 		return complain(comm, "the call that the leaver finished");
 	if (rank == job->leaver)
-		return leave(comm);
+		return leave(first, comm);
 	status = expect_error(comm);
 	rondo_comm_destroy(comm);
+	if (job->in_duplicate)
+		rondo_comm_destroy(first);
 	return status;
 }
 
 /* Returns whether it failed. */
 static int try(struct job wanted)
 {
+	static int jobs;
+
 	*job = wanted;
+	job->in_duplicate = jobs++ % 2;
 	sem_init(&job->gone, 1, 0);
 
 	int status = rondo_spawn(RANKS, run_rank, NULL);
 
 	if (status)
-		fprintf(stderr, "over %s: rank %d %s after collective %d of %zu, rank %d late\n",
-			getenv("RONDO_TRANSPORT"), wanted.leaver, way_texts[wanted.way],
-			wanted.collective, wanted.count, wanted.late);
+		fprintf(stderr, "over %s%s: rank %d %s after collective %d of %zu, rank %d late\n",
+			getenv("RONDO_TRANSPORT"), job->in_duplicate ? ", in a duplicate" : "",
+			wanted.leaver, way_texts[wanted.way], wanted.collective, wanted.count,
+			wanted.late);
 	return status != 0;
 }
 

@@ -1,0 +1,103 @@
+#include "bootstrap/job.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/thread.h"
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void free_job(struct rd_job *job)
+{
+	close_fd(job->event_fd);
+	close_fd(job->epoll_fd);
+	free(job);
+}
+
+void rd_job_release(struct rd_job *job)
+{
+	int left;
+
+	pthread_mutex_lock(&job->lock);
+	left = --job->references;
+	pthread_mutex_unlock(&job->lock);
+	if (left)
+		return;
+	pthread_cond_destroy(&job->changed);
+	pthread_mutex_destroy(&job->lock);
+	free_job(job);
+}
+
+void rd_job_abandon(struct rd_job *job)
+{
+	/* The thread's is left. */
+	if (--job->references > 1)
+		return;
+	rd_watch_abandon(job->watch);
+	free_job(job);
+}
+
+struct rd_job *rd_job_make(void)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+	struct rd_job *job = calloc(1, sizeof(*job));
+
+	if (!job) {
+		rd_fail(RONDO_MEMORY, "no memory for a control thread");
+		return NULL;
+	}
+	job->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
+	job->event_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (job->epoll_fd < 0 || job->event_fd < 0 ||
+		epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, job->event_fd, &event)) {
+		rd_fail_errno("cannot wake a control thread");
+		free_job(job);
+		return NULL;
+	}
+	job->references = 1;
+	pthread_mutex_init(&job->lock, NULL);
+	rd_condition_init(&job->changed);
+	return job;
+}
+
+/* ---- Control connections -------------------------------------------------------------------- */
+
+int rd_job_add(struct rd_job *job, struct rd_control *control)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = control };
+
+	if (epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, control->epoll_fd, &event))
+		return rd_fail_errno("cannot watch the control connection's sockets");
+	control->job = job;
+	control->event_fd = job->event_fd;
+	pthread_mutex_lock(&job->lock);
+	job->references++;
+	control->next_in_job = job->arrivals;
+	job->arrivals = control;
+	pthread_mutex_unlock(&job->lock);
+	rd_control_notify(control);
+	return 0;
+}
+
+void rd_job_await(struct rd_control *control)
+{
+	struct rd_job *job = control->job;
+
+	pthread_mutex_lock(&job->lock);
+	while (!control->gone)
+		pthread_cond_wait(&job->changed, &job->lock);
+	pthread_mutex_unlock(&job->lock);
+	if (control->joins)
+		pthread_join(job->thread, NULL);
+	control->joins = false;
+}

@@ -1,0 +1,45 @@
+/*
+ * A job: the comms that one rank has made from one another, by split or duplicate. They share the
+ * control thread and the watch over the processes of this host. Each comm has its own control
+ * connection, which the thread serves.
+ *
+ * The job lives until the thread has ended and all its control connections are freed.
+ */
+#ifndef RD_JOB_H
+#define RD_JOB_H
+
+#include <pthread.h>
+
+#include "bootstrap/control_state.h"
+#include "bootstrap/peer_watch.h"
+
+struct rd_job {
+	int epoll_fd; /* has the epoll of each control connection */
+	int event_fd; /* wakes the thread */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* Under the lock: */
+	int references; /* of control connections, and one of the thread */
+	struct rd_control *arrivals; /* which the thread does not serve yet */
+
+	/* The thread's own: */
+	pthread_t thread;
+	struct rd_control *controls;
+	struct rd_watch *watch; /* made by the first control connection; NULL: none */
+	bool watch_tried; /* there is one, or none to be had */
+};
+
+/* A job whose thread is to be started; rd_job_release() frees it, if that fails. NULL: an error. */
+struct rd_job *rd_job_make(void);
+/* The thread serves the control connection from now on. */
+int rd_job_add(struct rd_job *job, struct rd_control *control);
+/* Waits until the thread does not serve it any more, and for the end of the thread where it served
+   no other. The caller frees the control connection. */
+void rd_job_await(struct rd_control *control);
+/* When a control connection is freed, or the thread ends. */
+void rd_job_release(struct rd_job *job);
+/* The same in a forked child, which has no thread. */
+void rd_job_abandon(struct rd_job *job);
+
+#endif

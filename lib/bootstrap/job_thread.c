@@ -1,0 +1,178 @@
+/*
+ * The control thread. It alone touches the sockets, the participants and the coordinators of a
+ * job's comms, which decide what messages are sent; the thread carries them, and waits for events
+ * and deadlines.
+ */
+#include "bootstrap/job_thread.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "base/error.h"
+#include "base/thread.h"
+#include "bootstrap/control_leave.h"
+#include "bootstrap/control_thread.h"
+#include "bootstrap/job.h"
+
+#define STACK_SIZE (256 << 10) /* transports, and plug-ins, open links on it */
+#define EVENTS_MAX 64
+
+/* ---- Control connections -------------------------------------------------------------------- */
+
+static void take_arrivals(struct rd_job *job)
+{
+	pthread_mutex_lock(&job->lock);
+	while (job->arrivals) {
+		struct rd_control *control = job->arrivals;
+
+		job->arrivals = control->next_in_job;
+		control->next_in_job = job->controls;
+		job->controls = control;
+	}
+	pthread_mutex_unlock(&job->lock);
+}
+
+/* Returns whether this was the last one. Its caller, if it has one, joins the thread then. */
+static bool let_go(struct rd_job *job, struct rd_control *control, bool alone)
+{
+	bool last;
+
+	if (control->done)
+		rd_watch_uncount(job->watch, control->done);
+	/* Before it is closed: a forked child may have the descriptor, too. */
+	epoll_ctl(job->epoll_fd, EPOLL_CTL_DEL, control->epoll_fd, NULL);
+	pthread_mutex_lock(&job->lock);
+	last = !job->controls && !job->arrivals;
+	if (!alone) {
+		control->gone = true;
+		control->joins = last;
+		pthread_cond_broadcast(&job->changed);
+	}
+	pthread_mutex_unlock(&job->lock);
+	if (!alone)
+		return last;
+	rd_control_free(control);
+	if (last)
+		pthread_detach(pthread_self());
+	return last;
+}
+
+/* ---- The thread ----------------------------------------------------------------------------- */
+
+static void take_deaths(struct rd_job *job)
+{
+	struct rd_death death;
+
+	while (job->watch && rd_watch_next(job->watch, &death))
+		for (struct rd_control *at = job->controls; at; at = at->next_in_job)
+			rd_control_died(at, &death);
+}
+
+/* Serves those that have something to do. Returns whether the last one has ended. */
+static bool serve(struct rd_job *job, int64_t now_ms)
+{
+	struct rd_control **at = &job->controls;
+
+	while (*at) {
+		struct rd_control *control = *at;
+
+		if ((!atomic_exchange(&control->due, false) && control->deadline_ms > now_ms) ||
+			!rd_control_serve(control, now_ms)) {
+			at = &control->next_in_job;
+			continue;
+		}
+		*at = control->next_in_job;
+		if (let_go(job, control, rd_control_publish(control, true)))
+			return true;
+	}
+	return false;
+}
+
+static int sleep_ms(const struct rd_job *job, int64_t now_ms)
+{
+	int64_t deadline_ms = RD_NEVER;
+
+	for (const struct rd_control *at = job->controls; at; at = at->next_in_job)
+		deadline_ms = rd_sooner(deadline_ms, at->deadline_ms);
+	if (deadline_ms == RD_NEVER)
+		return -1;
+	return deadline_ms <= now_ms ? 0 : (int)rd_sooner(deadline_ms - now_ms, 60000);
+}
+
+static void fail_all(struct rd_job *job)
+{
+	for (struct rd_control *at = job->controls; at; at = at->next_in_job)
+		rd_control_cannot_wait(at);
+}
+
+/*
+ * Waits for an event, then takes all that have come: after this process was stopped for a while,
+ * no deadline may pass judgement on messages that have arrived and not been read. Deaths come
+ * last, behind messages that the rank sent before it died.
+ */
+static void wait_for_events(struct rd_job *job, int timeout_ms)
+{
+	struct epoll_event events[EVENTS_MAX];
+	bool deaths = false;
+	int count;
+
+	do {
+		uint64_t number;
+
+		count = epoll_wait(job->epoll_fd, events, EVENTS_MAX, timeout_ms);
+		/* A stop interrupts the wait, and events may have come. */
+		if (count < 0 && errno == EINTR)
+			count = epoll_wait(job->epoll_fd, events, EVENTS_MAX, 0);
+		if (count < 0 && errno != EINTR)
+			fail_all(job);
+		for (int i = 0; i < count; i++) {
+			if (events[i].data.ptr && events[i].data.ptr != job) {
+				rd_control_take_events(events[i].data.ptr);
+				continue;
+			}
+			deaths = true;
+			if (!events[i].data.ptr && read(job->event_fd, &number, sizeof(number)) < 0)
+				continue; /* it has been read before */
+		}
+		timeout_ms = 0;
+	} while (count == EVENTS_MAX);
+	if (deaths)
+		take_deaths(job);
+}
+
+static void *run(void *argument)
+{
+	struct rd_job *job = argument;
+
+	for (;;) {
+		int64_t now_ms = rd_clock_ms();
+
+		take_arrivals(job);
+		if (serve(job, now_ms))
+			break;
+		wait_for_events(job, sleep_ms(job, now_ms));
+	}
+	rd_watch_destroy(job->watch);
+	rd_job_release(job);
+	return NULL;
+}
+
+int rd_job_start(struct rd_control *control, struct rd_job *parents)
+{
+	struct rd_job *job = parents ? parents : rd_job_make();
+	int error = job ? rd_job_add(job, control) : RONDO_MEMORY;
+
+	if (parents || !job)
+		return error;
+	if (!error) {
+		errno = rd_thread_start(&job->thread, STACK_SIZE, run, job);
+		if (!errno)
+			return 0;
+		error = rd_fail_errno("cannot start the control connection's thread");
+	}
+	rd_job_release(job);
+	return error;
+}
