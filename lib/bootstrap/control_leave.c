@@ -22,6 +22,7 @@
 static struct {
 	pthread_mutex_t lock;
 	struct rd_control *first;
+	bool ending; /* the process does: they stay, for who waits for them */
 	unsigned forks; /* as in base/fork.h: a child forgets its parent's */
 } all = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -32,6 +33,7 @@ static void forget_parents(void)
 		return;
 	pthread_mutex_init(&all.lock, NULL);
 	all.first = NULL;
+	all.ending = false;
 	all.forks = rd_forks;
 }
 
@@ -44,16 +46,20 @@ void rd_control_enlist(struct rd_control *control)
 	pthread_mutex_unlock(&all.lock);
 }
 
-static void delist(struct rd_control *control)
+/* False: it stays. */
+static bool delist(struct rd_control *control)
 {
 	struct rd_control **at = &all.first;
+	bool ending;
 
 	pthread_mutex_lock(&all.lock);
+	ending = all.ending;
 	while (*at && *at != control)
 		at = &(*at)->next;
-	if (*at)
+	if (*at && !ending)
 		*at = control->next;
 	pthread_mutex_unlock(&all.lock);
+	return !ending;
 }
 
 /* ---- Freeing --------------------------------------------------------------------------------- */
@@ -84,7 +90,8 @@ void rd_control_free(struct rd_control *control)
 {
 	struct rd_job *job = control->job;
 
-	delist(control);
+	if (!delist(control))
+		return;
 	rd_control_socket_close(&control->client.socket, true);
 	rd_server_finish(&control->server);
 	pthread_cond_destroy(&control->published);
@@ -204,16 +211,19 @@ static void await_leave(struct rd_control *control, int64_t deadline_ms)
 
 void rd_control_leave_all(void)
 {
+	struct rd_control *first;
 	int64_t deadline_ms;
 
 	forget_parents();
 	pthread_mutex_lock(&all.lock);
-	for (struct rd_control *at = all.first; at; at = at->next)
+	all.ending = true;
+	first = all.first;
+	pthread_mutex_unlock(&all.lock);
+	for (struct rd_control *at = first; at; at = at->next)
 		leave_at_end(at);
 	deadline_ms = rd_clock_ms() + GOODBYE_MS;
-	for (struct rd_control *at = all.first; at; at = at->next)
+	for (struct rd_control *at = first; at; at = at->next)
 		await_leave(at, deadline_ms);
-	pthread_mutex_unlock(&all.lock);
 }
 
 /* After the program's own handlers, which may use comms. */

@@ -7,7 +7,7 @@
 /* One more of this process, which leaves when it ends; until rd_control_free(). */
 void rd_control_enlist(struct rd_control *control);
 
-/* After the thread has ended, or was never started. */
+/* After the thread has let go of it, or never had it. */
 void rd_control_free(struct rd_control *control);
 
 #endif

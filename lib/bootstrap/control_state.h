@@ -20,8 +20,8 @@
 /* How a rank leaves. */
 enum rd_leave {
 	RD_LEAVE_NOT,
-	RD_LEAVE_TOGETHER, /* rank 0's thread ends when all ranks have left */
-	RD_LEAVE_ALONE, /* the thread goes on without the comm */
+	RD_LEAVE_TOGETHER, /* in rank 0 it is over when all ranks have left */
+	RD_LEAVE_ALONE, /* it goes on without the comm */
 };
 
 /* Rank 0 knows that this rank has left; of rank 0, all ranks do. */
@@ -107,7 +107,7 @@ struct rd_control {
 	int dead; /* as the watch has reported it; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
 	bool leaving, quitting, ends; /* as requested */
-	bool goes_on; /* nobody waits for the thread's end */
+	bool goes_on; /* nobody waits until it is over */
 	int64_t linger_ms; /* until when the others may read the verdict */
 	int64_t look_ms; /* when rd_control_look() is due, once all ranks can call */
 };

@@ -88,10 +88,13 @@ static void advance_watch(struct rd_control *control)
 	if (phase == RD_PARTICIPANT_JOINED && !job->watch_tried)
 		create_watch(control);
 	if (phase == RD_PARTICIPANT_JOINED && job->watch && !control->done)
-		control->done = rd_watch_count(
-			job->watch, rd_participant_comm_id(control->participant)->number);
+		control->done = rd_watch_count(job->watch,
+			rd_participant_comm_id(control->participant)->number,
+			control->settings.rank);
 	if (phase == RD_PARTICIPANT_OPEN && job->watch)
 		rd_watch_start(job->watch);
+	if (control->done && control->goes_on && phase >= RD_PARTICIPANT_LEFT)
+		rd_watch_left(job->watch, control->done);
 	if (job->watch && rd_watch_fd(job->watch) >= 0 && all_have_left(job))
 		end_watch(job);
 }
@@ -100,17 +103,20 @@ void rd_control_died(struct rd_control *control, const struct rd_death *death)
 {
 	const struct rd_member *members = rd_participant_members(control->participant);
 	const struct rd_place *here = &members[control->settings.rank].place, *there;
+	const struct rd_watch_count *count;
 
 	if (rd_participant_phase(control->participant) < RD_PARTICIPANT_JOINED)
 		return;
+	count = rd_death_count(death, rd_participant_comm_id(control->participant)->number);
 	for (int rank = 0; rank < control->settings.size; rank++) {
 		there = &members[rank].place;
+		/* Several ranks may be threads of the process: the counts are one's. */
 		if (there->pid != death->pid || there->pid_space != death->pid_space ||
-			!rd_place_same_host(here, there))
+			!rd_place_same_host(here, there) ||
+			(count && atomic_load(&count->rank) != rank))
 			continue;
 		control->dead = rank;
-		control->dead_done =
-			rd_death_done(death, rd_participant_comm_id(control->participant)->number);
+		control->dead_done = count ? atomic_load(&count->done) : 0;
 		atomic_store(&control->due, true);
 		return;
 	}
@@ -120,6 +126,9 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 {
 	int dead = control->dead;
 
+	/* One that comes early waits until all ranks can call. */
+	if (rd_participant_phase(control->participant) < RD_PARTICIPANT_OPEN)
+		return;
 	control->dead = -1;
 	if (dead < 0 || rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN)
 		return;

@@ -35,6 +35,7 @@ void rd_job_release(struct rd_job *job)
 		return;
 	pthread_cond_destroy(&job->changed);
 	pthread_mutex_destroy(&job->lock);
+	rd_watch_destroy(job->watch);
 	free_job(job);
 }
 

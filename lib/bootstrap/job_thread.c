@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "bootstrap/control_leave.h"
 #include "bootstrap/control_thread.h"
@@ -66,6 +67,8 @@ static void take_deaths(struct rd_job *job)
 {
 	struct rd_death death;
 
+	if (job->watch)
+		rd_log_rank(rd_watch_rank(job->watch));
 	while (job->watch && rd_watch_next(job->watch, &death))
 		for (struct rd_control *at = job->controls; at; at = at->next_in_job)
 			rd_control_died(at, &death);
@@ -126,8 +129,10 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 		/* A stop interrupts the wait, and events may have come. */
 		if (count < 0 && errno == EINTR)
 			count = epoll_wait(job->epoll_fd, events, EVENTS_MAX, 0);
-		if (count < 0 && errno != EINTR)
+		if (count < 0 && errno != EINTR) {
+			rd_fail_errno("the control connection cannot wait");
 			fail_all(job);
+		}
 		for (int i = 0; i < count; i++) {
 			if (events[i].data.ptr && events[i].data.ptr != job) {
 				rd_control_take_events(events[i].data.ptr);
@@ -155,7 +160,9 @@ static void *run(void *argument)
 			break;
 		wait_for_events(job, sleep_ms(job, now_ms));
 	}
-	rd_watch_destroy(job->watch);
+	/* Calls of a process that ends still count in it: it is freed with the job. */
+	if (job->watch)
+		rd_watch_end(job->watch);
 	rd_job_release(job);
 	return NULL;
 }

@@ -43,7 +43,7 @@ struct segment {
 	struct rd_watch_counts counts;
 };
 
-enum kind { SHARES = 1, REPORTS };
+enum kind { SHARES = 1, REPORTS, ASKS };
 
 struct packet {
 	uint32_t magic, kind;
@@ -56,23 +56,34 @@ struct waiter {
 	struct rd_watch *watch;
 	int number;
 	pthread_t thread;
+	_Atomic bool over;
 };
+
+/* A rank of this host. */
+struct neighbor {
+	int rank;
+	int32_t pid;
+	uint32_t pid_space;
+};
+
+enum end { GOES_ON, LEFT, DIED };
 
 struct rd_watch {
 	struct rd_watch_config config;
-	int *here, here_count; /* the ranks of this host */
+	struct neighbor *here; /* the ranks of this host */
+	int here_count, own_at, next_at; /* numbers in it */
 	int next, previous; /* waited for, and waiting; -1: none */
-	int32_t next_pid;
-	uint32_t next_pid_space;
 	int socket;
-	_Atomic bool next_died;
-	bool reported; /* that it has */
+	_Atomic int next_end; /* enum end */
+	bool reported; /* that it has died */
+	_Atomic bool ending;
 
 	bool ended;
 	struct segment *own; /* where there is a previous */
 	bool counted[RD_WATCH_COMMS]; /* of its counts */
 	int latest; /* of them */
-	int own_fd; /* until it is shared */
+	bool shared;
+	int own_fd; /* for whoever waits for this rank */
 	struct robust_list_head *replaced; /* the C library's list */
 	size_t replaced_size;
 
@@ -89,24 +100,27 @@ static bool find_here(struct rd_watch *watch)
 	const struct rd_member *members = config->members;
 
 	watch->here = calloc((size_t)config->size, sizeof(*watch->here));
-	for (int rank = 0; rank < config->size && watch->here; rank++)
-		if (rd_place_same_host(&members[rank].place, &members[config->rank].place))
-			watch->here[watch->here_count++] = rank;
+	for (int rank = 0; rank < config->size && watch->here; rank++) {
+		const struct rd_place *place = &members[rank].place;
+
+		if (!rd_place_same_host(place, &members[config->rank].place))
+			continue;
+		if (rank == config->rank)
+			watch->own_at = watch->here_count;
+		watch->here[watch->here_count++] =
+			(struct neighbor){ rank, place->pid, place->pid_space };
+	}
 	return watch->here;
 }
 
-/* The nearest rank of this host in this direction, 1 or -1; -1: it is in this process. */
-static int watch_neighbor(const struct rd_watch *watch, int direction)
+/* The rank beside this place of the ring in a direction, 1 or -1; -1: it is in this process. */
+static int neighbor_of(const struct rd_watch *watch, int *at, int direction)
 {
-	const struct rd_member *members = watch->config.members;
-	int at = 0, rank;
+	const struct neighbor *own = &watch->here[watch->own_at], *other;
 
-	while (watch->here[at] != watch->config.rank)
-		at++;
-	rank = watch->here[(at + direction + watch->here_count) % watch->here_count];
-	return rd_place_same_process(&members[rank].place, &members[watch->config.rank].place)
-		       ? -1
-		       : rank;
+	*at = (*at + direction + watch->here_count) % watch->here_count;
+	other = &watch->here[*at];
+	return other->pid == own->pid && other->pid_space == own->pid_space ? -1 : other->rank;
 }
 
 /* ---- The futex ----------------------------------------------------------------------------- */
@@ -201,19 +215,35 @@ static void bind_waiter(const struct waiter *waiter)
 }
 
 /* A thread of its own, because poll(2) does not wait for a futex. */
-static void *wait_for_death(void *argument)
+static void *wait_for_end(void *argument)
 {
-	const struct waiter *waiter = argument;
+	struct waiter *waiter = argument;
 	struct rd_watch *watch = waiter->watch;
 	_Atomic uint32_t *futex = &watch->watched->futexes[waiter->number].value;
 	uint32_t value;
 
 	bind_waiter(waiter);
-	while ((value = atomic_load(futex)) & FUTEX_TID_MASK)
+	while ((value = atomic_load(futex)) & FUTEX_TID_MASK && !atomic_load(&watch->ending))
 		futex_wait(futex, value);
-	if (value & FUTEX_OWNER_DIED && !atomic_exchange(&watch->next_died, true))
-		watch_notify(watch);
+	atomic_store(&watch->next_end, value & FUTEX_OWNER_DIED ? DIED : LEFT);
+	atomic_store(&waiter->over, true);
+	watch_notify(watch);
 	return NULL;
+}
+
+/* The futexes are the other rank's, and stay as they are: a waiter that has not slept yet misses a
+   wake-up, and gets another. */
+static void join_waiters(struct rd_watch *watch)
+{
+	for (int i = 0; i < watch->waiter_count; i++) {
+		while (!atomic_load(&watch->waiters[i].over)) {
+			syscall(SYS_futex, &watch->watched->futexes[i].value, FUTEX_WAKE, INT_MAX,
+				NULL, NULL, 0);
+			sched_yield();
+		}
+		pthread_join(watch->waiters[i].thread, NULL);
+	}
+	watch->waiter_count = 0;
 }
 
 /* ---- Packets ------------------------------------------------------------------------------- */
@@ -348,8 +378,9 @@ static int start_waiters(struct rd_watch *watch)
 
 		waiter->watch = watch;
 		waiter->number = watch->waiter_count;
+		atomic_store(&waiter->over, false);
 
-		int error = rd_thread_start(&waiter->thread, STACK_SIZE, wait_for_death, waiter);
+		int error = rd_thread_start(&waiter->thread, STACK_SIZE, wait_for_end, waiter);
 
 		/* One serves as well, but for the time that it may take. */
 		if (error)
@@ -381,13 +412,44 @@ static void report_next(struct rd_watch *watch, struct rd_death *death)
 	struct packet packet = { .kind = REPORTS };
 
 	watch->reported = true;
-	death->pid = watch->next_pid;
-	death->pid_space = watch->next_pid_space;
+	death->pid = watch->here[watch->next_at].pid;
+	death->pid_space = watch->here[watch->next_at].pid_space;
 	memcpy(&death->counts, &watch->watched->counts, sizeof(death->counts));
 	packet.death = *death;
 	for (int i = 0; i < watch->here_count; i++)
-		if (watch->here[i] != watch->config.rank && watch->here[i] != watch->next)
-			send_packet(watch, watch->here[i], &packet, -1);
+		if (i != watch->own_at && i != watch->next_at)
+			send_packet(watch, watch->here[i].rank, &packet, -1);
+}
+
+/* Once the next rank has left, or died and been reported: waits for the one behind it, which is
+   asked. A rank without a socket has left as well. */
+static void close_ring(struct rd_watch *watch)
+{
+	struct packet packet = { .kind = ASKS };
+
+	for (int i = 0; i < watch->waiter_count; i++)
+		if (!atomic_load(&watch->waiters[i].over))
+			return;
+	if (watch->waiter_count == 0)
+		return;
+	join_waiters(watch);
+	munmap(watch->watched, sizeof(*watch->watched));
+	watch->watched = NULL;
+	watch->reported = false;
+	atomic_store(&watch->next_end, GOES_ON);
+	do
+		watch->next = neighbor_of(watch, &watch->next_at, 1);
+	while (watch->next >= 0 && !send_packet(watch, watch->next, &packet, -1));
+}
+
+static void share(struct rd_watch *watch, int rank)
+{
+	struct packet packet = { .kind = SHARES };
+
+	if (!watch->own && (!make_segment(watch) || !own_segment(watch)))
+		return;
+	if (!send_packet(watch, rank, &packet, watch->own_fd))
+		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m", rank);
 }
 
 bool rd_watch_next(struct rd_watch *watch, struct rd_death *death)
@@ -397,14 +459,17 @@ bool rd_watch_next(struct rd_watch *watch, struct rd_death *death)
 
 	if (watch->socket < 0)
 		return false;
-	if (atomic_load(&watch->next_died) && !watch->reported) {
+	if (atomic_load(&watch->next_end) == DIED && !watch->reported) {
 		report_next(watch, death);
 		return true;
 	}
+	close_ring(watch);
 	while ((valid = recv_packet(watch, &packet, &fd)) >= 0) {
 		if (valid && packet.kind == SHARES && fd >= 0 && packet.from == watch->next &&
 			!watch->watched)
 			start_waiting(watch, fd);
+		else if (valid && packet.kind == ASKS)
+			share(watch, packet.from);
 		if (fd >= 0)
 			close(fd);
 		if (valid && packet.kind == REPORTS) {
@@ -417,15 +482,14 @@ bool rd_watch_next(struct rd_watch *watch, struct rd_death *death)
 
 void rd_watch_start(struct rd_watch *watch)
 {
-	struct packet packet = { .kind = SHARES };
+	if (!watch->shared && watch->previous >= 0)
+		share(watch, watch->previous);
+	watch->shared = true;
+}
 
-	if (watch->own_fd < 0)
-		return;
-	if (!send_packet(watch, watch->previous, &packet, watch->own_fd))
-		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m",
-			watch->previous);
-	close(watch->own_fd);
-	watch->own_fd = -1;
+int rd_watch_rank(const struct rd_watch *watch)
+{
+	return watch->config.rank;
 }
 
 int rd_watch_fd(const struct rd_watch *watch)
@@ -435,7 +499,7 @@ int rd_watch_fd(const struct rd_watch *watch)
 
 /* ---- Finished calls ------------------------------------------------------------------------- */
 
-_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id)
+_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id, int rank)
 {
 	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++) {
 		int at = (watch->latest + 1 + i) % RD_WATCH_COMMS;
@@ -446,25 +510,34 @@ _Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id)
 		watch->counted[at] = true;
 		watch->latest = at;
 		atomic_store(&count->done, 0);
+		atomic_store(&count->rank, rank);
 		atomic_store(&count->comm_id, comm_id);
 		return &count->done;
 	}
 	return NULL;
 }
 
+void rd_watch_left(struct rd_watch *watch, const _Atomic uint32_t *done)
+{
+	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++)
+		if (&watch->own->counts.at[i].done == done)
+			atomic_store(&watch->own->counts.at[i].rank, -1);
+}
+
 void rd_watch_uncount(struct rd_watch *watch, const _Atomic uint32_t *done)
 {
+	rd_watch_left(watch, done);
 	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++)
 		if (&watch->own->counts.at[i].done == done)
 			watch->counted[i] = false;
 }
 
-uint32_t rd_death_done(const struct rd_death *death, uint64_t comm_id)
+const struct rd_watch_count *rd_death_count(const struct rd_death *death, uint64_t comm_id)
 {
 	for (int i = 0; i < RD_WATCH_COMMS; i++)
 		if (atomic_load(&death->counts.at[i].comm_id) == comm_id)
-			return atomic_load(&death->counts.at[i].done);
-	return 0;
+			return &death->counts.at[i];
+	return NULL;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -472,6 +545,7 @@ uint32_t rd_death_done(const struct rd_death *death, uint64_t comm_id)
 struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 {
 	struct rd_watch *watch = calloc(1, sizeof(*watch));
+	int at;
 
 	if (!watch)
 		return NULL;
@@ -481,15 +555,12 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 		free(watch);
 		return NULL;
 	}
-	watch->next = watch_neighbor(watch, 1);
-	watch->previous = watch_neighbor(watch, -1);
+	at = watch->next_at = watch->own_at;
+	watch->next = neighbor_of(watch, &watch->next_at, 1);
+	watch->previous = neighbor_of(watch, &at, -1);
 	if (watch->next < 0 && watch->previous < 0) {
 		rd_watch_destroy(watch);
 		return NULL;
-	}
-	if (watch->next >= 0) {
-		watch->next_pid = config->members[watch->next].place.pid;
-		watch->next_pid_space = config->members[watch->next].place.pid_space;
 	}
 	if (!open_socket(watch) ||
 		(watch->previous >= 0 && (!make_segment(watch) || !own_segment(watch)))) {
@@ -524,10 +595,9 @@ void rd_watch_end(struct rd_watch *watch)
 		return;
 	watch->ended = true;
 	disown_segment(watch);
+	atomic_store(&watch->ending, true);
 	if (watch->watched) {
-		clear_futexes(watch->watched);
-		for (int i = 0; i < watch->waiter_count; i++)
-			pthread_join(watch->waiters[i].thread, NULL);
+		join_waiters(watch);
 		munmap(watch->watched, sizeof(*watch->watched));
 		watch->watched = NULL;
 	}

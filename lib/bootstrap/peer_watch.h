@@ -6,10 +6,11 @@
  * sockets. That takes long where memory is large, and never ends where a forked child holds the
  * sockets too.
  *
- * The ranks of a host form a ring: each waits for the next, unless both are in one process. They
- * exchange memory over abstract datagram sockets, which leave nothing behind. A rank that learns of
- * the next one's death tells all others of its host, for the comms that it has no part in. With
- * it go how many calls the dead rank had finished in each comm.
+ * The ranks of a host form a ring: each waits for the next, unless both are in one process. Once
+ * that one has left or died, it waits for the one behind it. They exchange memory over abstract
+ * datagram sockets, which leave nothing behind. A rank that learns of the next one's death tells
+ * all others of its host, for the comms that it has no part in. With it go how many calls the dead
+ * rank had finished in each comm.
  *
  * Only the control thread, which owns the futexes, calls these functions. The watch is optional:
  * where it cannot be created a line is logged, and the end of a socket reports the death later.
@@ -36,6 +37,7 @@ struct rd_watch_counts {
 	struct rd_watch_count {
 		_Atomic uint64_t comm_id; /* 0: none yet */
 		_Atomic uint32_t done;
+		_Atomic int32_t rank; /* -1: it has left */
 	} at[RD_WATCH_COMMS];
 };
 
@@ -55,6 +57,8 @@ void rd_watch_destroy(struct rd_watch *watch);
 /* Frees it in a forked child, where neither thread runs: futexes and socket stay the parent's. */
 void rd_watch_abandon(struct rd_watch *watch);
 
+/* This rank, in the comm of the watch. */
+int rd_watch_rank(const struct rd_watch *watch);
 /* Readable when rd_watch_next() has something to do; -1: the watch has ended. */
 int rd_watch_fd(const struct rd_watch *watch);
 /* The next death that has not been taken; false: none. */
@@ -65,9 +69,11 @@ void rd_watch_start(struct rd_watch *watch);
 
 /* Where this rank counts the calls that it has finished in a comm, until rd_watch_uncount(); the
    count is known for longer, until the place is needed. NULL: there is no room. */
-_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id);
+_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id, int rank);
+/* This rank has left the comm: there its death is none. */
+void rd_watch_left(struct rd_watch *watch, const _Atomic uint32_t *done);
 void rd_watch_uncount(struct rd_watch *watch, const _Atomic uint32_t *done);
-/* How many calls the dead rank had finished in a comm: 0 where that is not known. */
-uint32_t rd_death_done(const struct rd_death *death, uint64_t comm_id);
+/* The count of the dead rank in a comm; NULL: it is not known. */
+const struct rd_watch_count *rd_death_count(const struct rd_death *death, uint64_t comm_id);
 
 #endif

@@ -134,6 +134,9 @@ static int use_part(struct rank_env *env, rondo_comm *part, struct draw *from)
 	for (int i = 0; i < 3 && !err; i++)
 		err = make_collective(&caller, from);
 	caller_close(&caller);
+	/* Here descriptors are counted: rank 0's outlive a mere destroy. */
+	if (!err && env->world->threads)
+		err = rondo_comm_finalize(part);
 	last = rondo_comm_destroy(part);
 	return err ? err : last;
 }

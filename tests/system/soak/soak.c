@@ -13,7 +13,6 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "calls.h"
@@ -27,8 +26,6 @@
 #define WARM_ROUNDS 20
 /* Bytes that may be in use beside those of then. */
 #define SLACK ((size_t)512 << 10)
-/* For threads that end on their own. */
-#define REST_MS 10000
 
 /* ---- The comm that lives all the time ------------------------------------------------------ */
 
@@ -140,19 +137,9 @@ static struct footprint footprint_now(void)
 	return (struct footprint){ count_files(), count_threads(), mallinfo2().uordblks };
 }
 
-/* Rank 0's control thread outlives a comm that it has destroyed, until all ranks have. */
-static struct footprint footprint_at_rest(int threads)
-{
-	int64_t deadline_ms = world_now_ms() + REST_MS;
-
-	while (count_threads() != threads && world_now_ms() < deadline_ms)
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-	return footprint_now();
-}
-
 static int footprint_check(const struct footprint *before)
 {
-	struct footprint now = footprint_at_rest(before->threads);
+	struct footprint now = footprint_now();
 	bool child = waitpid(-1, NULL, WNOHANG) != -1;
 
 	if (now.files == before->files && now.threads == before->threads && !child &&
@@ -189,18 +176,17 @@ static int run(const struct options *options)
 {
 	int64_t begin = world_now_ms(), said = begin, ms = 0;
 	struct round_counts counts = { 0, 0, 0 };
+	struct footprint before = footprint_now();
 	static struct standing standing;
-	struct footprint before;
 	uint64_t done = 0;
 	int wrong = standing_create(&standing, options->seed);
 
-	before = footprint_now();
 	while (!wrong && (!options->rounds || done < options->rounds) &&
 		(options->minutes == 0 || (double)ms < options->minutes * 60000)) {
 		wrong = round_run(options->seed, options->first + done, &counts) ||
 			standing_use(&standing, options->first + done);
 		if (done++ == WARM_ROUNDS)
-			before = footprint_at_rest(before.threads);
+			before = footprint_now();
 		if (!wrong && done > WARM_ROUNDS)
 			wrong = footprint_check(&before);
 		ms = world_now_ms() - begin;

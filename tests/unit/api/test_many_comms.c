@@ -1,7 +1,10 @@
 /* ctest label: threads */
 /* Comms that are made from one comm: they share a control thread, and fail each for itself. */
 #include <criterion/criterion.h>
+#include <dirent.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "control_ranks.h"
@@ -50,14 +53,21 @@ Test(many_comms, have_no_threads_of_their_own, .timeout = 120)
 
 #define VICTIM 3
 
+struct scenario {
+	int pipe[2];
+	bool first_leaves; /* the first of two that go */
+	int (*body)(struct rank_env *env);
+	bool killed[4];
+};
+
 /* The death is not seen by the end of its sockets: a child holds them. */
-static void die(const int *pipe)
+static void die(const struct scenario *scenario)
 {
 	char byte;
 
 	if (_Fork() == 0) {
-		close(pipe[1]);
-		if (read(pipe[0], &byte, 1) <= 0)
+		close(scenario->pipe[1]);
+		if (read(scenario->pipe[0], &byte, 1) <= 0)
 			_exit(0);
 	}
 	raise(SIGKILL);
@@ -90,26 +100,115 @@ static int lose_one(struct rank_env *env)
 }
 
 /* The world ends before a missing heartbeat would show the death. */
-static void try_death(const char *transport)
+static void try_death(const char *transport, struct scenario scenario)
 {
 	struct world world = { .size = 4, .transport = transport, .limit_ms = 20000 };
 	struct rank_outcome outcomes[WORLD_MAX];
-	int ends[2];
 
 	if (ONLY_THREADS)
 		cr_skip_test("ranks are processes");
-	cr_assert_eq(pipe(ends), 0);
-	world_run(&world, lose_one, ends, outcomes);
-	close(ends[0]);
-	close(ends[1]);
+	cr_assert_eq(pipe(scenario.pipe), 0);
+	world_run(&world, scenario.body, &scenario, outcomes);
+	close(scenario.pipe[0]);
+	close(scenario.pipe[1]);
 	for (int rank = 0; rank < 4; rank++)
-		cr_expect_eq(outcomes[rank].status, rank == VICTIM ? 128 + SIGKILL : 0,
+		cr_expect_eq(outcomes[rank].status, scenario.killed[rank] ? 128 + SIGKILL : 0,
 			"over %s: rank %d: %d: %s", transport, rank, outcomes[rank].status,
 			outcomes[rank].text);
 }
 
 Test(many_comms, a_death_reaches_those_that_hold_the_rank_and_no_other, .timeout = 60)
 {
-	try_death("shm");
-	try_death("tcp");
+	struct scenario scenario = { .body = lose_one, .killed = { [VICTIM] = true } };
+
+	try_death("shm", scenario);
+	try_death("tcp", scenario);
+}
+
+#define TASKS_MOST 64
+
+static int list_tasks(long tasks[TASKS_MOST])
+{
+	DIR *all = opendir("/proc/self/task");
+	const struct dirent *task;
+	int count = 0;
+
+	while ((task = readdir(all)) && count < TASKS_MOST)
+		if (task->d_name[0] != '.')
+			tasks[count++] = strtol(task->d_name, NULL, 10);
+	closedir(all);
+	return count;
+}
+
+static bool is_in(const long *tasks, int count, long task)
+{
+	while (count > 0 && tasks[count - 1] != task)
+		count--;
+	return count > 0;
+}
+
+/* Threads of this rank wait for another rank's end: they are not those of then. */
+static bool await_watch(const long *then, int then_count)
+{
+	int64_t deadline_ms = world_now_ms() + 10000;
+	long now[TASKS_MOST];
+	int fresh = 0;
+
+	while (fresh < 2 && world_now_ms() < deadline_ms) {
+		int count = list_tasks(now);
+
+		fresh = 0;
+		for (int i = 0; i < count; i++)
+			fresh += !is_in(then, then_count, now[i]);
+		sched_yield();
+	}
+	return fresh >= 2;
+}
+
+/* Rank 3, which watched over rank 0, goes first. */
+static int lose_two(struct rank_env *env)
+{
+	const struct scenario *scenario = env->argument;
+	rondo_comm *half;
+	long tasks[TASKS_MOST];
+	int err, count;
+
+	TRY(rondo_comm_split(env->comm, env->rank % 2, 0, &half));
+	TRY(rondo_barrier(half, NULL));
+	/* The program's, the control thread, and two that wait for rank 3's end. */
+	while ((count = list_tasks(tasks)) < 4 && env->rank == 2)
+		sched_yield();
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == VICTIM && !scenario->first_leaves)
+		die(scenario);
+	if (env->rank == VICTIM || env->rank == 1) {
+		rondo_comm_destroy(half);
+		rondo_comm_destroy(env->comm);
+		env->comm = NULL;
+		return 0;
+	}
+	/* Until rank 3 has gone. */
+	err = rondo_barrier(env->comm, NULL);
+	if (err != RONDO_DIED && err != RONDO_LEFT)
+		return world_report(env, "the barrier of all: %s", rondo_last_error());
+	if (env->rank == 2 && !await_watch(tasks, count))
+		return world_report(env, "it does not watch over rank 0");
+	TRY(rondo_barrier(half, NULL));
+	if (env->rank == 0)
+		die(scenario);
+	EXPECT_ERROR(rondo_barrier(half, NULL), RONDO_DIED, "rank 0 (");
+	rondo_comm_destroy(half);
+	return 0;
+}
+
+Test(many_comms, a_rank_is_watched_over_when_its_watcher_has_gone, .timeout = 120)
+{
+	struct scenario scenario = { .body = lose_two, .killed = { true, [VICTIM] = true } };
+
+	try_death("shm", scenario);
+	try_death("tcp", scenario);
+	scenario.killed[VICTIM] = false;
+	scenario.first_leaves = true;
+	try_death("shm", scenario);
+	try_death("tcp", scenario);
 }

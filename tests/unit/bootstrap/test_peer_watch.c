@@ -5,8 +5,8 @@
 #include "bootstrap/peer_watch.h"
 #include "topo/place.h"
 
-/* Whether a rank watches over another one of its host, in this PID namespace or another one. */
-static bool watches(pid_t pid, uint32_t space)
+/* The watch of a rank whose host has another one, in this PID namespace or another. */
+static struct rd_watch *watch_over(pid_t pid, uint32_t space)
 {
 	static const struct rd_settings plain = { .topo_file = "" };
 	struct rd_member members[2];
@@ -18,7 +18,12 @@ static bool watches(pid_t pid, uint32_t space)
 	members[1].place.pid_space ^= space;
 
 	struct rd_watch_config config = { 0, 2, members, ((uint64_t)getpid() << 32) + space, -1 };
-	struct rd_watch *watch = rd_watch_create(&config);
+	return rd_watch_create(&config);
+}
+
+static bool watches(pid_t pid, uint32_t space)
+{
+	struct rd_watch *watch = watch_over(pid, space);
 
 	rd_watch_destroy(watch);
 	return watch;
@@ -29,4 +34,32 @@ Test(peer_watch, is_over_another_process_even_of_an_equal_pid, .timeout = 10)
 	cr_assert_not(watches(getpid(), 0), "the ranks are in one process");
 	cr_assert(watches(getpid() + 1, 0));
 	cr_assert(watches(getpid(), 1));
+}
+
+/* A comm that ends leaves its place to another, which does not have its count. */
+Test(peer_watch, counts_the_calls_of_so_many_comms, .timeout = 10)
+{
+	struct rd_watch *watch = watch_over(getpid() + 1, 2);
+	_Atomic uint32_t *counts[RD_WATCH_COMMS];
+
+	cr_assert(watch);
+	for (uint64_t id = 0; id < RD_WATCH_COMMS; id++) {
+		counts[id] = rd_watch_count(watch, 1000 + id, 3);
+		cr_assert(counts[id]);
+		atomic_store(counts[id], 7);
+	}
+	cr_expect_null(rd_watch_count(watch, 1, 3));
+	rd_watch_uncount(watch, counts[5]);
+	cr_expect_eq(rd_watch_count(watch, 2, 3), counts[5]);
+	cr_expect_eq(atomic_load(counts[5]), 0);
+	rd_watch_destroy(watch);
+}
+
+Test(peer_watch, knows_the_calls_of_a_dead_rank_by_comm)
+{
+	static struct rd_death death;
+
+	atomic_store(&death.counts.at[3].comm_id, 42);
+	cr_expect_eq(rd_death_count(&death, 42), &death.counts.at[3]);
+	cr_expect_null(rd_death_count(&death, 43));
 }
