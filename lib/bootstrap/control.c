@@ -206,9 +206,9 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 }
 
 /*
- * Creates a control connection, with its sockets open and its thread running. On an error *fd is
- * the listening socket that was to be taken over, or -1 where it has been closed. *cut_off: this
- * rank has no socket to reach the others.
+ * Creates a control connection, with its sockets open, which the control thread serves. On an
+ * error *fd is the listening socket that was to be taken over, or -1 where it has been closed.
+ * *cut_off: this rank has no socket to reach the others.
  */
 static int control_begin(struct rd_control **made, const struct rd_control_config *config,
 	const struct refusal *refusal, int *fd, bool *cut_off)
@@ -345,7 +345,7 @@ const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 
 _Atomic uint32_t *rd_control_done(struct rd_control *control)
 {
-	return control->done;
+	return control->count ? &control->count->done : NULL;
 }
 
 const char *rd_control_describe(const struct rd_control *control)

@@ -1,10 +1,10 @@
 /*
- * The control connection of one rank in one comm: a thread, and a connection to rank 0. Over it the
- * ranks meet, and later learn of deaths and failures. Rank 0's control connection also runs the
- * coordinator, to which all ranks connect.
+ * The control connection of one rank in one comm: a connection to rank 0, which the thread of its
+ * job serves (job.h). Over it the ranks meet, and later learn of deaths and failures. Rank 0's
+ * control connection also runs the coordinator, to which all ranks connect.
  *
  * Two state machines decide which messages are sent (rendezvous.h). They make no system call and
- * read no clock; this module is their sockets and their thread.
+ * read no clock; this module is their sockets, and the thread calls them.
  *
  * A comm has one verdict: the first failure that the coordinator receives. The coordinator sends it
  * to all ranks, so that all name the same culprit and the same reason.

@@ -1,4 +1,4 @@
-/* The end of a control connection, for its beginning and its thread. */
+/* The end of a control connection, for its beginning and the control thread. */
 #ifndef RD_CONTROL_LEAVE_H
 #define RD_CONTROL_LEAVE_H
 

@@ -1,5 +1,5 @@
 /*
- * The data of a control connection, and what its callers and its thread share of it.
+ * The data of a control connection, and what its callers and the control thread share of it.
  *
  * Callers write requests under the lock, then the eventfd. The thread publishes its phase, the
  * fallbacks and the verdict under the lock. The verdict is stored after its reason and never
@@ -92,7 +92,9 @@ struct rd_control {
 	struct rd_control *next_in_job;
 	int epoll_fd; /* in the job's */
 	int64_t deadline_ms; /* when the thread has something to do, at the latest */
-	bool started, woken, broken;
+	bool started; /* it has been served before */
+	bool woken; /* the coordinator knows that the thread has waited */
+	bool broken; /* the thread cannot wait for its events */
 	struct rd_participant *participant;
 	struct rd_client client; /* where this is not rank 0 */
 	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
@@ -102,7 +104,7 @@ struct rd_control {
 	_Atomic bool links_due; /* to be served now */
 	int64_t links_ms; /* when to serve them next, at the latest */
 	struct rd_status status;
-	_Atomic uint32_t *done; /* the calls that this rank has finished, as the watch shows them */
+	struct rd_watch_count *count; /* of finished calls, which the watch shows; NULL: none */
 	bool lineage_watched;
 	int dead; /* as the watch has reported it; -1: none */
 	uint32_t dead_done; /* calls that it had finished */

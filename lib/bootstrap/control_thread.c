@@ -87,14 +87,14 @@ static void advance_watch(struct rd_control *control)
 
 	if (phase == RD_PARTICIPANT_JOINED && !job->watch_tried)
 		create_watch(control);
-	if (phase == RD_PARTICIPANT_JOINED && job->watch && !control->done)
-		control->done = rd_watch_count(job->watch,
+	if (phase == RD_PARTICIPANT_JOINED && job->watch && !control->count)
+		control->count = rd_watch_count(job->watch,
 			rd_participant_comm_id(control->participant)->number,
 			control->settings.rank);
 	if (phase == RD_PARTICIPANT_OPEN && job->watch)
 		rd_watch_start(job->watch);
-	if (control->done && control->goes_on && phase >= RD_PARTICIPANT_LEFT)
-		rd_watch_left(job->watch, control->done);
+	if (control->count && control->goes_on && phase >= RD_PARTICIPANT_LEFT)
+		rd_watch_left(control->count);
 	if (job->watch && rd_watch_fd(job->watch) >= 0 && all_have_left(job))
 		end_watch(job);
 }
@@ -124,13 +124,14 @@ void rd_control_died(struct rd_control *control, const struct rd_death *death)
 
 static void report_death(struct rd_control *control, int64_t now_ms)
 {
+	enum rd_participant_phase phase = rd_participant_phase(control->participant);
 	int dead = control->dead;
 
 	/* One that comes early waits until all ranks can call. */
-	if (rd_participant_phase(control->participant) < RD_PARTICIPANT_OPEN)
+	if (dead < 0 || phase < RD_PARTICIPANT_OPEN)
 		return;
 	control->dead = -1;
-	if (dead < 0 || rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN)
+	if (phase != RD_PARTICIPANT_OPEN)
 		return;
 	/* Rank 0's verdict may have arrived, and not be read. */
 	if (dead == 0)

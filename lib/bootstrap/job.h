@@ -32,7 +32,7 @@ struct rd_job {
 
 /* A job whose thread is to be started; rd_job_release() frees it, if that fails. NULL: an error. */
 struct rd_job *rd_job_make(void);
-/* The thread serves the control connection from now on. */
+/* The thread, running or not yet, will serve the control connection. */
 int rd_job_add(struct rd_job *job, struct rd_control *control);
 /* Waits until the thread does not serve it any more, and for the end of the thread where it served
    no other. The caller frees the control connection. */

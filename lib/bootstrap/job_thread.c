@@ -41,8 +41,8 @@ static bool let_go(struct rd_job *job, struct rd_control *control, bool alone)
 {
 	bool last;
 
-	if (control->done)
-		rd_watch_uncount(job->watch, control->done);
+	if (control->count)
+		rd_watch_uncount(job->watch, control->count);
 	/* Before it is closed: a forked child may have the descriptor, too. */
 	epoll_ctl(job->epoll_fd, EPOLL_CTL_DEL, control->epoll_fd, NULL);
 	pthread_mutex_lock(&job->lock);
@@ -178,7 +178,7 @@ int rd_job_start(struct rd_control *control, struct rd_job *parents)
 		errno = rd_thread_start(&job->thread, STACK_SIZE, run, job);
 		if (!errno)
 			return 0;
-		error = rd_fail_errno("cannot start the control connection's thread");
+		error = rd_fail_errno("cannot start the control thread");
 	}
 	rd_job_release(job);
 	return error;

@@ -4,7 +4,7 @@
 
 #include "bootstrap/job.h"
 
-/* Serves the control connection from now on, in its parent's job; NULL: in one of its own. */
+/* The thread of its parent's job serves the control connection from now on; NULL: a new job's. */
 int rd_job_start(struct rd_control *control, struct rd_job *parents);
 
 #endif

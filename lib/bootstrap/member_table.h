@@ -19,7 +19,7 @@
 
 /* A member's fields, on the wire, at most. */
 #define RD_MEMBER_BYTES 4864
-#define RD_MEMBER_HEAD 2
+#define RD_MEMBER_HEAD 2 /* their size */
 #define RD_TABLE_PART_BYTES 5000
 
 /* The fields of a member and its cards, both ways (net/codec.h). */

@@ -76,9 +76,8 @@ struct rd_watch {
 	int socket;
 	_Atomic int next_end; /* enum end */
 	bool reported; /* that it has died */
-	_Atomic bool ending;
 
-	bool ended;
+	_Atomic bool ended; /* waiters see it */
 	struct segment *own; /* where there is a previous */
 	bool counted[RD_WATCH_COMMS]; /* of its counts */
 	int latest; /* of them */
@@ -223,7 +222,7 @@ static void *wait_for_end(void *argument)
 	uint32_t value;
 
 	bind_waiter(waiter);
-	while ((value = atomic_load(futex)) & FUTEX_TID_MASK && !atomic_load(&watch->ending))
+	while ((value = atomic_load(futex)) & FUTEX_TID_MASK && !atomic_load(&watch->ended))
 		futex_wait(futex, value);
 	atomic_store(&watch->next_end, value & FUTEX_OWNER_DIED ? DIED : LEFT);
 	atomic_store(&waiter->over, true);
@@ -499,7 +498,7 @@ int rd_watch_fd(const struct rd_watch *watch)
 
 /* ---- Finished calls ------------------------------------------------------------------------- */
 
-_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id, int rank)
+struct rd_watch_count *rd_watch_count(struct rd_watch *watch, uint64_t comm_id, int rank)
 {
 	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++) {
 		int at = (watch->latest + 1 + i) % RD_WATCH_COMMS;
@@ -512,24 +511,20 @@ _Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id, int r
 		atomic_store(&count->done, 0);
 		atomic_store(&count->rank, rank);
 		atomic_store(&count->comm_id, comm_id);
-		return &count->done;
+		return count;
 	}
 	return NULL;
 }
 
-void rd_watch_left(struct rd_watch *watch, const _Atomic uint32_t *done)
+void rd_watch_left(struct rd_watch_count *count)
 {
-	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++)
-		if (&watch->own->counts.at[i].done == done)
-			atomic_store(&watch->own->counts.at[i].rank, -1);
+	atomic_store(&count->rank, -1);
 }
 
-void rd_watch_uncount(struct rd_watch *watch, const _Atomic uint32_t *done)
+void rd_watch_uncount(struct rd_watch *watch, struct rd_watch_count *count)
 {
-	rd_watch_left(watch, done);
-	for (int i = 0; i < RD_WATCH_COMMS && watch->own; i++)
-		if (&watch->own->counts.at[i].done == done)
-			watch->counted[i] = false;
+	rd_watch_left(count);
+	watch->counted[count - watch->own->counts.at] = false;
 }
 
 const struct rd_watch_count *rd_death_count(const struct rd_death *death, uint64_t comm_id)
@@ -591,11 +586,9 @@ static void free_own(struct rd_watch *watch)
 
 void rd_watch_end(struct rd_watch *watch)
 {
-	if (watch->ended)
+	if (atomic_exchange(&watch->ended, true))
 		return;
-	watch->ended = true;
 	disown_segment(watch);
-	atomic_store(&watch->ending, true);
 	if (watch->watched) {
 		join_waiters(watch);
 		munmap(watch->watched, sizeof(*watch->watched));

@@ -69,10 +69,10 @@ void rd_watch_start(struct rd_watch *watch);
 
 /* Where this rank counts the calls that it has finished in a comm, until rd_watch_uncount(); the
    count is known for longer, until the place is needed. NULL: there is no room. */
-_Atomic uint32_t *rd_watch_count(struct rd_watch *watch, uint64_t comm_id, int rank);
+struct rd_watch_count *rd_watch_count(struct rd_watch *watch, uint64_t comm_id, int rank);
 /* This rank has left the comm: there its death is none. */
-void rd_watch_left(struct rd_watch *watch, const _Atomic uint32_t *done);
-void rd_watch_uncount(struct rd_watch *watch, const _Atomic uint32_t *done);
+void rd_watch_left(struct rd_watch_count *count);
+void rd_watch_uncount(struct rd_watch *watch, struct rd_watch_count *count);
 /* The count of the dead rank in a comm; NULL: it is not known. */
 const struct rd_watch_count *rd_death_count(const struct rd_death *death, uint64_t comm_id);
 

@@ -20,7 +20,7 @@
  *
  *   connector                                                acceptor
  *     hello  ----------------------------------------------->  key, comm, ranks and channel right?
- *     key, comm, ranks right?  <----------------------------------------------- hello
+ *     key, comm, ranks right?  <-----------------------------  hello
  *     messages  <------------------------------------------->  messages
  *
  *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | 0 4 | comm 8 | key 16

@@ -10,8 +10,8 @@
  *
  * Connecting
  * ----------
- * Each link has a TCP socket, connected by the code of tcp (tcp/connector.h): the card, its key
- * and the hello that proves a peer are those of tcp. Then both sides send, over the socket
+ * Each link has a TCP socket, connected by the code of tcp (tcp/connector.h): the card, and the
+ * hello that proves a peer, are those of tcp. Then both sides send, over the socket
  *
  *   hello     magic 4 | version 2 | rails 2 | slots 4 | message_max 4 | address[8]
  *   address   queue pair 4 | PSN 4 | LID 2 | MTU 1 | GID type 1 | key 4 | ring 8 | GID 16

@@ -72,8 +72,7 @@ int64_t rd_participant_deadline(const struct rd_participant *participant);
    number of fallbacks; a failure; a slow call; the end. */
 void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
-/* Rank 0's: the costs, once. */
-/* Takes over the text. */
+/* Rank 0's: the costs, once. It frees the text. */
 void rd_participant_costs(struct rd_participant *participant, char *costs);
 void rd_participant_open(struct rd_participant *participant, int peer);
 void rd_participant_ready(

@@ -49,7 +49,7 @@ static int measure(struct rank_env *env)
 
 Test(comm_memory, of_a_further_comm_is_small_and_grows_little_with_its_first_call, .timeout = 60)
 {
-	/* A secret adds buffers of TLS, most of whose pages no byte touches. */
+	/* A secret adds OpenSSL's session. */
 	struct world world = { .size = 2, .transport = "shm", .has_no_secret = true };
 	struct rank_outcome outcomes[WORLD_MAX];
 

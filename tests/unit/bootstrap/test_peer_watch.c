@@ -40,18 +40,20 @@ Test(peer_watch, is_over_another_process_even_of_an_equal_pid, .timeout = 10)
 Test(peer_watch, counts_the_calls_of_so_many_comms, .timeout = 10)
 {
 	struct rd_watch *watch = watch_over(getpid() + 1, 2);
-	_Atomic uint32_t *counts[RD_WATCH_COMMS];
+	struct rd_watch_count *counts[RD_WATCH_COMMS];
 
 	cr_assert(watch);
 	for (uint64_t id = 0; id < RD_WATCH_COMMS; id++) {
 		counts[id] = rd_watch_count(watch, 1000 + id, 3);
 		cr_assert(counts[id]);
-		atomic_store(counts[id], 7);
+		atomic_store(&counts[id]->done, 7);
 	}
 	cr_expect_null(rd_watch_count(watch, 1, 3));
 	rd_watch_uncount(watch, counts[5]);
+	cr_expect_eq(atomic_load(&counts[5]->rank), -1);
+	cr_expect_eq(atomic_load(&counts[5]->done), 7);
 	cr_expect_eq(rd_watch_count(watch, 2, 3), counts[5]);
-	cr_expect_eq(atomic_load(counts[5]), 0);
+	cr_expect_eq(atomic_load(&counts[5]->done), 0);
 	rd_watch_destroy(watch);
 }
 

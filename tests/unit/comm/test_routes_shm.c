@@ -208,7 +208,7 @@ static int late_open(struct rd_endpoint *endpoint, int peer, int channel, const 
 	return renamed_open(endpoint, peer, channel, card, card_size, link);
 }
 
-/* Rank 0 waits longer than for a silent link. */
+/* Silence is no refusal. */
 Test(routes, a_peer_that_has_not_run_yet_is_waited_for, .timeout = 60)
 {
 	rename_shm(&late, "late", late_listen);
