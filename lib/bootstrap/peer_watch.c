@@ -447,7 +447,8 @@ static void share(struct rd_watch *watch, int rank)
 
 	if (!watch->own && (!make_segment(watch) || !own_segment(watch)))
 		return;
-	if (!send_packet(watch, rank, &packet, watch->own_fd))
+	/* A rank without a socket has left, or has said why it has none. */
+	if (!send_packet(watch, rank, &packet, watch->own_fd) && errno != ECONNREFUSED)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m", rank);
 }
 

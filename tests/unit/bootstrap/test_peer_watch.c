@@ -1,8 +1,11 @@
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "bootstrap/peer_watch.h"
+#include "text.h"
 #include "topo/place.h"
 
 /* The watch of a rank whose host has another one, in this PID namespace or another. */
@@ -34,6 +37,25 @@ Test(peer_watch, is_over_another_process_even_of_an_equal_pid, .timeout = 10)
 	cr_assert_not(watches(getpid(), 0), "the ranks are in one process");
 	cr_assert(watches(getpid() + 1, 0));
 	cr_assert(watches(getpid(), 1));
+}
+
+/* As the first rank to leave may have gone before the last one starts. */
+Test(peer_watch, says_nothing_of_a_rank_that_has_left, .timeout = 10)
+{
+	char path[] = "/tmp/rondo-watch-XXXXXX", *text;
+	struct rd_watch *watch = watch_over(getpid() + 1, 3);
+	int file = mkstemp(path);
+
+	cr_assert(watch && file >= 0);
+	rd_log_set(RD_INFO, 1 << RD_BOOTSTRAP);
+	rd_log_to(path);
+	rd_watch_start(watch);
+	text = file_text(file);
+	unlink(path);
+	cr_expect_str_empty(text);
+	free(text);
+	close(file);
+	rd_watch_destroy(watch);
 }
 
 /* A comm that ends leaves its place to another, which does not have its count. */
