@@ -449,6 +449,32 @@ static int decline_settings(
 	return decline(settings, err);
 }
 
+int rd_comm_create(rondo_comm **comm, struct rd_settings *settings,
+	const struct rondo_config *config, int invalid)
+{
+	int err;
+
+	if (invalid)
+		return decline_settings(settings, config, invalid);
+	/* Before the first line: the name of the log's file may contain the rank. */
+	rd_log_rank(settings->rank);
+	rd_settings_log(settings);
+	if (settings->rank == 0)
+		rd_log(RD_INFO, RD_BOOTSTRAP, "Rondo version %s", rondo_version());
+	rd_plugins_load(settings);
+	err = rd_pick_check(settings);
+	if (err)
+		return decline_settings(settings, config, err);
+	err = rd_meet_where(settings, config);
+	if (err)
+		return err;
+	err = rd_secret_find(settings);
+	err = err ? decline(settings, err)
+		  : rd_comm_make(comm, settings, &(struct rd_comm_origin){ NULL, NULL });
+	rd_settings_forget(settings);
+	return err;
+}
+
 int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 {
 	struct rd_settings settings;
@@ -457,27 +483,9 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 		return rd_fail(RONDO_INVALID, "rondo_comm_create: comm is NULL");
 	*comm = NULL;
 
-	int err = rd_settings_read(&settings, config);
+	int invalid = rd_settings_read(&settings, config);
 
-	if (err)
-		return decline_settings(&settings, config, err);
-	/* Before the first line: the name of the log's file may contain the rank. */
-	rd_log_rank(settings.rank);
-	rd_settings_log(&settings);
-	if (settings.rank == 0)
-		rd_log(RD_INFO, RD_BOOTSTRAP, "Rondo version %s", rondo_version());
-	rd_plugins_load(&settings);
-	err = rd_pick_check(&settings);
-	if (err)
-		return decline_settings(&settings, config, err);
-	err = rd_meet_where(&settings, config);
-	if (err)
-		return err;
-	err = rd_secret_find(&settings);
-	err = err ? decline(&settings, err)
-		  : rd_comm_make(comm, &settings, &(struct rd_comm_origin){ NULL, NULL });
-	rd_settings_forget(&settings);
-	return err;
+	return rd_comm_create(comm, &settings, config, invalid);
 }
 
 /* ---- Leaving ------------------------------------------------------------------------------- */

@@ -14,6 +14,13 @@ struct rd_comm_origin {
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	const struct rd_comm_origin *origin);
 
+/*
+ * rondo_comm_create() once the settings are read. invalid: the error of that, whose reason is
+ * recorded; 0: none. The config says where the ranks meet: of its texts, the address alone is read.
+ */
+int rd_comm_create(struct rondo_comm **comm, struct rd_settings *settings,
+	const struct rondo_config *config, int invalid);
+
 /* Waits until all calls that this rank has issued have ended. */
 void rd_comm_wait_for_calls(struct rondo_comm *comm);
 

@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -20,8 +21,13 @@
 
 static int open_epoll(struct rd_control *control)
 {
+	struct epoll_event cancel = { .events = EPOLLIN | EPOLLONESHOT,
+		.data.u64 = RD_MARK_CANCEL };
+	int cancel_fd = rd_cancellation_fd();
+
 	control->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
-	if (control->epoll_fd < 0)
+	if (control->epoll_fd < 0 ||
+		(cancel_fd >= 0 && epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, cancel_fd, &cancel)))
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->client.epoll_fd = control->server.epoll_fd = control->epoll_fd;
 	return 0;

@@ -84,8 +84,9 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 void rd_control_fail_children(struct rd_control *control, int error, const char *reason);
 void rd_control_spare_children(struct rd_control *control);
 
-/* Until this call a verdict of config->parent ends this comm, too, so that no rank waits here for
-   one that has died there. Afterwards the parent may be freed. */
+/* The creation is over. Until this call a verdict of config->parent ends this comm, too, so that no
+   rank waits here for one that has died there. Afterwards the parent may be freed. The same goes
+   for this thread's cancellation, whose verdict is RONDO_REVOKED. */
 void rd_control_detach(struct rd_control *control);
 
 /* The members, [size], once create has returned; owned by the control connection. */

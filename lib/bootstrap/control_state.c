@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -62,6 +63,7 @@ void rd_control_detach(struct rd_control *control)
 {
 	struct rd_control *parent = control->parent, **at;
 
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, rd_cancellation_fd(), NULL);
 	if (!parent)
 		return;
 	pthread_mutex_lock(&parent->lock);

@@ -1,9 +1,11 @@
 #include "bootstrap/control_thread.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -197,6 +199,20 @@ static void serve_links(struct rd_control *control, int64_t now_ms)
 	}
 }
 
+/* ---- Cancellation --------------------------------------------------------------------------- */
+
+/* Rank 0 waits no more for ranks that have yet to come. */
+static void take_cancellation(struct rd_control *control, int64_t now_ms)
+{
+	char reason[RD_REASON_SIZE];
+
+	snprintf(reason, sizeof(reason), RD_CANCELLED, control->settings.rank);
+	if (control->server.coordinator)
+		rd_coordinator_fail(control->server.coordinator, RONDO_REVOKED, reason);
+	else
+		rd_participant_cancel(control->participant, reason, now_ms);
+}
+
 /* ---- Events -------------------------------------------------------------------------------- */
 
 static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms)
@@ -211,6 +227,8 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 		atomic_store(&control->links_due, true);
 	else if (mark == RD_MARK_STATUS)
 		answer_status(control, now_ms);
+	else if (mark == RD_MARK_CANCEL)
+		take_cancellation(control, now_ms);
 	else
 		rd_server_receive(&control->server, (int)mark, now_ms);
 }

@@ -11,6 +11,7 @@
 #define RD_MARK_STATUS (UINT64_MAX - 2)
 #define RD_MARK_LINEAGE (UINT64_MAX - 3)
 #define RD_MARK_LINKS (UINT64_MAX - 4)
+#define RD_MARK_CANCEL (UINT64_MAX - 5)
 
 /* Before the thread serves it. */
 void rd_control_prepare(struct rd_control *control);

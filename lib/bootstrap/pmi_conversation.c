@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/error.h"
@@ -30,12 +31,15 @@ static int send_line(struct rd_pmi_conversation *with, const char *line)
 
 static int await_bytes(struct rd_pmi_conversation *with, const char *command)
 {
-	struct pollfd fd = { .fd = with->fd, .events = POLLIN };
+	struct pollfd fds[] = { { .fd = with->fd, .events = POLLIN },
+		{ .fd = rd_cancellation_fd(), .events = POLLIN } };
 
 	for (;;) {
 		int64_t left = with->deadline_ms - rd_clock_ms();
-		int ready = left > 0 ? poll(&fd, 1, (int)left) : 0;
+		int ready = left > 0 ? poll(fds, 2, (int)left) : 0;
 
+		if (rd_is_cancelled())
+			return rd_fail_cancelled();
 		if (ready > 0)
 			return 0;
 		if (ready == 0)

@@ -51,6 +51,7 @@
    waits for the report of the death, which tells the calls that the dead rank had finished. */
 #define RD_QUERY_MS 500
 #define RD_REPORT_MS 2000 /* for which a participant waits for the verdict on its report */
+#define RD_CANCEL_MS 100 /* the same, of a rank that cancels before rank 0 has accepted it */
 /* For which a participant keeps a report of a broken link: rank 0 may have died, and the end of the
    control connection is about to show it. Bytes that come there before would make the kernel reset
    it, which proves nothing. */

@@ -24,11 +24,11 @@
  * undetected; their results are undefined. Any thread may call rondo_comm_revoke(),
  * rondo_comm_error() and rondo_comm_failed().
  *
- * fork(): comms, streams and open groups belong to the process that made them. In a forked child,
- * all use of them returns RONDO_INVALID. Four functions still work there, for they send nothing:
- * rondo_comm_rank(), rondo_comm_size(), rondo_costs() and rondo_explain(). rondo_comm_destroy() and
- * rondo_stream_destroy() in the child close its descriptors and free its memory; the parent's calls
- * go on. A child may make its own comms, streams and groups.
+ * fork(): comms, creations, streams and open groups belong to the process that made them. In a
+ * forked child, all use of them returns RONDO_INVALID. Four functions still work there, for they
+ * send nothing: rondo_comm_rank(), rondo_comm_size(), rondo_costs() and rondo_explain().
+ * rondo_comm_destroy() and rondo_stream_destroy() in the child close its descriptors and free its
+ * memory; the parent's calls go on. A child may make its own comms, streams and groups.
  */
 #ifndef RONDO_H
 #define RONDO_H
@@ -72,7 +72,7 @@ RONDO_API const char *rondo_version(void);
 	X(RONDO_REVOKED, -13, "the communicator was revoked")
 
 enum rondo_error {
-	RONDO_PENDING = 1, /* no error: rondo_stream_query() alone returns it */
+	RONDO_PENDING = 1, /* no error: only a query or a test returns it */
 	RONDO_OK = 0,
 #define RONDO_ERROR_ENUM(name, value, text) name = (value),
 	RONDO_ERRORS(RONDO_ERROR_ENUM)
@@ -171,6 +171,7 @@ RONDO_API int rondo_op_applies(rondo_op op, rondo_type type);
 /* ---- Communicators ------------------------------------------------------------------------ */
 
 typedef struct rondo_comm rondo_comm;
+typedef struct rondo_creation rondo_creation;
 typedef struct rondo_stream rondo_stream;
 
 /*
@@ -246,6 +247,34 @@ struct rondo_config {
  * next call.
  */
 RONDO_API int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config);
+
+/*
+ * As rondo_comm_create(), which other ranks may call, but returns at once: a thread of the library
+ * creates the comm. It has copies of the config, and the caller's current device. On an error
+ * *creation is NULL. Else a program tests the creation until it ends, also once it has cancelled
+ * it: rondo_comm_create_test() returns the comm or the error, and frees the creation.
+ */
+RONDO_API int rondo_comm_create_begin(rondo_creation **creation, const struct rondo_config *config);
+/*
+ * Returns RONDO_PENDING, which is positive, while the creation goes on: test again, after a sleep.
+ * Then returns as rondo_comm_create() would have, and frees the creation. RONDO_INVALID for a NULL.
+ * One thread at a time.
+ *
+ * The test of a cancelled creation waits for its end, and is never pending. It returns when rank 0
+ * has the news, or after two seconds if rank 0 is stopped or cut off. A call of the resolver that
+ * has no answer yet is left to the library's thread, which then ends by itself.
+ */
+RONDO_API int rondo_comm_create_test(rondo_creation *creation, rondo_comm **comm);
+/*
+ * Ends a creation, as a framework's timeout or Ctrl-C does: its next test returns RONDO_REVOKED, or
+ * the error that came first. All ranks that rank 0 has met get the same, with a reason that names
+ * this rank, if it has reached rank 0. Other ranks get no news, and wait for init_timeout_ms at
+ * most. A comm that was made before the cancellation is revoked and destroyed.
+ *
+ * Returns at once, and frees nothing. Any thread may call it, not in a signal's handler, but none
+ * after a test has returned the end: a program orders the two by a lock of its own.
+ */
+RONDO_API int rondo_comm_create_cancel(rondo_creation *creation);
 
 /*
  * Splits a comm: ranks with the same color make a new comm among themselves. `key` orders the new

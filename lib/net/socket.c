@@ -8,11 +8,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/descriptor.h"
@@ -47,7 +47,9 @@ static int resolve_once(struct rd_addresses *addresses, const struct rd_settings
 	int error;
 
 	snprintf(port, sizeof(port), "%d", settings->port);
+	rd_cancellation_disable();
 	error = getaddrinfo(settings->address, port, &hints, &list);
+	rd_cancellation_enable();
 	if (error)
 		return error;
 	keep_addresses(addresses, list);
@@ -67,7 +69,7 @@ int rd_resolve(
 			"rank %d: %s is \"%s\", a link-local address: name its interface as well, "
 			"as %s%%eth0",
 			settings->rank, source, settings->address, settings->address);
-	while ((error = resolve_once(addresses, settings))) {
+	while (!rd_is_cancelled() && (error = resolve_once(addresses, settings))) {
 		const char *reason = error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
 		int64_t left_ms = deadline_ms - rd_clock_ms();
 		if (left_ms <= 0)
@@ -78,10 +80,10 @@ int rd_resolve(
 			rd_log(RD_INFO, RD_BOOTSTRAP,
 				"%s \"%s\" has no address here yet (%s): asking again", source,
 				settings->address, reason);
-		poll(NULL, 0, (int)rd_sooner(wait_ms, left_ms));
+		rd_cancellation_sleep((int)rd_sooner(wait_ms, left_ms));
 		wait_ms = rd_sooner(wait_ms * 2, RESOLVE_MOST_MS);
 	}
-	return 0;
+	return rd_is_cancelled() ? rd_fail_cancelled() : 0;
 }
 
 static socklen_t size_of(const struct sockaddr_storage *address)

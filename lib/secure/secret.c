@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -226,7 +226,9 @@ static int find_file(struct secret *secret, const struct rd_settings *settings)
 			return err;
 		if (rd_clock_ms() >= until)
 			break;
-		poll(NULL, 0, LOOK_MS);
+		rd_cancellation_sleep(LOOK_MS);
+		if (rd_is_cancelled())
+			return rd_fail_cancelled();
 	}
 	return rd_fail(RONDO_SETTING,
 		"rank %d: RONDO_SECRET_FILE \"%s\" does not exist, and rank 0 has not written it "

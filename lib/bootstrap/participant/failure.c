@@ -155,6 +155,17 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 		participant->to_send |= rd_control_bit(RD_CONTROL_REPORT);
 }
 
+void rd_participant_cancel(struct rd_participant *participant, const char *reason, int64_t now_ms)
+{
+	if (participant->phase == RD_PARTICIPANT_CONNECTING)
+		rd_participant_fail(participant, RONDO_REVOKED, reason);
+	rd_participant_report(
+		participant, RONDO_REVOKED, participant->settings->rank, reason, now_ms);
+	/* The connection may be in the backlog of a rank 0 that has yet to come. */
+	if (!participant->accepted)
+		participant->report_ms = now_ms + RD_CANCEL_MS;
+}
+
 bool rd_participant_may_spare(const struct rd_participant *participant)
 {
 	const struct rd_member *members = participant->members;

@@ -3,7 +3,8 @@
  * For one thread at a time.
  *
  * receive.c defines rd_participant_take(), and send.c rd_participant_next(). failure.c defines
- * rd_participant_bad_message(), _report(), _died() and _fail(); participant.c defines the rest.
+ * rd_participant_bad_message(), _report(), _cancel(), _died() and _fail(); participant.c defines
+ * the rest.
  */
 #ifndef RD_PARTICIPANT_H
 #define RD_PARTICIPANT_H
@@ -79,6 +80,8 @@ void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,
 	const char *reason, int64_t now_ms);
+/* RONDO_REVOKED, which is reported where there is a connection to rank 0. */
+void rd_participant_cancel(struct rd_participant *participant, const char *reason, int64_t now_ms);
 void rd_participant_slow(
 	struct rd_participant *participant, int64_t line_ms, int culprit, const char *reason);
 void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
