@@ -4,52 +4,63 @@
 #include <string.h>
 
 /* Beside its bytes. */
-#define HEAD (sizeof(((struct rd_card *)NULL)->transport) + sizeof(uint16_t))
+#define NAME sizeof(((struct rd_card *)NULL)->transport)
+#define HEAD (NAME + 2 * sizeof(uint16_t))
 
-/* Both tables grow to twice their size. */
-static bool has_room(struct rd_cards *cards, size_t more)
+/* Without the zeros at its end: those of a tcp card are 168 of 208 bytes, or fewer. */
+static uint16_t stored_size(const struct rd_card *card)
 {
-	size_t capacity = cards->capacity ? cards->capacity : 1024;
-	int most = cards->most ? cards->most : 16;
+	uint16_t size = card->size;
+
+	while (size > 0 && card->bytes[size - 1] == 0)
+		size--;
+	return size;
+}
+
+/* At first for twice the first member's cards: bytes that grew would leave holes, and pages that
+   are never written cost nothing. */
+static bool has_room(struct rd_cards *cards, size_t more, size_t members)
+{
+	size_t capacity = cards->capacity ? cards->capacity : 2 * more * members;
 	void *grown;
 
+	if (!cards->at)
+		cards->at = calloc(members, sizeof(*cards->at));
+	if (!cards->at)
+		return false;
 	while (capacity < cards->size + more)
 		capacity *= 2;
-	if (capacity != cards->capacity) {
-		grown = realloc(cards->bytes, capacity);
-		if (!grown)
-			return false;
-		cards->bytes = grown;
-		cards->capacity = capacity;
-	}
-	if (cards->count < cards->most)
+	if (capacity == cards->capacity)
 		return true;
-	most *= cards->most ? 2 : 1;
-	grown = realloc(cards->at, (size_t)most * sizeof(*cards->at));
+	grown = realloc(cards->bytes, capacity);
 	if (!grown)
 		return false;
-	cards->at = grown;
-	cards->most = most;
+	cards->bytes = grown;
+	cards->capacity = capacity;
 	return true;
 }
 
-bool rd_cards_add(struct rd_cards *cards, const struct rd_card member[RD_TRANSPORTS_MAX])
+bool rd_cards_add(
+	struct rd_cards *cards, const struct rd_card member[RD_TRANSPORTS_MAX], size_t members)
 {
 	size_t size = 1;
 	unsigned char number = 0, *to;
 
 	while (number < RD_TRANSPORTS_MAX && member[number].transport[0] != '\0')
-		size += HEAD + member[number++].size;
-	if (!has_room(cards, size))
+		size += HEAD + stored_size(&member[number++]);
+	if (!has_room(cards, size, members))
 		return false;
 	cards->at[cards->count++] = cards->size;
 	to = cards->bytes + cards->size;
 	*to++ = number;
 	for (int i = 0; i < number; i++) {
-		memcpy(to, member[i].transport, sizeof(member[i].transport));
-		memcpy(to + sizeof(member[i].transport), &member[i].size, sizeof(uint16_t));
-		memcpy(to + HEAD, member[i].bytes, member[i].size);
-		to += HEAD + member[i].size;
+		uint16_t stored = stored_size(&member[i]);
+
+		memcpy(to, member[i].transport, NAME);
+		memcpy(to + NAME, &member[i].size, sizeof(stored));
+		memcpy(to + HEAD - sizeof(stored), &stored, sizeof(stored));
+		memcpy(to + HEAD, member[i].bytes, stored);
+		to += HEAD + stored;
 	}
 	cards->size += size;
 	return true;
@@ -58,19 +69,19 @@ bool rd_cards_add(struct rd_cards *cards, const struct rd_card member[RD_TRANSPO
 bool rd_cards_at(const struct rd_cards *cards, int rank, int number, struct rd_card *card)
 {
 	const unsigned char *from = cards->bytes + cards->at[rank];
-	uint16_t size;
+	uint16_t stored;
 
 	if (number >= *from++)
 		return false;
-	for (;; number--, from += HEAD + size) {
-		memcpy(&size, from + sizeof(card->transport), sizeof(size));
+	for (;; number--, from += HEAD + stored) {
+		memcpy(&stored, from + HEAD - sizeof(stored), sizeof(stored));
 		if (number == 0)
 			break;
 	}
 	memset(card, 0, sizeof(*card));
-	memcpy(card->transport, from, sizeof(card->transport));
-	card->size = size;
-	memcpy(card->bytes, from + HEAD, size);
+	memcpy(card->transport, from, NAME);
+	memcpy(&card->size, from + NAME, sizeof(card->size));
+	memcpy(card->bytes, from + HEAD, stored);
 	return true;
 }
 

@@ -227,7 +227,7 @@ int rd_table_read(struct rd_table_reader *reader, const struct rd_table_part *pa
 		at = NULL;
 	for (uint32_t i = 0; i < part->count && at; i++) {
 		at = take_member(reader, &members[reader->count], own, at, end);
-		if (at && !rd_cards_add(cards, own))
+		if (at && !rd_cards_add(cards, own, size))
 			return rd_fail(RONDO_MEMORY, "no memory for the table of members");
 		reader->count++;
 	}
