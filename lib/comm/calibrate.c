@@ -227,11 +227,15 @@ static int measure(
 		if (!err && comm->rank == 0) {
 			order->measure = rd_settling_add(
 				&settling, &comm->costs, rd_clock_ms() < deadline_ms);
-			if (!order->measure)
+			if (!order->measure) {
 				end(comm, key, &settling, &comm->costs);
+				rd_calibrate_trim(comm);
+			}
 		}
 		if (!err)
 			err = pass_order(comm, team, order);
+		if (!err && comm->rank > 0 && !order->measure)
+			rd_calibrate_trim(comm);
 	}
 	return err;
 }

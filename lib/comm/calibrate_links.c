@@ -1,12 +1,12 @@
 #include "comm/calibrate_links.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/calibrate_rails.h"
 #include "comm/own_calls.h"
+#include "comm/scratch.h"
 #include "tuner/samples.h"
 
 #define POINT(bytes) (bytes),
@@ -306,7 +306,7 @@ int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)
 	int err = 0;
 
 	if (takes_part(comm, near) || takes_part(comm, far)) {
-		bytes = malloc(2 * size);
+		bytes = rd_scratch_create(2 * size);
 		if (!bytes)
 			return rd_comm_fail(comm,
 				rd_fail(RONDO_MEMORY, "no memory to measure links"), comm->rank);
@@ -318,6 +318,16 @@ int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)
 	if (!err && far.leader >= 0)
 		err = calibrate_pair(
 			comm, far, oversubscribed, bytes, FAR_BUDGET_NS, &costs[RD_FAR]);
-	free(bytes);
+	rd_scratch_destroy(bytes, 2 * size);
 	return err;
+}
+
+void rd_calibrate_trim(const struct rondo_comm *comm)
+{
+	struct measured_pair near = rd_calibrate_pair(comm, RD_NEAR);
+	int peer = comm->rank == near.leader ? near.other : near.leader;
+	struct rd_link *link = takes_part(comm, near) ? comm->links[peer * comm->channels] : NULL;
+
+	if (link && link->transport->trim)
+		link->transport->trim(link);
 }

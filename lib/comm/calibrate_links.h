@@ -24,4 +24,8 @@ struct measured_pair rd_calibrate_pair(const struct rondo_comm *comm, enum rd_li
    pairs call it; it changes comm->single_copy. */
 int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed);
 
+/* Returns the memory of slots that the measurements wrote. Each rank of the pairs calls it after
+   the last one, when its messages to the other have been received. */
+void rd_calibrate_trim(const struct rondo_comm *comm);
+
 #endif

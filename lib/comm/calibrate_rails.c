@@ -1,11 +1,11 @@
 #include "comm/calibrate_rails.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/own_calls.h"
+#include "comm/scratch.h"
 
 #define POINT(bytes) (bytes),
 static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
@@ -168,12 +168,12 @@ int rd_calibrate_rails(struct rondo_comm *comm, int leader, int other, struct rd
 	size_t size = MESSAGES * (size_t)cost->rails * points[RD_COST_POINT_COUNT - 1];
 	int err;
 
-	measurement.bytes = malloc(size);
+	measurement.bytes = rd_scratch_create(size);
 	if (!measurement.bytes)
 		return rd_comm_fail(
 			comm, rd_fail(RONDO_MEMORY, "no memory to measure rails"), comm->rank);
 	memset(measurement.bytes, 1, size);
 	err = comm->rank == leader ? lead(comm, &measurement, cost) : follow(comm, &measurement);
-	free(measurement.bytes);
+	rd_scratch_destroy(measurement.bytes, size);
 	return err;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -46,14 +47,11 @@ static size_t room_stride(size_t piece_size)
 	return rd_round_up(piece_size, 128);
 }
 
-static size_t cells_size(void)
-{
-	return 2 * (2 + RD_SHM_LINES) * RD_SHM_CELL;
-}
+#define CELLS_SIZE ((size_t)2 * (2 + RD_SHM_LINES) * RD_SHM_CELL)
 
 size_t rd_shm_channel_size(size_t piece_size, uint32_t slots)
 {
-	return rd_round_up(cells_size() + 2 * slots * room_stride(piece_size), 4096);
+	return rd_round_up(CELLS_SIZE + 2 * slots * room_stride(piece_size), 4096);
 }
 
 static struct rd_shm_line *line_at(struct rd_shm_fifo *fifo, uint64_t count)
@@ -534,7 +532,7 @@ void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer)
 void rd_shm_link_start(struct rd_shm_link *link, void *channel, bool lower_rank, uint32_t slots)
 {
 	char *low_fifo = channel, *high_fifo = low_fifo + RD_SHM_CELL;
-	char *low_rooms = low_fifo + cells_size(), *high_rooms;
+	char *low_rooms = low_fifo + CELLS_SIZE, *high_rooms;
 
 	link->room_used = calloc(slots, sizeof(*link->room_used));
 	link->posts = calloc(slots, sizeof(*link->posts));
@@ -567,6 +565,17 @@ void rd_shm_link_free(struct rd_shm_link *link)
 	free(link->room_used);
 	free(link->posts);
 	free(link);
+}
+
+void rd_shm_link_trim(struct rd_shm_link *link)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), size = link->slots * link->stride;
+	size_t head = -(uintptr_t)link->out_rooms % page;
+	uint32_t latest = (link->out_room > 0 ? link->out_room : link->slots) - 1;
+
+	if (link->base.ready && !link->base.error && size >= head + page && read_consumed(link) &&
+		is_consumed(link, link->room_used[latest]))
+		madvise(link->out_rooms + head, (size - head) / page * page, MADV_REMOVE);
 }
 
 bool rd_shm_link_arm(struct rd_shm_link *link)

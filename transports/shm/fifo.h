@@ -145,6 +145,9 @@ void rd_shm_link_end(struct rd_shm_link *link);
 /* Checks posts, and counts finished ones in link->sent. True: there was one. */
 bool rd_shm_link_settle(struct rd_shm_link *link);
 
+/* Returns the pages of its outgoing rooms to the system, if no message lies there. */
+void rd_shm_link_trim(struct rd_shm_link *link);
+
 /* Raises flags, if this link waits for something. True: it did. rd_shm_link_barrier() of one of
    those links must follow. */
 bool rd_shm_link_arm(struct rd_shm_link *link);

@@ -339,6 +339,11 @@ static void *shm_map(struct rd_link *base, uint64_t id, size_t *size)
 	return region->base;
 }
 
+static void shm_trim(struct rd_link *base)
+{
+	rd_shm_link_trim((struct rd_shm_link *)base);
+}
+
 /* ---- The transport --------------------------------------------------------------------------- */
 
 const struct rd_transport rd_transport_shm = {
@@ -350,6 +355,7 @@ const struct rd_transport rd_transport_shm = {
 	.advance = shm_advance,
 	.arm = shm_arm,
 	.disarm = shm_disarm,
+	.trim = shm_trim,
 	.offer = shm_offer,
 	.withdraw = shm_withdraw,
 	.map = shm_map,

@@ -199,6 +199,12 @@ struct rd_transport {
 	void (*disarm)(struct rd_endpoint *endpoint);
 
 	/*
+	 * Optional. Returns memory of the link to the system, where no message sent from here lies
+	 * in it: a later one costs page faults. No message is reserved.
+	 */
+	void (*trim)(struct rd_link *link);
+
+	/*
 	 * Optional, all three or none: direct access to peers' memory. offer() announces a region
 	 * of this process to every peer linked here (fd: its memory). Where links have opened
 	 * since, the region is offered again, and peers that have it keep it where it is.

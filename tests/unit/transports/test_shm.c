@@ -164,6 +164,56 @@ Test(shm, a_large_message_is_not_copied_at_once)
 	shared_end(shared);
 }
 
+static size_t resident_pages(void)
+{
+	char line[512];
+	size_t kib = 0, part;
+	unsigned long start;
+	bool ours = false;
+	FILE *maps = fopen("/proc/self/smaps", "re");
+
+	cr_assert(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%lx-%*x ", &start) == 1 && strstr(line, " 00:"))
+			ours = strstr(line, "memfd:rondo") != NULL;
+		if (ours && sscanf(line, "Rss: %zu kB", &part) == 1)
+			kib += part;
+	}
+	fclose(maps);
+	return kib / 4;
+}
+
+Test(shm, memory_is_returned_once_its_messages_are_received)
+{
+	struct shared *shared = shared_create();
+	struct fixture fixtures[2];
+	struct shape large = shape;
+	size_t full;
+
+	large.piece = 64 << 10;
+	if (fixtures_open(fixtures, shared, "shm", &large)) {
+		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
+
+		for (uint64_t key = 0; key < 4; key++)
+			send_message(fixtures, to, key, large.piece);
+		full = resident_pages();
+		for (uint64_t key = 0; key < 4; key++) {
+			to->transport->trim(to);
+			ok(fixtures, resident_pages() >= full,
+				"returned while a message lies there");
+			recv_message(fixtures, from, key, large.piece);
+		}
+		to->transport->trim(to);
+		/* 64 pages of rooms, in two mappings. */
+		ok(fixtures, resident_pages() + 60 <= full, "%zu pages of %zu are left",
+			resident_pages(), full);
+		if (send_message(fixtures, to, 4, large.piece))
+			recv_message(fixtures, from, 4, large.piece);
+	}
+	fixtures_close(fixtures);
+	shared_end(shared);
+}
+
 /* Both sides send, and wait for their memory before they receive. The delays vary, so that one
    side's read races with the other's copy at every distance. */
 static void left_side(struct fixture *fixture, struct rd_link **links)
