@@ -7,17 +7,21 @@
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
 
-static void take_table(struct rd_participant *participant, const struct rd_control_message *message)
+/* Without memory for one part, the others are dropped until the verdict comes. */
+static void take_table(struct rd_participant *participant, const struct rd_control_message *message,
+	int64_t now_ms)
 {
 	uint32_t size = (uint32_t)participant->settings->size;
 	int error = RONDO_PROTOCOL;
 
+	if (participant->report == RONDO_MEMORY)
+		return;
 	if (participant->phase == RD_PARTICIPANT_JOINING)
 		error = rd_table_read(&participant->joining->table, &message->table.part,
 			participant->members, &participant->cards, size);
 	if (error == RONDO_MEMORY)
-		rd_participant_end(participant, error, "rank %d: %s", participant->settings->rank,
-			rondo_last_error());
+		rd_participant_report(participant, error, participant->settings->rank,
+			rondo_last_error(), now_ms);
 	if (error == RONDO_PROTOCOL)
 		rd_participant_bad_message(participant);
 	if (error)
@@ -50,7 +54,8 @@ static void take_ready(struct rd_participant *participant, const struct rd_link_
 	participant->to_send &= ~rd_control_bit(RD_CONTROL_LATE);
 }
 
-static void take_costs(struct rd_participant *participant, const struct rd_control_message *message)
+static void take_costs(struct rd_participant *participant, const struct rd_control_message *message,
+	int64_t now_ms)
 {
 	if (participant->phase != RD_PARTICIPANT_OPEN || participant->costs) {
 		rd_participant_bad_message(participant);
@@ -58,8 +63,8 @@ static void take_costs(struct rd_participant *participant, const struct rd_contr
 	}
 	participant->costs = strndup((const char *)message->costs.text, message->costs.size);
 	if (!participant->costs)
-		rd_participant_end(participant, RONDO_MEMORY, "rank %d: no memory for the costs",
-			participant->settings->rank);
+		rd_participant_report(participant, RONDO_MEMORY, participant->settings->rank,
+			"no memory for the costs", now_ms);
 }
 
 /* Each other rank says so once at most. */
@@ -163,13 +168,13 @@ void rd_participant_take(struct rd_participant *participant,
 		take_heartbeat(participant, message->heartbeat.timeout_ms, now_ms);
 		return;
 	case RD_CONTROL_TABLE:
-		take_table(participant, message);
+		take_table(participant, message, now_ms);
 		return;
 	case RD_CONTROL_LINK_FAILED:
 		take_fallback(participant, &message->link_failed);
 		return;
 	case RD_CONTROL_COSTS:
-		take_costs(participant, message);
+		take_costs(participant, message, now_ms);
 		return;
 	case RD_CONTROL_OPEN:
 		take_open(participant, message);
