@@ -159,6 +159,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		.wake_fd = comm->wake_fd,
 		.parent = origin->parent ? origin->parent->control : NULL,
 		.lineage = origin->lineage,
+		.group = origin->group,
 		.links = { comm, comm->epoll_fd, rd_open_serve },
 	};
 	int err = rd_control_create(&comm->control, &config);
@@ -239,6 +240,7 @@ static void free_own(struct rondo_comm *comm)
 		close(comm->wake_fd);
 	free(comm->peer_calls);
 	free(comm->vote.origins);
+	free(comm->group_uses);
 	rd_settings_forget(&comm->settings);
 	free(comm);
 }
@@ -354,12 +356,15 @@ static int start(struct rondo_comm *comm, const struct rd_identity *self,
 }
 
 /* This rank fails before it meets the others: sends them the reason. */
-static int decline(const struct rd_settings *settings, int err)
+static int decline(const struct rd_settings *settings, const struct rd_comm_origin *origin, int err)
 {
+	struct rd_control_config config = { .settings = settings,
+		.parent = origin->parent ? origin->parent->control : NULL,
+		.group = origin->group };
 	char reason[RD_REASON_SIZE];
 
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-	rd_control_decline(settings, err, reason);
+	rd_control_decline(&config, err, reason);
 	return rd_fail(err, "%s", reason);
 }
 
@@ -378,7 +383,7 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	free(self);
 	if (err) {
 		destroy(made);
-		return prepared ? err : decline(settings, err);
+		return prepared ? err : decline(settings, origin, err);
 	}
 	if (made->control)
 		rd_control_detach(made->control);
@@ -431,6 +436,8 @@ int rd_comm_agree_on_memory(rondo_comm *comm, bool has_memory, const char *funct
 	return err;
 }
 
+static const struct rd_comm_origin no_origin;
+
 /* With invalid settings the caller's socket stays the caller's: a copy is used. */
 static int decline_settings(
 	struct rd_settings *settings, const struct rondo_config *config, int err)
@@ -446,7 +453,7 @@ static int decline_settings(
 		settings->rendezvous_fd =
 			fcntl(settings->rendezvous_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	rd_fail(err, "%s", reason);
-	return decline(settings, err);
+	return decline(settings, &no_origin, err);
 }
 
 int rd_comm_create(rondo_comm **comm, struct rd_settings *settings,
@@ -469,8 +476,7 @@ int rd_comm_create(rondo_comm **comm, struct rd_settings *settings,
 	if (err)
 		return err;
 	err = rd_secret_find(settings);
-	err = err ? decline(settings, err)
-		  : rd_comm_make(comm, settings, &(struct rd_comm_origin){ NULL, NULL });
+	err = err ? decline(settings, &no_origin, err) : rd_comm_make(comm, settings, &no_origin);
 	rd_settings_forget(settings);
 	return err;
 }

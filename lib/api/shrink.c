@@ -31,7 +31,8 @@ static void lose_absent(const rondo_comm *comm, const rondo_comm *made)
 
 static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **made)
 {
-	struct rd_comm_origin origin = { comm, rd_control_lineage(comm->control) };
+	struct rd_comm_origin origin = { .parent = comm,
+		.lineage = rd_control_lineage(comm->control) };
 	struct rd_settings settings;
 	int err = rd_shrink_meet(shrink, &settings);
 
@@ -63,6 +64,8 @@ static int shrink_comm(rondo_comm *comm, rondo_comm **made)
 	if (err)
 		return err;
 	rd_control_end_lineage(comm->control);
+	if ((*made)->control)
+		rd_control_begin_lineage((*made)->control);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p of %d ranks shrank to comm %p: rank %d of %d",
 		(void *)comm, comm->size, (void *)*made, (*made)->rank, (*made)->size);
 	return 0;
@@ -74,7 +77,7 @@ static int shrink_alone(rondo_comm *comm, rondo_comm **made)
 	int err;
 
 	settings.rendezvous_fd = -1;
-	err = rd_comm_make(made, &settings, &(struct rd_comm_origin){ NULL, NULL });
+	err = rd_comm_make(made, &settings, &(struct rd_comm_origin){ .parent = NULL });
 	rd_settings_forget(&settings);
 	return err;
 }

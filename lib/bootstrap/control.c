@@ -82,20 +82,25 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		rd_address_print(control->address, &addresses.at[0]);
 		return 0;
 	}
-	error = rd_listen(&server->listen_fd, &addresses, settings);
-	if (error) {
-		server->listen_fd = -1;
-		return error;
+	if (control->group) {
+		control->local = control->whole->local;
+	} else {
+		error = rd_listen(&server->listen_fd, &addresses, settings);
+		if (error) {
+			server->listen_fd = -1;
+			return error;
+		}
+		if (rd_local_address_get(&control->local, server->listen_fd))
+			return rd_fail_errno("rank 0 does not know where it listens");
 	}
-	if (rd_local_address_get(&control->local, server->listen_fd))
-		return rd_fail_errno("rank 0 does not know where it listens");
 	if (control->lineage.listen_fd < 0) {
 		error = rd_lineage_open(&control->lineage, &control->local.address, 0);
 		if (error)
 			return error;
 	}
-	rd_address_print(control->address, &control->local.address);
-	if (!settings->has_psk)
+	rd_address_print(
+		control->address, control->group ? &addresses.at[0] : &control->local.address);
+	if (!settings->has_psk && !control->group)
 		warn_of_strangers(control);
 	return 0;
 }
@@ -161,21 +166,21 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 	int error = 0;
 
 	if (control->settings.rank == 0)
-		error = rd_server_start(
-			&control->server, &control->settings, control->address, now_ms);
+		error = rd_server_start(&control->server, &control->settings, control->address,
+			config->group, now_ms);
 	if (!error)
 		error = rd_participant_create(&control->participant, &control->settings,
 			config->self, config->activity, control->address, now_ms);
 	if (error)
 		return error;
 	rd_participant_set_lineage(control->participant, &control->lineage.place);
+	rd_participant_set_group(control->participant, config->group);
 	control->client.participant = control->participant;
 	if (refusal)
 		control_decline(control, refusal, now_ms);
-	/* A comm that shrinks has lost ranks, and makes a watch of those that are left. */
 	rd_control_prepare(control);
-	return rd_job_start(
-		control, config->parent && !config->lineage ? config->parent->job : NULL);
+	/* A comm that shrinks has lost ranks, one that grows gets others: each makes a watch. */
+	return rd_job_start(control, config->group ? config->parent->job : NULL);
 }
 
 static struct rd_control *control_allocate(const struct rd_control_config *config)
@@ -199,6 +204,11 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->client.settings = &control->settings;
 	control->client.lineage = &control->lineage;
 	control->lineage.listen_fd = -1;
+	rd_arrivals_init(&control->arrivals);
+	atomic_store(&control->arrivals_wait, config->lineage != NULL);
+	control->group = config->group;
+	if (config->group && config->settings->rank == 0)
+		control->whole = config->parent;
 	control->status.listen_fd = -1;
 	control->activity = config->activity;
 	control->links = config->links;
@@ -263,9 +273,9 @@ static void close_listener(const struct rd_settings *settings)
 		close(fd);
 }
 
-void rd_control_decline(const struct rd_settings *settings, int error, const char *reason)
+void rd_control_decline(const struct rd_control_config *origin, int error, const char *reason)
 {
-	struct rd_settings mine = *settings;
+	struct rd_settings mine = *origin->settings;
 	struct rd_identity nobody = { 0 };
 	struct rd_activity nothing = { .collective = -1, .waiting_for = -1 };
 	_Atomic int failed = 0;
@@ -273,7 +283,9 @@ void rd_control_decline(const struct rd_settings *settings, int error, const cha
 		.self = &nobody,
 		.activity = &nothing,
 		.failed = &failed,
-		.wake_fd = -1 };
+		.wake_fd = -1,
+		.parent = origin->parent,
+		.group = origin->group };
 	struct refusal refusal = { error, reason };
 	struct rd_control *control = NULL;
 	bool cut_off;
@@ -304,7 +316,10 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	error = control_begin(created, config, NULL, &settings.rendezvous_fd, &cut_off);
 	if (error && !cut_off) {
 		snprintf(reason, sizeof(reason), "%s", rondo_last_error());
-		rd_control_decline(&settings, error, reason);
+		rd_control_decline(&(struct rd_control_config){ .settings = &settings,
+					   .parent = config->parent,
+					   .group = config->group },
+			error, reason);
 		rd_fail(error, "%s", reason);
 	}
 	rd_settings_forget(&settings);
@@ -347,6 +362,11 @@ void rd_control_address(const struct rd_control *control, struct sockaddr_storag
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 {
 	return &control->lineage;
+}
+
+struct rd_arrivals *rd_control_arrivals(struct rd_control *control)
+{
+	return &control->arrivals;
 }
 
 _Atomic uint32_t *rd_control_done(struct rd_control *control)

@@ -55,6 +55,9 @@ struct rd_control_config {
 	int wake_fd; /* eventfd, written after *failed is set */
 	struct rd_control *parent; /* of the comm that this one is made from; NULL: none */
 	const struct rd_lineage *lineage; /* of the comm that has shrunk to this one; NULL: none */
+	/* The id of this comm, a group of the parent's ranks: settings have the place of the first
+	   one. 0: the coordinator draws an id. */
+	uint64_t group;
 	struct rd_control_links links; /* serve NULL: none are opened for others */
 };
 
@@ -75,9 +78,9 @@ int rd_control_create(struct rd_control **control, const struct rd_control_confi
 /*
  * For a rank that failed before it could create a control connection: sends the reason to the
  * others, so that they do not wait. Returns within some two seconds, whether they received it or
- * not. Takes over settings->rendezvous_fd.
+ * not. Takes over config->settings->rendezvous_fd; of the rest it needs parent and group alone.
  */
-void rd_control_decline(const struct rd_settings *settings, int error, const char *reason);
+void rd_control_decline(const struct rd_control_config *config, int error, const char *reason);
 
 /* Ends the comms that are being made from this one, which has failed itself, and those that are
    made from it until rd_control_spare_children(). reason: static. */
@@ -97,6 +100,10 @@ const struct rd_cards *rd_control_cards(const struct rd_control *control);
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control);
 /* Another comm of the lineage has its place now: this one cannot shrink. */
 void rd_control_end_lineage(struct rd_control *control);
+/* This one has it: until this call a comm that another has shrunk to takes no connections. */
+void rd_control_begin_lineage(struct rd_control *control);
+/* The connections at this rank's place, for a shrink. */
+struct rd_arrivals *rd_control_arrivals(struct rd_control *control);
 /* A random number of the coordinator: the same on all ranks of this comm, and on no other comm. */
 const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control);
 /* The local address of the control connection, for logs: "lo:127.0.0.1<29500>". */

@@ -77,6 +77,7 @@ static void free_state(struct rd_control *control)
 	rd_link_failures_finish(&control->fallbacks);
 	rd_rank_list_finish(&control->opens);
 	rd_rank_list_finish(&control->opened);
+	rd_arrivals_finish(&control->arrivals);
 	rd_lineage_close(&control->lineage);
 	rd_status_close(&control->status);
 	rd_participant_destroy(control->participant);
@@ -94,6 +95,7 @@ void rd_control_free(struct rd_control *control)
 		return;
 	rd_control_socket_close(&control->client.socket, true);
 	rd_server_finish(&control->server);
+	rd_arrivals_close(&control->arrivals, control->epoll_fd);
 	pthread_cond_destroy(&control->published);
 	pthread_mutex_destroy(&control->lock);
 	free_state(control);
@@ -107,6 +109,7 @@ void rd_control_abandon(struct rd_control *control)
 		return;
 	rd_control_socket_abandon(control->client.socket);
 	rd_server_abandon(&control->server);
+	rd_arrivals_abandon(&control->arrivals);
 	if (control->job)
 		rd_job_abandon(control->job);
 	free_state(control);

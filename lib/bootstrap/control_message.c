@@ -55,6 +55,7 @@ static void walk_hello(struct rd_codec *codec, struct rd_control_message *messag
 		return;
 	}
 	rd_codec_text(codec, message->hello.library, sizeof(message->hello.library));
+	rd_codec_u64(codec, &message->hello.comm);
 	rd_codec_u64(codec, &message->hello.digest);
 	rd_codec_i32(codec, &message->hello.channels, 0, INT32_MAX);
 	rd_codec_u64(codec, &message->hello.piece_size);
@@ -132,6 +133,7 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		walk_error(codec, &message->report.error);
 		walk_rank(codec, &message->report.culprit, -1);
 		rd_codec_u32(codec, &message->report.done);
+		rd_codec_u64(codec, &message->report.comm);
 		rd_codec_text(codec, message->report.reason, sizeof(message->report.reason));
 		return;
 	case RD_CONTROL_QUERY:

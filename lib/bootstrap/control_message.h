@@ -21,7 +21,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 21
+#define RD_WIRE_VERSION 22
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3072 /* of the text of rd_costs_print() */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
@@ -86,6 +86,7 @@ struct rd_control_message {
 			uint32_t version;
 			int32_t rank, size;
 			char library[RD_LIBRARY_SIZE]; /* its version */
+			uint64_t comm; /* the id of a group; 0: the coordinator draws one */
 			uint64_t digest; /* of the settings; then those that it is made of */
 			int32_t channels;
 			uint64_t piece_size;
@@ -108,6 +109,7 @@ struct rd_control_message {
 		struct {
 			int32_t error, culprit; /* culprit: -1: none */
 			uint32_t done; /* of a death: calls that the culprit had finished */
+			uint64_t comm; /* as HELLO's, in its place */
 			char reason[RD_REASON_SIZE];
 		} report;
 		struct {

@@ -79,8 +79,15 @@ void rd_control_end_lineage(struct rd_control *control)
 	pthread_mutex_lock(&control->lock);
 	/* The socket lives on in the comm that this one shrank to. */
 	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->lineage.listen_fd, NULL);
+	rd_arrivals_close(&control->arrivals, control->epoll_fd);
 	rd_lineage_close(&control->lineage);
 	pthread_mutex_unlock(&control->lock);
+}
+
+void rd_control_begin_lineage(struct rd_control *control)
+{
+	atomic_store(&control->arrivals_wait, false);
+	rd_control_notify(control);
 }
 
 /* ---- Failed ranks --------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bootstrap/arrivals.h"
 #include "bootstrap/client.h"
 #include "bootstrap/control.h"
 #include "bootstrap/server.h"
@@ -54,7 +55,11 @@ struct rd_control {
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
 	struct rd_lineage lineage; /* the same; afterwards its socket is under the lock */
+	struct rd_arrivals arrivals; /* at the lineage's socket */
+	_Atomic bool arrivals_wait; /* until another comm has given up the place */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
+	uint64_t group; /* the id of this comm, of ranks of `whole`; 0: it is none */
+	struct rd_control *whole; /* where its ranks come, until all have; NULL: it is no group */
 	struct rd_job *job; /* whose thread serves it; NULL: none yet */
 	int event_fd; /* the job's: wakes the thread */
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -141,14 +142,14 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 	rd_participant_died(control->participant, dead, control->dead_done);
 }
 
-/* ---- The lineage --------------------------------------------------------------------------- */
+/* ---- This rank's place ----------------------------------------------------------------------- */
 
-/* Until a shrink, nobody accepts there. */
+/* Until the first connection comes. */
 static void watch_lineage(struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = RD_MARK_LINEAGE };
 
-	if (control->lineage_watched ||
+	if (control->lineage_watched || atomic_load(&control->arrivals_wait) ||
 		rd_participant_phase(control->participant) < RD_PARTICIPANT_JOINED)
 		return;
 	control->lineage_watched = true;
@@ -157,11 +158,47 @@ static void watch_lineage(struct rd_control *control)
 	pthread_mutex_unlock(&control->lock);
 }
 
-static void trim_lineage(struct rd_control *control)
+/* Without the means to accept, who comes waits until another one does. */
+static void open_arrivals(struct rd_control *control)
 {
+	const struct rd_settings *settings = &control->settings;
+
 	pthread_mutex_lock(&control->lock);
-	rd_lineage_trim(&control->lineage, control->settings.size + RD_PENDING_MAX);
+	if (control->lineage.listen_fd >= 0 &&
+		rd_arrivals_open(&control->arrivals, control->lineage.listen_fd, settings,
+			settings->size + RD_PENDING_MAX, control->epoll_fd, RD_MARK_ARRIVALS))
+		rd_log(RD_INFO, RD_BOOTSTRAP, "nobody can meet this rank: %s", rondo_last_error());
+	else
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->lineage.listen_fd, NULL);
 	pthread_mutex_unlock(&control->lock);
+}
+
+static void serve_arrivals(struct rd_control *control, int64_t now_ms)
+{
+	if (!rd_arrivals_serve(&control->arrivals, now_ms))
+		return;
+	/* A group whose call comes later takes them when it begins. */
+	for (struct rd_control *at = control->job->controls; at; at = at->next_in_job)
+		if (at->whole == control)
+			rd_control_notify(at);
+}
+
+/* The first rank of a group, once it has joined itself: the others come to its place in the whole
+   comm. */
+static void take_arrivals(struct rd_control *control, int64_t now_ms)
+{
+	struct rd_greeted *greeted;
+
+	if (!control->whole)
+		return;
+	while (rd_coordinator_listening(control->server.coordinator) &&
+		(greeted = rd_arrivals_take(&control->whole->arrivals, control->group))) {
+		rd_server_adopt(&control->server, &greeted->arrival, now_ms);
+		free(greeted);
+		rd_server_serve(&control->server, control->participant, now_ms);
+	}
+	if (!rd_coordinator_listening(control->server.coordinator))
+		control->whole = NULL;
 }
 
 /* ---- Links --------------------------------------------------------------------------------- */
@@ -222,7 +259,9 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 	else if (mark == RD_MARK_DOOR)
 		rd_server_accept(&control->server, now_ms);
 	else if (mark == RD_MARK_LINEAGE)
-		trim_lineage(control);
+		open_arrivals(control);
+	else if (mark == RD_MARK_ARRIVALS)
+		serve_arrivals(control, now_ms);
 	else if (mark == RD_MARK_LINKS)
 		atomic_store(&control->links_due, true);
 	else if (mark == RD_MARK_STATUS)
@@ -265,7 +304,7 @@ void rd_control_cannot_wait(struct rd_control *control)
 	atomic_store(&control->due, true);
 }
 
-static int64_t deadline_of(const struct rd_control *control, int64_t now_ms)
+static int64_t deadline_of(struct rd_control *control, int64_t now_ms)
 {
 	int64_t deadline =
 		rd_sooner(rd_participant_deadline(control->participant), control->linger_ms);
@@ -274,6 +313,7 @@ static int64_t deadline_of(const struct rd_control *control, int64_t now_ms)
 	if (control->ends && control->goodbye < RD_GOODBYE_AT_END)
 		deadline = rd_sooner(deadline, now_ms + 1);
 	deadline = rd_sooner(deadline, control->links_ms);
+	deadline = rd_sooner(deadline, rd_arrivals_deadline(&control->arrivals));
 	if (control->server.coordinator)
 		deadline = rd_sooner(rd_sooner(deadline, rd_server_deadline(&control->server)),
 			rd_coordinator_deadline(control->server.coordinator));
@@ -319,12 +359,15 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 		wake(control, now_ms);
 	control->woken = false;
 	rd_control_take_requests(control, now_ms);
+	if (now_ms >= rd_arrivals_deadline(&control->arrivals))
+		serve_arrivals(control, now_ms);
 	report_death(control, now_ms);
 	rd_participant_tick(control->participant, now_ms);
 	rd_control_look(control, now_ms);
 	if (coordinator) {
 		rd_coordinator_tick(coordinator, now_ms);
 		rd_server_serve(&control->server, control->participant, now_ms);
+		take_arrivals(control, now_ms);
 	} else {
 		rd_client_serve(&control->client, now_ms);
 	}

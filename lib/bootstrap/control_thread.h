@@ -12,6 +12,7 @@
 #define RD_MARK_LINEAGE (UINT64_MAX - 3)
 #define RD_MARK_LINKS (UINT64_MAX - 4)
 #define RD_MARK_CANCEL (UINT64_MAX - 5)
+#define RD_MARK_ARRIVALS (UINT64_MAX - 6)
 
 /* Before the thread serves it. */
 void rd_control_prepare(struct rd_control *control);

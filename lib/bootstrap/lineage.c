@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -41,27 +41,6 @@ int rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of)
 	return 0;
 }
 
-/* How many connections wait to be accepted; tcp_info has this for a listening socket. */
-static int waiting(int listen_fd)
-{
-	struct tcp_info info = { 0 };
-	socklen_t size = sizeof(info);
-
-	return getsockopt(listen_fd, IPPROTO_TCP, TCP_INFO, &info, &size) ? 0
-									  : (int)info.tcpi_unacked;
-}
-
-void rd_lineage_trim(const struct rd_lineage *lineage, int most)
-{
-	for (int left = waiting(lineage->listen_fd) - most; left > 0; left--) {
-		int fd = rd_accept(lineage->listen_fd);
-
-		if (fd < 0)
-			return;
-		close(fd);
-	}
-}
-
 void rd_lineage_close(struct rd_lineage *lineage)
 {
 	if (lineage->listen_fd < 0)
@@ -69,4 +48,12 @@ void rd_lineage_close(struct rd_lineage *lineage)
 	rd_close_on_fork_remove(&lineage->unshared);
 	close(lineage->listen_fd);
 	lineage->listen_fd = -1;
+}
+
+void rd_lineage_meet(struct rd_settings *settings, const struct rd_lineage_address *place)
+{
+	settings->rendezvous_fd = -1;
+	settings->port = (int)place->port;
+	if (place->address[0])
+		snprintf(settings->address, sizeof(settings->address), "%s", place->address);
 }

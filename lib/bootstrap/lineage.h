@@ -1,7 +1,8 @@
 /*
  * The lineage of a comm: it, and those that it has shrunk to, one after the other. All have one
- * place where their rank can be met after a failure (shrink/): a socket that listens from the first
- * comm's creation on. Ranks are told apart by their number in the first comm, their origin.
+ * place where their rank is met after a failure (shrink/), or for a comm of some ranks: a socket
+ * that listens from the first comm's creation on (arrivals.h). Ranks are told apart by their number
+ * in the first comm, their origin.
  */
 #ifndef RD_LINEAGE_H
 #define RD_LINEAGE_H
@@ -10,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "base/close_on_fork.h"
+#include "base/settings.h"
 #include "bootstrap/member.h"
 
 struct rd_lineage {
@@ -24,9 +26,9 @@ struct rd_lineage {
 int rd_lineage_open(struct rd_lineage *lineage, const struct sockaddr_storage *address, int origin);
 /* Another comm of the lineage, with the same socket. lineage: without one. RONDO_SYSTEM. */
 int rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of);
-/* Hangs up on the oldest connections that wait beyond the latest `most`, so that strangers do not
-   fill the backlog before there is a shrink: a rank among them comes again. */
-void rd_lineage_trim(const struct rd_lineage *lineage, int most);
 void rd_lineage_close(struct rd_lineage *lineage);
+
+/* A comm that meets at this place of a rank of another comm, whose settings these are. */
+void rd_lineage_meet(struct rd_settings *settings, const struct rd_lineage_address *place);
 
 #endif

@@ -56,7 +56,7 @@ void rd_server_begin(struct rd_server *server, uint64_t mark)
 }
 
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
-	const char *address, int64_t now_ms)
+	const char *address, uint64_t group, int64_t now_ms)
 {
 	struct rd_comm_id id;
 	int error;
@@ -66,7 +66,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	if (getrandom(&id, sizeof(id), 0) != sizeof(id))
 		return rd_fail_errno("no random number for the comm");
 	/* Elsewhere 0 stands for an unknown comm. */
-	id.number += id.number == 0;
+	id.number = group ? group : id.number + (id.number == 0);
 	error = rd_coordinator_create(&server->coordinator, settings, address, &id, now_ms);
 	if (error)
 		return error;
@@ -210,12 +210,12 @@ static void take_greeting(
 		rd_coordinator_bad_message(server->coordinator, index, now_ms);
 }
 
-static void adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t now_ms)
+void rd_server_adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t now_ms)
 {
 	int index = open_number(server, now_ms);
 
 	if (index < 0) {
-		rd_door_reject(server->door, &arrival->wire, "too many are refused");
+		rd_wire_close(&arrival->wire);
 		return;
 	}
 	rd_socket_tune(arrival->wire.fd, server->settings->unreachable_ms);
@@ -250,7 +250,7 @@ void rd_server_accept(struct rd_server *server, int64_t now_ms)
 	rd_door_serve(server->door, now_ms);
 	while (rd_coordinator_listening(server->coordinator) &&
 		rd_door_next(server->door, &arrival))
-		adopt(server, &arrival, now_ms);
+		rd_server_adopt(server, &arrival, now_ms);
 	foreign = rd_door_foreign(server->door);
 	rd_coordinator_note_foreign(server->coordinator, foreign - server->foreign);
 	server->foreign = foreign;

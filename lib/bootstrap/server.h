@@ -25,9 +25,9 @@ struct rd_server {
 
 /* Creates the coordinator; settings, which outlive the server, and address as for
    rd_coordinator_create(). The epoll reports a connection's events with its number as the mark.
-   After an error rd_server_finish() is due. */
+   group: its id; 0: a random one. After an error rd_server_finish() is due. */
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
-	const char *address, int64_t now_ms);
+	const char *address, uint64_t group, int64_t now_ms);
 
 /* Accepts from listen_fd, which becomes the door's, with events of this mark. */
 void rd_server_begin(struct rd_server *server, uint64_t mark);
@@ -37,6 +37,8 @@ void rd_server_finish(struct rd_server *server);
 /* The same in a forked child: the parent's connections and epoll stay as they are. */
 void rd_server_abandon(struct rd_server *server);
 
+/* Takes a connection that has greeted; it closes one for which there is no place. */
+void rd_server_adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t now_ms);
 /* Takes the connections that have come, after an event of the door. */
 void rd_server_accept(struct rd_server *server, int64_t now_ms);
 /* When rd_server_serve() is due for the door, at the latest. */

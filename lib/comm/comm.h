@@ -50,6 +50,12 @@ struct rd_connecting {
 	bool armed; /* the endpoints, by the control thread */
 };
 
+/* How often rondo_comm_create_group() has made a comm with this id, which then gets another. */
+struct rd_group_use {
+	uint64_t id;
+	uint32_t times;
+};
+
 struct rondo_comm {
 	int rank, size;
 	unsigned forks; /* rd_forks in the process that made it */
@@ -127,6 +133,9 @@ struct rondo_comm {
 	unsigned ops_made;
 
 	struct rd_vote vote; /* of its shrinks */
+	/* Under hold_lock: */
+	struct rd_group_use *group_uses; /* [group_use_count] */
+	int group_use_count;
 
 	bool finalized; /* by rondo_comm_finalize(): only rondo_comm_destroy() remains */
 };

@@ -280,13 +280,25 @@ RONDO_API int rondo_comm_create_cancel(rondo_creation *creation);
  * Splits a comm: ranks with the same color make a new comm among themselves. `key` orders the new
  * ranks; where keys are equal, ranks keep their order in this comm. A rank with a negative color
  * joins none and gets NULL. Collective: every rank of this comm calls it. It succeeds on all ranks
- * or returns an error on all of them, at once where this comm fails meanwhile. The new comm has
- * this one's settings and links of its own. It is independent of this comm, and must be destroyed
- * on its own. Not within a group.
+ * of a new comm or returns an error on all of them, at once where this comm fails meanwhile. The
+ * new comm has this one's settings and links of its own. It is independent of this comm, and must
+ * be destroyed on its own. Not within a group.
  */
 RONDO_API int rondo_comm_split(rondo_comm *comm, int color, int key, rondo_comm **part);
 /* A new comm of the same ranks: rondo_comm_split() with one color. */
 RONDO_API int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy);
+
+/*
+ * Makes a comm of the listed ranks of `parent`, numbered as they stand in the list. Those ranks
+ * alone call it, with equal lists and tags; it makes no call on the parent, so others may be under
+ * way. It returns once all listed ranks have called, or with an error within init_timeout_ms: a
+ * rank that does not call is named by its number in the new comm. A failure of the parent ends it.
+ *
+ * Calls with the same list and tag match in their order. Threads that call at the same time give
+ * different tags. Like a part of a split, the new comm is independent. Not within a group.
+ */
+RONDO_API int rondo_comm_create_group(
+	rondo_comm *parent, const int *ranks, int count, int tag, rondo_comm **comm);
 
 /*
  * Waits for this comm's calls on streams, then leaves the communicator, as rondo_comm_destroy()

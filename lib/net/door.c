@@ -37,10 +37,15 @@ struct queue {
 	int count;
 };
 
+struct listener {
+	int fd;
+	struct rd_close_on_fork unshared;
+};
+
 struct rd_door {
 	struct rd_door_rules rules;
 	int epoll_fd;
-	int listeners[RD_DOOR_LISTENERS];
+	struct listener listeners[RD_DOOR_LISTENERS];
 	int listener_count;
 	int64_t now_ms; /* of the last rd_door_serve() */
 	struct queue pending, greeted;
@@ -239,7 +244,7 @@ static int watch(struct rd_door *door, int operation, int index)
 	/* Odd, where a pointer to a pending connection is even. */
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = 2 * (uint64_t)index + 1 };
 
-	return epoll_ctl(door->epoll_fd, operation, door->listeners[index], &event);
+	return epoll_ctl(door->epoll_fd, operation, door->listeners[index].fd, &event);
 }
 
 static void rest(struct rd_door *door, int error)
@@ -288,7 +293,7 @@ static void end_rest(struct rd_door *door)
 		if (watch(door, EPOLL_CTL_ADD, i) && errno != EEXIST)
 			rest(door, errno);
 	for (int i = 0; i < door->listener_count; i++)
-		accept_from(door, door->listeners[i]);
+		accept_from(door, door->listeners[i].fd);
 }
 
 void rd_door_serve(struct rd_door *door, int64_t now_ms)
@@ -303,7 +308,7 @@ void rd_door_serve(struct rd_door *door, int64_t now_ms)
 			advance(door, events[i].data.ptr);
 	for (int i = 0; i < count; i++)
 		if (events[i].data.u64 % 2 == 1)
-			accept_from(door, door->listeners[events[i].data.u64 / 2]);
+			accept_from(door, door->listeners[events[i].data.u64 / 2].fd);
 	/* All have the same time, so the first one's ends first. */
 	while (door->pending.first && now_ms >= door->pending.first->until_ms)
 		if (advance(door, door->pending.first))
@@ -346,12 +351,15 @@ int rd_door_create(struct rd_door **made, const struct rd_door_rules *rules)
 
 int rd_door_listen(struct rd_door *door, int fd)
 {
+	struct listener *listener = &door->listeners[door->listener_count];
+
 	assert(door->listener_count < RD_DOOR_LISTENERS);
-	door->listeners[door->listener_count] = fd;
+	listener->fd = fd;
 	if (!door->rest_ms && watch(door, EPOLL_CTL_ADD, door->listener_count)) {
 		close(fd);
 		return rd_fail_errno("cannot watch a listening socket");
 	}
+	rd_close_on_fork_add(&listener->unshared, &listener->fd);
 	door->listener_count++;
 	return 0;
 }
@@ -360,7 +368,8 @@ void rd_door_close(struct rd_door *door)
 {
 	for (int i = 0; i < door->listener_count; i++) {
 		watch(door, EPOLL_CTL_DEL, i);
-		close(door->listeners[i]);
+		rd_close_on_fork_remove(&door->listeners[i].unshared);
+		close(door->listeners[i].fd);
 	}
 	door->listener_count = 0;
 }
@@ -381,8 +390,10 @@ void rd_door_abandon(struct rd_door *door)
 {
 	if (!door)
 		return;
+	/* Without fork handlers a child still has them. */
 	for (int i = 0; i < door->listener_count; i++)
-		close(door->listeners[i]);
+		if (door->listeners[i].fd >= 0)
+			close(door->listeners[i].fd);
 	free_all(&door->pending);
 	free_all(&door->greeted);
 	close(door->epoll_fd);

@@ -4,8 +4,10 @@
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-bool forbid(unsigned call, unsigned error)
+static bool filter(unsigned call, unsigned error, unsigned flags)
 {
 	struct sock_filter steps[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -16,5 +18,15 @@ bool forbid(unsigned call, unsigned error)
 	struct sock_fprog program = { sizeof(steps) / sizeof(steps[0]), steps };
 
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+}
+
+bool forbid(unsigned call, unsigned error)
+{
+	return filter(call, error, 0);
+}
+
+bool forbid_in_all_threads(unsigned call, unsigned error)
+{
+	return filter(call, error, SECCOMP_FILTER_FLAG_TSYNC);
 }

@@ -7,5 +7,7 @@
 /* From here on this call (SYS_accept4) fails with this errno, in this thread, and in those and the
    processes that it starts. False: there are no filters here. */
 bool forbid(unsigned call, unsigned error);
+/* The same in all threads of this process. */
+bool forbid_in_all_threads(unsigned call, unsigned error);
 
 #endif

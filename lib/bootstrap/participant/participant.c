@@ -71,6 +71,11 @@ void rd_participant_set_lineage(
 	participant->joining->self.member.lineage = *place;
 }
 
+void rd_participant_set_group(struct rd_participant *participant, uint64_t id)
+{
+	participant->joining->group = id;
+}
+
 void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity)
 {
 	participant->activity = activity;

@@ -41,6 +41,9 @@ void rd_participant_destroy(struct rd_participant *participant);
 void rd_participant_set_lineage(
 	struct rd_participant *participant, const struct rd_lineage_address *place);
 
+/* The same: the id of the group that this comm is. */
+void rd_participant_set_group(struct rd_participant *participant, uint64_t id);
+
 /* Another record of this rank's calls from now on. */
 void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity);
 

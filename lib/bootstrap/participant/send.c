@@ -17,6 +17,7 @@ static void write_hello(
 	message->hello.rank = settings->rank;
 	message->hello.size = settings->size;
 	snprintf(message->hello.library, sizeof(message->hello.library), "%s", rondo_version());
+	message->hello.comm = participant->joining->group;
 	message->hello.digest = rd_settings_digest(settings);
 	message->hello.channels = settings->channels;
 	message->hello.piece_size = settings->piece_size;
@@ -72,6 +73,7 @@ static void write_report(
 	message->report.error = participant->report;
 	message->report.culprit = participant->culprit;
 	message->report.done = 0;
+	message->report.comm = participant->joining ? participant->joining->group : 0;
 	memcpy(message->report.reason, participant->report_reason, sizeof(message->report.reason));
 }
 

@@ -12,6 +12,7 @@
 /* The part of the state that ends once the members are known. */
 struct rd_joining {
 	struct rd_identity self;
+	uint64_t group; /* of HELLO; 0: none */
 	struct rd_table_reader table; /* how far the members have come */
 };
 

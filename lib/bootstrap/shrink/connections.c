@@ -1,11 +1,10 @@
 #include "bootstrap/shrink/connections.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -13,15 +12,13 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "bootstrap/lineage.h"
-#include "bootstrap/rendezvous.h"
-#include "net/codec.h"
 #include "net/socket.h"
 
 #define EVENTS_MAX 64
 #define WAIT_MOST_MS 60000
 
 /* Events of the epoll: a rank's number with one of these. */
-#define MARK_DOOR (UINT64_C(1) << 34)
+#define MARK_ARRIVAL (UINT64_C(1) << 34)
 #define MARK_DIALLED (UINT64_C(1) << 33)
 #define MARK_ARRIVED (UINT64_C(1) << 32)
 
@@ -60,9 +57,7 @@ static int start_dialling(struct rd_shrink *shrink, int rank)
 	struct rd_addresses addresses = { 0 };
 	int error;
 
-	place.port = (int)at->port;
-	if (at->address[0])
-		snprintf(place.address, sizeof(place.address), "%s", at->address);
+	rd_lineage_meet(&place, at);
 	error = rd_resolve(&addresses, &place, rd_clock_ms());
 	rd_settings_forget(&place);
 	if (error)
@@ -121,45 +116,6 @@ static void lose_arrived(struct rd_shrink *shrink, int rank)
 	rd_quorum_left(&shrink->quorum, rank, rd_clock_ms());
 }
 
-static void open_door(struct rd_shrink *shrink)
-{
-	const struct rd_settings *settings = shrink->settings;
-	struct rd_door_rules rules = { .psk = settings->has_psk ? settings->psk : NULL,
-		.most = RD_PENDING_MAX,
-		.greeting_ms = RD_PENDING_MS,
-		.greeting_most = RD_FRAME_MAX,
-		.greeting_size = rd_frame_size };
-	struct epoll_event event = { .events = EPOLLIN, .data.u64 = MARK_DOOR };
-	int err = rd_door_create(&shrink->door, &rules), fd = -1;
-
-	if (!err)
-		fd = fcntl(shrink->lineage->listen_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	if (!err && fd < 0)
-		err = rd_fail_errno("cannot watch for the other ranks");
-	if (!err)
-		err = rd_door_listen(shrink->door, fd);
-	if (!err && epoll_ctl(shrink->epoll_fd, EPOLL_CTL_ADD, rd_door_fd(shrink->door), &event))
-		err = rd_fail_errno("cannot watch for the other ranks");
-	if (err) {
-		rd_quorum_give_up(&shrink->quorum, err, rondo_last_error());
-		return;
-	}
-	shrink->listen_fd = fd;
-	rd_close_on_fork_add(&shrink->unshared, &shrink->listen_fd);
-}
-
-static void close_door(struct rd_shrink *shrink)
-{
-	if (!shrink->door)
-		return;
-	if (shrink->listen_fd >= 0)
-		rd_close_on_fork_remove(&shrink->unshared);
-	shrink->listen_fd = -1;
-	epoll_ctl(shrink->epoll_fd, EPOLL_CTL_DEL, rd_door_fd(shrink->door), NULL);
-	rd_door_destroy(shrink->door);
-	shrink->door = NULL;
-}
-
 /* A rank of this lineage that is none of those that shrink. */
 static void refuse(struct rd_shrink *shrink, struct rd_wire *wire)
 {
@@ -184,11 +140,7 @@ static void adopt(struct rd_shrink *shrink, struct rd_arrival *arrival)
 	struct rd_control_message message;
 	int rank;
 
-	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0 ||
-		message.kind != RD_CONTROL_GATHER) {
-		rd_door_reject(shrink->door, &arrival->wire, "it is no rank that shrinks");
-		return;
-	}
+	rd_control_decode(arrival->greeting, arrival->greeting_size, &message);
 	rank = rd_quorum_rank_of(&shrink->quorum, &message);
 	if (rank < 0 && shrink->quorum.phase == RD_QUORUM_MEETING) {
 		refuse(shrink, &arrival->wire);
@@ -208,20 +160,19 @@ static void adopt(struct rd_shrink *shrink, struct rd_arrival *arrival)
 		rd_quorum_left(&shrink->quorum, rank, rd_clock_ms());
 }
 
-static void serve_door(struct rd_shrink *shrink)
+static void take_arrivals(struct rd_shrink *shrink)
 {
-	struct rd_arrival arrival;
+	struct rd_greeted *greeted;
 	int error;
 
-	if (!shrink->door)
-		return;
-	rd_door_serve(shrink->door, rd_clock_ms());
-	while (shrink->door && rd_door_next(shrink->door, &arrival)) {
-		adopt(shrink, &arrival);
+	while (rd_quorum_listens(&shrink->quorum) &&
+		(greeted = rd_arrivals_take(shrink->arrivals, shrink->lineage->id))) {
+		adopt(shrink, &greeted->arrival);
+		free(greeted);
 		rd_shrink_serve(shrink);
 	}
-	error = shrink->door ? rd_door_error(shrink->door, NULL) : 0;
-	if (rd_is_forbidden(error))
+	error = rd_arrivals_error(shrink->arrivals);
+	if (rd_quorum_listens(&shrink->quorum) && rd_is_forbidden(error))
 		rd_quorum_cannot_accept(&shrink->quorum, error, rd_clock_ms());
 }
 
@@ -285,10 +236,6 @@ void rd_shrink_serve(struct rd_shrink *shrink)
 {
 	for (int rank = 0; rank < shrink->quorum.size; rank++)
 		serve_rank(shrink, rank);
-	if (!rd_quorum_listens(&shrink->quorum))
-		close_door(shrink);
-	else if (!shrink->door)
-		open_door(shrink);
 }
 
 /* ---- Events --------------------------------------------------------------------------------- */
@@ -298,8 +245,11 @@ static void take_event(struct rd_shrink *shrink, uint64_t mark)
 	int rank = (int)(uint32_t)mark;
 	struct rd_dialled *dialled = &shrink->dialled[rank];
 
-	if (mark == MARK_DOOR)
-		serve_door(shrink);
+	eventfd_t number;
+
+	/* All that have come are taken, whatever the number. */
+	if (mark == MARK_ARRIVAL && eventfd_read(shrink->arrival_fd, &number) == 0)
+		take_arrivals(shrink);
 	else if (mark >= MARK_DIALLED && dialled->socket)
 		receive(shrink, rank, &dialled->socket);
 	else if (mark >= MARK_DIALLED && dialled->open)
@@ -321,12 +271,11 @@ void rd_shrink_run(struct rd_shrink *shrink)
 	struct epoll_event events[EVENTS_MAX];
 
 	rd_shrink_serve(shrink);
+	take_arrivals(shrink);
 	while (is_at_work(shrink)) {
 		int64_t until_ms = rd_quorum_deadline(&shrink->quorum), now_ms = rd_clock_ms();
 		int count;
 
-		if (shrink->door)
-			until_ms = rd_sooner(until_ms, rd_door_deadline(shrink->door));
 		until_ms = rd_sooner(until_ms, now_ms + WAIT_MOST_MS);
 		count = epoll_wait(shrink->epoll_fd, events, EVENTS_MAX,
 			until_ms > now_ms ? (int)(until_ms - now_ms) : 0);
@@ -334,11 +283,10 @@ void rd_shrink_run(struct rd_shrink *shrink)
 			take_event(shrink, events[i].data.u64);
 			rd_shrink_serve(shrink);
 		}
-		if (count <= 0)
-			serve_door(shrink);
 		if (is_at_work(shrink))
 			rd_quorum_tick(&shrink->quorum, rd_clock_ms());
 		rd_shrink_serve(shrink);
+		take_arrivals(shrink);
 	}
 }
 
@@ -346,6 +294,7 @@ void rd_shrink_run(struct rd_shrink *shrink)
 
 int rd_shrink_open(struct rd_shrink *shrink)
 {
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = MARK_ARRIVAL };
 	size_t size = (size_t)shrink->quorum.size;
 
 	shrink->dialled = calloc(size, sizeof(*shrink->dialled));
@@ -355,17 +304,24 @@ int rd_shrink_open(struct rd_shrink *shrink)
 	for (size_t rank = 0; rank < size; rank++)
 		shrink->dialled[rank].fd = -1;
 	shrink->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
-	return shrink->epoll_fd >= 0 ? 0 : rd_fail_errno("cannot make an epoll");
+	shrink->arrival_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (shrink->epoll_fd < 0 || shrink->arrival_fd < 0 ||
+		epoll_ctl(shrink->epoll_fd, EPOLL_CTL_ADD, shrink->arrival_fd, &event))
+		return rd_fail_errno("cannot watch for the other ranks");
+	rd_arrivals_wake(shrink->arrivals, shrink->arrival_fd);
+	return 0;
 }
 
 void rd_shrink_close(struct rd_shrink *shrink)
 {
+	rd_arrivals_wake(shrink->arrivals, -1);
+	if (shrink->arrival_fd >= 0)
+		close(shrink->arrival_fd);
 	if (shrink->epoll_fd >= 0) {
 		for (int rank = 0; rank < shrink->quorum.size; rank++) {
 			hang_up(shrink, rank);
 			rd_control_socket_close(&shrink->arrived[rank], false);
 		}
-		close_door(shrink);
 		close(shrink->epoll_fd);
 	}
 	free(shrink->dialled);

@@ -7,11 +7,10 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "base/close_on_fork.h"
+#include "bootstrap/arrivals.h"
 #include "bootstrap/control_socket.h"
 #include "bootstrap/shrink/quorum.h"
 #include "bootstrap/shrink/shrink.h"
-#include "net/door.h"
 
 /* A connection to a rank's place, as rd_quorum_peer.dials. */
 struct rd_dialled {
@@ -36,9 +35,8 @@ struct rd_shrink {
 	const struct rd_lineage *lineage;
 	struct rd_quorum quorum;
 	int epoll_fd;
-	struct rd_door *door; /* at the lineage's socket; NULL: this rank does not listen */
-	int listen_fd; /* the door's */
-	struct rd_close_on_fork unshared;
+	struct rd_arrivals *arrivals; /* at the lineage's socket */
+	int arrival_fd; /* an eventfd, readable where one has come */
 	struct rd_dialled *dialled; /* [size] */
 	struct rd_control_socket **arrived; /* [size]: by which a member came; NULL: none */
 	struct rd_shrink_watch watch;

@@ -1,6 +1,5 @@
 #include "bootstrap/shrink/shrink.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -50,7 +49,8 @@ int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings
 	shrink->settings = settings;
 	shrink->control = control;
 	shrink->lineage = rd_control_lineage(control);
-	shrink->epoll_fd = shrink->listen_fd = shrink->watch.stop_fd = -1;
+	shrink->arrivals = rd_control_arrivals(control);
+	shrink->epoll_fd = shrink->arrival_fd = shrink->watch.stop_fd = -1;
 	err = start(shrink, vote, timeout_ms);
 	if (err)
 		rd_shrink_destroy(shrink);
@@ -74,13 +74,8 @@ void rd_shrink_destroy(struct rd_shrink *shrink)
 /* Where a rank is met, as settings of a comm that meets there. */
 static void place(const struct rd_shrink *shrink, int rank, struct rd_settings *settings)
 {
-	const struct rd_lineage_address *at = &shrink->quorum.members[rank].lineage;
-
 	*settings = *shrink->settings;
-	settings->rendezvous_fd = -1;
-	settings->port = (int)at->port;
-	if (at->address[0])
-		snprintf(settings->address, sizeof(settings->address), "%s", at->address);
+	rd_lineage_meet(settings, &shrink->quorum.members[rank].lineage);
 }
 
 /* The leader's socket for the new comm. */

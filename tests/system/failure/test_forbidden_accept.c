@@ -105,7 +105,7 @@ static int shrink_alone(struct rank_env *env)
 		;
 	if (env->rank == 1)
 		return rondo_comm_shrink(env->comm, &smaller) || rondo_comm_destroy(smaller);
-	if (!forbid(SYS_accept4, EPERM))
+	if (!forbid_in_all_threads(SYS_accept4, EPERM))
 		return 0;
 	EXPECT_ERROR(rondo_comm_shrink(env->comm, &smaller), RONDO_SYSTEM,
 		"rank 0 cannot accept a connection: Operation not permitted");

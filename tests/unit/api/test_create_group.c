@@ -1,0 +1,292 @@
+/* ctest label: threads */
+/* Comms of some ranks of another one, which those ranks alone make. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "world.h"
+
+/* Ranks are numbered as listed, and only they have the comm. */
+static int check_group(struct rank_env *env, rondo_comm *group, const int *ranks, int count)
+{
+	int64_t digits = 0, wanted = 0, own;
+	int rank = rondo_comm_rank(group);
+
+	if (rondo_comm_size(group) != count || ranks[rank] != env->rank)
+		return world_report(
+			env, "rank %d is %d of %d", env->rank, rank, rondo_comm_size(group));
+	for (int i = 0; i < count; i++)
+		wanted = wanted * 10 + ranks[i];
+	own = env->rank;
+	for (int i = rank + 1; i < count; i++)
+		own *= 10;
+	TRY(rondo_all_reduce(group, &own, &digits, 1, RONDO_I64, RONDO_SUM, NULL));
+	return digits == wanted
+		       ? 0
+		       : world_report(env, "%lld, not %lld", (long long)digits, (long long)wanted);
+}
+
+static int make_and_use(struct rank_env *env, const int *ranks, int count, int tag)
+{
+	rondo_comm *group;
+	int failed;
+
+	TRY(rondo_comm_create_group(env->comm, ranks, count, tag, &group));
+	failed = check_group(env, group, ranks, count);
+	TRY(rondo_comm_destroy(group));
+	return failed;
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+/* The others go on, and leave the comm, whose ranks 3 and 1 use theirs after it. */
+static int two_of_four(struct rank_env *env)
+{
+	const int ranks[] = { 3, 1 };
+	rondo_comm *group = NULL;
+	int failed = 0;
+
+	if (env->rank % 2) {
+		TRY(rondo_comm_create_group(env->comm, ranks, 2, 0, &group));
+		failed = check_group(env, group, ranks, 2);
+	}
+	TRY(rondo_barrier(env->comm, NULL));
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
+	if (!group)
+		return failed;
+	if (!failed)
+		failed = check_group(env, group, ranks, 2);
+	TRY(rondo_comm_destroy(group));
+	return failed;
+}
+
+Test(create_group, is_called_by_its_members_alone, .timeout = 60)
+{
+	world_try(4, "shm", two_of_four);
+	world_try(4, "tcp", two_of_four);
+	world_try(4, "mixed", two_of_four);
+}
+
+/* Some of the same, some overlapping; a rank comes early to one, and late to another. */
+static int one_after_another(struct rank_env *env)
+{
+	int all[WORLD_MAX], count;
+	unsigned seed = 7;
+
+	for (int round = 0; round < 60; round++) {
+		bool member = false;
+
+		count = 0;
+		for (int rank = 0; rank < env->size; rank++) {
+			int at = count > 0 ? rand_r(&seed) % count : 0;
+
+			if (rand_r(&seed) / 8 % 2)
+				continue;
+			member |= rank == env->rank;
+			all[count] = all[at];
+			all[at] = rank;
+			count++;
+		}
+		if (member && make_and_use(env, all, count, round % 3))
+			return 1;
+	}
+	return 0;
+}
+
+Test(create_group, may_overlap_and_be_made_again, .timeout = 120)
+{
+	world_try(5, "shm", one_after_another);
+	world_try(5, "tcp", one_after_another);
+}
+
+static int group_of_a_group(struct rank_env *env)
+{
+	const int ranks[] = { 2, 0, 3 }, inner[] = { 2, 1 }, alone[] = { env->rank };
+	rondo_comm *group, *pair;
+	int sum = 1;
+
+	if (make_and_use(env, alone, 1, 0))
+		return 1;
+	if (env->rank == 1)
+		return 0;
+	TRY(rondo_comm_create_group(env->comm, ranks, 3, -1, &group));
+	if (env->rank != 2) {
+		TRY(rondo_comm_create_group(group, inner, 2, 0, &pair));
+		TRY(rondo_all_reduce(pair, &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+		TRY(rondo_comm_destroy(pair));
+	}
+	TRY(rondo_comm_destroy(group));
+	return env->rank == 2 || sum == 2 ? 0 : world_report(env, "the sum is %d", sum);
+}
+
+Test(create_group, may_have_one_rank_and_groups_of_its_own, .timeout = 60)
+{
+	world_try(4, "mixed", group_of_a_group);
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+#define THREADS 3
+#define ROUNDS 8
+
+struct maker {
+	pthread_t thread;
+	struct rank_env *env;
+	int tag, failed;
+};
+
+static void *make_often(void *argument)
+{
+	struct maker *maker = argument;
+	struct rank_env *env = maker->env;
+	int ranks[WORLD_MAX];
+
+	for (int i = 0; i < env->size; i++)
+		ranks[i] = (i + maker->tag) % env->size;
+	for (int i = 0; i < ROUNDS && !maker->failed; i++)
+		maker->failed = make_and_use(env, ranks, env->size, maker->tag);
+	return NULL;
+}
+
+/* While the comm itself is used. */
+static int make_in_threads(struct rank_env *env)
+{
+	struct maker makers[THREADS];
+	int failed = 0;
+
+	for (int i = 0; i < THREADS; i++) {
+		makers[i] = (struct maker){ .env = env, .tag = i };
+		if (pthread_create(&makers[i].thread, NULL, make_often, &makers[i]))
+			return world_report(env, "no thread");
+	}
+	for (int i = 0; i < 100 && !failed; i++)
+		failed = rondo_barrier(env->comm, NULL) != 0;
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(makers[i].thread, NULL);
+		failed |= makers[i].failed;
+	}
+	return failed;
+}
+
+Test(create_group, may_be_made_by_several_threads_at_once, .timeout = 120)
+{
+	struct world threads = { .size = 3, .threads = true };
+
+	cr_assert_eq(world_run(&threads, make_in_threads, NULL, NULL), 0);
+	world_try(3, "tcp", make_in_threads);
+}
+
+/* ---- Failures ------------------------------------------------------------------------------- */
+
+static int absent;
+
+/* Ranks 2, 0 and 1 are to make it; one of them does not. */
+static int without_one(struct rank_env *env)
+{
+	static const char *const reasons[] = { "the comm of ranks 2, 0, 1: rank",
+		"the comm of ranks 2, 0, 1: rank 1 of 3 has not come",
+		"the comm of ranks 2, 0, 1: rank 2 of 3 has not come" };
+	const int ranks[] = { 2, 0, 1 };
+	rondo_comm *group;
+
+	if (env->rank != 3 && env->rank != ranks[absent])
+		EXPECT_ERROR(rondo_comm_create_group(env->comm, ranks, 3, 0, &group), RONDO_TIMEOUT,
+			reasons[absent]);
+	TRY(rondo_barrier(env->comm, NULL));
+	return 0;
+}
+
+Test(create_group, that_a_member_never_makes_ends_with_its_name, .timeout = 60)
+{
+	struct world world = { .size = 4 };
+
+	setenv("RONDO_INIT_TIMEOUT_MS", "4000", 1);
+	for (absent = 0; absent < 3; absent++)
+		cr_assert_eq(world_run(&world, without_one, NULL, NULL), 0, "%d", absent);
+}
+
+/* The first of the group comes later: it finds those that gave up, and waits for others. */
+static int first_gives_up(struct rank_env *env)
+{
+	const int ranks[] = { 1, 0 };
+	rondo_comm *group;
+
+	if (env->rank == 0)
+		EXPECT_ERROR(rondo_comm_create_group(env->comm, ranks, 2, 0, &group), RONDO_TIMEOUT,
+			"the comm of ranks 1, 0");
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 1 && !rondo_comm_create_group(env->comm, ranks, 2, 0, &group))
+		return world_report(env, "rank 0 had given up");
+	TRY(rondo_barrier(env->comm, NULL));
+	return make_and_use(env, ranks, 2, 0);
+}
+
+Test(create_group, can_be_made_after_one_that_was_given_up, .timeout = 60)
+{
+	struct world world = { .size = 2 };
+
+	setenv("RONDO_INIT_TIMEOUT_MS", "4000", 1);
+	cr_assert_eq(world_run(&world, first_gives_up, NULL, NULL), 0);
+}
+
+static int die_before(struct rank_env *env)
+{
+	const int ranks[] = { 0, 1, 2 };
+	rondo_comm *group;
+	int err;
+
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == *(const int *)env->argument)
+		raise(SIGKILL);
+	if (env->rank == 3)
+		return 0;
+	err = rondo_comm_create_group(env->comm, ranks, 3, 0, &group);
+	return err == RONDO_DIED ? 0 : world_report(env, "%d: %s", err, rondo_last_error());
+}
+
+Test(create_group, ends_at_once_where_a_member_dies, .timeout = 60)
+{
+	struct rank_outcome outcomes[WORLD_MAX];
+	struct world world = { .size = 4, .limit_ms = 20000 };
+
+	if (ONLY_THREADS)
+		cr_skip_test("ranks are processes");
+	for (int victim = 0; victim < 3; victim++) {
+		world_run(&world, die_before, &victim, outcomes);
+		for (int rank = 0; rank < 3; rank++)
+			cr_expect_eq(outcomes[rank].status, rank == victim ? 128 + SIGKILL : 0,
+				"rank %d of victim %d: %d: %s", rank, victim, outcomes[rank].status,
+				outcomes[rank].text);
+	}
+}
+
+static int bad_arguments(struct rank_env *env)
+{
+	const int outside[] = { 0, 2 }, twice[] = { 0, 0 }, other[] = { 1 - env->rank };
+	rondo_comm *comm = env->comm, *group;
+
+	EXPECT_ERROR(rondo_comm_create_group(comm, other, 1, 0, &group), RONDO_INVALID,
+		"calls it, and is not listed");
+	EXPECT_ERROR(rondo_comm_create_group(comm, outside, 2, 0, &group), RONDO_INVALID,
+		"there is no rank 2 of 2");
+	EXPECT_ERROR(rondo_comm_create_group(comm, twice, 2, 0, &group), RONDO_INVALID,
+		"rank 0 is listed twice");
+	EXPECT_ERROR(rondo_comm_create_group(comm, NULL, 2, 0, &group), RONDO_INVALID, "NULL");
+	EXPECT_ERROR(
+		rondo_comm_create_group(comm, twice, 3, 0, &group), RONDO_INVALID, "3 ranks of 2");
+	EXPECT_ERROR(
+		rondo_comm_create_group(comm, twice, 0, 0, &group), RONDO_INVALID, "0 ranks of 2");
+	EXPECT_ERROR(
+		rondo_comm_create_group(NULL, twice, 1, 0, &group), RONDO_INVALID, "comm is NULL");
+	TRY(rondo_barrier(comm, NULL));
+	TRY(rondo_comm_revoke(comm, "enough"));
+	EXPECT_ERROR(rondo_comm_create_group(comm, twice, 1, 0, &group), RONDO_REVOKED, "enough");
+	return 0;
+}
+
+Test(create_group, refuses_lists_that_make_no_sense, .timeout = 60)
+{
+	world_try(2, NULL, bad_arguments);
+}
