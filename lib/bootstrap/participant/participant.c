@@ -201,6 +201,23 @@ static void end_without_link(
 		link_failure->transport, link_failure->reason);
 }
 
+/* Ends the call that waits for a rank without a link to it. A link that no call needs may fail: its
+   other rank may have left. */
+static void judge_links(struct rd_participant *participant, int64_t now_ms)
+{
+	int peer = atomic_load(&participant->activity->waiting_for);
+
+	if (rd_activity_waited_ms(participant->activity, now_ms) == 0)
+		return;
+	for (int i = 0; i < participant->link_failures.count; i++) {
+		const struct rd_link_failure *failure = &participant->link_failures.at[i];
+
+		if ((failure->low == peer || failure->high == peer) &&
+			!rd_link_failures_have(&participant->fallbacks, failure))
+			end_without_link(participant, failure);
+	}
+}
+
 /* Rank 0 had left, and its process has ended. Ranks may still finish their last call. */
 static void go_on_alone(struct rd_participant *participant, int error)
 {
@@ -210,10 +227,6 @@ static void go_on_alone(struct rd_participant *participant, int error)
 	else if (participant->reported)
 		rd_participant_end_alone(participant);
 	participant->unattended = true;
-	for (int i = 0; i < participant->link_failures.count; i++)
-		if (!rd_link_failures_have(
-			    &participant->fallbacks, &participant->link_failures.at[i]))
-			end_without_link(participant, &participant->link_failures.at[i]);
 }
 
 /* A connection that ends before the coordinator has accepted this rank counts as refused: it may
@@ -262,8 +275,6 @@ void rd_participant_link_failed(
 	bool opens = participant->phase == RD_PARTICIPANT_OPEN ||
 		     (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready);
 
-	if (participant->unattended)
-		end_without_link(participant, link_failure);
 	/* The peer may have reported it before. */
 	if (opens && !rd_link_failures_have(&participant->fallbacks, link_failure))
 		rd_participant_keep(participant, &participant->link_failures, link_failure);
@@ -417,8 +428,10 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	if (now_ms >= participant->ended_ms)
 		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died",
 			rd_participant_name_0(participant, name));
-	if (participant->unattended)
+	if (participant->unattended) {
+		judge_links(participant, now_ms);
 		rd_participant_check_calls(participant, now_ms);
+	}
 	if (participant->spares && !is_spared(participant, now_ms))
 		participant->phase = RD_PARTICIPANT_FAILED;
 	if (!rd_participant_is_connected(participant))

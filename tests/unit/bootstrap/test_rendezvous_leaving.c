@@ -221,3 +221,23 @@ Test(rendezvous, without_rank_0_a_network_that_parted_it_is_named)
 		"rank 1 closed it; the network had ended the connection to rank 0 (host h0");
 	net_finish();
 }
+
+/* Rank 1 may have left after the last call, which needs nothing of it. */
+Test(rendezvous, without_rank_0_a_link_that_failed_ends_the_call_that_waits_for_it)
+{
+	struct rd_link_failure failed = { .low = 1, .high = 2, .by = 2, .transport = "shm" };
+	struct rd_activity *activity = &net.nodes[2].activity;
+
+	leave_first(0);
+	strcpy(failed.reason, "closed its connection");
+	rd_participant_link_failed(net.nodes[2].participant, &failed);
+	atomic_store(&activity->waiting_for, 0);
+	atomic_store(&activity->waiting_since_ms, net.now_ms - 5);
+	atomic_store(&activity->waiting_seen_ms, net.now_ms);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, 0, "");
+	atomic_store(&activity->waiting_for, 1);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, RONDO_UNREACHABLE, "no link to rank 1 over shm: closed its connection");
+	net_finish();
+}
