@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "comm/calibrate_rails.h"
+#include "comm/hold.h"
 #include "comm/own_calls.h"
 #include "comm/scratch.h"
 #include "tuner/samples.h"
@@ -322,12 +323,16 @@ int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)
 	return err;
 }
 
-void rd_calibrate_trim(const struct rondo_comm *comm)
+void rd_calibrate_trim(struct rondo_comm *comm)
 {
 	struct measured_pair near = rd_calibrate_pair(comm, RD_NEAR);
 	int peer = comm->rank == near.leader ? near.other : near.leader;
-	struct rd_link *link = takes_part(comm, near) ? comm->links[peer * comm->channels] : NULL;
+	struct rd_link *link;
 
+	if (!takes_part(comm, near) || !rd_hold(comm))
+		return;
+	link = comm->links[peer * comm->channels];
 	if (link && link->transport->trim)
 		link->transport->trim(link);
+	rd_unhold(comm);
 }

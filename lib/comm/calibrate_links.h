@@ -26,6 +26,6 @@ int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed);
 
 /* Returns the memory of slots that the measurements wrote. Each rank of the pairs calls it after
    the last one, when its messages to the other have been received. */
-void rd_calibrate_trim(const struct rondo_comm *comm);
+void rd_calibrate_trim(struct rondo_comm *comm);
 
 #endif
