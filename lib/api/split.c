@@ -3,6 +3,7 @@
  * from which each computes its part, and makes it (create_group.h). Last, all ranks exchange
  * whether they have, so that those of a part return the same.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/communicator.h"
@@ -51,6 +52,26 @@ static uint64_t purpose(const rondo_comm *comm)
 
 /* ---- The split ------------------------------------------------------------------------------ */
 
+/* Some rank could not join its part. Where it has died, the error is this comm's, with the numbers
+   that the program knows; else this rank's own. */
+static int find_reason(struct split *split, int own)
+{
+	char reason[RD_REASON_SIZE];
+	int err;
+
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	err = rondo_barrier(split->comm, NULL);
+	return err ? err : own ? rd_fail(own, "%s", reason) : 0;
+}
+
+static bool has_failed(const struct split *split)
+{
+	for (int rank = 0; rank < split->comm->size; rank++)
+		if (split->results[rank])
+			return true;
+	return false;
+}
+
 /* The first rank of the part that could not join it. */
 static int find_failed(const struct split *split)
 {
@@ -70,10 +91,11 @@ static int make_part(struct split *split)
 	if (split->size > 0)
 		own = rd_comm_make_group(
 			comm, split->ranks, split->size, purpose(comm), &split->made);
-	/* Where this comm has failed, its error has the numbers that the program knows. */
 	err = rondo_all_gather(comm, &own, split->results, 1, RONDO_I32, NULL);
-	if (err || own)
-		return err ? err : own;
+	if (!err && has_failed(split))
+		err = find_reason(split, own);
+	if (err)
+		return err;
 	failed = find_failed(split);
 	return failed < 0
 		       ? 0

@@ -77,13 +77,33 @@ static void keep(struct rank_env *env, int err)
 		world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
+/* A rank that is the first of a part for the first time gets two descriptors, which stay. */
+static int be_first(const struct rank_env *env)
+{
+	int err = 0;
+
+	for (int first = 0; first < STANDING && !err; first++) {
+		int key = (env->rank - first + STANDING) % STANDING;
+		rondo_comm *part;
+
+		err = rondo_comm_split(env->comm, 0, key, &part);
+		if (err)
+			return err;
+		err = rondo_comm_finalize(part);
+		rondo_comm_destroy(part);
+	}
+	return err;
+}
+
 static void *create_rank(void *argument)
 {
 	struct rank_env *env = argument;
 	struct standing *standing = env->argument;
 	struct rondo_config config = world_config(env->rank, STANDING, standing->port);
 
-	keep(env, rondo_comm_create(&env->comm, &config));
+	int err = rondo_comm_create(&env->comm, &config);
+
+	keep(env, err ? err : be_first(env));
 	return NULL;
 }
 
