@@ -244,13 +244,15 @@ static void take_event(struct rd_shrink *shrink, uint64_t mark)
 {
 	int rank = (int)(uint32_t)mark;
 	struct rd_dialled *dialled = &shrink->dialled[rank];
-
 	eventfd_t number;
 
-	/* All that have come are taken, whatever the number. */
-	if (mark == MARK_ARRIVAL && eventfd_read(shrink->arrival_fd, &number) == 0)
-		take_arrivals(shrink);
-	else if (mark >= MARK_DIALLED && dialled->socket)
+	if (mark == MARK_ARRIVAL) {
+		/* All that have come are taken, whatever the number. */
+		if (eventfd_read(shrink->arrival_fd, &number) == 0)
+			take_arrivals(shrink);
+		return;
+	}
+	if (mark >= MARK_DIALLED && dialled->socket)
 		receive(shrink, rank, &dialled->socket);
 	else if (mark >= MARK_DIALLED && dialled->open)
 		lose_dialled(shrink, rank, 0);
