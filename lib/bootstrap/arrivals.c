@@ -12,7 +12,6 @@
 
 #include "base/deadline.h"
 #include "base/error.h"
-#include "bootstrap/control_message.h"
 #include "bootstrap/rendezvous.h"
 #include "net/codec.h"
 
@@ -59,7 +58,8 @@ static void make_room(struct rd_arrivals *arrivals)
 		drop(arrivals, &arrivals->first);
 }
 
-static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival, uint64_t id)
+static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival, uint64_t id,
+	enum rd_control_kind kind)
 {
 	struct rd_greeted *greeted = calloc(1, sizeof(*greeted) + arrival->greeting_size);
 
@@ -67,6 +67,7 @@ static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival,
 		return false;
 	make_room(arrivals);
 	greeted->id = id;
+	greeted->kind = kind;
 	greeted->arrival = *arrival;
 	greeted->arrival.greeting =
 		memcpy(greeted->greeting, arrival->greeting, arrival->greeting_size);
@@ -83,10 +84,12 @@ struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals, uint64_t id)
 
 	pthread_mutex_lock(&arrivals->lock);
 	for (struct rd_greeted **at = &arrivals->first; *at && !greeted;)
-		if ((*at)->id == id)
-			greeted = unlink_greeted(arrivals, at);
-		else
+		if ((*at)->id != id)
 			at = &(*at)->next;
+		else if ((*at)->kind != RD_CONTROL_REPORT && has_ended(*at))
+			drop(arrivals, at);
+		else
+			greeted = unlink_greeted(arrivals, at);
 	pthread_mutex_unlock(&arrivals->lock);
 	return greeted;
 }
@@ -94,15 +97,14 @@ struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals, uint64_t id)
 /* ---- Those that come ------------------------------------------------------------------------ */
 
 /* 0: it comes for nothing that can be here. */
-static uint64_t find_id(const struct rd_arrival *arrival, bool *shrinks)
+static uint64_t find_id(const struct rd_arrival *arrival, enum rd_control_kind *kind)
 {
 	struct rd_control_message message;
 
-	*shrinks = false;
 	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0)
 		return 0;
-	*shrinks = message.kind == RD_CONTROL_GATHER;
-	if (*shrinks)
+	*kind = message.kind;
+	if (message.kind == RD_CONTROL_GATHER)
 		return message.gather.lineage;
 	if (message.kind == RD_CONTROL_HELLO)
 		return message.hello.comm;
@@ -112,20 +114,21 @@ static uint64_t find_id(const struct rd_arrival *arrival, bool *shrinks)
 bool rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms)
 {
 	struct rd_arrival arrival;
-	bool shrinks, shrink = false, comm = false;
+	enum rd_control_kind kind;
+	bool shrink = false, comm = false;
 
 	pthread_mutex_lock(&arrivals->lock);
 	if (arrivals->door)
 		rd_door_serve(arrivals->door, now_ms);
 	while (arrivals->door && rd_door_next(arrivals->door, &arrival)) {
-		uint64_t id = find_id(&arrival, &shrinks);
+		uint64_t id = find_id(&arrival, &kind);
 
-		if (!id || !hold(arrivals, &arrival, id)) {
+		if (!id || !hold(arrivals, &arrival, id, kind)) {
 			rd_door_reject(arrivals->door, &arrival.wire, "nothing here is its");
 			continue;
 		}
-		shrink |= shrinks;
-		comm |= !shrinks;
+		shrink |= kind == RD_CONTROL_GATHER;
+		comm |= kind != RD_CONTROL_GATHER;
 	}
 	if (arrivals->door)
 		arrivals->error = rd_door_error(arrivals->door, NULL);

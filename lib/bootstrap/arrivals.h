@@ -18,10 +18,12 @@
 
 #include "base/close_on_fork.h"
 #include "base/settings.h"
+#include "bootstrap/control_message.h"
 #include "net/door.h"
 
 struct rd_greeted {
 	uint64_t id;
+	enum rd_control_kind kind; /* of the greeting */
 	struct rd_arrival arrival; /* its greeting lies in `greeting` */
 	struct rd_close_on_fork unshared;
 	struct rd_greeted *next;
@@ -54,7 +56,7 @@ void rd_arrivals_finish(struct rd_arrivals *arrivals);
 void rd_arrivals_abandon(struct rd_arrivals *arrivals);
 
 /* The next one with this id, of which the caller takes over the wire, and frees the rest by free();
-   NULL: none has come. */
+   NULL: none has come. One that has gone again counts only if it brings a reason, by REPORT. */
 struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals, uint64_t id);
 /* Where to write that one has come that shrinks; -1: nowhere. */
 void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd);
