@@ -354,11 +354,6 @@ const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control)
 	return rd_participant_comm_id(control->participant);
 }
 
-void rd_control_address(const struct rd_control *control, struct sockaddr_storage *address)
-{
-	*address = control->local.address;
-}
-
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 {
 	return &control->lineage;

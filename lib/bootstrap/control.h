@@ -109,10 +109,6 @@ const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control);
 /* The local address of the control connection, for logs: "lo:127.0.0.1<29500>". */
 const char *rd_control_describe(const struct rd_control *control);
 
-/* The address of this host on the way to rank 0; in rank 0 the one where it listens. Others of this
-   comm can be expected to reach this rank there. Ignore the port. */
-void rd_control_address(const struct rd_control *control, struct sockaddr_storage *address);
-
 /*
  * A link of this rank failed to open. The coordinator sends a fallback to both ends. RONDO_MEMORY,
  * or 0.
