@@ -155,3 +155,32 @@ Test(run_endpoint, an_agent_takes_no_other_port_that_is_the_endpoints, .timeout 
 		close(fd);
 	}
 }
+
+/* The address refuses attempts, and later takes no notice of one. */
+Test(run_endpoint, an_attempt_under_way_hides_no_earlier_refusal, .timeout = 60)
+{
+	int port, fd = bind_free_port(&port), full = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct program run = program_files();
+	char endpoint[64], text[1024] = "", wanted[256];
+	int err = pipe_from(&run.err);
+
+	snprintf(endpoint, sizeof(endpoint), "--rdzv-endpoint=127.0.0.1:%d", port);
+	program_start(&run, RONDO_TOOL, "--nnodes=2", endpoint, "--rdzv-conf=join_timeout=4", "true",
+		NULL);
+	read_until(err, text, sizeof(text), "for at most 4 s");
+	at.sin_port = htons((uint16_t)port);
+	cr_assert_eq(listen(fd, 0), 0);
+	cr_assert_eq(connect(full, (struct sockaddr *)&at, sizeof(at)), 0);
+	program_finish(&run);
+	read_until(err, text, sizeof(text), "within 4 s");
+	snprintf(wanted, sizeof(wanted),
+		"rondo-run: no rondo-run answers at 127.0.0.1:%d within 4 s (another program of this "
+		"node has the port: Connection refused)\n",
+		port);
+	cr_assert(strstr(text, wanted), "%s", text);
+	close(err);
+	close(full);
+	close(fd);
+}

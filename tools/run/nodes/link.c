@@ -100,7 +100,6 @@ static void greet(struct link *link, const struct sockaddr_storage *address, soc
 	link->peer_place.port = endpoint_port((const struct sockaddr *)address);
 	memcpy(link->peer_place.address, link->peer.address, sizeof(link->peer.address));
 	peer_send(&link->peer, &message);
-	snprintf(link->reason, sizeof(link->reason), "no answer");
 	link->state = LINK_GREETS;
 	link->answer_ms = rd_clock_ms() + ANSWER_MS;
 }
@@ -211,6 +210,7 @@ static void begin(struct link *link)
 	link->place.port = 0;
 	link->redirections = 0;
 	link->probe_ms = 0;
+	link->reason[0] = '\0';
 	server_wait(&link->server);
 }
 
@@ -449,11 +449,19 @@ int64_t link_deadline(const struct link *link)
 	return deadline_earlier(at, deadline_earlier(link->probe_ms, peer_deadline(&link->probe)));
 }
 
+/* Why nobody has answered: an attempt that is under way hides no earlier one's reason. */
+static const char *seeking_reason(const struct link *link)
+{
+	bool silent = link->state == LINK_GREETS && !link->peer.connecting;
+
+	return silent || !*link->reason ? "no answer" : link->reason;
+}
+
 static void report_wait(struct link *link)
 {
 	console_print(link->console, "waiting for rondo-run at %s:%d, for at most %g s (%s)",
 		link->endpoint.name, link->endpoint.port, link->rules->join_ms / 1000.0,
-		link->reason);
+		seeking_reason(link));
 	link->notice_ms = 0;
 }
 
@@ -461,10 +469,9 @@ static void give_up(struct link *link)
 {
 	char reason[REASON_SIZE];
 
-	memcpy(reason, link->reason, sizeof(reason));
-	fail(link, "no rondo-run answers at %s:%d within %g s%s%s%s", link->endpoint.name,
-		link->endpoint.port, link->rules->join_ms / 1000.0, *reason ? " (" : "", reason,
-		*reason ? ")" : "");
+	snprintf(reason, sizeof(reason), "%s", seeking_reason(link));
+	fail(link, "no rondo-run answers at %s:%d within %g s (%s)", link->endpoint.name,
+		link->endpoint.port, link->rules->join_ms / 1000.0, reason);
 }
 
 void link_on_clock(struct link *link, int64_t now_ms)
@@ -478,6 +485,7 @@ void link_on_clock(struct link *link, int64_t now_ms)
 		probe_endpoint(link);
 	if (link->state == LINK_GREETS && now_ms >= link->answer_ms) {
 		peer_close(&link->peer);
+		link->reason[0] = '\0';
 		link->state = LINK_SEEKS;
 		link->retry_ms = now_ms;
 	}
