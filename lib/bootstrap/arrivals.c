@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "bootstrap/rendezvous.h"
 #include "net/codec.h"
+#include "net/trunk.h"
 
 /* ---- Those that have greeted ---------------------------------------------------------------- */
 
@@ -58,8 +59,7 @@ static void make_room(struct rd_arrivals *arrivals)
 		drop(arrivals, &arrivals->first);
 }
 
-static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival, uint64_t id,
-	enum rd_control_kind kind)
+static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival, uint64_t id)
 {
 	struct rd_greeted *greeted = calloc(1, sizeof(*greeted) + arrival->greeting_size);
 
@@ -67,7 +67,6 @@ static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival,
 		return false;
 	make_room(arrivals);
 	greeted->id = id;
-	greeted->kind = kind;
 	greeted->arrival = *arrival;
 	greeted->arrival.greeting =
 		memcpy(greeted->greeting, arrival->greeting, arrival->greeting_size);
@@ -86,7 +85,7 @@ struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals, uint64_t id)
 	for (struct rd_greeted **at = &arrivals->first; *at && !greeted;)
 		if ((*at)->id != id)
 			at = &(*at)->next;
-		else if ((*at)->kind != RD_CONTROL_REPORT && has_ended(*at))
+		else if (has_ended(*at))
 			drop(arrivals, at);
 		else
 			greeted = unlink_greeted(arrivals, at);
@@ -97,38 +96,33 @@ struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals, uint64_t id)
 /* ---- Those that come ------------------------------------------------------------------------ */
 
 /* 0: it comes for nothing that can be here. */
-static uint64_t find_id(const struct rd_arrival *arrival, enum rd_control_kind *kind)
+static uint64_t find_id(const struct rd_arrival *arrival)
 {
 	struct rd_control_message message;
 
+	if (rd_trunk_begins(arrival->greeting))
+		return RD_ARRIVAL_TRUNK;
 	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0)
 		return 0;
-	*kind = message.kind;
-	if (message.kind == RD_CONTROL_GATHER)
-		return message.gather.lineage;
-	if (message.kind == RD_CONTROL_HELLO)
-		return message.hello.comm;
-	return message.kind == RD_CONTROL_REPORT ? message.report.comm : 0;
+	return message.kind == RD_CONTROL_GATHER ? message.gather.lineage : 0;
 }
 
-bool rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms)
+void rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms)
 {
 	struct rd_arrival arrival;
-	enum rd_control_kind kind;
-	bool shrink = false, comm = false;
+	bool shrink = false;
 
 	pthread_mutex_lock(&arrivals->lock);
 	if (arrivals->door)
 		rd_door_serve(arrivals->door, now_ms);
 	while (arrivals->door && rd_door_next(arrivals->door, &arrival)) {
-		uint64_t id = find_id(&arrival, &kind);
+		uint64_t id = find_id(&arrival);
 
-		if (!id || !hold(arrivals, &arrival, id, kind)) {
+		if (!id || !hold(arrivals, &arrival, id)) {
 			rd_door_reject(arrivals->door, &arrival.wire, "nothing here is its");
 			continue;
 		}
-		shrink |= kind == RD_CONTROL_GATHER;
-		comm |= kind != RD_CONTROL_GATHER;
+		shrink |= id != RD_ARRIVAL_TRUNK;
 	}
 	if (arrivals->door)
 		arrivals->error = rd_door_error(arrivals->door, NULL);
@@ -137,7 +131,6 @@ bool rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms)
 		eventfd_write(arrivals->wake_fd, 1))
 		shrink = false;
 	pthread_mutex_unlock(&arrivals->lock);
-	return comm;
 }
 
 int64_t rd_arrivals_deadline(struct rd_arrivals *arrivals)
@@ -199,7 +192,7 @@ int rd_arrivals_open(struct rd_arrivals *arrivals, int listen_fd,
 	struct rd_door_rules rules = { .psk = settings->has_psk ? settings->psk : NULL,
 		.most = most,
 		.greeting_ms = INT_MAX,
-		.greeting_most = RD_FRAME_MAX,
+		.greeting_most = RD_TRUNK_MOST(RD_FRAME_MAX),
 		.greeting_size = rd_frame_size };
 	int err;
 

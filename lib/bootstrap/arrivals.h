@@ -1,8 +1,8 @@
 /*
- * Connections that have come to a comm's place (lineage.h): of ranks that shrink the comm, and of
- * ranks that make a comm of some of its ranks. Each greets with the id of its lineage, or of the
- * new comm, and waits here until that one takes it. Where too many wait, the oldest makes room: it
- * comes again.
+ * Connections that have come to a comm's place (lineage.h): of ranks that shrink the comm, and
+ * trunks (net/trunk.h) of processes whose ranks make comms of some of its ranks. Each greets, with
+ * the id of its lineage or the first frame of a trunk, and waits here until it is taken. Where too
+ * many wait, the oldest makes room: it comes again.
  *
  * Connections that say nothing stay as well, for they show a shrink that this process is there.
  * Where too many do, the oldest makes room.
@@ -21,9 +21,10 @@
 #include "bootstrap/control_message.h"
 #include "net/door.h"
 
+#define RD_ARRIVAL_TRUNK UINT64_MAX
+
 struct rd_greeted {
-	uint64_t id;
-	enum rd_control_kind kind; /* of the greeting */
+	uint64_t id; /* of the lineage; RD_ARRIVAL_TRUNK */
 	struct rd_arrival arrival; /* its greeting lies in `greeting` */
 	struct rd_close_on_fork unshared;
 	struct rd_greeted *next;
@@ -46,8 +47,8 @@ void rd_arrivals_init(struct rd_arrivals *arrivals);
    reports events with this mark. RONDO_MEMORY, RONDO_SYSTEM. */
 int rd_arrivals_open(struct rd_arrivals *arrivals, int listen_fd,
 	const struct rd_settings *settings, int most, int epoll_fd, uint64_t mark);
-/* After an event, and at the deadline. Returns whether one has come for a new comm. */
-bool rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms);
+/* After an event, and at the deadline. */
+void rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms);
 int64_t rd_arrivals_deadline(struct rd_arrivals *arrivals);
 /* Closes all. Opened again, it takes others. */
 void rd_arrivals_close(struct rd_arrivals *arrivals, int epoll_fd);
@@ -56,7 +57,7 @@ void rd_arrivals_finish(struct rd_arrivals *arrivals);
 void rd_arrivals_abandon(struct rd_arrivals *arrivals);
 
 /* The next one with this id, of which the caller takes over the wire, and frees the rest by free();
-   NULL: none has come. One that has gone again counts only if it brings a reason, by REPORT. */
+   NULL: none has come, or it has gone again. */
 struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals, uint64_t id);
 /* Where to write that one has come that shrinks; -1: nowhere. */
 void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd);

@@ -19,20 +19,42 @@ static void give_up(struct rd_client *client, int error)
 	rd_participant_fail(client->participant, RONDO_UNREACHABLE, reason);
 }
 
+static struct rd_control_socket *join(struct rd_client *client)
+{
+	const struct rd_settings *settings = client->settings;
+	struct rd_channel *channel = rd_channel_open(client->trunks, &client->addresses,
+		client->attempt, settings->has_psk ? settings->psk : NULL,
+		settings->unreachable_ms);
+	struct rd_control_socket *socket =
+		channel ? rd_control_socket_join(channel, client->due) : NULL;
+
+	if (channel && !socket)
+		errno = ENOMEM;
+	return socket;
+}
+
+static struct rd_control_socket *connect_alone(struct rd_client *client)
+{
+	int fd = rd_connect_start(&client->addresses, client->attempt);
+	struct rd_control_socket *socket;
+
+	if (fd < 0)
+		return NULL;
+	socket = rd_control_socket_open(
+		client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings, false);
+	if (!socket)
+		errno = ENOMEM;
+	return socket;
+}
+
 /* Goes on to the next address. After the last one the attempt has failed with this error. */
 static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 {
 	for (; client->attempt < client->addresses.count; client->attempt++) {
-		int fd = rd_connect_start(&client->addresses, client->attempt);
-		if (fd < 0) {
+		client->socket = client->trunks ? join(client) : connect_alone(client);
+		if (!client->socket) {
 			error = errno;
 			client->barred += rd_is_permanent(error);
-			continue;
-		}
-		client->socket = rd_control_socket_open(
-			client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings, false);
-		if (!client->socket) {
-			error = ENOMEM;
 			continue;
 		}
 		client->connecting = true;
@@ -69,12 +91,13 @@ static int open_lineage(struct rd_client *client)
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_control_socket *socket = client->socket;
-	int fd = socket->connection.wire.fd, error = rd_connect_finish(fd);
+	int fd = rd_control_socket_fd(socket), error = 0;
+	int connected = rd_control_socket_connect(socket, &error);
 
-	if (error) {
+	if (connected < 0)
 		connect_next(client, error, now_ms);
+	if (connected <= 0)
 		return;
-	}
 	client->connecting = false;
 	socket->near = rd_socket_is_near(fd);
 	rd_socket_tune(fd, client->settings->unreachable_ms);
@@ -134,6 +157,11 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 {
 	struct pollfd fd = { .events = POLLIN };
 
+	if (client->socket && client->socket->channel) {
+		rd_channel_look(client->socket->channel);
+		rd_client_receive(client, now_ms);
+		return;
+	}
 	while (client->socket) {
 		fd.fd = client->socket->connection.wire.fd;
 		if (poll(&fd, 1, 0) <= 0)
@@ -152,6 +180,8 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	if (rd_participant_connects(client->participant, now_ms)) {
 		client->attempt = client->barred = 0;
 		connect_from(client, 0, now_ms);
+		if (client->socket && rd_control_socket_is_stirred(client->socket))
+			rd_client_receive(client, now_ms);
 	}
 	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)
 		rd_control_socket_close(&client->socket, false);

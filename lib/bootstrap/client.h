@@ -15,6 +15,8 @@ struct rd_client {
 	struct rd_participant *participant; /* the caller's */
 	struct rd_local_address *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
 	struct rd_lineage *lineage; /* the caller's; the same */
+	struct rd_trunks *trunks; /* the caller's, for a channel to rank 0; NULL: a connection */
+	_Atomic bool *due; /* the caller's; set by the channel's events */
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
 	const struct rd_settings *settings; /* the caller's */
@@ -26,7 +28,7 @@ struct rd_client {
 	int64_t attempt_ms; /* until when */
 };
 
-/* Receives the messages that have arrived, after an event of the socket. */
+/* Receives the messages that have arrived, after an event of the socket or the channel. */
 void rd_client_receive(struct rd_client *client, int64_t now_ms);
 /* Receives until no byte is left. */
 void rd_client_drain(struct rd_client *client, int64_t now_ms);

@@ -207,6 +207,9 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	rd_arrivals_init(&control->arrivals);
 	atomic_store(&control->arrivals_wait, config->lineage != NULL);
 	control->group = config->group;
+	control->client.due = &control->due;
+	if (config->group)
+		control->client.trunks = &config->parent->job->trunks;
 	if (config->group && config->settings->rank == 0)
 		control->whole = config->parent;
 	control->status.listen_fd = -1;

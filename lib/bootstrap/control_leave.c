@@ -87,13 +87,19 @@ static void free_state(struct rd_control *control)
 	free(control);
 }
 
+void rd_control_close(struct rd_control *control)
+{
+	rd_control_socket_close(&control->client.socket, true);
+	rd_server_close(&control->server);
+}
+
 void rd_control_free(struct rd_control *control)
 {
 	struct rd_job *job = control->job;
 
 	if (!delist(control))
 		return;
-	rd_control_socket_close(&control->client.socket, true);
+	rd_control_close(control);
 	rd_server_finish(&control->server);
 	rd_arrivals_close(&control->arrivals, control->epoll_fd);
 	pthread_cond_destroy(&control->published);

@@ -33,7 +33,7 @@ static int64_t silence_of(const struct rd_control_socket *socket)
 	struct tcp_info info;
 	socklen_t size = sizeof(info);
 
-	if (getsockopt(socket->connection.wire.fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
+	if (getsockopt(rd_control_socket_fd(socket), IPPROTO_TCP, TCP_INFO, &info, &size) ||
 		(info.tcpi_unacked == 0 && info.tcpi_probes == 0))
 		return 0;
 	return info.tcpi_last_ack_recv;

@@ -42,22 +42,62 @@ struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t 
 	return rd_control_socket_adopt(epoll_fd, &wire, mark, events);
 }
 
+struct rd_control_socket *rd_control_socket_join(struct rd_channel *channel, _Atomic bool *due)
+{
+	struct rd_control_socket *socket = calloc(1, sizeof(*socket));
+
+	if (!socket) {
+		rd_channel_close(channel, true);
+		return NULL;
+	}
+	socket->channel = channel;
+	socket->near = rd_socket_is_near(rd_channel_fd(channel));
+	channel->due = due;
+	return socket;
+}
+
 void rd_control_socket_close(struct rd_control_socket **socket, bool resets)
 {
 	if (!*socket)
 		return;
-	epoll_ctl((*socket)->epoll_fd, EPOLL_CTL_DEL, (*socket)->connection.wire.fd, NULL);
-	rd_connection_close(&(*socket)->connection, resets);
+	if ((*socket)->channel) {
+		rd_channel_close((*socket)->channel, resets);
+	} else {
+		epoll_ctl((*socket)->epoll_fd, EPOLL_CTL_DEL, (*socket)->connection.wire.fd, NULL);
+		rd_connection_close(&(*socket)->connection, resets);
+	}
 	free(*socket);
 	*socket = NULL;
 }
 
-/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. */
+/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. A channel
+   is freed with its trunk. */
 void rd_control_socket_abandon(struct rd_control_socket *socket)
 {
-	if (socket)
+	if (socket && !socket->channel)
 		rd_connection_abandon(&socket->connection);
 	free(socket);
+}
+
+int rd_control_socket_fd(const struct rd_control_socket *socket)
+{
+	return socket->channel ? rd_channel_fd(socket->channel) : socket->connection.wire.fd;
+}
+
+int rd_control_socket_connect(const struct rd_control_socket *socket, int *error)
+{
+	if (!socket->channel)
+		*error = rd_connect_finish(socket->connection.wire.fd);
+	else if (rd_channel_is_connecting(socket->channel))
+		return 0;
+	else
+		*error = socket->channel->ended ? socket->channel->error : 0;
+	return *error ? -1 : 1;
+}
+
+bool rd_control_socket_is_stirred(const struct rd_control_socket *socket)
+{
+	return socket->channel && socket->channel->stirred;
 }
 
 int rd_control_socket_judge(const struct rd_control_socket *socket, int error)
@@ -69,7 +109,7 @@ void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events)
 {
 	struct epoll_event event = { .events = events, .data.u64 = socket->mark };
 
-	if (socket->watched == events)
+	if (socket->channel || socket->watched == events)
 		return;
 	socket->watched = events;
 	epoll_ctl(socket->epoll_fd, EPOLL_CTL_MOD, socket->connection.wire.fd, &event);
@@ -77,13 +117,15 @@ void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events)
 
 int rd_control_socket_read(struct rd_control_socket *socket, int *error)
 {
-	return rd_connection_read(&socket->connection, error);
+	return socket->channel ? rd_channel_read(socket->channel, error)
+			       : rd_connection_read(&socket->connection, error);
 }
 
 int rd_control_socket_take(struct rd_control_socket *socket, struct rd_control_message *message)
 {
 	const unsigned char *frame;
-	long size = rd_connection_next(&socket->connection, &frame);
+	long size = socket->channel ? rd_channel_next(socket->channel, &frame)
+				    : rd_connection_next(&socket->connection, &frame);
 
 	if (size == 0)
 		return 0;
@@ -94,24 +136,32 @@ int rd_control_socket_take(struct rd_control_socket *socket, struct rd_control_m
 
 bool rd_control_socket_has_room(const struct rd_control_socket *socket)
 {
-	return rd_connection_has_room(&socket->connection);
+	return socket->channel ? rd_channel_has_room(socket->channel)
+			       : rd_connection_has_room(&socket->connection);
 }
 
 void rd_control_socket_put(struct rd_control_socket *socket, struct rd_control_message *message)
 {
-	unsigned char *frame = rd_connection_reserve(&socket->connection);
+	unsigned char *frame = socket->channel ? rd_channel_reserve(socket->channel)
+					       : rd_connection_reserve(&socket->connection);
+	size_t size = frame ? rd_control_encode(message, frame) : 0;
 
-	if (frame)
-		rd_connection_commit(&socket->connection, rd_control_encode(message, frame));
+	if (frame && socket->channel)
+		rd_channel_commit(socket->channel, size);
+	else if (frame)
+		rd_connection_commit(&socket->connection, size);
 }
 
 bool rd_control_socket_is_flushed(const struct rd_control_socket *socket)
 {
-	return rd_connection_is_flushed(&socket->connection);
+	return socket->channel ? rd_channel_is_flushed(socket->channel)
+			       : rd_connection_is_flushed(&socket->connection);
 }
 
 bool rd_control_socket_flush(struct rd_control_socket *socket, int *error)
 {
+	if (socket->channel)
+		return rd_channel_flush(socket->channel, error);
 	if (!rd_connection_flush(&socket->connection, error))
 		return false;
 	/* Before the proof the socket has room, and nothing may be sent. */

@@ -1,6 +1,6 @@
 /*
  * One end of a control connection: control messages (control_message.h) over a connection
- * (net/connection.h) that an epoll watches.
+ * (net/connection.h) that an epoll watches, or over a channel of a trunk (net/trunk.h).
  */
 #ifndef RD_CONTROL_SOCKET_H
 #define RD_CONTROL_SOCKET_H
@@ -10,8 +10,10 @@
 
 #include "bootstrap/control_message.h"
 #include "net/connection.h"
+#include "net/trunk.h"
 
 struct rd_control_socket {
+	struct rd_channel *channel; /* NULL: it has a connection of its own: */
 	struct rd_connection connection;
 	int epoll_fd; /* that watches it */
 	uint64_t mark;
@@ -27,6 +29,8 @@ struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t 
 /* The same with a wire, which is taken over, too. */
 struct rd_control_socket *rd_control_socket_adopt(
 	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events);
+/* Takes over a channel, of which each event sets *due. NULL: no memory; the channel is closed. */
+struct rd_control_socket *rd_control_socket_join(struct rd_channel *channel, _Atomic bool *due);
 /* Closes, as rd_connection_close(), frees and sets *socket to NULL, which it may be already. */
 void rd_control_socket_close(struct rd_control_socket **socket, bool resets);
 /* Frees in a forked child; NULL is none. */
@@ -34,6 +38,12 @@ void rd_control_socket_abandon(struct rd_control_socket *socket);
 
 /* The errno for rendezvous.h of a connection that ended with this one. */
 int rd_control_socket_judge(const struct rd_control_socket *socket, int error);
+
+int rd_control_socket_fd(const struct rd_control_socket *socket);
+/* Whether the socket is connected: 1; 0: not yet; -1: *error is the errno of the attempt. */
+int rd_control_socket_connect(const struct rd_control_socket *socket, int *error);
+/* Whether a channel has had an event since it was read. */
+bool rd_control_socket_is_stirred(const struct rd_control_socket *socket);
 
 void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events);
 

@@ -175,30 +175,40 @@ static void open_arrivals(struct rd_control *control)
 
 static void serve_arrivals(struct rd_control *control, int64_t now_ms)
 {
-	if (!rd_arrivals_serve(&control->arrivals, now_ms))
-		return;
-	/* A group whose call comes later takes them when it begins. */
-	for (struct rd_control *at = control->job->controls; at; at = at->next_in_job)
-		if (at->whole == control)
-			rd_control_notify(at);
+	struct rd_greeted *greeted;
+
+	rd_arrivals_serve(&control->arrivals, now_ms);
+	while ((greeted = rd_arrivals_take(&control->arrivals, RD_ARRIVAL_TRUNK))) {
+		rd_socket_tune(greeted->arrival.wire.fd, control->settings.unreachable_ms);
+		rd_trunks_adopt(&control->job->trunks, &greeted->arrival);
+		free(greeted);
+	}
 }
 
 /* The first rank of a group, once it has joined itself: the others come to its place in the whole
    comm. */
 static void take_arrivals(struct rd_control *control, int64_t now_ms)
 {
-	struct rd_greeted *greeted;
+	struct rd_channel *channel;
 
 	if (!control->whole)
 		return;
 	while (rd_coordinator_listening(control->server.coordinator) &&
-		(greeted = rd_arrivals_take(&control->whole->arrivals, control->group))) {
-		rd_server_adopt(&control->server, &greeted->arrival, now_ms);
-		free(greeted);
+		(channel = rd_trunks_take(&control->job->trunks, control->group))) {
+		rd_server_join(&control->server, channel, &control->due, now_ms);
 		rd_server_serve(&control->server, control->participant, now_ms);
 	}
 	if (!rd_coordinator_listening(control->server.coordinator))
 		control->whole = NULL;
+}
+
+/* Takes what has come over channels of trunks. */
+static void look_at_channels(struct rd_control *control, int64_t now_ms)
+{
+	if (control->server.coordinator)
+		rd_server_look(&control->server, now_ms);
+	else if (control->client.socket && rd_control_socket_is_stirred(control->client.socket))
+		rd_client_receive(&control->client, now_ms);
 }
 
 /* ---- Links --------------------------------------------------------------------------------- */
@@ -358,6 +368,7 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	if (!control->woken)
 		wake(control, now_ms);
 	control->woken = false;
+	look_at_channels(control, now_ms);
 	rd_control_take_requests(control, now_ms);
 	if (now_ms >= rd_arrivals_deadline(&control->arrivals))
 		serve_arrivals(control, now_ms);

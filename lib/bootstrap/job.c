@@ -45,7 +45,21 @@ void rd_job_abandon(struct rd_job *job)
 	if (--job->references > 1)
 		return;
 	rd_watch_abandon(job->watch);
+	rd_trunks_abandon(&job->trunks);
 	free_job(job);
+}
+
+/* The comm of a rank that has come. Its reason counts when it has gone again. */
+static uint64_t find_comm(const unsigned char *frame, size_t size, bool *lasts)
+{
+	struct rd_control_message message;
+
+	if (rd_control_decode(frame, size, &message) <= 0)
+		return 0;
+	*lasts = message.kind == RD_CONTROL_REPORT;
+	if (message.kind == RD_CONTROL_HELLO)
+		return message.hello.comm;
+	return *lasts ? message.report.comm : 0;
 }
 
 struct rd_job *rd_job_make(void)
@@ -66,6 +80,9 @@ struct rd_job *rd_job_make(void)
 		return NULL;
 	}
 	job->references = 1;
+	job->trunks = (struct rd_trunks){
+		.epoll_fd = job->epoll_fd, .frame_most = RD_FRAME_MAX, .find = find_comm
+	};
 	pthread_mutex_init(&job->lock, NULL);
 	rd_condition_init(&job->changed);
 	return job;

@@ -1,7 +1,8 @@
 /*
  * A job: the comms that one rank has made from one another, by split or duplicate. They share the
- * control thread and the watch over the processes of this host. Each comm has its own control
- * connection, which the thread serves.
+ * control thread, the watch over the processes of this host, and the trunks to the processes of
+ * other ranks. Each comm has its own control connection, which the thread serves: over channels of
+ * the trunks, but for the first comm.
  *
  * The job lives until the thread has ended and all its control connections are freed.
  */
@@ -12,6 +13,7 @@
 
 #include "bootstrap/control_state.h"
 #include "bootstrap/peer_watch.h"
+#include "net/trunk.h"
 
 struct rd_job {
 	int epoll_fd; /* has the epoll of each control connection */
@@ -26,6 +28,7 @@ struct rd_job {
 	/* The thread's own: */
 	pthread_t thread;
 	struct rd_control *controls;
+	struct rd_trunks trunks;
 	struct rd_watch *watch; /* made by the first control connection; NULL: none */
 	bool watch_tried; /* there is one, or none to be had */
 };

@@ -43,6 +43,7 @@ static bool let_go(struct rd_job *job, struct rd_control *control, bool alone)
 
 	if (control->count)
 		rd_watch_uncount(job->watch, control->count);
+	rd_control_close(control);
 	/* Before it is closed: a forked child may have the descriptor, too. */
 	epoll_ctl(job->epoll_fd, EPOLL_CTL_DEL, control->epoll_fd, NULL);
 	pthread_mutex_lock(&job->lock);
@@ -94,12 +95,25 @@ static bool serve(struct rd_job *job, int64_t now_ms)
 	return false;
 }
 
+/* Ranks have come for groups, over trunks: their first ranks look for them. */
+static void tell_groups(struct rd_job *job)
+{
+	if (!job->trunks.news)
+		return;
+	job->trunks.news = false;
+	for (struct rd_control *at = job->controls; at; at = at->next_in_job)
+		if (at->whole)
+			atomic_store(&at->due, true);
+}
+
+/* One that was served may have read from a trunk what others wait for. */
 static int sleep_ms(const struct rd_job *job, int64_t now_ms)
 {
-	int64_t deadline_ms = RD_NEVER;
+	int64_t deadline_ms = job->trunks.news ? now_ms : RD_NEVER;
 
 	for (const struct rd_control *at = job->controls; at; at = at->next_in_job)
-		deadline_ms = rd_sooner(deadline_ms, at->deadline_ms);
+		deadline_ms =
+			rd_sooner(deadline_ms, atomic_load(&at->due) ? now_ms : at->deadline_ms);
 	if (deadline_ms == RD_NEVER)
 		return -1;
 	return deadline_ms <= now_ms ? 0 : (int)rd_sooner(deadline_ms - now_ms, 60000);
@@ -134,6 +148,11 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 			fail_all(job);
 		}
 		for (int i = 0; i < count; i++) {
+			if (events[i].data.u64 & 1) {
+				rd_trunk_serve(
+					(struct rd_trunk *)(uintptr_t)(events[i].data.u64 - 1));
+				continue;
+			}
 			if (events[i].data.ptr && events[i].data.ptr != job) {
 				rd_control_take_events(events[i].data.ptr);
 				continue;
@@ -156,10 +175,12 @@ static void *run(void *argument)
 		int64_t now_ms = rd_clock_ms();
 
 		take_arrivals(job);
+		tell_groups(job);
 		if (serve(job, now_ms))
 			break;
 		wait_for_events(job, sleep_ms(job, now_ms));
 	}
+	rd_trunks_finish(&job->trunks);
 	/* Calls of a process that ends still count in it: it is freed with the job. */
 	if (job->watch)
 		rd_watch_end(job->watch);

@@ -85,13 +85,18 @@ static void free_coordinator(struct rd_server *server)
 	rd_coordinator_destroy(server->coordinator);
 }
 
-void rd_server_finish(struct rd_server *server)
+void rd_server_close(struct rd_server *server)
 {
 	bool decided = server->connections && rd_coordinator_decided(server->coordinator);
 
 	if (server->connections)
 		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
 			rd_control_socket_close(&server->connections[i], !decided);
+}
+
+void rd_server_finish(struct rd_server *server)
+{
+	rd_server_close(server);
 	close_door(server);
 	free_coordinator(server);
 }
@@ -168,7 +173,7 @@ static bool is_acknowledged(const struct rd_control_socket *socket)
 {
 	int bytes;
 
-	return socket->near || ioctl(socket->connection.wire.fd, SIOCOUTQ, &bytes) || bytes == 0;
+	return socket->near || ioctl(rd_control_socket_fd(socket), SIOCOUTQ, &bytes) || bytes == 0;
 }
 
 bool rd_server_is_flushed(const struct rd_server *server, bool acknowledged)
@@ -210,7 +215,7 @@ static void take_greeting(
 		rd_coordinator_bad_message(server->coordinator, index, now_ms);
 }
 
-void rd_server_adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t now_ms)
+static void adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t now_ms)
 {
 	int index = open_number(server, now_ms);
 
@@ -227,6 +232,29 @@ void rd_server_adopt(struct rd_server *server, struct rd_arrival *arrival, int64
 	}
 	take_greeting(server, index, arrival, now_ms);
 	rd_server_receive(server, index, now_ms);
+}
+
+void rd_server_join(
+	struct rd_server *server, struct rd_channel *channel, _Atomic bool *due, int64_t now_ms)
+{
+	int index = open_number(server, now_ms);
+
+	if (index < 0) {
+		rd_channel_close(channel, false);
+		return;
+	}
+	server->connections[index] = rd_control_socket_join(channel, due);
+	if (server->connections[index])
+		rd_server_receive(server, index, now_ms);
+	else
+		rd_coordinator_closed(server->coordinator, index, 0);
+}
+
+void rd_server_look(struct rd_server *server, int64_t now_ms)
+{
+	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
+		if (server->connections[i] && rd_control_socket_is_stirred(server->connections[i]))
+			rd_server_receive(server, i, now_ms);
 }
 
 /* Where rank 0 may not accept, or is out of descriptors and no pending connection holds one, no
@@ -250,7 +278,7 @@ void rd_server_accept(struct rd_server *server, int64_t now_ms)
 	rd_door_serve(server->door, now_ms);
 	while (rd_coordinator_listening(server->coordinator) &&
 		rd_door_next(server->door, &arrival))
-		rd_server_adopt(server, &arrival, now_ms);
+		adopt(server, &arrival, now_ms);
 	foreign = rd_door_foreign(server->door);
 	rd_coordinator_note_foreign(server->coordinator, foreign - server->foreign);
 	server->foreign = foreign;

@@ -32,13 +32,18 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 /* Accepts from listen_fd, which becomes the door's, with events of this mark. */
 void rd_server_begin(struct rd_server *server, uint64_t mark);
 
+/* Closes all connections. */
+void rd_server_close(struct rd_server *server);
 /* Closes all sockets and frees the coordinator. */
 void rd_server_finish(struct rd_server *server);
 /* The same in a forked child: the parent's connections and epoll stay as they are. */
 void rd_server_abandon(struct rd_server *server);
 
-/* Takes a connection that has greeted; it closes one for which there is no place. */
-void rd_server_adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t now_ms);
+/* Takes a channel that has come, whose events set *due, or closes it where there is no place. */
+void rd_server_join(
+	struct rd_server *server, struct rd_channel *channel, _Atomic bool *due, int64_t now_ms);
+/* Receives what has come over channels. */
+void rd_server_look(struct rd_server *server, int64_t now_ms);
 /* Takes the connections that have come, after an event of the door. */
 void rd_server_accept(struct rd_server *server, int64_t now_ms);
 /* When rd_server_serve() is due for the door, at the latest. */

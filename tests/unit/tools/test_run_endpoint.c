@@ -159,7 +159,8 @@ Test(run_endpoint, an_agent_takes_no_other_port_that_is_the_endpoints, .timeout 
 /* The address refuses attempts, and later takes no notice of one. */
 Test(run_endpoint, an_attempt_under_way_hides_no_earlier_refusal, .timeout = 60)
 {
-	int port, fd = bind_free_port(&port), full = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int port, fd = bind_free_port(&port);
+	int full = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_in at = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct program run = program_files();
