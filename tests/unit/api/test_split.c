@@ -125,7 +125,7 @@ Test(split, who_has_no_color_is_in_no_part, .timeout = 60)
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 
-static bool memory_is_short;
+static _Atomic bool memory_is_short;
 static _Atomic int calls_to_live; /* calls until this process is killed; 0: never */
 static _Atomic int calls_to_fail; /* calls until one fails; 0: none does */
 

@@ -136,7 +136,7 @@ static int end_of(struct rd_channel *channel)
 
 static struct rd_channel *dial(void)
 {
-	struct rd_channel *channel = rd_channel_open(&near, &address, 0, NULL, 1000);
+	struct rd_channel *channel = rd_channel_open(&near, &address, 0, NULL, 600000);
 
 	cr_assert(channel);
 	channel->due = &due;

@@ -168,8 +168,8 @@ Test(run_endpoint, an_attempt_under_way_hides_no_earlier_refusal, .timeout = 60)
 	int err = pipe_from(&run.err);
 
 	snprintf(endpoint, sizeof(endpoint), "--rdzv-endpoint=127.0.0.1:%d", port);
-	program_start(&run, RONDO_TOOL, "--nnodes=2", endpoint, "--rdzv-conf=join_timeout=4", "true",
-		NULL);
+	program_start(&run, RONDO_TOOL, "--nnodes=2", endpoint, "--rdzv-conf=join_timeout=4",
+		"true", NULL);
 	read_until(err, text, sizeof(text), "for at most 4 s");
 	at.sin_port = htons((uint16_t)port);
 	cr_assert_eq(listen(fd, 0), 0);
