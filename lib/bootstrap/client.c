@@ -22,9 +22,9 @@ static void give_up(struct rd_client *client, int error)
 static struct rd_control_socket *join(struct rd_client *client)
 {
 	const struct rd_settings *settings = client->settings;
-	struct rd_channel *channel = rd_channel_open(client->trunks, &client->addresses,
-		client->attempt, settings->has_psk ? settings->psk : NULL,
-		settings->unreachable_ms);
+	struct rd_channel *channel =
+		rd_channel_open(client->trunks, &client->addresses, client->attempt,
+			settings->has_psk ? settings->psk : NULL, settings->unreachable_ms);
 	struct rd_control_socket *socket =
 		channel ? rd_control_socket_join(channel, client->due) : NULL;
 
