@@ -178,7 +178,7 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 	control->client.participant = control->participant;
 	if (refusal)
 		control_decline(control, refusal, now_ms);
-	rd_control_prepare(control);
+	rd_control_enlist(control);
 	/* A comm that shrinks has lost ranks, one that grows gets others: each makes a watch. */
 	return rd_job_start(control, config->group ? config->parent->job : NULL);
 }
@@ -212,7 +212,6 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 		control->client.trunks = &config->parent->job->trunks;
 	if (config->group && config->settings->rank == 0)
 		control->whole = config->parent;
-	control->status.listen_fd = -1;
 	control->activity = config->activity;
 	control->links = config->links;
 	control->links_ms = RD_NEVER;

@@ -8,6 +8,7 @@
 #include "base/cancellation.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/job.h"
 
 /* ---- Callers and the thread ---------------------------------------------------------------- */
 
@@ -124,6 +125,15 @@ void rd_control_spare_children(struct rd_control *control)
 
 /* ---- The thread's side --------------------------------------------------------------------- */
 
+void rd_control_hide(struct rd_control *control)
+{
+	struct rd_job *job = control->job;
+
+	if (control->shown && atomic_fetch_sub(&job->shown, 1) == 1)
+		rd_status_close(&job->status);
+	control->shown = false;
+}
+
 /* Goes on without the comm, whose memory the caller may free. */
 static void release(struct rd_control *control)
 {
@@ -137,8 +147,7 @@ static void release(struct rd_control *control)
 	kept->digest = activity->digest;
 	if (control->links_watched)
 		epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->links.fd, NULL);
-	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->status.listen_fd, NULL);
-	rd_status_close(&control->status);
+	rd_control_hide(control);
 	rd_control_end_lineage(control);
 	pthread_mutex_lock(&control->lock);
 	control->activity = kept;

@@ -16,7 +16,6 @@
 #include "bootstrap/client.h"
 #include "bootstrap/control.h"
 #include "bootstrap/server.h"
-#include "bootstrap/status.h"
 
 /* How a rank leaves. */
 enum rd_leave {
@@ -95,6 +94,7 @@ struct rd_control {
 
 	/* The thread's own: */
 	struct rd_control *next_in_job;
+	bool shown; /* has a line in the job's status */
 	int epoll_fd; /* in the job's */
 	int64_t deadline_ms; /* when the thread has something to do, at the latest */
 	bool started; /* it has been served before */
@@ -108,7 +108,6 @@ struct rd_control {
 	bool links_watched;
 	_Atomic bool links_due; /* to be served now */
 	int64_t links_ms; /* when to serve them next, at the latest */
-	struct rd_status status;
 	struct rd_watch_count *count; /* of finished calls, which the watch shows; NULL: none */
 	bool lineage_watched;
 	int dead; /* as the watch has reported it; -1: none */
@@ -128,6 +127,9 @@ void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase
 /* The parent's verdict becomes the child's. Under the parent's lock, and so before the child can
    detach itself. */
 void rd_control_fail_child(struct rd_control *child, int error, const char *reason);
+
+/* The thread leaves it out of the job's status, whose socket ends with the last. */
+void rd_control_hide(struct rd_control *control);
 
 /* The thread hands the requests to the participant and the coordinator. */
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms);

@@ -1,16 +1,13 @@
 #include "bootstrap/control_status.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/call_site.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "bootstrap/control_silence.h"
-#include "net/socket.h"
 #include "plan/collective.h"
 
 #define RANKS_MAX 64 /* in a list; for more there is no room */
@@ -110,7 +107,7 @@ static void write_failure(FILE *out, struct rd_control *control)
 	fputc(']', out);
 }
 
-static void write_state(FILE *out, struct rd_control *control, int64_t now_ms)
+void rd_control_write_status(FILE *out, struct rd_control *control, int64_t now_ms)
 {
 	const struct rd_settings *settings = &control->settings;
 	enum rd_participant_phase phase = rd_participant_phase(control->participant);
@@ -127,23 +124,4 @@ static void write_state(FILE *out, struct rd_control *control, int64_t now_ms)
 	write_silences(out, control);
 	write_failure(out, control);
 	fputs("}\n", out);
-}
-
-bool rd_control_answer(struct rd_control *control, int64_t now_ms)
-{
-	int fd = rd_status_accept(&control->status);
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out;
-
-	if (fd < 0)
-		return !rd_lacks_resources(errno) && !rd_is_forbidden(errno);
-	out = open_memstream(&text, &size);
-	if (out) {
-		write_state(out, control, now_ms);
-		fclose(out);
-	}
-	rd_status_send(fd, text ? text : "", size);
-	free(text);
-	return true;
 }

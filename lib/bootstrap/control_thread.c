@@ -1,6 +1,5 @@
 #include "bootstrap/control_thread.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,41 +11,11 @@
 #include "base/log.h"
 #include "bootstrap/control_leave.h"
 #include "bootstrap/control_silence.h"
-#include "bootstrap/control_status.h"
 #include "bootstrap/job.h"
 #include "topo/place.h"
 
 #define EVENTS_MAX 64
 #define LINGER_MS 1000 /* for the others to read the verdict, and hang up */
-
-/* ---- The status ----------------------------------------------------------------------------- */
-
-/* Each event wakes the thread once: where none can be accepted, the backlog does not wake it again
-   and again. */
-static int watch_status(struct rd_control *control, int operation)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = RD_MARK_STATUS };
-
-	return epoll_ctl(control->epoll_fd, operation, control->status.listen_fd, &event);
-}
-
-/* Without a socket nobody can ask, and nothing else is lost. */
-static void open_status(struct rd_control *control)
-{
-	if (rd_status_open(&control->status, control->settings.launch_id) == 0 &&
-		watch_status(control, EPOLL_CTL_ADD) == 0)
-		return;
-	rd_log(RD_INFO, RD_BOOTSTRAP, "rondo-run --status does not see this rank: %s",
-		strerror(errno));
-	rd_status_close(&control->status);
-}
-
-/* One that waits, and those behind it at the next event. */
-static void answer_status(struct rd_control *control, int64_t now_ms)
-{
-	if (rd_control_answer(control, now_ms))
-		watch_status(control, EPOLL_CTL_MOD);
-}
 
 /* ---- The watch over this host -------------------------------------------------------------- */
 
@@ -274,8 +243,6 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 		serve_arrivals(control, now_ms);
 	else if (mark == RD_MARK_LINKS)
 		atomic_store(&control->links_due, true);
-	else if (mark == RD_MARK_STATUS)
-		answer_status(control, now_ms);
 	else if (mark == RD_MARK_CANCEL)
 		take_cancellation(control, now_ms);
 	else
@@ -349,12 +316,6 @@ static bool control_is_finished(struct rd_control *control, int64_t now_ms)
 	if (control->linger_ms == RD_NEVER)
 		control->linger_ms = now_ms + LINGER_MS;
 	return rd_coordinator_over(coordinator) || now_ms >= control->linger_ms;
-}
-
-void rd_control_prepare(struct rd_control *control)
-{
-	open_status(control);
-	rd_control_enlist(control);
 }
 
 bool rd_control_serve(struct rd_control *control, int64_t now_ms)

@@ -8,14 +8,11 @@
 /* The marks of epoll events, beside the numbers of the server's connections. */
 #define RD_MARK_DOOR UINT64_MAX
 #define RD_MARK_CLIENT (UINT64_MAX - 1)
-#define RD_MARK_STATUS (UINT64_MAX - 2)
-#define RD_MARK_LINEAGE (UINT64_MAX - 3)
-#define RD_MARK_LINKS (UINT64_MAX - 4)
-#define RD_MARK_CANCEL (UINT64_MAX - 5)
-#define RD_MARK_ARRIVALS (UINT64_MAX - 6)
+#define RD_MARK_LINEAGE (UINT64_MAX - 2)
+#define RD_MARK_LINKS (UINT64_MAX - 3)
+#define RD_MARK_CANCEL (UINT64_MAX - 4)
+#define RD_MARK_ARRIVALS (UINT64_MAX - 5)
 
-/* Before the thread serves it. */
-void rd_control_prepare(struct rd_control *control);
 /* Takes the events of its sockets; rd_control_serve() follows. */
 void rd_control_take_events(struct rd_control *control);
 /* A process has died, of which a rank may be a member. */

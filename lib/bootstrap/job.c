@@ -1,12 +1,15 @@
 #include "bootstrap/job.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread.h"
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -19,6 +22,7 @@ static void close_fd(int fd)
 
 static void free_job(struct rd_job *job)
 {
+	rd_status_close(&job->status);
 	close_fd(job->event_fd);
 	close_fd(job->epoll_fd);
 	free(job);
@@ -62,7 +66,15 @@ static uint64_t find_comm(const unsigned char *frame, size_t size, bool *lasts)
 	return *lasts ? message.report.comm : 0;
 }
 
-struct rd_job *rd_job_make(void)
+/* Without a socket nobody can ask, and nothing else is lost. */
+static void open_status(struct rd_job *job, uint64_t launch_id)
+{
+	if (rd_status_open(&job->status, launch_id, job->epoll_fd, &job->status))
+		rd_log(RD_INFO, RD_BOOTSTRAP, "rondo-run --status does not see this rank: %s",
+			strerror(errno));
+}
+
+struct rd_job *rd_job_make(uint64_t launch_id)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	struct rd_job *job = calloc(1, sizeof(*job));
@@ -71,6 +83,7 @@ struct rd_job *rd_job_make(void)
 		rd_fail(RONDO_MEMORY, "no memory for a control thread");
 		return NULL;
 	}
+	rd_status_init(&job->status);
 	job->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	job->event_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (job->epoll_fd < 0 || job->event_fd < 0 ||
@@ -79,6 +92,7 @@ struct rd_job *rd_job_make(void)
 		free_job(job);
 		return NULL;
 	}
+	open_status(job, launch_id);
 	job->references = 1;
 	job->trunks = (struct rd_trunks){
 		.epoll_fd = job->epoll_fd, .frame_most = RD_FRAME_MAX, .find = find_comm
@@ -98,6 +112,8 @@ int rd_job_add(struct rd_job *job, struct rd_control *control)
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->job = job;
 	control->event_fd = job->event_fd;
+	control->shown = true;
+	atomic_fetch_add(&job->shown, 1);
 	pthread_mutex_lock(&job->lock);
 	job->references++;
 	control->next_in_job = job->arrivals;

@@ -1,8 +1,8 @@
 /*
  * A job: the comms that one rank has made from one another, by split or duplicate. They share the
- * control thread, the watch over the processes of this host, and the trunks to the processes of
- * other ranks. Each comm has its own control connection, which the thread serves: over channels of
- * the trunks, but for the first comm.
+ * control thread, the watch over the processes of this host, the socket for `rondo-run --status`,
+ * and the trunks to the processes of other ranks. Each comm has its own control connection, which
+ * the thread serves: over channels of the trunks, but for the first comm.
  *
  * The job lives until the thread has ended and all its control connections are freed.
  */
@@ -13,6 +13,7 @@
 
 #include "bootstrap/control_state.h"
 #include "bootstrap/peer_watch.h"
+#include "bootstrap/status.h"
 #include "net/trunk.h"
 
 struct rd_job {
@@ -29,12 +30,15 @@ struct rd_job {
 	pthread_t thread;
 	struct rd_control *controls;
 	struct rd_trunks trunks;
+	_Atomic int shown; /* control connections that the status shows */
+	struct rd_status status; /* until there is none */
 	struct rd_watch *watch; /* made by the first control connection; NULL: none */
 	bool watch_tried; /* there is one, or none to be had */
 };
 
-/* A job whose thread is to be started; rd_job_release() frees it, if that fails. NULL: an error. */
-struct rd_job *rd_job_make(void);
+/* A job whose thread is to be started; rd_job_release() frees it, if that fails. launch_id is of
+   its ranks (bootstrap/inherited.h). NULL: an error. */
+struct rd_job *rd_job_make(uint64_t launch_id);
 /* The thread, running or not yet, will serve the control connection. */
 int rd_job_add(struct rd_job *job, struct rd_control *control);
 /* Waits until the thread does not serve it any more, and for the end of the thread where it served

@@ -6,6 +6,7 @@
 #include "bootstrap/job_thread.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "bootstrap/control_leave.h"
+#include "bootstrap/control_status.h"
 #include "bootstrap/control_thread.h"
 #include "bootstrap/job.h"
 
@@ -41,6 +43,7 @@ static bool let_go(struct rd_job *job, struct rd_control *control, bool alone)
 {
 	bool last;
 
+	rd_control_hide(control);
 	if (control->count)
 		rd_watch_uncount(job->watch, control->count);
 	rd_control_close(control);
@@ -60,6 +63,27 @@ static bool let_go(struct rd_job *job, struct rd_control *control, bool alone)
 	if (last)
 		pthread_detach(pthread_self());
 	return last;
+}
+
+/* ---- The status ----------------------------------------------------------------------------- */
+
+static void answer_status(struct rd_job *job)
+{
+	int64_t now_ms = rd_clock_ms();
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out;
+
+	if (!rd_status_accept(&job->status, now_ms))
+		return;
+	out = open_memstream(&text, &size);
+	if (out) {
+		for (struct rd_control *at = job->controls; at; at = at->next_in_job)
+			if (at->shown && ftell(out) <= RD_STATUS_MAX - RD_STATUS_LINE_MAX)
+				rd_control_write_status(out, at, now_ms);
+		fclose(out);
+	}
+	rd_status_answer(&job->status, text, size, now_ms);
 }
 
 /* ---- The thread ----------------------------------------------------------------------------- */
@@ -109,7 +133,7 @@ static void tell_groups(struct rd_job *job)
 /* One that was served may have read from a trunk what others wait for. */
 static int sleep_ms(const struct rd_job *job, int64_t now_ms)
 {
-	int64_t deadline_ms = job->trunks.news ? now_ms : RD_NEVER;
+	int64_t deadline_ms = job->trunks.news ? now_ms : rd_status_deadline(&job->status);
 
 	for (const struct rd_control *at = job->controls; at; at = at->next_in_job)
 		deadline_ms =
@@ -133,7 +157,7 @@ static void fail_all(struct rd_job *job)
 static void wait_for_events(struct rd_job *job, int timeout_ms)
 {
 	struct epoll_event events[EVENTS_MAX];
-	bool deaths = false;
+	bool deaths = false, asked = false;
 	int count;
 
 	do {
@@ -148,23 +172,26 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 			fail_all(job);
 		}
 		for (int i = 0; i < count; i++) {
+			void *mark = events[i].data.ptr;
+
 			if (events[i].data.u64 & 1) {
 				rd_trunk_serve(
 					(struct rd_trunk *)(uintptr_t)(events[i].data.u64 - 1));
 				continue;
 			}
-			if (events[i].data.ptr && events[i].data.ptr != job) {
-				rd_control_take_events(events[i].data.ptr);
-				continue;
-			}
-			deaths = true;
-			if (!events[i].data.ptr && read(job->event_fd, &number, sizeof(number)) < 0)
+			asked = asked || mark == &job->status;
+			deaths = deaths || !mark || mark == job;
+			if (!mark && read(job->event_fd, &number, sizeof(number)) < 0)
 				continue; /* it has been read before */
+			if (mark && mark != job && mark != &job->status)
+				rd_control_take_events(mark);
 		}
 		timeout_ms = 0;
 	} while (count == EVENTS_MAX);
 	if (deaths)
 		take_deaths(job);
+	if (asked || rd_clock_ms() >= rd_status_deadline(&job->status))
+		answer_status(job);
 }
 
 static void *run(void *argument)
@@ -190,7 +217,7 @@ static void *run(void *argument)
 
 int rd_job_start(struct rd_control *control, struct rd_job *parents)
 {
-	struct rd_job *job = parents ? parents : rd_job_make();
+	struct rd_job *job = parents ? parents : rd_job_make(control->settings.launch_id);
 	int error = job ? rd_job_add(job, control) : RONDO_MEMORY;
 
 	if (parents || !job)

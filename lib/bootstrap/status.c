@@ -4,16 +4,22 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/deadline.h"
 #include "base/descriptor.h"
 #include "base/port.h"
+#include "net/socket.h"
 
 #define STRANGERS_MAX 16 /* a call hangs up on */
 #define NAMES_MAX 64 /* attempts: containers may share a network, and number processes alike */
+
+/* ---- The socket ------------------------------------------------------------------------------ */
 
 static int bind_name(int fd, uint64_t launch_id)
 {
@@ -34,33 +40,69 @@ static int bind_name(int fd, uint64_t launch_id)
 	return -1;
 }
 
-int rd_status_open(struct rd_status *status, uint64_t launch_id)
+/* Each event wakes the thread once: where no connection can be accepted, the backlog does not wake
+   it again and again. */
+static int watch(struct rd_status *status, int operation)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.ptr = status->mark };
+
+	return epoll_ctl(status->epoll_fd, operation, status->listen_fd, &event);
+}
+
+void rd_status_init(struct rd_status *status)
+{
+	*status = (struct rd_status){ .listen_fd = -1, .epoll_fd = -1, .fd = -1 };
+}
+
+int rd_status_open(struct rd_status *status, uint64_t launch_id, int epoll_fd, void *mark)
 {
 	int fd = rd_above_stderr(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
 	    saved;
 
-	status->listen_fd = -1;
+	rd_status_init(status);
 	if (fd < 0)
 		return -1;
-	if (bind_name(fd, launch_id) || listen(fd, RD_BACKLOG)) {
+	status->listen_fd = fd;
+	status->epoll_fd = epoll_fd;
+	status->mark = mark;
+	if (bind_name(fd, launch_id) || listen(fd, RD_BACKLOG) || watch(status, EPOLL_CTL_ADD)) {
 		saved = errno;
 		close(fd);
+		status->listen_fd = -1;
 		errno = saved;
 		return -1;
 	}
-	status->listen_fd = fd;
 	rd_close_on_fork_add(&status->unshared, &status->listen_fd);
 	return 0;
 }
 
+static void hang_up(struct rd_status *status)
+{
+	free(status->text);
+	status->text = NULL;
+	/* In a forked child it is closed already. */
+	if (status->fd < 0)
+		return;
+	if (status->waits)
+		epoll_ctl(status->epoll_fd, EPOLL_CTL_DEL, status->fd, NULL);
+	status->waits = false;
+	rd_close_on_fork_remove(&status->unshared_answer);
+	close(status->fd);
+	status->fd = -1;
+}
+
 void rd_status_close(struct rd_status *status)
 {
+	hang_up(status);
 	if (status->listen_fd < 0)
 		return;
+	epoll_ctl(status->epoll_fd, EPOLL_CTL_DEL, status->listen_fd, NULL);
 	rd_close_on_fork_remove(&status->unshared);
 	close(status->listen_fd);
 	status->listen_fd = -1;
 }
+
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* An abstract name has no permissions, but the kernel tells who connects. */
 static bool may_ask(int fd)
@@ -72,24 +114,69 @@ static bool may_ask(int fd)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
-int rd_status_accept(struct rd_status *status)
+/* Those behind it come with the next event. */
+static void end_answer(struct rd_status *status)
 {
-	for (int i = 0; i < STRANGERS_MAX; i++) {
-		int fd = rd_above_stderr(
-			accept4(status->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-
-		if (fd < 0 || may_ask(fd))
-			return fd;
-		close(fd);
-	}
-	errno = EAGAIN;
-	return -1;
+	hang_up(status);
+	watch(status, EPOLL_CTL_MOD);
 }
 
-void rd_status_send(int fd, const char *text, size_t size)
+static void send_more(struct rd_status *status, int64_t now_ms)
 {
-	/* One that closes its end early loses the rest. */
-	if (send(fd, text, size, MSG_NOSIGNAL) < 0)
-		shutdown(fd, SHUT_RDWR);
-	close(fd);
+	struct epoll_event event = { .events = EPOLLOUT, .data.ptr = status->mark };
+	ssize_t sent = 0;
+
+	while (status->sent < status->size && sent >= 0) {
+		sent = send(status->fd, status->text + status->sent, status->size - status->sent,
+			MSG_NOSIGNAL);
+		if (sent > 0)
+			status->sent += (size_t)sent;
+	}
+	if (status->sent == status->size || errno != EAGAIN || now_ms >= status->end_ms) {
+		end_answer(status);
+		return;
+	}
+	if (status->waits)
+		return;
+	if (epoll_ctl(status->epoll_fd, EPOLL_CTL_ADD, status->fd, &event))
+		end_answer(status);
+	else
+		status->waits = true;
+}
+
+bool rd_status_accept(struct rd_status *status, int64_t now_ms)
+{
+	if (status->fd >= 0)
+		send_more(status, now_ms);
+	if (status->fd >= 0 || status->listen_fd < 0)
+		return false;
+	for (int i = 0; i < STRANGERS_MAX; i++) {
+		status->fd = rd_above_stderr(
+			accept4(status->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+		if (status->fd < 0) {
+			if (!rd_lacks_resources(errno) && !rd_is_forbidden(errno))
+				watch(status, EPOLL_CTL_MOD);
+			return false;
+		}
+		rd_close_on_fork_add(&status->unshared_answer, &status->fd);
+		if (may_ask(status->fd))
+			return true;
+		hang_up(status);
+	}
+	watch(status, EPOLL_CTL_MOD);
+	return false;
+}
+
+void rd_status_answer(struct rd_status *status, char *text, size_t size, int64_t now_ms)
+{
+	status->text = text;
+	status->size = text ? size : 0;
+	status->sent = 0;
+	status->end_ms = now_ms + RD_STATUS_ANSWER_MS;
+	send_more(status, now_ms);
+}
+
+int64_t rd_status_deadline(const struct rd_status *status)
+{
+	return status->waits ? status->end_ms : RD_NEVER;
 }

@@ -287,19 +287,19 @@ Test(run_status, shows_why_a_comm_has_failed)
 	cr_assert_eq(world_run(&world, fail_all, NULL, NULL), 0);
 }
 
-/* Whether a socket of this process is there. */
-static bool has_socket(void)
+/* Sockets of this process. */
+static int count_sockets(void)
 {
 	char name[64], line[512];
 	FILE *file = fopen("/proc/net/unix", "r");
-	bool found = false;
+	int count = 0;
 
 	snprintf(name, sizeof(name), "@rondo-status.%d.", (int)getpid());
 	while (file && fgets(line, sizeof(line), file))
-		found = found || strstr(line, name);
+		count += strstr(line, name) != NULL;
 	if (file)
 		fclose(file);
-	return found;
+	return count;
 }
 
 static int leave(struct rank_env *env)
@@ -309,12 +309,12 @@ static int leave(struct rank_env *env)
 
 	if (err)
 		return err;
-	if (!has_socket())
+	if (!count_sockets())
 		return world_report(env, "no socket");
 	TRY(rondo_comm_destroy(second));
 	TRY(rondo_comm_destroy(env->comm));
 	env->comm = NULL;
-	return has_socket() ? world_report(env, "a socket is left") : 0;
+	return count_sockets() ? world_report(env, "a socket is left") : 0;
 }
 
 Test(run_status, leaves_no_socket_behind)
@@ -322,6 +322,64 @@ Test(run_status, leaves_no_socket_behind)
 	struct world world = { .size = 2 };
 
 	cr_assert_eq(world_run(&world, leave, NULL, NULL), 0);
+}
+
+/* ---- Many comms ------------------------------------------------------------------------------ */
+
+#define COMMS 20
+
+/* Entries of this process: one for each of its comms. */
+static int check_comms(struct rank_env *env, int wanted)
+{
+	static struct report report;
+	const struct rd_json_value *ranks, *value;
+	const char *comms[COMMS];
+	int count = 0, wrong = 0;
+
+	if (!ask(&report, of_this_job()))
+		wrong = world_report(env, "no JSON: %.400s", report.text);
+	ranks = wrong ? NULL : member(&report, report.json.values, "ranks");
+	value = ranks + 1;
+	for (int i = 0; ranks && i < ranks->count && count < COMMS; i++) {
+		if (number(&report, value, "pid") == getpid())
+			comms[count++] = text(&report, value, "comm");
+		value = &report.json.values[value->next];
+	}
+	for (int i = 0; i < count && !wrong; i++)
+		for (int k = 0; k < i && !wrong; k++)
+			if (strcmp(comms[i], comms[k]) == 0)
+				wrong = world_report(env, "comm %s twice", comms[i]);
+	rd_json_finish(&report.json);
+	if (!wrong && (count != wanted || count_sockets() != 1))
+		wrong = world_report(env, "%d comms, %d sockets", count, count_sockets());
+	return wrong;
+}
+
+static int make_many(struct rank_env *env)
+{
+	rondo_comm *comms[COMMS] = { env->comm };
+
+	TRY(env->create_error);
+	for (int i = 1; i < COMMS; i++)
+		TRY(rondo_comm_duplicate(comms[i / 2], &comms[i]));
+	if (env->rank == 0 && check_comms(env, COMMS))
+		return 1;
+	/* The first one goes, too. */
+	for (int i = 0; i < COMMS - 3; i++)
+		TRY(rondo_comm_destroy(comms[i]));
+	env->comm = NULL;
+	if (env->rank == 0 && check_comms(env, 3))
+		return 1;
+	for (int i = COMMS - 3; i < COMMS; i++)
+		TRY(rondo_comm_destroy(comms[i]));
+	return count_sockets() ? world_report(env, "a socket is left") : 0;
+}
+
+Test(run_status, shows_each_comm_at_one_socket_of_the_job)
+{
+	struct world world = { .size = 2 };
+
+	cr_assert_eq(world_run(&world, make_many, NULL, NULL), 0);
 }
 
 /* ---- Prometheus ------------------------------------------------------------------------------ */

@@ -182,6 +182,8 @@ Test(run_status_neighbours, believes_no_nonsense)
 		{ "no-rank", "{\"size\":1}\n" },
 		{ "rank", "{\"rank\":-1,\"size\":1}\n" },
 		{ "array", "[0,1]\n" },
+		{ "second", "{\"rank\":0,\"size\":2}\n{\"rank\":1}\n" },
+		{ "cut", "{\"rank\":0,\"size\":2}\n{\"rank\":1,\"size\":2}" },
 		{ "\x1b[2J", "\n" },
 	};
 	struct program run = program_files();

@@ -21,13 +21,14 @@
 /* The kernel leaves out sockets while others come and go: one reading in a thousand misses one. */
 #define READINGS 4
 
-/* A connection to a rank. */
+/* A connection to a process. */
 struct question {
 	int fd;
 	pid_t pid;
 	size_t size; /* of the bytes in text */
+	size_t room; /* of text */
 	bool ended;
-	char text[RD_STATUS_MAX + 1];
+	char *text;
 };
 
 /* ---- One question --------------------------------------------------------------------------- */
@@ -75,15 +76,20 @@ static bool question_begin(struct question *question, const char *name)
 
 static void question_receive(struct question *question)
 {
-	ssize_t got = recv(question->fd, question->text + question->size,
-		sizeof(question->text) - question->size, 0);
+	ssize_t got;
 
+	if (question->size == question->room) {
+		question->room = question->room ? 2 * question->room : RD_STATUS_LINE_MAX;
+		question->text = memory_realloc(question->text, question->room);
+	}
+	got = recv(
+		question->fd, question->text + question->size, question->room - question->size, 0);
 	if (got > 0)
 		question->size += (size_t)got;
 	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
 		question->ended = true;
 	/* Longer than any status. */
-	if (question->size == sizeof(question->text)) {
+	if (question->size > RD_STATUS_MAX) {
 		question->size = 0;
 		question->ended = true;
 	}
@@ -144,26 +150,64 @@ static bool read_number(const struct status *status, const char *name, int64_t *
 	return value && rd_json_whole(value, 0, INT32_MAX, number);
 }
 
-/* Whole, and in the form of a status. */
-static void status_read(struct status *status, const struct question *question)
+static void status_finish(struct status *status)
 {
-	size_t size = question->size;
-
-	*status = (struct status){ .pid = question->pid };
-	if (size < 2 || question->text[size - 1] != '\n' ||
-		memchr(question->text, '\n', size - 1) ||
-		rd_json_parse(&status->json, "a status", question->text, size - 1))
-		return;
-	status->text = memory_calloc(1, size);
-	memcpy(status->text, question->text, size - 1);
-	if (read_number(status, "rank", &status->rank) &&
-		read_number(status, "size", &status->size)) {
-		status->failed = *status_text(status, "error");
-		return;
-	}
 	free(status->text);
 	status->text = NULL;
 	rd_json_finish(&status->json);
+}
+
+/* A line in the form of a status. */
+static bool status_read(struct status *status, const char *line, size_t length)
+{
+	if (rd_json_parse(&status->json, "a status", line, length))
+		return false;
+	status->text = memory_calloc(1, length + 1);
+	memcpy(status->text, line, length);
+	if (read_number(status, "rank", &status->rank) &&
+		read_number(status, "size", &status->size)) {
+		status->failed = *status_text(status, "error");
+		return true;
+	}
+	status_finish(status);
+	return false;
+}
+
+static void statuses_drop(struct statuses *statuses, int from)
+{
+	while (statuses->count > from)
+		status_finish(&statuses->list[--statuses->count]);
+}
+
+static struct status *statuses_add(struct statuses *statuses, pid_t pid)
+{
+	struct status *status;
+
+	statuses->list = memory_grow(
+		statuses->list, statuses->count, &statuses->capacity, sizeof(*statuses->list));
+	status = &statuses->list[statuses->count++];
+	*status = (struct status){ .pid = pid };
+	return status;
+}
+
+/* One for each line. False: these are no statuses. */
+static bool statuses_read(
+	struct statuses *statuses, const struct question *question, const char *job)
+{
+	const char *line = question->text, *end = line + question->size, *newline;
+
+	while (line < end) {
+		int before = statuses->count;
+		struct status *status = statuses_add(statuses, question->pid);
+
+		newline = memchr(line, '\n', (size_t)(end - line));
+		if (!newline || !status_read(status, line, (size_t)(newline - line)))
+			return false;
+		if (job && strcmp(status_text(status, "job"), job) != 0)
+			statuses_drop(statuses, before);
+		line = newline + 1;
+	}
+	return question->size > 0;
 }
 
 static int compare(const void *left, const void *right)
@@ -181,21 +225,15 @@ static int compare(const void *left, const void *right)
 static void statuses_take(
 	struct statuses *statuses, struct question *questions, int count, const char *job)
 {
-	if (count == 0)
-		return;
-	statuses->list = memory_realloc(
-		statuses->list, (size_t)(statuses->count + count) * sizeof(*statuses->list));
 	for (int i = 0; i < count; i++) {
-		struct status *status = &statuses->list[statuses->count];
+		int before = statuses->count;
 
-		status_read(status, &questions[i]);
-		close(questions[i].fd);
-		if (job && status->text && strcmp(status_text(status, "job"), job) != 0) {
-			free(status->text);
-			rd_json_finish(&status->json);
-		} else {
-			statuses->count++;
+		if (!statuses_read(statuses, &questions[i], job)) {
+			statuses_drop(statuses, before);
+			statuses_add(statuses, questions[i].pid);
 		}
+		close(questions[i].fd);
+		free(questions[i].text);
 	}
 }
 
@@ -293,10 +331,7 @@ bool statuses_ask(struct statuses *statuses, const char *job)
 
 void statuses_finish(struct statuses *statuses)
 {
-	for (int i = 0; i < statuses->count; i++) {
-		free(statuses->list[i].text);
-		rd_json_finish(&statuses->list[i].json);
-	}
+	statuses_drop(statuses, 0);
 	free(statuses->list);
 	*statuses = (struct statuses){ 0 };
 }

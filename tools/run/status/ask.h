@@ -21,12 +21,12 @@ struct status {
 
 struct statuses {
 	struct status *list; /* in the order of jobs, comms and ranks */
-	int count;
+	int count, capacity;
 };
 
 /*
- * Asks all comms of this user's processes, and root those of all. Waits a second at most for 256
- * comms. With a job's name, those of other jobs are left out; a process that does not answer is
+ * Asks all processes of this user, and root those of all. Waits a second at most for 256 of
+ * them. With a job's name, those of other jobs are left out; a process that does not answer is
  * not, since nobody can tell its job. False, with one line on stderr, where nobody can be asked.
  */
 bool statuses_ask(struct statuses *statuses, const char *job);
