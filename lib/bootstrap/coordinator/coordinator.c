@@ -57,7 +57,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->failure_reporter = coordinator->first_leaver = -1;
 	coordinator->lost = coordinator->cut_off = coordinator->ended = -1;
 	coordinator->slow_rank = coordinator->next_slow_rank = -1;
-	coordinator->connection_count = settings->size + RD_PENDING_MAX;
+	coordinator->connection_count = settings->size;
 	coordinator->connections =
 		calloc((size_t)coordinator->connection_count, sizeof(*coordinator->connections));
 	coordinator->ranks = calloc((size_t)coordinator->size, sizeof(*coordinator->ranks));
@@ -89,18 +89,6 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 	free(coordinator);
 }
 
-int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connection)
-{
-	const struct rd_coordinator_connection *at = &coordinator->connections[connection];
-
-	return at->open && !at->refused ? at->rank : -1;
-}
-
-int rd_coordinator_connection_count(const struct rd_coordinator *coordinator)
-{
-	return coordinator->connection_count;
-}
-
 /* Once all ranks have joined, a new connection is a stray, or early for the next comm at this
    address: refused, it retries. After a failure to meet, the coordinator still sends the reason. */
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
@@ -108,42 +96,9 @@ bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 	return coordinator->phase == RD_COORDINATOR_JOINING && !coordinator->closed;
 }
 
-int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator)
-{
-	const struct rd_coordinator_connection *oldest = NULL;
-
-	for (int i = 0; i < coordinator->connection_count; i++) {
-		const struct rd_coordinator_connection *connection = &coordinator->connections[i];
-		if (connection->open && connection->rank < 0 && !connection->to_send &&
-			(!oldest || connection->number < oldest->number))
-			oldest = connection;
-	}
-	return oldest ? (int)(oldest - coordinator->connections) : -1;
-}
-
-int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
-{
-	for (int i = 0; i < coordinator->connection_count; i++) {
-		struct rd_coordinator_connection *connection = &coordinator->connections[i];
-		if (connection->open)
-			continue;
-		*connection = (struct rd_coordinator_connection){ .open = true,
-			.rank = -1,
-			.number = coordinator->opened++,
-			.opened_ms = now_ms };
-		return i;
-	}
-	return -1;
-}
-
 void rd_coordinator_note_foreign(struct rd_coordinator *coordinator, unsigned count)
 {
 	coordinator->foreign += count;
-}
-
-bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connection)
-{
-	return coordinator->connections[connection].dropped;
 }
 
 /* The bound of the rank at the other end for rank 0's silence. */

@@ -1,7 +1,7 @@
 /*
  * The coordinator: rank 0's state machine, by which ranks meet and failures become a verdict
- * (rendezvous.h). Connections are numbered. For one thread at a time. send.c defines
- * rd_coordinator_next(), and coordinator.c the rest.
+ * (rendezvous.h). Connections are numbered (connections.c). For one thread at a time. send.c
+ * defines rd_coordinator_next(), and coordinator.c the rest.
  */
 #ifndef RD_COORDINATOR_H
 #define RD_COORDINATOR_H

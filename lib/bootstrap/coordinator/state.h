@@ -106,6 +106,7 @@ struct rd_coordinator {
 	uint32_t spared; /* up to this call, those of other ranks may still end well */
 	char reason[RD_REASON_SIZE];
 
+	/* Grows as connections beside those of ranks come, up to RD_PENDING_MAX of them. */
 	int connection_count;
 	struct rd_coordinator_connection *connections;
 	struct rd_coordinator_rank *ranks;
