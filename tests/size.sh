@@ -13,7 +13,7 @@ gpu 13000
 transports 14000
 trainer 21000
 tools 17000
-tests 85900
+tests 86600
 bench 4000
 docs 8100
 product 110300
