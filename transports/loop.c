@@ -228,4 +228,5 @@ const struct rd_transport rd_transport_loop = {
 	.advance = loop_advance,
 	.close = loop_close,
 	.abandon = loop_close, /* it has no descriptor */
+	.shares = true,
 };

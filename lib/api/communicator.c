@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "api/group.h"
@@ -14,7 +12,6 @@
 #include "api/op.h"
 #include "api/plugin.h"
 #include "base/clock.h"
-#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -156,11 +153,11 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		.self = self,
 		.activity = &comm->activity,
 		.failed = &comm->failed,
-		.wake_fd = comm->wake_fd,
+		.wake_fd = comm->shared->wake_fd,
 		.parent = origin->parent ? origin->parent->control : NULL,
 		.lineage = origin->lineage,
 		.group = origin->group,
-		.links = { comm, comm->epoll_fd, rd_open_serve },
+		.links = { comm, rd_comm_control_epoll(comm), rd_open_serve },
 	};
 	int err = rd_control_create(&comm->control, &config);
 
@@ -201,21 +198,6 @@ static int join(struct rondo_comm *comm, const struct rd_identity *self,
 	return err ? err : rd_call_check_create(comm);
 }
 
-static int create_waiting(struct rondo_comm *comm)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-
-	comm->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
-	if (comm->epoll_fd < 0)
-		return rd_fail_errno("cannot make an epoll");
-	comm->wake_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (comm->wake_fd < 0)
-		return rd_fail_errno("cannot make an eventfd");
-	if (epoll_ctl(comm->epoll_fd, EPOLL_CTL_ADD, comm->wake_fd, &event) < 0)
-		return rd_fail_errno("cannot watch an eventfd");
-	return 0;
-}
-
 static int create_tables(struct rondo_comm *comm)
 {
 	comm->links = calloc((size_t)comm->size * comm->channels, sizeof(*comm->links));
@@ -225,7 +207,7 @@ static int create_tables(struct rondo_comm *comm)
 	return 0;
 }
 
-/* Frees all that no thread and no peer shares. */
+/* Frees all that no thread, no peer and no other comm shares. */
 static void free_own(struct rondo_comm *comm)
 {
 	rd_buffer_exchange_destroy(comm);
@@ -234,10 +216,6 @@ static void free_own(struct rondo_comm *comm)
 	rd_picker_destroy(comm->picker);
 	destroy_layouts(comm);
 	rd_ops_destroy(comm);
-	if (comm->epoll_fd >= 0)
-		close(comm->epoll_fd);
-	if (comm->wake_fd >= 0)
-		close(comm->wake_fd);
 	free(comm->peer_calls);
 	free(comm->vote.origins);
 	free(comm->group_uses);
@@ -255,6 +233,9 @@ static void destroy(struct rondo_comm *comm)
 	rd_route_halt(comm);
 	rd_route_close(comm);
 	rd_open_finish(comm);
+	if (comm->epoll_fd >= 0)
+		rd_shared_close(comm->shared, comm->epoll_fd);
+	rd_shared_release(comm->shared);
 	pthread_mutex_destroy(&comm->hold_lock);
 	pthread_mutex_destroy(&comm->turn_lock);
 	pthread_cond_destroy(&comm->turn_change);
@@ -270,6 +251,7 @@ static void abandon(struct rondo_comm *comm)
 	rd_control_abandon(comm->control);
 	rd_route_abandon(comm);
 	rd_open_finish(comm);
+	rd_shared_abandon(comm->shared);
 	free_own(comm);
 }
 
@@ -289,7 +271,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 		comm->rails[class] = 1;
 	comm->piece_size = settings->piece_size;
 	comm->spin_ns = settings->spin_us * INT64_C(1000);
-	comm->epoll_fd = comm->wake_fd = -1;
+	comm->epoll_fd = comm->borrowed_fd = -1;
 	comm->activity.collective = -1;
 	comm->activity.waiting_for = -1;
 	comm->watched_done = &comm->activity.done;
@@ -300,21 +282,25 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 }
 
 /* The steps of this rank alone, before it meets the others. */
-static int prepare(struct rondo_comm *comm, struct rd_identity *self)
+static int prepare(
+	struct rondo_comm *comm, struct rd_identity *self, const struct rd_comm_origin *origin)
 {
 	int err = rd_forks_watch();
 
 	if (!err)
 		err = create_tables(comm);
-	if (!err)
-		err = create_waiting(comm);
+	if (!err && origin->parent)
+		comm->shared = rd_shared_keep(origin->parent->shared);
+	else if (!err)
+		err = rd_shared_make(&comm->shared);
 	if (err)
 		return err;
 	comm->local = (struct rd_local){
 		.rank = comm->rank,
 		.size = comm->size,
 		.settings = &comm->settings,
-		.epoll_fd = comm->epoll_fd,
+		.epoll_fd = -1,
+		.shared = comm->shared,
 	};
 	err = rd_place_here(&comm->local.place, &comm->settings);
 	if (!err)
@@ -374,8 +360,8 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	int64_t began = rd_clock_ns();
 	struct rondo_comm *made = create(settings);
 	struct rd_identity *self = calloc(1, sizeof(*self));
-	int err =
-		made && self ? prepare(made, self) : rd_fail(RONDO_MEMORY, "no memory for a comm");
+	int err = made && self ? prepare(made, self, origin)
+			       : rd_fail(RONDO_MEMORY, "no memory for a comm");
 	bool prepared = !err;
 
 	if (prepared)

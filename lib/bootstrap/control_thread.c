@@ -186,14 +186,22 @@ static void look_at_channels(struct rd_control *control, int64_t now_ms)
    are those that a call has, in case that it ended before it learnt of them. */
 #define SERVE_MS 20
 
-/* One event, as links are served then: a call may have them, with events of its own. */
+/* Each event, also of those that nobody has taken: comms of a job may share the epoll. */
 static void watch_links(struct rd_control *control)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = RD_MARK_LINKS };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = RD_MARK_LINKS };
 
-	epoll_ctl(control->epoll_fd, control->links_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
-		control->links.fd, &event);
+	if (!control->links_watched)
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->links.fd, &event);
 	control->links_watched = true;
+}
+
+/* A call has events of its own, which need not wake the control thread. */
+static void unwatch_links(struct rd_control *control)
+{
+	if (control->links_watched)
+		epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->links.fd, NULL);
+	control->links_watched = false;
 }
 
 static void serve_links(struct rd_control *control, int64_t now_ms)
@@ -206,11 +214,13 @@ static void serve_links(struct rd_control *control, int64_t now_ms)
 	switch (control->links.serve(control->links.owner)) {
 	case RD_LINKS_IDLE:
 		control->links_ms = RD_NEVER;
+		unwatch_links(control);
 		break;
 	case RD_LINKS_WAIT:
 		watch_links(control);
 		break;
 	case RD_LINKS_BUSY:
+		unwatch_links(control);
 		break;
 	}
 }

@@ -1,5 +1,6 @@
 #include "comm/comm.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -9,12 +10,39 @@
 
 /* ---- Sleeping ------------------------------------------------------------------------------ */
 
-void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms)
+/* With no epoll to sleep on, links are looked at every millisecond. */
+#define BLIND_MS 1
+
+int rd_comm_make_epoll(struct rondo_comm *comm)
+{
+	if (comm->epoll_fd < 0)
+		comm->epoll_fd = comm->local.epoll_fd = rd_shared_borrow(comm->shared);
+	return comm->epoll_fd < 0 ? rd_fail_errno("cannot make an epoll") : 0;
+}
+
+void rd_comm_borrow(struct rondo_comm *comm)
+{
+	if (comm->epoll_fd < 0)
+		comm->borrowed_fd = rd_shared_borrow(comm->shared);
+}
+
+void rd_comm_give_back(struct rondo_comm *comm)
+{
+	if (comm->borrowed_fd >= 0)
+		rd_shared_give_back(comm->shared, comm->borrowed_fd);
+	comm->borrowed_fd = -1;
+}
+
+void rd_comm_sleep(const struct rondo_comm *comm, int timeout_ms)
 {
 	struct epoll_event events[16];
+	int fd = rd_comm_epoll(comm);
 
 	/* All is edge-triggered, and the caller checks all links again: events do not matter. */
-	epoll_wait(comm->epoll_fd, events, 16, timeout_ms);
+	if (fd >= 0)
+		epoll_wait(fd, events, 16, timeout_ms);
+	else if (timeout_ms > 0)
+		poll(NULL, 0, BLIND_MS);
 }
 
 void rd_comm_arm(struct rondo_comm *comm)

@@ -18,6 +18,7 @@
 #include "tuner/pick.h"
 #include "base/settings.h"
 #include "rondo/transport.h"
+#include "transports/shared.h"
 
 struct rd_gpu;
 struct rd_prepared;
@@ -91,8 +92,10 @@ struct rondo_comm {
 	_Atomic int failed; /* the error that ended this comm */
 	bool halted; /* and so its links (route.h) */
 
-	/* Sleeping: wake_fd is written when the comm fails. */
-	int epoll_fd, wake_fd;
+	/* Sleeping: the shared eventfd is also written when the comm fails. */
+	struct rd_shared *shared; /* by the comms of the job */
+	int epoll_fd; /* for endpoints with descriptors of their own; -1: there are none */
+	int borrowed_fd; /* an epoll in its place, for this sleep; -1: none */
 	int cores; /* cores that the ranks of this host share */
 	bool oversubscribed; /* more ranks here than cores: do not spin */
 	bool single_cored; /* less than two cores a rank: do not spin beside a computation */
@@ -143,9 +146,24 @@ struct rondo_comm {
 /* Arms all links: a message that comes later wakes rd_comm_sleep(). */
 void rd_comm_arm(struct rondo_comm *comm);
 void rd_comm_disarm(struct rondo_comm *comm);
+/* Makes the comm's own epoll, if it has none. */
+int rd_comm_make_epoll(struct rondo_comm *comm);
+/* The epoll on which a thread sleeps that waits for this comm: its own, or one that it borrows
+   before it arms the links, and gives back. -1: none. */
+static inline int rd_comm_epoll(const struct rondo_comm *comm)
+{
+	return comm->epoll_fd >= 0 ? comm->epoll_fd : comm->borrowed_fd;
+}
+void rd_comm_borrow(struct rondo_comm *comm);
+void rd_comm_give_back(struct rondo_comm *comm);
 /* Sleeps until a link, the control connection or the timeout wakes this rank. Call it between
    rd_comm_arm() and rd_comm_disarm(). */
-void rd_comm_sleep(struct rondo_comm *comm, int timeout_ms);
+void rd_comm_sleep(const struct rondo_comm *comm, int timeout_ms);
+/* The epoll of the control thread, which opens links: the comm's own, or that of the job. */
+static inline int rd_comm_control_epoll(const struct rondo_comm *comm)
+{
+	return comm->epoll_fd >= 0 ? comm->epoll_fd : comm->shared->control_fd;
+}
 /* Lets the links make progress without a call; true: something moved. */
 bool rd_comm_advance(struct rondo_comm *comm);
 

@@ -19,11 +19,13 @@ static int sleep_until_moved(struct rondo_comm *comm, int64_t left_ms)
 {
 	int moved;
 
+	rd_comm_borrow(comm);
 	rd_comm_arm(comm);
 	moved = rd_comm_advance(comm) ? 1 : rd_open_try(comm);
 	if (moved == 0)
 		rd_comm_sleep(comm, (int)(left_ms < SLEEP_MOST_MS ? left_ms : SLEEP_MOST_MS));
 	rd_comm_disarm(comm);
+	rd_comm_give_back(comm);
 	return moved < 0 ? moved : 0;
 }
 

@@ -513,8 +513,6 @@ static enum rd_links_state serve(struct rondo_comm *comm)
 			continue;
 		rd_comm_arm(comm);
 		comm->connecting.armed = true;
-		/* Events that have come would wake the control thread again and again. */
-		rd_comm_sleep(comm, 0);
 		moved = rd_comm_advance(comm);
 		moved |= rd_open_step(comm);
 	}

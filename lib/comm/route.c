@@ -53,6 +53,8 @@ static int listen_on(
 	size_t size = 0;
 	int err = transport->probe ? transport->probe(&comm->settings) : 0;
 
+	if (!err && !transport->shares)
+		err = rd_comm_make_epoll(comm);
 	if (!err)
 		err = transport->listen(
 			&comm->endpoints[comm->endpoint_count], &comm->local, card->bytes, &size);

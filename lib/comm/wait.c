@@ -74,14 +74,24 @@ static bool advance_links(const struct rd_batch *batch)
 
 void rd_wait_arm(const struct rd_batch *batch)
 {
-	RD_BATCH_COMMS (batch, task)
+	const struct rd_shared *last = NULL;
+
+	/* One epoll serves all comms of a job. */
+	RD_BATCH_COMMS (batch, task) {
+		if (task->comm->shared != last)
+			rd_comm_borrow(task->comm);
+		if (task->comm->borrowed_fd >= 0)
+			last = task->comm->shared;
 		rd_comm_arm(task->comm);
+	}
 }
 
 void rd_wait_disarm(const struct rd_batch *batch)
 {
-	RD_BATCH_COMMS (batch, task)
+	RD_BATCH_COMMS (batch, task) {
 		rd_comm_disarm(task->comm);
+		rd_comm_give_back(task->comm);
+	}
 }
 
 static void sleep_on_several(const struct rd_batch *batch, int sleep_ms)
@@ -90,10 +100,10 @@ static void sleep_on_several(const struct rd_batch *batch, int sleep_ms)
 	int watched = 0;
 
 	RD_BATCH_COMMS (batch, task)
-		if (watched < 64)
-			fds[watched++] = (struct pollfd){ task->comm->epoll_fd, POLLIN, 0 };
-	/* With more comms than fit, the rest is looked at every millisecond. */
-	poll(fds, watched, watched == 64 ? 1 : sleep_ms);
+		if (watched < 64 && rd_comm_epoll(task->comm) >= 0)
+			fds[watched++] = (struct pollfd){ rd_comm_epoll(task->comm), POLLIN, 0 };
+	/* With more epolls than fit, or with none, the rest is looked at every millisecond. */
+	poll(fds, watched, watched == 0 || watched == 64 ? 1 : sleep_ms);
 	RD_BATCH_COMMS (batch, task)
 		rd_comm_sleep(task->comm, 0);
 }

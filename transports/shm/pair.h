@@ -19,7 +19,7 @@ struct rd_shm_endpoint {
 	struct rd_endpoint base;
 	const struct rd_local *local;
 	struct rd_shm_card card;
-	int wake_fd; /* eventfd, by which peers wake this rank */
+	int wake_fd; /* eventfd, by which peers wake this rank: the job's, where it shares one */
 	bool barriers; /* membarrier(2) works, and includes this process */
 	int epoll_fd; /* epoll of listener, backlog, pairs. Its own readiness wakes the rank */
 	bool armed;

@@ -39,6 +39,7 @@
 #include "base/settings.h"
 #include "topo/place.h"
 #include "transports/event_source.h"
+#include "transports/shared.h"
 #include "transports/shm/card.h"
 #include "transports/shm/fifo.h"
 #include "transports/shm/pair.h"
@@ -52,6 +53,39 @@ struct endpoint {
 	unsigned calls; /* of advance() */
 	struct rd_shm_backlog backlog;
 };
+
+/* ---- Sleepers -------------------------------------------------------------------------------- */
+
+static int driver_watch(const struct rd_local *local, int fd)
+{
+	if (rd_event_watch(local->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, NULL))
+		return rd_fail_errno("epoll_ctl");
+	return 0;
+}
+
+/* Has the endpoint wake sleepers. */
+static int watch(struct rd_shm_endpoint *endpoint)
+{
+	const struct rd_local *local = endpoint->local;
+	int err;
+
+	if (local->shared)
+		return rd_shared_watch(local->shared, endpoint->epoll_fd);
+	err = driver_watch(local, endpoint->wake_fd);
+	return err ? err : driver_watch(local, endpoint->epoll_fd);
+}
+
+/* Ends that. */
+static void unwatch(struct rd_shm_endpoint *endpoint)
+{
+	struct rd_shared *shared = endpoint->local->shared;
+
+	if (shared && endpoint->epoll_fd >= 0)
+		rd_shared_unwatch(shared, endpoint->epoll_fd);
+	if (!shared) /* explicitly: peers hold the same eventfd, so closing it does not remove it */
+		rd_event_close(endpoint->local->epoll_fd, &endpoint->wake_fd);
+	rd_shm_fd_close(&endpoint->epoll_fd);
+}
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
@@ -67,9 +101,7 @@ static void shm_close(struct rd_endpoint *base)
 		rd_shm_pair_destroy(pair);
 	}
 	rd_shm_backlog_finish(&endpoint->backlog);
-	/* Explicit removal: peers hold the same eventfd, so closing it does not remove it. */
-	rd_event_close(shared->local->epoll_fd, &shared->wake_fd);
-	rd_shm_fd_close(&shared->epoll_fd);
+	unwatch(shared);
 	free(endpoint);
 }
 
@@ -85,7 +117,8 @@ static void shm_abandon(struct rd_endpoint *base)
 		rd_shm_pair_abandon(pair);
 	}
 	rd_shm_backlog_abandon(&endpoint->backlog);
-	rd_shm_fd_close(&shared->wake_fd);
+	if (!shared->local->shared)
+		rd_shm_fd_close(&shared->wake_fd);
 	rd_shm_fd_close(&shared->epoll_fd);
 	free(endpoint);
 }
@@ -97,13 +130,6 @@ static int shm_reach(const struct rd_place *here, const struct rd_place *there)
 	return rd_place_same_host(here, there) && here->uid == there->uid ? 100 : -1;
 }
 
-static int driver_watch(const struct rd_local *local, int fd)
-{
-	if (rd_event_watch(local->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, NULL))
-		return rd_fail_errno("epoll_ctl");
-	return 0;
-}
-
 static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_backlog *backlog)
 {
 	int err = rd_shm_card_make(&endpoint->card);
@@ -112,14 +138,14 @@ static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_backlo
 		return err;
 	endpoint->barriers =
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-	endpoint->wake_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	endpoint->wake_fd = endpoint->local->shared
+				    ? endpoint->local->shared->wake_fd
+				    : rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	endpoint->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	if (endpoint->wake_fd < 0 || endpoint->epoll_fd < 0)
 		return rd_fail_errno("cannot make an eventfd and an epoll");
 	err = rd_shm_backlog_listen(backlog);
-	if (!err)
-		err = driver_watch(endpoint->local, endpoint->wake_fd);
-	return err ? err : driver_watch(endpoint->local, endpoint->epoll_fd);
+	return err ? err : watch(endpoint);
 }
 
 static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
@@ -361,4 +387,5 @@ const struct rd_transport rd_transport_shm = {
 	.map = shm_map,
 	.close = shm_close,
 	.abandon = shm_abandon,
+	.shares = true,
 };

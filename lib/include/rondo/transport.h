@@ -137,6 +137,7 @@ struct rd_registration {
 };
 
 struct rd_settings; /* a plug-in reads it with rd_number() and rd_text() */
+struct rd_shared; /* of Rondo's own transports (transports/shared.h) */
 
 #define RD_COMM_KEY_SIZE 16
 
@@ -151,6 +152,7 @@ struct rd_local {
 	int epoll_fd; /* add descriptors that wake a sleeper, with EPOLLET (data.u64 = 0) */
 	/* Random, and known to the ranks of this comm alone; set when comm_id is. */
 	unsigned char key[RD_COMM_KEY_SIZE];
+	struct rd_shared *shared; /* with other comms of this rank; NULL: with none */
 };
 
 struct rd_transport {
@@ -255,6 +257,9 @@ struct rd_transport {
 	 * and removes nothing from an epoll. NULL: descriptors stay open until the child ends.
 	 */
 	void (*abandon)(struct rd_endpoint *endpoint);
+	/* For transports of Rondo: it wakes sleepers by local->shared where that is set, and adds
+	   nothing to local->epoll_fd, which may then be -1. */
+	bool shares;
 };
 
 /* ---- Plug-ins ------------------------------------------------------------------------------- */

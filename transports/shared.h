@@ -1,0 +1,54 @@
+/*
+ * The part of endpoints and comms that a job shares: all comms that one rank has made from one
+ * another. A thread of any of them that sleeps is woken by one eventfd, which peers write. Each
+ * sleeping thread has an epoll of its own, which it borrows: a further comm needs none.
+ *
+ * All is edge-triggered, and the eventfd is never read: each epoll reports each write. A sleeper
+ * checks its links again, so it does not matter for whom a wake-up was.
+ */
+#ifndef RD_SHARED_H
+#define RD_SHARED_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct rd_shared_epoll {
+	int fd;
+	bool borrowed;
+};
+
+struct rd_shared {
+	int wake_fd; /* the eventfd */
+	int control_fd; /* the control thread's epoll */
+
+	pthread_mutex_t lock;
+	/* Under the lock: */
+	int references;
+	struct rd_shared_epoll *epolls; /* [epoll_count]; the control thread's is none of them */
+	int epoll_count;
+	int *watched; /* [watched_count]: descriptors that wake sleepers, beside the eventfd */
+	int watched_count;
+};
+
+/* With one reference. Errors: RONDO_MEMORY, RONDO_SYSTEM. */
+int rd_shared_make(struct rd_shared **made);
+struct rd_shared *rd_shared_keep(struct rd_shared *shared);
+/* NULL: does nothing. The last one frees. */
+void rd_shared_release(struct rd_shared *shared);
+/* The same in a forked child, where threads that held the lock do not run. */
+void rd_shared_abandon(struct rd_shared *shared);
+
+/*
+ * An epoll of the caller's alone, until it is given back or, with further descriptors in it,
+ * closed. Borrow it before the last look at what it shall report: who had it before has taken its
+ * events. -1, with errno: there is none.
+ */
+int rd_shared_borrow(struct rd_shared *shared);
+void rd_shared_give_back(struct rd_shared *shared, int epoll_fd);
+void rd_shared_close(struct rd_shared *shared, int epoll_fd);
+
+/* Has a descriptor wake every sleeper, until it is closed after rd_shared_unwatch(). */
+int rd_shared_watch(struct rd_shared *shared, int fd);
+void rd_shared_unwatch(struct rd_shared *shared, int fd);
+
+#endif
