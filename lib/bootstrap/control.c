@@ -13,23 +13,35 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "bootstrap/control_events.h"
 #include "bootstrap/control_leave.h"
 #include "bootstrap/control_thread.h"
 #include "bootstrap/job_thread.h"
 
 /* ---- Sockets ------------------------------------------------------------------------------- */
 
-static int open_epoll(struct rd_control *control)
+static int open_epoll(struct rd_control *control, const struct rd_control *parent)
 {
-	struct epoll_event cancel = { .events = EPOLLIN | EPOLLONESHOT,
-		.data.u64 = RD_MARK_CANCEL };
-	int cancel_fd = rd_cancellation_fd();
-
-	control->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
-	if (control->epoll_fd < 0 ||
-		(cancel_fd >= 0 && epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, cancel_fd, &cancel)))
+	if (control->group)
+		control->epoll_fd = parent->job->epoll_fd;
+	else
+		control->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
+	if (control->epoll_fd < 0)
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->client.epoll_fd = control->server.epoll_fd = control->epoll_fd;
+	return 0;
+}
+
+/* Once the thread may take the event. */
+static int watch_cancellation(struct rd_control *control)
+{
+	int fd = rd_cancellation_fd();
+
+	if (fd < 0)
+		return 0;
+	if (rd_control_watch(control, fd, EPOLLIN | EPOLLONESHOT, RD_MARK_CANCEL))
+		return rd_fail_errno("cannot watch whether the creation is cancelled");
+	control->cancel_fd = fd;
 	return 0;
 }
 
@@ -178,6 +190,9 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 	control->client.participant = control->participant;
 	if (refusal)
 		control_decline(control, refusal, now_ms);
+	error = watch_cancellation(control);
+	if (error)
+		return error;
 	rd_control_enlist(control);
 	/* A comm that shrinks has lost ranks, one that grows gets others: each makes a watch. */
 	return rd_job_start(control, config->group ? config->parent->job : NULL);
@@ -199,6 +214,7 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->failed = config->failed;
 	control->wake_fd = config->wake_fd;
 	control->epoll_fd = control->event_fd = control->server.listen_fd = -1;
+	control->cancel_fd = -1;
 	control->client.local = &control->local;
 	control->client.mark = RD_MARK_CLIENT;
 	control->client.settings = &control->settings;
@@ -233,7 +249,7 @@ static int control_begin(struct rd_control **made, const struct rd_control_confi
 {
 	struct rd_control *control = control_allocate(config);
 	int64_t now_ms = rd_clock_ms();
-	int error = control ? open_epoll(control) : RONDO_MEMORY;
+	int error = control ? open_epoll(control, config->parent) : RONDO_MEMORY;
 
 	if (!error && config->lineage)
 		error = rd_lineage_join(&control->lineage, config->lineage);

@@ -72,7 +72,8 @@ static void close_fd(int fd)
 
 static void free_state(struct rd_control *control)
 {
-	close_fd(control->epoll_fd);
+	if (!control->group)
+		close_fd(control->epoll_fd);
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
 	rd_rank_list_finish(&control->opens);

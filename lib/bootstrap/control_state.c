@@ -8,6 +8,7 @@
 #include "base/cancellation.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/control_events.h"
 #include "bootstrap/job.h"
 
 /* ---- Callers and the thread ---------------------------------------------------------------- */
@@ -64,7 +65,9 @@ void rd_control_detach(struct rd_control *control)
 {
 	struct rd_control *parent = control->parent, **at;
 
-	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, rd_cancellation_fd(), NULL);
+	if (control->cancel_fd >= 0)
+		rd_control_unwatch(control, control->cancel_fd);
+	control->cancel_fd = -1;
 	if (!parent)
 		return;
 	pthread_mutex_lock(&parent->lock);
@@ -79,7 +82,7 @@ void rd_control_end_lineage(struct rd_control *control)
 {
 	pthread_mutex_lock(&control->lock);
 	/* The socket lives on in the comm that this one shrank to. */
-	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->lineage.listen_fd, NULL);
+	rd_control_unwatch(control, control->lineage.listen_fd);
 	rd_arrivals_close(&control->arrivals, control->epoll_fd);
 	rd_lineage_close(&control->lineage);
 	pthread_mutex_unlock(&control->lock);
@@ -145,8 +148,7 @@ static void release(struct rd_control *control)
 	atomic_store(&kept->collective, atomic_load(&activity->collective));
 	atomic_store(&kept->waiting_for, -1);
 	kept->digest = activity->digest;
-	if (control->links_watched)
-		epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->links.fd, NULL);
+	rd_control_unwatch_links(control);
 	rd_control_hide(control);
 	rd_control_end_lineage(control);
 	pthread_mutex_lock(&control->lock);

@@ -95,7 +95,7 @@ struct rd_control {
 	/* The thread's own: */
 	struct rd_control *next_in_job;
 	bool shown; /* has a line in the job's status */
-	int epoll_fd; /* in the job's */
+	int epoll_fd; /* its own, in the job's; a group's is the job's */
 	int64_t deadline_ms; /* when the thread has something to do, at the latest */
 	bool started; /* it has been served before */
 	bool woken; /* the coordinator knows that the thread has waited */
@@ -106,6 +106,7 @@ struct rd_control {
 	int link_failures_taken, opens_taken; /* of the requests */
 	struct rd_control_links links;
 	bool links_watched;
+	int cancel_fd; /* -1: its creation cannot be cancelled, or is over */
 	_Atomic bool links_due; /* to be served now */
 	int64_t links_ms; /* when to serve them next, at the latest */
 	struct rd_watch_count *count; /* of finished calls, which the watch shows; NULL: none */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "bootstrap/control_events.h"
 #include "bootstrap/control_leave.h"
 #include "bootstrap/control_silence.h"
 #include "bootstrap/job.h"
@@ -116,14 +117,12 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 /* Until the first connection comes. */
 static void watch_lineage(struct rd_control *control)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = RD_MARK_LINEAGE };
-
 	if (control->lineage_watched || atomic_load(&control->arrivals_wait) ||
 		rd_participant_phase(control->participant) < RD_PARTICIPANT_JOINED)
 		return;
 	control->lineage_watched = true;
 	pthread_mutex_lock(&control->lock);
-	epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->lineage.listen_fd, &event);
+	rd_control_watch(control, control->lineage.listen_fd, EPOLLIN | EPOLLET, RD_MARK_LINEAGE);
 	pthread_mutex_unlock(&control->lock);
 }
 
@@ -135,10 +134,11 @@ static void open_arrivals(struct rd_control *control)
 	pthread_mutex_lock(&control->lock);
 	if (control->lineage.listen_fd >= 0 &&
 		rd_arrivals_open(&control->arrivals, control->lineage.listen_fd, settings,
-			settings->size + RD_PENDING_MAX, control->epoll_fd, RD_MARK_ARRIVALS))
+			settings->size + RD_PENDING_MAX, control->epoll_fd,
+			rd_control_event(control, RD_MARK_ARRIVALS)))
 		rd_log(RD_INFO, RD_BOOTSTRAP, "nobody can meet this rank: %s", rondo_last_error());
 	else
-		epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->lineage.listen_fd, NULL);
+		rd_control_unwatch(control, control->lineage.listen_fd);
 	pthread_mutex_unlock(&control->lock);
 }
 
@@ -186,24 +186,6 @@ static void look_at_channels(struct rd_control *control, int64_t now_ms)
    are those that a call has, in case that it ended before it learnt of them. */
 #define SERVE_MS 20
 
-/* Each event, also of those that nobody has taken: comms of a job may share the epoll. */
-static void watch_links(struct rd_control *control)
-{
-	struct epoll_event event = { .events = EPOLLIN | EPOLLET, .data.u64 = RD_MARK_LINKS };
-
-	if (!control->links_watched)
-		epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, control->links.fd, &event);
-	control->links_watched = true;
-}
-
-/* A call has events of its own, which need not wake the control thread. */
-static void unwatch_links(struct rd_control *control)
-{
-	if (control->links_watched)
-		epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, control->links.fd, NULL);
-	control->links_watched = false;
-}
-
 static void serve_links(struct rd_control *control, int64_t now_ms)
 {
 	bool due = atomic_exchange(&control->links_due, false) || now_ms >= control->links_ms;
@@ -211,16 +193,18 @@ static void serve_links(struct rd_control *control, int64_t now_ms)
 	if (!due || !control->links.serve || control->phase != RD_PARTICIPANT_OPEN)
 		return;
 	control->links_ms = now_ms + SERVE_MS;
+	/* Each event wakes the thread, also one that nobody has taken. A call has events of its
+	   own, which need not wake it. */
 	switch (control->links.serve(control->links.owner)) {
 	case RD_LINKS_IDLE:
 		control->links_ms = RD_NEVER;
-		unwatch_links(control);
+		rd_control_unwatch_links(control);
 		break;
 	case RD_LINKS_WAIT:
-		watch_links(control);
+		rd_control_watch_links(control);
 		break;
 	case RD_LINKS_BUSY:
-		unwatch_links(control);
+		rd_control_unwatch_links(control);
 		break;
 	}
 }
@@ -252,7 +236,7 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 	else if (mark == RD_MARK_ARRIVALS)
 		serve_arrivals(control, now_ms);
 	else if (mark == RD_MARK_LINKS)
-		atomic_store(&control->links_due, true);
+		rd_control_stir_links(control);
 	else if (mark == RD_MARK_CANCEL)
 		take_cancellation(control, now_ms);
 	else
@@ -282,6 +266,16 @@ void rd_control_take_events(struct rd_control *control)
 		for (int i = 0; i < count; i++)
 			take_event(control, events[i].data.u64, now_ms);
 	} while (count == EVENTS_MAX);
+}
+
+void rd_control_take_event(struct rd_control *control, uint64_t mark)
+{
+	int64_t now_ms = rd_clock_ms();
+
+	rd_log_rank(control->settings.rank);
+	atomic_store(&control->due, true);
+	wake(control, now_ms);
+	take_event(control, mark, now_ms);
 }
 
 void rd_control_cannot_wait(struct rd_control *control)

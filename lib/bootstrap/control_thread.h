@@ -5,16 +5,10 @@
 #include "bootstrap/control_state.h"
 #include "bootstrap/peer_watch.h"
 
-/* The marks of epoll events, beside the numbers of the server's connections. */
-#define RD_MARK_DOOR UINT64_MAX
-#define RD_MARK_CLIENT (UINT64_MAX - 1)
-#define RD_MARK_LINEAGE (UINT64_MAX - 2)
-#define RD_MARK_LINKS (UINT64_MAX - 3)
-#define RD_MARK_CANCEL (UINT64_MAX - 4)
-#define RD_MARK_ARRIVALS (UINT64_MAX - 5)
-
-/* Takes the events of its sockets; rd_control_serve() follows. */
+/* Takes the events of its own epoll; rd_control_serve() follows. */
 void rd_control_take_events(struct rd_control *control);
+/* Takes an event of a group, which has none; the same. */
+void rd_control_take_event(struct rd_control *control, uint64_t mark);
 /* A process has died, of which a rank may be a member. */
 void rd_control_died(struct rd_control *control, const struct rd_death *death);
 /* The thread cannot wait for events any more. */

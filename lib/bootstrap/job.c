@@ -108,7 +108,7 @@ int rd_job_add(struct rd_job *job, struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = control };
 
-	if (epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, control->epoll_fd, &event))
+	if (!control->group && epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, control->epoll_fd, &event))
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->job = job;
 	control->event_fd = job->event_fd;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "bootstrap/control_events.h"
 #include "bootstrap/control_leave.h"
 #include "bootstrap/control_status.h"
 #include "bootstrap/control_thread.h"
@@ -47,8 +48,7 @@ static bool let_go(struct rd_job *job, struct rd_control *control, bool alone)
 	if (control->count)
 		rd_watch_uncount(job->watch, control->count);
 	rd_control_close(control);
-	/* Before it is closed: a forked child may have the descriptor, too. */
-	epoll_ctl(job->epoll_fd, EPOLL_CTL_DEL, control->epoll_fd, NULL);
+	rd_control_end_events(control);
 	pthread_mutex_lock(&job->lock);
 	last = !job->controls && !job->arrivals;
 	if (!alone) {
@@ -172,19 +172,22 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 			fail_all(job);
 		}
 		for (int i = 0; i < count; i++) {
+			struct rd_control *control;
 			void *mark = events[i].data.ptr;
 
-			if (events[i].data.u64 & 1) {
-				rd_trunk_serve(
-					(struct rd_trunk *)(uintptr_t)(events[i].data.u64 - 1));
-				continue;
-			}
-			asked = asked || mark == &job->status;
-			deaths = deaths || !mark || mark == job;
-			if (!mark && read(job->event_fd, &number, sizeof(number)) < 0)
-				continue; /* it has been read before */
-			if (mark && mark != job && mark != &job->status)
+			if (mark == &job->status)
+				asked = true;
+			else if (rd_control_find_event(events[i].data.u64, &control, &number))
+				rd_control_take_event(control, number);
+			else if (events[i].data.u64 & 1)
+				rd_trunk_serve(rd_trunk_of_event(events[i].data.u64));
+			else if (mark && mark != job)
 				rd_control_take_events(mark);
+			else
+				deaths = true;
+			/* It may have been read before. */
+			if (!mark && read(job->event_fd, &number, sizeof(number)) < 0)
+				continue;
 		}
 		timeout_ms = 0;
 	} while (count == EVENTS_MAX);

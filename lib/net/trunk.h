@@ -57,6 +57,10 @@ int rd_channel_fd(const struct rd_channel *channel);
 /* Whether the trunk is being dialled. */
 bool rd_channel_is_connecting(const struct rd_channel *channel);
 
+static inline struct rd_trunk *rd_trunk_of_event(uint64_t data)
+{
+	return (struct rd_trunk *)(uintptr_t)(data - 1);
+}
 /* After an event of the trunk, which may be freed then. */
 void rd_trunk_serve(struct rd_trunk *trunk);
 /* Takes what has come over the channel's trunk. */

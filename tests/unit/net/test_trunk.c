@@ -74,7 +74,7 @@ static void serve(struct rd_trunks *trunks, int timeout_ms)
 	struct epoll_event event;
 
 	while (epoll_wait(trunks->epoll_fd, &event, 1, timeout_ms) > 0) {
-		rd_trunk_serve((struct rd_trunk *)(uintptr_t)(event.data.u64 - 1));
+		rd_trunk_serve(rd_trunk_of_event(event.data.u64));
 		timeout_ms = 0;
 	}
 }

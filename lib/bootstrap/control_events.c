@@ -1,0 +1,98 @@
+#include "bootstrap/control_events.h"
+
+#include <sys/epoll.h>
+
+#include "bootstrap/job.h"
+
+/* In the low bits of a control connection's address; 0 is an address alone, and 1 a trunk's. */
+#define TAG_MASK UINT64_C(15)
+#define TAG_FIRST 2
+
+bool rd_control_find_event(uint64_t data, struct rd_control **control, uint64_t *mark)
+{
+	if ((data & TAG_MASK) < TAG_FIRST)
+		return false;
+	*control = (struct rd_control *)(uintptr_t)(data & ~TAG_MASK);
+	*mark = UINT64_MAX - ((data & TAG_MASK) - TAG_FIRST);
+	return true;
+}
+
+uint64_t rd_control_event(struct rd_control *control, uint64_t mark)
+{
+	return control->group ? (uintptr_t)control | (UINT64_MAX - mark + TAG_FIRST) : mark;
+}
+
+int rd_control_watch(struct rd_control *control, int fd, uint32_t events, uint64_t mark)
+{
+	struct epoll_event event = { .events = events,
+		.data.u64 = rd_control_event(control, mark) };
+
+	return epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void rd_control_unwatch(const struct rd_control *control, int fd)
+{
+	epoll_ctl(control->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
+/* ---- Links ---------------------------------------------------------------------------------- */
+
+static bool shares_links(const struct rd_control *control, const struct rd_control *with)
+{
+	return control->links_watched && control->epoll_fd == with->epoll_fd &&
+	       control->links.fd == with->links.fd;
+}
+
+/* Where another comm watches the same, its event is this one's. */
+void rd_control_watch_links(struct rd_control *control)
+{
+	if (!control->links_watched)
+		rd_control_watch(control, control->links.fd, EPOLLIN | EPOLLET, RD_MARK_LINKS);
+	control->links_watched = true;
+}
+
+void rd_control_unwatch_links(struct rd_control *control)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	struct rd_control *at;
+
+	if (!control->links_watched)
+		return;
+	control->links_watched = false;
+	for (at = control->job->controls; at && !shares_links(at, control); at = at->next_in_job)
+		;
+	if (!at) {
+		rd_control_unwatch(control, control->links.fd);
+		return;
+	}
+	event.data.u64 = rd_control_event(at, RD_MARK_LINKS);
+	epoll_ctl(at->epoll_fd, EPOLL_CTL_MOD, at->links.fd, &event);
+}
+
+void rd_control_stir_links(struct rd_control *control)
+{
+	for (struct rd_control *at = control->job->controls; at; at = at->next_in_job)
+		if (at == control || shares_links(at, control)) {
+			atomic_store(&at->links_due, true);
+			atomic_store(&at->due, true);
+		}
+}
+
+/* ---- The end -------------------------------------------------------------------------------- */
+
+/* By the descriptors, before they are closed: a forked child may have them, too. */
+void rd_control_end_events(struct rd_control *control)
+{
+	rd_control_unwatch_links(control);
+	if (!control->group) {
+		epoll_ctl(control->job->epoll_fd, EPOLL_CTL_DEL, control->epoll_fd, NULL);
+		return;
+	}
+	if (control->cancel_fd >= 0)
+		rd_control_unwatch(control, control->cancel_fd);
+	pthread_mutex_lock(&control->lock);
+	if (control->lineage.listen_fd >= 0)
+		rd_control_unwatch(control, control->lineage.listen_fd);
+	rd_arrivals_close(&control->arrivals, control->epoll_fd);
+	pthread_mutex_unlock(&control->lock);
+}
