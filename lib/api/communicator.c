@@ -154,7 +154,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		.activity = &comm->activity,
 		.failed = &comm->failed,
 		.wake_fd = comm->shared->wake_fd,
-		.parent = origin->parent ? origin->parent->control : NULL,
+		.parent = origin->parent,
 		.lineage = origin->lineage,
 		.group = origin->group,
 		.links = { comm, rd_comm_control_epoll(comm), rd_open_serve },
@@ -289,8 +289,8 @@ static int prepare(
 
 	if (!err)
 		err = create_tables(comm);
-	if (!err && origin->parent)
-		comm->shared = rd_shared_keep(origin->parent->shared);
+	if (!err && origin->shared)
+		comm->shared = rd_shared_keep(origin->shared);
 	else if (!err)
 		err = rd_shared_make(&comm->shared);
 	if (err)
@@ -344,9 +344,9 @@ static int start(struct rondo_comm *comm, const struct rd_identity *self,
 /* This rank fails before it meets the others: sends them the reason. */
 static int decline(const struct rd_settings *settings, const struct rd_comm_origin *origin, int err)
 {
-	struct rd_control_config config = { .settings = settings,
-		.parent = origin->parent ? origin->parent->control : NULL,
-		.group = origin->group };
+	struct rd_control_config config = {
+		.settings = settings, .parent = origin->parent, .group = origin->group
+	};
 	char reason[RD_REASON_SIZE];
 
 	snprintf(reason, sizeof(reason), "%s", rondo_last_error());

@@ -6,7 +6,8 @@
 
 /* The comm that a new one comes from. */
 struct rd_comm_origin {
-	const struct rondo_comm *parent; /* its failure ends the creation; NULL: none */
+	struct rd_control *parent; /* its failure ends the creation; NULL: none */
+	struct rd_shared *shared; /* the parent's; NULL: none */
 	uint64_t group; /* the id of the new comm, a group of the parent's ranks; 0: it is none */
 	const struct rd_lineage *lineage; /* of the comm that has shrunk; NULL: none has */
 };

@@ -7,8 +7,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/communicator.h"
+#include "api/creation.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -58,32 +60,51 @@ static int64_t count_use(rondo_comm *parent, uint64_t id)
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
-int rd_comm_make_group(
-	rondo_comm *parent, const int *ranks, int count, uint64_t purpose, rondo_comm **made)
-{
-	struct rd_settings settings = parent->settings;
-	struct rd_comm_origin origin = { .parent = parent };
-	int err;
+struct group {
+	struct rd_settings settings;
+	struct rd_comm_origin origin;
+};
 
-	settings.rendezvous_fd = -1;
-	settings.size = count;
-	settings.rank = 0;
-	while (ranks[settings.rank] != parent->rank)
-		settings.rank++;
-	if (count > 1) {
-		origin.group = make_id(parent, ranks, count, purpose);
-		rd_lineage_meet(&settings, &rd_control_members(parent->control)[ranks[0]].lineage);
-	}
-	err = rd_comm_make(made, &settings, &origin);
-	rd_settings_forget(&settings);
+static void plan(
+	struct group *group, rondo_comm *parent, const int *ranks, int count, uint64_t purpose)
+{
+	struct rd_settings *settings = &group->settings;
+
+	*settings = parent->settings;
+	settings->rendezvous_fd = -1;
+	settings->size = count;
+	settings->rank = 0;
+	while (ranks[settings->rank] != parent->rank)
+		settings->rank++;
+	group->origin =
+		(struct rd_comm_origin){ .parent = parent->control, .shared = parent->shared };
+	if (count == 1)
+		return;
+	group->origin.group = make_id(parent, ranks, count, purpose);
+	rd_lineage_meet(settings, &rd_control_members(parent->control)[ranks[0]].lineage);
+}
+
+static int make(struct group *group, rondo_comm **made)
+{
+	int err = rd_comm_make(made, &group->settings, &group->origin);
+
+	rd_settings_forget(&group->settings);
 	return err;
 }
 
-/* ---- The call ------------------------------------------------------------------------------- */
-
-static int check_ranks(const rondo_comm *parent, const int *ranks, int count)
+int rd_comm_make_group(
+	rondo_comm *parent, const int *ranks, int count, uint64_t purpose, rondo_comm **made)
 {
-	static const char function[] = "rondo_comm_create_group";
+	struct group group;
+
+	plan(&group, parent, ranks, count, purpose);
+	return make(&group, made);
+}
+
+/* ---- The calls ------------------------------------------------------------------------------ */
+
+static int check_ranks(const rondo_comm *parent, const int *ranks, int count, const char *function)
+{
 	bool *listed;
 	int err = 0;
 
@@ -124,22 +145,90 @@ static int fail(int err, const int *ranks, int count)
 		size < (int)sizeof(list) - 24 ? "" : ", ...", reason);
 }
 
+/* The order of the calls counts: each of the same list and tag has a purpose of its own. */
+static int count_call(rondo_comm *parent, const int *ranks, int count, int tag,
+	const char *function, uint64_t *purpose)
+{
+	int err = atomic_load(&parent->failed) ? rd_comm_failure(parent)
+					       : check_ranks(parent, ranks, count, function);
+	int64_t times;
+
+	if (err)
+		return err;
+	*purpose = (uint64_t)(unsigned)tag;
+	times = count_use(parent, make_id(parent, ranks, count, *purpose));
+	*purpose |= (uint64_t)times << 32;
+	return times < 0 ? rd_fail(RONDO_MEMORY, "%s: no memory to count groups", function) : 0;
+}
+
 int rondo_comm_create_group(
 	rondo_comm *parent, const int *ranks, int count, int tag, rondo_comm **comm)
 {
-	int err = rd_comm_check_origin(parent, comm, "rondo_comm_create_group");
-	uint64_t purpose = (uint64_t)(unsigned)tag;
-	int64_t times;
+	static const char function[] = "rondo_comm_create_group";
+	int err = rd_comm_check_origin(parent, comm, function);
+	uint64_t purpose;
 
-	if (!err && atomic_load(&parent->failed))
-		err = rd_comm_failure(parent);
 	if (!err)
-		err = check_ranks(parent, ranks, count);
+		err = count_call(parent, ranks, count, tag, function, &purpose);
 	if (err)
 		return err;
-	times = count_use(parent, make_id(parent, ranks, count, purpose));
-	if (times < 0)
-		return rd_fail(RONDO_MEMORY, "rondo_comm_create_group: no memory to count groups");
-	err = rd_comm_make_group(parent, ranks, count, purpose | (uint64_t)times << 32, comm);
+	err = rd_comm_make_group(parent, ranks, count, purpose, comm);
 	return err ? fail(err, ranks, count) : 0;
+}
+
+/* ---- Without blocking ----------------------------------------------------------------------- */
+
+struct arguments {
+	struct group group;
+	int count, ranks[];
+};
+
+/* If the resolver's call outlasts a cancellation, the parent may be freed: all that follows fails
+   before it reads the parent. */
+static int make_in_thread(rondo_comm **comm, void *argument)
+{
+	struct arguments *arguments = argument;
+	int err = make(&arguments->group, comm);
+
+	return err ? fail(err, arguments->ranks, arguments->count) : 0;
+}
+
+static int begin(rondo_creation **creation, rondo_comm *parent, const int *ranks, int count,
+	uint64_t purpose)
+{
+	size_t size = (size_t)count * sizeof(*ranks);
+	struct arguments *arguments = calloc(1, sizeof(*arguments) + size);
+	struct rd_creation_work work = { .make = make_in_thread, .arguments = arguments };
+	int err;
+
+	if (!arguments)
+		return rd_fail(RONDO_MEMORY, "no memory for the creation of a comm");
+	plan(&arguments->group, parent, ranks, count, purpose);
+	rd_creation_choose_device(&arguments->group.settings);
+	arguments->count = count;
+	memcpy(arguments->ranks, ranks, size);
+	work.rank = arguments->group.settings.rank;
+	err = rd_creation_begin(creation, &work);
+	if (!err)
+		return 0;
+	rd_settings_forget(&arguments->group.settings);
+	free(arguments);
+	return err;
+}
+
+int rondo_comm_create_group_begin(
+	rondo_comm *parent, const int *ranks, int count, int tag, rondo_creation **creation)
+{
+	static const char function[] = "rondo_comm_create_group_begin";
+	rondo_comm *none;
+	uint64_t purpose;
+	int err;
+
+	if (!creation)
+		return rd_fail(RONDO_INVALID, "%s: creation is NULL", function);
+	*creation = NULL;
+	err = rd_comm_check_origin(parent, &none, function);
+	if (!err)
+		err = count_call(parent, ranks, count, tag, function, &purpose);
+	return err ? err : begin(creation, parent, ranks, count, purpose);
 }

@@ -13,6 +13,7 @@
 #include "base/cancellation.h"
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/log.h"
 #include "base/thread.h"
 #include "gpu/create.h"
 
@@ -45,6 +46,7 @@ static void *run(void *argument)
 {
 	struct rondo_creation *creation = argument;
 
+	rd_log_rank(creation->work.rank);
 	rd_cancellation_begin(&creation->cancellation);
 	creation->error = creation->work.make(&creation->comm, creation->work.arguments);
 	free(creation->work.arguments);
@@ -67,7 +69,6 @@ int rd_creation_begin(rondo_creation **created, const struct rd_creation_work *w
 	if (!err)
 		err = rd_cancellation_init(&creation->cancellation, work->rank);
 	if (err) {
-		free(work->arguments);
 		free(creation);
 		return err;
 	}
@@ -75,13 +76,22 @@ int rd_creation_begin(rondo_creation **created, const struct rd_creation_work *w
 	creation->forks = rd_forks;
 	err = rd_thread_start(&creation->thread, 0, run, creation);
 	if (err) {
-		free(work->arguments);
 		free_creation(creation);
 		return rd_fail(
 			RONDO_SYSTEM, "cannot start a thread to create a comm: %s", strerror(err));
 	}
 	*created = creation;
 	return 0;
+}
+
+/* An error comes again where the comm is made. */
+void rd_creation_choose_device(struct rd_settings *settings)
+{
+	uint32_t pci;
+	int device;
+
+	if (settings->gpu < 0 && rd_gpu_device(settings, &device, &pci) == 0)
+		settings->gpu = device;
 }
 
 /* ---- By rondo_comm_create() ----------------------------------------------------------------- */
@@ -123,16 +133,6 @@ static void copy_place(struct arguments *arguments, const struct rondo_config *c
 	arguments->config.unique_id = &arguments->id;
 }
 
-/* The current device is the calling thread's. An error comes again where the comm is made. */
-static void choose_device(struct rd_settings *settings)
-{
-	uint32_t pci;
-	int device;
-
-	if (settings->gpu < 0 && rd_gpu_device(settings, &device, &pci) == 0)
-		settings->gpu = device;
-}
-
 int rondo_comm_create_begin(rondo_creation **creation, const struct rondo_config *config)
 {
 	struct arguments *arguments;
@@ -154,9 +154,12 @@ int rondo_comm_create_begin(rondo_creation **creation, const struct rondo_config
 		return err;
 	}
 	copy_place(arguments, config);
-	choose_device(&arguments->settings);
-	return rd_creation_begin(
+	rd_creation_choose_device(&arguments->settings);
+	err = rd_creation_begin(
 		creation, &(struct rd_creation_work){ arguments->settings.rank, make, arguments });
+	if (err)
+		free(arguments);
+	return err;
 }
 
 /* ---- Testing and cancelling ----------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #ifndef RD_CREATION_H
 #define RD_CREATION_H
 
+#include "base/settings.h"
 #include "rondo.h"
 
 /* The way of making a comm. */
@@ -13,7 +14,10 @@ struct rd_creation_work {
 	void *arguments; /* freed once make() has returned */
 };
 
-/* Takes over the arguments, also where it fails. Returns 0 or an error. */
+/* Takes over the arguments, unless it fails. Returns 0 or an error. */
 int rd_creation_begin(rondo_creation **creation, const struct rd_creation_work *work);
+
+/* Where no device is set, it becomes the calling thread's current one, if there is one. */
+void rd_creation_choose_device(struct rd_settings *settings);
 
 #endif

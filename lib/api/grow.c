@@ -52,7 +52,7 @@ static int check_parts(const rondo_comm *comm, const struct part *all)
 static int make(rondo_comm *comm, const struct part *first, rondo_comm **made)
 {
 	struct rd_settings settings = comm->settings;
-	struct rd_comm_origin origin = { .parent = comm };
+	struct rd_comm_origin origin = { .parent = comm->control, .shared = comm->shared };
 	int err;
 
 	settings.size = first->size;

@@ -299,6 +299,18 @@ RONDO_API int rondo_comm_duplicate(rondo_comm *comm, rondo_comm **copy);
  */
 RONDO_API int rondo_comm_create_group(
 	rondo_comm *parent, const int *ranks, int count, int tag, rondo_comm **comm);
+/*
+ * As rondo_comm_create_group(), which other ranks may call, but returns at once, as
+ * rondo_comm_create_begin() does: rondo_comm_create_test() and rondo_comm_create_cancel() are for
+ * this creation, too. It has a copy of the list. The order of calls counts, as there: any number of
+ * creations may go on. So may calls on the parent, which has to live until a test has returned the
+ * end. Finalize or destroy it afterwards.
+ *
+ * Before the first listed rank has called, a cancellation reaches no other rank. Reasons have the
+ * numbers of the new comm.
+ */
+RONDO_API int rondo_comm_create_group_begin(
+	rondo_comm *parent, const int *ranks, int count, int tag, rondo_creation **creation);
 
 /*
  * Waits for this comm's calls on streams, then leaves the communicator, as rondo_comm_destroy()

@@ -1,11 +1,22 @@
 /* ctest label: threads */
 /* Comms of some ranks of another one, which those ranks alone make. */
 #include <criterion/criterion.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 
+#include "transports/contract/leaks.h"
 #include "world.h"
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ 0, 200000 }, NULL);
+}
 
 /* Ranks are numbered as listed, and only they have the comm. */
 static int check_group(struct rank_env *env, rondo_comm *group, const int *ranks, int count)
@@ -178,6 +189,227 @@ Test(create_group, may_be_made_by_several_threads_at_once, .timeout = 120)
 	world_try(3, "tcp", make_in_threads);
 }
 
+/* ---- Without blocking ----------------------------------------------------------------------- */
+
+#define BEGUN 6
+
+/* Tests until the end. */
+static int await_end(rondo_creation *creation, rondo_comm **comm)
+{
+	int64_t until = world_now_ms() + 20000;
+	int result;
+
+	while ((result = rondo_comm_create_test(creation, comm)) == RONDO_PENDING &&
+		world_now_ms() < until)
+		nap();
+	return result;
+}
+
+/* The others wait for it, in the order of these calls; their lists are gone by then. */
+static int begin_many(struct rank_env *env, rondo_creation **creations)
+{
+	rondo_comm *none;
+
+	for (int i = 0; i < BEGUN; i++) {
+		int ranks[] = { 2, 0, 1 };
+
+		TRY(rondo_comm_create_group_begin(env->comm, ranks, 3, 0, &creations[i]));
+		memset(ranks, 0, sizeof(ranks));
+		if (env->rank == 0 && rondo_comm_create_test(creations[i], &none) != RONDO_PENDING)
+			return world_report(env, "it does not wait for the others");
+	}
+	return 0;
+}
+
+static int begun_in_order(struct rank_env *env)
+{
+	const int ranks[] = { 2, 0, 1 };
+	rondo_creation *creations[BEGUN];
+	rondo_comm *groups[BEGUN];
+	int failed = 0;
+
+	if (env->rank == 0)
+		TRY(begin_many(env, creations));
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank > 0)
+		TRY(begin_many(env, creations));
+	TRY(rondo_barrier(env->comm, NULL));
+	for (int i = 0; i < BEGUN; i++)
+		TRY(await_end(creations[i], &groups[i]));
+	for (int i = 0; i < BEGUN && !failed; i++) {
+		int sum = i;
+
+		failed = check_group(env, groups[i], ranks, 3);
+		TRY(rondo_all_reduce(groups[i], &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+		if (sum != 3 * i)
+			return world_report(env, "%d, not %d", sum, 3 * i);
+		TRY(rondo_comm_destroy(groups[i]));
+	}
+	return failed;
+}
+
+Test(create_group, is_begun_in_the_order_of_calls_while_the_comm_is_used, .timeout = 120)
+{
+	struct world threads = { .size = 3, .threads = true, .timeout_ms = 10000 };
+
+	cr_assert_eq(world_run(&threads, begun_in_order, NULL, NULL), 0);
+	world_try(3, "tcp", begun_in_order);
+}
+
+static bool listens_at(int fd, in_port_t port)
+{
+	struct sockaddr_in at = { .sin_family = AF_UNSPEC };
+	socklen_t size = sizeof(at), on_size = sizeof(int);
+	int on;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &on_size) == 0 && on &&
+	       getsockname(fd, (struct sockaddr *)&at, &size) == 0 && at.sin_family == AF_INET &&
+	       at.sin_port == port;
+}
+
+static bool listens_here(in_port_t port)
+{
+	int fd = 0;
+
+	while (fd < 256 && !listens_at(fd, port))
+		fd++;
+	return fd < 256;
+}
+
+/* How many ranks the first of a group has accepted, at its place: without a secret, that is the
+   first that it sends. Ranks are threads. */
+static int count_accepted(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 256; fd++) {
+		struct sockaddr_in peer = { .sin_family = AF_UNSPEC };
+		struct tcp_info info = { .tcpi_bytes_received = 0 };
+		socklen_t size = sizeof(peer), info_size = sizeof(info);
+
+		count += getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
+			 peer.sin_family == AF_INET && listens_here(peer.sin_port) &&
+			 getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) == 0 &&
+			 info.tcpi_bytes_received > 0;
+	}
+	return count;
+}
+
+/* Ranks 2, 0 and 3 wait for rank 1; the argument's rank cancels. */
+static int cancelled_by_one(struct rank_env *env)
+{
+	static const char *const reasons[] = { "the comm of ranks 2, 0, 3, 1: rank 1 cancelled", "",
+		"the comm of ranks 2, 0, 3, 1: rank 0 cancelled",
+		"the comm of ranks 2, 0, 3, 1: rank 2 cancelled" };
+	int canceller = *(const int *)env->argument, ranks[] = { 2, 0, 3, 1 };
+	int64_t until = world_now_ms() + 20000;
+	rondo_creation *creation;
+	rondo_comm *group;
+
+	if (env->rank != 1) {
+		TRY(rondo_comm_create_group_begin(env->comm, ranks, 4, 0, &creation));
+		while (env->rank == canceller && count_accepted() < 2 && world_now_ms() < until)
+			nap();
+		if (env->rank == canceller)
+			TRY(rondo_comm_create_cancel(creation));
+		EXPECT_ERROR(await_end(creation, &group), RONDO_REVOKED, reasons[canceller]);
+	}
+	TRY(rondo_barrier(env->comm, NULL));
+	return make_and_use(env, ranks, 4, 1);
+}
+
+Test(create_group, ends_on_all_that_came_where_one_cancels, .timeout = 120)
+{
+	struct world world = { .size = 4, .threads = true, .has_no_secret = true };
+	int before = contract_open_files();
+
+	for (int canceller = 0; canceller < 4; canceller++)
+		cr_assert(canceller == 1 ||
+				  world_run(&world, cancelled_by_one, &canceller, NULL) == 0,
+			"%d", canceller);
+	cr_expect_eq(contract_open_files(), before);
+}
+
+/* The argument's rank alone calls; it is the group's first, or another. */
+static int cancelled_alone(struct rank_env *env)
+{
+	const int ranks[] = { 1, 0 };
+	rondo_creation *creation;
+	rondo_comm *group;
+	int64_t began;
+
+	if (env->rank == *(const int *)env->argument) {
+		TRY(rondo_comm_create_group_begin(env->comm, ranks, 2, 0, &creation));
+		began = world_now_ms();
+		TRY(rondo_comm_create_cancel(creation));
+		EXPECT_ERROR(rondo_comm_create_test(creation, &group), RONDO_REVOKED, "cancelled");
+		if (world_now_ms() - began > 800)
+			return world_report(
+				env, "it took %lld ms", (long long)(world_now_ms() - began));
+	}
+	TRY(rondo_barrier(env->comm, NULL));
+	return make_and_use(env, ranks, 2, 1);
+}
+
+Test(create_group, is_cancelled_at_once_where_nobody_comes, .timeout = 60)
+{
+	struct world world = { .size = 2 };
+
+	for (int rank = 0; rank < 2; rank++)
+		cr_assert_eq(world_run(&world, cancelled_alone, &rank, NULL), 0, "%d", rank);
+}
+
+/* It was made; the other rank has the comm, and uses it. */
+static int cancelled_late(struct rank_env *env)
+{
+	const int ranks[] = { 1, 0 };
+	rondo_creation *creation;
+	rondo_comm *group;
+	int err = 0;
+
+	TRY(rondo_comm_create_group_begin(env->comm, ranks, 2, 0, &creation));
+	if (env->rank == 0) {
+		TRY(await_end(creation, &group));
+		TRY(rondo_barrier(env->comm, NULL));
+		err = rondo_barrier(group, NULL);
+		rondo_comm_destroy(group);
+		EXPECT_ERROR(err, RONDO_REVOKED, "rank 0 cancelled");
+	} else {
+		TRY(rondo_barrier(env->comm, NULL));
+		TRY(rondo_comm_create_cancel(creation));
+		EXPECT_ERROR(rondo_comm_create_test(creation, &group), RONDO_REVOKED,
+			"rank 0 cancelled");
+	}
+	return make_and_use(env, ranks, 2, 0);
+}
+
+Test(create_group, cancelled_late_revokes_the_comm_of_the_others, .timeout = 60)
+{
+	world_try(2, NULL, cancelled_late);
+}
+
+/* Rank 1 does not call. */
+static int parent_fails(struct rank_env *env)
+{
+	const int ranks[] = { 0, 1 };
+	rondo_creation *creation;
+	rondo_comm *group;
+
+	if (env->rank == 0) {
+		TRY(rondo_comm_create_group_begin(env->comm, ranks, 2, 0, &creation));
+		TRY(rondo_comm_revoke(env->comm, "enough"));
+		EXPECT_ERROR(await_end(creation, &group), RONDO_REVOKED, "enough");
+	} else {
+		EXPECT_ERROR(rondo_barrier(env->comm, NULL), RONDO_REVOKED, "enough");
+	}
+	return 0;
+}
+
+Test(create_group, that_was_begun_ends_with_the_comm, .timeout = 60)
+{
+	world_try(2, NULL, parent_fails);
+}
+
 /* ---- Failures ------------------------------------------------------------------------------- */
 
 static int absent;
@@ -267,6 +499,7 @@ static int bad_arguments(struct rank_env *env)
 {
 	const int outside[] = { 0, 2 }, twice[] = { 0, 0 }, other[] = { 1 - env->rank };
 	rondo_comm *comm = env->comm, *group;
+	rondo_creation *creation;
 
 	EXPECT_ERROR(rondo_comm_create_group(comm, other, 1, 0, &group), RONDO_INVALID,
 		"calls it, and is not listed");
@@ -281,6 +514,10 @@ static int bad_arguments(struct rank_env *env)
 		rondo_comm_create_group(comm, twice, 0, 0, &group), RONDO_INVALID, "0 ranks of 2");
 	EXPECT_ERROR(
 		rondo_comm_create_group(NULL, twice, 1, 0, &group), RONDO_INVALID, "comm is NULL");
+	EXPECT_ERROR(rondo_comm_create_group_begin(comm, twice, 2, 0, &creation), RONDO_INVALID,
+		"rondo_comm_create_group_begin: rank 0 is listed twice");
+	EXPECT_ERROR(rondo_comm_create_group_begin(comm, twice, 1, 0, NULL), RONDO_INVALID,
+		"creation is NULL");
 	TRY(rondo_barrier(comm, NULL));
 	TRY(rondo_comm_revoke(comm, "enough"));
 	EXPECT_ERROR(rondo_comm_create_group(comm, twice, 1, 0, &group), RONDO_REVOKED, "enough");
