@@ -167,7 +167,12 @@ int rd_shared_make(struct rd_shared **made)
 		free_all(shared);
 		return RONDO_SYSTEM;
 	}
+	/* The epoll of the first to sleep: without it, the number of descriptors would depend on
+	   whether somebody has slept. */
+	if (borrow(shared) >= 0)
+		shared->epolls[0].borrowed = false;
 	pthread_mutex_init(&shared->lock, NULL);
+	pthread_mutex_init(&shared->stations, NULL);
 	*made = shared;
 	return 0;
 }
@@ -192,6 +197,7 @@ void rd_shared_release(struct rd_shared *shared)
 	if (left)
 		return;
 	pthread_mutex_destroy(&shared->lock);
+	pthread_mutex_destroy(&shared->stations);
 	free_all(shared);
 }
 

@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+struct rd_shm_station;
+
 struct rd_shared_epoll {
 	int fd;
 	bool borrowed;
@@ -28,6 +30,10 @@ struct rd_shared {
 	int epoll_count;
 	int *watched; /* [watched_count]: descriptors that wake sleepers, beside the eventfd */
 	int watched_count;
+
+	pthread_mutex_t stations; /* comes before the lock */
+	/* Under that: */
+	struct rd_shm_station *shm; /* NULL: no endpoint of shm is there */
 };
 
 /* With one reference. Errors: RONDO_MEMORY, RONDO_SYSTEM. */

@@ -1,6 +1,6 @@
 /*
- * The packets of shm: cards, greetings with their descriptors, and notices of regions. The first
- * byte chooses which; of packets, the next is the number of descriptors to send along.
+ * The packets of shm: cards, hellos and greetings with their descriptors, and notices of regions.
+ * The first byte chooses which; of packets, the next is the number of descriptors to send along.
  */
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -46,19 +46,42 @@ static void send_packet(const void *bytes, size_t size, int fd_count, int kind)
 	close(fds[1]);
 }
 
-static void read_greeting(struct fuzz_input *input)
+static void read_hello(const struct rd_shm_hello *hello)
+{
+	struct rd_shm_card here = { .name = "fuzzing" };
+	struct sockaddr_un address;
+
+	if (rd_shm_hello_valid(hello, &here))
+		FUZZ_CHECK(rd_shm_card_address(&hello->from, &address) <= sizeof(address));
+}
+
+static void read_greeting(const struct rd_shm_greeting *greeting, int fd)
 {
 	struct rd_local local = { .rank = 1, .size = 4, .settings = &settings };
-	struct rd_shm_greeting greeting;
+
+	if (rd_shm_greeting_valid(greeting, &local))
+		FUZZ_CHECK(greeting->from < 4 && greeting->slots >= 1 &&
+			   (fd < 0 || rd_shm_sealed(fd, 0) == 0));
+}
+
+static void read_packet(struct fuzz_input *input)
+{
+	union rd_shm_packet packet;
 	int fds[2], count = fuzz_below(input, 3), kind = fuzz_byte(input);
+	ssize_t size;
 
 	send_packet(input->at, input->left, count, kind);
-	if (rd_shm_greeting_recv(ends[0], &greeting, fds, 2) != RD_SHM_RECEIVED_GREETING)
-		return;
-	FUZZ_CHECK(fds[0] >= 0 && fds[1] >= 0);
-	if (rd_shm_greeting_valid(&greeting, &local))
-		FUZZ_CHECK(
-			greeting.from < 4 && greeting.slots >= 1 && rd_shm_sealed(fds[0], 0) == 0);
+	size = rd_shm_packet_recv(ends[0], &packet, sizeof(packet), fds);
+	switch (size > 0 ? rd_shm_packet_kind(&packet, (size_t)size) : RD_SHM_INVALID) {
+	case RD_SHM_HELLO:
+		read_hello(&packet.hello);
+		break;
+	case RD_SHM_GREETING:
+		read_greeting(&packet.greeting, fds[0]);
+		break;
+	default:
+		break;
+	}
 	rd_shm_fd_close(&fds[0]);
 	rd_shm_fd_close(&fds[1]);
 }
@@ -88,8 +111,10 @@ static void read_notices(struct fuzz_input *input)
 		send_packet(&sent, size, count, kind);
 		ssize_t got = rd_shm_packet_recv(ends[0], &notice, sizeof(notice), fds);
 
-		if (got > 0 && rd_shm_regions_update(&regions, &notice, (size_t)got, fds[0]))
+		if (got > 0 && rd_shm_notice_valid(&notice, (size_t)got)) {
+			rd_shm_regions_update(&regions, &notice, fds[0]);
 			check_region(rd_shm_region_find(regions, notice.id));
+		}
 		rd_shm_fd_close(&fds[0]);
 		rd_shm_fd_close(&fds[1]);
 	}
@@ -99,7 +124,7 @@ static void read_notices(struct fuzz_input *input)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const readers[])(
-		struct fuzz_input *) = { read_card, read_greeting, read_notices };
+		struct fuzz_input *) = { read_card, read_packet, read_notices };
 	struct fuzz_input input = { data, size };
 	int kind = fuzz_below(&input, 3);
 

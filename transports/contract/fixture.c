@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/port.h"
+#include "transports/shared.h"
 #include "transports/transports.h"
 
 #define MESSAGE_LEAST 64 /* each link must carry it */
@@ -92,6 +93,7 @@ uint64_t now_ms(void)
 
 const char *fixture_address;
 const unsigned char *fixture_psk;
+bool fixture_shares;
 
 /* The environment sets the rest: RONDO_INTERFACE, or the device of a card. */
 static void settings_fill(struct rd_settings *settings, int rank, const struct shape *shape)
@@ -121,6 +123,26 @@ static void move_apart(struct fixture *fixture, int rank)
 	memcpy(fixture->settings.psk, fixture_psk, sizeof(fixture->settings.psk));
 }
 
+/* The epoll on which it sleeps; -1: none. */
+static int make_epoll(struct rd_local *local, const struct shape *shape)
+{
+	if (shape->jobs)
+		local->shared = rd_shared_keep(shape->jobs[local->rank]);
+	else if (!fixture_shares || rd_shared_make(&local->shared))
+		return epoll_create1(EPOLL_CLOEXEC);
+	return rd_shared_borrow(local->shared);
+}
+
+static void close_epoll(struct rd_local *local)
+{
+	if (local->shared)
+		rd_shared_close(local->shared, local->epoll_fd);
+	else
+		close(local->epoll_fd);
+	rd_shared_release(local->shared);
+	local->epoll_fd = -1;
+}
+
 bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *transport, int rank,
 	const struct shape *shape)
 {
@@ -132,8 +154,8 @@ bool fixture_listen(struct fixture *fixture, struct shared *shared, const char *
 		.rank = rank,
 		.size = shape->size,
 		.settings = &fixture->settings,
-		.epoll_fd = epoll_create1(EPOLL_CLOEXEC),
 	};
+	fixture->local.epoll_fd = make_epoll(&fixture->local, shape);
 	if (!ok(fixture, fixture->transport != NULL, "no transport %s", transport))
 		return false;
 	if (!ok(fixture, fixture->local.epoll_fd >= 0, "epoll_create1: %m"))
@@ -315,8 +337,7 @@ void fixture_close(struct fixture *fixture)
 	fixture->endpoint = NULL;
 	memset(fixture->links, 0, sizeof(fixture->links));
 	if (fixture->local.epoll_fd >= 0)
-		close(fixture->local.epoll_fd);
-	fixture->local.epoll_fd = -1;
+		close_epoll(&fixture->local);
 }
 
 bool fixtures_open(struct fixture *fixtures, struct shared *shared, const char *transport,

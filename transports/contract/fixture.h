@@ -28,6 +28,9 @@ extern const char *fixture_address; /* MASTER_ADDR; NULL: the loopback */
 /* RD_PSK_SIZE bytes: ranks act as on different hosts, with this key. NULL: a test sets none. */
 extern const unsigned char *fixture_psk;
 
+extern bool
+	fixture_shares; /* endpoints wake sleepers by what a job shares: the library's own can */
+
 /* State that the ranks of a case share, also across fork. */
 struct shared {
 	_Atomic int failed; /* 1: report is being written; 2: written */
@@ -46,6 +49,7 @@ struct shape {
 	size_t piece;
 	uint64_t comm_id; /* 0: a default */
 	bool sleepy; /* fixture_pair: sleep, not spin, until the links are ready */
+	struct rd_shared *const *jobs; /* of each rank; NULL: none that outlives its endpoint */
 };
 
 extern const struct shape shape_small; /* two ranks, one channel, three slots of 4 KiB */

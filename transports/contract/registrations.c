@@ -19,7 +19,7 @@
 #define GUARD 0xcc
 #define HALTED_MS 500 /* in which a message arrives, if it can */
 
-static const struct shape shape_large = { 2, 1, 3, ROOM, 0, false };
+static const struct shape shape_large = { 2, 1, 3, ROOM, 0, false, NULL };
 
 static unsigned char *map_at(struct fixture *fixture, void *address)
 {

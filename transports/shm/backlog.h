@@ -1,14 +1,13 @@
 /*
- * The backlog of shm: the listener, and accepted connections that no pair owns yet. One with a
- * valid greeting goes to its pair, or is pending until that is created. Any other is closed. Their
- * number is bounded: at the bound, the oldest without a greeting is closed.
+ * The backlog of shm: the listener, and accepted connections that have not sent a hello. One with a
+ * valid hello goes on as the connection of its station. Any other is closed. Their number is
+ * bounded: at the bound, the oldest is closed.
  */
 #ifndef RD_SHM_BACKLOG_H
 #define RD_SHM_BACKLOG_H
 
 #include "transports/event_source.h"
-#include "transports/shm/card.h"
-#include "transports/shm/pair.h"
+#include "transports/shm/connection.h"
 
 #define RD_SHM_BACKLOG_MAX 32
 
@@ -20,13 +19,10 @@ struct rd_shm_pending {
 	int fd; /* -1: this place is free */
 	uint64_t age;
 	pid_t pid;
-	bool greeted; /* it waits for its pair; greeting and fds are valid */
-	struct rd_shm_greeting greeting;
-	int fds[2];
 };
 
 struct rd_shm_backlog {
-	struct rd_shm_endpoint *endpoint;
+	struct rd_shm_station *station;
 	struct rd_event_source source;
 	int listener; /* -1: none */
 	struct rd_shm_pending *at[RD_SHM_BACKLOG_MAX]; /* used ones first; NULL: the others */
@@ -36,14 +32,13 @@ struct rd_shm_backlog {
 };
 
 /* Initialises without a descriptor: finish() and abandon() may follow. */
-void rd_shm_backlog_init(struct rd_shm_backlog *backlog, struct rd_shm_endpoint *endpoint);
+void rd_shm_backlog_init(struct rd_shm_backlog *backlog, struct rd_shm_station *station);
 
-/* Listens at the address of the endpoint's card. Errors: RONDO_SYSTEM. */
+/* Listens at the address of the station's card. Errors: RONDO_SYSTEM. */
 int rd_shm_backlog_listen(struct rd_shm_backlog *backlog);
 
-/* Hands over connections that came before their pair was created; fails pairs whose peer can
-   never be accepted. */
-void rd_shm_backlog_match(struct rd_shm_backlog *backlog);
+/* Where no peer can ever be accepted, connections that wait for one fail. */
+void rd_shm_backlog_fail_awaited(const struct rd_shm_backlog *backlog);
 
 /* Closes the listener, and all of them. */
 void rd_shm_backlog_finish(struct rd_shm_backlog *backlog);

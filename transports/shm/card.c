@@ -1,6 +1,5 @@
 #include "transports/shm/card.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -8,15 +7,20 @@
 #include "base/error.h"
 #include "base/settings.h"
 #include "transports/shm/fifo.h"
-#include "transports/shm/socket.h"
 
 #define CARD_MAGIC 0x6d687372u /* "rshm" */
+#define HELLO_MAGIC 0x6d687368u /* "hshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */
-#define SHM_VERSION 3
+#define END_MAGIC 0x6d687365u /* "eshm" */
+#define SHM_VERSION 4
 
-int rd_shm_card_make(struct rd_shm_card *card)
+/* ---- Cards ----------------------------------------------------------------------------------- */
+
+int rd_shm_card_make(struct rd_shm_card *card, int number)
 {
-	*card = (struct rd_shm_card){ .magic = CARD_MAGIC, .version = SHM_VERSION };
+	*card = (struct rd_shm_card){
+		.magic = CARD_MAGIC, .version = SHM_VERSION, .number = (uint32_t)number
+	};
 	return getrandom(card->name, sizeof(card->name), 0) == sizeof(card->name)
 		       ? 0
 		       : rd_fail_errno("getrandom");
@@ -33,6 +37,13 @@ int rd_shm_card_read(struct rd_shm_card *card, const unsigned char *bytes, size_
 	return 0;
 }
 
+bool rd_shm_card_connects(const struct rd_shm_card *card, const struct rd_shm_card *to)
+{
+	if (card->number != to->number)
+		return card->number > to->number;
+	return memcmp(card->name, to->name, sizeof(card->name)) > 0;
+}
+
 socklen_t rd_shm_card_address(const struct rd_shm_card *card, struct sockaddr_un *address)
 {
 	/* The first byte is zero: an abstract address, not in the file system. */
@@ -44,15 +55,55 @@ socklen_t rd_shm_card_address(const struct rd_shm_card *card, struct sockaddr_un
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)length);
 }
 
-void rd_shm_greeting_init(struct rd_shm_greeting *greeting, const struct rd_local *local, int to)
+/* ---- Packets --------------------------------------------------------------------------------- */
+
+enum rd_shm_kind rd_shm_packet_kind(const union rd_shm_packet *packet, size_t size)
 {
-	*greeting = (struct rd_shm_greeting){
+	if (size < sizeof(packet->any))
+		return RD_SHM_INVALID;
+	if (packet->any.magic == HELLO_MAGIC && size == sizeof(packet->hello))
+		return RD_SHM_HELLO;
+	if (packet->any.magic == GREET_MAGIC && size == sizeof(packet->greeting))
+		return RD_SHM_GREETING;
+	if (packet->any.magic == END_MAGIC && size == sizeof(packet->end))
+		return RD_SHM_END;
+	return rd_shm_notice_valid(&packet->notice, size) ? RD_SHM_NOTICE : RD_SHM_INVALID;
+}
+
+struct rd_shm_hello rd_shm_hello_to(
+	const struct rd_shm_card *from, const struct rd_shm_card *to, bool barriers)
+{
+	struct rd_shm_hello hello = {
+		.magic = HELLO_MAGIC,
+		.version = SHM_VERSION,
+		.from = *from,
+		.barriers = barriers,
+	};
+
+	memcpy(hello.to, to->name, sizeof(hello.to));
+	return hello;
+}
+
+bool rd_shm_hello_valid(const struct rd_shm_hello *hello, const struct rd_shm_card *here)
+{
+	const struct rd_shm_card *from = &hello->from;
+
+	return hello->version == SHM_VERSION && from->magic == CARD_MAGIC &&
+	       from->version == SHM_VERSION &&
+	       memcmp(hello->to, here->name, sizeof(hello->to)) == 0 &&
+	       memcmp(from->name, here->name, sizeof(from->name)) != 0;
+}
+
+struct rd_shm_greeting rd_shm_greeting_to(const struct rd_local *local, int to, uint32_t slots)
+{
+	return (struct rd_shm_greeting){
 		.magic = GREET_MAGIC,
 		.version = SHM_VERSION,
 		.comm_id = local->comm_id,
 		.from = (uint32_t)local->rank,
 		.to = (uint32_t)to,
 		.channels = (uint32_t)local->settings->channels,
+		.slots = slots,
 		.piece_size = local->settings->piece_size,
 	};
 }
@@ -67,18 +118,7 @@ bool rd_shm_greeting_valid(const struct rd_shm_greeting *greeting, const struct 
 	       greeting->slots <= RD_SHM_SLOTS_MAX;
 }
 
-enum rd_shm_received rd_shm_greeting_recv(
-	int socket, struct rd_shm_greeting *greeting, int fds[2], size_t fd_count)
+struct rd_shm_end rd_shm_end_of(uint64_t comm_id, bool goodbye)
 {
-	ssize_t size = rd_shm_packet_recv(socket, greeting, sizeof(*greeting), fds);
-
-	if (size < 0)
-		return errno == EAGAIN || errno == EINTR ? RD_SHM_RECEIVED_NOTHING
-							 : RD_SHM_RECEIVED_INVALID;
-	if (size == (ssize_t)sizeof(*greeting) &&
-		(size_t)(fds[0] >= 0) + (size_t)(fds[1] >= 0) == fd_count)
-		return RD_SHM_RECEIVED_GREETING;
-	rd_shm_fd_close(&fds[0]);
-	rd_shm_fd_close(&fds[1]);
-	return RD_SHM_RECEIVED_INVALID;
+	return (struct rd_shm_end){ .magic = END_MAGIC, .goodbye = goodbye, .comm_id = comm_id };
 }

@@ -1,11 +1,9 @@
 #include "transports/shm/pair.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
@@ -13,7 +11,7 @@
 #include "base/settings.h"
 #include "transports/shm/socket.h"
 
-#define GOODBYE "bye"
+static const char closed_early[] = "closed its connection before the link was open";
 
 /* ---- Shared memory --------------------------------------------------------------------------- */
 
@@ -63,24 +61,40 @@ static void link_start(struct rd_shm_pair *pair, int channel)
 
 static void pair_start(struct rd_shm_pair *pair)
 {
+	const struct rd_shm_connection *connection = pair->connection;
 	int channels = pair->endpoint->local->settings->channels;
 
 	pair->state = RD_SHM_PAIR_OPEN;
 	pair->endpoint->unready--;
+	pair->common.pid = connection->pid;
+	pair->common.wake_fd = connection->wake_fd;
+	pair->common.fenced = connection->fenced;
 	rd_shm_fd_close(&pair->memory_fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
 			link_start(pair, channel);
 }
 
+static bool pair_send(struct rd_shm_pair *pair, const void *packet, size_t size, int fd)
+{
+	return rd_shm_connection_send(pair->connection, packet, size, fd);
+}
+
+static void send_end(struct rd_shm_pair *pair, bool goodbye)
+{
+	struct rd_shm_end end = rd_shm_end_of(pair->inbox.comm_id, goodbye);
+
+	if (pair->state != RD_SHM_PAIR_ENDED && rd_shm_connection_is_open(pair->connection))
+		pair_send(pair, &end, sizeof(end), -1);
+}
+
 static void pair_fail(struct rd_shm_pair *pair, int error, const char *reason)
 {
 	int channels = pair->endpoint->local->settings->channels;
 
-	if (pair->state < RD_SHM_PAIR_OPEN)
-		pair->endpoint->unready--;
+	send_end(pair, false);
+	pair->endpoint->unready--;
 	pair->state = RD_SHM_PAIR_ENDED;
-	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
 	rd_shm_fd_close(&pair->memory_fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
@@ -95,7 +109,6 @@ static void pair_end(struct rd_shm_pair *pair)
 
 	pair->state = RD_SHM_PAIR_ENDED;
 	pair->common.ended = true;
-	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
 			rd_shm_ops.recv(&pair->links[channel]->base, NULL, 0, &message);
@@ -106,7 +119,6 @@ static void pair_free(struct rd_shm_pair *pair)
 	int channels = pair->endpoint->local->settings->channels;
 
 	rd_shm_fd_close(&pair->memory_fd);
-	rd_shm_fd_close(&pair->common.wake_fd);
 	if (pair->memory)
 		munmap(pair->memory, pair->memory_size);
 	rd_shm_regions_finish(&pair->regions);
@@ -123,162 +135,143 @@ void rd_shm_pair_destroy(struct rd_shm_pair *pair)
 	for (int channel = 0; channel < channels; channel++)
 		if (pair->links[channel])
 			rd_shm_link_finish(pair->links[channel]);
-	if (pair->state == RD_SHM_PAIR_OPEN)
-		send(pair->fd, GOODBYE, sizeof(GOODBYE), MSG_NOSIGNAL | MSG_DONTWAIT);
-	/* A child forked by the program may hold the socket: the peer must not wait for that. */
-	if (pair->fd >= 0)
-		shutdown(pair->fd, SHUT_RDWR);
-	rd_event_close(pair->endpoint->epoll_fd, &pair->fd);
+	send_end(pair, true);
+	rd_shm_connection_leave(pair->connection, &pair->inbox);
 	pair_free(pair);
 }
 
 void rd_shm_pair_abandon(struct rd_shm_pair *pair)
 {
-	rd_shm_fd_close(&pair->fd);
+	rd_shm_queue_finish(&pair->inbox.packets);
 	pair_free(pair);
 }
 
 /* ---- Handshake ------------------------------------------------------------------------------- */
 
-static bool greeting_send(const struct rd_shm_pair *pair, const int *fds, size_t fd_count)
+/* Takes ownership of fd; -1: none. */
+static bool send_greeting(struct rd_shm_pair *pair, int fd)
 {
-	const struct rd_shm_endpoint *endpoint = pair->endpoint;
-	struct rd_shm_greeting greeting;
+	struct rd_shm_greeting greeting =
+		rd_shm_greeting_to(pair->endpoint->local, pair->peer, pair->slots);
 
-	rd_shm_greeting_init(&greeting, endpoint->local, pair->peer);
-	greeting.slots = pair->slots;
-	greeting.barriers = endpoint->barriers;
-	return rd_shm_packet_send(pair->fd, &greeting, sizeof(greeting), fds, fd_count);
+	return pair_send(pair, &greeting, sizeof(greeting), fd);
 }
 
-static bool eventfd_valid(int fd)
+static void greet(struct rd_shm_pair *pair)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int fd = pair->memory_fd;
 
-	return flags >= 0 && flags & O_NONBLOCK;
-}
-
-void rd_shm_pair_connect(struct rd_shm_pair *pair)
-{
-	struct rd_shm_endpoint *endpoint = pair->endpoint;
-	struct sockaddr_un address;
-	socklen_t size = rd_shm_card_address(&pair->card, &address);
-	int fds[2] = { pair->memory_fd, endpoint->wake_fd };
-
-	if (connect(pair->fd, (struct sockaddr *)&address, size)) {
-		if (errno == EAGAIN || errno == EINTR)
-			return;
-		pair_fail(pair, RONDO_BROKEN, "does not listen for shm any more");
-	} else if (!rd_shm_is_own_user(pair->fd, &pair->common.pid)) {
-		pair_fail(pair, RONDO_BROKEN, "belongs to another user");
-	} else if (!greeting_send(pair, fds, 2) || rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_ADD,
-							   pair->fd, EPOLLIN, &pair->source)) {
-		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
-	} else {
+	pair->memory_fd = -1;
+	if (send_greeting(pair, fd))
 		pair->state = RD_SHM_PAIR_GREETED;
-		rd_shm_fd_close(&pair->memory_fd);
-	}
+	else
+		pair_fail(pair, RONDO_BROKEN, closed_early);
 }
 
-void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
-	const struct rd_shm_greeting *greeting, const int fds[2])
+/* The lower rank: the peer's memory has come. Takes the descriptor. */
+static void adopt(struct rd_shm_pair *pair, const struct rd_shm_greeting *greeting, int *fd)
 {
-	struct rd_shm_endpoint *endpoint = pair->endpoint;
-
 	pair->slots = greeting->slots;
-	pair->common.fenced = !greeting->barriers || !endpoint->barriers;
-	pair->memory_size = segment_size(endpoint->local->settings, pair->slots);
-	pair->common.pid = pid;
-	pair->fd = fd;
-	pair->memory_fd = fds[0];
-	pair->common.wake_fd = fds[1];
-	if (!rd_shm_sealed(pair->memory_fd, pair->memory_size) ||
-		!eventfd_valid(pair->common.wake_fd))
+	pair->memory_size = segment_size(pair->endpoint->local->settings, pair->slots);
+	pair->memory_fd = *fd;
+	*fd = -1;
+	if (!rd_shm_sealed(pair->memory_fd, pair->memory_size))
 		pair_fail(pair, RONDO_PROTOCOL, "offered memory that is not what was agreed");
 	else if (!pair_map(pair, pair->memory_fd))
 		pair_fail(pair, RONDO_MEMORY, "shares memory that cannot be mapped here");
-	else if (rd_event_watch(endpoint->epoll_fd, EPOLL_CTL_MOD, fd, EPOLLIN, &pair->source) ||
-		 !greeting_send(pair, &endpoint->wake_fd, 1))
-		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
+	else if (!send_greeting(pair, -1))
+		pair_fail(pair, RONDO_BROKEN, closed_early);
 	else
 		pair_start(pair);
 }
 
-void rd_shm_pairs_fail_awaited(struct rd_shm_endpoint *endpoint, int number)
+/* Takes the descriptor. */
+static void take_greeting(struct rd_shm_pair *pair, const struct rd_shm_greeting *greeting, int *fd)
 {
-	char reason[160];
+	bool valid = rd_shm_greeting_valid(greeting, pair->endpoint->local) &&
+		     greeting->from == (uint32_t)pair->peer;
 
-	snprintf(reason, sizeof(reason), "its connection could not be accepted: %s",
-		strerror(number));
-	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
-		if (pair->state == RD_SHM_PAIR_AWAITED)
-			pair_fail(pair, RONDO_SYSTEM, reason);
-}
-
-static bool pair_recv_answer(struct rd_shm_pair *pair)
-{
-	struct rd_shm_greeting greeting;
-	int fds[2];
-	enum rd_shm_received received = rd_shm_greeting_recv(pair->fd, &greeting, fds, 1);
-
-	if (received == RD_SHM_RECEIVED_NOTHING)
-		return false;
-	pair->common.wake_fd = received == RD_SHM_RECEIVED_GREETING ? fds[0] : -1;
-	pair->common.fenced = received != RD_SHM_RECEIVED_GREETING || !greeting.barriers ||
-			      !pair->endpoint->barriers;
-	if (received == RD_SHM_RECEIVED_INVALID)
-		pair_fail(pair, RONDO_BROKEN, "closed its connection before the link was open");
-	else if (!rd_shm_greeting_valid(&greeting, pair->endpoint->local) ||
-		 greeting.from != (uint32_t)pair->peer || greeting.slots != pair->slots ||
-		 !eventfd_valid(pair->common.wake_fd))
+	if (pair->state == RD_SHM_PAIR_AWAITED && valid)
+		adopt(pair, greeting, fd);
+	else if (pair->state == RD_SHM_PAIR_GREETED && valid && greeting->slots == pair->slots)
+		pair_start(pair);
+	else if (pair->state == RD_SHM_PAIR_OPEN)
+		pair_end(pair);
+	else
 		pair_fail(pair, RONDO_PROTOCOL, "answered with a greeting that makes no sense");
-	else
-		pair_start(pair);
-	return true;
 }
 
-/* ---- An open connection ---------------------------------------------------------------------- */
+/* ---- An open pair ---------------------------------------------------------------------------- */
 
-bool rd_shm_pair_handle(void *owner)
+/* The peer's endpoint has ended, or its process. */
+static void take_end(struct rd_shm_pair *pair, int error, const char *reason)
 {
-	struct rd_shm_pair *pair = owner;
-	union {
-		char goodbye[sizeof(GOODBYE)];
-		struct rd_shm_notice notice;
-	} packet;
-	int fds[2];
+	if (pair->state == RD_SHM_PAIR_OPEN)
+		pair_end(pair);
+	else
+		pair_fail(pair, error, reason);
+}
 
-	if (pair->state == RD_SHM_PAIR_GREETED)
-		return pair_recv_answer(pair);
-	if (pair->state != RD_SHM_PAIR_OPEN)
+static void take_packet(struct rd_shm_pair *pair, struct rd_shm_queued *queued)
+{
+	const union rd_shm_packet *packet = &queued->packet;
+
+	switch (rd_shm_packet_kind(packet, queued->size)) {
+	case RD_SHM_GREETING:
+		take_greeting(pair, &packet->greeting, &queued->fd);
+		break;
+	case RD_SHM_NOTICE:
+		rd_shm_regions_update(&pair->regions, &packet->notice, queued->fd);
+		break;
+	default:
+		pair->common.goodbye = packet->end.goodbye;
+		take_end(pair, RONDO_BROKEN, closed_early);
+		break;
+	}
+}
+
+bool rd_shm_pair_handle(struct rd_shm_pair *pair)
+{
+	const struct rd_shm_connection *connection = pair->connection;
+	struct rd_shm_queued *queued;
+
+	if (pair->state == RD_SHM_PAIR_ENDED)
 		return false;
-	ssize_t size = rd_shm_packet_recv(pair->fd, &packet, sizeof(packet), fds);
-
-	if (size < 0 && (errno == EAGAIN || errno == EINTR))
-		return false;
-	bool is_notice = size > 0 && rd_shm_regions_update(
-					     &pair->regions, &packet.notice, (size_t)size, fds[0]);
-
-	rd_shm_fd_close(&fds[0]);
-	rd_shm_fd_close(&fds[1]);
-	if (is_notice)
-		return true;
-	/* The peer closed before it read our notices. Its own can still be read after this
-	   error. */
-	if (size < 0 && errno == ECONNRESET && !pair->reset) {
-		pair->reset = true;
+	if (pair->state == RD_SHM_PAIR_MADE && rd_shm_connection_is_open(connection)) {
+		greet(pair);
 		return true;
 	}
-	if (size == (ssize_t)sizeof(packet.goodbye) &&
-		memcmp(packet.goodbye, GOODBYE, sizeof(packet.goodbye)) == 0)
-		pair->common.goodbye = true;
-	pair_end(pair);
+	queued = rd_shm_queue_take(&pair->inbox.packets);
+	if (queued) {
+		take_packet(pair, queued);
+		rd_shm_queued_free(queued);
+		return true;
+	}
+	if (connection->state != RD_SHM_ENDED)
+		return false;
+	take_end(pair, connection->error, connection->reason);
 	return true;
+}
+
+bool rd_shm_pair_offer(struct rd_shm_pair *pair, uint64_t id, int fd, size_t size)
+{
+	struct rd_shm_notice notice = rd_shm_notice_of(true, pair->inbox.comm_id, id, size);
+
+	return rd_shm_connection_is_open(pair->connection) &&
+	       rd_shm_connection_try_send(pair->connection, &notice, sizeof(notice), fd);
+}
+
+void rd_shm_pair_withdraw(struct rd_shm_pair *pair, uint64_t id)
+{
+	struct rd_shm_notice notice = rd_shm_notice_of(false, pair->inbox.comm_id, id, 0);
+
+	if (rd_shm_connection_is_open(pair->connection))
+		pair_send(pair, &notice, sizeof(notice), -1);
 }
 
 /* ---- Creation -------------------------------------------------------------------------------- */
 
-/* Creates all local resources of the higher rank. */
+/* Creates the memory of the higher rank. */
 static int pair_prepare(struct rd_shm_pair *pair)
 {
 	const struct rd_settings *settings = pair->endpoint->local->settings;
@@ -293,28 +286,24 @@ static int pair_prepare(struct rd_shm_pair *pair)
 	if (!pair_map(pair, fd))
 		return rd_fail_errno("cannot map %zu bytes to share with rank %d",
 			pair->memory_size, pair->peer);
-	pair->fd =
-		rd_above_stderr(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (pair->fd < 0)
-		return rd_fail_errno("socket");
-	pair->state = RD_SHM_PAIR_CONNECTING;
+	pair->state = RD_SHM_PAIR_MADE;
 	return 0;
 }
 
 static struct rd_shm_pair *pair_new(
-	struct rd_shm_endpoint *endpoint, int peer, const struct rd_shm_card *card)
+	struct rd_shm_endpoint *endpoint, int peer, struct rd_shm_connection *connection)
 {
 	size_t channels = (size_t)endpoint->local->settings->channels;
 	struct rd_shm_pair *pair = calloc(1, sizeof(*pair) + channels * sizeof(pair->links[0]));
 
 	if (!pair)
 		return NULL;
-	pair->source = (struct rd_event_source){ rd_shm_pair_handle, pair };
-	pair->fd = -1;
 	pair->endpoint = endpoint;
+	pair->connection = connection;
+	pair->inbox.comm_id = endpoint->local->comm_id;
+	pair->inbox.news = &endpoint->news;
 	pair->state = RD_SHM_PAIR_AWAITED;
 	pair->peer = peer;
-	pair->card = *card;
 	pair->memory_fd = pair->common.wake_fd = -1;
 	pair->common.armed = &endpoint->armed;
 	pair->common.posting = &endpoint->posting;
@@ -322,10 +311,10 @@ static struct rd_shm_pair *pair_new(
 	return pair;
 }
 
-int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer, const struct rd_shm_card *card,
-	struct rd_shm_pair **result)
+int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer,
+	struct rd_shm_connection *connection, struct rd_shm_pair **result)
 {
-	struct rd_shm_pair *pair = pair_new(endpoint, peer, card);
+	struct rd_shm_pair *pair = pair_new(endpoint, peer, connection);
 	int err = 0;
 
 	if (!pair)
@@ -333,9 +322,10 @@ int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer, const struct 
 	if (endpoint->local->rank > peer)
 		err = pair_prepare(pair);
 	if (err) {
-		rd_shm_pair_destroy(pair);
+		pair_free(pair);
 		return err;
 	}
+	rd_shm_connection_join(connection, &pair->inbox);
 	pair->next = endpoint->pairs;
 	endpoint->pairs = pair;
 	endpoint->unready++;
@@ -368,8 +358,8 @@ int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel)
 	link->base.single_copy = true;
 	rd_shm_link_init(link, &pair->common);
 	pair->links[channel] = link;
-	if (pair->state == RD_SHM_PAIR_CONNECTING)
-		rd_shm_pair_connect(pair);
+	if (pair->state == RD_SHM_PAIR_MADE && rd_shm_connection_is_open(pair->connection))
+		greet(pair);
 	if (pair->state == RD_SHM_PAIR_OPEN)
 		link_start(pair, channel);
 	else if (pair->state == RD_SHM_PAIR_ENDED)

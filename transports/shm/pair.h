@@ -1,14 +1,14 @@
 /*
- * A pair: the connection of this rank to one peer, the memory that both map, and the links in it.
- * The peer's notices (offered memory, goodbye) and its death arrive over the connection. shm.c
- * describes the handshake. One thread at a time uses an endpoint with its pairs.
+ * A pair: this rank and one peer in one comm, the memory that both map, and the links in it. The
+ * peer's packets (its greeting, offered memory, its end) come over the connection to its station;
+ * shm.c describes the handshake. One thread at a time uses an endpoint with its pairs, under the
+ * station's lock where a function sends or takes packets.
  */
 #ifndef RD_SHM_PAIR_H
 #define RD_SHM_PAIR_H
 
 #include "rondo/transport.h"
-#include "transports/event_source.h"
-#include "transports/shm/card.h"
+#include "transports/shm/connection.h"
 #include "transports/shm/fifo.h"
 #include "transports/shm/region.h"
 
@@ -18,50 +18,46 @@ struct rd_shm_pair;
 struct rd_shm_endpoint {
 	struct rd_endpoint base;
 	const struct rd_local *local;
-	struct rd_shm_card card;
-	int wake_fd; /* eventfd, by which peers wake this rank: the job's, where it shares one */
-	bool barriers; /* membarrier(2) works, and includes this process */
-	int epoll_fd; /* epoll of listener, backlog, pairs. Its own readiness wakes the rank */
+	struct rd_shm_station *station;
+	_Atomic bool news; /* a packet has come for a pair, or a connection has changed */
 	bool armed;
 	unsigned posting; /* number of links with posts that are not done */
-	bool poll_due; /* the epoll must be polled */
+	bool poll_due; /* the connections must be read */
 	int unready; /* pairs between creation and RD_SHM_PAIR_OPEN */
 	struct rd_shm_pair *pairs;
 };
 
 enum rd_shm_pair_state {
-	RD_SHM_PAIR_AWAITED, /* the peer connects */
-	RD_SHM_PAIR_CONNECTING, /* this rank connects: again, while the peer's backlog is full */
+	RD_SHM_PAIR_AWAITED, /* the peer greets */
+	RD_SHM_PAIR_MADE, /* this rank greets, once the connection is open */
 	RD_SHM_PAIR_GREETED, /* greeting sent, answer due */
 	RD_SHM_PAIR_OPEN,
 	RD_SHM_PAIR_ENDED,
 };
 
 struct rd_shm_pair {
-	struct rd_event_source source;
-	int fd; /* the connection; -1: none */
 	struct rd_shm_pair *next;
 	struct rd_shm_endpoint *endpoint;
+	struct rd_shm_connection *connection;
+	struct rd_shm_inbox inbox;
 	enum rd_shm_pair_state state;
 	int peer;
-	struct rd_shm_card card;
-	int memory_fd; /* -1 once the peer has mapped it */
+	int memory_fd; /* -1 once it has been sent, or mapped */
 	struct rd_shm_peer common; /* for its links */
 	bool refused;
 	void *memory;
 	size_t memory_size; /* bytes */
 	uint32_t slots;
-	bool reset;
 	struct rd_shm_region *regions; /* the peer's, mapped here */
 	struct rd_shm_link *links[]; /* [channels]; NULL: not opened */
 };
 
 /*
- * Creates the pair with `peer`, from its card, and adds it to the endpoint's. The higher rank also
- * makes the memory and a socket: RONDO_MEMORY, RONDO_SYSTEM.
+ * Creates the pair with `peer` over a connection, and adds it to the endpoint's. The higher rank
+ * also makes the memory: RONDO_MEMORY, RONDO_SYSTEM.
  */
-int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer, const struct rd_shm_card *card,
-	struct rd_shm_pair **result);
+int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer,
+	struct rd_shm_connection *connection, struct rd_shm_pair **result);
 
 /* Returns the endpoint's pair with `peer`; NULL: none. */
 struct rd_shm_pair *rd_shm_pair_find(struct rd_shm_endpoint *endpoint, int peer);
@@ -70,21 +66,12 @@ struct rd_shm_pair *rd_shm_pair_find(struct rd_shm_endpoint *endpoint, int peer)
    or has ended. The pair owns it. */
 int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel);
 
-/* The higher rank, in RD_SHM_PAIR_CONNECTING: connects and greets. */
-void rd_shm_pair_connect(struct rd_shm_pair *pair);
+/* Greets if that is due; else handles one packet, or the end. Returns whether there was one. */
+bool rd_shm_pair_handle(struct rd_shm_pair *pair);
 
-/*
- * The lower rank, in RD_SHM_PAIR_AWAITED: the peer has connected. Takes ownership of the connection
- * and of fds: the memory and the peer's eventfd.
- */
-void rd_shm_pair_adopt(struct rd_shm_pair *pair, int fd, pid_t pid,
-	const struct rd_shm_greeting *greeting, const int fds[2]);
-
-/* No peer can be accepted, for this errno: pairs in RD_SHM_PAIR_AWAITED fail. */
-void rd_shm_pairs_fail_awaited(struct rd_shm_endpoint *endpoint, int number);
-
-/* Handles one packet of the connection, or its end. Returns whether there was one. */
-bool rd_shm_pair_handle(void *pair);
+/* Offers a region; false: not sent. Withdraws one. The pair is open. */
+bool rd_shm_pair_offer(struct rd_shm_pair *pair, uint64_t id, int fd, size_t size);
+void rd_shm_pair_withdraw(struct rd_shm_pair *pair, uint64_t id);
 
 /* Sends a goodbye, and frees the pair with its links. The caller removes it from the list first. */
 void rd_shm_pair_destroy(struct rd_shm_pair *pair);

@@ -5,8 +5,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "transports/shm/socket.h"
-
 #define NOTICE_MAGIC 0x6d68736eu /* "nshm" */
 
 bool rd_shm_sealed(int fd, size_t size)
@@ -18,18 +16,14 @@ bool rd_shm_sealed(int fd, size_t size)
 	       (size_t)status.st_size == size;
 }
 
-bool rd_shm_region_offer(int socket, uint64_t id, int fd, size_t size)
+struct rd_shm_notice rd_shm_notice_of(bool offers, uint64_t comm_id, uint64_t id, size_t size)
 {
-	struct rd_shm_notice notice = { NOTICE_MAGIC, 1, id, size };
-
-	return rd_shm_packet_send(socket, &notice, sizeof(notice), &fd, 1);
+	return (struct rd_shm_notice){ NOTICE_MAGIC, offers, comm_id, id, size };
 }
 
-bool rd_shm_region_withdraw(int socket, uint64_t id)
+bool rd_shm_notice_valid(const struct rd_shm_notice *notice, size_t size)
 {
-	struct rd_shm_notice notice = { NOTICE_MAGIC, 0, id, 0 };
-
-	return rd_shm_packet_send(socket, &notice, sizeof(notice), NULL, 0);
+	return size == sizeof(*notice) && notice->magic == NOTICE_MAGIC;
 }
 
 /* One that is offered again stays where it is. */
@@ -73,16 +67,13 @@ static void region_remove(struct rd_shm_region **regions, uint64_t id)
 	}
 }
 
-bool rd_shm_regions_update(
-	struct rd_shm_region **regions, const struct rd_shm_notice *notice, size_t size, int fd)
+void rd_shm_regions_update(
+	struct rd_shm_region **regions, const struct rd_shm_notice *notice, int fd)
 {
-	if (size != sizeof(*notice) || notice->magic != NOTICE_MAGIC)
-		return false;
 	if (notice->offers && fd >= 0)
 		region_add(regions, notice, fd);
 	else if (!notice->offers)
 		region_remove(regions, notice->id);
-	return true;
 }
 
 const struct rd_shm_region *rd_shm_region_find(const struct rd_shm_region *regions, uint64_t id)

@@ -1,125 +1,90 @@
 /*
  * shm: ranks of one user on one host, processes or threads, over memory that both map.
  *
- * Memory. Each pair of ranks shares one memfd. The higher rank creates it, seals it against
- * resizing, and passes it over a Unix socket. It holds one FIFO a direction and channel
+ * Memory. Each pair of ranks of a comm shares one memfd. The higher rank creates it, seals it
+ * against resizing, and passes it over a Unix socket. It holds one FIFO a direction and channel
  * (fifo.h). Each channel starts on a page: pages that no message has touched use no memory.
  *
- * Regions. offer() passes the memfd of a region with an id over the same connection. That memfd is
- * sealed, too. The peer maps it when it next reads the connection. map() reads all of the
- * connection before it returns NULL, so a later message cannot overtake an offer.
+ * Stations. The comms of a job share one listening socket, one eventfd, and one connection to each
+ * rank that they have in common: a further comm needs no descriptor. Packets name their comm.
  *
  * Handshake. The card holds the name of an abstract Unix socket, which ends with its last
- * descriptor. The higher rank connects and sends a greeting, with the memfd and its eventfd. The
- * lower rank checks uid, comm, rank and sizes, and answers with its eventfd. Both check the uid of
- * the other's process, which the kernel tells.
+ * descriptor, and a number: the rank in the job's first comm. The station with the higher number
+ * connects, and sends a hello with its eventfd; the other answers with its own. Both check the uid
+ * of the other's process, which the kernel tells. Over the connection, the higher rank of each comm
+ * sends a greeting with the memfd. The lower rank checks comm, rank and sizes, and answers. Either
+ * may come before its comm's pair is there on the other side: it waits for that.
  *
- * Deaths. The connection stays open: its end reports a death. close() sends a goodbye first. Memory
- * lives as long as it is mapped, so messages of a dead rank are still read; then the link fails.
+ * Regions. offer() passes the memfd of a region with an id over the connection, for one comm. That
+ * memfd is sealed, too. The peer maps it when it next reads the connection. map() reads all of the
+ * connection before it returns NULL, so a later message cannot overtake an offer.
+ *
+ * Deaths. The connection stays open: its end reports a death, to all comms with that rank. close()
+ * sends the end of one comm. Memory lives as long as it is mapped, so messages of a dead rank are
+ * still read; then the link fails.
+ *
+ * Threads. Any thread that waits for one of the comms reads all connections, under the station's
+ * lock, which no call takes unless it has slept or opens links. Each pair's thread takes what has
+ * come for it.
  *
  * Files, lowest first:
  *   shm_fifo       links, and the FIFOs through which their messages pass
  *   shm_socket     packets with descriptors
- *   shm_card       the card and the greeting
  *   shm_region     a peer's regions, mapped here
- *   shm_pair       the connection to one peer, its memory and links
- *   shm_backlog    the listener, and connections without a pair
+ *   shm_card       the card and the packets
+ *   shm_queue      packets that wait
+ *   shm_connection the connection to one rank, in all comms
+ *   shm_backlog    the listener, and connections without a hello
+ *   shm_station    all of these
+ *   shm_pair       a peer in one comm, its memory and links
  *   shm            the endpoint
  */
-#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "base/descriptor.h"
 #include "base/settings.h"
 #include "topo/place.h"
-#include "transports/event_source.h"
-#include "transports/shared.h"
-#include "transports/shm/card.h"
-#include "transports/shm/fifo.h"
 #include "transports/shm/pair.h"
-#include "transports/shm/region.h"
-#include "transports/shm/socket.h"
-#include "transports/shm/backlog.h"
+#include "transports/shm/station.h"
 #include "transports/transports.h"
 
 struct endpoint {
 	struct rd_shm_endpoint shared;
 	unsigned calls; /* of advance() */
-	struct rd_shm_backlog backlog;
 };
-
-/* ---- Sleepers -------------------------------------------------------------------------------- */
-
-static int driver_watch(const struct rd_local *local, int fd)
-{
-	if (rd_event_watch(local->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, NULL))
-		return rd_fail_errno("epoll_ctl");
-	return 0;
-}
-
-/* Has the endpoint wake sleepers. */
-static int watch(struct rd_shm_endpoint *endpoint)
-{
-	const struct rd_local *local = endpoint->local;
-	int err;
-
-	if (local->shared)
-		return rd_shared_watch(local->shared, endpoint->epoll_fd);
-	err = driver_watch(local, endpoint->wake_fd);
-	return err ? err : driver_watch(local, endpoint->epoll_fd);
-}
-
-/* Ends that. */
-static void unwatch(struct rd_shm_endpoint *endpoint)
-{
-	struct rd_shared *shared = endpoint->local->shared;
-
-	if (shared && endpoint->epoll_fd >= 0)
-		rd_shared_unwatch(shared, endpoint->epoll_fd);
-	if (!shared) /* explicitly: peers hold the same eventfd, so closing it does not remove it */
-		rd_event_close(endpoint->local->epoll_fd, &endpoint->wake_fd);
-	rd_shm_fd_close(&endpoint->epoll_fd);
-}
 
 /* ---- Closing --------------------------------------------------------------------------------- */
 
 static void shm_close(struct rd_endpoint *base)
 {
-	struct endpoint *endpoint = (struct endpoint *)base;
-	struct rd_shm_endpoint *shared = &endpoint->shared;
+	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
+	struct rd_shm_station *station = endpoint->station;
 
-	while (shared->pairs) {
-		struct rd_shm_pair *pair = shared->pairs;
+	rd_shm_station_lock(station, &endpoint->news);
+	while (endpoint->pairs) {
+		struct rd_shm_pair *pair = endpoint->pairs;
 
-		shared->pairs = pair->next;
+		endpoint->pairs = pair->next;
 		rd_shm_pair_destroy(pair);
 	}
-	rd_shm_backlog_finish(&endpoint->backlog);
-	unwatch(shared);
+	rd_shm_station_refuse(station, endpoint->local->comm_id);
+	rd_shm_station_unlock(station);
+	rd_shm_station_leave(station, endpoint->local);
 	free(endpoint);
 }
 
 static void shm_abandon(struct rd_endpoint *base)
 {
-	struct endpoint *endpoint = (struct endpoint *)base;
-	struct rd_shm_endpoint *shared = &endpoint->shared;
+	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
 
-	while (shared->pairs) {
-		struct rd_shm_pair *pair = shared->pairs;
+	while (endpoint->pairs) {
+		struct rd_shm_pair *pair = endpoint->pairs;
 
-		shared->pairs = pair->next;
+		endpoint->pairs = pair->next;
 		rd_shm_pair_abandon(pair);
 	}
-	rd_shm_backlog_abandon(&endpoint->backlog);
-	if (!shared->local->shared)
-		rd_shm_fd_close(&shared->wake_fd);
-	rd_shm_fd_close(&shared->epoll_fd);
+	rd_shm_station_abandon(endpoint->station, endpoint->local);
 	free(endpoint);
 }
 
@@ -128,24 +93,6 @@ static void shm_abandon(struct rd_endpoint *base)
 static int shm_reach(const struct rd_place *here, const struct rd_place *there)
 {
 	return rd_place_same_host(here, there) && here->uid == there->uid ? 100 : -1;
-}
-
-static int endpoint_start(struct rd_shm_endpoint *endpoint, struct rd_shm_backlog *backlog)
-{
-	int err = rd_shm_card_make(&endpoint->card);
-
-	if (err)
-		return err;
-	endpoint->barriers =
-		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-	endpoint->wake_fd = endpoint->local->shared
-				    ? endpoint->local->shared->wake_fd
-				    : rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	endpoint->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
-	if (endpoint->wake_fd < 0 || endpoint->epoll_fd < 0)
-		return rd_fail_errno("cannot make an eventfd and an epoll");
-	err = rd_shm_backlog_listen(backlog);
-	return err ? err : watch(endpoint);
 }
 
 static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
@@ -161,15 +108,13 @@ static int shm_listen(struct rd_endpoint **result, const struct rd_local *local,
 	shared->base.transport = &rd_transport_shm;
 	shared->base.message_max = local->settings->piece_size;
 	shared->local = local;
-	shared->wake_fd = shared->epoll_fd = -1;
-	rd_shm_backlog_init(&endpoint->backlog, shared);
-	err = endpoint_start(shared, &endpoint->backlog);
+	err = rd_shm_station_join(&shared->station, local);
 	if (err) {
-		shm_close(&shared->base);
+		free(endpoint);
 		return err;
 	}
-	memcpy(card, &shared->card, sizeof(shared->card));
-	*card_size = sizeof(shared->card);
+	*card_size = sizeof(shared->station->card);
+	memcpy(card, &shared->station->card, *card_size);
 	*result = &shared->base;
 	return 0;
 }
@@ -187,6 +132,41 @@ static int open_check(const struct rd_shm_endpoint *endpoint, int peer, int chan
 	return 0;
 }
 
+/* Under the station's lock. */
+static int find_or_create(struct rd_shm_endpoint *endpoint, int peer,
+	const struct rd_shm_card *card, struct rd_shm_pair **pair)
+{
+	struct rd_shm_connection *connection;
+	int err;
+
+	*pair = rd_shm_pair_find(endpoint, peer);
+	if (*pair)
+		return 0;
+	err = rd_shm_connection_get(&connection, endpoint->station, card);
+	if (err)
+		return err;
+	if (connection->state == RD_SHM_CONNECTING)
+		rd_shm_connection_connect(connection);
+	return rd_shm_pair_create(endpoint, peer, connection, pair);
+}
+
+/* Under the station's lock. */
+static int add_link(struct rd_shm_endpoint *endpoint, int peer, int channel,
+	const struct rd_shm_card *card, struct rd_link **out)
+{
+	struct rd_shm_pair *pair;
+	int err = find_or_create(endpoint, peer, card, &pair);
+
+	if (err)
+		return err;
+	if (pair->links[channel])
+		return rd_fail(RONDO_INVALID, "channel %d to rank %d is open", channel, peer);
+	err = rd_shm_pair_add_link(pair, channel);
+	if (!err)
+		*out = &pair->links[channel]->base;
+	return err;
+}
+
 static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 	const unsigned char *bytes, size_t size, struct rd_link **out)
 {
@@ -198,59 +178,13 @@ static int shm_open_link(struct rd_endpoint *base, int peer, int channel,
 		err = rd_shm_card_read(&card, bytes, size);
 	if (err)
 		return err;
-	struct rd_shm_pair *pair = rd_shm_pair_find(endpoint, peer);
-
-	if (!pair)
-		err = rd_shm_pair_create(endpoint, peer, &card, &pair);
-	if (err)
-		return err;
-	if (pair->links[channel])
-		return rd_fail(RONDO_INVALID, "channel %d to rank %d is open", channel, peer);
-	err = rd_shm_pair_add_link(pair, channel);
-	if (err)
-		return err;
-	*out = &pair->links[channel]->base;
-	return 0;
+	rd_shm_station_lock(endpoint->station, &endpoint->news);
+	err = add_link(endpoint, peer, channel, &card, out);
+	rd_shm_station_unlock(endpoint->station);
+	return err;
 }
 
 /* ---- Progress -------------------------------------------------------------------------------- */
-
-/* Connects pairs, and matches connections that came before their pair was created. */
-static void endpoint_connect(struct endpoint *endpoint)
-{
-	for (struct rd_shm_pair *pair = endpoint->shared.pairs; pair; pair = pair->next)
-		if (pair->state == RD_SHM_PAIR_CONNECTING)
-			rd_shm_pair_connect(pair);
-	rd_shm_backlog_match(&endpoint->backlog);
-}
-
-/* The most rounds of events that one poll handles, so that strangers cannot delay it. */
-#define POLL_ROUNDS 64
-
-/* True: a pair has moved. Traffic of strangers does not count: a waiting call takes true for a sign
-   of life. */
-static bool endpoint_poll(struct rd_shm_endpoint *endpoint)
-{
-	struct epoll_event events[16];
-	bool moved = false, handled = true;
-
-	for (int round = 0; handled && round < POLL_ROUNDS; round++) {
-		int count = epoll_wait(endpoint->epoll_fd, events, 16, 0);
-
-		handled = false;
-		for (int i = 0; i < count; i++) {
-			const struct rd_event_source *source = events[i].data.ptr;
-
-			if (!source->handle(source->owner))
-				continue;
-			handled = true;
-			moved |= source->handle == rd_shm_pair_handle;
-		}
-	}
-	/* When rounds ran out, events are left. */
-	endpoint->poll_due = handled;
-	return moved;
-}
 
 static bool endpoint_settle(struct rd_shm_endpoint *endpoint)
 {
@@ -264,9 +198,28 @@ static bool endpoint_settle(struct rd_shm_endpoint *endpoint)
 	return moved;
 }
 
+/* True: a pair has moved. Traffic of strangers and of other comms does not count: a waiting call
+   takes true for a sign of life. */
+static bool endpoint_poll(struct rd_shm_endpoint *endpoint)
+{
+	struct rd_shm_station *station = endpoint->station;
+	bool moved = false;
+
+	rd_shm_station_lock(station, &endpoint->news);
+	if (endpoint->unready)
+		rd_shm_station_connect(station);
+	endpoint->poll_due = rd_shm_station_poll(station);
+	if (atomic_exchange(&endpoint->news, false) || endpoint->unready)
+		for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
+			while (rd_shm_pair_handle(pair))
+				moved = true;
+	rd_shm_station_unlock(station);
+	return moved;
+}
+
 /*
- * Makes system calls only while links are not ready, after a sleep, and once in 1024 calls. The
- * last detects deaths of peers outside of any wait.
+ * Makes system calls only while links are not ready, after a sleep, when packets have come, and
+ * once in 1024 calls. The last detects deaths of peers outside of any wait.
  */
 static bool shm_advance(struct rd_endpoint *base)
 {
@@ -278,14 +231,11 @@ static bool shm_advance(struct rd_endpoint *base)
 		return false;
 	bool moved = shared->posting > 0 && endpoint_settle(shared);
 
-	if (!shared->unready && !shared->poll_due && ++endpoint->calls % 1024 != 0)
+	if (!shared->unready && !shared->poll_due &&
+		!atomic_load_explicit(&shared->news, memory_order_relaxed) &&
+		++endpoint->calls % 1024 != 0)
 		return moved;
-	int unready = shared->unready;
-
-	if (unready)
-		endpoint_connect(endpoint);
-	moved |= endpoint_poll(shared);
-	return moved || shared->unready != unready;
+	return endpoint_poll(shared) || moved;
 }
 
 static void shm_arm(struct rd_endpoint *base)
@@ -329,9 +279,11 @@ static bool shm_offer(struct rd_endpoint *base, uint64_t id, int fd, size_t size
 	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
 	bool sent = true;
 
+	rd_shm_station_lock(endpoint->station, &endpoint->news);
 	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
 		if (pair->state == RD_SHM_PAIR_OPEN)
-			sent &= rd_shm_region_offer(pair->fd, id, fd, size);
+			sent &= rd_shm_pair_offer(pair, id, fd, size);
+	rd_shm_station_unlock(endpoint->station);
 	return sent;
 }
 
@@ -340,9 +292,11 @@ static void shm_withdraw(struct rd_endpoint *base, uint64_t id)
 	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
 
 	/* A peer that never reads the notice keeps the memory until it leaves. */
+	rd_shm_station_lock(endpoint->station, &endpoint->news);
 	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
 		if (pair->state == RD_SHM_PAIR_OPEN)
-			rd_shm_region_withdraw(pair->fd, id);
+			rd_shm_pair_withdraw(pair, id);
+	rd_shm_station_unlock(endpoint->station);
 }
 
 static struct rd_shm_pair *pair_of(struct rd_link *base)
@@ -352,13 +306,28 @@ static struct rd_shm_pair *pair_of(struct rd_link *base)
 	return (struct rd_shm_pair *)((char *)link->peer - offsetof(struct rd_shm_pair, common));
 }
 
+/* Reads all that has come, and takes packets until the region is there. */
+static const struct rd_shm_region *await_region(struct rd_shm_pair *pair, uint64_t id)
+{
+	struct rd_shm_endpoint *endpoint = pair->endpoint;
+	const struct rd_shm_region *region = NULL;
+
+	rd_shm_station_lock(endpoint->station, &endpoint->news);
+	while (rd_shm_connection_handle(pair->connection))
+		;
+	while (!region && pair->state == RD_SHM_PAIR_OPEN && rd_shm_pair_handle(pair))
+		region = rd_shm_region_find(pair->regions, id);
+	rd_shm_station_unlock(endpoint->station);
+	return region;
+}
+
 static void *shm_map(struct rd_link *base, uint64_t id, size_t *size)
 {
 	struct rd_shm_pair *pair = pair_of(base);
 	const struct rd_shm_region *region = rd_shm_region_find(pair->regions, id);
 
-	while (!region && pair->state == RD_SHM_PAIR_OPEN && rd_shm_pair_handle(pair))
-		region = rd_shm_region_find(pair->regions, id);
+	if (!region)
+		region = await_region(pair, id);
 	if (!region || !region->base)
 		return NULL;
 	*size = region->size;

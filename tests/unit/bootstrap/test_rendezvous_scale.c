@@ -34,7 +34,7 @@ static void add_shm_card(struct rd_card *card)
 {
 	struct rd_shm_card shm;
 
-	cr_assert_eq(rd_shm_card_make(&shm), 0);
+	cr_assert_eq(rd_shm_card_make(&shm, 0), 0);
 	strcpy(card->transport, "shm");
 	card->size = sizeof(shm);
 	memcpy(card->bytes, &shm, sizeof(shm));

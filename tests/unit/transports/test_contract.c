@@ -1,6 +1,6 @@
 /* ctest label: threads */
-/* The contract suite for each transport; tcp over IPv4 and IPv6, with TLS, and with
-   checksums. */
+/* The contract suite for each transport; shm also as comms of a job use it, tcp over IPv4 and IPv6,
+   with TLS, and with checksums. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -24,6 +24,20 @@ CONTRACT_LINK_CASES(LOOP_TEST)
 CONTRACT_LINK_CASES(SHM_TEST)
 CONTRACT_PEER_CASES(SHM_TEST)
 CONTRACT_REGION_CASES(SHM_TEST)
+
+static void use_job(void)
+{
+	fixture_shares = true;
+}
+
+#define SHARED_TEST(name) \
+	Test(shared, name, .timeout = 60, .init = use_job) \
+	{ \
+		contract_##name("shm"); \
+	}
+CONTRACT_LINK_CASES(SHARED_TEST)
+CONTRACT_PEER_CASES(SHARED_TEST)
+CONTRACT_REGION_CASES(SHARED_TEST)
 
 #define TCP_TEST(name) \
 	Test(tcp, name, .timeout = 60) \

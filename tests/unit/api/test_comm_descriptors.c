@@ -1,0 +1,205 @@
+/* ctest label: threads */
+/* Descriptors of comms that are made from one comm, over shm. */
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define COMMS 12
+
+/* Numbers of those that links and sleepers use. The control plane has others. */
+struct descriptors {
+	int eventfds, epolls, memory, packet_sockets;
+};
+
+static void count_one(struct descriptors *descriptors, int fd, const char *target)
+{
+	socklen_t size = sizeof(int);
+	int type = 0;
+
+	descriptors->eventfds += strcmp(target, "anon_inode:[eventfd]") == 0;
+	descriptors->epolls += strcmp(target, "anon_inode:[eventpoll]") == 0;
+	descriptors->memory += strncmp(target, "/memfd:", 7) == 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
+		descriptors->packet_sockets += type == SOCK_SEQPACKET;
+}
+
+static struct descriptors count(void)
+{
+	struct descriptors descriptors = { 0 };
+	DIR *all = opendir("/proc/self/fd");
+	const struct dirent *entry;
+
+	while ((entry = readdir(all))) {
+		char target[64] = "";
+
+		if (readlinkat(dirfd(all), entry->d_name, target, sizeof(target) - 1) > 0)
+			count_one(&descriptors, atoi(entry->d_name), target);
+	}
+	closedir(all);
+	return descriptors;
+}
+
+static bool is_same(const struct descriptors *a, const struct descriptors *b)
+{
+	return a->eventfds == b->eventfds && a->memory == b->memory &&
+	       a->packet_sockets == b->packet_sockets;
+}
+
+static int report(struct rank_env *env, const char *when, const struct descriptors *before,
+	const struct descriptors *after)
+{
+	return world_report(env,
+		"%s: eventfds %d, then %d; epolls %d, then %d; memory %d, then %d; sockets %d, "
+		"then %d",
+		when, before->eventfds, after->eventfds, before->epolls, after->epolls,
+		before->memory, after->memory, before->packet_sockets, after->packet_sockets);
+}
+
+static int use(struct rank_env *env, rondo_comm *comm)
+{
+	int size = rondo_comm_size(comm), rank = rondo_comm_rank(comm), all[WORLD_MAX];
+	int sum = 1 << rank;
+
+	TRY(rondo_all_reduce(comm, &sum, &sum, 1, RONDO_I32, RONDO_SUM, NULL));
+	if (sum != (1 << size) - 1)
+		return world_report(env, "the sum is %d", sum);
+	/* A link from each to each. */
+	TRY(rondo_all_gather(comm, &rank, all, 1, RONDO_I32, NULL));
+	for (int i = 0; i < size; i++)
+		if (all[i] != i)
+			return world_report(env, "block %d is %d", i, all[i]);
+	return 0;
+}
+
+/* ---- One after the other --------------------------------------------------------------------- */
+
+static int make_many(struct rank_env *env)
+{
+	rondo_comm *comms[COMMS];
+	struct descriptors before, after;
+
+	/* Opens every link of the comm, and so every connection. */
+	for (int peer = 1; peer < env->size; peer++) {
+		int to = (env->rank + peer) % env->size;
+		int from = (env->rank + env->size - peer) % env->size, sent = 1, received;
+
+		TRY(rondo_group_start());
+		TRY(rondo_send(env->comm, &sent, 1, RONDO_I32, to, NULL));
+		TRY(rondo_recv(env->comm, &received, 1, RONDO_I32, from, NULL));
+		TRY(rondo_group_end());
+	}
+	/* The first makes the means to meet, which stay. */
+	TRY(rondo_comm_duplicate(env->comm, &comms[0]));
+	TRY(rondo_barrier(comms[0], NULL));
+	before = count();
+	for (int i = 1; i < COMMS; i++)
+		TRY(rondo_comm_split(env->comm, 0, i % 2 ? -env->rank : env->rank, &comms[i]));
+	for (int i = 0; i < COMMS; i++)
+		if (use(env, comms[i]))
+			return 1;
+	TRY(rondo_barrier(env->comm, NULL));
+	after = count();
+	/* Each has one more epoll: its control connection's. */
+	if (!is_same(&before, &after) || after.epolls > before.epolls + COMMS)
+		return report(env, "with comms", &before, &after);
+	for (int i = 0; i < COMMS; i++)
+		TRY(rondo_comm_destroy(comms[i]));
+	TRY(rondo_barrier(env->comm, NULL));
+	after = count();
+	return is_same(&before, &after) ? 0 : report(env, "without them", &before, &after);
+}
+
+Test(comm_descriptors, are_those_of_the_first_comm_over_shm, .timeout = 60)
+{
+	world_try(2, "shm", make_many);
+	world_try(4, "shm", make_many);
+}
+
+/* ---- In any order ---------------------------------------------------------------------------- */
+
+#define STEPS 120
+
+/* A group of all but one rank, which gets none. */
+static int make_group(struct rank_env *env, int absent, int tag, rondo_comm **made)
+{
+	int ranks[WORLD_MAX], size = 0;
+
+	for (int rank = env->size - 1; rank >= 0; rank--)
+		if (rank != absent)
+			ranks[size++] = rank;
+	*made = NULL;
+	if (env->rank != absent)
+		TRY(rondo_comm_create_group(env->comm, ranks, size, tag, made));
+	return 0;
+}
+
+static int make(struct rank_env *env, int choice, int step, rondo_comm **made)
+{
+	if (choice % 3 == 0)
+		TRY(rondo_comm_duplicate(env->comm, made));
+	else if (choice % 3 == 1)
+		TRY(rondo_comm_split(env->comm, env->rank % 2, -env->rank, made));
+	else
+		return make_group(env, choice / 3 % env->size, step, made);
+	return 0;
+}
+
+static int change_one(
+	struct rank_env *env, unsigned *seed, int step, rondo_comm **comms, bool *made)
+{
+	int at = rand_r(seed) % COMMS, choice = rand_r(seed);
+	bool uses = rand_r(seed) % 4 > 0;
+
+	if (!made[at]) {
+		made[at] = true;
+		return make(env, choice, step, &comms[at]);
+	}
+	if (comms[at] && uses && use(env, comms[at]))
+		return 1;
+	if (choice % 2 == 0)
+		return 0;
+	made[at] = false;
+	if (comms[at])
+		TRY(rondo_comm_destroy(comms[at]));
+	comms[at] = NULL;
+	return 0;
+}
+
+static int make_and_destroy(struct rank_env *env)
+{
+	unsigned seed = 3u * (unsigned)env->size;
+	rondo_comm *comms[COMMS] = { NULL };
+	bool made[COMMS] = { false };
+
+	for (int step = 0; step < STEPS; step++)
+		if (change_one(env, &seed, step, comms, made))
+			return 1;
+	/* The comm that all come from goes before some of them. */
+	for (int i = 0; i < COMMS; i++) {
+		if (i == COMMS / 2) {
+			TRY(rondo_comm_destroy(env->comm));
+			env->comm = NULL;
+		}
+		if (comms[i] && use(env, comms[i]))
+			return 1;
+		if (comms[i])
+			TRY(rondo_comm_destroy(comms[i]));
+	}
+	return 0;
+}
+
+Test(comm_descriptors, comms_come_and_go_in_any_order, .timeout = 120)
+{
+	struct world threads = { .size = 3, .threads = true };
+
+	world_try(2, "shm", make_and_destroy);
+	world_try(4, "shm", make_and_destroy);
+	world_try(4, "mixed", make_and_destroy);
+	cr_assert_eq(world_run(&threads, make_and_destroy, NULL, NULL), 0);
+}
