@@ -141,6 +141,12 @@ static int use_part(struct rank_env *env, rondo_comm *part, struct draw *from)
 	return err ? err : last;
 }
 
+/* A death ends the comm that the part is of, too. There ranks have the numbers of the world. */
+static int end_part(struct caller *caller, int err)
+{
+	return err == RONDO_DIED ? rondo_barrier(caller->comm, NULL) : err;
+}
+
 static int make_part(struct caller *caller, struct draw *from)
 {
 	int colors = 1 + (int)draw(from, 3), reversed = (int)draw(from, 2);
@@ -150,7 +156,32 @@ static int make_part(struct caller *caller, struct draw *from)
 	int err = rondo_comm_split(
 		caller->comm, color, reversed ? -caller->reference.rank : 0, &part);
 
-	return err ? err : use_part(caller->env, part, &of_part);
+	return end_part(caller, err ? err : use_part(caller->env, part, &of_part));
+}
+
+/* Some ranks, in any order; the others go on. */
+static int make_group(struct caller *caller, struct draw *from)
+{
+	int ranks[WORLD_MAX] = { 0 }, count = 0, tag = (int)draw(from, 2), err;
+	struct draw of_group;
+	bool member = false;
+	rondo_comm *group;
+
+	for (int rank = 0; rank < caller->reference.size; rank++) {
+		int at = (int)draw(from, (unsigned)count + 1);
+
+		if (draw(from, 2))
+			continue;
+		member |= rank == caller->reference.rank;
+		ranks[count] = ranks[at];
+		ranks[at] = rank;
+		count++;
+	}
+	of_group = draw_from(from->state, 0);
+	if (!member)
+		return 0;
+	err = rondo_comm_create_group(caller->comm, ranks, count, tag, &group);
+	return end_part(caller, err ? err : use_part(caller->env, group, &of_group));
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
@@ -161,13 +192,15 @@ static int make_call(struct caller *caller, struct draw *from)
 	case 0:
 		return make_part(caller, from);
 	case 1:
+		return make_group(caller, from);
 	case 2:
-		return make_texts(caller, from);
 	case 3:
+		return make_texts(caller, from);
 	case 4:
 	case 5:
-		return make_transfers(caller, from);
 	case 6:
+		return make_transfers(caller, from);
+	case 7:
 		return rondo_barrier(caller->comm, NULL);
 	default:
 		return make_collective(caller, from);
