@@ -134,8 +134,8 @@ static void control_attach(struct rd_control *control, struct rd_control *parent
 	/* A comm that shrinks has failed: rd_control_fail_children() is for its child. */
 	error = shrinks ? parent->children_error : atomic_load(&parent->verdict);
 	if (error)
-		rd_control_fail_child(
-			control, error, shrinks ? parent->children_reason : parent->reason);
+		rd_control_fail_child(control, error,
+			shrinks ? parent->children_reason : rd_reason_text(parent->reason));
 	pthread_mutex_unlock(&parent->lock);
 }
 
@@ -502,7 +502,7 @@ static void request_report(struct rd_control *control, int error, int culprit, c
 	requests->report = true;
 	requests->error = error;
 	requests->culprit = culprit;
-	snprintf(requests->reason, sizeof(requests->reason), "%s", reason);
+	rd_reason_set(&requests->reason, "%s", reason);
 	rd_control_notify(control);
 }
 
@@ -533,7 +533,7 @@ void rd_control_slow(struct rd_control *control, int64_t line_ms, int culprit, c
 	requests->slow = true;
 	requests->slow_line_ms = line_ms;
 	requests->slow_culprit = culprit;
-	snprintf(requests->slow_reason, sizeof(requests->slow_reason), "%s", reason);
+	rd_reason_set(&requests->slow_reason, "%s", reason);
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
 }

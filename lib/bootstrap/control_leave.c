@@ -83,6 +83,10 @@ static void free_state(struct rd_control *control)
 	rd_participant_destroy(control->participant);
 	free(control->presence);
 	free(control->told);
+	free(control->reason);
+	free(control->requests.reason);
+	free(control->requests.parent_reason);
+	free(control->requests.slow_reason);
 	rd_settings_forget(&control->settings);
 	free(control);
 }

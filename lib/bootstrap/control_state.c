@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -40,10 +41,12 @@ void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase
 void rd_control_fail_child(struct rd_control *child, int error, const char *reason)
 {
 	pthread_mutex_lock(&child->lock);
-	child->requests.parent_error = error;
-	snprintf(
-		child->requests.parent_reason, sizeof(child->requests.parent_reason), "%s", reason);
-	rd_control_notify(child);
+	/* The first one stands: the thread may be reading its reason. */
+	if (!child->requests.parent_error) {
+		child->requests.parent_error = error;
+		rd_reason_set(&child->requests.parent_reason, "%s", reason);
+		rd_control_notify(child);
+	}
 	pthread_mutex_unlock(&child->lock);
 }
 
@@ -58,7 +61,7 @@ int rd_control_verdict(struct rd_control *control)
 {
 	int error = atomic_load(&control->verdict);
 
-	return error ? rd_fail(error, "%s", control->reason) : 0;
+	return error ? rd_fail(error, "%s", rd_reason_text(control->reason)) : 0;
 }
 
 void rd_control_detach(struct rd_control *control)
@@ -170,6 +173,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	pthread_mutex_lock(&control->lock);
 	requests = control->requests;
 	control->requests.slow = false;
+	control->requests.slow_reason = NULL;
 	while (control->link_failures_taken < control->link_failures.count)
 		rd_participant_link_failed(
 			participant, &control->link_failures.at[control->link_failures_taken++]);
@@ -182,11 +186,12 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	if (requests.ready)
 		rd_participant_ready(participant, requests.fallbacks, &requests.limits);
 	if (requests.report)
-		rd_participant_report(
-			participant, requests.error, requests.culprit, requests.reason, now_ms);
+		rd_participant_report(participant, requests.error, requests.culprit,
+			rd_reason_text(requests.reason), now_ms);
 	if (requests.slow)
 		rd_participant_slow(participant, requests.slow_line_ms, requests.slow_culprit,
-			requests.slow_reason);
+			rd_reason_text(requests.slow_reason));
+	free(requests.slow_reason);
 	if (requests.leave)
 		rd_participant_leave(participant, control->activity->digest, now_ms);
 	if (requests.leave == RD_LEAVE_TOGETHER && control->server.coordinator)
@@ -196,10 +201,11 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 		release(control);
 	if (requests.parent_error) {
 		/* The parent's coordinator sends its verdict to all ranks: none is waited for. */
-		rd_participant_fail(participant, requests.parent_error, requests.parent_reason);
+		rd_participant_fail(
+			participant, requests.parent_error, rd_reason_text(requests.parent_reason));
 		if (control->server.coordinator)
 			rd_coordinator_fail(control->server.coordinator, requests.parent_error,
-				requests.parent_reason);
+				rd_reason_text(requests.parent_reason));
 	}
 	control->leaving = requests.leave != RD_LEAVE_NOT;
 	control->ends = requests.ends;
@@ -242,7 +248,7 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 			error == RONDO_DIED     ? RD_DEAD
 			: error == RONDO_BROKEN ? RD_CUT_OFF
 						: RD_LOST);
-	snprintf(control->reason, sizeof(control->reason), "%s", reason);
+	rd_reason_set(&control->reason, "%s", reason);
 	atomic_store(&control->verdict, error);
 	atomic_store(control->failed, error);
 	wake_caller(control);

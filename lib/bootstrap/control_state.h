@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/reason.h"
 #include "bootstrap/arrivals.h"
 #include "bootstrap/client.h"
 #include "bootstrap/control.h"
@@ -35,13 +36,13 @@ struct rd_control_requests {
 	int fallbacks; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit; /* of the report */
-	char reason[RD_REASON_SIZE];
+	char *reason; /* base/reason.h, as all reasons here */
 	int parent_error; /* the parent's verdict; 0: none */
-	char parent_reason[RD_REASON_SIZE];
+	char *parent_reason;
 	bool slow; /* cleared when the thread has taken it */
 	int64_t slow_line_ms;
 	int slow_culprit;
-	char slow_reason[RD_REASON_SIZE];
+	char *slow_reason; /* the thread takes it */
 };
 
 struct rd_control {
@@ -90,7 +91,7 @@ struct rd_control {
 	_Atomic int fallback_count, opened_count;
 	_Atomic unsigned char *presence; /* [size]: enum rd_presence */
 	_Atomic int verdict;
-	char reason[RD_REASON_SIZE];
+	char *reason;
 
 	/* The thread's own: */
 	struct rd_control *next_in_job;

@@ -95,7 +95,7 @@ static void write_failure(FILE *out, struct rd_control *control)
 	if (!error)
 		return;
 	write_text(out, "error", rondo_error_name(error));
-	write_text(out, "reason", control->reason);
+	write_text(out, "reason", rd_reason_text(control->reason));
 	fputs(",\"failed_ranks\":[", out);
 	for (int rank = 0, count = 0; rank < control->settings.size && count < RANKS_MAX; rank++) {
 		if (rd_control_presence(control, rank) == RD_PRESENT)

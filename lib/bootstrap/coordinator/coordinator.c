@@ -1,6 +1,7 @@
 #include "bootstrap/coordinator/coordinator.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const
 
 int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason)
 {
-	*reason = coordinator->reason;
+	*reason = rd_reason_text(coordinator->reason);
 	return coordinator->error;
 }
 
@@ -79,12 +80,15 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 		return;
 	for (int rank = 0; coordinator->ranks && rank < coordinator->size; rank++) {
 		free(coordinator->ranks[rank].identity);
+		free(coordinator->ranks[rank].reason);
 		rd_rank_list_finish(&coordinator->ranks[rank].opened);
 	}
 	free(coordinator->connections);
 	free(coordinator->ranks);
 	free(coordinator->table);
 	free(coordinator->costs);
+	free(coordinator->slow_text);
+	free(coordinator->reason);
 	rd_link_failures_finish(&coordinator->fallbacks);
 	free(coordinator);
 }
@@ -358,7 +362,7 @@ uint32_t rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[
 
 	coordinator->slow_due_ms = 0;
 	if (waited_ms > 0)
-		memcpy(text, coordinator->slow_text, RD_REASON_SIZE);
+		snprintf(text, RD_REASON_SIZE, "%s", rd_reason_text(coordinator->slow_text));
 	return waited_ms;
 }
 

@@ -85,7 +85,7 @@ static const char *describe_wait(
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	if (!state->answered || state->calls == state->done || state->report == RONDO_BROKEN) {
-		snprintf(text, RD_REASON_SIZE, "%s", state->reason);
+		snprintf(text, RD_REASON_SIZE, "%s", rd_reason_text(state->reason));
 		return text;
 	}
 	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s%s%s",
@@ -139,7 +139,8 @@ static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 			rd_coordinator_name_rank(coordinator, idle, name),
 			rd_coordinator_name_call(state->collective, number, call), wait);
 	else
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s", state->reason);
+		rd_coordinator_decide(
+			coordinator, RONDO_TIMEOUT, "%s", rd_reason_text(state->reason));
 }
 
 /* A link to it broke, too: it is no process that is stopped. */
@@ -153,8 +154,8 @@ static void decide_unresponsive(struct rd_coordinator *coordinator, int rank, in
 	rd_coordinator_name_rank(coordinator, rank, name);
 	if (is_cut_off)
 		rd_coordinator_decide(coordinator, RONDO_BROKEN,
-			"%s does not answer: cut off; %s (seen by rank %d)", name, state->reason,
-			reporter);
+			"%s does not answer: cut off; %s (seen by rank %d)", name,
+			rd_reason_text(state->reason), reporter);
 	else
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s does not answer: stopped or cut off; %s", name,
@@ -170,7 +171,7 @@ void rd_diagnose_judge(struct rd_coordinator *coordinator)
 		decide_unresponsive(coordinator, unresponsive, last);
 	else if (coordinator->ranks[last].report == RONDO_BROKEN)
 		rd_coordinator_decide(coordinator, RONDO_BROKEN, "%s (seen by rank %d)",
-			coordinator->ranks[last].reason, last);
+			rd_reason_text(coordinator->ranks[last].reason), last);
 	else
 		judge_silence(coordinator, last);
 }
@@ -230,7 +231,8 @@ void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver)
 	for (int rank = 0; rank < coordinator->size; rank++)
 		if (coordinator->ranks[rank].report == RONDO_BROKEN &&
 			coordinator->ranks[rank].culprit == leaver)
-			decide_left(coordinator, leaver, coordinator->ranks[rank].reason);
+			decide_left(coordinator, leaver,
+				rd_reason_text(coordinator->ranks[rank].reason));
 }
 
 /* The connection of a dead rank may stay open where a child of it holds the socket: it is dropped.
@@ -271,7 +273,7 @@ void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,
 	} else if (error == RONDO_TIMEOUT || (error == RONDO_BROKEN && culprit >= 0)) {
 		state->report = error;
 		state->culprit = culprit;
-		memcpy(state->reason, message->report.reason, sizeof(state->reason));
+		rd_reason_set(&state->reason, "%s", message->report.reason);
 		coordinator->broken |= error == RONDO_BROKEN;
 		if (coordinator->failure_reporter < 0)
 			query_for_failure(coordinator, rank, now_ms);

@@ -62,7 +62,8 @@ static bool write_verdict(const struct rd_coordinator *coordinator,
 	message->verdict.error = coordinator->error;
 	message->verdict.lost = coordinator->lost;
 	message->verdict.spared = coordinator->spared;
-	memcpy(message->verdict.reason, coordinator->reason, sizeof(message->verdict.reason));
+	snprintf(message->verdict.reason, sizeof(message->verdict.reason), "%s",
+		rd_reason_text(coordinator->reason));
 	return true;
 }
 

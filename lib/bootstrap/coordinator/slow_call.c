@@ -32,7 +32,7 @@ log_later(struct rd_coordinator *coordinator, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(coordinator->slow_text, sizeof(coordinator->slow_text), format, args);
+	rd_reason_set_args(&coordinator->slow_text, format, args);
 	va_end(args);
 	coordinator->slow_due_ms = coordinator->slow_line_ms;
 }
@@ -85,7 +85,7 @@ static void describe_wait(const struct rd_coordinator_rank *state, char *text, s
 {
 	const char *at = find_site(state);
 
-	snprintf(text, size, "%s%s%s", state->reason, at[0] ? " at " : "", at);
+	snprintf(text, size, "%s%s%s", rd_reason_text(state->reason), at[0] ? " at " : "", at);
 }
 
 /* One line for any number of ranks that wait in the same collective, and one more each time that
@@ -191,7 +191,7 @@ void rd_slow_call_report(struct rd_coordinator *coordinator, int rank,
 	if (state->report || coordinator->failure_reporter >= 0)
 		return;
 	state->culprit = message->slow.culprit < coordinator->size ? message->slow.culprit : -1;
-	memcpy(state->reason, message->slow.reason, sizeof(state->reason));
+	rd_reason_set(&state->reason, "%s", message->slow.reason);
 	if (coordinator->slow_rank < 0)
 		query_for_slow_call(coordinator, rank, message->slow.line_ms, now_ms);
 	else

@@ -7,6 +7,7 @@
 #ifndef RD_COORDINATOR_STATE_H
 #define RD_COORDINATOR_STATE_H
 
+#include "base/reason.h"
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/rank_list.h"
 
@@ -45,7 +46,7 @@ struct rd_coordinator_rank {
 	/* Its latest report, of a failure or of a slow call: */
 	int report; /* the error; 0: none, or a slow call */
 	int culprit; /* -1: none */
-	char reason[RD_REASON_SIZE];
+	char *reason; /* base/reason.h */
 };
 
 enum rd_coordinator_phase {
@@ -97,14 +98,14 @@ struct rd_coordinator {
 	int slow_rank, next_slow_rank; /* ranks whose calls are slow; -1: none */
 	uint32_t slow_line_ms; /* of slow_rank's SLOW */
 	uint32_t slow_due_ms; /* slow_text is to be logged: the wait that it is of; 0: it is not */
-	char slow_text[RD_REASON_SIZE];
+	char *slow_text;
 	/* The latest collective that was logged as slow, and after which wait. */
 	uint32_t slow_logged, slow_logged_ms;
 
 	int error; /* the verdict, once there is one */
 	int lost; /* the rank that it is about, which died or was lost; -1: none */
 	uint32_t spared; /* up to this call, those of other ranks may still end well */
-	char reason[RD_REASON_SIZE];
+	char *reason;
 
 	/* Grows as connections beside those of ranks come, up to RD_PENDING_MAX of them. */
 	int connection_count;

@@ -75,7 +75,7 @@ void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const 
 		return;
 	coordinator->error = error;
 	va_start(args, format);
-	vsnprintf(coordinator->reason, sizeof(coordinator->reason), format, args);
+	rd_reason_set_args(&coordinator->reason, format, args);
 	va_end(args);
 	coordinator->failure_reporter = -1;
 	coordinator->slow_rank = coordinator->next_slow_rank = -1;

@@ -17,7 +17,7 @@ static void end(
 		return;
 	participant->error = error;
 	participant->lost = lost;
-	vsnprintf(participant->reason, sizeof(participant->reason), format, args);
+	rd_reason_set_args(&participant->reason, format, args);
 }
 
 void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)
@@ -122,14 +122,15 @@ void rd_participant_end_alone(struct rd_participant *participant)
 	if (participant->report != RONDO_TIMEOUT && has_left(participant, culprit))
 		rd_participant_end(participant, RONDO_LEFT, "%s left after call #%u; %s",
 			rd_place_name(&participant->members[culprit].place, culprit, name),
-			participant->leaver_calls, participant->report_reason);
+			participant->leaver_calls, rd_reason_text(participant->report_reason));
 	else if (participant->cut_off)
 		rd_participant_end(participant, participant->report,
 			"%s; the network had ended the connection to %s, which had left",
-			participant->report_reason, rd_participant_name_0(participant, name));
+			rd_reason_text(participant->report_reason),
+			rd_participant_name_0(participant, name));
 	else
-		rd_participant_end(
-			participant, participant->report, "%s", participant->report_reason);
+		rd_participant_end(participant, participant->report, "%s",
+			rd_reason_text(participant->report_reason));
 }
 
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,
@@ -143,7 +144,7 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 	participant->reported = true;
 	participant->report = error;
 	participant->culprit = culprit;
-	snprintf(participant->report_reason, sizeof(participant->report_reason), "%s", reason);
+	rd_reason_set(&participant->report_reason, "%s", reason);
 	if (participant->unattended) {
 		rd_participant_end_alone(participant);
 		return;

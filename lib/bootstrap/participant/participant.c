@@ -61,6 +61,10 @@ void rd_participant_destroy(struct rd_participant *participant)
 	free(participant->members);
 	free(participant->joining);
 	free(participant->costs);
+	free(participant->refusal);
+	free(participant->report_reason);
+	free(participant->slow_reason);
+	free(participant->reason);
 	rd_cards_finish(&participant->cards);
 	free(participant);
 }
@@ -88,7 +92,7 @@ enum rd_participant_phase rd_participant_phase(const struct rd_participant *part
 
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason)
 {
-	*reason = participant->reason;
+	*reason = rd_reason_text(participant->reason);
 	return participant->phase == RD_PARTICIPANT_FAILED ? participant->error : 0;
 }
 
@@ -169,7 +173,7 @@ void rd_participant_refused(
 		return;
 	participant->connecting = false;
 	participant->refused = refused;
-	snprintf(participant->refusal, sizeof(participant->refusal), "%s", reason);
+	rd_reason_set(&participant->refusal, "%s", reason);
 	participant->connect_ms = now_ms + participant->connect_wait_ms;
 	participant->connect_wait_ms *= 2;
 	if (participant->connect_wait_ms > RETRY_MOST_MS)
@@ -248,8 +252,8 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 	}
 	if (participant->reported && participant->report != RONDO_BROKEN &&
 		participant->report != RONDO_TIMEOUT)
-		rd_participant_end(
-			participant, participant->report, "%s", participant->report_reason);
+		rd_participant_end(participant, participant->report, "%s",
+			rd_reason_text(participant->report_reason));
 	rd_participant_name_0(participant, name);
 	if (rd_means_death(error) && rd_participant_may_spare(participant))
 		participant->ended_ms = now_ms + RD_QUERY_MS;
@@ -315,7 +319,7 @@ void rd_participant_slow(
 		return;
 	participant->slow_line_ms = line_ms;
 	participant->slow_culprit = culprit;
-	snprintf(participant->slow_reason, sizeof(participant->slow_reason), "%s", reason);
+	rd_reason_set(&participant->slow_reason, "%s", reason);
 	participant->to_send |= rd_control_bit(RD_CONTROL_SLOW);
 }
 
@@ -364,22 +368,22 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 	if (participant->phase == RD_PARTICIPANT_CONNECTING && participant->refused)
 		rd_participant_end(participant, RONDO_UNREACHABLE,
 			"rank %d: no one listens at %s (%s, tried for %s)", rank,
-			participant->address, participant->refusal, duration);
+			participant->address, rd_reason_text(participant->refusal), duration);
 	else if (participant->phase == RD_PARTICIPANT_CONNECTING)
 		rd_participant_end(participant, RONDO_UNREACHABLE,
 			"rank %d: cannot reach rank 0 at %s (%s, tried for %s)", rank,
 			participant->address,
-			participant->refusal[0] ? participant->refusal : "no answer", duration);
+			participant->refusal ? participant->refusal : "no answer", duration);
 	if (rd_participant_is_over(participant))
 		return;
 	/* Also where rank 0 has not answered: it may do so now, and must not take the end of the
 	   connection for a death. */
 	participant->report = RONDO_TIMEOUT;
 	if (participant->accepted)
-		snprintf(participant->report_reason, sizeof(participant->report_reason),
-			"rank %d waited %s for the other ranks", rank, duration);
+		rd_reason_set(&participant->report_reason, "rank %d waited %s for the other ranks",
+			rank, duration);
 	else
-		snprintf(participant->report_reason, sizeof(participant->report_reason),
+		rd_reason_set(&participant->report_reason,
 			"rank %d: rank 0 at %s does not answer (tried for %s)", rank,
 			participant->address, duration);
 	participant->report_ms = now_ms + RD_REPORT_MS;
@@ -413,8 +417,8 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	if (now_ms >= init_deadline(participant))
 		give_up(participant, now_ms);
 	if (now_ms >= participant->report_ms)
-		rd_participant_end(
-			participant, participant->report, "%s", participant->report_reason);
+		rd_participant_end(participant, participant->report, "%s",
+			rd_reason_text(participant->report_reason));
 	if (now_ms >= silence_deadline(participant))
 		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
 			"%s has not been heard of for %s: stopped or cut off",

@@ -32,7 +32,8 @@ static void write_slow(const struct rd_participant *participant, struct rd_contr
 	message->kind = RD_CONTROL_SLOW;
 	message->slow.line_ms = (uint32_t)participant->slow_line_ms;
 	message->slow.culprit = participant->slow_culprit;
-	memcpy(message->slow.reason, participant->slow_reason, sizeof(message->slow.reason));
+	snprintf(message->slow.reason, sizeof(message->slow.reason), "%s",
+		rd_reason_text(participant->slow_reason));
 }
 
 /* A signature that the comm is writing at this moment counts as none. */
@@ -74,7 +75,8 @@ static void write_report(
 	message->report.culprit = participant->culprit;
 	message->report.done = 0;
 	message->report.comm = participant->joining ? participant->joining->group : 0;
-	memcpy(message->report.reason, participant->report_reason, sizeof(message->report.reason));
+	snprintf(message->report.reason, sizeof(message->report.reason), "%s",
+		rd_reason_text(participant->report_reason));
 }
 
 static void write_death(struct rd_participant *participant, struct rd_control_message *message)

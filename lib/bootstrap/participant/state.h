@@ -5,9 +5,8 @@
 #ifndef RD_PARTICIPANT_STATE_H
 #define RD_PARTICIPANT_STATE_H
 
+#include "base/reason.h"
 #include "bootstrap/participant/participant.h"
-
-#define RD_REFUSAL_SIZE 160
 
 /* The part of the state that ends once the members are known. */
 struct rd_joining {
@@ -38,7 +37,7 @@ struct rd_participant {
 	int64_t hold_ms; /* when our report goes out, where it waits; else RD_NEVER */
 	int connect_wait_ms, heartbeat_wait_ms;
 	bool refused; /* the latest attempt to connect was */
-	char refusal[RD_REFUSAL_SIZE]; /* why it failed */
+	char *refusal; /* why it failed; NULL: it was not */
 
 	struct rd_member *members;
 	struct rd_cards cards; /* of each */
@@ -56,16 +55,16 @@ struct rd_participant {
 	uint64_t digest; /* of our calls, when leaving */
 
 	int report, culprit; /* of our own report: its error */
-	char report_reason[RD_REASON_SIZE];
+	char *report_reason; /* base/reason.h */
 	int dead; /* a rank whose death is to be reported; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
 	int64_t slow_line_ms; /* our call that waits for long */
 	int slow_culprit;
-	char slow_reason[RD_REASON_SIZE];
+	char *slow_reason;
 
 	int error; /* the verdict */
 	int lost; /* the rank that it is about, which died or was lost; -1: none */
-	char reason[RD_REASON_SIZE];
+	char *reason;
 };
 
 static inline bool rd_participant_is_over(const struct rd_participant *participant)

@@ -61,7 +61,7 @@ static int live(struct rank_env *env)
 
 Test(thousand_comms, live_at_once, .timeout = 120)
 {
-	struct world world = { .size = 2, .transport = "shm" };
+	struct world world = { .size = 2, .transport = "shm", .limit_ms = 100000 };
 	struct rlimit files = { FILES, FILES };
 
 	if (ONLY_THREADS)
