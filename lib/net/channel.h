@@ -15,7 +15,7 @@ struct rd_channel_frame;
 
 struct rd_channel {
 	struct rd_trunk *trunk;
-	uint32_t number; /* of the trunk's; the dialling end counts */
+	uint32_t number; /* of the trunk's; 0: it has not greeted. The dialling end counts. */
 	uint64_t id; /* of a channel that has come: for what, by its greeting */
 	bool lasts; /* its greeting counts after its end, too */
 	_Atomic bool *due; /* its owner's, set by what comes; NULL: it waits for an owner */

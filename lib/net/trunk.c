@@ -213,15 +213,6 @@ static struct rd_channel *find_channel(const struct rd_trunk *trunk, uint32_t nu
 	return channel;
 }
 
-static struct rd_channel *make_channel(struct rd_trunk *trunk, uint32_t number)
-{
-	struct rd_channel *channel = rd_channel_make(&trunk->channels, trunk, number);
-
-	if (channel)
-		trunk->last = number;
-	return channel;
-}
-
 /* The one that has waited longest comes again. */
 static void make_room(struct rd_trunks *trunks)
 {
@@ -245,7 +236,7 @@ static struct rd_channel *add_channel(
 
 	if (id)
 		make_room(trunks);
-	channel = id ? make_channel(trunk, number) : NULL;
+	channel = id ? rd_channel_make(&trunk->channels, trunk, number) : NULL;
 	if (!channel)
 		return NULL;
 	channel->id = id;
@@ -267,7 +258,7 @@ static bool take_frame(struct rd_trunk *trunk, const unsigned char *bytes, size_
 	bool resets = false;
 
 	rd_codec_u32(&codec, &number);
-	if (codec.bad)
+	if (codec.bad || number == 0)
 		return false;
 	channel = find_channel(trunk, number);
 	if (kind == KIND_END) {
@@ -281,6 +272,7 @@ static bool take_frame(struct rd_trunk *trunk, const unsigned char *bytes, size_
 		return false;
 	/* A channel that is closed here may be sent to for a moment. */
 	if (!channel && !trunk->dialled && number > trunk->last) {
+		trunk->last = number;
 		channel = add_channel(trunk, number, codec.at, size);
 		if (!channel)
 			send_end(trunk, number, true);
@@ -398,7 +390,7 @@ struct rd_channel *rd_channel_open(struct rd_trunks *trunks, const struct rd_add
 	if (!trunk)
 		return NULL;
 	trunk->timeout_ms = timeout_ms;
-	channel = make_channel(trunk, trunk->last + 1);
+	channel = rd_channel_make(&trunk->channels, trunk, 0);
 	if (!channel && !trunk->channels && trunk->connecting)
 		lose(trunk, ENOMEM);
 	if (channel)
@@ -420,7 +412,7 @@ void rd_channel_close(struct rd_channel *channel, bool resets)
 	if (trunk->lost || trunk->connecting) {
 		if (!trunk->channels)
 			lose(trunk, trunk->error);
-	} else if (!ended) {
+	} else if (!ended && number) {
 		send_end(trunk, number, resets);
 	}
 }
@@ -490,6 +482,9 @@ void rd_channel_commit(struct rd_channel *channel, size_t size)
 	unsigned char *frame = rd_connection_reserve(connection);
 	struct rd_codec codec = rd_frame_write(frame, RD_TRUNK_MOST(size));
 
+	/* Counted as they greet, in whatever order they were opened. */
+	if (!channel->number)
+		channel->number = ++channel->trunk->last;
 	rd_codec_u32(&codec, &channel->number);
 	codec.at += size;
 	rd_connection_commit(connection, rd_frame_end(&codec, frame, KIND_FRAME));

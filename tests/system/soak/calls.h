@@ -10,8 +10,8 @@
 /*
  * Makes `count` calls on the comm, whose ranks all draw the same: collectives of any type,
  * operation, length and place, blocking or on a stream; transfers in groups; texts; comms that are
- * split off, or made of a group of ranks, used and destroyed. *made counts them as they begin. Returns 0; a negative error of a
- * call; or 1, where a result is wrong, and has been reported.
+ * split off, or made of a group of ranks, used and destroyed. *made counts them as they begin.
+ * Returns 0; a negative error of a call; or 1, where a result is wrong, and has been reported.
  */
 int calls_make(
 	struct rank_env *env, rondo_comm *comm, struct draw from, int count, _Atomic int *made);

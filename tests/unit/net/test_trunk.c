@@ -240,6 +240,23 @@ Test(trunk, a_further_channel_has_no_descriptor_of_its_own)
 	close_both(here, there);
 }
 
+Test(trunk, channels_greet_in_any_order)
+{
+	struct rd_channel *first = open_channel(), *second = open_channel(), *last;
+
+	send_over(second, 2);
+	send_over(first, 1);
+	accept_trunk();
+	close_both(first, take(1));
+	close_both(second, take(2));
+	/* One that has not greeted leaves nothing to tell. */
+	last = open_channel();
+	rd_channel_close(last, false);
+	last = open_channel();
+	send_over(last, 3);
+	close_both(last, take(3));
+}
+
 Test(trunk, an_end_follows_the_frames_and_a_reset_is_one)
 {
 	struct rd_channel *here = open_channel(), *other = open_channel(), *there, *two;
