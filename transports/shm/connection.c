@@ -354,8 +354,16 @@ static int create(struct rd_shm_connection **made, struct rd_shm_station *statio
 		rd_above_stderr(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	if (connection->fd >= 0)
 		return 0;
+	rd_fail_errno("socket");
 	free(connection);
-	return rd_fail_errno("socket");
+	return RONDO_SYSTEM;
+}
+
+/* One that has ended may have pairs that have not. */
+static bool leads_to(const struct rd_shm_connection *connection, const struct rd_shm_card *card)
+{
+	return connection->state != RD_SHM_ENDED &&
+	       memcmp(connection->card.name, card->name, sizeof(card->name)) == 0;
 }
 
 int rd_shm_connection_get(struct rd_shm_connection **result, struct rd_shm_station *station,
@@ -364,7 +372,7 @@ int rd_shm_connection_get(struct rd_shm_connection **result, struct rd_shm_stati
 	struct rd_shm_connection *connection = station->connections;
 	int err;
 
-	while (connection && memcmp(connection->card.name, card->name, sizeof(card->name)) != 0)
+	while (connection && !leads_to(connection, card))
 		connection = connection->next;
 	if (!connection) {
 		err = create(&connection, station, card);

@@ -65,7 +65,8 @@ struct rd_shm_connection {
 
 /* All under the station's lock. */
 
-/* Finds the connection to a card's station, or creates it: RONDO_MEMORY, RONDO_SYSTEM. */
+/* Finds the connection to a card's station that has not ended, or creates it: RONDO_MEMORY,
+   RONDO_SYSTEM. */
 int rd_shm_connection_get(struct rd_shm_connection **connection, struct rd_shm_station *station,
 	const struct rd_shm_card *card);
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "transports/contract/fixture.h"
@@ -176,6 +177,37 @@ Test(shm_comms, a_death_breaks_the_links_of_all)
 	for (int comm = 0; comm < COMMS; comm++)
 		cr_expect(until_broken(
 			&two.comms[comm][comm % 2], link_of(&two, comm, comm % 2), 5000));
+	end(&two);
+}
+
+static void cut_connections(void)
+{
+	for (int fd = 3; fd < 1024; fd++) {
+		int type = 0, listens = 0;
+		socklen_t size = sizeof(int);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+			type == SOCK_SEQPACKET &&
+			getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens)
+			shutdown(fd, SHUT_RDWR);
+	}
+}
+
+Test(shm_comms, of_later_connect_again_where_a_connection_broke)
+{
+	struct two two;
+
+	begin(&two);
+	listen_in(&two, 0);
+	open_in(&two, 0);
+	cut_connections();
+	cr_expect(until_broken(two.comms[0], link_of(&two, 0, 0), 5000));
+	cr_expect(until_broken(two.comms[0], link_of(&two, 0, 1), 5000));
+	for (int comm = 1; comm < 3; comm++) {
+		listen_in(&two, comm);
+		open_in(&two, comm);
+		talk_in(&two, comm);
+	}
 	end(&two);
 }
 
