@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/nearest.h"
 
-enum kind { INT, SIZE, STRING, NAMES, PATH, PATHS };
+enum kind { INT, SIZE, ADDRESS, STRING, NAMES, PATH, PATHS };
 
 /* A row of the table, as data. */
 struct setting {
@@ -31,7 +31,7 @@ struct setting {
 #define LAUNCH_SETTINGS(X) \
 	X(rank, INT, "RANK", -1, 0, RD_SIZE_MAX - 1, ) \
 	X(size, INT, "WORLD_SIZE", -1, 1, RD_SIZE_MAX, ) \
-	X(address, STRING, "MASTER_ADDR", "", 1, 127, ) \
+	X(address, ADDRESS, "MASTER_ADDR", "", 1, 127, ) \
 	X(master_port, INT, "MASTER_PORT", 0, 1, 65535, ) \
 	X(local_rank, INT, "LOCAL_RANK", -1, 0, RD_SIZE_MAX - 1, )
 
@@ -86,6 +86,7 @@ enum {
 };
 
 static const struct setting table[] = {
+#define DEFAULT_ADDRESS(value) .text = (value)
 #define DEFAULT_STRING(value) .text = (value)
 #define DEFAULT_NAMES(value) .text = (value)
 #define DEFAULT_PATH(value) .text = (value)
@@ -117,12 +118,13 @@ static const char *const install_words[] = {
 
 static bool is_text(const struct setting *setting)
 {
-	return setting->kind >= STRING;
+	return setting->kind >= ADDRESS;
 }
 
-static bool is_path(const struct setting *setting)
+/* All but the address, of which each comm that meets elsewhere has another. */
+static bool is_kept(const struct setting *setting)
 {
-	return setting->kind >= PATH;
+	return setting->kind >= STRING;
 }
 
 static bool is_list(const struct setting *setting)
@@ -195,12 +197,12 @@ static bool lacks_a_name(const char *list)
 	return length > 0 && (list[0] == ',' || strstr(list, ",,") || list[length - 1] == ',');
 }
 
-/* A path stays the caller's, and must stay. */
+/* A kept text must stay. */
 static void put_text(struct rd_settings *settings, const struct setting *setting, const char *text)
 {
 	char *field = (char *)settings + setting->offset;
 
-	if (is_path(setting))
+	if (is_kept(setting))
 		*(const char **)field = text;
 	else
 		strcpy(field, text);
@@ -219,7 +221,7 @@ static int store_text(struct rd_settings *settings, const struct setting *settin
 			"%s is \"%s\": a name is missing beside a comma; give names with one comma "
 			"between two of them",
 			name, rd_quotable(quote, value));
-	if (is_path(setting))
+	if (is_kept(setting))
 		value = rd_kept_text(value);
 	if (!value)
 		return RONDO_MEMORY;
@@ -339,7 +341,7 @@ const char *rd_settings_text(const struct rd_settings *settings, const char *var
 		return NULL;
 	const char *field = (const char *)settings + setting->offset;
 
-	return is_path(setting) ? *(const char *const *)field : field;
+	return is_kept(setting) ? *(const char *const *)field : field;
 }
 
 /* ---- Unknown variables ---- */
@@ -499,6 +501,8 @@ static int check_all(const struct rd_settings *settings)
 int rd_settings_read(struct rd_settings *settings, const struct rondo_config *config)
 {
 	memset(settings, 0, sizeof(*settings));
+	for (size_t i = 0; i < TABLE_SIZE; i++)
+		take_default(settings, &table[i]);
 	settings->rank = -1;
 	if (config && config->struct_size != sizeof(*config))
 		return rd_fail(RONDO_SETTING,

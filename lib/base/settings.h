@@ -140,9 +140,9 @@ struct rd_settings {
 	char job[RD_STRING_MAX]; /* its name by the launcher: TORCHELASTIC_RUN_ID; empty: none */
 	bool has_psk;
 	unsigned char psk[RD_PSK_SIZE]; /* of connections (secure/secret.h) */
-#define RD_FIELD_STRING(name) char name[RD_STRING_MAX];
-#define RD_FIELD_NAMES(name) char name[RD_STRING_MAX];
-/* Kept until the process ends (kept_text.h): they are long, and each comm has settings. */
+/* Kept until the process ends (kept_text.h): each comm has settings. */
+#define RD_FIELD_STRING(name) const char *name;
+#define RD_FIELD_NAMES(name) const char *name;
 #define RD_FIELD_PATH(name) const char *name;
 #define RD_FIELD_PATHS(name) const char *name;
 #define RD_FIELD_INT(name) int name;

@@ -36,6 +36,7 @@ static void node_init(struct node *node, int rank)
 	memset(node, 0, sizeof(*node));
 	node->settings.rank = rank;
 	node->settings.size = size;
+	node->settings.algo = "";
 	node->settings.channels = 1;
 	node->settings.piece_size = 4096;
 	node->settings.timeout_ms = TIMEOUT_MS;

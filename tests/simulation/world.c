@@ -17,6 +17,7 @@ static void init_rank(struct world *world, int number)
 	rank->rank = number;
 	rank->settings.rank = number;
 	rank->settings.size = world->size;
+	rank->settings.algo = "";
 	rank->settings.channels = world->channels;
 	rank->settings.piece_size = 4096;
 	if (world_fault(world, FAULT_setting, number, -1))

@@ -38,7 +38,7 @@ void control_prepare_rank(struct control_rank *rank, int number, int size, int p
 	rank->script = script;
 	rank->size = size;
 	rank->settings.rank = number;
-	rank->settings.topo_file = "";
+	rank->settings.topo_file = rank->settings.host = rank->settings.algo = "";
 	rank->settings.size = size;
 	strcpy(rank->settings.address, "127.0.0.1");
 	rank->settings.port = port;

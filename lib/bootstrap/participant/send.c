@@ -21,7 +21,7 @@ static void write_hello(
 	message->hello.digest = rd_settings_digest(settings);
 	message->hello.channels = settings->channels;
 	message->hello.piece_size = settings->piece_size;
-	memcpy(message->hello.algo, settings->algo, sizeof(message->hello.algo));
+	snprintf(message->hello.algo, sizeof(message->hello.algo), "%s", settings->algo);
 	memcpy(message->hello.plugins, settings->plugins, sizeof(message->hello.plugins));
 	memcpy(message->hello.job, settings->job, sizeof(message->hello.job));
 	message->hello.identity = participant->joining->self;

@@ -460,6 +460,7 @@ void net_init(int size, uint32_t seed)
 		struct net_node *node = &net.nodes[i];
 		node->settings.rank = i;
 		node->settings.size = size;
+		node->settings.algo = "";
 		node->settings.channels = 1;
 		node->settings.piece_size = 4096;
 		node->settings.timeout_ms = NET_TIMEOUT_MS;

@@ -11,6 +11,7 @@ static void rank_fill(struct rank *rank, int number, const char *address)
 	*rank = (struct rank){ 0 };
 	rank->settings.size = 8;
 	rank->settings.channels = 1;
+	rank->settings.interface = "";
 	rank->settings.piece_size = PIECE;
 	rank->settings.checksum = rank_checksums;
 	strcpy(rank->settings.address, address);
@@ -34,7 +35,7 @@ static int start(struct rank *rank)
 int rank_listen(struct rank *rank, int number, const char *address, const char *interface)
 {
 	rank_fill(rank, number, address);
-	strcpy(rank->settings.interface, interface);
+	rank->settings.interface = interface;
 	return start(rank);
 }
 

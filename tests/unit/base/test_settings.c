@@ -474,7 +474,7 @@ Test(settings, the_digest_tells_what_must_agree_between_ranks)
 	other.check = 1;
 	cr_assert_neq(rd_settings_digest(&other), digest);
 	other = settings;
-	strcpy(other.algo, "ring");
+	other.algo = "ring";
 	cr_assert_neq(rd_settings_digest(&other), digest);
 	other = settings;
 	strcpy(other.plugins, "star");

@@ -11,7 +11,7 @@
 /* The watch of a rank whose host has another one, in this PID namespace or another. */
 static struct rd_watch *watch_over(pid_t pid, uint32_t space)
 {
-	static const struct rd_settings plain = { .topo_file = "" };
+	static const struct rd_settings plain = { .topo_file = "", .host = "" };
 	struct rd_member members[2];
 
 	memset(members, 0, sizeof(members));

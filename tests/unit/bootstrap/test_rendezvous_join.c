@@ -83,7 +83,7 @@ Test(rendezvous, settings_that_differ_are_named)
 	net.nodes[1].start_ms += 100;
 	net_expect_verdict(RONDO_SETTING, "rank 1 (host h1, pid 101) has RONDO_CHANNELS 2, rank 0");
 	net_init(2, 1);
-	strcpy(net.nodes[1].settings.algo, "ring");
+	net.nodes[1].settings.algo = "ring";
 	net_expect_verdict(RONDO_SETTING, "has RONDO_ALGO \"ring\", rank 0");
 	net_init(2, 1);
 	strcpy(net.nodes[1].settings.plugins, "star 0a1b2c3d");

@@ -17,6 +17,7 @@
 #define BYTES_MOST (160 << 10)
 
 static struct rd_settings settings = { .size = RANKS,
+	.algo = "",
 	.channels = 1,
 	.piece_size = 1 << 17,
 	.timeout_ms = 1000,

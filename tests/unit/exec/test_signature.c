@@ -104,13 +104,14 @@ static int run_otherwise(struct rank_env *env, const char *reason)
 	return world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
 }
 
-/* As if rank 1 had another setting, which ranks do not compare. */
+/* As if rank 1 had another setting, which ranks do not compare. The picker has the same text, in
+   memory of this process alone. */
 static int run_by_another(struct rank_env *env)
 {
 	if (env->create_error)
 		return world_report(env, "%s", rondo_last_error());
 	if (env->rank == 1)
-		strcpy(env->comm->settings.algo, "pat");
+		strcpy((char *)env->comm->settings.algo, "pat");
 	return run_otherwise(env, "by doubling");
 }
 

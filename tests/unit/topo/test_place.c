@@ -8,7 +8,7 @@
 
 #include "topo/place.h"
 
-static const struct rd_settings plain = { .topo_file = "" };
+static const struct rd_settings plain = { .topo_file = "", .host = "" };
 
 /* The place of a child, in new namespaces of these kinds. False where it may not have them. */
 static bool place_of_child(struct rd_place *place, int spaces)
@@ -125,7 +125,7 @@ Test(place, a_host_may_be_emulated)
 
 	rd_place_here(&here, &plain);
 	rd_place_here(&a, &settings);
-	strcpy(settings.host, "b");
+	settings.host = "b";
 	rd_place_here(&b, &settings);
 	cr_assert_str_eq(a.host_name, "a");
 	cr_assert_not(rd_place_same_host(&a, &b));
@@ -147,9 +147,10 @@ Test(place, no_text_has_control_characters)
 Test(place, a_host_name_of_full_length_stays_a_string)
 {
 	struct rd_place place;
-	struct rd_settings settings = { .topo_file = "" };
+	char host[RD_STRING_MAX] = "";
+	struct rd_settings settings = { .topo_file = "", .host = host };
 
-	memset(settings.host, 'a', RD_STRING_MAX - 1);
+	memset(host, 'a', RD_STRING_MAX - 1);
 	rd_place_here(&place, &settings);
 	cr_assert_eq(strnlen(place.host_name, RD_HOST_SIZE), RD_HOST_SIZE - 1);
 }
@@ -159,10 +160,11 @@ Test(place, a_host_name_of_full_length_stays_a_string)
 static struct rd_settings on(const char *topology, const char *host, int local_rank)
 {
 	static char file[256];
-	struct rd_settings settings = { .topo_file = file, .local_rank = local_rank, .gpu = -1 };
+	struct rd_settings settings = {
+		.topo_file = file, .host = host, .local_rank = local_rank, .gpu = -1
+	};
 
 	snprintf(file, sizeof(file), RONDO_TOPOLOGIES "/%s.json", topology);
-	snprintf(settings.host, sizeof(settings.host), "%s", host);
 	return settings;
 }
 

@@ -118,6 +118,7 @@ static void begin_tree(void)
 {
 	tree_begin();
 	memset(&settings, 0, sizeof(settings));
+	settings.ib_device = "";
 	settings.ib_gid_index = -1;
 	tree_put("2", "sys/class/net/eth0/ifindex");
 	tree_put("0x1003", "sys/class/net/eth0/flags");
@@ -139,7 +140,7 @@ static int chosen(char text[TEXT_SIZE], const char *nearest, const char *names)
 {
 	size_t used = 0;
 
-	strcpy(settings.ib_device, names);
+	settings.ib_device = names;
 	int err = rd_verbs_ports_choose(&ports, tree_root, nearest, &settings);
 
 	text[0] = '\0';

@@ -462,7 +462,7 @@ Test(pick, suggests_the_algorithm_that_may_have_been_meant)
 					     "choose among ring, "),
 		"%s", rondo_last_error());
 	cr_assert(strstr(rondo_last_error(), "; did you mean doubling?"), "%s", rondo_last_error());
-	strcpy(settings.algo, "bogus");
+	settings.algo = "bogus";
 	cr_assert_eq(rd_pick_check(&settings), RONDO_SETTING);
 	cr_assert_null(strstr(rondo_last_error(), "did you mean"), "%s", rondo_last_error());
 }
