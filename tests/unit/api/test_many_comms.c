@@ -126,6 +126,33 @@ Test(many_comms, a_death_reaches_those_that_hold_the_rank_and_no_other, .timeout
 	try_death("tcp", scenario);
 }
 
+/* Rank 1 is stopped, and would have seen the death of rank 2. */
+static int shrink_and_lose_one(struct rank_env *env)
+{
+	int32_t pids[4], own = getpid();
+	rondo_comm *shrunk;
+
+	TRY(rondo_all_gather(env->comm, &own, pids, 1, RONDO_I32, NULL));
+	if (env->rank == 1)
+		raise(SIGSTOP);
+	TRY(rondo_comm_set_timeout(env->comm, 700));
+	rondo_comm_revoke(env->comm, NULL);
+	TRY(rondo_comm_shrink(env->comm, &shrunk));
+	TRY(rondo_barrier(shrunk, NULL));
+	if (env->rank == 2)
+		die(env->argument);
+	EXPECT_ERROR(rondo_barrier(shrunk, NULL), RONDO_DIED, "rank 1 (");
+	rondo_comm_destroy(shrunk);
+	kill(pids[1], SIGKILL);
+	return 0;
+}
+
+Test(many_comms, a_death_is_seen_past_a_stopped_rank_that_a_shrink_left_out, .timeout = 60)
+{
+	try_death("shm", (struct scenario){ .body = shrink_and_lose_one,
+				 .killed = { [1] = true, [2] = true } });
+}
+
 #define TASKS_MOST 64
 
 static int list_tasks(long tasks[TASKS_MOST])
