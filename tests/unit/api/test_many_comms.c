@@ -30,8 +30,6 @@ static int duplicate_often(struct rank_env *env)
 	}
 	if (!env->world->threads && count_threads() > threads + WATCHERS)
 		return world_report(env, "%d threads, then %d", threads, count_threads());
-	/* A rank that leaves is watched no more. */
-	TRY(rondo_barrier(env->comm, NULL));
 	/* The first of them last, and the comm that they are made from before them. */
 	TRY(rondo_comm_destroy(env->comm));
 	env->comm = NULL;
