@@ -69,6 +69,7 @@ static void plan(
 	struct group *group, rondo_comm *parent, const int *ranks, int count, uint64_t purpose)
 {
 	struct rd_settings *settings = &group->settings;
+	struct rd_lineage_address place;
 
 	*settings = parent->settings;
 	settings->rendezvous_fd = -1;
@@ -81,7 +82,9 @@ static void plan(
 	if (count == 1)
 		return;
 	group->origin.group = make_id(parent, ranks, count, purpose);
-	rd_lineage_meet(settings, &rd_control_members(parent->control)[ranks[0]].lineage);
+	place = rd_control_members(parent->control)[ranks[0]].lineage;
+	place.port = place.group_port;
+	rd_lineage_meet(settings, &place);
 }
 
 static int make(struct group *group, rondo_comm **made)

@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "bootstrap/rendezvous.h"
 #include "net/codec.h"
-#include "net/trunk.h"
 
 /* ---- Those that have greeted ---------------------------------------------------------------- */
 
@@ -100,8 +99,6 @@ static uint64_t find_id(const struct rd_arrival *arrival)
 {
 	struct rd_control_message message;
 
-	if (rd_trunk_begins(arrival->greeting))
-		return RD_ARRIVAL_TRUNK;
 	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0)
 		return 0;
 	return message.kind == RD_CONTROL_GATHER ? message.gather.lineage : 0;
@@ -110,7 +107,7 @@ static uint64_t find_id(const struct rd_arrival *arrival)
 void rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms)
 {
 	struct rd_arrival arrival;
-	bool shrink = false;
+	bool come = false;
 
 	pthread_mutex_lock(&arrivals->lock);
 	if (arrivals->door)
@@ -122,14 +119,14 @@ void rd_arrivals_serve(struct rd_arrivals *arrivals, int64_t now_ms)
 			rd_door_reject(arrivals->door, &arrival.wire, "nothing here is its");
 			continue;
 		}
-		shrink |= id != RD_ARRIVAL_TRUNK;
+		come = true;
 	}
 	if (arrivals->door)
 		arrivals->error = rd_door_error(arrivals->door, NULL);
 	/* It can only fail where the counter is full, and its reader wakes all the same. */
-	if ((shrink || arrivals->error) && arrivals->wake_fd >= 0 &&
+	if ((come || arrivals->error) && arrivals->wake_fd >= 0 &&
 		eventfd_write(arrivals->wake_fd, 1))
-		shrink = false;
+		come = false;
 	pthread_mutex_unlock(&arrivals->lock);
 }
 
@@ -192,7 +189,7 @@ int rd_arrivals_open(struct rd_arrivals *arrivals, int listen_fd,
 	struct rd_door_rules rules = { .psk = settings->has_psk ? settings->psk : NULL,
 		.most = most,
 		.greeting_ms = INT_MAX,
-		.greeting_most = RD_TRUNK_MOST(RD_FRAME_MAX),
+		.greeting_most = RD_FRAME_MAX,
 		.greeting_size = rd_frame_size };
 	int err;
 

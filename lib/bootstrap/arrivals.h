@@ -1,8 +1,7 @@
 /*
- * Connections that have come to a comm's place (lineage.h): of ranks that shrink the comm, and
- * trunks (net/trunk.h) of processes whose ranks make comms of some of its ranks. Each greets, with
- * the id of its lineage or the first frame of a trunk, and waits here until it is taken. Where too
- * many wait, the oldest makes room: it comes again.
+ * Connections that have come to a comm's place (lineage.h), of ranks that shrink the comm. Each
+ * greets with the id of its lineage, and waits here until it is taken. Where too many wait, the
+ * oldest makes room: it comes again.
  *
  * Connections that say nothing stay as well, for they show a shrink that this process is there.
  * Where too many do, the oldest makes room.
@@ -21,10 +20,8 @@
 #include "bootstrap/control_message.h"
 #include "net/door.h"
 
-#define RD_ARRIVAL_TRUNK UINT64_MAX
-
 struct rd_greeted {
-	uint64_t id; /* of the lineage; RD_ARRIVAL_TRUNK */
+	uint64_t id; /* of the lineage */
 	struct rd_arrival arrival; /* its greeting lies in `greeting` */
 	struct rd_close_on_fork unshared;
 	struct rd_greeted *next;

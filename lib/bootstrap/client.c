@@ -75,17 +75,27 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 	connect_from(client, error, now_ms);
 }
 
-/* At this rank's address on the way to rank 0. Another attempt may have had another. */
-static int open_lineage(struct rd_client *client)
+/* At this rank's address on the way to rank 0, or the job's. Another attempt may have had
+   another. */
+static int open_places(struct rd_client *client)
 {
-	int error;
+	struct rd_lineage *lineage = client->lineage;
+	struct sockaddr_storage near;
+	int error = 0;
 
-	if (client->lineage->id)
-		return 0;
-	error = rd_lineage_open(client->lineage, &client->local->address, client->settings->rank);
-	if (!error)
-		rd_participant_set_lineage(client->participant, &client->lineage->place);
-	return error;
+	if (!lineage->id)
+		error = rd_lineage_open(lineage,
+			client->trunks ? rd_group_door_near(client->groups, &client->local->address)
+				       : &client->local->address,
+			client->settings->rank);
+	near = rd_lineage_near(lineage);
+	if (!error && !client->trunks)
+		error = rd_group_door_open(client->groups, &near, client->settings);
+	if (error)
+		return error;
+	lineage->place.group_port = client->groups->port;
+	rd_participant_set_lineage(client->participant, &lineage->place);
+	return 0;
 }
 
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
@@ -103,9 +113,10 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 	rd_socket_tune(fd, client->settings->unreachable_ms);
 	rd_control_socket_watch(socket, EPOLLIN);
 	rd_local_address_get(client->local, fd);
-	error = open_lineage(client);
+	error = open_places(client);
 	if (error)
-		rd_participant_fail(client->participant, error, rondo_last_error());
+		rd_participant_report(client->participant, error, client->settings->rank,
+			rondo_last_error(), now_ms);
 	rd_participant_connected(client->participant, now_ms);
 }
 

@@ -106,7 +106,11 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 			return rd_fail_errno("rank 0 does not know where it listens");
 	}
 	if (control->lineage.listen_fd < 0) {
-		error = rd_lineage_open(&control->lineage, &control->local.address, 0);
+		const struct sockaddr_storage *near = &control->local.address;
+
+		if (control->group)
+			near = rd_group_door_near(&control->whole->job->groups, near);
+		error = rd_lineage_open(&control->lineage, near, 0);
 		if (error)
 			return error;
 	}

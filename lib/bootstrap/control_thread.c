@@ -142,20 +142,23 @@ static void open_arrivals(struct rd_control *control)
 	pthread_mutex_unlock(&control->lock);
 }
 
-static void serve_arrivals(struct rd_control *control, int64_t now_ms)
+/* Rank 0's place for groups; of other ranks see client.c. */
+static void open_groups(struct rd_control *control)
 {
-	struct rd_greeted *greeted;
+	struct sockaddr_storage near = rd_lineage_near(&control->lineage);
+	struct rd_group_door *groups = &control->job->groups;
 
-	rd_arrivals_serve(&control->arrivals, now_ms);
-	while ((greeted = rd_arrivals_take(&control->arrivals, RD_ARRIVAL_TRUNK))) {
-		rd_socket_tune(greeted->arrival.wire.fd, control->settings.unreachable_ms);
-		rd_trunks_adopt(&control->job->trunks, &greeted->arrival);
-		free(greeted);
-	}
+	int err = 0;
+
+	if (!control->group && control->settings.size > 1)
+		err = rd_group_door_open(groups, &near, &control->settings);
+	if (err)
+		rd_coordinator_decline(control->server.coordinator, err, rondo_last_error());
+	control->lineage.place.group_port = groups->port;
+	rd_participant_set_lineage(control->participant, &control->lineage.place);
 }
 
-/* The first rank of a group, once it has joined itself: the others come to its place in the whole
-   comm. */
+/* The first rank of a group, once it has joined itself: the others come over trunks. */
 static void take_arrivals(struct rd_control *control, int64_t now_ms)
 {
 	struct rd_channel *channel;
@@ -234,7 +237,7 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 	else if (mark == RD_MARK_LINEAGE)
 		open_arrivals(control);
 	else if (mark == RD_MARK_ARRIVALS)
-		serve_arrivals(control, now_ms);
+		rd_arrivals_serve(&control->arrivals, now_ms);
 	else if (mark == RD_MARK_LINKS)
 		rd_control_stir_links(control);
 	else if (mark == RD_MARK_CANCEL)
@@ -327,8 +330,10 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	struct rd_coordinator *coordinator = control->server.coordinator;
 
 	rd_log_rank(control->settings.rank);
-	if (coordinator && !control->started)
+	if (coordinator && !control->started) {
+		open_groups(control);
 		rd_server_begin(&control->server, RD_MARK_DOOR);
+	}
 	control->started = true;
 	if (!control->woken)
 		wake(control, now_ms);
@@ -336,7 +341,7 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	look_at_channels(control, now_ms);
 	rd_control_take_requests(control, now_ms);
 	if (now_ms >= rd_arrivals_deadline(&control->arrivals))
-		serve_arrivals(control, now_ms);
+		rd_arrivals_serve(&control->arrivals, now_ms);
 	report_death(control, now_ms);
 	rd_participant_tick(control->participant, now_ms);
 	rd_control_look(control, now_ms);

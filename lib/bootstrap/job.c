@@ -50,6 +50,7 @@ void rd_job_abandon(struct rd_job *job)
 		return;
 	rd_watch_abandon(job->watch);
 	rd_trunks_abandon(&job->trunks);
+	rd_group_door_abandon(&job->groups);
 	free_job(job);
 }
 
@@ -94,6 +95,7 @@ struct rd_job *rd_job_make(uint64_t launch_id)
 	}
 	open_status(job, launch_id);
 	job->references = 1;
+	job->groups.epoll_fd = job->epoll_fd;
 	job->trunks = (struct rd_trunks){
 		.epoll_fd = job->epoll_fd, .frame_most = RD_FRAME_MAX, .find = find_comm
 	};
@@ -111,6 +113,7 @@ int rd_job_add(struct rd_job *job, struct rd_control *control)
 	if (!control->group && epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, control->epoll_fd, &event))
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->job = job;
+	control->client.groups = &job->groups;
 	control->event_fd = job->event_fd;
 	control->shown = true;
 	atomic_fetch_add(&job->shown, 1);

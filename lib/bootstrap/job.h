@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "bootstrap/control_state.h"
+#include "bootstrap/group_door.h"
 #include "bootstrap/peer_watch.h"
 #include "bootstrap/status.h"
 #include "net/trunk.h"
@@ -29,6 +30,7 @@ struct rd_job {
 	/* The thread's own: */
 	pthread_t thread;
 	struct rd_control *controls;
+	struct rd_group_door groups; /* where trunks come */
 	struct rd_trunks trunks;
 	_Atomic int shown; /* control connections that the status shows */
 	struct rd_status status; /* until there is none */

@@ -135,6 +135,7 @@ static int sleep_ms(const struct rd_job *job, int64_t now_ms)
 {
 	int64_t deadline_ms = job->trunks.news ? now_ms : rd_status_deadline(&job->status);
 
+	deadline_ms = rd_sooner(deadline_ms, rd_group_door_deadline(&job->groups));
 	for (const struct rd_control *at = job->controls; at; at = at->next_in_job)
 		deadline_ms =
 			rd_sooner(deadline_ms, atomic_load(&at->due) ? now_ms : at->deadline_ms);
@@ -177,6 +178,8 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 
 			if (mark == &job->status)
 				asked = true;
+			else if (mark == &job->groups)
+				rd_group_door_serve(&job->groups, &job->trunks, rd_clock_ms());
 			else if (rd_control_find_event(events[i].data.u64, &control, &number))
 				rd_control_take_event(control, number);
 			else if (events[i].data.u64 & 1)
@@ -205,12 +208,15 @@ static void *run(void *argument)
 		int64_t now_ms = rd_clock_ms();
 
 		take_arrivals(job);
+		if (now_ms >= rd_group_door_deadline(&job->groups))
+			rd_group_door_serve(&job->groups, &job->trunks, now_ms);
 		tell_groups(job);
 		if (serve(job, now_ms))
 			break;
 		wait_for_events(job, sleep_ms(job, now_ms));
 	}
 	rd_trunks_finish(&job->trunks);
+	rd_group_door_close(&job->groups);
 	/* Calls of a process that ends still count in it: it is freed with the job. */
 	if (job->watch)
 		rd_watch_end(job->watch);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -48,6 +49,16 @@ void rd_lineage_close(struct rd_lineage *lineage)
 	rd_close_on_fork_remove(&lineage->unshared);
 	close(lineage->listen_fd);
 	lineage->listen_fd = -1;
+}
+
+struct sockaddr_storage rd_lineage_near(const struct rd_lineage *lineage)
+{
+	struct sockaddr_storage near = { 0 };
+	socklen_t size = sizeof(near);
+
+	if (getsockname(lineage->listen_fd, (struct sockaddr *)&near, &size))
+		memset(&near, 0, sizeof(near));
+	return near;
 }
 
 void rd_lineage_meet(struct rd_settings *settings, const struct rd_lineage_address *place)

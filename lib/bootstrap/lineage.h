@@ -27,6 +27,8 @@ int rd_lineage_open(struct rd_lineage *lineage, const struct sockaddr_storage *a
 /* Another comm of the lineage, with the same socket. lineage: without one. RONDO_SYSTEM. */
 int rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of);
 void rd_lineage_close(struct rd_lineage *lineage);
+/* Where it listens; zeros, where it does not. */
+struct sockaddr_storage rd_lineage_near(const struct rd_lineage *lineage);
 
 /* A comm that meets at this place of a rank of another comm, whose settings these are. */
 void rd_lineage_meet(struct rd_settings *settings, const struct rd_lineage_address *place);

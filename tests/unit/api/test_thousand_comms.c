@@ -6,7 +6,7 @@
 #include "world.h"
 
 #define COMMS 1000
-#define FILES 12288 /* RLIMIT_NOFILE of a rank: at most 12 descriptors a comm */
+#define FILES 1100 /* RLIMIT_NOFILE of a rank: one descriptor a comm, and the job's */
 
 static int use(struct rank_env *env, rondo_comm *const *comms, int64_t round)
 {
