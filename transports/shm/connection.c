@@ -274,6 +274,8 @@ static void keep_early(struct rd_shm_connection *connection, const union rd_shm_
 		rd_shm_connection_refuse(connection, connection->early.first->packet.any.comm_id);
 	if (rd_shm_queue_add(&connection->early, packet, sizeof(packet->greeting), *fd))
 		connection->early_count++;
+	else
+		send_end(connection, comm_id);
 	*fd = -1;
 }
 
@@ -287,9 +289,12 @@ static void deliver(struct rd_shm_connection *connection, const union rd_shm_pac
 		keep_early(connection, packet, kind, fd);
 		return;
 	}
-	rd_shm_queue_add(&inbox->packets, packet, size, *fd);
+	if (rd_shm_queue_add(&inbox->packets, packet, size, *fd))
+		tell(connection, inbox);
+	else
+		rd_shm_connection_fail(connection, RONDO_MEMORY,
+			"sent a packet for which this rank has no memory");
 	*fd = -1;
-	tell(connection, inbox);
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
