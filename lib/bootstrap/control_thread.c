@@ -271,6 +271,15 @@ void rd_control_take_events(struct rd_control *control)
 	} while (count == EVENTS_MAX);
 }
 
+void rd_control_take_channels(struct rd_control *control)
+{
+	int64_t now_ms = rd_clock_ms();
+
+	rd_log_rank(control->settings.rank);
+	wake(control, now_ms);
+	look_at_channels(control, now_ms);
+}
+
 void rd_control_take_event(struct rd_control *control, uint64_t mark)
 {
 	int64_t now_ms = rd_clock_ms();

@@ -7,6 +7,8 @@
 
 /* Takes the events of its own epoll; rd_control_serve() follows. */
 void rd_control_take_events(struct rd_control *control);
+/* Takes what has come over channels of trunks; the same. */
+void rd_control_take_channels(struct rd_control *control);
 /* Takes an event of a group, which has none; the same. */
 void rd_control_take_event(struct rd_control *control, uint64_t mark);
 /* A process has died, of which a rank may be a member. */

@@ -150,6 +150,15 @@ static void fail_all(struct rd_job *job)
 		rd_control_cannot_wait(at);
 }
 
+/* Before the next event: a report of a death must not overtake what the dead rank sent before. */
+static void take_trunk(struct rd_job *job, struct rd_trunk *trunk)
+{
+	rd_trunk_serve(trunk);
+	for (struct rd_control *at = job->controls; at; at = at->next_in_job)
+		if (atomic_load(&at->due))
+			rd_control_take_channels(at);
+}
+
 /*
  * Waits for an event, then takes all that have come: after this process was stopped for a while,
  * no deadline may pass judgement on messages that have arrived and not been read. Deaths come
@@ -183,7 +192,7 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 			else if (rd_control_find_event(events[i].data.u64, &control, &number))
 				rd_control_take_event(control, number);
 			else if (events[i].data.u64 & 1)
-				rd_trunk_serve(rd_trunk_of_event(events[i].data.u64));
+				take_trunk(job, rd_trunk_of_event(events[i].data.u64));
 			else if (mark && mark != job)
 				rd_control_take_events(mark);
 			else
