@@ -59,7 +59,7 @@ struct rd_control {
 	_Atomic bool arrivals_wait; /* until another comm has given up the place */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
 	uint64_t group; /* the id of this comm, of ranks of `whole`; 0: it is none */
-	struct rd_control *whole; /* where its ranks come, until all have; NULL: it is no group */
+	struct rd_control *whole; /* of a first rank, until all ranks have come; else NULL */
 	struct rd_job *job; /* whose thread serves it; NULL: none yet */
 	int event_fd; /* the job's: wakes the thread */
 

@@ -147,7 +147,6 @@ static void open_groups(struct rd_control *control)
 {
 	struct sockaddr_storage near = rd_lineage_near(&control->lineage);
 	struct rd_group_door *groups = &control->job->groups;
-
 	int err = 0;
 
 	if (!control->group && control->settings.size > 1)

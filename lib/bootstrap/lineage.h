@@ -1,8 +1,8 @@
 /*
  * The lineage of a comm: it, and those that it has shrunk to, one after the other. All have one
- * place where their rank is met after a failure (shrink/), or for a comm of some ranks: a socket
- * that listens from the first comm's creation on (arrivals.h). Ranks are told apart by their number
- * in the first comm, their origin.
+ * place where their rank is met after a failure (shrink/): a socket that listens from the first
+ * comm's creation on (arrivals.h). Ranks are told apart by their number in the first comm, their
+ * origin.
  */
 #ifndef RD_LINEAGE_H
 #define RD_LINEAGE_H

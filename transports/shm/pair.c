@@ -329,7 +329,7 @@ int rd_shm_pair_create(struct rd_shm_endpoint *endpoint, int peer,
 	pair->next = endpoint->pairs;
 	endpoint->pairs = pair;
 	endpoint->unready++;
-	endpoint->poll_due = true;
+	atomic_store(&endpoint->news, true);
 	*result = pair;
 	return 0;
 }

@@ -19,10 +19,9 @@ struct rd_shm_endpoint {
 	struct rd_endpoint base;
 	const struct rd_local *local;
 	struct rd_shm_station *station;
-	_Atomic bool news; /* a packet has come for a pair, or a connection has changed */
+	_Atomic bool news; /* something may have come: the connections are read */
 	bool armed;
 	unsigned posting; /* number of links with posts that are not done */
-	bool poll_due; /* the connections must be read */
 	int unready; /* pairs between creation and RD_SHM_PAIR_OPEN */
 	struct rd_shm_pair *pairs;
 };

@@ -203,16 +203,18 @@ static bool endpoint_settle(struct rd_shm_endpoint *endpoint)
 static bool endpoint_poll(struct rd_shm_endpoint *endpoint)
 {
 	struct rd_shm_station *station = endpoint->station;
-	bool moved = false;
+	bool moved = false, more;
 
 	rd_shm_station_lock(station, &endpoint->news);
 	if (endpoint->unready)
 		rd_shm_station_connect(station);
-	endpoint->poll_due = rd_shm_station_poll(station);
+	more = rd_shm_station_poll(station);
 	if (atomic_exchange(&endpoint->news, false) || endpoint->unready)
 		for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
 			while (rd_shm_pair_handle(pair))
 				moved = true;
+	if (more)
+		atomic_store(&endpoint->news, true);
 	rd_shm_station_unlock(station);
 	return moved;
 }
@@ -231,8 +233,7 @@ static bool shm_advance(struct rd_endpoint *base)
 		return false;
 	bool moved = shared->posting > 0 && endpoint_settle(shared);
 
-	if (!shared->unready && !shared->poll_due &&
-		!atomic_load_explicit(&shared->news, memory_order_relaxed) &&
+	if (!shared->unready && !atomic_load_explicit(&shared->news, memory_order_relaxed) &&
 		++endpoint->calls % 1024 != 0)
 		return moved;
 	return endpoint_poll(shared) || moved;
@@ -265,7 +266,7 @@ static void shm_disarm(struct rd_endpoint *base)
 	int channels = endpoint->local->settings->channels;
 
 	endpoint->armed = false;
-	endpoint->poll_due = true;
+	atomic_store(&endpoint->news, true);
 	for (struct rd_shm_pair *pair = endpoint->pairs; pair; pair = pair->next)
 		for (int channel = 0; channel < channels; channel++)
 			if (pair->links[channel])
