@@ -12,7 +12,7 @@
 #include "api/stream.h"
 
 /* The name of the function that the caller called. */
-static const char *name_of(const struct rd_request *request)
+static const char *name_of(const struct rd_arguments *request)
 {
 	if (request->collective != RD_TRANSFER)
 		return rd_collective_name(request->collective);
@@ -20,7 +20,7 @@ static const char *name_of(const struct rd_request *request)
 }
 
 static int check_pointer(
-	const struct rd_request *request, const char *name, const void *buffer, int blocks)
+	const struct rd_arguments *request, const char *name, const void *buffer, int blocks)
 {
 	if (buffer || blocks == 0 || request->count == 0)
 		return 0;
@@ -28,7 +28,7 @@ static int check_pointer(
 }
 
 /* Input and output may be one, or one block of the other (alias), or lie apart. */
-static int check_overlap(const struct rd_request *request, int rank, size_t in_size,
+static int check_overlap(const struct rd_arguments *request, int rank, size_t in_size,
 	size_t out_size, size_t block_size)
 {
 	const char *in = request->send, *out = request->recv;
@@ -47,7 +47,7 @@ static int check_overlap(const struct rd_request *request, int rank, size_t in_s
 }
 
 /* Whether input and output overlap as in place: one block of the one is the other. */
-static bool is_in_place(const struct rd_request *request, const struct rd_problem *problem)
+static bool is_in_place(const struct rd_arguments *request, const struct rd_problem *problem)
 {
 	const struct rd_extent *ins = request->vcounts->in, *outs = request->vcounts->out;
 	int in_blocks = rd_in_blocks(problem), rank = problem->rank;
@@ -60,7 +60,7 @@ static bool is_in_place(const struct rd_request *request, const struct rd_proble
 }
 
 /* The same for blocks of different lengths. */
-static int check_extents(const struct rd_request *request, const struct rd_problem *problem)
+static int check_extents(const struct rd_arguments *request, const struct rd_problem *problem)
 {
 	const char *name = rd_collective_name(request->collective);
 	const char *in = request->send, *out = request->recv;
@@ -79,7 +79,7 @@ static int check_extents(const struct rd_request *request, const struct rd_probl
 		"%s_v: send and recv overlap, and not as an operation in place", name);
 }
 
-static int check_numbers(const struct rd_request *request)
+static int check_numbers(const struct rd_arguments *request)
 {
 	const char *name = name_of(request);
 	int size = request->comm->size;
@@ -102,7 +102,7 @@ static int check_numbers(const struct rd_request *request)
 	return 0;
 }
 
-static int check(const struct rd_request *request)
+static int check(const struct rd_arguments *request)
 {
 	if (!request->comm)
 		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name_of(request));
@@ -145,14 +145,14 @@ static int check(const struct rd_request *request)
 }
 
 /* A refused call has sent nothing, so the comm stays usable. */
-static int refuse(const struct rd_request *request, int err)
+static int refuse(const struct rd_arguments *request, int err)
 {
 	rd_vcounts_destroy(request->vcounts);
 	rd_user_op_destroy(request->user_op);
 	return rd_group_open() ? rd_group_refuse(err) : err;
 }
 
-static int check_user_op(const struct rd_request *request, const struct rd_user_op *op)
+static int check_user_op(const struct rd_arguments *request, const struct rd_user_op *op)
 {
 	const struct rondo_comm *comm = request->comm;
 	size_t size = request->count * rondo_type_size(request->type);
@@ -167,10 +167,10 @@ static int check_user_op(const struct rd_request *request, const struct rd_user_
 }
 
 /* The same call by a user operation, which the call copies. */
-static int submit_user_op(const struct rd_request *request)
+static int submit_user_op(const struct rd_arguments *request)
 {
 	const char *name = rd_collective_name(request->collective);
-	struct rd_request own = *request;
+	struct rd_arguments own = *request;
 	const struct rd_user_op *op = own.comm ? rd_op_find(own.comm, own.op) : NULL;
 
 	if (!own.comm)
@@ -197,7 +197,7 @@ static int submit_user_op(const struct rd_request *request)
 }
 
 /* A call whose comm has been checked. */
-static void init_task(struct rd_task *task, const struct rd_request *request)
+static void init_task(struct rd_task *task, const struct rd_arguments *request)
 {
 	task->comm = request->comm;
 	task->called_at = request->called_at;
@@ -236,7 +236,7 @@ static int run_task(struct rd_task *task)
 
 /* A refused call touches no comm. Once a group, a stream or the comm has it, its failure is the
    comm's. */
-int rd_submit(const struct rd_request *request)
+int rd_submit(const struct rd_arguments *request)
 {
 	struct rd_task task;
 	bool on_device, in_group;
@@ -286,7 +286,7 @@ static int submit_collective(enum rd_collective collective, rondo_comm *comm, co
 	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream,
 	uintptr_t called_at)
 {
-	struct rd_request request = { .comm = comm,
+	struct rd_arguments request = { .comm = comm,
 		.collective = collective,
 		.send = send,
 		.recv = recv,
@@ -367,7 +367,7 @@ static char nothing;
 int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type, int peer,
 	rondo_stream *stream)
 {
-	return rd_submit(&(struct rd_request){ .comm = comm,
+	return rd_submit(&(struct rd_arguments){ .comm = comm,
 		.collective = RD_TRANSFER,
 		.sends = true,
 		.send = send || count ? send : &nothing,
@@ -382,7 +382,7 @@ int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo_type type
 int rondo_recv(
 	rondo_comm *comm, void *recv, size_t count, rondo_type type, int peer, rondo_stream *stream)
 {
-	return rd_submit(&(struct rd_request){ .comm = comm,
+	return rd_submit(&(struct rd_arguments){ .comm = comm,
 		.collective = RD_TRANSFER,
 		.recv = recv || count ? recv : &nothing,
 		.count = count,

@@ -2,9 +2,9 @@
 #ifndef RD_CALLS_H
 #define RD_CALLS_H
 
-#include "api/request.h"
+#include "api/arguments.h"
 
 /* Checks it, then runs it now, queues it, or adds it to the open group. */
-int rd_submit(const struct rd_request *request);
+int rd_submit(const struct rd_arguments *request);
 
 #endif

@@ -60,7 +60,7 @@ static int refuse(int err)
 	return rd_group_open() ? rd_group_refuse(err) : err;
 }
 
-static int check_comm(const struct rd_request *request)
+static int check_comm(const struct rd_arguments *request)
 {
 	const char *name = rd_collective_name(request->collective);
 
@@ -75,7 +75,7 @@ static int check_comm(const struct rd_request *request)
 }
 
 /* Gives the request the lengths of this rank's blocks of in and out. */
-static int set_vcounts(struct rd_request *request, struct lengths in, struct lengths out)
+static int set_vcounts(struct rd_arguments *request, struct lengths in, struct lengths out)
 {
 	const struct rd_problem problem = { .collective = request->collective,
 		.rank = request->comm->rank,
@@ -103,7 +103,7 @@ static int set_vcounts(struct rd_request *request, struct lengths in, struct len
 
 /* Submits a call of which all ranks have all lengths. */
 static int submit_with_all_counts(
-	struct rd_request *request, const size_t *counts, struct lengths in, struct lengths out)
+	struct rd_arguments *request, const size_t *counts, struct lengths in, struct lengths out)
 {
 	int err = check_comm(request);
 
@@ -121,7 +121,7 @@ static int submit_with_all_counts(
 
 /* Submits a call of which two ranks have a block's length: the one that has it, and the one that
    wants it. */
-static int submit_pairwise(struct rd_request *request, struct lengths in, struct lengths out)
+static int submit_pairwise(struct rd_arguments *request, struct lengths in, struct lengths out)
 {
 	int err = check_comm(request);
 
@@ -133,10 +133,10 @@ static int submit_pairwise(struct rd_request *request, struct lengths in, struct
 	return rd_submit(request);
 }
 
-static struct rd_request request_of(rondo_comm *comm, enum rd_collective collective,
+static struct rd_arguments request_of(rondo_comm *comm, enum rd_collective collective,
 	const void *send, void *recv, rondo_type type, rondo_stream *stream, uintptr_t called_at)
 {
-	return (struct rd_request){ .comm = comm,
+	return (struct rd_arguments){ .comm = comm,
 		.collective = collective,
 		.send = send,
 		.recv = recv,
@@ -148,7 +148,7 @@ static struct rd_request request_of(rondo_comm *comm, enum rd_collective collect
 static int all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
 	const size_t displs[], rondo_type type, rondo_stream *stream, uintptr_t called_at)
 {
-	struct rd_request request =
+	struct rd_arguments request =
 		request_of(comm, RD_ALL_GATHER, send, recv, type, stream, called_at);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
@@ -164,7 +164,7 @@ int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const siz
 int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
 	rondo_type type, rondo_op op, rondo_stream *stream)
 {
-	struct rd_request request =
+	struct rd_arguments request =
 		request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream, RD_CALLED_AT);
 	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
 
@@ -176,7 +176,7 @@ int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_cou
 	const size_t send_displs[], void *recv, const size_t recv_counts[],
 	const size_t recv_displs[], rondo_type type, rondo_stream *stream)
 {
-	struct rd_request request =
+	struct rd_arguments request =
 		request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream, RD_CALLED_AT);
 
 	return submit_pairwise(&request, (struct lengths){ send_counts, send_displs },
@@ -187,7 +187,7 @@ static int gather_v(rondo_comm *comm, const void *send, size_t count, void *recv
 	const size_t counts[], const size_t displs[], rondo_type type, int root,
 	rondo_stream *stream, uintptr_t called_at)
 {
-	struct rd_request request =
+	struct rd_arguments request =
 		request_of(comm, RD_GATHER, send, recv, type, stream, called_at);
 
 	request.root = root;
@@ -206,7 +206,7 @@ int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 	const size_t displs[], void *recv, size_t count, rondo_type type, int root,
 	rondo_stream *stream)
 {
-	struct rd_request request =
+	struct rd_arguments request =
 		request_of(comm, RD_SCATTER, send, recv, type, stream, RD_CALLED_AT);
 
 	request.root = root;
@@ -271,7 +271,7 @@ static int make_room(const char *name, rondo_comm *comm, const size_t *sizes, vo
 static int gather_sizes(rondo_comm *comm, enum rd_collective collective, const size_t *size,
 	size_t *sizes, int root, uintptr_t called_at)
 {
-	struct rd_request request =
+	struct rd_arguments request =
 		request_of(comm, collective, size, sizes, RONDO_U64, NULL, called_at);
 
 	_Static_assert(sizeof(size_t) == sizeof(uint64_t), "a size travels as u64");

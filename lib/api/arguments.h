@@ -1,13 +1,13 @@
-/* A request: a call of the public header, before it is checked. */
-#ifndef RD_REQUEST_H
-#define RD_REQUEST_H
+/* The arguments of a call of the public header, before they are checked. */
+#ifndef RD_ARGUMENTS_H
+#define RD_ARGUMENTS_H
 
 #include "exec/exec.h"
 
 /* Where the program called the function that this stands in. */
 #define RD_CALLED_AT ((uintptr_t)__builtin_return_address(0))
 
-struct rd_request {
+struct rd_arguments {
 	struct rondo_comm *comm;
 	enum rd_collective collective;
 	bool sends; /* of a transfer: this is its rondo_send() */
