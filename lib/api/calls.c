@@ -220,6 +220,7 @@ static void init_task(struct rd_task *task, const struct rd_arguments *request)
 	task->feed = NULL;
 	task->opens = NULL;
 	task->widened = NULL;
+	task->again = NULL;
 }
 
 /* Runs a call now, on no stream. */

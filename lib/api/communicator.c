@@ -11,6 +11,7 @@
 #include "api/meet.h"
 #include "api/op.h"
 #include "api/plugin.h"
+#include "api/request_queue.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -214,6 +215,7 @@ static void free_own(struct rondo_comm *comm)
 	rd_call_check_destroy(comm);
 	rd_plan_cache_destroy(comm);
 	rd_picker_destroy(comm->picker);
+	free(comm->requests);
 	destroy_layouts(comm);
 	rd_ops_destroy(comm);
 	free(comm->peer_calls);
@@ -484,6 +486,7 @@ int rondo_comm_create(rondo_comm **comm, const struct rondo_config *config)
 
 void rd_comm_wait_for_calls(struct rondo_comm *comm)
 {
+	rd_request_queue_drain(comm);
 	pthread_mutex_lock(&comm->turn_lock);
 	while (atomic_load(&comm->finished) != comm->issued)
 		rd_turn_pause(comm);
@@ -504,6 +507,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 	if (atomic_load(&comm->used))
 		return rd_comm_refuse_second(comm, "rondo_comm_finalize");
 	rd_comm_wait_for_calls(comm);
+	rd_request_queue_finish(comm);
 	rd_gpu_finish(comm->gpu);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
@@ -532,6 +536,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
 	rd_comm_wait_for_calls(comm);
+	rd_request_queue_finish(comm);
 	rd_gpu_finish(comm->gpu);
 	failed = atomic_load(&comm->failed);
 	if (comm->control)

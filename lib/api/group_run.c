@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/group.h"
+#include "api/request.h"
 #include "api/stream.h"
 
 static bool to_itself(const struct rd_task *task)
@@ -145,6 +146,60 @@ int rondo_group_end(void)
 	if (err || !group)
 		return err;
 	err = run_group(group);
+	rd_group_clear();
+	return err;
+}
+
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+static int check_request(const struct rd_group *group)
+{
+	if (group->error)
+		return rd_fail(group->error, "%s", group->reason);
+	if (group->count == 0)
+		return rd_fail(RONDO_INVALID, "rondo_group_prepare: the group has no call");
+	if (group->stream)
+		return rd_fail(RONDO_INVALID,
+			"rondo_group_prepare: the calls of a request are on no stream");
+	for (int i = 1; i < group->count; i++)
+		if (group->tasks[i].comm != group->tasks[0].comm)
+			return rd_fail(RONDO_INVALID,
+				"rondo_group_prepare: the calls of a request are on one comm");
+	return 0;
+}
+
+static int prepare_group(struct rd_group *group, rondo_request **request)
+{
+	int err = check_request(group);
+
+	if (!err)
+		err = enter_comms(group);
+	if (!err) {
+		err = join_halves(group);
+		exit_comms(group);
+	}
+	if (!err)
+		err = rd_request_create(request, group->tasks, group->count);
+	if (err)
+		rd_tasks_finish(group->tasks, group->count);
+	return err;
+}
+
+int rondo_group_prepare(rondo_request **request)
+{
+	struct rd_group *group;
+	int err = rd_group_close(&group);
+
+	if (request)
+		*request = NULL;
+	if (err)
+		return err;
+	if (!group)
+		return rd_group_refuse(rd_fail(
+			RONDO_INVALID, "rondo_group_prepare: the group is in another group"));
+	if (!request)
+		rd_group_refuse(rd_fail(RONDO_INVALID, "rondo_group_prepare: request is NULL"));
+	err = prepare_group(group, request);
 	rd_group_clear();
 	return err;
 }

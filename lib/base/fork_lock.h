@@ -20,7 +20,7 @@ struct rd_fork_lock {
 };
 
 /* The levels; locks of one level are never held together. */
-enum { RD_FORK_LEAF, RD_FORK_DEVICES, RD_FORK_REGISTRATIONS };
+enum { RD_FORK_LEAF, RD_FORK_DEVICES, RD_FORK_REGISTRATIONS, RD_FORK_BACKGROUND };
 
 #define RD_FORK_LOCK(level) \
 	{ \

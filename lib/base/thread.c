@@ -30,14 +30,19 @@ void rd_condition_init(pthread_cond_t *condition)
 	pthread_condattr_destroy(&attributes);
 }
 
-void rd_condition_wait_ms(pthread_cond_t *condition, pthread_mutex_t *lock, int timeout_ms)
+void rd_condition_wait_us(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t timeout_us)
 {
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += timeout_ms / 1000;
-	until.tv_nsec += timeout_ms % 1000 * 1000000L;
+	until.tv_sec += timeout_us / 1000000;
+	until.tv_nsec += timeout_us % 1000000 * 1000L;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	pthread_cond_timedwait(condition, lock, &until);
+}
+
+void rd_condition_wait_ms(pthread_cond_t *condition, pthread_mutex_t *lock, int timeout_ms)
+{
+	rd_condition_wait_us(condition, lock, timeout_ms * INT64_C(1000));
 }

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * Starts a thread and returns the error of pthread_create(3). The thread blocks all signals, which
@@ -16,7 +17,9 @@ int rd_thread_start(pthread_t *thread, size_t stack_size, void *(*run)(void *), 
 /* Initialises a condition whose timed waits use CLOCK_MONOTONIC, as all bounds here do
    (clock.h). */
 void rd_condition_init(pthread_cond_t *condition);
-/* Waits for the condition, timeout_ms at most. With the lock held, and again on return. */
+/* Waits for the condition, timeout_us at most. With the lock held, and again on return. */
+void rd_condition_wait_us(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t timeout_us);
+/* The same, in milliseconds. */
 void rd_condition_wait_ms(pthread_cond_t *condition, pthread_mutex_t *lock, int timeout_ms);
 
 #endif

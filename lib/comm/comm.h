@@ -22,6 +22,7 @@
 
 struct rd_gpu;
 struct rd_prepared;
+struct rd_request_queue;
 
 /* The transfers issued to and from a peer: their numbers, and the latest ones' indices in their
    batch. */
@@ -134,6 +135,8 @@ struct rondo_comm {
 	/* User-defined operations, and the number ever created. */
 	struct rd_made_op *ops;
 	unsigned ops_made;
+
+	struct rd_request_queue *requests; /* (api/request_queue.h); NULL: none was started */
 
 	struct rd_vote vote; /* of its shrinks */
 	/* Under hold_lock: */

@@ -259,8 +259,8 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_m
 void rd_plan_cache_drop_choices(struct rondo_comm *comm)
 {
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
-		if (comm->prepared[i])
-			comm->prepared[i]->repeats = false;
+		for (struct rd_prepared *it = comm->prepared[i]; it; it = it->next)
+			it->repeats = false;
 }
 
 void rd_plan_cache_destroy(struct rondo_comm *comm)

@@ -34,23 +34,19 @@ struct rd_prepared {
 int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_mapped,
 	struct rd_prepared **prepared);
 
-/* Returns what an equal call ran on last, but for its buffers; NULL: another call came between, or
-   it must be prepared anew. */
-static inline struct rd_prepared *rd_prepared_again(
-	const struct rondo_comm *comm, const struct rd_call *call)
+/* Returns whether an equal call, but for its buffers, was the last to run on it, so that this one
+   need not be prepared. */
+static inline bool rd_prepared_repeats(
+	const struct rd_prepared *prepared, const struct rd_call *call)
 {
-	struct rd_prepared *prepared = comm->prepared[call->problem.collective];
-
 	if (!prepared || !prepared->repeats || !rd_call_is_ordinary(call))
-		return NULL;
+		return false;
 
 	const struct rd_call *last = &prepared->exec.call;
 
-	if (last->count != call->count || last->full_count != call->full_count ||
-		last->type != call->type || last->op != call->op ||
-		last->problem.root != call->problem.root)
-		return NULL;
-	return prepared;
+	return last->count == call->count && last->full_count == call->full_count &&
+	       last->type == call->type && last->op == call->op &&
+	       last->problem.root == call->problem.root;
 }
 
 /* The comm gets another picker: no call may start again by a choice of the one before. */

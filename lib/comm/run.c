@@ -60,14 +60,17 @@ static void set_single_copy(struct rd_task *task)
 		task->tried_ns = rd_clock_ns();
 }
 
-/* Starts a call that equals the last one of its collective. False: there is none like it. */
+/* Starts a call that equals the last one of its collective, or of its request. False: there is none
+   like it. */
 static bool start_again(struct rd_task *task)
 {
 	const struct rd_call *call = &task->call;
-	struct rd_prepared *prepared = rd_prepared_again(task->comm, call);
+	struct rd_prepared *prepared =
+		task->again ? task->again : task->comm->prepared[call->problem.collective];
 
-	if (!prepared)
+	if (!rd_prepared_repeats(prepared, call))
 		return false;
+	task->again = prepared;
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
 	set_single_copy(task);
@@ -98,6 +101,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	bool direct_access = prepared->plans[0]->direct_access;
 	bool unsliced = direct_access && prepared->plans[0]->scratch_chunks == 0;
 
+	task->again = prepared;
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
 	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,

@@ -57,6 +57,8 @@ struct rd_task {
 	int64_t tried_ns; /* when that call of the trial began */
 	int64_t began_ns; /* when the call began, if the comm times calls */
 	struct rd_exec *exec; /* set when the task starts */
+	/* An equal call ran on it before, or this one did; NULL: not known. */
+	struct rd_prepared *again;
 	struct rd_widened *widened; /* the call runs on f32 (widen.h); NULL: as it was made */
 };
 

@@ -24,11 +24,11 @@
  * undetected; their results are undefined. Any thread may call rondo_comm_revoke(),
  * rondo_comm_error() and rondo_comm_failed().
  *
- * fork(): comms, creations, streams and open groups belong to the process that made them. In a
- * forked child, all use of them returns RONDO_INVALID. Four functions still work there, for they
- * send nothing: rondo_comm_rank(), rondo_comm_size(), rondo_costs() and rondo_explain().
- * rondo_comm_destroy() and rondo_stream_destroy() in the child close its descriptors and free its
- * memory; the parent's calls go on. A child may make its own comms, streams and groups.
+ * fork(): comms, creations, streams, requests and open groups belong to the process that made
+ * them. In a forked child, all use of them returns RONDO_INVALID. Four functions still work there,
+ * for they send nothing: rondo_comm_rank(), rondo_comm_size(), rondo_costs() and rondo_explain().
+ * rondo_comm_destroy(), rondo_stream_destroy() and rondo_request_destroy() in the child close its
+ * descriptors and free its memory; the parent's calls go on. A child may make its own of all.
  */
 #ifndef RONDO_H
 #define RONDO_H
@@ -72,7 +72,7 @@ RONDO_API const char *rondo_version(void);
 	X(RONDO_REVOKED, -13, "the communicator was revoked")
 
 enum rondo_error {
-	RONDO_PENDING = 1, /* no error: only a query or a test returns it */
+	RONDO_PENDING = 1, /* no error: queries, tests and bounded waits return it */
 	RONDO_OK = 0,
 #define RONDO_ERROR_ENUM(name, value, text) name = (value),
 	RONDO_ERRORS(RONDO_ERROR_ENUM)
@@ -173,6 +173,7 @@ RONDO_API int rondo_op_applies(rondo_op op, rondo_type type);
 typedef struct rondo_comm rondo_comm;
 typedef struct rondo_creation rondo_creation;
 typedef struct rondo_stream rondo_stream;
+typedef struct rondo_request rondo_request;
 
 /*
  * Where the ranks of one comm meet. Rank 0's process makes it, and the program passes the bytes to
@@ -646,6 +647,60 @@ RONDO_API int rondo_barrier(rondo_comm *comm, rondo_stream *stream);
 #define RONDO_GROUP_MAX 4096
 RONDO_API int rondo_group_start(void);
 RONDO_API int rondo_group_end(void);
+
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+/*
+ * A request is a group of calls that is prepared once, and started any number of times (MPI:
+ * persistent requests; torch.distributed: Work):
+ *
+ *	rondo_group_start();
+ *	rondo_all_reduce(comm, send, recv, count, RONDO_F32, RONDO_SUM, NULL);
+ *	rondo_group_prepare(&request);
+ *	for (;;) {
+ *		rondo_request_start(request, NULL, NULL);
+ *		... compute ...
+ *		rondo_request_wait(request, -1);
+ *	}
+ *
+ * The calls have their places in the comm's order from the start on, as a call on a stream has.
+ * Other ranks may make them in any other way. A thread that waits for a request runs it and those
+ * before it on its comm itself, if they have not begun. Else a thread of the library runs it. A
+ * request keeps its own failure. Later calls on its comm fail as the comm does; other comms go on.
+ */
+
+/*
+ * As rondo_group_end(), but runs nothing: *request has the group's calls. They are on one comm, on
+ * no stream, and on host memory. The buffers stay the caller's, and last as long as the request. An
+ * error leaves *request NULL.
+ */
+RONDO_API int rondo_group_prepare(rondo_request **request);
+/*
+ * Issues the request's calls, and returns. Buffers must stay untouched until it is done. `done`
+ * may be NULL; else it is called once when the calls have ended, with their error or 0, in the
+ * thread that ran them, before a wait or a test returns the end. rondo_last_error() has the reason
+ * there. It makes no call on a comm, and may destroy the request, if nobody waits for that.
+ * RONDO_INVALID while the request is under way, or another thread uses the comm.
+ */
+RONDO_API int rondo_request_start(
+	rondo_request *request, void (*done)(void *argument, int error), void *argument);
+/*
+ * Returns RONDO_PENDING, which is positive, while the request is under way. Then, and until it is
+ * started again, returns 0 or the error of its calls; rondo_last_error() has the reason. Never
+ * waits. 0 before the first start. Any thread may call it.
+ */
+RONDO_API int rondo_request_test(rondo_request *request);
+/*
+ * Waits for the end of a request, and returns as rondo_request_test(). timeout_ms: RONDO_PENDING
+ * after that time, and the request goes on; below 0: no bound but that of the calls. Any thread may
+ * call it. No thread may be in it when the comm is destroyed.
+ */
+RONDO_API int rondo_request_wait(rondo_request *request, int timeout_ms);
+/*
+ * Frees the request. NULL is allowed. Where it is under way its calls go on, and it is freed at
+ * their end. A request may outlive its comm, whose destruction waits for its calls.
+ */
+RONDO_API void rondo_request_destroy(rondo_request *request);
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 

@@ -1,0 +1,113 @@
+#include "api/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/group.h"
+#include "api/request_queue.h"
+#include "base/error.h"
+
+int rd_request_create(rondo_request **made, const struct rd_task *tasks, int count)
+{
+	struct rondo_request *request = calloc(1, sizeof(*request));
+	size_t size = count * sizeof(*tasks);
+
+	if (request) {
+		request->tasks = malloc(size);
+		request->runs = malloc(size);
+	}
+	if (!request || !request->tasks || !request->runs) {
+		if (request) {
+			free(request->tasks);
+			free(request->runs);
+		}
+		free(request);
+		return rd_fail(RONDO_MEMORY, "no memory for a request of %d calls", count);
+	}
+	memcpy(request->tasks, tasks, size);
+	request->count = count;
+	request->comm = tasks[0].comm;
+	request->forks = rd_forks;
+	*made = request;
+	return 0;
+}
+
+static int check(const rondo_request *request, const char *function)
+{
+	if (!request)
+		return rd_fail(RONDO_INVALID, "%s: request is NULL", function);
+	return rd_is_inherited(request->forks) ? rd_refuse_inherited(function, "request") : 0;
+}
+
+static bool is_done(const rondo_request *request)
+{
+	return atomic_load_explicit(&request->state, memory_order_acquire) == RD_REQUEST_DONE;
+}
+
+/* The request is done. */
+static int result(const rondo_request *request)
+{
+	if (!request->error)
+		return 0;
+	return rd_fail(request->error, "%s",
+		request->reason ? request->reason : rondo_error_text(request->error));
+}
+
+int rondo_request_start(
+	rondo_request *request, void (*done)(void *argument, int error), void *argument)
+{
+	int err = check(request, "rondo_request_start");
+
+	if (err)
+		return err;
+
+	struct rondo_comm *comm = request->comm;
+
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_request_start: end the group first");
+	if (!is_done(request))
+		return rd_fail(RONDO_INVALID,
+			"rondo_request_start: the request is under way: wait for it first");
+	if (comm->finalized)
+		return rd_comm_failure(comm);
+	if (!rd_comm_enter(comm))
+		return rd_comm_refuse_second(comm, "rondo_request_start");
+	request->done = done;
+	request->argument = argument;
+	err = rd_request_queue_add(request);
+	rd_comm_exit(comm);
+	return err;
+}
+
+int rondo_request_test(rondo_request *request)
+{
+	int err = check(request, "rondo_request_test");
+
+	if (err)
+		return err;
+	if (is_done(request))
+		return result(request);
+	rd_request_queue_poll(request);
+	return RONDO_PENDING;
+}
+
+int rondo_request_wait(rondo_request *request, int timeout_ms)
+{
+	int err = check(request, "rondo_request_wait");
+
+	if (err)
+		return err;
+	if (!is_done(request) && !rd_request_queue_wait(request, timeout_ms))
+		return RONDO_PENDING;
+	return result(request);
+}
+
+void rondo_request_destroy(rondo_request *request)
+{
+	if (!request)
+		return;
+	if (rd_is_inherited(request->forks) || is_done(request))
+		rd_request_free(request);
+	else
+		rd_request_queue_drop(request);
+}

@@ -1,0 +1,52 @@
+/*
+ * The started requests of a comm, in the order of their starts. A thread that waits for one runs it
+ * itself, and those before it: a call that changes threads waits for a wake-up. A worker runs those
+ * for which no thread waits. One thread at a time runs them.
+ */
+#ifndef RD_REQUEST_QUEUE_H
+#define RD_REQUEST_QUEUE_H
+
+#include "comm/run.h"
+#include "api/background.h"
+
+enum rd_request_state { RD_REQUEST_DONE, RD_REQUEST_QUEUED, RD_REQUEST_RUNS };
+
+struct rondo_request {
+	struct rondo_comm *comm;
+	struct rd_request_queue *queue; /* of its comm; set by each start */
+	struct rondo_request *next; /* in the queue */
+	_Atomic int state; /* an rd_request_state; also under the queue's lock, but for the start */
+	bool seen; /* by a worker that left it to a thread that may wait; by one that polls */
+	bool dropped; /* destroyed while under way: freed at its end */
+	unsigned forks; /* rd_forks in the process that made it */
+	void (*done)(void *argument, int error);
+	void *argument;
+	/* The result of the last start, once it is done: */
+	int error;
+	char *reason; /* NULL: none, or no memory for it */
+	int count;
+	struct rd_task *tasks; /* [count] as they were made, for the next start */
+	struct rd_task *runs; /* [count] as they run */
+};
+
+/* Frees it and what it has of its calls. */
+void rd_request_free(struct rondo_request *request);
+
+/* Issues the request's calls on its comm, which the caller has entered, and queues it. Returns 0,
+   or an error: nothing was issued. */
+int rd_request_queue_add(struct rondo_request *request);
+/* Waits for the end of a request: at most timeout_ms, which is no bound where it is negative.
+   Returns whether it is done. */
+bool rd_request_queue_wait(struct rondo_request *request, int timeout_ms);
+/* A thread polls the request: a worker runs it, if none does. */
+void rd_request_queue_poll(struct rondo_request *request);
+
+/* Frees the request: now, or at its end. */
+void rd_request_queue_drop(struct rondo_request *request);
+
+/* Runs what is queued on the comm, and waits for what runs. */
+void rd_request_queue_drain(struct rondo_comm *comm);
+/* Frees the comm's queue, which is empty. */
+void rd_request_queue_finish(struct rondo_comm *comm);
+
+#endif
