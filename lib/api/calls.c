@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gpu/submit.h"
+#include "base/call_site.h"
 #include "base/error.h"
 #include "api/group.h"
 #include "api/op.h"
@@ -200,7 +201,7 @@ static int submit_user_op(const struct rd_arguments *request)
 static void init_task(struct rd_task *task, const struct rd_arguments *request)
 {
 	task->comm = request->comm;
-	task->called_at = request->called_at;
+	task->called_at = rd_call_site_here(request->called_at);
 	task->call = (struct rd_call){
 		.problem = { .collective = request->collective,
 			.rank = request->comm->rank,

@@ -6,6 +6,23 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "rondo.h"
+
+/* A site that has this bit is the address of a text. No address of a program's has it. */
+#define IS_TEXT ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
+
+static _Thread_local const char *set_text;
+
+void rondo_set_call_site(const char *site)
+{
+	set_text = site;
+}
+
+uintptr_t rd_call_site_here(uintptr_t return_address)
+{
+	return set_text ? (uintptr_t)set_text | IS_TEXT : return_address;
+}
+
 struct search {
 	uintptr_t address;
 	char *text;
@@ -41,13 +58,19 @@ static int print_if_here(struct dl_phdr_info *file, size_t size, void *argument)
 }
 
 /* Not by dladdr(): a constructor that runs in dlopen() holds its lock, and may make calls. */
-const char *rd_call_site(uintptr_t return_address, char text[RD_CALL_SITE_SIZE])
+const char *rd_call_site(uintptr_t site, char text[RD_CALL_SITE_SIZE])
 {
 	/* The call's own instruction ends there, and has the line. */
-	struct search search = { return_address - 1, text };
+	struct search search = { site - 1, text };
+	const char *set = (const char *)(site & ~IS_TEXT);
 
 	text[0] = '\0';
-	if (return_address)
+	if (site & IS_TEXT) {
+		size_t length = strlen(set), room = RD_CALL_SITE_SIZE - 1;
+
+		snprintf(text, RD_CALL_SITE_SIZE, "%s", set + (length > room ? length - room : 0));
+	} else if (site) {
 		dl_iterate_phdr(print_if_here, &search);
+	}
 	return text;
 }

@@ -34,7 +34,7 @@ enum rd_task_stage {
 struct rd_task {
 	struct rondo_comm *comm;
 	struct rd_call call; /* freed by rd_tasks_finish() */
-	uintptr_t called_at; /* its return address; 0: a call of our own */
+	uintptr_t called_at; /* its site (call_site.h); 0: a call of our own */
 	struct rd_feed *feed; /* the source of the call's parts; NULL: the call has one part */
 	int timeout_ms; /* bound on its waits */
 	uint64_t turn; /* its index in the comm's order of calls */

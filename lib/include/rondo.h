@@ -634,6 +634,14 @@ RONDO_API int rondo_send(rondo_comm *comm, const void *send, size_t count, rondo
 RONDO_API int rondo_recv(rondo_comm *comm, void *recv, size_t count, rondo_type type, int peer,
 	rondo_stream *stream);
 
+/*
+ * Sets the place of this thread's later calls, which errors and lines on slow calls then name:
+ * "train.py:42". For languages whose code has no address: without it they name the address of the
+ * code that called. The text must stay valid until the process ends, or for as long as a comm may
+ * be in such a call. NULL: addresses again.
+ */
+RONDO_API void rondo_set_call_site(const char *site);
+
 /* No rank returns before every rank has called. */
 RONDO_API int rondo_barrier(rondo_comm *comm, rondo_stream *stream);
 

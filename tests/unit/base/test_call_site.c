@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/call_site.h"
+#include "rondo.h"
 
 __attribute__((noinline)) static uintptr_t called_at(void)
 {
@@ -38,4 +39,22 @@ Test(call_site, an_address_in_no_file_is_no_place)
 
 	cr_expect_str_eq(rd_call_site((uintptr_t)text, text), "");
 	cr_expect_str_eq(rd_call_site(0, text), "");
+}
+
+Test(call_site, the_program_s_own_text_stands_for_the_address)
+{
+	char text[RD_CALL_SITE_SIZE], path[2 * RD_CALL_SITE_SIZE];
+
+	rondo_set_call_site("train.py:42");
+	cr_expect_str_eq(rd_call_site(rd_call_site_here(called_at()), text), "train.py:42");
+	/* The end has the line. */
+	memset(path, '/', sizeof(path));
+	strcpy(path + sizeof(path) - 12, "train.py:42");
+	rondo_set_call_site(path);
+	rd_call_site(rd_call_site_here(called_at()), text);
+	cr_expect_eq(strlen(text), RD_CALL_SITE_SIZE - 1);
+	cr_expect_str_eq(text + strlen(text) - 11, "train.py:42");
+	rondo_set_call_site(NULL);
+	rd_call_site(rd_call_site_here(called_at()), text);
+	cr_expect_eq(strncmp(text, "test_call_site+0x", 17), 0, "%s", text);
 }
