@@ -14,6 +14,7 @@
 #include "api/request_queue.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/launch/launch.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "net/socket.h"
@@ -27,7 +28,7 @@
 #include "device/device.h"
 #include "gpu/create.h"
 #include "secure/secret.h"
-#include "topo/processors.h"
+#include "topo/place.h"
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
@@ -46,7 +47,6 @@ static bool is_core_counted(const struct rd_member *members, int rank, const str
 static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
 {
 	const struct rd_place *here = &members[comm->rank].place;
-	struct rd_launch launch;
 	int ranks = 0, bound = 0;
 
 	for (int i = 0; i < comm->size; i++) {
@@ -55,9 +55,7 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 		ranks++;
 		bound += !is_core_counted(members, i, here);
 	}
-	/* A program that gives rank and size needs no launcher: where that fails, there is none. */
-	rd_launch_read(&launch, comm->settings.launcher);
-	comm->cores = rd_processors_of_ranks(&launch, ranks);
+	comm->cores = rd_processors_of_ranks(comm->processors, ranks);
 	if (bound > comm->cores)
 		comm->cores = bound;
 	comm->oversubscribed = ranks > comm->cores;
@@ -130,17 +128,35 @@ static int set_picker(struct rondo_comm *comm)
    the comm exists, while no rank computes: they wait no longer than the rendezvous may take. */
 static int calibrate(struct rondo_comm *comm)
 {
+	uint32_t cores = comm->costs.cores;
 	int timeout_ms = comm->settings.timeout_ms, err;
 
 	if (timeout_ms > comm->settings.init_timeout_ms)
 		comm->timeout_ms = comm->settings.init_timeout_ms;
 	rd_costs_default(&comm->costs);
+	comm->costs.cores = cores;
 	err = set_picker(comm);
 	if (!err)
 		err = rd_calibrate(comm);
+	comm->timeout_ms = timeout_ms;
+	return err;
+}
+
+/* A group has the costs of its parent, which are the same on all ranks; and of its own, the cores,
+   by rank 0's word. */
+static int find_costs(struct rondo_comm *comm, const struct rd_findings *parents)
+{
+	uint32_t cores = comm->costs.cores;
+	int err = 0;
+
+	if (parents) {
+		comm->costs = parents->costs;
+		comm->costs.cores = cores;
+	} else {
+		err = calibrate(comm);
+	}
 	if (!err)
 		err = set_picker(comm);
-	comm->timeout_ms = timeout_ms;
 	comm->times_calls = rd_log_on(RD_INFO, RD_PICK);
 	return err;
 }
@@ -172,7 +188,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 	return 0;
 }
 
-/* Meets the other ranks, connects to each, and measures the costs. */
+/* Meets the other ranks, connects to each, and finds the costs. */
 static int join(struct rondo_comm *comm, const struct rd_identity *self,
 	const struct rd_comm_origin *origin)
 {
@@ -195,7 +211,7 @@ static int join(struct rondo_comm *comm, const struct rd_identity *self,
 	rd_comm_log(comm, members);
 	err = rd_buffer_exchange_create(comm);
 	if (!err)
-		err = calibrate(comm);
+		err = find_costs(comm, origin->findings);
 	return err ? err : rd_call_check_create(comm);
 }
 
@@ -283,6 +299,22 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 	return comm;
 }
 
+/* A group's is its parent's: this process is where it was. */
+static int find_place(struct rondo_comm *comm, const struct rd_findings *parents)
+{
+	struct rd_launch launch;
+
+	if (parents) {
+		comm->local.place = parents->place;
+		comm->processors = parents->processors;
+		return 0;
+	}
+	/* A program that gives rank and size needs no launcher: where that fails, there is none. */
+	rd_launch_read(&launch, comm->settings.launcher);
+	comm->processors = rd_processors_of_launch(&launch);
+	return rd_place_here(&comm->local.place, &comm->settings);
+}
+
 /* The steps of this rank alone, before it meets the others. */
 static int prepare(
 	struct rondo_comm *comm, struct rd_identity *self, const struct rd_comm_origin *origin)
@@ -304,7 +336,7 @@ static int prepare(
 		.epoll_fd = -1,
 		.shared = comm->shared,
 	};
-	err = rd_place_here(&comm->local.place, &comm->settings);
+	err = find_place(comm, origin->findings);
 	if (!err)
 		err = rd_gpu_device(
 			&comm->settings, &comm->local.place.device, &comm->local.place.device_pci);

@@ -4,11 +4,19 @@
 
 #include "comm/comm.h"
 
+/* A rank finds these out for a comm, and not again for a group of its ranks. */
+struct rd_findings {
+	struct rd_place place; /* of this rank */
+	struct rd_processors processors;
+	struct rd_costs costs; /* the same on all ranks */
+};
+
 /* The comm that a new one comes from. */
 struct rd_comm_origin {
 	struct rd_control *parent; /* its failure ends the creation; NULL: none */
 	struct rd_shared *shared; /* the parent's; NULL: none */
 	uint64_t group; /* the id of the new comm, a group of the parent's ranks; 0: it is none */
+	const struct rd_findings *findings; /* the parent's, of a group; NULL: it is none */
 	const struct rd_lineage *lineage; /* of the comm that has shrunk; NULL: none has */
 };
 

@@ -62,6 +62,7 @@ static int64_t count_use(rondo_comm *parent, uint64_t id)
 
 struct group {
 	struct rd_settings settings;
+	struct rd_findings findings;
 	struct rd_comm_origin origin;
 };
 
@@ -77,8 +78,11 @@ static void plan(
 	settings->rank = 0;
 	while (ranks[settings->rank] != parent->rank)
 		settings->rank++;
-	group->origin =
-		(struct rd_comm_origin){ .parent = parent->control, .shared = parent->shared };
+	group->findings =
+		(struct rd_findings){ parent->local.place, parent->processors, parent->costs };
+	group->origin = (struct rd_comm_origin){
+		.parent = parent->control, .shared = parent->shared, .findings = &group->findings
+	};
 	if (count == 1)
 		return;
 	group->origin.group = make_id(parent, ranks, count, purpose);

@@ -17,7 +17,7 @@ int rondo_get_launch(struct rondo_launch *launch)
 	if (err || found.launcher == RD_LAUNCHER_NONE)
 		return err;
 	int sharers = found.local_size > 0 ? found.local_size : found.size;
-	int processors = rd_processors_of_ranks(&found, sharers) / sharers;
+	int processors = rd_processors_of_ranks(rd_processors_of_launch(&found), sharers) / sharers;
 	launch->launcher = rd_launch_name(found.launcher);
 	launch->rank = found.rank;
 	launch->size = found.size;

@@ -36,7 +36,8 @@ static void walk_limits(struct rd_codec *codec, struct rd_link_limits *limits)
 	rd_codec_bool(codec, &limits->maps);
 	rd_codec_u32(codec, &limits->near_rails);
 	rd_codec_u32(codec, &limits->far_rails);
-	rd_codec_check(codec, limits->near_rails > 0 && limits->far_rails > 0);
+	rd_codec_u32(codec, &limits->cores);
+	rd_codec_check(codec, limits->near_rails > 0 && limits->far_rails > 0 && limits->cores > 0);
 }
 
 static void walk_error(struct rd_codec *codec, int32_t *error)

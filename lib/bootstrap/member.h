@@ -99,6 +99,7 @@ struct rd_link_limits {
 	/* Rails over which the channels to each peer spread, on the same host and on others;
 	   RD_NO_RAILS: there are no such peers. */
 	uint32_t near_rails, far_rails;
+	uint32_t cores; /* that the ranks of this host share; of all ranks: rank 0's */
 };
 
 #define RD_NO_RAILS UINT32_MAX

@@ -280,7 +280,6 @@ static int measure_for_all(struct rondo_comm *comm)
 	bool known = false;
 	int err = 0;
 
-	comm->costs.cores = (uint32_t)comm->cores;
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		comm->costs.links[class].rails = comm->rails[class];
 	if (comm->rank == 0) {

@@ -2,7 +2,7 @@
  * Calibration: measures the costs of a new comm's links (calibrate_links.h), rails
  * (calibrate_rails.h), memory (calibrate_memory.h) and shared cores. A few ranks measure; where
  * those share cores, they run a few barriers. The others wait.
- * It takes a few milliseconds at most on one host.
+ * It takes a few milliseconds at most on one host. A group does without: it has its parent's costs.
  *
  * Costs measured before under the same conditions are not measured again. This process may hold
  * them, or the file that RONDO_TUNE_FILE names (cost_file.h). The coordinator sends them to all.

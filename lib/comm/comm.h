@@ -14,6 +14,7 @@
 #include "comm/call_check.h"
 #include "bootstrap/control.h"
 #include "bootstrap/shrink/shrink.h"
+#include "topo/processors.h"
 #include "topo/rank_order.h"
 #include "tuner/pick.h"
 #include "base/settings.h"
@@ -97,6 +98,7 @@ struct rondo_comm {
 	struct rd_shared *shared; /* by the comms of the job */
 	int epoll_fd; /* for endpoints with descriptors of their own; -1: there are none */
 	int borrowed_fd; /* an epoll in its place, for this sleep; -1: none */
+	struct rd_processors processors; /* of this host */
 	int cores; /* cores that the ranks of this host share */
 	bool oversubscribed; /* more ranks here than cores: do not spin */
 	bool single_cored; /* less than two cores a rank: do not spin beside a computation */

@@ -99,7 +99,7 @@ static int find_limits(struct rondo_comm *comm, struct rd_link_limits *limits)
 	const struct rd_place *here = &members[comm->rank].place;
 
 	*limits = (struct rd_link_limits){ comm->settings.piece_size, true, RD_NO_RAILS,
-		RD_NO_RAILS };
+		RD_NO_RAILS, (uint32_t)comm->cores };
 	for (int peer = 0; peer < comm->size; peer++) {
 		bool near = rd_place_same_host(here, &members[peer].place);
 		uint32_t *least = near ? &limits->near_rails : &limits->far_rails, rails;
@@ -175,6 +175,7 @@ static int connect_rings(struct rondo_comm *comm, struct rd_peer_set *peers)
 	comm->maps = limits.maps;
 	set_rails(comm, RD_NEAR, limits.near_rails);
 	set_rails(comm, RD_FAR, limits.far_rails);
+	comm->costs.cores = limits.cores;
 	comm->connecting.made = true;
 	return 0;
 }

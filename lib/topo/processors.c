@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/launch/launch.h"
 #include "topo/cpus.h"
 #include "topo/sysfs.h"
 
@@ -130,7 +131,7 @@ static bool are_tasks(const struct rd_launch *launch)
 	       rd_slurm_cpus_per_task() > 0;
 }
 
-int rd_processors_of_ranks(const struct rd_launch *launch, int ranks)
+struct rd_processors rd_processors_of_launch(const struct rd_launch *launch)
 {
-	return rd_processors_here() * (are_tasks(launch) ? ranks : 1);
+	return (struct rd_processors){ rd_processors_here(), are_tasks(launch) };
 }

@@ -5,8 +5,11 @@
 #ifndef RD_PROCESSORS_H
 #define RD_PROCESSORS_H
 
-#include "base/launch/launch.h"
+#include <stdbool.h>
+
 #include "topo/cpus.h"
+
+struct rd_launch;
 
 /*
  * Returns the number for this process and its children, at least 1: the least of
@@ -21,7 +24,18 @@ int rd_processors(const struct rd_cpus *allowed, const char *root);
 /* The same with the mask of the calling thread. */
 int rd_processors_here(void);
 
-/* Returns the number that `ranks` ranks of this launch share on this host. */
-int rd_processors_of_ranks(const struct rd_launch *launch, int ranks);
+/* The processors of the ranks of a launch on this host. */
+struct rd_processors {
+	int count;
+	bool each; /* of each rank; else they share them */
+};
+
+struct rd_processors rd_processors_of_launch(const struct rd_launch *launch);
+
+/* Returns the number that `ranks` ranks share. */
+static inline int rd_processors_of_ranks(struct rd_processors processors, int ranks)
+{
+	return processors.count * (processors.each ? ranks : 1);
+}
 
 #endif

@@ -197,7 +197,7 @@ static void open_link(struct node *node, int peer)
 
 static void open_links(struct node *node)
 {
-	struct rd_link_limits limits = { 1000, true, 1, RD_NO_RAILS };
+	struct rd_link_limits limits = { 1000, true, 1, RD_NO_RAILS, 1 };
 
 	if (phase_of(node) == RD_PARTICIPANT_JOINED)
 		rd_participant_ready(node->participant,

@@ -342,7 +342,7 @@ static void run_calls(struct world *world, struct sim_rank *rank)
 
 static struct rd_link_limits limits_of(const struct world *world)
 {
-	return (struct rd_link_limits){ world->piece, false, RD_NO_RAILS, RD_NO_RAILS };
+	return (struct rd_link_limits){ world->piece, false, RD_NO_RAILS, RD_NO_RAILS, 1 };
 }
 
 static void run_connect(struct world *world, struct sim_rank *rank)

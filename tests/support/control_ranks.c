@@ -95,7 +95,7 @@ int control_join(struct control_rank *rank)
 int control_ready(struct control_rank *rank)
 {
 	struct rd_link_limits limits = { (uint64_t)(1000 - rank->rank), rank->rank != 1, 1,
-		(uint32_t)(100 - rank->rank) };
+		(uint32_t)(100 - rank->rank), 2 };
 	int error = rd_control_ready(rank->control, 0, &limits);
 
 	if (!error && limits.piece_size != (uint64_t)(1001 - rank->size))

@@ -115,7 +115,8 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 
 struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator)
 {
-	struct rd_link_limits least = { UINT64_MAX, true, RD_NO_RAILS, RD_NO_RAILS };
+	struct rd_link_limits least = { UINT64_MAX, true, RD_NO_RAILS, RD_NO_RAILS,
+		coordinator->ranks[0].limits.cores };
 
 	for (int rank = 0; rank < coordinator->size; rank++) {
 		const struct rd_link_limits *limits = &coordinator->ranks[rank].limits;

@@ -276,7 +276,8 @@ static void open_links(struct net_node *node)
 {
 	int fallbacks = rd_participant_fallback(node->participant)->count;
 	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true,
-		(uint32_t)(2 + (node - net.nodes)), RD_NO_RAILS - (uint32_t)(node - net.nodes) };
+		(uint32_t)(2 + (node - net.nodes)), RD_NO_RAILS - (uint32_t)(node - net.nodes),
+		(uint32_t)(8 + (node - net.nodes)) };
 	bool open = true;
 
 	for (int peer = 0; peer < net.size; peer++) {

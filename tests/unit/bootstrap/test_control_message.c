@@ -102,6 +102,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->ready.limits.maps = true;
 		message->ready.limits.near_rails = 1;
 		message->ready.limits.far_rails = RD_NO_RAILS;
+		message->ready.limits.cores = 48;
 	} else if (kind == RD_CONTROL_GATHER) {
 		message->gather.lineage = UINT64_MAX;
 		message->gather.origin = 7;

@@ -22,6 +22,7 @@ static void expect_limits(uint32_t seed)
 		cr_assert_eq(limits->near_rails, 2u, "seed %u", seed);
 		cr_assert_eq(
 			limits->far_rails, RD_NO_RAILS - (uint32_t)(net.size - 1), "seed %u", seed);
+		cr_assert_eq(limits->cores, 8u, "seed %u: rank 0's", seed);
 	}
 }
 
@@ -98,7 +99,7 @@ Test(rendezvous, a_link_failure_between_others_is_an_invalid_message)
 
 Test(rendezvous, a_link_failure_of_a_ready_rank_is_an_invalid_message)
 {
-	struct rd_link_limits limits = { 1000, true, 1, 1 };
+	struct rd_link_limits limits = { 1000, true, 1, 1, 1 };
 
 	join_only(3);
 	rd_participant_ready(net.nodes[1].participant, 0, &limits);

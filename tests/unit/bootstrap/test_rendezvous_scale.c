@@ -116,7 +116,7 @@ static void send_kind(struct rd_coordinator *coordinator, int connection, enum r
 	struct rd_control_message message = { .kind = kind };
 
 	if (kind == RD_CONTROL_READY)
-		message.ready.limits = (struct rd_link_limits){ 1 << 17, true, 1, 1 };
+		message.ready.limits = (struct rd_link_limits){ 1 << 17, true, 1, 1, 1 };
 	if (kind == RD_CONTROL_COSTS) {
 		message.costs.size = 100;
 		memset(message.costs.text, 'c', 100);

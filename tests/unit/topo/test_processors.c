@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "base/launch/launch.h"
 #include "file_tree.h"
 #include "topo/processors.h"
 
@@ -100,9 +101,9 @@ Test(processors, ranks_have_as_many_as_their_tasks)
 
 	setenv("SLURM_STEP_NUM_TASKS", "4", 1);
 	setenv("SLURM_CPUS_PER_TASK", "1", 1);
-	cr_assert_eq(rd_processors_of_ranks(&launch, 4), 4);
+	cr_assert_eq(rd_processors_of_ranks(rd_processors_of_launch(&launch), 4), 4);
 	launch.launcher = RD_LAUNCHER_TORCHRUN;
-	cr_assert_eq(rd_processors_of_ranks(&launch, 4), 1);
+	cr_assert_eq(rd_processors_of_ranks(rd_processors_of_launch(&launch), 4), 1);
 }
 
 Test(processors, each_rank_of_a_launch_has_its_share)
