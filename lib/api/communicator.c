@@ -441,18 +441,19 @@ int rd_comm_check_origin(
 	return rd_comm_check_process(comm, function);
 }
 
-int rd_comm_agree_on_memory(rondo_comm *comm, bool has_memory, const char *function)
+int rd_comm_agree_on_memory(rondo_comm *comm, bool has_memory, bool *differs, const char *function)
 {
 	/* The error names the lowest rank that lacks it. */
-	int32_t lacks = has_memory ? 0 : comm->size - comm->rank;
+	int32_t lacks = has_memory ? *differs : 1 + comm->size - comm->rank;
 	int err = rondo_all_reduce(comm, &lacks, &lacks, 1, RONDO_I32, RONDO_MAX, NULL);
 
 	if (err == RONDO_MISMATCH)
 		return rd_fail(
 			err, "%s; rank %d was in %s()", rondo_last_error(), comm->rank, function);
-	if (!err && lacks)
+	if (!err && lacks > 1)
 		err = rd_fail(RONDO_MEMORY, "%s: rank %d has no memory for it", function,
-			comm->size - lacks);
+			1 + comm->size - lacks);
+	*differs = lacks > 0;
 	return err;
 }
 

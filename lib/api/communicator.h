@@ -44,7 +44,8 @@ int rd_comm_check_origin(
 	const struct rondo_comm *comm, struct rondo_comm **made, const char *function);
 
 /* The first call of such a function, which allocates nothing: whether all ranks have the memory
-   for the rest. Other ranks may make another call: the error then says where this rank was. */
-int rd_comm_agree_on_memory(struct rondo_comm *comm, bool has_memory, const char *function);
+   for the rest, and whether the arguments of any differ from the usual ones. Other ranks may make
+   another call: the error then says where this rank was. */
+int rd_comm_agree_on_memory(rondo_comm *comm, bool has_memory, bool *differs, const char *function);
 
 #endif

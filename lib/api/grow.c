@@ -69,7 +69,8 @@ static int make(rondo_comm *comm, const struct part *first, rondo_comm **made)
 
 static int run(rondo_comm *comm, struct part *mine, struct part *all, rondo_comm **made)
 {
-	int err = rd_comm_agree_on_memory(comm, all, "rondo_comm_grow");
+	bool differs = true;
+	int err = rd_comm_agree_on_memory(comm, all, &differs, "rondo_comm_grow");
 
 	if (!err)
 		err = exchange(comm, mine, all);

@@ -1,7 +1,8 @@
 /*
  * Splitting a comm into parts. If no rank lacks memory, the ranks exchange their colors and keys,
- * from which each computes its part, and makes it (create_group.h). Last, all ranks exchange
- * whether they have, so that those of a part return the same.
+ * from which each computes its part, and makes it (create_group.h). A duplicate needs no such
+ * exchange. Last, all ranks exchange whether they have made it, so that those of a part return the
+ * same.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,16 +107,20 @@ static int run_split(struct split *split, int color, int key, const char *functi
 {
 	rondo_comm *comm = split->comm;
 	struct arguments own = { color, key };
+	bool differs = color != 0 || key != comm->rank;
 	int err;
 
 	split->arguments = calloc(comm->size, sizeof(*split->arguments));
 	split->results = calloc(comm->size, sizeof(*split->results));
 	split->ranks = calloc(comm->size, sizeof(*split->ranks));
 	err = rd_comm_agree_on_memory(
-		comm, split->arguments && split->results && split->ranks, function);
+		comm, split->arguments && split->results && split->ranks, &differs, function);
 	if (err)
 		return err;
-	err = rondo_all_gather(comm, &own, split->arguments, sizeof(own), RONDO_U8, NULL);
+	if (differs)
+		err = rondo_all_gather(comm, &own, split->arguments, sizeof(own), RONDO_U8, NULL);
+	for (int rank = 0; rank < comm->size && !differs; rank++)
+		split->arguments[rank].key = rank;
 	return err ? err : make_part(split);
 }
 
