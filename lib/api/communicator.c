@@ -161,6 +161,16 @@ static int find_costs(struct rondo_comm *comm, const struct rd_findings *parents
 	return err;
 }
 
+static void log_address(const struct rondo_comm *comm)
+{
+	char text[RD_ADDRESS_SIZE];
+
+	if (!rd_log_on(RD_INFO, RD_BOOTSTRAP))
+		return;
+	rd_local_address_print(text, rd_control_local(comm->control));
+	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", text);
+}
+
 /* Meets the other ranks. */
 static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 	const struct rd_comm_origin *origin)
@@ -180,7 +190,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 
 	if (err)
 		return err;
-	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", rd_control_describe(comm->control));
+	log_address(comm);
 	comm->local.comm_id = rd_control_comm_id(comm->control)->number;
 	memcpy(comm->local.key, rd_control_comm_id(comm->control)->key, RD_COMM_KEY_SIZE);
 	if (rd_control_done(comm->control))

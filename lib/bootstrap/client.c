@@ -85,8 +85,8 @@ static int open_places(struct rd_client *client)
 
 	if (!lineage->id)
 		error = rd_lineage_open(lineage,
-			client->trunks ? rd_group_door_near(client->groups, &client->local->address)
-				       : &client->local->address,
+			client->trunks ? rd_group_door_near(client->groups, client->local)
+				       : client->local,
 			client->settings->rank);
 	near = rd_lineage_near(lineage);
 	if (!error && !client->trunks)
@@ -110,7 +110,9 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 		return;
 	client->connecting = false;
 	socket->near = rd_socket_is_near(fd);
-	rd_socket_tune(fd, client->settings->unreachable_ms);
+	/* A trunk is tuned once. */
+	if (!client->trunks)
+		rd_socket_tune(fd, client->settings->unreachable_ms);
 	rd_control_socket_watch(socket, EPOLLIN);
 	rd_local_address_get(client->local, fd);
 	error = open_places(client);

@@ -14,7 +14,7 @@
 
 struct rd_client {
 	struct rd_participant *participant; /* the caller's */
-	struct rd_local_address *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
+	struct sockaddr_storage *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
 	struct rd_lineage *lineage; /* the caller's; the same */
 	struct rd_group_door *groups; /* the job's, which the first comm opens */
 	struct rd_trunks *trunks; /* the caller's, for a channel to rank 0; NULL: a connection */

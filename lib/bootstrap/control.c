@@ -57,7 +57,6 @@ static int open_alone(struct rd_control *control)
 		return error;
 	if (fd >= 0)
 		close(fd);
-	strcpy(control->local.text, "alone");
 	return 0;
 }
 
@@ -65,7 +64,7 @@ static int open_alone(struct rd_control *control)
 static void warn_of_strangers(const struct rd_control *control)
 {
 	static _Atomic bool warned;
-	bool here = rd_address_is_here_alone(&control->local.address);
+	bool here = rd_address_is_here_alone(&control->local);
 
 	if (!atomic_exchange(&warned, true))
 		rd_log(here ? RD_INFO : RD_WARN, RD_BOOTSTRAP,
@@ -106,7 +105,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 			return rd_fail_errno("rank 0 does not know where it listens");
 	}
 	if (control->lineage.listen_fd < 0) {
-		const struct sockaddr_storage *near = &control->local.address;
+		const struct sockaddr_storage *near = &control->local;
 
 		if (control->group)
 			near = rd_group_door_near(&control->whole->job->groups, near);
@@ -114,8 +113,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		if (error)
 			return error;
 	}
-	rd_address_print(
-		control->address, control->group ? &addresses.at[0] : &control->local.address);
+	rd_address_print(control->address, control->group ? &addresses.at[0] : &control->local);
 	if (!settings->has_psk && !control->group)
 		warn_of_strangers(control);
 	return 0;
@@ -391,9 +389,9 @@ _Atomic uint32_t *rd_control_done(struct rd_control *control)
 	return control->count ? &control->count->done : NULL;
 }
 
-const char *rd_control_describe(const struct rd_control *control)
+const struct sockaddr_storage *rd_control_local(const struct rd_control *control)
 {
-	return control->local.text;
+	return &control->local;
 }
 
 int rd_control_link_failed(struct rd_control *control, const struct rd_link_failure *link_failure)

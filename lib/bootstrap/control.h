@@ -106,8 +106,8 @@ void rd_control_begin_lineage(struct rd_control *control);
 struct rd_arrivals *rd_control_arrivals(struct rd_control *control);
 /* A random number of the coordinator: the same on all ranks of this comm, and on no other comm. */
 const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control);
-/* The local address of the control connection, for logs: "lo:127.0.0.1<29500>". */
-const char *rd_control_describe(const struct rd_control *control);
+/* The local address of the control connection. */
+const struct sockaddr_storage *rd_control_local(const struct rd_control *control);
 
 /*
  * A link of this rank failed to open. The coordinator sends a fallback to both ends. RONDO_MEMORY,

@@ -53,7 +53,7 @@ struct rd_control {
 	struct rd_activity kept;
 	char host[RD_HOST_SIZE]; /* this rank's */
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
-	struct rd_local_address local; /* set before RD_PARTICIPANT_JOINED */
+	struct sockaddr_storage local; /* set before RD_PARTICIPANT_JOINED */
 	struct rd_lineage lineage; /* the same; afterwards its socket is under the lock */
 	struct rd_arrivals arrivals; /* at the lineage's socket */
 	_Atomic bool arrivals_wait; /* until another comm has given up the place */

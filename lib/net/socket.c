@@ -154,21 +154,21 @@ static void interface_of(char name[IF_NAMESIZE], const struct sockaddr_storage *
 	freeifaddrs(list);
 }
 
-int rd_local_address_get(struct rd_local_address *local, int fd)
+int rd_local_address_get(struct sockaddr_storage *local, int fd)
 {
-	socklen_t size = sizeof(local->address);
+	socklen_t size = sizeof(*local);
+
+	memset(local, 0, sizeof(*local));
+	return getsockname(fd, (struct sockaddr *)local, &size);
+}
+
+void rd_local_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *local)
+{
 	char host[INET6_ADDRSTRLEN], interface[IF_NAMESIZE];
 
-	memset(&local->address, 0, sizeof(local->address));
-	if (getsockname(fd, (struct sockaddr *)&local->address, &size)) {
-		strcpy(local->text, "?");
-		return -1;
-	}
-	host_text(host, &local->address);
-	interface_of(interface, &local->address);
-	snprintf(local->text, sizeof(local->text), "%s:%s<%d>", interface, host,
-		port_of(&local->address));
-	return 0;
+	host_text(host, local);
+	interface_of(interface, local);
+	snprintf(text, RD_ADDRESS_SIZE, "%s:%s<%d>", interface, host, port_of(local));
 }
 
 /* ---- Listening ----------------------------------------------------------------------------- */

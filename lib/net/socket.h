@@ -21,11 +21,6 @@ struct rd_addresses {
 	socklen_t size[RD_ADDRESSES_MAX];
 };
 
-struct rd_local_address {
-	char text[RD_ADDRESS_SIZE]; /* "lo:127.0.0.1<29500>": interface, address and port */
-	struct sockaddr_storage address;
-};
-
 /*
  * Resolves settings->address:port. Where the name has no address yet, retries until deadline_ms;
  * one attempt may take as long as the resolver's own timeout.
@@ -76,10 +71,12 @@ void rd_socket_tune(int fd, int timeout_ms);
 bool rd_socket_is_near(int fd);
 
 /* The address of this end of a socket: 0, or -1 and errno. */
-int rd_local_address_get(struct rd_local_address *local, int fd);
+int rd_local_address_get(struct sockaddr_storage *local, int fd);
 /* Whether the address is a loopback address, to which other hosts have no way. */
 bool rd_address_is_here_alone(const struct sockaddr_storage *address);
 /* "127.0.0.1:29500", "[::1]:29500". */
 void rd_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *address);
+/* "lo:127.0.0.1<29500>", with the interface, which the kernel has to be asked for. */
+void rd_local_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *local);
 
 #endif
