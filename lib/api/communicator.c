@@ -21,6 +21,8 @@
 #include "comm/calibrate.h"
 #include "comm/comm_log.h"
 #include "comm/connect.h"
+#include "comm/cores.h"
+#include "comm/hold.h"
 #include "comm/opening.h"
 #include "comm/plan_cache.h"
 #include "comm/route.h"
@@ -32,34 +34,14 @@
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
-/* Whether an earlier rank of this host begins at the same core. */
-static bool is_core_counted(const struct rd_member *members, int rank, const struct rd_place *here)
-{
-	for (int i = 0; i < rank; i++)
-		if (rd_place_same_host(&members[i].place, here) &&
-			members[i].place.core == members[rank].place.core)
-			return true;
-	return false;
-}
-
-/* Counts the ranks of this host and the cores that they share. Ranks may be bound to more than this
-   one may use. */
 static void count_cores(struct rondo_comm *comm, const struct rd_member *members)
 {
-	const struct rd_place *here = &members[comm->rank].place;
-	int ranks = 0, bound = 0;
+	struct rd_sharing here = rd_cores_count(
+		comm->processors, members, NULL, comm->size, &members[comm->rank].place);
 
-	for (int i = 0; i < comm->size; i++) {
-		if (!rd_place_same_host(&members[i].place, here))
-			continue;
-		ranks++;
-		bound += !is_core_counted(members, i, here);
-	}
-	comm->cores = rd_processors_of_ranks(comm->processors, ranks);
-	if (bound > comm->cores)
-		comm->cores = bound;
-	comm->oversubscribed = ranks > comm->cores;
-	comm->single_cored = 2 * ranks > comm->cores;
+	comm->cores = here.cores;
+	comm->oversubscribed = here.ranks > here.cores;
+	comm->single_cored = 2 * here.ranks > here.cores;
 }
 
 /* Creates the layout of each channel; channels of one order share it. */
@@ -171,9 +153,22 @@ static void log_address(const struct rondo_comm *comm)
 	rd_log(RD_INFO, RD_BOOTSTRAP, "Bootstrap : Using %s", text);
 }
 
+/* Whether the links of this comm can do as the parent's. */
+static bool keeps_limits(const struct rondo_comm *comm, const struct rd_findings *parents)
+{
+	if (!parents || !parents->limits.piece_size ||
+		comm->endpoint_count != parents->transport_count)
+		return false;
+	for (int i = 0; i < comm->endpoint_count; i++)
+		if (comm->endpoints[i]->transport != parents->transports[i] ||
+			comm->endpoints[i]->message_max < parents->limits.piece_size)
+			return false;
+	return true;
+}
+
 /* Meets the other ranks. */
 static int meet(struct rondo_comm *comm, const struct rd_identity *self,
-	const struct rd_comm_origin *origin)
+	const struct rd_comm_origin *origin, const struct rd_link_limits *limits)
 {
 	struct rd_control_config config = {
 		.settings = &comm->settings,
@@ -184,6 +179,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		.parent = origin->parent,
 		.lineage = origin->lineage,
 		.group = origin->group,
+		.limits = limits,
 		.links = { comm, rd_comm_control_epoll(comm), rd_open_serve },
 	};
 	int err = rd_control_create(&comm->control, &config);
@@ -198,27 +194,41 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 	return 0;
 }
 
-/* Meets the other ranks, connects to each, and finds the costs. */
-static int join(struct rondo_comm *comm, const struct rd_identity *self,
+static int meet_and_connect(struct rondo_comm *comm, const struct rd_identity *self,
 	const struct rd_comm_origin *origin)
 {
-	int err = meet(comm, self, origin);
+	const struct rd_link_limits *limits =
+		keeps_limits(comm, origin->findings) ? &origin->findings->limits : NULL;
+	const struct rd_member *members;
+	int err = meet(comm, self, origin, limits);
 
 	if (err)
 		return err;
-
-	const struct rd_member *members = rd_control_members(comm->control);
-
+	members = rd_control_members(comm->control);
 	count_cores(comm, members);
 	/* Single copy needs the receiver to run before the sender can continue. On an
 	   oversubscribed host that costs a context switch, so messages go through slots there. */
 	comm->single_copy = comm->oversubscribed ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_LEARNED;
 	err = create_layouts(comm, members);
-	if (!err)
-		err = rd_connect(comm);
+	return err ? err : rd_connect(comm, limits);
+}
+
+/* Meets the other ranks, connects to each, and finds the costs. */
+static int join(struct rondo_comm *comm, const struct rd_identity *self,
+	const struct rd_comm_origin *origin)
+{
+	int err, opened, peer;
+
+	/* Others may open links to this rank once they have met it. */
+	rd_hold(comm);
+	err = meet_and_connect(comm, self, origin);
+	opened = comm->connecting.opened;
+	rd_unhold(comm);
 	if (err)
 		return err;
-	rd_comm_log(comm, members);
+	if (rd_control_opened(comm->control, opened, &peer))
+		rd_control_serve_links(comm->control);
+	rd_comm_log(comm, rd_control_members(comm->control));
 	err = rd_buffer_exchange_create(comm);
 	if (!err)
 		err = find_costs(comm, origin->findings);

@@ -9,6 +9,10 @@ struct rd_findings {
 	struct rd_place place; /* of this rank */
 	struct rd_processors processors;
 	struct rd_costs costs; /* the same on all ranks */
+	/* The limits of links over these; piece_size 0: those of the group may differ. */
+	struct rd_link_limits limits;
+	const struct rd_transport *transports[RD_TRANSPORTS_MAX];
+	int transport_count;
 };
 
 /* The comm that a new one comes from. */

@@ -13,6 +13,7 @@
 #include "api/creation.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "comm/cores.h"
 
 /* ---- The id --------------------------------------------------------------------------------- */
 
@@ -66,6 +67,29 @@ struct group {
 	struct rd_comm_origin origin;
 };
 
+/* Where all ranks are on one host, the links of the group can do as the parent's: if those of some
+   pairs map no memory, only where it has the same ranks. */
+static void find_limits(struct group *group, const rondo_comm *parent, const int *ranks, int count)
+{
+	const struct rd_member *members = rd_control_members(parent->control);
+	struct rd_findings *findings = &group->findings;
+
+	if (parent->layouts[0]->group_count > 1 || (count < parent->size && !parent->maps))
+		return;
+	findings->limits = (struct rd_link_limits){
+		.piece_size = parent->piece_size,
+		.maps = parent->maps,
+		.near_rails = parent->rails[RD_NEAR],
+		.far_rails = RD_NO_RAILS,
+		.cores = (uint32_t)rd_cores_count(
+			parent->processors, members, ranks, count, &parent->local.place)
+				 .cores,
+	};
+	findings->transport_count = parent->endpoint_count;
+	for (int i = 0; i < parent->endpoint_count; i++)
+		findings->transports[i] = parent->endpoints[i]->transport;
+}
+
 static void plan(
 	struct group *group, rondo_comm *parent, const int *ranks, int count, uint64_t purpose)
 {
@@ -78,13 +102,15 @@ static void plan(
 	settings->rank = 0;
 	while (ranks[settings->rank] != parent->rank)
 		settings->rank++;
-	group->findings =
-		(struct rd_findings){ parent->local.place, parent->processors, parent->costs };
+	group->findings = (struct rd_findings){ .place = parent->local.place,
+		.processors = parent->processors,
+		.costs = parent->costs };
 	group->origin = (struct rd_comm_origin){
 		.parent = parent->control, .shared = parent->shared, .findings = &group->findings
 	};
 	if (count == 1)
 		return;
+	find_limits(group, parent, ranks, count);
 	group->origin.group = make_id(parent, ranks, count, purpose);
 	place = rd_control_members(parent->control)[ranks[0]].lineage;
 	place.port = place.group_port;

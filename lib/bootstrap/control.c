@@ -189,6 +189,8 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 		return error;
 	rd_participant_set_lineage(control->participant, &control->lineage.place);
 	rd_participant_set_group(control->participant, config->group);
+	if (config->limits)
+		rd_participant_set_limits(control->participant, config->limits);
 	control->client.participant = control->participant;
 	if (refusal)
 		control_decline(control, refusal, now_ms);
@@ -479,10 +481,12 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
 	int verdict;
 
 	pthread_mutex_lock(&control->lock);
-	control->requests.ready = true;
-	control->requests.fallbacks = fallbacks;
-	control->requests.limits = *limits;
-	rd_control_notify(control);
+	if (control->phase < RD_PARTICIPANT_OPEN) {
+		control->requests.ready = true;
+		control->requests.fallbacks = fallbacks;
+		control->requests.limits = *limits;
+		rd_control_notify(control);
+	}
 	while (control->fallbacks.count <= fallbacks && control->phase < RD_PARTICIPANT_OPEN &&
 		!atomic_load(&control->verdict) && !control->over)
 		pthread_cond_wait(&control->published, &control->lock);

@@ -58,6 +58,9 @@ struct rd_control_config {
 	/* The id of this comm, a group of the parent's ranks: settings have the place of the first
 	   one. 0: the coordinator draws an id. */
 	uint64_t group;
+	/* The limits of this rank's links, where it opens none before it can call:
+	   rd_control_create() waits until all ranks can. NULL: rd_control_ready() is due. */
+	const struct rd_link_limits *limits;
 	struct rd_control_links links; /* serve NULL: none are opened for others */
 };
 

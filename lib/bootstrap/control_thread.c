@@ -60,7 +60,8 @@ static void advance_watch(struct rd_control *control)
 
 	if (phase == RD_PARTICIPANT_JOINED && !job->watch_tried)
 		create_watch(control);
-	if (phase == RD_PARTICIPANT_JOINED && job->watch && !control->count)
+	if ((phase == RD_PARTICIPANT_JOINED || phase == RD_PARTICIPANT_OPEN) && job->watch &&
+		!control->count)
 		control->count = rd_watch_count(job->watch,
 			rd_participant_comm_id(control->participant)->number,
 			control->settings.rank);

@@ -154,12 +154,17 @@ static void set_rails(struct rondo_comm *comm, enum rd_link_class class, uint32_
 	comm->rails[class] = rails == RD_NO_RAILS ? 1 : rails;
 }
 
-static int connect_rings(struct rondo_comm *comm, struct rd_peer_set *peers)
+static int connect_rings(
+	struct rondo_comm *comm, const struct rd_link_limits *known, struct rd_peer_set *peers)
 {
 	struct rd_link_limits limits;
-	int err = find_limits(comm, &limits);
+	int err = 0;
 
-	if (!err)
+	if (known)
+		limits = *known;
+	else
+		err = find_limits(comm, &limits);
+	if (!err && !known)
 		err = open_rings(comm, peers);
 	for (int another = 1; !err && another;) {
 		err = wait_until_open(comm, peers, false);
@@ -180,7 +185,7 @@ static int connect_rings(struct rondo_comm *comm, struct rd_peer_set *peers)
 	return 0;
 }
 
-int rd_connect(struct rondo_comm *comm)
+int rd_connect(struct rondo_comm *comm, const struct rd_link_limits *known)
 {
 	int neighbours[2 * RD_CHANNELS_MAX], err;
 	struct rd_peer_set peers = { .at = neighbours };
@@ -189,9 +194,7 @@ int rd_connect(struct rondo_comm *comm)
 	comm->connecting.culprit = -1;
 	if (!comm->connecting.pairs)
 		return rd_fail(RONDO_MEMORY, "no memory for links to %d ranks", comm->size);
-	rd_hold(comm);
-	err = connect_rings(comm, &peers);
-	rd_unhold(comm);
+	err = connect_rings(comm, known, &peers);
 	return err ? rd_comm_fail(comm, err, comm->connecting.culprit) : 0;
 }
 

@@ -423,7 +423,7 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 		rd_slow_call_report(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_READY:
-		if (coordinator->phase != RD_COORDINATOR_OPENING || state->ready)
+		if (coordinator->phase == RD_COORDINATOR_RUNNING || state->ready)
 			break;
 		rd_links_ready(coordinator, state, message);
 		return;

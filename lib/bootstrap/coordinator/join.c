@@ -99,6 +99,7 @@ static void start_opening(struct rd_coordinator *coordinator)
 	if (make_table(coordinator))
 		rd_coordinator_decide(coordinator, RONDO_MEMORY, "rank 0: %s", rondo_last_error());
 	coordinator->phase = RD_COORDINATOR_OPENING;
+	coordinator->tables_due = coordinator->size;
 	for (int i = 0; i < coordinator->connection_count; i++)
 		if (coordinator->connections[i].open && coordinator->connections[i].rank < 0)
 			coordinator->connections[i].dropped = true;

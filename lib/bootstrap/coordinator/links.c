@@ -108,8 +108,6 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 	if (++coordinator->ready < coordinator->size)
 		return;
 	coordinator->phase = RD_COORDINATOR_RUNNING;
-	free(coordinator->table);
-	coordinator->table = NULL;
 	rd_coordinator_send_to_all(coordinator, RD_CONTROL_READY);
 }
 

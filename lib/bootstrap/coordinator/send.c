@@ -1,17 +1,22 @@
 /* Which message the coordinator sends next over a connection. */
 #include "bootstrap/coordinator/coordinator.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "bootstrap/coordinator/links.h"
 #include "bootstrap/coordinator/state.h"
 
-static void write_table(const struct rd_coordinator *coordinator,
+static void write_table(struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
 	message->kind = RD_CONTROL_TABLE;
 	message->table.id = coordinator->id;
 	message->table.part = coordinator->table[connection->parts_sent++];
+	if (connection->parts_sent < coordinator->part_count || --coordinator->tables_due > 0)
+		return;
+	free(coordinator->table);
+	coordinator->table = NULL;
 }
 
 static void write_left(
@@ -89,8 +94,7 @@ bool rd_coordinator_next(
 		message->kind = RD_CONTROL_HEARTBEAT;
 		message->heartbeat.timeout_ms =
 			(uint32_t)coordinator->settings->heartbeat_timeout_ms;
-	} else if (coordinator->phase == RD_COORDINATOR_OPENING &&
-		   connection->parts_sent < coordinator->part_count) {
+	} else if (connection->parts_sent < coordinator->part_count) {
 		write_table(coordinator, connection, message);
 	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_READY)) {
 		message->kind = RD_CONTROL_READY;

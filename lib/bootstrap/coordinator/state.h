@@ -65,8 +65,8 @@ struct rd_coordinator {
 	int joined, ready, refused;
 	uint32_t foreign; /* connections that spoke another language, or had another secret */
 	uint64_t opened; /* connections, open or closed */
-	struct rd_table_part *table; /* [part_count]: once all have joined, until all are ready */
-	int part_count;
+	struct rd_table_part *table; /* [part_count]: once all have joined, until it is sent */
+	int part_count, tables_due; /* to ranks */
 	struct rd_link_failures fallbacks; /* in the order in which they came */
 	char *costs; /* once rank 0 has sent them; NULL: not yet */
 	int first_leaver; /* all leavers made as many calls; -1: none has left */

@@ -80,6 +80,13 @@ void rd_participant_set_group(struct rd_participant *participant, uint64_t id)
 	participant->joining->group = id;
 }
 
+void rd_participant_set_limits(
+	struct rd_participant *participant, const struct rd_link_limits *limits)
+{
+	participant->ready = true;
+	participant->limits = *limits;
+}
+
 void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity)
 {
 	participant->activity = activity;
@@ -162,6 +169,8 @@ void rd_participant_connected(struct rd_participant *participant, int64_t now_ms
 	participant->to_send = participant->reported ? rd_control_bit(RD_CONTROL_REPORT)
 						     : rd_control_bit(RD_CONTROL_HELLO) |
 							       rd_control_bit(RD_CONTROL_HEARTBEAT);
+	if (participant->ready && !participant->reported)
+		participant->to_send |= rd_control_bit(RD_CONTROL_READY);
 	participant->received_ms = now_ms;
 	participant->heartbeat_ms = now_ms + participant->heartbeat_wait_ms;
 }

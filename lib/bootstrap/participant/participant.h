@@ -43,6 +43,9 @@ void rd_participant_set_lineage(
 
 /* The same: the id of the group that this comm is. */
 void rd_participant_set_group(struct rd_participant *participant, uint64_t id);
+/* The same: this rank can call once it knows the members, with these limits of its links. */
+void rd_participant_set_limits(
+	struct rd_participant *participant, const struct rd_link_limits *limits);
 
 /* Another record of this rank's calls from now on. */
 void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity);

@@ -270,14 +270,19 @@ static void report_link_failure(struct net_node *node, int peer, int route)
 	rd_participant_link_failed(node->participant, &link_failure);
 }
 
+static struct rd_link_limits limits_of(const struct net_node *node)
+{
+	uint32_t rank = (uint32_t)(node - net.nodes);
+
+	return (struct rd_link_limits){ 1000 - rank, true, 2 + rank, RD_NO_RAILS - rank, 8 + rank };
+}
+
 /* Opens links over the first transport that is left for each pair, and reports the result. The
    first transport alone maps memory. */
 static void open_links(struct net_node *node)
 {
 	int fallbacks = rd_participant_fallback(node->participant)->count;
-	struct rd_link_limits limits = { (uint64_t)(1000 - (node - net.nodes)), true,
-		(uint32_t)(2 + (node - net.nodes)), RD_NO_RAILS - (uint32_t)(node - net.nodes),
-		(uint32_t)(8 + (node - net.nodes)) };
+	struct rd_link_limits limits = limits_of(node);
 	bool open = true;
 
 	for (int peer = 0; peer < net.size; peer++) {
@@ -315,9 +320,13 @@ static void act(struct net_node *node)
 
 static void start_node(struct net_node *node)
 {
+	struct rd_link_limits limits = limits_of(node);
+
 	cr_assert_eq(rd_participant_create(&node->participant, &node->settings, &node->self,
 			     &node->activity, "10.0.0.1:29500", net.now_ms),
 		0);
+	if (node->early)
+		rd_participant_set_limits(node->participant, &limits);
 	node->act_ms = net.now_ms;
 	if (node == &net.nodes[0])
 		cr_assert_eq(

@@ -35,6 +35,7 @@ struct net_node {
 
 	/* How the rank behaves: */
 	bool lags; /* it never opens its links */
+	bool early; /* it is ready as it comes */
 	bool declines; /* it cannot take part */
 	bool idle; /* it makes no call and does not leave, once all links are open */
 	unsigned broken[RANKS_MAX]; /* by peer: transports (bits) whose link fails to open */

@@ -55,6 +55,23 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 	}
 }
 
+/* Some, or all. They never open a link. */
+Test(rendezvous, ranks_may_be_ready_as_they_come, .timeout = 60)
+{
+	for (uint32_t seed = 1; seed <= 500; seed++) {
+		net_init(2 + (int)(seed % (RANKS_MAX - 1)), seed);
+		net_stagger(100);
+		for (int i = 0; i < net.size; i++)
+			net.nodes[i].early = net.nodes[i].lags = seed % 3 == 0 || net_draw(2);
+		cr_assert(net_run_until(net_all_open), "seed %u: %s", seed, net.coordinator_reason);
+		for (int i = 0; i < net.size; i++)
+			for (int peer = 0; peer < net.size; peer++)
+				net.nodes[i].route[peer] = 0;
+		expect_limits(seed);
+		net_finish();
+	}
+}
+
 /* The coordinator receives LINK_FAILED from rank 1: the link between these two. */
 static void receive_link_failure(int low, int high, int by)
 {
