@@ -8,7 +8,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 limits='
 core 33600
-control 19800
+control 19850
 gpu 13000
 transports 14300
 trainer 21000

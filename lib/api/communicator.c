@@ -229,9 +229,7 @@ static int join(struct rondo_comm *comm, const struct rd_identity *self,
 	if (rd_control_opened(comm->control, opened, &peer))
 		rd_control_serve_links(comm->control);
 	rd_comm_log(comm, rd_control_members(comm->control));
-	err = rd_buffer_exchange_create(comm);
-	if (!err)
-		err = find_costs(comm, origin->findings);
+	err = find_costs(comm, origin->findings);
 	return err ? err : rd_call_check_create(comm);
 }
 

@@ -26,7 +26,7 @@ static int open_links(rondo_comm *comm, const struct rd_call *call)
 	int err = rd_buffer_exchange_pays(comm, call, &exchanges);
 
 	if (!err && exchanges)
-		err = rd_connect_now(comm, &comm->exchange.peers);
+		err = rd_connect_now(comm, &comm->exchange->peers);
 	if (!err)
 		err = rd_prepare(comm, call, false, &prepared);
 	if (err)

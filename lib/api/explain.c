@@ -27,5 +27,5 @@ int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_
 	if (comm->size == 1)
 		return 0;
 	return rd_picker_list(comm->picker, number, count * rondo_type_size(type),
-		rd_type_class_of(type), registered && comm->exchange.possible, ways, most);
+		rd_type_class_of(type), registered && comm->maps, ways, most);
 }

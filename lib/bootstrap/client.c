@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -13,7 +14,7 @@ static void give_up(struct rd_client *client, int error)
 {
 	char reason[RD_REASON_SIZE], address[RD_ADDRESS_SIZE];
 
-	rd_address_print(address, &client->addresses.at[client->addresses.count - 1]);
+	rd_address_print(address, &client->addresses->at[client->addresses->count - 1]);
 	snprintf(reason, sizeof(reason), "rank %d: cannot connect to rank 0 at %s: %s",
 		client->settings->rank, address, strerror(error));
 	rd_participant_fail(client->participant, RONDO_UNREACHABLE, reason);
@@ -23,7 +24,7 @@ static struct rd_control_socket *join(struct rd_client *client)
 {
 	const struct rd_settings *settings = client->settings;
 	struct rd_channel *channel =
-		rd_channel_open(client->trunks, &client->addresses, client->attempt,
+		rd_channel_open(client->trunks, client->addresses, client->attempt,
 			settings->has_psk ? settings->psk : NULL, settings->unreachable_ms);
 	struct rd_control_socket *socket =
 		channel ? rd_control_socket_join(channel, client->due) : NULL;
@@ -35,7 +36,7 @@ static struct rd_control_socket *join(struct rd_client *client)
 
 static struct rd_control_socket *connect_alone(struct rd_client *client)
 {
-	int fd = rd_connect_start(&client->addresses, client->attempt);
+	int fd = rd_connect_start(client->addresses, client->attempt);
 	struct rd_control_socket *socket;
 
 	if (fd < 0)
@@ -50,7 +51,7 @@ static struct rd_control_socket *connect_alone(struct rd_client *client)
 /* Goes on to the next address. After the last one the attempt has failed with this error. */
 static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 {
-	for (; client->attempt < client->addresses.count; client->attempt++) {
+	for (; client->attempt < client->addresses->count; client->attempt++) {
 		client->socket = client->trunks ? join(client) : connect_alone(client);
 		if (!client->socket) {
 			error = errno;
@@ -61,7 +62,7 @@ static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 		client->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
-	if (client->barred == client->addresses.count)
+	if (client->barred == client->addresses->count)
 		give_up(client, error);
 	else
 		rd_participant_refused(
@@ -183,6 +184,12 @@ void rd_client_drain(struct rd_client *client, int64_t now_ms)
 	}
 }
 
+void rd_client_forget(struct rd_client *client)
+{
+	free(client->addresses);
+	client->addresses = NULL;
+}
+
 void rd_client_serve(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_control_message message;
@@ -196,6 +203,8 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		if (client->socket && rd_control_socket_is_stirred(client->socket))
 			rd_client_receive(client, now_ms);
 	}
+	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_JOINED)
+		rd_client_forget(client);
 	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)
 		rd_control_socket_close(&client->socket, false);
 	else if (rd_participant_phase(client->participant) == RD_PARTICIPANT_FAILED ||

@@ -22,7 +22,7 @@ struct rd_client {
 	int epoll_fd; /* the caller's */
 	uint64_t mark; /* of the socket's epoll events */
 	const struct rd_settings *settings; /* the caller's */
-	struct rd_addresses addresses; /* of rank 0 */
+	struct rd_addresses *addresses; /* of rank 0, malloc()ed; NULL: it has accepted this rank */
 	struct rd_control_socket *socket; /* NULL: none */
 	bool connecting; /* it is not established yet */
 	int attempt; /* index of the address that is being connected to */
@@ -39,6 +39,8 @@ void rd_client_lose(struct rd_client *client, int error, int64_t now_ms);
 /* Connects where the participant wants to, sends its messages, and closes the connection when the
    participant is done. */
 void rd_client_serve(struct rd_client *client, int64_t now_ms);
+/* Frees the addresses of rank 0. */
+void rd_client_forget(struct rd_client *client);
 /* When rd_client_serve() must be called next, at the latest. */
 int64_t rd_client_deadline(const struct rd_client *client);
 

@@ -89,7 +89,10 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 			return error;
 	}
 	if (settings->rank != 0) {
-		control->client.addresses = addresses;
+		control->client.addresses = malloc(sizeof(addresses));
+		if (!control->client.addresses)
+			return rd_fail(RONDO_MEMORY, "no memory for rank 0's addresses");
+		*control->client.addresses = addresses;
 		rd_address_print(control->address, &addresses.at[0]);
 		return 0;
 	}

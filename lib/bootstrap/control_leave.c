@@ -80,6 +80,7 @@ static void free_state(struct rd_control *control)
 	rd_rank_list_finish(&control->opened);
 	rd_arrivals_finish(&control->arrivals);
 	rd_lineage_close(&control->lineage);
+	rd_client_forget(&control->client);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
 	free(control->told);

@@ -87,9 +87,7 @@ static struct rd_control_socket *connection_at(const struct rd_control *control,
 
 static int connection_count(const struct rd_control *control)
 {
-	return control->server.coordinator
-		       ? rd_coordinator_connection_count(control->server.coordinator)
-		       : 1;
+	return control->server.coordinator ? control->server.connection_count : 1;
 }
 
 static void lose(struct rd_control *control, int index, int64_t now_ms)

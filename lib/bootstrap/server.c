@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
@@ -55,6 +56,23 @@ void rd_server_begin(struct rd_server *server, uint64_t mark)
 		rd_coordinator_fail(server->coordinator, error, rondo_last_error());
 }
 
+/* Makes room for a connection with this number. False: no memory. */
+static bool has_place(struct rd_server *server, int number)
+{
+	size_t before = (size_t)server->connection_count, count = (size_t)number + 1;
+	struct rd_control_socket **grown;
+
+	if (count <= before)
+		return true;
+	grown = realloc(server->connections, count * sizeof(*grown));
+	if (!grown)
+		return false;
+	memset(grown + before, 0, (count - before) * sizeof(*grown));
+	server->connections = grown;
+	server->connection_count = (int)count;
+	return true;
+}
+
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
 	const char *address, uint64_t group, int64_t now_ms)
 {
@@ -70,9 +88,7 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	error = rd_coordinator_create(&server->coordinator, settings, address, &id, now_ms);
 	if (error)
 		return error;
-	server->connections = calloc((size_t)rd_coordinator_connection_count(server->coordinator),
-		sizeof(*server->connections));
-	if (!server->connections)
+	if (!has_place(server, settings->size - 1))
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
 	return server->listen_fd < 0 ? 0 : make_door(server);
 }
@@ -89,9 +105,8 @@ void rd_server_close(struct rd_server *server)
 {
 	bool decided = server->connections && rd_coordinator_decided(server->coordinator);
 
-	if (server->connections)
-		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-			rd_control_socket_close(&server->connections[i], !decided);
+	for (int i = 0; i < server->connection_count; i++)
+		rd_control_socket_close(&server->connections[i], !decided);
 }
 
 void rd_server_finish(struct rd_server *server)
@@ -103,9 +118,8 @@ void rd_server_finish(struct rd_server *server)
 
 void rd_server_abandon(struct rd_server *server)
 {
-	if (server->connections)
-		for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
-			rd_control_socket_abandon(server->connections[i]);
+	for (int i = 0; i < server->connection_count; i++)
+		rd_control_socket_abandon(server->connections[i]);
 	rd_door_abandon(server->door);
 	free_coordinator(server);
 }
@@ -178,7 +192,7 @@ static bool is_acknowledged(const struct rd_control_socket *socket)
 
 bool rd_server_is_flushed(const struct rd_server *server, bool acknowledged)
 {
-	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++) {
+	for (int i = 0; i < server->connection_count; i++) {
 		const struct rd_control_socket *socket = server->connections[i];
 
 		if (socket && (!rd_control_socket_is_flushed(socket) ||
@@ -195,13 +209,17 @@ static int open_number(struct rd_server *server, int64_t now_ms)
 {
 	int index = rd_coordinator_open(server->coordinator, now_ms), refused;
 
-	if (index >= 0)
+	if (index < 0) {
+		refused = rd_coordinator_oldest_refused(server->coordinator);
+		if (refused < 0)
+			return -1;
+		rd_server_lose(server, refused, 0);
+		index = rd_coordinator_open(server->coordinator, now_ms);
+	}
+	if (index < 0 || has_place(server, index))
 		return index;
-	refused = rd_coordinator_oldest_refused(server->coordinator);
-	if (refused < 0)
-		return -1;
-	rd_server_lose(server, refused, 0);
-	return rd_coordinator_open(server->coordinator, now_ms);
+	rd_coordinator_closed(server->coordinator, index, 0);
+	return -1;
 }
 
 static void take_greeting(
@@ -252,7 +270,7 @@ void rd_server_join(
 
 void rd_server_look(struct rd_server *server, int64_t now_ms)
 {
-	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
+	for (int i = 0; i < server->connection_count; i++)
 		if (server->connections[i] && rd_control_socket_is_stirred(server->connections[i]))
 			rd_server_receive(server, i, now_ms);
 }
@@ -349,7 +367,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	   connects then means the next comm, and must not be accepted into this one. */
 	if (!rd_coordinator_listening(server->coordinator))
 		close_door(server);
-	for (int i = 0; i < rd_coordinator_connection_count(server->coordinator); i++)
+	for (int i = 0; i < server->connection_count; i++)
 		serve_connection(server, i);
 	log_slow_call(server);
 }

@@ -18,7 +18,9 @@ struct rd_server {
 	unsigned foreign; /* rd_door_foreign() that the coordinator knows of */
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
-	struct rd_control_socket **connections; /* by the coordinator's numbers; NULL: none */
+	/* By the coordinator's numbers; NULL: none. More come as they are needed. */
+	struct rd_control_socket **connections;
+	int connection_count;
 	bool joined; /* rank 0's participant holds connection 0 */
 	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };

@@ -9,17 +9,12 @@
 #include "mesh/mesh.h"
 #include "tuner/thresholds.h"
 
-int rd_buffer_exchange_create(struct rondo_comm *comm)
+static int make(struct rondo_comm *comm)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 	struct rd_problem problem = {
 		.collective = RD_ALL_GATHER, .rank = comm->rank, .size = comm->size
 	};
-
-	exchange->possible = comm->maps;
-	if (!exchange->possible)
-		return 0;
-
 	int err = rd_plan_create(&exchange->plan, &rd_buffer_exchange_plan, &problem);
 
 	if (err)
@@ -41,14 +36,30 @@ int rd_buffer_exchange_create(struct rondo_comm *comm)
 	exchange->outs = calloc(comm->size, sizeof(*exchange->outs));
 	if (!exchange->send_marks || !exchange->all || !exchange->peer_buffers || !exchange->ins ||
 		!exchange->outs)
-		return rd_fail(RONDO_MEMORY, "no memory for a comm of %d ranks", comm->size);
+		return rd_fail(
+			RONDO_MEMORY, "no memory to exchange buffers of %d ranks", comm->size);
 	return 0;
+}
+
+int rd_buffer_exchange_make(struct rondo_comm *comm)
+{
+	int err;
+
+	if (comm->exchange)
+		return 0;
+	comm->exchange = calloc(1, sizeof(*comm->exchange));
+	err = comm->exchange ? make(comm) : rd_fail(RONDO_MEMORY, "no memory to exchange buffers");
+	if (err)
+		rd_buffer_exchange_destroy(comm);
+	return err;
 }
 
 void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 
+	if (!exchange)
+		return;
 	rd_plan_destroy(exchange->plan);
 	rd_peer_set_finish(&exchange->peers);
 	rd_peer_set_finish(&exchange->all_peers);
@@ -58,6 +69,8 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 	free(exchange->ins);
 	free(exchange->outs);
 	free(exchange->offered);
+	free(exchange);
+	comm->exchange = NULL;
 }
 
 /* ---- Our own regions ------------------------------------------------------------------------ */
@@ -83,7 +96,7 @@ static void withdraw_from_all(struct rondo_comm *comm, uint64_t id)
 /* Regions have come or gone: peers unmap those that no longer exist. */
 static void withdraw_freed(struct rondo_comm *comm, uint64_t version)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 	int kept = 0;
 
 	for (int i = 0; i < exchange->offered_count; i++) {
@@ -108,7 +121,7 @@ static bool was_offered(const struct rd_buffer_exchange *exchange, uint64_t id)
 /* Offers a region to the peers, once. False: not all peers can get it now, so none uses it. */
 static bool offer(struct rondo_comm *comm, const struct rd_region *region)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 
 	if (was_offered(exchange, region->id))
 		return true;
@@ -157,7 +170,7 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 /* A program whose buffers were out of reach each time will hardly bring others now. */
 bool rd_buffer_exchange_is_due(struct rondo_comm *comm)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 
 	if (exchange->failed_in_a_row < RD_EXCHANGE_TRIES ||
 		++exchange->skipped >= RD_EXCHANGE_RETRY_EVERY) {
@@ -173,15 +186,16 @@ int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call,
 	int err;
 
 	*pays = false;
-	if (!comm->exchange.possible || call->vcounts || call->problem.collective == RD_TRANSFER)
+	if (!comm->maps || call->vcounts || call->problem.collective == RD_TRANSFER)
 		return 0;
 	err = rd_picker_choose(comm->picker, call->problem.collective,
 		call->count * rondo_type_size(call->type), rd_type_class_of(call->type), true,
 		&choice);
 	if (err == RONDO_UNSUPPORTED)
 		return 0;
-	if (!err)
-		*pays = choice->exchange_pays;
+	if (!err && choice->exchange_pays)
+		err = rd_buffer_exchange_make(comm);
+	*pays = !err && choice->exchange_pays;
 	return err;
 }
 
@@ -217,7 +231,7 @@ static bool peers_map(const struct rondo_comm *comm)
 
 struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct rd_call *call)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 	struct rd_exec *exec = &exchange->exec;
 	struct rd_call exchange_call = *call;
 	uint64_t version = rd_regions_version();
@@ -252,7 +266,7 @@ struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct r
 
 static bool has_buffers(const struct rondo_comm *comm, const struct rd_call *call, int rank)
 {
-	const struct rd_buffers *buffers = &comm->exchange.all[rank];
+	const struct rd_buffers *buffers = &comm->exchange->all[rank];
 
 	return (in_size(call, rank) == 0 || buffers->in_id) &&
 	       (out_size(call, rank) == 0 || buffers->out_id);
@@ -277,7 +291,7 @@ static char *reach(struct rondo_comm *comm, int peer, struct rd_peer_region *las
 
 static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int peer)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 	const struct rd_buffers *buffers = &exchange->all[peer];
 	struct rd_peer_buffers *reached = &exchange->peer_buffers[peer];
 
@@ -299,7 +313,7 @@ static int reach_peer(struct rondo_comm *comm, const struct rd_call *call, int p
 
 bool rd_buffer_exchange_needs_all(const struct rondo_comm *comm, const struct rd_call *call)
 {
-	if (comm->exchange.meshed)
+	if (comm->exchange->meshed)
 		return false;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (!has_buffers(comm, call, rank))
@@ -309,7 +323,7 @@ bool rd_buffer_exchange_needs_all(const struct rondo_comm *comm, const struct rd
 
 void rd_buffer_exchange_has_all(struct rondo_comm *comm)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 
 	exchange->meshed = true;
 	/* All regions are offered again: peers whose links have opened since know none. */
@@ -319,7 +333,7 @@ void rd_buffer_exchange_has_all(struct rondo_comm *comm)
 
 int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped)
 {
-	struct rd_buffer_exchange *exchange = &comm->exchange;
+	struct rd_buffer_exchange *exchange = comm->exchange;
 	int err = 0;
 
 	*peers_mapped = false;

@@ -28,7 +28,6 @@ struct rd_peer_region {
 };
 
 struct rd_buffer_exchange {
-	bool possible; /* every pair has a transport that maps memory: the same on every rank */
 	struct rd_plan *plan;
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* the same plan on every channel */
 	struct rd_peer_set peers, all_peers; /* of the plan; all other ranks */
@@ -49,8 +48,9 @@ struct rd_buffer_exchange {
 	int offered_count, offered_capacity;
 };
 
-/* Call after rd_connect(). */
-int rd_buffer_exchange_create(struct rondo_comm *comm);
+/* Allocates what an exchange needs, once. Call after rd_connect(), where comm->maps is set. Returns
+   0 or an error. */
+int rd_buffer_exchange_make(struct rondo_comm *comm);
 void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 
 /* *pays: direct access gains enough in a call like this to pay for a buffer exchange. The same on

@@ -13,18 +13,14 @@
 
 _Static_assert(sizeof(struct rd_call_facts) <= 64, "the least RONDO_PIECE");
 
-int rd_call_check_create(struct rondo_comm *comm)
+static int make(struct rondo_comm *comm, bool has_plugins)
 {
-	struct rd_call_check *check = &comm->check;
+	struct rd_call_check *check = comm->check;
 	struct rd_problem problem = {
 		.collective = RD_ALL_GATHER, .rank = comm->rank, .size = comm->size
 	};
-	bool has_plugins = *comm->settings.plugins;
-	int err;
+	int err = rd_plan_create(&check->plan, &rd_buffer_exchange_plan, &problem);
 
-	if (!has_plugins && !comm->settings.check)
-		return 0;
-	err = rd_plan_create(&check->plan, &rd_buffer_exchange_plan, &problem);
 	if (err)
 		return err;
 	check->plans[0] = check->plan;
@@ -41,29 +37,46 @@ int rd_call_check_create(struct rondo_comm *comm)
 	return 0;
 }
 
+int rd_call_check_create(struct rondo_comm *comm)
+{
+	bool has_plugins = *comm->settings.plugins;
+
+	if (!has_plugins && !comm->settings.check)
+		return 0;
+	comm->check = calloc(1, sizeof(*comm->check));
+	if (!comm->check)
+		return rd_fail(RONDO_MEMORY, "no memory to check calls");
+	return make(comm, has_plugins);
+}
+
 void rd_call_check_destroy(struct rondo_comm *comm)
 {
-	rd_plan_destroy(comm->check.plan);
-	rd_peer_set_finish(&comm->check.peers);
-	free(comm->check.send_marks);
-	free(comm->check.all);
-	free(comm->check.compared);
+	struct rd_call_check *check = comm->check;
+
+	if (!check)
+		return;
+	rd_plan_destroy(check->plan);
+	rd_peer_set_finish(&check->peers);
+	free(check->send_marks);
+	free(check->all);
+	free(check->compared);
+	free(check);
 }
 
 static unsigned char *compared(const struct rondo_comm *comm, const struct rd_problem *problem)
 {
-	return &comm->check.compared[(size_t)problem->collective * (size_t)comm->size +
-				     (size_t)problem->root];
+	return &comm->check->compared[(size_t)problem->collective * (size_t)comm->size +
+				      (size_t)problem->root];
 }
 
 static bool is_to_compare(const struct rondo_comm *comm, const struct rd_problem *problem)
 {
-	return comm->check.compared && !*compared(comm, problem);
+	return comm->check->compared && !*compared(comm, problem);
 }
 
 bool rd_call_check_is_due(const struct rondo_comm *comm, const struct rd_call *call)
 {
-	return comm->check.plan && call->problem.collective != RD_TRANSFER &&
+	return comm->check && call->problem.collective != RD_TRANSFER &&
 	       (comm->settings.check || is_to_compare(comm, &call->problem));
 }
 
@@ -137,7 +150,7 @@ static uint32_t memory_of(const struct rd_call *call, bool on_device)
 int rd_call_check_begin(
 	struct rondo_comm *comm, const struct rd_call *call, bool on_device, struct rd_exec **exec)
 {
-	struct rd_call_check *check = &comm->check;
+	struct rd_call_check *check = comm->check;
 	struct rd_call exchange = *call;
 	int err = 0;
 
@@ -212,7 +225,7 @@ static int facts_differ(const struct rd_call_check *check, const struct rd_call 
 
 int rd_call_check_end(struct rondo_comm *comm, const struct rd_call *call, bool *misfits)
 {
-	const struct rd_call_check *check = &comm->check;
+	const struct rd_call_check *check = comm->check;
 	uint64_t given = 0, wanted = 0;
 	int err = memories_differ(check, comm->size);
 

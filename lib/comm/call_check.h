@@ -31,7 +31,7 @@ struct rd_call_facts {
 };
 
 struct rd_call_check {
-	struct rd_plan *plan; /* NULL: no call is checked */
+	struct rd_plan *plan;
 	const struct rd_plan *plans[1];
 	struct rd_peer_set peers; /* of the plan */
 	uint64_t *send_marks;

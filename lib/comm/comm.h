@@ -131,8 +131,8 @@ struct rondo_comm {
 	struct rd_costs costs;
 	struct rd_picker *picker;
 	bool times_calls; /* the log level asks for the times of calls */
-	struct rd_buffer_exchange exchange;
-	struct rd_call_check check;
+	struct rd_buffer_exchange *exchange; /* NULL: it has paid for no call */
+	struct rd_call_check *check; /* NULL: no call is checked */
 
 	/* User-defined operations, and the number ever created. */
 	struct rd_made_op *ops;

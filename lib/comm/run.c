@@ -22,7 +22,7 @@ static __attribute__((noinline)) int try_links(struct rd_task *task)
 
 	if (!rd_open_reach(comm, task->opens))
 		return RD_IDLE;
-	if (task->opens == &comm->exchange.all_peers)
+	if (comm->exchange && task->opens == &comm->exchange->all_peers)
 		rd_buffer_exchange_has_all(comm);
 	task->opens = NULL;
 	if (task->stage == RD_EXCHANGES)
@@ -110,7 +110,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	task->exec->stride = comm->channels;
 	task->exec->signature.type = type;
 	if (direct_access)
-		task->exec->peer_buffers = comm->exchange.peer_buffers;
+		task->exec->peer_buffers = comm->exchange->peer_buffers;
 	else
 		set_single_copy(task);
 	open_links(task, &prepared->peers);
@@ -145,7 +145,7 @@ static int start_checked(struct rd_task *task)
 	task->stage = exchanges ? RD_EXCHANGES : RD_RUNS;
 	if (!exchanges)
 		return start_plan(task, false);
-	open_links(task, &task->comm->exchange.peers);
+	open_links(task, &task->comm->exchange->peers);
 	return 0;
 }
 
@@ -168,7 +168,7 @@ static int start_task(struct rd_task *task)
 		err = rd_call_check_begin(
 			task->comm, &task->call, task->only_checks || task->feed, &task->exec);
 		if (!err)
-			open_links(task, &task->comm->check.peers);
+			open_links(task, &task->comm->check->peers);
 	} else {
 		err = start_checked(task);
 	}
@@ -202,7 +202,7 @@ static int start_after_exchange(struct rd_task *task)
 	int err;
 
 	if (rd_buffer_exchange_needs_all(task->comm, &task->call)) {
-		open_links(task, &task->comm->exchange.all_peers);
+		open_links(task, &task->comm->exchange->all_peers);
 		return 0;
 	}
 	err = rd_buffer_exchange_end(task->comm, &task->call, &peers_mapped);

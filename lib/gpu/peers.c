@@ -57,10 +57,12 @@ int rd_peers_agree(struct rd_gpu *gpu, bool mine, bool *all)
 int rd_peers_connect(struct rd_gpu *gpu)
 {
 	struct rondo_comm *comm = gpu->comm;
+	int err;
 
-	if (!comm->exchange.possible || comm->size > RD_WORK_RANKS)
+	if (!comm->maps || comm->size > RD_WORK_RANKS)
 		return 0;
-	return rd_connect_now(comm, &comm->exchange.all_peers);
+	err = rd_buffer_exchange_make(comm);
+	return err ? err : rd_connect_now(comm, &comm->exchange->all_peers);
 }
 
 static bool offer_host_flags(struct rd_gpu *gpu, uint64_t *id)
@@ -69,8 +71,7 @@ static bool offer_host_flags(struct rd_gpu *gpu, uint64_t *id)
 	struct rd_region region;
 	bool offered = true;
 
-	if (!comm->exchange.possible ||
-		!rd_region_find(gpu->host_flags, sizeof(*gpu->host_flags), &region))
+	if (!comm->maps || !rd_region_find(gpu->host_flags, sizeof(*gpu->host_flags), &region))
 		return false;
 	*id = region.id;
 	if (!rd_hold(comm))
@@ -96,8 +97,7 @@ void rd_peers_offer(struct rd_gpu *gpu, struct rd_gpu_card *card)
 		     offer_host_flags(gpu, &card->host_flags_id);
 	if (!card->able)
 		rd_log(RD_INFO, RD_ROUTE, "device memory of rank %d is not for others: %s",
-			comm->rank,
-			comm->exchange.possible ? rondo_last_error() : "its links map no memory");
+			comm->rank, comm->maps ? rondo_last_error() : "its links map no memory");
 }
 
 /* ---- Mapping ------------------------------------------------------------------------------- */
