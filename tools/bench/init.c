@@ -1,5 +1,6 @@
 #include "init.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,21 +16,39 @@
 #include "world.h"
 
 #define LARGE (1u << 20)
+#define DUPLICATES 50 /* that live at once and count, beside the first */
 /* Growth is fitted from here on: below, what a comm costs whatever its size hides it. */
 #define FIT_FROM 16
 #define FIT_LEAST 3 /* rows */
 
 /* Measured and printed in this order. */
-enum { CREATE_MS, DESTROY_MS, MADE_0, MADE, USED_0, USED, COLUMNS };
+enum {
+	CREATE_MS,
+	DESTROY_MS,
+	DUPLICATE_MS,
+	MADE_0,
+	MADE,
+	USED_0,
+	USED,
+	DUPLICATE_0,
+	DUPLICATE,
+	COLUMNS
+};
 
-static const char *const names[COLUMNS] = { "creation", "destruction", "memory of rank 0",
-	"memory of another", "memory of rank 0 after calls", "memory of another after calls" };
+static const char *const names[COLUMNS] = { "creation", "destruction", "duplication",
+	"memory of rank 0", "memory of another", "memory of rank 0 after calls",
+	"memory of another after calls", "a duplicate's memory of rank 0",
+	"a duplicate's memory of another" };
 
 /* In memory that the ranks share. Times are of the slowest rank. */
 struct shared {
 	pthread_barrier_t all;
 	_Atomic int64_t create_ns, destroy_ns; /* of this round */
-	_Atomic int64_t made[2], used[2]; /* bytes: of rank 0, and the most of the others */
+	_Atomic int64_t duplicate_ns; /* of this duplicate */
+	/* Bytes: of rank 0, and the most of the others; of all duplicates. */
+	_Atomic int64_t made[2], used[2], duplicated[2];
+	_Atomic int64_t descriptors; /* the most of a rank, of all duplicates */
+	double duplicate_ms[1 + DUPLICATES];
 	double times_ms[]; /* [2 * rounds]: to create, then to destroy */
 };
 
@@ -101,6 +120,62 @@ static int weigh(const struct trial *trial, rondo_comm *comm)
 	return err;
 }
 
+static int count_descriptors(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	int count = 0;
+
+	while (all && readdir(all))
+		count++;
+	if (all)
+		closedir(all);
+	return count;
+}
+
+static int make_duplicate(
+	const struct trial *trial, rondo_comm *comm, int number, rondo_comm **made)
+{
+	struct shared *shared = trial->shared;
+	int64_t began;
+	int err;
+
+	await_all(trial);
+	began = rd_clock_ns();
+	err = rondo_comm_duplicate(comm, made);
+	keep_most(&shared->duplicate_ns, rd_clock_ns() - began);
+	if (err)
+		return err;
+	await_all(trial);
+	if (rondo_comm_rank(comm) == 0)
+		shared->duplicate_ms[number] =
+			(double)atomic_exchange(&shared->duplicate_ns, 0) / 1e6;
+	return 0;
+}
+
+/* Further communicators, before their first call. The first has connections made, for all. */
+static int duplicate(const struct trial *trial, rondo_comm *comm)
+{
+	int64_t memory = 0, descriptors = 0;
+	rondo_comm *made[1 + DUPLICATES];
+	int count = 0, err = 0;
+
+	while (count <= DUPLICATES && !err) {
+		err = make_duplicate(trial, comm, count, &made[count]);
+		count += !err;
+		if (count > 1)
+			continue;
+		memory = memory_now();
+		descriptors = count_descriptors();
+	}
+	keep_most(&trial->shared->duplicated[rondo_comm_rank(comm) > 0], memory_now() - memory);
+	keep_most(&trial->shared->descriptors, count_descriptors() - descriptors);
+	if (!err)
+		await_all(trial);
+	while (count > 0 && !err)
+		err = rondo_comm_destroy(made[--count]);
+	return err;
+}
+
 static int run_round(const struct trial *trial, int round)
 {
 	struct rondo_config config = RONDO_CONFIG_INIT;
@@ -120,6 +195,8 @@ static int run_round(const struct trial *trial, int round)
 	rank = rondo_comm_rank(comm);
 	if (round == 0)
 		err = weigh(trial, comm);
+	if (round == 0 && !err)
+		err = duplicate(trial, comm);
 	began = rd_clock_ns();
 	if (!err)
 		err = rondo_comm_destroy(comm);
@@ -161,13 +238,13 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median of every second number, from `first` on. */
-static double median(const double *all, int first, int count)
+/* The median of `count` numbers, of which each is `step` after the one before. */
+static double median(const double *all, int step, int count)
 {
 	double *sorted = malloc((size_t)count * sizeof(*sorted)), middle = NAN;
 
 	for (int i = 0; sorted && i < count; i++)
-		sorted[i] = all[2 * i + first];
+		sorted[i] = all[step * i];
 	if (sorted) {
 		qsort(sorted, (size_t)count, sizeof(*sorted), by_value);
 		middle = sorted[count / 2];
@@ -192,7 +269,8 @@ static int share(struct shared **shared, size_t size, int ranks)
 	return 0;
 }
 
-static int measure(const struct bench_options *options, int ranks, double row[COLUMNS])
+static int measure(
+	const struct bench_options *options, int ranks, double row[COLUMNS], double *descriptors)
 {
 	int rounds = options->iterations, status;
 	size_t size = sizeof(struct shared) + 2 * (size_t)rounds * sizeof(double);
@@ -203,11 +281,15 @@ static int measure(const struct bench_options *options, int ranks, double row[CO
 	status = rondo_spawn(ranks, run_rank, &trial);
 	if (status < 0)
 		status = bench_report_failure(0, "cannot start the ranks", status);
-	row[CREATE_MS] = median(trial.shared->times_ms, 0, rounds);
-	row[DESTROY_MS] = median(trial.shared->times_ms, 1, rounds);
+	row[CREATE_MS] = median(trial.shared->times_ms, 2, rounds);
+	row[DESTROY_MS] = median(trial.shared->times_ms + 1, 2, rounds);
+	row[DUPLICATE_MS] = median(trial.shared->duplicate_ms + 1, 1, DUPLICATES);
+	*descriptors = (double)trial.shared->descriptors / DUPLICATES;
 	for (int which = 0; which < 2; which++) {
 		row[MADE_0 + which] = (double)trial.shared->made[which] / 1024;
 		row[USED_0 + which] = (double)trial.shared->used[which] / 1024;
+		row[DUPLICATE_0 + which] =
+			(double)trial.shared->duplicated[which] / 1024 / DUPLICATES;
 	}
 	munmap(trial.shared, size);
 	return status;
@@ -219,18 +301,20 @@ static void print_head(const struct bench_options *options)
 {
 	printf("# rondo-bench init: the cost of a communicator, of %d round%s\n"
 	       "# time in ms, median, the slowest rank; memory in KiB above an idle process: once\n"
-	       "# made, and after calls of 8 B and 1 MiB; of rank 0, and the most of the others\n"
-	       "#\n"
-	       "#                                 once made          after calls\n"
-	       "#  ranks    create   destroy   rank 0   others    rank 0   others\n",
+	       "# made, and after calls of 8 B and 1 MiB; of rank 0, and the most of the others;\n"
+	       "# of a duplicate, before its first call: time, its own memory, and descriptors\n",
 		options->iterations, options->iterations == 1 ? "" : "s");
+	printf("#\n#%35s %19s %24s\n", "once made", "after calls", "a duplicate");
+	printf("#  ranks    create   destroy   rank 0   others    rank 0   others");
+	printf("      time   rank 0   others     fds\n");
 	fflush(stdout);
 }
 
-static void print_row(int ranks, const double row[COLUMNS])
+static void print_row(int ranks, const double row[COLUMNS], double descriptors)
 {
-	printf("%8d %9.2f %9.2f %8.0f %8.0f  %8.0f %8.0f\n", ranks, row[CREATE_MS], row[DESTROY_MS],
-		row[MADE_0], row[MADE], row[USED_0], row[USED]);
+	printf("%8d %9.2f %9.2f %8.0f %8.0f  %8.0f %8.0f %9.2f %8.1f %8.1f %7.1f\n", ranks,
+		row[CREATE_MS], row[DESTROY_MS], row[MADE_0], row[MADE], row[USED_0], row[USED],
+		row[DUPLICATE_MS], row[DUPLICATE_0], row[DUPLICATE], descriptors);
 	fflush(stdout);
 }
 
@@ -311,14 +395,14 @@ int bench_init_run(const struct bench_options *options)
 
 	print_head(options);
 	for (size_t i = 0; i < count && !status; i++) {
-		double row[COLUMNS] = { 0 };
+		double row[COLUMNS] = { 0 }, descriptors;
 
-		status = measure(options, options->counts[i], row);
+		status = measure(options, options->counts[i], row, &descriptors);
 		ranks[i] = options->counts[i];
 		for (int column = 0; column < COLUMNS; column++)
 			columns[column][i] = row[column];
 		if (!status)
-			print_row(options->counts[i], row);
+			print_row(options->counts[i], row, descriptors);
 	}
 	if (!status)
 		print_growth(ranks, columns, count);
