@@ -1,7 +1,6 @@
 /* The collectives of the public header: each is checked, then run now, queued, or added to a group.
  */
 #include <stdint.h>
-#include <string.h>
 
 #include "gpu/submit.h"
 #include "base/call_site.h"
@@ -9,6 +8,7 @@
 #include "api/group.h"
 #include "api/op.h"
 #include "api/calls.h"
+#include "api/extents.h"
 #include "comm/run.h"
 #include "api/stream.h"
 
@@ -45,39 +45,6 @@ static int check_overlap(const struct rd_arguments *request, int rank, size_t in
 		return 0;
 	return rd_fail(RONDO_INVALID, "%s: send and recv overlap, and not as an operation in place",
 		rd_collective_name(request->collective));
-}
-
-/* Whether input and output overlap as in place: one block of the one is the other. */
-static bool is_in_place(const struct rd_arguments *request, const struct rd_problem *problem)
-{
-	const struct rd_extent *ins = request->vcounts->in, *outs = request->vcounts->out;
-	int in_blocks = rd_in_blocks(problem), rank = problem->rank;
-	const char *in = request->send, *out = request->recv;
-
-	if (in_blocks > 1 && rd_out_blocks(problem) > 1)
-		return in == out && memcmp(ins, outs, in_blocks * sizeof(*ins)) == 0;
-	return in + (in_blocks > 1 ? ins[rank].offset : 0) ==
-	       out + (in_blocks > 1 ? 0 : outs[rank].offset);
-}
-
-/* The same for blocks of different lengths. */
-static int check_extents(const struct rd_arguments *request, const struct rd_problem *problem)
-{
-	const char *name = rd_collective_name(request->collective);
-	const char *in = request->send, *out = request->recv;
-	size_t in_size = rd_extents_end(request->vcounts->in, rd_in_blocks(problem));
-	size_t out_size = rd_extents_end(request->vcounts->out, rd_out_blocks(problem));
-
-	if ((in_size > 0 && !in) || (out_size > 0 && !out))
-		return rd_fail(RONDO_INVALID, "%s_v: %s is NULL", name,
-			in_size > 0 && !in ? "send" : "recv");
-	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in ||
-		problem->size == 1)
-		return 0;
-	if (is_in_place(request, problem))
-		return 0;
-	return rd_fail(RONDO_INVALID,
-		"%s_v: send and recv overlap, and not as an operation in place", name);
 }
 
 static int check_numbers(const struct rd_arguments *request)
@@ -131,7 +98,7 @@ static int check(const struct rd_arguments *request)
 		return check_pointer(request, "the buffer", buffer, 1);
 	}
 	if (request->vcounts)
-		return check_extents(request, &problem);
+		return rd_extents_check(request, &problem);
 
 	size_t block_size = request->count * rondo_type_size(request->type);
 	int ins = rd_in_blocks(&problem), outs = rd_out_blocks(&problem);

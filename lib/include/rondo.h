@@ -567,8 +567,9 @@ RONDO_API int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size
 /*
  * Blocks of different lengths. counts[k] is the number of elements of block k. displs[k] is where
  * the block begins, in elements from the start of the buffer; displs NULL: one after the other.
- * Blocks must not overlap in recv. The arrays are copied: they need not outlive the call. Lengths
- * that do not fit each other return RONDO_MISMATCH on every rank, which names the rank at fault.
+ * Blocks must not overlap in recv; send may lie between them. The arrays are copied: they need not
+ * outlive the call. Lengths that do not fit each other return RONDO_MISMATCH on every rank, which
+ * names the rank at fault. Those of this rank's block for itself are RONDO_INVALID.
  */
 
 /*

@@ -312,6 +312,34 @@ Test(variable, blocks_of_all_lengths_arrive_between_threads, .timeout = 250)
 	run_all((struct world){ .size = 4, .transport = "mixed", .threads = true });
 }
 
+/* ---- One buffer within the other ------------------------------------------------------------ */
+
+/* send lies behind this rank's block of recv, before the next one. */
+static int gather_around_send(struct rank_env *env)
+{
+	int data[SIZE_MOST * 8] = { 0 };
+	size_t counts[SIZE_MOST], displs[SIZE_MOST];
+
+	for (int k = 0; k < env->size; k++) {
+		counts[k] = 4;
+		displs[k] = 8 * (size_t)k;
+	}
+	for (int i = 0; i < 4; i++)
+		data[8 * env->rank + 4 + i] = 100 * env->rank + i;
+	TRY(rondo_all_gather_v(
+		env->comm, &data[8 * env->rank + 4], data, counts, displs, RONDO_I32, NULL));
+	for (int k = 0; k < env->size; k++)
+		for (int i = 0; i < 4; i++)
+			if (data[8 * k + i] != 100 * k + i)
+				return world_report(env, "element %d of block %d is wrong", i, k);
+	return 0;
+}
+
+Test(variable, send_may_lie_between_blocks_of_recv, .timeout = 60)
+{
+	world_try(3, "shm", gather_around_send);
+}
+
 /* ---- On streams and in groups --------------------------------------------------------------- */
 
 /* The arrays are gone before the calls run. */

@@ -133,7 +133,7 @@ static int call_wrongly(struct rank_env *env)
 {
 	rondo_comm *comm = env->comm;
 	size_t counts[2] = { 4, 4 }, huge[2] = { 1, SIZE_MAX / 4 }, far[2] = { 0, SIZE_MAX / 8 };
-	size_t apart[2] = { 0, 6 };
+	size_t apart[2] = { 0, 6 }, close[2] = { 3, 0 }, five[2] = { 5, 5 };
 	int data[64] = { 0 }, more[64];
 	void *gathered;
 
@@ -149,6 +149,8 @@ static int call_wrongly(struct rank_env *env)
 		RONDO_INVALID, "too large");
 	EXPECT_ERROR(rondo_all_gather_v(comm, data + 1, data, counts, NULL, RONDO_I32, NULL),
 		RONDO_INVALID, "overlap");
+	EXPECT_ERROR(rondo_all_gather_v(comm, data, more, counts, close, RONDO_I32, NULL),
+		RONDO_INVALID, "blocks 1 and 0 of recv overlap");
 	EXPECT_ERROR(rondo_all_gather_v(comm, data, more, counts, NULL, 77, NULL), RONDO_INVALID,
 		"77 is no type");
 	EXPECT_ERROR(rondo_reduce_scatter_v(comm, data, more, counts, RONDO_I32, 77, NULL),
@@ -159,6 +161,13 @@ static int call_wrongly(struct rank_env *env)
 	EXPECT_ERROR(
 		rondo_all_to_all_v(comm, data, NULL, NULL, more, counts, NULL, RONDO_I32, NULL),
 		RONDO_INVALID, "counts is NULL");
+	EXPECT_ERROR(
+		rondo_all_to_all_v(comm, data, counts, NULL, more, five, NULL, RONDO_I32, NULL),
+		RONDO_INVALID, "sends 4 i32 to itself, and expects 5");
+	EXPECT_ERROR(rondo_gather_v(comm, data, 5, more, counts, NULL, RONDO_I32, env->rank, NULL),
+		RONDO_INVALID, "sends 5 i32 to itself, and expects 4");
+	EXPECT_ERROR(rondo_scatter_v(comm, data, counts, NULL, more, 5, RONDO_I32, env->rank, NULL),
+		RONDO_INVALID, "sends 4 i32 to itself, and expects 5");
 	EXPECT_ERROR(rondo_gather_v(comm, data, 4, more, counts, NULL, RONDO_I32, 2, NULL),
 		RONDO_INVALID, "rank 2 is not in 0..1");
 	gathered = data;
