@@ -4,7 +4,7 @@
  *     rondo-run --nproc-per-node 3 ./v_variants
  *
  * counts[k] is the number of elements of block k. Blocks follow each other, unless an array of
- * their places is given (displs).
+ * their places is given (displs). Or each block has an address of its own, in a list.
  */
 #include <rondo.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ int main(void)
 	size_t displs[RANKS_MAX], own, total = 0;
 	int32_t mine[RANKS_MAX], send[ROOM], recv[ROOM], all[ROOM];
 	char name[32];
-	void *names;
+	void *names, *blocks[RANKS_MAX];
 	rondo_comm *comm;
 	int rank, size;
 
@@ -86,6 +86,17 @@ int main(void)
 	/* And back: each has its own block again. */
 	check(rondo_scatter_v(comm, recv, counts, displs, mine, own, RONDO_I32, 0, NULL));
 	print(rank, "scatter_v", mine, own);
+
+	/* All blocks again, each in memory of its own. */
+	for (int k = 0; k < size; k++) {
+		blocks[k] = malloc(counts[k] * sizeof(int32_t));
+		if (!blocks[k])
+			return 1;
+	}
+	check(rondo_all_gather_list(comm, mine, blocks, counts, RONDO_I32, NULL));
+	print(rank, "all_gather_list, the last block", blocks[size - 1], (size_t)size);
+	for (int k = 0; k < size; k++)
+		free(blocks[k]);
 
 	/* Bytes, of which only the sender has the number. */
 	sprintf(name, "rank %d%.*s;", rank, rank, "!!!!!!!!");

@@ -10,15 +10,22 @@ static const char *name_of(const struct rd_arguments *request)
 	return rd_collective_name(request->collective);
 }
 
+static const char *form_of(const struct rd_arguments *request)
+{
+	return rd_vcounts_suffix(request->vcounts->listed);
+}
+
 static int check_buffers(const struct rd_arguments *request, const struct rd_problem *problem)
 {
 	size_t in_size = rd_extents_end(request->vcounts->in, rd_in_blocks(problem));
 	size_t out_size = rd_extents_end(request->vcounts->out, rd_out_blocks(problem));
 
 	if (in_size > 0 && !request->send)
-		return rd_fail(RONDO_INVALID, "%s_v: send is NULL", name_of(request));
+		return rd_fail(
+			RONDO_INVALID, "%s%s: send is NULL", name_of(request), form_of(request));
 	if (out_size > 0 && !request->recv)
-		return rd_fail(RONDO_INVALID, "%s_v: recv is NULL", name_of(request));
+		return rd_fail(
+			RONDO_INVALID, "%s%s: recv is NULL", name_of(request), form_of(request));
 	return 0;
 }
 
@@ -32,9 +39,10 @@ static int check_own_block(const struct rd_arguments *request, const struct rd_p
 
 	if (in < 0 || out < 0 || request->vcounts->in[in].size == request->vcounts->out[out].size)
 		return 0;
-	return rd_fail(RONDO_INVALID, "%s_v: rank %d sends %zu %s to itself, and expects %zu",
-		name_of(request), problem->rank, request->vcounts->in[in].size / element,
-		rondo_type_name(request->type), request->vcounts->out[out].size / element);
+	return rd_fail(RONDO_INVALID, "%s%s: rank %d sends %zu %s to itself, and expects %zu",
+		name_of(request), form_of(request), problem->rank,
+		request->vcounts->in[in].size / element, rondo_type_name(request->type),
+		request->vcounts->out[out].size / element);
 }
 
 /* ---- Overlaps ------------------------------------------------------------------------------- */
@@ -113,8 +121,8 @@ static int check_in_block(const struct rd_arguments *request, const struct rd_pr
 		if (!is_pair(problem, block, outs[i].block) || in.begin != outs[i].begin ||
 			in.end != outs[i].end)
 			return rd_fail(RONDO_INVALID,
-				"%s_v: send and recv overlap, and not as an operation in place",
-				name_of(request));
+				"%s%s: send and recv overlap, and not as an operation in place",
+				name_of(request), form_of(request));
 	return 0;
 }
 
@@ -125,8 +133,9 @@ static int check_ranges(const struct rd_arguments *request, const struct rd_prob
 
 	for (int i = 1; i < count; i++)
 		if (outs[i].begin < outs[i - 1].end)
-			return rd_fail(RONDO_INVALID, "%s_v: blocks %d and %d of recv overlap",
-				name_of(request), outs[i - 1].block, outs[i].block);
+			return rd_fail(RONDO_INVALID, "%s%s: blocks %d and %d of recv overlap",
+				name_of(request), form_of(request), outs[i - 1].block,
+				outs[i].block);
 	for (int i = 0; i < rd_in_blocks(problem) && !err; i++)
 		if (request->vcounts->in[i].size > 0)
 			err = check_in_block(request, problem, outs, count, i);
@@ -142,7 +151,8 @@ static int check_overlaps(const struct rd_arguments *request, const struct rd_pr
 		return 0;
 	outs = malloc((size_t)rd_out_blocks(problem) * sizeof(*outs));
 	if (!outs)
-		return rd_fail(RONDO_MEMORY, "no memory for %s_v", name_of(request));
+		return rd_fail(
+			RONDO_MEMORY, "no memory for %s%s", name_of(request), form_of(request));
 	err = check_ranges(request, problem, outs, sort_out(request, problem, outs));
 	free(outs);
 	return err;

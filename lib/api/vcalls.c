@@ -9,10 +9,12 @@
 #include "api/op.h"
 #include "api/calls.h"
 
-/* The user's counts and displacements of one buffer, in elements. */
+/* The user's blocks of send or recv. Counts and displacements are elements. */
 struct lengths {
 	const size_t *counts;
 	const size_t *displs; /* NULL: one after the other */
+	bool listed; /* each block lies at its own address, of these */
+	const void *const *addresses;
 };
 
 #define SIZE_MOST ((size_t)PTRDIFF_MAX)
@@ -29,6 +31,39 @@ static bool lay(struct rd_extent *extents, int blocks, struct lengths lengths, s
 			return false;
 		next = begin + lengths.counts[i];
 		extents[i].offset = begin * element;
+		extents[i].size = lengths.counts[i] * element;
+	}
+	return true;
+}
+
+/* The lowest address of a block that has elements; NULL: none has any. */
+static const void *lowest(struct lengths lengths, int blocks)
+{
+	uintptr_t lowest = UINTPTR_MAX;
+	const void *found = NULL;
+
+	for (int i = 0; i < blocks; i++)
+		if (lengths.counts[i] > 0 && (uintptr_t)lengths.addresses[i] < lowest) {
+			found = lengths.addresses[i];
+			lowest = (uintptr_t)found;
+		}
+	return found;
+}
+
+/* The same for a list: in bytes from the lowest address. The difference of two pointers would be
+   undefined, for they may point to different objects. */
+static bool lay_list(struct rd_extent *extents, int blocks, struct lengths lengths, size_t element)
+{
+	uintptr_t base = (uintptr_t)lowest(lengths, blocks);
+
+	for (int i = 0; i < blocks; i++) {
+		size_t offset = (uintptr_t)lengths.addresses[i] - base;
+
+		if (lengths.counts[i] == 0)
+			continue;
+		if (offset > SIZE_MOST || lengths.counts[i] > (SIZE_MOST - offset) / element)
+			return false;
+		extents[i].offset = offset;
 		extents[i].size = lengths.counts[i] * element;
 	}
 	return true;
@@ -55,23 +90,56 @@ static size_t mean(const size_t *counts, int size)
 	return mean;
 }
 
+static const char *suffix_of(struct lengths in, struct lengths out)
+{
+	return rd_vcounts_suffix(in.listed || out.listed);
+}
+
 static int refuse(int err)
 {
 	return rd_group_open() ? rd_group_refuse(err) : err;
 }
 
-static int check_comm(const struct rd_arguments *request)
+static int check_comm(const struct rd_arguments *request, const char *suffix)
 {
 	const char *name = rd_collective_name(request->collective);
 
 	if (!request->comm)
-		return rd_fail(RONDO_INVALID, "%s_v: comm is NULL", name);
-	if (rd_type_check(request->type, name, "_v"))
+		return rd_fail(RONDO_INVALID, "%s%s: comm is NULL", name, suffix);
+	if (rd_type_check(request->type, name, suffix))
 		return RONDO_INVALID;
 	if (request->root < 0 || request->root >= request->comm->size)
-		return rd_fail(RONDO_INVALID, "%s_v: rank %d is not in 0..%d", name, request->root,
-			request->comm->size - 1);
+		return rd_fail(RONDO_INVALID, "%s%s: rank %d is not in 0..%d", name, suffix,
+			request->root, request->comm->size - 1);
 	return 0;
+}
+
+/* side: "send" or "recv". */
+static int check_lengths(const struct rd_arguments *request, const char *suffix, const char *side,
+	struct lengths lengths, int blocks)
+{
+	const char *name = rd_collective_name(request->collective);
+
+	if (blocks == 0)
+		return 0;
+	if (!lengths.counts)
+		return rd_fail(RONDO_INVALID, "%s%s: counts is NULL", name, suffix);
+	if (!lengths.listed)
+		return 0;
+	if (!lengths.addresses)
+		return rd_fail(RONDO_INVALID, "%s%s: %s is NULL", name, suffix, side);
+	for (int i = 0; i < blocks; i++)
+		if (lengths.counts[i] > 0 && !lengths.addresses[i])
+			return rd_fail(
+				RONDO_INVALID, "%s%s: %s[%d] is NULL", name, suffix, side, i);
+	return 0;
+}
+
+static bool lay_either(
+	struct rd_extent *extents, int blocks, struct lengths lengths, size_t element)
+{
+	return lengths.listed ? lay_list(extents, blocks, lengths, element)
+			      : lay(extents, blocks, lengths, element);
 }
 
 /* Gives the request the lengths of this rank's blocks of in and out. */
@@ -81,22 +149,30 @@ static int set_vcounts(struct rd_arguments *request, struct lengths in, struct l
 		.rank = request->comm->rank,
 		.size = request->comm->size,
 		.root = request->root };
-	const char *name = rd_collective_name(request->collective);
+	const char *name = rd_collective_name(request->collective), *suffix = suffix_of(in, out);
 	int in_blocks = rd_in_blocks(&problem), out_blocks = rd_out_blocks(&problem);
 	size_t element = rondo_type_size(request->type);
+	int err = check_lengths(request, suffix, "send", in, in_blocks);
 
-	if ((in_blocks > 0 && !in.counts) || (out_blocks > 0 && !out.counts))
-		return rd_fail(RONDO_INVALID, "%s_v: counts is NULL", name);
+	if (!err)
+		err = check_lengths(request, suffix, "recv", out, out_blocks);
+	if (err)
+		return err;
 
 	struct rd_vcounts *vcounts = rd_vcounts_create(in_blocks, out_blocks);
 
 	if (!vcounts)
-		return rd_fail(RONDO_MEMORY, "no memory for %s_v", name);
-	if (!lay(vcounts->in, in_blocks, in, element) ||
-		!lay(vcounts->out, out_blocks, out, element)) {
+		return rd_fail(RONDO_MEMORY, "no memory for %s%s", name, suffix);
+	if (!lay_either(vcounts->in, in_blocks, in, element) ||
+		!lay_either(vcounts->out, out_blocks, out, element)) {
 		rd_vcounts_destroy(vcounts);
-		return rd_fail(RONDO_INVALID, "%s_v: the counts are too large", name);
+		return rd_fail(RONDO_INVALID, "%s%s: the counts are too large", name, suffix);
 	}
+	vcounts->listed = in.listed || out.listed;
+	if (in.listed)
+		request->send = lowest(in, in_blocks);
+	if (out.listed)
+		request->recv = (void *)lowest(out, out_blocks);
 	request->vcounts = vcounts;
 	return 0;
 }
@@ -105,11 +181,12 @@ static int set_vcounts(struct rd_arguments *request, struct lengths in, struct l
 static int submit_with_all_counts(
 	struct rd_arguments *request, const size_t *counts, struct lengths in, struct lengths out)
 {
-	int err = check_comm(request);
+	const char *suffix = suffix_of(in, out);
+	int err = check_comm(request, suffix);
 
 	if (!err && !counts)
-		err = rd_fail(RONDO_INVALID, "%s_v: counts is NULL",
-			rd_collective_name(request->collective));
+		err = rd_fail(RONDO_INVALID, "%s%s: counts is NULL",
+			rd_collective_name(request->collective), suffix);
 	if (!err)
 		err = set_vcounts(request, in, out);
 	if (err)
@@ -123,7 +200,7 @@ static int submit_with_all_counts(
    wants it. */
 static int submit_pairwise(struct rd_arguments *request, struct lengths in, struct lengths out)
 {
-	int err = check_comm(request);
+	int err = check_comm(request, suffix_of(in, out));
 
 	if (!err)
 		err = set_vcounts(request, in, out);
@@ -150,9 +227,10 @@ static int all_gather_v(rondo_comm *comm, const void *send, void *recv, const si
 {
 	struct rd_arguments request =
 		request_of(comm, RD_ALL_GATHER, send, recv, type, stream, called_at);
-	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
+	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
 
-	return submit_with_all_counts(&request, counts, mine, (struct lengths){ counts, displs });
+	return submit_with_all_counts(
+		&request, counts, mine, (struct lengths){ .counts = counts, .displs = displs });
 }
 
 int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
@@ -166,10 +244,10 @@ int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const
 {
 	struct rd_arguments request =
 		request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream, RD_CALLED_AT);
-	struct lengths mine = { counts && comm ? &counts[comm->rank] : NULL, NULL };
+	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
 
 	request.op = op;
-	return submit_with_all_counts(&request, counts, (struct lengths){ counts, NULL }, mine);
+	return submit_with_all_counts(&request, counts, (struct lengths){ .counts = counts }, mine);
 }
 
 int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_counts[],
@@ -179,8 +257,9 @@ int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_cou
 	struct rd_arguments request =
 		request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream, RD_CALLED_AT);
 
-	return submit_pairwise(&request, (struct lengths){ send_counts, send_displs },
-		(struct lengths){ recv_counts, recv_displs });
+	return submit_pairwise(&request,
+		(struct lengths){ .counts = send_counts, .displs = send_displs },
+		(struct lengths){ .counts = recv_counts, .displs = recv_displs });
 }
 
 static int gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
@@ -191,8 +270,8 @@ static int gather_v(rondo_comm *comm, const void *send, size_t count, void *recv
 		request_of(comm, RD_GATHER, send, recv, type, stream, called_at);
 
 	request.root = root;
-	return submit_pairwise(
-		&request, (struct lengths){ &count, NULL }, (struct lengths){ counts, displs });
+	return submit_pairwise(&request, (struct lengths){ .counts = &count },
+		(struct lengths){ .counts = counts, .displs = displs });
 }
 
 int rondo_gather_v(rondo_comm *comm, const void *send, size_t count, void *recv,
@@ -210,8 +289,69 @@ int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 		request_of(comm, RD_SCATTER, send, recv, type, stream, RD_CALLED_AT);
 
 	request.root = root;
+	return submit_pairwise(&request, (struct lengths){ .counts = counts, .displs = displs },
+		(struct lengths){ .counts = &count });
+}
+
+/* ---- Lists of blocks ------------------------------------------------------------------------ */
+
+static struct lengths list_of(const void *const addresses[], const size_t counts[])
+{
+	return (struct lengths){ .counts = counts, .listed = true, .addresses = addresses };
+}
+
+int rondo_all_gather_list(rondo_comm *comm, const void *send, void *const recv[],
+	const size_t counts[], rondo_type type, rondo_stream *stream)
+{
+	struct rd_arguments request =
+		request_of(comm, RD_ALL_GATHER, send, NULL, type, stream, RD_CALLED_AT);
+	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
+
+	return submit_with_all_counts(
+		&request, counts, mine, list_of((const void *const *)recv, counts));
+}
+
+int rondo_reduce_scatter_list(rondo_comm *comm, const void *const send[], void *recv,
+	const size_t counts[], rondo_type type, rondo_op op, rondo_stream *stream)
+{
+	struct rd_arguments request =
+		request_of(comm, RD_REDUCE_SCATTER, NULL, recv, type, stream, RD_CALLED_AT);
+	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
+
+	request.op = op;
+	return submit_with_all_counts(&request, counts, list_of(send, counts), mine);
+}
+
+int rondo_all_to_all_list(rondo_comm *comm, const void *const send[], const size_t send_counts[],
+	void *const recv[], const size_t recv_counts[], rondo_type type, rondo_stream *stream)
+{
+	struct rd_arguments request =
+		request_of(comm, RD_ALL_TO_ALL, NULL, NULL, type, stream, RD_CALLED_AT);
+
+	return submit_pairwise(&request, list_of(send, send_counts),
+		list_of((const void *const *)recv, recv_counts));
+}
+
+int rondo_gather_list(rondo_comm *comm, const void *send, size_t count, void *const recv[],
+	const size_t counts[], rondo_type type, int root, rondo_stream *stream)
+{
+	struct rd_arguments request =
+		request_of(comm, RD_GATHER, send, NULL, type, stream, RD_CALLED_AT);
+
+	request.root = root;
+	return submit_pairwise(&request, (struct lengths){ .counts = &count },
+		list_of((const void *const *)recv, counts));
+}
+
+int rondo_scatter_list(rondo_comm *comm, const void *const send[], const size_t counts[],
+	void *recv, size_t count, rondo_type type, int root, rondo_stream *stream)
+{
+	struct rd_arguments request =
+		request_of(comm, RD_SCATTER, NULL, recv, type, stream, RD_CALLED_AT);
+
+	request.root = root;
 	return submit_pairwise(
-		&request, (struct lengths){ counts, displs }, (struct lengths){ &count, NULL });
+		&request, list_of(send, counts), (struct lengths){ .counts = &count });
 }
 
 /* ---- Bytes of lengths that the receivers do not have ---------------------------------------- */

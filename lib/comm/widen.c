@@ -14,7 +14,11 @@ struct rd_widened {
 
 static size_t in_count(const struct rd_call *call)
 {
-	return rd_call_in_size(call) / rondo_type_size(call->type);
+	int blocks = rd_in_blocks(&call->problem);
+
+	if (!call->vcounts)
+		return (size_t)blocks * call->count;
+	return rd_extents_total(call->vcounts->in, blocks) / rondo_type_size(call->type);
 }
 
 static size_t out_count(const struct rd_call *call)
@@ -22,11 +26,15 @@ static size_t out_count(const struct rd_call *call)
 	return rd_call_out_size(call) / rondo_type_size(call->type);
 }
 
+/* One after the other, wherever they were. */
 static void scale_extents(
 	struct rd_extent *into, const struct rd_extent *from, int blocks, size_t by)
 {
 	for (int i = 0; i < blocks; i++)
-		into[i] = (struct rd_extent){ from[i].offset * by, from[i].size * by };
+		into[i] = (struct rd_extent){
+			i > 0 ? into[i - 1].offset + into[i - 1].size : 0,
+			from[i].size * by,
+		};
 }
 
 /* The call's vcounts in bytes of f32; NULL: no memory. */
@@ -45,6 +53,21 @@ static struct rd_vcounts *widen_vcounts(const struct rd_call *call)
 	return made;
 }
 
+static void widen_in(
+	struct rd_widened *widened, const struct rd_call *call, const struct rd_vcounts *vcounts)
+{
+	const char *in = call->in;
+
+	if (!vcounts) {
+		rd_widen(widened->in, in, in_count(call), call->type);
+		return;
+	}
+	for (int i = 0; i < rd_in_blocks(&call->problem); i++)
+		rd_widen(widened->in + vcounts->in[i].offset / sizeof(float),
+			in + call->vcounts->in[i].offset, vcounts->in[i].size / sizeof(float),
+			call->type);
+}
+
 int rd_widen_call(struct rd_widened **widened_out, struct rd_call *call)
 {
 	size_t ins = in_count(call), outs = out_count(call);
@@ -59,7 +82,7 @@ int rd_widen_call(struct rd_widened **widened_out, struct rd_call *call)
 	widened->call = *call;
 	widened->vcounts = vcounts;
 	widened->out = widened->in + ins;
-	rd_widen(widened->in, call->in, ins, call->type);
+	widen_in(widened, call, vcounts);
 	call->in = widened->in;
 	call->out = widened->out;
 	call->type = RONDO_F32;

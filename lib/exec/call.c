@@ -56,11 +56,45 @@ static void *room_for_input(const struct rd_call *call, size_t size)
 /* Bytes. */
 #define BLOCK (8 << 10)
 
-int rd_call_scale(struct rd_call *call)
+static void scale(const struct rd_call *call, char *into, const char *from, size_t size)
 {
 	_Alignas(64) char factors[BLOCK];
 	rd_reduce_function multiply = rd_reduce(call->type, RONDO_PROD);
-	size_t size = rd_call_in_size(call), element = rondo_type_size(call->type);
+	size_t element = rondo_type_size(call->type);
+
+	for (size_t at = 0; at < BLOCK && at < size; at += element)
+		memcpy(factors + at, &call->user_op->factor, element);
+	for (size_t at = 0; at < size; at += BLOCK) {
+		size_t part = size - at < BLOCK ? size - at : BLOCK;
+
+		multiply(into + at, from + at, factors, part / element);
+	}
+}
+
+/* The scaled blocks follow each other, wherever they were. */
+static void scale_blocks(struct rd_call *call, char *into)
+{
+	struct rd_vcounts *vcounts = call->vcounts;
+	const char *in = call->in;
+	size_t at = 0;
+
+	for (int i = 0; i < rd_in_blocks(&call->problem); i++) {
+		struct rd_extent *extent = &vcounts->in[i];
+
+		if (!vcounts->copied)
+			vcounts->given[i] = extent->offset;
+		scale(call, into + at, in + vcounts->given[i], extent->size);
+		extent->offset = at;
+		at += extent->size;
+	}
+	vcounts->copied = true;
+}
+
+int rd_call_scale(struct rd_call *call)
+{
+	int blocks = rd_in_blocks(&call->problem);
+	size_t size =
+		call->vcounts ? rd_extents_total(call->vcounts->in, blocks) : rd_call_in_size(call);
 
 	if (size == 0)
 		return 0;
@@ -69,13 +103,10 @@ int rd_call_scale(struct rd_call *call)
 
 	if (!into)
 		return rd_fail(RONDO_MEMORY, "no memory to multiply %zu bytes", size);
-	for (size_t at = 0; at < BLOCK && at < size; at += element)
-		memcpy(factors + at, &call->user_op->factor, element);
-	for (size_t at = 0; at < size; at += BLOCK) {
-		size_t part = size - at < BLOCK ? size - at : BLOCK;
-
-		multiply(into + at, (const char *)call->in + at, factors, part / element);
-	}
+	if (call->vcounts)
+		scale_blocks(call, into);
+	else
+		scale(call, into, call->in, size);
 	call->in = into;
 	return 0;
 }

@@ -6,11 +6,13 @@ struct rd_vcounts *rd_vcounts_create(int in_blocks, int out_blocks)
 {
 	struct rd_vcounts *vcounts;
 
-	vcounts = calloc(1, sizeof(*vcounts) + (in_blocks + out_blocks) * sizeof(*vcounts->in));
+	vcounts = calloc(1, sizeof(*vcounts) + (in_blocks + out_blocks) * sizeof(*vcounts->in) +
+				    in_blocks * sizeof(*vcounts->given));
 	if (!vcounts)
 		return NULL;
 	vcounts->in = (struct rd_extent *)(vcounts + 1);
 	vcounts->out = vcounts->in + in_blocks;
+	vcounts->given = (size_t *)(vcounts->out + out_blocks);
 	return vcounts;
 }
 
@@ -27,6 +29,15 @@ size_t rd_extents_end(const struct rd_extent *extents, int blocks)
 		if (end < extents[i].offset + extents[i].size)
 			end = extents[i].offset + extents[i].size;
 	return end;
+}
+
+size_t rd_extents_total(const struct rd_extent *extents, int blocks)
+{
+	size_t total = 0;
+
+	for (int i = 0; i < blocks; i++)
+		total += extents[i].size;
+	return total;
 }
 
 size_t rd_vcounts_block_size(

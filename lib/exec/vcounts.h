@@ -11,7 +11,8 @@
 
 #include "plan/collective.h"
 
-/* One block of an input or output, in bytes from the buffer's start. */
+/* One block of an input or output, in bytes from the buffer's start. Code that reads all bytes up
+   to the last block's end has to know that no gap lies between them. */
 struct rd_extent {
 	size_t offset, size;
 };
@@ -22,6 +23,13 @@ struct rd_vcounts {
 	   all lengths, whose hash is `digest`. */
 	bool pairwise;
 	uint32_t digest;
+	/* Blocks came as a list of addresses, which may be of any host memory. Offsets then begin
+	   at the lowest one. */
+	bool listed;
+	/* A copy of the input runs, in which blocks follow each other (rd_call_scale()). The user's
+	   blocks are at these offsets, for the next start of a request. */
+	bool copied;
+	size_t *given;
 };
 
 /* Allocates the lengths of in_blocks and out_blocks, all zero, for the caller to fill in. NULL: no
@@ -29,8 +37,16 @@ struct rd_vcounts {
 struct rd_vcounts *rd_vcounts_create(int in_blocks, int out_blocks);
 void rd_vcounts_destroy(struct rd_vcounts *vcounts);
 
+/* Ends the names of such calls: "_v", or "_list". */
+static inline const char *rd_vcounts_suffix(bool listed)
+{
+	return listed ? "_list" : "_v";
+}
+
 /* The end of the furthest block, in bytes; 0 where there are none. */
 size_t rd_extents_end(const struct rd_extent *extents, int blocks);
+/* The bytes of all blocks, without gaps. */
+size_t rd_extents_total(const struct rd_extent *extents, int blocks);
 
 /* Bytes of a block of the collective's space; 0 where this rank neither has nor wants it. */
 size_t rd_vcounts_block_size(

@@ -97,6 +97,32 @@ static int check_device_stream(const struct rondo_comm *comm, const struct rd_ca
 	return rd_device_check_capture(device_stream->ops, device_stream->stream, name_of(call));
 }
 
+/* Each block could be of another allocation, device or kind of memory. */
+static int check_list(const struct rd_call *call, const struct rd_call_stream *stream)
+{
+	const char *name = name_of(call);
+	int ins = rd_in_blocks(&call->problem), blocks = ins + rd_out_blocks(&call->problem);
+
+	if (stream->device_stream)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"%s_list: the stream is a device's, but lists have host memory: use %s_v, "
+			"or a host stream",
+			name, name);
+	for (int i = 0; i < blocks; i++) {
+		const struct rd_extent *extent =
+			i < ins ? &call->vcounts->in[i] : &call->vcounts->out[i - ins];
+		const char *buffer = i < ins ? call->in : call->out;
+		struct rd_allocation allocation;
+
+		if (extent->size > 0 && rd_is_device_memory(buffer + extent->offset, &allocation))
+			return rd_fail(RONDO_UNSUPPORTED,
+				"%s_list: block %d of %s is device memory, but lists have host "
+				"memory: use %s_v",
+				name, i < ins ? i : i - ins, i < ins ? "send" : "recv", name);
+	}
+	return 0;
+}
+
 int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
 	const struct rd_call_stream *stream, bool *takes)
 {
@@ -105,6 +131,8 @@ int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
 	*takes = false;
 	if (!device_stream && !comm->gpu && !comm->meets_devices)
 		return 0;
+	if (call->vcounts && call->vcounts->listed)
+		return check_list(call, stream);
 
 	size_t in_size = rd_call_in_size(call), out_size = rd_call_out_size(call);
 	bool in = false, out = false;

@@ -607,6 +607,53 @@ RONDO_API int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t c
 	rondo_stream *stream);
 
 /*
+ * Lists of blocks: the calls above for blocks that lie anywhere in memory, in any order, such as a
+ * framework's list of tensors. Block k of counts[k] elements begins at send[k] or recv[k], which
+ * may be NULL if counts[k] is 0. The arrays are copied: they need not outlive the call. Blocks of
+ * recv must not overlap each other or send, but as in place. Those of send may overlap.
+ *
+ * Messages are those of the call above with the same lengths, which other ranks may make, and so
+ * are its errors. An error of the ranks' messages has its name. All blocks are host memory: those
+ * of devices, and devices' streams, return RONDO_UNSUPPORTED where the comm has devices.
+ */
+
+/*
+ * recv[k][counts[k]] = rank k's send[counts[k]], on every rank. counts: the same on every rank. In
+ * place: send == recv[rank].
+ */
+RONDO_API int rondo_all_gather_list(rondo_comm *comm, const void *send, void *const recv[],
+	const size_t counts[], rondo_type type, rondo_stream *stream);
+
+/*
+ * recv[counts[rank]] = op over all ranks of send[rank]. counts: the same on every rank. In place:
+ * recv == send[rank].
+ */
+RONDO_API int rondo_reduce_scatter_list(rondo_comm *comm, const void *const send[], void *recv,
+	const size_t counts[], rondo_type type, rondo_op op, rondo_stream *stream);
+
+/*
+ * recv[k][recv_counts[k]] = send[rank] of rank k, whose send_counts[rank] is the same. Each block
+ * may be in place: send[k] == recv[k], with equal counts.
+ */
+RONDO_API int rondo_all_to_all_list(rondo_comm *comm, const void *const send[],
+	const size_t send_counts[], void *const recv[], const size_t recv_counts[], rondo_type type,
+	rondo_stream *stream);
+
+/*
+ * recv[k][counts[k]] on the root = rank k's send[count]. recv and counts are ignored elsewhere. In
+ * place: send == recv[root].
+ */
+RONDO_API int rondo_gather_list(rondo_comm *comm, const void *send, size_t count,
+	void *const recv[], const size_t counts[], rondo_type type, int root, rondo_stream *stream);
+
+/*
+ * recv[count] = the root's send[rank]. send and counts are ignored elsewhere. In place: recv ==
+ * send[root].
+ */
+RONDO_API int rondo_scatter_list(rondo_comm *comm, const void *const send[], const size_t counts[],
+	void *recv, size_t count, rondo_type type, int root, rondo_stream *stream);
+
+/*
  * Gathers bytes of any length from each rank to the root, which need not have the lengths: metrics,
  * for example, or texts. On the root sizes[size] gets the lengths in bytes. *recv gets a buffer
  * with all the bytes, rank 0's first, and a 0 after the last; the caller frees it by free(). *recv

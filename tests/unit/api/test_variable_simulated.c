@@ -37,8 +37,8 @@ static int32_t expected(const struct rd_problem *problem, int block, size_t i)
 	return (int32_t)sum;
 }
 
-/* Lays a rank's blocks one after the other, and fills its input. */
-static void lay_call(struct rd_call *call, enum pattern pattern)
+/* Lays a rank's blocks one after the other, or the last block first; fills its input. */
+static void lay_call(struct rd_call *call, enum pattern pattern, bool reversed)
 {
 	const struct rd_problem *problem = &call->problem;
 	int in_blocks = rd_in_blocks(problem), out_blocks = rd_out_blocks(problem);
@@ -47,7 +47,11 @@ static void lay_call(struct rd_call *call, enum pattern pattern)
 	size_t ends[2] = { 0, 0 };
 
 	for (int side = 0; side < 2; side++) {
-		for (int i = 0; i < (side ? out_blocks : in_blocks); i++) {
+		int blocks = side ? out_blocks : in_blocks;
+
+		for (int n = 0; n < blocks; n++) {
+			int i = reversed ? blocks - 1 - n : n;
+
 			for (int block = 0; block < rd_blocks(problem); block++)
 				if ((side ? rd_out_block(problem, block)
 					  : rd_in_block(problem, block)) == i)
@@ -109,7 +113,7 @@ static void simulate(const struct rd_algorithm *algorithm, enum rd_collective co
 		calls[rank] = (struct rd_call){
 			.problem = problem, .type = RONDO_I32, .op = RONDO_SUM, .number = 1
 		};
-		lay_call(&calls[rank], pattern);
+		lay_call(&calls[rank], pattern, seed & 2);
 	}
 	cr_assert_eq(rd_simulate(&set, (const struct rd_plan *const *)plans, calls, &simulated), 0,
 		"%s of pattern %d by %s on %d ranks: %s", rd_collective_name(collective), pattern,

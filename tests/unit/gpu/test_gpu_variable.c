@@ -199,3 +199,31 @@ Test(gpu_variable, lengths_that_two_ranks_disagree_about_are_a_mismatch, .timeou
 {
 	try_variants(2, lengths_that_differ, 0, true);
 }
+
+/* A list has host memory, which the comm of devices sends as any other. */
+static int refuse_lists(struct rank_env *env)
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory), in = env->rank, out[2] = { -1, -1 };
+	size_t counts[2] = { 1, 1 };
+	void *recv[2] = { &out[1], &out[0] };
+
+	if (wrong)
+		return wrong;
+	EXPECT_ERROR(rondo_all_gather_list(env->comm, &in, recv, counts, RONDO_I32, memory.stream),
+		RONDO_UNSUPPORTED, "all_gather_list: the stream is a device's");
+	EXPECT_ERROR(rondo_all_gather_list(env->comm, memory.in, recv, counts, RONDO_I32, NULL),
+		RONDO_UNSUPPORTED, "all_gather_list: block 0 of send is device memory");
+	recv[1] = memory.out;
+	EXPECT_ERROR(rondo_all_gather_list(env->comm, &in, recv, counts, RONDO_I32, NULL),
+		RONDO_UNSUPPORTED, "all_gather_list: block 1 of recv is device memory");
+	recv[1] = &out[0];
+	TRY(rondo_all_gather_list(env->comm, &in, recv, counts, RONDO_I32, NULL));
+	close_memory(&memory);
+	return out[0] == 1 && out[1] == 0 ? 0 : world_report(env, "the blocks are wrong");
+}
+
+Test(gpu_variable, lists_of_device_memory_are_refused, .timeout = 120)
+{
+	try_variants(2, refuse_lists, 0, true);
+}
