@@ -55,7 +55,7 @@ static int check_numbers(const struct rd_arguments *request)
 
 	if (rd_type_check(request->type, name, ""))
 		return RONDO_INVALID;
-	if (request->op > RONDO_AVG && request->type >= RONDO_F16)
+	if (request->op > RONDO_AVG && !rondo_op_applies(request->op, request->type))
 		return rd_fail(RONDO_INVALID, "%s: %s is for integers, not for %s", name,
 			rondo_op_name(request->op), rondo_type_name(request->type));
 	if (request->root < 0 || request->root >= size || request->target < 0 ||

@@ -1,3 +1,5 @@
+#include <stdbool.h>
+
 #include "rondo.h"
 
 /* Switches, not arrays: a caller may pass any number as a type. */
@@ -30,11 +32,26 @@ const char *rondo_type_name(rondo_type type)
 	return "?";
 }
 
+static bool is_float(rondo_type type)
+{
+	switch (type) {
+	case RONDO_F16:
+	case RONDO_BF16:
+	case RONDO_F32:
+	case RONDO_F64:
+	case RONDO_F8E4M3:
+	case RONDO_F8E5M2:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int rondo_op_applies(rondo_op op, rondo_type type)
 {
 	if ((unsigned)op >= RONDO_OP_COUNT || (unsigned)type >= RONDO_TYPE_COUNT)
 		return 0;
-	return op <= RONDO_AVG || type < RONDO_F16;
+	return op <= RONDO_AVG || !is_float(type);
 }
 
 const char *rondo_op_name(rondo_op op)

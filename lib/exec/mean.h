@@ -24,7 +24,8 @@
 /* Returns whether the type is a float narrower than f32. */
 static inline bool rd_type_is_narrow(rondo_type type)
 {
-	return type >= RONDO_F16 && type != RONDO_F32 && type != RONDO_F64;
+	return type == RONDO_F16 || type == RONDO_BF16 || type == RONDO_F8E4M3 ||
+	       type == RONDO_F8E5M2;
 }
 
 /* Where rank's elements begin. */

@@ -56,9 +56,10 @@
 
 /* ---- Integers: signed sums and products are unsigned ones, which wrap ---- */
 
+/* 1u: C would multiply two uint16_t as int, which may not overflow. */
 #define INTEGER(bits) \
 	KERNEL(sum##bits, uint##bits##_t, x + y) \
-	KERNEL(prod##bits, uint##bits##_t, (x * y)) \
+	KERNEL(prod##bits, uint##bits##_t, (x * 1u * y)) \
 	KERNEL(u##bits##_min, uint##bits##_t, x < y ? x : y) \
 	KERNEL(u##bits##_max, uint##bits##_t, x > y ? x : y) \
 	KERNEL(i##bits##_min, int##bits##_t, x < y ? x : y) \
@@ -71,6 +72,7 @@
 	KERNEL(lxor##bits, uint##bits##_t, (x != 0) ^ (y != 0))
 
 INTEGER(8)
+INTEGER(16)
 INTEGER(32)
 INTEGER(64)
 
@@ -78,6 +80,8 @@ INTEGER(64)
    integer. The rounding of a float (for 32 bits, of a double) adds less. */
 AVERAGE(i8_avg, int8_t, x / (float)by)
 AVERAGE(u8_avg, uint8_t, x / (float)by)
+AVERAGE(i16_avg, int16_t, x / (float)by)
+AVERAGE(u16_avg, uint16_t, x / (float)by)
 AVERAGE(i32_avg, int32_t, x / (double)by)
 AVERAGE(u32_avg, uint32_t, x / (double)by)
 AVERAGE(i64_avg, int64_t, x / by)
@@ -336,6 +340,8 @@ const struct rd_reduce_variant VARIANT = {
 	.reduce = {
 		[RONDO_I8] = INTEGER_OPS(i, 8),
 		[RONDO_U8] = INTEGER_OPS(u, 8),
+		[RONDO_I16] = INTEGER_OPS(i, 16),
+		[RONDO_U16] = INTEGER_OPS(u, 16),
 		[RONDO_I32] = INTEGER_OPS(i, 32),
 		[RONDO_U32] = INTEGER_OPS(u, 32),
 		[RONDO_I64] = INTEGER_OPS(i, 64),
@@ -350,6 +356,8 @@ const struct rd_reduce_variant VARIANT = {
 	.average = {
 		[RONDO_I8] = i8_avg,
 		[RONDO_U8] = u8_avg,
+		[RONDO_I16] = i16_avg,
+		[RONDO_U16] = u16_avg,
 		[RONDO_I32] = i32_avg,
 		[RONDO_U32] = u32_avg,
 		[RONDO_I64] = i64_avg,

@@ -95,7 +95,7 @@ RONDO_API const char *rondo_last_error(void);
 
 /* ---- Types and operations ----------------------------------------------------------------- */
 
-/* X(name, C type in memory, text) */
+/* X(name, C type in memory, text). Numbers stay: new types come last. */
 #define RONDO_TYPES(X) \
 	X(RONDO_I8, int8_t, "i8") \
 	X(RONDO_U8, uint8_t, "u8") \
@@ -108,7 +108,9 @@ RONDO_API const char *rondo_last_error(void);
 	X(RONDO_F32, float, "f32") \
 	X(RONDO_F64, double, "f64") \
 	X(RONDO_F8E4M3, uint8_t, "f8e4m3") \
-	X(RONDO_F8E5M2, uint8_t, "f8e5m2")
+	X(RONDO_F8E5M2, uint8_t, "f8e5m2") \
+	X(RONDO_I16, int16_t, "i16") \
+	X(RONDO_U16, uint16_t, "u16")
 
 typedef enum rondo_type {
 #define RONDO_TYPE_ENUM(name, ctype, text) name,

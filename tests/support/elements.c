@@ -8,7 +8,7 @@
 
 bool element_is_float(rondo_type type)
 {
-	return type >= RONDO_F16;
+	return !rondo_op_applies(RONDO_BAND, type);
 }
 
 void element_store(void *at, rondo_type type, uint64_t integer, double real)
@@ -85,6 +85,10 @@ uint64_t element_widen(uint64_t value, rondo_type type)
 		return (uint64_t)(int8_t)value;
 	case RONDO_U8:
 		return (uint8_t)value;
+	case RONDO_I16:
+		return (uint64_t)(int16_t)value;
+	case RONDO_U16:
+		return (uint16_t)value;
 	case RONDO_I32:
 		return (uint64_t)(int32_t)value;
 	case RONDO_U32:

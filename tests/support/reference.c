@@ -48,7 +48,7 @@ static uint64_t integer_input(int rank, size_t i)
 
 static bool is_signed(rondo_type type)
 {
-	return type == RONDO_I8 || type == RONDO_I32 || type == RONDO_I64;
+	return type == RONDO_I8 || type == RONDO_I16 || type == RONDO_I32 || type == RONDO_I64;
 }
 
 static void fill_input(struct reference *r, int rank, size_t first, size_t count)

@@ -24,6 +24,8 @@ static const char *const type_names[RONDO_TYPE_COUNT] = {
 	[RONDO_F64] = "double",
 	[RONDO_F8E4M3] = "f8e4m3",
 	[RONDO_F8E5M2] = "f8e5m2",
+	[RONDO_I16] = "int16",
+	[RONDO_U16] = "uint16",
 };
 
 const char *bench_type_name(rondo_type type)
@@ -93,8 +95,8 @@ static bool read_type(const struct argument *argument, void *target, const char 
 	}
 	return options->every_type ||
 	       arguments_refuse_name(argument,
-		       "int8, uint8, int32, uint32, int64, uint64, half, bfloat16, float, double, "
-		       "f8e4m3, f8e5m2 or all",
+		       "int8, uint8, int16, uint16, int32, uint32, int64, uint64, half, bfloat16, "
+		       "float, double, f8e4m3, f8e5m2 or all",
 		       &nearest);
 }
 
@@ -359,8 +361,8 @@ static const char help[] =
 	"                           -i instead)\n"
 	"  -i, --stepbytes SIZE     add SIZE from one size to the next (default 1M)\n"
 	"What to run\n"
-	"  -d, --datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half bfloat16 float\n"
-	"                           double f8e4m3 f8e5m2 or all (default float)\n"
+	"  -d, --datatype TYPE      int8 uint8 int16 uint16 int32 uint32 int64 uint64 half\n"
+	"                           bfloat16 float double f8e4m3 f8e5m2 or all (default float)\n"
 	"  -o, --op OP              sum prod min max avg, of integers also band bor bxor land\n"
 	"                           lor lxor, or all (default sum)\n"
 	"  -r, --root RANK          root of broadcast, reduce, gather, scatter; -1: each\n"

@@ -15,6 +15,10 @@ static int64_t limit_of(rondo_type type)
 		return INT8_MAX;
 	case RONDO_U8:
 		return UINT8_MAX;
+	case RONDO_I16:
+		return INT16_MAX;
+	case RONDO_U16:
+		return UINT16_MAX;
 	case RONDO_I32:
 		return INT32_MAX;
 	case RONDO_U32:
@@ -38,12 +42,12 @@ static int64_t limit_of(rondo_type type)
 
 static bool is_float(rondo_type type)
 {
-	return type >= RONDO_F16;
+	return !rondo_op_applies(RONDO_BAND, type);
 }
 
 static bool is_unsigned(rondo_type type)
 {
-	return type == RONDO_U8 || type == RONDO_U32 || type == RONDO_U64;
+	return type == RONDO_U8 || type == RONDO_U16 || type == RONDO_U32 || type == RONDO_U64;
 }
 
 /* The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
@@ -172,11 +176,15 @@ static void store_whole(rondo_type type, void *into, int64_t value)
 {
 	uint64_t bits = (uint64_t)value;
 	uint32_t word = (uint32_t)bits;
+	uint16_t half = (uint16_t)bits;
 	uint8_t byte = (uint8_t)bits;
 
 	switch (rondo_type_size(type)) {
 	case 1:
 		memcpy(into, &byte, sizeof(byte));
+		break;
+	case 2:
+		memcpy(into, &half, sizeof(half));
 		break;
 	case 4:
 		memcpy(into, &word, sizeof(word));

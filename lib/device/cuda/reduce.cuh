@@ -31,7 +31,9 @@
 	X(f32, float) \
 	X(f64, double) \
 	X(f8e4m3, struct f8e4m3) \
-	X(f8e5m2, struct f8e5m2)
+	X(f8e5m2, struct f8e5m2) \
+	X(i16, int16_t) \
+	X(u16, uint16_t)
 
 /* ---- Elements ------------------------------------------------------------------------------ */
 
@@ -177,6 +179,11 @@ template <> inline __device__ int32_t multiply(int32_t a, int32_t b)
 template <> inline __device__ int64_t multiply(int64_t a, int64_t b)
 {
 	return (uint64_t)a * (uint64_t)b;
+}
+/* Not as int, to which C++ would promote them. */
+template <> inline __device__ uint16_t multiply(uint16_t a, uint16_t b)
+{
+	return (uint32_t)a * (uint32_t)b;
 }
 
 template <typename T> __device__ T least(T a, T b)

@@ -55,5 +55,7 @@ static void run_grid(
 #define KERNEL_OF_RONDO_F64(prefix) prefix##f64
 #define KERNEL_OF_RONDO_F8E4M3(prefix) prefix##f8e4m3
 #define KERNEL_OF_RONDO_F8E5M2(prefix) prefix##f8e5m2
+#define KERNEL_OF_RONDO_I16(prefix) prefix##i16
+#define KERNEL_OF_RONDO_U16(prefix) prefix##u16
 
 #endif

@@ -381,6 +381,8 @@ Test(operations, say_which_types_they_are_for)
 {
 	cr_assert(rondo_op_applies(RONDO_SUM, RONDO_BF16));
 	cr_assert(rondo_op_applies(RONDO_LXOR, RONDO_U64));
+	cr_assert(rondo_op_applies(RONDO_BAND, RONDO_I16));
+	cr_assert_not(rondo_op_applies(RONDO_BAND, RONDO_F8E5M2));
 	cr_assert_not(rondo_op_applies(RONDO_LXOR, RONDO_F16));
 	cr_assert_not(rondo_op_applies(RONDO_OP_OWN, RONDO_U8));
 	cr_assert_not(rondo_op_applies(RONDO_SUM, RONDO_TYPE_COUNT));

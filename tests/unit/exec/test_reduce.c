@@ -76,6 +76,8 @@ static float combined_f32(float x, float y, rondo_op op)
 
 COMBINED_INTEGER(int8_t, uint64_t)
 COMBINED_INTEGER(uint8_t, uint64_t)
+COMBINED_INTEGER(int16_t, uint64_t)
+COMBINED_INTEGER(uint16_t, uint64_t)
 COMBINED_INTEGER(int32_t, uint64_t)
 COMBINED_INTEGER(uint32_t, uint64_t)
 COMBINED_INTEGER(int64_t, uint64_t)
@@ -97,6 +99,10 @@ static void reference(
 		EACH(int8_t, combined_int8_t(x, y, op));
 	case RONDO_U8:
 		EACH(uint8_t, combined_uint8_t(x, y, op));
+	case RONDO_I16:
+		EACH(int16_t, combined_int16_t(x, y, op));
+	case RONDO_U16:
+		EACH(uint16_t, combined_uint16_t(x, y, op));
 	case RONDO_I32:
 		EACH(int32_t, combined_int32_t(x, y, op));
 	case RONDO_U32:
@@ -134,6 +140,10 @@ static void reference_average(void *into, const void *a, size_t count, rondo_typ
 		EACH(int8_t, (int8_t)(x / by));
 	case RONDO_U8:
 		EACH(uint8_t, (uint8_t)(x / by));
+	case RONDO_I16:
+		EACH(int16_t, (int16_t)(x / by));
+	case RONDO_U16:
+		EACH(uint16_t, (uint16_t)(x / by));
 	case RONDO_I32:
 		EACH(int32_t, (int32_t)((int64_t)x / by));
 	case RONDO_U32:
