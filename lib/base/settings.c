@@ -386,6 +386,18 @@ static bool describes_an_installation(const char *name)
 	}
 }
 
+static bool is_of_an_adapter(const char *name)
+{
+#define PREFIX(word) "RONDO_" #word "_",
+	static const char *const prefixes[] = { RD_ADAPTER_WORDS(PREFIX) };
+#undef PREFIX
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
 static int refuse_unknown_variables(void)
 {
 	for (char **entry = environ; entry && *entry; entry++) {
@@ -398,7 +410,7 @@ static int refuse_unknown_variables(void)
 		/* An empty variable counts as not set, as for a setting. */
 		if (strcmp(*entry + length, "=") == 0)
 			continue;
-		if (!is_known(name) && !describes_an_installation(name))
+		if (!is_known(name) && !describes_an_installation(name) && !is_of_an_adapter(name))
 			return rd_fail(RONDO_SETTING,
 				"%s is no setting of Rondo; the nearest is %s. Correct or unset it "
 				"(docs/environment.md lists all)",

@@ -121,6 +121,9 @@
 	X(PKGCONFIG) X(SHARE) X(DOC) X(EXAMPLES) X(SRC) X(SOURCE)
 /* clang-format on */
 
+/* X(word). Variables RONDO_WORD_... are the adapters' own (adapters/), and are not refused. */
+#define RD_ADAPTER_WORDS(X) X(PYTHON) X(TORCH) X(NCCL)
+
 #define RD_STRING_MAX 128
 #define RD_PATHS_MAX 1024
 #define RD_KEY_SIZE 16
@@ -164,7 +167,7 @@ struct rd_settings {
  *
  * RONDO_SETTING, with a reason that names the variable and a remedy:
  *   - for an unknown RONDO_ variable (with the nearest known one), unless it is of
- *     RD_INSTALL_WORDS;
+ *     RD_INSTALL_WORDS or RD_ADAPTER_WORDS;
  *   - for a value that is no number or out of range;
  *   - for a rank or size that is missing or invalid (rank outside 0..size-1; size outside
  *     1..RD_SIZE_MAX), and for a launcher's variables that are partial or contradict each other.

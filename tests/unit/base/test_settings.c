@@ -365,6 +365,20 @@ Test(settings, variables_that_describe_an_installation_are_left_alone)
 	assert_refused("RONDO_CHANELS is no setting of Rondo; the nearest is RONDO_CHANNELS.");
 }
 
+Test(settings, variables_of_adapters_are_left_alone)
+{
+	static const char *const variables[] = { "RONDO_PYTHON_ANYTHING", "RONDO_TORCH_TIMEOUT_MS",
+		"RONDO_NCCL_DEBUG" };
+
+	launch_as("0", "1");
+	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		setenv(variables[i], "1", 1);
+		cr_assert_eq(rd_settings_read(&settings, NULL), 0, "%s", rondo_last_error());
+	}
+	setenv("RONDO_PYTHONS", "1", 1);
+	assert_refused("RONDO_PYTHONS is no setting of Rondo");
+}
+
 Test(settings, a_variable_that_only_begins_or_ends_like_one_of_an_installation_is_refused)
 {
 	static const char *const pairs[][2] = { { "RONDO_DIRR", "" }, { "RONDO_", "" },
