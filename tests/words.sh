@@ -122,7 +122,7 @@ bad=0
 awk "$sentences" docs/*.md docs/examples/*.md README.md CONTRIBUTING.md CHANGES.md || bad=1
 find lib -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | LC_ALL=C sort |
 	xargs awk -v refused="$refused" "$identifiers" || bad=1
-find lib ring mesh tree transports tools train tests bench -type f '(' -name '*.[ch]' -o -name '*.cu' -o \
+find lib ring mesh tree transports tools train tests bench adapters -type f '(' -name '*.[ch]' -o -name '*.cu' -o \
 	-name '*.cuh' -o -name '*.cc' -o -name '*.sh' -o -name '*.awk' -o -name '*.py' -o -name CMakeLists.txt -o \
 	-name run ')' |
 	LC_ALL=C sort | xargs awk "$comments" rondo .ci/run || bad=1

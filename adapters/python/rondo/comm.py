@@ -1,0 +1,347 @@
+"""Communicators."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from _thread import get_ident
+from ctypes import byref, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p, string_at
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, TypeVar
+
+from rondo import _creation, _interrupts
+from rondo._errors import REVOKED, InvalidError, RondoError, check, error_of
+from rondo._library import Way as _Way
+from rondo._library import last_error, libc, library
+from rondo._types import AnyType, OwnOp, Type, as_type
+from rondo.streams import Stream, release
+from rondo.v_collectives import VCollectives
+
+if TYPE_CHECKING:
+	from types import TracebackType
+
+Self = TypeVar("Self", bound="Comm")
+
+_FACTORS: dict[Type, Any] = {
+	Type.I32: c_int32,
+	Type.I64: c_int64,
+	Type.F32: c_float,
+	Type.F64: c_double,
+}
+
+
+class Way(NamedTuple):
+	"""One way of running a call: see Comm.explain()."""
+
+	algorithm: str
+	channels: int
+	piece_size: int
+	predicted_us: float
+	chosen: bool
+
+
+class Comm(VCollectives):
+	"""
+	A communicator: ranks that make calls together. Without arguments the launcher's variables give rank,
+	size and address, as rondo-run, torchrun, mpirun and srun set them.
+
+	As a context manager it leaves at the end of the block. An exception in the block revokes it first,
+	with the name of the exception's class: the other ranks would wait in vain.
+
+		with rondo.Comm() as comm:
+			comm.all_reduce(array)
+
+	One thread at a time uses a communicator. The GIL is free while a call waits. Ctrl-C in the main
+	thread ends a call: it revokes the communicator, and raises KeyboardInterrupt.
+	"""
+
+	rank: int
+	size: int
+	_handle: c_void_p
+
+	def __init__(
+		self,
+		rank: Optional[int] = None,
+		size: Optional[int] = None,
+		*,
+		address: Optional[str] = None,
+		port: Optional[int] = None,
+		unique_id: Optional[bytes] = None,
+		transport: Optional[str] = None,
+		interface: Optional[str] = None,
+		host: Optional[str] = None,
+		algo: Optional[str] = None,
+		channels: int = 0,
+		piece_size: int = 0,
+		timeout_ms: int = 0,
+		init_timeout_ms: int = 0,
+	) -> None:
+		"""
+		Meets the other ranks. Collective. The arguments are those of struct rondo_config; one that is left
+		alone comes from the environment (docs/environment.md), then from the default.
+		"""
+		self._handle = c_void_p()
+		config = _creation.config(
+			rank,
+			size,
+			address,
+			port,
+			unique_id,
+			transport,
+			interface,
+			host,
+			algo,
+			channels,
+			piece_size,
+			timeout_ms,
+			init_timeout_ms,
+		)
+		self._take(_creation.create(config))
+
+	def _take(self, handle: c_void_p) -> None:
+		# Calls have this very object: destroy() empties it for all of them.
+		self._handle = handle
+		self._thread = 0 # the thread that waits in a call
+		self._interrupted = False
+		self._stream: Optional[Stream] = None
+		self._lock = threading.Lock() # orders revoke() and destroy()
+		self.rank = library.rondo_comm_rank(handle)
+		self.size = library.rondo_comm_size(handle)
+		_interrupts.comms.add(self)
+		_interrupts.watch()
+
+	def _of(self: Self, handle: c_void_p) -> Self:
+		comm = type(self).__new__(type(self))
+		comm._take(handle)
+		return comm
+
+	# ---- Calls of the library ----
+
+	def _wait(self, function: Callable[..., int], *arguments: Any) -> None:
+		"""A function that waits for other ranks. Ctrl-C revokes this communicator meanwhile."""
+		self._thread = get_ident()
+		try:
+			code = function(self._handle, *arguments)
+			if code:
+				self._fail(code)
+		except KeyboardInterrupt as error:
+			self._explain(error)
+			raise
+		finally:
+			self._thread = 0
+
+	def _fail(self, code: int) -> None:
+		reason = last_error()
+		if not self._handle:
+			raise InvalidError("the communicator was destroyed")
+		if code == REVOKED and self._interrupted:
+			_interrupts.raise_pending()
+		raise error_of(code, reason, self._handle)
+
+	def _explain(self, error: KeyboardInterrupt) -> None:
+		if self._interrupted:
+			_interrupts.explain(error, self.size)
+
+	def _own_stream(self) -> Stream:
+		if self._stream is None:
+			self._stream = Stream()
+		return self._stream
+
+	# ---- Its end ----
+
+	def destroy(self) -> None:
+		"""
+		Waits for this communicator's requests, then leaves. It waits for no other rank: they still get
+		what this one has sent. Raises the error that ended the communicator while this rank left.
+		"""
+		if not self._handle:
+			return
+		with self._lock:
+			_interrupts.comms.discard(self)
+			handle = c_void_p(self._handle.value)
+			code = library.rondo_comm_destroy(handle)
+			reason = last_error() if code else ""
+			if code != InvalidError.code:
+				self._handle.value = None
+			stream, self._stream = self._stream, None
+		if stream is not None:
+			stream.destroy()
+		if code:
+			raise error_of(code, reason)
+
+	def __del__(self) -> None:
+		if not getattr(self, "_handle", None):
+			return
+		warnings.warn(f"{self!r} was never destroyed", ResourceWarning, source=self, stacklevel=2)
+		handle, stream = self._handle, self._stream
+
+		def leave() -> None:
+			library.rondo_comm_destroy(handle)
+			if stream is not None:
+				stream.destroy()
+
+		self._stream = None
+		release(leave)
+
+	def finalize(self) -> None:
+		"""As destroy(), but rank 0 stays until every rank has left. Collective."""
+		self._wait(library.rondo_comm_finalize)
+
+	def revoke(self, reason: str = "") -> None:
+		"""
+		Ends every call on this communicator, here and on the other ranks, with RevokedError. Its text
+		names this rank and the reason. Any thread may call it.
+		"""
+		with self._lock:
+			if self._handle:
+				check(library.rondo_comm_revoke(self._handle, reason.encode()))
+
+	def __enter__(self: Self) -> Self:
+		return self
+
+	def __exit__(
+		self,
+		kind: Optional[type[BaseException]],
+		error: Optional[BaseException],
+		trace: Optional[TracebackType],
+	) -> None:
+		if error is None:
+			self.destroy()
+			return
+		if self._handle and not library.rondo_comm_error(self._handle):
+			self.revoke(type(error).__name__)
+		try:
+			self.destroy()
+		except RondoError: # the first exception has the cause
+			pass
+
+	def __repr__(self) -> str:
+		state = "" if self._handle else ", destroyed"
+		return f"<rondo.Comm: rank {self.rank} of {self.size}{state}>"
+
+	# ---- Its state ----
+
+	def error(self) -> Optional[RondoError]:
+		"""None while the communicator is valid, else the error that ended it. Any thread may call it."""
+		code = library.rondo_comm_error(self._handle)
+		return error_of(code, last_error(), self._handle) if code else None
+
+	def failed(self) -> tuple[int, ...]:
+		"""The ranks that died or were lost, in order. Any thread may call it."""
+		count = library.rondo_comm_failed(self._handle, None, 0)
+		if count < 0:
+			self._fail(count)
+		ranks = (c_int * max(count, 1))()
+		return tuple(ranks[: min(count, library.rondo_comm_failed(self._handle, ranks, count))])
+
+	def set_timeout(self, timeout_ms: int) -> None:
+		"""Bounds the waits of later calls; 0: the bound of the creation again."""
+		check(library.rondo_comm_set_timeout(self._handle, timeout_ms))
+
+	def connect(self, collective: str, count: int, type: AnyType) -> None:
+		"""Opens the links of a call like this ahead of it. Local."""
+		self._wait(library.rondo_comm_connect, collective.encode(), count, as_type(type))
+
+	def explain(
+		self, collective: str, count: int, type: AnyType, registered: bool = False
+	) -> list[Way]:
+		"""The ways of running a call, the cheapest first."""
+		arguments = (self._handle, collective.encode(), count, as_type(type), int(registered))
+		most = library.rondo_explain(*arguments, None, 0)
+		if most < 0:
+			self._fail(most)
+		ways = (_Way * max(most, 1))()
+		found = library.rondo_explain(*arguments, ways, most)
+		if found < 0:
+			self._fail(found)
+		return [
+			Way(w.algorithm.decode(), w.channels, w.piece_size, w.predicted_us, bool(w.chosen))
+			for w in ways[: min(found, most)]
+		]
+
+	# ---- Communicators from this one ----
+
+	def split(self: Self, color: int, key: int = 0) -> Optional[Self]:
+		"""
+		A new communicator of the ranks that give the same color, ordered by key. A rank with a negative
+		color gets None. Collective.
+		"""
+		part = c_void_p()
+		self._wait(library.rondo_comm_split, color, key, byref(part))
+		return self._of(part) if part else None
+
+	def duplicate(self: Self) -> Self:
+		"""A new communicator of the same ranks. Collective."""
+		copy = c_void_p()
+		self._wait(library.rondo_comm_duplicate, byref(copy))
+		return self._of(copy)
+
+	def create_group(self: Self, ranks: Sequence[int], tag: int = 0) -> Self:
+		"""
+		A new communicator of the listed ranks, numbered as in the list. They alone call it, with equal
+		lists and tags. Ctrl-C cancels it, and leaves this communicator as it is.
+		"""
+		creation, list_ = c_void_p(), (c_int * len(ranks))(*ranks)
+		check(
+			library.rondo_comm_create_group_begin(
+				self._handle, list_, len(ranks), tag, byref(creation)
+			)
+		)
+		return self._of(_creation.finish(creation))
+
+	def shrink(self: Self) -> Self:
+		"""
+		A new communicator of the ranks that are left of this failed one, which all of them call. This one
+		must still be destroyed. Ctrl-C counts when shrink() returns.
+		"""
+		shrunk = c_void_p()
+		code = library.rondo_comm_shrink(self._handle, byref(shrunk))
+		if code:
+			raise error_of(code, last_error(), self._handle)
+		return self._of(shrunk)
+
+	def grow(self: Self, size: int, unique_id: Optional[bytes] = None) -> Self:
+		"""
+		A new communicator of these ranks and newcomers, `size` in all. Rank 0 gives a unique id of its own,
+		and passes it to the newcomers: Comm(rank, size, unique_id=...). The others give None.
+		"""
+		grown = c_void_p()
+		id = None if unique_id is None else byref(_creation.c_id(unique_id))
+		self._wait(library.rondo_comm_grow, size, id, byref(grown))
+		return self._of(grown)
+
+	# ---- Operations ----
+
+	def premul(self, factor: float, type: AnyType) -> OwnOp:
+		"""
+		A sum to which each rank brings its elements times its own factor: an op for reductions of i32,
+		i64, f32 and f64. All ranks make the same operations in the same order.
+		"""
+		kind, op = as_type(type), c_int()
+		if kind not in _FACTORS:
+			raise InvalidError(f"premul() is not for {kind.name.lower()}: give i32, i64, f32 or f64")
+		value = _FACTORS[kind](factor)
+		check(library.rondo_op_create_premul(self._handle, byref(op), byref(value), kind))
+		return OwnOp(op.value, kind)
+
+	# ---- Bytes ----
+
+	def gather_bytes(self, data: bytes, root: int = 0) -> Optional[list[bytes]]:
+		"""Each rank's bytes, of any length, on the root; None elsewhere."""
+		recv, sizes = c_void_p(), (c_size_t * self.size)()
+		self._wait(library.rondo_gather_bytes, data, len(data), byref(recv), sizes, root)
+		return _pieces(recv, sizes) if self.rank == root else None
+
+	def all_gather_bytes(self, data: bytes) -> list[bytes]:
+		"""Each rank's bytes, of any length, on every rank."""
+		recv, sizes = c_void_p(), (c_size_t * self.size)()
+		self._wait(library.rondo_all_gather_bytes, data, len(data), byref(recv), sizes)
+		return _pieces(recv, sizes)
+
+
+def _pieces(memory: c_void_p, sizes: Any) -> list[bytes]:
+	pieces, at = [], memory.value or 0
+	for size in sizes:
+		pieces.append(string_at(at, size))
+		at += size
+	libc.free(memory)
+	return pieces

@@ -1,0 +1,133 @@
+"""
+Upper-case twins, for readers of mpi4py: arrays as its upper-case functions take them, and its names.
+
+	from rondo import mpi
+	comm = mpi.COMM_WORLD
+	comm.Allreduce(mpi.IN_PLACE, array, op=mpi.SUM)
+
+There is no pickling: lower-case functions are those of rondo.Comm. A list such as [array, mpi.INT] is no
+array here, for an array brings its count and type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
+
+import rondo
+from rondo._errors import InvalidError
+from rondo._types import AnyOp, Op
+from rondo.streams import Request
+
+SUM, PROD, MIN, MAX = Op.SUM, Op.PROD, Op.MIN, Op.MAX
+BAND, BOR, BXOR, LAND, LOR, LXOR = Op.BAND, Op.BOR, Op.BXOR, Op.LAND, Op.LOR, Op.LXOR
+UNDEFINED = -1
+
+
+class _InPlace:
+	def __repr__(self) -> str:
+		return "rondo.mpi.IN_PLACE"
+
+
+IN_PLACE = _InPlace()
+
+
+class Comm(rondo.Comm):
+	"""rondo.Comm with the names of mpi4py beside its own."""
+
+	def Get_rank(self) -> int:
+		return self.rank
+
+	def Get_size(self) -> int:
+		return self.size
+
+	def Barrier(self) -> None:
+		self.barrier()
+
+	def Allreduce(self, sendbuf: Any, recvbuf: Any, op: AnyOp = SUM) -> None:
+		self.all_reduce(*_in_place(sendbuf, recvbuf), op)
+
+	def Reduce(self, sendbuf: Any, recvbuf: Any, op: AnyOp = SUM, root: int = 0) -> None:
+		self.reduce(*_in_place(sendbuf, recvbuf), op, root)
+
+	def Bcast(self, buf: Any, root: int = 0) -> None:
+		self.broadcast(buf, root)
+
+	def Allgather(self, sendbuf: Any, recvbuf: Any) -> None:
+		self.all_gather(_given(sendbuf), recvbuf)
+
+	def Alltoall(self, sendbuf: Any, recvbuf: Any) -> None:
+		self.all_to_all(*_in_place(sendbuf, recvbuf))
+
+	def Gather(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+		self.gather(_given(sendbuf), recvbuf, root)
+
+	def Scatter(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+		self.scatter(sendbuf, _given(recvbuf), root)
+
+	def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: AnyOp = SUM) -> None:
+		self.reduce_scatter(_given(sendbuf), recvbuf, op)
+
+	def Send(self, buf: Any, dest: int) -> None:
+		self.send(buf, dest)
+
+	def Recv(self, buf: Any, source: int) -> None:
+		self.recv(buf, source)
+
+	def Sendrecv(self, sendbuf: Any, dest: int, recvbuf: Any, source: int) -> None:
+		with rondo.group():
+			self.send(sendbuf, dest)
+			self.recv(recvbuf, source)
+
+	def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: AnyOp = SUM) -> Request:
+		return self.all_reduce_init(*_in_place(sendbuf, recvbuf), op).start()
+
+	def Ibcast(self, buf: Any, root: int = 0) -> Request:
+		return self.broadcast_init(buf, root).start()
+
+	def Isend(self, buf: Any, dest: int) -> Request:
+		return self.send_init(buf, dest).start()
+
+	def Irecv(self, buf: Any, source: int) -> Request:
+		return self.recv_init(buf, source).start()
+
+	def Split(self, color: int = 0, key: int = 0) -> Optional[Comm]:
+		return self.split(color, key)
+
+	def Dup(self) -> Comm:
+		return self.duplicate()
+
+	def Free(self) -> None:
+		self.destroy()
+
+	def Abort(self, errorcode: int = 1) -> NoReturn:
+		self.revoke(f"Abort({errorcode})")
+		raise SystemExit(errorcode)
+
+
+def _in_place(sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
+	"""Arguments of a call that takes one array in place."""
+	return (recvbuf, None) if sendbuf is IN_PLACE else (_given(sendbuf), recvbuf)
+
+
+def _given(buf: Any) -> Any:
+	if buf is IN_PLACE:
+		raise InvalidError("IN_PLACE is not for this call here: give this rank's part of the other array")
+	if isinstance(buf, (list, tuple)):
+		raise InvalidError("give the array alone, not a list: it brings its count and type")
+	return buf
+
+
+_world: Optional[Comm] = None
+
+if TYPE_CHECKING:
+	COMM_WORLD: Comm
+
+
+def __getattr__(name: str) -> Comm:
+	"""COMM_WORLD is made where a program first uses it."""
+	global _world
+	if name != "COMM_WORLD":
+		raise AttributeError(f"module 'rondo.mpi' has no attribute {name!r}")
+	if _world is None:
+		_world = Comm()
+	return _world

@@ -1,0 +1,200 @@
+"""Ctrl-C during waits. SIGINT comes when the main thread sleeps in the call."""
+
+import array
+import fcntl
+import os
+import signal
+import termios
+import threading
+import time
+import unittest
+
+import ranks
+import rondo
+from rondo import _interrupts
+from test_comms import in_a_wait, raises, threads, wait_for
+
+
+def unread():
+	"""Bytes of signals that the package has yet to read."""
+	return array.array("i", fcntl.ioctl(_interrupts._pair[0], termios.FIONREAD, bytes(4)))[0]
+
+
+class Sender(threading.Thread):
+	"""Sends SIGINT to this process once the main thread waits in a call, and notes the time."""
+
+	def __init__(self, waits):
+		super().__init__()
+		self.waits = waits
+
+	def run(self):
+		# Some times: the main thread may sleep for the GIL on its way.
+		for _ in range(5):
+			wait_for(lambda: self.waits() and in_a_wait(os.getpid()))
+			time.sleep(0.001)
+		self.time = time.monotonic()
+		os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted(function, waits):
+	"""Seconds from SIGINT to KeyboardInterrupt of function(), and its text."""
+	sender = Sender(waits)
+	sender.start()
+	try:
+		function()
+	except KeyboardInterrupt as error:
+		end = time.monotonic()
+		sender.join()
+		return end - sender.time, str(error)
+	raise AssertionError("function() returned")
+
+
+def in_a_call(comm):
+	return comm._thread
+
+
+def always(comm):
+	return True
+
+
+def interrupt_a_call(function, waits=in_a_call):
+	"""Rank 0 is interrupted in function(comm); rank 1 never joins. Returns (seconds, text, rank 1's error)."""
+
+	read, write = os.pipe()
+
+	def run(comm):
+		if comm.rank == 0:
+			os.read(read, 1) # else rank 1's creation might fail
+			result = interrupted(lambda: function(comm), lambda: waits(comm))
+			assert isinstance(comm.error(), rondo.RevokedError)
+			return result
+		os.write(write, b"1")
+		wait_for(comm.error)
+		return str(raises(rondo.RevokedError, comm.barrier))
+
+	(seconds, text), error = ranks.run(2, run)
+	os.close(read)
+	os.close(write)
+	return seconds, text, error
+
+
+class Interrupts(unittest.TestCase):
+	def check(self, outcome):
+		seconds, text, error = outcome
+		self.assertIn("Ctrl-C ended the call and revoked the communicator", text)
+		self.assertIn("rank 0", error)
+		self.assertIn("KeyboardInterrupt", error)
+		return seconds
+
+	def test_a_call_ends_within_10_ms(self):
+		# The quickest: other programs may take the processor in the rest.
+		outcomes = [interrupt_a_call(lambda comm: comm.barrier()) for _ in range(4)]
+		self.assertLess(min(self.check(outcome) for outcome in outcomes), 0.010)
+
+	def test_a_prepared_call(self):
+		self.check(interrupt_a_call(lambda comm: comm.all_reduce_init(bytearray(9))()))
+
+	def test_a_long_call(self):
+		self.check(interrupt_a_call(lambda comm: comm.all_reduce(bytearray(1 << 20))))
+
+	def test_a_group(self):
+		def exchange(comm):
+			with rondo.group():
+				comm.send(bytearray(1), 1)
+				comm.recv(bytearray(1), 1)
+
+		self.check(interrupt_a_call(exchange))
+
+	def test_a_split(self):
+		self.check(interrupt_a_call(lambda comm: comm.split(0)))
+
+	def test_a_request(self):
+		outcome = interrupt_a_call(lambda comm: comm.all_reduce_init(bytearray(1)).start().wait(), always)
+		self.check(outcome)
+
+	def test_a_creation(self):
+		unique_id = rondo.unique_id()
+
+		def run():
+			create = lambda: rondo.Comm(0, 2, unique_id=unique_id)
+			before = threads()
+			result = interrupted(create, lambda: threads() > before + 1) # the sender's and the library's
+			wait_for(lambda: threads() == before)
+			return result
+
+		seconds, text = ranks.fork(run).result()
+		self.assertIn("Ctrl-C cancelled the creation", text)
+		self.assertLess(seconds, 2)
+
+	def test_the_creation_of_a_group_leaves_its_parent(self):
+		def run(comm):
+			if comm.rank == 0:
+				before = threads()
+				interrupted(lambda: comm.create_group([0, 1]), lambda: threads() > before + 1)
+			comm.barrier()
+
+		ranks.run(2, run)
+
+	def test_a_handler_of_the_program_decides(self):
+		read, write = os.pipe()
+
+		def run(comm):
+			if comm.rank == 1:
+				os.read(read, 1)
+				comm.send(bytearray(1), 0)
+				return
+			seen = []
+			signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+			reader = next(t for t in threading.enumerate() if t.name == "rondo signals")
+
+			def interrupt():
+				sender = Sender(lambda: comm._thread)
+				sender.run()
+				wait_for(lambda: unread() == 0 and in_a_wait(reader.native_id))
+				os.write(write, b"1")
+
+			thread = threading.Thread(target=interrupt)
+			thread.start()
+			comm.recv(bytearray(1), 1)
+			thread.join()
+			assert seen == [1]
+
+		ranks.run(2, run)
+		os.close(read)
+		os.close(write)
+
+	def test_a_signal_of_a_forked_child_is_not_its_parents(self):
+		read, write = os.pipe()
+
+		def child():
+			try:
+				os.kill(os.getpid(), signal.SIGINT)
+				time.sleep(5)
+			except KeyboardInterrupt:
+				return "interrupted"
+
+		def run(comm):
+			if comm.rank == 1:
+				os.read(read, 1)
+				comm.barrier()
+				return
+			reader = next(t for t in threading.enumerate() if t.name == "rondo signals")
+
+			def interrupt_a_child():
+				wait_for(lambda: comm._thread and in_a_wait(os.getpid()))
+				assert ranks.fork(child).result() == "interrupted"
+				wait_for(lambda: unread() == 0 and in_a_wait(reader.native_id))
+				os.write(write, b"1")
+
+			thread = threading.Thread(target=interrupt_a_child)
+			thread.start()
+			comm.barrier()
+			thread.join()
+
+		ranks.run(2, run)
+		os.close(read)
+		os.close(write)
+
+
+if __name__ == "__main__":
+	unittest.main()
