@@ -139,6 +139,10 @@ has '^ninja -C build rondo_installed$'
 has_no criterion
 [ -x "$work/here/bin/rondo-run" ] || fail "install --prefix here: $(cat "$work/out")"
 grep -q "PKG_CONFIG_PATH=$work/here/lib" "$work/out" || fail "install does not say where: $(cat "$work/out")"
+if compgen -G "$tree/python/*.whl" >/dev/null; then
+	grep -qx "  python3 -m pip install $work/here/share/rondo/rondo-.*\.whl" "$work/out" ||
+		fail "install does not name the wheel: $(cat "$work/out")"
+fi
 runs install '--prefix=~/rondo'
 [ -e "$work/home/rondo/share/doc/rondo/LICENSE" ] || fail "install '--prefix=~/rondo': $(cat "$work/out")"
 runs install
