@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 /*
- * The handler of a descriptor's events. handle() in tcp returns whether a link has moved. Traffic
- * of a pending connection returns false: a waiting call must not take it for a sign of life.
- * handle() in shm returns whether there was something to handle.
+ * The handler of a descriptor's events. handle() in verbs returns whether a link has moved, which a
+ * waiting call takes for a sign of life; in tcp false, as the event may be another comm's. handle()
+ * in shm returns whether there was something to handle.
  */
 struct rd_event_source {
 	bool (*handle)(void *owner);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 struct rd_shm_station;
+struct rd_tcp_station;
 
 struct rd_shared_epoll {
 	int fd;
@@ -34,6 +35,7 @@ struct rd_shared {
 	pthread_mutex_t stations; /* comes before the lock */
 	/* Under that: */
 	struct rd_shm_station *shm; /* NULL: no endpoint of shm is there */
+	struct rd_tcp_station *tcp; /* the same of tcp */
 };
 
 /* With one reference. Errors: RONDO_MEMORY, RONDO_SYSTEM. */

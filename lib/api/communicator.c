@@ -180,7 +180,7 @@ static int meet(struct rondo_comm *comm, const struct rd_identity *self,
 		.lineage = origin->lineage,
 		.group = origin->group,
 		.limits = limits,
-		.links = { comm, rd_comm_control_epoll(comm), rd_open_serve },
+		.links = { comm, rd_open_serve },
 	};
 	int err = rd_control_create(&comm->control, &config);
 

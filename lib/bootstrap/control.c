@@ -221,7 +221,7 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->failed = config->failed;
 	control->wake_fd = config->wake_fd;
 	control->epoll_fd = control->event_fd = control->server.listen_fd = -1;
-	control->cancel_fd = -1;
+	control->cancel_fd = control->links_fd = -1;
 	control->client.local = &control->local;
 	control->client.mark = RD_MARK_CLIENT;
 	control->client.settings = &control->settings;

@@ -35,16 +35,16 @@ struct rd_control;
 /*
  * The links of the comm, which a rank opens when a call needs them, and which its peer opens too,
  * whatever its program does. The control thread calls serve() when links may have to be opened,
- * and at each event of `fd` while some are being opened.
+ * and while some are being opened at each event of *fd: an epoll, which other comms may have, too.
+ * Nobody needs to take its events.
  */
 struct rd_control_links {
 	void *owner;
-	int fd; /* an epoll, which other comms may have, too; nobody needs to take its events */
 	enum rd_links_state {
 		RD_LINKS_IDLE, /* none is being opened */
 		RD_LINKS_WAIT, /* some are */
 		RD_LINKS_BUSY, /* a call of this rank has the links, and opens them itself */
-	} (*serve)(void *owner);
+	} (*serve)(void *owner, int *fd);
 };
 
 struct rd_control_config {

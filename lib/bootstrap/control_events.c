@@ -37,42 +37,44 @@ void rd_control_unwatch(const struct rd_control *control, int fd)
 
 /* ---- Links ---------------------------------------------------------------------------------- */
 
-static bool shares_links(const struct rd_control *control, const struct rd_control *with)
+static bool watches_links(const struct rd_control *control, const struct rd_control *with, int fd)
 {
-	return control->links_watched && control->epoll_fd == with->epoll_fd &&
-	       control->links.fd == with->links.fd;
+	return fd >= 0 && control->links_fd == fd && control->epoll_fd == with->epoll_fd;
 }
 
 /* Where another comm watches the same, its event is this one's. */
-void rd_control_watch_links(struct rd_control *control)
+void rd_control_watch_links(struct rd_control *control, int fd)
 {
-	if (!control->links_watched)
-		rd_control_watch(control, control->links.fd, EPOLLIN | EPOLLET, RD_MARK_LINKS);
-	control->links_watched = true;
+	if (control->links_fd == fd)
+		return;
+	rd_control_unwatch_links(control);
+	rd_control_watch(control, fd, EPOLLIN | EPOLLET, RD_MARK_LINKS);
+	control->links_fd = fd;
 }
 
 void rd_control_unwatch_links(struct rd_control *control)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
-	struct rd_control *at;
+	struct rd_control *at = control->job->controls;
+	int fd = control->links_fd;
 
-	if (!control->links_watched)
+	control->links_fd = -1;
+	if (fd < 0)
 		return;
-	control->links_watched = false;
-	for (at = control->job->controls; at && !shares_links(at, control); at = at->next_in_job)
-		;
+	while (at && !watches_links(at, control, fd))
+		at = at->next_in_job;
 	if (!at) {
-		rd_control_unwatch(control, control->links.fd);
+		rd_control_unwatch(control, fd);
 		return;
 	}
 	event.data.u64 = rd_control_event(at, RD_MARK_LINKS);
-	epoll_ctl(at->epoll_fd, EPOLL_CTL_MOD, at->links.fd, &event);
+	epoll_ctl(at->epoll_fd, EPOLL_CTL_MOD, fd, &event);
 }
 
 void rd_control_stir_links(struct rd_control *control)
 {
 	for (struct rd_control *at = control->job->controls; at; at = at->next_in_job)
-		if (at == control || shares_links(at, control)) {
+		if (at == control || watches_links(at, control, control->links_fd)) {
 			atomic_store(&at->links_due, true);
 			atomic_store(&at->due, true);
 		}

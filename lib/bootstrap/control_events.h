@@ -28,7 +28,7 @@ void rd_control_unwatch(const struct rd_control *control, int fd);
 void rd_control_end_events(struct rd_control *control);
 
 /* The links', which comms of the job may share: each event is one of all these. */
-void rd_control_watch_links(struct rd_control *control);
+void rd_control_watch_links(struct rd_control *control, int fd);
 void rd_control_unwatch_links(struct rd_control *control);
 void rd_control_stir_links(struct rd_control *control);
 

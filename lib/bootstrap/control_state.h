@@ -106,7 +106,7 @@ struct rd_control {
 	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
 	int link_failures_taken, opens_taken; /* of the requests */
 	struct rd_control_links links;
-	bool links_watched;
+	int links_fd; /* the epoll of theirs that is watched; -1: none */
 	int cancel_fd; /* -1: its creation cannot be cancelled, or is over */
 	_Atomic bool links_due; /* to be served now */
 	int64_t links_ms; /* when to serve them next, at the latest */

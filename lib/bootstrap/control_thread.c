@@ -192,19 +192,20 @@ static void look_at_channels(struct rd_control *control, int64_t now_ms)
 static void serve_links(struct rd_control *control, int64_t now_ms)
 {
 	bool due = atomic_exchange(&control->links_due, false) || now_ms >= control->links_ms;
+	int fd;
 
 	if (!due || !control->links.serve || control->phase != RD_PARTICIPANT_OPEN)
 		return;
 	control->links_ms = now_ms + SERVE_MS;
 	/* Each event wakes the thread, also one that nobody has taken. A call has events of its
 	   own, which need not wake it. */
-	switch (control->links.serve(control->links.owner)) {
+	switch (control->links.serve(control->links.owner, &fd)) {
 	case RD_LINKS_IDLE:
 		control->links_ms = RD_NEVER;
 		rd_control_unwatch_links(control);
 		break;
 	case RD_LINKS_WAIT:
-		rd_control_watch_links(control);
+		rd_control_watch_links(control, fd);
 		break;
 	case RD_LINKS_BUSY:
 		rd_control_unwatch_links(control);

@@ -164,6 +164,8 @@ static int open_links(struct rondo_comm *comm, struct rd_opening *opening)
 		return rd_open_unreachable(comm, opening->peer);
 	pair->endpoint = index_of(comm, endpoint->transport->name);
 	rd_route_card(comm, opening->peer, endpoint->transport, &card);
+	if (endpoint->transport->watches_links)
+		err = rd_comm_make_epoll(comm);
 	for (int channel = 0; channel < comm->channels && !err; channel++)
 		err = endpoint->transport->open(endpoint, opening->peer, channel, card.bytes,
 			card.size, &opening->links[channel]);
@@ -393,12 +395,14 @@ static int take_fallback(struct rondo_comm *comm, const struct rd_link_failure *
 	return open_links(comm, find(comm, peer));
 }
 
-/* Fallbacks, and ranks that open links to this one. */
+/* Fallbacks, and ranks that open links to this one. 1: there were some, and the comm may have
+   another epoll since, on which nobody may sleep before a last look; 0: none; negative: an error.
+ */
 static int take_news(struct rondo_comm *comm)
 {
 	struct rd_connecting *connecting = &comm->connecting;
+	int before = connecting->fallbacks + connecting->opened, err = 0, peer;
 	struct rd_link_failure link_failure;
-	int err = 0, peer;
 
 	while (!err && rd_control_fallback(comm->control, connecting->fallbacks, &link_failure)) {
 		connecting->fallbacks++;
@@ -409,7 +413,7 @@ static int take_news(struct rondo_comm *comm)
 		if (!connecting->pairs[peer].open && !connecting->pairs[peer].opening)
 			err = rd_open_begin(comm, peer);
 	}
-	return err;
+	return err ? err : connecting->fallbacks + connecting->opened > before;
 }
 
 int rd_open_try(struct rondo_comm *comm)
@@ -490,7 +494,7 @@ bool rd_open_reach(struct rondo_comm *comm, const struct rd_peer_set *peers)
 		return false;
 	/* A peer may have asked before: the news come first. */
 	err = take_news(comm);
-	if (!err)
+	if (err >= 0)
 		err = open_some(comm, peers);
 	if (err)
 		report(comm, err);
@@ -519,7 +523,7 @@ static enum rd_links_state serve(struct rondo_comm *comm)
 	return comm->connecting.openings && !is_over(comm) ? RD_LINKS_WAIT : RD_LINKS_IDLE;
 }
 
-enum rd_links_state rd_open_serve(void *owner)
+enum rd_links_state rd_open_serve(void *owner, int *fd)
 {
 	struct rondo_comm *comm = owner;
 	enum rd_links_state state;
@@ -527,6 +531,7 @@ enum rd_links_state rd_open_serve(void *owner)
 	if (!rd_hold_try(comm))
 		return RD_LINKS_BUSY;
 	state = serve(comm);
+	*fd = rd_comm_control_epoll(comm);
 	rd_hold_pass(comm);
 	return state;
 }

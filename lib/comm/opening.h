@@ -23,7 +23,7 @@ bool rd_open_step(struct rondo_comm *comm);
 /* ---- For the control thread ------------------------------------------------------------------ */
 
 /* For struct rd_control_links: owner is a comm. */
-enum rd_links_state rd_open_serve(void *owner);
+enum rd_links_state rd_open_serve(void *owner, int *fd);
 
 /* ---- For the creation of a comm -------------------------------------------------------------- */
 

@@ -30,7 +30,7 @@ static void read_hello(struct fuzz_input *input)
 	struct rd_tcp_hello hello;
 
 	fuzz_take(input, &hello, sizeof(hello));
-	if (!rd_tcp_hello_valid(&hello, &local))
+	if (!rd_tcp_hello_valid(&hello) || !rd_tcp_hello_fits(&hello, &local))
 		return;
 	FUZZ_CHECK(hello.from >= 0 && hello.from < local.size && hello.to == local.rank);
 	FUZZ_CHECK(hello.channel >= 0 && hello.channel < RD_TCP_CHANNELS_MAX);

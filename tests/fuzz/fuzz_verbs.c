@@ -95,6 +95,7 @@ static void use_fakes(void)
 static struct rd_settings settings;
 static struct rd_local local = { .rank = 0, .size = 2, .settings = &settings };
 static struct rd_verbs_device device = { .name = "fake" };
+static struct rd_tcp_station station = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static struct rd_verbs_endpoint endpoint;
 
 static void make_endpoint(struct fuzz_input *input)
@@ -107,8 +108,10 @@ static void make_endpoint(struct fuzz_input *input)
 		.local = &local,
 		.rail_count = 1 + fuzz_below(input, RD_VERBS_RAILS_MAX) };
 	endpoint.connector.local = &local;
-	endpoint.connector.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	FUZZ_CHECK(endpoint.connector.epoll_fd >= 0);
+	endpoint.connector.station = &station;
+	station.connectors = NULL;
+	station.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	FUZZ_CHECK(station.epoll_fd >= 0);
 	for (int i = 0; i < endpoint.rail_count; i++)
 		endpoint.rails[i] = (struct rd_verbs_rail){
 			.port = { .device = "fake",
@@ -188,6 +191,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	receive(link, &input, ends[1], 1 + 4 * (size_t)fuzz_byte(&input));
 	rd_verbs_link_destroy(link);
 	close(ends[1]);
-	close(endpoint.connector.epoll_fd);
+	close(station.epoll_fd);
 	return 0;
 }

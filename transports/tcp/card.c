@@ -90,20 +90,31 @@ int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_
 	return 0;
 }
 
-/* Compares all bytes, so that the time taken reveals nothing about the key. */
-static bool same_key(const uint8_t a[RD_COMM_KEY_SIZE], const uint8_t b[RD_COMM_KEY_SIZE])
+/* Compares all bytes, however many differ. */
+static bool same(const void *a, const void *b, size_t size)
 {
+	const uint8_t *x = a, *y = b;
 	uint8_t difference = 0;
 
-	for (int i = 0; i < RD_COMM_KEY_SIZE; i++)
-		difference |= a[i] ^ b[i];
+	for (size_t i = 0; i < size; i++)
+		difference |= x[i] ^ y[i];
 	return difference == 0;
 }
 
-bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const struct rd_local *local)
+bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello)
 {
 	return hello->magic == RD_TCP_HELLO_MAGIC && hello->version == RD_TCP_VERSION &&
-	       hello->stripe == 0 && hello->zero == 0 && hello->from >= 0 &&
-	       hello->from < local->size && hello->to == local->rank && hello->channel >= 0 &&
-	       hello->channel < RD_TCP_CHANNELS_MAX && same_key(hello->key, local->key);
+	       hello->stripe == 0 && hello->zero == 0 && hello->from >= 0 && hello->to >= 0 &&
+	       hello->channel >= 0 && hello->channel < RD_TCP_CHANNELS_MAX;
+}
+
+bool rd_tcp_hello_fits(const struct rd_tcp_hello *hello, const struct rd_local *local)
+{
+	return hello->comm_id == local->comm_id && hello->from < local->size &&
+	       hello->to == local->rank && same(hello->key, local->key, sizeof(hello->key));
+}
+
+bool rd_tcp_hello_same(const struct rd_tcp_hello *a, const struct rd_tcp_hello *b)
+{
+	return same(a, b, sizeof(*a));
 }

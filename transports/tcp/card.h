@@ -54,8 +54,11 @@ int rd_tcp_card_read(struct rd_tcp_card *card, const unsigned char *bytes, size_
 void rd_tcp_card_address(const struct rd_tcp_card *card, int index, const char *interface,
 	struct sockaddr_storage *address);
 
-/* Returns whether a hello is valid: from a rank of this comm to this one, with the comm's key and
-   a channel of at least 0. */
-bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello, const struct rd_local *local);
+/* Whether it may be a hello, of any comm. */
+bool rd_tcp_hello_valid(const struct rd_tcp_hello *hello);
+/* Whether a valid one is from a rank of this comm to this one, with the comm's key. */
+bool rd_tcp_hello_fits(const struct rd_tcp_hello *hello, const struct rd_local *local);
+/* Whether two are the same. The time taken reveals nothing about the key, here and there. */
+bool rd_tcp_hello_same(const struct rd_tcp_hello *a, const struct rd_tcp_hello *b);
 
 #endif

@@ -22,32 +22,37 @@
    where nothing passes, those of clouds after 350 s. */
 #define KEEPALIVE_S 60
 
-#define REASON_MAX sizeof(((struct rd_link *)0)->reason)
-
 /* ---- Hello ----- --------------------------------------------------------------------------- */
 
-static void hello_fill(const struct rd_tcp_connection *connection, struct rd_tcp_hello *hello)
+static struct rd_tcp_hello hello_of(const struct rd_tcp_connection *connection, int from, int to)
 {
-	*hello = (struct rd_tcp_hello){
+	struct rd_tcp_hello hello = {
 		.magic = RD_TCP_HELLO_MAGIC,
 		.version = RD_TCP_VERSION,
-		.from = connection->connector->local->rank,
-		.to = connection->peer,
+		.from = from,
+		.to = to,
 		.channel = connection->channel,
 		.comm_id = connection->connector->local->comm_id,
 	};
-	memcpy(hello->key, connection->connector->local->key, sizeof(hello->key));
+
+	memcpy(hello.key, connection->connector->local->key, sizeof(hello.key));
+	return hello;
+}
+
+/* The one that is due from the peer. */
+static struct rd_tcp_hello hello_awaited(const struct rd_tcp_connection *connection)
+{
+	return hello_of(connection, connection->peer, connection->connector->local->rank);
 }
 
 /* The socket buffer of a new connection has room for a hello: a short write is an error. */
 static bool hello_send(const struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
-	struct rd_tcp_hello hello;
+	struct rd_tcp_hello hello =
+		hello_of(connection, connection->connector->local->rank, connection->peer);
 	struct iovec all = { &hello, sizeof(hello) };
-	ssize_t size;
+	ssize_t size = rd_wire_send(wire, &all, 1);
 
-	hello_fill(connection, &hello);
-	size = rd_wire_send(wire, &all, 1);
 	if (size >= 0 && size != sizeof(hello))
 		errno = EIO;
 	return size == sizeof(hello);
@@ -61,7 +66,8 @@ static bool must_prove(
 	const struct rd_tcp_connector *connector = connection->connector;
 
 	return connector->local->settings->has_psk &&
-	       (connection->card.host != connector->card.host || !rd_address_is_local(address));
+	       (connection->card.host != connector->station->card.host ||
+		       !rd_address_is_local(address));
 }
 
 static bool has_proved(const struct rd_tcp_connection *connection, const struct rd_wire *wire)
@@ -73,12 +79,6 @@ static bool has_proved(const struct rd_tcp_connection *connection, const struct 
 		return true;
 	return getpeername(wire->fd, (struct sockaddr *)&address, &size) == 0 &&
 	       !must_prove(connection, &address);
-}
-
-static bool hello_fits(const struct rd_tcp_connection *connection, const struct rd_tcp_hello *hello)
-{
-	return hello->from == connection->peer && hello->channel == connection->channel &&
-	       hello->comm_id == connection->connector->local->comm_id;
 }
 
 /* ---- Ends ---------------------------------------------------------------------------------- */
@@ -100,31 +100,54 @@ static void tune(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &idle_s, sizeof(idle_s));
 }
 
+/* Both leave the rest to rd_tcp_connections_deliver(). */
 static void open_with(struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
 	struct rd_wire opened = *wire;
 
 	*wire = (struct rd_wire)RD_WIRE(-1);
 	tune(opened.fd);
-	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_DEL, opened.fd, 0, NULL);
+	rd_event_watch(connection->connector->station->epoll_fd, EPOLL_CTL_DEL, opened.fd, 0, NULL);
+	connection->wire = opened;
 	connection->state = RD_TCP_OPENED;
-	connection->connector->unfinished--;
-	connection->opened(connection->owner, &opened);
+	rd_tcp_stir(connection->connector);
 }
 
 static void fail(struct rd_tcp_connection *connection, int error, const char *reason)
 {
-	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
+	rd_tcp_wire_close(connection->connector->station->epoll_fd, &connection->wire);
 	connection->state = RD_TCP_FAILED;
-	connection->connector->unfinished--;
-	connection->failed(connection->owner, error, reason);
+	connection->error = error;
+	snprintf(connection->reason, sizeof(connection->reason), "%s", reason);
+	rd_tcp_stir(connection->connector);
+}
+
+int rd_tcp_connections_deliver(struct rd_tcp_connector *connector)
+{
+	int delivered = 0;
+
+	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
+		enum rd_tcp_connection_state state = at->state;
+		struct rd_wire wire = at->wire;
+
+		if (state != RD_TCP_OPENED && state != RD_TCP_FAILED)
+			continue;
+		at->state = RD_TCP_DELIVERED;
+		at->wire = (struct rd_wire)RD_WIRE(-1);
+		if (state == RD_TCP_OPENED)
+			at->opened(at->owner, &wire);
+		else
+			at->failed(at->owner, at->error, at->reason);
+		delivered++;
+	}
+	return delivered;
 }
 
 /* "ACTIVITY at ADDRESS: text of `number`"; errno, or 0 for none. */
 static void fail_at_address(
 	struct rd_tcp_connection *connection, int error, const char *activity, int number)
 {
-	char where[RD_ADDRESS_TEXT], reason[REASON_MAX];
+	char where[RD_ADDRESS_TEXT], reason[RD_TCP_REASON_MAX];
 
 	snprintf(reason, sizeof(reason), "%s at %s%s%s", activity,
 		rd_address_text(&connection->address, where), number ? ": " : "",
@@ -134,52 +157,54 @@ static void fail_at_address(
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
 
-/* Takes over the wire if the connection waits for it. */
-static bool accept_from(struct rd_tcp_connection *connection, struct rd_wire *wire,
-	const struct rd_tcp_hello *hello)
+/* Takes over the wire if the connection waits for it, else rejects it. */
+static void accept_from(struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
-	if (connection->state != RD_TCP_AWAITED || !hello_fits(connection, hello) ||
-		!has_proved(connection, wire))
-		return false;
+	if (connection->state != RD_TCP_AWAITED || !has_proved(connection, wire)) {
+		rd_door_reject(connection->connector->station->door, wire, "not awaited");
+		return;
+	}
 	rd_wire_keep_buffers(wire);
 	if (hello_send(connection, wire)) {
 		open_with(connection, wire);
-		return true;
+		return;
 	}
 	fail_at_address(connection, RONDO_BROKEN, "lost its connection", errno);
-	return false;
+	rd_wire_close(wire);
 }
 
-enum rd_tcp_admission rd_tcp_connections_admit(
+bool rd_tcp_connections_admit(
 	struct rd_tcp_connector *connector, struct rd_wire *wire, const struct rd_tcp_hello *hello)
 {
-	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next)
-		if (at->peer == hello->from && at->channel == hello->channel)
-			return accept_from(at, wire, hello) ? RD_TCP_TAKEN : RD_TCP_REFUSED;
-	return RD_TCP_EARLY;
+	struct rd_tcp_connection *at = connector->connections;
+
+	while (at && (at->peer != hello->from || at->channel != hello->channel))
+		at = at->next;
+	if (at)
+		accept_from(at, wire);
+	return at != NULL;
 }
 
 /* The peer may have connected before this rank opened the connection. */
 static void take_early(struct rd_tcp_connection *connection)
 {
-	struct rd_tcp_hello hello;
+	struct rd_tcp_hello hello = hello_awaited(connection);
 	struct rd_wire wire;
 
-	if (rd_tcp_early_take(
-		    connection->connector, connection->peer, connection->channel, &wire, &hello) &&
-		!accept_from(connection, &wire, &hello))
-		rd_door_reject(connection->connector->arrivals.door, &wire, "not awaited");
+	if (rd_tcp_early_take(&connection->connector->station->early, &hello, &wire))
+		accept_from(connection, &wire);
 }
 
-void rd_tcp_connections_fail_awaited(struct rd_tcp_connector *connector, int number)
+void rd_tcp_connections_fail_awaited(struct rd_tcp_station *station, int number)
 {
-	char reason[REASON_MAX];
+	char reason[RD_TCP_REASON_MAX];
 
 	snprintf(reason, sizeof(reason), "its connection could not be accepted: %s",
 		strerror(number));
-	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next)
-		if (at->state == RD_TCP_AWAITED)
-			fail(at, RONDO_SYSTEM, reason);
+	for (struct rd_tcp_connector *one = station->connectors; one; one = one->next)
+		for (struct rd_tcp_connection *at = one->connections; at; at = at->next)
+			if (at->state == RD_TCP_AWAITED)
+				fail(at, RONDO_SYSTEM, reason);
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
@@ -197,7 +222,7 @@ static int address_of_attempt(const struct rd_tcp_connection *connection, int at
    the one on the address's own network, else the one of the same index. */
 static const struct rd_interface *outgoing_interface(const struct rd_tcp_connection *connection)
 {
-	const struct rd_interfaces *ours = &connection->connector->interfaces;
+	const struct rd_interfaces *ours = &connection->connector->station->interfaces;
 	int index = address_of_attempt(connection, connection->attempt);
 
 	for (int i = 0; i < ours->count; i++)
@@ -235,7 +260,7 @@ static void limit_attempt(struct rd_tcp_connection *connection, int64_t ms)
 	if (connection->attempt + 1 == connection->card.count && !connection->on_device)
 		return;
 	connection->until_ms = rd_clock_ms() + ms;
-	rd_tcp_timer_request(&connection->connector->timer, connection->until_ms);
+	rd_tcp_timer_request(&connection->connector->station->timer, connection->until_ms);
 }
 
 /* Starts to connect to the attempt's address. Returns 0, or an errno. */
@@ -244,8 +269,8 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	struct rd_tcp_connector *connector = connection->connector;
 	int index = address_of_attempt(connection, connection->attempt), family, fd;
 
-	rd_tcp_card_address(
-		&connection->card, index, connector->interfaces.at[0].name, &connection->address);
+	rd_tcp_card_address(&connection->card, index, connector->station->interfaces.at[0].name,
+		&connection->address);
 	family = connection->address.ss_family;
 	fd = rd_above_stderr(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 	connection->wire = (struct rd_wire)RD_WIRE(fd);
@@ -256,8 +281,8 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	if (fd < 0 || bind_outgoing(outgoing_interface(connection), fd, family) ||
 		(connect(fd, (struct sockaddr *)&connection->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||
-		rd_event_watch(
-			connector->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLOUT, &connection->source))
+		rd_event_watch(connector->station->epoll_fd, EPOLL_CTL_ADD, fd, EPOLLOUT,
+			&connection->source))
 		return errno;
 	limit_attempt(connection, ATTEMPT_MS);
 	return 0;
@@ -286,24 +311,27 @@ static void abandon_attempt(struct rd_tcp_connection *connection, const char *wh
 			rd_address_text(&connection->address, where),
 			outgoing_interface(connection)->name, why);
 	connection->in_vain |= 1u << index;
-	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
+	rd_tcp_wire_close(connection->connector->station->epoll_fd, &connection->wire);
 	connection->attempt++;
 }
 
-/* Between hosts, a network may refuse or reset for a moment. A peer of this host has ended. */
+/* Between hosts, a network may refuse or reset for a moment. A peer resets what it has no place
+   for. One of this host that refuses has ended. */
 static bool may_pass(const struct rd_tcp_connection *connection, int number)
 {
-	return (number == ECONNREFUSED || number == ECONNRESET || number == ECONNABORTED) &&
-	       connection->card.host != connection->connector->card.host &&
+	bool same_host = connection->card.host == connection->connector->station->card.host;
+
+	return (number == ECONNRESET || number == ECONNABORTED ||
+		       (number == ECONNREFUSED && !same_host)) &&
 	       rd_clock_ms() < connection->give_up_ms;
 }
 
 static void rest(struct rd_tcp_connection *connection)
 {
-	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
+	rd_tcp_wire_close(connection->connector->station->epoll_fd, &connection->wire);
 	connection->state = RD_TCP_RESTING;
 	connection->until_ms = rd_clock_ms() + REST_MS;
-	rd_tcp_timer_request(&connection->connector->timer, connection->until_ms);
+	rd_tcp_timer_request(&connection->connector->station->timer, connection->until_ms);
 }
 
 /* Hosts may answer for an address by another interface of that network, and a socket that is bound
@@ -319,7 +347,7 @@ static int leave_device(struct rd_tcp_connection *connection)
 		rd_address_text(&connection->address, where), outgoing_interface(connection)->name);
 	connection->on_device = false;
 	connection->off_device = true;
-	rd_tcp_wire_close(connection->connector->epoll_fd, &connection->wire);
+	rd_tcp_wire_close(connection->connector->station->epoll_fd, &connection->wire);
 	return attempt_connect(connection);
 }
 
@@ -404,13 +432,14 @@ static void connect_done(struct rd_tcp_connection *connection)
 	connection->state = RD_TCP_PROVING;
 	connection->on_device = false; /* it carries packets both ways */
 	limit_attempt(connection, ANSWER_MS);
-	rd_event_watch(connection->connector->epoll_fd, EPOLL_CTL_MOD, connection->wire.fd, EPOLLIN,
-		&connection->source);
+	rd_event_watch(connection->connector->station->epoll_fd, EPOLL_CTL_MOD, connection->wire.fd,
+		EPOLLIN, &connection->source);
 	prove(connection);
 }
 
 static void answer_read(struct rd_tcp_connection *connection)
 {
+	struct rd_tcp_hello awaited = hello_awaited(connection);
 	struct iovec rest = { (char *)&connection->hello + connection->hello_size,
 		sizeof(connection->hello) - connection->hello_size };
 	ssize_t size = rd_wire_recv(&connection->wire, &rest, 1);
@@ -425,8 +454,7 @@ static void answer_read(struct rd_tcp_connection *connection)
 	connection->hello_size += (size_t)size;
 	if (connection->hello_size < sizeof(connection->hello))
 		return;
-	if (rd_tcp_hello_valid(&connection->hello, connection->connector->local) &&
-		hello_fits(connection, &connection->hello))
+	if (rd_tcp_hello_same(&connection->hello, &awaited))
 		open_with(connection, &connection->wire);
 	else
 		retry(connection, RONDO_PROTOCOL, "someone else answers", 0);
@@ -451,23 +479,33 @@ static void answer_overdue(struct rd_tcp_connection *connection)
 		retry(connection, RONDO_UNREACHABLE, "does not answer", 0);
 }
 
-void rd_tcp_connections_check(struct rd_tcp_connector *connector)
+static void check(struct rd_tcp_connection *connection)
 {
-	for (struct rd_tcp_connection *at = connector->connections; at; at = at->next) {
-		if (at->state != RD_TCP_RESTING && at->state != RD_TCP_CONNECTING &&
-			at->state != RD_TCP_PROVING && at->state != RD_TCP_GREETED)
+	if (connection->state != RD_TCP_RESTING && connection->state != RD_TCP_CONNECTING &&
+		connection->state != RD_TCP_PROVING && connection->state != RD_TCP_GREETED)
+		return;
+	if (rd_clock_ms() < connection->until_ms) {
+		if (connection->until_ms != INT64_MAX)
+			rd_tcp_timer_request(
+				&connection->connector->station->timer, connection->until_ms);
+	} else if (connection->state == RD_TCP_RESTING) {
+		connection->attempt = 0;
+		connect_first(connection);
+	} else if (connection->state == RD_TCP_CONNECTING) {
+		retry(connection, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
+	} else {
+		answer_overdue(connection);
+	}
+}
+
+void rd_tcp_connections_check(struct rd_tcp_station *station)
+{
+	for (struct rd_tcp_connector *one = station->connectors; one; one = one->next) {
+		if (one->unfinished == 0)
 			continue;
-		if (rd_clock_ms() < at->until_ms) {
-			if (at->until_ms != INT64_MAX)
-				rd_tcp_timer_request(&connector->timer, at->until_ms);
-		} else if (at->state == RD_TCP_RESTING) {
-			at->attempt = 0;
-			connect_first(at);
-		} else if (at->state == RD_TCP_CONNECTING) {
-			retry(at, RONDO_UNREACHABLE, "cannot be reached", ETIMEDOUT);
-		} else {
-			answer_overdue(at);
-		}
+		rd_tcp_stir(one);
+		for (struct rd_tcp_connection *at = one->connections; at; at = at->next)
+			check(at);
 	}
 }
 
@@ -479,7 +517,8 @@ static bool connection_handle(void *owner)
 		connect_done(connection);
 	else
 		advance(connection);
-	return true;
+	rd_tcp_stir(connection->connector);
+	return false;
 }
 
 void rd_tcp_connection_begin(struct rd_tcp_connection *connection)
@@ -493,10 +532,9 @@ void rd_tcp_connection_begin(struct rd_tcp_connection *connection)
 	connection->wire = (struct rd_wire)RD_WIRE(-1);
 	connection->source = (struct rd_event_source){ connection_handle, connection };
 	rd_tcp_card_address(card, connection->channel % card->shared,
-		connector->interfaces.at[0].name, &connection->address);
+		connector->station->interfaces.at[0].name, &connection->address);
 	connection->next = connector->connections;
 	connector->connections = connection;
-	connector->unfinished++;
 	if (connection->peer < connector->local->rank)
 		connect_first(connection);
 	else

@@ -1,48 +1,50 @@
 /*
- * The connector of an endpoint: connects this rank with its peers by TCP sockets. It holds all that
- * connections share: the door, the card of this endpoint, an epoll and a timer. One thread at a
- * time uses it.
+ * The connector of an endpoint: connects this rank with its peers in one comm by TCP sockets, at
+ * the station of its job. One thread at a time uses it.
  */
 #ifndef RD_TCP_CONNECTOR_H
 #define RD_TCP_CONNECTOR_H
 
 #include "rondo/transport.h"
-#include "transports/event_source.h"
-#include "transports/tcp/arrivals.h"
-#include "transports/tcp/card.h"
 #include "transports/tcp/connection.h"
-#include "transports/tcp/early.h"
-#include "transports/tcp/interface.h"
-#include "transports/tcp/listener.h"
-#include "transports/tcp/timer.h"
+#include "transports/tcp/station.h"
 
 struct rd_tcp_connector {
 	const struct rd_local *local;
-	struct rd_interfaces interfaces;
-	struct rd_tcp_card card; /* of this endpoint */
-	int epoll_fd; /* is in the driver's epoll; the owner may add sources of its own */
-	struct rd_tcp_timer timer;
-	struct rd_event_source timer_source;
-	struct rd_tcp_arrivals arrivals;
-	struct rd_tcp_early *early; /* a list */
+	struct rd_tcp_station *station; /* its epoll holds no link's socket by itself */
+	/* Under the station's lock, also for other threads: */
+	int unfinished; /* connections whose owner does not know yet how they ended */
 	struct rd_tcp_connection *connections; /* all, from begin() to stop() */
-	int unfinished; /* of them: neither open nor failed */
+	bool stirred; /* since the last advance() */
+	struct rd_tcp_connector *next; /* at the station */
 };
 
-/* Chooses interfaces and listens there. `local` outlives the connector. After an error nothing is
-   left to finish. */
-int rd_tcp_connector_start(struct rd_tcp_connector *connector, const struct rd_local *local);
+/* Joins the station of the job that `shared` belongs to, or where it is NULL a new one. `local`
+   outlives the connector. Errors: as rd_tcp_station_join(). */
+int rd_tcp_connector_start(
+	struct rd_tcp_connector *connector, const struct rd_local *local, struct rd_shared *shared);
 
-/* Handles all events in the epoll, those of the owner's sources too. True: a handler returned
-   true. */
+/* Adds a connection, and begins its handshake. */
+void rd_tcp_connector_begin(
+	struct rd_tcp_connector *connector, struct rd_tcp_connection *connection);
+
+/* Handles all events of the station, those of the owner's sources too. True: one of the connections
+   has moved, or a handler returned true. */
 bool rd_tcp_connector_advance(struct rd_tcp_connector *connector);
 
-/* Accepts and connects no more. The epoll holds the owner's sources alone, and the connector no
-   connection. */
+/* Accepts and connects no more, and holds no connection. The epoll of a station that is the
+   connector's alone holds the owner's sources alone. */
 void rd_tcp_connector_stop(struct rd_tcp_connector *connector);
-/* Closes the epoll; stops before, if that has not been done. */
+/* Leaves the station, after stop(). */
 void rd_tcp_connector_finish(struct rd_tcp_connector *connector);
-/* The same in a forked child: sockets and epolls are the parent's as well, and stay as they are. */
+/* In place of both in a forked child: sockets and epolls are the parent's as well. */
 void rd_tcp_connector_abandon(struct rd_tcp_connector *connector);
+
+/* Under the station's lock: something has moved, which the connector's thread is to find. */
+static inline void rd_tcp_stir(struct rd_tcp_connector *connector)
+{
+	connector->stirred = true;
+	connector->station->others |= connector->station->reader != connector;
+}
 
 #endif

@@ -1,75 +1,120 @@
 #include "transports/tcp/early.h"
 
 #include <stdlib.h>
-
-#include "transports/tcp/connector.h"
+#include <sys/socket.h>
 
 struct rd_tcp_early {
 	struct rd_wire wire;
 	struct rd_tcp_hello hello;
+	bool proved; /* that its peer is of this job */
 	struct rd_tcp_early *next;
 };
 
 /* Returns the place of a wire in the list; it holds NULL if there is none. */
-static struct rd_tcp_early **find(struct rd_tcp_connector *connector, int from, int channel)
+static struct rd_tcp_early **find(
+	struct rd_tcp_early_wires *wires, const struct rd_tcp_hello *hello)
 {
-	struct rd_tcp_early **at = &connector->early;
+	struct rd_tcp_early **at = &wires->first;
 
-	while (*at && ((*at)->hello.from != from || (*at)->hello.channel != channel))
+	while (*at && !rd_tcp_hello_same(&(*at)->hello, hello))
 		at = &(*at)->next;
 	return at;
 }
 
-/* The peer may have tried another address since: the socket that came first has then ended. */
-static void drop_ended(struct rd_tcp_connector *connector, struct rd_tcp_early **at)
+/* Returns the wire, which is the caller's from now on. */
+static struct rd_wire take_out(struct rd_tcp_early_wires *wires, struct rd_tcp_early **at)
 {
 	struct rd_tcp_early *early = *at;
+	struct rd_wire wire = early->wire;
 
-	if (!early || rd_wire_peek(&early->wire) != 0)
-		return;
 	*at = early->next;
-	rd_door_reject(
-		connector->arrivals.door, &early->wire, "it left before its link was opened");
+	wires->count--;
 	free(early);
+	return wire;
 }
 
-void rd_tcp_early_keep(
-	struct rd_tcp_connector *connector, struct rd_wire *wire, const struct rd_tcp_hello *hello)
+/* Peers may have tried another address since, or given up. */
+static void drop_ended(struct rd_tcp_early_wires *wires, struct rd_door *door)
 {
-	struct rd_tcp_early **at = find(connector, hello->from, hello->channel), *early = NULL;
+	for (struct rd_tcp_early **at = &wires->first; *at;)
+		if (rd_wire_peek(&(*at)->wire) == 0) {
+			struct rd_wire wire = take_out(wires, at);
 
-	drop_ended(connector, at);
-	if (!*at)
-		early = malloc(sizeof(*early));
-	if (!early) {
-		rd_door_reject(connector->arrivals.door, wire, "it is here already");
-		return;
-	}
-	*early = (struct rd_tcp_early){ *wire, *hello, connector->early };
-	connector->early = early;
+			rd_door_reject(door, &wire, "it left before its link was opened");
+		} else {
+			at = &(*at)->next;
+		}
 }
 
-bool rd_tcp_early_take(struct rd_tcp_connector *connector, int from, int channel,
-	struct rd_wire *wire, struct rd_tcp_hello *hello)
+/* By a reset: a peer that gets one tries again. */
+static void make_room(struct rd_tcp_early_wires *wires, struct rd_door *door)
 {
-	struct rd_tcp_early **at = find(connector, from, channel), *early = *at;
+	static const struct linger none = { .l_onoff = 1 };
+	struct rd_tcp_early **at = &wires->first;
+	struct rd_wire wire;
 
+	while (*at && (*at)->proved)
+		at = &(*at)->next;
+	wire = take_out(wires, *at ? at : &wires->first);
+	setsockopt(wire.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	rd_door_reject(door, &wire, "others need its place");
+}
+
+static bool append(struct rd_tcp_early_wires *wires, struct rd_wire *wire,
+	const struct rd_tcp_hello *hello, bool known)
+{
+	struct rd_tcp_early **at = find(wires, hello), *early;
+
+	if (*at)
+		return false;
+	early = malloc(sizeof(*early));
 	if (!early)
 		return false;
-	*at = early->next;
-	*hello = early->hello;
-	*wire = early->wire;
-	free(early);
+	*early = (struct rd_tcp_early){ *wire, *hello, known || wire->keyed, NULL };
+	*at = early;
+	wires->count++;
 	return true;
 }
 
-void rd_tcp_early_close(struct rd_tcp_connector *connector)
+void rd_tcp_early_keep(struct rd_tcp_early_wires *wires, struct rd_door *door, struct rd_wire *wire,
+	const struct rd_tcp_hello *hello, bool known)
 {
-	while (connector->early) {
-		struct rd_tcp_early *early = connector->early;
+	drop_ended(wires, door);
+	if (!append(wires, wire, hello, known))
+		rd_door_reject(door, wire, "it is here already");
+	while (wires->count > wires->most)
+		make_room(wires, door);
+}
 
-		connector->early = early->next;
-		rd_wire_close(&early->wire);
-		free(early);
-	}
+bool rd_tcp_early_take(
+	struct rd_tcp_early_wires *wires, const struct rd_tcp_hello *hello, struct rd_wire *wire)
+{
+	struct rd_tcp_early **at = find(wires, hello);
+
+	if (!*at)
+		return false;
+	*wire = take_out(wires, at);
+	return true;
+}
+
+static void close_one(struct rd_tcp_early_wires *wires, struct rd_tcp_early **at)
+{
+	struct rd_wire wire = take_out(wires, at);
+
+	rd_wire_close(&wire);
+}
+
+void rd_tcp_early_refuse(struct rd_tcp_early_wires *wires, uint64_t comm_id)
+{
+	for (struct rd_tcp_early **at = &wires->first; *at;)
+		if ((*at)->hello.comm_id == comm_id)
+			close_one(wires, at);
+		else
+			at = &(*at)->next;
+}
+
+void rd_tcp_early_close(struct rd_tcp_early_wires *wires)
+{
+	while (wires->first)
+		close_one(wires, &wires->first);
 }

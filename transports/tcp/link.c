@@ -1,6 +1,7 @@
 #include "transports/tcp/link.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,8 +101,8 @@ static int link_watch(struct rd_tcp_link *link)
 	struct epoll_event wake = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 
 	link->watched = true;
-	if (rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_ADD, link->stream.wire.fd,
-		    EPOLLRDHUP | EPOLLET, &link->source))
+	if (rd_event_watch(endpoint->connector.station->epoll_fd, EPOLL_CTL_ADD,
+		    link->stream.wire.fd, EPOLLRDHUP | EPOLLET, &link->source))
 		return -1;
 	return epoll_ctl(endpoint->local->epoll_fd, EPOLL_CTL_ADD, link->stream.wire.fd, &wake);
 }
@@ -110,16 +111,19 @@ static void link_unwatch(struct rd_tcp_link *link)
 {
 	link->watched = false;
 	epoll_ctl(link->endpoint->local->epoll_fd, EPOLL_CTL_DEL, link->stream.wire.fd, NULL);
-	rd_event_watch(
-		link->endpoint->connector.epoll_fd, EPOLL_CTL_DEL, link->stream.wire.fd, 0, NULL);
+	rd_event_watch(link->endpoint->connector.station->epoll_fd, EPOLL_CTL_DEL,
+		link->stream.wire.fd, 0, NULL);
 }
 
+/* In any thread that polls the station. */
 static bool link_hung_up(void *owner)
 {
 	struct rd_tcp_link *link = owner;
 
-	link->hung_up = link->endpoint->hung_up = true;
-	return true;
+	atomic_store(&link->hung_up, true);
+	atomic_store(&link->endpoint->hung_up, true);
+	rd_tcp_stir(&link->endpoint->connector);
+	return false;
 }
 
 static void link_fail(struct rd_tcp_link *link, const char *reason, int number)
@@ -142,7 +146,8 @@ static void link_opened(void *owner, const struct rd_wire *wire)
 		link_fail(link, "cannot be watched", errno);
 		return;
 	}
-	link->base.rail = rd_interfaces_rail(&link->endpoint->connector.interfaces, opened.fd);
+	link->base.rail =
+		rd_interfaces_rail(&link->endpoint->connector.station->interfaces, opened.fd);
 	link->base.ready = true;
 }
 
@@ -185,7 +190,7 @@ struct rd_tcp_link *rd_tcp_link_create(
 		.failed = link_failed,
 		.owner = link,
 	};
-	rd_tcp_connection_begin(&link->connection);
+	rd_tcp_connector_begin(&endpoint->connector, &link->connection);
 	return link;
 }
 
@@ -238,13 +243,14 @@ static bool check_hung_up(struct rd_tcp_endpoint *endpoint)
 {
 	bool failed = false;
 
-	endpoint->hung_up = false;
+	atomic_store(&endpoint->hung_up, false);
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next) {
-		if (!link->hung_up || link->base.error)
+		if (!atomic_load(&link->hung_up) || link->base.error)
 			continue;
 		rd_tcp_stream_check(&link->stream);
 		failed |= link->base.error != 0;
-		endpoint->hung_up |= link->base.error == 0;
+		if (!link->base.error)
+			atomic_store(&endpoint->hung_up, true);
 	}
 	return failed;
 }
@@ -268,7 +274,7 @@ static void watch_links(struct rd_tcp_endpoint *endpoint)
 static void unwatch_links(struct rd_tcp_endpoint *endpoint)
 {
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
-		if (link->watched && link->base.ready)
+		if (link->watched)
 			link_unwatch(link);
 }
 
@@ -284,7 +290,7 @@ bool rd_tcp_links_advance(struct rd_endpoint *base)
 		moved |= read_ahead_next(endpoint);
 	if (poll_due)
 		moved |= handle_events(endpoint);
-	if (endpoint->hung_up)
+	if (atomic_load_explicit(&endpoint->hung_up, memory_order_relaxed))
 		moved |= check_hung_up(endpoint);
 	if (++endpoint->awake == AWAKE_CALLS)
 		unwatch_links(endpoint);
@@ -299,7 +305,7 @@ void rd_tcp_links_arm(struct rd_endpoint *base)
 	watch_links(endpoint);
 	handle_events(endpoint);
 	read_ahead_all(endpoint);
-	if (endpoint->hung_up)
+	if (atomic_load_explicit(&endpoint->hung_up, memory_order_relaxed))
 		check_hung_up(endpoint);
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
 		if (link->base.ready && !link->base.error)
@@ -333,21 +339,26 @@ static bool output_waits(struct rd_tcp_endpoint *endpoint)
 static void endpoint_linger(struct rd_tcp_endpoint *endpoint)
 {
 	int64_t deadline = rd_clock_ms() + LINGER_MS, left;
-	struct epoll_event event;
+	struct epoll_event events[16];
 
 	watch_links(endpoint);
-	for (struct rd_tcp_link *link = endpoint->queued; link; link = link->next_queued)
-		rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_MOD, link->stream.wire.fd,
-			EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &link->source);
 	while (output_waits(endpoint) && (left = deadline - rd_clock_ms()) > 0)
-		epoll_wait(endpoint->connector.epoll_fd, &event, 1, (int)left);
+		epoll_wait(endpoint->local->epoll_fd, events, 16, (int)left);
+}
+
+/* Afterwards no thread handles an event of them. */
+static void unwatch_all(struct rd_tcp_endpoint *endpoint)
+{
+	rd_tcp_station_lock(endpoint->connector.station, &endpoint->connector);
+	unwatch_links(endpoint);
+	rd_tcp_station_unlock(endpoint->connector.station);
 }
 
 void rd_tcp_links_close(struct rd_tcp_endpoint *endpoint)
 {
-	/* A stranger's bytes, unread, would end each wait at once. */
 	rd_tcp_connector_stop(&endpoint->connector);
 	endpoint_linger(endpoint);
+	unwatch_all(endpoint);
 	while (endpoint->links) {
 		struct rd_tcp_link *link = endpoint->links;
 

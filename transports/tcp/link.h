@@ -16,13 +16,14 @@ struct rd_tcp_link;
 struct rd_tcp_endpoint {
 	struct rd_endpoint base;
 	const struct rd_local *local;
-	struct rd_tcp_connector connector; /* its epoll holds the links, for their end alone */
+	struct rd_tcp_connector
+		connector; /* the station's epoll has the links, for their end alone */
 	unsigned calls; /* of advance() since the last poll of events */
 	unsigned awake; /* calls of advance() since the links were watched */
 	struct rd_tcp_link *links;
 	struct rd_tcp_link *read_ahead_at; /* the next one to read ahead; NULL: the first */
 	struct rd_tcp_link *queued;
-	bool hung_up; /* at least one link is, and may have messages left */
+	_Atomic bool hung_up; /* at least one link is, and may have messages left */
 };
 
 struct rd_tcp_link {
@@ -31,8 +32,8 @@ struct rd_tcp_link {
 	struct rd_event_source source;
 	struct rd_tcp_link *next;
 	struct rd_tcp_connection connection;
-	bool hung_up;
-	bool watched; /* by the driver's epoll and ours */
+	_Atomic bool hung_up;
+	bool watched; /* by the comm's epoll and the station's */
 	struct rd_tcp_link *next_queued;
 	bool queued; /* is on the endpoint's list of links with output to push */
 	struct rd_tcp_stream stream; /* stream.fd is -1 until the link is ready */

@@ -8,16 +8,17 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/port.h"
-#include "transports/tcp/connector.h"
+#include "base/settings.h"
 
-static bool carries_channel(const struct rd_tcp_connector *connector, int index)
+static bool carries_channel(
+	const struct rd_tcp_station *station, const struct rd_local *local, int index)
 {
-	return index < connector->interfaces.shared && index < connector->local->settings->channels;
+	return index < station->interfaces.shared && index < local->settings->channels;
 }
 
 /* Hands the socket over to the door. */
-static int listen_with(struct rd_tcp_connector *connector, int fd,
-	const struct rd_interface *interface, struct sockaddr_storage *address)
+static int listen_with(struct rd_tcp_station *station, int fd, const struct rd_interface *interface,
+	struct sockaddr_storage *address)
 {
 	socklen_t size = sizeof(*address);
 	char where[RD_ADDRESS_TEXT];
@@ -25,7 +26,7 @@ static int listen_with(struct rd_tcp_connector *connector, int fd,
 	if (bind(fd, (struct sockaddr *)address, interface->address_size) == 0 &&
 		listen(fd, RD_BACKLOG) == 0 &&
 		getsockname(fd, (struct sockaddr *)address, &size) == 0)
-		return rd_door_listen(connector->arrivals.door, fd);
+		return rd_door_listen(station->door, fd);
 	rd_fail_errno("cannot listen at %s (%s)", rd_address_text(address, where), interface->name);
 	close(fd);
 	return RONDO_SYSTEM;
@@ -47,7 +48,7 @@ static int make_socket(int *fd, const struct rd_interface *interface)
 
 /* At the port of the interface's other socket. It answers where a packet came from, and the kernel
    prefers it there. Where the kernel refuses, it goes on choosing the interface. */
-static int listen_on_device(struct rd_tcp_connector *connector, struct rd_interface *interface,
+static int listen_on_device(struct rd_tcp_station *station, struct rd_interface *interface,
 	struct sockaddr_storage *address)
 {
 	int fd, err = make_socket(&fd, interface);
@@ -55,7 +56,7 @@ static int listen_on_device(struct rd_tcp_connector *connector, struct rd_interf
 	if (err)
 		return err;
 	if (rd_interface_bind(interface, fd))
-		return listen_with(connector, fd, interface, address);
+		return listen_with(station, fd, interface, address);
 	rd_log(RD_WARN, RD_NET,
 		"NET/Socket : another interface is on the network of %s, and may carry its bytes: "
 		"no socket can be bound to it (%m)",
@@ -66,35 +67,35 @@ static int listen_on_device(struct rd_tcp_connector *connector, struct rd_interf
 }
 
 /* Listens on the interface's address. The kernel chooses the port, which goes into the card. */
-static int listen_at(struct rd_tcp_connector *connector, int index)
+static int listen_at(struct rd_tcp_station *station, const struct rd_local *local, int index)
 {
-	struct rd_interface *interface = &connector->interfaces.at[index];
+	struct rd_interface *interface = &station->interfaces.at[index];
 	struct sockaddr_storage address = interface->address;
 	char where[RD_ADDRESS_TEXT];
 	int fd, err = make_socket(&fd, interface);
 
 	if (!err)
-		err = listen_with(connector, fd, interface, &address);
+		err = listen_with(station, fd, interface, &address);
 	if (!err && interface->is_contested)
-		err = listen_on_device(connector, interface, &address);
+		err = listen_on_device(station, interface, &address);
 	if (err)
 		return err;
-	rd_tcp_card_add(&connector->card, &address);
+	rd_tcp_card_add(&station->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
-		carries_channel(connector, index) ? "Using" : "In reserve", index, interface->name,
-		rd_address_text(&address, where));
+		carries_channel(station, local, index) ? "Using" : "In reserve", index,
+		interface->name, rd_address_text(&address, where));
 	return 0;
 }
 
 /* Listens on the interfaces in reserve, and removes those where that fails. */
-static void listen_in_reserve(struct rd_tcp_connector *connector)
+static void listen_in_reserve(struct rd_tcp_station *station, const struct rd_local *local)
 {
-	struct rd_interfaces *interfaces = &connector->interfaces;
+	struct rd_interfaces *interfaces = &station->interfaces;
 	int kept = interfaces->shared;
 
 	for (int i = kept; i < interfaces->count; i++) {
 		interfaces->at[kept] = interfaces->at[i];
-		if (listen_at(connector, kept))
+		if (listen_at(station, local, kept))
 			rd_log(RD_INFO, RD_NET, "NET/Socket : %s", rondo_last_error());
 		else
 			kept++;
@@ -102,16 +103,16 @@ static void listen_in_reserve(struct rd_tcp_connector *connector)
 	interfaces->count = kept;
 }
 
-int rd_tcp_listen(struct rd_tcp_connector *connector)
+int rd_tcp_listen(struct rd_tcp_station *station, const struct rd_local *local)
 {
 	int err = 0;
 
-	rd_tcp_card_init(&connector->card, &connector->local->place);
-	for (int i = 0; i < connector->interfaces.shared && !err; i++)
-		err = listen_at(connector, i);
+	rd_tcp_card_init(&station->card, &local->place);
+	for (int i = 0; i < station->interfaces.shared && !err; i++)
+		err = listen_at(station, local, i);
 	if (err)
 		return err;
-	listen_in_reserve(connector);
-	connector->card.shared = (uint8_t)connector->interfaces.shared;
+	listen_in_reserve(station, local);
+	station->card.shared = (uint8_t)station->interfaces.shared;
 	return 0;
 }

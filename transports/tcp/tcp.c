@@ -5,10 +5,10 @@
  * ---------------
  * All numbers are little endian. Structs travel as they are in memory, without gaps.
  *
- * A rank listens on one socket an interface, bound to one address there. RONDO_INTERFACE names the
- * interfaces. Without it, the rank listens on the one that leads to MASTER_ADDR and, in reserve, on
- * the others that lead out. Its card lists the addresses. Cards travel through the rendezvous, as
- * does the comm's key (rd_local): only its ranks have it.
+ * A rank listens on one socket an interface, bound to one address there, for all comms of its job.
+ * RONDO_INTERFACE names the interfaces. Without it, the rank listens on the one that leads to
+ * MASTER_ADDR and, in reserve, on the others that lead out. Its card lists the addresses. Cards
+ * travel through the rendezvous, as does the comm's key (rd_local): only its ranks have it.
  *
  *   card      magic 4 | version 2 | addresses 1 | of which shared 1 | host 8 | address[8]
  *   address   family 2 (4, 6) | port 2 | 0 4 | bytes 16
@@ -29,8 +29,8 @@
  * (secure/tls.h). All that follows is encrypted, unless RONDO_ENCRYPT is 0.
  *
  * An acceptor closes a connection that sends anything else, without an answer. A connection that
- * comes before this side's open() waits for it. `stripe` numbers the sockets of one link: a link
- * has one, 0.
+ * comes before this side's open() waits for it, also where this side has no such comm yet; a
+ * bounded number does. `stripe` numbers the sockets of one link: a link has one, 0.
  *
  * Then messages flow in both directions, each a header and its payload, with nothing between them:
  *
@@ -46,10 +46,15 @@
  *
  * Events
  * ------
- * The driver's epoll wakes a sleeping rank. The endpoint's own epoll reports the socket. It holds
- * the listeners, the timer, the unfinished connections and, for their hang-up alone, the links. The
- * endpoint polls it while it connects, before a sleep, and else once in 32 calls of advance(). A
- * link that a call waits for detects the end of its connection by itself, in recv().
+ * The comm's epoll wakes a sleeping rank. The station's epoll reports the socket. It holds the
+ * listeners, the timer, the unfinished connections and, for their hang-up alone, the links, of all
+ * comms of the job. An endpoint polls it while it connects, before a sleep, and else once in 32
+ * calls of advance(). Any thread handles the events of all comms, and leaves for each what is due
+ * to it; a write to the job's eventfd wakes the others. A link that a call waits for detects the
+ * end of its connection by itself, in recv().
+ *
+ * So a comm without a link over tcp has no descriptor. With links it has the epoll on which it
+ * sleeps, and their sockets.
  *
  * Watching a socket costs time: each arriving segment takes the locks of all epolls that watch it,
  * whose cache lines come from the other core. After 256 calls of advance() without a sleep, the
@@ -74,7 +79,8 @@
  *   connection  the socket of one peer and channel, until it is proved
  *   arrivals    the door (net/door.h), and what it hands over
  *   listener    one listening socket an interface
- *   connector   all of these, for an endpoint; verbs connects its links by it as well
+ *   station     all of these, for a job
+ *   connector   the connections of an endpoint; verbs connects its links by it as well
  *   stream      one proved socket: framing, queue, buffers; its failures are in stream_failure
  *   link        links and their progress
  *   tcp         the endpoint
@@ -128,13 +134,13 @@ static int tcp_listen(struct rd_endpoint **result, const struct rd_local *local,
 	endpoint->base.transport = &rd_transport_tcp;
 	endpoint->base.message_max = local->settings->piece_size;
 	endpoint->local = local;
-	err = rd_tcp_connector_start(&endpoint->connector, local);
+	err = rd_tcp_connector_start(&endpoint->connector, local, local->shared);
 	if (err) {
 		free(endpoint);
 		return err;
 	}
-	*card_size = sizeof(endpoint->connector.card);
-	memcpy(card, &endpoint->connector.card, *card_size);
+	*card_size = sizeof(endpoint->connector.station->card);
+	memcpy(card, &endpoint->connector.station->card, *card_size);
 	*result = &endpoint->base;
 	return 0;
 }
@@ -161,7 +167,7 @@ static int tcp_open(struct rd_endpoint *base, int peer, int channel, const unsig
 static int tcp_rails(struct rd_endpoint *base, const unsigned char *bytes, size_t size)
 {
 	const struct rd_tcp_endpoint *endpoint = (const struct rd_tcp_endpoint *)base;
-	const struct rd_tcp_card *own = &endpoint->connector.card;
+	const struct rd_tcp_card *own = &endpoint->connector.station->card;
 	struct rd_tcp_card card;
 
 	if (rd_tcp_card_read(&card, bytes, size, -1) || card.host == own->host)
@@ -181,4 +187,6 @@ const struct rd_transport rd_transport_tcp = {
 	.disarm = rd_tcp_links_disarm,
 	.close = tcp_close,
 	.abandon = tcp_abandon,
+	.shares = true,
+	.watches_links = true,
 };

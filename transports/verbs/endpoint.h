@@ -12,7 +12,7 @@
 struct rd_verbs_endpoint {
 	struct rd_endpoint base;
 	const struct rd_local *local;
-	struct rd_tcp_connector connector; /* its epoll holds the links' sockets, too */
+	struct rd_tcp_connector connector; /* its station's epoll has the links' sockets, too */
 	int rail_count;
 	struct rd_verbs_rail rails[RD_VERBS_RAILS_MAX];
 	struct rd_verbs_regions regions;

@@ -72,7 +72,7 @@ int rd_verbs_events_watch(struct rd_verbs_endpoint *endpoint)
 		rail->events_seen = atomic_load(&rail->device->events);
 		for (int k = 0; k < i; k++)
 			watched |= endpoint->rails[k].device == rail->device;
-		if (!watched && rd_event_watch(endpoint->connector.epoll_fd, EPOLL_CTL_ADD,
+		if (!watched && rd_event_watch(endpoint->connector.station->epoll_fd, EPOLL_CTL_ADD,
 					rail->device->context->async_fd, EPOLLIN, &rail->source))
 			return rd_fail_errno("cannot watch the events of %s", rail->device->name);
 	}

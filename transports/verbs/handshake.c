@@ -14,7 +14,7 @@
 
 static void fail(struct rd_verbs_link *link, int error, const char *reason)
 {
-	rd_tcp_wire_close(link->endpoint->connector.epoll_fd, &link->wire);
+	rd_tcp_wire_close(link->endpoint->connector.station->epoll_fd, &link->wire);
 	rd_verbs_link_fail(link, error, "%s", reason);
 }
 
@@ -133,7 +133,7 @@ static void take_ready(struct rd_verbs_link *link)
 
 static void take_end(struct rd_verbs_link *link, int number)
 {
-	rd_tcp_wire_close(link->endpoint->connector.epoll_fd, &link->wire);
+	rd_tcp_wire_close(link->endpoint->connector.station->epoll_fd, &link->wire);
 	if (link->base.ready)
 		link->hung_up = link->endpoint->hung_up = true;
 	else
@@ -196,8 +196,8 @@ static void connection_opened(void *owner, const struct rd_wire *wire)
 
 	link->wire = *wire;
 	link->source = (struct rd_event_source){ link_handle, link };
-	if (rd_event_watch(link->endpoint->connector.epoll_fd, EPOLL_CTL_ADD, wire->fd, EPOLLIN,
-		    &link->source)) {
+	if (rd_event_watch(link->endpoint->connector.station->epoll_fd, EPOLL_CTL_ADD, wire->fd,
+		    EPOLLIN, &link->source)) {
 		fail(link, RONDO_SYSTEM, "has a connection that cannot be watched");
 		return;
 	}
@@ -220,5 +220,5 @@ void rd_verbs_handshake_begin(struct rd_verbs_link *link, const struct rd_tcp_ca
 		.failed = connection_failed,
 		.owner = link,
 	};
-	rd_tcp_connection_begin(&link->connection);
+	rd_tcp_connector_begin(&link->endpoint->connector, &link->connection);
 }

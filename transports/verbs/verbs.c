@@ -191,7 +191,7 @@ static void close_rails(struct rd_verbs_endpoint *endpoint)
 
 static int start_connector(struct rd_verbs_endpoint *endpoint)
 {
-	int err = rd_tcp_connector_start(&endpoint->connector, endpoint->local);
+	int err = rd_tcp_connector_start(&endpoint->connector, endpoint->local, NULL);
 
 	if (err)
 		return err;
@@ -221,8 +221,8 @@ static int verbs_listen(struct rd_endpoint **result, const struct rd_local *loca
 		free(endpoint);
 		return err;
 	}
-	memcpy(card, &endpoint->connector.card, sizeof(endpoint->connector.card));
-	card[sizeof(endpoint->connector.card)] = (unsigned char)endpoint->rail_count;
+	memcpy(card, &endpoint->connector.station->card, sizeof(endpoint->connector.station->card));
+	card[sizeof(endpoint->connector.station->card)] = (unsigned char)endpoint->rail_count;
 	*card_size = CARD_SIZE;
 	*result = &endpoint->base;
 	return 0;
@@ -378,7 +378,7 @@ static void wait_for_event(struct rd_verbs_endpoint *endpoint, int timeout_ms)
 
 	for (; count < endpoint->rail_count; count++)
 		fds[count] = (struct pollfd){ endpoint->rails[count].channel->fd, POLLIN, 0 };
-	fds[count++] = (struct pollfd){ endpoint->connector.epoll_fd, POLLIN, 0 };
+	fds[count++] = (struct pollfd){ endpoint->connector.station->epoll_fd, POLLIN, 0 };
 	poll(fds, (nfds_t)count, timeout_ms);
 }
 

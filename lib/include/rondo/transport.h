@@ -260,6 +260,8 @@ struct rd_transport {
 	/* For transports of Rondo: it wakes sleepers by local->shared where that is set, and adds
 	   nothing to local->epoll_fd, which may then be -1. */
 	bool shares;
+	/* With that: it adds its links to local->epoll_fd, which is there from open() on. */
+	bool watches_links;
 };
 
 /* ---- Plug-ins ------------------------------------------------------------------------------- */

@@ -50,6 +50,13 @@ int rank_listen_secured(struct rank *rank, int number, const char *address, cons
 	return start(rank);
 }
 
+int rank_listen_shared(struct rank *rank, int number, struct rd_shared *shared)
+{
+	rank_fill(rank, number, "127.0.0.1");
+	rank->local.shared = shared;
+	return start(rank);
+}
+
 void rank_open(struct rank *rank, int peer, const void *card, size_t card_size)
 {
 	cr_assert_eq(rd_transport_tcp.open(rank->endpoint, peer, 0, card, card_size, &rank->link),

@@ -43,6 +43,8 @@ int rank_listen(struct rank *rank, int number, const char *address, const char *
 /* The same, on a host of this name, in a job with this secret. */
 int rank_listen_secured(struct rank *rank, int number, const char *address, const char *host,
 	const char *key, int encrypt);
+/* The same, with a station for further comms. */
+int rank_listen_shared(struct rank *rank, int number, struct rd_shared *shared);
 /* Opens the link to a peer with this card. */
 void rank_open(struct rank *rank, int peer, const void *card, size_t card_size);
 void rank_advance(struct rank *rank);

@@ -1,5 +1,5 @@
 /* ctest label: threads */
-/* Descriptors of comms that are made from one comm, over shm. */
+/* Descriptors of comms that are made from one comm. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -12,21 +12,26 @@
 
 #define COMMS 12
 
-/* Numbers of those that links and sleepers use. The control plane has others. */
+/* Numbers of those that links and sleepers use. The control plane has others, and some of the
+   connections over TCP. */
 struct descriptors {
-	int eventfds, epolls, memory, packet_sockets;
+	int eventfds, epolls, timers, memory, packet_sockets, connections;
 };
 
 static void count_one(struct descriptors *descriptors, int fd, const char *target)
 {
-	socklen_t size = sizeof(int);
+	struct sockaddr_storage peer;
+	socklen_t size = sizeof(int), peer_size = sizeof(peer);
 	int type = 0;
 
 	descriptors->eventfds += strcmp(target, "anon_inode:[eventfd]") == 0;
 	descriptors->epolls += strcmp(target, "anon_inode:[eventpoll]") == 0;
+	descriptors->timers += strcmp(target, "anon_inode:[timerfd]") == 0;
 	descriptors->memory += strncmp(target, "/memfd:", 7) == 0;
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
 		descriptors->packet_sockets += type == SOCK_SEQPACKET;
+	descriptors->connections += getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 &&
+				    peer.ss_family == AF_INET;
 }
 
 static struct descriptors count(void)
@@ -45,20 +50,27 @@ static struct descriptors count(void)
 	return descriptors;
 }
 
-static bool is_same(const struct descriptors *a, const struct descriptors *b)
+/* Whether there are these, for comms that each have an epoll and a link over TCP; one more epoll at
+   most, on which another thread has slept; and fewer connections of the control plane, maybe. */
+static bool are_those_of(
+	const struct descriptors *now, const struct descriptors *before, int comms_over_tcp)
 {
-	return a->eventfds == b->eventfds && a->memory == b->memory &&
-	       a->packet_sockets == b->packet_sockets;
+	return now->eventfds == before->eventfds && now->timers == before->timers &&
+	       now->memory == before->memory && now->packet_sockets == before->packet_sockets &&
+	       now->connections <= before->connections + comms_over_tcp &&
+	       now->epolls <= before->epolls + comms_over_tcp + 1;
 }
 
 static int report(struct rank_env *env, const char *when, const struct descriptors *before,
 	const struct descriptors *after)
 {
 	return world_report(env,
-		"%s: eventfds %d, then %d; epolls %d, then %d; memory %d, then %d; sockets %d, "
-		"then %d",
+		"%s: eventfds %d, then %d; epolls %d, then %d; timers %d, then %d; memory %d, then "
+		"%d; sockets %d, then %d; connections %d, then %d",
 		when, before->eventfds, after->eventfds, before->epolls, after->epolls,
-		before->memory, after->memory, before->packet_sockets, after->packet_sockets);
+		before->timers, after->timers, before->memory, after->memory,
+		before->packet_sockets, after->packet_sockets, before->connections,
+		after->connections);
 }
 
 static int use(struct rank_env *env, rondo_comm *comm)
@@ -79,7 +91,7 @@ static int use(struct rank_env *env, rondo_comm *comm)
 
 /* ---- One after the other --------------------------------------------------------------------- */
 
-static int make_many(struct rank_env *env)
+static int make_many(struct rank_env *env, int links_over_tcp)
 {
 	rondo_comm *comms[COMMS];
 	struct descriptors before, after;
@@ -94,31 +106,57 @@ static int make_many(struct rank_env *env)
 		TRY(rondo_recv(env->comm, &received, 1, RONDO_I32, from, NULL));
 		TRY(rondo_group_end());
 	}
-	/* The first makes the means to meet, which stay. */
-	TRY(rondo_comm_duplicate(env->comm, &comms[0]));
-	TRY(rondo_barrier(comms[0], NULL));
+	/* The first of each kind make the means to meet, which stay. */
+	for (int i = 0; i < 2; i++) {
+		TRY(rondo_comm_split(env->comm, 0, i % 2 ? -env->rank : env->rank, &comms[i]));
+		TRY(rondo_barrier(comms[i], NULL));
+	}
 	before = count();
-	for (int i = 1; i < COMMS; i++)
+	for (int i = 2; i < COMMS; i++)
 		TRY(rondo_comm_split(env->comm, 0, i % 2 ? -env->rank : env->rank, &comms[i]));
 	for (int i = 0; i < COMMS; i++)
 		if (use(env, comms[i]))
 			return 1;
 	TRY(rondo_barrier(env->comm, NULL));
 	after = count();
-	/* Each has one more epoll: its control connection's. */
-	if (!is_same(&before, &after) || after.epolls > before.epolls + COMMS)
+	if (!are_those_of(&after, &before, (COMMS - 2) * links_over_tcp))
 		return report(env, "with comms", &before, &after);
 	for (int i = 0; i < COMMS; i++)
 		TRY(rondo_comm_destroy(comms[i]));
 	TRY(rondo_barrier(env->comm, NULL));
 	after = count();
-	return is_same(&before, &after) ? 0 : report(env, "without them", &before, &after);
+	return are_those_of(&after, &before, -2 * links_over_tcp)
+		       ? 0
+		       : report(env, "without them", &before, &after);
+}
+
+static int make_many_over_shm(struct rank_env *env)
+{
+	return make_many(env, 0);
+}
+
+static int make_many_over_tcp(struct rank_env *env)
+{
+	return make_many(env, 1);
 }
 
 Test(comm_descriptors, are_those_of_the_first_comm_over_shm, .timeout = 60)
 {
-	world_try(2, "shm", make_many);
-	world_try(4, "shm", make_many);
+	world_try(2, "shm", make_many_over_shm);
+	world_try(4, "shm", make_many_over_shm);
+}
+
+/* Within a host, where ranks could use tcp, too. */
+Test(comm_descriptors, are_those_of_the_first_comm_by_default, .timeout = 60)
+{
+	world_try(2, NULL, make_many_over_shm);
+	world_try(4, NULL, make_many_over_shm);
+}
+
+Test(comm_descriptors, are_an_epoll_and_one_a_link_and_channel_over_tcp, .timeout = 60)
+{
+	setenv("RONDO_CHANNELS", "1", 1);
+	world_try(2, "tcp", make_many_over_tcp);
 }
 
 /* ---- In any order ---------------------------------------------------------------------------- */
@@ -201,5 +239,6 @@ Test(comm_descriptors, comms_come_and_go_in_any_order, .timeout = 120)
 	world_try(2, "shm", make_and_destroy);
 	world_try(4, "shm", make_and_destroy);
 	world_try(4, "mixed", make_and_destroy);
+	world_try(4, "tcp", make_and_destroy);
 	cr_assert_eq(world_run(&threads, make_and_destroy, NULL, NULL), 0);
 }

@@ -1,6 +1,6 @@
 /* ctest label: threads */
-/* The contract suite for each transport; shm also as comms of a job use it, tcp over IPv4 and IPv6,
-   with TLS, and with checksums. */
+/* The contract suite for each transport; shm and tcp also as comms of a job use them, tcp over IPv4
+   and IPv6, with TLS, and with checksums. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
@@ -46,6 +46,13 @@ CONTRACT_REGION_CASES(SHARED_TEST)
 	}
 CONTRACT_LINK_CASES(TCP_TEST)
 CONTRACT_PEER_CASES(TCP_TEST)
+
+#define SHARED_TCP_TEST(name) \
+	Test(shared_tcp, name, .timeout = 60, .init = use_job) \
+	{ \
+		contract_##name("tcp"); \
+	}
+CONTRACT_PEER_CASES(SHARED_TCP_TEST)
 
 static void use_ipv6(void)
 {

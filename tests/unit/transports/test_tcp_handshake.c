@@ -12,6 +12,7 @@
 #include "net/door.h"
 #include "transports/contract/leaks.h"
 #include "transports/contract/suite.h"
+#include "transports/shared.h"
 #include "tcp/fakes.h"
 
 static void try_address(const char *address)
@@ -460,6 +461,41 @@ Test(tcp, silent_strangers_are_bounded_and_delay_no_link, .timeout = 60)
 	AWAIT(contract_open_files() - before == 2, rank_advance(&zero));
 	rank_close(&zero);
 	rank_close(&one);
+}
+
+/* A hello of a comm that is not here waits for it, among a bounded number. A rank that had to give
+   up its place connects again. */
+Test(tcp, strangers_of_unknown_comms_are_bounded_and_keep_no_rank_out, .timeout = 60)
+{
+	enum { STRANGERS = 2 * RD_DOOR_MOST };
+	struct rd_shared *shared;
+	int fds[STRANGERS], before;
+	struct pair pair;
+
+	cr_assert_eq(rd_shared_make(&shared), 0);
+	cr_assert_eq(rank_listen_shared(&pair.zero, 0, shared), 0);
+	cr_assert_eq(rank_listen(&pair.one, 1, "127.0.0.1", ""), 0);
+	pair.one.settings.init_timeout_ms = 60000;
+	rank_open(&pair.one, 0, pair.zero.card, pair.zero.card_size);
+	for (int i = 0; i < 100; i++)
+		pair_advance(&pair);
+	before = contract_open_files();
+	for (int i = 0; i < STRANGERS; i++) {
+		struct hello hello = fake_hello(&pair.zero, 1);
+
+		hello.comm_id += 1 + (uint64_t)i;
+		fds[i] = fake_connect(&pair.zero);
+		fake_write(fds[i], &hello, sizeof(hello));
+	}
+	rank_advance_long(&pair.zero);
+	cr_expect_leq(contract_open_files() - before, STRANGERS + RD_DOOR_MOST + 8);
+	rank_open(&pair.zero, 1, pair.one.card, pair.one.card_size);
+	cr_expect(!pair.zero.link->ready, "rank 1 has kept its place");
+	AWAIT(pair.zero.link->ready && pair.one.link->ready, pair_advance(&pair));
+	for (int i = 0; i < STRANGERS; i++)
+		close(fds[i]);
+	pair_close(&pair);
+	rd_shared_release(shared);
 }
 
 Test(tcp, a_hello_may_come_in_pieces, .timeout = 60)

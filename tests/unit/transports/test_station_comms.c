@@ -1,8 +1,10 @@
 /* ctest label: threads */
-/* shm in several comms of the same two ranks: they share one connection, and nothing else. */
+/* shm and tcp in several comms of the same two ranks. They share a station, and over shm one
+   connection. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -17,14 +19,15 @@
 
 /* Two ranks in this thread, in some comms. */
 struct two {
+	const char *transport;
 	struct shared *shared;
 	struct rd_shared *jobs[2];
 	struct fixture comms[COMMS][2];
 };
 
-static void begin(struct two *two)
+static void begin(struct two *two, const char *transport)
 {
-	*two = (struct two){ .shared = shared_create() };
+	*two = (struct two){ .transport = transport, .shared = shared_create() };
 	for (int rank = 0; rank < 2; rank++)
 		cr_assert_eq(rd_shared_make(&two->jobs[rank]), 0);
 }
@@ -49,8 +52,8 @@ static void listen_in(struct two *two, int comm)
 	shape.comm_id = 1000 + (uint64_t)comm;
 	shape.jobs = jobs;
 	for (int rank = 0; rank < 2; rank++) {
-		cr_assert(
-			fixture_listen(&two->comms[comm][rank], two->shared, "shm", rank, &shape));
+		cr_assert(fixture_listen(
+			&two->comms[comm][rank], two->shared, two->transport, rank, &shape));
 		two->comms[comm][rank].all = two->comms[comm];
 		two->comms[comm][rank].all_count = 2;
 	}
@@ -100,14 +103,24 @@ static struct rd_link *link_of(struct two *two, int comm, int rank)
 	return two->comms[comm][rank].links[1 - rank][0];
 }
 
+#define TEST_BOTH(name) \
+	Test(shm_comms, name, .timeout = 60) \
+	{ \
+		name("shm"); \
+	} \
+	Test(tcp_comms, name, .timeout = 60) \
+	{ \
+		name("tcp"); \
+	}
+
 /* ---- One connection -------------------------------------------------------------------------- */
 
-Test(shm_comms, a_further_one_needs_an_epoll_to_sleep_on_and_no_other_descriptor)
+static void a_further_one_needs_an_epoll_and_what_its_links_need(const char *transport)
 {
-	int files = contract_open_files(), before;
+	int files = contract_open_files(), before, links = strcmp(transport, "tcp") == 0;
 	struct two two;
 
-	begin(&two);
+	begin(&two, transport);
 	listen_in(&two, 0);
 	open_in(&two, 0);
 	before = contract_open_files();
@@ -116,17 +129,18 @@ Test(shm_comms, a_further_one_needs_an_epoll_to_sleep_on_and_no_other_descriptor
 		open_in(&two, comm);
 		talk_in(&two, comm);
 	}
-	cr_expect_eq(contract_open_files(), before + 2 * (COMMS - 1));
+	cr_expect_eq(contract_open_files(), before + 2 * (1 + links) * (COMMS - 1));
 	end(&two);
 	cr_expect_eq(contract_open_files(), files);
 }
+TEST_BOTH(a_further_one_needs_an_epoll_and_what_its_links_need)
 
-Test(shm_comms, end_in_any_order)
+static void end_in_any_order(const char *transport)
 {
 	for (int first = 0; first < COMMS; first++) {
 		struct two two;
 
-		begin(&two);
+		begin(&two, transport);
 		for (int comm = 0; comm < COMMS; comm++)
 			listen_in(&two, comm);
 		for (int comm = 0; comm < COMMS; comm++)
@@ -139,12 +153,13 @@ Test(shm_comms, end_in_any_order)
 		end(&two);
 	}
 }
+TEST_BOTH(end_in_any_order)
 
-Test(shm_comms, a_close_breaks_the_links_of_its_comm_alone)
+static void a_close_breaks_the_links_of_its_comm_alone(const char *transport)
 {
 	struct two two;
 
-	begin(&two);
+	begin(&two, transport);
 	for (int comm = 0; comm < 2; comm++) {
 		listen_in(&two, comm);
 		open_in(&two, comm);
@@ -155,13 +170,14 @@ Test(shm_comms, a_close_breaks_the_links_of_its_comm_alone)
 	talk_in(&two, 1);
 	end(&two);
 }
+TEST_BOTH(a_close_breaks_the_links_of_its_comm_alone)
 
 /* The process of rank 1 ends: it sends nothing. */
 Test(shm_comms, a_death_breaks_the_links_of_all)
 {
 	struct two two;
 
-	begin(&two);
+	begin(&two, "shm");
 	for (int comm = 0; comm < COMMS; comm++) {
 		listen_in(&two, comm);
 		open_in(&two, comm);
@@ -197,7 +213,7 @@ Test(shm_comms, of_later_connect_again_where_a_connection_broke)
 {
 	struct two two;
 
-	begin(&two);
+	begin(&two, "shm");
 	listen_in(&two, 0);
 	open_in(&two, 0);
 	cut_connections();
@@ -226,7 +242,7 @@ Test(shm_comms, a_packet_that_is_read_for_another_wakes_its_sleeper)
 {
 	struct two two;
 
-	begin(&two);
+	begin(&two, "shm");
 	for (int comm = 0; comm < 3; comm += 2) {
 		listen_in(&two, comm);
 		open_in(&two, comm);
@@ -240,12 +256,35 @@ Test(shm_comms, a_packet_that_is_read_for_another_wakes_its_sleeper)
 	end(&two);
 }
 
+/* The same with a connection that another thread has accepted. */
+Test(tcp_comms, a_wire_that_is_accepted_for_another_wakes_its_sleeper)
+{
+	struct two two;
+
+	begin(&two, "tcp");
+	listen_in(&two, 0);
+	open_in(&two, 0);
+	listen_in(&two, 2);
+	open_at(&two, 2, 0);
+	is_woken(&two.comms[2][0]);
+	open_at(&two, 2, 1);
+	advance_much(&two.comms[2][1]);
+	cr_expect(is_woken(&two.comms[2][0]));
+	advance_much(&two.comms[0][0]);
+	cr_expect(is_woken(&two.comms[2][0]));
+	advance_much(&two.comms[0][0]);
+	cr_expect_not(is_woken(&two.comms[2][0]));
+	cr_assert(fixture_until_ready(two.comms[2]));
+	talk_in(&two, 2);
+	end(&two);
+}
+
 /* ---- Greetings that come early --------------------------------------------------------------- */
 
 /* Rank 1 of the second comm greets; then this rank reads the connection for the first comm. */
-static void greet_early(struct two *two)
+static void greet_early(struct two *two, const char *transport)
 {
-	begin(two);
+	begin(two, transport);
 	for (int comm = 0; comm < 3; comm += 2)
 		listen_in(two, comm);
 	open_in(two, 0);
@@ -254,37 +293,38 @@ static void greet_early(struct two *two)
 	advance_much(&two->comms[0][0]);
 }
 
-Test(shm_comms, a_greeting_waits_for_the_comm)
+static void a_greeting_waits_for_the_comm(const char *transport)
 {
 	struct two two;
 
-	greet_early(&two);
+	greet_early(&two, transport);
 	open_at(&two, 2, 0);
 	cr_assert(fixture_until_ready(two.comms[2]));
 	talk_in(&two, 2);
 	talk_in(&two, 0);
 	end(&two);
 }
+TEST_BOTH(a_greeting_waits_for_the_comm)
 
-Test(shm_comms, a_greeting_waits_in_vain_for_one_that_closes)
+static void a_greeting_waits_in_vain_for_one_that_closes(const char *transport)
 {
 	struct two two;
 
-	greet_early(&two);
+	greet_early(&two, transport);
 	fixture_close(&two.comms[2][0]);
-	two.comms[2][1].all_count = 1;
-	two.comms[2][1].all = &two.comms[2][1];
-	cr_expect(until_broken(&two.comms[2][1], link_of(&two, 2, 1), 5000));
+	advance_much(&two.comms[2][1]);
+	cr_expect(link_of(&two, 2, 1)->error);
 	talk_in(&two, 0);
 	end(&two);
 }
+TEST_BOTH(a_greeting_waits_in_vain_for_one_that_closes)
 
 Test(shm_comms, a_greeting_ends_with_its_sender)
 {
 	int files;
 	struct two two;
 
-	greet_early(&two);
+	greet_early(&two, "shm");
 	files = contract_open_files();
 	fixture_close(&two.comms[2][1]);
 	advance_much(&two.comms[0][0]);
@@ -307,7 +347,7 @@ Test(shm_comms, a_region_belongs_to_the_comm_in_which_it_is_offered)
 
 	cr_assert(
 		fd >= 0 && ftruncate(fd, 4096) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-	begin(&two);
+	begin(&two, "shm");
 	for (int comm = 0; comm < 3; comm += 2) {
 		listen_in(&two, comm);
 		open_in(&two, comm);
@@ -332,6 +372,7 @@ Test(shm_comms, a_region_belongs_to_the_comm_in_which_it_is_offered)
 #define MESSAGES 60
 
 struct speaker {
+	const char *transport;
 	struct rd_shared **jobs;
 	int number;
 };
@@ -375,12 +416,12 @@ static void *speak(void *argument)
 		shape.comm_id = (uint64_t)(speaker->number * ROUNDS + round + 1);
 		shape.sleepy = round % 3 > 0;
 		shape.jobs = jobs;
-		fixture_pair("shm", &shape, THREADS, answer, answer);
+		fixture_pair(speaker->transport, &shape, THREADS, answer, answer);
 	}
 	return NULL;
 }
 
-Test(shm_comms, of_many_threads_open_talk_sleep_and_close_at_once, .timeout = 60)
+static void of_many_threads_open_talk_sleep_and_close_at_once(const char *transport)
 {
 	int files = contract_open_files();
 	struct rd_shared *jobs[2];
@@ -390,7 +431,7 @@ Test(shm_comms, of_many_threads_open_talk_sleep_and_close_at_once, .timeout = 60
 	for (int rank = 0; rank < 2; rank++)
 		cr_assert_eq(rd_shared_make(&jobs[rank]), 0);
 	for (int i = 0; i < COMMS; i++) {
-		speakers[i] = (struct speaker){ .jobs = jobs, .number = i };
+		speakers[i] = (struct speaker){ transport, jobs, i };
 		cr_assert_eq(pthread_create(&threads[i], NULL, speak, &speakers[i]), 0);
 	}
 	for (int i = 0; i < COMMS; i++)
@@ -399,3 +440,4 @@ Test(shm_comms, of_many_threads_open_talk_sleep_and_close_at_once, .timeout = 60
 		rd_shared_release(jobs[rank]);
 	cr_expect_eq(contract_open_files(), files);
 }
+TEST_BOTH(of_many_threads_open_talk_sleep_and_close_at_once)
