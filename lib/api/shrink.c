@@ -65,8 +65,6 @@ static int shrink_comm(rondo_comm *comm, rondo_comm **made)
 	if (err)
 		return err;
 	rd_control_end_lineage(comm->control);
-	if ((*made)->control)
-		rd_control_begin_lineage((*made)->control);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p of %d ranks shrank to comm %p: rank %d of %d",
 		(void *)comm, comm->size, (void *)*made, (*made)->rank, (*made)->size);
 	return 0;

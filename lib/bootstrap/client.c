@@ -76,25 +76,20 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 	connect_from(client, error, now_ms);
 }
 
-/* At this rank's address on the way to rank 0, or the job's. Another attempt may have had
-   another. */
-static int open_places(struct rd_client *client)
+/* The first comm's listener: near the lineage's, or this rank's address on the way to rank 0.
+   Another attempt may have had another. */
+static int open_place(struct rd_client *client)
 {
 	struct rd_lineage *lineage = client->lineage;
-	struct sockaddr_storage near;
 	int error = 0;
 
-	if (!lineage->id)
-		error = rd_lineage_open(lineage,
-			client->trunks ? rd_group_door_near(client->groups, client->local)
-				       : client->local,
-			client->settings->rank);
-	near = rd_lineage_near(lineage);
-	if (!error && !client->trunks)
-		error = rd_group_door_open(client->groups, &near, client->settings);
+	if (!client->trunks)
+		error = rd_listener_open(client->listener,
+			lineage->arrivals ? &lineage->arrivals->listener->near : client->local,
+			client->settings, client->listener_epoll_fd);
 	if (error)
 		return error;
-	lineage->place.group_port = client->groups->port;
+	rd_lineage_place(lineage, client->listener, client->settings->rank);
 	rd_participant_set_lineage(client->participant, &lineage->place);
 	return 0;
 }
@@ -116,7 +111,7 @@ static void finish_connecting(struct rd_client *client, int64_t now_ms)
 		rd_socket_tune(fd, client->settings->unreachable_ms);
 	rd_control_socket_watch(socket, EPOLLIN);
 	rd_local_address_get(client->local, fd);
-	error = open_places(client);
+	error = open_place(client);
 	if (error)
 		rd_participant_report(client->participant, error, client->settings->rank,
 			rondo_last_error(), now_ms);

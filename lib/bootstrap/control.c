@@ -32,6 +32,16 @@ static int open_epoll(struct rd_control *control, const struct rd_control *paren
 	return 0;
 }
 
+/* At the listener of the job of the comm that has shrunk, which may end before. */
+static int join_lineage(struct rd_control *control, const struct rd_lineage *of)
+{
+	rd_lineage_join(&control->lineage, of);
+	control->elsewhere = of->arrivals->listener;
+	if (rd_listener_watch(control->elsewhere, control->epoll_fd, RD_MARK_ELSEWHERE))
+		return rd_fail_errno("cannot watch for other ranks");
+	return 0;
+}
+
 /* Once the thread may take the event. */
 static int watch_cancellation(struct rd_control *control)
 {
@@ -106,15 +116,6 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 		}
 		if (rd_local_address_get(&control->local, server->listen_fd))
 			return rd_fail_errno("rank 0 does not know where it listens");
-	}
-	if (control->lineage.listen_fd < 0) {
-		const struct sockaddr_storage *near = &control->local;
-
-		if (control->group)
-			near = rd_group_door_near(&control->whole->job->groups, near);
-		error = rd_lineage_open(&control->lineage, near, 0);
-		if (error)
-			return error;
 	}
 	rd_address_print(control->address, control->group ? &addresses.at[0] : &control->local);
 	if (!settings->has_psk && !control->group)
@@ -226,9 +227,6 @@ static struct rd_control *control_allocate(const struct rd_control_config *confi
 	control->client.mark = RD_MARK_CLIENT;
 	control->client.settings = &control->settings;
 	control->client.lineage = &control->lineage;
-	control->lineage.listen_fd = -1;
-	rd_arrivals_init(&control->arrivals);
-	atomic_store(&control->arrivals_wait, config->lineage != NULL);
 	control->group = config->group;
 	control->client.due = &control->due;
 	if (config->group)
@@ -259,7 +257,7 @@ static int control_begin(struct rd_control **made, const struct rd_control_confi
 	int error = control ? open_epoll(control, config->parent) : RONDO_MEMORY;
 
 	if (!error && config->lineage)
-		error = rd_lineage_join(&control->lineage, config->lineage);
+		error = join_lineage(control, config->lineage);
 	*fd = config->settings->rendezvous_fd;
 	*cut_off = false;
 	*made = control;
@@ -327,6 +325,19 @@ void rd_control_decline(const struct rd_control_config *origin, int error, const
 	rd_settings_forget(&mine);
 }
 
+/* The others cannot shrink it before this rank is ready. */
+static int begin_lineage(struct rd_control *control)
+{
+	int error = rd_lineage_begin(&control->lineage, rd_control_comm_id(control)->number,
+		control->job->listener, control->settings.size + RD_PENDING_MAX);
+	char reason[RD_REASON_SIZE];
+
+	if (!error)
+		return 0;
+	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
+	return rd_control_report(control, error, control->settings.rank, reason);
+}
+
 int rd_control_create(struct rd_control **created, const struct rd_control_config *config)
 {
 	struct rd_settings settings;
@@ -354,7 +365,7 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 	await_meeting(*created);
 	error = rd_control_verdict(*created);
 	if (!error && (*created)->lineage.id == 0)
-		(*created)->lineage.id = rd_control_comm_id(*created)->number;
+		error = begin_lineage(*created);
 	if (!error)
 		return 0;
 	rd_control_destroy(*created);
@@ -382,11 +393,6 @@ const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control)
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
 {
 	return &control->lineage;
-}
-
-struct rd_arrivals *rd_control_arrivals(struct rd_control *control)
-{
-	return &control->arrivals;
 }
 
 _Atomic uint32_t *rd_control_done(struct rd_control *control)

@@ -103,10 +103,6 @@ const struct rd_cards *rd_control_cards(const struct rd_control *control);
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control);
 /* Another comm of the lineage has its place now: this one cannot shrink. */
 void rd_control_end_lineage(struct rd_control *control);
-/* This one has it: until this call a comm that another has shrunk to takes no connections. */
-void rd_control_begin_lineage(struct rd_control *control);
-/* The connections at this rank's place, for a shrink. */
-struct rd_arrivals *rd_control_arrivals(struct rd_control *control);
 /* A random number of the coordinator: the same on all ranks of this comm, and on no other comm. */
 const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control);
 /* The local address of the control connection. */

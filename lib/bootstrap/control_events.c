@@ -92,9 +92,4 @@ void rd_control_end_events(struct rd_control *control)
 	}
 	if (control->cancel_fd >= 0)
 		rd_control_unwatch(control, control->cancel_fd);
-	pthread_mutex_lock(&control->lock);
-	if (control->lineage.listen_fd >= 0)
-		rd_control_unwatch(control, control->lineage.listen_fd);
-	rd_arrivals_close(&control->arrivals, control->epoll_fd);
-	pthread_mutex_unlock(&control->lock);
 }

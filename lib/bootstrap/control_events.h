@@ -11,10 +11,9 @@
 /* The marks of events, beside the numbers of the server's connections. */
 #define RD_MARK_DOOR UINT64_MAX
 #define RD_MARK_CLIENT (UINT64_MAX - 1)
-#define RD_MARK_LINEAGE (UINT64_MAX - 2)
+#define RD_MARK_ELSEWHERE (UINT64_MAX - 2)
 #define RD_MARK_LINKS (UINT64_MAX - 3)
 #define RD_MARK_CANCEL (UINT64_MAX - 4)
-#define RD_MARK_ARRIVALS (UINT64_MAX - 5)
 
 /* Which event in the job's epoll is a group's; false: none. */
 bool rd_control_find_event(uint64_t data, struct rd_control **control, uint64_t *mark);

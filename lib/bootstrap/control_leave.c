@@ -78,8 +78,6 @@ static void free_state(struct rd_control *control)
 	rd_link_failures_finish(&control->fallbacks);
 	rd_rank_list_finish(&control->opens);
 	rd_rank_list_finish(&control->opened);
-	rd_arrivals_finish(&control->arrivals);
-	rd_lineage_close(&control->lineage);
 	rd_client_forget(&control->client);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
@@ -106,7 +104,7 @@ void rd_control_free(struct rd_control *control)
 		return;
 	rd_control_close(control);
 	rd_server_finish(&control->server);
-	rd_arrivals_close(&control->arrivals, control->epoll_fd);
+	rd_control_end_lineage(control);
 	pthread_cond_destroy(&control->published);
 	pthread_mutex_destroy(&control->lock);
 	free_state(control);
@@ -120,7 +118,7 @@ void rd_control_abandon(struct rd_control *control)
 		return;
 	rd_control_socket_abandon(control->client.socket);
 	rd_server_abandon(&control->server);
-	rd_arrivals_abandon(&control->arrivals);
+	rd_arrivals_abandon(control->lineage.arrivals);
 	if (control->job)
 		rd_job_abandon(control->job);
 	free_state(control);

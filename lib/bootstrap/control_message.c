@@ -174,7 +174,7 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		return;
 	case RD_CONTROL_GATHER:
 		rd_codec_u64(codec, &message->gather.lineage);
-		walk_rank(codec, &message->gather.origin, 0);
+		walk_rank(codec, &message->gather.origin, -1);
 		return;
 	case RD_CONTROL_PLAN:
 		walk_rank(codec, &message->plan.rank, 0);

@@ -38,7 +38,9 @@ enum rd_control_kind {
 	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
 	RD_CONTROL_VERDICT, /* to each rank: the comm is over, with the reason; the last message */
 	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
-	RD_CONTROL_LEFT, /* to each rank: the first has left; to a leaver, the last message */
+	/* To each rank: the first has left; to a leaver, the last message. In a shrink: the rank to
+	   whose place this one has come has no comm of the lineage any more. */
+	RD_CONTROL_LEFT,
 	RD_CONTROL_LINK_FAILED, /* a link failed to open: to the coordinator, then to both ranks */
 	/* To the coordinator: this rank opens links to these ranks. To each of them: these ranks
 	   open links to it. */
@@ -144,7 +146,7 @@ struct rd_control_message {
 		} left;
 		struct {
 			uint64_t lineage; /* its id */
-			int32_t origin; /* of this rank in the lineage */
+			int32_t origin; /* of this rank; -1: it only asks */
 		} gather;
 		struct {
 			int32_t rank, size; /* in the new comm */

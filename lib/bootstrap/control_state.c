@@ -84,17 +84,11 @@ void rd_control_detach(struct rd_control *control)
 void rd_control_end_lineage(struct rd_control *control)
 {
 	pthread_mutex_lock(&control->lock);
-	/* The socket lives on in the comm that this one shrank to. */
-	rd_control_unwatch(control, control->lineage.listen_fd);
-	rd_arrivals_close(&control->arrivals, control->epoll_fd);
-	rd_lineage_close(&control->lineage);
+	if (control->elsewhere)
+		rd_listener_unwatch(control->elsewhere, control->epoll_fd);
+	control->elsewhere = NULL;
+	rd_lineage_end(&control->lineage);
 	pthread_mutex_unlock(&control->lock);
-}
-
-void rd_control_begin_lineage(struct rd_control *control)
-{
-	atomic_store(&control->arrivals_wait, false);
-	rd_control_notify(control);
 }
 
 /* ---- Failed ranks --------------------------------------------------------------------------- */

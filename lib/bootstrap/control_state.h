@@ -13,7 +13,6 @@
 #include <stdint.h>
 
 #include "base/reason.h"
-#include "bootstrap/arrivals.h"
 #include "bootstrap/client.h"
 #include "bootstrap/control.h"
 #include "bootstrap/server.h"
@@ -54,9 +53,8 @@ struct rd_control {
 	char host[RD_HOST_SIZE]; /* this rank's */
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct sockaddr_storage local; /* set before RD_PARTICIPANT_JOINED */
-	struct rd_lineage lineage; /* the same; afterwards its socket is under the lock */
-	struct rd_arrivals arrivals; /* at the lineage's socket */
-	_Atomic bool arrivals_wait; /* until another comm has given up the place */
+	struct rd_lineage lineage; /* the same; its end is under the lock */
+	struct rd_listener *elsewhere; /* the same: another job's, served here; NULL: none */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
 	uint64_t group; /* the id of this comm, of ranks of `whole`; 0: it is none */
 	struct rd_control *whole; /* of a first rank, until all ranks have come; else NULL */
@@ -111,7 +109,6 @@ struct rd_control {
 	_Atomic bool links_due; /* to be served now */
 	int64_t links_ms; /* when to serve them next, at the latest */
 	struct rd_watch_count *count; /* of finished calls, which the watch shows; NULL: none */
-	bool lineage_watched;
 	int dead; /* as the watch has reported it; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
 	bool leaving, quitting, ends; /* as requested */

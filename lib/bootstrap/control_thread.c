@@ -115,46 +115,40 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 
 /* ---- This rank's place ----------------------------------------------------------------------- */
 
-/* Until the first connection comes. */
-static void watch_lineage(struct rd_control *control)
+/* The listener of another job, which the comm that has shrunk belonged to. */
+static void serve_elsewhere(struct rd_control *control, int64_t now_ms)
 {
-	if (control->lineage_watched || atomic_load(&control->arrivals_wait) ||
-		rd_participant_phase(control->participant) < RD_PARTICIPANT_JOINED)
-		return;
-	control->lineage_watched = true;
 	pthread_mutex_lock(&control->lock);
-	rd_control_watch(control, control->lineage.listen_fd, EPOLLIN | EPOLLET, RD_MARK_LINEAGE);
+	if (control->elsewhere)
+		rd_listener_serve(control->elsewhere, now_ms);
 	pthread_mutex_unlock(&control->lock);
 }
 
-/* Without the means to accept, who comes waits until another one does. */
-static void open_arrivals(struct rd_control *control)
+static int64_t elsewhere_deadline(struct rd_control *control)
 {
-	const struct rd_settings *settings = &control->settings;
+	int64_t deadline_ms = RD_NEVER;
 
 	pthread_mutex_lock(&control->lock);
-	if (control->lineage.listen_fd >= 0 &&
-		rd_arrivals_open(&control->arrivals, control->lineage.listen_fd, settings,
-			settings->size + RD_PENDING_MAX, control->epoll_fd,
-			rd_control_event(control, RD_MARK_ARRIVALS)))
-		rd_log(RD_INFO, RD_BOOTSTRAP, "nobody can meet this rank: %s", rondo_last_error());
-	else
-		rd_control_unwatch(control, control->lineage.listen_fd);
+	if (control->elsewhere)
+		deadline_ms = rd_listener_deadline(control->elsewhere);
 	pthread_mutex_unlock(&control->lock);
+	return deadline_ms;
 }
 
-/* Rank 0's place for groups; of other ranks see client.c. */
-static void open_groups(struct rd_control *control)
+/* Rank 0's; of other ranks see client.c. */
+static void open_place(struct rd_control *control)
 {
-	struct sockaddr_storage near = rd_lineage_near(&control->lineage);
-	struct rd_group_door *groups = &control->job->groups;
+	struct rd_job *job = control->job;
 	int err = 0;
 
 	if (!control->group && control->settings.size > 1)
-		err = rd_group_door_open(groups, &near, &control->settings);
+		err = rd_listener_open(job->listener,
+			control->lineage.arrivals ? &control->lineage.arrivals->listener->near
+						  : &control->local,
+			&control->settings, job->epoll_fd);
 	if (err)
 		rd_coordinator_decline(control->server.coordinator, err, rondo_last_error());
-	control->lineage.place.group_port = groups->port;
+	rd_lineage_place(&control->lineage, job->listener, 0);
 	rd_participant_set_lineage(control->participant, &control->lineage.place);
 }
 
@@ -235,10 +229,8 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 		rd_client_receive(&control->client, now_ms);
 	else if (mark == RD_MARK_DOOR)
 		rd_server_accept(&control->server, now_ms);
-	else if (mark == RD_MARK_LINEAGE)
-		open_arrivals(control);
-	else if (mark == RD_MARK_ARRIVALS)
-		rd_arrivals_serve(&control->arrivals, now_ms);
+	else if (mark == RD_MARK_ELSEWHERE)
+		serve_elsewhere(control, now_ms);
 	else if (mark == RD_MARK_LINKS)
 		rd_control_stir_links(control);
 	else if (mark == RD_MARK_CANCEL)
@@ -307,7 +299,7 @@ static int64_t deadline_of(struct rd_control *control, int64_t now_ms)
 	if (control->ends && control->goodbye < RD_GOODBYE_AT_END)
 		deadline = rd_sooner(deadline, now_ms + 1);
 	deadline = rd_sooner(deadline, control->links_ms);
-	deadline = rd_sooner(deadline, rd_arrivals_deadline(&control->arrivals));
+	deadline = rd_sooner(deadline, elsewhere_deadline(control));
 	if (control->server.coordinator)
 		deadline = rd_sooner(rd_sooner(deadline, rd_server_deadline(&control->server)),
 			rd_coordinator_deadline(control->server.coordinator));
@@ -341,7 +333,7 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 
 	rd_log_rank(control->settings.rank);
 	if (coordinator && !control->started) {
-		open_groups(control);
+		open_place(control);
 		rd_server_begin(&control->server, RD_MARK_DOOR);
 	}
 	control->started = true;
@@ -350,8 +342,8 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	control->woken = false;
 	look_at_channels(control, now_ms);
 	rd_control_take_requests(control, now_ms);
-	if (now_ms >= rd_arrivals_deadline(&control->arrivals))
-		rd_arrivals_serve(&control->arrivals, now_ms);
+	if (now_ms >= elsewhere_deadline(control))
+		serve_elsewhere(control, now_ms);
 	report_death(control, now_ms);
 	rd_participant_tick(control->participant, now_ms);
 	rd_control_look(control, now_ms);
@@ -363,7 +355,6 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 		rd_client_serve(&control->client, now_ms);
 	}
 	advance_watch(control);
-	watch_lineage(control);
 	rd_control_publish(control, false);
 	serve_links(control, now_ms);
 	/* It may linger, until a time of its own. */

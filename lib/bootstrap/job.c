@@ -40,6 +40,8 @@ void rd_job_release(struct rd_job *job)
 	pthread_cond_destroy(&job->changed);
 	pthread_mutex_destroy(&job->lock);
 	rd_watch_destroy(job->watch);
+	rd_listener_unwatch(job->listener, job->epoll_fd);
+	rd_arrivals_release(job->come);
 	free_job(job);
 }
 
@@ -50,7 +52,7 @@ void rd_job_abandon(struct rd_job *job)
 		return;
 	rd_watch_abandon(job->watch);
 	rd_trunks_abandon(&job->trunks);
-	rd_group_door_abandon(&job->groups);
+	rd_arrivals_abandon(job->come);
 	free_job(job);
 }
 
@@ -93,9 +95,14 @@ struct rd_job *rd_job_make(uint64_t launch_id)
 		free_job(job);
 		return NULL;
 	}
+	job->come = rd_listener_create(job->event_fd);
+	if (!job->come) {
+		free_job(job);
+		return NULL;
+	}
+	job->listener = job->come->listener;
 	open_status(job, launch_id);
 	job->references = 1;
-	job->groups.epoll_fd = job->epoll_fd;
 	job->trunks = (struct rd_trunks){
 		.epoll_fd = job->epoll_fd, .frame_most = RD_FRAME_MAX, .find = find_comm
 	};
@@ -113,7 +120,8 @@ int rd_job_add(struct rd_job *job, struct rd_control *control)
 	if (!control->group && epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, control->epoll_fd, &event))
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->job = job;
-	control->client.groups = &job->groups;
+	control->client.listener = job->listener;
+	control->client.listener_epoll_fd = job->epoll_fd;
 	control->event_fd = job->event_fd;
 	control->shown = true;
 	atomic_fetch_add(&job->shown, 1);

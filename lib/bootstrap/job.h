@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #include "bootstrap/control_state.h"
-#include "bootstrap/group_door.h"
+#include "bootstrap/listener.h"
 #include "bootstrap/peer_watch.h"
 #include "bootstrap/status.h"
 #include "net/trunk.h"
@@ -20,6 +20,8 @@
 struct rd_job {
 	int epoll_fd; /* has the epoll of each control connection */
 	int event_fd; /* wakes the thread */
+	struct rd_listener *listener; /* which the first comm opens */
+	struct rd_arrivals *come; /* there: trunks that have no owner yet */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -30,7 +32,6 @@ struct rd_job {
 	/* The thread's own: */
 	pthread_t thread;
 	struct rd_control *controls;
-	struct rd_group_door groups; /* where trunks come */
 	struct rd_trunks trunks;
 	_Atomic int shown; /* control connections that the status shows */
 	struct rd_status status; /* until there is none */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -88,6 +89,24 @@ static void answer_status(struct rd_job *job)
 
 /* ---- The thread ----------------------------------------------------------------------------- */
 
+/* Another thread may have accepted them (listener.h). */
+static void take_trunks(struct rd_job *job)
+{
+	struct rd_greeted *greeted;
+
+	while ((greeted = rd_arrivals_take(job->come))) {
+		rd_socket_tune(greeted->arrival.wire.fd, job->listener->unreachable_ms);
+		rd_trunks_adopt(&job->trunks, &greeted->arrival);
+		free(greeted);
+	}
+}
+
+static void serve_listener(struct rd_job *job)
+{
+	rd_listener_serve(job->listener, rd_clock_ms());
+	take_trunks(job);
+}
+
 static void take_deaths(struct rd_job *job)
 {
 	struct rd_death death;
@@ -135,7 +154,7 @@ static int sleep_ms(const struct rd_job *job, int64_t now_ms)
 {
 	int64_t deadline_ms = job->trunks.news ? now_ms : rd_status_deadline(&job->status);
 
-	deadline_ms = rd_sooner(deadline_ms, rd_group_door_deadline(&job->groups));
+	deadline_ms = rd_sooner(deadline_ms, rd_listener_deadline(job->listener));
 	for (const struct rd_control *at = job->controls; at; at = at->next_in_job)
 		deadline_ms =
 			rd_sooner(deadline_ms, atomic_load(&at->due) ? now_ms : at->deadline_ms);
@@ -187,8 +206,8 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 
 			if (mark == &job->status)
 				asked = true;
-			else if (mark == &job->groups)
-				rd_group_door_serve(&job->groups, &job->trunks, rd_clock_ms());
+			else if (mark == job->listener)
+				serve_listener(job);
 			else if (rd_control_find_event(events[i].data.u64, &control, &number))
 				rd_control_take_event(control, number);
 			else if (events[i].data.u64 & 1)
@@ -203,6 +222,7 @@ static void wait_for_events(struct rd_job *job, int timeout_ms)
 		}
 		timeout_ms = 0;
 	} while (count == EVENTS_MAX);
+	take_trunks(job);
 	if (deaths)
 		take_deaths(job);
 	if (asked || rd_clock_ms() >= rd_status_deadline(&job->status))
@@ -217,15 +237,14 @@ static void *run(void *argument)
 		int64_t now_ms = rd_clock_ms();
 
 		take_arrivals(job);
-		if (now_ms >= rd_group_door_deadline(&job->groups))
-			rd_group_door_serve(&job->groups, &job->trunks, now_ms);
+		if (now_ms >= rd_listener_deadline(job->listener))
+			serve_listener(job);
 		tell_groups(job);
 		if (serve(job, now_ms))
 			break;
 		wait_for_events(job, sleep_ms(job, now_ms));
 	}
 	rd_trunks_finish(&job->trunks);
-	rd_group_door_close(&job->groups);
 	/* Calls of a process that ends still count in it: it is freed with the job. */
 	if (job->watch)
 		rd_watch_end(job->watch);

@@ -1,64 +1,41 @@
 #include "bootstrap/lineage.h"
 
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
-#include "net/socket.h"
 
-static void keep(struct rd_lineage *lineage, int fd)
+void rd_lineage_place(struct rd_lineage *lineage, const struct rd_listener *listener, int origin)
 {
-	lineage->listen_fd = fd;
-	rd_close_on_fork_add(&lineage->unshared, &lineage->listen_fd);
-}
+	struct rd_lineage_address *place = &lineage->place;
 
-int rd_lineage_open(struct rd_lineage *lineage, const struct sockaddr_storage *address, int origin)
-{
-	int fd = rd_listen_near(address);
-
-	rd_lineage_close(lineage);
-	if (fd < 0 || rd_socket_place(fd, lineage->place.address, &lineage->place.port)) {
-		if (fd >= 0)
-			close(fd);
-		return rd_fail_errno("rank %d cannot listen for the case of a failure", origin);
-	}
-	lineage->place.origin = origin;
-	keep(lineage, fd);
-	return 0;
-}
-
-int rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of)
-{
-	int fd = fcntl(of->listen_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-
-	if (fd < 0)
-		return rd_fail_errno(
-			"rank %d cannot keep the place where it is met", of->place.origin);
-	*lineage = (struct rd_lineage){ .id = of->id, .place = of->place };
-	keep(lineage, fd);
-	return 0;
-}
-
-void rd_lineage_close(struct rd_lineage *lineage)
-{
-	if (lineage->listen_fd < 0)
+	place->group_port = listener->port;
+	if (lineage->id)
 		return;
-	rd_close_on_fork_remove(&lineage->unshared);
-	close(lineage->listen_fd);
-	lineage->listen_fd = -1;
+	place->origin = origin;
+	place->port = listener->port;
+	memcpy(place->address, listener->address, sizeof(place->address));
 }
 
-struct sockaddr_storage rd_lineage_near(const struct rd_lineage *lineage)
+int rd_lineage_begin(
+	struct rd_lineage *lineage, uint64_t id, struct rd_listener *listener, int most)
 {
-	struct sockaddr_storage near = { 0 };
-	socklen_t size = sizeof(near);
+	lineage->id = id;
+	lineage->arrivals = rd_arrivals_open(listener, id, most);
+	return lineage->arrivals ? 0 : RONDO_MEMORY;
+}
 
-	if (getsockname(lineage->listen_fd, (struct sockaddr *)&near, &size))
-		memset(&near, 0, sizeof(near));
-	return near;
+void rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of)
+{
+	*lineage = (struct rd_lineage){
+		.id = of->id, .place = of->place, .arrivals = rd_arrivals_share(of->arrivals)
+	};
+}
+
+void rd_lineage_end(struct rd_lineage *lineage)
+{
+	rd_arrivals_release(lineage->arrivals);
+	lineage->arrivals = NULL;
 }
 
 void rd_lineage_meet(struct rd_settings *settings, const struct rd_lineage_address *place)

@@ -32,7 +32,6 @@ static void hang_up(struct rd_shrink *shrink, int rank)
 	if (dialled->fd >= 0)
 		close(dialled->fd);
 	dialled->fd = -1;
-	dialled->open = false;
 }
 
 static void lose_dialled(struct rd_shrink *shrink, int rank, int error)
@@ -77,7 +76,6 @@ static void dial(struct rd_shrink *shrink, int rank)
 		lose_dialled(shrink, rank, error);
 }
 
-/* Messages go over the leader's from now on. */
 static bool open_messages(struct rd_shrink *shrink, int rank)
 {
 	struct rd_dialled *dialled = &shrink->dialled[rank];
@@ -97,9 +95,7 @@ static void finish_dialling(struct rd_shrink *shrink, int rank)
 
 	if (!error) {
 		rd_socket_tune(dialled->fd, shrink->settings->heartbeat_timeout_ms);
-		dialled->open = true;
-		watch(shrink, rank, EPOLL_CTL_MOD, EPOLLIN | EPOLLRDHUP);
-		if (rank == shrink->quorum.leader && !open_messages(shrink, rank))
+		if (!open_messages(shrink, rank))
 			error = ENOMEM;
 	}
 	if (error)
@@ -166,12 +162,12 @@ static void take_arrivals(struct rd_shrink *shrink)
 	int error;
 
 	while (rd_quorum_listens(&shrink->quorum) &&
-		(greeted = rd_arrivals_take(shrink->arrivals, shrink->lineage->id))) {
+		(greeted = rd_arrivals_take(shrink->lineage->arrivals))) {
 		adopt(shrink, &greeted->arrival);
 		free(greeted);
 		rd_shrink_serve(shrink);
 	}
-	error = rd_arrivals_error(shrink->arrivals);
+	error = rd_listener_error(shrink->lineage->arrivals->listener);
 	if (rd_quorum_listens(&shrink->quorum) && rd_is_forbidden(error))
 		rd_quorum_cannot_accept(&shrink->quorum, error, rd_clock_ms());
 }
@@ -222,7 +218,7 @@ static void serve_rank(struct rd_shrink *shrink, int rank)
 	const struct rd_quorum_peer *peer = &shrink->quorum.peers[rank];
 	struct rd_dialled *dialled = &shrink->dialled[rank];
 
-	send_due(shrink, rank, dialled->socket ? &dialled->socket : &shrink->arrived[rank]);
+	send_due(shrink, rank, shrink->arrived[rank] ? &shrink->arrived[rank] : &dialled->socket);
 	if (shrink->arrived[rank] && !peer->here)
 		rd_control_socket_close(&shrink->arrived[rank], false);
 	if ((dialled->fd >= 0 || dialled->socket) &&
@@ -254,8 +250,6 @@ static void take_event(struct rd_shrink *shrink, uint64_t mark)
 	}
 	if (mark >= MARK_DIALLED && dialled->socket)
 		receive(shrink, rank, &dialled->socket);
-	else if (mark >= MARK_DIALLED && dialled->open)
-		lose_dialled(shrink, rank, 0);
 	else if (mark >= MARK_DIALLED && dialled->fd >= 0)
 		finish_dialling(shrink, rank);
 	else if (mark < MARK_DIALLED && shrink->arrived[rank])
@@ -310,13 +304,14 @@ int rd_shrink_open(struct rd_shrink *shrink)
 	if (shrink->epoll_fd < 0 || shrink->arrival_fd < 0 ||
 		epoll_ctl(shrink->epoll_fd, EPOLL_CTL_ADD, shrink->arrival_fd, &event))
 		return rd_fail_errno("cannot watch for the other ranks");
-	rd_arrivals_wake(shrink->arrivals, shrink->arrival_fd);
+	rd_arrivals_wake(shrink->lineage->arrivals, shrink->arrival_fd);
 	return 0;
 }
 
 void rd_shrink_close(struct rd_shrink *shrink)
 {
-	rd_arrivals_wake(shrink->arrivals, -1);
+	if (shrink->lineage->arrivals)
+		rd_arrivals_wake(shrink->lineage->arrivals, -1);
 	if (shrink->arrival_fd >= 0)
 		close(shrink->arrival_fd);
 	if (shrink->epoll_fd >= 0) {

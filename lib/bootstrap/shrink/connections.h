@@ -7,17 +7,15 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "bootstrap/arrivals.h"
 #include "bootstrap/control_socket.h"
 #include "bootstrap/shrink/quorum.h"
 #include "bootstrap/shrink/shrink.h"
 
 /* A connection to a rank's place, as rd_quorum_peer.dials. */
 struct rd_dialled {
-	int fd; /* of an attempt, or a connection without messages; -1: none */
-	struct rd_control_socket *socket; /* of an open connection with messages; NULL: none */
+	int fd; /* of an attempt; -1: none */
+	struct rd_control_socket *socket; /* of an open connection; NULL: none */
 	unsigned attempt; /* of the quorum */
-	bool open;
 };
 
 /* The thread of watch.h. */
@@ -35,7 +33,6 @@ struct rd_shrink {
 	const struct rd_lineage *lineage;
 	struct rd_quorum quorum;
 	int epoll_fd;
-	struct rd_arrivals *arrivals; /* at the lineage's socket */
 	int arrival_fd; /* an eventfd, readable where one has come */
 	struct rd_dialled *dialled; /* [size] */
 	struct rd_control_socket **arrived; /* [size]: by which a member came; NULL: none */

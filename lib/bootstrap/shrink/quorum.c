@@ -1,5 +1,6 @@
 #include "bootstrap/shrink/quorum.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,9 +89,8 @@ void rd_quorum_connected(struct rd_quorum *quorum, int rank)
 	struct rd_quorum_peer *peer = &quorum->peers[rank];
 
 	peer->answered = true;
-	if (rank == quorum->leader)
-		peer->due = rd_control_bit(RD_CONTROL_GATHER);
-	else if (peer->standing == RD_EXPECTED)
+	peer->due = rd_control_bit(RD_CONTROL_GATHER);
+	if (leads(quorum) && peer->standing == RD_EXPECTED)
 		peer->next_ms = RD_NEVER;
 }
 
@@ -117,6 +117,12 @@ void rd_quorum_received(struct rd_quorum *quorum, int rank,
 {
 	enum rd_quorum_phase before = quorum->phase;
 
+	if (message->kind == RD_CONTROL_LEFT && quorum->peers[rank].dials) {
+		/* Its process lives, but has no comm of the lineage: as if nobody listened. */
+		quorum->peers[rank].answered = false;
+		rd_quorum_disconnected(quorum, rank, ECONNREFUSED, now_ms);
+		return;
+	}
 	if (leads(quorum))
 		rd_leader_received(quorum, rank, message, now_ms);
 	else if (rank == quorum->leader)
@@ -161,7 +167,8 @@ static void fill(const struct rd_quorum *quorum, int rank, struct rd_control_mes
 	switch (message->kind) {
 	case RD_CONTROL_GATHER:
 		message->gather.lineage = quorum->lineage;
-		message->gather.origin = quorum->members[quorum->rank].lineage.origin;
+		message->gather.origin =
+			leads(quorum) ? -1 : quorum->members[quorum->rank].lineage.origin;
 		break;
 	case RD_CONTROL_HEARTBEAT:
 		message->heartbeat.timeout_ms = left_ms > 0 ? (uint32_t)left_ms : 0;

@@ -9,8 +9,9 @@
  *   vote.h      whether a rank may vote
  *
  * A rank may have two connections with another one. This rank opens the one to the other's place: a
- * member the one to its leader, which carries messages; a leader one that carries none, and shows
- * whether a rank that has not come is there. The other one is that by which a member came here.
+ * member the one to its leader; a leader one that shows whether a rank that has not come is there.
+ * That one carries no messages but GATHER, which asks, and LEFT. The other connection is that by
+ * which a member came here.
  */
 #ifndef RD_QUORUM_H
 #define RD_QUORUM_H

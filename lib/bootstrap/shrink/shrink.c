@@ -30,7 +30,7 @@ static int start(struct rd_shrink *shrink, struct rd_vote *vote, int timeout_ms)
 {
 	int err = init_quorum(shrink, vote, timeout_ms);
 
-	if (!err && shrink->lineage->listen_fd < 0)
+	if (!err && !shrink->lineage->arrivals)
 		err = rd_fail(RONDO_INVALID,
 			"rank %d: the communicator was shrunk before: shrink what it became",
 			shrink->settings->rank);
@@ -49,7 +49,6 @@ int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings
 	shrink->settings = settings;
 	shrink->control = control;
 	shrink->lineage = rd_control_lineage(control);
-	shrink->arrivals = rd_control_arrivals(control);
 	shrink->epoll_fd = shrink->arrival_fd = shrink->watch.stop_fd = -1;
 	err = start(shrink, vote, timeout_ms);
 	if (err)
@@ -81,13 +80,9 @@ static void place(const struct rd_shrink *shrink, int rank, struct rd_settings *
 /* The leader's socket for the new comm. */
 static int open_meeting(struct rd_shrink *shrink, int *fd, uint32_t *port)
 {
-	struct sockaddr_storage near = { 0 };
-	socklen_t size = sizeof(near);
 	char address[RD_NUMERIC_ADDRESS];
 
-	*fd = -1;
-	if (getsockname(shrink->lineage->listen_fd, (struct sockaddr *)&near, &size) == 0)
-		*fd = rd_listen_near(&near);
+	*fd = rd_listen_near(&shrink->lineage->arrivals->listener->near);
 	if (*fd < 0 || rd_socket_place(*fd, address, port))
 		return rd_fail_errno(
 			"rank %d cannot listen for the others", shrink->settings->rank);

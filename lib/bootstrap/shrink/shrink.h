@@ -9,6 +9,7 @@
  * again. The messages are those of a control connection, and each proves the job's secret first:
  *
  *   GATHER ->                   the lineage, and this rank's origin
+ *   <- LEFT                     this process lives; its comms of the lineage do not
  *   <- HEARTBEAT                the leader is there, and waits this long for the others
  *   <- PLAN                     number and size in the new comm, the port where it meets, and how
  *                               many ranks are lost
@@ -21,7 +22,8 @@
  * such ranks go on without them. A rank that has voted for a plan, and lost the leader before it
  * heard its end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.h).
  *
- * A rank has failed where the verdict calls it dead or silent, or no process listens at its place.
+ * A rank has failed where the verdict calls it dead or silent, or no process listens at its place,
+ * or that sends LEFT.
  * Refusals from other hosts are tried again for a second: a firewall may send them. One that
  * answers is waited for, timeout_ms long, also where a reset had cut it off. It may be that such
  * ranks live on and meet by themselves.

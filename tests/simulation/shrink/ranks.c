@@ -23,8 +23,7 @@ static void hang_up(int *stream)
 
 static void send_due(struct shrink_rank *rank, int to)
 {
-	bool leads = rank->quorum.leader == rank->quorum.rank;
-	int stream = leads ? rank->arrived[to] : rank->dialled[to];
+	int stream = rank->arrived[to] >= 0 ? rank->arrived[to] : rank->dialled[to];
 	struct rd_control_message message;
 
 	while (stream >= 0 && rd_quorum_next(&rank->quorum, to, &message, clock_ms()))
@@ -117,6 +116,9 @@ static bool take_pending(struct shrink_rank *rank, int index)
 		streams_close(stream);
 		return true;
 	}
+	/* It asks, and stays. */
+	if (message.gather.origin < 0)
+		return true;
 	from = rd_quorum_rank_of(&rank->quorum, &message);
 	if (from < 0 && rank->quorum.phase == RD_QUORUM_MEETING) {
 		refuse(stream);

@@ -27,6 +27,13 @@ static int add(int owner, int toward)
 	return index;
 }
 
+/* Its process lives, for other comms. */
+static bool has_left(int rank)
+{
+	return !world.ranks[rank].dead && !world.ranks[rank].paused_until &&
+	       world.ranks[rank].stage == STAGE_ENDED && draw_one_in(&world.run, 2);
+}
+
 static bool is_there(int rank)
 {
 	return !world.ranks[rank].dead && world.ranks[rank].stage != STAGE_ENDED;
@@ -215,6 +222,13 @@ static void take_attempt(int index)
 	if (cut_ns) {
 		if (cut_ns != NEVER)
 			shrink_event(EVENT_SYN, index, cut_ns);
+		return;
+	}
+	if (!shrink_rejects(near->owner, near->toward) && has_left(near->toward)) {
+		near->in.last = arrival();
+		shrink_event(EVENT_CONNECTED, index, near->in.last);
+		put_message(index, &(struct rd_control_message){ .kind = RD_CONTROL_LEFT });
+		put_end(index, 0);
 		return;
 	}
 	if (!is_there(near->toward) || shrink_rejects(near->owner, near->toward)) {

@@ -12,10 +12,10 @@
 
 #define COMMS 12
 
-/* Numbers of those that links and sleepers use. The control plane has others, and some of the
-   connections over TCP. */
+/* Numbers of those that links and sleepers use, and of all. Some of the connections over TCP are
+   the control plane's. */
 struct descriptors {
-	int eventfds, epolls, timers, memory, packet_sockets, connections;
+	int eventfds, epolls, timers, memory, packet_sockets, connections, all;
 };
 
 static void count_one(struct descriptors *descriptors, int fd, const char *target)
@@ -24,6 +24,7 @@ static void count_one(struct descriptors *descriptors, int fd, const char *targe
 	socklen_t size = sizeof(int), peer_size = sizeof(peer);
 	int type = 0;
 
+	descriptors->all++;
 	descriptors->eventfds += strcmp(target, "anon_inode:[eventfd]") == 0;
 	descriptors->epolls += strcmp(target, "anon_inode:[eventpoll]") == 0;
 	descriptors->timers += strcmp(target, "anon_inode:[timerfd]") == 0;
@@ -58,6 +59,7 @@ static bool are_those_of(
 	return now->eventfds == before->eventfds && now->timers == before->timers &&
 	       now->memory == before->memory && now->packet_sockets == before->packet_sockets &&
 	       now->connections <= before->connections + comms_over_tcp &&
+	       now->all <= before->all + 2 * comms_over_tcp + 1 &&
 	       now->epolls <= before->epolls + comms_over_tcp + 1;
 }
 
@@ -66,11 +68,11 @@ static int report(struct rank_env *env, const char *when, const struct descripto
 {
 	return world_report(env,
 		"%s: eventfds %d, then %d; epolls %d, then %d; timers %d, then %d; memory %d, then "
-		"%d; sockets %d, then %d; connections %d, then %d",
+		"%d; sockets %d, then %d; connections %d, then %d; all %d, then %d",
 		when, before->eventfds, after->eventfds, before->epolls, after->epolls,
 		before->timers, after->timers, before->memory, after->memory,
 		before->packet_sockets, after->packet_sockets, before->connections,
-		after->connections);
+		after->connections, before->all, after->all);
 }
 
 static int use(struct rank_env *env, rondo_comm *comm)

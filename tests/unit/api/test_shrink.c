@@ -401,11 +401,16 @@ Test(shrink, of_a_rank_alone_gives_another, .timeout = 30)
 
 /* ---- Ranks that are not reached ------------------------------------------------------------ */
 
+struct lateness {
+	sem_t gone; /* posted by those that have gone on */
+	bool leaves; /* they destroy the old comm before, and so its job ends */
+};
+
 /* Rank 2 comes only when the others have gone on without it. */
 static int come_late(struct rank_env *env)
 {
+	struct lateness *lateness = env->argument;
 	rondo_comm *shrunk;
-	sem_t *gone = env->argument;
 	int failed = 0;
 
 	if (env->create_error)
@@ -413,7 +418,7 @@ static int come_late(struct rank_env *env)
 	TRY(rondo_comm_set_timeout(env->comm, 700));
 	rondo_comm_revoke(env->comm, NULL);
 	if (env->rank == 2) {
-		if (!world_wait(gone) || !world_wait(gone))
+		if (!world_wait(&lateness->gone) || !world_wait(&lateness->gone))
 			return world_report(env, "the others do not shrink");
 		EXPECT_ERROR(rondo_comm_shrink(env->comm, &shrunk), RONDO_TIMEOUT,
 			"fewer than half, or half without rank 0, must not go on");
@@ -423,7 +428,11 @@ static int come_late(struct rank_env *env)
 	failed = check(env, shrunk, env->rank, 2);
 	if (!failed)
 		failed = check_failed(env, 4);
-	sem_post(gone);
+	if (lateness->leaves) {
+		rondo_comm_destroy(env->comm);
+		env->comm = NULL;
+	}
+	sem_post(&lateness->gone);
 	if (failed)
 		return failed;
 	/* Its attempt to come does no harm. */
@@ -437,13 +446,58 @@ static int come_late(struct rank_env *env)
 
 Test(shrink, leaves_out_a_rank_that_lives_and_does_not_come, .timeout = 90)
 {
-	sem_t *gone = mmap(
-		NULL, sizeof(*gone), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct lateness *lateness = mmap(
+		NULL, sizeof(*lateness), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct world world = { .size = 3, .transport = "shm", .limit_ms = 30000 };
 
-	sem_init(gone, 1, 0);
-	cr_assert_eq(world_run(&world, come_late, gone, NULL), 0);
-	munmap(gone, sizeof(*gone));
+	sem_init(&lateness->gone, 1, 0);
+	for (int leaves = 0; leaves < 2; leaves++) {
+		lateness->leaves = leaves;
+		cr_assert_eq(world_run(&world, come_late, lateness, NULL), 0);
+	}
+	munmap(lateness, sizeof(*lateness));
+}
+
+/* Rank 2 lives, and has the first comm, but not its copy any more. */
+static int outlive_a_copy(struct rank_env *env)
+{
+	const int ranks[] = { 1, 0 };
+	rondo_comm *copy, *shrunk, *group;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	TRY(rondo_comm_duplicate(env->comm, &copy));
+	TRY(rondo_barrier(copy, NULL));
+	/* All have had the copy's. */
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 2) {
+		rondo_comm_revoke(copy, NULL);
+		rondo_comm_destroy(copy);
+		return rondo_barrier(env->comm, NULL) ? world_report(env, "it failed") : 0;
+	}
+	while (!rondo_comm_error(copy))
+		poll(NULL, 0, 1);
+	TRY(rondo_comm_shrink(copy, &shrunk));
+	rondo_comm_destroy(copy);
+	/* Rank 0 comes to rank 1, whose listener has two threads now. */
+	TRY(rondo_comm_create_group(env->comm, ranks, 2, 0, &group));
+	TRY(rondo_barrier(group, NULL));
+	if (check(env, shrunk, env->rank, 2))
+		return 1;
+	TRY(rondo_barrier(env->comm, NULL));
+	rondo_comm_destroy(group);
+	rondo_comm_destroy(shrunk);
+	return 0;
+}
+
+Test(shrink, leaves_out_a_rank_that_destroyed_the_comm_and_lives, .timeout = 90)
+{
+	for (size_t i = 0; i < TRANSPORTS; i++) {
+		/* No call's timeout ends it. */
+		struct world world = { .size = 3, .transport = transports[i], .limit_ms = 10000 };
+
+		cr_assert_eq(world_run(&world, outlive_a_copy, NULL, NULL), 0, "%s", transports[i]);
+	}
 }
 
 /* The deaths on the other host are not sure: those ranks may go on without this one. */

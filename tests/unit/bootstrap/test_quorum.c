@@ -15,7 +15,9 @@ static struct rd_quorum quorum;
    ranks before, and takes the others for absent, or dead. */
 static void begin(int rank, int size, enum rd_presence others)
 {
-	static struct rd_settings settings = { .size = 3, .init_timeout_ms = 1000 };
+	static struct rd_settings settings = {
+		.size = 3, .init_timeout_ms = 1000, .heartbeat_timeout_ms = 1000
+	};
 	static struct rd_member members[3];
 	enum rd_presence presence[] = { others, others, others };
 
@@ -124,6 +126,40 @@ static void expect_message(int rank, enum rd_control_kind kind)
 	cr_assert(rd_quorum_next(&quorum, rank, &message, 1000));
 	cr_expect_eq(message.kind, kind);
 	cr_expect_not(rd_quorum_next(&quorum, rank, &message, 1000));
+}
+
+/* A process lives that has left the comm: it is as dead as one that nobody finds. */
+Test(quorum, a_leader_that_has_left_has_another_one_follow)
+{
+	struct rd_control_message left = { .kind = RD_CONTROL_LEFT };
+
+	meet(1);
+	rd_quorum_connected(&quorum, 0);
+	expect_message(0, RD_CONTROL_GATHER);
+	rd_quorum_received(&quorum, 0, &left, 1001);
+	cr_expect_eq(quorum.peers[0].standing, RD_DIED);
+	cr_expect_eq(quorum.leader, 1);
+	cr_expect_eq(quorum.phase, RD_QUORUM_MEETING);
+}
+
+Test(quorum, a_member_that_has_left_is_not_waited_for)
+{
+	struct rd_control_message ask, left = { .kind = RD_CONTROL_LEFT };
+
+	begin(0, 0, RD_PRESENT);
+	quorum.leader = -1;
+	rd_quorum_begin(&quorum, 1000);
+	rd_quorum_tick(&quorum, 1100);
+	for (int rank = 1; rank < 3; rank++) {
+		cr_assert(quorum.peers[rank].dials);
+		rd_quorum_connected(&quorum, rank);
+		cr_assert(rd_quorum_next(&quorum, rank, &ask, 1100));
+		cr_expect_eq(ask.kind, RD_CONTROL_GATHER);
+		cr_expect_eq(ask.gather.origin, -1);
+		rd_quorum_received(&quorum, rank, &left, 1101);
+		cr_expect_eq(quorum.peers[rank].standing, RD_DIED);
+	}
+	cr_expect_eq(quorum.phase, RD_QUORUM_COMPLETE);
 }
 
 Test(quorum, a_leader_that_dies_while_the_comm_is_made_has_another_one_follow)

@@ -1,0 +1,378 @@
+#include "bootstrap/listener.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/deadline.h"
+#include "base/error.h"
+#include "bootstrap/control_message.h"
+#include "bootstrap/rendezvous.h"
+#include "net/codec.h"
+#include "net/trunk.h"
+
+/* ---- Those that wait ------------------------------------------------------------------------ */
+
+static struct rd_greeted *unlink_greeted(struct rd_arrivals *arrivals, struct rd_greeted **at)
+{
+	struct rd_greeted *greeted = *at;
+
+	*at = greeted->next;
+	if (!*at)
+		arrivals->end = at;
+	arrivals->count--;
+	rd_close_on_fork_remove(&greeted->unshared);
+	return greeted;
+}
+
+static void drop(struct rd_arrivals *arrivals, struct rd_greeted **at)
+{
+	struct rd_greeted *greeted = unlink_greeted(arrivals, at);
+
+	rd_wire_close(&greeted->arrival.wire);
+	free(greeted);
+}
+
+/* A trunk has bytes to be read, even so. */
+static bool has_ended(const struct rd_arrivals *arrivals, const struct rd_greeted *greeted)
+{
+	struct pollfd fd = { .fd = greeted->arrival.wire.fd, .events = POLLRDHUP };
+
+	return arrivals->id && poll(&fd, 1, 0) > 0 && fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
+static void drop_ended(struct rd_arrivals *arrivals)
+{
+	for (struct rd_greeted **at = &arrivals->first; *at;)
+		if (has_ended(arrivals, *at))
+			drop(arrivals, at);
+		else
+			at = &(*at)->next;
+}
+
+static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival, bool asks)
+{
+	struct rd_greeted *greeted = calloc(1, sizeof(*greeted) + arrival->greeting_size);
+
+	if (!greeted)
+		return false;
+	if (arrivals->count >= arrivals->most)
+		drop_ended(arrivals);
+	if (arrivals->count >= arrivals->most)
+		drop(arrivals, &arrivals->first);
+	greeted->asks = asks;
+	greeted->arrival = *arrival;
+	greeted->arrival.greeting =
+		memcpy(greeted->greeting, arrival->greeting, arrival->greeting_size);
+	rd_close_on_fork_add(&greeted->unshared, &greeted->arrival.wire.fd);
+	*arrivals->end = greeted;
+	arrivals->end = &greeted->next;
+	arrivals->count++;
+	return true;
+}
+
+/* It can only fail where the counter is full, and its reader wakes all the same. */
+static void wake(const struct rd_arrivals *arrivals)
+{
+	if (arrivals->wake_fd >= 0 && eventfd_write(arrivals->wake_fd, 1))
+		return;
+}
+
+struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals)
+{
+	struct rd_greeted *greeted = NULL;
+
+	pthread_mutex_lock(&arrivals->listener->lock);
+	for (struct rd_greeted **at = &arrivals->first; *at && !greeted;)
+		if (has_ended(arrivals, *at))
+			drop(arrivals, at);
+		else if ((*at)->asks)
+			at = &(*at)->next;
+		else
+			greeted = unlink_greeted(arrivals, at);
+	pthread_mutex_unlock(&arrivals->listener->lock);
+	return greeted;
+}
+
+void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd)
+{
+	pthread_mutex_lock(&arrivals->listener->lock);
+	arrivals->wake_fd = wake_fd;
+	pthread_mutex_unlock(&arrivals->listener->lock);
+}
+
+/* ---- Those that come ------------------------------------------------------------------------ */
+
+static struct rd_arrivals *find(const struct rd_listener *listener, uint64_t id)
+{
+	struct rd_arrivals *at = listener->arrivals;
+
+	while (at && at->id != id)
+		at = at->next;
+	return at;
+}
+
+/* For which lineage it comes; 0 for a trunk. False: for nothing that can be here. */
+static bool find_id(const struct rd_arrival *arrival, uint64_t *id, bool *asks)
+{
+	struct rd_control_message message;
+
+	*id = 0;
+	*asks = false;
+	if (rd_trunk_begins(arrival->greeting))
+		return true;
+	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0 ||
+		message.kind != RD_CONTROL_GATHER)
+		return false;
+	*id = message.gather.lineage;
+	*asks = message.gather.origin < 0;
+	return *id != 0;
+}
+
+/* It fits the socket's buffer. Where it is lost, the other end comes again. */
+static void send_left(struct rd_wire *wire)
+{
+	struct rd_control_message left = { .kind = RD_CONTROL_LEFT };
+	unsigned char frame[RD_FRAME_MAX];
+	struct iovec bytes = { frame, rd_control_encode(&left, frame) };
+
+	if (rd_wire_send(wire, &bytes, 1) < 0)
+		return;
+}
+
+static void take_in(struct rd_listener *listener, struct rd_arrival *arrival)
+{
+	struct rd_arrivals *arrivals;
+	uint64_t id;
+	bool asks, fits = find_id(arrival, &id, &asks);
+
+	arrivals = fits ? find(listener, id) : NULL;
+	if (arrivals && hold(arrivals, arrival, asks)) {
+		if (!asks)
+			wake(arrivals);
+	} else if (!fits || !id || arrivals) {
+		rd_door_reject(listener->door, &arrival->wire, "nothing here is its");
+	} else {
+		send_left(&arrival->wire);
+		rd_wire_close(&arrival->wire);
+	}
+}
+
+void rd_listener_serve(struct rd_listener *listener, int64_t now_ms)
+{
+	struct rd_arrival arrival;
+
+	pthread_mutex_lock(&listener->lock);
+	if (listener->door) {
+		rd_door_serve(listener->door, now_ms);
+		while (rd_door_next(listener->door, &arrival))
+			take_in(listener, &arrival);
+		listener->error = rd_door_error(listener->door, NULL);
+	}
+	for (const struct rd_arrivals *at = listener->arrivals; at && listener->error;
+		at = at->next)
+		wake(at);
+	pthread_mutex_unlock(&listener->lock);
+}
+
+int64_t rd_listener_deadline(struct rd_listener *listener)
+{
+	int64_t deadline_ms;
+
+	pthread_mutex_lock(&listener->lock);
+	deadline_ms = listener->door ? rd_door_deadline(listener->door) : RD_NEVER;
+	pthread_mutex_unlock(&listener->lock);
+	return deadline_ms;
+}
+
+int rd_listener_error(struct rd_listener *listener)
+{
+	int error;
+
+	pthread_mutex_lock(&listener->lock);
+	error = listener->error;
+	pthread_mutex_unlock(&listener->lock);
+	return error;
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static struct rd_arrivals *add(struct rd_listener *listener, uint64_t id, int most, int wake_fd)
+{
+	struct rd_arrivals *arrivals = calloc(1, sizeof(*arrivals));
+
+	if (!arrivals) {
+		rd_fail(RONDO_MEMORY, "no memory for the connections to this rank");
+		return NULL;
+	}
+	*arrivals = (struct rd_arrivals){
+		.listener = listener, .id = id, .users = 1, .wake_fd = wake_fd, .most = most
+	};
+	arrivals->end = &arrivals->first;
+	pthread_mutex_lock(&listener->lock);
+	arrivals->next = listener->arrivals;
+	listener->arrivals = arrivals;
+	pthread_mutex_unlock(&listener->lock);
+	return arrivals;
+}
+
+struct rd_arrivals *rd_arrivals_open(struct rd_listener *listener, uint64_t id, int most)
+{
+	return add(listener, id, most, -1);
+}
+
+struct rd_arrivals *rd_arrivals_share(struct rd_arrivals *arrivals)
+{
+	pthread_mutex_lock(&arrivals->listener->lock);
+	arrivals->users++;
+	pthread_mutex_unlock(&arrivals->listener->lock);
+	return arrivals;
+}
+
+static void unlink_arrivals(struct rd_arrivals *arrivals)
+{
+	struct rd_arrivals **at = &arrivals->listener->arrivals;
+
+	while (*at != arrivals)
+		at = &(*at)->next;
+	*at = arrivals->next;
+}
+
+static void free_listener(struct rd_listener *listener)
+{
+	pthread_mutex_destroy(&listener->lock);
+	explicit_bzero(listener->psk, sizeof(listener->psk));
+	free(listener);
+}
+
+/* Those that have come and gone again take a descriptor until now. */
+void rd_arrivals_release(struct rd_arrivals *arrivals)
+{
+	struct rd_listener *listener;
+	bool ends, last;
+
+	if (!arrivals)
+		return;
+	listener = arrivals->listener;
+	pthread_mutex_lock(&listener->lock);
+	ends = --arrivals->users == 0;
+	if (ends)
+		unlink_arrivals(arrivals);
+	else
+		drop_ended(arrivals);
+	while (ends && arrivals->first)
+		drop(arrivals, &arrivals->first);
+	last = !listener->arrivals;
+	pthread_mutex_unlock(&listener->lock);
+	if (ends)
+		free(arrivals);
+	if (!last)
+		return;
+	rd_door_destroy(listener->door);
+	free_listener(listener);
+}
+
+/* The fork has closed the descriptors, but for the door's epoll. */
+void rd_arrivals_abandon(struct rd_arrivals *arrivals)
+{
+	struct rd_listener *listener;
+
+	if (!arrivals || --arrivals->users > 0)
+		return;
+	listener = arrivals->listener;
+	unlink_arrivals(arrivals);
+	while (arrivals->first) {
+		struct rd_greeted *greeted = arrivals->first;
+
+		arrivals->first = greeted->next;
+		rd_wire_close(&greeted->arrival.wire);
+		free(greeted);
+	}
+	free(arrivals);
+	if (listener->arrivals)
+		return;
+	rd_door_abandon(listener->door);
+	free_listener(listener);
+}
+
+struct rd_arrivals *rd_listener_create(int wake_fd)
+{
+	struct rd_listener *listener = calloc(1, sizeof(*listener));
+	struct rd_arrivals *trunks;
+
+	if (!listener) {
+		rd_fail(RONDO_MEMORY, "no memory for the connections to this rank");
+		return NULL;
+	}
+	pthread_mutex_init(&listener->lock, NULL);
+	trunks = add(listener, 0, 0, wake_fd);
+	if (!trunks)
+		free_listener(listener);
+	return trunks;
+}
+
+int rd_listener_watch(struct rd_listener *listener, int epoll_fd, uint64_t mark)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = mark };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, rd_door_fd(listener->door), &event);
+}
+
+/* A child may hold a copy of the door's epoll. */
+void rd_listener_unwatch(struct rd_listener *listener, int epoll_fd)
+{
+	if (listener->door)
+		epoll_ctl(epoll_fd, EPOLL_CTL_DEL, rd_door_fd(listener->door), NULL);
+}
+
+static int listen_near(struct rd_listener *listener, const struct sockaddr_storage *near)
+{
+	socklen_t size = sizeof(listener->near);
+	int fd = rd_listen_near(near);
+
+	if (fd >= 0 && rd_socket_place(fd, listener->address, &listener->port) == 0 &&
+		getsockname(fd, (struct sockaddr *)&listener->near, &size) == 0)
+		return rd_door_listen(listener->door, fd);
+	if (fd >= 0)
+		close(fd);
+	return rd_fail_errno("cannot listen for other ranks");
+}
+
+/* Under the lock. */
+static int open_door(struct rd_listener *listener, const struct sockaddr_storage *near,
+	const struct rd_settings *settings, int epoll_fd)
+{
+	struct rd_door_rules rules = { .psk = settings->has_psk ? listener->psk : NULL,
+		.most = settings->size + RD_PENDING_MAX,
+		.greeting_ms = RD_PENDING_MS,
+		.greeting_most = RD_TRUNK_MOST(RD_FRAME_MAX),
+		.greeting_size = rd_frame_size };
+	int err;
+
+	rd_listener_unwatch(listener, epoll_fd);
+	rd_door_destroy(listener->door);
+	memcpy(listener->psk, settings->psk, sizeof(listener->psk));
+	listener->unreachable_ms = settings->unreachable_ms;
+	listener->arrivals->most = rules.most;
+	err = rd_door_create(&listener->door, &rules);
+	if (!err)
+		err = listen_near(listener, near);
+	if (!err && rd_listener_watch(listener, epoll_fd, (uintptr_t)listener))
+		err = rd_fail_errno("cannot watch for other ranks");
+	return err;
+}
+
+int rd_listener_open(struct rd_listener *listener, const struct sockaddr_storage *near,
+	const struct rd_settings *settings, int epoll_fd)
+{
+	int err;
+
+	pthread_mutex_lock(&listener->lock);
+	err = open_door(listener, near, settings, epoll_fd);
+	pthread_mutex_unlock(&listener->lock);
+	return err;
+}

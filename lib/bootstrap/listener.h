@@ -1,0 +1,96 @@
+/*
+ * The listening socket of a job (job.h), from its first comm's creation on. Two kinds of
+ * connections come, and wait until they are taken:
+ *
+ * - Trunks (net/trunk.h), by which other processes make groups with this rank.
+ * - Ranks that shrink a comm of the job. Each greets with GATHER, and waits among the arrivals of
+ *   its lineage (lineage.h). A GATHER without an origin asks whether this rank still has a comm of
+ *   the lineage: its connection stays open as long as there is one.
+ *
+ * A rank that comes for a lineage of which no comm is left here gets LEFT, after the proof of the
+ * secret as any message. A shrink takes that for a refused connection.
+ *
+ * The other ranks know a lineage by this address alone. So the socket listens until the job has
+ * ended, and all comms of the job's lineages have, too. A comm that has shrunk is of another job,
+ * whose thread serves this listener beside the job's own.
+ *
+ * Any thread may call. The lock is the last one that a thread takes.
+ */
+#ifndef RD_LISTENER_H
+#define RD_LISTENER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/close_on_fork.h"
+#include "base/settings.h"
+#include "net/door.h"
+#include "net/socket.h"
+
+struct rd_greeted {
+	bool asks; /* it waits for nothing but its end */
+	struct rd_arrival arrival; /* its greeting lies in `greeting` */
+	struct rd_close_on_fork unshared;
+	struct rd_greeted *next;
+	unsigned char greeting[];
+};
+
+/* The connections that have come for one lineage, or the trunks. */
+struct rd_arrivals {
+	struct rd_listener *listener;
+	uint64_t id; /* of the lineage; 0: trunks */
+	/* Under the listener's lock: */
+	int users; /* comms of the lineage, which each release it */
+	int wake_fd; /* an eventfd, written where one has come to be taken; -1: none */
+	int count, most;
+	struct rd_greeted *first, **end; /* in the order in which they came */
+	struct rd_arrivals *next;
+};
+
+struct rd_listener {
+	pthread_mutex_t lock;
+	struct rd_door *door; /* NULL: it is not open */
+	struct rd_arrivals *arrivals; /* of all lineages, and the job's trunks */
+	int error; /* why no connection can be accepted, an errno; 0: nothing is wrong */
+	/* Set when it opens: */
+	unsigned char psk[RD_PSK_SIZE];
+	struct sockaddr_storage near; /* where it listens, */
+	char address[RD_NUMERIC_ADDRESS]; /* as text; "": at any address of this host */
+	uint32_t port;
+	int unreachable_ms; /* of the settings */
+};
+
+/* Returns the trunks' arrivals, which write this eventfd. NULL: an error. */
+struct rd_arrivals *rd_listener_create(int wake_fd);
+/* Listens at any port of this address, a socket's own. Again: there, in place of where it has. The
+   epoll reports events with the listener as data.ptr. RONDO_MEMORY, RONDO_SYSTEM. */
+int rd_listener_open(struct rd_listener *listener, const struct sockaddr_storage *near,
+	const struct rd_settings *settings, int epoll_fd);
+/* An epoll reports its events, or no longer. 0, or -1 and errno. */
+int rd_listener_watch(struct rd_listener *listener, int epoll_fd, uint64_t mark);
+void rd_listener_unwatch(struct rd_listener *listener, int epoll_fd);
+/* After an event, and at the deadline. */
+void rd_listener_serve(struct rd_listener *listener, int64_t now_ms);
+int64_t rd_listener_deadline(struct rd_listener *listener);
+/* As rd_door_error(). */
+int rd_listener_error(struct rd_listener *listener);
+
+/* `most` connections wait for this lineage. Where one more comes, those that have ended make room,
+   then the oldest. NULL: no memory. */
+struct rd_arrivals *rd_arrivals_open(struct rd_listener *listener, uint64_t id, int most);
+/* One more comm of the lineage. */
+struct rd_arrivals *rd_arrivals_share(struct rd_arrivals *arrivals);
+/* A comm of the lineage less, or the job: the last one closes its connections. NULL is none. */
+void rd_arrivals_release(struct rd_arrivals *arrivals);
+/* The same in a forked child. */
+void rd_arrivals_abandon(struct rd_arrivals *arrivals);
+
+/* The next one, of which the caller takes over the wire, and frees the rest by free(); NULL: none
+   has come, or it has gone again. */
+struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals);
+/* Where to write that one has come; -1: nowhere. */
+void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd);
+
+#endif
