@@ -13,7 +13,7 @@ gpu 13000
 transports 14300
 trainer 21000
 tools 17000
-tests 90700
+tests 90900
 bench 4000
 adapters 2500
 docs 8700

@@ -266,6 +266,7 @@ static void destroy(struct rondo_comm *comm)
 		return;
 	rd_gpu_destroy(comm->gpu);
 	rd_control_destroy(comm->control);
+	rd_lineage_end(&comm->alone);
 	rd_route_halt(comm);
 	rd_route_close(comm);
 	rd_open_finish(comm);
@@ -285,6 +286,7 @@ static void destroy(struct rondo_comm *comm)
 static void abandon(struct rondo_comm *comm)
 {
 	rd_control_abandon(comm->control);
+	rd_arrivals_abandon(comm->alone.arrivals);
 	rd_route_abandon(comm);
 	rd_open_finish(comm);
 	rd_shared_abandon(comm->shared);
@@ -378,6 +380,14 @@ static int fail_while_joining(struct rondo_comm *comm, int err)
 	return rd_comm_fail(comm, err, comm->rank);
 }
 
+static void be_alone(struct rondo_comm *comm, const struct rd_lineage *lineage)
+{
+	if (comm->settings.rendezvous_fd >= 0)
+		close(comm->settings.rendezvous_fd);
+	if (lineage && lineage->arrivals)
+		rd_lineage_join(&comm->alone, lineage);
+}
+
 /* Meets the other ranks, if there are any. */
 static int start(struct rondo_comm *comm, const struct rd_identity *self,
 	const struct rd_comm_origin *origin)
@@ -386,8 +396,8 @@ static int start(struct rondo_comm *comm, const struct rd_identity *self,
 
 	if (comm->size > 1)
 		err = join(comm, self, origin);
-	else if (comm->settings.rendezvous_fd >= 0)
-		close(comm->settings.rendezvous_fd);
+	else
+		be_alone(comm, origin->lineage);
 	if (!err)
 		err = rd_gpu_create(comm);
 	return err ? fail_while_joining(comm, err) : 0;
@@ -567,6 +577,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 	if (comm->control)
 		err = rd_control_finalize(comm->control);
 	comm->control = NULL;
+	rd_lineage_end(&comm->alone);
 	/* Every later call checks this first. */
 	comm->finalized = true;
 	atomic_store(&comm->failed, RONDO_INVALID);

@@ -76,7 +76,7 @@ static int shrink_alone(rondo_comm *comm, rondo_comm **made)
 	int err;
 
 	settings.rendezvous_fd = -1;
-	err = rd_comm_make(made, &settings, &(struct rd_comm_origin){ .parent = NULL });
+	err = rd_comm_make(made, &settings, &(struct rd_comm_origin){ .lineage = &comm->alone });
 	rd_settings_forget(&settings);
 	return err;
 }

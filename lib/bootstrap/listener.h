@@ -12,7 +12,8 @@
  *
  * The other ranks know a lineage by this address alone. So the socket listens until the job has
  * ended, and all comms of the job's lineages have, too. A comm that has shrunk is of another job,
- * whose thread serves this listener beside the job's own.
+ * whose thread serves this listener beside the job's own. A comm of one rank has no thread: a rank
+ * that comes late connects to the socket, and waits for an answer until its timeout.
  *
  * Any thread may call. The lock is the last one that a thread takes.
  */

@@ -13,6 +13,7 @@
 #include "comm/buffer_exchange.h"
 #include "comm/call_check.h"
 #include "bootstrap/control.h"
+#include "bootstrap/lineage.h"
 #include "bootstrap/shrink/shrink.h"
 #include "topo/processors.h"
 #include "topo/rank_order.h"
@@ -88,6 +89,9 @@ struct rondo_comm {
 
 	/* Failures of other ranks; the control connection is NULL where this rank is alone. */
 	struct rd_control *control;
+	/* The place where late ranks see that this one lives, if a shrink left it alone. Empty
+	   where there is a control connection, which has it. */
+	struct rd_lineage alone;
 	struct rd_activity activity;
 	_Atomic uint32_t
 		*watched_done; /* once more, where others read it once this rank has died */

@@ -403,39 +403,13 @@ Test(shrink, of_a_rank_alone_gives_another, .timeout = 30)
 
 struct lateness {
 	sem_t gone; /* posted by those that have gone on */
-	bool leaves; /* they destroy the old comm before, and so its job ends */
+	/* They destroy the old comm before, and so its job ends. One alone shrinks once more. */
+	bool leaves;
 };
 
-/* Rank 2 comes only when the others have gone on without it. */
-static int come_late(struct rank_env *env)
+/* The other ranks go on in this comm while the last one comes. */
+static int outlast_the_late(struct rank_env *env, rondo_comm *shrunk)
 {
-	struct lateness *lateness = env->argument;
-	rondo_comm *shrunk;
-	int failed = 0;
-
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
-	TRY(rondo_comm_set_timeout(env->comm, 700));
-	rondo_comm_revoke(env->comm, NULL);
-	if (env->rank == 2) {
-		if (!world_wait(&lateness->gone) || !world_wait(&lateness->gone))
-			return world_report(env, "the others do not shrink");
-		EXPECT_ERROR(rondo_comm_shrink(env->comm, &shrunk), RONDO_TIMEOUT,
-			"fewer than half, or half without rank 0, must not go on");
-		return 0;
-	}
-	TRY(rondo_comm_shrink(env->comm, &shrunk));
-	failed = check(env, shrunk, env->rank, 2);
-	if (!failed)
-		failed = check_failed(env, 4);
-	if (lateness->leaves) {
-		rondo_comm_destroy(env->comm);
-		env->comm = NULL;
-	}
-	sem_post(&lateness->gone);
-	if (failed)
-		return failed;
-	/* Its attempt to come does no harm. */
 	for (int i = 0; i < 200; i++) {
 		TRY(rondo_barrier(shrunk, NULL));
 		poll(NULL, 0, 10);
@@ -444,18 +418,70 @@ static int come_late(struct rank_env *env)
 	return 0;
 }
 
-Test(shrink, leaves_out_a_rank_that_lives_and_does_not_come, .timeout = 90)
+static int shrink_alone(struct rank_env *env, rondo_comm **shrunk)
+{
+	rondo_comm *once = *shrunk;
+
+	TRY(rondo_comm_shrink(once, shrunk));
+	rondo_comm_destroy(once);
+	return 0;
+}
+
+/* The last rank comes only when the others have gone on without it. */
+static int come_late(struct rank_env *env)
+{
+	struct lateness *lateness = env->argument;
+	int others = env->size - 1, failed = 0;
+	rondo_comm *shrunk;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	TRY(rondo_comm_set_timeout(env->comm, 700));
+	rondo_comm_revoke(env->comm, NULL);
+	if (env->rank == others) {
+		for (int i = 0; i < others; i++)
+			if (!world_wait(&lateness->gone))
+				return world_report(env, "the others do not shrink");
+		EXPECT_ERROR(rondo_comm_shrink(env->comm, &shrunk), RONDO_TIMEOUT,
+			"fewer than half, or half without rank 0, must not go on");
+		return 0;
+	}
+	TRY(rondo_comm_shrink(env->comm, &shrunk));
+	failed = check(env, shrunk, env->rank, others);
+	if (!failed)
+		failed = check_failed(env, 1u << others);
+	if (lateness->leaves) {
+		rondo_comm_destroy(env->comm);
+		env->comm = NULL;
+		if (others == 1 && shrink_alone(env, &shrunk))
+			return 1;
+	}
+	sem_post(&lateness->gone);
+	return failed ? failed : outlast_the_late(env, shrunk);
+}
+
+static void try_late(int size, int (*body)(struct rank_env *env))
 {
 	struct lateness *lateness = mmap(
 		NULL, sizeof(*lateness), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct world world = { .size = 3, .transport = "shm", .limit_ms = 30000 };
+	struct world world = { .size = size, .transport = "shm", .limit_ms = 30000 };
 
 	sem_init(&lateness->gone, 1, 0);
 	for (int leaves = 0; leaves < 2; leaves++) {
 		lateness->leaves = leaves;
-		cr_assert_eq(world_run(&world, come_late, lateness, NULL), 0);
+		cr_assert_eq(world_run(&world, body, lateness, NULL), 0);
 	}
 	munmap(lateness, sizeof(*lateness));
+}
+
+Test(shrink, leaves_out_a_rank_that_lives_and_does_not_come, .timeout = 90)
+{
+	try_late(3, come_late);
+}
+
+Test(shrink, to_rank_0_alone_leaves_out_a_late_rank, .timeout = 90)
+{
+	try_late(2, come_late);
 }
 
 /* Rank 2 lives, and has the first comm, but not its copy any more. */
