@@ -7,7 +7,7 @@ import ranks
 import rondo
 
 # Python's codes for arrays of Rondo's types.
-TYPES = "bBiIqQfd"
+TYPES = "bBhHiIqQfd"
 COMBINE = {
 	"sum": lambda a, b: a + b,
 	"prod": lambda a, b: a * b,

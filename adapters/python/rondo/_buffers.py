@@ -96,6 +96,8 @@ def _owned(address: int, owner: Any) -> Address:
 _NUMPY_NAMES = {
 	"int8": Type.I8,
 	"uint8": Type.U8,
+	"int16": Type.I16,
+	"uint16": Type.U16,
 	"int32": Type.I32,
 	"uint32": Type.U32,
 	"int64": Type.I64,
@@ -178,6 +180,8 @@ _READ_ONLY = 1
 _DLPACK_TYPES = {
 	(0, 8): Type.I8,
 	(1, 8): Type.U8,
+	(0, 16): Type.I16,
+	(1, 16): Type.U16,
 	(0, 32): Type.I32,
 	(1, 32): Type.U32,
 	(0, 64): Type.I64,
@@ -251,8 +255,8 @@ def _read_dlpack(array: Any, writable: bool) -> Buffer:
 
 # ---- Python's buffers ----
 
-_SIGNED = {1: Type.I8, 4: Type.I32, 8: Type.I64}
-_UNSIGNED = {1: Type.U8, 4: Type.U32, 8: Type.U64}
+_SIGNED = {1: Type.I8, 2: Type.I16, 4: Type.I32, 8: Type.I64}
+_UNSIGNED = {1: Type.U8, 2: Type.U16, 4: Type.U32, 8: Type.U64}
 _FLOATS = {"e": Type.F16, "f": Type.F32, "d": Type.F64}
 
 

@@ -24,6 +24,8 @@ class Type(enum.IntEnum):
 	F64 = 9
 	F8E4M3 = 10
 	F8E5M2 = 11
+	I16 = 12
+	U16 = 13
 
 
 class Op(enum.IntEnum):
@@ -58,6 +60,8 @@ SIZES = {
 	Type.F64: 8,
 	Type.F8E4M3: 1,
 	Type.F8E5M2: 1,
+	Type.I16: 2,
+	Type.U16: 2,
 }
 
 C_TYPES = {member: c_int(member) for member in Type}
