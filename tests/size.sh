@@ -15,7 +15,7 @@ trainer 21000
 tools 17000
 tests 90900
 bench 4000
-adapters 2500
+adapters 2700
 docs 8700
 product 115400
 files 1680'

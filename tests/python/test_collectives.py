@@ -126,6 +126,32 @@ def moves_of_lengths(comm):
 	equal(recv, [100 * k + rank for k in range(n) for _ in range(rank + 1)])
 
 
+def lists(comm):
+	n, rank = comm.size, comm.rank
+	root = n - 1
+	every = [values("h", k, k + 1) for k in range(n)]
+	mine = values("h", rank, rank + 1)
+	recv = [zeros("h", k + 1) for k in range(n)]
+	assert comm.all_gather_list(mine, recv) is recv and recv == every
+	recv = [zeros("h", k + 1) for k in range(n)] if rank == root else None
+	found = comm.gather_list(mine, recv, root)
+	assert found is recv and (rank != root or recv == every)
+	back = comm.scatter_list(every if rank == root else None, zeros("h", rank + 1), root)
+	equal(back, mine)
+	equal(comm.reduce_scatter_list(every, zeros("h", rank + 1)), [n * v for v in mine])
+	send = [array.array("h", [100 * rank + k] * (k + 1)) for k in range(n)]
+	call = comm.all_to_all_list_init(send, [zeros("h", rank + 1) for k in range(n)])
+	del send # the call keeps its arrays
+	for k, block in enumerate(call()):
+		equal(block, [100 * k + rank] * (rank + 1))
+	for wrong in (lambda: comm.all_gather_list(mine, []), lambda: comm.all_gather_list(b"12345678", every)):
+		try:
+			wrong()
+		except rondo.InvalidError:
+			continue
+		raise AssertionError("was not refused")
+
+
 def transfers(comm):
 	right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
 	theirs = zeros("d", 2)
@@ -184,6 +210,7 @@ for function in (
 	scattered_reductions,
 	moves,
 	moves_of_lengths,
+	lists,
 	transfers,
 	texts,
 	averages_and_factors,

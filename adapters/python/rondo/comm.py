@@ -13,8 +13,8 @@ from rondo._errors import REVOKED, InvalidError, RondoError, check, error_of
 from rondo._library import Way as _Way
 from rondo._library import last_error, libc, library
 from rondo._types import AnyType, OwnOp, Type, as_type
+from rondo.list_collectives import ListCollectives
 from rondo.streams import Stream, release
-from rondo.v_collectives import VCollectives
 
 if TYPE_CHECKING:
 	from types import TracebackType
@@ -39,7 +39,7 @@ class Way(NamedTuple):
 	chosen: bool
 
 
-class Comm(VCollectives):
+class Comm(ListCollectives):
 	"""
 	A communicator: ranks that make calls together. Without arguments the launcher's variables give rank,
 	size and address, as rondo-run, torchrun, mpirun and srun set them.

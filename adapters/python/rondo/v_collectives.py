@@ -17,7 +17,7 @@ from rondo.collectives import Collectives
 Counts = Sequence[int]
 
 
-def _one_type(send: Buffer, recv: Buffer) -> c_int:
+def one_type(send: Buffer, recv: Buffer) -> c_int:
 	if send.type is not recv.type:
 		raise InvalidError(
 			f"send has elements of {send.type.name.lower()}, and recv of {recv.type.name.lower()}:"
@@ -61,7 +61,7 @@ class VCollectives(Collectives):
 		source, into = describe(send, False), describe(recv, True)
 		blocks = self._blocks(into, counts, displs, "recv")
 		_exactly(source, counts[self.rank], "send")
-		arguments = (source.pointer, into.pointer, *blocks, _one_type(source, into))
+		arguments = (source.pointer, into.pointer, *blocks, one_type(source, into))
 		return self._call("all_gather_v", arguments, recv)
 
 	def reduce_scatter_v(self, send: Any, recv: Any, counts: Counts, op: AnyOp = "sum") -> Any:
@@ -75,7 +75,7 @@ class VCollectives(Collectives):
 		source, into = describe(send, False), describe(recv, True)
 		c_counts, _ = self._blocks(source, counts, None, "send")
 		_exactly(into, counts[self.rank], "recv")
-		kind = _one_type(source, into)
+		kind = one_type(source, into)
 		arguments = (source.pointer, into.pointer, c_counts, kind, c_op(op))
 		return self._call("reduce_scatter_v", arguments, recv)
 
@@ -106,7 +106,7 @@ class VCollectives(Collectives):
 		source, into = describe(send, False), describe(recv, True)
 		sends = self._blocks(source, send_counts, send_displs, "send")
 		recvs = self._blocks(into, recv_counts, recv_displs, "recv")
-		kind = _one_type(source, into)
+		kind = one_type(source, into)
 		arguments = (source.pointer, *sends, into.pointer, *recvs, kind)
 		return self._call("all_to_all_v", arguments, recv)
 
@@ -138,7 +138,7 @@ class VCollectives(Collectives):
 				raise InvalidError("the root of gather_v() needs recv and counts")
 			into = describe(recv, True)
 			to = (into.pointer, *self._blocks(into, counts, displs, "recv"))
-			_one_type(source, into)
+			one_type(source, into)
 			_exactly(source, counts[root], "send")
 		kind = C_TYPES[source.type]
 		arguments = (source.pointer, c_size_t(source.elements), *to, kind, c_root)
@@ -172,7 +172,7 @@ class VCollectives(Collectives):
 				raise InvalidError("the root of scatter_v() needs send and counts")
 			source = describe(send, False)
 			of = (source.pointer, *self._blocks(source, counts, displs, "send"))
-			_one_type(source, into)
+			one_type(source, into)
 			_exactly(into, counts[root], "recv")
 		arguments = (*of, into.pointer, c_size_t(into.elements), C_TYPES[into.type], c_root)
 		return self._call("scatter_v", arguments, recv)
