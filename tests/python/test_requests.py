@@ -1,67 +1,113 @@
-"""Streams, requests and asyncio."""
+"""Requests and asyncio."""
 
 import array
 import asyncio
 import gc
 import os
-import threading
 import unittest
+import weakref
 
 import ranks
 import rondo
-from rondo._library import library
-from test_comms import raises, threads, wait_for
+from test_comms import raises, wait_for
+
+
+class Array(array.array):
+	"""One that weak references may have."""
 
 
 class Requests(unittest.TestCase):
-	def test_a_request_ends_when_its_call_has(self):
+	def setUp(self):
+		self.read, self.write = os.pipe()
+
+	def tearDown(self):
+		os.close(self.read)
+		os.close(self.write)
+
+	def run_late(self, first, then):
+		"""Rank 0 runs first(comm, go), and rank 1 runs then(comm) once go() has been called."""
+
 		def run(comm):
-			go = threading.Event()
-			stream = rondo.Stream()
-			stream.call(go.wait)
-			result = array.array("i", [comm.rank])
-			request = comm.all_reduce_init(result).start(stream)
-			assert not request.test() and not stream.query()
-			assert not request.wait(timeout=0.001)
-			go.set()
-			assert request.wait() and request.test() and list(result) == [1]
-			stream.synchronize()
-			assert stream.query()
-			stream.destroy()
+			if comm.rank == 1:
+				os.read(self.read, 1)
+				then(comm)
+			else:
+				try:
+					first(comm, lambda: os.write(self.write, b"1"))
+				finally: # rank 1 waits
+					os.write(self.write, b"1")
 
 		ranks.run(2, run)
 
-	def test_a_synchronized_stream_has_no_work(self):
-		with rondo.Stream() as stream:
+	def test_a_request_ends_when_its_call_has(self):
+		def first(comm, go):
+			result = array.array("i", [1])
+			request = comm.all_reduce_init(result).start()
+			assert not request.test()
+			assert not request.wait(timeout=0.001)
+			go()
+			assert request.wait() and request.test() and list(result) == [3]
+
+		self.run_late(first, lambda comm: comm.all_reduce(array.array("i", [2])))
+
+	def test_a_call_is_started_again_once_it_is_done(self):
+		def first(comm, go):
+			buffer = array.array("q", [1])
+			call = comm.all_reduce_init(buffer)
+			request = call.start()
+			assert "under way" in str(raises(rondo.InvalidError, call.start))
+			go()
+			request.wait()
+			assert call() is buffer and list(buffer) == [4]
+			for step in range(200):
+				buffer[0] = step
+				again = call.start()
+				again.wait()
+				assert again.test() and request.test() and list(buffer) == [step + 1]
+
+		def then(comm):
+			buffer = array.array("q", [1])
+			comm.all_reduce(buffer)
+			comm.all_reduce(buffer)
 			for _ in range(200):
-				stream.call(lambda: None)
-				stream.synchronize()
-				self.assertTrue(stream.query())
+				comm.all_reduce(array.array("q", [1]))
+
+		self.run_late(first, then)
 
 	def test_requests_of_one_communicator_run_in_order(self):
 		def run(comm):
 			buffer = array.array("q", [1])
-			call = comm.all_reduce_init(buffer)
-			requests = [call.start() for _ in range(20)]
+			calls = [comm.all_reduce_init(buffer) for _ in range(20)]
+			requests = [call.start() for call in calls]
 			requests[-1].wait()
 			assert all(request.test() for request in requests)
 			assert list(buffer) == [2**20]
 
 		ranks.run(2, run)
 
-	def test_arrays_live_until_the_call_has_run(self):
-		def run(comm):
-			go = threading.Event()
-			out = bytearray(1 << 20)
-			with rondo.Stream() as stream:
-				stream.call(go.wait)
-				comm.all_reduce_init(bytearray(b"\1" * (1 << 20)), out).start(stream)
-				gc.collect()
-				other = [bytearray(b"\7" * (1 << 20)) for _ in range(4)]
-				go.set()
-			assert bytes(out) == b"\2" * (1 << 20) and other
+	def test_arrays_live_until_the_call_has_run_and_no_longer(self):
+		def first(comm, go):
+			send, out = Array("q", [1] * (1 << 17)), Array("q", [0] * (1 << 17))
+			comm.all_reduce_init(send, out).start()
+			lives = weakref.ref(send)
+			del send
+			gc.collect()
+			assert lives()
+			go()
+			wait_for(lambda: not lives())
+			assert set(out) == {3}
 
-		ranks.run(2, run)
+		self.run_late(first, lambda comm: comm.all_reduce(array.array("q", [2] * (1 << 17))))
+
+	def test_a_call_after_the_end_is_refused(self):
+		def run(comm):
+			call = comm.barrier_init()
+			call.start().wait()
+			comm.destroy()
+			assert "was destroyed" in str(raises(rondo.InvalidError, call.start))
+			assert "was destroyed" in str(raises(rondo.InvalidError, call))
+
+		ranks.run(1, run)
 
 	def test_a_failure_is_raised_by_all_ways_of_waiting(self):
 		def run(comm):
@@ -79,20 +125,44 @@ class Requests(unittest.TestCase):
 
 		ranks.run(2, run)
 
-	def test_a_group_on_a_stream(self):
+	def test_a_prepared_group(self):
 		def run(comm):
 			other = 1 - comm.rank
 			mine, theirs = bytearray([comm.rank]), bytearray(1)
-			with rondo.Stream() as stream:
-				with rondo.group(stream) as group:
-					comm.send(mine, other)
-					comm.recv(theirs, other)
-					error = raises(rondo.InvalidError, comm.barrier_init().start)
-					assert "rondo.group(stream)" in str(error)
-				group.request.wait()
-			assert list(theirs) == [other]
+			with rondo.group_init() as exchange:
+				comm.send(mine, other)
+				comm.recv(theirs, other)
+				error = raises(rondo.InvalidError, comm.barrier_init().start)
+				assert "rondo.group_init()" in str(error)
+			for step in range(10):
+				mine[0] = 10 * step + comm.rank
+				exchange.start().wait() if step % 2 else exchange()
+				assert list(theirs) == [10 * step + other]
 
 		ranks.run(2, run)
+
+	def test_a_group_that_cannot_be_prepared(self):
+		def run(comm):
+			def empty():
+				with rondo.group_init():
+					pass
+
+			def inner():
+				with rondo.group():
+					with rondo.group_init():
+						pass
+
+			def interrupted():
+				with rondo.group_init():
+					comm.recv(bytearray(1), 0)
+					raise rondo.LeftError("on purpose")
+
+			assert "no call" in str(raises(rondo.InvalidError, empty))
+			assert "within a group" in str(raises(rondo.InvalidError, inner))
+			raises(rondo.LeftError, interrupted)
+			comm.barrier() # nothing was received
+
+		ranks.run(1, run)
 
 	def test_a_refused_call_refuses_its_group(self):
 		def run(comm):
@@ -104,28 +174,6 @@ class Requests(unittest.TestCase):
 			assert "rank 5 is out of range" in str(raises(rondo.InvalidError, exchange))
 
 		ranks.run(1, run)
-
-	def test_a_dropped_stream_ends_and_not_on_its_own_thread(self):
-		def run(comm):
-			on_stream, destroyed = [], []
-			destroy = library.rondo_stream_destroy
-
-			def destroy_here(handle):
-				destroyed.append(threading.get_ident())
-				destroy(handle)
-
-			library.rondo_stream_destroy = destroy_here
-			before, go = threads(), threading.Event()
-			stream = rondo.Stream()
-			stream.call(lambda: on_stream.append(threading.get_ident()) or go.wait())
-			comm.barrier_init().start(stream)
-			del stream
-			go.set()
-			comm.barrier()
-			wait_for(lambda: destroyed and threads() <= before)
-			assert destroyed != on_stream
-
-		ranks.run(2, run)
 
 
 class Asyncio(unittest.TestCase):

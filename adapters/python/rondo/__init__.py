@@ -26,12 +26,12 @@ from rondo._errors import (
 	UnsupportedError,
 )
 from rondo._calls import Call
-from rondo._groups import Group, group
+from rondo._groups import Group, GroupCall, group, group_init
 from rondo._library import version
 from rondo._types import Op, OwnOp, Type
 from rondo.comm import Comm, Way
 from rondo.memory import alloc
-from rondo.streams import Request, Stream
+from rondo.requests import Request
 
 __version__ = version()
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
 	"Comm",
 	"DiedError",
 	"Group",
+	"GroupCall",
 	"InvalidError",
 	"Launch",
 	"LeftError",
@@ -52,7 +53,6 @@ __all__ = [
 	"RevokedError",
 	"RondoError",
 	"SettingError",
-	"Stream",
 	"SystemCallError",
 	"TimeoutError",
 	"Type",
@@ -61,6 +61,7 @@ __all__ = [
 	"Way",
 	"alloc",
 	"group",
+	"group_init",
 	"launch",
 	"unique_id",
 	"version",

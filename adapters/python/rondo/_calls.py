@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Optional
 
 from rondo import _groups
-from rondo._errors import InvalidError
+from rondo._errors import InvalidError, check
 from rondo._library import library
+from rondo.requests import Prepared, Request
 
 if TYPE_CHECKING:
 	from rondo.comm import Comm
-	from rondo.streams import Request, Stream
 
 
 def _unconverted(name: str) -> Any:
@@ -59,12 +59,13 @@ class Call:
 			call()
 	"""
 
-	__slots__ = ("_comm", "_bound", "_out")
+	__slots__ = ("_comm", "_bound", "_out", "_prepared")
 
 	def __init__(self, comm: Comm, name: str, arguments: tuple[Any, ...], out: Any) -> None:
 		self._comm = comm
-		self._bound = partial(_functions[name], comm._handle, *arguments)
+		self._bound = partial(_functions[name], comm._handle, *arguments, None) # on no stream
 		self._out = out
+		self._prepared: Optional[Prepared] = None
 
 	def __call__(self) -> Any:
 		"""Runs the call, and returns the array with its result. In a group the end of that runs it."""
@@ -76,7 +77,7 @@ class Call:
 				return self._out
 		comm._thread = get_ident()
 		try:
-			code = self._bound(None)
+			code = self._bound()
 			if code:
 				comm._fail(code)
 		except KeyboardInterrupt as error:
@@ -86,17 +87,15 @@ class Call:
 			comm._thread = 0
 		return self._out
 
-	def start(self, stream: Optional[Stream] = None) -> Request:
+	def start(self) -> Request:
 		"""
-		Queues the call on a stream, by default on one of the communicator's own, and returns a Request.
-		The arrays must stay untouched until it is done. Wait by request.wait(), or `await request`.
+		Starts the call, and returns a Request: wait for it by request.wait(), or `await request`. The
+		arrays must stay untouched until it is done. The call may be started again then.
 		"""
-		comm = self._comm
 		if _groups.opened and _groups.current() is not None:
-			raise InvalidError("start() within a group: give the stream to rondo.group(stream)")
-		if stream is None:
-			stream = comm._own_stream()
-		code = self._bound(stream._handle)
-		if code:
-			comm._fail(code)
-		return stream.record(self, (comm,))
+			raise InvalidError("start() within a group: prepare that by rondo.group_init()")
+		if self._prepared is None:
+			check(library.rondo_group_start())
+			self._bound()
+			self._prepared = Prepared(self._comm, self._bound)
+		return self._prepared.start()

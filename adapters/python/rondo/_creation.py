@@ -8,10 +8,8 @@ from typing import NamedTuple, Optional
 
 from rondo import _interrupts
 from rondo._errors import InvalidError, check
-from rondo._library import ID_SIZE, Config, UniqueId, library
+from rondo._library import ID_SIZE, PENDING, Config, UniqueId, library
 from rondo._library import Launch as _Launch
-
-_PENDING = 1
 
 
 class Launch(NamedTuple):
@@ -115,7 +113,7 @@ def finish(creation: c_void_p) -> c_void_p:
 	start = time.monotonic()
 	try:
 		code = library.rondo_comm_create_test(creation, byref(handle))
-		while code == _PENDING:
+		while code == PENDING:
 			time.sleep(min(0.002, 20e-6 + (time.monotonic() - start) / 8))
 			code = library.rondo_comm_create_test(creation, byref(handle))
 	except BaseException as error:

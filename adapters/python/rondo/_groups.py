@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from _thread import get_ident
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
 
-from rondo._errors import check
+from rondo._errors import InvalidError, RondoError, check
 from rondo._library import library
+from rondo.requests import Prepared, Request
 
 if TYPE_CHECKING:
 	from types import TracebackType
 
 	from rondo.comm import Comm
-	from rondo.streams import Request, Stream
+
+AnyGroup = TypeVar("AnyGroup", bound="Group")
 
 opened = 0 # in all threads: a call looks no further where there is none
 _lock = threading.Lock()
@@ -29,17 +31,14 @@ class Group:
 			comm.send(mine, right)
 			comm.recv(theirs, left)
 
-	Arrays have their results behind the block. With a stream the block only queues the calls there, and
-	`request` is then their Request.
+	Arrays have their results behind the block.
 	"""
 
-	def __init__(self, stream: Optional[Stream] = None) -> None:
-		self._stream = stream
+	def __init__(self) -> None:
 		self._comms: dict[int, Comm] = {}
 		self._kept: list[Any] = []
-		self.request: Optional[Request] = None
 
-	def __enter__(self) -> Group:
+	def __enter__(self: AnyGroup) -> AnyGroup:
 		global opened
 		check(library.rondo_group_start())
 		with _lock:
@@ -47,12 +46,12 @@ class Group:
 		_stack().append(self)
 		return self
 
-	def add(self, comm: Comm, call: Callable[[Any], int]) -> None:
+	def add(self, comm: Comm, call: Callable[[], int]) -> None:
 		"""Adds a call. Its arguments live until it has run."""
 		outermost = _stack()[0]
 		outermost._comms[id(comm)] = comm
 		outermost._kept.append(call)
-		check(call(outermost._stream._handle if outermost._stream else None), comm._handle)
+		check(call(), comm._handle)
 
 	def __exit__(
 		self,
@@ -60,22 +59,10 @@ class Group:
 		error: Optional[BaseException],
 		trace: Optional[TracebackType],
 	) -> None:
-		global opened
-		stack = _stack()
-		stack.pop()
-		with _lock:
-			opened -= 1
-		if error is not None:
-			# A group cannot be dropped: its calls run, or were refused.
-			_end(self)
-			return
+		_leave()
+		# A group cannot be dropped: its calls run, or were refused.
 		code = _end(self)
-		if stack:
-			return
-		if self._stream is not None and not code:
-			self.request = self._stream.record(self._kept, list(self._comms.values()))
-			return
-		if code:
+		if code and error is None and not _stack():
 			self._fail(code)
 
 	def _fail(self, code: int) -> None:
@@ -83,6 +70,57 @@ class Group:
 			if comm._handle and library.rondo_comm_error(comm._handle) == code:
 				comm._fail(code)
 		check(code)
+
+
+class GroupCall(Group):
+	"""
+	A prepared group, of group_init(): calls on one communicator, collected once. It runs as often as the
+	program likes, by itself or beside the program:
+
+		with rondo.group_init() as exchange:
+			comm.send(mine, right)
+			comm.recv(theirs, left)
+		exchange()
+		exchange.start().wait()
+	"""
+
+	_prepared: Optional[Prepared] = None
+
+	def __enter__(self: AnyGroup) -> AnyGroup:
+		if _stack():
+			raise InvalidError("rondo.group_init() within a group: end that first")
+		return super().__enter__()
+
+	def __exit__(
+		self,
+		kind: Optional[type[BaseException]],
+		error: Optional[BaseException],
+		trace: Optional[TracebackType],
+	) -> None:
+		_leave()
+		try:
+			comm = next(iter(self._comms.values()), None)
+			self._prepared = Prepared(comm, self._kept)
+		except RondoError:
+			if error is None:
+				raise
+
+	def start(self) -> Request:
+		"""Starts the calls, and returns their Request, as Call.start() does."""
+		if self._prepared is None:
+			raise InvalidError("the group has not been prepared: its block ends first")
+		return self._prepared.start()
+
+	def __call__(self) -> None:
+		"""Runs the calls."""
+		self.start().wait()
+
+
+def _leave() -> None:
+	global opened
+	_stack().pop()
+	with _lock:
+		opened -= 1
 
 
 def _end(group: Group) -> int:
@@ -115,8 +153,13 @@ def current() -> Optional[Group]:
 	return stack[-1] if stack else None
 
 
-def group(stream: Optional[Stream] = None) -> Group:
+def group() -> Group:
 	"""A group of calls: see Group."""
-	return Group(stream)
+	return Group()
+
+
+def group_init() -> GroupCall:
+	"""A prepared group of calls: see GroupCall."""
+	return GroupCall()
 
 

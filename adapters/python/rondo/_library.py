@@ -58,7 +58,8 @@ class Way(ctypes.Structure):
 	]
 
 
-RUN = ctypes.CFUNCTYPE(None, c_void_p)
+DONE = ctypes.CFUNCTYPE(None, c_void_p, c_int)
+PENDING = 1
 
 _OUT = ctypes.POINTER(c_void_p)
 _INTS = ctypes.POINTER(c_int)
@@ -108,11 +109,11 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 	"rondo_group_end": (c_int, []),
 	"rondo_mem_alloc": (c_int, [_OUT, c_size_t]),
 	"rondo_mem_free": (c_int, [c_void_p]),
-	"rondo_stream_create": (c_int, [_OUT]),
-	"rondo_stream_destroy": (None, [c_void_p]),
-	"rondo_stream_query": (c_int, [c_void_p]),
-	"rondo_stream_synchronize": (c_int, [c_void_p]),
-	"rondo_stream_call": (c_int, [c_void_p, RUN, c_void_p]),
+	"rondo_group_prepare": (c_int, [_OUT]),
+	"rondo_request_start": (c_int, [c_void_p, DONE, c_void_p]),
+	"rondo_request_test": (c_int, [c_void_p]),
+	"rondo_request_wait": (c_int, [c_void_p, c_int]),
+	"rondo_request_destroy": (None, [c_void_p]),
 }
 
 

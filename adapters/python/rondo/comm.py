@@ -14,7 +14,6 @@ from rondo._library import Way as _Way
 from rondo._library import last_error, libc, library
 from rondo._types import AnyType, OwnOp, Type, as_type
 from rondo.list_collectives import ListCollectives
-from rondo.streams import Stream, release
 
 if TYPE_CHECKING:
 	from types import TracebackType
@@ -102,7 +101,6 @@ class Comm(ListCollectives):
 		self._handle = handle
 		self._thread = 0 # the thread that waits in a call
 		self._interrupted = False
-		self._stream: Optional[Stream] = None
 		self._lock = threading.Lock() # orders revoke() and destroy()
 		self.rank = library.rondo_comm_rank(handle)
 		self.size = library.rondo_comm_size(handle)
@@ -141,11 +139,6 @@ class Comm(ListCollectives):
 		if self._interrupted:
 			_interrupts.explain(error, self.size)
 
-	def _own_stream(self) -> Stream:
-		if self._stream is None:
-			self._stream = Stream()
-		return self._stream
-
 	# ---- Its end ----
 
 	def destroy(self) -> None:
@@ -162,9 +155,6 @@ class Comm(ListCollectives):
 			reason = last_error() if code else ""
 			if code != InvalidError.code:
 				self._handle.value = None
-			stream, self._stream = self._stream, None
-		if stream is not None:
-			stream.destroy()
 		if code:
 			raise error_of(code, reason)
 
@@ -172,15 +162,7 @@ class Comm(ListCollectives):
 		if not getattr(self, "_handle", None):
 			return
 		warnings.warn(f"{self!r} was never destroyed", ResourceWarning, source=self, stacklevel=2)
-		handle, stream = self._handle, self._stream
-
-		def leave() -> None:
-			library.rondo_comm_destroy(handle)
-			if stream is not None:
-				stream.destroy()
-
-		self._stream = None
-		release(leave)
+		library.rondo_comm_destroy(self._handle)
 
 	def finalize(self) -> None:
 		"""As destroy(), but rank 0 stays until every rank has left. Collective."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 import rondo
 from rondo._errors import InvalidError
 from rondo._types import AnyOp, Op
-from rondo.streams import Request
+from rondo.requests import Request
 
 SUM, PROD, MIN, MAX = Op.SUM, Op.PROD, Op.MIN, Op.MAX
 BAND, BOR, BXOR, LAND, LOR, LXOR = Op.BAND, Op.BOR, Op.BXOR, Op.LAND, Op.LOR, Op.LXOR

@@ -1,0 +1,202 @@
+"""Requests: prepared calls that run beside the program, also under asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import threading
+from _thread import get_ident
+from ctypes import byref, c_void_p
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Callable, Generator, Optional
+
+from rondo._errors import REVOKED, InvalidError, error_of
+from rondo._interrupts import raise_pending
+from rondo._library import DONE, PENDING, last_error, library
+
+if TYPE_CHECKING:
+	from rondo.comm import Comm
+
+_under_way: dict[int, Request] = {} # keeps them, and so their arrays
+_numbers = itertools.count(1)
+_ended: SimpleQueue[int] = SimpleQueue()
+# The library calls it, perhaps in the main thread. It is no Python code, which would run handlers of signals
+# there: an exception of theirs would be lost.
+_report = DONE(_ended.put)
+_lock = threading.Lock()
+_reader: Optional[threading.Thread] = None
+
+
+def _read() -> None:
+	"""Collects requests that have ended, for those that await them or have dropped them."""
+	while True:
+		request = _under_way.get(_ended.get())
+		if request is not None:
+			request._collect()
+		del request
+
+
+def _watch() -> None:
+	global _reader
+	with _lock:
+		if _reader is None:
+			_reader = threading.Thread(target=_read, name="rondo requests", daemon=True)
+			_reader.start()
+
+
+def _forget() -> None:
+	"""In a forked child, where no request is under way."""
+	global _reader, _lock
+	_reader, _lock = None, threading.Lock()
+	_under_way.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+class Prepared(c_void_p):
+	"""A rondo_request: calls on one communicator, with what they need. The end of the last group made it."""
+
+	def __init__(self, comm: Optional[Comm], kept: Any) -> None:
+		super().__init__()
+		self.kept = kept
+		self.last: Optional[Request] = None
+		code = library.rondo_group_prepare(byref(self))
+		if comm is None:
+			raise error_of(code, last_error()) # a group without a call
+		if code:
+			comm._fail(code)
+		self.comm = comm
+
+	def __del__(self, destroy: Any = library.rondo_request_destroy) -> None:
+		destroy(self)
+
+	def start(self) -> Request:
+		"""Issues the calls."""
+		if not self.comm._handle:
+			raise InvalidError("the communicator was destroyed")
+		if self.last is not None:
+			self.last.test_ended()
+		return Request(self)
+
+
+class Request:
+	"""
+	A prepared call, or group, that was started. Wait for it by wait(), by test(), or by `await`.
+
+	It keeps the arrays of its calls alive, also where the program drops it.
+	"""
+
+	def __init__(self, prepared: Prepared) -> None:
+		self._comm = prepared.comm
+		self._prepared: Optional[Prepared] = prepared # until the end
+		self._number = next(_numbers)
+		self._lock = threading.Lock()
+		self._code = 0
+		self._reason = ""
+		self._waiters: list[Callable[[], None]] = []
+		if _reader is None:
+			_watch()
+		_under_way[self._number] = self
+		code = library.rondo_request_start(prepared, _report, self._number)
+		if code:
+			del _under_way[self._number]
+			self._comm._fail(code)
+		prepared.last = self
+
+	def _collect(self) -> None:
+		"""The request has ended, or is about to: the library reports that before a test sees it."""
+		with self._lock:
+			prepared = self._prepared
+			if prepared is None:
+				return
+			self._code = library.rondo_request_wait(prepared, -1)
+			if self._code:
+				self._reason = last_error()
+			prepared.last = self._prepared = None
+			del _under_way[self._number]
+			waiters, self._waiters = self._waiters, []
+		for waiter in waiters:
+			waiter()
+
+	def test_ended(self) -> bool:
+		"""Whether the work has ended, in whichever way."""
+		prepared = self._prepared
+		if prepared is not None:
+			if library.rondo_request_test(prepared) == PENDING:
+				return False
+			self._collect()
+		return True
+
+	def test(self) -> bool:
+		"""Whether the work is done. Raises its error, if it failed."""
+		if not self.test_ended():
+			return False
+		self._check()
+		return True
+
+	def wait(self, timeout: Optional[float] = None) -> bool:
+		"""
+		Waits until the work is done, at most `timeout` seconds: returns whether it is. Raises its error,
+		if it failed. Ctrl-C revokes the request's communicator, and raises KeyboardInterrupt.
+		"""
+		prepared, comm = self._prepared, self._comm
+		if prepared is not None:
+			timeout_ms = -1 if timeout is None else min(int(timeout * 1000 + 0.999), 0x7FFFFFFF)
+			main = get_ident() == threading.main_thread().ident # the one that Ctrl-C ends
+			try:
+				if main:
+					comm._thread = get_ident()
+				if library.rondo_request_wait(prepared, timeout_ms) == PENDING:
+					return False
+				self._collect()
+				if self._code == REVOKED and comm._interrupted:
+					raise_pending()
+			except KeyboardInterrupt as error:
+				comm._explain(error)
+				raise
+			finally:
+				if main:
+					comm._thread = 0
+		self._check()
+		return True
+
+	def _check(self) -> None:
+		if self._code:
+			raise error_of(self._code, self._reason, self._comm._handle)
+
+	def __await__(self) -> Generator[Any, None, None]:
+		"""
+		Waits in a coroutine. A coroutine that is cancelled meanwhile revokes the request's communicator,
+		for its other ranks would wait in vain.
+		"""
+		return self._wait_in_loop().__await__()
+
+	async def _wait_in_loop(self) -> None:
+		loop = asyncio.get_running_loop()
+		done: asyncio.Future[None] = loop.create_future()
+
+		def finish() -> None:
+			if not done.done():
+				done.set_result(None)
+
+		def wake() -> None:
+			try:
+				loop.call_soon_threadsafe(finish)
+			except RuntimeError: # the loop has been closed: nobody waits
+				pass
+
+		with self._lock:
+			if self._prepared is None:
+				done.set_result(None)
+			else:
+				self._waiters.append(wake)
+		try:
+			await done
+		except asyncio.CancelledError:
+			self._comm.revoke("the coroutine that waited was cancelled")
+			# The library uses the arrays until then: a moment, for the call has ended.
+			self._collect()
+			raise
+		self._check()
