@@ -6,7 +6,8 @@ from _thread import get_ident
 from functools import partial
 from typing import TYPE_CHECKING, Any, Optional
 
-from rondo import _groups
+from rondo import _call_sites, _groups
+from rondo._call_sites import local
 from rondo._errors import InvalidError, check
 from rondo._library import library
 from rondo.requests import Prepared, Request
@@ -59,17 +60,20 @@ class Call:
 			call()
 	"""
 
-	__slots__ = ("_comm", "_bound", "_out", "_prepared")
+	__slots__ = ("_comm", "_bound", "_out", "_prepared", "_site")
 
 	def __init__(self, comm: Comm, name: str, arguments: tuple[Any, ...], out: Any) -> None:
 		self._comm = comm
 		self._bound = partial(_functions[name], comm._handle, *arguments, None) # on no stream
 		self._out = out
 		self._prepared: Optional[Prepared] = None
+		self._site = _call_sites.find() # once, for it takes as long as a call
 
 	def __call__(self) -> Any:
 		"""Runs the call, and returns the array with its result. In a group the end of that runs it."""
 		comm = self._comm
+		if local.site is not self._site:
+			_call_sites.give(self._site)
 		if _groups.opened:
 			group = _groups.current()
 			if group is not None:
@@ -95,6 +99,7 @@ class Call:
 		if _groups.opened and _groups.current() is not None:
 			raise InvalidError("start() within a group: prepare that by rondo.group_init()")
 		if self._prepared is None:
+			_call_sites.give(self._site)
 			check(library.rondo_group_start())
 			self._bound()
 			self._prepared = Prepared(self._comm, self._bound)

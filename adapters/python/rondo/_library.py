@@ -155,6 +155,11 @@ for _name, (_result, _arguments) in _SIGNATURES.items():
 	_function.restype = _result
 	_function.argtypes = _arguments
 
+# By PyDLL, for it waits for nothing: giving up the GIL would take longer than the call.
+set_call_site = ctypes.PyDLL(library._name).rondo_set_call_site
+set_call_site.argtypes = [c_char_p]
+set_call_site.restype = None
+
 
 def last_error() -> str:
 	"""The reason of this thread's last failure."""

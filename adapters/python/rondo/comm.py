@@ -8,7 +8,7 @@ from _thread import get_ident
 from ctypes import byref, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p, string_at
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, TypeVar
 
-from rondo import _creation, _interrupts
+from rondo import _call_sites, _creation, _interrupts
 from rondo._errors import REVOKED, InvalidError, RondoError, check, error_of
 from rondo._library import Way as _Way
 from rondo._library import last_error, libc, library
@@ -116,6 +116,7 @@ class Comm(ListCollectives):
 
 	def _wait(self, function: Callable[..., int], *arguments: Any) -> None:
 		"""A function that waits for other ranks. Ctrl-C revokes this communicator meanwhile."""
+		_call_sites.give(_call_sites.find())
 		self._thread = get_ident()
 		try:
 			code = function(self._handle, *arguments)
