@@ -413,11 +413,12 @@ static void *one_calls_otherwise(void *argument)
 	return NULL;
 }
 
+/* Ranks 0 and 1 wait for the timeout. It outlasts a pause of the machine. */
 Test(steps, another_call_is_a_mismatch_that_names_the_peer, .timeout = 20)
 {
 	struct steps_job job = { .algorithm = rd_algorithm_named("ring"),
 		.problem = { .collective = RD_ALL_REDUCE, .size = 4 },
-		.timeout_ns = 100000000 };
+		.timeout_ns = 2000000000 };
 
 	run_job(&job, one_calls_otherwise);
 	cr_expect_eq(job.abort_flags[3].error, RD_ABORT_MISMATCH);
