@@ -46,33 +46,27 @@ void rd_request_free(struct rondo_request *request)
 	free(request);
 }
 
-/* The lengths of blocks are the request's. A user operation's copy has memory of its own. */
 static int copy_tasks(struct rondo_request *request)
 {
-	memcpy(request->runs, request->tasks, request->count * sizeof(*request->tasks));
-	for (int i = 0; i < request->count; i++) {
-		struct rd_call *call = &request->runs[i].call;
+	int err = 0, copied = 0;
 
-		if (!call->user_op)
-			continue;
-		call->user_op = rd_user_op_copy(call->user_op);
-		if (call->user_op)
-			continue;
-		while (--i >= 0)
-			rd_user_op_destroy(request->runs[i].call.user_op);
-		return rd_fail(RONDO_MEMORY, "no memory for a call's operation");
+	memcpy(request->runs, request->tasks, request->count * sizeof(*request->tasks));
+	while (copied < request->count && !err) {
+		err = rd_call_copy(&request->runs[copied].call, &request->tasks[copied].call);
+		copied += !err;
 	}
-	return 0;
+	if (err)
+		rd_tasks_finish(request->runs, copied);
+	return err;
 }
 
 static void run_tasks(struct rondo_request *request)
 {
 	int err = rd_run(request->runs, request->count);
 
-	for (int i = 0; i < request->count; i++) {
-		rd_user_op_destroy(request->runs[i].call.user_op);
+	for (int i = 0; i < request->count; i++)
 		request->tasks[i].again = request->runs[i].again;
-	}
+	rd_tasks_finish(request->runs, request->count);
 	request->error = err;
 	if (err)
 		request->reason = strdup(rondo_last_error());

@@ -14,6 +14,21 @@ void rd_call_combine(
 	op->combine(into, a, b, count, call->type, op->argument);
 }
 
+int rd_call_copy(struct rd_call *copy, const struct rd_call *call)
+{
+	int ins = rd_in_blocks(&call->problem), outs = rd_out_blocks(&call->problem);
+
+	*copy = *call;
+	if (call->vcounts)
+		copy->vcounts = rd_vcounts_copy(call->vcounts, ins, outs);
+	if (call->user_op)
+		copy->user_op = rd_user_op_copy(call->user_op);
+	if (!copy->vcounts == !call->vcounts && !copy->user_op == !call->user_op)
+		return 0;
+	rd_call_finish(copy);
+	return rd_fail(RONDO_MEMORY, "no memory for a copy of a call");
+}
+
 void rd_call_finish(struct rd_call *call)
 {
 	rd_vcounts_destroy(call->vcounts);
@@ -81,13 +96,10 @@ static void scale_blocks(struct rd_call *call, char *into)
 	for (int i = 0; i < rd_in_blocks(&call->problem); i++) {
 		struct rd_extent *extent = &vcounts->in[i];
 
-		if (!vcounts->copied)
-			vcounts->given[i] = extent->offset;
-		scale(call, into + at, in + vcounts->given[i], extent->size);
+		scale(call, into + at, in + extent->offset, extent->size);
 		extent->offset = at;
 		at += extent->size;
 	}
-	vcounts->copied = true;
 }
 
 int rd_call_scale(struct rd_call *call)

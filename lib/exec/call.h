@@ -35,6 +35,8 @@ static inline bool rd_call_is_ordinary(const struct rd_call *call)
 void rd_call_combine(
 	const struct rd_call *call, void *into, const void *a, const void *b, size_t count);
 
+/* The copy has vcounts and a user operation of its own. Returns 0 or RONDO_MEMORY: it has none. */
+int rd_call_copy(struct rd_call *copy, const struct rd_call *call);
 /* Frees the call's vcounts and user operation. */
 void rd_call_finish(struct rd_call *call);
 

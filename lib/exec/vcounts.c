@@ -1,19 +1,31 @@
 #include "exec/vcounts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct rd_vcounts *rd_vcounts_create(int in_blocks, int out_blocks)
 {
 	struct rd_vcounts *vcounts;
 
-	vcounts = calloc(1, sizeof(*vcounts) + (in_blocks + out_blocks) * sizeof(*vcounts->in) +
-				    in_blocks * sizeof(*vcounts->given));
+	vcounts = calloc(1, sizeof(*vcounts) + (in_blocks + out_blocks) * sizeof(*vcounts->in));
 	if (!vcounts)
 		return NULL;
 	vcounts->in = (struct rd_extent *)(vcounts + 1);
 	vcounts->out = vcounts->in + in_blocks;
-	vcounts->given = (size_t *)(vcounts->out + out_blocks);
 	return vcounts;
+}
+
+struct rd_vcounts *rd_vcounts_copy(const struct rd_vcounts *of, int in_blocks, int out_blocks)
+{
+	struct rd_vcounts *copy = rd_vcounts_create(in_blocks, out_blocks);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy->in, of->in, (in_blocks + out_blocks) * sizeof(*of->in));
+	copy->pairwise = of->pairwise;
+	copy->digest = of->digest;
+	copy->listed = of->listed;
+	return copy;
 }
 
 void rd_vcounts_destroy(struct rd_vcounts *vcounts)

@@ -26,15 +26,12 @@ struct rd_vcounts {
 	/* Blocks came as a list of addresses, which may be of any host memory. Offsets then begin
 	   at the lowest one. */
 	bool listed;
-	/* A copy of the input runs, in which blocks follow each other (rd_call_scale()). The user's
-	   blocks are at these offsets, for the next start of a request. */
-	bool copied;
-	size_t *given;
 };
 
 /* Allocates the lengths of in_blocks and out_blocks, all zero, for the caller to fill in. NULL: no
    memory. */
 struct rd_vcounts *rd_vcounts_create(int in_blocks, int out_blocks);
+struct rd_vcounts *rd_vcounts_copy(const struct rd_vcounts *of, int in_blocks, int out_blocks);
 void rd_vcounts_destroy(struct rd_vcounts *vcounts);
 
 /* Ends the names of such calls: "_v", or "_list". */
