@@ -13,26 +13,26 @@
 #include "api/stream.h"
 
 /* The name of the function that the caller called. */
-static const char *name_of(const struct rd_arguments *request)
+static const char *name_of(const struct rd_arguments *arguments)
 {
-	if (request->collective != RD_TRANSFER)
-		return rd_collective_name(request->collective);
-	return request->sends ? "send" : "recv";
+	if (arguments->collective != RD_TRANSFER)
+		return rd_collective_name(arguments->collective);
+	return arguments->sends ? "send" : "recv";
 }
 
 static int check_pointer(
-	const struct rd_arguments *request, const char *name, const void *buffer, int blocks)
+	const struct rd_arguments *arguments, const char *name, const void *buffer, int blocks)
 {
-	if (buffer || blocks == 0 || request->count == 0)
+	if (buffer || blocks == 0 || arguments->count == 0)
 		return 0;
-	return rd_fail(RONDO_INVALID, "%s: %s is NULL", name_of(request), name);
+	return rd_fail(RONDO_INVALID, "%s: %s is NULL", name_of(arguments), name);
 }
 
 /* Input and output may be one, or one block of the other (alias), or lie apart. */
-static int check_overlap(const struct rd_arguments *request, int rank, size_t in_size,
+static int check_overlap(const struct rd_arguments *arguments, int rank, size_t in_size,
 	size_t out_size, size_t block_size)
 {
-	const char *in = request->send, *out = request->recv;
+	const char *in = arguments->send, *out = arguments->recv;
 
 	if (in_size == 0 || out_size == 0 || in + in_size <= out || out + out_size <= in)
 		return 0;
@@ -44,145 +44,146 @@ static int check_overlap(const struct rd_arguments *request, int rank, size_t in
 	if (in + behind == out + ahead)
 		return 0;
 	return rd_fail(RONDO_INVALID, "%s: send and recv overlap, and not as an operation in place",
-		rd_collective_name(request->collective));
+		rd_collective_name(arguments->collective));
 }
 
-static int check_numbers(const struct rd_arguments *request)
+static int check_numbers(const struct rd_arguments *arguments)
 {
-	const char *name = name_of(request);
-	int size = request->comm->size;
+	const char *name = name_of(arguments);
+	int size = arguments->comm->size;
 	ptrdiff_t most;
 
-	if (rd_type_check(request->type, name, ""))
+	if (rd_type_check(arguments->type, name, ""))
 		return RONDO_INVALID;
-	if (request->op > RONDO_AVG && !rondo_op_applies(request->op, request->type))
+	if (arguments->op > RONDO_AVG && !rondo_op_applies(arguments->op, arguments->type))
 		return rd_fail(RONDO_INVALID, "%s: %s is for integers, not for %s", name,
-			rondo_op_name(request->op), rondo_type_name(request->type));
-	if (request->root < 0 || request->root >= size || request->target < 0 ||
-		request->target >= size)
+			rondo_op_name(arguments->op), rondo_type_name(arguments->type));
+	if (arguments->root < 0 || arguments->root >= size || arguments->target < 0 ||
+		arguments->target >= size)
 		return rd_fail(RONDO_INVALID, "%s: rank %d is not in 0..%d", name,
-			request->root < 0 || request->root >= size ? request->root
-								   : request->target,
+			arguments->root < 0 || arguments->root >= size ? arguments->root
+								       : arguments->target,
 			size - 1);
 	/* By a product: a quotient would take a tenth of a short call. */
-	if (__builtin_mul_overflow(request->count, (ptrdiff_t)(sizeof(double) * size), &most))
-		return rd_fail(RONDO_INVALID, "%s: count %zu is too large", name, request->count);
+	if (__builtin_mul_overflow(arguments->count, (ptrdiff_t)(sizeof(double) * size), &most))
+		return rd_fail(RONDO_INVALID, "%s: count %zu is too large", name, arguments->count);
 	return 0;
 }
 
-static int check(const struct rd_arguments *request)
+static int check(const struct rd_arguments *arguments)
 {
-	if (!request->comm)
-		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name_of(request));
+	if (!arguments->comm)
+		return rd_fail(RONDO_INVALID, "%s: comm is NULL", name_of(arguments));
 
-	if (rd_is_inherited(request->comm->forks))
-		return rd_refuse_inherited(rd_collective_name(request->collective), "communicator");
+	if (rd_is_inherited(arguments->comm->forks))
+		return rd_refuse_inherited(
+			rd_collective_name(arguments->collective), "communicator");
 
-	int err = check_numbers(request);
+	int err = check_numbers(arguments);
 
 	if (err)
 		return err;
 
 	struct rd_problem problem = {
-		.collective = request->collective,
-		.rank = request->comm->rank,
-		.size = request->comm->size,
-		.root = request->root,
-		.target = request->target,
+		.collective = arguments->collective,
+		.rank = arguments->comm->rank,
+		.size = arguments->comm->size,
+		.root = arguments->root,
+		.target = arguments->target,
 	};
 
 	/* The two halves of a transfer to itself are checked where they are joined. */
-	if (request->collective == RD_TRANSFER) {
-		const void *buffer = request->send ? request->send : request->recv;
+	if (arguments->collective == RD_TRANSFER) {
+		const void *buffer = arguments->send ? arguments->send : arguments->recv;
 
-		return check_pointer(request, "the buffer", buffer, 1);
+		return check_pointer(arguments, "the buffer", buffer, 1);
 	}
-	if (request->vcounts)
-		return rd_extents_check(request, &problem);
+	if (arguments->vcounts)
+		return rd_extents_check(arguments, &problem);
 
-	size_t block_size = request->count * rondo_type_size(request->type);
+	size_t block_size = arguments->count * rondo_type_size(arguments->type);
 	int ins = rd_in_blocks(&problem), outs = rd_out_blocks(&problem);
 
-	err = check_pointer(request, "send", request->send, ins);
+	err = check_pointer(arguments, "send", arguments->send, ins);
 	if (!err)
-		err = check_pointer(request, "recv", request->recv, outs);
+		err = check_pointer(arguments, "recv", arguments->recv, outs);
 	if (!err)
 		err = check_overlap(
-			request, problem.rank, ins * block_size, outs * block_size, block_size);
+			arguments, problem.rank, ins * block_size, outs * block_size, block_size);
 	return err;
 }
 
 /* A refused call has sent nothing, so the comm stays usable. */
-static int refuse(const struct rd_arguments *request, int err)
+static int refuse(const struct rd_arguments *arguments, int err)
 {
-	rd_vcounts_destroy(request->vcounts);
-	rd_user_op_destroy(request->user_op);
+	rd_vcounts_destroy(arguments->vcounts);
+	rd_user_op_destroy(arguments->user_op);
 	return rd_group_open() ? rd_group_refuse(err) : err;
 }
 
-static int check_user_op(const struct rd_arguments *request, const struct rd_user_op *op)
+static int check_user_op(const struct rd_arguments *arguments, const struct rd_user_op *op)
 {
-	const struct rondo_comm *comm = request->comm;
-	size_t size = request->count * rondo_type_size(request->type);
+	const struct rondo_comm *comm = arguments->comm;
+	size_t size = arguments->count * rondo_type_size(arguments->type);
 	int err = 0;
 
-	if (!request->vcounts)
-		return rd_op_check(op, request->type, size, comm->piece_size);
+	if (!arguments->vcounts)
+		return rd_op_check(op, arguments->type, size, comm->piece_size);
 	for (int i = 0; i < comm->size && !err; i++)
 		err = rd_op_check(
-			op, request->type, request->vcounts->in[i].size, comm->piece_size);
+			op, arguments->type, arguments->vcounts->in[i].size, comm->piece_size);
 	return err;
 }
 
 /* The same call by a user operation, which the call copies. */
-static int submit_user_op(const struct rd_arguments *request)
+static int submit_user_op(const struct rd_arguments *arguments)
 {
-	const char *name = rd_collective_name(request->collective);
-	struct rd_arguments own = *request;
+	const char *name = rd_collective_name(arguments->collective);
+	struct rd_arguments own = *arguments;
 	const struct rd_user_op *op = own.comm ? rd_op_find(own.comm, own.op) : NULL;
 
 	if (!own.comm)
-		return refuse(request, rd_fail(RONDO_INVALID, "%s: comm is NULL", name));
+		return refuse(arguments, rd_fail(RONDO_INVALID, "%s: comm is NULL", name));
 	if (!op)
 		return refuse(
-			request, rd_fail(RONDO_INVALID,
-					 "%s: %d is no operation: give one of enum rondo_op, 0 "
-					 "(%s) to %d (%s), or one that was made on this comm",
-					 name, (int)own.op, rondo_op_name(0), RONDO_OP_COUNT - 1,
-					 rondo_op_name(RONDO_OP_COUNT - 1)));
+			arguments, rd_fail(RONDO_INVALID,
+					   "%s: %d is no operation: give one of enum rondo_op, 0 "
+					   "(%s) to %d (%s), or one that was made on this comm",
+					   name, (int)own.op, rondo_op_name(0), RONDO_OP_COUNT - 1,
+					   rondo_op_name(RONDO_OP_COUNT - 1)));
 
 	int err = rd_type_check(own.type, name, "");
 
 	if (!err)
-		err = check_user_op(request, op);
+		err = check_user_op(arguments, op);
 	if (err)
-		return refuse(request, err);
+		return refuse(arguments, err);
 	own.user_op = rd_user_op_copy(op);
 	if (!own.user_op)
-		return refuse(request, rd_fail(RONDO_MEMORY, "no memory for %s", name));
+		return refuse(arguments, rd_fail(RONDO_MEMORY, "no memory for %s", name));
 	own.op = RONDO_SUM;
 	return rd_submit(&own);
 }
 
 /* A call whose comm has been checked. */
-static void init_task(struct rd_task *task, const struct rd_arguments *request)
+static void init_task(struct rd_task *task, const struct rd_arguments *arguments)
 {
-	task->comm = request->comm;
-	task->called_at = rd_call_site_here(request->called_at);
+	task->comm = arguments->comm;
+	task->called_at = rd_call_site_here(arguments->called_at);
 	task->call = (struct rd_call){
-		.problem = { .collective = request->collective,
-			.rank = request->comm->rank,
-			.size = request->comm->size,
-			.root = request->root,
-			.target = request->target,
-			.layout = request->comm->layouts[0] },
-		.type = request->type,
-		.op = request->op,
-		.count = request->count,
-		.in = request->send,
-		.out = request->recv,
-		.vcounts = request->vcounts,
-		.user_op = request->user_op,
+		.problem = { .collective = arguments->collective,
+			.rank = arguments->comm->rank,
+			.size = arguments->comm->size,
+			.root = arguments->root,
+			.target = arguments->target,
+			.layout = arguments->comm->layouts[0] },
+		.type = arguments->type,
+		.op = arguments->op,
+		.count = arguments->count,
+		.in = arguments->send,
+		.out = arguments->recv,
+		.vcounts = arguments->vcounts,
+		.user_op = arguments->user_op,
 	};
 	task->queued = task->checked = task->only_checks = task->started = false;
 	task->feed = NULL;
@@ -205,43 +206,43 @@ static int run_task(struct rd_task *task)
 
 /* A refused call touches no comm. Once a group, a stream or the comm has it, its failure is the
    comm's. */
-int rd_submit(const struct rd_arguments *request)
+int rd_submit(const struct rd_arguments *arguments)
 {
 	struct rd_task task;
 	bool on_device, in_group;
 	int err;
 
-	if ((unsigned)request->op >= RONDO_OP_COUNT)
-		return submit_user_op(request);
-	err = check(request);
+	if ((unsigned)arguments->op >= RONDO_OP_COUNT)
+		return submit_user_op(arguments);
+	err = check(arguments);
 	if (err)
-		return refuse(request, err);
+		return refuse(arguments, err);
 
 	in_group = rd_group_open();
-	if ((request->stream || in_group) && request->comm->finalized)
-		return refuse(request, rd_comm_failure(request->comm));
+	if ((arguments->stream || in_group) && arguments->comm->finalized)
+		return refuse(arguments, rd_comm_failure(arguments->comm));
 
 	const struct rd_call_stream stream = {
-		.device_stream = rd_stream_device_stream(request->stream),
-		.is_host = request->stream && !rd_stream_device_stream(request->stream),
+		.device_stream = rd_stream_device_stream(arguments->stream),
+		.is_host = arguments->stream && !rd_stream_device_stream(arguments->stream),
 		.in_group = in_group,
 	};
 
-	init_task(&task, request);
+	init_task(&task, arguments);
 	err = rd_gpu_takes(task.comm, &task.call, &stream, &on_device);
 	if (err)
-		return refuse(request, err);
+		return refuse(arguments, err);
 	if (in_group)
-		return rd_group_add(&task, request->stream);
-	if (request->collective == RD_TRANSFER && request->root == request->target)
+		return rd_group_add(&task, arguments->stream);
+	if (arguments->collective == RD_TRANSFER && arguments->root == arguments->target)
 		return rd_fail(RONDO_INVALID,
 			"rank %d sends to itself: put the send and the receive in one group",
-			request->comm->rank);
+			arguments->comm->rank);
 	if (!rd_comm_enter(task.comm))
-		return refuse(request,
-			rd_comm_refuse_second(task.comm, rd_collective_name(request->collective)));
-	if (request->stream)
-		err = rd_stream_run(request->stream, &task, 1);
+		return refuse(arguments, rd_comm_refuse_second(task.comm,
+						 rd_collective_name(arguments->collective)));
+	if (arguments->stream)
+		err = rd_stream_run(arguments->stream, &task, 1);
 	else if (on_device)
 		err = rd_gpu_run(&task);
 	else
@@ -255,7 +256,7 @@ static int submit_collective(enum rd_collective collective, rondo_comm *comm, co
 	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream,
 	uintptr_t called_at)
 {
-	struct rd_arguments request = { .comm = comm,
+	struct rd_arguments arguments = { .comm = comm,
 		.collective = collective,
 		.send = send,
 		.recv = recv,
@@ -266,7 +267,7 @@ static int submit_collective(enum rd_collective collective, rondo_comm *comm, co
 		.stream = stream,
 		.called_at = called_at };
 
-	return rd_submit(&request);
+	return rd_submit(&arguments);
 }
 
 int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,

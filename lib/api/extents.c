@@ -5,44 +5,45 @@
 
 #include "base/error.h"
 
-static const char *name_of(const struct rd_arguments *request)
+static const char *name_of(const struct rd_arguments *arguments)
 {
-	return rd_collective_name(request->collective);
+	return rd_collective_name(arguments->collective);
 }
 
-static const char *form_of(const struct rd_arguments *request)
+static const char *form_of(const struct rd_arguments *arguments)
 {
-	return rd_vcounts_suffix(request->vcounts->listed);
+	return rd_vcounts_suffix(arguments->vcounts->listed);
 }
 
-static int check_buffers(const struct rd_arguments *request, const struct rd_problem *problem)
+static int check_buffers(const struct rd_arguments *arguments, const struct rd_problem *problem)
 {
-	size_t in_size = rd_extents_end(request->vcounts->in, rd_in_blocks(problem));
-	size_t out_size = rd_extents_end(request->vcounts->out, rd_out_blocks(problem));
+	size_t in_size = rd_extents_end(arguments->vcounts->in, rd_in_blocks(problem));
+	size_t out_size = rd_extents_end(arguments->vcounts->out, rd_out_blocks(problem));
 
-	if (in_size > 0 && !request->send)
-		return rd_fail(
-			RONDO_INVALID, "%s%s: send is NULL", name_of(request), form_of(request));
-	if (out_size > 0 && !request->recv)
-		return rd_fail(
-			RONDO_INVALID, "%s%s: recv is NULL", name_of(request), form_of(request));
+	if (in_size > 0 && !arguments->send)
+		return rd_fail(RONDO_INVALID, "%s%s: send is NULL", name_of(arguments),
+			form_of(arguments));
+	if (out_size > 0 && !arguments->recv)
+		return rd_fail(RONDO_INVALID, "%s%s: recv is NULL", name_of(arguments),
+			form_of(arguments));
 	return 0;
 }
 
 /* No message has this rank's block for itself, whose two lengths nothing else would compare. */
-static int check_own_block(const struct rd_arguments *request, const struct rd_problem *problem)
+static int check_own_block(const struct rd_arguments *arguments, const struct rd_problem *problem)
 {
 	bool all_pairs = problem->collective == RD_ALL_TO_ALL;
 	int own = problem->rank + (all_pairs ? problem->rank * problem->size : 0);
 	int in = rd_in_block(problem, own), out = rd_out_block(problem, own);
-	size_t element = rondo_type_size(request->type);
+	size_t element = rondo_type_size(arguments->type);
 
-	if (in < 0 || out < 0 || request->vcounts->in[in].size == request->vcounts->out[out].size)
+	if (in < 0 || out < 0 ||
+		arguments->vcounts->in[in].size == arguments->vcounts->out[out].size)
 		return 0;
 	return rd_fail(RONDO_INVALID, "%s%s: rank %d sends %zu %s to itself, and expects %zu",
-		name_of(request), form_of(request), problem->rank,
-		request->vcounts->in[in].size / element, rondo_type_name(request->type),
-		request->vcounts->out[out].size / element);
+		name_of(arguments), form_of(arguments), problem->rank,
+		arguments->vcounts->in[in].size / element, rondo_type_name(arguments->type),
+		arguments->vcounts->out[out].size / element);
 }
 
 /* ---- Overlaps ------------------------------------------------------------------------------- */
@@ -69,17 +70,17 @@ static int compare(const void *a, const void *b)
 
 /* The output's blocks that are not empty, by address; returns how many. Most calls have them in
    that order. */
-static int sort_out(
-	const struct rd_arguments *request, const struct rd_problem *problem, struct range *ranges)
+static int sort_out(const struct rd_arguments *arguments, const struct rd_problem *problem,
+	struct range *ranges)
 {
-	const struct rd_extent *outs = request->vcounts->out;
+	const struct rd_extent *outs = arguments->vcounts->out;
 	bool sorted = true;
 	int count = 0;
 
 	for (int i = 0; i < rd_out_blocks(problem); i++) {
 		if (outs[i].size == 0)
 			continue;
-		ranges[count] = range_of(request->recv, outs, i);
+		ranges[count] = range_of(arguments->recv, outs, i);
 		sorted = sorted && (count == 0 || ranges[count - 1].begin < ranges[count].begin);
 		count++;
 	}
@@ -112,21 +113,21 @@ static bool is_pair(const struct rd_problem *problem, int in, int out)
 	return rd_in_blocks(problem) > 1 ? in == problem->rank : out == problem->rank;
 }
 
-static int check_in_block(const struct rd_arguments *request, const struct rd_problem *problem,
+static int check_in_block(const struct rd_arguments *arguments, const struct rd_problem *problem,
 	const struct range *outs, int count, int block)
 {
-	struct range in = range_of(request->send, request->vcounts->in, block);
+	struct range in = range_of(arguments->send, arguments->vcounts->in, block);
 
 	for (int i = first_behind(outs, count, in.begin); i < count && outs[i].begin < in.end; i++)
 		if (!is_pair(problem, block, outs[i].block) || in.begin != outs[i].begin ||
 			in.end != outs[i].end)
 			return rd_fail(RONDO_INVALID,
 				"%s%s: send and recv overlap, and not as an operation in place",
-				name_of(request), form_of(request));
+				name_of(arguments), form_of(arguments));
 	return 0;
 }
 
-static int check_ranges(const struct rd_arguments *request, const struct rd_problem *problem,
+static int check_ranges(const struct rd_arguments *arguments, const struct rd_problem *problem,
 	const struct range *outs, int count)
 {
 	int err = 0;
@@ -134,15 +135,15 @@ static int check_ranges(const struct rd_arguments *request, const struct rd_prob
 	for (int i = 1; i < count; i++)
 		if (outs[i].begin < outs[i - 1].end)
 			return rd_fail(RONDO_INVALID, "%s%s: blocks %d and %d of recv overlap",
-				name_of(request), form_of(request), outs[i - 1].block,
+				name_of(arguments), form_of(arguments), outs[i - 1].block,
 				outs[i].block);
 	for (int i = 0; i < rd_in_blocks(problem) && !err; i++)
-		if (request->vcounts->in[i].size > 0)
-			err = check_in_block(request, problem, outs, count, i);
+		if (arguments->vcounts->in[i].size > 0)
+			err = check_in_block(arguments, problem, outs, count, i);
 	return err;
 }
 
-static int check_overlaps(const struct rd_arguments *request, const struct rd_problem *problem)
+static int check_overlaps(const struct rd_arguments *arguments, const struct rd_problem *problem)
 {
 	struct range *outs;
 	int err;
@@ -152,17 +153,17 @@ static int check_overlaps(const struct rd_arguments *request, const struct rd_pr
 	outs = malloc((size_t)rd_out_blocks(problem) * sizeof(*outs));
 	if (!outs)
 		return rd_fail(
-			RONDO_MEMORY, "no memory for %s%s", name_of(request), form_of(request));
-	err = check_ranges(request, problem, outs, sort_out(request, problem, outs));
+			RONDO_MEMORY, "no memory for %s%s", name_of(arguments), form_of(arguments));
+	err = check_ranges(arguments, problem, outs, sort_out(arguments, problem, outs));
 	free(outs);
 	return err;
 }
 
-int rd_extents_check(const struct rd_arguments *request, const struct rd_problem *problem)
+int rd_extents_check(const struct rd_arguments *arguments, const struct rd_problem *problem)
 {
-	int err = check_buffers(request, problem);
+	int err = check_buffers(arguments, problem);
 
 	if (!err)
-		err = check_own_block(request, problem);
-	return err ? err : check_overlaps(request, problem);
+		err = check_own_block(arguments, problem);
+	return err ? err : check_overlaps(arguments, problem);
 }

@@ -9,6 +9,6 @@
  * or if blocks overlap. Blocks of the input may overlap each other. A block of the output may be
  * the block of the input with which the call is in place. Or RONDO_MEMORY.
  */
-int rd_extents_check(const struct rd_arguments *request, const struct rd_problem *problem);
+int rd_extents_check(const struct rd_arguments *arguments, const struct rd_problem *problem);
 
 #endif

@@ -100,25 +100,25 @@ static int refuse(int err)
 	return rd_group_open() ? rd_group_refuse(err) : err;
 }
 
-static int check_comm(const struct rd_arguments *request, const char *suffix)
+static int check_comm(const struct rd_arguments *arguments, const char *suffix)
 {
-	const char *name = rd_collective_name(request->collective);
+	const char *name = rd_collective_name(arguments->collective);
 
-	if (!request->comm)
+	if (!arguments->comm)
 		return rd_fail(RONDO_INVALID, "%s%s: comm is NULL", name, suffix);
-	if (rd_type_check(request->type, name, suffix))
+	if (rd_type_check(arguments->type, name, suffix))
 		return RONDO_INVALID;
-	if (request->root < 0 || request->root >= request->comm->size)
+	if (arguments->root < 0 || arguments->root >= arguments->comm->size)
 		return rd_fail(RONDO_INVALID, "%s%s: rank %d is not in 0..%d", name, suffix,
-			request->root, request->comm->size - 1);
+			arguments->root, arguments->comm->size - 1);
 	return 0;
 }
 
 /* side: "send" or "recv". */
-static int check_lengths(const struct rd_arguments *request, const char *suffix, const char *side,
+static int check_lengths(const struct rd_arguments *arguments, const char *suffix, const char *side,
 	struct lengths lengths, int blocks)
 {
-	const char *name = rd_collective_name(request->collective);
+	const char *name = rd_collective_name(arguments->collective);
 
 	if (blocks == 0)
 		return 0;
@@ -142,20 +142,20 @@ static bool lay_either(
 			      : lay(extents, blocks, lengths, element);
 }
 
-/* Gives the request the lengths of this rank's blocks of in and out. */
-static int set_vcounts(struct rd_arguments *request, struct lengths in, struct lengths out)
+/* Gives the arguments the lengths of this rank's blocks of in and out. */
+static int set_vcounts(struct rd_arguments *arguments, struct lengths in, struct lengths out)
 {
-	const struct rd_problem problem = { .collective = request->collective,
-		.rank = request->comm->rank,
-		.size = request->comm->size,
-		.root = request->root };
-	const char *name = rd_collective_name(request->collective), *suffix = suffix_of(in, out);
+	const struct rd_problem problem = { .collective = arguments->collective,
+		.rank = arguments->comm->rank,
+		.size = arguments->comm->size,
+		.root = arguments->root };
+	const char *name = rd_collective_name(arguments->collective), *suffix = suffix_of(in, out);
 	int in_blocks = rd_in_blocks(&problem), out_blocks = rd_out_blocks(&problem);
-	size_t element = rondo_type_size(request->type);
-	int err = check_lengths(request, suffix, "send", in, in_blocks);
+	size_t element = rondo_type_size(arguments->type);
+	int err = check_lengths(arguments, suffix, "send", in, in_blocks);
 
 	if (!err)
-		err = check_lengths(request, suffix, "recv", out, out_blocks);
+		err = check_lengths(arguments, suffix, "recv", out, out_blocks);
 	if (err)
 		return err;
 
@@ -170,47 +170,47 @@ static int set_vcounts(struct rd_arguments *request, struct lengths in, struct l
 	}
 	vcounts->listed = in.listed || out.listed;
 	if (in.listed)
-		request->send = lowest(in, in_blocks);
+		arguments->send = lowest(in, in_blocks);
 	if (out.listed)
-		request->recv = (void *)lowest(out, out_blocks);
-	request->vcounts = vcounts;
+		arguments->recv = (void *)lowest(out, out_blocks);
+	arguments->vcounts = vcounts;
 	return 0;
 }
 
 /* Submits a call of which all ranks have all lengths. */
 static int submit_with_all_counts(
-	struct rd_arguments *request, const size_t *counts, struct lengths in, struct lengths out)
+	struct rd_arguments *arguments, const size_t *counts, struct lengths in, struct lengths out)
 {
 	const char *suffix = suffix_of(in, out);
-	int err = check_comm(request, suffix);
+	int err = check_comm(arguments, suffix);
 
 	if (!err && !counts)
 		err = rd_fail(RONDO_INVALID, "%s%s: counts is NULL",
-			rd_collective_name(request->collective), suffix);
+			rd_collective_name(arguments->collective), suffix);
 	if (!err)
-		err = set_vcounts(request, in, out);
+		err = set_vcounts(arguments, in, out);
 	if (err)
 		return refuse(err);
-	request->vcounts->digest = digest(counts, request->comm->size);
-	request->count = mean(counts, request->comm->size);
-	return rd_submit(request);
+	arguments->vcounts->digest = digest(counts, arguments->comm->size);
+	arguments->count = mean(counts, arguments->comm->size);
+	return rd_submit(arguments);
 }
 
 /* Submits a call of which two ranks have a block's length: the one that has it, and the one that
    wants it. */
-static int submit_pairwise(struct rd_arguments *request, struct lengths in, struct lengths out)
+static int submit_pairwise(struct rd_arguments *arguments, struct lengths in, struct lengths out)
 {
-	int err = check_comm(request, suffix_of(in, out));
+	int err = check_comm(arguments, suffix_of(in, out));
 
 	if (!err)
-		err = set_vcounts(request, in, out);
+		err = set_vcounts(arguments, in, out);
 	if (err)
 		return refuse(err);
-	request->vcounts->pairwise = true;
-	return rd_submit(request);
+	arguments->vcounts->pairwise = true;
+	return rd_submit(arguments);
 }
 
-static struct rd_arguments request_of(rondo_comm *comm, enum rd_collective collective,
+static struct rd_arguments arguments_of(rondo_comm *comm, enum rd_collective collective,
 	const void *send, void *recv, rondo_type type, rondo_stream *stream, uintptr_t called_at)
 {
 	return (struct rd_arguments){ .comm = comm,
@@ -225,12 +225,12 @@ static struct rd_arguments request_of(rondo_comm *comm, enum rd_collective colle
 static int all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
 	const size_t displs[], rondo_type type, rondo_stream *stream, uintptr_t called_at)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_ALL_GATHER, send, recv, type, stream, called_at);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_ALL_GATHER, send, recv, type, stream, called_at);
 	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
 
 	return submit_with_all_counts(
-		&request, counts, mine, (struct lengths){ .counts = counts, .displs = displs });
+		&arguments, counts, mine, (struct lengths){ .counts = counts, .displs = displs });
 }
 
 int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
@@ -242,22 +242,23 @@ int rondo_all_gather_v(rondo_comm *comm, const void *send, void *recv, const siz
 int rondo_reduce_scatter_v(rondo_comm *comm, const void *send, void *recv, const size_t counts[],
 	rondo_type type, rondo_op op, rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_REDUCE_SCATTER, send, recv, type, stream, RD_CALLED_AT);
 	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
 
-	request.op = op;
-	return submit_with_all_counts(&request, counts, (struct lengths){ .counts = counts }, mine);
+	arguments.op = op;
+	return submit_with_all_counts(
+		&arguments, counts, (struct lengths){ .counts = counts }, mine);
 }
 
 int rondo_all_to_all_v(rondo_comm *comm, const void *send, const size_t send_counts[],
 	const size_t send_displs[], void *recv, const size_t recv_counts[],
 	const size_t recv_displs[], rondo_type type, rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_ALL_TO_ALL, send, recv, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_ALL_TO_ALL, send, recv, type, stream, RD_CALLED_AT);
 
-	return submit_pairwise(&request,
+	return submit_pairwise(&arguments,
 		(struct lengths){ .counts = send_counts, .displs = send_displs },
 		(struct lengths){ .counts = recv_counts, .displs = recv_displs });
 }
@@ -266,11 +267,11 @@ static int gather_v(rondo_comm *comm, const void *send, size_t count, void *recv
 	const size_t counts[], const size_t displs[], rondo_type type, int root,
 	rondo_stream *stream, uintptr_t called_at)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_GATHER, send, recv, type, stream, called_at);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_GATHER, send, recv, type, stream, called_at);
 
-	request.root = root;
-	return submit_pairwise(&request, (struct lengths){ .counts = &count },
+	arguments.root = root;
+	return submit_pairwise(&arguments, (struct lengths){ .counts = &count },
 		(struct lengths){ .counts = counts, .displs = displs });
 }
 
@@ -285,11 +286,11 @@ int rondo_scatter_v(rondo_comm *comm, const void *send, const size_t counts[],
 	const size_t displs[], void *recv, size_t count, rondo_type type, int root,
 	rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_SCATTER, send, recv, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_SCATTER, send, recv, type, stream, RD_CALLED_AT);
 
-	request.root = root;
-	return submit_pairwise(&request, (struct lengths){ .counts = counts, .displs = displs },
+	arguments.root = root;
+	return submit_pairwise(&arguments, (struct lengths){ .counts = counts, .displs = displs },
 		(struct lengths){ .counts = &count });
 }
 
@@ -303,55 +304,55 @@ static struct lengths list_of(const void *const addresses[], const size_t counts
 int rondo_all_gather_list(rondo_comm *comm, const void *send, void *const recv[],
 	const size_t counts[], rondo_type type, rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_ALL_GATHER, send, NULL, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_ALL_GATHER, send, NULL, type, stream, RD_CALLED_AT);
 	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
 
 	return submit_with_all_counts(
-		&request, counts, mine, list_of((const void *const *)recv, counts));
+		&arguments, counts, mine, list_of((const void *const *)recv, counts));
 }
 
 int rondo_reduce_scatter_list(rondo_comm *comm, const void *const send[], void *recv,
 	const size_t counts[], rondo_type type, rondo_op op, rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_REDUCE_SCATTER, NULL, recv, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_REDUCE_SCATTER, NULL, recv, type, stream, RD_CALLED_AT);
 	struct lengths mine = { .counts = counts && comm ? &counts[comm->rank] : NULL };
 
-	request.op = op;
-	return submit_with_all_counts(&request, counts, list_of(send, counts), mine);
+	arguments.op = op;
+	return submit_with_all_counts(&arguments, counts, list_of(send, counts), mine);
 }
 
 int rondo_all_to_all_list(rondo_comm *comm, const void *const send[], const size_t send_counts[],
 	void *const recv[], const size_t recv_counts[], rondo_type type, rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_ALL_TO_ALL, NULL, NULL, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_ALL_TO_ALL, NULL, NULL, type, stream, RD_CALLED_AT);
 
-	return submit_pairwise(&request, list_of(send, send_counts),
+	return submit_pairwise(&arguments, list_of(send, send_counts),
 		list_of((const void *const *)recv, recv_counts));
 }
 
 int rondo_gather_list(rondo_comm *comm, const void *send, size_t count, void *const recv[],
 	const size_t counts[], rondo_type type, int root, rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_GATHER, send, NULL, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_GATHER, send, NULL, type, stream, RD_CALLED_AT);
 
-	request.root = root;
-	return submit_pairwise(&request, (struct lengths){ .counts = &count },
+	arguments.root = root;
+	return submit_pairwise(&arguments, (struct lengths){ .counts = &count },
 		list_of((const void *const *)recv, counts));
 }
 
 int rondo_scatter_list(rondo_comm *comm, const void *const send[], const size_t counts[],
 	void *recv, size_t count, rondo_type type, int root, rondo_stream *stream)
 {
-	struct rd_arguments request =
-		request_of(comm, RD_SCATTER, NULL, recv, type, stream, RD_CALLED_AT);
+	struct rd_arguments arguments =
+		arguments_of(comm, RD_SCATTER, NULL, recv, type, stream, RD_CALLED_AT);
 
-	request.root = root;
+	arguments.root = root;
 	return submit_pairwise(
-		&request, list_of(send, counts), (struct lengths){ .counts = &count });
+		&arguments, list_of(send, counts), (struct lengths){ .counts = &count });
 }
 
 /* ---- Bytes of lengths that the receivers do not have ---------------------------------------- */
@@ -411,13 +412,13 @@ static int make_room(const char *name, rondo_comm *comm, const size_t *sizes, vo
 static int gather_sizes(rondo_comm *comm, enum rd_collective collective, const size_t *size,
 	size_t *sizes, int root, uintptr_t called_at)
 {
-	struct rd_arguments request =
-		request_of(comm, collective, size, sizes, RONDO_U64, NULL, called_at);
+	struct rd_arguments arguments =
+		arguments_of(comm, collective, size, sizes, RONDO_U64, NULL, called_at);
 
 	_Static_assert(sizeof(size_t) == sizeof(uint64_t), "a size travels as u64");
-	request.count = 1;
-	request.root = root;
-	return rd_submit(&request);
+	arguments.count = 1;
+	arguments.root = root;
+	return rd_submit(&arguments);
 }
 
 int rondo_gather_bytes(
