@@ -316,7 +316,7 @@ RONDO_API int rondo_comm_create_group_begin(
 	rondo_comm *parent, const int *ranks, int count, int tag, rondo_creation **creation);
 
 /*
- * Waits for this comm's calls on streams, then leaves the communicator, as rondo_comm_destroy()
+ * Waits for this comm's requests, and calls on streams, then leaves it, as rondo_comm_destroy()
  * does. Collective: rank 0 stays until every rank has left or died (bounded by timeout_ms), so it
  * learns of every call that differs. Every other call on the comm returns RONDO_INVALID from then
  * on; rondo_comm_destroy() frees it. Not within a group.
@@ -324,10 +324,10 @@ RONDO_API int rondo_comm_create_group_begin(
 RONDO_API int rondo_comm_finalize(rondo_comm *comm);
 
 /*
- * Waits for this comm's calls on streams, leaves, and frees the comm. NULL is allowed. Leaving is
- * local: this rank waits for no other (100 ms at most, where the host of rank 0 does not answer).
- * The others still get what this rank has sent, however late they come to the calls that it made.
- * A call that it did not make is RONDO_LEFT to them, with its number.
+ * Waits for this comm's requests, and calls on streams, leaves, and frees it. NULL is allowed.
+ * Leaving is local: this rank waits for no other (100 ms at most, where the host of rank 0 does not
+ * answer). The others still get what this rank has sent, however late they come to the calls
+ * that it made. A call that it did not make is RONDO_LEFT to them, with its number.
  *
  * A process that ends by exit(), or by return from main(), leaves its comms in the same way. It
  * dies in those where a call is under way, or where it made calls on devices. After a death, ranks
