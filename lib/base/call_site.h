@@ -2,13 +2,25 @@
 #ifndef RD_CALL_SITE_H
 #define RD_CALL_SITE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RD_CALL_SITE_SIZE 80
 
-/* The site of a call of this thread, as a word: the text of rondo_set_call_site(), else the return
-   address. */
-uintptr_t rd_call_site_here(uintptr_t return_address);
+/* Some thread has set a text: most programs never do, and their calls do not look for one. */
+extern _Atomic bool rd_call_sites_set;
+
+/* The text that this thread has set, as a word; else the return address. */
+uintptr_t rd_call_site_set(uintptr_t return_address);
+
+/* The site of a call of this thread, as a word. */
+static inline uintptr_t rd_call_site_here(uintptr_t return_address)
+{
+	if (__builtin_expect(atomic_load_explicit(&rd_call_sites_set, memory_order_relaxed), false))
+		return rd_call_site_set(return_address);
+	return return_address;
+}
 
 /*
  * "train+0x11b8": the file of the code that holds the call with this return address, and where in

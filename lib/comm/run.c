@@ -70,7 +70,6 @@ static bool start_again(struct rd_task *task)
 
 	if (!rd_prepared_repeats(prepared, call))
 		return false;
-	task->again = prepared;
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
 	set_single_copy(task);
