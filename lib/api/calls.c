@@ -206,7 +206,7 @@ static int run_task(struct rd_task *task)
 
 /* A refused call touches no comm. Once a group, a stream or the comm has it, its failure is the
    comm's. */
-int rd_submit(const struct rd_arguments *arguments)
+__attribute__((noinline)) int rd_submit(const struct rd_arguments *arguments)
 {
 	struct rd_task task;
 	bool on_device, in_group;
