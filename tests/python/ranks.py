@@ -53,11 +53,14 @@ def fork(function, *arguments):
 
 
 def start(size, function, **settings):
-	"""Runs function(comm) on each of `size` ranks, and returns them."""
+	"""Runs function(comm) on each of `size` ranks, once all have made theirs, and returns them.
+
+	A rank that fails earlier would fail the creation of the others."""
 	unique_id = rondo.unique_id()
 
 	def run(rank):
 		with rondo.Comm(rank, size, unique_id=unique_id, **settings) as comm:
+			comm.barrier()
 			return function(comm)
 
 	return [fork(run, rank) for rank in range(size)]

@@ -125,13 +125,15 @@ class Failures(unittest.TestCase):
 
 		def leave():
 			try:
-				with rondo.Comm(0, 2, unique_id=unique_id):
+				with rondo.Comm(0, 2, unique_id=unique_id) as comm:
+					comm.barrier()
 					raise KeyError("a bug")
 			except KeyError:
 				return "KeyError"
 
 		def stay():
 			with rondo.Comm(1, 2, unique_id=unique_id) as comm:
+				comm.barrier()
 				return str(raises(rondo.RevokedError, comm.barrier))
 
 		started = [ranks.fork(leave), ranks.fork(stay)]
@@ -194,6 +196,7 @@ class Failures(unittest.TestCase):
 			with warnings.catch_warnings(record=True) as caught:
 				warnings.simplefilter("always")
 				comm = rondo.Comm(0, 2, unique_id=unique_id)
+				comm.barrier()
 				del comm
 				gc.collect()
 			os.read(read, 1)
@@ -201,6 +204,7 @@ class Failures(unittest.TestCase):
 
 		def stay():
 			with rondo.Comm(1, 2, unique_id=unique_id) as comm:
+				comm.barrier()
 				raises(rondo.LeftError, comm.barrier)
 			os.write(write, b"1")
 
