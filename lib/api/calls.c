@@ -189,7 +189,7 @@ static void init_task(struct rd_task *task, const struct rd_arguments *arguments
 	task->feed = NULL;
 	task->opens = NULL;
 	task->widened = NULL;
-	task->again = NULL;
+	task->exec = NULL;
 }
 
 /* Runs a call now, on no stream. */

@@ -64,8 +64,8 @@ static void run_tasks(struct rondo_request *request)
 {
 	int err = rd_run(request->runs, request->count);
 
-	for (int i = 0; i < request->count; i++)
-		request->tasks[i].again = request->runs[i].again;
+	for (int i = 0; i < request->count && !err; i++)
+		request->tasks[i].exec = request->runs[i].exec;
 	rd_tasks_finish(request->runs, request->count);
 	request->error = err;
 	if (err)

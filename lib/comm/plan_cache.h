@@ -26,6 +26,11 @@ struct rd_prepared {
 	struct rd_prepared *next;
 };
 
+static inline struct rd_prepared *rd_prepared_of(struct rd_exec *exec)
+{
+	return (struct rd_prepared *)((char *)exec - offsetof(struct rd_prepared, exec));
+}
+
 /*
  * Returns the plan of a call, and its memory, from the cache or made now. It comes first in the
  * cache, with its choice set; the caller sets `exec` and `repeats`. peers_mapped: all ranks'

@@ -65,9 +65,10 @@ static void set_single_copy(struct rd_task *task)
 static bool start_again(struct rd_task *task)
 {
 	const struct rd_call *call = &task->call;
-	struct rd_prepared *prepared =
-		task->again ? task->again : task->comm->prepared[call->problem.collective];
+	struct rd_prepared *prepared = task->comm->prepared[call->problem.collective];
 
+	if (__builtin_expect(task->exec != NULL, false))
+		prepared = rd_prepared_of(task->exec);
 	if (!rd_prepared_repeats(prepared, call))
 		return false;
 	task->choice = prepared->choice;
@@ -100,7 +101,6 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	bool direct_access = prepared->plans[0]->direct_access;
 	bool unsliced = direct_access && prepared->plans[0]->scratch_chunks == 0;
 
-	task->again = prepared;
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
 	rd_exec_init(task->exec, prepared->plans, &task->call, comm->links, prepared->channels,

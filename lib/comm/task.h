@@ -56,9 +56,9 @@ struct rd_task {
 	bool tried; /* the call is part of a trial (single_copy.h) */
 	int64_t tried_ns; /* when that call of the trial began */
 	int64_t began_ns; /* when the call began, if the comm times calls */
-	struct rd_exec *exec; /* set when the task starts */
-	/* An equal call ran on it before, or this one did; NULL: not known. */
-	struct rd_prepared *again;
+	/* Set when the task starts. Before that: where an equal call ran, which is tried first;
+	   NULL: not known. */
+	struct rd_exec *exec;
 	struct rd_widened *widened; /* the call runs on f32 (widen.h); NULL: as it was made */
 };
 

@@ -123,14 +123,11 @@ static int check_list(const struct rd_call *call, const struct rd_call_stream *s
 	return 0;
 }
 
-int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
+int rd_gpu_check_buffers(struct rondo_comm *comm, const struct rd_call *call,
 	const struct rd_call_stream *stream, bool *takes)
 {
 	const struct rd_device_stream *device_stream = stream->device_stream;
 
-	*takes = false;
-	if (!device_stream && !comm->gpu && !comm->meets_devices)
-		return 0;
 	if (call->vcounts && call->vcounts->listed)
 		return check_list(call, stream);
 

@@ -11,12 +11,22 @@ struct rd_call_stream {
 	bool in_group; /* the call is made in an open group */
 };
 
+int rd_gpu_check_buffers(struct rondo_comm *comm, const struct rd_call *call,
+	const struct rd_call_stream *stream, bool *takes);
+
 /*
  * Whether a call's buffers are device memory, and it is for the gpu to run; an error where they
- * are not what the comm and the stream can use.
+ * are not what the comm and the stream can use. Where there is no device it costs next to nothing.
  */
-int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
-	const struct rd_call_stream *stream, bool *takes);
+static inline int rd_gpu_takes(struct rondo_comm *comm, const struct rd_call *call,
+	const struct rd_call_stream *stream, bool *takes)
+{
+	*takes = false;
+	if (!stream->device_stream && !comm->gpu && !comm->meets_devices)
+		return 0;
+	return rd_gpu_check_buffers(comm, call, stream, takes);
+}
+
 /* Runs a checked call on no stream: now. Takes over its vcounts and user operation, as
    rd_gpu_submit() does. */
 int rd_gpu_run(struct rd_task *task);
