@@ -15,7 +15,7 @@ trainer 21000
 tools 17000
 tests 90900
 bench 4000
-adapters 2700
+adapters 2850
 docs 8200
 product 114300
 files 1680'

@@ -181,6 +181,26 @@ def averages_and_factors(comm):
 	equal(comm.all_reduce(array.array("f", [1]), op=op), [comm.size * (comm.size + 1) / 2])
 
 
+def own_operations(comm):
+	def joined(into, a, b):
+		for i in range(len(into)):
+			into[i] = a[i] * 10 + b[i]
+
+	in_order = int("".join(str(rank + 1) for rank in range(comm.size)))
+	op = comm.create_op(joined)
+	for kind in "bhiqd":
+		if kind != "b" or comm.size < 3:
+			equal(comm.all_reduce(array.array(kind, [comm.rank + 1] * 7), op=op), [in_order] * 7)
+	call = comm.all_reduce_init(array.array("d", [comm.rank + 1]), op=op)
+	call.start().wait()
+
+	def views(into, a, b):
+		assert len(into) == len(a) == len(b) and into.format == "f" and not into.readonly
+		into[:] = b
+
+	equal(comm.all_reduce(array.array("f", [comm.rank]), op=comm.create_op(views)), [comm.size - 1])
+
+
 def prepared(comm):
 	buffer = array.array("i", [0])
 	call = comm.all_reduce_init(buffer)
@@ -214,6 +234,7 @@ for function in (
 	transfers,
 	texts,
 	averages_and_factors,
+	own_operations,
 	prepared,
 ):
 	for size in (2, 3, 4):

@@ -182,6 +182,28 @@ class Failures(unittest.TestCase):
 		finally:
 			threading.excepthook = excepthook
 
+	def test_an_exception_in_an_operation(self):
+		def run(comm):
+			def combine(into, a, b):
+				raise KeyError("a bug")
+
+			call = comm.all_reduce_init(bytearray(2), op=comm.create_op(combine))
+
+			def repeat():
+				while True: # a rank that combined nothing may have its result
+					run_call(call)
+
+			error = raises(rondo.RevokedError, repeat)
+			assert "KeyError in an operation" in str(error)
+			return isinstance(error.__cause__, KeyError)
+
+		def in_a_group(call):
+			with rondo.group():
+				call()
+
+		for run_call in (lambda call: call(), lambda call: call.start().wait(), in_a_group):
+			self.assertTrue(any(ranks.run(2, run)))
+
 	def test_an_unknown_setting(self):
 		def run():
 			os.environ["RONDO_CHANELS"] = "2"

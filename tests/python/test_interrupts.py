@@ -60,21 +60,15 @@ def always(comm):
 def interrupt_a_call(function, waits=in_a_call):
 	"""Rank 0 is interrupted in function(comm); rank 1 never joins. Returns (seconds, text, rank 1's error)."""
 
-	read, write = os.pipe()
-
 	def run(comm):
 		if comm.rank == 0:
-			os.read(read, 1) # else rank 1's creation might fail
 			result = interrupted(lambda: function(comm), lambda: waits(comm))
 			assert isinstance(comm.error(), rondo.RevokedError)
 			return result
-		os.write(write, b"1")
 		wait_for(comm.error)
 		return str(raises(rondo.RevokedError, comm.barrier))
 
 	(seconds, text), error = ranks.run(2, run)
-	os.close(read)
-	os.close(write)
 	return seconds, text, error
 
 
@@ -111,6 +105,40 @@ class Interrupts(unittest.TestCase):
 	def test_a_request(self):
 		outcome = interrupt_a_call(lambda comm: comm.all_reduce_init(bytearray(1)).start().wait(), always)
 		self.check(outcome)
+
+	def test_the_end_of_a_communicator_with_a_request(self):
+		def run(comm):
+			if comm.rank == 0:
+				comm.all_reduce_init(bytearray(1)).start()
+				return interrupted(comm.destroy, lambda: always(comm))
+			wait_for(comm.error)
+			return str(raises(rondo.RevokedError, comm.barrier))
+
+		(seconds, text), error = ranks.run(2, run)
+		self.check((seconds, text, error))
+
+	def test_a_shrink(self):
+		read, write = os.pipe()
+
+		def run(comm):
+			if comm.rank == 1:
+				os.kill(os.getpid(), signal.SIGKILL)
+			raises(rondo.DiedError, comm.barrier)
+			if comm.rank == 2:
+				os.read(read, 1)
+				return
+			seconds, text = interrupted(comm.shrink, lambda: always(comm))
+			assert "gave up the shrink" in text
+			shrinks = [t for t in threading.enumerate() if t.name == "rondo shrink"]
+			assert "was destroyed" in str(raises(rondo.InvalidError, comm.barrier))
+			os.write(write, b"1")
+			shrinks[0].join()
+			return seconds
+
+		seconds = ranks.run(3, run)[0]
+		os.close(read)
+		os.close(write)
+		self.assertLess(seconds, 2)
 
 	def test_a_creation(self):
 		unique_id = rondo.unique_id()

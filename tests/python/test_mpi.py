@@ -62,6 +62,35 @@ class Mpi(unittest.TestCase):
 
 		on_mpi(3, run)
 
+	def test_blocks_of_different_lengths(self):
+		def run(comm):
+			n, rank = comm.Get_size(), comm.Get_rank()
+			counts = [k + 1 for k in range(n)]
+			displs = [sum(counts[:k]) + k for k in range(n)] # a gap of one behind each
+			mine = array.array("i", [rank] * counts[rank])
+			packed = array.array("i", [k for k in range(n) for _ in range(k + 1)])
+			into = array.array("i", [-1] * len(packed))
+			comm.Allgatherv(mine, [into, counts])
+			assert into == packed
+			spread = array.array("i", [-1] * (len(packed) + n))
+			comm.Allgatherv(mine, [spread, (counts, displs)])
+			assert [spread[d] for d in displs] == list(range(n)) and spread[-1] == -1
+			into = array.array("i", [-1] * len(packed))
+			comm.Gatherv(mine, [into, counts] if rank == 1 else None, 1)
+			assert rank != 1 or into == packed
+			got = array.array("i", [-1] * counts[rank])
+			comm.Scatterv([spread, counts, displs] if rank == 0 else None, got)
+			assert got == mine
+			comm.Reduce_scatter(packed, got, counts)
+			assert list(got) == [n * rank] * counts[rank]
+			ones, every = [1] * n, array.array("i", range(n))
+			comm.Alltoallv([array.array("i", [rank] * n), ones], [every, ones])
+			assert list(every) == list(range(n))
+			raises(rondo.InvalidError, comm.Allgatherv, mine, packed)
+
+		on_mpi(2, run)
+		on_mpi(3, run)
+
 	def test_transfers_and_requests(self):
 		def run(comm):
 			other, theirs = 1 - comm.rank, bytearray(1)

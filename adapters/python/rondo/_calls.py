@@ -82,7 +82,7 @@ class Call:
 		comm._thread = get_ident()
 		try:
 			code = self._bound()
-			if code:
+			if code or comm._op_error is not None:
 				comm._fail(code)
 		except KeyboardInterrupt as error:
 			comm._explain(error)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from ctypes import POINTER, byref, c_void_p, pointer, sizeof
 from typing import NamedTuple, Optional
 
 from rondo import _interrupts
-from rondo._errors import InvalidError, check
-from rondo._library import ID_SIZE, PENDING, Config, UniqueId, library
+from rondo._errors import InvalidError, check, error_of
+from rondo._library import ID_SIZE, PENDING, Config, UniqueId, last_error, library
 from rondo._library import Launch as _Launch
 
 
@@ -126,3 +127,43 @@ def finish(creation: c_void_p) -> c_void_p:
 		raise
 	check(code)
 	return handle
+
+
+def shrink(failed: c_void_p, lock: threading.Lock) -> c_void_p:
+	"""
+	The handle of a shrunk communicator. A thread makes it, for signals are handled meanwhile: their
+	exceptions leave both communicators to the thread, which destroys them. The lock orders what is done
+	with the handle of the failed one.
+	"""
+	handle, shrunk = c_void_p(failed.value), c_void_p()
+	ended: list[tuple[int, str]] = []
+	given_up = False
+
+	def destroy() -> None:
+		library.rondo_comm_destroy(shrunk)
+		library.rondo_comm_destroy(handle)
+
+	def run() -> None:
+		code = library.rondo_comm_shrink(handle, byref(shrunk))
+		reason = last_error() if code else ""
+		with lock:
+			ended.append((code, reason))
+		if given_up:
+			destroy()
+
+	thread = threading.Thread(target=run, name="rondo shrink", daemon=True)
+	try:
+		thread.start()
+		thread.join()
+	except BaseException as error:
+		with lock:
+			given_up, failed.value = not ended, None
+		if not given_up:
+			destroy()
+		if isinstance(error, KeyboardInterrupt):
+			error.args = ("Ctrl-C gave up the shrink, and destroyed the communicator",)
+		raise
+	code, reason = ended[0]
+	if code:
+		raise error_of(code, reason, failed)
+	return shrunk

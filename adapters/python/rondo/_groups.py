@@ -62,12 +62,14 @@ class Group:
 		_leave()
 		# A group cannot be dropped: its calls run, or were refused.
 		code = _end(self)
-		if code and error is None and not _stack():
-			self._fail(code)
+		if error is None and not _stack():
+			self._check(code)
 
-	def _fail(self, code: int) -> None:
+	def _check(self, code: int) -> None:
 		for comm in self._comms.values():
-			if comm._handle and library.rondo_comm_error(comm._handle) == code:
+			if comm._op_error is not None:
+				comm._fail(code)
+			if code and comm._handle and library.rondo_comm_error(comm._handle) == code:
 				comm._fail(code)
 		check(code)
 

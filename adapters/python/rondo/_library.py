@@ -59,6 +59,7 @@ class Way(ctypes.Structure):
 
 
 DONE = ctypes.CFUNCTYPE(None, c_void_p, c_int)
+COMBINE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p)
 PENDING = 1
 
 _OUT = ctypes.POINTER(c_void_p)
@@ -95,6 +96,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 		[c_void_p, c_char_p, c_size_t, c_int, c_int, ctypes.POINTER(Way), c_int],
 	),
 	"rondo_costs": (c_int, [c_void_p, c_char_p, c_size_t]),
+	"rondo_op_create": (c_int, [c_void_p, _INTS, COMBINE, c_size_t, c_void_p]),
 	"rondo_op_create_premul": (c_int, [c_void_p, _INTS, c_void_p, c_int]),
 	"rondo_op_destroy": (c_int, [c_void_p, c_int]),
 	"rondo_gather_bytes": (

@@ -68,13 +68,12 @@ C_TYPES = {member: c_int(member) for member in Type}
 
 
 class OwnOp:
-	"""An operation of one communicator: see Comm.premul()."""
+	"""An operation of one communicator: see Comm.premul() and Comm.create_op()."""
 
-	__slots__ = ("value", "type")
+	__slots__ = ("value",)
 
-	def __init__(self, value: int, type: Type) -> None:
+	def __init__(self, value: int) -> None:
 		self.value = value
-		self.type = type
 
 
 _C_OPS: dict[AnyOp, c_int] = {member: c_int(member) for member in Op}

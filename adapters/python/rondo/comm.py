@@ -12,8 +12,10 @@ from rondo import _call_sites, _creation, _interrupts
 from rondo._errors import REVOKED, InvalidError, RondoError, check, error_of
 from rondo._library import Way as _Way
 from rondo._library import last_error, libc, library
+from rondo._ops import Combine, Function
 from rondo._types import AnyType, OwnOp, Type, as_type
 from rondo.list_collectives import ListCollectives
+from rondo.requests import under_way
 
 if TYPE_CHECKING:
 	from types import TracebackType
@@ -102,6 +104,8 @@ class Comm(ListCollectives):
 		self._thread = 0 # the thread that waits in a call
 		self._interrupted = False
 		self._lock = threading.Lock() # orders revoke() and destroy()
+		self._ops: list[Combine] = [] # functions that calls under way may use
+		self._op_error: Optional[BaseException] = None # the first of theirs
 		self.rank = library.rondo_comm_rank(handle)
 		self.size = library.rondo_comm_size(handle)
 		_interrupts.comms.add(self)
@@ -129,12 +133,23 @@ class Comm(ListCollectives):
 			self._thread = 0
 
 	def _fail(self, code: int) -> None:
-		reason = last_error()
 		if not self._handle:
 			raise InvalidError("the communicator was destroyed")
+		if self._op_error is not None: # the call itself may have succeeded
+			code = library.rondo_comm_error(self._handle)
+		reason = last_error()
 		if code == REVOKED and self._interrupted:
 			_interrupts.raise_pending()
-		raise error_of(code, reason, self._handle)
+		raise self.failure(code, reason)
+
+	def failure(self, code: int, reason: str) -> BaseException:
+		"""The exception of a call. Its cause is the exception of an operation's function, if there is one."""
+		cause = self._op_error
+		if cause is not None and not isinstance(cause, Exception):
+			return cause # KeyboardInterrupt, for example
+		error = error_of(code, reason, self._handle)
+		error.__cause__ = cause
+		return error
 
 	def _explain(self, error: KeyboardInterrupt) -> None:
 		if self._interrupted:
@@ -145,10 +160,18 @@ class Comm(ListCollectives):
 	def destroy(self) -> None:
 		"""
 		Waits for this communicator's requests, then leaves. It waits for no other rank: they still get
-		what this one has sent. Raises the error that ended the communicator while this rank left.
+		what this one has sent. Raises the error that ended the communicator while this rank left. Ctrl-C
+		ends the requests: it revokes the communicator.
 		"""
 		if not self._handle:
 			return
+		try:
+			for request in under_way(self):
+				request.wait_ended()
+		finally:
+			self._free()
+
+	def _free(self) -> None:
 		with self._lock:
 			_interrupts.comms.discard(self)
 			handle = c_void_p(self._handle.value)
@@ -156,6 +179,7 @@ class Comm(ListCollectives):
 			reason = last_error() if code else ""
 			if code != InvalidError.code:
 				self._handle.value = None
+				self._ops.clear()
 		if code:
 			raise error_of(code, reason)
 
@@ -274,13 +298,10 @@ class Comm(ListCollectives):
 	def shrink(self: Self) -> Self:
 		"""
 		A new communicator of the ranks that are left of this failed one, which all of them call. This one
-		must still be destroyed. Ctrl-C counts when shrink() returns.
+		must still be destroyed. Ctrl-C gives the shrink up at once, and destroys this one: this rank then
+		leaves the new communicator as soon as that is made.
 		"""
-		shrunk = c_void_p()
-		code = library.rondo_comm_shrink(self._handle, byref(shrunk))
-		if code:
-			raise error_of(code, last_error(), self._handle)
-		return self._of(shrunk)
+		return self._of(_creation.shrink(self._handle, self._lock))
 
 	def grow(self: Self, size: int, unique_id: Optional[bytes] = None) -> Self:
 		"""
@@ -304,7 +325,27 @@ class Comm(ListCollectives):
 			raise InvalidError(f"premul() is not for {kind.name.lower()}: give i32, i64, f32 or f64")
 		value = _FACTORS[kind](factor)
 		check(library.rondo_op_create_premul(self._handle, byref(op), byref(value), kind))
-		return OwnOp(op.value, kind)
+		return OwnOp(op.value)
+
+	def create_op(self, function: Function) -> OwnOp:
+		"""
+		An operation of the program's own, for reductions. function(into, a, b) computes into[i] =
+		a[i] op b[i]. `a` has the values of lower ranks, `b` those of a higher one; `into` is one of
+		them, or neither. Views have the elements of the call's type; f16, bf16, f8 and complex come as
+		bytes. With numpy:
+
+			op = comm.create_op(lambda into, a, b: np.hypot(a, b, out=np.asarray(into)))
+
+		Ranks are combined in their order, so that it need not be commutative. The thread that runs the
+		call calls it, with the GIL. It makes no call on a communicator. An exception of its revokes this
+		one, and the call raises RevokedError from it. All ranks make the same operations in the same
+		order. It stays until the communicator is destroyed.
+		"""
+		op = c_int()
+		combine = Combine(self, function)
+		check(library.rondo_op_create(self._handle, byref(op), combine.pointer, 0, None))
+		self._ops.append(combine)
+		return OwnOp(op.value)
 
 	# ---- Bytes ----
 

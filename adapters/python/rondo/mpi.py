@@ -5,13 +5,13 @@ Upper-case twins, for readers of mpi4py: arrays as its upper-case functions take
 	comm = mpi.COMM_WORLD
 	comm.Allreduce(mpi.IN_PLACE, array, op=mpi.SUM)
 
-There is no pickling: lower-case functions are those of rondo.Comm. A list such as [array, mpi.INT] is no
-array here, for an array brings its count and type.
+There is no pickling: lower-case functions are those of rondo.Comm. An array brings its count and type. So
+a list is for the calls whose names end in v alone: [array, counts], or [array, (counts, displs)].
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional, Sequence
 
 import rondo
 from rondo._errors import InvalidError
@@ -67,6 +67,25 @@ class Comm(rondo.Comm):
 	def Reduce_scatter_block(self, sendbuf: Any, recvbuf: Any, op: AnyOp = SUM) -> None:
 		self.reduce_scatter(_given(sendbuf), recvbuf, op)
 
+	def Allgatherv(self, sendbuf: Any, recvbuf: Any) -> None:
+		self.all_gather_v(_given(sendbuf), *_blocks(recvbuf))
+
+	def Alltoallv(self, sendbuf: Any, recvbuf: Any) -> None:
+		(send, counts, displs), (recv, recv_counts, recv_displs) = _blocks(sendbuf), _blocks(recvbuf)
+		self.all_to_all_v(send, counts, recv, recv_counts, displs, recv_displs)
+
+	def Gatherv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+		self.gather_v(_given(sendbuf), *_blocks_of_root(recvbuf), root)
+
+	def Scatterv(self, sendbuf: Any, recvbuf: Any, root: int = 0) -> None:
+		send, counts, displs = _blocks_of_root(sendbuf)
+		self.scatter_v(send, _given(recvbuf), counts, displs, root)
+
+	def Reduce_scatter(
+		self, sendbuf: Any, recvbuf: Any, recvcounts: Sequence[int], op: AnyOp = SUM
+	) -> None:
+		self.reduce_scatter_v(_given(sendbuf), recvbuf, recvcounts, op)
+
 	def Send(self, buf: Any, dest: int) -> None:
 		self.send(buf, dest)
 
@@ -115,6 +134,20 @@ def _given(buf: Any) -> Any:
 	if isinstance(buf, (list, tuple)):
 		raise InvalidError("give the array alone, not a list: it brings its count and type")
 	return buf
+
+
+def _blocks(buf: Any) -> tuple[Any, Any, Any]:
+	"""The array of a list, its counts, and its displacements: None where they are not given."""
+	if isinstance(buf, (list, tuple)) and 2 <= len(buf) <= 3:
+		array, counts, *displs = buf
+		if not displs and len(counts) == 2 and not isinstance(counts[0], int):
+			counts, *displs = counts
+		return array, counts, displs[0] if displs else None
+	raise InvalidError("give [array, counts] or [array, (counts, displs)]")
+
+
+def _blocks_of_root(buf: Any) -> tuple[Any, Any, Any]:
+	return (None, None, None) if buf is None else _blocks(buf)
 
 
 _world: Optional[Comm] = None

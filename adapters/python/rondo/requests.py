@@ -55,6 +55,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def under_way(comm: Comm) -> list[Request]:
+	"""The requests of a communicator that have not ended."""
+	return [request for request in list(_under_way.values()) if request._comm is comm]
+
+
 class Prepared(c_void_p):
 	"""A rondo_request: calls on one communicator, with what they need. The end of the last group made it."""
 
@@ -112,6 +117,8 @@ class Request:
 			if prepared is None:
 				return
 			self._code = library.rondo_request_wait(prepared, -1)
+			if self._comm._op_error is not None: # the work itself may have succeeded
+				self._code = library.rondo_comm_error(self._comm._handle)
 			if self._code:
 				self._reason = last_error()
 			prepared.last = self._prepared = None
@@ -141,6 +148,13 @@ class Request:
 		Waits until the work is done, at most `timeout` seconds: returns whether it is. Raises its error,
 		if it failed. Ctrl-C revokes the request's communicator, and raises KeyboardInterrupt.
 		"""
+		if not self.wait_ended(timeout):
+			return False
+		self._check()
+		return True
+
+	def wait_ended(self, timeout: Optional[float] = None) -> bool:
+		"""As wait(), but for an error of the work, which it leaves alone."""
 		prepared, comm = self._prepared, self._comm
 		if prepared is not None:
 			timeout_ms = -1 if timeout is None else min(int(timeout * 1000 + 0.999), 0x7FFFFFFF)
@@ -159,12 +173,11 @@ class Request:
 			finally:
 				if main:
 					comm._thread = 0
-		self._check()
 		return True
 
 	def _check(self) -> None:
 		if self._code:
-			raise error_of(self._code, self._reason, self._comm._handle)
+			raise self._comm.failure(self._code, self._reason)
 
 	def __await__(self) -> Generator[Any, None, None]:
 		"""
