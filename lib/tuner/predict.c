@@ -164,16 +164,20 @@ static bool is_in_memory(
 	return how->block_size > costs->cache_bytes / (unsigned)schedule->blocks;
 }
 
+struct rd_step_cost rd_cut_costs(const struct rd_schedule *schedule, const struct rd_costs *costs,
+	const struct rd_cut *how, uint64_t *pieces)
+{
+	uint64_t slice;
+
+	cut(schedule, how, &slice, pieces);
+	return rd_step_cost_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
+}
+
 struct rd_timing rd_timing_of(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
 	struct rd_timing timing = { 0 };
-	uint64_t slice;
-
-	cut(schedule, how, &slice, &timing.pieces);
-
-	struct rd_step_cost step_cost =
-		rd_step_cost_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
+	struct rd_step_cost step_cost = rd_cut_costs(schedule, costs, how, &timing.pieces);
 	int64_t ends_ns[RD_REPLAYED_PIECES];
 	int replayed =
 		(int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);

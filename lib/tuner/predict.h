@@ -10,7 +10,7 @@
 #define RD_PREDICT_H
 
 #include "exec/exec.h"
-#include "tuner/schedule.h"
+#include "tuner/step_cost.h"
 
 /* The properties of a schedule that do not depend on costs. */
 struct rd_shape {
@@ -40,6 +40,9 @@ struct rd_timing {
 	int64_t busy_ns[RD_CHANNELS_MAX];
 };
 
+/* The costs of the steps of a call's piece; *pieces: how many there are. */
+struct rd_step_cost rd_cut_costs(const struct rd_schedule *schedule, const struct rd_costs *costs,
+	const struct rd_cut *cut, uint64_t *pieces);
 /* Replays the schedule. This takes most of the time of a prediction; one replay serves all
    numbers of channels. */
 struct rd_timing rd_timing_of(

@@ -94,11 +94,15 @@ static int64_t replay_event(struct replay *replay, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = replay->schedule;
 	const struct rd_event *event = next_event(replay, row);
+	int64_t begin = now;
 
 	now += rd_step_cost_event_ns(replay->step_cost, event, schedule->size);
 	if (event->puts)
 		put_message(replay, schedule->states[row].piece, (int)(event - schedule->events),
 			now + rd_step_cost_flight_ns(replay->step_cost, event));
+	if (schedule->times)
+		schedule->times[place_of(schedule, schedule->states[row].piece,
+			(int)(event - schedule->events))] = (struct rd_event_time){ begin, now };
 	schedule->states[row].event++;
 	return now;
 }

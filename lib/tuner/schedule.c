@@ -184,14 +184,18 @@ static int list_events(const struct rd_schedule *schedule, const struct rd_plan 
 }
 
 /* For a replay. */
-static int create_state(struct rd_schedule *schedule)
+static int create_state(struct rd_schedule *schedule, bool whole)
 {
 	schedule->states = calloc(schedule->rank_count, sizeof(*schedule->states));
 	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
 	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
 	schedule->sent_ns = calloc((size_t)RD_REPLAYED_PIECES * (schedule->event_count + 1),
 		sizeof(*schedule->sent_ns));
-	return schedule->states && schedule->cores && schedule->free && schedule->sent_ns
+	if (whole)
+		schedule->times = calloc((size_t)RD_REPLAYED_PIECES * (schedule->event_count + 1),
+			sizeof(*schedule->times));
+	return schedule->states && schedule->cores && schedule->free && schedule->sent_ns &&
+			       (schedule->times || !whole)
 		       ? 0
 		       : fail_memory();
 }
@@ -254,10 +258,13 @@ static int choose_sample(struct rd_schedule *schedule, struct rd_plan **plans,
 /* Plans of many ranks are long. The plan of a rank in a sample is freed before the next is written,
    which keeps the heap small. */
 static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
-	const struct rd_algorithm *algorithm, const struct rd_problem *problem)
+	const struct rd_algorithm *algorithm, const struct rd_problem *problem, bool whole)
 {
-	int err = choose_sample(schedule, plans, algorithm, problem);
+	int err = 0;
 
+	schedule->rank_count = schedule->size;
+	if (!whole)
+		err = choose_sample(schedule, plans, algorithm, problem);
 	if (!err)
 		err = count_hosts(schedule, problem);
 	if (err)
@@ -278,7 +285,7 @@ static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
 	}
 	if (err || schedule->sampled)
 		return err;
-	err = create_state(schedule);
+	err = create_state(schedule, whole);
 	return err ? err : match_messages(schedule, plans);
 }
 
@@ -291,8 +298,8 @@ static int count_blocks(const struct rd_problem *problem)
 	return rd_in_blocks(&there) + rd_out_blocks(&there);
 }
 
-int rd_schedule_create(struct rd_schedule **schedule_out, const struct rd_algorithm *algorithm,
-	const struct rd_problem *problem)
+static int create(struct rd_schedule **schedule_out, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem, bool whole)
 {
 	struct rd_schedule *schedule = calloc(1, sizeof(*schedule));
 	struct rd_plan **plans = calloc(problem->size, sizeof(*plans));
@@ -306,7 +313,7 @@ int rd_schedule_create(struct rd_schedule **schedule_out, const struct rd_algori
 	}
 	schedule->size = problem->size;
 	schedule->blocks = count_blocks(problem);
-	err = fill_schedule(schedule, plans, algorithm, problem);
+	err = fill_schedule(schedule, plans, algorithm, problem, whole);
 	for (int rank = 0; rank < problem->size; rank++)
 		rd_plan_destroy(plans[rank]);
 	free(plans);
@@ -315,6 +322,18 @@ int rd_schedule_create(struct rd_schedule **schedule_out, const struct rd_algori
 	else
 		*schedule_out = schedule;
 	return err;
+}
+
+int rd_schedule_create(struct rd_schedule **schedule, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem)
+{
+	return create(schedule, algorithm, problem, false);
+}
+
+int rd_schedule_create_whole(struct rd_schedule **schedule, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem)
+{
+	return create(schedule, algorithm, problem, true);
 }
 
 void rd_schedule_destroy(struct rd_schedule *schedule)
@@ -328,5 +347,6 @@ void rd_schedule_destroy(struct rd_schedule *schedule)
 	free(schedule->states);
 	free(schedule->cores);
 	free(schedule->free);
+	free(schedule->times);
 	free(schedule);
 }

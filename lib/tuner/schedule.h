@@ -37,6 +37,11 @@ struct rd_rank_state {
 	bool waits; /* for a message that is not sent yet, since ready_ns */
 };
 
+/* The work of an event in a replay, without its wait before that. */
+struct rd_event_time {
+	int64_t begin_ns, end_ns;
+};
+
 /* A core of a host whose ranks share cores. */
 struct rd_core {
 	int host;
@@ -63,11 +68,17 @@ struct rd_schedule {
 	struct rd_core *cores; /* [rank schedules] */
 	/* [rank schedules]: a stack of those that can go on, and have a core to themselves */
 	int *free;
+	/* As sent_ns, of a whole schedule: the work of each event in the last replay. */
+	struct rd_event_time *times;
 };
 
 /* Creates the schedule of a problem. The groups of its layout are hosts; its rank does not
    matter. Returns an error, with its reason recorded, where the algorithm writes no valid plan. */
 int rd_schedule_create(struct rd_schedule **schedule, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem);
+/* The same with every step of every rank, however many there are, for those who look at them.
+   Events follow each other as the plans' steps do. */
+int rd_schedule_create_whole(struct rd_schedule **schedule, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem);
 void rd_schedule_destroy(struct rd_schedule *schedule);
 
