@@ -72,6 +72,33 @@ bool arguments_number(const struct argument *argument, void *target, const char 
 	return arguments_refuse_value(argument, wanted, text);
 }
 
+bool arguments_parse_size(const char *text, size_t *size)
+{
+	char *end;
+	double value = strtod(text, &end), unit = 1;
+
+	/* strtod() also accepts signs, "inf" and "nan". */
+	if (!isdigit((unsigned char)*text) || end == text)
+		return false;
+	if (*end) {
+		const char *suffix = "kmg", *found = strchr(suffix, tolower((unsigned char)*end));
+		if (!found || (end[1] && strcmp(end + 1, "B") != 0 && strcmp(end + 1, "iB") != 0))
+			return false;
+		for (long i = found - suffix; i >= 0; i--)
+			unit *= 1024;
+	}
+	if (!(value * unit < 0x1p62))
+		return false;
+	*size = (size_t)(value * unit);
+	return true;
+}
+
+bool arguments_size(const struct argument *argument, void *target, const char *text)
+{
+	return arguments_parse_size(text, target) ||
+	       arguments_refuse_value(argument, "a size such as 8, 64K, 128M or 1G", text);
+}
+
 bool arguments_text(const struct argument *argument, void *target, const char *text)
 {
 	if (!*text)

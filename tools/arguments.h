@@ -60,8 +60,13 @@ struct rd_nearest;
 bool arguments_refuse_name(
 	const struct argument *argument, const char *wanted, const struct rd_nearest *nearest);
 
-/* Readers of an int from `least` to `most`, and of a const char * that is not empty. */
+/* Readers of an int from `least` to `most`, of a size_t in bytes, and of a const char * that is not
+   empty. */
 bool arguments_number(const struct argument *argument, void *target, const char *text);
+bool arguments_size(const struct argument *argument, void *target, const char *text);
 bool arguments_text(const struct argument *argument, void *target, const char *text);
+
+/* "128M" -> bytes; K, M and G are powers of 1024. False if it is no size. */
+bool arguments_parse_size(const char *text, size_t *size);
 
 #endif

@@ -33,27 +33,6 @@ const char *bench_type_name(rondo_type type)
 	return type_names[type];
 }
 
-bool bench_size_parse(const char *text, size_t *size)
-{
-	char *end;
-	double value = strtod(text, &end), unit = 1;
-
-	/* strtod() also accepts signs, "inf" and "nan". */
-	if (!isdigit((unsigned char)*text) || end == text)
-		return false;
-	if (*end) {
-		const char *suffix = "kmg", *found = strchr(suffix, tolower((unsigned char)*end));
-		if (!found || (end[1] && strcmp(end + 1, "B") != 0 && strcmp(end + 1, "iB") != 0))
-			return false;
-		for (long i = found - suffix; i >= 0; i--)
-			unit *= 1024;
-	}
-	if (!(value * unit < 0x1p62))
-		return false;
-	*size = (size_t)(value * unit);
-	return true;
-}
-
 size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size)
 {
 	size_t next = options->factor > 1 ? size * (size_t)options->factor : size + options->step;
@@ -65,15 +44,9 @@ size_t bench_size_next(const struct bench_options *options, rondo_type type, siz
 	return next;
 }
 
-static bool read_size(const struct argument *argument, void *target, const char *text)
-{
-	return bench_size_parse(text, target) ||
-	       arguments_refuse_value(argument, "a size such as 8, 64K, 128M or 1G", text);
-}
-
 static bool read_step(const struct argument *argument, void *target, const char *text)
 {
-	if (!read_size(argument, target, text))
+	if (!arguments_size(argument, target, text))
 		return false;
 	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
 }
@@ -155,8 +128,8 @@ static bool read_ranks(const struct argument *argument, void *target, const char
 #define WHOLE 0 /* the reader sets more than one member */
 
 static const struct argument table[] = {
-	{ "minbytes", 'b', AT(least), read_size, 0, 0 },
-	{ "maxbytes", 'e', AT(most), read_size, 0, 0 },
+	{ "minbytes", 'b', AT(least), arguments_size, 0, 0 },
+	{ "maxbytes", 'e', AT(most), arguments_size, 0, 0 },
 	{ "stepbytes", 'i', AT(step), read_step, 0, 0 },
 	{ "stepfactor", 'f', AT(factor), arguments_number, 1, 1 << 20 },
 	{ "iters", 'n', AT(iterations), arguments_number, 1, 100000000 },

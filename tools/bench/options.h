@@ -44,9 +44,6 @@ struct bench_options {
    exit. Texts point into argv. */
 bool bench_options_read(struct bench_options *options, int argc, char **argv);
 
-/* "128M" -> bytes; K, M and G are powers of 1024. False if it is no size. */
-bool bench_size_parse(const char *text, size_t *size);
-
 /* The next size, for elements of this type; 0 after the last. */
 size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size);
 

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "bench/options.h"
 
 static size_t parsed(const char *text)
 {
 	size_t size = 0;
 
-	cr_assert(bench_size_parse(text, &size), "%s", text);
+	cr_assert(arguments_parse_size(text, &size), "%s", text);
 	return size;
 }
 
@@ -33,7 +34,8 @@ Test(bench_options, what_is_no_size_is_refused)
 	size_t size = 77;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		cr_assert_not(bench_size_parse(texts[i], &size), "'%s' became %zu", texts[i], size);
+		cr_assert_not(
+			arguments_parse_size(texts[i], &size), "'%s' became %zu", texts[i], size);
 	cr_assert_eq(size, 77);
 }
 
