@@ -48,6 +48,9 @@ refuses() {
 
 passes "34 ok, 0 refused, 13 skipped" --transport "$build/plugins/plugin_transport.so"
 passes "3 ok, 0 refused, 0 skipped" --algorithm "$build/plugins/plugin_algorithm.so"
+"${check%/*}/rondo-plan" draw star all_reduce --plugin "$build/plugins/plugin_algorithm.so" --svg "$work/star.svg" ||
+	fail "rondo-plan does not draw the star"
+grep -q '<title>rank 3, ' "$work/star.svg" || fail "the star has no rank 3"
 
 transport() {
 	refuses transport plugin_transport.c "$@"

@@ -27,6 +27,9 @@ done <<'EOF'
 ./rondo-check --help
 ./rondo-check --list
 ./rondo-check --algorithm ./plugins/algorithm_right.so
+./rondo-plan print ring all_reduce
+./rondo-plan draw ring all_reduce --svg -
+./rondo-plan compare all_reduce
 ./rondo-run --help
 ./rondo-run --version
 ./rondo-run --status --rdzv-id none

@@ -12,12 +12,12 @@ control 19850
 gpu 13000
 transports 14300
 trainer 21000
-tools 17000
-tests 90900
+tools 17500
+tests 91300
 bench 4000
 adapters 2850
-docs 8200
-product 114300
+docs 8350
+product 115700
 files 1680'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.

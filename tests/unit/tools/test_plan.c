@@ -1,0 +1,300 @@
+/* rondo-plan as its user sees it: text, lines, documents and pictures; and its timelines. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "exec/algorithms.h"
+#include "plan/timeline.h"
+#include "program.h"
+#include "rondo.h"
+#include "text.h"
+#include "tuner/eligible.h"
+
+#define ARGS_MAX 16
+
+struct run {
+	int status;
+	char *out, *err; /* its outputs; run_free() */
+};
+
+/* Runs it with these arguments, the last of them NULL. */
+static struct run run(const char *first, ...)
+{
+	char *arguments[ARGS_MAX] = { "rondo-plan", (char *)first };
+	struct program program = program_files();
+	va_list args;
+
+	va_start(args, first);
+	for (int i = 2; arguments[i - 1] && i < ARGS_MAX - 1; i++)
+		arguments[i] = va_arg(args, char *);
+	va_end(args);
+	program_start_with(&program, RONDO_TOOL, arguments);
+	program_finish(&program);
+
+	struct run run = { program.status, file_text(program.out), file_text(program.err) };
+
+	close(program.out);
+	close(program.err);
+	return run;
+}
+
+static void run_free(struct run *run)
+{
+	free(run->out);
+	free(run->err);
+}
+
+static void assert_went_well(const struct run *run)
+{
+	cr_assert_eq(run->status, 0, "%s", run->err);
+	cr_assert_str_empty(run->err);
+}
+
+static int count(const char *text, const char *part)
+{
+	int found = 0;
+
+	for (; (text = strstr(text, part)); text += strlen(part))
+		found++;
+	return found;
+}
+
+/* ---- Timelines ------------------------------------------------------------------------------ */
+
+static void check_steps(const struct plan_timeline *timeline, int rank)
+{
+	const struct rd_schedule *schedule = timeline->schedule;
+	int64_t last = 0;
+
+	cr_assert_eq(schedule->rank_schedules[rank].count, timeline->plans[rank]->step_count);
+	for (int step = 0; step < timeline->plans[rank]->step_count; step++) {
+		const struct rd_event_time *times =
+			&schedule->times[plan_timeline_at(timeline, 0, rank, step)];
+		int sender = plan_timeline_sender(timeline, rank, step);
+
+		cr_assert_geq(times->begin_ns, last, "steps overlap");
+		cr_assert_geq(times->end_ns, times->begin_ns);
+		cr_assert_leq(times->end_ns, timeline->end_ns);
+		if (sender >= 0)
+			cr_assert_geq(times->begin_ns, schedule->times[sender].end_ns,
+				"a message is taken before it is sent");
+		last = times->end_ns;
+	}
+}
+
+/* Steps of the critical path do not overlap; the first begins at once, the last ends the call. */
+static void check_path(const struct plan_timeline *timeline)
+{
+	const struct rd_schedule *schedule = timeline->schedule;
+	int64_t first = INT64_MAX, last = 0, work = 0;
+
+	for (int i = 0; i < timeline->pieces * schedule->event_count; i++) {
+		const struct rd_event_time *times = &schedule->times[i];
+
+		if (!timeline->critical[i])
+			continue;
+		first = times->begin_ns < first ? times->begin_ns : first;
+		last = times->end_ns > last ? times->end_ns : last;
+		work += times->end_ns - times->begin_ns;
+	}
+	cr_assert_eq(first, 0);
+	cr_assert_eq(last, timeline->end_ns);
+	cr_assert_leq(work, timeline->end_ns);
+}
+
+static void check_timeline(const struct rd_algorithm *algorithm, struct plan_options *options)
+{
+	static struct plan_problem made;
+	struct plan_timeline timeline;
+
+	options->algorithm = algorithm->name;
+	cr_assert_eq(plan_problem_make(&made, options), 0, "%s", rondo_last_error());
+	if (rd_algorithm_can(algorithm, &made.problem) != 1)
+		return;
+	cr_assert_eq(plan_timeline_create(&timeline, &made, options), 0, "%s", rondo_last_error());
+	for (int rank = 0; rank < options->ranks; rank++)
+		check_steps(&timeline, rank);
+	if (options->ranks > 1)
+		check_path(&timeline);
+	/* One piece is the whole call, unless ranks share cores. */
+	if (timeline.all_pieces == 1 && options->hosts == 1)
+		cr_assert_eq(timeline.end_ns, timeline.predicted_ns);
+	plan_timeline_destroy(&timeline);
+}
+
+Test(plan, steps_of_every_algorithm_follow_their_messages)
+{
+	static const int ranks[] = { 1, 2, 5, 8, 16 };
+
+	for (int i = 0; rd_algorithms[i]; i++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (size_t n = 0; n < sizeof(ranks) / sizeof(*ranks); n++)
+				for (int hosts = 1; hosts <= 2 && hosts <= ranks[n]; hosts++) {
+					struct plan_options options = { .collective = c,
+						.ranks = ranks[n],
+						.hosts = hosts,
+						.pieces = 1,
+						.size = 4096,
+						.piece_size = 128 << 10 };
+
+					if (c != RD_TRANSFER || ranks[n] > 1)
+						check_timeline(rd_algorithms[i], &options);
+				}
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+Test(plan, print_has_a_line_for_each_step)
+{
+	struct run shown = run("print", "ring", "all_reduce", "--ranks", "3", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_not_null(
+		strstr(shown.out, "ring all_reduce, 3 ranks, 1 MiB a block in 3 pieces"));
+	cr_assert_not_null(strstr(shown.out, "  send chunk 2, in[2], to 1\n"));
+	cr_assert_eq(count(shown.out, "\nrank "), 3);
+	cr_assert_eq(count(shown.out, "flush step"), 3);
+	run_free(&shown);
+}
+
+Test(plan, print_of_one_rank_has_no_other)
+{
+	struct run shown = run("print", "ring", "all_reduce", "--rank", "2", "--tsv", NULL);
+	int lines = count(shown.out, "\n");
+
+	assert_went_well(&shown);
+	cr_assert_eq(strncmp(shown.out, "rank\tpiece\tstep\tkind\tchunk\t", 27), 0);
+	cr_assert_gt(lines, 1);
+	cr_assert_eq(count(shown.out, "\n2\t0\t"), lines - 1);
+	run_free(&shown);
+}
+
+Test(plan, the_document_is_json)
+{
+	struct run shown = run("print", "one_shot", "all_reduce", "--json", NULL);
+	struct rd_json json;
+
+	assert_went_well(&shown);
+	cr_assert_eq(rd_json_parse(&json, "the plan", shown.out, strlen(shown.out)), 0, "%s",
+		rondo_last_error());
+	cr_assert_not_null(strstr(shown.out, "\"direct_access\": true"));
+	cr_assert_eq(count(shown.out, "{\"rank\": "), 4);
+	rd_json_finish(&json);
+	run_free(&shown);
+}
+
+Test(plan, compare_marks_the_best_of_each_size)
+{
+	struct run shown = run("compare", "all_reduce", "--ranks", "4", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_eq(count(shown.out, "\n"), 2 + 8);
+	cr_assert_geq(count(shown.out, "*"), 8);
+	cr_assert_not_null(strstr(shown.out, " ring "));
+	run_free(&shown);
+	shown = run("compare", "all_reduce", "--tsv", NULL);
+	assert_went_well(&shown);
+	cr_assert_eq(strncmp(shown.out, "bytes\t", 6), 0);
+	cr_assert_eq(count(shown.out, "*"), 0);
+	run_free(&shown);
+}
+
+/* ---- Pictures ------------------------------------------------------------------------------- */
+
+Test(plan, a_picture_has_each_step_that_takes_time)
+{
+	struct run shown = run("draw", "ring", "all_reduce", "--svg", "-", NULL);
+
+	assert_went_well(&shown);
+	/* A rank has eight steps; the flush takes no time. */
+	cr_assert_eq(count(shown.out, "<title>rank "), 4 * 7);
+	cr_assert_eq(
+		count(shown.out, "class=\"message\"") + count(shown.out, "class=\"path\""), 4 * 6);
+	cr_assert_str_eq(shown.out + strlen(shown.out) - 7, "</svg>\n");
+	run_free(&shown);
+}
+
+Test(plan, a_page_has_the_picture_in_it)
+{
+	struct run shown = run("draw", "tree", "broadcast", "--hosts", "2", "--html", "-", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_eq(strncmp(shown.out, "<!DOCTYPE html>", 15), 0);
+	cr_assert_eq(count(shown.out, "<svg "), 1);
+	cr_assert_eq(count(shown.out, "src="), 0, "it needs another file");
+	cr_assert_eq(count(shown.out, "class=\"host\""), 1, "the line between two hosts");
+	run_free(&shown);
+}
+
+/* ---- Costs ---------------------------------------------------------------------------------- */
+
+Test(plan, costs_of_a_file_count)
+{
+	char path[] = "/tmp/test_plan.XXXXXX", text[8192], wanted[64];
+	struct rd_costs costs;
+	int fd = mkstemp(path), length;
+
+	rd_costs_default(&costs);
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
+		costs.links[RD_NEAR].way_ns[i] = 7000000;
+		costs.links[RD_NEAR].busy_ns[i] = 0;
+	}
+	length = snprintf(text, sizeof(text), "[here, 2 ranks]\n");
+	length += rd_costs_print(&costs, text + length, sizeof(text) - (size_t)length);
+	length +=
+		snprintf(text + length, sizeof(text) - (size_t)length, "[there]\nnear_way_ns 1\n");
+	cr_assert_eq(write(fd, text, (size_t)length), length);
+
+	struct run shown = run("print", "binomial", "broadcast", "--ranks", "2", "--size", "8",
+		"--cores", "2", "--costs", path, NULL);
+
+	assert_went_well(&shown);
+	snprintf(wanted, sizeof(wanted), "predicted to take 7 ms");
+	cr_assert_not_null(strstr(shown.out, wanted), "%s", shown.out);
+	run_free(&shown);
+	cr_assert_eq(pwrite(fd, "near_way_ns x\n", 14, 16), 14);
+	shown = run("print", "binomial", "broadcast", "--costs", path, NULL);
+	cr_assert_eq(shown.status, 1);
+	cr_assert_not_null(strstr(shown.err, ":2: "), "%s", shown.err);
+	run_free(&shown);
+	close(fd);
+	unlink(path);
+}
+
+/* ---- Wrong arguments ------------------------------------------------------------------------ */
+
+#define REFUSED(wanted_status, text, ...) \
+	do { \
+		struct run refused = run(__VA_ARGS__, NULL); \
+		cr_assert_eq(refused.status, wanted_status); \
+		cr_assert_eq(count(refused.err, "\n"), 1, "%s", refused.err); \
+		cr_assert_not_null(strstr(refused.err, text), "%s", refused.err); \
+		cr_assert_str_empty(refused.out); \
+		run_free(&refused); \
+	} while (0)
+
+Test(plan, wrong_arguments_get_one_line)
+{
+	REFUSED(2, "print, draw or compare, not 'show'", "show", "ring", "all_reduce");
+	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
+	REFUSED(2, "what is meant by 'now'?", "compare", "all_reduce", "now");
+	REFUSED(2,
+		"'all_reduse' is no collective, such as all_reduce or broadcast; did you mean "
+		"all_reduce?",
+		"compare", "all_reduse");
+	REFUSED(2, "draw wants --svg FILE or --html FILE", "draw", "ring", "all_reduce");
+	REFUSED(2, "rank 4 is not in 0..3", "print", "ring", "broadcast", "--root", "4");
+	REFUSED(2, "5 hosts for 4 ranks", "print", "ring", "broadcast", "--hosts", "5");
+	REFUSED(2, "--piece wants a size above 0", "print", "ring", "broadcast", "--piece", "0");
+	REFUSED(1, "there is no algorithm 'rign'; did you mean ring?", "print", "rign",
+		"broadcast");
+	REFUSED(1, "chain has no all_to_all", "print", "chain", "all_to_all");
+	REFUSED(1, "cannot read /nowhere", "compare", "all_reduce", "--costs", "/nowhere");
+	REFUSED(1, "cannot write /nowhere/a.svg", "draw", "ring", "all_reduce", "--svg",
+		"/nowhere/a.svg");
+}

@@ -1,0 +1,184 @@
+#include "options.h"
+
+#include <string.h>
+
+#include "arguments.h"
+#include "base/nearest.h"
+#include "tuner/thresholds.h"
+
+static const char help[] =
+	"usage: rondo-plan print ALGORITHM COLLECTIVE [OPTION]...\n"
+	"       rondo-plan draw ALGORITHM COLLECTIVE --svg FILE | --html FILE [OPTION]...\n"
+	"       rondo-plan compare COLLECTIVE [OPTION]...\n"
+	"\n"
+	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
+	"these costs, and the critical path. compare predicts each algorithm's time, by size.\n"
+	"\n"
+	"  --ranks N          (default 4)\n"
+	"  --hosts N          the ranks are spread over N hosts, in order (default 1)\n"
+	"  --cores N          cores of a host (default: as in --costs, else one for each rank)\n"
+	"  --root RANK        of the collectives that have one (default 0)\n"
+	"  --size SIZE        bytes of a block: what an all_reduce reduces, or one rank's part\n"
+	"                     (default 1M)\n"
+	"  --piece SIZE       bytes that a message carries at most (default 128K)\n"
+	"  --pieces N         pieces of the call that are timed, 1 to 3 (default 1)\n"
+	"  --costs FILE       costs of links and memory: a file of RONDO_TUNE_FILE, whose first\n"
+	"                     entry counts (default: shared memory, and TCP over 10 Gbit/s)\n"
+	"  --plugin FILE      shared object with algorithms; may be given again\n"
+	"\n"
+	"  --rank RANK        print: this rank alone\n"
+	"  --json, --tsv      print: one document; a line for each step, in nanoseconds\n"
+	"                     compare: --tsv\n"
+	"  --svg FILE         draw a picture\n"
+	"  --html FILE        draw it on a page: a step under the pointer shows its chunk's way\n"
+	"  -h, --help, --version\n"
+	"\n"
+	"FILE may be - for standard output.\n"
+	"\n"
+	"  rondo-plan print ring all_reduce --ranks 4\n"
+	"  rondo-plan draw tree all_reduce --ranks 16 --hosts 2 --html tree.html\n"
+	"  rondo-plan compare all_reduce --ranks 8\n";
+
+static bool read_plugin(const struct argument *argument, void *target, const char *text)
+{
+	const char **plugins = target;
+	int count = 0;
+
+	while (plugins[count])
+		count++;
+	if (count == PLAN_PLUGINS_MAX)
+		return arguments_refuse("more than %d plug-ins", PLAN_PLUGINS_MAX);
+	return arguments_text(argument, &plugins[count], text);
+}
+
+static bool read_piece(const struct argument *argument, void *target, const char *text)
+{
+	if (!arguments_size(argument, target, text))
+		return false;
+	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
+}
+
+#define AT(member) offsetof(struct plan_options, member)
+
+static const struct argument table[] = {
+	{ "ranks", 'n', AT(ranks), arguments_number, 1, PLAN_RANKS_MAX },
+	{ "hosts", 0, AT(hosts), arguments_number, 1, PLAN_RANKS_MAX },
+	{ "cores", 0, AT(cores), arguments_number, 1, PLAN_RANKS_MAX },
+	{ "root", 0, AT(root), arguments_number, 0, PLAN_RANKS_MAX - 1 },
+	{ "rank", 0, AT(rank), arguments_number, 0, PLAN_RANKS_MAX - 1 },
+	{ "size", 0, AT(size), arguments_size, 0, 0 },
+	{ "piece", 0, AT(piece_size), read_piece, 0, 0 },
+	{ "pieces", 0, AT(pieces), arguments_number, 1, RD_REPLAYED_PIECES },
+	{ "costs", 0, AT(costs), arguments_text, 0, 0 },
+	{ "plugin", 0, AT(plugins), read_plugin, 0, 0 },
+	{ "json", 0, AT(json), NULL, 0, 0 },
+	{ "tsv", 0, AT(tsv), NULL, 0, 0 },
+	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
+	{ "html", 0, AT(html), arguments_text, 0, 0 },
+	{ 0 },
+};
+
+/* ---- Words ---------------------------------------------------------------------------------- */
+
+static bool read_action(struct plan_options *options, const char *text)
+{
+	static const char *const actions[] = { "print", "draw", "compare" };
+
+	for (int i = 0; i < 3; i++)
+		if (strcmp(text, actions[i]) == 0) {
+			options->action = (enum plan_action)i;
+			return true;
+		}
+	return arguments_refuse("print, draw or compare, not '%s'", text);
+}
+
+static bool read_collective(struct plan_options *options, const char *text)
+{
+	struct rd_nearest nearest = RD_NEAREST(text);
+	char meant[RD_NEAREST_TEXT];
+	int found = rd_collective_named(text);
+
+	if (found >= 0) {
+		options->collective = (enum rd_collective)found;
+		return true;
+	}
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+		rd_nearest_try(&nearest, rd_collective_name((enum rd_collective)i));
+	return arguments_refuse("'%s' is no collective, such as all_reduce or broadcast%s", text,
+		rd_nearest_text(&nearest, meant));
+}
+
+static bool read_words(struct plan_options *options, int count, char **words)
+{
+	if (count == 0)
+		return arguments_refuse("print, draw or compare?");
+	if (!read_action(options, words[0]))
+		return false;
+
+	int wanted = options->action == PLAN_COMPARE ? 2 : 3;
+
+	if (count < wanted)
+		return arguments_refuse("%s wants %s", words[0],
+			wanted == 2 ? "a COLLECTIVE" : "an ALGORITHM and a COLLECTIVE");
+	if (count > wanted)
+		return arguments_refuse("what is meant by '%s'?", words[wanted]);
+	options->algorithm = wanted == 3 ? words[1] : NULL;
+	return read_collective(options, words[wanted - 1]);
+}
+
+static bool is_stdout(const char *file)
+{
+	return file && !strcmp(file, "-");
+}
+
+static bool check_outputs(const struct plan_options *options)
+{
+	bool draws = options->action == PLAN_DRAW;
+
+	if (draws && !options->svg && !options->html)
+		return arguments_refuse("draw wants --svg FILE or --html FILE");
+	if (!draws && (options->svg || options->html))
+		return arguments_refuse("--svg and --html are for draw");
+	if ((options->json || options->rank >= 0) && options->action != PLAN_PRINT)
+		return arguments_refuse("--json and --rank are for print");
+	if (options->tsv && draws)
+		return arguments_refuse("--tsv is for print and compare");
+	if (options->json + options->tsv > 1)
+		return arguments_refuse("--json and --tsv: give one of them");
+	if (is_stdout(options->svg) && is_stdout(options->html))
+		return arguments_refuse("standard output can be given one of --svg and --html");
+	return true;
+}
+
+static bool check_ranks(const struct plan_options *options)
+{
+	if (options->hosts > options->ranks)
+		return arguments_refuse(
+			"%d hosts for %d ranks: each has one", options->hosts, options->ranks);
+	if (options->root >= options->ranks || options->rank >= options->ranks)
+		return arguments_refuse("rank %d is not in 0..%d",
+			options->root >= options->ranks ? options->root : options->rank,
+			options->ranks - 1);
+	if (options->collective == RD_TRANSFER && options->ranks == 1)
+		return arguments_refuse("a transfer has two ranks");
+	return true;
+}
+
+bool plan_options_read(struct plan_options *options, int argc, char **argv)
+{
+	static const struct arguments known = { help, table, false, NULL };
+
+	*options = (struct plan_options){
+		.ranks = 4,
+		.hosts = 1,
+		.rank = -1,
+		.pieces = 1,
+		.size = 1 << 20,
+		.piece_size = 128 << 10,
+	};
+
+	int left = arguments_read(&known, options, argc, argv);
+
+	return left >= 0 && read_words(options, argc - left, argv + left) &&
+	       check_outputs(options) && check_ranks(options);
+}

@@ -1,0 +1,35 @@
+/* The command line of rondo-plan. */
+#ifndef PLAN_OPTIONS_H
+#define PLAN_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "plan/collective.h"
+
+#define PLAN_PLUGINS_MAX 8
+#define PLAN_RANKS_MAX 1024
+
+enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE };
+
+struct plan_options {
+	enum plan_action action;
+	const char *algorithm; /* NULL: compare */
+	enum rd_collective collective;
+	int ranks, hosts, root;
+	int rank; /* the one to print; -1: all */
+	int cores; /* of a host; 0: as the costs say, or one for each rank */
+	int pieces; /* that are shown */
+	size_t size; /* bytes of a block */
+	size_t piece_size;
+	const char *costs; /* file; NULL: defaults */
+	const char *svg, *html; /* files to draw to */
+	bool json, tsv;
+	const char *plugins[PLAN_PLUGINS_MAX + 1]; /* NULL at the end */
+};
+
+/* False, with one line on stderr, where the arguments are wrong. --help and --version print and
+   exit. */
+bool plan_options_read(struct plan_options *options, int argc, char **argv);
+
+#endif

@@ -1,0 +1,88 @@
+/*
+ * rondo-plan: shows the plans of collectives, and their predicted times. docs/rondo-plan.md states
+ * the contract.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "plan/compare.h"
+#include "plan/document.h"
+#include "plan/options.h"
+#include "plan/picture.h"
+#include "printed.h"
+
+static int write_file(const char *name, const struct plan_timeline *timeline,
+	void (*write)(const struct plan_timeline *timeline, FILE *out))
+{
+	bool named = strcmp(name, "-") != 0;
+	FILE *file = named ? rd_fopen(name, O_WRONLY | O_CREAT | O_TRUNC) : stdout;
+
+	if (!file)
+		return rd_fail_errno("cannot write %s", name);
+	write(timeline, file);
+
+	int failed = ferror(file);
+
+	/* A full disk shows here at the latest. */
+	failed |= named ? fclose(file) : fflush(file);
+	return failed ? rd_fail_errno("cannot write %s", named ? name : "standard output") : 0;
+}
+
+static int draw(const struct plan_timeline *timeline, const struct plan_options *options)
+{
+	int err = options->svg ? write_file(options->svg, timeline, plan_picture_write) : 0;
+
+	if (!err && options->html)
+		err = write_file(options->html, timeline, plan_page_write);
+	return err;
+}
+
+static void print(const struct plan_timeline *timeline, const struct plan_options *options)
+{
+	if (options->json)
+		plan_json_write(timeline, options->rank, stdout);
+	else if (options->tsv)
+		plan_tsv_write(timeline, options->rank, stdout);
+	else
+		plan_text_write(timeline, options->rank, stdout);
+}
+
+static int show(const struct plan_problem *made, const struct plan_options *options)
+{
+	struct plan_timeline timeline;
+	int err = plan_timeline_create(&timeline, made, options);
+
+	if (err)
+		return err;
+	if (options->action == PLAN_DRAW)
+		err = draw(&timeline, options);
+	else
+		print(&timeline, options);
+	plan_timeline_destroy(&timeline);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	static struct plan_problem made;
+	struct plan_options options;
+
+	rd_stderr_fill();
+	if (!plan_options_read(&options, argc, argv))
+		return 2;
+
+	int err = plan_problem_make(&made, &options);
+
+	if (!err && options.action == PLAN_COMPARE)
+		err = plan_compare_write(&made, &options, stdout);
+	else if (!err)
+		err = show(&made, &options);
+	if (err) {
+		fprintf(stderr, "rondo-plan: %s\n", rondo_last_error());
+		return EXIT_FAILURE;
+	}
+	return printed_all("rondo-plan") ? EXIT_SUCCESS : EXIT_FAILURE;
+}
