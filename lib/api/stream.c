@@ -31,6 +31,7 @@ struct rondo_stream {
 	struct item *first, **last;
 	uint64_t queued, done;
 	bool closing;
+	bool detached; /* set in its own thread, which frees it at its end */
 	int error; /* the first failure, and its reason */
 	char reason[RD_REASON_SIZE];
 };
@@ -99,6 +100,13 @@ static bool find_earlier(const struct rd_turn_queue *queue, const struct rd_task
 	return found;
 }
 
+static void free_stream(struct rondo_stream *stream)
+{
+	pthread_mutex_destroy(&stream->lock);
+	pthread_cond_destroy(&stream->change);
+	free(stream);
+}
+
 static void *work(void *argument)
 {
 	struct rondo_stream *stream = argument;
@@ -125,6 +133,8 @@ static void *work(void *argument)
 		pthread_cond_broadcast(&stream->change);
 	}
 	pthread_mutex_unlock(&stream->lock);
+	if (stream->detached)
+		free_stream(stream);
 	return NULL;
 }
 
@@ -195,6 +205,12 @@ struct rd_device_stream *rd_stream_device_stream(const struct rondo_stream *stre
 	return stream ? stream->device_stream : NULL;
 }
 
+/* Whether the caller is a function that the stream calls. */
+static bool is_own_thread(const struct rondo_stream *stream)
+{
+	return pthread_equal(pthread_self(), stream->thread);
+}
+
 void rondo_stream_destroy(rondo_stream *stream)
 {
 	if (!stream)
@@ -215,16 +231,14 @@ void rondo_stream_destroy(rondo_stream *stream)
 	stream->closing = true;
 	pthread_cond_broadcast(&stream->change);
 	pthread_mutex_unlock(&stream->lock);
+	/* It cannot wait for itself. */
+	if (is_own_thread(stream)) {
+		stream->detached = true;
+		pthread_detach(stream->thread);
+		return;
+	}
 	pthread_join(stream->thread, NULL);
-	pthread_mutex_destroy(&stream->lock);
-	pthread_cond_destroy(&stream->change);
-	free(stream);
-}
-
-/* Whether the caller is a function that the stream calls. */
-static bool is_own_thread(const struct rondo_stream *stream)
-{
-	return pthread_equal(pthread_self(), stream->thread);
+	free_stream(stream);
 }
 
 int rondo_stream_synchronize(rondo_stream *stream)

@@ -916,7 +916,8 @@ RONDO_API int rondo_event_elapsed(rondo_event *from, rondo_event *to, double *us
  * would wait in vain. Functions behind it are called all the same.
  */
 RONDO_API int rondo_stream_create(rondo_stream **stream);
-/* Finishes the queued work first. NULL is allowed. */
+/* Finishes the queued work first. In a function that the stream calls it returns at once, and the
+   stream goes when its work is done. NULL is allowed. */
 RONDO_API void rondo_stream_destroy(rondo_stream *stream);
 /*
  * Waits until all work queued before this call is done; returns the first failure on this stream.

@@ -129,6 +129,41 @@ Test(comms, run_side_by_side_on_streams, .timeout = 60)
 	world_try(2, "tcp", two_streams);
 }
 
+/* ---- The end of a stream within it --------------------------------------------------------- */
+
+struct ending {
+	rondo_stream *stream;
+	sem_t go, told;
+};
+
+static void end_own_stream(void *argument)
+{
+	struct ending *ending = argument;
+
+	world_wait(&ending->go);
+	rondo_stream_destroy(ending->stream);
+}
+
+static void tell(void *argument)
+{
+	struct ending *ending = argument;
+
+	sem_post(&ending->told);
+}
+
+Test(comms, a_stream_that_ends_itself_does_its_work, .timeout = 60)
+{
+	struct ending ending;
+
+	sem_init(&ending.go, 0, 0);
+	sem_init(&ending.told, 0, 0);
+	cr_assert_eq(rondo_stream_create(&ending.stream), 0);
+	cr_assert_eq(rondo_stream_call(ending.stream, end_own_stream, &ending), 0);
+	cr_assert_eq(rondo_stream_call(ending.stream, tell, &ending), 0);
+	sem_post(&ending.go);
+	world_wait(&ending.told);
+}
+
 /* ---- Failure ------------------------------------------------------------------------------ */
 
 /* The results of queries in a stream's function. */
