@@ -7,6 +7,7 @@
 #include "agree.h"
 #include "base/clock.h"
 #include "explain.h"
+#include "percentile.h"
 
 #define CANDIDATES_MAX 16
 #define ROUNDS 11
@@ -146,12 +147,6 @@ static int measure_round(struct comparison *comparison, size_t count, int round,
 	return err;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* Runs all rounds at one size, and takes the median of each candidate. */
 static int measure_size(struct comparison *comparison, size_t count)
 {
@@ -171,8 +166,7 @@ static int measure_size(struct comparison *comparison, size_t count)
 	for (int round = 0; round < rounds && !err; round++)
 		err = measure_round(comparison, count, round, calls);
 	for (int i = 0; i < comparison->count; i++)
-		qsort(comparison->candidates[i].times_us, (size_t)rounds, sizeof(double),
-			ascending);
+		bench_sort(comparison->candidates[i].times_us, (size_t)rounds);
 	for (int i = 0; i < comparison->count; i++)
 		comparison->candidates[i].times_us[0] =
 			bench_percentile(comparison->candidates[i].times_us, (size_t)rounds, 50);

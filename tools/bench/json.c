@@ -47,8 +47,10 @@ static void write_timing(
 		fprintf(out, ", \"nwrong\": null");
 	fprintf(out, ", \"iterations\": %ld", timing->iterations);
 	if (percentiles)
-		fprintf(out, ", \"p50_us\": %.9g, \"p99_us\": %.9g, \"max_us\": %.9g",
-			timing->p50_us, timing->p99_us, timing->max_us);
+		fprintf(out,
+			", \"p50_us\": %.9g, \"p90_us\": %.9g, \"p99_us\": %.9g, "
+			"\"max_us\": %.9g",
+			timing->p50_us, timing->p90_us, timing->p99_us, timing->max_us);
 	fprintf(out, "}");
 }
 

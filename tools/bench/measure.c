@@ -8,6 +8,7 @@
 #include "api/graph.h"
 #include "base/clock.h"
 #include "mirror.h"
+#include "percentile.h"
 #include "values.h"
 
 /* The least time of a batch: clock and barrier cost little beside it. */
@@ -72,12 +73,6 @@ static int run_one_by_one(const struct bench_call *call, long iterations, double
 	return 0;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 /* Queues the parts back to back, an event between each two. */
 static int issue_parts(
 	const struct bench_call *call, long iterations, rondo_event *const *events, int parts)
@@ -123,7 +118,7 @@ static int run_by_events(
 	if (!err && each_us)
 		memcpy(each_us, sorted, (size_t)parts * sizeof(*sorted));
 	if (!err) {
-		qsort(sorted, (size_t)parts, sizeof(*sorted), ascending);
+		bench_sort(sorted, (size_t)parts);
 		*elapsed_ns =
 			bench_percentile(sorted, (size_t)parts, 50) * (double)iterations * 1e3;
 	}
@@ -165,12 +160,6 @@ static int timed_batch(
 	return err;
 }
 
-double bench_percentile(const double *sorted, size_t count, int percent)
-{
-	size_t place = (count * (size_t)percent + 99) / 100; /* rounded up, from 1 */
-	return sorted[place > 0 ? place - 1 : 0];
-}
-
 static int summarise(const struct bench_call *call, const struct bench_options *options,
 	double *each_us, struct bench_timing *timing)
 {
@@ -179,8 +168,9 @@ static int summarise(const struct bench_call *call, const struct bench_options *
 
 	if (err)
 		return err;
-	qsort(each_us, count, sizeof(*each_us), ascending);
+	bench_sort(each_us, count);
 	timing->p50_us = bench_percentile(each_us, count, 50);
+	timing->p90_us = bench_percentile(each_us, count, 90);
 	timing->p99_us = bench_percentile(each_us, count, 99);
 	timing->max_us = each_us[count - 1];
 	return 0;

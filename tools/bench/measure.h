@@ -12,7 +12,7 @@ struct bench_timing {
 	bool ran; /* false: the collective cannot run this way (in place) */
 	double time_us; /* an iteration, of the rank that -a names */
 	double algbw, busbw; /* GB/s, 1e9 */
-	double p50_us, p99_us, max_us; /* with -I; of single iterations */
+	double p50_us, p90_us, p99_us, max_us; /* with -I; of single iterations */
 	long iterations;
 	bool checked;
 	uint64_t wrong; /* elements, over all ranks */
@@ -36,8 +36,5 @@ struct bench_row {
  */
 int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
 	void *send, void *recv, const struct bench_mirror *mirror, struct bench_row *row);
-
-/* The smallest of `count` sorted values that `percent` of 100 of them do not exceed. */
-double bench_percentile(const double *sorted, size_t count, int percent);
 
 #endif

@@ -14,10 +14,10 @@ static const char *average_text(enum bench_average average)
 }
 
 static void half_head(FILE *out, const struct bench_options *options, const char *const names[4],
-	const char *unit, const char *const percentiles[3])
+	const char *unit, const char *const percentiles[4])
 {
 	fprintf(out, "  %7s  %6s  %6s  %6s", names[0], names[1], names[2], names[3]);
-	for (int i = 0; i < 3 && options->percentiles; i++)
+	for (int i = 0; i < 4 && options->percentiles; i++)
 		fprintf(out, "  %7s", *unit ? unit : percentiles[i]);
 }
 
@@ -25,8 +25,8 @@ static void column_heads(FILE *out, const struct bench_options *options)
 {
 	static const char *const names[4] = { "time", "algbw", "busbw", "#wrong" };
 	static const char *const units[4] = { "(us)", "(GB/s)", "(GB/s)", "" };
-	static const char *const percentiles[3] = { "p50", "p99", "max" };
-	int more = options->percentiles ? 27 : 0; /* the width of three more columns */
+	static const char *const percentiles[4] = { "p50", "p90", "p99", "max" };
+	int more = options->percentiles ? 36 : 0; /* the width of four more columns */
 
 	fprintf(out,
 		"# %10s  %12s  %8s  %6s  %6s           out-of-place%*s                       "
@@ -85,7 +85,7 @@ static void half_row(
 {
 	if (!timing->ran) {
 		fprintf(out, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
-		for (int i = 0; i < 3 && options->percentiles; i++)
+		for (int i = 0; i < 4 && options->percentiles; i++)
 			fprintf(out, "  %7s", "N/A");
 		return;
 	}
@@ -98,6 +98,7 @@ static void half_row(
 		fprintf(out, "  %6s", "N/A");
 	if (options->percentiles) {
 		print_number(out, 7, timing->p50_us);
+		print_number(out, 7, timing->p90_us);
 		print_number(out, 7, timing->p99_us);
 		print_number(out, 7, timing->max_us);
 	}

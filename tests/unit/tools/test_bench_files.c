@@ -108,6 +108,7 @@ Test(bench, json_is_valid_and_holds_every_row, .timeout = 60)
 	cr_assert(is_json(text), "%s", text);
 	cr_assert_eq(count_of(text, "{\"size\": "), 3);
 	cr_assert(strstr(text, "\"in_place\": null"));
+	cr_assert(strstr(text, "\"p90_us\": "));
 	cr_assert(strstr(text, "\"p99_us\": "));
 	cr_assert(strstr(text, "\"out_of_bounds\": {\"count\": 0, \"okay\": true}"));
 	remove_scratch(path);
