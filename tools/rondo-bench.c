@@ -12,6 +12,7 @@
 #include "bench/init.h"
 #include "bench/machine/floor.h"
 #include "bench/measure.h"
+#include "bench/meeting.h"
 #include "bench/memory.h"
 #include "bench/mirror.h"
 #include "bench/results.h"
@@ -34,6 +35,8 @@ struct rank {
 	rondo_stream *stream;
 	void *send, *recv;
 	struct bench_mirror mirror; /* --device */
+	struct bench_meeting *meeting; /* of prepared calls; else NULL */
+	struct bench_start start;
 	struct bench_files files; /* on rank 0 */
 	bool prints;
 	struct bench_results results;
@@ -55,7 +58,8 @@ static int run_size(struct rank *rank, rondo_type type, rondo_op op, int root, s
 		.root = root,
 	};
 	int err = bench_measure(rank->options, rank->comm, rank->stream, rank->send, rank->recv,
-		rank->options->device ? &rank->mirror : NULL, &row);
+		rank->options->device ? &rank->mirror : NULL, rank->meeting ? &rank->start : NULL,
+		&row);
 
 	if (!err)
 		err = bench_explain_choice(rank->options, rank->comm, &row);
@@ -219,6 +223,25 @@ static void destroy_buffer(const struct bench_options *options, void *memory)
 		bench_memory_destroy(memory);
 }
 
+/* Whether all ranks share a clock is known only now. */
+static bool open_meeting(struct rank *rank)
+{
+	const struct bench_between *between = &rank->options->between;
+	int err, ranks = rondo_comm_size(rank->comm);
+
+	if (!bench_between_any(between))
+		return true;
+	err = bench_meeting_open(rank->comm, &rank->meeting);
+	if (!err && rank->meeting && !bench_start_init(&rank->start, between, rank->meeting, ranks))
+		err = RONDO_MEMORY;
+	if (err)
+		bench_report_failure(rondo_comm_rank(rank->comm), "starting", err);
+	else if (!rank->meeting && rank->prints)
+		fprintf(stderr, "rondo-bench: --touch, --gap, --walk and --sleep start the ranks "
+				"by one clock: run all of them on one host, with one /proc\n");
+	return !err && rank->meeting;
+}
+
 static int run_rank(rondo_comm *comm, void *argument)
 {
 	const struct bench *bench = argument;
@@ -229,7 +252,8 @@ static int run_rank(rondo_comm *comm, void *argument)
 	int device = options->device ? rondo_comm_rank(comm) % rondo_device_count() : 0;
 	int err = 0, status = 1;
 
-	if (!has_root(&rank) || !open_files(&rank)) {
+	if (!has_root(&rank) || !open_files(&rank) || !open_meeting(&rank)) {
+		bench_meeting_close(rank.meeting);
 		bench_files_close(&rank.files);
 		return 1;
 	}
@@ -254,6 +278,9 @@ static int run_rank(rondo_comm *comm, void *argument)
 	bench_mirror_destroy(&rank.mirror);
 	destroy_buffer(options, rank.send);
 	destroy_buffer(options, rank.recv);
+	if (rank.meeting)
+		bench_start_finish(&rank.start);
+	bench_meeting_close(rank.meeting);
 	bench_files_close(&rank.files);
 	bench_results_finish(&rank.results);
 	return status;

@@ -163,6 +163,23 @@ size_t bench_collective_recv_count(
 	return blocks ? count * (size_t)ranks : count;
 }
 
+struct bench_touched bench_collective_touched(const struct bench_call *call)
+{
+	const struct bench_collective *collective = call->collective;
+	bool to_root = collective->reduces || collective->shape == BENCH_GATHER;
+	bool other = collective->rooted && call->rank != call->root;
+	size_t width = rondo_type_size(call->type);
+	size_t sent = bench_collective_send_count(collective, call->count, call->size);
+	size_t received = bench_collective_recv_count(collective, call->count, call->size);
+
+	return (struct bench_touched){
+		.input = call->send,
+		.output = call->recv,
+		.input_size = other && !to_root ? 0 : sent * width,
+		.output_size = other && to_root ? 0 : received * width,
+	};
+}
+
 void bench_collective_place(struct bench_call *call, void *buffer)
 {
 	call->send = call->recv = buffer;

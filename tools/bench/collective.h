@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "between.h"
 #include "rondo.h"
 
 /* The buffers that hold a block for every rank. */
@@ -34,6 +35,7 @@ struct bench_call {
 	int rank, size;
 	unsigned seed; /* of the numbers in send */
 	const struct bench_mirror *mirror; /* NULL: send and recv themselves are measured */
+	struct bench_start *start; /* NULL: calls follow each other directly */
 	struct rd_graph *graph; /* NULL, or captured calls, which are launched instead of a call */
 };
 
@@ -60,6 +62,9 @@ size_t bench_collective_send_count(
 	const struct bench_collective *collective, size_t count, int ranks);
 size_t bench_collective_recv_count(
 	const struct bench_collective *collective, size_t count, int ranks);
+
+/* The call's input and output on this rank. */
+struct bench_touched bench_collective_touched(const struct bench_call *call);
 
 /* Points call->send and call->recv into one buffer, as calls in place of this collective need. */
 void bench_collective_place(struct bench_call *call, void *buffer);

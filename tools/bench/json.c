@@ -92,6 +92,9 @@ static void write_config(FILE *out, const struct bench_options *options, int ran
 		"\"blocking_collectives\": %s",
 		options->warmup, options->iterations, options->checks, options->launches,
 		options->blocking ? "true" : "false");
+	fprintf(out, ", \"touch\": %s, \"gap_ns\": %" PRId64 ", \"walk\": %zu, \"sleep\": %s",
+		options->between.touch ? "true" : "false", options->between.gap_ns,
+		options->between.walk, options->between.sleep ? "true" : "false");
 	fprintf(out, ", \"reported_time\": \"%s\", \"transport\": ", averages[options->average]);
 	bench_json_string(out, options->transport ? options->transport : "");
 	fprintf(out, ", \"algo\": ");

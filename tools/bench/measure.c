@@ -14,6 +14,9 @@
 /* The least time of a batch: clock and barrier cost little beside it. */
 #define BATCH_NS 1e6
 #define GROWTH_MAX 1000
+/* The same for prepared calls: enough of them for a 90th percentile. */
+#define PREPARED_NS 2e8
+#define PREPARED_GROWTH_MAX 50
 /* Parts of a batch on a device's stream; their median counts. */
 #define PARTS 9
 
@@ -145,6 +148,38 @@ static int agree(rondo_comm *comm, enum bench_average average, double *values, s
 	return err;
 }
 
+/*
+ * Each call by itself, prepared: its time, in us, from the start of the rank that came last. The
+ * batch's own time includes the preparation. Ranks agree on the starts when all calls are over, for
+ * that takes calls of the library.
+ */
+static int run_prepared(
+	const struct bench_call *call, long iterations, double *each_us, double *elapsed_ns)
+{
+	const struct bench_touched touched = bench_collective_touched(call);
+	double *starts = calloc((size_t)iterations, sizeof(*starts));
+	int64_t begin = rd_clock_ns();
+	int err = starts ? 0 : RONDO_MEMORY;
+
+	for (long i = 0; i < iterations && !err; i++) {
+		int64_t start = bench_start_await(call->start, &touched);
+		if (start < 0)
+			err = RONDO_TIMEOUT;
+		else
+			err = run_back_to_back(call, 1);
+		each_us[i] = (double)rd_clock_ns();
+		starts[i] = (double)start;
+		bench_start_read(call->start, &touched);
+	}
+	*elapsed_ns = (double)(rd_clock_ns() - begin);
+	if (!err)
+		err = agree(call->comm, BENCH_SLOWEST, starts, (size_t)iterations);
+	for (long i = 0; i < iterations && !err; i++)
+		each_us[i] = (each_us[i] - starts[i]) / 1e3;
+	free(starts);
+	return err;
+}
+
 static int timed_batch(
 	const struct bench_call *call, long iterations, double *each_us, double *elapsed_ns)
 {
@@ -220,6 +255,30 @@ static int time_it(const struct bench_call *call, const struct bench_options *op
 	return err;
 }
 
+static int time_prepared(const struct bench_call *call, const struct bench_options *options,
+	struct bench_timing *timing)
+{
+	size_t most = (size_t)options->iterations * PREPARED_GROWTH_MAX;
+	double elapsed_ns, *each_us = calloc(most, sizeof(*each_us));
+	int err = each_us ? run_back_to_back(call, options->warmup) : RONDO_MEMORY;
+
+	timing->iterations = options->iterations;
+	if (!err)
+		err = run_prepared(call, timing->iterations, each_us, &elapsed_ns);
+	if (!err)
+		err = agree(call->comm, BENCH_SLOWEST, &elapsed_ns, 1);
+	if (!err && elapsed_ns < PREPARED_NS) {
+		timing->iterations *=
+			(long)fmin(ceil(PREPARED_NS / fmax(elapsed_ns, 1)), PREPARED_GROWTH_MAX);
+		err = run_prepared(call, timing->iterations, each_us, &elapsed_ns);
+	}
+	if (!err)
+		err = summarise(call, options, each_us, timing);
+	timing->time_us = timing->p50_us;
+	free(each_us);
+	return err;
+}
+
 static int time_graph(
 	struct bench_call *call, const struct bench_options *options, struct bench_timing *timing)
 {
@@ -289,9 +348,11 @@ static int measure_one(struct bench_call *call, const struct bench_options *opti
 	else
 		bench_collective_fill(call);
 	int err = bench_mirror_upload(call->mirror);
-	if (!err)
-		err = options->launches ? time_graph(call, options, timing)
-					: time_it(call, options, timing);
+	if (!err && options->launches)
+		err = time_graph(call, options, timing);
+	else if (!err)
+		err = call->start ? time_prepared(call, options, timing)
+				  : time_it(call, options, timing);
 	if (!err)
 		err = check_it(call, options, timing);
 	timing->ran = true;
@@ -301,7 +362,8 @@ static int measure_one(struct bench_call *call, const struct bench_options *opti
 }
 
 int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
-	void *send, void *recv, const struct bench_mirror *mirror, struct bench_row *row)
+	void *send, void *recv, const struct bench_mirror *mirror, struct bench_start *start,
+	struct bench_row *row)
 {
 	struct bench_call call = {
 		.collective = row->collective,
@@ -310,6 +372,7 @@ int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_s
 		.send = send,
 		.recv = recv,
 		.mirror = mirror,
+		.start = start,
 		.count = row->count,
 		.type = row->type,
 		.op = row->op,

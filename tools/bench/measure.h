@@ -10,7 +10,7 @@
 
 struct bench_timing {
 	bool ran; /* false: the collective cannot run this way (in place) */
-	double time_us; /* an iteration, of the rank that -a names */
+	double time_us; /* an iteration, of the rank that -a names; of prepared ones, the median */
 	double algbw, busbw; /* GB/s, 1e9 */
 	double p50_us, p90_us, p99_us, max_us; /* with -I; of single iterations */
 	long iterations;
@@ -32,9 +32,11 @@ struct bench_row {
 /*
  * Measures `row`: the caller has set its first fields, and the timings are filled in, the same on
  * every rank. `send` and `recv` hold row->size bytes; mirror (may be NULL) has them on a device, to
- * be measured there. Collective. Returns a rondo_error; the reason is in rondo_last_error().
+ * be measured there. With start (may be NULL) each call is prepared, and measured by itself.
+ * Collective. Returns a rondo_error; the reason is in rondo_last_error().
  */
 int bench_measure(const struct bench_options *options, rondo_comm *comm, rondo_stream *stream,
-	void *send, void *recv, const struct bench_mirror *mirror, struct bench_row *row);
+	void *send, void *recv, const struct bench_mirror *mirror, struct bench_start *start,
+	struct bench_row *row);
 
 #endif

@@ -10,6 +10,8 @@
 #include "base/nearest.h"
 
 #define MOST_RANKS 4096
+#define GAP_MOST_NS INT64_C(10000000000)
+#define SLEEP_GAP_NS 1000000 /* of --sleep without --gap */
 
 static const char *const type_names[RONDO_TYPE_COUNT] = {
 	[RONDO_I8] = "int8",
@@ -33,6 +35,23 @@ const char *bench_type_name(rondo_type type)
 	return type_names[type];
 }
 
+bool bench_time_parse(const char *text, int64_t *time_ns)
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	char *end;
+	double value = strtod(text, &end), unit_ns = 1;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++, unit_ns *= 1000) {
+		if (strcmp(end, units[i]) != 0 || !(value * unit_ns < 0x1p62))
+			continue;
+		*time_ns = (int64_t)(value * unit_ns);
+		return true;
+	}
+	return false;
+}
+
 size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size)
 {
 	size_t next = options->factor > 1 ? size * (size_t)options->factor : size + options->step;
@@ -49,6 +68,18 @@ static bool read_step(const struct argument *argument, void *target, const char 
 	if (!arguments_size(argument, target, text))
 		return false;
 	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
+}
+
+/* Bounded: every call waits for it. */
+static bool read_gap(const struct argument *argument, void *target, const char *text)
+{
+	int64_t gap_ns;
+
+	if (!bench_time_parse(text, &gap_ns) || gap_ns < 1 || gap_ns > GAP_MOST_NS)
+		return arguments_refuse_value(
+			argument, "a time such as 10us or 1ms, at most 10s", text);
+	*(int64_t *)target = gap_ns;
+	return true;
 }
 
 static bool read_type(const struct argument *argument, void *target, const char *text)
@@ -145,6 +176,10 @@ static const struct argument table[] = {
 	{ "average", 'a', AT(average), arguments_number, BENCH_RANK0, BENCH_SLOWEST },
 	{ "output_file", 'J', AT(json), arguments_text, 0, 0 },
 	{ "percentiles", 'I', AT(percentiles), NULL, 0, 0 },
+	{ "touch", 0, AT(between.touch), NULL, 0, 0 },
+	{ "gap", 0, AT(between.gap_ns), read_gap, 0, 0 },
+	{ "walk", 0, AT(between.walk), read_step, 0, 0 },
+	{ "sleep", 0, AT(between.sleep), NULL, 0, 0 },
 	{ "ranks", 0, WHOLE, read_ranks, 1, MOST_RANKS },
 	{ "transport", 0, AT(transport), arguments_text, 0, 0 },
 	{ "algo", 0, AT(algo), arguments_text, 0, 0 },
@@ -213,16 +248,16 @@ static long count_ranks(const struct bench_options *options)
 /* Without this check the kernel would kill some process for the memory, not always this one. */
 static bool check_memory(const struct bench_options *options)
 {
-	double gib = 1 << 30,
-	       needed = 2.0 * (double)options->most * (double)count_ranks(options) / gib;
+	double gib = 1 << 30, each = 2.0 * (double)options->most + (double)options->between.walk,
+	       needed = each * (double)count_ranks(options) / gib;
 	double there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / gib;
 
 	return !options->collective || options->collective->shape == BENCH_EMPTY ||
 	       needed <= there ||
-	       arguments_refuse("two buffers of -e %zu bytes for each of %ld rank%s take %.1f GiB, "
-				"and this host has %.1f",
-		       options->most, count_ranks(options), count_ranks(options) == 1 ? "" : "s",
-		       needed, there);
+	       arguments_refuse("two buffers of -e %zu bytes%s for each of %ld rank%s take %.1f "
+				"GiB, and this host has %.1f",
+		       options->most, options->between.walk ? ", and --walk," : "",
+		       count_ranks(options), count_ranks(options) == 1 ? "" : "s", needed, there);
 }
 
 /* Checks that there is something to run. */
@@ -254,6 +289,20 @@ static bool check_graph(const struct bench_options *options)
 				"leave out -I or -G");
 }
 
+/* Checks --touch, --gap, --walk and --sleep. */
+static bool check_between(const struct bench_options *options)
+{
+	if (!bench_between_any(&options->between))
+		return true;
+	if (!options->collective || options->sweep)
+		return arguments_refuse("--touch, --gap, --walk and --sleep go with a collective, "
+					"not with %s",
+			options->sweep ? "--sweep" : subject(options));
+	return !options->device ||
+	       arguments_refuse("--touch, --gap, --walk and --sleep measure calls on host memory: "
+				"leave out --device");
+}
+
 /* Checks where the ranks come from. */
 static bool check_ranks(const struct bench_options *options)
 {
@@ -279,7 +328,8 @@ static bool check_ranks(const struct bench_options *options)
 /* Checks the options against each other. */
 static bool check(const struct bench_options *options)
 {
-	if (!check_files(options) || !check_sweep(options) || !check_graph(options))
+	if (!check_files(options) || !check_sweep(options) || !check_between(options) ||
+		!check_graph(options))
 		return false;
 	if (options->floor)
 		return true;
@@ -351,6 +401,12 @@ static const char help[] =
 	"                           the slowest rank (default 3)\n"
 	"  -I, --percentiles        time each iteration; add columns p50, p90, p99,\n"
 	"                           and max\n"
+	"Calls as programs make them; ranks start each one together, by the clock\n"
+	"      --touch              write the inputs before each call, read the outputs after it\n"
+	"      --gap TIME           do nothing for this time before each call, e.g. 1ms\n"
+	"      --walk SIZE          read other memory of this size before each call\n"
+	"      --sleep              sleep through the gap (default then: 1ms), and come out of it\n"
+	"                           into the call\n"
 	"Ranks (default: those that rondo-run, torchrun or mpirun started, else one)\n"
 	"      --ranks N            fork N processes\n"
 	"  -t, --nthreads N         ranks in each process, as threads (default 1)\n"
@@ -400,5 +456,8 @@ bool bench_options_read(struct bench_options *options, int argc, char **argv)
 		return false;
 	if (options->iterations == 0)
 		options->iterations = options->init ? 5 : 20;
+	if (options->between.sleep && !options->between.gap_ns)
+		options->between.gap_ns = SLEEP_GAP_NS;
+	options->percentiles |= bench_between_any(&options->between);
 	return check(options);
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "between.h"
 #include "collective.h"
 
 #define BENCH_COUNTS 16 /* in a list of --ranks */
@@ -31,6 +32,7 @@ struct bench_options {
 	int blocking; /* 1: in the caller; 0: on a stream */
 	int average; /* enum bench_average */
 	bool percentiles;
+	struct bench_between between; /* two calls; with any of it, percentiles are set */
 	const char *transport, *algo; /* NULL: the library's setting */
 	bool device; /* buffers in GPU memory */
 	bool registered; /* buffers from rondo_mem_alloc() */
@@ -43,6 +45,9 @@ struct bench_options {
 /* False, with one line on stderr, where the arguments are wrong. --help and --version print and
    exit. Texts point into argv. */
 bool bench_options_read(struct bench_options *options, int argc, char **argv);
+
+/* "1ms" -> nanoseconds, of ns, us, ms or s. False if it is no time. */
+bool bench_time_parse(const char *text, int64_t *time_ns);
 
 /* The next size, for elements of this type; 0 after the last. */
 size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size);

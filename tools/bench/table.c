@@ -41,6 +41,14 @@ static void column_heads(FILE *out, const struct bench_options *options)
 	fprintf(out, "\n");
 }
 
+static void print_between(FILE *out, const struct bench_between *between)
+{
+	if (bench_between_any(between))
+		fprintf(out, "# each call by itself: buffers %s, gap %g us%s, walk %zu bytes\n",
+			between->touch ? "touched" : "not touched", (double)between->gap_ns / 1e3,
+			between->sleep ? " asleep" : "", between->walk);
+}
+
 void bench_table_head(FILE *out, const struct bench_options *options, const char *devices)
 {
 	bool factor = options->factor > 1;
@@ -55,6 +63,7 @@ void bench_table_head(FILE *out, const struct bench_options *options, const char
 	fprintf(out, "# rondo %s, %s; time of %s\n", rondo_version(),
 		options->blocking ? "called in the rank's own thread" : "queued on a stream",
 		average_text(options->average));
+	print_between(out, &options->between);
 	if (options->gpus > 1)
 		fprintf(out, "# -g %d: the buffers are host memory, so these ranks are threads\n",
 			options->gpus);

@@ -253,7 +253,7 @@ static int measure_nothing(void *argument)
 	(void)argument;
 	idle.run = do_nothing;
 	if (rondo_comm_create(&comm, NULL) ||
-		bench_measure(&options, comm, NULL, send, recv, NULL, &row))
+		bench_measure(&options, comm, NULL, send, recv, NULL, NULL, &row))
 		return 2;
 	rondo_comm_destroy(comm);
 	/* Two rounds of checking; in place, one rank's sum is what it sent. */

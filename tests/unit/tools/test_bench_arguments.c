@@ -83,6 +83,24 @@ Test(bench, a_sweep_of_what_cannot_be_swept_is_refused, .timeout = 30)
 		"--sweep and --explain go with a collective, not with init");
 }
 
+Test(bench, what_cannot_lie_between_two_calls_is_refused, .timeout = 30)
+{
+	expect_bench_refused("all_reduce --gap -1ms",
+		"--gap wants a time such as 10us or 1ms, at most 10s, not '-1ms'");
+	expect_bench_refused("all_reduce --gap 5", "--gap wants a time");
+	expect_bench_refused("all_reduce --gap 0ms", "--gap wants a time");
+	expect_bench_refused("all_reduce --gap 11s", "--gap wants a time");
+	expect_bench_refused("all_reduce --walk 0", "--walk wants a size above 0, not '0'");
+	expect_bench_refused("all_reduce --ranks 2 --walk 1000000G",
+		"two buffers of -e 33554432 bytes, and --walk, for each of 2 ranks take ");
+	expect_bench_refused("floor --touch",
+		"--touch, --gap, --walk and --sleep go with a collective, not with floor");
+	expect_bench_refused(
+		"all_reduce --ranks 2 --sweep --sleep", "go with a collective, not with --sweep");
+	expect_bench_refused(
+		"all_reduce --ranks 2 --device --gap 1ms", "on host memory: leave out --device");
+}
+
 Test(bench, help_succeeds, .timeout = 30)
 {
 	static const char *const options[] = { "--help", "-h" };

@@ -138,8 +138,8 @@ Test(bench_graph, launches_make_no_call, .timeout = 60)
 	cr_assert_eq(rondo_comm_create(&comm, &config), 0, "%s", rondo_last_error());
 	cr_assert_eq(bench_mirror_create(&mirror, send, recv, SIZE, 0), 0);
 	cr_assert_eq(rondo_stream_create_on(&stream, 0), 0);
-	cr_assert_eq(bench_measure(&options, comm, stream, send, recv, &mirror, &row), 0, "%s",
-		rondo_last_error());
+	cr_assert_eq(bench_measure(&options, comm, stream, send, recv, &mirror, NULL, &row), 0,
+		"%s", rondo_last_error());
 	cr_expect_eq(runs, 2 * (WARMUP + CALLS + 1), "%d calls", runs);
 	cr_expect(row.out_of_place.checked && row.out_of_place.wrong == 0);
 	cr_expect_eq(row.in_place.iterations, 9 * CALLS);

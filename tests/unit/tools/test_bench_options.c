@@ -39,6 +39,21 @@ Test(bench_options, what_is_no_size_is_refused)
 	cr_assert_eq(size, 77);
 }
 
+Test(bench_options, times_have_a_unit)
+{
+	static const char *const texts[] = { "", "5", "ms", "-1ms", "1m", "1mss", "inf s",
+		"1e30s" };
+	int64_t ns = 77;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		cr_assert_not(bench_time_parse(texts[i], &ns), "'%s'", texts[i]);
+	cr_assert_eq(ns, 77);
+	cr_assert(bench_time_parse("5ns", &ns) && ns == 5);
+	cr_assert(bench_time_parse("1.5us", &ns) && ns == 1500);
+	cr_assert(bench_time_parse("20ms", &ns) && ns == 20000000);
+	cr_assert(bench_time_parse("3s", &ns) && ns == 3000000000);
+}
+
 static struct bench_options options_of(int argc, char **argv)
 {
 	struct bench_options options;
@@ -86,6 +101,17 @@ Test(bench_options, without_options_they_are_those_of_nccl_tests)
 	cr_assert_eq(options.type, RONDO_F32);
 	cr_assert_eq(options.op, RONDO_SUM);
 	cr_assert_eq(options.average, BENCH_SLOWEST);
+}
+
+Test(bench_options, who_sleeps_does_so_for_a_millisecond_or_the_gap)
+{
+	char *sleep[] = { "rondo-bench", "all_reduce", "--sleep", NULL };
+	char *gap[] = { "rondo-bench", "all_reduce", "--sleep", "--gap", "3us", NULL };
+	struct bench_options options = options_of(3, sleep);
+
+	cr_assert_eq(options.between.gap_ns, 1000000);
+	cr_assert(options.percentiles);
+	cr_assert_eq(options_of(5, gap).between.gap_ns, 3000);
 }
 
 Test(bench_options, counts_are_those_of_one_block_where_there_are_blocks)
