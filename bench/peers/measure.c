@@ -1,6 +1,7 @@
 /*
- * Usage: PROGRAM LINE_FILE BATCHES COLLECTIVES SIZES
- * LINE_FILE: an empty file that all ranks can map; COLLECTIVES and SIZES: lists with commas.
+ * Usage: PROGRAM LINE_FILE BATCHES COLLECTIVES SIZES TOUCH GAP WALK SLEEP
+ * LINE_FILE: an empty file that all ranks can map; COLLECTIVES and SIZES: lists with commas; the
+ * other four: struct bench_between as numbers, 0 for none.
  */
 #include "measure.h"
 
@@ -17,29 +18,42 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "bench/between.h"
 #include "bench/machine/line.h"
 #include "bench/machine/pair.h"
 #include "bench/memory.h"
+#include "bench/percentile.h"
 #include "pace.h"
 
 #define BATCH_NS 2e6
 #define WARMUP 4
 #define TRIES 4
+/* The length of a batch of calls that are measured one by one, and their number. */
+#define PREPARED_NS 5e7
+#define PREPARED_LEAST 8
+#define PREPARED_MOST 400
 #define LINE_ROUNDS 200
 #define NAP_NS 100000
 #define PATIENCE_NS 10000000000
 
-/* The memory of ranks 0 and 1 for round trips of a line, in the line file. */
+/* The line file: of ranks 0 and 1 for round trips of a line, and of all for common starts. */
 struct table {
 	struct bench_line line;
 	_Atomic double pace_ns; /* the pace of rank 1's core; 0: not measured yet */
 	_Atomic unsigned games; /* finished */
+	struct bench_meeting meeting;
 };
 
 /* The state of the machine, on rank 0. */
 struct machine {
 	double line_ns; /* a cache line between the two cores, there and back */
 	double pace_ns; /* the mean of both cores (pace.h) */
+};
+
+/* A call in a batch, in us. */
+struct times {
+	double time_us; /* the slowest rank's mean, or the median of calls measured one by one */
+	double p90_us; /* NAN: they are not */
 };
 
 struct run {
@@ -49,6 +63,8 @@ struct run {
 	size_t count;
 	struct table *table;
 	unsigned games; /* that this rank has seen to the end */
+	struct bench_between between;
+	struct bench_start start;
 };
 
 static const char *const names[PEERS_COLLECTIVES] = { "all_reduce", "reduce_scatter", "all_gather",
@@ -159,6 +175,65 @@ static double batch_ns(const struct run *run, long iterations)
 	return elapsed;
 }
 
+static struct bench_touched touched(const struct run *run)
+{
+	bool in_place = run->collective == PEERS_BROADCAST;
+	size_t sent = blocks(run, send_has_blocks(run->collective)) * sizeof(float);
+	size_t received = blocks(run, recv_has_blocks(run->collective)) * sizeof(float);
+
+	return (struct bench_touched){
+		.input = in_place ? run->recv : run->send,
+		.output = run->recv,
+		.input_size = in_place && run->library->rank != 0 ? 0 : sent,
+		.output_size = received,
+	};
+}
+
+/* Calls one by one, each from the latest start to the latest end, sorted. The ranks exchange the
+   moments when all calls are over, so that no other call of the library comes between. */
+static void call_prepared(struct run *run, double *each_ns, double *starts, long calls)
+{
+	const struct bench_touched memory = touched(run);
+
+	for (long i = 0; i < calls; i++) {
+		starts[i] = (double)bench_start_await(&run->start, &memory);
+		if (starts[i] < 0) {
+			fprintf(stderr, "rank %d waited in vain for a start\n", run->library->rank);
+			exit(1);
+		}
+		call(run);
+		each_ns[i] = (double)rd_clock_ns();
+		bench_start_read(&run->start, &memory);
+	}
+	for (long i = 0; i < calls; i++) {
+		run->library->greatest(&starts[i]);
+		run->library->greatest(&each_ns[i]);
+		each_ns[i] -= starts[i];
+	}
+	bench_sort(each_ns, (size_t)calls);
+}
+
+/* The same number on every rank. */
+static long choose_prepared(struct run *run)
+{
+	double each_ns[PREPARED_LEAST], starts[PREPARED_LEAST];
+	int64_t begin = rd_clock_ns();
+
+	call_prepared(run, each_ns, starts, PREPARED_LEAST);
+	double elapsed = (double)(rd_clock_ns() - begin) / PREPARED_LEAST;
+	run->library->greatest(&elapsed);
+	return (long)fmin(fmax(PREPARED_NS / elapsed, PREPARED_LEAST), PREPARED_MOST);
+}
+
+static struct times prepared_batch(struct run *run, long calls)
+{
+	double each_ns[PREPARED_MOST], starts[PREPARED_MOST];
+
+	call_prepared(run, each_ns, starts, calls);
+	return (struct times){ bench_percentile(each_ns, (size_t)calls, 50) / 1e3,
+		bench_percentile(each_ns, (size_t)calls, 90) / 1e3 };
+}
+
 /* Each element of rank k's input; small, so that sums are exact. */
 static float sent_by(int rank)
 {
@@ -198,13 +273,14 @@ static void fill(const struct run *run)
 		run->recv[i] = run->collective == PEERS_BROADCAST ? sent_by(run->library->rank) : 0;
 }
 
-static void report(const struct run *run, size_t size, struct machine before, double time_us,
+static void report(const struct run *run, size_t size, struct machine before, struct times times,
 	struct machine after)
 {
 	if (run->library->rank != 0)
 		return;
-	printf("%s %zu %.1f %.1f %.4f %.1f %.1f\n", names[run->collective], size, before.line_ns,
-		before.pace_ns, time_us, after.line_ns, after.pace_ns);
+	printf("%s %zu %.1f %.1f %.4f %.1f %.1f %.4f\n", names[run->collective], size,
+		before.line_ns, before.pace_ns, times.time_us, after.line_ns, after.pace_ns,
+		times.p90_us);
 	fflush(stdout);
 }
 
@@ -235,16 +311,24 @@ static long choose_iterations(const struct run *run)
 	return iterations;
 }
 
+static struct times batch(struct run *run, long iterations)
+{
+	if (bench_between_any(&run->between))
+		return prepared_batch(run, iterations);
+	return (struct times){ batch_ns(run, iterations) / (double)iterations / 1e3, NAN };
+}
+
 static int measure_size(struct run *run, size_t size, int batches)
 {
 	for (int i = 0; i < WARMUP; i++)
 		call(run);
-	long iterations = choose_iterations(run);
+	long iterations =
+		bench_between_any(&run->between) ? choose_prepared(run) : choose_iterations(run);
 	struct machine before = measure_machine(run);
 	for (int i = 0; i < batches; i++) {
-		double time_us = batch_ns(run, iterations) / (double)iterations / 1e3;
+		struct times times = batch(run, iterations);
 		struct machine after = measure_machine(run);
-		report(run, size, before, time_us, after);
+		report(run, size, before, times, after);
 		before = after;
 	}
 	if (right(run))
@@ -317,15 +401,23 @@ static void settle(const struct peers_library *library)
 int peers_measure(const struct peers_library *library, int argc, char **argv)
 {
 	struct run run = { .library = library };
-	int batches = argc == 5 ? atoi(argv[2]) : 0, status = 0;
+	int batches = argc == 9 ? atoi(argv[2]) : 0, status = 0;
 
 	if (batches < 1) {
-		fprintf(stderr, "usage: %s LINE_FILE BATCHES COLLECTIVES SIZES\n", argv[0]);
+		fprintf(stderr,
+			"usage: %s LINE_FILE BATCHES COLLECTIVES SIZES TOUCH GAP WALK SLEEP\n",
+			argv[0]);
 		return 2;
 	}
+	run.between = (struct bench_between){ atoi(argv[5]), atoi(argv[8]), atoll(argv[6]),
+		strtoull(argv[7], NULL, 10) };
 	run.table = map_table(argv[1]);
 	if (!run.table) {
 		fprintf(stderr, "cannot map %s\n", argv[1]);
+		return 1;
+	}
+	if (!bench_start_init(&run.start, &run.between, &run.table->meeting, library->size)) {
+		fprintf(stderr, "no memory for %s bytes\n", argv[7]);
 		return 1;
 	}
 	settle(library);
@@ -334,6 +426,7 @@ int peers_measure(const struct peers_library *library, int argc, char **argv)
 		if (listed(argv[3], names[i]))
 			status = measure_sizes(&run, argv[4], batches);
 	}
+	bench_start_finish(&run.start);
 	munmap(run.table, sizeof(*run.table));
 	return status;
 }

@@ -6,6 +6,8 @@
  * for the clock. A batch's time is its slowest rank's mean. Before and after every batch, ranks 0
  * and 1 measure the distance (bench/machine/line.h) and the pace (pace.h) of their cores. The
  * others sleep.
+ *
+ * Or each call by itself, after other work (bench/between.h), with a common start.
  */
 #ifndef PEERS_MEASURE_H
 #define PEERS_MEASURE_H
@@ -46,8 +48,8 @@ struct peers_library {
 
 /*
  * The program's body: reads the command line (usage in measure.c), measures, and on rank 0 prints
- * lines `collective bytes line_ns pace_ns time_us line_ns pace_ns`. Returns the exit status; 3 when
- * a result was wrong.
+ * lines `collective bytes line_ns pace_ns time_us line_ns pace_ns p90_us`. Returns the exit status;
+ * 3 when a result was wrong.
  */
 int peers_measure(const struct peers_library *library, int argc, char **argv);
 

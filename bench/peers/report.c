@@ -38,18 +38,21 @@ static bool measured(const struct comparison *comparison, int program)
 
 /* ---- The table ---- */
 
+static void print_us(const char *before, double us)
+{
+	printf("%s%.*f", before, us < 10 ? 3 : us < 1000 ? 1 : 0, us);
+}
+
 static void print_time(const struct point *point, int program)
 {
-	double us = point->time_us[program];
-
-	if (!point->counts[program])
+	if (!point->counts[program]) {
 		printf(" – |");
-	else
-		printf(" %s%.*f |", point->paired[program] ? "" : "~",
-			us < 10     ? 3
-			: us < 1000 ? 1
-				    : 0,
-			us);
+		return;
+	}
+	print_us(point->paired[program] ? " " : " ~", point->time_us[program]);
+	if (!isnan(point->p90_us[program]))
+		print_us(", ", point->p90_us[program]);
+	printf(" |");
 }
 
 static void print_ratio(const struct point *point, int program)

@@ -75,12 +75,12 @@ static bool add_sample(struct point *point, int program, struct sample sample)
 static bool read_line(struct comparison *comparison, const char *line)
 {
 	struct point wanted = { .line_ns = NAN, .pace_ns = NAN };
-	double line_ns[2], pace_ns[2], time_us;
+	double line_ns[2], pace_ns[2], time_us, p90_us;
 	char name[32];
 
-	if (sscanf(line, "%15s %d %31s %31s %zu %lf %lf %lf %lf %lf", wanted.transport,
+	if (sscanf(line, "%15s %d %31s %31s %zu %lf %lf %lf %lf %lf %lf", wanted.transport,
 		    &wanted.ranks, name, wanted.collective, &wanted.size, &line_ns[0], &pace_ns[0],
-		    &time_us, &line_ns[1], &pace_ns[1]) != 10)
+		    &time_us, &line_ns[1], &pace_ns[1], &p90_us) != 11)
 		return false;
 	int program = program_of(name);
 	struct point *point = program < 0 ? NULL : find_or_add(comparison, &wanted);
@@ -89,6 +89,7 @@ static bool read_line(struct comparison *comparison, const char *line)
 		.pace_ns = (pace_ns[0] + pace_ns[1]) / 2,
 		.steady = !apart(line_ns[0], line_ns[1]) && !apart(pace_ns[0], pace_ns[1]),
 		.time_us = time_us,
+		.p90_us = p90_us,
 	};
 	return point && add_sample(point, program, sample);
 }
@@ -153,21 +154,29 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool take_median(struct point *point, int program)
+static double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), ascending);
+	return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : NAN;
+}
+
+static bool take_medians(struct point *point, int program)
 {
 	size_t count = point->counts[program], kept = 0;
-	double *times = calloc(count + 1, sizeof(*times));
+	double *times = calloc(2 * count + 1, sizeof(*times)), *p90s = times + count;
 
 	if (!times)
 		return false;
 	point->paired[program] = samples_near(point, program, point->line_ns, point->pace_ns) > 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct sample *sample = &point->samples[program][i];
-		if (!point->paired[program] || near(sample, point->line_ns, point->pace_ns))
-			times[kept++] = sample->time_us;
+		if (point->paired[program] && !near(sample, point->line_ns, point->pace_ns))
+			continue;
+		times[kept] = sample->time_us;
+		p90s[kept++] = sample->p90_us;
 	}
-	qsort(times, kept, sizeof(*times), ascending);
-	point->time_us[program] = kept ? (times[(kept - 1) / 2] + times[kept / 2]) / 2 : NAN;
+	point->time_us[program] = median(times, kept);
+	point->p90_us[program] = median(p90s, kept);
 	free(times);
 	return true;
 }
@@ -176,7 +185,7 @@ static bool conclude(struct point *point)
 {
 	choose_machine(point);
 	for (int program = 0; program < PROGRAMS; program++) {
-		if (!take_median(point, program))
+		if (!take_medians(point, program))
 			return false;
 	}
 	return true;

@@ -19,7 +19,7 @@ struct sample {
 	/* Means of before and after: the round trip of a cache line, and the cores' pace. */
 	double line_ns, pace_ns;
 	bool steady; /* before and after differ by less than half, in both */
-	double time_us;
+	double time_us, p90_us; /* p90_us: NAN where calls were not measured one by one */
 };
 
 struct point {
@@ -31,6 +31,7 @@ struct point {
 
 	/* Their result. */
 	double time_us[PROGRAMS]; /* NAN: none */
+	double p90_us[PROGRAMS]; /* the median of the samples'; NAN: none */
 	double line_ns, pace_ns; /* the distance and pace at which they were compared */
 	bool paired[PROGRAMS]; /* false: no steady sample there; the median of all then */
 };
@@ -41,8 +42,8 @@ struct comparison {
 };
 
 /*
- * Reads lines `transport ranks program collective bytes line_ns pace_ns time_us line_ns pace_ns` to
- * the end. False, with a line on stderr, for an invalid line or without memory.
+ * Reads lines `transport ranks program collective bytes line_ns pace_ns time_us line_ns pace_ns
+ * p90_us` to the end. False, with a line on stderr, for an invalid line or without memory.
  */
 bool comparison_read(struct comparison *comparison, FILE *in);
 void comparison_finish(struct comparison *comparison);

@@ -18,12 +18,12 @@ static struct comparison read_text(const char *text)
 
 Test(peers, medians_are_taken_where_all_programs_met_the_cores_at_one_distance)
 {
-	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 31 900\n"
-					"shm 2 rondo all_reduce 8 31 900 0.24 30 900\n"
-					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
-					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
-					"shm 2 rondo all_reduce 8 150 900 0.90 150 900\n"
-					"shm 2 openmpi all_reduce 8 32 900 0.40 32 900\n");
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 31 900 nan\n"
+					"shm 2 rondo all_reduce 8 31 900 0.24 30 900 nan\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900 nan\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900 nan\n"
+					"shm 2 rondo all_reduce 8 150 900 0.90 150 900 nan\n"
+					"shm 2 openmpi all_reduce 8 32 900 0.40 32 900 nan\n");
 
 	cr_assert_eq(c.count, 1);
 	cr_assert_eq(c.points[0].time_us[RONDO], 0.22);
@@ -35,9 +35,9 @@ Test(peers, medians_are_taken_where_all_programs_met_the_cores_at_one_distance)
 
 Test(peers, a_sample_during_which_the_cores_moved_does_not_count)
 {
-	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 30 900\n"
-					"shm 2 rondo all_reduce 8 30 900 9.00 60 900\n"
-					"shm 2 rondo all_reduce 8 60 900 9.00 30 900\n");
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.20 30 900 nan\n"
+					"shm 2 rondo all_reduce 8 30 900 9.00 60 900 nan\n"
+					"shm 2 rondo all_reduce 8 60 900 9.00 30 900 nan\n");
 
 	cr_assert_eq(c.points[0].time_us[RONDO], 0.20);
 	comparison_finish(&c);
@@ -45,12 +45,12 @@ Test(peers, a_sample_during_which_the_cores_moved_does_not_count)
 
 Test(peers, programs_are_compared_where_the_cores_were_equally_fast)
 {
-	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 1800 8.0 30 1800\n"
-					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800\n"
-					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800\n"
-					"tcp 2 rondo all_gather 8 30 900 4.6 30 950\n"
-					"tcp 2 mpich all_gather 8 30 950 5.3 30 900\n"
-					"tcp 2 mpich all_gather 8 30 900 5.5 30 900\n");
+	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 1800 8.0 30 1800 nan\n"
+					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800 nan\n"
+					"tcp 2 rondo all_gather 8 30 1800 8.2 30 1800 nan\n"
+					"tcp 2 rondo all_gather 8 30 900 4.6 30 950 nan\n"
+					"tcp 2 mpich all_gather 8 30 950 5.3 30 900 nan\n"
+					"tcp 2 mpich all_gather 8 30 900 5.5 30 900 nan\n");
 
 	cr_assert_eq(c.points[0].time_us[RONDO], 4.6);
 	cr_assert_eq(c.points[0].time_us[MPICH], 5.4);
@@ -60,9 +60,9 @@ Test(peers, programs_are_compared_where_the_cores_were_equally_fast)
 
 Test(peers, a_sample_during_which_a_core_slowed_down_does_not_count)
 {
-	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 900 4.6 30 900\n"
-					"tcp 2 rondo all_gather 8 30 900 9.0 30 1800\n"
-					"tcp 2 rondo all_gather 8 30 1800 9.0 30 900\n");
+	struct comparison c = read_text("tcp 2 rondo all_gather 8 30 900 4.6 30 900 nan\n"
+					"tcp 2 rondo all_gather 8 30 900 9.0 30 1800 nan\n"
+					"tcp 2 rondo all_gather 8 30 1800 9.0 30 900 nan\n");
 
 	cr_assert_eq(c.points[0].time_us[RONDO], 4.6);
 	comparison_finish(&c);
@@ -70,9 +70,9 @@ Test(peers, a_sample_during_which_a_core_slowed_down_does_not_count)
 
 Test(peers, a_program_that_was_never_met_at_the_distance_is_marked)
 {
-	struct comparison c = read_text("tcp 2 openmpi broadcast 8 30 900 5 30 900\n"
-					"tcp 2 mpich broadcast 8 30 900 4 30 900\n"
-					"tcp 2 gloo broadcast 8 150 900 60 150 900\n");
+	struct comparison c = read_text("tcp 2 openmpi broadcast 8 30 900 5 30 900 nan\n"
+					"tcp 2 mpich broadcast 8 30 900 4 30 900 nan\n"
+					"tcp 2 gloo broadcast 8 150 900 60 150 900 nan\n");
 
 	cr_assert(c.points[0].paired[OPENMPI] && c.points[0].paired[MPICH]);
 	cr_assert_not(c.points[0].paired[GLOO]);
@@ -81,14 +81,28 @@ Test(peers, a_program_that_was_never_met_at_the_distance_is_marked)
 	comparison_finish(&c);
 }
 
+Test(peers, the_median_of_the_90th_percentiles_is_taken_at_the_same_distance)
+{
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 0.3 30 900 0.5\n"
+					"shm 2 rondo all_reduce 8 30 900 0.4 30 900 0.8\n"
+					"shm 2 rondo all_reduce 8 30 900 0.5 30 900 0.9\n"
+					"shm 2 rondo all_reduce 8 60 900 0.5 60 900 7\n"
+					"shm 2 mpich all_reduce 8 30 900 0.6 30 900 nan\n");
+
+	cr_assert_eq(c.points[0].time_us[RONDO], 0.4);
+	cr_assert_eq(c.points[0].p90_us[RONDO], 0.8);
+	cr_assert(isnan(c.points[0].p90_us[MPICH]));
+	comparison_finish(&c);
+}
+
 Test(peers, points_differ_in_transport_ranks_collective_and_size)
 {
-	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 1 30 900\n"
-					"tcp 2 rondo all_reduce 8 30 900 1 30 900\n"
-					"shm 4 rondo all_reduce 8 30 900 1 30 900\n"
-					"shm 2 rondo broadcast 8 30 900 1 30 900\n"
-					"shm 2 rondo all_reduce 16 30 900 1 30 900\n"
-					"shm 2 rondo all_reduce 8 30 900 1 30 900\n");
+	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 1 30 900 nan\n"
+					"tcp 2 rondo all_reduce 8 30 900 1 30 900 nan\n"
+					"shm 4 rondo all_reduce 8 30 900 1 30 900 nan\n"
+					"shm 2 rondo broadcast 8 30 900 1 30 900 nan\n"
+					"shm 2 rondo all_reduce 16 30 900 1 30 900 nan\n"
+					"shm 2 rondo all_reduce 8 30 900 1 30 900 nan\n");
 
 	cr_assert_eq(c.count, 5);
 	cr_assert_eq(c.points[0].counts[RONDO], 2);
@@ -100,7 +114,8 @@ Test(peers, what_cannot_be_measured_is_refused_before_anything_is, .timeout = 60
 {
 	static const char *const words[] = { "--sizes 7x", "--sizes 0", "--worlds shm:1",
 		"--worlds ib:2", "--programs nobody", "--rounds x", "--minutes 0",
-		"--collectives all_reduced", "--sizes ''", "--bogus", "--sizes" };
+		"--collectives all_reduced", "--sizes ''", "--bogus", "--sizes", "--gap 5",
+		"--gap -1ms", "--gap ''", "--gap 11s", "--walk x" };
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
 		char command[512], output[512] = "";
@@ -121,9 +136,9 @@ Test(peers, what_cannot_be_measured_is_refused_before_anything_is, .timeout = 60
 
 Test(peers, a_line_that_is_no_sample_is_refused)
 {
-	static const char *const lines[] = { "shm 2 rondo all_reduce 8 30 1 30\n",
-		"shm two rondo all_reduce 8 30 900 1 30 900\n",
-		"shm 2 nobody all_reduce 8 30 900 1 30 900\n", "\n" };
+	static const char *const lines[] = { "shm 2 rondo all_reduce 8 30 1 30 nan\n",
+		"shm two rondo all_reduce 8 30 900 1 30 900 nan\n",
+		"shm 2 nobody all_reduce 8 30 900 1 30 900 nan\n", "\n" };
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		struct comparison comparison;
