@@ -347,7 +347,7 @@ static int measure_point(struct run *run, size_t size, int batches)
 	int status = 1;
 
 	run->count = size / sizeof(float) / (whole ? 1 : (size_t)library->size);
-	if (run->count == 0)
+	if (run->count == 0 || (library->most && size > library->most))
 		return 0;
 	run->send = allocate(size);
 	run->recv = allocate(size);

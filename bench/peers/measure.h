@@ -31,6 +31,7 @@ enum peers_collective {
 struct peers_library {
 	int rank, size;
 	int has_threads; /* that do its work: they need the other core, so ranks are not pinned */
+	size_t most; /* bytes that a call can take; 0: any number. Larger sizes are left out */
 	void (*barrier)(void);
 	/* *value = the greatest over all ranks. */
 	void (*greatest)(double *value);

@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum program { RONDO, RONDO_REGISTERED, OPENMPI, MPICH, GLOO, PROGRAMS };
+/* The peers are those from OPENMPI to GLOO. LINE is the floor: a bare exchange of lines. */
+enum program { RONDO, RONDO_REGISTERED, OPENMPI, OPENMPI_SM, MPICH, GLOO, LINE, PROGRAMS };
 
 struct sample {
 	/* Means of before and after: the round trip of a cache line, and the cores' pace. */

@@ -95,6 +95,17 @@ Test(peers, the_median_of_the_90th_percentiles_is_taken_at_the_same_distance)
 	comparison_finish(&c);
 }
 
+Test(peers, a_bare_exchange_of_lines_is_no_peer)
+{
+	struct comparison c = read_text("shm 2 line all_reduce 8 30 900 0.1 30 900 nan\n"
+					"shm 2 openmpi-sm all_reduce 8 30 900 0.6 30 900 nan\n"
+					"shm 2 mpich all_reduce 8 30 900 0.7 30 900 nan\n");
+
+	cr_assert_eq(point_best_peer(&c.points[0]), OPENMPI_SM);
+	cr_assert_eq(c.points[0].time_us[LINE], 0.1);
+	comparison_finish(&c);
+}
+
 Test(peers, points_differ_in_transport_ranks_collective_and_size)
 {
 	struct comparison c = read_text("shm 2 rondo all_reduce 8 30 900 1 30 900 nan\n"
