@@ -1,7 +1,8 @@
 /*
  * Usage: late RANK CALLS
  * Two ranks, of which rank 1 always comes late to an all-reduce of 8 bytes: what it waits for is
- * there, so that it never waits, and takes the same instructions each time. Rank 0 comes early, and
+ * there, so that it never waits, and takes the same instructions each time. It has read other
+ * memory since the last call, so none of the call's lines is in its caches. Rank 0 comes early, and
  * waits.
  */
 #include <rondo.h>
@@ -14,6 +15,15 @@
 
 /* The first calls write plans. */
 #define WARMUP 4
+
+/* More than the largest of the simulated caches. */
+static volatile unsigned char other[8 << 20];
+
+static void walk(void)
+{
+	for (size_t i = 0; i < sizeof(other); i += 64)
+		(void)other[i];
+}
 
 static float in[2] = { 1, 2 }, out[2];
 
@@ -37,8 +47,10 @@ int main(int count, char **words)
 	int err = rank < 0 ? 1 : rondo_comm_create(&comm, NULL);
 
 	for (int i = 0; i < WARMUP + calls && !err; i++) {
-		if (rank == 1)
+		if (rank == 1) {
 			nanosleep(&late, NULL);
+			walk();
+		}
 		err = i < WARMUP ? warm_up(comm) : counted(comm);
 		err = err || out[0] != 2 || out[1] != 4;
 	}
