@@ -8,15 +8,15 @@ cd "${1:-$(dirname "$0")/..}"
 
 limits='
 core 34200
-control 19850
+control 20000
 gpu 13000
 transports 14300
 trainer 21000
 tools 19000
-tests 91600
+tests 91800
 bench 4000
 adapters 2850
-docs 8350
+docs 8500
 product 117200
 files 1690'
 

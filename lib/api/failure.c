@@ -42,24 +42,40 @@ int rondo_comm_revoke(rondo_comm *comm, const char *reason)
 	return 0;
 }
 
-int rondo_comm_failed(rondo_comm *comm, int ranks[], int most)
+static bool is_late(enum rd_presence presence)
+{
+	return presence == RD_LATE;
+}
+
+static int list_ranks(rondo_comm *comm, const char *function, bool (*is_listed)(enum rd_presence),
+	int ranks[], int most)
 {
 	int err, count = 0;
 
 	if (!comm || most < 0 || (!ranks && most > 0))
-		return rd_fail(RONDO_INVALID,
-			"rondo_comm_failed: comm is NULL, or ranks has no room for %d", most);
-	err = rd_comm_check_process(comm, "rondo_comm_failed");
+		return rd_fail(RONDO_INVALID, "%s: comm is NULL, or ranks has no room for %d",
+			function, most);
+	err = rd_comm_check_process(comm, function);
 	if (err)
 		return err;
 	for (int rank = 0; rank < comm->size && comm->control; rank++) {
-		if (rd_control_presence(comm->control, rank) == RD_PRESENT)
+		if (!is_listed(rd_control_presence(comm->control, rank)))
 			continue;
 		if (count < most)
 			ranks[count] = rank;
 		count++;
 	}
 	return count;
+}
+
+int rondo_comm_failed(rondo_comm *comm, int ranks[], int most)
+{
+	return list_ranks(comm, "rondo_comm_failed", rd_has_failed, ranks, most);
+}
+
+int rondo_comm_late(rondo_comm *comm, int ranks[], int most)
+{
+	return list_ranks(comm, "rondo_comm_late", is_late, ranks, most);
 }
 
 int rondo_comm_set_timeout(rondo_comm *comm, int timeout_ms)

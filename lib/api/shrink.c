@@ -26,7 +26,7 @@ static void lose_absent(const rondo_comm *comm, const rondo_comm *made)
 	for (int rank = 0; rank < comm->size; rank++)
 		if (rank != comm->rank && !has(made, &members[rank]) &&
 			rd_control_presence(comm->control, rank) < RD_LOST)
-			rd_control_lose(comm->control, rank, RD_LOST);
+			rd_control_set_presence(comm->control, rank, RD_LOST);
 }
 
 static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **made)

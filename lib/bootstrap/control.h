@@ -172,12 +172,18 @@ void rd_control_report_soon(struct rd_control *control, int error, int culprit, 
 void rd_control_slow(struct rd_control *control, int64_t line_ms, int culprit, const char *reason);
 
 /* Whether a rank has died, as this rank has learnt by now; or was lost: it may live on where no
-   message comes through, or be stopped. Cut off by a reset, it may be reached again at once. */
-enum rd_presence { RD_PRESENT, RD_CUT_OFF, RD_LOST, RD_DEAD };
+   message comes through, or be stopped. Cut off by a reset, it may be reached again at once. Late:
+   it lives, and held up the call whose timeout is the verdict. */
+enum rd_presence { RD_PRESENT, RD_LATE, RD_CUT_OFF, RD_LOST, RD_DEAD };
+
+static inline bool rd_has_failed(enum rd_presence presence)
+{
+	return presence > RD_LATE;
+}
 
 /* Any thread. Death is final. */
 enum rd_presence rd_control_presence(const struct rd_control *control, int rank);
-void rd_control_lose(struct rd_control *control, int rank, enum rd_presence state);
+void rd_control_set_presence(struct rd_control *control, int rank, enum rd_presence state);
 
 /* The verdict so far: 0, or its error, with the reason recorded in this thread. */
 int rd_control_verdict(struct rd_control *control);

@@ -110,6 +110,15 @@ static void walk_open(struct rd_codec *codec, struct rd_control_message *message
 		walk_rank(codec, &message->open.ranks[i], 0);
 }
 
+static void walk_stragglers(struct rd_codec *codec, struct rd_control_message *message)
+{
+	rd_codec_u32(codec, &message->stragglers.first);
+	rd_codec_bytes(codec, message->stragglers.bits, &message->stragglers.size,
+		sizeof(message->stragglers.bits));
+	rd_codec_check(
+		codec, message->stragglers.first < RD_SIZE_MAX && message->stragglers.size > 0);
+}
+
 static void walk_message(struct rd_codec *codec, struct rd_control_message *message)
 {
 	switch (message->kind) {
@@ -188,6 +197,9 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		rd_codec_text(codec, message->made.reason, sizeof(message->made.reason));
 		return;
 	case RD_CONTROL_LATE:
+		return;
+	case RD_CONTROL_STRAGGLERS:
+		walk_stragglers(codec, message);
 		return;
 	}
 	rd_codec_check(codec, false);

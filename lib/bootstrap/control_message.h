@@ -21,10 +21,11 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 24
+#define RD_WIRE_VERSION 25
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3072 /* of the text of rd_costs_print() */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
+#define RD_STRAGGLERS_SIZE 1024 /* bytes of bits in a STRAGGLERS */
 
 enum rd_control_kind {
 	RD_CONTROL_HELLO = 1, /* to the coordinator: identity and settings of this rank */
@@ -55,7 +56,8 @@ enum rd_control_kind {
 	RD_CONTROL_MADE,
 	/* In a rendezvous again: */
 	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed, and no READY has come */
-	RD_CONTROL_LAST = RD_CONTROL_LATE
+	RD_CONTROL_STRAGGLERS, /* to each rank: who is late for the call that the VERDICT ends */
+	RD_CONTROL_LAST = RD_CONTROL_STRAGGLERS
 };
 
 /* A set of kinds, which a machine keeps for the messages that it has still to send. */
@@ -136,6 +138,11 @@ struct rd_control_message {
 			uint32_t spared; /* calls up to this one may end well; 0: none */
 			char reason[RD_REASON_SIZE];
 		} verdict;
+		struct {
+			uint32_t first; /* the rank of the lowest bit in bits[0] */
+			uint16_t size;
+			unsigned char bits[RD_STRAGGLERS_SIZE]; /* one a rank; 1: it is late */
+		} stragglers;
 		struct {
 			uint32_t calls;
 			uint64_t digest;

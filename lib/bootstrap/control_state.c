@@ -98,7 +98,7 @@ enum rd_presence rd_control_presence(const struct rd_control *control, int rank)
 	return (enum rd_presence)atomic_load(&control->presence[rank]);
 }
 
-void rd_control_lose(struct rd_control *control, int rank, enum rd_presence state)
+void rd_control_set_presence(struct rd_control *control, int rank, enum rd_presence state)
 {
 	unsigned char before = atomic_load(&control->presence[rank]);
 
@@ -235,10 +235,23 @@ static void log_verdict(const struct rd_control *control, int error, const char 
 		rondo_error_name(error), reason, section);
 }
 
+/* From where find_verdict() took the verdict. */
+static void store_late(struct rd_control *control)
+{
+	const struct rd_coordinator *coordinator = control->server.coordinator;
+
+	for (int rank = 0; rank < control->settings.size; rank++)
+		if (rd_participant_is_late(control->participant, rank) ||
+			(coordinator && rd_coordinator_is_late(coordinator, rank)))
+			rd_control_set_presence(control, rank, RD_LATE);
+}
+
 static void store_verdict(struct rd_control *control, int error, const char *reason, int lost)
 {
+	if (error == RONDO_TIMEOUT)
+		store_late(control);
 	if (lost >= 0)
-		rd_control_lose(control, lost,
+		rd_control_set_presence(control, lost,
 			error == RONDO_DIED     ? RD_DEAD
 			: error == RONDO_BROKEN ? RD_CUT_OFF
 						: RD_LOST);

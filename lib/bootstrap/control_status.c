@@ -98,7 +98,7 @@ static void write_failure(FILE *out, struct rd_control *control)
 	write_text(out, "reason", rd_reason_text(control->reason));
 	fputs(",\"failed_ranks\":[", out);
 	for (int rank = 0, count = 0; rank < control->settings.size && count < RANKS_MAX; rank++) {
-		if (rd_control_presence(control, rank) == RD_PRESENT)
+		if (!rd_has_failed(rd_control_presence(control, rank)))
 			continue;
 		fprintf(out, "%s%d", comma, rank);
 		comma = ",";

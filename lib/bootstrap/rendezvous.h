@@ -23,6 +23,7 @@
  *                                 transport: the other rank has left
  *   REPORT ->                     a failure; in place of HELLO: this rank cannot take part
  *   <- QUERY, ANSWER ->           the state of this rank's calls
+ *   <- STRAGGLERS * parts         before the VERDICT of a timeout: the ranks that are late
  *   <- VERDICT                    the comm is over, with the reason; nothing follows
  *   LATE ->                       init_timeout_ms has passed: a VERDICT follows, unless READY
  *                                 crosses it

@@ -22,7 +22,7 @@
  * one stream or on several. Different comms are independent. A call returns RONDO_INVALID while
  * another thread is in a call on the same comm. Two calls that begin at the same moment may go
  * undetected; their results are undefined. Any thread may call rondo_comm_revoke(),
- * rondo_comm_error() and rondo_comm_failed().
+ * rondo_comm_error(), rondo_comm_failed() and rondo_comm_late().
  *
  * fork(): comms, creations, streams, requests and open groups belong to the process that made
  * them. In a forked child, all use of them returns RONDO_INVALID. Four functions still work there,
@@ -366,6 +366,15 @@ RONDO_API int rondo_comm_error(rondo_comm *comm);
  * Any thread may call it.
  */
 RONDO_API int rondo_comm_failed(rondo_comm *comm, int ranks[], int most);
+
+/*
+ * The ranks that live, and held up the call whose RONDO_TIMEOUT ended this comm, in order: those
+ * that had not joined it and waited for no other rank. Writes and returns as rondo_comm_failed()
+ * does; no rank is in both. Every rank returns the same ones from the moment at which
+ * rondo_comm_error() returns the error. None where rank 0 had left before: then no rank knows all.
+ * Any thread may call it.
+ */
+RONDO_API int rondo_comm_late(rondo_comm *comm, int ranks[], int most);
 
 /*
  * Makes a new comm of the ranks that are left of a failed one (ULFM: MPI_Comm_shrink(); NCCL:

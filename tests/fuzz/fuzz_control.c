@@ -55,6 +55,10 @@ static void check_message(const struct rd_control_message *message)
 		FUZZ_CHECK(message->verdict.error < 0);
 		FUZZ_CHECK(is_printable(message->verdict.reason, RD_REASON_SIZE));
 		return;
+	case RD_CONTROL_STRAGGLERS:
+		FUZZ_CHECK(message->stragglers.size > 0);
+		FUZZ_CHECK(message->stragglers.size <= RD_STRAGGLERS_SIZE);
+		return;
 	case RD_CONTROL_LINK_FAILED:
 		FUZZ_CHECK(message->link_failed.low < message->link_failed.high);
 		return;

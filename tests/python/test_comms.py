@@ -102,16 +102,19 @@ class Failures(unittest.TestCase):
 
 		ranks.run(2, run)
 
-	def test_a_late_rank_is_a_timeout(self):
+	def test_late_ranks_are_a_timeout(self):
 		def run(comm):
-			if comm.rank == 0:
+			assert comm.late() == ()
+			if comm.rank == 2:
 				comm.set_timeout(50)
 			else:
 				wait_for(comm.error)
 			error = raises(rondo.TimeoutError, comm.barrier)
 			assert isinstance(error, TimeoutError)
+			assert error.ranks == (0, 1, 3) and comm.late() == error.ranks
+			assert comm.failed() == () and comm.error().ranks == error.ranks
 
-		ranks.run(2, run)
+		ranks.run(4, run)
 
 	def test_a_rank_that_left(self):
 		def run(comm):

@@ -15,7 +15,8 @@ class RondoError(Exception):
 
 	code:  the number in rondo.h, e.g. -8
 	name:  its name there, e.g. "RONDO_DIED"; docs/errors.md has a section for each
-	ranks: ranks of the communicator that are known to have failed, in order
+	ranks: ranks of the communicator that are known to have failed, in order; of a TimeoutError also
+	       those that were late
 	"""
 
 	code: int = 0
@@ -63,7 +64,7 @@ class LeftError(RondoError):
 
 
 class TimeoutError(RondoError, builtins.TimeoutError):
-	"""RONDO_TIMEOUT: a rank was silent for too long."""
+	"""RONDO_TIMEOUT: a rank was silent for too long. `ranks` has all that were late or do not answer."""
 
 
 class MismatchError(RondoError):
@@ -100,20 +101,27 @@ for _code, _class in _CLASSES.items():
 REVOKED = RevokedError.code
 
 
-def failed_ranks(handle: Any) -> tuple[int, ...]:
-	"""The ranks of the communicator that have failed; none for a handle of None."""
+def list_ranks(function: Any, handle: Any) -> tuple[int, ...]:
+	"""The ranks that rondo_comm_failed() or rondo_comm_late() returns; none for a handle of None."""
 	if not handle:
 		return ()
-	count = library.rondo_comm_failed(handle, None, 0)
+	count = function(handle, None, 0)
 	if count <= 0:
 		return ()
 	ranks = (c_int * count)()
-	return tuple(ranks[: min(count, library.rondo_comm_failed(handle, ranks, count))])
+	return tuple(ranks[: min(count, function(handle, ranks, count))])
+
+
+def _ranks_at_fault(code: int, handle: Any) -> tuple[int, ...]:
+	failed = list_ranks(library.rondo_comm_failed, handle)
+	if code != TimeoutError.code:
+		return failed
+	return tuple(sorted(failed + list_ranks(library.rondo_comm_late, handle)))
 
 
 def error_of(code: int, reason: str, handle: Any = None) -> RondoError:
 	"""The exception of a code."""
-	return _CLASSES.get(code, RondoError)(reason, failed_ranks(handle))
+	return _CLASSES.get(code, RondoError)(reason, _ranks_at_fault(code, handle))
 
 
 def check(code: int, handle: Any = None) -> None:

@@ -85,6 +85,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 	"rondo_comm_revoke": (c_int, [c_void_p, c_char_p]),
 	"rondo_comm_error": (c_int, [c_void_p]),
 	"rondo_comm_failed": (c_int, [c_void_p, _INTS, c_int]),
+	"rondo_comm_late": (c_int, [c_void_p, _INTS, c_int]),
 	"rondo_comm_shrink": (c_int, [c_void_p, _OUT]),
 	"rondo_comm_grow": (c_int, [c_void_p, c_int, ctypes.POINTER(UniqueId), _OUT]),
 	"rondo_comm_set_timeout": (c_int, [c_void_p, c_int]),

@@ -9,7 +9,7 @@ from ctypes import byref, c_double, c_float, c_int, c_int32, c_int64, c_size_t, 
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, TypeVar
 
 from rondo import _call_sites, _creation, _interrupts
-from rondo._errors import REVOKED, InvalidError, RondoError, check, error_of
+from rondo._errors import REVOKED, InvalidError, RondoError, check, error_of, list_ranks
 from rondo._library import Way as _Way
 from rondo._library import last_error, libc, library
 from rondo._ops import Combine, Function
@@ -234,11 +234,17 @@ class Comm(ListCollectives):
 
 	def failed(self) -> tuple[int, ...]:
 		"""The ranks that died or were lost, in order. Any thread may call it."""
-		count = library.rondo_comm_failed(self._handle, None, 0)
+		return self._ranks(library.rondo_comm_failed)
+
+	def late(self) -> tuple[int, ...]:
+		"""The ranks that live, and held up the call that timed out, in order. Any thread may call it."""
+		return self._ranks(library.rondo_comm_late)
+
+	def _ranks(self, function: Any) -> tuple[int, ...]:
+		count = function(self._handle, None, 0)
 		if count < 0:
 			self._fail(count)
-		ranks = (c_int * max(count, 1))()
-		return tuple(ranks[: min(count, library.rondo_comm_failed(self._handle, ranks, count))])
+		return list_ranks(function, self._handle)
 
 	def set_timeout(self, timeout_ms: int) -> None:
 		"""Bounds the waits of later calls; 0: the bound of the creation again."""

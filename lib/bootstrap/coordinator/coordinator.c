@@ -39,6 +39,11 @@ int rd_coordinator_lost(const struct rd_coordinator *coordinator)
 	return coordinator->lost;
 }
 
+bool rd_coordinator_is_late(const struct rd_coordinator *coordinator, int rank)
+{
+	return coordinator->ranks[rank].late;
+}
+
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 int rd_coordinator_create(struct rd_coordinator **created, const struct rd_settings *settings,

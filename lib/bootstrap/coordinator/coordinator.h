@@ -79,6 +79,8 @@ uint32_t rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[
 int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason);
 /* The rank that it is about, which died or was lost; -1: none. */
 int rd_coordinator_lost(const struct rd_coordinator *coordinator);
+/* Whether this rank lives, and was late for the call whose timeout is the verdict. */
+bool rd_coordinator_is_late(const struct rd_coordinator *coordinator, int rank);
 /* Rank 0 leaves, and waits for all others until then. */
 void rd_coordinator_end_by(struct rd_coordinator *coordinator, int64_t deadline_ms);
 /* There is a verdict, or all have left. */

@@ -66,6 +66,33 @@ static int find_leaver(const struct rd_coordinator *coordinator, int rank)
 											 : -1;
 }
 
+/* Its latest peer stays in waiting_for when the wait is over. */
+static bool waits(const struct rd_coordinator_rank *state)
+{
+	return state->calls != state->done || (state->waiting_for >= 0 && state->waited_ms > 0);
+}
+
+/* The ranks that hold up call `number`: this one (-1: none), and all others that have not joined it
+   and do not wait themselves. Returns how many. */
+static int mark_late(struct rd_coordinator *coordinator, uint32_t number, int first)
+{
+	int count = 0;
+
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+
+		state->late = !state->left && state->answered &&
+			      (rank == first || (state->calls < number && !waits(state)));
+		count += state->late;
+	}
+	return count;
+}
+
+static bool is_late(const struct rd_coordinator_rank *state)
+{
+	return state->late;
+}
+
 /* In whole seconds where it took some. Its bound may be less than that of all calls. */
 static int64_t wait_of(
 	const struct rd_coordinator *coordinator, const struct rd_coordinator_rank *state)
@@ -110,37 +137,59 @@ static void blame_leaver(struct rd_coordinator *coordinator, int rank, int leave
 		coordinator->ranks[leaver].calls, wait);
 }
 
+/* The straggler is the one with the fewest calls. Others may be as late. */
+static void blame_stragglers(struct rd_coordinator *coordinator, int straggler, int late,
+	const char *call, const char *wait)
+{
+	const struct rd_coordinator_rank *state = &coordinator->ranks[straggler];
+	const char *at = state->called_at[0] ? ", the last at " : "";
+	char name[RD_RANK_NAME_SIZE], names[RD_RANK_NAME_SIZE];
+
+	rd_coordinator_name_rank(coordinator, straggler, name);
+	rd_coordinator_name_ranks(coordinator, is_late, names, sizeof(names));
+	if (late == 1)
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s has not joined %s (it has made %u call%s%s%s); %s", name, call,
+			state->calls, RD_PLURAL(state->calls), at, state->called_at, wait);
+	else
+		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+			"%s not joined %s; %s has made %u call%s%s%s; %s", names, call, name,
+			state->calls, RD_PLURAL(state->calls), at, state->called_at, wait);
+}
+
 static void judge_silence(struct rd_coordinator *coordinator, int reporter)
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
 	uint32_t number = rd_query_present_call(state);
 	int straggler = find_straggler(coordinator, number, state->culprit);
-	int idle = find_idle(coordinator, reporter), late = straggler >= 0 ? straggler : idle;
-	int leaver = find_leaver(coordinator, late);
+	int idle = find_idle(coordinator, reporter), leaver, late;
+	bool holds_up = state->calls != state->done && idle >= 0 && idle != reporter;
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], wait[RD_REASON_SIZE];
 
 	describe_wait(coordinator, reporter, wait);
 	if (rd_query_judge_calls(coordinator))
 		return;
-	if (leaver >= 0)
-		blame_leaver(coordinator, late, leaver, wait);
-	else if (straggler >= 0)
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-			"%s has not joined %s (it has made %u call%s%s%s); %s",
-			rd_coordinator_name_rank(coordinator, straggler, name),
-			rd_coordinator_name_call(state->collective, number, call),
-			coordinator->ranks[straggler].calls,
-			RD_PLURAL(coordinator->ranks[straggler].calls),
-			coordinator->ranks[straggler].called_at[0] ? ", the last at " : "",
-			coordinator->ranks[straggler].called_at, wait);
-	else if (state->calls != state->done && idle >= 0 && idle != reporter)
+	leaver = find_leaver(coordinator, straggler >= 0 ? straggler : idle);
+	if (leaver >= 0) {
+		blame_leaver(coordinator, straggler >= 0 ? straggler : idle, leaver, wait);
+		return;
+	}
+	rd_coordinator_name_call(state->collective, number, call);
+	if (straggler >= 0) {
+		late = mark_late(coordinator, number, straggler);
+		blame_stragglers(coordinator, straggler, late, call, wait);
+	} else if (holds_up) {
+		mark_late(coordinator, number, idle);
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 			"%s holds up %s, waiting for nobody; %s",
-			rd_coordinator_name_rank(coordinator, idle, name),
-			rd_coordinator_name_call(state->collective, number, call), wait);
-	else
+			rd_coordinator_name_rank(coordinator, idle, name), call, wait);
+	} else {
+		late = state->culprit;
+		if (late >= 0 && !waits(&coordinator->ranks[late]))
+			mark_late(coordinator, number, late);
 		rd_coordinator_decide(
 			coordinator, RONDO_TIMEOUT, "%s", rd_reason_text(state->reason));
+	}
 }
 
 /* A link to it broke, too: it is no process that is stopped. */
@@ -152,14 +201,17 @@ static void decide_unresponsive(struct rd_coordinator *coordinator, int rank, in
 
 	rd_coordinator_lose(coordinator, rank);
 	rd_coordinator_name_rank(coordinator, rank, name);
-	if (is_cut_off)
+	if (is_cut_off) {
 		rd_coordinator_decide(coordinator, RONDO_BROKEN,
 			"%s does not answer: cut off; %s (seen by rank %d)", name,
 			rd_reason_text(state->reason), reporter);
-	else
-		rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-			"%s does not answer: stopped or cut off; %s", name,
-			describe_wait(coordinator, reporter, text));
+		return;
+	}
+	if (state->answered)
+		mark_late(coordinator, rd_query_present_call(state), -1);
+	rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
+		"%s does not answer: stopped or cut off; %s", name,
+		describe_wait(coordinator, reporter, text));
 }
 
 void rd_diagnose_judge(struct rd_coordinator *coordinator)

@@ -58,6 +58,30 @@ static bool write_opened(const struct rd_coordinator *coordinator,
 	return count > 0;
 }
 
+/* The next late ranks, from the lowest that this connection has not been sent. */
+static bool write_stragglers(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+{
+	int rank = connection->late_sent, first;
+
+	while (rank < coordinator->size && !coordinator->ranks[rank].late)
+		rank++;
+	first = rank;
+	message->kind = RD_CONTROL_STRAGGLERS;
+	message->stragglers.first = (uint32_t)first;
+	message->stragglers.size = 0;
+	memset(message->stragglers.bits, 0, sizeof(message->stragglers.bits));
+	for (; rank < coordinator->size && rank - first < 8 * RD_STRAGGLERS_SIZE; rank++) {
+		if (!coordinator->ranks[rank].late)
+			continue;
+		message->stragglers.bits[(rank - first) / 8] |=
+			(unsigned char)(1 << (rank - first) % 8);
+		message->stragglers.size = (uint16_t)((rank - first) / 8 + 1);
+	}
+	connection->late_sent = rank;
+	return message->stragglers.size > 0;
+}
+
 static bool write_verdict(const struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
@@ -87,7 +111,9 @@ bool rd_coordinator_next(
 		return rd_control_take_bit(&connection->to_send, RD_CONTROL_LEFT);
 	}
 	if (coordinator->error)
-		return write_verdict(coordinator, connection, message);
+		return (connection->rank >= 0 &&
+			       write_stragglers(coordinator, connection, message)) ||
+		       write_verdict(coordinator, connection, message);
 	if (connection->rank < 0)
 		return false;
 	if (rd_control_take_bit(&connection->to_send, RD_CONTROL_HEARTBEAT)) {

@@ -20,6 +20,7 @@ struct rd_coordinator_connection {
 	int parts_sent; /* of coordinator->table */
 	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
 	int opened_sent; /* of its rank's `opened` */
+	int late_sent; /* of all ranks: STRAGGLERS has gone out for those below */
 	uint32_t timeout_ms; /* of the rank at the other end */
 	uint64_t number; /* in the order in which connections were made */
 	int64_t opened_ms, received_ms, heartbeat_ms;
@@ -43,6 +44,7 @@ struct rd_coordinator_rank {
 	char called_at[RD_CALL_SITE_SIZE], waits_at[RD_CALL_SITE_SIZE]; /* from its ANSWER */
 	uint64_t digest; /* of its calls */
 	bool straggles; /* has not joined the slow call */
+	bool late; /* lives, and holds up the call whose timeout is the verdict */
 	/* Its latest report, of a failure or of a slow call: */
 	int report; /* the error; 0: none, or a slow call */
 	int culprit; /* -1: none */

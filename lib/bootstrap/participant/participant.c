@@ -64,6 +64,7 @@ void rd_participant_destroy(struct rd_participant *participant)
 	free(participant->refusal);
 	free(participant->report_reason);
 	free(participant->slow_reason);
+	free(participant->late);
 	free(participant->reason);
 	rd_cards_finish(&participant->cards);
 	free(participant);
@@ -111,6 +112,11 @@ bool rd_participant_spares(const struct rd_participant *participant)
 int rd_participant_lost(const struct rd_participant *participant)
 {
 	return participant->lost;
+}
+
+bool rd_participant_is_late(const struct rd_participant *participant, int rank)
+{
+	return participant->late && participant->late[rank];
 }
 
 const struct rd_member *rd_participant_members(const struct rd_participant *participant)

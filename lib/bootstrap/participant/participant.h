@@ -104,6 +104,8 @@ int rd_participant_verdict(const struct rd_participant *participant, const char 
 bool rd_participant_spares(const struct rd_participant *participant);
 /* The rank that it is about, which died or was lost; -1: none. */
 int rd_participant_lost(const struct rd_participant *participant);
+/* Whether this rank lives, and was late for the call whose timeout is the verdict. */
+bool rd_participant_is_late(const struct rd_participant *participant, int rank);
 /* From RD_PARTICIPANT_JOINED on. */
 const struct rd_member *rd_participant_members(const struct rd_participant *participant);
 /* The same. */

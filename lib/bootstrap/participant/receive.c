@@ -126,6 +126,26 @@ static void take_left(struct rd_participant *participant, const struct rd_contro
 	rd_participant_check_calls(participant, now_ms);
 }
 
+/* Without memory for them, the verdict's reason alone names some. */
+static void take_stragglers(
+	struct rd_participant *participant, const struct rd_control_message *message)
+{
+	uint32_t first = message->stragglers.first, size = (uint32_t)participant->settings->size;
+
+	if (!participant->late)
+		participant->late = calloc(size, sizeof(*participant->late));
+	for (uint32_t i = 0; i < 8u * message->stragglers.size; i++) {
+		if (!(message->stragglers.bits[i / 8] >> i % 8 & 1))
+			continue;
+		if (first + i >= size) {
+			rd_participant_bad_message(participant);
+			return;
+		}
+		if (participant->late)
+			participant->late[first + i] = true;
+	}
+}
+
 static void take_verdict(
 	struct rd_participant *participant, const struct rd_control_message *message)
 {
@@ -185,6 +205,9 @@ void rd_participant_take(struct rd_participant *participant,
 	case RD_CONTROL_QUERY:
 		participant->query = message->query.number;
 		participant->to_send |= rd_control_bit(RD_CONTROL_ANSWER);
+		return;
+	case RD_CONTROL_STRAGGLERS:
+		take_stragglers(participant, message);
 		return;
 	case RD_CONTROL_VERDICT:
 		take_verdict(participant, message);

@@ -64,6 +64,7 @@ struct rd_participant {
 
 	int error; /* the verdict */
 	int lost; /* the rank that it is about, which died or was lost; -1: none */
+	bool *late; /* [size]: of its STRAGGLERS; NULL: none has come, or no memory for them */
 	char *reason;
 };
 

@@ -15,6 +15,7 @@ int rd_quorum_init(struct rd_quorum *quorum, const struct rd_settings *settings,
 	const enum rd_presence *presence)
 {
 	static const enum rd_standing standings[] = { [RD_PRESENT] = RD_EXPECTED,
+		[RD_LATE] = RD_EXPECTED,
 		[RD_CUT_OFF] = RD_EXPECTED,
 		[RD_LOST] = RD_ABSENT,
 		[RD_DEAD] = RD_ACCUSED };

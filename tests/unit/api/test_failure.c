@@ -29,7 +29,7 @@ struct expectation {
 static int fails_as_expected(struct rank_env *env, int err)
 {
 	const struct expectation *expected = env->argument;
-	int ranks[2] = { -1, -1 }, count, wanted = expected->lives ? 0 : 1;
+	int ranks[2] = { -1, -1 }, late[2] = { -1, -1 }, count, wanted = expected->lives ? 0 : 1;
 
 	if (world_expect(env, "call", err, expected->error, expected->words))
 		return 1;
@@ -37,6 +37,10 @@ static int fails_as_expected(struct rank_env *env, int err)
 	if (count != wanted || (env->comm && wanted && ranks[0] != expected->victim))
 		return world_report(env, "%d ranks have failed, rank %d the first; wanted: %d, %d",
 			count, ranks[0], wanted, expected->victim);
+	wanted = expected->lives && expected->error == RONDO_TIMEOUT ? 1 : 0;
+	count = env->comm ? rondo_comm_late(env->comm, late, 2) : wanted;
+	if (count != wanted || (env->comm && wanted && late[0] != expected->victim))
+		return world_report(env, "%d ranks were late, rank %d the first", count, late[0]);
 	return 0;
 }
 
@@ -311,6 +315,51 @@ Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
 	struct world world = { .size = 3, .call_timeout_ms = 500, .limit_ms = 10000 };
 
 	cr_assert_eq(world_run(&world, stay_away, &expected, NULL), 0);
+}
+
+/* A comm of all ranks but 0, in reverse: its ranks 0 and 2 make no call. */
+static int stay_away_of_four(struct rank_env *env)
+{
+	int color = env->rank == 0 ? -1 : 1, late[2] = { -1, -1 }, err;
+	rondo_comm *part = NULL;
+
+	TRY(rondo_comm_split(env->comm, color, -env->rank, &part));
+	if (!part)
+		return 0;
+	err = rondo_barrier(part, NULL);
+	if (!err && rondo_comm_rank(part) == 3)
+		TRY(rondo_comm_set_timeout(part, 500));
+	if (!err && rondo_comm_rank(part) % 2 == 1)
+		err = rondo_barrier(part, NULL);
+	while (!err && (err = rondo_comm_error(part)) == 0)
+		poll(NULL, 0, 10);
+	if (world_expect(env, "call", err, RONDO_TIMEOUT,
+		    "ranks 0 and 2 of 4 have not joined barrier #2; rank "))
+		return 1;
+	if (rondo_comm_late(part, NULL, 0) != 2 || rondo_comm_late(part, late, 1) != 2 ||
+		late[0] != 0 || late[1] != -1 || rondo_comm_late(part, late, 2) != 2 ||
+		late[1] != 2 || rondo_comm_failed(part, NULL, 0) != 0)
+		return world_report(env, "late: %d, %d", late[0], late[1]);
+	if (rondo_comm_late(env->comm, NULL, 0) != 0)
+		return world_report(env, "ranks are late in the parent");
+	rondo_comm_destroy(part);
+	return 0;
+}
+
+Test(failure, all_late_ranks_of_a_part_are_listed, .timeout = 90)
+{
+	struct world world = { .size = 5, .limit_ms = 20000 };
+
+	cr_assert_eq(world_run(&world, stay_away_of_four, NULL, NULL), 0);
+}
+
+Test(failure, late_ranks_need_a_comm_and_room)
+{
+	int ranks[1];
+
+	cr_expect_eq(rondo_comm_late(NULL, ranks, 1), RONDO_INVALID);
+	cr_expect_str_eq(
+		rondo_last_error(), "rondo_comm_late: comm is NULL, or ranks has no room for 1");
 }
 
 /* The bound of the comm is the default, ten minutes. */

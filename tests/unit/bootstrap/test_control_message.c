@@ -90,6 +90,10 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		message->verdict.error = RONDO_DIED;
 		message->verdict.lost = 2;
 		strcpy(message->verdict.reason, "rank 2 died");
+	} else if (kind == RD_CONTROL_STRAGGLERS) {
+		message->stragglers.first = RD_SIZE_MAX - 1;
+		message->stragglers.size = RD_STRAGGLERS_SIZE;
+		memset(message->stragglers.bits, 0xa5, RD_STRAGGLERS_SIZE);
 	} else if (kind == RD_CONTROL_BYE) {
 		message->bye.calls = 17;
 		message->bye.digest = 99;
@@ -256,6 +260,9 @@ static void check_valid(const struct rd_control_message *message)
 	else if (message->kind == RD_CONTROL_VERDICT)
 		cr_assert(message->verdict.error < 0 &&
 			  is_terminated(message->verdict.reason, RD_REASON_SIZE));
+	else if (message->kind == RD_CONTROL_STRAGGLERS)
+		cr_assert(message->stragglers.first < RD_SIZE_MAX && message->stragglers.size > 0 &&
+			  message->stragglers.size <= RD_STRAGGLERS_SIZE);
 	else if (message->kind == RD_CONTROL_LEFT)
 		cr_assert(message->left.rank >= 0);
 }

@@ -122,7 +122,7 @@ Test(rendezvous, a_rank_of_an_earlier_version_of_the_protocol_is_named)
 	rd_coordinator_take(coordinator, rd_coordinator_open(coordinator, 0), &hello, 0);
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_PROTOCOL);
 	cr_expect_str_eq(reason,
-		"rank 1 speaks version 16 of the protocol, rank 0 speaks 24: all ranks must run "
+		"rank 1 speaks version 16 of the protocol, rank 0 speaks 25: all ranks must run "
 		"the same Rondo");
 	net_finish();
 }

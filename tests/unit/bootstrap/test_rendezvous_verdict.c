@@ -109,6 +109,113 @@ Test(rendezvous, after_a_timeout_the_rank_that_has_not_joined_is_the_reason)
 		"rank 3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
 }
 
+/* In the coordinator and in each participant: the ranks whose bits are set. */
+static void expect_late(unsigned ranks)
+{
+	for (int rank = 0; rank < net.size; rank++) {
+		bool late = ranks >> rank & 1;
+
+		cr_expect_eq(rd_coordinator_is_late(net.coordinator, rank), late, "%d", rank);
+		for (int i = 0; i < net.size; i++)
+			cr_expect(net.nodes[i].stopped ||
+					  rd_participant_is_late(net.nodes[i].participant, rank) ==
+						  late,
+				"rank %d: of rank %d", i, rank);
+	}
+}
+
+static void run_until_all_ended(void)
+{
+	cr_assert(net_run_until(net_all_ended));
+}
+
+Test(rendezvous, after_a_timeout_all_ranks_that_have_not_joined_are_late)
+{
+	net_meet(4);
+	wait_in_circle();
+	has_made(1, 16);
+	has_made(3, 15);
+	report(2, RONDO_TIMEOUT, 3, "rank 3 was silent");
+	run_until_all_ended();
+	expect_late(1 << 1 | 1 << 3);
+	net_expect_verdict(RONDO_TIMEOUT,
+		"ranks 1 and 3 of 4 have not joined all_reduce #17; rank 3 (host h3, pid 103) has "
+		"made 15 calls; rank 2 (host h2, pid 102) waited 1 s for it in all_reduce #17");
+}
+
+Test(rendezvous, all_but_one_may_be_late)
+{
+	net_meet(9);
+	all_have_made(16);
+	is_in_call(5, 17, 4);
+	report(5, RONDO_TIMEOUT, 4, "rank 4 was silent");
+	run_until_all_ended();
+	expect_late(0x1ff & ~(1 << 5));
+	net_expect_verdict(RONDO_TIMEOUT,
+		"ranks 0, 1, 2, 3, 4, 6 and 2 more of 9 have not joined all_reduce #17");
+}
+
+Test(rendezvous, a_rank_that_waits_in_an_earlier_call_or_does_not_answer_is_not_late)
+{
+	net_meet(5);
+	wait_in_circle();
+	is_in_call(0, 16, 2);
+	has_made(2, 15);
+	has_made(4, 16);
+	net.nodes[4].stopped = true;
+	report(1, RONDO_TIMEOUT, 2, "rank 2 was silent");
+	run_until_all_ended();
+	expect_late(1 << 2);
+	net_expect_verdict(RONDO_TIMEOUT, "rank 4 (host h4, pid 104) does not answer");
+}
+
+Test(rendezvous, the_rank_that_a_transfer_waits_for_is_late)
+{
+	net_meet(3);
+	all_have_made(5);
+	atomic_store(&net.nodes[0].activity.waiting_for, 2);
+	report(0, RONDO_TIMEOUT, 2, "rank 0 waited 1 s for rank 2");
+	run_until_all_ended();
+	expect_late(1 << 2);
+	net_expect_verdict(RONDO_TIMEOUT, "rank 0 waited 1 s for rank 2");
+}
+
+Test(rendezvous, after_a_death_no_rank_is_late)
+{
+	net_meet(3);
+	wait_in_circle();
+	has_made(1, 16);
+	report(2, RONDO_TIMEOUT, 1, "rank 1 was silent");
+	net_kill(&net.nodes[1]);
+	run_until_all_ended();
+	cr_expect_not(rd_participant_is_late(net.nodes[0].participant, 1));
+	net_expect_verdict(RONDO_DIED, "rank 1 (host h1, pid 101) died");
+}
+
+/* The comm has nine ranks. */
+static int take_stragglers(struct rd_participant *participant, uint32_t first, int bit)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_STRAGGLERS,
+		.stragglers = { .first = first, .size = RD_STRAGGLERS_SIZE } };
+	const char *reason;
+
+	message.stragglers.bits[bit / 8] = (unsigned char)(1 << bit % 8);
+	rd_participant_take(participant, &message, net.now_ms);
+	return rd_participant_verdict(participant, &reason);
+}
+
+Test(rendezvous, a_late_rank_beyond_the_last_makes_no_sense)
+{
+	struct rd_participant *participant;
+
+	net_meet(9);
+	participant = net.nodes[3].participant;
+	cr_expect_eq(take_stragglers(participant, 1, 7), 0);
+	cr_expect(rd_participant_is_late(participant, 8));
+	cr_expect_eq(take_stragglers(participant, 1, 8), RONDO_PROTOCOL);
+	net_finish();
+}
+
 Test(rendezvous, after_a_timeout_a_suspect_that_waits_itself_is_not_the_reason)
 {
 	net_meet(3);
@@ -128,6 +235,8 @@ Test(rendezvous, after_a_timeout_the_rank_that_waits_for_nobody_is_the_reason)
 	is_in_call(2, 17, -1);
 	is_in_call(3, 17, 0);
 	report(3, RONDO_TIMEOUT, 0, "rank 0 was silent");
+	run_until_all_ended();
+	expect_late(1 << 2);
 	net_expect_verdict(RONDO_TIMEOUT, "rank 2 (host h2, pid 102) holds up all_reduce #17");
 }
 
@@ -162,6 +271,8 @@ Test(rendezvous, after_a_timeout_without_a_reason_the_report_stands)
 	net_meet(3);
 	wait_in_circle();
 	report(2, RONDO_TIMEOUT, 0, "rank 2 heard nothing from rank 0");
+	run_until_all_ended();
+	expect_late(0);
 	net_expect_verdict(RONDO_TIMEOUT, "rank 2 heard nothing from rank 0");
 }
 
