@@ -7,13 +7,13 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 34200
+core 34300
 control 20000
 gpu 13000
 transports 14300
 trainer 21000
 tools 19000
-tests 91800
+tests 92000
 bench 4000
 adapters 2850
 docs 8500

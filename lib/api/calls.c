@@ -47,17 +47,27 @@ static int check_overlap(const struct rd_arguments *arguments, int rank, size_t 
 		rd_collective_name(arguments->collective));
 }
 
+static int check_type(const struct rd_arguments *arguments, const char *name)
+{
+	if (rd_type_check(arguments->type, name, ""))
+		return RONDO_INVALID;
+	if (rondo_op_applies(arguments->op, arguments->type))
+		return 0;
+	return rd_fail(RONDO_INVALID, "%s: %s is %snot for %s", name, rondo_op_name(arguments->op),
+		arguments->op > RONDO_AVG ? "for integers, " : "",
+		rondo_type_name(arguments->type));
+}
+
 static int check_numbers(const struct rd_arguments *arguments)
 {
 	const char *name = name_of(arguments);
 	int size = arguments->comm->size;
 	ptrdiff_t most;
 
-	if (rd_type_check(arguments->type, name, ""))
+	/* All types before bool take the operations up to avg. */
+	if (((unsigned)arguments->type >= RONDO_BOOL || arguments->op > RONDO_AVG) &&
+		check_type(arguments, name))
 		return RONDO_INVALID;
-	if (arguments->op > RONDO_AVG && !rondo_op_applies(arguments->op, arguments->type))
-		return rd_fail(RONDO_INVALID, "%s: %s is for integers, not for %s", name,
-			rondo_op_name(arguments->op), rondo_type_name(arguments->type));
 	if (arguments->root < 0 || arguments->root >= size || arguments->target < 0 ||
 		arguments->target >= size)
 		return rd_fail(RONDO_INVALID, "%s: rank %d is not in 0..%d", name,
@@ -65,7 +75,7 @@ static int check_numbers(const struct rd_arguments *arguments)
 								       : arguments->target,
 			size - 1);
 	/* By a product: a quotient would take a tenth of a short call. */
-	if (__builtin_mul_overflow(arguments->count, (ptrdiff_t)(sizeof(double) * size), &most))
+	if (__builtin_mul_overflow(arguments->count, (ptrdiff_t)(sizeof(double[2]) * size), &most))
 		return rd_fail(RONDO_INVALID, "%s: count %zu is too large", name, arguments->count);
 	return 0;
 }

@@ -70,6 +70,9 @@ int rondo_op_create_premul(rondo_comm *comm, rondo_op *op, const void *factor, r
 	if (rd_comm_check_process(comm, "rondo_op_create_premul") ||
 		rd_type_check(type, "rondo_op_create_premul", ""))
 		return RONDO_INVALID;
+	if (type >= RONDO_BOOL)
+		return rd_fail(RONDO_INVALID, "rondo_op_create_premul: a factor cannot be %s",
+			rondo_type_name(type));
 	memcpy(&made.factor, factor, rondo_type_size(type));
 	return add(comm, op, &made);
 }

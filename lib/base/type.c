@@ -47,10 +47,19 @@ static bool is_float(rondo_type type)
 	}
 }
 
+static bool is_complex(rondo_type type)
+{
+	return type == RONDO_COMPLEX64 || type == RONDO_COMPLEX128;
+}
+
 int rondo_op_applies(rondo_op op, rondo_type type)
 {
 	if ((unsigned)op >= RONDO_OP_COUNT || (unsigned)type >= RONDO_TYPE_COUNT)
 		return 0;
+	if (is_complex(type))
+		return op == RONDO_SUM || op == RONDO_PROD || op == RONDO_AVG;
+	if (type == RONDO_BOOL)
+		return op != RONDO_AVG;
 	return op <= RONDO_AVG || !is_float(type);
 }
 

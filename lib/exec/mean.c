@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "exec/parts.h"
 #include "exec/reduce.h"
 
 /* Elements that are added at a time, in the first-level cache. */
@@ -108,8 +109,9 @@ static void mean_in_f32(void *into, const struct inputs *inputs, size_t count)
 void rd_mean_all(void *into, rd_mean_source source, const void *context, int ranks, size_t count,
 	rondo_type type)
 {
-	struct inputs inputs = { source, context, ranks, type, 0 };
+	struct inputs inputs = { source, context, ranks, rd_parts_of(type, &count), 0 };
 
+	type = inputs.type;
 	for (size_t done = 0; done < count; done += BLOCK) {
 		size_t part = rd_min(BLOCK, count - done);
 
@@ -127,6 +129,7 @@ void rd_mean_add(void *into, const void *a, const void *b, size_t count, rondo_t
 	struct rd_mean_step step)
 {
 	double scale = scale_for(step.ranks);
+	rondo_type part = rd_parts_of(type, &count);
 	struct rd_scaled_sum sum = {
 		.a = step.a_is_sum ? 1 : scale,
 		.b = step.b_is_sum ? 1 : scale,
@@ -134,11 +137,11 @@ void rd_mean_add(void *into, const void *a, const void *b, size_t count, rondo_t
 		.by = step.last ? step.ranks : 0,
 	};
 
-	if (type == RONDO_F32 || type == RONDO_F64) {
-		rd_add_scaled(into, a, b, count, type, &sum);
+	if (part == RONDO_F32 || part == RONDO_F64) {
+		rd_add_scaled(into, a, b, count, part, &sum);
 		return;
 	}
-	rd_reduce(type, RONDO_SUM)(into, a, b, count);
+	rd_reduce(part, RONDO_SUM)(into, a, b, count);
 	if (step.last)
-		rd_average(into, count, type, step.ranks);
+		rd_average(into, count, part, step.ranks);
 }

@@ -44,7 +44,7 @@ struct rd_mean_step {
 	bool last; /* the sum becomes the mean; else it is another partial sum */
 };
 
-/* into = a + b. `into` may be a or b exactly. For integers, f32 and f64. */
+/* into = a + b. `into` may be a or b exactly. For integers, f32, f64 and complex numbers. */
 void rd_mean_add(void *into, const void *a, const void *b, size_t count, rondo_type type,
 	struct rd_mean_step step);
 

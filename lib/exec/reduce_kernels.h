@@ -296,6 +296,47 @@ CONVERSIONS(bf16, uint16_t)
 CONVERSIONS(f8e4m3, uint8_t)
 CONVERSIONS(f8e5m2, uint8_t)
 
+/* ---- Complex numbers ---- */
+
+/*
+ * The opposite sign, as bits. A product has only additions, for gcc 12 makes fused instructions of
+ * a subtraction beside an addition (vfmaddsub), even where -ffp-contract=off forbids it. Fused, the
+ * two orders of the arguments would differ.
+ */
+static inline float f32_minus(float x)
+{
+	return f32_of_bits(f32_bits(x) ^ 1u << 31);
+}
+
+static inline double f64_minus(double x)
+{
+	const uint64_t bits = f64_bits(x) ^ 1ull << 63;
+	double value;
+	memcpy(&value, &bits, sizeof(value));
+	return value;
+}
+
+#define COMPLEX(name, part, real) \
+	static void name##_sum(void *into, const void *a, const void *b, size_t count) \
+	{ \
+		part##_sum(into, a, b, 2 * count); \
+	} \
+	static void name##_prod(void *into_, const void *a_, const void *b_, size_t count) \
+	{ \
+		ELEMENT(real); \
+		element *into = into_; \
+		const element *a = a_, *b = b_; \
+		INDEPENDENT for (size_t i = 0; i < 2 * count; i += 2) \
+		{ \
+			const real a_re = a[i], a_im = a[i + 1], b_re = b[i], b_im = b[i + 1]; \
+			into[i] = a_re * b_re + part##_minus(a_im * b_im); \
+			into[i + 1] = a_re * b_im + a_im * b_re; \
+		} \
+	}
+
+COMPLEX(complex64, f32, float)
+COMPLEX(complex128, f64, double)
+
 /* ---- The table ---- */
 
 #define OPS(sum, prod, min, max) \
@@ -311,6 +352,17 @@ CONVERSIONS(f8e5m2, uint8_t)
 #define FLOAT_OPS(type) \
 	{ \
 		OPS(type##_sum, type##_prod, type##_min, type##_max) \
+	}
+
+#define BOOL_OPS \
+	{ \
+		[RONDO_SUM] = lor8, [RONDO_PROD] = land8, [RONDO_MIN] = land8, [RONDO_MAX] = lor8, \
+		[RONDO_BAND] = land8, [RONDO_BOR] = lor8, [RONDO_BXOR] = lxor8, \
+		[RONDO_LAND] = land8, [RONDO_LOR] = lor8, [RONDO_LXOR] = lxor8 \
+	}
+#define COMPLEX_OPS(type) \
+	{ \
+		[RONDO_SUM] = type##_sum, [RONDO_PROD] = type##_prod, [RONDO_AVG] = type##_sum \
 	}
 
 /* ---- Copies ---- */
@@ -352,6 +404,9 @@ const struct rd_reduce_variant VARIANT = {
 		[RONDO_F64] = FLOAT_OPS(f64),
 		[RONDO_F8E4M3] = FLOAT_OPS(f8e4m3),
 		[RONDO_F8E5M2] = FLOAT_OPS(f8e5m2),
+		[RONDO_BOOL] = BOOL_OPS,
+		[RONDO_COMPLEX64] = COMPLEX_OPS(complex64),
+		[RONDO_COMPLEX128] = COMPLEX_OPS(complex128),
 	},
 	.average = {
 		[RONDO_I8] = i8_avg,

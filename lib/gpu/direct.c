@@ -9,6 +9,7 @@
 #include "gpu/bounce.h"
 #include "gpu/compile_direct.h"
 #include "gpu/compile_messages.h"
+#include "gpu/element.h"
 #include "gpu/exports.h"
 #include "gpu/watch.h"
 #include "tuner/eligible.h"
@@ -63,7 +64,7 @@ int rd_direct_plan(
 	*plan = NULL;
 	*direct = false;
 	/* A function of the program's runs on no device. */
-	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty ||
+	if (gpu->kernel == RD_KERNEL_STAGED || gpu->messages || empty || rd_gpu_lacks_type(call) ||
 		(call->user_op && call->user_op->combine))
 		return 0;
 

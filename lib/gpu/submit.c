@@ -7,6 +7,7 @@
 #include "comm/run.h"
 #include "comm/widen.h"
 #include "gpu/direct.h"
+#include "gpu/element.h"
 #include "gpu/launch.h"
 #include "gpu/launch_transfers.h"
 #include "gpu/messages.h"
@@ -335,6 +336,7 @@ static int submit_collective(struct rd_gpu *gpu, struct rd_device_stream *device
 	/* Blocks of different lengths, factors and partial sums of narrow floats are the host's. */
 	bool by_messages = gpu->messages && rd_call_is_ordinary(&task->call) &&
 			   !rd_call_needs_widening(&task->call) &&
+			   !rd_gpu_lacks_type(&task->call) &&
 			   rd_messages_can(gpu->messages, &task->call.problem);
 	bool captures = gpu->ops->stream_captures(device_stream->stream);
 	bool direct = by_messages || captures;
@@ -397,6 +399,8 @@ static int submit_all(struct rd_device_stream *device_stream, struct rd_task *ta
 {
 	int err = 0;
 
+	for (int i = 0; i < count; i++)
+		rd_gpu_replace_type(&tasks[i].call);
 	for (int i = 0, batch; i < count; i += batch) {
 		bool queued = false;
 

@@ -110,7 +110,10 @@ RONDO_API const char *rondo_last_error(void);
 	X(RONDO_F8E4M3, uint8_t, "f8e4m3") \
 	X(RONDO_F8E5M2, uint8_t, "f8e5m2") \
 	X(RONDO_I16, int16_t, "i16") \
-	X(RONDO_U16, uint16_t, "u16")
+	X(RONDO_U16, uint16_t, "u16") \
+	X(RONDO_BOOL, uint8_t, "bool") \
+	X(RONDO_COMPLEX64, float[2], "complex64") \
+	X(RONDO_COMPLEX128, double[2], "complex128")
 
 typedef enum rondo_type {
 #define RONDO_TYPE_ENUM(name, ctype, text) name,
@@ -139,6 +142,13 @@ typedef enum rondo_type {
  *
  * The bitwise (b) and logical (l) operations are for integers. With more than one rank, a logical
  * one gives 1 or 0.
+ *
+ * A bool is a byte, which is true unless it is 0. Operations on bools are logical: sum, max and bor
+ * are lor, prod, min and band are land, and bxor is lxor. There is no average.
+ *
+ * A complex number is its real part and then its imaginary one. sum and avg combine the parts, as
+ * f32 or f64. prod of a + bi and c + di is ac - bd and ad + bc, each rounded: infinities are not
+ * looked after, as C's do. There is no other operation.
  */
 #define RONDO_OPS(X) \
 	X(RONDO_SUM, "sum") \

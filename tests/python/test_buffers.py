@@ -69,6 +69,13 @@ class Buffers(unittest.TestCase):
 
 		alone(run)
 
+	def test_bools_of_ctypes_are_taken(self):
+		def run(comm):
+			values = (ctypes.c_bool * 3)(comm.rank == 0, True, False)
+			assert list(comm.all_reduce(values, op="prod")) == [False, True, False]
+
+		ranks.run(2, run)
+
 	def test_arrays_of_no_elements_are_taken(self):
 		alone(lambda comm: comm.all_reduce(bytearray()) and None)
 
@@ -102,7 +109,7 @@ class Buffers(unittest.TestCase):
 	def test_types_that_rondo_lacks_are_refused(self):
 		def run(comm):
 			with Refused("Rondo has no such type"):
-				comm.all_reduce((ctypes.c_bool * 1)())
+				comm.all_reduce((ctypes.c_longdouble * 1)())
 			with Refused("is no array"):
 				comm.all_reduce([1, 2])
 			with Refused("is no array"):
@@ -163,6 +170,21 @@ class Numpy(unittest.TestCase):
 
 		ranks.run(2, run)
 
+	def test_bools_and_complex_numbers(self):
+		def run(comm):
+			found = comm.all_reduce(numpy.array([comm.rank == 1, False, True]))
+			assert found.dtype == bool and found.tolist() == [True, False, True], found
+			for name in ("c8", "c16"):
+				values = numpy.array([1 + 2j, comm.rank * 3j], name)
+				found = comm.all_reduce(values, numpy.zeros(2, name), op="prod")
+				assert found.dtype == name and found.tolist() == [-3 + 4j, 0], found
+				found = comm.all_reduce(values, numpy.zeros(2, name), op="avg")
+				assert found.tolist() == [1 + 2j, 1.5j], found
+			with Refused("max is not for complex128"):
+				comm.all_reduce(numpy.zeros(2, "c16"), op="max")
+
+		ranks.run(2, run)
+
 	@unittest.skipUnless(ml_dtypes, "needs ml_dtypes")
 	def test_types_of_ml_dtypes(self):
 		def run(comm):
@@ -193,7 +215,7 @@ class Numpy(unittest.TestCase):
 			with Refused("foreign byte order"):
 				comm.all_reduce(numpy.zeros(2, ">f4"))
 			with Refused("no such type"):
-				comm.all_reduce(numpy.zeros(2, "c8"))
+				comm.all_reduce(numpy.zeros(2, "g"))
 
 		alone(run)
 
@@ -212,6 +234,10 @@ class Torch(unittest.TestCase):
 			for name in ("int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"):
 				found = comm.all_reduce(torch.tensor([1, 2], dtype=getattr(torch, name)))
 				assert found.tolist() == [2, 4], found
+			assert comm.all_reduce(torch.tensor([comm.rank == 1])).tolist() == [True]
+			for name in ("complex64", "complex128"):
+				found = comm.all_reduce(torch.tensor([1 + 2j], dtype=getattr(torch, name)))
+				assert found.tolist() == [2 + 4j], found
 			with Refused("not contiguous"):
 				comm.all_reduce(torch.zeros(4, 4).t())
 

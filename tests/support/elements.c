@@ -11,12 +11,27 @@ bool element_is_float(rondo_type type)
 	return !rondo_op_applies(RONDO_BAND, type);
 }
 
+int element_parts(rondo_type type)
+{
+	return type == RONDO_COMPLEX64 || type == RONDO_COMPLEX128 ? 2 : 1;
+}
+
+rondo_type element_part(rondo_type type)
+{
+	return type == RONDO_COMPLEX64 ? RONDO_F32 : type == RONDO_COMPLEX128 ? RONDO_F64 : type;
+}
+
 void element_store(void *at, rondo_type type, uint64_t integer, double real)
 {
 	float f = (float)real;
 	uint16_t half;
 
 	switch (type) {
+	case RONDO_COMPLEX64:
+	case RONDO_COMPLEX128:
+		memset(at, 0, rondo_type_size(type));
+		element_store(at, element_part(type), integer, real);
+		return;
 	case RONDO_F64:
 		memcpy(at, &real, 8);
 		return;
@@ -43,7 +58,7 @@ double element_float(const void *at, rondo_type type)
 	float f;
 	uint16_t half;
 
-	switch (type) {
+	switch (element_part(type)) {
 	case RONDO_F64:
 		memcpy(&real, at, 8);
 		return real;
@@ -84,6 +99,7 @@ uint64_t element_widen(uint64_t value, rondo_type type)
 	case RONDO_I8:
 		return (uint64_t)(int8_t)value;
 	case RONDO_U8:
+	case RONDO_BOOL:
 		return (uint8_t)value;
 	case RONDO_I16:
 		return (uint64_t)(int16_t)value;
@@ -104,6 +120,22 @@ uint64_t element_integer(const void *at, rondo_type type)
 
 	memcpy(&value, at, rondo_type_size(type));
 	return element_widen(value, type);
+}
+
+rondo_op element_bool_op(rondo_op op)
+{
+	switch (op) {
+	case RONDO_PROD:
+	case RONDO_MIN:
+	case RONDO_BAND:
+	case RONDO_LAND:
+		return RONDO_LAND;
+	case RONDO_BXOR:
+	case RONDO_LXOR:
+		return RONDO_LXOR;
+	default:
+		return RONDO_LOR;
+	}
 }
 
 uint64_t element_combine_bits(rondo_op op, uint64_t a, uint64_t b)

@@ -9,12 +9,18 @@
 
 #include "rondo.h"
 
+/* A float, or a complex number. */
 bool element_is_float(rondo_type type);
 
-/* Stores the integer's low bits, or the nearest float, by the type. */
+/* Complex numbers have two parts; others are one, of their own type. */
+int element_parts(rondo_type type);
+rondo_type element_part(rondo_type type);
+
+/* Stores the integer's low bits, or the nearest float, by the type. A complex number gets the
+   imaginary part 0. */
 void element_store(void *at, rondo_type type, uint64_t integer, double real);
 
-/* A float of any type. */
+/* A float of any type; the real part of a complex number. */
 double element_float(const void *at, rondo_type type);
 
 struct element_limits {
@@ -30,6 +36,9 @@ uint64_t element_integer(const void *at, rondo_type type);
 
 /* Sign- or zero-extends these bits from the type's width. */
 uint64_t element_widen(uint64_t value, rondo_type type);
+
+/* The logical operation that this one is for bools. */
+rondo_op element_bool_op(rondo_op op);
 
 /* Applies a bitwise or logical operation. */
 uint64_t element_combine_bits(rondo_op op, uint64_t a, uint64_t b);

@@ -1,5 +1,7 @@
 #include "gpus.h"
 
+#include "elements.h"
+
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -158,10 +160,16 @@ void gpu_put_element(void *at, rondo_type type, size_t i, int rank)
 	static const uint16_t twice[RONDO_TYPE_COUNT] = {
 		[RONDO_F16] = 0x400, [RONDO_BF16] = 0x80, [RONDO_F8E4M3] = 8, [RONDO_F8E5M2] = 4
 	};
+	rondo_type part = element_part(type);
 	uint64_t bits = i * 13 + (uint64_t)rank * 5;
 	float f32 = (float)(i % 5) + 1;
 	double f64 = (double)(i % 5) + 1;
 
+	if (part != type) {
+		gpu_put_element(at, part, i, rank);
+		gpu_put_element((char *)at + rondo_type_size(part), part, i + 1, rank);
+		return;
+	}
 	/* Zeros, for logical operations. */
 	if (i % 7 == 0)
 		bits = rank % 2;

@@ -10,11 +10,11 @@ void reference_init(struct reference *r, int rank, int size, size_t most)
 {
 	*r = (struct reference){ .rank = rank,
 		.size = size,
-		.total = malloc(2 * most * sizeof(double)),
-		.slack = malloc(2 * most * sizeof(double)),
+		.total = malloc(2 * most * sizeof(double[2])),
+		.slack = malloc(2 * most * sizeof(double[2])),
 		.integers = malloc(2 * most * sizeof(uint64_t)) };
 	for (int i = 0; i < size; i++)
-		r->inputs[i] = malloc(size * most * sizeof(uint64_t));
+		r->inputs[i] = malloc(size * most * sizeof(double[2]));
 }
 
 void reference_finish(struct reference *r)
@@ -41,9 +41,12 @@ static double float_input(const struct reference *r, int rank, size_t i)
 	return r->op == RONDO_PROD ? 0.5 + unit : 2 * unit - 1;
 }
 
-static uint64_t integer_input(int rank, size_t i)
+/* Half of the bools are false. */
+static uint64_t integer_input(const struct reference *r, int rank, size_t i)
 {
-	return reference_mix((uint64_t)rank << 40 ^ i);
+	uint64_t bits = reference_mix((uint64_t)rank << 40 ^ i);
+
+	return r->type == RONDO_BOOL && bits % 2 == 0 ? 0 : bits;
 }
 
 static bool is_signed(rondo_type type)
@@ -53,10 +56,12 @@ static bool is_signed(rondo_type type)
 
 static void fill_input(struct reference *r, int rank, size_t first, size_t count)
 {
-	size_t element = rondo_type_size(r->type);
+	size_t parts = (size_t)element_parts(r->type);
+	rondo_type part = element_part(r->type);
 
-	for (size_t i = first; i < first + count; i++)
-		element_store(r->inputs[rank] + i * element, r->type, integer_input(rank, i),
+	for (size_t i = first * parts; i < (first + count) * parts; i++)
+		element_store(r->inputs[rank] + i * rondo_type_size(part), part,
+			integer_input(r, rank, i),
 			element_is_float(r->type) ? float_input(r, rank, i) : 0);
 }
 
@@ -71,13 +76,15 @@ void reference_fill(struct reference *r)
 
 static uint64_t combine_integers(const struct reference *r, size_t i)
 {
-	uint64_t total = element_widen(integer_input(0, i), r->type);
+	uint64_t total = element_widen(integer_input(r, 0, i), r->type);
 
 	for (int rank = 1; rank < r->size; rank++) {
-		uint64_t x = element_widen(integer_input(rank, i), r->type);
+		uint64_t x = element_widen(integer_input(r, rank, i), r->type);
 		bool less = is_signed(r->type) ? (int64_t)x < (int64_t)total : x < total;
 
-		if (r->op == RONDO_PROD)
+		if (r->type == RONDO_BOOL)
+			total = element_combine_bits(element_bool_op(r->op), total, x);
+		else if (r->op == RONDO_PROD)
 			total *= x;
 		else if (r->op == RONDO_MIN)
 			total = less ? x : total;
@@ -94,10 +101,36 @@ static uint64_t combine_integers(const struct reference *r, size_t i)
 	return total;
 }
 
-/* As the type has rounded it on its way into memory. */
+/* A part of an element, as the type has rounded it on its way into memory. */
 static double rounded_input(const struct reference *r, int rank, size_t i)
 {
-	return element_float(r->inputs[rank] + i * rondo_type_size(r->type), r->type);
+	rondo_type part = element_part(r->type);
+
+	return element_float(r->inputs[rank] + i * rondo_type_size(part), part);
+}
+
+/*
+ * The product of complex numbers. With unit roundoff u, one of x and y is off by sqrt(5) u |x| |y|
+ * at most, in any direction (Brent, Percival, Zimmermann: Error bounds on complex floating-point
+ * multiplication). Over n ranks, n - 1 of them add up to less than 2.25 n u times the product of
+ * all magnitudes; the reference, in double, may be off by as much in complex128.
+ */
+static void multiply_complex(const struct reference *r, size_t i, double *total, double *slack)
+{
+	double re = 1, im = 0, magnitude = 1;
+
+	for (int rank = 0; rank < r->size; rank++) {
+		double x = rounded_input(r, rank, 2 * i), y = rounded_input(r, rank, 2 * i + 1);
+		double turned = re * y + im * x;
+
+		re = re * x - im * y;
+		im = turned;
+		magnitude *= hypot(x, y);
+	}
+	total[0] = re;
+	total[1] = im;
+	slack[0] = slack[1] =
+		2 * 2.25 * r->size * magnitude * (r->type == RONDO_COMPLEX64 ? 0x1p-24 : 0x1p-53);
 }
 
 /* The exact result, and how far rounding after each combination may lead from it. */
@@ -113,6 +146,7 @@ static double combine_floats(const struct reference *r, size_t i, double *slack)
 	static const double leasts[RONDO_TYPE_COUNT] = {
 		[RONDO_F16] = 0x1p-24, [RONDO_F8E4M3] = 0x1p-10, [RONDO_F8E5M2] = 0x1p-17
 	};
+	rondo_type part = element_part(r->type);
 	double total = rounded_input(r, 0, i), magnitude = fabs(total);
 
 	for (int rank = 1; rank < r->size; rank++) {
@@ -134,7 +168,7 @@ static double combine_floats(const struct reference *r, size_t i, double *slack)
 		total /= r->size;
 		magnitude /= r->size;
 	}
-	*slack = (r->size + 1) * (epsilons[r->type] * magnitude + leasts[r->type]);
+	*slack = (r->size + 1) * (epsilons[part] * magnitude + leasts[part]);
 	if (r->op == RONDO_MIN || r->op == RONDO_MAX || r->size == 1)
 		*slack = 0;
 	return total;
@@ -143,14 +177,18 @@ static double combine_floats(const struct reference *r, size_t i, double *slack)
 /* Reference results for the elements from `first` on, into the reference from `at` on. */
 static void combine(struct reference *r, size_t first, size_t at)
 {
-	size_t element = rondo_type_size(r->type);
+	size_t element = rondo_type_size(r->type), parts = (size_t)element_parts(r->type);
+	double *total = r->total + at * parts, *slack = r->slack + at * parts;
 
 	for (size_t i = 0; i < r->count; i++) {
-		if (element_is_float(r->type))
-			r->total[at + i] = combine_floats(r, first + i, &r->slack[at + i]);
-		else
+		if (parts == 2 && r->op == RONDO_PROD)
+			multiply_complex(r, first + i, total + 2 * i, slack + 2 * i);
+		else if (!element_is_float(r->type))
 			element_store(r->integers + (at + i) * element, r->type,
 				combine_integers(r, first + i), 0);
+		else
+			for (size_t k = i * parts; k < (i + 1) * parts; k++)
+				total[k] = combine_floats(r, first * parts + k, &slack[k]);
 	}
 }
 
@@ -199,13 +237,15 @@ static size_t same_bytes(const char *a, const char *b, size_t size)
 /* How many floats are right, from the first on. */
 static size_t right_floats(const struct reference *r, const char *out)
 {
-	size_t size = rondo_type_size(r->type);
-	size_t first = r->collective == RD_REDUCE_SCATTER ? r->count : 0, i = 0;
+	rondo_type part = element_part(r->type);
+	size_t parts = (size_t)element_parts(r->type), size = rondo_type_size(part);
+	size_t first = r->collective == RD_REDUCE_SCATTER ? r->count * parts : 0, i = 0;
 	const double *total = r->total + first, *slack = r->slack + first;
 
-	while (i < r->count && fabs(element_float(out + i * size, r->type) - total[i]) <= slack[i])
+	while (i < r->count * parts &&
+		fabs(element_float(out + i * size, part) - total[i]) <= slack[i])
 		i++;
-	return i;
+	return i / parts;
 }
 
 size_t reference_right(const struct reference *r, const char *out, size_t block)

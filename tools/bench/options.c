@@ -28,6 +28,9 @@ static const char *const type_names[RONDO_TYPE_COUNT] = {
 	[RONDO_F8E5M2] = "f8e5m2",
 	[RONDO_I16] = "int16",
 	[RONDO_U16] = "uint16",
+	[RONDO_BOOL] = "bool",
+	[RONDO_COMPLEX64] = "complex64",
+	[RONDO_COMPLEX128] = "complex128",
 };
 
 const char *bench_type_name(rondo_type type)
@@ -100,7 +103,7 @@ static bool read_type(const struct argument *argument, void *target, const char 
 	return options->every_type ||
 	       arguments_refuse_name(argument,
 		       "int8, uint8, int16, uint16, int32, uint32, int64, uint64, half, bfloat16, "
-		       "float, double, f8e4m3, f8e5m2 or all",
+		       "float, double, f8e4m3, f8e5m2, bool, complex64, complex128 or all",
 		       &nearest);
 }
 

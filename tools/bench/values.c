@@ -5,12 +5,14 @@
 #include <string.h>
 
 #define PERIOD 4099 /* prime: no power of two, and no block of equal size, is a multiple of it */
-#define ELEMENT_MAX sizeof(double)
+#define ELEMENT_MAX sizeof(double[2])
 
 /* Whole numbers up to this are exact in the type. */
 static int64_t limit_of(rondo_type type)
 {
 	switch (type) {
+	case RONDO_BOOL:
+		return 1;
 	case RONDO_I8:
 		return INT8_MAX;
 	case RONDO_U8:
@@ -45,9 +47,16 @@ static bool is_float(rondo_type type)
 	return !rondo_op_applies(RONDO_BAND, type);
 }
 
+/* A complex number is two of these; others are one, of their own type. */
+static rondo_type part_of(rondo_type type)
+{
+	return type == RONDO_COMPLEX64 ? RONDO_F32 : type == RONDO_COMPLEX128 ? RONDO_F64 : type;
+}
+
 static bool is_unsigned(rondo_type type)
 {
-	return type == RONDO_U8 || type == RONDO_U16 || type == RONDO_U32 || type == RONDO_U64;
+	return type == RONDO_BOOL || type == RONDO_U8 || type == RONDO_U16 || type == RONDO_U32 ||
+	       type == RONDO_U64;
 }
 
 /* The finalizer of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators).
@@ -67,13 +76,13 @@ static int64_t whole(const struct bench_values *values, int rank, size_t index)
 	int64_t limit = limit_of(values->type), share = limit;
 	uint64_t h = hash(values, rank, index);
 
-	if (values->op == RONDO_SUM || values->op == RONDO_AVG) {
+	if (values->type != RONDO_BOOL && (values->op == RONDO_SUM || values->op == RONDO_AVG)) {
 		if (rank >= limit)
 			return 0;
 		share = values->size < limit ? limit / values->size : 1;
 	}
 	/* Odd factors keep wrapped products from becoming zero. */
-	int64_t odd = values->op == RONDO_PROD;
+	int64_t odd = values->op == RONDO_PROD && values->type != RONDO_BOOL;
 	if (is_unsigned(values->type))
 		return (int64_t)(h % ((uint64_t)share + 1)) | odd;
 	return ((int64_t)(h % (2 * (uint64_t)share + 1)) - share) | odd;
@@ -89,12 +98,16 @@ static double factor(const struct bench_values *values, int rank, size_t index)
 										 : 126;
 	int exponent = rank < movers ? (int)(h % 3) - 1 : 0;
 
-	return ldexp(h >> 63 ? -1 : 1, exponent);
+	/* The order of complex factors below zero would show in the sign of a 0. */
+	return ldexp(h >> 63 && values->type == part_of(values->type) ? -1 : 1, exponent);
 }
 
-static int64_t combine_whole(rondo_op op, int64_t a, int64_t b)
+static int64_t combine_whole(const struct bench_values *values, int64_t a, int64_t b)
 {
-	switch (op) {
+	/* A sum of bools. */
+	if (values->type == RONDO_BOOL && values->op == RONDO_SUM)
+		return a | b;
+	switch (values->op) {
 	case RONDO_MIN:
 		return a < b ? a : b;
 	case RONDO_MAX:
@@ -204,7 +217,7 @@ static void store_factor(const struct bench_values *values, void *into, int rank
 		for (int k = 0; k < values->size; k++)
 			value *= factor(values, k, index);
 	}
-	store_float(values->type, into, value);
+	store_float(part_of(values->type), into, value);
 }
 
 static void store_one(const struct bench_values *values, void *into, int rank, size_t index)
@@ -213,7 +226,7 @@ static void store_one(const struct bench_values *values, void *into, int rank, s
 
 	if (rank == BENCH_REDUCED) {
 		for (int k = 1; k < values->size; k++)
-			value = combine_whole(values->op, value, whole(values, k, index));
+			value = combine_whole(values, value, whole(values, k, index));
 	}
 	bool average = rank == BENCH_REDUCED && values->op == RONDO_AVG;
 	if (is_float(values->type))
@@ -227,15 +240,22 @@ static void store_one(const struct bench_values *values, void *into, int rank, s
 static size_t write_period(const struct bench_values *values, unsigned char *period, size_t count,
 	int rank, size_t offset)
 {
-	size_t width = rondo_type_size(values->type);
-	bool factors = values->op == RONDO_PROD && is_float(values->type);
+	rondo_type part = part_of(values->type);
+	struct bench_values of_part = { part, values->op, values->size, values->seed };
+	size_t width = rondo_type_size(part), parts = rondo_type_size(values->type) / width;
+	bool factors = values->op == RONDO_PROD && is_float(part);
 
 	count = count < PERIOD ? count : PERIOD;
-	for (size_t i = 0; i < count; i++) {
-		if (factors)
-			store_factor(values, period + i * width, rank, (offset + i) % PERIOD);
+	for (size_t i = 0; i < count * parts; i++) {
+		size_t index = (offset * parts + i) % (PERIOD * parts);
+
+		/* The products of complex numbers are those of their real parts. */
+		if (factors && i % parts > 0)
+			store_float(part, period + i * width, 0);
+		else if (factors)
+			store_factor(values, period + i * width, rank, index);
 		else
-			store_one(values, period + i * width, rank, (offset + i) % PERIOD);
+			store_one(&of_part, period + i * width, rank, index);
 	}
 	return count;
 }
@@ -288,8 +308,9 @@ void bench_values_fill_neutral(rondo_type type, rondo_op op, void *into, size_t 
 		memset(into, 0, count * width);
 		return;
 	}
+	memset(one, 0, sizeof(one));
 	if (is_float(type))
-		store_float(type, one, 1);
+		store_float(part_of(type), one, 1);
 	else
 		store_whole(type, one, 1);
 	for (size_t i = 0; i < count; i++)

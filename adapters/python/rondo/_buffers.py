@@ -108,6 +108,9 @@ _NUMPY_NAMES = {
 	"float64": Type.F64,
 	"float8_e4m3fn": Type.F8E4M3,
 	"float8_e5m2": Type.F8E5M2,
+	"bool": Type.BOOL,
+	"complex64": Type.COMPLEX64,
+	"complex128": Type.COMPLEX128,
 }
 _numpy_types: dict[Any, Type] = {}
 
@@ -176,7 +179,7 @@ class _VersionedTensor(ctypes.Structure):
 
 _HOST_DEVICES = (1, 3) # memory of the host, and pinned memory
 _READ_ONLY = 1
-# (code, bits): code 0 is int, 1 unsigned, 2 float, 4 bfloat, 10 and 12 floats of 8 bits
+# (code, bits): code 0 is int, 1 unsigned, 2 float, 4 bfloat, 5 complex, 6 bool, 10 and 12 floats of 8 bits
 _DLPACK_TYPES = {
 	(0, 8): Type.I8,
 	(1, 8): Type.U8,
@@ -192,6 +195,9 @@ _DLPACK_TYPES = {
 	(2, 64): Type.F64,
 	(10, 8): Type.F8E4M3,
 	(12, 8): Type.F8E5M2,
+	(6, 8): Type.BOOL,
+	(5, 64): Type.COMPLEX64,
+	(5, 128): Type.COMPLEX128,
 }
 
 
@@ -257,7 +263,14 @@ def _read_dlpack(array: Any, writable: bool) -> Buffer:
 
 _SIGNED = {1: Type.I8, 2: Type.I16, 4: Type.I32, 8: Type.I64}
 _UNSIGNED = {1: Type.U8, 2: Type.U16, 4: Type.U32, 8: Type.U64}
-_FLOATS = {"e": Type.F16, "f": Type.F32, "d": Type.F64}
+_OTHERS = {
+	"e": Type.F16,
+	"f": Type.F32,
+	"d": Type.F64,
+	"?": Type.BOOL,
+	"Zf": Type.COMPLEX64,
+	"Zd": Type.COMPLEX128,
+}
 
 
 def _buffer_type(view: memoryview) -> Optional[Type]:
@@ -266,7 +279,7 @@ def _buffer_type(view: memoryview) -> Optional[Type]:
 		return _SIGNED.get(view.itemsize)
 	if code in ("c", "B", "H", "I", "L", "Q", "N"):
 		return _UNSIGNED.get(view.itemsize)
-	return _FLOATS.get(code)
+	return _OTHERS.get(code)
 
 
 class _PyBuffer(ctypes.Structure):

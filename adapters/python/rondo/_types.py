@@ -26,6 +26,9 @@ class Type(enum.IntEnum):
 	F8E5M2 = 11
 	I16 = 12
 	U16 = 13
+	BOOL = 14
+	COMPLEX64 = 15
+	COMPLEX128 = 16
 
 
 class Op(enum.IntEnum):
@@ -62,6 +65,9 @@ SIZES = {
 	Type.F8E5M2: 1,
 	Type.I16: 2,
 	Type.U16: 2,
+	Type.BOOL: 1,
+	Type.COMPLEX64: 8,
+	Type.COMPLEX128: 16,
 }
 
 C_TYPES = {member: c_int(member) for member in Type}

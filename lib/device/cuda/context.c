@@ -51,7 +51,7 @@ static int load_kind(
 	char name[32];
 	int err = 0;
 
-	for (int type = 0; type < RONDO_TYPE_COUNT && !err; type++) {
+	for (int type = 0; type < RD_CUDA_TYPES && !err; type++) {
 		snprintf(name, sizeof(name), "rondo_%s_%s", kind, rondo_type_name(type));
 		err = load_kernel(device, module, name, &kernels[type]);
 	}

@@ -11,11 +11,13 @@
 /* As lib/device/cuda/machine.cuh has it. */
 #define RD_CUDA_THREADS 512
 
+/* Types with kernels: those before bool (gpu/element.h). */
+#define RD_CUDA_TYPES RONDO_BOOL
+
 struct rd_cuda_device {
 	CUcontext context;
 	/* Kernels: */
-	CUfunction work[RONDO_TYPE_COUNT], small[RONDO_TYPE_COUNT], steps[RONDO_TYPE_COUNT],
-		transfers;
+	CUfunction work[RD_CUDA_TYPES], small[RD_CUDA_TYPES], steps[RD_CUDA_TYPES], transfers;
 	CUstream stream; /* zeroes new memory, and copies on no stream */
 	int processors;
 	int blocks; /* for which there is room at once */

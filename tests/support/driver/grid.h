@@ -57,5 +57,9 @@ static void run_grid(
 #define KERNEL_OF_RONDO_F8E5M2(prefix) prefix##f8e5m2
 #define KERNEL_OF_RONDO_I16(prefix) prefix##i16
 #define KERNEL_OF_RONDO_U16(prefix) prefix##u16
+/* The library replaces these types. */
+#define KERNEL_OF_RONDO_BOOL(prefix) prefix##u8
+#define KERNEL_OF_RONDO_COMPLEX64(prefix) prefix##f32
+#define KERNEL_OF_RONDO_COMPLEX128(prefix) prefix##f64
 
 #endif

@@ -23,7 +23,7 @@ static int caller_open(struct caller *caller, struct rank_env *env, rondo_comm *
 
 	*caller = (struct caller){ .env = env, .comm = comm };
 	reference_init(&caller->reference, rondo_comm_rank(comm), size, MOST);
-	caller->memory = checked_memory_get(env, (size_t)MOST * 8 * (size_t)size);
+	caller->memory = checked_memory_get(env, (size_t)MOST * 16 * (size_t)size);
 	return rondo_stream_create(&caller->stream);
 }
 

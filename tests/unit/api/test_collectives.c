@@ -94,7 +94,7 @@ static const size_t counts[] = { 0, 1, 7, 64, 1023, MOST };
 static int try_everything(struct rank_env *env)
 {
 	struct checked_memory memory =
-		checked_memory_get(env, (size_t)MOST * 8 * (size_t)env->size);
+		checked_memory_get(env, (size_t)MOST * 16 * (size_t)env->size);
 	struct reference reference;
 	int bad = 0;
 

@@ -23,7 +23,7 @@ static int try_types(struct rank_env *env)
 	int wrong = env->comm ? 0 : world_report(env, "%s", rondo_last_error());
 
 	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
-		if (element_is_float(type))
+		if (element_is_float(type) && element_parts(type) == 1)
 			wrong = means_try_type(env, type, in, out, at_once);
 	world_put_memory(env, out);
 	world_put_memory(env, in);

@@ -27,7 +27,7 @@
 #define COUNT 40000
 #define PIECE 0
 #endif
-#define BLOCK (COUNT * 8) /* bytes of the largest elements */
+#define BLOCK (COUNT * 16) /* bytes of the largest elements */
 
 static double load(const void *at, rondo_type type)
 {
@@ -47,10 +47,11 @@ static int input(int rank, size_t i, rondo_type type, rondo_op op)
 /* Element i of all ranks' inputs together. */
 static double combined(int size, size_t i, rondo_type type, rondo_op op)
 {
+	rondo_op combines = type == RONDO_BOOL ? element_bool_op(op) : op;
 	double total = input(0, i, type, op);
 
 	for (int rank = 1; rank < size; rank++)
-		total = element_combine(op, total, input(rank, i, type, op));
+		total = element_combine(combines, total, input(rank, i, type, op));
 	return op == RONDO_AVG ? total / size : total;
 }
 

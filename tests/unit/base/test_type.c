@@ -14,6 +14,10 @@ Test(type, types_and_operations_have_sizes_and_names)
 	cr_assert_str_eq(rondo_type_name(RONDO_F8E5M2), "f8e5m2");
 	cr_assert_eq(rondo_type_size(RONDO_U16), 2);
 	cr_assert_str_eq(rondo_type_name(RONDO_I16), "i16");
+	cr_assert_eq(rondo_type_size(RONDO_BOOL), 1);
+	cr_assert_eq(rondo_type_size(RONDO_COMPLEX64), 8);
+	cr_assert_eq(rondo_type_size(RONDO_COMPLEX128), 16);
+	cr_assert_str_eq(rondo_type_name(RONDO_COMPLEX64), "complex64");
 	cr_assert_str_eq(rondo_op_name(RONDO_AVG), "avg");
 }
 
@@ -25,6 +29,7 @@ Test(type, numbers_of_types_stay)
 	cr_assert_eq(RONDO_F64, 9);
 	cr_assert_eq(RONDO_F8E5M2, 11);
 	cr_assert_eq(RONDO_U16, 13);
+	cr_assert_eq(RONDO_COMPLEX128, 16);
 }
 
 Test(type, what_is_none_has_size_0_and_a_question_mark)

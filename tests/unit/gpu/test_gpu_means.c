@@ -21,7 +21,7 @@ static int try_types(struct rank_env *env)
 		rondo_mem_alloc_on(&out, size, device))
 		return world_report(env, "%s", rondo_last_error());
 	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
-		if (element_is_float(type))
+		if (element_is_float(type) && element_parts(type) == 1)
 			wrong = means_try_type(env, type, in, out, at_once);
 	rondo_mem_free(out);
 	rondo_mem_free(in);

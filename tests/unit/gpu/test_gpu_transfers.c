@@ -7,7 +7,7 @@
 #include "gpu_transfers.h"
 
 /* Bytes of a rank's buffers here. */
-#define ROOM (64 << 10)
+#define ROOM (128 << 10)
 
 /* ---- Values -------------------------------------------------------------------------------- */
 

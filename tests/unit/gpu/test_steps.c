@@ -225,7 +225,7 @@ static void *make_calls(void *argument)
 	for (int i = 0; i < 5; i++)
 		for (int in_place = 0; in_place < 2; in_place++) {
 			call.number++;
-			call.type = call.number % RONDO_TYPE_COUNT;
+			call.type = call.number % RONDO_BOOL;
 			call.op = call.number / 3 % RONDO_OP_COUNT;
 			if (!rondo_op_applies(call.op, call.type))
 				call.op %= RONDO_AVG + 1;

@@ -5,6 +5,7 @@
 
 #include "bench/values.h"
 #include "exec/mean.h"
+#include "exec/parts.h"
 #include "exec/reduce.h"
 
 #define COUNT 5000 /* more than one period of the numbers */
@@ -15,7 +16,10 @@ static void divide(const struct bench_values *values, void *into)
 	float wide[COUNT];
 
 	if (!rd_type_is_narrow(values->type)) {
-		rd_average(into, COUNT, values->type, values->size);
+		size_t count = COUNT;
+		rondo_type part = rd_parts_of(values->type, &count);
+
+		rd_average(into, count, part, values->size);
 		return;
 	}
 	rd_widen(wide, into, COUNT, values->type);
@@ -26,7 +30,7 @@ static void divide(const struct bench_values *values, void *into)
 /* Combines what `size` ranks send, in the order first, first + step, ..., as the library would. */
 static void combine(const struct bench_values *values, void *into, int first, int step)
 {
-	unsigned char other[COUNT * 8];
+	unsigned char other[COUNT * 16];
 
 	bench_values_fill(values, into, COUNT, first, 0);
 	for (int i = 1; i < values->size; i++) {
@@ -40,7 +44,7 @@ static void combine(const struct bench_values *values, void *into, int first, in
 /* Forwards and backwards: each rank's number meets the others' in another order. */
 static void expect_right(const struct bench_values *values)
 {
-	unsigned char result[COUNT * 8];
+	unsigned char result[COUNT * 16];
 	int last = values->size - 1;
 
 	combine(values, result, 0, 1);
@@ -79,7 +83,7 @@ Test(bench_values, more_ranks_than_a_narrow_type_can_count_still_give_exact_resu
 Test(bench_values, a_single_flipped_bit_is_found_wherever_it_is)
 {
 	struct bench_values values = { RONDO_F32, RONDO_SUM, 4, 1 };
-	unsigned char result[COUNT * 8];
+	unsigned char result[COUNT * 16];
 	static const size_t places[] = { 0, 1, 4098, 4099, COUNT - 1 };
 
 	bench_values_fill(&values, result, COUNT, BENCH_REDUCED, 3);
@@ -95,7 +99,7 @@ Test(bench_values, a_single_flipped_bit_is_found_wherever_it_is)
 Test(bench_values, a_rank_left_out_or_counted_twice_is_found)
 {
 	struct bench_values values = { RONDO_BF16, RONDO_SUM, 3, 1 };
-	unsigned char result[COUNT * 8], other[COUNT * 8];
+	unsigned char result[COUNT * 16], other[COUNT * 16];
 
 	bench_values_fill(&values, result, COUNT, 0, 0);
 	bench_values_fill(&values, other, COUNT, 1, 0);
@@ -109,7 +113,7 @@ Test(bench_values, another_ranks_block_or_an_earlier_rounds_data_is_found)
 {
 	struct bench_values values = { RONDO_I32, RONDO_MAX, 4, 1 },
 			    later = { RONDO_I32, RONDO_MAX, 4, 2 };
-	unsigned char block[COUNT * 8];
+	unsigned char block[COUNT * 16];
 
 	bench_values_fill(&values, block, COUNT, 2, 1024);
 	cr_assert_eq(bench_values_wrong(&values, block, COUNT, 2, 1024), 0);
@@ -130,7 +134,7 @@ Test(bench_values, a_fill_from_the_middle_is_a_part_of_the_whole)
 
 Test(bench_values, neutral_numbers_survive_any_number_of_reductions)
 {
-	unsigned char first[64 * 8], again[64 * 8];
+	unsigned char first[64 * 16], again[64 * 16];
 
 	for (int type = 0; type < RONDO_TYPE_COUNT; type++) {
 		for (int op = 0; op < RONDO_OP_COUNT; op++) {
