@@ -57,7 +57,7 @@ static void leave_world(struct world *world, struct sim_rank *rank)
 	if (rank->rank == 0)
 		wire_close_coordinator(world);
 	else
-		wire_close(world, rank, 0);
+		wire_close(rank, 0);
 	rank_finish(rank);
 }
 

@@ -31,7 +31,7 @@ static void init_rank(struct world *world, int number)
 	rank->self.member.place.pid = 100 + number;
 	atomic_store(&rank->activity.collective, -1);
 	atomic_store(&rank->activity.waiting_for, -1);
-	rank->wire = rank->dead_peer = -1;
+	rank->socket = rank->dead_peer = -1;
 	rank->attempt_ns = rank->linger_ns = rank->wake_ns = NEVER;
 	rank->start_ns = draw(&world->run, 20 * MS) + (late ? (uint64_t)late->number[1] * MS : 0);
 }
@@ -183,9 +183,9 @@ void world_kill(struct world *world, struct sim_rank *rank, bool vanishes)
 		wire_close_coordinator(world);
 	else
 		/* Its kernel resets the connection where it had not read all bytes. */
-		wire_close(world, rank,
-			world_is_far(world, rank->rank) && draw_one_in(&world->run, 4) ? ECONNRESET
-										       : 0);
+		wire_close(rank, world_is_far(world, rank->rank) && draw_one_in(&world->run, 4)
+					 ? ECONNRESET
+					 : 0);
 	rank_finish(rank);
 	show_death(world, rank->rank);
 }
@@ -343,7 +343,7 @@ static void take_event(struct world *world, const struct rd_timed_event *event)
 		links_take_event(world, event->subject);
 		return;
 	default:
-		wire_take_event(world, event->kind, event->subject);
+		sockets_take_event((enum socket_event)event->kind, event->subject);
 	}
 }
 
@@ -433,10 +433,7 @@ bool world_run_seed(struct world *world)
 	memset(world->flips, 0, sizeof(world->flips));
 	memset(&world->queue, 0, sizeof(world->queue));
 	world->run = draw_from(world->seed, 4);
-	for (int i = 0; i < WIRES_MAX; i++)
-		world->wires[i].state = WIRE_FREE;
-	for (int i = 0; i < WIRES_MAX; i++)
-		world->wires[i].here = world->wires[i].there = false;
+	wire_begin(world);
 	links_open(world);
 	for (int i = 0; i < world->size; i++) {
 		init_rank(world, i);

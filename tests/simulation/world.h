@@ -3,7 +3,7 @@
  * participant, rank 0 the real coordinator, and all run the real executor over simulated links.
  * A seed decides all: ranks, calls, delays, faults. The same seed gives the same run.
  *
- *   world.c     the run: events, faults, time          wire.c   control connections
+ *   world.c     the run: events, faults, time          wire.c   control connections (sockets.c)
  *   rank.c      the program of a rank                  links.c  links of the data
  *   connect.c   the opening of links                   calls.c  calls, and their results
  *   judge.c     the properties that each run must have
@@ -24,9 +24,6 @@
 #include "faults.h"
 #include "links.h"
 #include "wire.h"
-
-#define MS UINT64_C(1000000)
-#define NEVER UINT64_MAX
 
 /* The bounds of each run, in ms. */
 #define HEARTBEAT_MS 1000
@@ -78,7 +75,7 @@ struct sim_rank {
 	uint64_t linger_ns;
 
 	/* The control connection */
-	int wire; /* of this rank; -1: none */
+	int socket; /* of this rank; -1: none */
 	int attempts; /* to connect */
 	uint64_t attempt_ns; /* until when the present one may take */
 	unsigned char hello[RD_FRAME_MAX]; /* that it sent */
@@ -128,7 +125,9 @@ struct world {
 	unsigned rejected; /* bits of ranks, which a router parts from the others */
 	uint64_t rejects_until;
 	struct sim_rank ranks[RANKS_MAX];
+	struct socket_rules socket_rules;
 	struct wire wires[WIRES_MAX];
+	int wire_count;
 	struct link_world links;
 	struct call_plan plan[CALLS_MAX];
 	int coordinator_error; /* kept after the coordinator's end */
@@ -139,13 +138,10 @@ struct world {
 	char failure[600]; /* of a property; "": none */
 };
 
+/* Behind those of sockets. */
 enum event_kind {
-	EVENT_START, /* rank */
+	EVENT_START = SOCKET_EVENTS, /* rank */
 	EVENT_RESUME, /* rank: it is no longer paused */
-	EVENT_ATTEMPT, /* wire: an attempt to connect reaches rank 0's host */
-	EVENT_CONNECTED, /* wire: the answer to it */
-	EVENT_REFUSED, /* wire */
-	EVENT_PACKET, /* wire * 2, + 1 towards the rank */
 	EVENT_GREETING, /* ((from * RANKS_MAX + to) * 2 + confirms) * 8 + transport */
 	EVENT_DEATH, /* watcher * RANKS_MAX + the dead rank */
 	EVENT_LINK, /* end * 4 + enum link_event */

@@ -215,8 +215,8 @@ static int leave(struct shrink_rank *rank, int error, const char *reason)
 static bool has_lost_one(const struct shrink_rank *rank)
 {
 	for (int i = 0; i < rank->quorum.size; i++)
-		if ((rank->dialled[i] >= 0 && streams_have_ended(rank->dialled[i])) ||
-			(rank->arrived[i] >= 0 && streams_have_ended(rank->arrived[i])))
+		if ((rank->dialled[i] >= 0 && sockets_have_ended(rank->dialled[i])) ||
+			(rank->arrived[i] >= 0 && sockets_have_ended(rank->arrived[i])))
 			return true;
 	return false;
 }

@@ -14,20 +14,20 @@ static int64_t clock_ms(void)
 
 /* ---- Output of the machine ------------------------------------------------------------------ */
 
-static void hang_up(int *stream)
+static void hang_up(int *socket)
 {
-	if (*stream >= 0)
-		streams_close(*stream);
-	*stream = -1;
+	if (*socket >= 0)
+		places_close(*socket);
+	*socket = -1;
 }
 
 static void send_due(struct shrink_rank *rank, int to)
 {
-	int stream = rank->arrived[to] >= 0 ? rank->arrived[to] : rank->dialled[to];
+	int socket = rank->arrived[to] >= 0 ? rank->arrived[to] : rank->dialled[to];
 	struct rd_control_message message;
 
-	while (stream >= 0 && rd_quorum_next(&rank->quorum, to, &message, clock_ms()))
-		streams_send(stream, &message);
+	while (socket >= 0 && rd_quorum_next(&rank->quorum, to, &message, clock_ms()))
+		sockets_send(socket, &message);
 }
 
 static void serve(struct shrink_rank *rank)
@@ -42,7 +42,7 @@ static void serve(struct shrink_rank *rank)
 			hang_up(&rank->dialled[to]);
 		if (!peer->dials || rank->dialled[to] >= 0)
 			continue;
-		rank->dialled[to] = streams_dial(rank->origin, rank->members[to].lineage.origin);
+		rank->dialled[to] = sockets_dial(rank->origin, rank->members[to].lineage.origin);
 		rank->attempts[to] = peer->attempt;
 		rank->connected[to] = false;
 	}
@@ -58,19 +58,19 @@ static void lose_dialled(struct shrink_rank *rank, int to, int error)
 
 static bool take_dialled(struct shrink_rank *rank, int to)
 {
-	const struct stream *stream = &world.streams[rank->dialled[to]];
+	const struct sim_socket *socket = sockets_at(rank->dialled[to]);
 	struct rd_control_message message;
 	int took;
 
-	if (stream->error) {
-		lose_dialled(rank, to, stream->error);
-	} else if (stream->connected && !rank->connected[to]) {
+	if (socket->error) {
+		lose_dialled(rank, to, socket->error);
+	} else if (socket->connected && !rank->connected[to]) {
 		rank->connected[to] = true;
 		rd_quorum_connected(&rank->quorum, to);
 	} else {
-		took = streams_take(rank->dialled[to], &message);
+		took = sockets_take(rank->dialled[to], &message);
 		if (took < 0)
-			lose_dialled(rank, to, stream->in.error);
+			lose_dialled(rank, to, socket->in.error);
 		else if (took > 0)
 			rd_quorum_received(&rank->quorum, to, &message, clock_ms());
 		return took != 0;
@@ -81,7 +81,7 @@ static bool take_dialled(struct shrink_rank *rank, int to)
 static bool take_arrived(struct shrink_rank *rank, int from)
 {
 	struct rd_control_message message;
-	int took = streams_take(rank->arrived[from], &message);
+	int took = sockets_take(rank->arrived[from], &message);
 
 	if (took < 0) {
 		hang_up(&rank->arrived[from]);
@@ -93,27 +93,27 @@ static bool take_arrived(struct shrink_rank *rank, int from)
 }
 
 /* One of another lineage, or a rank that is not of this comm. */
-static void refuse(int stream)
+static void refuse(int socket)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_VERDICT,
 		.verdict = { .error = RONDO_TIMEOUT, .lost = -1 } };
 
-	streams_send(stream, &message);
-	streams_close(stream);
+	sockets_send(socket, &message);
+	places_close(socket);
 }
 
 /* The door: each says who it is. */
 static bool take_pending(struct shrink_rank *rank, int index)
 {
-	int stream = rank->pending[index], from;
+	int socket = rank->pending[index], from;
 	struct rd_control_message message;
-	int took = streams_take(stream, &message);
+	int took = sockets_take(socket, &message);
 
 	if (took == 0)
 		return false;
 	rank->pending[index] = rank->pending[--rank->pending_count];
 	if (took < 0 || message.kind != RD_CONTROL_GATHER) {
-		streams_close(stream);
+		places_close(socket);
 		return true;
 	}
 	/* It asks, and stays. */
@@ -121,12 +121,12 @@ static bool take_pending(struct shrink_rank *rank, int index)
 		return true;
 	from = rd_quorum_rank_of(&rank->quorum, &message);
 	if (from < 0 && rank->quorum.phase == RD_QUORUM_MEETING) {
-		refuse(stream);
+		refuse(socket);
 	} else if (from < 0 || !rd_quorum_arrived(&rank->quorum, from, clock_ms())) {
-		streams_close(stream);
+		places_close(socket);
 	} else {
 		hang_up(&rank->arrived[from]);
-		rank->arrived[from] = stream;
+		rank->arrived[from] = socket;
 	}
 	return true;
 }
@@ -176,7 +176,7 @@ static void set_stage(struct shrink_rank *rank, enum stage stage)
 static void end(struct shrink_rank *rank)
 {
 	shrink_trace(rank->origin, "ends: %s", rank->error);
-	streams_close_all(rank->origin);
+	places_close_all(rank->origin);
 	rd_vote_forget(&rank->vote);
 	set_stage(rank, STAGE_ENDED);
 }

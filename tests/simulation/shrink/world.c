@@ -101,10 +101,10 @@ static void kill_rank(int number, bool vanishes)
 	rank->dead = true;
 	rank->vanished = vanishes;
 	if (vanishes) {
-		streams_begin_silence();
+		places_begin_silence();
 		comms_lose(number, RD_LOST, SHRINK_HEARTBEAT_MS * MS);
 	} else {
-		streams_close_all(number);
+		places_close_all(number);
 		/* Bytes that it had not read make its kernel reset its connections. */
 		comms_lose(number,
 			world.hosts > 1 && draw_one_in(&world.run, 4) ? RD_CUT_OFF : RD_DEAD, 0);
@@ -128,7 +128,7 @@ static void reject(unsigned side, int ms)
 	world.cuts[world.cut_count].rejects = true;
 	world.cuts[world.cut_count].side = side;
 	world.cuts[world.cut_count++].until_ns = ms ? world.now_ns + (uint64_t)ms * MS : NEVER;
-	streams_reject();
+	places_reject();
 	comms_reject();
 }
 
@@ -138,7 +138,7 @@ static void cut(unsigned side, int ms)
 	world.cuts[world.cut_count].side = side;
 	world.cuts[world.cut_count].from_ns = world.now_ns;
 	world.cuts[world.cut_count++].until_ns = ms ? world.now_ns + (uint64_t)ms * MS : NEVER;
-	streams_begin_silence();
+	places_begin_silence();
 	shrink_event(EVENT_CUTS, 0, world.now_ns + SHRINK_HEARTBEAT_MS * MS);
 }
 
@@ -152,13 +152,13 @@ static void strike(const struct fault *fault)
 	else if (fault->kind == FAULT_reject)
 		reject((unsigned)number[0], number[1]);
 	else if (fault->kind == FAULT_strange)
-		streams_intrude((int)draw(&world.run, (uint64_t)world.size), number[0]);
+		places_intrude((int)draw(&world.run, (uint64_t)world.size), number[0]);
 	else if (is_rank && (fault->kind == FAULT_kill || fault->kind == FAULT_vanish))
 		kill_rank(number[0], fault->kind == FAULT_vanish);
 	else if (is_rank && fault->kind == FAULT_pause)
 		pause_rank(number[0], number[1]);
 	else if (is_rank && fault->kind == FAULT_reset)
-		streams_reset(number[0]);
+		places_reset(number[0]);
 }
 
 static void strike_faults(void)
@@ -197,7 +197,7 @@ static void take_event(const struct rd_timed_event *event)
 		comms_take_event((enum shrink_event)event->kind, event->subject);
 		return;
 	default:
-		streams_take_event((enum shrink_event)event->kind, event->subject);
+		sockets_take_event((enum socket_event)event->kind, event->subject);
 	}
 }
 
@@ -278,7 +278,7 @@ static void begin(uint64_t seed, int size, const struct faults *faults, bool tra
 {
 	struct draw stream = draw_from(seed, 12);
 
-	streams_finish();
+	places_begin();
 	world.size = size;
 	world.hosts = 1 + (int)draw(&stream, (uint64_t)size);
 	world.network_ns = draw_one_in(&stream, 2) ? 20 * MS : MS / 10;
@@ -312,6 +312,5 @@ const char *shrink_run(uint64_t seed, int size, const struct faults *faults, boo
 		shrink_judge();
 	for (int i = 0; i < size; i++)
 		ranks_finish(i);
-	streams_finish();
 	return world.failure[0] ? world.failure : NULL;
 }

@@ -3,7 +3,7 @@
  * library's own machine (bootstrap/shrink/quorum.h), in virtual time. A seed decides all. The same
  * seed gives the same run.
  *
- *   world.c     the run: events, faults, time     sockets.c   places and connections
+ *   world.c     the run: events, faults, time     places.c    where they meet (sockets.c)
  *   ranks.c     what a rank does                  comms.c     the making of comms, their failures
  *   judge.c     the properties that each run must have
  */
@@ -19,12 +19,9 @@
 #include "draw.h"
 #include "faults.h"
 #include "shrinks.h"
-#include "simulated_pipe.h"
+#include "sockets.h"
 
 #define SHRINK_RANKS 8
-#define MS UINT64_C(1000000)
-#define NEVER UINT64_MAX
-#define STREAMS_MAX 16384
 #define PENDING_MAX 64
 #define COMMS_MAX 256
 
@@ -64,12 +61,12 @@ struct shrink_rank {
 	struct rd_member members[SHRINK_RANKS];
 	struct rd_vote vote;
 	struct rd_quorum quorum;
-	int dialled[SHRINK_RANKS], arrived[SHRINK_RANKS]; /* streams, by rank; -1: none */
+	int dialled[SHRINK_RANKS], arrived[SHRINK_RANKS]; /* sockets, by rank; -1: none */
 	unsigned attempts[SHRINK_RANKS];
 	bool connected[SHRINK_RANKS]; /* the quorum knows it */
 	uint32_t port; /* where it meets others for a new comm; 0: nowhere */
 	struct shrink_making making;
-	/* Streams that came and have not said who they are. */
+	/* Sockets that came and have not said who they are. */
 	int pending[PENDING_MAX], pending_count;
 	char error[RD_REASON_SIZE]; /* with which it ended */
 };
@@ -85,17 +82,6 @@ struct shrink_comm {
 	/* As each member knows, by origin: */
 	bool broken[SHRINK_RANKS];
 	unsigned char presence[SHRINK_RANKS][SHRINK_RANKS];
-};
-
-/* One end of a connection. */
-struct stream {
-	bool open; /* its owner has not closed it */
-	int owner; /* the rank */
-	int toward; /* the rank at the other end; -1: none */
-	int peer; /* the other end; -1: none yet, or a stranger */
-	bool connected;
-	int error; /* with which the attempt to connect ended; 0: it has not */
-	struct pipe in;
 };
 
 struct shrink_world {
@@ -114,8 +100,6 @@ struct shrink_world {
 	} cuts[FAULTS_MAX];
 	int cut_count;
 	struct shrink_rank ranks[SHRINK_RANKS];
-	struct stream streams[STREAMS_MAX];
-	int stream_count;
 	uint32_t ports;
 	struct shrink_comm comms[COMMS_MAX];
 	int comm_count;
@@ -123,13 +107,9 @@ struct shrink_world {
 	char failure[600]; /* of a property; "": none */
 };
 
+/* Behind those of sockets. */
 enum shrink_event {
-	EVENT_SYN, /* a stream's attempt to connect reaches the host */
-	EVENT_CONNECTED, /* a stream; and so the next two */
-	EVENT_REFUSED,
-	EVENT_PACKET,
-	EVENT_SILENCE, /* a stream: no packet has come for too long */
-	EVENT_RESUME, /* rank */
+	EVENT_RESUME = SOCKET_EVENTS, /* rank */
 	EVENT_PAUSE, /* rank: paused for as long as heartbeats may take */
 	EVENT_CUTS, /* some ranks are cut off for as long */
 	EVENT_BREAK, /* comm * SHRINK_RANKS + a member: it learns that the comm is broken */
@@ -164,28 +144,19 @@ void ranks_begin(int rank);
 void ranks_run(int rank);
 void ranks_finish(int rank);
 
-/* sockets.c */
-/* A stream to a rank's place. */
-int streams_dial(int owner, int toward);
-void streams_close(int stream);
-void streams_send(int stream, const struct rd_control_message *message);
-/* Takes the next message that has come: 1; 0: none has; -1: the stream has ended, with the error of
-   its pipe. */
-int streams_take(int stream, struct rd_control_message *message);
-/* A connection of no rank to this rank's place, of one of four kinds. */
-void streams_intrude(int rank, int kind);
-void streams_take_event(enum shrink_event kind, int subject);
+/* places.c */
+void places_begin(void);
+void places_close(int socket);
 /* All of a rank's close. */
-void streams_close_all(int rank);
-/* All of the rank's streams break. */
-void streams_reset(int rank);
-/* Streams between ranks that are cut off fail, after a time. */
-void streams_begin_silence(void);
-/* Resets the streams between ranks of shrink_rejects(). */
-void streams_reject(void);
-void streams_finish(void);
-/* Whether the other end of this one has closed, or it has failed. */
-bool streams_have_ended(int stream);
+void places_close_all(int rank);
+/* A connection of no rank to this rank's place, of one of four kinds. */
+void places_intrude(int rank, int kind);
+/* All of the rank's connections break. */
+void places_reset(int rank);
+/* Connections between ranks that are cut off fail, after a time. */
+void places_begin_silence(void);
+/* Resets the connections between ranks of shrink_rejects(). */
+void places_reject(void);
 
 /* comms.c */
 /* The first comm, which all ranks have. */
