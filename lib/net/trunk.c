@@ -285,8 +285,9 @@ static bool take_frame(struct rd_trunk *trunk, const unsigned char *bytes, size_
 	return true;
 }
 
-/* False: the trunk is lost, and freed where it has no channel. */
-static bool receive(struct rd_trunk *trunk)
+/* False: the trunk is lost, and freed where it has no channel. failed: the errno of a write, which
+   the end that a read then shows has not; 0: none has failed. */
+static bool receive(struct rd_trunk *trunk, int failed)
 {
 	const unsigned char *frame;
 	int error = 0, got, reads = 0;
@@ -303,7 +304,7 @@ static bool receive(struct rd_trunk *trunk)
 		}
 	} while (got > 0 && (trunk->connection.wire.tls || ++reads < READS_MOST));
 	if (got < 0)
-		lose(trunk, error);
+		lose(trunk, failed ? failed : error);
 	return got >= 0;
 }
 
@@ -441,7 +442,7 @@ void rd_trunk_serve(struct rd_trunk *trunk)
 	flushed = rd_connection_is_flushed(&trunk->connection);
 	if (!flushed && !rd_connection_flush(&trunk->connection, &error)) {
 		/* The other end may have sent more before. */
-		if (receive(trunk))
+		if (receive(trunk, error))
 			lose(trunk, error);
 		return;
 	}
@@ -449,13 +450,13 @@ void rd_trunk_serve(struct rd_trunk *trunk)
 		for (struct rd_channel *at = trunk->channels; at; at = at->next)
 			rd_channel_stir(at);
 	watch_wire(trunk);
-	receive(trunk);
+	receive(trunk, 0);
 }
 
 void rd_channel_look(struct rd_channel *channel)
 {
 	if (!channel->trunk->lost && !channel->trunk->connecting)
-		receive(channel->trunk);
+		receive(channel->trunk, 0);
 }
 
 /* ---- Frames --------------------------------------------------------------------------------- */
@@ -504,7 +505,7 @@ bool rd_channel_flush(struct rd_channel *channel, int *error)
 		return false;
 	}
 	if (!rd_connection_flush(&trunk->connection, error)) {
-		if (receive(trunk))
+		if (receive(trunk, *error))
 			lose(trunk, *error);
 		return false;
 	}

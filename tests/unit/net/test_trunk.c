@@ -276,6 +276,25 @@ Test(trunk, an_end_follows_the_frames_and_a_reset_is_one)
 	close_both(there, two);
 }
 
+Test(trunk, a_reset_that_a_write_finds_is_no_end_of_file)
+{
+	struct rd_channel *here = open_channel(), *there;
+	struct pollfd fd = { .fd = rd_channel_fd(here) };
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int error = 0;
+
+	send_over(here, 1);
+	accept_trunk();
+	there = take(1);
+	cr_assert_eq(connect(rd_channel_fd(there), &none, sizeof(none)), 0);
+	cr_assert_eq(poll(&fd, 1, WAIT_MS), 1);
+	put(here, 2);
+	cr_assert_not(rd_channel_flush(here, &error));
+	cr_assert_eq(error, ECONNRESET);
+	cr_assert_eq(end_of(here), ECONNRESET);
+	close_both(here, there);
+}
+
 Test(trunk, its_loss_ends_all_its_channels)
 {
 	struct rd_channel *here = open_channel(), *other = open_channel(), *there;
