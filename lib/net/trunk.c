@@ -425,7 +425,7 @@ int rd_channel_fd(const struct rd_channel *channel)
 
 bool rd_channel_is_connecting(const struct rd_channel *channel)
 {
-	return channel->trunk->connecting;
+	return channel->trunk->connecting && !channel->trunk->lost;
 }
 
 /* ---- Events --------------------------------------------------------------------------------- */

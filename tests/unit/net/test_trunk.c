@@ -350,6 +350,7 @@ Test(trunk, an_address_that_refuses_ends_each_channel_to_it)
 	here = dial();
 	other = dial();
 	await(here);
+	cr_assert_not(rd_channel_is_connecting(here));
 	cr_assert_eq(here->error, ECONNREFUSED);
 	cr_assert_eq(other->error, ECONNREFUSED);
 	close_both(here, other);
