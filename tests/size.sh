@@ -13,7 +13,7 @@ gpu 13000
 transports 14300
 trainer 21000
 tools 19000
-tests 92000
+tests 92200
 bench 4000
 adapters 2850
 docs 8500

@@ -102,6 +102,9 @@ bool rd_control_socket_is_stirred(const struct rd_control_socket *socket)
 
 int rd_control_socket_judge(const struct rd_control_socket *socket, int error)
 {
+	/* A process that has died resets no channel: its kernel ends the trunk. */
+	if (socket && socket->channel && !socket->channel->lost)
+		return error;
 	return socket && socket->near && rd_means_reset(error) ? EPIPE : error;
 }
 

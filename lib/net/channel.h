@@ -21,6 +21,7 @@ struct rd_channel {
 	_Atomic bool *due; /* its owner's, set by what comes; NULL: it waits for an owner */
 	bool stirred; /* something has come since the owner last read */
 	bool ended;
+	bool lost; /* it ended with its trunk; else the other process ended it, and lived */
 	int error; /* of the end: an errno; 0: none */
 	struct rd_channel_frame *first, **end, *taken; /* that have come; the last taken one */
 	int count; /* of frames that have come */

@@ -160,6 +160,7 @@ static void lose(struct rd_trunk *trunk, int error)
 	}
 	for (struct rd_channel *at = trunk->channels; at; at = next) {
 		next = at->next;
+		at->lost = at->lost || !at->ended;
 		rd_channel_end(at, error);
 		if (at->due || at->lasts)
 			continue;

@@ -196,14 +196,15 @@ static void take_end(struct rd_coordinator *coordinator, int rank)
 }
 
 /* The kernel of a rank that has died resets the connection, too, where bytes had come that the rank
-   had not read. Then another rank of its host reports the death. */
+   had not read. Then another rank of its host reports the death. While ranks meet, the parent's
+   verdict may have ended the group there, and is about to end it here. */
 static void cut_off(struct rd_coordinator *coordinator, int rank)
 {
 	if (coordinator->cut_off >= 0)
 		return;
 	coordinator->cut_off = rank;
 	coordinator->cut_off_ms = latest_ms(coordinator) + RD_QUERY_MS;
-	if (coordinator->phase != RD_COORDINATOR_RUNNING || !is_watched(coordinator, rank))
+	if (coordinator->phase == RD_COORDINATOR_RUNNING && !is_watched(coordinator, rank))
 		decide_cut_off(coordinator);
 }
 

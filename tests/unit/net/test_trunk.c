@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/port.h"
+#include "bootstrap/control_socket.h"
 #include "net/codec.h"
 #include "net/trunk.h"
 
@@ -293,6 +294,29 @@ Test(trunk, a_reset_that_a_write_finds_is_no_end_of_file)
 	cr_assert_eq(error, ECONNRESET);
 	cr_assert_eq(end_of(here), ECONNRESET);
 	close_both(here, there);
+}
+
+/* Both ends are on one host, where a reset of the trunk is a death. */
+Test(trunk, a_rank_that_resets_a_channel_lives)
+{
+	struct rd_channel *here = open_channel(), *other = open_channel();
+	struct rd_control_socket *one, *two;
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+
+	send_over(here, 1);
+	send_over(other, 2);
+	accept_trunk();
+	one = rd_control_socket_join(take(1), &due);
+	two = rd_control_socket_join(take(2), &due);
+	rd_channel_close(here, true);
+	cr_assert_eq(end_of(one->channel), ECONNRESET);
+	cr_assert_eq(rd_control_socket_judge(one, ECONNRESET), ECONNRESET);
+	cr_assert_eq(connect(rd_channel_fd(other), &none, sizeof(none)), 0);
+	cr_assert_eq(end_of(two->channel), ECONNRESET);
+	cr_assert_eq(rd_control_socket_judge(two, ECONNRESET), EPIPE);
+	rd_channel_close(other, false);
+	rd_control_socket_close(&one, false);
+	rd_control_socket_close(&two, false);
 }
 
 Test(trunk, its_loss_ends_all_its_channels)
