@@ -152,6 +152,12 @@ has '^cmake -S . -B build-cpu .* -DRONDO_CUDA=OFF$'
 runs install --build-dir there --prefix=here
 has "^cmake -S . -B $work/there "
 has "^ninja -C $work/there rondo_installed$"
+printf '#!/bin/sh\necho "$@" >>%s/pythons\necho %s/packages\n' "$work" "$work" >"$work/python"
+chmod +x "$work/python"
+runs install --prefix here --with-torch "$work/python"
+grep -q "^adapters/torch/build.py --include $work/here/include --library $work/here/lib.* --prefix $work/here$" \
+	"$work/pythons" || fail "install --with-torch: $(cat "$work/out")"
+refuses 'there is no such Python' install --with-torch /no/python
 refuses 'needs a directory' install --prefix
 refuses 'needs a directory' install --build-dir
 # There it was configured for the source of BUILD, which is another one.

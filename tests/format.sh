@@ -6,7 +6,7 @@ version=14
 cd "${1:-$(dirname "$0")/..}"
 
 sources() {
-	find lib ring mesh tree transports train tools tests bench docs \
+	find lib ring mesh tree transports train tools tests bench adapters docs \
 		\( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) -print0
 }
 

@@ -1,0 +1,146 @@
+#ifndef RONDO_TORCH_GROUP_H
+#define RONDO_TORCH_GROUP_H
+
+/* A process group: one communicator, on which each call of torch's is a request. */
+
+#include <torch/csrc/api/include/torch/version.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#if TORCH_VERSION_MAJOR >= 2
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#else
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#endif
+
+#include <condition_variable>
+#include <mutex>
+
+#include "work.h"
+
+namespace rondo_torch
+{
+
+#if TORCH_VERSION_MAJOR >= 2
+using Base = c10d::Backend;
+#else
+using Base = c10d::ProcessGroup;
+#endif
+
+using Milliseconds = std::chrono::milliseconds;
+using Tensors = std::vector<at::Tensor>;
+using Lists = std::vector<Tensors>;
+using WorkPointer = c10::intrusive_ptr<c10d::Work>;
+
+/*
+ * Threads: torch's threads may call at any time. The lock orders the starts of their calls; waits
+ * do not take it.
+ */
+class Group : public Base
+{
+      public:
+	/*
+	 * Collective among `ranks`. They are the parent's, where there is one, and meet on its
+	 * communicator. Else they meet by the store.
+	 */
+	static c10::intrusive_ptr<Group> create(const c10::intrusive_ptr<c10d::Store> &store,
+		int rank, int size, Milliseconds timeout, const c10::intrusive_ptr<Group> &parent,
+		const std::vector<int> &ranks);
+	Group(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
+		Milliseconds timeout);
+	~Group() override;
+
+	/*
+	 * Ends the group on this rank: waits for its calls, 5 s at most, then revokes those that
+	 * are left. Any number of times. Later calls throw.
+	 */
+	void leave();
+
+	const std::string getBackendName() const override
+	{
+		return "rondo";
+	}
+
+	WorkPointer broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) override;
+	WorkPointer allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) override;
+	WorkPointer allreduce_coalesced(
+		Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) override;
+	WorkPointer reduce(Tensors &tensors, const c10d::ReduceOptions &options) override;
+	WorkPointer allgather(
+		Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+	WorkPointer _allgather_base(at::Tensor &output, at::Tensor &input,
+		const c10d::AllgatherOptions &options) override;
+	WorkPointer allgather_coalesced(
+		Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+	WorkPointer gather(
+		Lists &outputs, Tensors &inputs, const c10d::GatherOptions &options) override;
+	WorkPointer scatter(
+		Tensors &outputs, Lists &inputs, const c10d::ScatterOptions &options) override;
+	WorkPointer reduce_scatter(Tensors &outputs, Lists &inputs,
+		const c10d::ReduceScatterOptions &options) override;
+	WorkPointer _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
+		const c10d::ReduceScatterOptions &options) override;
+	WorkPointer alltoall_base(at::Tensor &output, at::Tensor &input,
+		std::vector<int64_t> &output_rows, std::vector<int64_t> &input_rows,
+		const c10d::AllToAllOptions &options) override;
+	WorkPointer alltoall(
+		Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) override;
+	WorkPointer barrier(const c10d::BarrierOptions &options) override;
+	void monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all) override;
+	WorkPointer send(Tensors &tensors, int to, int tag) override;
+	WorkPointer recv(Tensors &tensors, int from, int tag) override;
+	WorkPointer recvAnysource(Tensors &tensors, int tag) override;
+#if TORCH_VERSION_MAJOR >= 2
+	WorkPointer allgather_into_tensor_coalesced(
+		Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) override;
+	WorkPointer reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+		const c10d::ReduceScatterOptions &options) override;
+#endif
+
+	/* All ranks count their collectives from 0. */
+	void setSequenceNumberForGroup() override
+	{
+	}
+	uint64_t getSequenceNumberForGroup() override
+	{
+		return sequence_;
+	}
+
+      private:
+	c10::intrusive_ptr<Work> work(
+		c10d::OpType type, const char *title, const Tensors &inputs = {});
+	template <typename Calls>
+	WorkPointer start(
+		const c10::intrusive_ptr<Work> &work, Milliseconds timeout, const Calls &calls);
+	template <typename Calls>
+	WorkPointer start_reduction(const c10::intrusive_ptr<Work> &work, Milliseconds timeout,
+		const c10d::ReduceOp &op, at::ScalarType type, const Calls &calls);
+	WorkPointer allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options);
+	Tensors gather_sparse(const at::Tensor &tensor);
+	void check_alive() const;
+	void set_timeout(Milliseconds timeout);
+	rondo_op premul_op(const c10d::ReduceOp &op, at::ScalarType type);
+	void call_began();
+	void call_ended();
+	bool wait_for_calls();
+	void lead_monitored_barrier(const std::string &key, Milliseconds timeout, bool wait_all);
+	void follow_monitored_barrier(const std::string &key, Milliseconds timeout);
+
+	c10::intrusive_ptr<c10d::Store> store_;
+	rondo_comm *comm_ = nullptr;
+	const Milliseconds timeout_;
+	int set_timeout_ms_ = 0;
+	std::atomic<uint64_t> sequence_{ 0 };
+	uint64_t monitored_barriers_ = 0;
+	pid_t process_;
+	std::mutex lock_;
+
+	std::mutex under_way_lock_;
+	std::condition_variable none_under_way_;
+	int under_way_ = 0;
+};
+
+/* Leaves all groups of this process that live: at the interpreter's exit. */
+void leave_all();
+
+} // namespace rondo_torch
+
+#endif

@@ -1,0 +1,229 @@
+#ifndef RONDO_TORCH_GROUP_LIFE_H
+#define RONDO_TORCH_GROUP_LIFE_H
+
+/* How a group begins and ends, and how its calls start. */
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "group.h"
+
+namespace rondo_torch
+{
+
+/* The library's bounds of a timeout. */
+inline int in_bounds_ms(Milliseconds timeout)
+{
+	return static_cast<int>(std::clamp<int64_t>(timeout.count(), 10, 86400000));
+}
+
+/* ---- Beginning ------------------------------------------------------------------------------ */
+
+inline std::mutex groups_lock;
+inline std::set<Group *> groups;
+
+inline Group::Group(
+	const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, Milliseconds timeout)
+    : Base(rank, size), store_(store), timeout_(timeout), process_(getpid())
+{
+#if TORCH_VERSION_MAJOR < 2
+	init();
+#endif
+	std::lock_guard<std::mutex> guard(groups_lock);
+	groups.insert(this);
+}
+
+inline struct rondo_unique_id meet(c10d::Store &store, int rank)
+{
+	struct rondo_unique_id id;
+
+	if (rank == 0) {
+		check(rondo_get_unique_id(&id));
+		store.set("rondo", std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
+		return id;
+	}
+	std::vector<uint8_t> bytes = store.get("rondo");
+	TORCH_CHECK(bytes.size() == sizeof(id.bytes), "rondo: the store has no unique id");
+	std::copy(bytes.begin(), bytes.end(), id.bytes);
+	return id;
+}
+
+inline rondo_comm *create_by_store(c10d::Store &store, int rank, int size, Milliseconds timeout)
+{
+	struct rondo_unique_id id = meet(store, rank);
+	struct rondo_config config = RONDO_CONFIG_INIT;
+	rondo_comm *comm;
+
+	config.rank = rank;
+	config.size = size;
+	config.timeout_ms = config.init_timeout_ms = in_bounds_ms(timeout);
+	config.unique_id = &id;
+	check(rondo_comm_create(&comm, &config));
+	return comm;
+}
+
+inline c10::intrusive_ptr<Group> Group::create(const c10::intrusive_ptr<c10d::Store> &store,
+	int rank, int size, Milliseconds timeout, const c10::intrusive_ptr<Group> &parent,
+	const std::vector<int> &ranks)
+{
+	auto group = c10::make_intrusive<Group>(store, rank, size, timeout);
+
+	if (parent) {
+		parent->check_alive();
+		check(rondo_comm_create_group(parent->comm_, ranks.data(), size, 0, &group->comm_));
+	} else {
+		group->comm_ = create_by_store(*store, rank, size, timeout);
+	}
+	return group;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+inline void Group::check_alive() const
+{
+	if (!comm_)
+		throw Error(RONDO_INVALID, "rondo: this process group has been destroyed");
+}
+
+inline void Group::set_timeout(Milliseconds timeout)
+{
+	int timeout_ms = in_bounds_ms(timeout.count() > 0 ? timeout : timeout_);
+
+	if (timeout_ms == set_timeout_ms_)
+		return;
+	check(rondo_comm_set_timeout(comm_, timeout_ms));
+	set_timeout_ms_ = timeout_ms;
+}
+
+inline void Group::call_began()
+{
+	std::lock_guard<std::mutex> guard(under_way_lock_);
+	under_way_++;
+}
+
+inline void Group::call_ended()
+{
+	std::lock_guard<std::mutex> guard(under_way_lock_);
+	if (--under_way_ == 0)
+		none_under_way_.notify_all();
+}
+
+inline c10::intrusive_ptr<Work> Group::work(
+	c10d::OpType type, const char *title, const Tensors &inputs)
+{
+	return c10::make_intrusive<Work>(getRank(), type, title, inputs);
+}
+
+/* `calls` makes calls of Rondo's. Where one is refused, the group of calls is. */
+template <typename Calls>
+WorkPointer Group::start(
+	const c10::intrusive_ptr<Work> &work, Milliseconds timeout, const Calls &calls)
+{
+	std::lock_guard<std::mutex> guard(lock_);
+
+	check_alive();
+	set_timeout(timeout);
+	sequence_++;
+	call_began();
+	try {
+		rondo_group_start();
+		calls();
+		work->start([this] { call_ended(); });
+	} catch (...) {
+		call_ended();
+		throw;
+	}
+	return work;
+}
+
+inline rondo_op Group::premul_op(const c10d::ReduceOp &op, at::ScalarType type)
+{
+	const auto *given =
+		dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
+	const Type *known = find_type(type);
+	rondo_op made;
+
+	TORCH_CHECK(given, "rondo: PREMUL_SUM without a factor");
+	TORCH_CHECK(known && known->width == 1 && type != at::kBool,
+		"Cannot use ReduceOp.PREMUL_SUM with ", type);
+#if TORCH_VERSION_MAJOR >= 2
+	const at::Tensor tensor = given->tensor_factor;
+#else
+	const at::Tensor tensor =
+		given->tensor_factors.empty() ? at::Tensor() : given->tensor_factors[0];
+#endif
+	at::Tensor factor = tensor.defined() ? tensor.to(type).reshape({ 1 })
+					     : at::full({ 1 }, given->double_factor, type);
+	std::lock_guard<std::mutex> guard(lock_);
+	check_alive();
+	check(rondo_op_create_premul(comm_, &made, factor.data_ptr(), known->rondo));
+	return made;
+}
+
+/* `calls` has the operation, and the type with its width. */
+template <typename Calls>
+WorkPointer Group::start_reduction(const c10::intrusive_ptr<Work> &work, Milliseconds timeout,
+	const c10d::ReduceOp &op, at::ScalarType torch, const Calls &calls)
+{
+	const Type *type = find_type(torch);
+
+	TORCH_CHECK(type, "rondo: no reduction for tensors of ", torch);
+	bool has_factor = op.op_ == c10d::ReduceOp::PREMUL_SUM;
+	rondo_op found = has_factor ? premul_op(op, torch) : find_op(op.op_, torch);
+	WorkPointer started = start(work, timeout, [&] { calls(found, *type); });
+	if (has_factor) {
+		/* The call has the factor. */
+		std::lock_guard<std::mutex> guard(lock_);
+		rondo_op_destroy(comm_, found);
+	}
+	return started;
+}
+
+/* ---- Ending --------------------------------------------------------------------------------- */
+
+inline bool Group::wait_for_calls()
+{
+	std::unique_lock<std::mutex> guard(under_way_lock_);
+
+	return none_under_way_.wait_for(
+		guard, std::chrono::seconds(5), [this] { return under_way_ == 0; });
+}
+
+inline void Group::leave()
+{
+	rondo_comm *comm;
+
+	{
+		/* Not while waiting: a call's callback may try another call. */
+		std::lock_guard<std::mutex> guard(lock_);
+		comm = std::exchange(comm_, nullptr);
+	}
+	/* A forked child has none of the threads that run its parent's calls. */
+	if (comm && process_ == getpid() && !wait_for_calls())
+		rondo_comm_revoke(comm, "it left with calls under way");
+	rondo_comm_destroy(comm);
+}
+
+inline Group::~Group()
+{
+	{
+		std::lock_guard<std::mutex> guard(groups_lock);
+		groups.erase(this);
+	}
+	leave();
+}
+
+/* In the same order on each rank is not needed: leaving is local. */
+inline void leave_all()
+{
+	std::lock_guard<std::mutex> guard(groups_lock);
+
+	for (Group *group : groups)
+		group->leave();
+}
+
+} // namespace rondo_torch
+
+#endif

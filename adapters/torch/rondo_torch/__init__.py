@@ -1,0 +1,60 @@
+"""The backend "rondo" of torch.distributed: import rondo_torch; dist.init_process_group("rondo")."""
+
+import atexit
+import functools
+
+import torch
+import torch.distributed
+from torch.distributed import distributed_c10d
+
+from . import _C
+from ._C import ProcessGroupRondo, RondoError
+
+__all__ = ["ProcessGroupRondo", "RondoError"]
+
+
+def _rondo_group(group):
+	"""The group of this backend in a process group of torch's, or None."""
+	if isinstance(group, ProcessGroupRondo):
+		return group
+	try:
+		backend = group._get_backend(torch.device("cpu"))
+	except (AttributeError, RuntimeError):
+		return None
+	return backend if isinstance(backend, ProcessGroupRondo) else None
+
+
+def _create(options, _):
+	"""Called by torch on each member of a new group, which of the default group's ranks has none."""
+	ranks = options.global_ranks_in_group
+	parent = None
+	if ranks and torch.distributed.is_initialized():
+		parent = _rondo_group(distributed_c10d._get_default_group())
+	return _C.create(options.store, options.group_rank, options.group_size, options.timeout, parent, ranks)
+
+
+def _register():
+	devices = {} if torch.__version__.startswith("1.") else {"devices": ["cpu"]}
+	distributed_c10d.Backend.register_backend("rondo", _create, extended_api=True, **devices)
+
+
+def _own_monitored_barrier():
+	"""torch's refuses all backends but gloo."""
+	theirs = distributed_c10d.monitored_barrier
+
+	@functools.wraps(theirs)
+	def monitored_barrier(group=None, timeout=None, wait_all_ranks=False):
+		own = _rondo_group(distributed_c10d._get_default_group() if group is None else group)
+		if own is None:
+			return theirs(group, timeout, wait_all_ranks)
+		if timeout is None:
+			timeout = distributed_c10d.default_pg_timeout
+		return own.monitored_barrier(timeout, wait_all_ranks)
+
+	torch.distributed.monitored_barrier = distributed_c10d.monitored_barrier = monitored_barrier
+
+
+_register()
+_own_monitored_barrier()
+# Callbacks of calls under way may need the interpreter, which is whole now.
+atexit.register(_C.leave_all)

@@ -1,0 +1,215 @@
+#ifndef RONDO_TORCH_WORK_H
+#define RONDO_TORCH_WORK_H
+
+/* A call of torch's: a request of Rondo's, the tensors that it uses, and what waits for it. */
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <functional>
+
+#include "types.h"
+
+namespace rondo_torch
+{
+
+class Work : public c10d::Work
+{
+      public:
+	Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs);
+	~Work() override;
+
+	/* Addresses of a tensor's elements, which stay valid until the call's end. Tensors whose
+	   elements do not follow each other are copied: inputs now, outputs at the call's end. */
+	const void *input(const at::Tensor &tensor);
+	void *output(const at::Tensor &tensor);
+	void *in_place(const at::Tensor &tensor);
+
+	/* Sets what result() and the future's value are. */
+	void give(std::vector<at::Tensor> tensors);
+	void give_lists(std::vector<std::vector<at::Tensor>> lists);
+
+	/* Takes the calls of the thread's open group, and starts them. `ended` is called once at
+	   their end. It is called neither where this throws. */
+	void start(std::function<void()> ended);
+	/* Ends a work whose calls have run already. */
+	void end();
+
+	bool isCompleted() override;
+	bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+	std::vector<at::Tensor> result() override;
+	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+
+      private:
+	struct Copy {
+		at::Tensor to, from;
+	};
+
+	static void done(void *argument, int error);
+	void complete(std::exception_ptr failure);
+	void copy_back();
+
+	rondo_request *request_ = nullptr;
+	std::function<void()> ended_;
+	std::vector<at::Tensor> used_;
+	std::vector<Copy> copies_;
+	std::vector<at::Tensor> tensors_;
+	c10::IValue value_;
+	c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+inline c10::optional<std::vector<at::Tensor>> profiled(const std::vector<at::Tensor> &inputs)
+{
+	if (inputs.empty())
+		return c10::nullopt;
+	return inputs;
+}
+
+inline Work::Work(
+	int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs)
+    : c10d::Work(rank, type, title, profiled(inputs)), value_(tensors_)
+{
+}
+
+inline Work::~Work()
+{
+	rondo_request_destroy(request_);
+}
+
+inline const void *Work::input(const at::Tensor &tensor)
+{
+	used_.push_back(tensor.resolve_conj().resolve_neg().contiguous());
+	return used_.back().data_ptr();
+}
+
+inline void *Work::output(const at::Tensor &tensor)
+{
+	bool plain = tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+
+	used_.push_back(plain ? tensor : at::empty(tensor.sizes(), tensor.options()));
+	if (!plain)
+		copies_.push_back({ tensor, used_.back() });
+	return used_.back().data_ptr();
+}
+
+inline void *Work::in_place(const at::Tensor &tensor)
+{
+	used_.push_back(tensor.resolve_conj().resolve_neg().contiguous());
+	if (!used_.back().is_same(tensor))
+		copies_.push_back({ tensor, used_.back() });
+	return used_.back().data_ptr();
+}
+
+inline void Work::give(std::vector<at::Tensor> tensors)
+{
+	tensors_ = std::move(tensors);
+	value_ = tensors_;
+	future_ = c10::make_intrusive<c10::ivalue::Future>(
+		c10::ListType::create(c10::TensorType::get()));
+}
+
+/* As gloo's: a list for one input, else a list of lists. */
+inline void Work::give_lists(std::vector<std::vector<at::Tensor>> lists)
+{
+	if (lists.size() == 1) {
+		give(std::move(lists[0]));
+		return;
+	}
+	for (const auto &list : lists)
+		tensors_.insert(tensors_.end(), list.begin(), list.end());
+	value_ = lists;
+	future_ = c10::make_intrusive<c10::ivalue::Future>(
+		c10::ListType::create(c10::ListType::create(c10::TensorType::get())));
+}
+
+inline void Work::start(std::function<void()> ended)
+{
+	int error = rondo_group_prepare(&request_);
+
+	check(error);
+	ended_ = std::move(ended);
+	/* done() has a reference of its own: nobody need keep the work. */
+	c10::raw::intrusive_ptr::incref(this);
+	error = rondo_request_start(request_, done, this);
+	if (error) {
+		auto own = c10::intrusive_ptr<Work>::reclaim(this);
+		throw last_error(error);
+	}
+}
+
+inline void Work::end()
+{
+	complete(nullptr);
+}
+
+/* In the thread that waits, or in one of the library's. */
+inline void Work::done(void *argument, int error)
+{
+	auto work = c10::intrusive_ptr<Work>::reclaim(static_cast<Work *>(argument));
+	std::exception_ptr failure;
+
+	try {
+		check(error);
+		work->copy_back();
+	} catch (...) {
+		failure = std::current_exception();
+	}
+	work->ended_();
+	work->complete(failure);
+}
+
+/* Modes of Python, which the waiting thread may be in, must not see these copies. */
+inline void Work::copy_back()
+{
+	if (copies_.empty())
+		return;
+	at::AutoDispatchBelowADInplaceOrView below;
+	c10::impl::ExcludeDispatchKeyGuard no_python(c10::DispatchKeySet(
+		{ c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot }));
+	for (const Copy &copy : copies_)
+		copy.to.copy_(copy.from);
+}
+
+inline void Work::complete(std::exception_ptr failure)
+{
+	finish(failure);
+	/* Callbacks may drop the last reference to this work. */
+	auto future = future_;
+	if (failure)
+		future->setError(failure);
+	else
+		future->markCompleted(value_);
+}
+
+/* The request is done a moment later than the work, of which callbacks see the end. */
+inline bool Work::isCompleted()
+{
+	return c10d::Work::isCompleted() || (request_ && rondo_request_test(request_) <= 0);
+}
+
+inline bool Work::wait(std::chrono::milliseconds timeout)
+{
+	int most_ms = timeout <= kNoTimeout || timeout.count() > INT_MAX ? -1 : timeout.count();
+
+	if (!c10d::Work::isCompleted() && rondo_request_wait(request_, most_ms) == RONDO_PENDING)
+		throw Error(RONDO_TIMEOUT, "timeout: the call goes on after the " +
+						   std::to_string(most_ms) + " ms of this wait");
+	if (auto failure = exception())
+		std::rethrow_exception(failure);
+	return true;
+}
+
+inline std::vector<at::Tensor> Work::result()
+{
+	return tensors_;
+}
+
+inline c10::intrusive_ptr<c10::ivalue::Future> Work::getFuture()
+{
+	return future_;
+}
+
+} // namespace rondo_torch
+
+#endif

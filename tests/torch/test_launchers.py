@@ -1,0 +1,90 @@
+"""Ranks that torchrun, rondo-run and torch.multiprocessing start, and the program at the head of docs/pytorch.md."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import ranks
+import rondo_torch
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+assert rondo_torch
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "pytorch.md")
+SUM = """
+import torch, torch.distributed as dist, rondo_torch
+dist.init_process_group("rondo")
+tensor = torch.tensor([dist.get_rank() + 1.0])
+dist.all_reduce(tensor)
+print(f"sum {tensor.item()}\\n", end="")
+"""
+
+
+def spawned(rank, store):
+	ranks.join(store, rank, 2)
+	tensor = torch.ones(3)
+	dist.all_reduce(tensor)
+	assert tensor[0] == 2
+	if rank == 1:
+		raise ValueError("of rank 1|rank 1 .* left")
+	dist.all_reduce(tensor)
+
+
+def environment():
+	"""Without a launcher's variables: a test may run under one."""
+	names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+	return {**{k: v for k, v in os.environ.items() if k not in names}, "OMP_NUM_THREADS": "1"}
+
+
+class Launchers(unittest.TestCase):
+	def setUp(self):
+		directory = tempfile.TemporaryDirectory()
+		self.addCleanup(directory.cleanup)
+		self.directory = directory.name
+
+	def run_program(self, launcher, text):
+		program = os.path.join(self.directory, "program.py")
+		with open(program, "w") as file:
+			file.write(text)
+		done = subprocess.run(
+			[*launcher, program],
+			env=environment(),
+			cwd=self.directory,
+			stdout=subprocess.PIPE,
+			stderr=subprocess.PIPE,
+			text=True,
+			timeout=120,
+		)
+		self.assertEqual(done.returncode, 0, done.stderr)
+		return done.stdout
+
+	def torchrun(self):
+		# Debian's wants a redirection, which it cannot print without tee.
+		logs = ["--log_dir", self.directory, "-r", "1", "-t", "1"]
+		return [
+			sys.executable, "-W", "ignore", "-m", "torch.distributed.run", *logs, "--nproc_per_node", "2",
+			"--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "--rdzv_id", self.directory,
+		]  # fmt: skip
+
+	def test_rondo_run(self):
+		self.assertEqual(self.run_program(["rondo-run", "--nproc-per-node", "2", sys.executable], SUM).count("sum 3.0"), 2)
+
+	def test_torchrun_and_the_page(self):
+		with open(PAGE) as file:
+			program, command = re.findall(r"^```\n(.*?)^```", file.read(), re.DOTALL | re.MULTILINE)[:2]
+		self.assertEqual(command, "torchrun --nproc-per-node 2 three.py\n")
+		self.assertEqual(len(program.splitlines()), 3)
+		shown = self.run_program(self.torchrun(), program)
+		self.assertEqual(shown.count("tensor([2., 2., 2.])"), 2, shown)
+
+	def test_spawn(self):
+		with self.assertRaisesRegex(Exception, "of rank 1|rank 1 .* left"):
+			torch.multiprocessing.spawn(spawned, (os.path.join(self.directory, "store"),), 2)
+
+
+if __name__ == "__main__":
+	unittest.main()

@@ -1,0 +1,201 @@
+"""DDP beside gloo, groups, works, futures and objects."""
+
+import os
+import tempfile
+import time
+import unittest
+from datetime import timedelta
+
+import ranks
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+
+def train(rank, size):
+	"""The parameters of a small network after 20 steps, in buckets of which some are not full."""
+	torch.manual_seed(1)
+	network = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.ReLU(), torch.nn.Linear(300, 5))
+	model = DistributedDataParallel(network, bucket_cap_mb=0.01)
+	optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+	torch.manual_seed(2 + rank)
+	for _ in range(20):
+		optimizer.zero_grad()
+		model(torch.randn(8, 20)).square().sum().backward()
+		optimizer.step()
+	return torch.cat([p.detach().flatten() for p in network.parameters()]).numpy().tobytes()
+
+
+def with_unused_parameters(rank, size):
+	class Branches(torch.nn.Module):
+		def __init__(self):
+			super().__init__()
+			self.branches = torch.nn.ModuleList([torch.nn.Linear(3, 1) for _ in range(size)])
+
+		def forward(self, x):
+			return self.branches[rank](x)
+
+	model = DistributedDataParallel(Branches(), find_unused_parameters=True)
+	for _ in range(3):
+		model(torch.ones(2, 3)).sum().backward()
+	return all(branch.bias.grad is not None for branch in model.module.branches)
+
+
+def with_a_hook(rank, size):
+	"""A hook that divides in a callback, as torch's fp16 compression does."""
+	model = DistributedDataParallel(torch.nn.Linear(3, 1))
+
+	def hook(_, bucket):
+		work = dist.all_reduce(bucket.buffer(), async_op=True)
+		return work.get_future().then(lambda future: future.value()[0] / size)
+
+	model.register_comm_hook(None, hook)
+	model(torch.full((1, 3), float(rank + 1))).sum().backward()
+	return model.module.weight.grad.flatten().tolist()
+
+
+def works(rank, size):
+	tensors = [torch.full((100 * k + 1,), float(rank)) for k in range(20)]
+	pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+	for work in reversed(pending):
+		work.wait()
+	total = float(sum(range(size)))
+	assert all(torch.equal(t, torch.full_like(t, total)) for t in tensors)
+	assert all(work.is_completed() for work in pending)
+	assert torch.equal(pending[3].result()[0], tensors[3])
+
+	# Nobody waits: a test alone is enough, and so is a callback.
+	work = dist.all_reduce(torch.ones(3), async_op=True)
+	until = time.monotonic() + 20
+	while not work.is_completed() and time.monotonic() < until:
+		time.sleep(0)
+	assert work.is_completed()
+	futures = [dist.all_reduce(torch.ones(1), async_op=True).get_future() for _ in range(5)]
+	doubled = [future.then(lambda future: future.value()[0] * 2) for future in futures]
+	assert [future.wait().item() for future in doubled] == [2.0 * size] * 5
+	chained = futures[0].then(lambda _: dist.all_reduce(torch.ones(1), async_op=True))
+	assert chained.wait().wait()
+
+	# A dropped work goes on.
+	tensor = torch.ones(1000)
+	dist.all_reduce(tensor, async_op=True)
+	dist.barrier()
+	assert tensor[0] == size
+	return True
+
+
+def objects(rank, size):
+	gathered = [None] * size
+	dist.all_gather_object(gathered, {"rank": rank, "text": "x" * 1000 * rank})
+	assert [entry["rank"] for entry in gathered] == list(range(size))
+	one = [("from", rank)]
+	dist.broadcast_object_list(one, src=1)
+	assert one == [("from", 1)]
+	mine = [None]
+	dist.scatter_object_list(mine, list(range(size)) if rank == 0 else None, src=0)
+	assert mine == [rank]
+	everything = [None] * size if rank == 0 else None
+	dist.gather_object(rank, everything)
+	assert rank or everything == list(range(size))
+	return True
+
+
+def messages(rank, size):
+	right, left = (rank + 1) % size, (rank - 1) % size
+	for count in (1, 100000):
+		tensor = torch.full((count,), float(rank))
+		got = torch.zeros(count)
+		if rank == 0:
+			dist.send(tensor, right)
+			dist.recv(got, left)
+		else:
+			dist.recv(got, left)
+			dist.send(tensor, right)
+		assert torch.equal(got, torch.full((count,), float(left)))
+	return True
+
+
+def groups(rank, size):
+	"""50 further groups: ranks in another order, parts, and one rank."""
+	before = len(os.listdir("/proc/self/fd"))
+	made = []
+	for k in range(50):
+		members = [sorted({k % size, (k + 1) % size}), list(range(size)), [k % size]][k % 3]
+		group = dist.new_group(members)
+		if rank in members:
+			made.append((members, group))
+	for members, group in made:
+		tensor = torch.tensor([float(rank)])
+		dist.all_reduce(tensor, group=group)
+		assert tensor.item() == sum(members)
+	descriptors = len(os.listdir("/proc/self/fd")) - before
+	assert descriptors <= 2 * len(made), f"{descriptors} descriptors of {len(made)} groups"
+	for _, group in made:
+		dist.destroy_process_group(group)
+	dist.barrier()
+	return True
+
+
+def monitored_barrier(rank, size):
+	dist.monitored_barrier()
+	if rank in (1, 2):
+		time.sleep(0)
+	else:
+		try:
+			dist.monitored_barrier(timeout=timedelta(seconds=1), wait_all_ranks=True)
+		except RuntimeError as error:
+			text = str(error)
+			assert "Ranks 1, 2 failed to pass monitoredBarrier in 1000 ms" in text, text
+		else:
+			raise AssertionError("the barrier passed without ranks 1 and 2")
+	# Late ranks do not end the group.
+	tensor = torch.ones(1)
+	dist.all_reduce(tensor)
+	return tensor.item()
+
+
+def made_again(rank, size):
+	"""Every rank destroys the default group, and makes another."""
+	for count in range(2, 5):
+		dist.destroy_process_group()
+		ranks.join(os.path.join(made_again.directory, str(count)), rank, size)
+		tensor = torch.ones(1) * count
+		dist.all_reduce(tensor)
+		assert tensor.item() == count * size
+	return True
+
+
+class Training(unittest.TestCase):
+	def test_parameters_are_those_of_gloo(self):
+		ours, theirs = ranks.run(2, train), ranks.run(2, train, backend="gloo")
+		self.assertEqual(ours[0], ours[1])
+		self.assertEqual(ours, theirs)
+
+	def test_ddp_with_unused_parameters(self):
+		self.assertEqual(ranks.run(3, with_unused_parameters), [True] * 3)
+
+	def test_ddp_with_a_hook(self):
+		self.assertEqual(ranks.run(3, with_a_hook), [[2.0] * 3] * 3)
+
+	def test_works_and_futures(self):
+		self.assertEqual(ranks.run(3, works), [True] * 3)
+
+	def test_objects(self):
+		self.assertEqual(ranks.run(3, objects), [True] * 3)
+
+	def test_messages(self):
+		self.assertEqual(ranks.run(3, messages), [True] * 3)
+
+	def test_fifty_groups(self):
+		self.assertEqual(ranks.run(3, groups), [True] * 3)
+
+	def test_monitored_barrier_names_all_late_ranks(self):
+		self.assertEqual(ranks.run(4, monitored_barrier), [4.0] * 4)
+
+	def test_a_default_group_made_again(self):
+		with tempfile.TemporaryDirectory() as made_again.directory:
+			self.assertEqual(ranks.run(2, made_again), [True] * 2)
+
+
+if __name__ == "__main__":
+	unittest.main()
