@@ -16,7 +16,7 @@ tools 19000
 tests 93100
 bench 4000
 adapters 4800
-docs 8500
+docs 8600
 product 117200
 files 1710'
 

@@ -22,7 +22,7 @@ inline WorkPointer Group::barrier(const c10d::BarrierOptions &options)
  */
 inline void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all)
 {
-	Milliseconds timeout = options.timeout.count() > 0 ? options.timeout : timeout_;
+	Milliseconds timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
 	std::string key;
 
 	{
@@ -44,6 +44,10 @@ inline void set_text(c10d::Store &store, const std::string &key, const std::stri
 inline void Group::lead_monitored_barrier(
 	const std::string &key, Milliseconds timeout, bool wait_all)
 {
+	if (timeout.count() <= 0)
+		throw Error(RONDO_TIMEOUT, c10::str("Rank 0 timed out in monitoredBarrier after ",
+						   timeout.count(), " ms."));
+
 	auto until = std::chrono::steady_clock::now() + timeout;
 	std::vector<int> late;
 
@@ -74,7 +78,7 @@ inline void Group::lead_monitored_barrier(
 /* Rank 0 may come as late as its timeout allows, and then waits for as long. */
 inline void Group::follow_monitored_barrier(const std::string &key, Milliseconds timeout)
 {
-	Milliseconds most = 2 * timeout;
+	Milliseconds most = std::max(2 * timeout, Milliseconds(1));
 	std::string reason;
 
 	set_text(*store_, key + std::to_string(getRank()), "");

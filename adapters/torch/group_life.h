@@ -128,8 +128,11 @@ WorkPointer Group::start(
 	sequence_++;
 	call_began();
 	try {
+		/* Python's line would cost more than a small call. */
+		rondo_set_call_site("torch.distributed");
 		rondo_group_start();
 		calls();
+		rondo_set_call_site(nullptr);
 		work->start([this] { call_ended(); });
 	} catch (...) {
 		call_ended();

@@ -24,10 +24,10 @@ class Error : public std::runtime_error
 	const int code;
 };
 
-/* Programs look for the word timeout. */
+/* Programs look for the word timeout, also between blanks. */
 inline Error last_error(int code)
 {
-	const char *prefix = code == RONDO_TIMEOUT ? "timeout: " : "";
+	const char *prefix = code == RONDO_TIMEOUT ? "a timeout ended the call: " : "";
 
 	return Error(code, prefix + std::string(rondo_last_error()));
 }

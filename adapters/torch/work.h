@@ -193,8 +193,8 @@ inline bool Work::wait(std::chrono::milliseconds timeout)
 	int most_ms = timeout <= kNoTimeout || timeout.count() > INT_MAX ? -1 : timeout.count();
 
 	if (!c10d::Work::isCompleted() && rondo_request_wait(request_, most_ms) == RONDO_PENDING)
-		throw Error(RONDO_TIMEOUT, "timeout: the call goes on after the " +
-						   std::to_string(most_ms) + " ms of this wait");
+		throw Error(RONDO_TIMEOUT, "a timeout of " + std::to_string(most_ms) +
+						   " ms ended this wait: the call goes on");
 	if (auto failure = exception())
 		std::rethrow_exception(failure);
 	return true;

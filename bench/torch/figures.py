@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""
+figures.py [--ranks N] [--rounds N]: torch.distributed with Rondo beside gloo, as a table in Markdown. Both are groups of
+the same processes, and make their calls in turns, one thread a rank. Times are rank 0's medians, in microseconds of a
+call; processor time is all of rank 0's threads'. "touched" writes the tensor before each call, as a training step does.
+Needs rondo_torch on PYTHONPATH.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from datetime import timedelta
+
+import rondo_torch
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+assert rondo_torch
+SIZES = {"4 B": 1, "4 KiB": 1 << 10, "1 MiB": 1 << 18, "25 MiB": 25 << 18}
+
+
+def all_reduce(count, group, size, touched=False):
+	tensor = torch.ones(count)
+
+	def call():
+		if touched:
+			tensor.fill_(1)
+		dist.all_reduce(tensor, group=group)
+
+	return call
+
+
+def all_gather(count, group, size):
+	tensor = torch.ones(count)
+	outputs = [torch.zeros(count) for _ in range(size)]
+	return lambda: dist.all_gather(outputs, tensor, group=group)
+
+
+def broadcast(count, group, size):
+	tensor = torch.ones(count)
+	return lambda: dist.broadcast(tensor, 0, group=group)
+
+
+def five_works(count, group, size):
+	tensors = [torch.ones(count) for _ in range(5)]
+
+	def call():
+		for work in [dist.all_reduce(tensor, group=group, async_op=True) for tensor in tensors]:
+			work.wait()
+
+	return call
+
+
+def training(width, group, size):
+	torch.manual_seed(1)
+	layers = [torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU()]
+	model = DistributedDataParallel(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), process_group=group)
+	optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+	data = torch.randn(32, 64)
+
+	def call():
+		optimizer.zero_grad()
+		model(data).square().mean().backward()
+		optimizer.step()
+
+	return call
+
+
+def new_group(count, group, size):
+	backend = "rondo" if isinstance(group, rondo_torch.ProcessGroupRondo) else "gloo"
+
+	def call():
+		dist.destroy_process_group(dist.new_group(range(size), backend=backend))
+
+	return call
+
+
+CASES = [
+	*((f"all_reduce {name}", all_reduce, count, 200 if count < 1 << 18 else 10) for name, count in SIZES.items()),
+	("all_reduce 1 MiB, touched", lambda *a: all_reduce(*a, touched=True), 1 << 18, 10),
+	("all_reduce 25 MiB, touched", lambda *a: all_reduce(*a, touched=True), 25 << 18, 3),
+	("5 works of all_reduce, 4 B", five_works, 1, 50),
+	("5 works of all_reduce, 1 MiB", five_works, 1 << 18, 5),
+	("broadcast 4 B", broadcast, 1, 200),
+	("broadcast 1 MiB", broadcast, 1 << 18, 10),
+	("barrier", lambda count, group, size: lambda: dist.barrier(group=group), 0, 100),
+	("all_gather into a list, 1 MiB", all_gather, 1 << 18, 10),
+	("all_gather into a list, 25 MiB", all_gather, 25 << 18, 2),
+	("new_group and its end", new_group, 0, 2),
+	("DDP step, 670 k parameters", training, 780, 5),
+	("DDP step, 24.4 M parameters", training, 4900, 1),
+]  # fmt: skip
+
+
+def measure(rank, size, store, rounds):
+	torch.set_num_threads(1)
+	dist.init_process_group(
+		"rondo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=120)
+	)
+	backends = [dist.new_group(range(size), backend="gloo"), dist.group.WORLD]
+	if rank == 0:
+		print("| | gloo, µs | Rondo, µs | ratio | processor: gloo | Rondo | ratio |\n|:---|---:|---:|---:|---:|---:|---:|")
+	for name, make, count, calls in CASES:
+		made = [make(count, group, size) for group in backends]
+		wall, processor = ([], []), ([], [])
+		for k in range(rounds + 1):
+			for at, call in enumerate(made):
+				dist.barrier()
+				before, before_processor = time.perf_counter(), time.process_time()
+				for _ in range(calls):
+					call()
+				if k:
+					wall[at].append((time.perf_counter() - before) / calls * 1e6)
+					processor[at].append((time.process_time() - before_processor) / calls * 1e6)
+		if rank == 0:
+			columns = []
+			for samples in (wall, processor):
+				gloo, rondo = (statistics.median(sample) for sample in samples)
+				columns += [f"{gloo:,.0f}", f"{rondo:,.0f}", f"{gloo / rondo:.1f}"]
+			print(f"| {name} | {' | '.join(columns)} |", flush=True)
+	dist.barrier()
+
+
+def main():
+	parser = argparse.ArgumentParser(usage=__doc__)
+	parser.add_argument("--ranks", type=int, default=2)
+	parser.add_argument("--rounds", type=int, default=15)
+	options = parser.parse_args()
+	with tempfile.TemporaryDirectory() as directory:
+		for rank in range(options.ranks):
+			if os.fork() == 0:
+				measure(rank, options.ranks, os.path.join(directory, "store"), options.rounds)
+				return
+		failed = sum(os.wait()[1] != 0 for _ in range(options.ranks))
+	raise SystemExit(failed)
+
+
+if __name__ == "__main__":
+	main()
