@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "named.h"
 #include "world.h"
 
 /* ---- Which faults do harm ------------------------------------------------------------------ */
@@ -131,26 +132,6 @@ static bool comes_at_the_bound(const struct world *world)
 static const char *reason_of(const struct sim_rank *rank)
 {
 	return rank->result ? rank->result_reason : "success";
-}
-
-/* The ranks (bits) that a text names. */
-static unsigned named_ranks(const char *text, int *first)
-{
-	unsigned named = 0;
-
-	*first = -1;
-	for (const char *at = strstr(text, "rank"); at; at = strstr(at + 1, "rank")) {
-		const char *list = at + 4 + (at[4] == 's');
-		int number, used;
-
-		while (sscanf(list, "%*[ ,and]%n%d", &used, &number) == 1 && number < RANKS_MAX) {
-			if (*first < 0)
-				*first = number;
-			named |= 1u << number;
-			list += used + 1;
-		}
-	}
-	return named;
 }
 
 static void judge_end(struct world *world, const struct sim_rank *rank)

@@ -4,7 +4,7 @@
  *
  *   simulate --seeds N [--from SEED] [--jobs J]      N seeds, J processes
  *   simulate --seed SEED [--faults LIST] [--ranks N] [--calls N] [--trace]
- *   simulate --shrink ...                            the second alone
+ *   simulate --only calls|shrinks|groups ...         one kind of worlds alone
  *
  * A seed that fails is shrunk: fewer faults, ranks and calls, while it still fails. The line that
  * is printed repeats it. Exit status 1: a seed failed.
@@ -17,12 +17,23 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "jobs/jobs.h"
 #include "shrink/shrinks.h"
 #include "world.h"
 
+enum kind {
+	CALLS, /* of one comm */
+	SHRINKS, /* ranks that shrink a comm (shrink/shrinks.h) */
+	GROUPS, /* ranks that make groups (jobs/jobs.h) */
+	KINDS
+};
+
+static const char *const kind_names[KINDS] = { "calls", "shrinks", "groups" };
+
 struct options {
 	uint64_t seed, from, seeds;
-	bool one, has_faults, trace, shrink;
+	bool one, has_faults, trace;
+	int only; /* enum kind; -1: all */
 	struct faults faults;
 	int ranks, calls, jobs;
 };
@@ -39,20 +50,25 @@ static double now_s(void)
 
 /* ---- Worlds -------------------------------------------------------------------------------- */
 
-/* A world of either kind. */
+/* A world of any kind. */
 struct shape {
-	bool line; /* ranks that shrink a comm (shrink/shrinks.h) */
+	enum kind kind;
 	uint64_t seed;
 	struct faults faults;
-	int ranks, calls;
+	int ranks, calls; /* calls: or groups; 0: the kind has neither */
 };
 
-static struct shape draw_shape(uint64_t seed, bool is_line, const struct options *options)
+static struct shape draw_shape(uint64_t seed, enum kind kind, const struct options *options)
 {
-	struct shape shape = { .line = is_line, .seed = seed };
+	struct shape shape = { .kind = kind, .seed = seed };
 
-	if (is_line) {
+	if (kind == SHRINKS) {
 		shrink_draw(seed, options->ranks, &shape.faults, &shape.ranks);
+		return shape;
+	}
+	if (kind == GROUPS) {
+		jobs_draw(seed, options->ranks, options->calls, &shape.faults, &shape.ranks,
+			&shape.calls);
 		return shape;
 	}
 	world_draw(&world, seed, options->ranks, options->calls);
@@ -67,9 +83,11 @@ static const char *run_shape(const struct shape *shape, bool trace)
 {
 	struct faults faults = shape->faults;
 
-	if (shape->line) {
+	if (shape->kind != CALLS) {
 		faults_fit(&faults, shape->ranks, 1);
-		return shrink_run(shape->seed, shape->ranks, &faults, trace);
+		return shape->kind == GROUPS
+			       ? jobs_run(shape->seed, shape->ranks, shape->calls, &faults, trace)
+			       : shrink_run(shape->seed, shape->ranks, &faults, trace);
 	}
 	world_draw(&world, shape->seed, shape->ranks, shape->calls);
 	world.faults = faults;
@@ -142,23 +160,22 @@ static void report(const struct shape *failed)
 	while (shrink_faults(&shape) || shrink_counts(&shape) || shrink_numbers(&shape))
 		;
 	failure = run_shape(&shape, false);
-	faults_fit(&shape.faults, shape.ranks, shape.line ? 1 : shape.calls);
+	faults_fit(&shape.faults, shape.ranks, shape.kind == CALLS ? shape.calls : 1);
 	faults_print(&shape.faults, text);
-	if (!shape.line)
+	if (shape.calls)
 		snprintf(calls, sizeof(calls), " --calls %d", shape.calls);
 	printf("seed %llu fails: %s\n"
-	       "simulate%s --seed %llu --faults '%s' --ranks %d%s --trace\n",
+	       "simulate --only %s --seed %llu --faults '%s' --ranks %d%s --trace\n",
 		(unsigned long long)shape.seed, failure ? failure : "it does not repeat",
-		shape.line ? " --shrink" : "", (unsigned long long)shape.seed, text, shape.ranks,
-		calls);
+		kind_names[shape.kind], (unsigned long long)shape.seed, text, shape.ranks, calls);
 	fflush(stdout);
 }
 
 /* ---- Runs ---------------------------------------------------------------------------------- */
 
-static bool run_one(uint64_t seed, bool is_line, const struct options *options)
+static bool run_one(uint64_t seed, enum kind kind, const struct options *options)
 {
-	struct shape shape = draw_shape(seed, is_line, options);
+	struct shape shape = draw_shape(seed, kind, options);
 	const char *failure;
 
 	if (options->has_faults)
@@ -171,9 +188,21 @@ static bool run_one(uint64_t seed, bool is_line, const struct options *options)
 	return !failure;
 }
 
-static bool run_both(uint64_t seed, const struct options *options)
+/* Groups take as long as all else: every other seed has them. */
+static bool has_kind(enum kind kind, uint64_t seed, const struct options *options)
 {
-	return (options->shrink || run_one(seed, false, options)) && run_one(seed, true, options);
+	if (options->only >= 0)
+		return options->only == (int)kind;
+	return kind != GROUPS || seed % 2 == 0;
+}
+
+static bool run_kinds(uint64_t seed, const struct options *options)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		if (has_kind((enum kind)kind, seed, options) &&
+			!run_one(seed, (enum kind)kind, options))
+			return false;
+	return true;
 }
 
 /* Every jobs-th seed from this one on. */
@@ -182,7 +211,7 @@ static int run_share(const struct options *options, int share)
 	double began_s = now_s(), said_s = began_s;
 
 	for (uint64_t i = (uint64_t)share; i < options->seeds; i += (uint64_t)options->jobs) {
-		if (!run_both(options->from + i, options))
+		if (!run_kinds(options->from + i, options))
 			return 1;
 		if (share > 0 || now_s() < said_s + 10)
 			continue;
@@ -245,11 +274,20 @@ static int run_all(const struct options *options)
 
 static int usage(void)
 {
-	fputs("usage: simulate [--shrink] --seeds N [--from SEED] [--jobs J]\n"
-	      "       simulate [--shrink] --seed SEED [--faults LIST] [--ranks N] [--calls N] "
-	      "[--trace]\n",
+	fputs("usage: simulate [--only KIND] --seeds N [--from SEED] [--jobs J]\n"
+	      "       simulate [--only KIND] --seed SEED [--faults LIST] [--ranks N] [--calls N] "
+	      "[--trace]\n"
+	      "KIND: calls, shrinks or groups; one seed alone: calls if none is given\n",
 		stderr);
 	return 2;
+}
+
+static bool read_kind(struct options *options, const char *value)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		if (strcmp(value, kind_names[kind]) == 0)
+			options->only = kind;
+	return options->only >= 0;
 }
 
 static bool read_option(struct options *options, const char *name, const char *value)
@@ -262,6 +300,8 @@ static bool read_option(struct options *options, const char *name, const char *v
 		options->has_faults = true;
 		return faults_read(&options->faults, value);
 	}
+	if (strcmp(name, "--only") == 0)
+		return read_kind(options, value);
 	if (!is_number)
 		return false;
 	if (strcmp(name, "--seed") == 0) {
@@ -285,19 +325,20 @@ static bool read_option(struct options *options, const char *name, const char *v
 
 int main(int argc, char **argv)
 {
-	struct options options = { .jobs = 1 };
+	struct options options = { .jobs = 1, .only = -1 };
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--trace") == 0)
 			options.trace = true;
-		else if (strcmp(argv[i], "--shrink") == 0)
-			options.shrink = true;
 		else if (i + 1 == argc || !read_option(&options, argv[i], argv[i + 1]))
 			return usage();
 		else
 			i++;
 	}
 	if (options.one)
-		return run_one(options.seed, options.shrink, &options) ? 0 : 1;
+		return run_one(options.seed, options.only < 0 ? CALLS : (enum kind)options.only,
+			       &options)
+			       ? 0
+			       : 1;
 	return options.seeds ? run_all(&options) : usage();
 }
