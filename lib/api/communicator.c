@@ -12,6 +12,7 @@
 #include "api/op.h"
 #include "api/plugin.h"
 #include "api/request_queue.h"
+#include "api/tagged.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/launch/launch.h"
@@ -23,6 +24,7 @@
 #include "comm/connect.h"
 #include "comm/cores.h"
 #include "comm/hold.h"
+#include "comm/mailbox.h"
 #include "comm/opening.h"
 #include "comm/plan_cache.h"
 #include "comm/route.h"
@@ -267,6 +269,7 @@ static void destroy(struct rondo_comm *comm)
 	rd_gpu_destroy(comm->gpu);
 	rd_control_destroy(comm->control);
 	rd_lineage_end(&comm->alone);
+	rd_mailbox_close(comm);
 	rd_route_halt(comm);
 	rd_route_close(comm);
 	rd_open_finish(comm);
@@ -287,6 +290,7 @@ static void abandon(struct rondo_comm *comm)
 {
 	rd_control_abandon(comm->control);
 	rd_arrivals_abandon(comm->alone.arrivals);
+	rd_mailbox_abandon(comm);
 	rd_route_abandon(comm);
 	rd_open_finish(comm);
 	rd_shared_abandon(comm->shared);
@@ -569,6 +573,7 @@ int rondo_comm_finalize(rondo_comm *comm)
 		return rd_comm_refuse_second(comm, "rondo_comm_finalize");
 	rd_comm_wait_for_calls(comm);
 	rd_request_queue_finish(comm);
+	rd_tagged_finish(comm);
 	rd_gpu_finish(comm->gpu);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
@@ -599,6 +604,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
 	rd_comm_wait_for_calls(comm);
 	rd_request_queue_finish(comm);
+	rd_tagged_finish(comm);
 	rd_gpu_finish(comm->gpu);
 	failed = atomic_load(&comm->failed);
 	if (comm->control)

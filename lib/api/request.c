@@ -5,6 +5,7 @@
 
 #include "api/group.h"
 #include "api/request_queue.h"
+#include "api/tagged.h"
 #include "base/error.h"
 
 int rd_request_create(rondo_request **made, const struct rd_task *tasks, int count)
@@ -70,6 +71,8 @@ int rondo_request_start(
 			"rondo_request_start: the request is under way: wait for it first");
 	if (comm->finalized)
 		return rd_comm_failure(comm);
+	if (request->tagged)
+		return rd_tagged_start(request, done, argument);
 	if (!rd_comm_enter(comm))
 		return rd_comm_refuse_second(comm, "rondo_request_start");
 	request->done = done;
@@ -85,9 +88,12 @@ int rondo_request_test(rondo_request *request)
 
 	if (err)
 		return err;
+	if (!is_done(request) && request->tagged)
+		rd_tagged_poll(request);
 	if (is_done(request))
 		return result(request);
-	rd_request_queue_poll(request);
+	if (!request->tagged)
+		rd_request_queue_poll(request);
 	return RONDO_PENDING;
 }
 
@@ -97,7 +103,8 @@ int rondo_request_wait(rondo_request *request, int timeout_ms)
 
 	if (err)
 		return err;
-	if (!is_done(request) && !rd_request_queue_wait(request, timeout_ms))
+	if (!is_done(request) &&
+		!(request->tagged ? rd_tagged_wait : rd_request_queue_wait)(request, timeout_ms))
 		return RONDO_PENDING;
 	return result(request);
 }
@@ -108,6 +115,42 @@ void rondo_request_destroy(rondo_request *request)
 		return;
 	if (rd_is_inherited(request->forks) || is_done(request))
 		rd_request_free(request);
+	else if (request->tagged)
+		rd_tagged_drop(request);
 	else
 		rd_request_queue_drop(request);
+}
+
+int rondo_request_cancel(rondo_request *request)
+{
+	int err = check(request, "rondo_request_cancel");
+
+	if (err)
+		return err;
+	if (!request->tagged || !request->tagged->receives)
+		return rd_fail(RONDO_INVALID, "rondo_request_cancel: the request is no receive");
+	if (!is_done(request))
+		rd_tagged_cancel(request);
+	return 0;
+}
+
+int rondo_request_source(rondo_request *request, int *rank, size_t *size)
+{
+	int err = check(request, "rondo_request_source");
+
+	if (err)
+		return err;
+	if (!request->tagged)
+		return rd_fail(RONDO_INVALID, "rondo_request_source: the request is no message");
+	if (!is_done(request))
+		return RONDO_PENDING;
+	if (!request->tagged->owner)
+		return rd_fail(RONDO_INVALID, "rondo_request_source: start the request first");
+	if (request->error)
+		return result(request);
+	if (rank)
+		*rank = request->tagged->source;
+	if (size)
+		*size = request->tagged->length;
+	return 0;
 }

@@ -40,6 +40,7 @@ static struct rd_request_queue *queue_of(struct rd_background *work)
 void rd_request_free(struct rondo_request *request)
 {
 	rd_tasks_finish(request->tasks, request->count);
+	free(request->tagged);
 	free(request->reason);
 	free(request->tasks);
 	free(request->runs);

@@ -13,6 +13,7 @@ enum rd_request_state { RD_REQUEST_DONE, RD_REQUEST_QUEUED, RD_REQUEST_RUNS };
 
 struct rondo_request {
 	struct rondo_comm *comm;
+	struct rd_tagged *tagged; /* a tagged message (tagged.h); NULL: calls */
 	struct rd_request_queue *queue; /* of its comm; set by each start */
 	struct rondo_request *next; /* in the queue */
 	_Atomic int state; /* an rd_request_state; also under the queue's lock, but for the start */

@@ -29,6 +29,7 @@
 #include "bootstrap/link_failure.h"
 #include "bootstrap/cards.h"
 #include "bootstrap/member.h"
+#include "bootstrap/rank_list.h"
 
 struct rd_control;
 
@@ -127,8 +128,8 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
 int rd_control_tell_costs(struct rd_control *control, const char *text);
 int rd_control_await_costs(struct rd_control *control, char *text);
 
-/* After rd_control_ready(): this rank opens links to these, each once. They learn of it.
-   RONDO_MEMORY, or 0. */
+/* After rd_control_ready(): this rank opens links to these, each once; with RD_OPEN_TAGGED once
+   more. They learn of it. RONDO_MEMORY, or 0. */
 int rd_control_open(struct rd_control *control, const int *peers, int count);
 /* The ranks that open links to this one are numbered from 0, as fallbacks are. */
 bool rd_control_opened(struct rd_control *control, int number, int *peer);

@@ -107,7 +107,7 @@ static void walk_open(struct rd_codec *codec, struct rd_control_message *message
 {
 	rd_codec_i32(codec, &message->open.count, 1, RD_OPEN_MOST);
 	for (int i = 0; i < message->open.count && i < RD_OPEN_MOST; i++)
-		walk_rank(codec, &message->open.ranks[i], 0);
+		rd_codec_i32(codec, &message->open.ranks[i], 0, RD_OPEN_TAGGED + RD_SIZE_MAX - 1);
 }
 
 static void walk_stragglers(struct rd_codec *codec, struct rd_control_message *message)

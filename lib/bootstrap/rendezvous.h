@@ -16,7 +16,7 @@
  *   <- READY                      once all are ready: the least limits of all ranks' links
  *   COSTS ->                      rank 0 knows the costs of messages
  *   <- COSTS                      those, to all others
- *   OPEN ->                       this rank opens links to others
+ *   OPEN ->                       this rank opens links to others: of calls, or of tagged messages
  *   <- OPEN                       others open links to this rank
  *   LINK_FAILED ->, <-            a link over some transport failed to open: both ranks of the pair
  *                                 receive it, and fall back to the next transport. Without a

@@ -23,6 +23,7 @@
 #include "transports/shared.h"
 
 struct rd_gpu;
+struct rd_mailbox;
 struct rd_prepared;
 struct rd_request_queue;
 
@@ -143,6 +144,8 @@ struct rondo_comm {
 	unsigned ops_made;
 
 	struct rd_request_queue *requests; /* (api/request_queue.h); NULL: none was started */
+
+	struct rd_mailbox *_Atomic mailbox; /* (mailbox.h); NULL: no tagged message was sent */
 
 	struct rd_vote vote; /* of its shrinks */
 	/* Under hold_lock: */

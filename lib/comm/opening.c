@@ -20,6 +20,7 @@
 #include "bootstrap/rendezvous.h"
 #include "comm/comm_log.h"
 #include "comm/hold.h"
+#include "comm/mailbox.h"
 #include "comm/registration.h"
 #include "comm/route.h"
 
@@ -410,6 +411,8 @@ static int take_news(struct rondo_comm *comm)
 	}
 	while (!err && rd_control_opened(comm->control, connecting->opened, &peer)) {
 		connecting->opened++;
+		if (peer & RD_OPEN_TAGGED) /* the mailbox's */
+			continue;
 		if (!connecting->pairs[peer].open && !connecting->pairs[peer].opening)
 			err = rd_open_begin(comm, peer);
 	}
@@ -526,14 +529,17 @@ static enum rd_links_state serve(struct rondo_comm *comm)
 enum rd_links_state rd_open_serve(void *owner, int *fd)
 {
 	struct rondo_comm *comm = owner;
-	enum rd_links_state state;
+	enum rd_links_state tagged = rd_mailbox_serve(comm, false, fd), state;
 
 	if (!rd_hold_try(comm))
-		return RD_LINKS_BUSY;
+		return tagged == RD_LINKS_WAIT ? tagged : RD_LINKS_BUSY;
 	state = serve(comm);
-	*fd = rd_comm_control_epoll(comm);
+	if (tagged == RD_LINKS_IDLE)
+		tagged = rd_mailbox_serve(comm, true, fd);
+	if (state == RD_LINKS_WAIT || tagged != RD_LINKS_WAIT)
+		*fd = rd_comm_control_epoll(comm);
 	rd_hold_pass(comm);
-	return state;
+	return tagged == RD_LINKS_WAIT ? tagged : state;
 }
 
 void rd_open_finish(struct rondo_comm *comm)

@@ -22,7 +22,7 @@
  * one stream or on several. Different comms are independent. A call returns RONDO_INVALID while
  * another thread is in a call on the same comm. Two calls that begin at the same moment may go
  * undetected; their results are undefined. Any thread may call rondo_comm_revoke(),
- * rondo_comm_error(), rondo_comm_failed() and rondo_comm_late().
+ * rondo_comm_error(), rondo_comm_failed() and rondo_comm_late(), and use tagged messages.
  *
  * fork(): comms, creations, streams, requests and open groups belong to the process that made
  * them. In a forked child, all use of them returns RONDO_INVALID. Four functions still work there,
@@ -757,7 +757,8 @@ RONDO_API int rondo_group_prepare(rondo_request **request);
  * may be NULL; else it is called once when the calls have ended, with their error or 0, in the
  * thread that ran them, before a wait or a test returns the end. rondo_last_error() has the reason
  * there. It makes no call on a comm, and may destroy the request, if nobody waits for that.
- * RONDO_INVALID while the request is under way, or another thread uses the comm.
+ * RONDO_INVALID while the request is under way, or another thread uses the comm (a tagged message
+ * may be started nevertheless).
  */
 RONDO_API int rondo_request_start(
 	rondo_request *request, void (*done)(void *argument, int error), void *argument);
@@ -778,6 +779,63 @@ RONDO_API int rondo_request_wait(rondo_request *request, int timeout_ms);
  * their end. A request may outlive its comm, whose destruction waits for its calls.
  */
 RONDO_API void rondo_request_destroy(rondo_request *request);
+
+/* ---- Tagged messages ------------------------------------------------------------------------ */
+
+/*
+ * A message from one rank to another, with a tag: MPI_Isend() and MPI_Irecv(), and the sends and
+ * receives of torch.distributed. Each is a request, which rondo_request_start() begins, any number
+ * of times, and which tests, waits and ends as others do:
+ *
+ *	rondo_recv_tagged(comm, buffer, size, RONDO_ANY_SOURCE, 7, &request);
+ *	rondo_request_start(request, NULL, NULL);
+ *	rondo_request_wait(request, -1);
+ *	rondo_request_source(request, &rank, &length);
+ *
+ * Any number may be under way, in any order, started by any thread, beside the calls of the comm,
+ * with which they have no order. A receive takes the first message of its source and tag that none
+ * has taken: those of one sender and tag come in the order of their starts. A rank may send to
+ * itself. Messages of another comm are apart, of a duplicate too.
+ *
+ * A send may wait for its receive: one of up to 4 KiB ends earlier while fewer than some hundred
+ * such messages wait there. Both ranks may send first. A thread that waits for one message moves
+ * those of the comm; where none waits, a thread of the library does, somewhat later.
+ *
+ * There is no timeout. A message ends with an error when the comm fails, and with RONDO_LEFT when
+ * this rank finalizes or destroys it. A rank that has left, while another has a message under way
+ * with it, fails the comm (RONDO_LEFT); what it sent before is received. A receive from any source
+ * waits for as long as the comm does not fail.
+ *
+ * Host memory alone, over shm and tcp alone, else RONDO_UNSUPPORTED. A message that is longer than
+ * its receive ends the comm with RONDO_MISMATCH; a shorter one is none.
+ */
+#define RONDO_ANY_SOURCE (-1)
+
+/*
+ * Prepares a request that sends `size` bytes to a rank, with a tag: any number. Local. The buffer
+ * stays the caller's, and unchanged while the request is under way. 0 bytes are a message, too. An
+ * error leaves *request NULL.
+ */
+RONDO_API int rondo_send_tagged(rondo_comm *comm, const void *send, size_t size, int peer, int tag,
+	rondo_request **request);
+/*
+ * Prepares a request that receives a message of at most `size` bytes from a rank, or from
+ * RONDO_ANY_SOURCE, with this tag. Local.
+ */
+RONDO_API int rondo_recv_tagged(
+	rondo_comm *comm, void *recv, size_t size, int peer, int tag, rondo_request **request);
+/*
+ * Cancels a receive that no message has matched: it ends with RONDO_REVOKED, and the comm goes on.
+ * One that a message has matched, or that has ended, stays as it is: its end says which. Returns
+ * RONDO_INVALID for any other request. Any thread may call it.
+ */
+RONDO_API int rondo_request_cancel(rondo_request *request);
+/*
+ * The sender of a message that was received or sent, and its length in bytes; either place may be
+ * NULL. RONDO_PENDING while the request is under way; its error where it failed. RONDO_INVALID for
+ * a request of calls, and before the first start.
+ */
+RONDO_API int rondo_request_source(rondo_request *request, int *rank, size_t *size);
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 

@@ -58,19 +58,20 @@ static void send_left(struct rd_coordinator *coordinator, int opener, int leaver
 	store_fallback(coordinator, &left);
 }
 
-static bool open_one(struct rd_coordinator *coordinator, int rank, int to)
+static bool open_one(struct rd_coordinator *coordinator, int rank, int listed)
 {
+	int to = rd_open_rank(listed), opener = rank | (listed & RD_OPEN_TAGGED);
 	struct rd_coordinator_rank *other;
 
 	if (to >= coordinator->size || to == rank)
 		return false;
 	other = &coordinator->ranks[to];
 	for (int i = 0; i < other->opened.count; i++)
-		if (other->opened.at[i] == rank)
+		if (other->opened.at[i] == opener)
 			return false;
 	if (other->left)
 		send_left(coordinator, rank, to);
-	else if (!rd_rank_list_add(&other->opened, rank))
+	else if (!rd_rank_list_add(&other->opened, opener))
 		rd_coordinator_decide(
 			coordinator, RONDO_MEMORY, "rank 0 has no memory for links that open");
 	return true;
@@ -90,9 +91,12 @@ void rd_links_left(struct rd_coordinator *coordinator, int leaver)
 {
 	const struct rd_rank_list *opened = &coordinator->ranks[leaver].opened;
 
-	for (int i = 0; i < opened->count; i++)
-		if (!coordinator->ranks[opened->at[i]].left)
-			send_left(coordinator, opened->at[i], leaver);
+	for (int i = 0; i < opened->count; i++) {
+		int opener = rd_open_rank(opened->at[i]);
+
+		if (!coordinator->ranks[opener].left)
+			send_left(coordinator, opener, leaver);
+	}
 }
 
 /* ---- Ready ---------------------------------------------------------------------------------- */

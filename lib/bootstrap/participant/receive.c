@@ -67,16 +67,18 @@ static void take_costs(struct rd_participant *participant, const struct rd_contr
 			"no memory for the costs", now_ms);
 }
 
-/* Each other rank says so once at most. */
+/* Each other rank says so once at most of each kind of link. */
 static void take_open(struct rd_participant *participant, const struct rd_control_message *message)
 {
 	const struct rd_settings *settings = participant->settings;
 	bool right = participant->phase == RD_PARTICIPANT_OPEN &&
-		     participant->opened.count + message->open.count < settings->size;
+		     participant->opened.count + message->open.count <= 2 * (settings->size - 1);
 
-	for (int i = 0; i < message->open.count; i++)
-		right &= message->open.ranks[i] < settings->size &&
-			 message->open.ranks[i] != settings->rank;
+	for (int i = 0; i < message->open.count; i++) {
+		int rank = rd_open_rank(message->open.ranks[i]);
+
+		right &= rank < settings->size && rank != settings->rank;
+	}
 	if (!right) {
 		rd_participant_bad_message(participant);
 		return;

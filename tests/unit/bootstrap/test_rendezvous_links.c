@@ -160,12 +160,18 @@ Test(rendezvous, the_peer_of_a_link_that_opens_learns_of_it_and_no_other_rank_do
 static bool all_opened(void)
 {
 	for (int rank = 0; rank < net.size; rank++)
-		if (opened_to(rank)->count < net.size - 1)
+		if (opened_to(rank)->count < 2 * (net.size - 1))
 			return false;
 	return true;
 }
 
-Test(rendezvous, each_may_open_a_link_to_each, .timeout = 60)
+static void open_both(int rank, int peer)
+{
+	rd_participant_open(net.nodes[rank].participant, peer);
+	rd_participant_open(net.nodes[rank].participant, peer | RD_OPEN_TAGGED);
+}
+
+Test(rendezvous, each_may_open_both_links_to_each, .timeout = 60)
 {
 	for (uint32_t seed = 1; seed <= 50; seed++) {
 		net_init(2 + (int)(seed % (RANKS_MAX - 1)), seed);
@@ -174,8 +180,7 @@ Test(rendezvous, each_may_open_a_link_to_each, .timeout = 60)
 		cr_assert(net_run_until(net_all_open));
 		for (int i = 0; i < net.size; i++)
 			for (int step = 1; step < net.size; step++)
-				rd_participant_open(
-					net.nodes[i].participant, (i + step) % net.size);
+				open_both(i, (i + step) % net.size);
 		cr_assert(net_run_until(all_opened), "seed %u", seed);
 		cr_assert_eq(net.coordinator_error, 0);
 		net_finish();
@@ -195,9 +200,11 @@ static void receive_open(int first, int second)
 
 Test(rendezvous, a_link_to_itself_an_absent_rank_or_twice_to_one_is_an_invalid_message)
 {
-	const int wrong[][2] = { { 0, 1 }, { 3, 0 }, { 2, 2 } };
+	const int tagged = RD_OPEN_TAGGED;
+	const int wrong[][2] = { { 0, 1 }, { 3, 0 }, { 2, 2 }, { 0, 1 | tagged }, { 3 | tagged, 0 },
+		{ 2 | tagged, 2 | tagged } };
 
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 6; i++) {
 		net_meet(3);
 		receive_open(wrong[i][0], wrong[i][1]);
 	}
