@@ -113,6 +113,9 @@ class Group : public Base
 	template <typename Calls>
 	WorkPointer start_reduction(const c10::intrusive_ptr<Work> &work, Milliseconds timeout,
 		const c10d::ReduceOp &op, at::ScalarType type, const Calls &calls);
+	WorkPointer receive(Tensors &tensors, int from, int tag, c10d::OpType type);
+	template <typename Prepare>
+	WorkPointer start_message(const c10::intrusive_ptr<Work> &work, const Prepare &prepare);
 	WorkPointer allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options);
 	Tensors gather_sparse(const at::Tensor &tensor);
 	void check_alive() const;

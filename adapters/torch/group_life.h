@@ -122,6 +122,7 @@ WorkPointer Group::start(
 	const c10::intrusive_ptr<Work> &work, Milliseconds timeout, const Calls &calls)
 {
 	std::lock_guard<std::mutex> guard(lock_);
+	rondo_request *request;
 
 	check_alive();
 	set_timeout(timeout);
@@ -133,7 +134,8 @@ WorkPointer Group::start(
 		rondo_group_start();
 		calls();
 		rondo_set_call_site(nullptr);
-		work->start([this] { call_ended(); });
+		check(rondo_group_prepare(&request));
+		work->start(request, [this] { call_ended(); });
 	} catch (...) {
 		call_ended();
 		throw;

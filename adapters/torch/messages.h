@@ -16,10 +16,18 @@ inline void check_peer(const Checks &checks, int peer, int self, int size)
 		checks.refuse("the peer is this rank itself");
 }
 
-inline void check_tag(const Checks &checks, int tag)
+/* Messages have no order with the group's calls. Its end does not wait for those under way. */
+template <typename Prepare>
+WorkPointer Group::start_message(const c10::intrusive_ptr<Work> &work, const Prepare &prepare)
 {
-	if (tag != 0)
-		checks.refuse("tags other than 0 are not supported, got " + std::to_string(tag));
+	std::lock_guard<std::mutex> guard(lock_);
+	rondo_request *request;
+
+	check_alive();
+	check(prepare(&request));
+	work->bound(in_bounds_ms(timeout_));
+	work->start(request, [] {});
+	return work;
 }
 
 inline WorkPointer Group::send(Tensors &tensors, int to, int tag)
@@ -28,15 +36,24 @@ inline WorkPointer Group::send(Tensors &tensors, int to, int tag)
 
 	checks.single(tensors);
 	check_peer(checks, to, getRank(), getSize());
-	check_tag(checks, tag);
 
 	auto made = work(c10d::OpType::SEND, "rondo:send", tensors);
-	Type type = moved_type(tensors[0]);
 	const void *data = made->input(tensors[0]);
 
 	made->give(tensors);
-	return start(made, c10d::kUnsetTimeout, [&] {
-		rondo_send(comm_, data, tensors[0].numel() * type.width, type.rondo, to, nullptr);
+	return start_message(made, [&](rondo_request **request) {
+		return rondo_send_tagged(comm_, data, tensors[0].nbytes(), to, tag, request);
+	});
+}
+
+inline WorkPointer Group::receive(Tensors &tensors, int from, int tag, c10d::OpType type)
+{
+	auto made = work(type, "rondo:recv", tensors);
+	void *data = made->output(tensors[0]);
+
+	made->give(tensors);
+	return start_message(made, [&](rondo_request **request) {
+		return rondo_recv_tagged(comm_, data, tensors[0].nbytes(), from, tag, request);
 	});
 }
 
@@ -46,21 +63,13 @@ inline WorkPointer Group::recv(Tensors &tensors, int from, int tag)
 
 	checks.single(tensors);
 	check_peer(checks, from, getRank(), getSize());
-	check_tag(checks, tag);
-
-	auto made = work(c10d::OpType::RECV, "rondo:recv", tensors);
-	Type type = moved_type(tensors[0]);
-	void *data = made->output(tensors[0]);
-
-	made->give(tensors);
-	return start(made, c10d::kUnsetTimeout, [&] {
-		rondo_recv(comm_, data, tensors[0].numel() * type.width, type.rondo, from, nullptr);
-	});
+	return receive(tensors, from, tag, c10d::OpType::RECV);
 }
 
-inline WorkPointer Group::recvAnysource(Tensors &, int)
+inline WorkPointer Group::recvAnysource(Tensors &tensors, int tag)
 {
-	Checks("recv").refuse("a receive from any rank is not supported: name the source");
+	Checks("recv").single(tensors);
+	return receive(tensors, RONDO_ANY_SOURCE, tag, c10d::OpType::RECVANYSOURCE);
 }
 
 } // namespace rondo_torch

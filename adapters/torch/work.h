@@ -30,15 +30,21 @@ class Work : public c10d::Work
 	void give(std::vector<at::Tensor> tensors);
 	void give_lists(std::vector<std::vector<at::Tensor>> lists);
 
-	/* Takes the calls of the thread's open group, and starts them. `ended` is called once at
-	   their end. It is called neither where this throws. */
-	void start(std::function<void()> ended);
+	/* Takes a request, and starts it. `ended` is called once at its end, but not where this
+	   throws. */
+	void start(rondo_request *request, std::function<void()> ended);
+	/* Waits without a bound of their own wait for no longer. For messages, which have none. */
+	void bound(int most_ms)
+	{
+		most_ms_ = most_ms;
+	}
 	/* Ends a work whose calls have run already. */
 	void end();
 
 	bool isCompleted() override;
 	bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
 	std::vector<at::Tensor> result() override;
+	int sourceRank() const override;
 	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
       private:
@@ -51,6 +57,7 @@ class Work : public c10d::Work
 	void copy_back();
 
 	rondo_request *request_ = nullptr;
+	int most_ms_ = -1;
 	std::function<void()> ended_;
 	std::vector<at::Tensor> used_;
 	std::vector<Copy> copies_;
@@ -123,15 +130,13 @@ inline void Work::give_lists(std::vector<std::vector<at::Tensor>> lists)
 		c10::ListType::create(c10::ListType::create(c10::TensorType::get())));
 }
 
-inline void Work::start(std::function<void()> ended)
+inline void Work::start(rondo_request *request, std::function<void()> ended)
 {
-	int error = rondo_group_prepare(&request_);
-
-	check(error);
+	request_ = request;
 	ended_ = std::move(ended);
 	/* done() has a reference of its own: nobody need keep the work. */
 	c10::raw::intrusive_ptr::incref(this);
-	error = rondo_request_start(request_, done, this);
+	int error = rondo_request_start(request_, done, this);
 	if (error) {
 		auto own = c10::intrusive_ptr<Work>::reclaim(this);
 		throw last_error(error);
@@ -190,14 +195,27 @@ inline bool Work::isCompleted()
 
 inline bool Work::wait(std::chrono::milliseconds timeout)
 {
-	int most_ms = timeout <= kNoTimeout || timeout.count() > INT_MAX ? -1 : timeout.count();
+	bool has_timeout = timeout > kNoTimeout && timeout.count() <= INT_MAX;
+	int most_ms = has_timeout ? timeout.count() : most_ms_;
 
-	if (!c10d::Work::isCompleted() && rondo_request_wait(request_, most_ms) == RONDO_PENDING)
-		throw Error(RONDO_TIMEOUT, "a timeout of " + std::to_string(most_ms) +
-						   " ms ended this wait: the call goes on");
+	if (!c10d::Work::isCompleted() && rondo_request_wait(request_, most_ms) == RONDO_PENDING) {
+		/* A receive takes no message once its wait has failed. */
+		rondo_request_cancel(request_);
+		throw Error(RONDO_TIMEOUT,
+			"a timeout of " + std::to_string(most_ms) + " ms ended this wait");
+	}
 	if (auto failure = exception())
 		std::rethrow_exception(failure);
 	return true;
+}
+
+/* Python asks once it has waited. */
+inline int Work::sourceRank() const
+{
+	int rank;
+
+	check(rondo_request_source(request_, &rank, nullptr));
+	return rank;
 }
 
 inline std::vector<at::Tensor> Work::result()

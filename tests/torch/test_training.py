@@ -100,21 +100,6 @@ def objects(rank, size):
 	return True
 
 
-def messages(rank, size):
-	right, left = (rank + 1) % size, (rank - 1) % size
-	for count in (1, 100000):
-		tensor = torch.full((count,), float(rank))
-		got = torch.zeros(count)
-		if rank == 0:
-			dist.send(tensor, right)
-			dist.recv(got, left)
-		else:
-			dist.recv(got, left)
-			dist.send(tensor, right)
-		assert torch.equal(got, torch.full((count,), float(left)))
-	return True
-
-
 def groups(rank, size):
 	"""50 further groups: ranks in another order, parts, and one rank."""
 	before = len(os.listdir("/proc/self/fd"))
@@ -182,9 +167,6 @@ class Training(unittest.TestCase):
 
 	def test_objects(self):
 		self.assertEqual(ranks.run(3, objects), [True] * 3)
-
-	def test_messages(self):
-		self.assertEqual(ranks.run(3, messages), [True] * 3)
 
 	def test_fifty_groups(self):
 		self.assertEqual(ranks.run(3, groups), [True] * 3)
