@@ -438,11 +438,12 @@ static bool send_data(struct rd_mailbox *mailbox, struct rd_mailbox_peer *peer)
 
 static bool send_out(struct rd_mailbox *mailbox, struct rd_mailbox_peer *peer)
 {
-	bool moved = accept_offers(peer) | report_taken(peer);
+	bool moved = accept_offers(peer);
 
+	moved |= report_taken(peer);
 	while (peer->fresh.first && announce(mailbox, peer, peer->fresh.first))
 		moved = true;
-	return moved | send_data(mailbox, peer);
+	return send_data(mailbox, peer) || moved;
 }
 
 /* ---- In ------------------------------------------------------------------------------------- */
