@@ -73,13 +73,9 @@ int rondo_request_start(
 		return rd_comm_failure(comm);
 	if (request->tagged)
 		return rd_tagged_start(request, done, argument);
-	if (!rd_comm_enter(comm))
-		return rd_comm_refuse_second(comm, "rondo_request_start");
 	request->done = done;
 	request->argument = argument;
-	err = rd_request_queue_add(request);
-	rd_comm_exit(comm);
-	return err;
+	return rd_request_queue_add(request);
 }
 
 int rondo_request_test(rondo_request *request)

@@ -182,17 +182,9 @@ static int make_queue(struct rondo_comm *comm)
 	return 0;
 }
 
-int rd_request_queue_add(struct rondo_request *request)
+/* Under the lock, and in the comm: numbers the calls, and puts them behind the others. */
+static void append(struct rd_request_queue *queue, struct rondo_request *request)
 {
-	struct rondo_comm *comm = request->comm;
-	int err = comm->requests ? 0 : make_queue(comm);
-	struct rd_request_queue *queue = comm->requests;
-	bool wake;
-
-	if (!err)
-		err = copy_tasks(request);
-	if (err)
-		return err;
 	rd_tasks_issue(request->runs, request->count);
 	for (int i = 0; i < request->count; i++)
 		request->runs[i].queued = true;
@@ -203,11 +195,35 @@ int rd_request_queue_add(struct rondo_request *request)
 	request->queue = queue;
 	request->next = NULL;
 	atomic_store(&request->state, RD_REQUEST_QUEUED);
-	pthread_mutex_lock(&queue->lock);
 	*queue->last = request;
 	queue->last = &request->next;
+}
+
+/* The lock makes starts wait for each other: the end of one request may start another before the
+   start of a third has returned. */
+int rd_request_queue_add(struct rondo_request *request)
+{
+	struct rondo_comm *comm = request->comm;
+	int err = comm->requests ? 0 : make_queue(comm);
+	struct rd_request_queue *queue = comm->requests;
+	bool enters, wake;
+
+	if (!err)
+		err = copy_tasks(request);
+	if (err)
+		return err;
+	pthread_mutex_lock(&queue->lock);
+	enters = rd_comm_enter(comm);
+	if (enters) {
+		append(queue, request);
+		rd_comm_exit(comm);
+	}
 	wake = needs_wake(queue);
 	pthread_mutex_unlock(&queue->lock);
+	if (!enters) {
+		rd_tasks_finish(request->runs, request->count);
+		return rd_comm_refuse_second(comm, "rondo_request_start");
+	}
 	if (wake)
 		post(queue);
 	return 0;

@@ -33,8 +33,8 @@ struct rondo_request {
 /* Frees it and what it has of its calls. */
 void rd_request_free(struct rondo_request *request);
 
-/* Issues the request's calls on its comm, which the caller has entered, and queues it. Returns 0,
-   or an error: nothing was issued. */
+/* Issues the request's calls on its comm, and queues it. Returns 0, or an error: nothing was
+   issued. */
 int rd_request_queue_add(struct rondo_request *request);
 /* Waits for the end of a request: at most timeout_ms, which is no bound where it is negative.
    Returns whether it is done. */

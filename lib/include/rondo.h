@@ -756,7 +756,8 @@ RONDO_API int rondo_group_prepare(rondo_request **request);
  * Issues the request's calls, and returns. Buffers must stay untouched until it is done. `done`
  * may be NULL; else it is called once when the calls have ended, with their error or 0, in the
  * thread that ran them, before a wait or a test returns the end. rondo_last_error() has the reason
- * there. It makes no call on a comm, and may destroy the request, if nobody waits for that.
+ * there. It may start other requests, and waits for none; it makes no other call on a comm, and may
+ * destroy the request, if nobody waits for that.
  * RONDO_INVALID while the request is under way, or another thread uses the comm (a tagged message
  * may be started nevertheless).
  */

@@ -264,6 +264,52 @@ Test(requests, run_without_a_thread_that_waits, .timeout = 60)
 	world_try(4, "tcp", nobody_waits);
 }
 
+/* The end of a request starts another on the same comm. */
+struct chain {
+	rondo_request *next;
+	struct end end; /* of that */
+	int error;
+};
+
+static void start_next(void *argument, int error)
+{
+	struct chain *chain = argument;
+
+	chain->error = error ? error : rondo_request_start(chain->next, note_end, &chain->end);
+}
+
+static int start_at_the_end(struct rank_env *env)
+{
+	struct chain chain = { .end = END };
+	int32_t first = env->rank, second = env->rank;
+	rondo_request *request;
+
+	TRY(prepare_sum(env->comm, &first, 1, &request));
+	TRY(prepare_sum(env->comm, &second, 1, &chain.next));
+	for (int round = 0; round < 20; round++) {
+		first = second = env->rank + round;
+		TRY(rondo_request_start(request, start_next, &chain));
+		/* In even rounds this thread runs the first; in odd ones no thread waits. */
+		if (round % 2 == 0)
+			TRY(rondo_request_wait(request, -1));
+		if (!await_ends(&chain.end, round + 1))
+			return world_report(env, "round %d did not end", round);
+		TRY(chain.error);
+		TRY(rondo_request_wait(chain.next, -1));
+		if (second != sum_of(env, round))
+			return world_report(env, "round %d: %d", round, second);
+	}
+	rondo_request_destroy(request);
+	rondo_request_destroy(chain.next);
+	return 0;
+}
+
+Test(requests, are_started_where_others_end, .timeout = 60)
+{
+	world_try(2, "shm", start_at_the_end);
+	world_try(3, "tcp", start_at_the_end);
+}
+
 /* Long enough for a worker to look at the queue in vain, and to sleep. */
 #define LATE_MS 40
 
