@@ -15,7 +15,7 @@ trainer 21000
 tools 17950
 tests 96600
 bench 4000
-adapters 4800
+adapters 4850
 docs 8600
 product 118350
 files 1740'

@@ -94,14 +94,16 @@ class Mpi(unittest.TestCase):
 	def test_transfers_and_requests(self):
 		def run(comm):
 			other, theirs = 1 - comm.rank, bytearray(1)
-			comm.Sendrecv(bytes([comm.rank]), other, theirs, other)
+			comm.Sendrecv(bytes([comm.rank]), other, recvbuf=theirs, source=other)
 			assert theirs[0] == other
 			if comm.rank == 0:
 				comm.Send(b"a", 1)
 				comm.Isend(b"b", 1).wait()
 			else:
-				comm.Recv(theirs, 0)
+				status = mpi.Status()
+				comm.Recv(theirs, status=status)
 				assert theirs == b"a"
+				assert (status.Get_source(), status.Get_tag(), status.Get_count()) == (0, 0, 1)
 				comm.Irecv(theirs, 0).wait()
 				assert theirs == b"b"
 			request = comm.Iallreduce(mpi.IN_PLACE, theirs, op=mpi.MAX)

@@ -99,6 +99,46 @@ class Requests(unittest.TestCase):
 
 		self.run_late(first, lambda comm: comm.all_reduce(array.array("q", [2] * (1 << 17))))
 
+	def test_tagged_messages_come_in_any_order(self):
+		def run(comm):
+			if comm.rank > 0:
+				sent = [comm.send_tagged(bytes([comm.rank, tag]), 0, tag) for tag in (5, 6)]
+				assert [message.wait() for message in sent] == [True, True]
+				raises(rondo.InvalidError, sent[0].cancel)
+				return
+			two, one, late = bytearray(4), bytearray(4), bytearray(1)
+			comm.recv_tagged(two, 2, 6).wait()
+			assert two == bytes([2, 6, 0, 0])
+			message = comm.recv_tagged(one, tag=6)
+			assert message.wait() and message.origin() == (1, 2)
+			senders = set()
+			for _ in range(2):
+				message = comm.recv_tagged(one, tag=5)
+				message.wait()
+				senders.add(message.origin()[0])
+			assert senders == {1, 2}
+			message = comm.recv_tagged(late, tag=99)
+			assert not message.test() and not message.wait(0)
+			raises(rondo.InvalidError, message.origin)
+			message.cancel()
+			assert "cancel" in str(raises(rondo.RevokedError, message.wait))
+			assert comm.error() is None
+
+		ranks.run(3, run)
+
+	def test_a_message_is_awaited(self):
+		def run(comm):
+			async def exchange():
+				theirs = bytearray(1 << 20)
+				sent = comm.send_tagged(bytes([comm.rank]) * (1 << 20), 1 - comm.rank)
+				await comm.recv_tagged(theirs, 1 - comm.rank)
+				await sent
+				assert theirs == bytes([1 - comm.rank]) * (1 << 20)
+
+			asyncio.run(exchange())
+
+		ranks.run(2, run)
+
 	def test_a_call_after_the_end_is_refused(self):
 		def run(comm):
 			call = comm.barrier_init()

@@ -61,6 +61,7 @@ class Way(ctypes.Structure):
 DONE = ctypes.CFUNCTYPE(None, c_void_p, c_int)
 COMBINE = ctypes.CFUNCTYPE(None, c_void_p, c_void_p, c_void_p, c_size_t, c_int, c_void_p)
 PENDING = 1
+ANY_SOURCE = -1
 
 _OUT = ctypes.POINTER(c_void_p)
 _INTS = ctypes.POINTER(c_int)
@@ -113,6 +114,10 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 	"rondo_mem_alloc": (c_int, [_OUT, c_size_t]),
 	"rondo_mem_free": (c_int, [c_void_p]),
 	"rondo_group_prepare": (c_int, [_OUT]),
+	"rondo_send_tagged": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, _OUT]),
+	"rondo_recv_tagged": (c_int, [c_void_p, c_void_p, c_size_t, c_int, c_int, _OUT]),
+	"rondo_request_cancel": (c_int, [c_void_p]),
+	"rondo_request_source": (c_int, [c_void_p, _INTS, ctypes.POINTER(c_size_t)]),
 	"rondo_request_start": (c_int, [c_void_p, DONE, c_void_p]),
 	"rondo_request_test": (c_int, [c_void_p]),
 	"rondo_request_wait": (c_int, [c_void_p, c_int]),

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 import warnings
 from _thread import get_ident
+from functools import partial
 from ctypes import byref, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p, string_at
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, TypeVar
 
 from rondo import _call_sites, _creation, _interrupts
+from rondo._buffers import Buffer, describe
 from rondo._errors import REVOKED, InvalidError, RondoError, check, error_of, list_ranks
+from rondo._library import ANY_SOURCE
 from rondo._library import Way as _Way
 from rondo._library import last_error, libc, library
 from rondo._ops import Combine, Function
-from rondo._types import AnyType, OwnOp, Type, as_type
+from rondo._types import SIZES, AnyType, OwnOp, Type, as_type
 from rondo.list_collectives import ListCollectives
-from rondo.requests import under_way
+from rondo.requests import Message, Prepared, under_way
 
 if TYPE_CHECKING:
 	from types import TracebackType
@@ -352,6 +355,31 @@ class Comm(ListCollectives):
 		check(library.rondo_op_create(self._handle, byref(op), combine.pointer, 0, None))
 		self._ops.append(combine)
 		return OwnOp(op.value)
+
+	# ---- Tagged messages ----
+
+	def send_tagged(self, array: Any, peer: int, tag: int = 0) -> Message:
+		"""
+		Begins to send the array to a peer, with a tag. Returns a Message: wait for it by wait(), test(), or
+		`await`. It has no order with the communicator's other calls, and may wait for its receive. Any
+		thread may begin it. An array is bytes here: one of another type may receive it.
+		"""
+		return self._message(library.rondo_send_tagged, describe(array, False), peer, tag)
+
+	def recv_tagged(self, array: Any, peer: Optional[int] = None, tag: int = 0) -> Message:
+		"""
+		Begins to receive a message with this tag into the array, from a peer or from any rank. It may be
+		shorter than the array: the Message's origin() tells the sender and the length.
+		"""
+		source = ANY_SOURCE if peer is None else peer
+		return self._message(library.rondo_recv_tagged, describe(array, True), source, tag)
+
+	def _message(self, prepare: Callable[..., int], it: Buffer, peer: int, tag: int) -> Message:
+		if not self._handle:
+			raise InvalidError("the communicator was destroyed")
+		size = it.elements * SIZES[it.type]
+		begin = partial(prepare, self._handle, it.pointer, size, peer, tag)
+		return Message(Prepared(self, it, begin))
 
 	# ---- Bytes ----
 

@@ -15,12 +15,29 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional, Sequence
 
 import rondo
 from rondo._errors import InvalidError
+from rondo._library import ANY_SOURCE
 from rondo._types import AnyOp, Op
-from rondo.requests import Request
+from rondo.requests import Message, Request
 
 SUM, PROD, MIN, MAX = Op.SUM, Op.PROD, Op.MIN, Op.MAX
 BAND, BOR, BXOR, LAND, LOR, LXOR = Op.BAND, Op.BOR, Op.BXOR, Op.LAND, Op.LOR, Op.LXOR
 UNDEFINED = -1
+
+
+class Status:
+	"""What Recv() received: sender, tag, and bytes."""
+
+	source = tag = -1
+	count = 0
+
+	def Get_source(self) -> int:
+		return self.source
+
+	def Get_tag(self) -> int:
+		return self.tag
+
+	def Get_count(self) -> int:
+		return self.count
 
 
 class _InPlace:
@@ -86,16 +103,31 @@ class Comm(rondo.Comm):
 	) -> None:
 		self.reduce_scatter_v(_given(sendbuf), recvbuf, recvcounts, op)
 
-	def Send(self, buf: Any, dest: int) -> None:
-		self.send(buf, dest)
+	def Send(self, buf: Any, dest: int, tag: int = 0) -> None:
+		self.send_tagged(buf, dest, tag).wait()
 
-	def Recv(self, buf: Any, source: int) -> None:
-		self.recv(buf, source)
+	def Recv(
+		self, buf: Any, source: int = ANY_SOURCE, tag: int = 0, status: Optional[Status] = None
+	) -> None:
+		message = self.Irecv(buf, source, tag)
+		message.wait()
+		if status is not None:
+			status.source, status.count = message.origin()
+			status.tag = tag
 
-	def Sendrecv(self, sendbuf: Any, dest: int, recvbuf: Any, source: int) -> None:
-		with rondo.group():
-			self.send(sendbuf, dest)
-			self.recv(recvbuf, source)
+	def Sendrecv(
+		self,
+		sendbuf: Any,
+		dest: int,
+		sendtag: int = 0,
+		recvbuf: Any = None,
+		source: int = ANY_SOURCE,
+		recvtag: int = 0,
+		status: Optional[Status] = None,
+	) -> None:
+		sent = self.send_tagged(sendbuf, dest, sendtag)
+		self.Recv(recvbuf, source, recvtag, status)
+		sent.wait()
 
 	def Iallreduce(self, sendbuf: Any, recvbuf: Any, op: AnyOp = SUM) -> Request:
 		return self.all_reduce_init(*_in_place(sendbuf, recvbuf), op).start()
@@ -103,11 +135,11 @@ class Comm(rondo.Comm):
 	def Ibcast(self, buf: Any, root: int = 0) -> Request:
 		return self.broadcast_init(buf, root).start()
 
-	def Isend(self, buf: Any, dest: int) -> Request:
-		return self.send_init(buf, dest).start()
+	def Isend(self, buf: Any, dest: int, tag: int = 0) -> Message:
+		return self.send_tagged(buf, dest, tag)
 
-	def Irecv(self, buf: Any, source: int) -> Request:
-		return self.recv_init(buf, source).start()
+	def Irecv(self, buf: Any, source: int = ANY_SOURCE, tag: int = 0) -> Message:
+		return self.recv_tagged(buf, None if source == ANY_SOURCE else source, tag)
 
 	def Split(self, color: int = 0, key: int = 0) -> Optional[Comm]:
 		return self.split(color, key)

@@ -7,11 +7,11 @@ import itertools
 import os
 import threading
 from _thread import get_ident
-from ctypes import byref, c_void_p
+from ctypes import byref, c_int, c_size_t, c_void_p
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Callable, Generator, Optional
 
-from rondo._errors import REVOKED, InvalidError, error_of
+from rondo._errors import REVOKED, InvalidError, check, error_of
 from rondo._interrupts import raise_pending
 from rondo._library import DONE, PENDING, last_error, library
 
@@ -61,13 +61,16 @@ def under_way(comm: Comm) -> list[Request]:
 
 
 class Prepared(c_void_p):
-	"""A rondo_request: calls on one communicator, with what they need. The end of the last group made it."""
+	"""
+	A rondo_request, with what it needs: calls on one communicator, which the end of the last group made, or
+	what `prepare` makes.
+	"""
 
-	def __init__(self, comm: Optional[Comm], kept: Any) -> None:
+	def __init__(self, comm: Optional[Comm], kept: Any, prepare: Any = None) -> None:
 		super().__init__()
 		self.kept = kept
 		self.last: Optional[Request] = None
-		code = library.rondo_group_prepare(byref(self))
+		code = (prepare or library.rondo_group_prepare)(byref(self))
 		if comm is None:
 			raise error_of(code, last_error()) # a group without a call
 		if code:
@@ -213,3 +216,27 @@ class Request:
 			self._collect()
 			raise
 		self._check()
+
+
+class Message(Request):
+	"""A tagged message that is under way: see Comm.send_tagged()."""
+
+	def __init__(self, prepared: Prepared) -> None:
+		self._message = prepared
+		super().__init__(prepared)
+
+	def cancel(self) -> None:
+		"""
+		Cancels a receive that no message has matched: wait() and test() then raise RevokedError, and the
+		communicator goes on. One that a message has matched ends as it would have.
+		"""
+		check(library.rondo_request_cancel(self._message))
+
+	def origin(self) -> tuple[int, int]:
+		"""The sender of a message that has come, and its length in bytes."""
+		rank, size = c_int(), c_size_t()
+		code = library.rondo_request_source(self._message, byref(rank), byref(size))
+		if code == PENDING:
+			raise InvalidError("the message is under way: wait for it first")
+		check(code)
+		return rank.value, size.value
