@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """
-figures.py [--ranks N] [--rounds N]: torch.distributed with Rondo beside gloo, as a table in Markdown. Both are groups of
+figures.py [--ranks N] [--rounds N] [--svg FILE]: torch.distributed with Rondo beside gloo, as a table in Markdown. Both are groups of
 the same processes, and make their calls in turns, one thread a rank. Times are rank 0's medians, in microseconds of a
 call; processor time is all of rank 0's threads'. "touched" writes the tensor before each call, as a training step does.
-Needs rondo_torch on PYTHONPATH.
+--svg draws them: bars of time, gloo's all of one length. Needs rondo_torch on PYTHONPATH.
 """
 
 import argparse
@@ -95,11 +95,39 @@ CASES = [
 ]  # fmt: skip
 
 
-def measure(rank, size, store, rounds):
+STYLE = """
+text { font: 12px 'DejaVu Sans', Verdana, Helvetica, sans-serif; fill: #222222; } .title { font-weight: bold; }
+.gloo { fill: #b9bec4; } .rondo { fill: #1f77b4; } .end { text-anchor: end; }
+"""
+
+
+def time_text(us):
+	return f"{us:.0f} µs" if us < 1000 else f"{us / 1000:.3g} ms" if us < 1e6 else f"{us / 1e6:.3g} s"
+
+
+def draw(rows, path):
+	"""A bar for each backend and case: names and median times, as (name, gloo, rondo)."""
+	height, left, width = 30, 230, 430
+	with open(path, "w", encoding="utf-8") as out:
+		print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {50 + height * len(rows)}"><style>{STYLE}', file=out)
+		print('</style><rect width="100%" height="100%" fill="#ffffff"/>', file=out)
+		print('<text x="14" y="24" class="title">Time of a call, two ranks: gloo and Rondo</text>', file=out)
+		for k, (name, gloo, rondo) in enumerate(rows):
+			y = 42 + height * k
+			print(f'<text x="{left - 8}" y="{y + 16}" class="end">{name}</text>', file=out)
+			for kind, us, top in (("gloo", gloo, y), ("rondo", rondo, y + 12)):
+				length = width * us / gloo
+				print(f'<rect x="{left}" y="{top}" width="{length:.1f}" height="11" class="{kind}"/>', file=out)
+				print(f'<text x="{left + length + 5:.1f}" y="{top + 10}">{time_text(us)}</text>', file=out)
+		print("</svg>", file=out)
+
+
+def measure(rank, size, store, rounds, svg):
 	torch.set_num_threads(1)
 	dist.init_process_group(
 		"rondo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=120)
 	)
+	rows = []
 	backends = [dist.new_group(range(size), backend="gloo"), dist.group.WORLD]
 	if rank == 0:
 		print("| | gloo, µs | Rondo, µs | ratio | processor: gloo | Rondo | ratio |\n|:---|---:|---:|---:|---:|---:|---:|")
@@ -115,12 +143,15 @@ def measure(rank, size, store, rounds):
 				if k:
 					wall[at].append((time.perf_counter() - before) / calls * 1e6)
 					processor[at].append((time.process_time() - before_processor) / calls * 1e6)
+		rows.append((name, *(statistics.median(sample) for sample in wall)))
 		if rank == 0:
 			columns = []
 			for samples in (wall, processor):
 				gloo, rondo = (statistics.median(sample) for sample in samples)
 				columns += [f"{gloo:,.0f}", f"{rondo:,.0f}", f"{gloo / rondo:.1f}"]
 			print(f"| {name} | {' | '.join(columns)} |", flush=True)
+	if rank == 0 and svg:
+		draw(rows, svg)
 	dist.barrier()
 
 
@@ -128,11 +159,12 @@ def main():
 	parser = argparse.ArgumentParser(usage=__doc__)
 	parser.add_argument("--ranks", type=int, default=2)
 	parser.add_argument("--rounds", type=int, default=15)
+	parser.add_argument("--svg")
 	options = parser.parse_args()
 	with tempfile.TemporaryDirectory() as directory:
 		for rank in range(options.ranks):
 			if os.fork() == 0:
-				measure(rank, options.ranks, os.path.join(directory, "store"), options.rounds)
+				measure(rank, options.ranks, os.path.join(directory, "store"), options.rounds, options.svg)
 				return
 		failed = sum(os.wait()[1] != 0 for _ in range(options.ranks))
 	raise SystemExit(failed)
