@@ -134,7 +134,9 @@ void rd_background_init(struct rd_background *work,
 {
 	*work = (struct rd_background){ .look = look_at, .run = run };
 	lock_workers();
-	workers.works++;
+	/* An end of work that waits for the threads to go (below) need not any more. */
+	if (workers.works++ == 0)
+		pthread_cond_broadcast(&workers.ended);
 	unlock_workers();
 }
 
