@@ -16,7 +16,7 @@ tools 17950
 tests 96650
 bench 4000
 adapters 4850
-docs 8600
+docs 8650
 product 118350
 files 1740'
 

@@ -111,7 +111,7 @@ def draw(rows, path):
 	with open(path, "w", encoding="utf-8") as out:
 		print(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 {50 + height * len(rows)}"><style>{STYLE}', file=out)
 		print('</style><rect width="100%" height="100%" fill="#ffffff"/>', file=out)
-		print('<text x="14" y="24" class="title">Time of a call, two ranks: gloo and Rondo</text>', file=out)
+		print('<text x="14" y="24" class="title">Time of a call, two ranks: gloo grey, Rondo blue</text>', file=out)
 		for k, (name, gloo, rondo) in enumerate(rows):
 			y = 42 + height * k
 			print(f'<text x="{left - 8}" y="{y + 16}" class="end">{name}</text>', file=out)
