@@ -86,6 +86,8 @@ def run(size, function, **settings):
 		for rank in start(size, function, directory, **settings):
 			try:
 				results.append(rank.result())
+				if rank.status != 0:
+					errors.append(f"a rank ended with status {rank.status}")
 			except AssertionError as error:
 				errors.append(str(error))
 	if errors:

@@ -76,7 +76,7 @@ class Launchers(unittest.TestCase):
 	def test_torchrun_and_the_page(self):
 		with open(PAGE) as file:
 			program, command = re.findall(r"^```\n(.*?)^```", file.read(), re.DOTALL | re.MULTILINE)[:2]
-		self.assertEqual(command, "torchrun --nproc-per-node 2 three.py\n")
+		self.assertEqual(command, "torchrun --nproc_per_node 2 three.py\n")
 		self.assertEqual(len(program.splitlines()), 3)
 		shown = self.run_program(self.torchrun(), program)
 		self.assertEqual(shown.count("tensor([2., 2., 2.])"), 2, shown)
