@@ -30,7 +30,7 @@ def torch_flags():
 	include = os.path.join(home, "include")
 	if not os.path.exists(os.path.join(include, "torch", "csrc", "distributed", "c10d", "Store.hpp")):
 		sys.exit(f"rondo_torch: {home} has no headers (Debian: libtorch-dev)")
-	flags = [f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
+	flags = [f'-DBUILT_FOR_TORCH="{torch.__version__}"', f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"]
 	# Modules that share classes must agree on these.
 	for name in ("COMPILER_TYPE", "STDLIB", "BUILD_ABI"):
 		value = getattr(torch._C, f"_PYBIND11_{name}", None)
@@ -44,22 +44,33 @@ def torch_flags():
 	return flags
 
 
-def compile_extension(output, include, library, optimize="2"):
-	"""Compiles the extension to the file `output`."""
-	beside = output + ".new"
-	command = [
+def command_for(beside, include, library, optimize):
+	return [
 		*shlex.split(os.environ.get("CXX", "c++")),
 		"-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden", "-g0", f"-O{optimize}", "-Wall", "-Wextra",
 		f"-I{include}", os.path.join(SOURCE, "rondo_torch.cc"), "-o", beside,
 		f"-L{library}", "-lrondo", f"-Wl,-rpath,{library}", *torch_flags(),
 	]  # fmt: skip
-	subprocess.run(command, check=True)
+
+
+def compile_extension(output, include, library, optimize="2"):
+	"""Compiles the extension to the file `output`."""
+	beside = output + ".new"
+	subprocess.run(command_for(beside, include, library, optimize), check=True)
 	os.replace(beside, output)
 
 
 def is_current(output, include):
+	"""Whether the extension is newer than its sources."""
 	files = [os.path.join(SOURCE, name) for name in SOURCES] + [os.path.join(include, "rondo.h")]
 	return os.path.exists(output) and all(os.path.getmtime(file) < os.path.getmtime(output) for file in files)
+
+
+def read_words(path):
+	if not os.path.exists(path):
+		return []
+	with open(path, encoding="utf-8") as file:
+		return file.read().split("\n")
 
 
 def packages_below(prefix):
@@ -82,8 +93,13 @@ def main():
 	package = os.path.join(output, "rondo_torch")
 	extension = os.path.join(package, EXTENSION)
 	os.makedirs(package, exist_ok=True)
-	if not is_current(extension, options.include):
+	# Another torch, or another library, needs another extension.
+	made_by = command_for(extension, options.include, options.library, options.optimize)
+	note = extension + ".made_by"
+	if not is_current(extension, options.include) or read_words(note) != made_by:
 		compile_extension(extension, options.include, options.library, options.optimize)
+		with open(note, "w", encoding="utf-8") as file:
+			file.write("\n".join(made_by))
 	shutil.copy(os.path.join(SOURCE, "rondo_torch", "__init__.py"), package)
 	print(output)
 

@@ -35,16 +35,18 @@ inline Group::Group(
 	groups.insert(this);
 }
 
+/* A store may outlive its group: each group on it has a key of its own. */
 inline struct rondo_unique_id meet(c10d::Store &store, int rank)
 {
 	struct rondo_unique_id id;
+	std::string key = c10::str("rondo/id/", store.add(c10::str("rondo/", rank), 1));
 
 	if (rank == 0) {
 		check(rondo_get_unique_id(&id));
-		store.set("rondo", std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
+		store.set(key, std::vector<uint8_t>(id.bytes, id.bytes + sizeof(id.bytes)));
 		return id;
 	}
-	std::vector<uint8_t> bytes = store.get("rondo");
+	std::vector<uint8_t> bytes = store.get(key);
 	TORCH_CHECK(bytes.size() == sizeof(id.bytes), "rondo: the store has no unique id");
 	std::copy(bytes.begin(), bytes.end(), id.bytes);
 	return id;
