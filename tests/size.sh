@@ -13,7 +13,7 @@ gpu 13000
 transports 14200
 trainer 21000
 tools 17950
-tests 96650
+tests 96700
 bench 4000
 adapters 4850
 docs 8650

@@ -34,12 +34,10 @@ struct rd_tagged_driver {
 	bool drives; /* a thread drives */
 	bool works; /* it is the worker */
 	bool stops; /* this rank leaves the comm */
-	int waiters; /* threads that wait */
-	int calling; /* threads that call done() */
+	int waiters, calling; /* threads that wait; that call done() */
 	int64_t spin_ns; /* how long to spin before a sleep */
 	unsigned sleeps; /* after a spin */
-	unsigned waits; /* so far */
-	unsigned seen; /* those that a worker has seen */
+	unsigned waits, seen; /* so far; those that a worker has seen */
 	bool posted; /* a worker looks at it */
 	int looks; /* of the worker, in a row, while nothing was under way */
 };
@@ -342,11 +340,18 @@ int rd_tagged_start(
 {
 	struct rd_tagged_driver *driver = driver_of(request);
 	struct rd_mailbox *mailbox = driver->mailbox;
+	bool opens;
 	int err;
 
 	if (atomic_load(&request->comm->failed))
 		return rd_comm_failure(request->comm);
 	enter(driver);
+	err = driver->stops ? rd_fail(RONDO_LEFT, "rank %d left it", request->comm->rank)
+			    : rd_messages_post(mailbox, request->tagged);
+	if (err) {
+		leave(driver);
+		return err;
+	}
 	request->done = done;
 	request->argument = argument;
 	request->error = 0;
@@ -354,17 +359,12 @@ int rd_tagged_start(
 	request->reason = NULL;
 	request->tagged->owner = request;
 	atomic_store(&request->state, RD_REQUEST_QUEUED);
-	err = rd_messages_post(mailbox, request->tagged);
-	if (err) {
-		atomic_store(&request->state, RD_REQUEST_DONE);
-		leave(driver);
-		return err;
-	}
+	opens = mailbox->unready;
 	/* From here on the request may be gone. */
 	rd_messages_step(mailbox);
 	settle(driver);
 	/* The sleeper's epoll may not have a new link. */
-	if (mailbox->sleeps && mailbox->unready)
+	if (mailbox->sleeps && (opens || mailbox->unready))
 		rd_mailbox_wake(mailbox);
 	leave_to_worker(driver);
 	return 0;

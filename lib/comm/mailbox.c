@@ -328,6 +328,12 @@ enum rd_links_state rd_mailbox_serve(struct rondo_comm *comm, bool makes, int *f
 
 static void free_mailbox(struct rd_mailbox *mailbox)
 {
+	struct rd_unexpected *arrival;
+
+	while ((arrival = mailbox->unexpected)) {
+		mailbox->unexpected = arrival->next;
+		free(arrival);
+	}
 	rd_settings_forget(&mailbox->settings);
 	free(mailbox->driver);
 	free(mailbox->peers);

@@ -40,7 +40,16 @@ struct rd_mailbox_peer {
 	size_t taken; /* of such bytes of the peer, taken here and not reported */
 };
 
-struct rd_unexpected;
+/* A message that has come, or is announced. */
+struct rd_unexpected {
+	struct rd_unexpected *next;
+	int source, tag;
+	size_t size;
+	uint64_t offer;
+	const char *data; /* NULL: it follows an acceptance */
+	struct rd_tagged *own; /* a send of this rank to itself; NULL: another rank's */
+	char kept[];
+};
 
 struct rd_mailbox {
 	struct rondo_comm *comm;

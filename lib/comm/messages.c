@@ -25,17 +25,6 @@ struct header {
 
 _Static_assert(sizeof(struct header) == RD_TAG_SIZE, "a header is a message's tag");
 
-/* A message that has come, or is announced. */
-struct rd_unexpected {
-	struct rd_unexpected *next;
-	int source, tag;
-	size_t size;
-	uint64_t offer;
-	const char *data; /* NULL: it follows an acceptance */
-	struct rd_tagged *own; /* a send of this rank to itself; NULL: another rank's */
-	char kept[];
-};
-
 /* ---- Lists ---------------------------------------------------------------------------------- */
 
 static void append(struct rd_tagged_list *list, struct rd_tagged *message)

@@ -772,7 +772,7 @@ RONDO_API int rondo_request_test(rondo_request *request);
 /*
  * Waits for the end of a request, and returns as rondo_request_test(). timeout_ms: RONDO_PENDING
  * after that time, and the request goes on; below 0: no bound but that of the calls. Any thread may
- * call it. No thread may be in it when the comm is destroyed.
+ * call it. No thread may be in it when the comm is finalized or destroyed.
  */
 RONDO_API int rondo_request_wait(rondo_request *request, int timeout_ms);
 /*

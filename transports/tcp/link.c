@@ -292,7 +292,7 @@ bool rd_tcp_links_advance(struct rd_endpoint *base)
 		moved |= handle_events(endpoint);
 	if (atomic_load_explicit(&endpoint->hung_up, memory_order_relaxed))
 		moved |= check_hung_up(endpoint);
-	if (++endpoint->awake == AWAKE_CALLS)
+	if (!endpoint->armed && ++endpoint->awake == AWAKE_CALLS)
 		unwatch_links(endpoint);
 	return moved;
 }
@@ -302,6 +302,7 @@ void rd_tcp_links_arm(struct rd_endpoint *base)
 {
 	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
 
+	endpoint->armed = true;
 	watch_links(endpoint);
 	handle_events(endpoint);
 	read_ahead_all(endpoint);
@@ -316,6 +317,7 @@ void rd_tcp_links_disarm(struct rd_endpoint *base)
 {
 	struct rd_tcp_endpoint *endpoint = endpoint_of(base);
 
+	endpoint->armed = false;
 	for (struct rd_tcp_link *link = endpoint->links; link; link = link->next)
 		rd_tcp_stream_disarm(&link->stream);
 	/* The event that woke the driver may be one of this endpoint. */

@@ -20,6 +20,7 @@ struct rd_tcp_endpoint {
 		connector; /* the station's epoll has the links, for their end alone */
 	unsigned calls; /* of advance() since the last poll of events */
 	unsigned awake; /* calls of advance() since the links were watched */
+	bool armed; /* a thread sleeps on the links, while others may call advance() */
 	struct rd_tcp_link *links;
 	struct rd_tcp_link *read_ahead_at; /* the next one to read ahead; NULL: the first */
 	struct rd_tcp_link *queued;

@@ -210,6 +210,44 @@ Test(tagged_ends, come_with_the_death_of_a_rank, .timeout = 60)
 		}
 }
 
+/* The end of a message begins the next, whatever it was. */
+struct again {
+	rondo_request *next;
+	int error, start;
+};
+
+static void start_again(void *argument, int error)
+{
+	struct again *again = argument;
+
+	again->error = error;
+	again->start = rondo_request_start(again->next, NULL, NULL);
+}
+
+static int starts_while_leaving(struct rank_env *env)
+{
+	struct again again = { 0 };
+	rondo_request *request;
+	int64_t in[2];
+
+	TRY(rondo_recv_tagged(env->comm, &in[0], 8, RONDO_ANY_SOURCE, 1, &request));
+	TRY(rondo_recv_tagged(env->comm, &in[1], 8, RONDO_ANY_SOURCE, 2, &again.next));
+	TRY(rondo_request_start(request, start_again, &again));
+	TRY(rondo_barrier(env->comm, NULL));
+	rondo_comm_destroy(env->comm);
+	env->comm = NULL;
+	if (!again.error || again.start != RONDO_LEFT)
+		return world_report(env, "ends with %d, starts with %d", again.error, again.start);
+	rondo_request_destroy(request);
+	rondo_request_destroy(again.next);
+	return 0;
+}
+
+Test(tagged_ends, begin_nothing_while_their_rank_leaves, .timeout = 60)
+{
+	world_try(1, "shm", starts_while_leaving);
+}
+
 /* Messages that a rank sent before it left are received; a later receive from it fails. So does one
    from a rank that never sent anything. */
 static int leaves(struct rank_env *env)
