@@ -91,7 +91,7 @@ class Parts(unittest.TestCase):
 			with comm.shrink() as left:
 				assert left.size == 3 and sum_of_ranks(left) == 3
 
-		ranks.run(4, run)
+		ranks.run(4, run, dies=1)
 
 
 class Failures(unittest.TestCase):

@@ -135,7 +135,7 @@ class Interrupts(unittest.TestCase):
 			shrinks[0].join()
 			return seconds
 
-		seconds = ranks.run(3, run)[0]
+		seconds = ranks.run(3, run, dies=1)[0]
 		os.close(read)
 		os.close(write)
 		self.assertLess(seconds, 2)
