@@ -1,79 +1,13 @@
 /* ctest label: threads */
 /* Descriptors of comms that are made from one comm. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "world.h"
 
 #define COMMS 12
-
-/* Numbers of those that links and sleepers use, and of all. Some of the connections over TCP are
-   the control plane's. */
-struct descriptors {
-	int eventfds, epolls, timers, memory, packet_sockets, connections, all;
-};
-
-static void count_one(struct descriptors *descriptors, int fd, const char *target)
-{
-	struct sockaddr_storage peer;
-	socklen_t size = sizeof(int), peer_size = sizeof(peer);
-	int type = 0;
-
-	descriptors->all++;
-	descriptors->eventfds += strcmp(target, "anon_inode:[eventfd]") == 0;
-	descriptors->epolls += strcmp(target, "anon_inode:[eventpoll]") == 0;
-	descriptors->timers += strcmp(target, "anon_inode:[timerfd]") == 0;
-	descriptors->memory += strncmp(target, "/memfd:", 7) == 0;
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0)
-		descriptors->packet_sockets += type == SOCK_SEQPACKET;
-	descriptors->connections += getpeername(fd, (struct sockaddr *)&peer, &peer_size) == 0 &&
-				    peer.ss_family == AF_INET;
-}
-
-static struct descriptors count(void)
-{
-	struct descriptors descriptors = { 0 };
-	DIR *all = opendir("/proc/self/fd");
-	const struct dirent *entry;
-
-	while ((entry = readdir(all))) {
-		char target[64] = "";
-
-		if (readlinkat(dirfd(all), entry->d_name, target, sizeof(target) - 1) > 0)
-			count_one(&descriptors, atoi(entry->d_name), target);
-	}
-	closedir(all);
-	return descriptors;
-}
-
-/* Whether there are these, for comms that each have an epoll and a link over TCP; one more epoll at
-   most, on which another thread has slept; and fewer connections of the control plane, maybe. */
-static bool are_those_of(
-	const struct descriptors *now, const struct descriptors *before, int comms_over_tcp)
-{
-	return now->eventfds == before->eventfds && now->timers == before->timers &&
-	       now->memory == before->memory && now->packet_sockets == before->packet_sockets &&
-	       now->connections <= before->connections + comms_over_tcp &&
-	       now->all <= before->all + 2 * comms_over_tcp + 1 &&
-	       now->epolls <= before->epolls + comms_over_tcp + 1;
-}
-
-static int report(struct rank_env *env, const char *when, const struct descriptors *before,
-	const struct descriptors *after)
-{
-	return world_report(env,
-		"%s: eventfds %d, then %d; epolls %d, then %d; timers %d, then %d; memory %d, then "
-		"%d; sockets %d, then %d; connections %d, then %d; all %d, then %d",
-		when, before->eventfds, after->eventfds, before->epolls, after->epolls,
-		before->timers, after->timers, before->memory, after->memory,
-		before->packet_sockets, after->packet_sockets, before->connections,
-		after->connections, before->all, after->all);
-}
 
 static int use(struct rank_env *env, rondo_comm *comm)
 {
@@ -113,25 +47,25 @@ static int make_many(struct rank_env *env, int links_over_tcp)
 		TRY(rondo_comm_split(env->comm, 0, i % 2 ? -env->rank : env->rank, &comms[i]));
 		TRY(rondo_barrier(comms[i], NULL));
 	}
-	before = count();
+	before = descriptors_count();
 	for (int i = 2; i < COMMS; i++)
 		TRY(rondo_comm_split(env->comm, 0, i % 2 ? -env->rank : env->rank, &comms[i]));
 	for (int i = 0; i < COMMS; i++)
 		if (use(env, comms[i]))
 			return 1;
 	TRY(rondo_barrier(env->comm, NULL));
-	after = count();
-	if (!are_those_of(&after, &before, (COMMS - 2) * links_over_tcp))
-		return report(env, "with comms", &before, &after);
+	after = descriptors_count();
+	if (!descriptors_are_of(&after, &before, (COMMS - 2) * links_over_tcp))
+		return descriptors_report(env, "with comms", &before, &after);
 	for (int i = 0; i < COMMS; i++)
 		TRY(rondo_comm_destroy(comms[i]));
 	TRY(rondo_barrier(env->comm, NULL));
-	after = count();
+	after = descriptors_count();
 	/* None leaves before: its watcher would get the memory of the next rank meanwhile. */
 	TRY(rondo_barrier(env->comm, NULL));
-	return are_those_of(&after, &before, -2 * links_over_tcp)
+	return descriptors_are_of(&after, &before, -2 * links_over_tcp)
 		       ? 0
-		       : report(env, "without them", &before, &after);
+		       : descriptors_report(env, "without them", &before, &after);
 }
 
 static int make_many_over_shm(struct rank_env *env)

@@ -1,11 +1,11 @@
 /* ctest label: threads */
 /* Tagged messages beside other work: calls, other comms, other threads. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "descriptors.h"
 #include "tagged.h"
 
 #define LARGE 600000
@@ -177,23 +177,12 @@ Test(tagged_beside, messages_of_other_threads, .timeout = 60)
 
 /* ---- Descriptors ---------------------------------------------------------------------------- */
 
-static int count_descriptors(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
-}
-
 /* Further comms that send over shm need none. */
 static int without_descriptors(struct rank_env *env)
 {
 	int32_t out = 5, in = 0;
 	rondo_comm *copies[8];
-	int before = 0;
+	struct descriptors before, after;
 
 	for (int i = 0; i < 8; i++) {
 		rondo_request *send;
@@ -203,11 +192,12 @@ static int without_descriptors(struct rank_env *env)
 		TRY(receive_one(copies[i], &in, 4, 1 - env->rank, 7));
 		TRY(end(send));
 		TRY(rondo_barrier(copies[i], NULL));
-		if (i == 0)
-			before = count_descriptors();
+		if (i == 1)
+			before = descriptors_count();
 	}
-	if (count_descriptors() != before)
-		return world_report(env, "%d descriptors became %d", before, count_descriptors());
+	after = descriptors_count();
+	if (!descriptors_are_of(&after, &before, 0))
+		return descriptors_report(env, "with comms", &before, &after);
 	for (int i = 0; i < 8; i++)
 		TRY(rondo_comm_destroy(copies[i]));
 	return 0;
