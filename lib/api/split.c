@@ -1,7 +1,7 @@
 /*
  * Splitting a comm into parts. If no rank lacks memory, the ranks exchange their colors and keys,
  * from which each computes its part, and makes it (create_group.h). A duplicate needs no such
- * exchange. Last, all ranks exchange whether they have made it, so that those of a part return the
+ * exchange. Last, all ranks learn whether each has made it, so that those of a part return the
  * same.
  */
 #include <stdio.h>
@@ -65,14 +65,6 @@ static int find_reason(struct split *split, int own)
 	return err ? err : own ? rd_fail(own, "%s", reason) : 0;
 }
 
-static bool has_failed(const struct split *split)
-{
-	for (int rank = 0; rank < split->comm->size; rank++)
-		if (split->results[rank])
-			return true;
-	return false;
-}
-
 /* The first rank of the part that could not join it. */
 static int find_failed(const struct split *split)
 {
@@ -85,15 +77,20 @@ static int find_failed(const struct split *split)
 static int make_part(struct split *split)
 {
 	rondo_comm *comm = split->comm;
-	int32_t own = 0;
+	int32_t own = 0, any;
 	int err, failed;
 
 	find_part(split);
 	if (split->size > 0)
 		own = rd_comm_make_group(
 			comm, split->ranks, split->size, purpose(comm), &split->made);
+	/* Fewer steps than an all-gather of the results, which few splits need. */
+	any = own != 0;
+	err = rondo_all_reduce(comm, &any, &any, 1, RONDO_I32, RONDO_MAX, NULL);
+	if (err || !any)
+		return err;
 	err = rondo_all_gather(comm, &own, split->results, 1, RONDO_I32, NULL);
-	if (!err && has_failed(split))
+	if (!err)
 		err = find_reason(split, own);
 	if (err)
 		return err;
