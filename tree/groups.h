@@ -46,4 +46,17 @@ static inline int rd_group_place(const struct rd_layout *layout, int rank)
 	return i;
 }
 
+/* The members of the largest group. */
+static inline int rd_group_largest(const struct rd_layout *layout)
+{
+	int most = 0;
+
+	for (int group = 0; group < layout->group_count; group++) {
+		int members = rd_group_size(layout, group);
+
+		most = members > most ? members : most;
+	}
+	return most;
+}
+
 #endif

@@ -35,18 +35,6 @@ static struct stand stand_of(const struct rd_plan *plan)
 		rd_group_size(layout, group) };
 }
 
-static int largest_group(const struct rd_layout *layout)
-{
-	int most = 0;
-
-	for (int group = 0; group < layout->group_count; group++) {
-		int members = rd_group_size(layout, group);
-
-		most = members > most ? members : most;
-	}
-	return most;
-}
-
 /* A view of the members of this rank's group. */
 static void begin_inside(
 	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective, int root)
@@ -82,7 +70,7 @@ static int greatest_common_divisor(int a, int b)
    each member, one for each member of the largest group. */
 static struct shares shares_of(const struct rd_layout *layout)
 {
-	int most = largest_group(layout), even = 1;
+	int most = rd_group_largest(layout), even = 1;
 
 	for (int group = 0; group < layout->group_count && even <= 4 * most; group++) {
 		int members = rd_group_size(layout, group);
@@ -139,7 +127,7 @@ static void all_reduce(struct rd_plan *plan)
 /* In each group, member i handles the blocks of members i, i + members, ... of all groups. */
 static void view_blocks_of_members(struct rd_plan *plan, const struct stand *stand)
 {
-	int most = largest_group(stand->layout);
+	int most = rd_group_largest(stand->layout);
 
 	for (int i = 0; i < stand->members; i++) {
 		rd_view_block(plan);
@@ -156,7 +144,7 @@ static void view_blocks_of_members(struct rd_plan *plan, const struct stand *sta
 static void between_counterparts(
 	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective)
 {
-	int most = largest_group(stand->layout);
+	int most = rd_group_largest(stand->layout);
 
 	for (int j = stand->place; j < most; j += stand->members) {
 		begin_between(plan, stand, collective, j);

@@ -8,10 +8,15 @@
  * reduction and scan", Parallel Computing 35 (2009). As there, the second tree is the first,
  * mirrored where the number of ranks is even, and moved on by one where it is odd. This one needs
  * no colouring of the edges, since a rank that sends to one child does not keep another from
- * receiving. all_reduce is one pass: while the first chunks come down, later ones still go up. The
- * trees stand along the layout's line, in which the nodes of a subtree follow each other.
+ * receiving. all_reduce is one pass: while the first chunks come down, later ones still go up.
+ *
+ * The trees are of hosts, so that each crosses the network once a host, and each host has trees of
+ * its ranks. Hosts and ranks stand along the layout's line, in which the nodes of a subtree follow
+ * each other.
  */
 #include "tree/tree.h"
+
+#include "tree/groups.h"
 
 /* Where a node of a tree stands. */
 struct place {
@@ -61,6 +66,16 @@ static int member_of(int tree, int node, int size)
 	return size % 2 ? rd_wrap(node - 2, size) : size - node;
 }
 
+/* Over all nodes; the root is the largest power of two. */
+static int depth_of(int size)
+{
+	int depth = 0;
+
+	while (2 << depth <= size)
+		depth++;
+	return depth;
+}
+
 /* The same place, in the numbers of the line's members. */
 static struct place place_in(int tree, int member, int size)
 {
@@ -72,36 +87,142 @@ static struct place place_in(int tree, int member, int size)
 	return place;
 }
 
-static void reduce_up(struct rd_plan *plan, const struct place *place, int chunk)
+/* The member at the root. */
+static int top_of(int tree, int size)
 {
-	for (int i = 0; i < 2 && place->children[i] >= 0; i++) {
-		bool more = i == 0 && place->children[1] >= 0;
+	return member_of(tree, 1 << depth_of(size), size);
+}
 
-		if (place->parent < 0 && !more)
-			rd_recv_reduce_last(plan, place->children[i], chunk);
-		else
-			rd_recv_reduce(plan, place->children[i], chunk);
+/* Where member `first` stands above a tree of the others, which follow it in a circle. */
+static struct place place_below(int first, int tree, int member, int size)
+{
+	int others = size - 1, above = first + 1;
+	struct place place = { -1, { -1, -1 }, 0 };
+
+	if (member == first) {
+		if (others > 0)
+			place.children[0] = rd_wrap(top_of(tree, others) + above, size);
+		return place;
 	}
-	if (place->parent >= 0)
-		rd_send(plan, place->parent, chunk);
+	place = place_in(tree, rd_wrap(member - above, size), others);
+	place.parent = place.parent < 0 ? first : rd_wrap(place.parent + above, size);
+	for (int i = 0; i < 2; i++)
+		if (place.children[i] >= 0)
+			place.children[i] = rd_wrap(place.children[i] + above, size);
+	place.depth++;
+	return place;
 }
 
-static void spread_down(struct rd_plan *plan, const struct place *place, int chunk)
+/* ---- Hosts ---------------------------------------------------------------------------------- */
+
+/* The hosts. Where all ranks are on one, each rank stands for a host. */
+static int host_count(const struct rd_problem *problem)
 {
-	if (place->parent >= 0)
-		rd_recv(plan, place->parent, chunk);
-	for (int i = 0; i < 2 && place->children[i] >= 0; i++)
-		rd_send(plan, place->children[i], chunk);
+	return rd_groups_exist(problem) ? problem->layout->group_count : problem->size;
 }
 
-/* Over all nodes; the root is the largest power of two. */
-static int depth_of(int size)
+static int host_of(const struct rd_problem *problem, int rank)
 {
-	int depth = 0;
+	if (rd_groups_exist(problem))
+		return problem->layout->group[rank];
+	return problem->layout ? rd_group_place(problem->layout, rank) : rank;
+}
 
-	while (2 << depth <= size)
-		depth++;
-	return depth;
+static int members_of(const struct rd_problem *problem, int host)
+{
+	return rd_groups_exist(problem) ? rd_group_size(problem->layout, host) : 1;
+}
+
+static int rank_of(const struct rd_problem *problem, int host, int member)
+{
+	if (rd_groups_exist(problem))
+		return rd_group_member(problem->layout, host, member);
+	return problem->layout ? problem->layout->order[host] : host;
+}
+
+static int index_of(const struct rd_problem *problem, int rank)
+{
+	return rd_groups_exist(problem) ? rd_group_place(problem->layout, rank) : 0;
+}
+
+/* Whether the root stands above the trees: it is on this host. */
+static bool has_root(const struct rd_problem *problem, int host)
+{
+	return problem->collective != RD_ALL_REDUCE && host_of(problem, problem->root) == host;
+}
+
+/* The rank that links its host with others: the root, or the top of the host's tree. */
+static int head_of(const struct rd_problem *problem, int tree, int host)
+{
+	if (has_root(problem, host))
+		return problem->root;
+	return rank_of(problem, host, top_of(tree, members_of(problem, host)));
+}
+
+/* A rank's neighbours in one of the trees. The children on its own host are the first. */
+struct branch {
+	int parent, child_count, children[4]; /* parent -1: none */
+	int depth;
+};
+
+static struct branch branch_of(const struct rd_problem *problem, int tree)
+{
+	int host = host_of(problem, problem->rank), hosts = host_count(problem);
+	int member = index_of(problem, problem->rank), members = members_of(problem, host);
+	int head = head_of(problem, tree, host);
+	struct place inside = has_root(problem, host)
+				      ? place_below(index_of(problem, head), tree, member, members)
+				      : place_in(tree, member, members);
+	struct place between =
+		problem->collective == RD_ALL_REDUCE
+			? place_in(tree, host, hosts)
+			: place_below(host_of(problem, problem->root), tree, host, hosts);
+	struct branch branch = { .parent = -1, .depth = inside.depth + between.depth };
+
+	if (inside.parent >= 0)
+		branch.parent = rank_of(problem, host, inside.parent);
+	else if (between.parent >= 0)
+		branch.parent = head_of(problem, tree, between.parent);
+	for (int i = 0; i < 2; i++)
+		if (inside.children[i] >= 0)
+			branch.children[branch.child_count++] =
+				rank_of(problem, host, inside.children[i]);
+	for (int i = 0; i < 2; i++)
+		if (problem->rank == head && between.children[i] >= 0)
+			branch.children[branch.child_count++] =
+				head_of(problem, tree, between.children[i]);
+	return branch;
+}
+
+/* The depth of the deepest rank, or more. */
+static int deepest_of(const struct rd_problem *problem)
+{
+	int most = rd_groups_exist(problem) ? rd_group_largest(problem->layout) : 1;
+
+	return depth_of(host_count(problem)) + depth_of(most);
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static void reduce_up(struct rd_plan *plan, const struct branch *branch, int chunk)
+{
+	for (int i = 0; i < branch->child_count; i++) {
+		if (branch->parent < 0 && i == branch->child_count - 1)
+			rd_recv_reduce_last(plan, branch->children[i], chunk);
+		else
+			rd_recv_reduce(plan, branch->children[i], chunk);
+	}
+	if (branch->parent >= 0)
+		rd_send(plan, branch->parent, chunk);
+}
+
+/* To other hosts first: those messages take longer. */
+static void spread_down(struct rd_plan *plan, const struct branch *branch, int chunk)
+{
+	if (branch->parent >= 0)
+		rd_recv(plan, branch->parent, chunk);
+	for (int i = branch->child_count - 1; i >= 0; i--)
+		rd_send(plan, branch->children[i], chunk);
 }
 
 /*
@@ -111,70 +232,45 @@ static int depth_of(int size)
  */
 static void all_reduce(struct rd_plan *plan)
 {
-	int rank = plan->problem.rank, size = plan->problem.size, deepest = depth_of(size);
+	const struct rd_problem *problem = &plan->problem;
+	int deepest = deepest_of(problem);
 	/* Enough chunks that the way to the root and back is a small part of the whole. */
 	int each = 4 * deepest;
-	struct place places[2] = { place_in(0, rank, size), place_in(1, rank, size) };
+	struct branch branches[2] = { branch_of(problem, 0), branch_of(problem, 1) };
 
-	if (size == 1)
+	if (problem->size == 1)
 		return;
 	rd_plan_parts(plan, 2 * each);
 	for (int step = 0; step < each + 2 * deepest; step++) {
 		for (int tree = 0; tree < 2; tree++) {
-			int up = step - deepest + places[tree].depth;
-			int down = step - deepest - places[tree].depth;
+			int up = step - deepest + branches[tree].depth;
+			int down = step - deepest - branches[tree].depth;
 
 			if (up >= 0 && up < each)
-				reduce_up(plan, &places[tree], tree * each + up);
+				reduce_up(plan, &branches[tree], tree * each + up);
 			if (down >= 0 && down < each)
-				spread_down(plan, &places[tree], tree * each + down);
+				spread_down(plan, &branches[tree], tree * each + down);
 		}
 	}
 }
 
-/* The trees are of all ranks but the root, which stands above both. */
-static struct place below_root(const struct rd_problem *problem, int tree)
-{
-	int others = problem->size - 1, first = problem->root + 1;
-	struct place place = place_in(tree, rd_wrap(problem->rank - first, problem->size), others);
-
-	place.parent =
-		place.parent < 0 ? problem->root : rd_wrap(place.parent + first, problem->size);
-	for (int i = 0; i < 2; i++)
-		if (place.children[i] >= 0)
-			place.children[i] = rd_wrap(place.children[i] + first, problem->size);
-	return place;
-}
-
-static struct place root_above(const struct rd_problem *problem, int tree)
-{
-	int others = problem->size - 1, top = member_of(tree, 1 << depth_of(others), others);
-
-	return (struct place){
-		.parent = -1,
-		.children = { rd_wrap(problem->root + 1 + top, problem->size), -1 },
-	};
-}
-
 static void from_or_to_root(
-	struct rd_plan *plan, void (*way)(struct rd_plan *, const struct place *, int))
+	struct rd_plan *plan, void (*way)(struct rd_plan *, const struct branch *, int))
 {
-	const struct rd_problem *problem = &plan->problem;
-
 	rd_plan_parts(plan, 2);
-	for (int tree = 0; tree < 2 && problem->size > 1; tree++) {
-		struct place place = problem->rank == problem->root ? root_above(problem, tree)
-								    : below_root(problem, tree);
+	for (int tree = 0; tree < 2 && plan->problem.size > 1; tree++) {
+		struct branch branch = branch_of(&plan->problem, tree);
 
-		way(plan, &place, tree);
+		way(plan, &branch, tree);
 	}
 }
 
-/* With two or three ranks both trees are one path. Its links would have to hold the upward
-   messages of one tree and the downward ones of the other at once. */
+/* Both trees join the first two of three hosts or fewer: up in one, down in the other. If those
+   have one rank each, one link would have to hold the messages of both at once. */
 static bool may_run(const struct rd_problem *problem)
 {
-	return problem->collective != RD_ALL_REDUCE || problem->size == 1 || problem->size > 3;
+	return problem->collective != RD_ALL_REDUCE || problem->size == 1 ||
+	       host_count(problem) > 3 || members_of(problem, 0) > 1 || members_of(problem, 1) > 1;
 }
 
 static void reduce(struct rd_plan *plan)
@@ -195,5 +291,4 @@ const struct rd_algorithm rd_tree = {
 		[RD_BROADCAST] = broadcast,
 	},
 	.may_run = may_run,
-	.along_line = true,
 };

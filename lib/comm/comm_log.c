@@ -120,23 +120,37 @@ static void log_rings(const struct rondo_comm *comm)
 
 /* A rank's place in a tree: sums come from the children, and go to the parent. */
 struct branch {
-	int children[2], parent;
+	int children[4], child_count, parent;
 };
 
 static void follow_step(struct branch *branch, const struct rd_step *step)
 {
 	if (rd_step_receives(step) && !rd_step_reduces(step))
 		branch->parent = step->peer;
-	if (!rd_step_reduces(step) || branch->children[0] == step->peer)
+	if (!rd_step_reduces(step))
 		return;
-	branch->children[branch->children[0] >= 0] = step->peer;
+	for (int i = 0; i < branch->child_count; i++)
+		if (branch->children[i] == step->peer)
+			return;
+	if (branch->child_count < 4)
+		branch->children[branch->child_count++] = step->peer;
+}
+
+/* "1/2": two at least, of which -1 is none. */
+static void log_children(const struct branch *branch, char *line, size_t size)
+{
+	size_t length = 0;
+
+	for (int i = 0; (i < 2 || i < branch->child_count) && length < size; i++)
+		length += (size_t)snprintf(line + length, size - length, "%s%d", i ? "/" : "",
+			i < branch->child_count ? branch->children[i] : -1);
 }
 
 /* Both trees of a channel, as the plan of an all-reduce has them: "[0] 1/2->0->-1". */
 static size_t log_trees_of(const struct rondo_comm *comm, const struct rd_algorithm *trees,
 	int channel, char *line, size_t size)
 {
-	struct branch branches[2] = { { { -1, -1 }, -1 }, { { -1, -1 }, -1 } };
+	struct branch branches[2] = { { .parent = -1 }, { .parent = -1 } };
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE,
 		.rank = comm->rank,
 		.size = comm->size,
@@ -149,10 +163,13 @@ static size_t log_trees_of(const struct rondo_comm *comm, const struct rd_algori
 	for (int i = 0; i < plan->step_count; i++)
 		follow_step(&branches[2 * plan->steps[i].chunk / plan->parts], &plan->steps[i]);
 	rd_plan_destroy(plan);
-	for (int tree = 0; tree < 2 && length < size; tree++)
-		length += (size_t)snprintf(line + length, size - length, " [%d] %d/%d->%d->%d",
-			2 * channel + tree, branches[tree].children[0], branches[tree].children[1],
-			comm->rank, branches[tree].parent);
+	for (int tree = 0; tree < 2 && length < size; tree++) {
+		char children[64] = "";
+
+		log_children(&branches[tree], children, sizeof(children));
+		length += (size_t)snprintf(line + length, size - length, " [%d] %s->%d->%d",
+			2 * channel + tree, children, comm->rank, branches[tree].parent);
+	}
 	return length;
 }
 

@@ -162,10 +162,14 @@ static void expect_fewest(const char *name, enum rd_collective collective, int t
 		struct any_layout any;
 		const struct rd_layout *layout = layout_of(&any, groupings[i], 5 + i);
 		int root = rd_collective_has_root(collective) ? layout->size / 2 : 0;
-		struct simulated_job job = job_of(name, collective, layout->size, root, layout);
-		struct rd_problem problem = job_problem(&job, 0);
-		int chunks = rd_blocks(&problem) * job.plans[0]->parts;
+		struct rd_problem problem = { collective, 0, layout->size, root, 0, layout };
+		struct simulated_job job;
+		int chunks;
 
+		if (!rd_algorithm_can(rd_algorithm_called(name), &problem))
+			continue;
+		job = job_of(name, collective, layout->size, root, layout);
+		chunks = rd_blocks(&problem) * job.plans[0]->parts;
 		cr_expect_eq(crossings(&job, -1, -1), times * (layout->group_count - 1) * chunks,
 			"%s, %s, hosts of %d, %d, ... ranks", name, rd_collective_name(collective),
 			groupings[i][0], groupings[i][1]);
@@ -183,6 +187,9 @@ Test(algorithms, that_are_hierarchical_cross_expensive_links_with_the_fewest_byt
 	expect_fewest("hierarchical", RD_ALL_REDUCE, 2);
 	expect_fewest("leaders", RD_BROADCAST, 1);
 	expect_fewest("leaders", RD_REDUCE, 1);
+	expect_fewest("tree", RD_BROADCAST, 1);
+	expect_fewest("tree", RD_REDUCE, 1);
+	expect_fewest("tree", RD_ALL_REDUCE, 2);
 }
 
 Test(algorithms, that_are_hierarchical_send_as_much_from_two_uneven_hosts_to_each_other)
@@ -262,6 +269,27 @@ Test(algorithms, of_two_trees_are_a_logarithm_of_hops_deep)
 					hops++;
 				cr_expect_leq(
 					hops, 1 + log2_up(size - 1), "rank %d of %d", rank, size);
+			}
+		}
+		job_destroy(&job);
+	}
+}
+
+/* On at most 5 hosts of at most 8 ranks: the root, a tree of other hosts, and one inside. */
+Test(algorithms, of_two_trees_are_a_logarithm_of_hosts_and_of_their_ranks_deep)
+{
+	for (size_t i = 0; i < sizeof(groupings) / sizeof(*groupings); i++) {
+		struct any_layout any;
+		const struct rd_layout *layout = layout_of(&any, groupings[i], 5 + i);
+		struct simulated_job job = job_of("tree", RD_BROADCAST, layout->size, 0, layout);
+
+		for (int rank = 1; rank < layout->size; rank++) {
+			for (int chunk = 0; chunk < 2; chunk++) {
+				int hops = 0;
+
+				for (int up = rank; up > 0; up = parent_in(&job, up, chunk))
+					hops++;
+				cr_expect_leq(hops, 1 + 2 + 3, "rank %d of %d", rank, layout->size);
 			}
 		}
 		job_destroy(&job);
