@@ -48,6 +48,7 @@ refuses() {
 
 passes "34 ok, 0 refused, 13 skipped" --transport "$build/plugins/plugin_transport.so"
 passes "3 ok, 0 refused, 0 skipped" --algorithm "$build/plugins/plugin_algorithm.so"
+passes "1 ok, 0 refused, 0 skipped" --algorithm "$build/plugins/plugin_torus.so" --ranks 16
 "${check%/*}/rondo-plan" draw star all_reduce --plugin "$build/plugins/plugin_algorithm.so" --svg "$work/star.svg" ||
 	fail "rondo-plan does not draw the star"
 grep -q '<title>rank 3, ' "$work/star.svg" || fail "the star has no rank 3"
@@ -180,8 +181,10 @@ status=0
 
 # The pages show the examples as they are.
 page=$(<"$source/docs/writing-an-algorithm.md")
-[[ $page == *'```c'$'\n'"$(<"$source/docs/examples/plugin_algorithm.c")"$'\n''```'* ]] ||
-	fail "docs/writing-an-algorithm.md does not show docs/examples/plugin_algorithm.c as it is"
+for example in plugin_algorithm plugin_torus; do
+	[[ $page == *'```c'$'\n'"$(<"$source/docs/examples/$example.c")"$'\n''```'* ]] ||
+		fail "docs/writing-an-algorithm.md does not show docs/examples/$example.c as it is"
+done
 example=$(<"$source/docs/examples/plugin_transport.c") block='' blocks=0 inside=
 while IFS= read -r line; do
 	case $line in

@@ -16,7 +16,7 @@ tools 17950
 tests 96700
 bench 4000
 adapters 4850
-docs 8650
+docs 8800
 product 118450
 files 1740'
 
