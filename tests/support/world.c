@@ -49,7 +49,7 @@ static void gate_init(struct gate *gate)
 	pthread_cond_init(&gate->change, &cond);
 }
 
-static void gate_pass(struct gate *gate, int size, bool waits)
+static void gate_pass(struct gate *gate, int come, bool waits)
 {
 	struct timespec end;
 	int err = 0;
@@ -59,9 +59,15 @@ static void gate_pass(struct gate *gate, int size, bool waits)
 	pthread_mutex_lock(&gate->lock);
 	gate->come++;
 	pthread_cond_broadcast(&gate->change);
-	while (waits && !err && gate->come < size)
+	while (waits && !err && gate->come < come)
 		err = pthread_cond_timedwait(&gate->change, &gate->lock, &end);
 	pthread_mutex_unlock(&gate->lock);
+}
+
+void world_meet(struct rank_env *env, int ranks)
+{
+	env->came += ranks;
+	gate_pass(env->gate, env->came, true);
 }
 
 /* The state of one rank, shared with the parent. */
@@ -70,7 +76,6 @@ struct life {
 	struct rank_outcome outcome;
 	int (*body)(struct rank_env *env);
 	int port, listen_fd;
-	struct gate *gate;
 };
 
 struct shared {
@@ -186,7 +191,8 @@ static int live(struct life *life)
 	struct rondo_config config = config_of(life);
 
 	env->create_error = rondo_comm_create(&env->comm, &config);
-	gate_pass(life->gate, env->size, env->create_error == 0);
+	env->came = env->size;
+	gate_pass(env->gate, env->came, env->create_error == 0);
 	if (!env->create_error && env->world->call_timeout_ms)
 		rondo_comm_set_timeout(env->comm, env->world->call_timeout_ms);
 
@@ -309,8 +315,8 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 	for (int i = 0; i < world->size; i++) {
 		struct life *life = &lives[i];
 
-		life->gate = &shared->gate;
 		life->env = (struct rank_env){ .world = world,
+			.gate = &shared->gate,
 			.rank = i,
 			.size = world->size,
 			.argument = argument,

@@ -52,6 +52,8 @@ struct rank_env {
 	void *argument;
 	char *text; /* [WORLD_TEXT], read by the parent */
 	uint64_t *number; /* read by the parent; for what must be equal everywhere */
+	struct gate *gate; /* world_meet()'s */
+	int came;
 };
 
 /* The end of one rank, for its parent. */
@@ -95,6 +97,11 @@ int world_report(struct rank_env *env, const char *format, ...)
 			return world_report(env, "%s: %s: %s", #call, rondo_error_name(err_), \
 				rondo_last_error()); \
 	} while (0)
+
+/* In a body: waits until this many ranks are here, for at most 20 s. They have met in the same
+   number each time before. Before a rank dies or revokes, where the others' last calls must not
+   fail: one rank's call may end before another's, also a barrier. */
+void world_meet(struct rank_env *env, int ranks);
 
 /* In a body: 0 if err is `wanted` and its reason holds these words; else returns as
    world_report(). */

@@ -228,6 +228,7 @@ static int abort_a_knot(struct rank_env *env)
 
 	if (tie(env, &knot, &caller, &other))
 		return 1;
+	world_meet(env, env->size);
 	TRY(rondo_comm_revoke(env->comm, "a knot"));
 	return untie(env, &knot, caller, other, RONDO_REVOKED, "a knot");
 }

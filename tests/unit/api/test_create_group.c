@@ -474,6 +474,7 @@ static int die_before(struct rank_env *env)
 
 	snprintf(name, sizeof(name), "rank %d (", victim);
 	TRY(rondo_barrier(env->comm, NULL));
+	world_meet(env, env->size);
 	if (env->rank == victim)
 		raise(SIGKILL);
 	if (env->rank == 3)
@@ -523,7 +524,7 @@ static int bad_arguments(struct rank_env *env)
 		"rondo_comm_create_group_begin: rank 0 is listed twice");
 	EXPECT_ERROR(rondo_comm_create_group_begin(comm, twice, 1, 0, NULL), RONDO_INVALID,
 		"creation is NULL");
-	TRY(rondo_barrier(comm, NULL));
+	world_meet(env, env->size);
 	TRY(rondo_comm_revoke(comm, "enough"));
 	EXPECT_ERROR(rondo_comm_create_group(comm, twice, 1, 0, &group), RONDO_REVOKED, "enough");
 	return 0;

@@ -95,6 +95,7 @@ static int lose_one(struct rank_env *env)
 	TRY(rondo_comm_split(env->comm, env->rank % 2, 0, &half));
 	TRY(rondo_barrier(half, NULL));
 	TRY(rondo_barrier(env->comm, NULL));
+	world_meet(env, env->size);
 	if (env->rank == VICTIM)
 		die(env->argument);
 	err = rondo_barrier(env->comm, NULL);
@@ -145,12 +146,14 @@ static int shrink_and_lose_one(struct rank_env *env)
 	rondo_comm *shrunk;
 
 	TRY(rondo_all_gather(env->comm, &own, pids, 1, RONDO_I32, NULL));
+	world_meet(env, env->size);
 	if (env->rank == 1)
 		raise(SIGSTOP);
 	TRY(rondo_comm_set_timeout(env->comm, 700));
 	rondo_comm_revoke(env->comm, NULL);
 	TRY(rondo_comm_shrink(env->comm, &shrunk));
 	TRY(rondo_barrier(shrunk, NULL));
+	world_meet(env, rondo_comm_size(shrunk));
 	if (env->rank == 2)
 		die(env->argument);
 	EXPECT_ERROR(rondo_barrier(shrunk, NULL), RONDO_DIED, "rank 1 (");
@@ -219,6 +222,7 @@ static int lose_two(struct rank_env *env)
 	while ((count = list_tasks(tasks)) < 4 && env->rank == 2)
 		sched_yield();
 	TRY(rondo_barrier(env->comm, NULL));
+	world_meet(env, env->size);
 	if (env->rank == VICTIM && !scenario->first_leaves)
 		die(scenario);
 	if (env->rank == VICTIM || env->rank == 1) {
@@ -234,6 +238,7 @@ static int lose_two(struct rank_env *env)
 	if (env->rank == 2 && !await_watch(tasks, count))
 		return world_report(env, "it does not watch over rank 0");
 	TRY(rondo_barrier(half, NULL));
+	world_meet(env, rondo_comm_size(half));
 	if (env->rank == 0)
 		die(scenario);
 	EXPECT_ERROR(rondo_barrier(half, NULL), RONDO_DIED, "rank 0 (");

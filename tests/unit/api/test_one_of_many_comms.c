@@ -53,6 +53,7 @@ static int lose_one(struct rank_env *env)
 
 	if (!failed)
 		failed = use_all(env, &many, 0);
+	world_meet(env, env->size);
 	if (!failed && env->rank == VICTIM)
 		raise(SIGKILL);
 	for (int i = 0; i < many.count && !failed; i++) {
@@ -152,6 +153,7 @@ static int go_on(struct rank_env *env)
 
 	for (int i = 0; i < INCIDENTS && !failed; i++) {
 		comm = next_comm(&many, comm);
+		world_meet(env, env->size);
 		if (many.list[comm].comm)
 			failed = incidents[i](env, &many.list[comm]);
 		rondo_comm_destroy(many.list[comm].comm);

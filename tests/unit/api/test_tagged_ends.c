@@ -190,6 +190,7 @@ static int dies(struct rank_env *env)
 	if (begin_all(env, &pending, (env->rank + 1) % env->size))
 		return 1;
 	TRY(rondo_barrier(env->comm, NULL));
+	world_meet(env, env->size);
 	if (env->rank == 1)
 		raise(SIGKILL);
 	return expect_all(env, &pending, RONDO_DIED, "rank 1");
