@@ -25,6 +25,17 @@ static inline int rd_group_first(const struct rd_layout *layout, int group)
 	return low;
 }
 
+/* The place past the group that begins at this one: for a walk over all groups. */
+static inline int rd_group_end(const struct rd_layout *layout, int first)
+{
+	int end = first + 1;
+
+	while (end < layout->size &&
+		layout->group[layout->order[end]] == layout->group[layout->order[first]])
+		end++;
+	return end;
+}
+
 static inline int rd_group_size(const struct rd_layout *layout, int group)
 {
 	return rd_group_first(layout, group + 1) - rd_group_first(layout, group);
@@ -51,10 +62,9 @@ static inline int rd_group_largest(const struct rd_layout *layout)
 {
 	int most = 0;
 
-	for (int group = 0; group < layout->group_count; group++) {
-		int members = rd_group_size(layout, group);
-
-		most = members > most ? members : most;
+	for (int first = 0, end = 0; first < layout->size; first = end) {
+		end = rd_group_end(layout, first);
+		most = end - first > most ? end - first : most;
 	}
 	return most;
 }

@@ -49,8 +49,10 @@ static void begin_between(
 	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective, int number)
 {
 	rd_view_begin(plan, collective, 0);
-	for (int group = 0; group < stand->layout->group_count; group++)
-		rd_view_rank(plan, rd_group_member(stand->layout, group, number));
+	for (int first = 0, end = 0; first < stand->layout->size; first = end) {
+		end = rd_group_end(stand->layout, first);
+		rd_view_rank(plan, stand->layout->order[first + number % (end - first)]);
+	}
 }
 
 /* ---- All-reduce ---------------------------------------------------------------------------- */
@@ -72,10 +74,9 @@ static struct shares shares_of(const struct rd_layout *layout)
 {
 	int most = rd_group_largest(layout), even = 1;
 
-	for (int group = 0; group < layout->group_count && even <= 4 * most; group++) {
-		int members = rd_group_size(layout, group);
-
-		even = even / greatest_common_divisor(even, members) * members;
+	for (int first = 0, end = 0; first < layout->size && even <= 4 * most; first = end) {
+		end = rd_group_end(layout, first);
+		even = even / greatest_common_divisor(even, end - first) * (end - first);
 	}
 	/* Between two, doubling exchanges whole shares; the ring cuts them once more. */
 	return (struct shares){

@@ -90,6 +90,9 @@ static int drop_stores(struct rd_plan *plan)
 /* Numbers the scratch chunks that are still in use from 0. */
 static int pack_scratch(struct rd_plan *plan)
 {
+	if (plan->scratch_chunks == 0)
+		return 0;
+
 	int *numbers = calloc(plan->scratch_chunks + 1, sizeof(*numbers));
 	int used = 0;
 

@@ -76,7 +76,9 @@ static inline const struct rd_problem *rd_problem_of(const struct rd_plan *plan)
 /* i modulo size, for i down to -size. */
 static inline int rd_wrap(int i, int size)
 {
-	return (i % size + size) % size;
+	int rest = i % size;
+
+	return rest < 0 ? rest + size : rest;
 }
 
 /* ---- Writing a plan ------------------------------------------------------------------------- */
