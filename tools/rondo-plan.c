@@ -12,6 +12,7 @@
 #include "plan/document.h"
 #include "plan/options.h"
 #include "plan/picture.h"
+#include "plan/simulated.h"
 #include "printed.h"
 
 static int write_file(const char *name, const struct plan_timeline *timeline,
@@ -78,6 +79,8 @@ int main(int argc, char **argv)
 
 	if (!err && options.action == PLAN_COMPARE)
 		err = plan_compare_write(&made, &options, stdout);
+	else if (!err && options.action == PLAN_SIMULATE)
+		err = plan_simulate(&made, &options, stdout);
 	else if (!err)
 		err = show(&made, &options);
 	if (err) {

@@ -22,8 +22,8 @@ uint8_t rd_algorithm_mark(const char *name)
 	return (uint8_t)((hash >> MARK_SHIFT) % MARKS + 1);
 }
 
-int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorithm,
-	const struct rd_problem *problem)
+static int create(struct rd_plan **plan_out, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem, bool flushes)
 {
 	struct rd_plan *plan = calloc(1, sizeof(*plan));
 
@@ -43,12 +43,26 @@ int rd_plan_create(struct rd_plan **plan_out, const struct rd_algorithm *algorit
 
 	int err = rd_plan_finish(plan);
 
+	if (!err && flushes)
+		err = rd_plan_add_flushes(plan);
 	if (err) {
 		rd_plan_destroy(plan);
 		return err;
 	}
 	*plan_out = plan;
 	return 0;
+}
+
+int rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem)
+{
+	return create(plan, algorithm, problem, true);
+}
+
+int rd_plan_create_to_time(struct rd_plan **plan, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem)
+{
+	return create(plan, algorithm, problem, false);
 }
 
 void rd_plan_destroy(struct rd_plan *plan)

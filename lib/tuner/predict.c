@@ -143,13 +143,12 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_st
 /* ---- Prediction ------------------------------------------------------------------------------ */
 
 /* How the executor cuts a block (slice.h): slices of equal length that fit a message. */
-static void cut(const struct rd_schedule *schedule, const struct rd_cut *how, uint64_t *slice,
-	uint64_t *pieces)
+static void cut(int parts, const struct rd_cut *how, uint64_t *slice, uint64_t *pieces)
 {
 	uint64_t block = how->block_size < BLOCK_MAX ? how->block_size : BLOCK_MAX, chunk = block;
 
-	if (schedule->parts > 1) {
-		chunk = (chunk + schedule->parts - 1) / schedule->parts;
+	if (parts > 1) {
+		chunk = (chunk + (unsigned)parts - 1) / (unsigned)parts;
 		chunk = (chunk + RD_SLICE_ALIGNMENT - 1) / RD_SLICE_ALIGNMENT * RD_SLICE_ALIGNMENT;
 		chunk = chunk < block ? chunk : block;
 	}
@@ -158,26 +157,26 @@ static void cut(const struct rd_schedule *schedule, const struct rd_cut *how, ui
 }
 
 /* Whether a rank's input and output are more than a core's own caches hold. */
-static bool is_in_memory(
-	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
+static bool is_in_memory(int blocks, const struct rd_costs *costs, const struct rd_cut *how)
 {
-	return how->block_size > costs->cache_bytes / (unsigned)schedule->blocks;
+	return how->block_size > costs->cache_bytes / (unsigned)blocks;
 }
 
-struct rd_step_cost rd_cut_costs(const struct rd_schedule *schedule, const struct rd_costs *costs,
+struct rd_step_cost rd_cut_costs(int parts, int blocks, const struct rd_costs *costs,
 	const struct rd_cut *how, uint64_t *pieces)
 {
 	uint64_t slice;
 
-	cut(schedule, how, &slice, pieces);
-	return rd_step_cost_of(costs, slice, how->type, is_in_memory(schedule, costs, how));
+	cut(parts, how, &slice, pieces);
+	return rd_step_cost_of(costs, slice, how->type, is_in_memory(blocks, costs, how));
 }
 
 struct rd_timing rd_timing_of(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
 	struct rd_timing timing = { 0 };
-	struct rd_step_cost step_cost = rd_cut_costs(schedule, costs, how, &timing.pieces);
+	struct rd_step_cost step_cost =
+		rd_cut_costs(schedule->parts, schedule->blocks, costs, how, &timing.pieces);
 	int64_t ends_ns[RD_REPLAYED_PIECES];
 	int replayed =
 		(int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);

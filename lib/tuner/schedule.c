@@ -33,7 +33,7 @@ static bool is_users(struct rd_where where)
 	return where.memory == RD_IN || where.memory == RD_OUT;
 }
 
-static struct rd_event event_of(const struct rd_plan *plan, int index)
+struct rd_event rd_event_of(const struct rd_plan *plan, int index)
 {
 	const struct rd_problem *problem = &plan->problem;
 	const struct rd_step *step = &plan->steps[index];
@@ -172,7 +172,7 @@ static int list_events(const struct rd_schedule *schedule, const struct rd_plan 
 	for (int i = 0; i < plan->step_count; i++) {
 		int same = schedule->sampled ? 0 : count;
 
-		events[count] = event_of(plan, i);
+		events[count] = rd_event_of(plan, i);
 		while (same < count && !costs_the_same(&events[same], &events[count]))
 			same++;
 		if (same < count)
@@ -290,7 +290,7 @@ static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
 }
 
 /* The root has the most, where there is one. */
-static int count_blocks(const struct rd_problem *problem)
+int rd_most_blocks(const struct rd_problem *problem)
 {
 	struct rd_problem there = *problem;
 
@@ -312,7 +312,7 @@ static int create(struct rd_schedule **schedule_out, const struct rd_algorithm *
 		return fail_memory();
 	}
 	schedule->size = problem->size;
-	schedule->blocks = count_blocks(problem);
+	schedule->blocks = rd_most_blocks(problem);
 	err = fill_schedule(schedule, plans, algorithm, problem, whole);
 	for (int rank = 0; rank < problem->size; rank++)
 		rd_plan_destroy(plans[rank]);

@@ -82,6 +82,11 @@ int rd_schedule_create_whole(struct rd_schedule **schedule, const struct rd_algo
 	const struct rd_problem *problem);
 void rd_schedule_destroy(struct rd_schedule *schedule);
 
+/* The event of a step of a plan, outside any schedule: its cost is known, its sender is not. */
+struct rd_event rd_event_of(const struct rd_plan *plan, int step);
+/* The blocks in the input and output of the rank with the most. */
+int rd_most_blocks(const struct rd_problem *problem);
+
 /* The event that puts the message this one takes. NULL: it takes none, or the sender is unknown. */
 static inline const struct rd_event *rd_schedule_put(
 	const struct rd_schedule *schedule, const struct rd_event *event)

@@ -15,7 +15,7 @@ static int64_t reach_ns(const struct rd_step_cost *step_cost, uint64_t slice)
 struct rd_step_cost rd_step_cost_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory)
 {
-	struct rd_step_cost step_cost = { .costs = costs };
+	struct rd_step_cost step_cost = { .costs = costs, .slice = slice };
 
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		const struct rd_link_cost *link = &costs->links[class];

@@ -19,6 +19,7 @@ static inline int64_t rd_shorter(int64_t a, int64_t b)
 /* The costs of steps at one slice size. */
 struct rd_step_cost {
 	const struct rd_costs *costs;
+	uint64_t slice; /* bytes */
 	struct rd_message_cost message[RD_LINK_CLASS_COUNT]; /* a slice */
 	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
 	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is sent from the user's memory */

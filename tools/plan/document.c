@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/error.h"
 #include "plan/print.h"
 
 #define STEP_SIZE 160
@@ -33,18 +34,24 @@ static const char *size_text(size_t size, char text[PLAN_TIME_SIZE])
 	return text;
 }
 
-void plan_heading(const struct plan_timeline *timeline, char *text, size_t size)
+void plan_call_text(const struct plan_problem *made, const struct rd_algorithm *algorithm,
+	size_t block, uint64_t pieces, char *text, size_t size)
 {
-	const struct rd_problem *problem = &timeline->made->problem;
-	int hosts = timeline->made->layout.group_count;
+	const struct rd_problem *problem = &made->problem;
+	int hosts = made->layout.group_count;
 	char bytes[PLAN_TIME_SIZE], on[40] = "";
 
 	if (hosts > 1)
 		snprintf(on, sizeof(on), " on %d hosts", hosts);
-	snprintf(text, size, "%s %s, %d rank%s%s, %s a block in %llu piece%s",
-		timeline->algorithm->name, rd_collective_name(problem->collective), problem->size,
-		problem->size == 1 ? "" : "s", on, size_text(timeline->size, bytes),
-		(unsigned long long)timeline->all_pieces, timeline->all_pieces == 1 ? "" : "s");
+	snprintf(text, size, "%s %s, %d rank%s%s, %s a block in %llu piece%s", algorithm->name,
+		rd_collective_name(problem->collective), problem->size, RD_PLURAL(problem->size),
+		on, size_text(block, bytes), (unsigned long long)pieces, RD_PLURAL(pieces));
+}
+
+void plan_heading(const struct plan_timeline *timeline, char *text, size_t size)
+{
+	plan_call_text(timeline->made, timeline->algorithm, timeline->size, timeline->all_pieces,
+		text, size);
 }
 
 const char *plan_kind(const struct rd_step *step, char text[PLAN_KIND_SIZE])

@@ -11,7 +11,10 @@ void plan_text_write(const struct plan_timeline *timeline, int rank, FILE *out);
 void plan_tsv_write(const struct plan_timeline *timeline, int rank, FILE *out);
 void plan_json_write(const struct plan_timeline *timeline, int rank, FILE *out);
 
-/* A heading: "ring all_reduce, 4 ranks, 1 MiB a block in 8 pieces". */
+/* "ring all_reduce, 4 ranks, 1 MiB a block in 8 pieces" */
+void plan_call_text(const struct plan_problem *made, const struct rd_algorithm *algorithm,
+	size_t block, uint64_t pieces, char *text, size_t size);
+/* The same of a timeline's call. */
 void plan_heading(const struct plan_timeline *timeline, char *text, size_t size);
 /* "12.3 us" */
 #define PLAN_TIME_SIZE 32

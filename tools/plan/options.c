@@ -1,5 +1,8 @@
 #include "options.h"
 
+#include <ctype.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "arguments.h"
@@ -10,12 +13,15 @@ static const char help[] =
 	"usage: rondo-plan print ALGORITHM COLLECTIVE [OPTION]...\n"
 	"       rondo-plan draw ALGORITHM COLLECTIVE --svg FILE | --html FILE [OPTION]...\n"
 	"       rondo-plan compare COLLECTIVE [OPTION]...\n"
+	"       rondo-plan simulate ALGORITHM COLLECTIVE [OPTION]...\n"
 	"\n"
 	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
 	"these costs, and the critical path. compare predicts each algorithm's time, by size.\n"
+	"simulate runs thousands of ranks in virtual time, over shared links, with faults.\n"
 	"\n"
 	"  --ranks N          (default 4)\n"
-	"  --hosts N          the ranks are spread over N hosts, in order (default 1)\n"
+	"  --hosts N          the ranks are spread over N hosts, in order (default 1; with\n"
+	"                     --topology, one for each rank)\n"
 	"  --cores N          cores of a host (default: as in --costs, else one for each rank)\n"
 	"  --root RANK        of the collectives that have one (default 0)\n"
 	"  --size SIZE        bytes of a block: what an all_reduce reduces, or one rank's part\n"
@@ -26,9 +32,16 @@ static const char help[] =
 	"                     entry counts (default: shared memory, and TCP over 10 Gbit/s)\n"
 	"  --plugin FILE      shared object with algorithms; may be given again\n"
 	"\n"
+	"  --topology SHAPE   simulate: the network between hosts: card, switch:over=4,\n"
+	"                     fat-tree:k=8,over=2, torus:8x8x4, dragonfly:p=2,a=4,h=2, each with\n"
+	"                     mbps=100000,ns=500; or a file\n"
+	"  --slow RANK=1.1    simulate: each step of the rank takes 1.1 times as long\n"
+	"  --kill RANK@250us  simulate: the rank dies then (ns, us, ms, s)\n"
+	"  --jitter PERCENT   simulate: a step takes up to this much more, drawn at random\n"
+	"  --seed N           of --jitter (default 0)\n"
+	"\n"
 	"  --rank RANK        print: this rank alone\n"
-	"  --json, --tsv      print: one document; a line for each step, in nanoseconds\n"
-	"                     compare: --tsv\n"
+	"  --json, --tsv      one document; a line for each step, rank, link or size\n"
 	"  --svg FILE         draw a picture\n"
 	"  --html FILE        draw it on a page: a step under the pointer shows its chunk's way\n"
 	"  -h, --help, --version\n"
@@ -37,7 +50,8 @@ static const char help[] =
 	"\n"
 	"  rondo-plan print ring all_reduce --ranks 4\n"
 	"  rondo-plan draw tree all_reduce --ranks 16 --hosts 2 --html tree.html\n"
-	"  rondo-plan compare all_reduce --ranks 8\n";
+	"  rondo-plan compare all_reduce --ranks 8\n"
+	"  rondo-plan simulate ring all_reduce --ranks 10000 --hosts 1250 --topology fat-tree:k=18\n";
 
 static bool read_plugin(const struct argument *argument, void *target, const char *text)
 {
@@ -58,6 +72,53 @@ static bool read_piece(const struct argument *argument, void *target, const char
 	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
 }
 
+/* Reads "RANK" and the mark behind it. Returns the text past them, and the fault; NULL: refused. */
+static const char *read_fault(
+	struct plan_faults *faults, const char *text, char mark, struct plan_fault **fault)
+{
+	char *end;
+	long rank = strtol(text, &end, 10);
+
+	if (faults->count == PLAN_FAULTS_MAX || !isdigit((unsigned char)*text) ||
+		rank >= PLAN_RANKS_MAX || *end != mark || !isdigit((unsigned char)end[1]))
+		return NULL;
+	*fault = &faults->list[faults->count++];
+	(*fault)->rank = (int)rank;
+	return end + 1;
+}
+
+static bool read_slow(const struct argument *argument, void *target, const char *text)
+{
+	struct plan_fault *fault;
+	const char *number = read_fault(target, text, '=', &fault);
+	char *end;
+	double factor = number ? strtod(number, &end) : 0;
+
+	if (!number || *end || !(factor >= 0.001 && factor <= 1000))
+		return arguments_refuse_value(argument, "RANK=FACTOR, such as 3=1.1", text);
+	fault->value = (int64_t)(factor * 1000 + 0.5);
+	return true;
+}
+
+static bool read_kill(const struct argument *argument, void *target, const char *text)
+{
+	static const struct {
+		const char *name;
+		double ps;
+	} units[] = { { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { "s", 1e12 } };
+	struct plan_fault *fault;
+	const char *number = read_fault(target, text, '@', &fault);
+	char *end;
+	double time = number ? strtod(number, &end) : 0;
+
+	for (size_t i = 0; number && i < sizeof(units) / sizeof(*units); i++)
+		if (strcmp(end, units[i].name) == 0 && time * units[i].ps < 1e18) {
+			fault->value = (int64_t)(time * units[i].ps + 0.5);
+			return true;
+		}
+	return arguments_refuse_value(argument, "RANK@TIME, such as 3@250us", text);
+}
+
 #define AT(member) offsetof(struct plan_options, member)
 
 static const struct argument table[] = {
@@ -71,6 +132,11 @@ static const struct argument table[] = {
 	{ "pieces", 0, AT(pieces), arguments_number, 1, RD_REPLAYED_PIECES },
 	{ "costs", 0, AT(costs), arguments_text, 0, 0 },
 	{ "plugin", 0, AT(plugins), read_plugin, 0, 0 },
+	{ "topology", 0, AT(topology), arguments_text, 0, 0 },
+	{ "slow", 0, AT(slow), read_slow, 0, 0 },
+	{ "kill", 0, AT(kills), read_kill, 0, 0 },
+	{ "jitter", 0, AT(jitter), arguments_number, 0, 1000 },
+	{ "seed", 0, AT(seed), arguments_number, 0, INT_MAX },
 	{ "json", 0, AT(json), NULL, 0, 0 },
 	{ "tsv", 0, AT(tsv), NULL, 0, 0 },
 	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
@@ -82,14 +148,14 @@ static const struct argument table[] = {
 
 static bool read_action(struct plan_options *options, const char *text)
 {
-	static const char *const actions[] = { "print", "draw", "compare" };
+	static const char *const actions[] = { "print", "draw", "compare", "simulate" };
 
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (strcmp(text, actions[i]) == 0) {
 			options->action = (enum plan_action)i;
 			return true;
 		}
-	return arguments_refuse("print, draw or compare, not '%s'", text);
+	return arguments_refuse("print, draw, compare or simulate, not '%s'", text);
 }
 
 static bool read_collective(struct plan_options *options, const char *text)
@@ -111,7 +177,7 @@ static bool read_collective(struct plan_options *options, const char *text)
 static bool read_words(struct plan_options *options, int count, char **words)
 {
 	if (count == 0)
-		return arguments_refuse("print, draw or compare?");
+		return arguments_refuse("print, draw, compare or simulate?");
 	if (!read_action(options, words[0]))
 		return false;
 
@@ -139,10 +205,12 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("draw wants --svg FILE or --html FILE");
 	if (!draws && (options->svg || options->html))
 		return arguments_refuse("--svg and --html are for draw");
-	if ((options->json || options->rank >= 0) && options->action != PLAN_PRINT)
-		return arguments_refuse("--json and --rank are for print");
+	if (options->rank >= 0 && options->action != PLAN_PRINT)
+		return arguments_refuse("--rank is for print");
 	if (options->tsv && draws)
-		return arguments_refuse("--tsv is for print and compare");
+		return arguments_refuse("--tsv is not for draw");
+	if (options->json && (draws || options->action == PLAN_COMPARE))
+		return arguments_refuse("--json is for print and simulate");
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))
@@ -150,8 +218,37 @@ static bool check_outputs(const struct plan_options *options)
 	return true;
 }
 
+static bool check_faults(const struct plan_options *options, const struct plan_faults *faults)
+{
+	for (int i = 0; i < faults->count; i++)
+		if (faults->list[i].rank >= options->ranks)
+			return arguments_refuse("rank %d is not in 0..%d", faults->list[i].rank,
+				options->ranks - 1);
+	return true;
+}
+
+/* Options of a simulation, and those that it has no use for. */
+static bool check_simulation(const struct plan_options *options)
+{
+	bool simulates = options->action == PLAN_SIMULATE;
+
+	if (!simulates && (options->slow.count || options->kills.count || options->jitter))
+		return arguments_refuse("--slow, --kill and --jitter are for simulate");
+	if (options->topology && !simulates)
+		return arguments_refuse("--topology is for simulate");
+	if (options->cores > 0 && simulates)
+		return arguments_refuse("--cores is not for simulations: each rank has a core");
+	if (options->pieces > 0 && simulates)
+		return arguments_refuse("--pieces is not for simulate, which runs all of them");
+	return check_faults(options, &options->slow) && check_faults(options, &options->kills);
+}
+
 static bool check_ranks(const struct plan_options *options)
 {
+	if (options->ranks > PLAN_SHOWN_MAX &&
+		(options->action == PLAN_PRINT || options->action == PLAN_DRAW))
+		return arguments_refuse("at most %d ranks are shown, not %d: simulate takes more",
+			PLAN_SHOWN_MAX, options->ranks);
 	if (options->hosts > options->ranks)
 		return arguments_refuse(
 			"%d hosts for %d ranks: each has one", options->hosts, options->ranks);
@@ -170,15 +267,16 @@ bool plan_options_read(struct plan_options *options, int argc, char **argv)
 
 	*options = (struct plan_options){
 		.ranks = 4,
-		.hosts = 1,
 		.rank = -1,
-		.pieces = 1,
 		.size = 1 << 20,
 		.piece_size = 128 << 10,
 	};
 
 	int left = arguments_read(&known, options, argc, argv);
 
-	return left >= 0 && read_words(options, argc - left, argv + left) &&
-	       check_outputs(options) && check_ranks(options);
+	if (left < 0 || !read_words(options, argc - left, argv + left))
+		return false;
+	if (options->hosts == 0)
+		options->hosts = options->topology ? options->ranks : 1;
+	return check_outputs(options) && check_simulation(options) && check_ranks(options);
 }

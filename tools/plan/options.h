@@ -4,13 +4,25 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "plan/collective.h"
 
 #define PLAN_PLUGINS_MAX 8
-#define PLAN_RANKS_MAX 1024
+#define PLAN_RANKS_MAX 65536
+#define PLAN_SHOWN_MAX 1024 /* ranks that are printed or drawn */
+#define PLAN_FAULTS_MAX 64
 
-enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE };
+enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE, PLAN_SIMULATE };
+
+/* Ranks with a number each: --slow and --kill. */
+struct plan_faults {
+	int count;
+	struct plan_fault {
+		int rank;
+		int64_t value;
+	} list[PLAN_FAULTS_MAX];
+};
 
 struct plan_options {
 	enum plan_action action;
@@ -19,10 +31,14 @@ struct plan_options {
 	int ranks, hosts, root;
 	int rank; /* the one to print; -1: all */
 	int cores; /* of a host; 0: as the costs say, or one for each rank */
-	int pieces; /* that are shown */
+	int pieces; /* that are shown; 0: not given */
 	size_t size; /* bytes of a block */
 	size_t piece_size;
 	const char *costs; /* file; NULL: defaults */
+	const char *topology; /* a network's shape, or its file; NULL: the costs' links */
+	struct plan_faults slow; /* thousandths of a step's cost */
+	struct plan_faults kills; /* picoseconds */
+	int jitter, seed; /* per cent of a step's cost, at most */
 	const char *svg, *html; /* files to draw to */
 	bool json, tsv;
 	const char *plugins[PLAN_PLUGINS_MAX + 1]; /* NULL at the end */

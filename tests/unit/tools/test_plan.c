@@ -204,6 +204,41 @@ Test(plan, compare_marks_the_best_of_each_size)
 	run_free(&shown);
 }
 
+Test(plan, simulate_names_ranks_that_wait_and_busy_links)
+{
+	struct run shown = run("simulate", "ring", "all_reduce", "--hosts", "2", "--topology",
+		"card", "--kill", "2@0ns", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_not_null(strstr(shown.out, "rank 2 died after 0 ns; a rank on its host, such "
+					     "as 3, reports that at once"));
+	cr_assert_not_null(strstr(shown.out, "\n3 ranks would wait for ever\n"));
+	cr_assert_not_null(strstr(shown.out, "\n  rank 3 for rank 2, since "));
+	cr_assert_not_null(strstr(shown.out, "%  host 0 up: "));
+	run_free(&shown);
+}
+
+Test(plan, simulate_has_lines_and_a_document)
+{
+	struct run shown = run("simulate", "ring", "all_reduce", "--topology", "card", "--tsv",
+		"--slow", "1=1.5", NULL);
+	struct rd_json json;
+
+	assert_went_well(&shown);
+	cr_assert_eq(count(shown.out, "\nrank\t"), 4);
+	cr_assert_eq(count(shown.out, "\nlink\t"), 8);
+	cr_assert_eq(count(shown.out, "\tended\t"), 4);
+	run_free(&shown);
+	shown = run("simulate", "ring", "all_reduce", "--topology", "card", "--json", "--jitter",
+		"10", "--seed", "3", NULL);
+	assert_went_well(&shown);
+	cr_assert_eq(rd_json_parse(&json, "the result", shown.out, strlen(shown.out)), 0, "%s",
+		rondo_last_error());
+	cr_assert_eq(count(shown.out, "\"state\": \"ended\""), 4);
+	rd_json_finish(&json);
+	run_free(&shown);
+}
+
 /* ---- Pictures ------------------------------------------------------------------------------- */
 
 Test(plan, a_picture_has_each_step_that_takes_time)
@@ -280,7 +315,7 @@ Test(plan, costs_of_a_file_count)
 
 Test(plan, wrong_arguments_get_one_line)
 {
-	REFUSED(2, "print, draw or compare, not 'show'", "show", "ring", "all_reduce");
+	REFUSED(2, "print, draw, compare or simulate, not 'show'", "show", "ring", "all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
 	REFUSED(2, "what is meant by 'now'?", "compare", "all_reduce", "now");
 	REFUSED(2,
@@ -291,6 +326,21 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "rank 4 is not in 0..3", "print", "ring", "broadcast", "--root", "4");
 	REFUSED(2, "5 hosts for 4 ranks", "print", "ring", "broadcast", "--hosts", "5");
 	REFUSED(2, "--piece wants a size above 0", "print", "ring", "broadcast", "--piece", "0");
+	REFUSED(2, "--slow wants RANK=FACTOR, such as 3=1.1", "simulate", "ring", "all_reduce",
+		"--slow", "3=0");
+	REFUSED(2, "--kill wants RANK@TIME, such as 3@250us", "simulate", "ring", "all_reduce",
+		"--kill", "3@250");
+	REFUSED(2, "rank 4 is not in 0..3", "simulate", "ring", "all_reduce", "--kill", "4@1us");
+	REFUSED(2, "--slow, --kill and --jitter are for simulate", "print", "ring", "all_reduce",
+		"--jitter", "5");
+	REFUSED(2, "--topology is for simulate", "print", "ring", "all_reduce", "--topology",
+		"card");
+	REFUSED(2, "at most 1024 ranks are shown, not 1025", "print", "ring", "all_reduce",
+		"--ranks", "1025");
+	REFUSED(1, "'card:x' is no shape, such as", "simulate", "ring", "all_reduce", "--topology",
+		"card:x");
+	REFUSED(1, "torus:3 has room for 3 hosts, not 4", "simulate", "ring", "all_reduce",
+		"--topology", "torus:3");
 	REFUSED(1, "there is no algorithm 'rign'; did you mean ring?", "print", "rign",
 		"broadcast");
 	REFUSED(1, "chain has no all_to_all", "print", "chain", "all_to_all");

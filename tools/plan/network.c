@@ -1,0 +1,83 @@
+#include "network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "tuner/cost.h"
+
+int network_links(struct network *network, int64_t count)
+{
+	if (count > NETWORK_LINKS_MAX)
+		return rd_fail(
+			RONDO_UNSUPPORTED, "the network has more than %d links", NETWORK_LINKS_MAX);
+	network->links = calloc((size_t)count + 1, sizeof(*network->links));
+	if (!network->links)
+		return rd_fail(RONDO_MEMORY, "no memory for a network");
+	network->link_count = (int)count;
+	return 0;
+}
+
+int64_t network_bytes_ps(const struct network_link *link, uint64_t bytes)
+{
+	uint64_t mbps = (uint64_t)link->mbps, bit_ps = 8000000;
+
+	/* A byte takes 8,000,000 / mbps ps. */
+	return rd_ns_product(bytes / mbps, bit_ps) + (int64_t)(bytes % mbps * bit_ps / mbps);
+}
+
+static int read_file(struct network *network, const char *path)
+{
+	FILE *file = rd_fopen(path, O_RDONLY);
+	char *text = malloc(RD_JSON_SIZE_MAX + 1);
+	int err = 0;
+
+	if (!file || !text)
+		err = text ? rd_fail_errno("cannot read %s", path)
+			   : rd_fail(RONDO_MEMORY, "no memory to read %s", path);
+	if (!err) {
+		size_t size = fread(text, 1, RD_JSON_SIZE_MAX + 1, file);
+
+		err = ferror(file) ? rd_fail_errno("cannot read %s", path)
+				   : network_parse(network, path, text, size);
+	}
+	if (file)
+		fclose(file);
+	free(text);
+	return err;
+}
+
+int network_create(struct network **network_out, const char *text, int hosts)
+{
+	struct network *network = calloc(1, sizeof(*network));
+	int is_shape = 0;
+
+	*network_out = NULL;
+	if (!network)
+		return rd_fail(RONDO_MEMORY, "no memory for a network");
+
+	int err = network_shape(network, text, hosts, &is_shape);
+
+	if (!err && !is_shape)
+		err = read_file(network, text);
+	if (!err && network->hosts < hosts)
+		err = rd_fail(RONDO_INVALID, "%s has room for %d hosts, not %d", text,
+			network->hosts, hosts);
+	if (err)
+		network_destroy(network);
+	else
+		*network_out = network;
+	return err;
+}
+
+void network_destroy(struct network *network)
+{
+	if (!network)
+		return;
+	free(network->links);
+	free(network->firsts);
+	free(network->hops);
+	free(network);
+}

@@ -1,0 +1,37 @@
+/* Simulations of a collective as the command line asks for them, and their results as text, lines
+   and JSON. */
+#ifndef PLAN_SIMULATED_H
+#define PLAN_SIMULATED_H
+
+#include <stdio.h>
+
+#include "problem.h"
+#include "simulate.h"
+
+struct plan_simulated {
+	const struct plan_problem *made;
+	const struct plan_options *options;
+	const struct rd_algorithm *algorithm;
+	struct packed *packed;
+	struct network *network; /* the caller's; NULL: none */
+	int *slow;
+	int64_t *deaths_ps;
+	/* The last run's: */
+	size_t size;
+	uint64_t pieces;
+	struct simulation simulation;
+};
+
+/* Writes the plans. `network` (NULL: none) outlives it. Returns 0 or an error with its reason. */
+int plan_simulated_create(struct plan_simulated *simulated, const struct plan_problem *made,
+	const struct plan_options *options, const struct rd_algorithm *algorithm,
+	struct network *network);
+/* Simulates the call for blocks of this size. Returns 0 or an error with its reason: one is that
+   the ranks wait for each other for ever, though none was killed. */
+int plan_simulated_run(struct plan_simulated *simulated, size_t size);
+void plan_simulated_destroy(struct plan_simulated *simulated);
+
+/* The subcommand. Returns 0 or an error with its reason. */
+int plan_simulate(const struct plan_problem *made, const struct plan_options *options, FILE *out);
+
+#endif
