@@ -1,7 +1,10 @@
 #include "compare.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "exec/algorithms.h"
+#include "simulated.h"
 #include "tuner/eligible.h"
 
 /* The sizes of a row each: 8 bytes to 64 MiB. */
@@ -9,76 +12,164 @@
 #define MOST (64 << 20)
 #define FACTOR 8
 
+/* An algorithm; without a network it is predicted, over one simulated. */
 struct column {
 	const struct rd_algorithm *algorithm;
 	struct rd_schedule *schedule;
+	struct plan_simulated simulated;
 };
 
-/* Those that can run the problem. Returns 0 or an error. */
-static int make_columns(
-	struct column columns[RD_ALGORITHMS_KNOWN], int *count, const struct rd_problem *problem)
+struct table {
+	const struct plan_problem *made;
+	const struct plan_options *options;
+	struct network *network; /* NULL: none */
+	struct column columns[RD_ALGORITHMS_KNOWN];
+	int count;
+};
+
+/* ---- Columns -------------------------------------------------------------------------------- */
+
+static int add_column(struct table *table, const struct rd_algorithm *algorithm)
 {
+	struct column *column = &table->columns[table->count];
+	int err;
+
+	*column = (struct column){ .algorithm = algorithm };
+	if (table->network)
+		err = plan_simulated_create(
+			&column->simulated, table->made, table->options, algorithm, table->network);
+	else
+		err = rd_schedule_create(&column->schedule, algorithm, &table->made->problem);
+	table->count += !err;
+	return err;
+}
+
+/* Adds the named algorithm, or all that can run the problem. Returns 0 or an error. */
+static int add_columns(struct table *table)
+{
+	const struct rd_algorithm *named;
 	int err = 0;
 
+	if (table->options->algorithm) {
+		err = plan_algorithm_find(&named, table->made, table->options->algorithm);
+		return err ? err : add_column(table, named);
+	}
 	for (int i = 0; rd_algorithms[i] && !err; i++) {
-		const struct rd_algorithm *algorithm = rd_algorithms[i];
-		int can = rd_algorithm_can(algorithm, problem);
+		int can = rd_algorithm_can(rd_algorithms[i], &table->made->problem);
 
 		if (can < 0)
 			err = can;
-		if (can != 1)
-			continue;
-		columns[*count] = (struct column){ algorithm, NULL };
-		err = rd_schedule_create(&columns[*count].schedule, algorithm, problem);
-		*count += !err;
+		else if (can &&
+			 (!table->network || plan_can_simulate(table->made, rd_algorithms[i])))
+			err = add_column(table, rd_algorithms[i]);
 	}
 	return err;
 }
 
-static void write_heading(const struct column *columns, int count, bool tsv, FILE *out)
+static int time_column(
+	const struct table *table, struct column *column, size_t size, double *time_ns)
 {
+	struct rd_cut cut = plan_cut(table->options, column->algorithm, size);
+	int err = 0;
+
+	if (table->network) {
+		err = plan_simulated_run(&column->simulated, size);
+		*time_ns = (double)column->simulated.simulation.end_ps / 1e3;
+	} else {
+		*time_ns = (double)rd_predict(column->schedule, &table->made->costs, &cut);
+	}
+	return err;
+}
+
+/* ---- Writing them --------------------------------------------------------------------------- */
+
+static void write_heading(const struct table *table, FILE *out)
+{
+	const struct plan_problem *made = table->made;
+	bool tsv = table->options->tsv;
+
+	if (table->options->json) {
+		fprintf(out,
+			"{\n  \"format\": \"rondo-comparison 1\",\n  \"collective\": \"%s\",\n"
+			"  \"ranks\": %d,\n  \"hosts\": %d,\n  \"root\": %d,\n  \"rows\": [",
+			rd_collective_name(made->problem.collective), made->problem.size,
+			made->layout.group_count, made->problem.root);
+		return;
+	}
+	if (!tsv)
+		fprintf(out, "%s, %d ranks: %s us, by bytes of a block\n",
+			rd_collective_name(made->problem.collective), made->problem.size,
+			table->network ? "simulated" : "predicted");
 	fprintf(out, tsv ? "bytes" : "%10s", "bytes");
-	for (int i = 0; i < count; i++)
-		fprintf(out, tsv ? "\t%s" : " %15s", columns[i].algorithm->name);
+	for (int i = 0; i < table->count; i++)
+		fprintf(out, tsv ? "\t%s" : " %15s", table->columns[i].algorithm->name);
 	fprintf(out, "\n");
 }
 
-static void write_row(const struct column *columns, int count, const struct plan_problem *made,
-	const struct plan_options *options, size_t size, FILE *out)
+static void write_json_row(
+	const struct table *table, const double *times_ns, size_t size, FILE *out)
 {
-	int64_t times[RD_ALGORITHMS_KNOWN], best = INT64_MAX;
+	fprintf(out, "%s\n    {\"bytes\": %zu", size > LEAST ? "," : "", size);
+	for (int i = 0; i < table->count; i++)
+		fprintf(out, "%s\"%s\": %.3f", i ? ", " : ", \"ns\": {",
+			table->columns[i].algorithm->name, times_ns[i]);
+	fprintf(out, "%s", table->count ? "}}" : "}");
+}
 
-	for (int i = 0; i < count; i++) {
-		struct rd_cut cut = plan_cut(options, columns[i].algorithm, size);
+static int write_row(struct table *table, size_t size, FILE *out)
+{
+	double times_ns[RD_ALGORITHMS_KNOWN], best = 0;
 
-		times[i] = rd_predict(columns[i].schedule, &made->costs, &cut);
-		best = times[i] < best ? times[i] : best;
+	for (int i = 0; i < table->count; i++) {
+		int err = time_column(table, &table->columns[i], size, &times_ns[i]);
+
+		if (err)
+			return err;
+		best = i == 0 || times_ns[i] < best ? times_ns[i] : best;
 	}
-	fprintf(out, options->tsv ? "%zu" : "%10zu", size);
-	for (int i = 0; i < count; i++)
-		if (options->tsv)
-			fprintf(out, "\t%.3f", (double)times[i] / 1e3);
+	if (table->options->json) {
+		write_json_row(table, times_ns, size, out);
+		return 0;
+	}
+	fprintf(out, table->options->tsv ? "%zu" : "%10zu", size);
+	for (int i = 0; i < table->count; i++)
+		if (table->options->tsv)
+			fprintf(out, "\t%.3f", times_ns[i] / 1e3);
 		else
-			fprintf(out, " %14.2f%c", (double)times[i] / 1e3,
-				times[i] == best ? '*' : ' ');
+			fprintf(out, " %14.2f%c", times_ns[i] / 1e3,
+				times_ns[i] == best ? '*' : ' ');
 	fprintf(out, "\n");
+	return 0;
+}
+
+static int write_table(struct table *table, FILE *out)
+{
+	int err = add_columns(table);
+
+	if (err)
+		return err;
+	write_heading(table, out);
+	for (size_t size = LEAST; size <= MOST && !err; size *= FACTOR)
+		err = write_row(table, size, out);
+	if (table->options->json)
+		fprintf(out, "\n  ]\n}\n");
+	return err;
 }
 
 int plan_compare_write(
 	const struct plan_problem *made, const struct plan_options *options, FILE *out)
 {
-	struct column columns[RD_ALGORITHMS_KNOWN];
-	int count = 0, err = make_columns(columns, &count, &made->problem);
+	struct table table = { .made = made, .options = options };
+	int err = 0;
 
-	if (!err) {
-		if (!options->tsv)
-			fprintf(out, "%s, %d ranks: predicted us, by bytes of a block\n",
-				rd_collective_name(made->problem.collective), made->problem.size);
-		write_heading(columns, count, options->tsv, out);
-		for (size_t size = LEAST; size <= MOST; size *= FACTOR)
-			write_row(columns, count, made, options, size, out);
+	if (options->topology)
+		err = network_create(&table.network, options->topology, options->hosts);
+	if (!err)
+		err = write_table(&table, out);
+	for (int i = 0; i < table.count; i++) {
+		rd_schedule_destroy(table.columns[i].schedule);
+		plan_simulated_destroy(&table.columns[i].simulated);
 	}
-	for (int i = 0; i < count; i++)
-		rd_schedule_destroy(columns[i].schedule);
+	network_destroy(table.network);
 	return err;
 }

@@ -12,7 +12,7 @@
 static const char help[] =
 	"usage: rondo-plan print ALGORITHM COLLECTIVE [OPTION]...\n"
 	"       rondo-plan draw ALGORITHM COLLECTIVE --svg FILE | --html FILE [OPTION]...\n"
-	"       rondo-plan compare COLLECTIVE [OPTION]...\n"
+	"       rondo-plan compare [ALGORITHM] COLLECTIVE [OPTION]...\n"
 	"       rondo-plan simulate ALGORITHM COLLECTIVE [OPTION]...\n"
 	"\n"
 	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
@@ -32,7 +32,7 @@ static const char help[] =
 	"                     entry counts (default: shared memory, and TCP over 10 Gbit/s)\n"
 	"  --plugin FILE      shared object with algorithms; may be given again\n"
 	"\n"
-	"  --topology SHAPE   simulate: the network between hosts: card, switch:over=4,\n"
+	"  --topology SHAPE   simulate, compare: the network between hosts: card, switch:over=4,\n"
 	"                     fat-tree:k=8,over=2, torus:8x8x4, dragonfly:p=2,a=4,h=2, each with\n"
 	"                     mbps=100000,ns=500; or a file\n"
 	"  --slow RANK=1.1    simulate: each step of the rank takes 1.1 times as long\n"
@@ -181,15 +181,15 @@ static bool read_words(struct plan_options *options, int count, char **words)
 	if (!read_action(options, words[0]))
 		return false;
 
-	int wanted = options->action == PLAN_COMPARE ? 2 : 3;
+	int least = options->action == PLAN_COMPARE ? 2 : 3;
 
-	if (count < wanted)
+	if (count < least)
 		return arguments_refuse("%s wants %s", words[0],
-			wanted == 2 ? "a COLLECTIVE" : "an ALGORITHM and a COLLECTIVE");
-	if (count > wanted)
-		return arguments_refuse("what is meant by '%s'?", words[wanted]);
-	options->algorithm = wanted == 3 ? words[1] : NULL;
-	return read_collective(options, words[wanted - 1]);
+			least == 2 ? "a COLLECTIVE" : "an ALGORITHM and a COLLECTIVE");
+	if (count > 3)
+		return arguments_refuse("what is meant by '%s'?", words[3]);
+	options->algorithm = count == 3 ? words[1] : NULL;
+	return read_collective(options, words[count - 1]);
 }
 
 static bool is_stdout(const char *file)
@@ -207,10 +207,8 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("--svg and --html are for draw");
 	if (options->rank >= 0 && options->action != PLAN_PRINT)
 		return arguments_refuse("--rank is for print");
-	if (options->tsv && draws)
-		return arguments_refuse("--tsv is not for draw");
-	if (options->json && (draws || options->action == PLAN_COMPARE))
-		return arguments_refuse("--json is for print and simulate");
+	if ((options->json || options->tsv) && draws)
+		return arguments_refuse("--json and --tsv are not for draw");
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))
@@ -234,9 +232,9 @@ static bool check_simulation(const struct plan_options *options)
 
 	if (!simulates && (options->slow.count || options->kills.count || options->jitter))
 		return arguments_refuse("--slow, --kill and --jitter are for simulate");
-	if (options->topology && !simulates)
-		return arguments_refuse("--topology is for simulate");
-	if (options->cores > 0 && simulates)
+	if (options->topology && !simulates && options->action != PLAN_COMPARE)
+		return arguments_refuse("--topology is for simulate and compare");
+	if (options->cores > 0 && (simulates || options->topology))
 		return arguments_refuse("--cores is not for simulations: each rank has a core");
 	if (options->pieces > 0 && simulates)
 		return arguments_refuse("--pieces is not for simulate, which runs all of them");

@@ -26,7 +26,7 @@ struct plan_faults {
 
 struct plan_options {
 	enum plan_action action;
-	const char *algorithm; /* NULL: compare */
+	const char *algorithm; /* NULL: compare, all of them */
 	enum rd_collective collective;
 	int ranks, hosts, root;
 	int rank; /* the one to print; -1: all */

@@ -330,6 +330,9 @@ int plan_simulate(const struct plan_problem *made, const struct plan_options *op
 	struct network *network = NULL;
 	int err = plan_algorithm_find(&algorithm, made, options->algorithm);
 
+	if (!err && !plan_can_simulate(made, algorithm))
+		err = rd_fail(RONDO_INVALID, "%s has direct access, and works within one host",
+			algorithm->name);
 	if (!err && options->topology)
 		err = network_create(&network, options->topology, options->hosts);
 	if (!err)

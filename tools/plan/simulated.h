@@ -22,6 +22,14 @@ struct plan_simulated {
 	struct simulation simulation;
 };
 
+/* Returns whether its messages are all that leaves a host: direct access reads memory, which no
+   other host's ranks can. */
+static inline bool plan_can_simulate(
+	const struct plan_problem *made, const struct rd_algorithm *algorithm)
+{
+	return !algorithm->direct_access || made->layout.group_count == 1;
+}
+
 /* Writes the plans. `network` (NULL: none) outlives it. Returns 0 or an error with its reason. */
 int plan_simulated_create(struct plan_simulated *simulated, const struct plan_problem *made,
 	const struct plan_options *options, const struct rd_algorithm *algorithm,

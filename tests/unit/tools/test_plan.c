@@ -239,6 +239,38 @@ Test(plan, simulate_has_lines_and_a_document)
 	run_free(&shown);
 }
 
+/* Over a network the times are those of simulations: 2 * 3 messages of a quarter. */
+Test(plan, compare_prices_an_algorithm_on_a_topology)
+{
+	struct run shown = run("compare", "ring", "all_reduce", "--topology",
+		"card:ns=1000000,mbps=1000", "--json", NULL);
+	struct rd_json json;
+	double ns;
+
+	assert_went_well(&shown);
+	cr_assert_eq(rd_json_parse(&json, "the table", shown.out, strlen(shown.out)), 0, "%s",
+		rondo_last_error());
+	cr_assert_eq(count(shown.out, "{\"bytes\": "), 8);
+	cr_assert_eq(count(shown.out, "\"ring\": "), 8);
+	cr_assert_null(strstr(shown.out, "\"tree\": "));
+
+	const char *last = strstr(shown.out, "{\"bytes\": 2097152, \"ns\": {\"ring\": ");
+
+	cr_assert_not_null(last);
+	ns = strtod(strstr(last, "ring") + 7, NULL);
+	/* 2 ms of latency, 524,288 bytes of 8 ns; a chunk's pieces follow each other. */
+	cr_assert_gt(ns, 6 * 524288 * 8.0 + 6 * 2e6);
+	cr_assert_lt(ns, 1.1 * (6 * 524288 * 8.0 + 4 * 6 * 2e6));
+	rd_json_finish(&json);
+	run_free(&shown);
+	shown = run("compare", "all_reduce", "--topology", "torus:2x2", "--tsv", NULL);
+	assert_went_well(&shown);
+	cr_assert_eq(count(shown.out, "\n"), 1 + 8);
+	cr_assert_not_null(strstr(shown.out, "\thierarchical"));
+	cr_assert_null(strstr(shown.out, "\ttwo_shot"), "it would read other hosts' memory");
+	run_free(&shown);
+}
+
 /* ---- Pictures ------------------------------------------------------------------------------- */
 
 Test(plan, a_picture_has_each_step_that_takes_time)
@@ -317,7 +349,7 @@ Test(plan, wrong_arguments_get_one_line)
 {
 	REFUSED(2, "print, draw, compare or simulate, not 'show'", "show", "ring", "all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
-	REFUSED(2, "what is meant by 'now'?", "compare", "all_reduce", "now");
+	REFUSED(2, "what is meant by 'now'?", "compare", "ring", "all_reduce", "now");
 	REFUSED(2,
 		"'all_reduse' is no collective, such as all_reduce or broadcast; did you mean "
 		"all_reduce?",
@@ -333,12 +365,14 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "rank 4 is not in 0..3", "simulate", "ring", "all_reduce", "--kill", "4@1us");
 	REFUSED(2, "--slow, --kill and --jitter are for simulate", "print", "ring", "all_reduce",
 		"--jitter", "5");
-	REFUSED(2, "--topology is for simulate", "print", "ring", "all_reduce", "--topology",
-		"card");
+	REFUSED(2, "--topology is for simulate and compare", "print", "ring", "all_reduce",
+		"--topology", "card");
 	REFUSED(2, "at most 1024 ranks are shown, not 1025", "print", "ring", "all_reduce",
 		"--ranks", "1025");
 	REFUSED(1, "'card:x' is no shape, such as", "simulate", "ring", "all_reduce", "--topology",
 		"card:x");
+	REFUSED(1, "two_shot has direct access, and works within one host", "simulate", "two_shot",
+		"all_reduce", "--hosts", "2");
 	REFUSED(1, "torus:3 has room for 3 hosts, not 4", "simulate", "ring", "all_reduce",
 		"--topology", "torus:3");
 	REFUSED(1, "there is no algorithm 'rign'; did you mean ring?", "print", "rign",
