@@ -53,6 +53,16 @@ passes "1 ok, 0 refused, 0 skipped" --algorithm "$build/plugins/plugin_torus.so"
 	fail "rondo-plan does not draw the star"
 grep -q '<title>rank 3, ' "$work/star.svg" || fail "the star has no rank 3"
 
+# rondo-plan proves by the same code, and has the same status.
+plan=${check%/*}/rondo-plan
+"$plan" prove star --plugin "$build/plugins/plugin_algorithm.so" --ranks 6 --tsv >"$work/out"
+[ "$(grep -cP '^star\t\w+\tok\t[0-9]+\t[01]\t0\tproved for ' "$work/out")" = 3 ] ||
+	fail "prove star: $(cat "$work/out")"
+status=0
+"$plan" prove tilted all_reduce --plugin "$build/plugins/algorithm_FORGETS_ONE.so" >"$work/out" || status=$?
+[ "$status" = 1 ] && grep -q '  REFUSED all_reduce: tilted, all_reduce, ' "$work/out" ||
+	fail "prove tilted: status $status: $(cat "$work/out")"
+
 transport() {
 	refuses transport plugin_transport.c "$@"
 }

@@ -12,6 +12,7 @@
 #include "plan/document.h"
 #include "plan/options.h"
 #include "plan/picture.h"
+#include "plan/prove.h"
 #include "plan/simulated.h"
 #include "printed.h"
 
@@ -75,8 +76,11 @@ int main(int argc, char **argv)
 	if (!plan_options_read(&options, argc, argv))
 		return 2;
 
-	int err = plan_problem_make(&made, &options);
+	bool proves = options.action == PLAN_PROVE;
+	int err = proves ? plan_prove(&options) : plan_problem_make(&made, &options);
 
+	if (proves && err >= 0)
+		return printed_all("rondo-plan") ? err : EXIT_FAILURE;
 	if (!err && options.action == PLAN_COMPARE)
 		err = plan_compare_write(&made, &options, stdout);
 	else if (!err && options.action == PLAN_SIMULATE)

@@ -191,9 +191,23 @@ static int prove_twice(struct proof *proof, int timeout_ms)
 #define RANGES 120
 #define TEXT 512
 
+static void say(
+	const struct proof *proof, struct report *report, enum verdict verdict, const char *text)
+{
+	const struct progress *progress = proof->progress;
+	struct report_proof sizes = { proof->algorithm->name, rd_collective_name(proof->collective),
+		0, 0, 0 };
+
+	if (progress) {
+		sizes.in_part = progress_count(progress, PROOF_IN_PART);
+		sizes.proved = progress_count(progress, PROOF_HOLDS) + sizes.in_part;
+		sizes.declined = progress_count(progress, PROOF_DECLINED);
+	}
+	report_proof(report, verdict, &sizes, text);
+}
+
 static void report_proved(const struct proof *proof, struct report *report)
 {
-	const char *name = rd_collective_name(proof->collective);
 	const struct progress *progress = proof->progress;
 	int declined = progress_count(progress, PROOF_DECLINED);
 	int in_part = progress_count(progress, PROOF_IN_PART), proved;
@@ -210,12 +224,12 @@ static void report_proved(const struct proof *proof, struct report *report)
 		snprintf(text + used, sizeof(text) - used,
 			", and of %d some roots or orders of ranks", in_part);
 	if (proved > 0) {
-		report_line(report, KEPT, name, text);
+		say(proof, report, KEPT, text);
 		return;
 	}
 	progress_print(progress, PROOF_DECLINED, PROOF_DECLINED, ranges, sizeof(ranges));
 	snprintf(text, sizeof(text), "nothing was proved: may_run() declined %s ranks", ranges);
-	report_line(report, SKIPPED, name, text);
+	say(proof, report, SKIPPED, text);
 }
 
 /* Writes the problem at hand: "all_reduce on 5 ranks, root 0". */
@@ -230,7 +244,6 @@ static void print_problem(const struct progress *progress, char *text, size_t si
 /* The plug-in crashed, or ended the process. */
 static void report_crash(const struct proof *proof, struct report *report)
 {
-	const char *name = rd_collective_name(proof->collective);
 	const char *running = proof->progress->running;
 	enum crash_place place = (enum crash_place)proof->progress->crash;
 	char reason[RD_REASON_SIZE], problem[80], text[RD_REASON_SIZE + TEXT];
@@ -252,12 +265,11 @@ static void report_crash(const struct proof *proof, struct report *report)
 		snprintf(text, sizeof(text),
 			"rondo-check itself %s, in no function of the plug-in, for %s", reason,
 			problem);
-	report_line(report, place == CRASH_IN_PLUGIN ? REFUSED : UNKNOWN, name, text);
+	say(proof, report, place == CRASH_IN_PLUGIN ? REFUSED : UNKNOWN, text);
 }
 
 static void report_timeout(const struct proof *proof, int timeout_ms, struct report *report)
 {
-	const char *name = rd_collective_name(proof->collective);
 	const struct progress *progress = proof->progress;
 	int64_t ran_ms = rd_clock_ms() - progress->since_ms;
 	char ranges[RANGES], problem[80], text[TEXT];
@@ -266,7 +278,7 @@ static void report_timeout(const struct proof *proof, int timeout_ms, struct rep
 	if (progress->running && (ran_ms >= HANGS_MS || ran_ms >= timeout_ms / 2)) {
 		snprintf(text, sizeof(text), "hung for %.1f s in %s, for %s, rank %d",
 			timeout_ms / 1000.0, progress->running, problem, progress->problem.rank);
-		report_line(report, REFUSED, name, text);
+		say(proof, report, REFUSED, text);
 		return;
 	}
 	progress_print(progress, PROOF_HOLDS, PROOF_IN_PART, ranges, sizeof(ranges));
@@ -274,18 +286,17 @@ static void report_timeout(const struct proof *proof, int timeout_ms, struct rep
 		"not done within %d s, at %s: proved for %s ranks; give more by --timeout, or "
 		"fewer --ranks",
 		timeout_ms / 1000, problem, *ranges ? ranges : "no");
-	report_line(report, UNKNOWN, name, text);
+	say(proof, report, UNKNOWN, text);
 }
 
 static void report_failure(
 	const struct proof *proof, int err, int timeout_ms, struct report *report)
 {
-	const char *name = rd_collective_name(proof->collective);
 
 	if (err == RONDO_MEMORY || (proof->progress->ended && err == RONDO_UNSUPPORTED))
-		report_line(report, UNKNOWN, name, rondo_last_error());
+		say(proof, report, UNKNOWN, rondo_last_error());
 	else if (proof->progress->ended)
-		report_line(report, REFUSED, name, rondo_last_error());
+		say(proof, report, REFUSED, rondo_last_error());
 	else if (err == RONDO_TIMEOUT)
 		report_timeout(proof, timeout_ms, report);
 	else
@@ -298,8 +309,7 @@ static void check_collective(struct proof *proof, int timeout_ms, struct report 
 
 	proof->progress = progress_create(proof->ranks, proof->larger, proof->larger_count);
 	if (!proof->progress) {
-		report_line(report, UNKNOWN, rd_collective_name(proof->collective),
-			"no memory to try it");
+		say(proof, report, UNKNOWN, "no memory to try it");
 		return;
 	}
 	err = prove_twice(proof, timeout_ms);
@@ -332,6 +342,16 @@ static void draw(struct proof *proof)
 	proof->seed = seed[LARGER] | 4;
 }
 
+static void check(struct proof *proof, const bool wanted[RD_COLLECTIVE_COUNT], int timeout_ms,
+	struct report *report)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
+		proof->collective = (enum rd_collective)c;
+		if (proof->algorithm->write[c] && (!wanted || wanted[c]))
+			check_collective(proof, timeout_ms, report);
+	}
+}
+
 bool check_algorithms(const char *path, const struct options *options,
 	const struct rd_settings *settings, struct report *report)
 {
@@ -347,13 +367,18 @@ bool check_algorithms(const char *path, const struct options *options,
 		printf("algorithm %s, from %s\n", (*at)->name, path);
 		fflush(stdout);
 		proof.algorithm = *at;
-		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
-			proof.collective = (enum rd_collective)c;
-			if ((*at)->write[c])
-				check_collective(&proof, timeout_ms, report);
-		}
+		check(&proof, NULL, timeout_ms, report);
 	}
 	if (report->count[REFUSED] > refused)
 		report_hint(report, "--algorithm %s --ranks %d --no-fork", path, options->ranks);
 	return true;
+}
+
+void check_algorithm(const struct rd_algorithm *algorithm, const bool wanted[RD_COLLECTIVE_COUNT],
+	int ranks, struct report *report)
+{
+	struct proof proof = { .algorithm = algorithm, .ranks = ranks };
+
+	draw(&proof);
+	check(&proof, wanted, TIMEOUT_S * 1000, report);
 }

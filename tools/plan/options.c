@@ -14,12 +14,14 @@ static const char help[] =
 	"       rondo-plan draw ALGORITHM COLLECTIVE --svg FILE | --html FILE [OPTION]...\n"
 	"       rondo-plan compare [ALGORITHM] COLLECTIVE [OPTION]...\n"
 	"       rondo-plan simulate ALGORITHM COLLECTIVE [OPTION]...\n"
+	"       rondo-plan prove ALGORITHM [COLLECTIVE] [OPTION]...\n"
 	"\n"
 	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
 	"these costs, and the critical path. compare predicts each algorithm's time, by size.\n"
 	"simulate runs thousands of ranks in virtual time, over shared links, with faults.\n"
+	"prove proves the plans for 1 to --ranks ranks, and for some larger numbers.\n"
 	"\n"
-	"  --ranks N          (default 4)\n"
+	"  --ranks N          (default 4; prove: 64)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1; with\n"
 	"                     --topology, one for each rank)\n"
 	"  --cores N          cores of a host (default: as in --costs, else one for each rank)\n"
@@ -148,14 +150,14 @@ static const struct argument table[] = {
 
 static bool read_action(struct plan_options *options, const char *text)
 {
-	static const char *const actions[] = { "print", "draw", "compare", "simulate" };
+	static const char *const actions[] = { "print", "draw", "compare", "simulate", "prove" };
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		if (strcmp(text, actions[i]) == 0) {
 			options->action = (enum plan_action)i;
 			return true;
 		}
-	return arguments_refuse("print, draw, compare or simulate, not '%s'", text);
+	return arguments_refuse("print, draw, compare, simulate or prove, not '%s'", text);
 }
 
 static bool read_collective(struct plan_options *options, const char *text)
@@ -177,18 +179,24 @@ static bool read_collective(struct plan_options *options, const char *text)
 static bool read_words(struct plan_options *options, int count, char **words)
 {
 	if (count == 0)
-		return arguments_refuse("print, draw, compare or simulate?");
+		return arguments_refuse("print, draw, compare, simulate or prove?");
 	if (!read_action(options, words[0]))
 		return false;
 
-	int least = options->action == PLAN_COMPARE ? 2 : 3;
+	bool proves = options->action == PLAN_PROVE;
+	int least = proves || options->action == PLAN_COMPARE ? 2 : 3;
 
 	if (count < least)
 		return arguments_refuse("%s wants %s", words[0],
-			least == 2 ? "a COLLECTIVE" : "an ALGORITHM and a COLLECTIVE");
+			proves       ? "an ALGORITHM"
+			: least == 2 ? "a COLLECTIVE"
+				     : "an ALGORITHM and a COLLECTIVE");
 	if (count > 3)
 		return arguments_refuse("what is meant by '%s'?", words[3]);
-	options->algorithm = count == 3 ? words[1] : NULL;
+	options->algorithm = count == 3 || proves ? words[1] : NULL;
+	options->all_collectives = proves && count == 2;
+	if (options->all_collectives)
+		return true;
 	return read_collective(options, words[count - 1]);
 }
 
@@ -236,6 +244,9 @@ static bool check_simulation(const struct plan_options *options)
 		return arguments_refuse("--topology is for simulate and compare");
 	if (options->cores > 0 && (simulates || options->topology))
 		return arguments_refuse("--cores is not for simulations: each rank has a core");
+	if (options->action == PLAN_PROVE &&
+		(options->hosts > 1 || options->root > 0 || options->costs || options->cores > 0))
+		return arguments_refuse("prove takes --ranks, --plugin, --json and --tsv alone");
 	if (options->pieces > 0 && simulates)
 		return arguments_refuse("--pieces is not for simulate, which runs all of them");
 	return check_faults(options, &options->slow) && check_faults(options, &options->kills);
@@ -254,7 +265,8 @@ static bool check_ranks(const struct plan_options *options)
 		return arguments_refuse("rank %d is not in 0..%d",
 			options->root >= options->ranks ? options->root : options->rank,
 			options->ranks - 1);
-	if (options->collective == RD_TRANSFER && options->ranks == 1)
+	if (options->collective == RD_TRANSFER && options->ranks == 1 &&
+		options->action != PLAN_PROVE)
 		return arguments_refuse("a transfer has two ranks");
 	return true;
 }
@@ -264,7 +276,6 @@ bool plan_options_read(struct plan_options *options, int argc, char **argv)
 	static const struct arguments known = { help, table, false, NULL };
 
 	*options = (struct plan_options){
-		.ranks = 4,
 		.rank = -1,
 		.size = 1 << 20,
 		.piece_size = 128 << 10,
@@ -274,6 +285,8 @@ bool plan_options_read(struct plan_options *options, int argc, char **argv)
 
 	if (left < 0 || !read_words(options, argc - left, argv + left))
 		return false;
+	if (options->ranks == 0)
+		options->ranks = options->action == PLAN_PROVE ? 64 : 4;
 	if (options->hosts == 0)
 		options->hosts = options->topology ? options->ranks : 1;
 	return check_outputs(options) && check_simulation(options) && check_ranks(options);

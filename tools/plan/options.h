@@ -13,7 +13,7 @@
 #define PLAN_SHOWN_MAX 1024 /* ranks that are printed or drawn */
 #define PLAN_FAULTS_MAX 64
 
-enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE, PLAN_SIMULATE };
+enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE, PLAN_SIMULATE, PLAN_PROVE };
 
 /* Ranks with a number each: --slow and --kill. */
 struct plan_faults {
@@ -28,6 +28,7 @@ struct plan_options {
 	enum plan_action action;
 	const char *algorithm; /* NULL: compare, all of them */
 	enum rd_collective collective;
+	bool all_collectives; /* prove: none was named */
 	int ranks, hosts, root;
 	int rank; /* the one to print; -1: all */
 	int cores; /* of a host; 0: as the costs say, or one for each rank */

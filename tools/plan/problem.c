@@ -15,7 +15,7 @@
 
 /* ---- Plug-ins ------------------------------------------------------------------------------- */
 
-static int load_plugins(const char *const *plugins)
+int plan_plugins_load(const char *const *plugins)
 {
 	struct rondo_config alone = RONDO_CONFIG_INIT;
 	struct rd_settings settings;
@@ -31,22 +31,38 @@ static int load_plugins(const char *const *plugins)
 	return err;
 }
 
-int plan_algorithm_find(
-	const struct rd_algorithm **algorithm, const struct plan_problem *made, const char *name)
+int plan_algorithm_called(const struct rd_algorithm **algorithm, const char *name)
 {
-	const char *collective = rd_collective_name(made->problem.collective);
 	struct rd_nearest nearest = RD_NEAREST(name);
 	char meant[RD_NEAREST_TEXT];
 
 	*algorithm = rd_algorithm_called(name);
-	if (!*algorithm) {
-		for (int i = 0; rd_algorithms[i]; i++)
-			rd_nearest_try(&nearest, rd_algorithms[i]->name);
-		return rd_fail(RONDO_INVALID, "there is no algorithm '%s'%s", name,
-			rd_nearest_text(&nearest, meant));
-	}
-	if (!(*algorithm)->write[made->problem.collective])
-		return rd_fail(RONDO_INVALID, "%s has no %s", name, collective);
+	if (*algorithm)
+		return 0;
+	for (int i = 0; rd_algorithms[i]; i++)
+		rd_nearest_try(&nearest, rd_algorithms[i]->name);
+	return rd_fail(RONDO_INVALID, "there is no algorithm '%s'%s", name,
+		rd_nearest_text(&nearest, meant));
+}
+
+int plan_algorithm_serves(const struct rd_algorithm *algorithm, enum rd_collective collective)
+{
+	return algorithm->write[collective]
+		       ? 0
+		       : rd_fail(RONDO_INVALID, "%s has no %s", algorithm->name,
+				 rd_collective_name(collective));
+}
+
+int plan_algorithm_find(
+	const struct rd_algorithm **algorithm, const struct plan_problem *made, const char *name)
+{
+	const char *collective = rd_collective_name(made->problem.collective);
+	int err = plan_algorithm_called(algorithm, name);
+
+	if (!err)
+		err = plan_algorithm_serves(*algorithm, made->problem.collective);
+	if (err)
+		return err;
 
 	int can = rd_algorithm_can(*algorithm, &made->problem);
 
@@ -148,7 +164,7 @@ static void make_layout(struct plan_problem *made, const struct plan_options *op
 
 int plan_problem_make(struct plan_problem *made, const struct plan_options *options)
 {
-	int err = load_plugins(options->plugins);
+	int err = plan_plugins_load(options->plugins);
 
 	if (err)
 		return err;

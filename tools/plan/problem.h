@@ -16,6 +16,14 @@ struct plan_problem {
    into itself, and stays where it is. */
 int plan_problem_make(struct plan_problem *made, const struct plan_options *options);
 
+/* Loads the plug-ins alone. Returns 0 or an error with its reason. */
+int plan_plugins_load(const char *const *plugins);
+
+/* The algorithm of that name; and whether it has the collective. Return 0 or an error with its
+   reason. */
+int plan_algorithm_called(const struct rd_algorithm **algorithm, const char *name);
+int plan_algorithm_serves(const struct rd_algorithm *algorithm, enum rd_collective collective);
+
 /* The algorithm, if it serves the problem; else an error with its reason. */
 int plan_algorithm_find(
 	const struct rd_algorithm **algorithm, const struct plan_problem *made, const char *name);

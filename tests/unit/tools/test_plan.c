@@ -271,6 +271,31 @@ Test(plan, compare_prices_an_algorithm_on_a_topology)
 	run_free(&shown);
 }
 
+Test(plan, prove_counts_sizes_that_are_proved_and_declined)
+{
+	struct run shown = run("prove", "one_round", "--ranks", "5", NULL);
+	struct rd_json json;
+
+	assert_went_well(&shown);
+	/* 1 to 5, and three of 6 to 15; it is for 3 to 16 ranks. */
+	cr_assert_not_null(strstr(shown.out, "  ok      all_reduce: proved for 3.."));
+	cr_assert_not_null(strstr(shown.out, " ranks: 6 sizes; declined 2\n"));
+	cr_assert_not_null(strstr(shown.out, "\n4 ok, 0 refused, 0 skipped\n"));
+	run_free(&shown);
+	shown = run("prove", "one_round", "all_reduce", "--ranks", "5", "--tsv", NULL);
+	assert_went_well(&shown);
+	cr_assert_eq(count(shown.out, "\n"), 2);
+	cr_assert_not_null(strstr(shown.out, "\none_round\tall_reduce\tok\t6\t2\t0\tproved for "));
+	run_free(&shown);
+	shown = run("prove", "one_round", "--ranks", "5", "--json", NULL);
+	assert_went_well(&shown);
+	cr_assert_eq(rd_json_parse(&json, "the proofs", shown.out, strlen(shown.out)), 0, "%s",
+		rondo_last_error());
+	cr_assert_eq(count(shown.out, "\"verdict\": \"ok\""), 4);
+	rd_json_finish(&json);
+	run_free(&shown);
+}
+
 /* ---- Pictures ------------------------------------------------------------------------------- */
 
 Test(plan, a_picture_has_each_step_that_takes_time)
@@ -347,13 +372,19 @@ Test(plan, costs_of_a_file_count)
 
 Test(plan, wrong_arguments_get_one_line)
 {
-	REFUSED(2, "print, draw, compare or simulate, not 'show'", "show", "ring", "all_reduce");
+	REFUSED(2, "print, draw, compare, simulate or prove, not 'show'", "show", "ring",
+		"all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
 	REFUSED(2, "what is meant by 'now'?", "compare", "ring", "all_reduce", "now");
 	REFUSED(2,
 		"'all_reduse' is no collective, such as all_reduce or broadcast; did you mean "
 		"all_reduce?",
 		"compare", "all_reduse");
+	REFUSED(2, "prove wants an ALGORITHM", "prove");
+	REFUSED(2, "prove takes --ranks, --plugin, --json and --tsv alone", "prove", "ring",
+		"--hosts", "2");
+	REFUSED(1, "there is no algorithm 'rign'; did you mean ring?", "prove", "rign");
+	REFUSED(1, "chain has no all_to_all", "prove", "chain", "all_to_all");
 	REFUSED(2, "draw wants --svg FILE or --html FILE", "draw", "ring", "all_reduce");
 	REFUSED(2, "rank 4 is not in 0..3", "print", "ring", "broadcast", "--root", "4");
 	REFUSED(2, "5 hosts for 4 ranks", "print", "ring", "broadcast", "--hosts", "5");
