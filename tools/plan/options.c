@@ -10,9 +10,11 @@ static const char help[] =
 	"usage: rondo-plan print ALGORITHM COLLECTIVE [OPTION]...\n"
 	"       rondo-plan draw ALGORITHM COLLECTIVE --svg FILE | --html FILE [OPTION]...\n"
 	"       rondo-plan compare COLLECTIVE [OPTION]...\n"
+	"       rondo-plan export ALGORITHM COLLECTIVE -o FILE [OPTION]...\n"
 	"\n"
 	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
 	"these costs, and the critical path. compare predicts each algorithm's time, by size.\n"
+	"export writes the plans of all ranks to a file.\n"
 	"\n"
 	"  --ranks N          (default 4)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1)\n"
@@ -31,13 +33,15 @@ static const char help[] =
 	"                     compare: --tsv\n"
 	"  --svg FILE         draw a picture\n"
 	"  --html FILE        draw it on a page: a step under the pointer shows its chunk's way\n"
+	"  --output FILE, -o  export: the file\n"
 	"  -h, --help, --version\n"
 	"\n"
 	"FILE may be - for standard output.\n"
 	"\n"
 	"  rondo-plan print ring all_reduce --ranks 4\n"
 	"  rondo-plan draw tree all_reduce --ranks 16 --hosts 2 --html tree.html\n"
-	"  rondo-plan compare all_reduce --ranks 8\n";
+	"  rondo-plan compare all_reduce --ranks 8\n"
+	"  rondo-plan export ring all_reduce --ranks 4 -o ring_4.json\n";
 
 static bool read_plugin(const struct argument *argument, void *target, const char *text)
 {
@@ -71,6 +75,7 @@ static const struct argument table[] = {
 	{ "pieces", 0, AT(pieces), arguments_number, 1, RD_REPLAYED_PIECES },
 	{ "costs", 0, AT(costs), arguments_text, 0, 0 },
 	{ "plugin", 0, AT(plugins), read_plugin, 0, 0 },
+	{ "output", 'o', AT(output), arguments_text, 0, 0 },
 	{ "json", 0, AT(json), NULL, 0, 0 },
 	{ "tsv", 0, AT(tsv), NULL, 0, 0 },
 	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
@@ -82,14 +87,14 @@ static const struct argument table[] = {
 
 static bool read_action(struct plan_options *options, const char *text)
 {
-	static const char *const actions[] = { "print", "draw", "compare" };
+	static const char *const actions[] = { "print", "draw", "compare", "export" };
 
-	for (int i = 0; i < 3; i++)
+	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
 		if (strcmp(text, actions[i]) == 0) {
 			options->action = (enum plan_action)i;
 			return true;
 		}
-	return arguments_refuse("print, draw or compare, not '%s'", text);
+	return arguments_refuse("print, draw, compare or export, not '%s'", text);
 }
 
 static bool read_collective(struct plan_options *options, const char *text)
@@ -111,7 +116,7 @@ static bool read_collective(struct plan_options *options, const char *text)
 static bool read_words(struct plan_options *options, int count, char **words)
 {
 	if (count == 0)
-		return arguments_refuse("print, draw or compare?");
+		return arguments_refuse("print, draw, compare or export?");
 	if (!read_action(options, words[0]))
 		return false;
 
@@ -133,7 +138,7 @@ static bool is_stdout(const char *file)
 
 static bool check_outputs(const struct plan_options *options)
 {
-	bool draws = options->action == PLAN_DRAW;
+	bool draws = options->action == PLAN_DRAW, exports = options->action == PLAN_EXPORT;
 
 	if (draws && !options->svg && !options->html)
 		return arguments_refuse("draw wants --svg FILE or --html FILE");
@@ -141,8 +146,10 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("--svg and --html are for draw");
 	if ((options->json || options->rank >= 0) && options->action != PLAN_PRINT)
 		return arguments_refuse("--json and --rank are for print");
-	if (options->tsv && draws)
+	if (options->tsv && (draws || exports))
 		return arguments_refuse("--tsv is for print and compare");
+	if (exports != (options->output != NULL))
+		return arguments_refuse(exports ? "export wants -o FILE" : "-o is for export");
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))

@@ -280,7 +280,9 @@ Test(plan, costs_of_a_file_count)
 
 Test(plan, wrong_arguments_get_one_line)
 {
-	REFUSED(2, "print, draw or compare, not 'show'", "show", "ring", "all_reduce");
+	REFUSED(2, "export wants -o FILE", "export", "ring", "all_reduce");
+	REFUSED(2, "-o is for export", "print", "ring", "all_reduce", "-o", "-");
+	REFUSED(2, "print, draw, compare or export, not 'show'", "show", "ring", "all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
 	REFUSED(2, "what is meant by 'now'?", "compare", "all_reduce", "now");
 	REFUSED(2,

@@ -1,0 +1,16 @@
+/* Plans as files. docs/rondo-plan.md describes the formats. */
+#ifndef PLAN_EXPORT_H
+#define PLAN_EXPORT_H
+
+#include <stdio.h>
+
+#include "plan/plan_file.h"
+#include "problem.h"
+
+/* Writes a plan file: rd_plan_file_read() reads the same again. */
+void plan_file_write(const struct rd_plan_file *file, FILE *out);
+
+/* Writes the plans of options->algorithm to options->output. Returns 0 or an error. */
+int plan_export(const struct plan_problem *made, const struct plan_options *options);
+
+#endif
