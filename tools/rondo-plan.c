@@ -66,8 +66,11 @@ int main(int argc, char **argv)
 	struct plan_options options;
 
 	rd_stderr_fill();
-	if (!plan_options_read(&options, argc, argv))
-		return 2;
+
+	int status = plan_options_read(&options, argc, argv);
+
+	if (status)
+		return status;
 
 	int err = plan_problem_make(&made, &options);
 

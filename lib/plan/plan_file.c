@@ -195,6 +195,11 @@ const struct rd_plan_file *rd_plan_file_of(
 	return (const void *)(algorithm->name - offsetof(struct rd_plan_file, name));
 }
 
+bool rd_algorithm_is_file(const struct rd_algorithm *algorithm)
+{
+	return algorithm->may_run == declines;
+}
+
 static bool serves(const struct rd_plan_file *file, const struct rd_problem *problem)
 {
 	int turn = ranks_from(file, problem);

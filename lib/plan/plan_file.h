@@ -87,6 +87,9 @@ int rd_plan_file_load(struct rd_plan_file **file, const char *path);
 const struct rd_plan_file *rd_plan_file_of(
 	const struct rd_algorithm *algorithm, enum rd_collective collective);
 
+/* Whether a plan file is behind the algorithm. */
+bool rd_algorithm_is_file(const struct rd_algorithm *algorithm);
+
 /*
  * Whether an algorithm claims a problem: by write[] and may_run(), or by its file. A file serves
  * each root: its ranks are counted from there.

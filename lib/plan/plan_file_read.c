@@ -383,7 +383,7 @@ int rd_plan_file_load(struct rd_plan_file **file, const char *path)
 	/* Without O_NONBLOCK, a pipe without a writer would block. */
 	fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	size = fd < 0 ? -1 : read_bytes(fd, text);
-	err = size < 0 ? rd_fail_errno("cannot read the plan file %s", path)
+	err = size < 0 ? rd_fail_errno("%s", path)
 		       : rd_plan_file_read(file, path, text, (size_t)size);
 	if (fd >= 0)
 		close(fd);

@@ -1,8 +1,11 @@
 #include "options.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "api/plan_files.h"
 #include "arguments.h"
+#include "base/error.h"
 #include "base/nearest.h"
 #include "tuner/thresholds.h"
 
@@ -12,14 +15,16 @@ static const char help[] =
 	"       rondo-plan compare COLLECTIVE [OPTION]...\n"
 	"       rondo-plan export ALGORITHM COLLECTIVE -o FILE [OPTION]...\n"
 	"\n"
+	"A plan file may stand for ALGORITHM COLLECTIVE, or for the COLLECTIVE of compare.\n"
+	"\n"
 	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
 	"these costs, and the critical path. compare predicts each algorithm's time, by size.\n"
 	"export writes the plans of all ranks to a file.\n"
 	"\n"
-	"  --ranks N          (default 4)\n"
+	"  --ranks N          (default 4, or as in the plan file)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1)\n"
 	"  --cores N          cores of a host (default: as in --costs, else one for each rank)\n"
-	"  --root RANK        of the collectives that have one (default 0)\n"
+	"  --root RANK        of the collectives that have one (default 0, or as in the plan file)\n"
 	"  --size SIZE        bytes of a block: what an all_reduce reduces, or one rank's part\n"
 	"                     (default 1M)\n"
 	"  --piece SIZE       bytes that a message carries at most (default 128K)\n"
@@ -122,14 +127,53 @@ static bool read_words(struct plan_options *options, int count, char **words)
 
 	int wanted = options->action == PLAN_COMPARE ? 2 : 3;
 
-	if (count < wanted)
-		return arguments_refuse("%s wants %s", words[0],
+	/* No name has one of these. */
+	if (count > 1 && strpbrk(words[1], "./")) {
+		options->file = words[1];
+		wanted = 2;
+	} else if (count < wanted) {
+		return arguments_refuse("%s wants %s, or a plan file", words[0],
 			wanted == 2 ? "a COLLECTIVE" : "an ALGORITHM and a COLLECTIVE");
+	}
 	if (count > wanted)
 		return arguments_refuse("what is meant by '%s'?", words[wanted]);
 	options->algorithm = wanted == 3 ? words[1] : NULL;
-	return read_collective(options, words[wanted - 1]);
+	return options->file || read_collective(options, words[wanted - 1]);
 }
+
+/* ---- A plan file ---------------------------------------------------------------------------- */
+
+static bool take_file(struct plan_options *options, const struct rd_plan_file *file)
+{
+	int ranks = file->problem.size;
+
+	if (options->ranks && options->ranks != ranks)
+		return arguments_refuse("%s has plans of %d rank%s, not of %d", options->file,
+			ranks, RD_PLURAL(ranks), options->ranks);
+	options->ranks = ranks;
+	options->collective = file->problem.collective;
+	if (options->root < 0)
+		options->root = file->problem.root;
+	if (options->action != PLAN_COMPARE)
+		options->algorithm = file->name;
+	return true;
+}
+
+/* Returns an exit status. */
+static int read_file(struct plan_options *options)
+{
+	const struct rd_plan_file *file;
+
+	if (!options->file)
+		return 0;
+	if (rd_plan_files_add(options->file, &file)) {
+		fprintf(stderr, "rondo-plan: %s\n", rondo_last_error());
+		return 1;
+	}
+	return take_file(options, file) ? 0 : 2;
+}
+
+/* ---- Checks --------------------------------------------------------------------------------- */
 
 static bool is_stdout(const char *file)
 {
@@ -171,21 +215,28 @@ static bool check_ranks(const struct plan_options *options)
 	return true;
 }
 
-bool plan_options_read(struct plan_options *options, int argc, char **argv)
+int plan_options_read(struct plan_options *options, int argc, char **argv)
 {
 	static const struct arguments known = { help, table, false, NULL };
+	int left, status;
 
 	*options = (struct plan_options){
-		.ranks = 4,
 		.hosts = 1,
+		.root = -1,
 		.rank = -1,
 		.pieces = 1,
 		.size = 1 << 20,
 		.piece_size = 128 << 10,
 	};
-
-	int left = arguments_read(&known, options, argc, argv);
-
-	return left >= 0 && read_words(options, argc - left, argv + left) &&
-	       check_outputs(options) && check_ranks(options);
+	left = arguments_read(&known, options, argc, argv);
+	if (left < 0 || !read_words(options, argc - left, argv + left) || !check_outputs(options))
+		return 2;
+	status = read_file(options);
+	if (status)
+		return status;
+	if (options->ranks == 0)
+		options->ranks = 4;
+	if (options->root < 0)
+		options->root = 0;
+	return check_ranks(options) ? 0 : 2;
 }

@@ -15,6 +15,7 @@ enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE, PLAN_EXPORT };
 struct plan_options {
 	enum plan_action action;
 	const char *algorithm; /* NULL: compare */
+	const char *file; /* that has the algorithm's plans; NULL: none */
 	enum rd_collective collective;
 	int ranks, hosts, root;
 	int rank; /* the one to print; -1: all */
@@ -29,8 +30,10 @@ struct plan_options {
 	const char *plugins[PLAN_PLUGINS_MAX + 1]; /* NULL at the end */
 };
 
-/* False, with one line on stderr, where the arguments are wrong. --help and --version print and
-   exit. */
-bool plan_options_read(struct plan_options *options, int argc, char **argv);
+/*
+ * Reads the command line, and the plan file that it names, whose collective and ranks count then.
+ * Returns 0; else an exit status, after one line on stderr. --help and --version print and exit.
+ */
+int plan_options_read(struct plan_options *options, int argc, char **argv);
 
 #endif
