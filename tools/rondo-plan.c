@@ -10,6 +10,7 @@
 #include "plan/compare.h"
 #include "plan/document.h"
 #include "plan/export.h"
+#include "plan/import.h"
 #include "plan/options.h"
 #include "plan/output.h"
 #include "plan/picture.h"
@@ -72,13 +73,14 @@ int main(int argc, char **argv)
 	if (status)
 		return status;
 
-	int err = plan_problem_make(&made, &options);
+	int err = options.action == PLAN_IMPORT ? plan_import(&options)
+						: plan_problem_make(&made, &options);
 
 	if (!err && options.action == PLAN_COMPARE)
 		err = plan_compare_write(&made, &options, stdout);
 	else if (!err && options.action == PLAN_EXPORT)
 		err = plan_export(&made, &options);
-	else if (!err)
+	else if (!err && options.action != PLAN_IMPORT)
 		err = show(&made, &options);
 	if (err) {
 		fprintf(stderr, "rondo-plan: %s\n", rondo_last_error());

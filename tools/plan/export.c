@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "calls.h"
+#include "msccl.h"
 #include "output.h"
 
 static void write_step(const struct rd_file_step *step, FILE *out)
@@ -51,14 +52,19 @@ void plan_file_write(const struct rd_plan_file *file, FILE *out)
 	fprintf(out, "\n  ]\n}\n");
 }
 
-static int write_file(const struct rd_plan_file *file, const char *name)
+int plan_file_save(const struct rd_plan_file *file, const char *name, bool as_msccl)
 {
 	FILE *out = plan_output_open(name);
+	int err = 0, closed;
 
 	if (!out)
 		return RONDO_SYSTEM;
-	plan_file_write(file, out);
-	return plan_output_close(out, name);
+	if (as_msccl)
+		err = msccl_write(file, out);
+	else
+		plan_file_write(file, out);
+	closed = plan_output_close(out, name);
+	return err ? err : closed;
 }
 
 int plan_export(const struct plan_problem *made, const struct plan_options *options)
@@ -70,7 +76,7 @@ int plan_export(const struct plan_problem *made, const struct plan_options *opti
 	if (!err)
 		err = plan_calls_file(&file, algorithm, &made->problem);
 	if (!err)
-		err = write_file(file, options->output);
+		err = plan_file_save(file, options->output, options->as_msccl);
 	rd_plan_file_destroy(file);
 	return err;
 }

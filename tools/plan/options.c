@@ -14,12 +14,14 @@ static const char help[] =
 	"       rondo-plan draw ALGORITHM COLLECTIVE --svg FILE | --html FILE [OPTION]...\n"
 	"       rondo-plan compare COLLECTIVE [OPTION]...\n"
 	"       rondo-plan export ALGORITHM COLLECTIVE -o FILE [OPTION]...\n"
+	"       rondo-plan import FILE -o FILE\n"
 	"\n"
 	"A plan file may stand for ALGORITHM COLLECTIVE, or for the COLLECTIVE of compare.\n"
 	"\n"
 	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
 	"these costs, and the critical path. compare predicts each algorithm's time, by size.\n"
-	"export writes the plans of all ranks to a file.\n"
+	"export writes the plans of all ranks to a file. import reads a program of MSCCL,\n"
+	"proves it, and writes a plan file.\n"
 	"\n"
 	"  --ranks N          (default 4, or as in the plan file)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1)\n"
@@ -38,7 +40,8 @@ static const char help[] =
 	"                     compare: --tsv\n"
 	"  --svg FILE         draw a picture\n"
 	"  --html FILE        draw it on a page: a step under the pointer shows its chunk's way\n"
-	"  --output FILE, -o  export: the file\n"
+	"  --output FILE, -o  export, import: the plan file to write\n"
+	"  --format FORMAT    export: rondo, or msccl for MSCCL's XML (default rondo)\n"
 	"  -h, --help, --version\n"
 	"\n"
 	"FILE may be - for standard output.\n"
@@ -67,6 +70,13 @@ static bool read_piece(const struct argument *argument, void *target, const char
 	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
 }
 
+static bool read_format(const struct argument *argument, void *target, const char *text)
+{
+	*(bool *)target = strcmp(text, "msccl") == 0;
+	return *(bool *)target || strcmp(text, "rondo") == 0 ||
+	       arguments_refuse_value(argument, "rondo or msccl", text);
+}
+
 #define AT(member) offsetof(struct plan_options, member)
 
 static const struct argument table[] = {
@@ -80,6 +90,7 @@ static const struct argument table[] = {
 	{ "pieces", 0, AT(pieces), arguments_number, 1, RD_REPLAYED_PIECES },
 	{ "costs", 0, AT(costs), arguments_text, 0, 0 },
 	{ "plugin", 0, AT(plugins), read_plugin, 0, 0 },
+	{ "format", 0, AT(as_msccl), read_format, 0, 0 },
 	{ "output", 'o', AT(output), arguments_text, 0, 0 },
 	{ "json", 0, AT(json), NULL, 0, 0 },
 	{ "tsv", 0, AT(tsv), NULL, 0, 0 },
@@ -90,16 +101,16 @@ static const struct argument table[] = {
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
+static const char *const actions[] = { "print", "draw", "compare", "export", "import" };
+
 static bool read_action(struct plan_options *options, const char *text)
 {
-	static const char *const actions[] = { "print", "draw", "compare", "export" };
-
 	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
 		if (strcmp(text, actions[i]) == 0) {
 			options->action = (enum plan_action)i;
 			return true;
 		}
-	return arguments_refuse("print, draw, compare or export, not '%s'", text);
+	return arguments_refuse("print, draw, compare, export or import, not '%s'", text);
 }
 
 static bool read_collective(struct plan_options *options, const char *text)
@@ -121,12 +132,16 @@ static bool read_collective(struct plan_options *options, const char *text)
 static bool read_words(struct plan_options *options, int count, char **words)
 {
 	if (count == 0)
-		return arguments_refuse("print, draw, compare or export?");
+		return arguments_refuse("print, draw, compare, export or import?");
 	if (!read_action(options, words[0]))
 		return false;
 
 	int wanted = options->action == PLAN_COMPARE ? 2 : 3;
 
+	if (options->action == PLAN_IMPORT) {
+		options->source = words[1];
+		return count == 2 || arguments_refuse("import wants a FILE");
+	}
 	/* No name has one of these. */
 	if (count > 1 && strpbrk(words[1], "./")) {
 		options->file = words[1];
@@ -182,7 +197,9 @@ static bool is_stdout(const char *file)
 
 static bool check_outputs(const struct plan_options *options)
 {
-	bool draws = options->action == PLAN_DRAW, exports = options->action == PLAN_EXPORT;
+	bool draws = options->action == PLAN_DRAW;
+	bool writes = options->action == PLAN_EXPORT || options->action == PLAN_IMPORT;
+	const char *action = actions[options->action];
 
 	if (draws && !options->svg && !options->html)
 		return arguments_refuse("draw wants --svg FILE or --html FILE");
@@ -190,10 +207,13 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("--svg and --html are for draw");
 	if ((options->json || options->rank >= 0) && options->action != PLAN_PRINT)
 		return arguments_refuse("--json and --rank are for print");
-	if (options->tsv && (draws || exports))
+	if (options->tsv && (draws || writes))
 		return arguments_refuse("--tsv is for print and compare");
-	if (exports != (options->output != NULL))
-		return arguments_refuse(exports ? "export wants -o FILE" : "-o is for export");
+	if (writes != (options->output != NULL))
+		return writes ? arguments_refuse("%s wants -o FILE", action)
+			      : arguments_refuse("-o is for export and import");
+	if (options->as_msccl && options->action != PLAN_EXPORT)
+		return arguments_refuse("--format is for export");
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))

@@ -10,7 +10,7 @@
 #define PLAN_PLUGINS_MAX 8
 #define PLAN_RANKS_MAX 1024
 
-enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE, PLAN_EXPORT };
+enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE, PLAN_EXPORT, PLAN_IMPORT };
 
 struct plan_options {
 	enum plan_action action;
@@ -25,7 +25,9 @@ struct plan_options {
 	size_t piece_size;
 	const char *costs; /* file; NULL: defaults */
 	const char *svg, *html; /* files to draw to */
-	const char *output; /* file to export to */
+	const char *source; /* file to import */
+	const char *output; /* file to export or import to */
+	bool as_msccl; /* export: a program of MSCCL */
 	bool json, tsv;
 	const char *plugins[PLAN_PLUGINS_MAX + 1]; /* NULL at the end */
 };

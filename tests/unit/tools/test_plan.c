@@ -337,8 +337,15 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(1, "/nowhere.json: No such file", "print", "/nowhere.json");
 	REFUSED(2, "what is meant by 'all_reduce'?", "print", "./a.json", "all_reduce");
 	REFUSED(2, "export wants -o FILE", "export", "ring", "all_reduce");
-	REFUSED(2, "-o is for export", "print", "ring", "all_reduce", "-o", "-");
-	REFUSED(2, "print, draw, compare or export, not 'show'", "show", "ring", "all_reduce");
+	REFUSED(2, "import wants -o FILE", "import", "a.xml");
+	REFUSED(2, "import wants a FILE", "import", "-o", "-");
+	REFUSED(2, "--format is for export", "import", "a.xml", "-o", "-", "--format", "msccl");
+	REFUSED(1, "cannot read /nowhere.xml", "import", "/nowhere.xml", "-o", "-");
+	REFUSED(1, "two_shot_4 needs direct access, which has no form in MSCCL's XML", "export",
+		"two_shot", "all_reduce", "--format", "msccl", "-o", "/dev/null");
+	REFUSED(2, "-o is for export and import", "print", "ring", "all_reduce", "-o", "-");
+	REFUSED(2, "print, draw, compare, export or import, not 'show'", "show", "ring",
+		"all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
 	REFUSED(2, "what is meant by 'now'?", "compare", "all_reduce", "now");
 	REFUSED(2,
