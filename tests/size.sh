@@ -16,7 +16,7 @@ tools 19950
 tests 98100
 bench 4000
 adapters 4850
-docs 9000
+docs 9050
 product 121500
 files 1770'
 
