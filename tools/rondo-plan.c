@@ -1,16 +1,18 @@
 /*
- * rondo-plan: shows the plans of collectives, and their predicted times. docs/rondo-plan.md states
- * the contract.
+ * rondo-plan: shows the plans of collectives, and their predicted times, and writes them to files.
+ * docs/rondo-plan.md states the contract.
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "plan/compare.h"
 #include "plan/document.h"
+#include "plan/export.h"
+#include "plan/import.h"
 #include "plan/options.h"
+#include "plan/output.h"
 #include "plan/picture.h"
 #include "plan/prove.h"
 #include "plan/simulated.h"
@@ -19,18 +21,12 @@
 static int write_file(const char *name, const struct plan_timeline *timeline,
 	void (*write)(const struct plan_timeline *timeline, FILE *out))
 {
-	bool named = strcmp(name, "-") != 0;
-	FILE *file = named ? rd_fopen(name, O_WRONLY | O_CREAT | O_TRUNC) : stdout;
+	FILE *file = plan_output_open(name);
 
 	if (!file)
-		return rd_fail_errno("cannot write %s", name);
+		return RONDO_SYSTEM;
 	write(timeline, file);
-
-	int failed = ferror(file);
-
-	/* A full disk shows here at the latest. */
-	failed |= named ? fclose(file) : fflush(file);
-	return failed ? rd_fail_errno("cannot write %s", named ? name : "standard output") : 0;
+	return plan_output_close(file, name);
 }
 
 static int draw(const struct plan_timeline *timeline, const struct plan_options *options)
@@ -73,11 +69,16 @@ int main(int argc, char **argv)
 	struct plan_options options;
 
 	rd_stderr_fill();
-	if (!plan_options_read(&options, argc, argv))
-		return 2;
+
+	int status = plan_options_read(&options, argc, argv);
+
+	if (status)
+		return status;
 
 	bool proves = options.action == PLAN_PROVE;
-	int err = proves ? plan_prove(&options) : plan_problem_make(&made, &options);
+	int err = proves                          ? plan_prove(&options)
+		  : options.action == PLAN_IMPORT ? plan_import(&options)
+						  : plan_problem_make(&made, &options);
 
 	if (proves && err >= 0)
 		return printed_all("rondo-plan") ? err : EXIT_FAILURE;
@@ -85,7 +86,9 @@ int main(int argc, char **argv)
 		err = plan_compare_write(&made, &options, stdout);
 	else if (!err && options.action == PLAN_SIMULATE)
 		err = plan_simulate(&made, &options, stdout);
-	else if (!err)
+	else if (!err && options.action == PLAN_EXPORT)
+		err = plan_export(&made, &options);
+	else if (!err && options.action != PLAN_IMPORT)
 		err = show(&made, &options);
 	if (err) {
 		fprintf(stderr, "rondo-plan: %s\n", rondo_last_error());

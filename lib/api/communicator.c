@@ -521,8 +521,9 @@ int rd_comm_create(rondo_comm **comm, struct rd_settings *settings,
 	rd_settings_log(settings);
 	if (settings->rank == 0)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "Rondo version %s", rondo_version());
-	rd_plugins_load(settings);
-	err = rd_pick_check(settings);
+	err = rd_plugins_load(settings);
+	if (!err)
+		err = rd_pick_check(settings);
 	if (err)
 		return decline_settings(settings, config, err);
 	err = rd_meet_where(settings, config);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/plan_files.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -321,28 +322,58 @@ static void load_list(
 }
 
 /* "star,chain 0a1b2c3d": names, as many as fit, and a hash of the files. */
-static void list_algorithms(char text[RD_STRING_MAX])
-{
-	uint64_t hash = RD_HASH_INIT;
-	size_t length = 0, most = RD_STRING_MAX - 10;
+struct names {
+	char *text; /* [RD_STRING_MAX] */
+	size_t length;
+	uint64_t hash;
+};
 
-	text[0] = '\0';
+#define NAMES_MAX (RD_STRING_MAX - 10) /* before the hash */
+
+static void add_name(struct names *names, const char *name)
+{
+	snprintf(names->text + names->length, NAMES_MAX - names->length, "%s%s",
+		names->length ? "," : "", name);
+	names->length = strlen(names->text);
+}
+
+static void list_plugins(struct names *names)
+{
 	for (const struct plugin *plugin = plugins; plugin; plugin = plugin->next) {
 		if (plugin->kind != RD_PLUGIN_ALGORITHM || !plugin->used)
 			continue;
-		hash = rd_hash(hash, &plugin->hash, sizeof(plugin->hash));
-		for (const void *const *it = plugin->description->brought; *it; it++) {
-			snprintf(text + length, most - length, "%s%s", length ? "," : "",
-				rd_plugin_traits[RD_PLUGIN_ALGORITHM].name_of(*it));
-			length = strlen(text);
-		}
+		names->hash = rd_hash(names->hash, &plugin->hash, sizeof(plugin->hash));
+		for (const void *const *it = plugin->description->brought; *it; it++)
+			add_name(names, rd_plugin_traits[RD_PLUGIN_ALGORITHM].name_of(*it));
 	}
-	if (length)
-		snprintf(text + length, 10, " %08x", (unsigned)(hash ^ hash >> 32));
 }
 
-void rd_plugins_load(struct rd_settings *settings)
+static void list_files(struct names *names)
 {
+	const struct rd_plan_file *file;
+
+	for (int i = 0; (file = rd_plan_files_at(i)); i++) {
+		names->hash = rd_hash(names->hash, &file->hash, sizeof(file->hash));
+		add_name(names, file->name);
+	}
+}
+
+static void list_algorithms(char text[RD_STRING_MAX])
+{
+	struct names names = { text, 0, RD_HASH_INIT };
+
+	text[0] = '\0';
+	list_plugins(&names);
+	list_files(&names);
+	if (names.length)
+		snprintf(text + names.length, 10, " %08x",
+			(unsigned)(names.hash ^ names.hash >> 32));
+}
+
+int rd_plugins_load(struct rd_settings *settings)
+{
+	int err;
+
 	if (!settings->transport_plugin[0] && !settings->algo_plugin[0])
 		rd_log(RD_INFO, RD_BOOTSTRAP, "Plugin : none (%s and %s are not set)",
 			rd_plugin_traits[RD_PLUGIN_TRANSPORT].variable,
@@ -350,8 +381,12 @@ void rd_plugins_load(struct rd_settings *settings)
 	pthread_mutex_lock(&lock);
 	load_list(RD_PLUGIN_TRANSPORT, settings->transport_plugin, settings);
 	load_list(RD_PLUGIN_ALGORITHM, settings->algo_plugin, settings);
+	err = rd_plan_files_load(settings->plan_files);
 	list_algorithms(settings->plugins);
 	pthread_mutex_unlock(&lock);
+	if (!err || err == RONDO_MEMORY)
+		return err;
+	return rd_fail(RONDO_SETTING, "RONDO_PLAN: %s", rondo_last_error());
 }
 
 static const void *brought_by(enum rd_plugin_kind kind, const char *path)

@@ -57,6 +57,7 @@ enum {
 	IN_CONFIG(algo),
 	NOT_IN_CONFIG(transport_plugin),
 	NOT_IN_CONFIG(algo_plugin),
+	NOT_IN_CONFIG(plan_files),
 	IN_CONFIG(interface),
 	NOT_IN_CONFIG(ib_device),
 	NOT_IN_CONFIG(ib_gid_index),

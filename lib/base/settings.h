@@ -31,6 +31,8 @@
 		"paths of shared objects with transports, with commas") \
 	X(algo_plugin, PATHS, "RONDO_ALGO_PLUGIN", "", 0, 1023, \
 		"paths of shared objects with algorithms, with commas; the same on every rank") \
+	X(plan_files, PATHS, "RONDO_PLAN", "", 0, 1023, \
+		"paths of plan files, or of folders of them, with commas; the same on every rank") \
 	X(interface, NAMES, "RONDO_INTERFACE", "", 0, 127, \
 		"network interfaces that tcp binds, with commas; empty: the one that reaches " \
 		"MASTER_ADDR") \

@@ -7,6 +7,7 @@
 #include "base/fork_lock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "plan/plan_file.h"
 #include "plan/print.h"
 
 /* One problem, of all ranks, and the checker's verdict. */
@@ -66,10 +67,8 @@ static int check_claim(const struct rd_algorithm *algorithm, const struct rd_pro
 {
 	struct rd_problem there = *problem;
 
-	if (!algorithm->may_run)
-		return 0;
 	for (there.rank = 0; there.rank < problem->size; there.rank++)
-		if (!algorithm->may_run(&there))
+		if (!rd_algorithm_claims(algorithm, &there))
 			return rd_fail(RONDO_INVALID,
 				"%s, %s, %d rank%s, root %d: may_run() says yes to rank %d, no to "
 				"rank %d",

@@ -7,7 +7,7 @@
 
 #include "plan/plan.h"
 
-#define RD_ALGORITHMS_KNOWN 32
+#define RD_ALGORITHMS_KNOWN 64
 
 /* NULL-terminated. Elements are atomic, because plug-ins are added behind Rondo's own. */
 extern const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1];

@@ -4,11 +4,11 @@
 
 #include "check/proof.h"
 #include "exec/algorithms.h"
+#include "plan/plan_file.h"
 
 int rd_algorithm_can(const struct rd_algorithm *algorithm, const struct rd_problem *problem)
 {
-	if (!algorithm->write[problem->collective] ||
-		(algorithm->may_run && !algorithm->may_run(problem)))
+	if (!rd_algorithm_claims(algorithm, problem))
 		return 0;
 	return rd_proof_holds(algorithm, problem);
 }

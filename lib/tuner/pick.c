@@ -6,15 +6,15 @@
 #include <string.h>
 
 #include "exec/algorithms.h"
+#include "plan/plan_file.h"
 #include "tuner/eligible.h"
+#include "tuner/pick_key.h"
 #include "tuner/thresholds.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "mesh/mesh.h"
 
 #define ALGORITHMS_MAX RD_ALGORITHMS_KNOWN
-#define CLASSES_AN_OCTAVE 4
-#define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)
 
 /* An algorithm for a collective. */
 struct candidate {
@@ -27,6 +27,7 @@ struct candidate {
 
 struct rd_picker {
 	struct rd_tuner_config config;
+	bool has_files; /* plan files were loaded before */
 	struct candidate *candidates; /* each added on first use */
 	struct rd_schedule *exchange; /* the buffer exchange that direct access begins with */
 	struct rd_choices choices;
@@ -62,45 +63,9 @@ struct rd_picker *rd_picker_create(const struct rd_tuner_config *config)
 		return NULL;
 	}
 	picker->config = *config;
+	for (int i = 0; rd_algorithms[i]; i++)
+		picker->has_files |= rd_algorithm_is_file(rd_algorithms[i]);
 	return picker;
-}
-
-/* ---- Sizes ---------------------------------------------------------------------------------- */
-
-/* The number of a size's class: its highest bit, and the two below. */
-static int class_of(uint64_t size)
-{
-	int top;
-
-	if (size < CLASSES_AN_OCTAVE)
-		return (int)size;
-	top = 63 - __builtin_clzll(size);
-	return top * CLASSES_AN_OCTAVE + (int)(size >> (top - 2) & 3);
-}
-
-/* The least size of its class, for which all its sizes are predicted. */
-static uint64_t least_of(uint64_t size)
-{
-	int top;
-
-	if (size < CLASSES_AN_OCTAVE)
-		return size;
-	top = 63 - __builtin_clzll(size);
-	return size >> (top - 2) << (top - 2);
-}
-
-/* Numbers the calls that have one choice. */
-static uint32_t key_of(enum rd_collective collective, uint64_t block_size, enum rd_type_class type,
-	bool peers_mapped)
-{
-	uint32_t kind = ((uint32_t)collective * 2 + peers_mapped) * RD_TYPE_CLASS_COUNT + type;
-
-	return kind * SIZE_CLASSES + (uint32_t)class_of(block_size);
-}
-
-static enum rd_collective collective_of(uint32_t key)
-{
-	return key / (2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES);
 }
 
 /* ---- Predictions ---------------------------------------------------------------------------- */
@@ -233,10 +198,46 @@ static bool is_named(const struct rd_picker *picker, enum rd_collective collecti
 	return false;
 }
 
-/* Predicts every algorithm that can run, in the table's order. Returns their number, or an error.
- */
+static bool is_in_range(const struct rd_algorithm *algorithm, enum rd_collective collective,
+	uint64_t block_size, bool peers_mapped)
+{
+	const struct rd_plan_file *file = rd_plan_file_of(algorithm, collective);
+
+	return file && block_size >= (uint64_t)file->least_bytes &&
+	       block_size <= (uint64_t)file->most_bytes &&
+	       (peers_mapped || !algorithm->direct_access);
+}
+
+/* The index of the first plan file in whose range the call is, if RONDO_ALGO leaves it the call.
+   -1: none. RONDO_MEMORY: this rank cannot find out. */
+static int find_file(const struct rd_picker *picker, enum rd_collective collective,
+	uint64_t block_size, bool peers_mapped, int *found)
+{
+	int named = -1, able;
+
+	*found = -1;
+	if (!picker->has_files)
+		return 0;
+	if (!is_named(picker, collective, peers_mapped, &named))
+		named = -1;
+	for (int i = 0; rd_algorithms[i] && *found < 0; i++) {
+		if ((named >= 0 && named != i) ||
+			!is_in_range(rd_algorithms[i], collective, block_size, peers_mapped))
+			continue;
+		able = can(picker, collective, i);
+		if (able < 0)
+			return able;
+		if (able)
+			*found = i;
+	}
+	return 0;
+}
+
+/* Predicts every algorithm that can run, in the table's order, but no plan file except this one.
+   Returns their number, or an error. */
 static int predict_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool peers_mapped, struct rd_choice predicted[ALGORITHMS_MAX])
+	enum rd_type_class type, bool peers_mapped, int file,
+	struct rd_choice predicted[ALGORITHMS_MAX])
 {
 	int count = 0;
 
@@ -246,7 +247,8 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 
 		if (able < 0)
 			return able;
-		if (!able || (rd_algorithms[i]->direct_access && !peers_mapped))
+		if (!able || (rd_algorithms[i]->direct_access && !peers_mapped) ||
+			(i != file && rd_plan_file_of(rd_algorithms[i], collective)))
 			continue;
 		candidate = find_candidate(picker, collective, rd_algorithms[i]);
 		if (!candidate)
@@ -386,19 +388,19 @@ static const struct rd_choice *cheapest_of(
 	return best;
 }
 
-/* The cheapest, or the one that RONDO_ALGO names. */
+/* The plan file, the one that RONDO_ALGO names, or the cheapest. */
 static const struct rd_choice *best_of(const struct rd_picker *picker,
-	enum rd_collective collective, uint64_t block_size, bool peers_mapped,
+	enum rd_collective collective, uint64_t block_size, bool peers_mapped, int file,
 	const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *direct = cheapest_of(predicted, count, true);
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
 	int factor = block_size >= RD_DIRECT_LEAST ? RD_DIRECT_TIME : 1;
 	int64_t most = other ? other->predicted_ns * factor : INT64_MAX;
-	int index;
-	bool named = is_named(picker, collective, peers_mapped, &index);
+	int index = file;
+	bool bound = file >= 0 || is_named(picker, collective, peers_mapped, &index);
 
-	for (int i = 0; i < count && named; i++)
+	for (int i = 0; i < count && bound; i++)
 		if (predicted[i].algorithm == rd_algorithms[index])
 			return &predicted[i];
 	if (direct && direct->predicted_ns < most)
@@ -407,16 +409,17 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 }
 
 /* Sets whether direct access pays for the buffer exchange before it; always true where RONDO_ALGO
-   names it. Returns 0 or an error. */
+   names it, or a plan file has it. Returns 0 or an error. */
 static int judge_exchange(struct rd_picker *picker, enum rd_collective collective,
-	uint64_t block_size, struct rd_choice *choice, const struct rd_choice *predicted, int count)
+	uint64_t block_size, int file, struct rd_choice *choice, const struct rd_choice *predicted,
+	int count)
 {
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
 	int64_t exchange_ns = 0;
 	int index, err;
 
 	choice->exchange_pays = choice->algorithm->direct_access;
-	if (!choice->exchange_pays || is_named(picker, collective, true, &index) ||
+	if (!choice->exchange_pays || file >= 0 || is_named(picker, collective, true, &index) ||
 		block_size >= RD_DIRECT_LEAST || !other)
 		return 0;
 	err = predict_exchange(picker, &exchange_ns);
@@ -444,17 +447,17 @@ static void log_choice(enum rd_collective collective, uint64_t block_size, int s
 }
 
 static int choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool peers_mapped, struct rd_choice *choice)
+	enum rd_type_class type, bool peers_mapped, int file, struct rd_choice *choice)
 {
 	struct rd_choice predicted[ALGORITHMS_MAX];
-	uint64_t least = least_of(block_size);
-	int count = predict_all(picker, collective, least, type, peers_mapped, predicted);
+	uint64_t least = rd_size_class_least(block_size);
+	int count = predict_all(picker, collective, least, type, peers_mapped, file, predicted);
 
 	if (count < 0)
 		return count;
 
 	const struct rd_choice *best =
-		best_of(picker, collective, least, peers_mapped, predicted, count);
+		best_of(picker, collective, least, peers_mapped, file, predicted, count);
 	int err = 0;
 
 	if (!best)
@@ -462,7 +465,7 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 			rd_collective_name(collective), picker->config.size);
 	*choice = *best;
 	if (peers_mapped)
-		err = judge_exchange(picker, collective, least, choice, predicted, count);
+		err = judge_exchange(picker, collective, least, file, choice, predicted, count);
 	if (err)
 		return err;
 	/* Direct access that does not pay for its exchange: logs the choice without it instead. */
@@ -474,14 +477,17 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool peers_mapped, struct rd_choice **choice_out)
 {
-	uint32_t key = key_of(collective, block_size, type, peers_mapped);
 	struct rd_choice made;
-	int err;
+	uint32_t key;
+	int file, err = find_file(picker, collective, block_size, peers_mapped, &file);
 
+	if (err)
+		return err;
+	key = rd_pick_key(collective, block_size, type, peers_mapped, file + 1);
 	*choice_out = rd_choices_find(&picker->choices, key);
 	if (*choice_out)
 		return 0;
-	err = choose(picker, collective, block_size, type, peers_mapped, &made);
+	err = choose(picker, collective, block_size, type, peers_mapped, file, &made);
 	if (err)
 		return err;
 	*choice_out = rd_choices_add(&picker->choices, key, &made);
@@ -514,14 +520,17 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 {
 	struct rd_choice predicted[ALGORITHMS_MAX];
 	struct rondo_way all[ALGORITHMS_MAX];
-	int count = predict_all(
-		picker, collective, least_of(block_size), type, peers_mapped, predicted);
 	struct rd_choice *best = NULL;
 	int64_t exchange_ns = 0;
-	int err = count < 0 ? count
-			    : choose_as_called(
-				      picker, collective, block_size, type, peers_mapped, &best);
+	int file, count = 0, err = find_file(picker, collective, block_size, peers_mapped, &file);
 
+	if (!err)
+		count = predict_all(picker, collective, rd_size_class_least(block_size), type,
+			peers_mapped, file, predicted);
+	if (count < 0)
+		err = count;
+	if (!err)
+		err = choose_as_called(picker, collective, block_size, type, peers_mapped, &best);
 	if (!err && peers_mapped)
 		err = predict_exchange(picker, &exchange_ns);
 	if (err)
@@ -552,17 +561,14 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 static void log_measured(const struct rd_made_choice *made)
 {
 	const struct rd_choice *choice = made->choice;
-	int class = (int)(made->key % SIZE_CLASSES), top = class / CLASSES_AN_OCTAVE;
-	unsigned long long least = (unsigned long long)class;
 
 	if (choice->calls == 0)
 		return;
-	if (class >= 2 * CLASSES_AN_OCTAVE)
-		least = (4ull + class % CLASSES_AN_OCTAVE) << (top - 2);
 	rd_log(RD_INFO, RD_PICK,
 		"%s of %llu bytes and up: %s, %llu call%s, predicted %.1f us, measured "
 		"%.1f us on average%s",
-		rd_collective_name(collective_of(made->key)), least, choice->algorithm->name,
+		rd_collective_name(rd_pick_key_collective(made->key)),
+		(unsigned long long)rd_pick_key_least(made->key), choice->algorithm->name,
 		(unsigned long long)choice->calls, RD_PLURAL(choice->calls),
 		(double)choice->predicted_ns / 1e3,
 		(double)choice->measured_ns / 1e3 / (double)choice->calls,

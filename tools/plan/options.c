@@ -2,10 +2,13 @@
 
 #include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/plan_files.h"
 #include "arguments.h"
+#include "base/error.h"
 #include "base/nearest.h"
 #include "tuner/thresholds.h"
 
@@ -15,17 +18,23 @@ static const char help[] =
 	"       rondo-plan compare [ALGORITHM] COLLECTIVE [OPTION]...\n"
 	"       rondo-plan simulate ALGORITHM COLLECTIVE [OPTION]...\n"
 	"       rondo-plan prove ALGORITHM [COLLECTIVE] [OPTION]...\n"
+	"       rondo-plan export ALGORITHM COLLECTIVE -o FILE [OPTION]...\n"
+	"       rondo-plan import FILE -o FILE\n"
+	"\n"
+	"A plan file may stand for ALGORITHM COLLECTIVE, or for the COLLECTIVE of compare.\n"
 	"\n"
 	"Shows the plan of a collective: the steps of every rank, their times on a machine of\n"
 	"these costs, and the critical path. compare predicts each algorithm's time, by size.\n"
 	"simulate runs thousands of ranks in virtual time, over shared links, with faults.\n"
 	"prove proves the plans for 1 to --ranks ranks, and for some larger numbers.\n"
+	"export writes the plans of all ranks to a file. import reads a program of MSCCL,\n"
+	"proves it, and writes a plan file.\n"
 	"\n"
-	"  --ranks N          (default 4; prove: 64)\n"
+	"  --ranks N          (default 4, or as in the plan file; prove: 64)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1; with\n"
 	"                     --topology, one for each rank)\n"
 	"  --cores N          cores of a host (default: as in --costs, else one for each rank)\n"
-	"  --root RANK        of the collectives that have one (default 0)\n"
+	"  --root RANK        of the collectives that have one (default 0, or as in the plan file)\n"
 	"  --size SIZE        bytes of a block: what an all_reduce reduces, or one rank's part\n"
 	"                     (default 1M)\n"
 	"  --piece SIZE       bytes that a message carries at most (default 128K)\n"
@@ -46,6 +55,8 @@ static const char help[] =
 	"  --json, --tsv      one document; a line for each step, rank, link or size\n"
 	"  --svg FILE         draw a picture\n"
 	"  --html FILE        draw it on a page: a step under the pointer shows its chunk's way\n"
+	"  --output FILE, -o  export, import: the plan file to write\n"
+	"  --format FORMAT    export: rondo, or msccl for MSCCL's XML (default rondo)\n"
 	"  -h, --help, --version\n"
 	"\n"
 	"FILE may be - for standard output.\n"
@@ -53,7 +64,8 @@ static const char help[] =
 	"  rondo-plan print ring all_reduce --ranks 4\n"
 	"  rondo-plan draw tree all_reduce --ranks 16 --hosts 2 --html tree.html\n"
 	"  rondo-plan compare all_reduce --ranks 8\n"
-	"  rondo-plan simulate ring all_reduce --ranks 10000 --hosts 1250 --topology fat-tree:k=18\n";
+	"  rondo-plan simulate ring all_reduce --ranks 10000 --hosts 1250 --topology fat-tree:k=18\n"
+	"  rondo-plan export ring all_reduce --ranks 4 -o ring_4.json\n";
 
 static bool read_plugin(const struct argument *argument, void *target, const char *text)
 {
@@ -121,6 +133,13 @@ static bool read_kill(const struct argument *argument, void *target, const char 
 	return arguments_refuse_value(argument, "RANK@TIME, such as 3@250us", text);
 }
 
+static bool read_format(const struct argument *argument, void *target, const char *text)
+{
+	*(bool *)target = strcmp(text, "msccl") == 0;
+	return *(bool *)target || strcmp(text, "rondo") == 0 ||
+	       arguments_refuse_value(argument, "rondo or msccl", text);
+}
+
 #define AT(member) offsetof(struct plan_options, member)
 
 static const struct argument table[] = {
@@ -139,6 +158,8 @@ static const struct argument table[] = {
 	{ "kill", 0, AT(kills), read_kill, 0, 0 },
 	{ "jitter", 0, AT(jitter), arguments_number, 0, 1000 },
 	{ "seed", 0, AT(seed), arguments_number, 0, INT_MAX },
+	{ "format", 0, AT(as_msccl), read_format, 0, 0 },
+	{ "output", 'o', AT(output), arguments_text, 0, 0 },
 	{ "json", 0, AT(json), NULL, 0, 0 },
 	{ "tsv", 0, AT(tsv), NULL, 0, 0 },
 	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
@@ -148,16 +169,18 @@ static const struct argument table[] = {
 
 /* ---- Words ---------------------------------------------------------------------------------- */
 
+static const char *const actions[] = { "print", "draw", "compare", "simulate", "prove", "export",
+	"import" };
+
 static bool read_action(struct plan_options *options, const char *text)
 {
-	static const char *const actions[] = { "print", "draw", "compare", "simulate", "prove" };
-
-	for (int i = 0; i < 5; i++)
+	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
 		if (strcmp(text, actions[i]) == 0) {
 			options->action = (enum plan_action)i;
 			return true;
 		}
-	return arguments_refuse("print, draw, compare, simulate or prove, not '%s'", text);
+	return arguments_refuse(
+		"print, draw, compare, simulate, prove, export or import, not '%s'", text);
 }
 
 static bool read_collective(struct plan_options *options, const char *text)
@@ -179,15 +202,24 @@ static bool read_collective(struct plan_options *options, const char *text)
 static bool read_words(struct plan_options *options, int count, char **words)
 {
 	if (count == 0)
-		return arguments_refuse("print, draw, compare, simulate or prove?");
+		return arguments_refuse("print, draw, compare, simulate, prove, export or import?");
 	if (!read_action(options, words[0]))
 		return false;
 
 	bool proves = options->action == PLAN_PROVE;
 	int least = proves || options->action == PLAN_COMPARE ? 2 : 3;
 
+	if (options->action == PLAN_IMPORT) {
+		options->source = words[1];
+		return count == 2 || arguments_refuse("import wants a FILE");
+	}
+	/* No name has one of these. */
+	if (count > 1 && strpbrk(words[1], "./")) {
+		options->file = words[1];
+		return count == 2 || arguments_refuse("what is meant by '%s'?", words[2]);
+	}
 	if (count < least)
-		return arguments_refuse("%s wants %s", words[0],
+		return arguments_refuse("%s wants %s, or a plan file", words[0],
 			proves       ? "an ALGORITHM"
 			: least == 2 ? "a COLLECTIVE"
 				     : "an ALGORITHM and a COLLECTIVE");
@@ -200,6 +232,40 @@ static bool read_words(struct plan_options *options, int count, char **words)
 	return read_collective(options, words[count - 1]);
 }
 
+/* ---- A plan file ---------------------------------------------------------------------------- */
+
+static bool take_file(struct plan_options *options, const struct rd_plan_file *file)
+{
+	int ranks = file->problem.size;
+
+	if (options->ranks && options->ranks != ranks)
+		return arguments_refuse("%s has plans of %d rank%s, not of %d", options->file,
+			ranks, RD_PLURAL(ranks), options->ranks);
+	options->ranks = ranks;
+	options->collective = file->problem.collective;
+	if (options->root < 0)
+		options->root = file->problem.root;
+	if (options->action != PLAN_COMPARE)
+		options->algorithm = file->name;
+	return true;
+}
+
+/* Returns an exit status. */
+static int read_file(struct plan_options *options)
+{
+	const struct rd_plan_file *file;
+
+	if (!options->file)
+		return 0;
+	if (rd_plan_files_add(options->file, &file)) {
+		fprintf(stderr, "rondo-plan: %s\n", rondo_last_error());
+		return 1;
+	}
+	return take_file(options, file) ? 0 : 2;
+}
+
+/* ---- Checks --------------------------------------------------------------------------------- */
+
 static bool is_stdout(const char *file)
 {
 	return file && !strcmp(file, "-");
@@ -208,6 +274,8 @@ static bool is_stdout(const char *file)
 static bool check_outputs(const struct plan_options *options)
 {
 	bool draws = options->action == PLAN_DRAW;
+	bool writes = options->action == PLAN_EXPORT || options->action == PLAN_IMPORT;
+	const char *action = actions[options->action];
 
 	if (draws && !options->svg && !options->html)
 		return arguments_refuse("draw wants --svg FILE or --html FILE");
@@ -215,8 +283,13 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("--svg and --html are for draw");
 	if (options->rank >= 0 && options->action != PLAN_PRINT)
 		return arguments_refuse("--rank is for print");
-	if ((options->json || options->tsv) && draws)
-		return arguments_refuse("--json and --tsv are not for draw");
+	if ((options->json || options->tsv) && (draws || writes))
+		return arguments_refuse("--json and --tsv are not for %s", action);
+	if (writes != (options->output != NULL))
+		return writes ? arguments_refuse("%s wants -o FILE", action)
+			      : arguments_refuse("-o is for export and import");
+	if (options->as_msccl && options->action != PLAN_EXPORT)
+		return arguments_refuse("--format is for export");
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))
@@ -271,23 +344,29 @@ static bool check_ranks(const struct plan_options *options)
 	return true;
 }
 
-bool plan_options_read(struct plan_options *options, int argc, char **argv)
+int plan_options_read(struct plan_options *options, int argc, char **argv)
 {
 	static const struct arguments known = { help, table, false, NULL };
+	int left, status;
 
 	*options = (struct plan_options){
+		.root = -1,
 		.rank = -1,
 		.size = 1 << 20,
 		.piece_size = 128 << 10,
 	};
-
-	int left = arguments_read(&known, options, argc, argv);
-
-	if (left < 0 || !read_words(options, argc - left, argv + left))
-		return false;
+	left = arguments_read(&known, options, argc, argv);
+	if (left < 0 || !read_words(options, argc - left, argv + left) || !check_outputs(options) ||
+		!check_simulation(options))
+		return 2;
+	status = read_file(options);
+	if (status)
+		return status;
 	if (options->ranks == 0)
 		options->ranks = options->action == PLAN_PROVE ? 64 : 4;
 	if (options->hosts == 0)
 		options->hosts = options->topology ? options->ranks : 1;
-	return check_outputs(options) && check_simulation(options) && check_ranks(options);
+	if (options->root < 0)
+		options->root = 0;
+	return check_ranks(options) ? 0 : 2;
 }

@@ -13,7 +13,15 @@
 #define PLAN_SHOWN_MAX 1024 /* ranks that are printed or drawn */
 #define PLAN_FAULTS_MAX 64
 
-enum plan_action { PLAN_PRINT, PLAN_DRAW, PLAN_COMPARE, PLAN_SIMULATE, PLAN_PROVE };
+enum plan_action {
+	PLAN_PRINT,
+	PLAN_DRAW,
+	PLAN_COMPARE,
+	PLAN_SIMULATE,
+	PLAN_PROVE,
+	PLAN_EXPORT,
+	PLAN_IMPORT
+};
 
 /* Ranks with a number each: --slow and --kill. */
 struct plan_faults {
@@ -27,6 +35,7 @@ struct plan_faults {
 struct plan_options {
 	enum plan_action action;
 	const char *algorithm; /* NULL: compare, all of them */
+	const char *file; /* that has the algorithm's plans; NULL: none */
 	enum rd_collective collective;
 	bool all_collectives; /* prove: none was named */
 	int ranks, hosts, root;
@@ -41,12 +50,17 @@ struct plan_options {
 	struct plan_faults kills; /* picoseconds */
 	int jitter, seed; /* per cent of a step's cost, at most */
 	const char *svg, *html; /* files to draw to */
+	const char *source; /* file to import */
+	const char *output; /* file to export or import to */
+	bool as_msccl; /* export: a program of MSCCL */
 	bool json, tsv;
 	const char *plugins[PLAN_PLUGINS_MAX + 1]; /* NULL at the end */
 };
 
-/* False, with one line on stderr, where the arguments are wrong. --help and --version print and
-   exit. */
-bool plan_options_read(struct plan_options *options, int argc, char **argv);
+/*
+ * Reads the command line, and the plan file that it names, whose collective and ranks count then.
+ * Returns 0; else an exit status, after one line on stderr. --help and --version print and exit.
+ */
+int plan_options_read(struct plan_options *options, int argc, char **argv);
 
 #endif

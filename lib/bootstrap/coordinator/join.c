@@ -36,7 +36,7 @@ static void check_settings(struct rd_coordinator *coordinator,
 	else if (strcmp(hello->hello.plugins, settings->plugins) != 0)
 		rd_coordinator_decide(coordinator, RONDO_SETTING,
 			"%s has the plug-in algorithms \"%.60s\", %s has \"%.60s\": "
-			"RONDO_ALGO_PLUGIN must bring the same to every rank",
+			"RONDO_ALGO_PLUGIN and RONDO_PLAN must bring the same to every rank",
 			name, hello->hello.plugins, ours, settings->plugins);
 	else if (hello->hello.digest != rd_settings_digest(settings))
 		rd_coordinator_decide(coordinator, RONDO_SETTING,

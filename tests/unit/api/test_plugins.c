@@ -514,8 +514,9 @@ static void expect_told(const char *plugin, const char *has)
 	snprintf(words, sizeof(words), "has the plug-in algorithms \"%s", has);
 	cr_expect_eq(lines_with(words), 2, "%s", log_text);
 	cr_expect_eq(lines_with("\"star "), 2, "%s", log_text);
-	cr_expect_eq(lines_with("RONDO_ALGO_PLUGIN must bring the same to every rank"), 2, "%s",
-		log_text);
+	cr_expect_eq(
+		lines_with("RONDO_ALGO_PLUGIN and RONDO_PLAN must bring the same to every rank"), 2,
+		"%s", log_text);
 }
 
 Test(plugins, that_only_some_ranks_have_are_an_error_on_all, .timeout = LIMIT_S)

@@ -302,7 +302,7 @@ Test(settings, texts_that_are_too_long_are_refused)
 Test(settings, lists_in_which_a_name_is_missing_are_refused)
 {
 	static const char *const variables[] = { "RONDO_INTERFACE", "RONDO_TRANSPORT",
-		"RONDO_DEBUG_SUBSYS", "RONDO_TRANSPORT_PLUGIN", "RONDO_ALGO_PLUGIN" };
+		"RONDO_DEBUG_SUBSYS", "RONDO_TRANSPORT_PLUGIN", "RONDO_ALGO_PLUGIN", "RONDO_PLAN" };
 	static const char *const lists[] = { ",", ",,,", ",net", "net,", "net,,coll" };
 	char reason[160];
 
@@ -547,12 +547,12 @@ static void default_and_range_SIZE(char *text, int64_t standard, int64_t least, 
 
 static const char *config_field(const char *field)
 {
-	static const char *const without[] = { "transport_plugin", "algo_plugin", "debug",
-		"debug_subsys", "debug_file", "topo_file", "slots", "tune_file", "reproducible",
-		"launcher", "single_copy", "spin_us", "heartbeat_timeout_ms", "unreachable_ms",
-		"device", "kernel", "gpu_blocks", "secret_fd", "secret_file", "encrypt", "checksum",
-		"ib_device", "ib_gid_index", "ib_service_level", "ib_traffic_class", "ib_timeout",
-		"ib_retry", "check" };
+	static const char *const without[] = { "transport_plugin", "algo_plugin", "plan_files",
+		"debug", "debug_subsys", "debug_file", "topo_file", "slots", "tune_file",
+		"reproducible", "launcher", "single_copy", "spin_us", "heartbeat_timeout_ms",
+		"unreachable_ms", "device", "kernel", "gpu_blocks", "secret_fd", "secret_file",
+		"encrypt", "checksum", "ib_device", "ib_gid_index", "ib_service_level",
+		"ib_traffic_class", "ib_timeout", "ib_retry", "check" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))

@@ -358,6 +358,60 @@ Test(plan, costs_of_a_file_count)
 	unlink(path);
 }
 
+/* ---- Plan files ----------------------------------------------------------------------------- */
+
+static void make_file(char path[64])
+{
+	int fd;
+
+	strcpy(path, "/tmp/rondo-test-XXXXXX.json");
+	fd = mkstemps(path, 5);
+	cr_assert_geq(fd, 0);
+	close(fd);
+	struct run made =
+		run("export", "tree", "reduce", "-n", "6", "--root", "2", "-o", path, NULL);
+
+	assert_went_well(&made);
+	run_free(&made);
+}
+
+/* The first line has the name. */
+static const char *behind_heading(const struct run *run)
+{
+	return run->out + strcspn(run->out, "\n");
+}
+
+Test(plan, a_file_stands_for_an_algorithm_and_its_collective)
+{
+	char path[64];
+
+	make_file(path);
+	struct run file = run("print", path, NULL);
+	struct run made = run("print", "tree", "reduce", "-n", "6", "--root", "2", NULL);
+
+	assert_went_well(&file);
+	assert_went_well(&made);
+	cr_expect_str_eq(behind_heading(&file), behind_heading(&made));
+	cr_expect_eq(strncmp(file.out, "tree_6 reduce, 6 ranks", 22), 0, "%s", file.out);
+	run_free(&file);
+	run_free(&made);
+	unlink(path);
+}
+
+Test(plan, a_file_is_compared_with_the_algorithms)
+{
+	char path[64];
+
+	make_file(path);
+	struct run compared = run("compare", path, NULL);
+
+	assert_went_well(&compared);
+	cr_expect_not_null(strstr(compared.out, "tree_6"), "%s", compared.out);
+	cr_expect_not_null(strstr(compared.out, "binomial"), "%s", compared.out);
+	run_free(&compared);
+	unlink(path);
+}
+
 /* ---- Wrong arguments ------------------------------------------------------------------------ */
 
 #define REFUSED(wanted_status, text, ...) \
@@ -372,8 +426,18 @@ Test(plan, costs_of_a_file_count)
 
 Test(plan, wrong_arguments_get_one_line)
 {
-	REFUSED(2, "print, draw, compare, simulate or prove, not 'show'", "show", "ring",
-		"all_reduce");
+	REFUSED(1, "/nowhere.json: No such file", "print", "/nowhere.json");
+	REFUSED(2, "what is meant by 'all_reduce'?", "print", "./a.json", "all_reduce");
+	REFUSED(2, "export wants -o FILE", "export", "ring", "all_reduce");
+	REFUSED(2, "import wants -o FILE", "import", "a.xml");
+	REFUSED(2, "import wants a FILE", "import", "-o", "-");
+	REFUSED(2, "--format is for export", "import", "a.xml", "-o", "-", "--format", "msccl");
+	REFUSED(1, "cannot read /nowhere.xml", "import", "/nowhere.xml", "-o", "-");
+	REFUSED(1, "two_shot_4 needs direct access, which has no form in MSCCL's XML", "export",
+		"two_shot", "all_reduce", "--format", "msccl", "-o", "/dev/null");
+	REFUSED(2, "-o is for export and import", "print", "ring", "all_reduce", "-o", "-");
+	REFUSED(2, "print, draw, compare, simulate, prove, export or import, not 'show'", "show",
+		"ring", "all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
 	REFUSED(2, "what is meant by 'now'?", "compare", "ring", "all_reduce", "now");
 	REFUSED(2,

@@ -1,0 +1,82 @@
+#include "export.h"
+
+#include <inttypes.h>
+
+#include "calls.h"
+#include "msccl.h"
+#include "output.h"
+
+static void write_step(const struct rd_file_step *step, FILE *out)
+{
+	const char *kinds = rd_file_call_numbers(step->call);
+
+	fprintf(out, "[\"%s\"", rd_file_call_name(step->call));
+	for (int i = 0; kinds[i]; i++)
+		fprintf(out, ", %d", step->numbers[i]);
+	fprintf(out, "]");
+}
+
+static void write_rank(const struct rd_plan_file *file, int rank, FILE *out)
+{
+	int first = file->firsts[rank], end = file->firsts[rank + 1];
+
+	fprintf(out, "%s\n    [", rank > 0 ? "," : "");
+	for (int i = first; i < end; i++) {
+		fprintf(out, "%s\n      ", i > first ? "," : "");
+		write_step(&file->steps[i], out);
+	}
+	fprintf(out, end > first ? "\n    ]" : "]");
+}
+
+void plan_file_write(const struct rd_plan_file *file, FILE *out)
+{
+	const struct rd_problem *problem = &file->problem;
+
+	fprintf(out,
+		"{\n  \"format\": \"" RD_FILE_FORMAT "\",\n  \"name\": \"%s\",\n"
+		"  \"collective\": \"%s\",\n  \"ranks\": %d,\n",
+		file->name, rd_collective_name(problem->collective), problem->size);
+	if (rd_collective_has_root(problem->collective))
+		fprintf(out, "  \"root\": %d,\n", problem->root);
+	if (problem->collective == RD_TRANSFER)
+		fprintf(out, "  \"target\": %d,\n", problem->target);
+	if (file->least_bytes > 0)
+		fprintf(out, "  \"least_bytes\": %" PRId64 ",\n", file->least_bytes);
+	if (file->most_bytes < INT64_MAX)
+		fprintf(out, "  \"most_bytes\": %" PRId64 ",\n", file->most_bytes);
+	if (file->algorithm.direct_access)
+		fprintf(out, "  \"direct_access\": true,\n");
+	fprintf(out, "  \"parts\": %d,\n  \"plans\": [", file->parts);
+	for (int rank = 0; rank < problem->size; rank++)
+		write_rank(file, rank, out);
+	fprintf(out, "\n  ]\n}\n");
+}
+
+int plan_file_save(const struct rd_plan_file *file, const char *name, bool as_msccl)
+{
+	FILE *out = plan_output_open(name);
+	int err = 0, closed;
+
+	if (!out)
+		return RONDO_SYSTEM;
+	if (as_msccl)
+		err = msccl_write(file, out);
+	else
+		plan_file_write(file, out);
+	closed = plan_output_close(out, name);
+	return err ? err : closed;
+}
+
+int plan_export(const struct plan_problem *made, const struct plan_options *options)
+{
+	const struct rd_algorithm *algorithm;
+	struct rd_plan_file *file = NULL;
+	int err = plan_algorithm_find(&algorithm, made, options->algorithm);
+
+	if (!err)
+		err = plan_calls_file(&file, algorithm, &made->problem);
+	if (!err)
+		err = plan_file_save(file, options->output, options->as_msccl);
+	rd_plan_file_destroy(file);
+	return err;
+}

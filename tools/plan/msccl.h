@@ -1,0 +1,93 @@
+/*
+ * Programs of MSCCL, as msccl-tools, TACCL and others write them in XML. A GPU has thread blocks,
+ * which send to one rank and receive from one. A block runs its steps in order, and a step may wait
+ * for one of another block.
+ */
+#ifndef PLAN_MSCCL_H
+#define PLAN_MSCCL_H
+
+#include <stdio.h>
+
+#include "plan/plan_file.h"
+
+/* X(name, text, receives, sends): the types of steps. */
+#define MSCCL_TYPES(X) \
+	X(SEND, "s", false, true) \
+	X(RECV, "r", true, false) \
+	X(RECV_COPY_SEND, "rcs", true, true) \
+	X(RECV_REDUCE_COPY, "rrc", true, false) \
+	X(RECV_REDUCE_SEND, "rrs", true, true) \
+	X(RECV_REDUCE_COPY_SEND, "rrcs", true, true) \
+	X(COPY, "cpy", false, false) \
+	X(REDUCE, "re", false, false) \
+	X(NOP, "nop", false, false)
+
+enum msccl_type {
+#define MSCCL_ENUM(name, text, receives, sends) MSCCL_##name,
+	MSCCL_TYPES(MSCCL_ENUM)
+#undef MSCCL_ENUM
+};
+
+struct msccl_slot {
+	char buffer; /* i, o or s */
+	int offset;
+};
+
+struct msccl_step {
+	int line;
+	enum msccl_type type;
+	struct msccl_slot from, into;
+	int count; /* of chunks */
+	int after_block, after_step; /* waits for that one; -1: for none */
+};
+
+struct msccl_block {
+	int line, rank, id;
+	int to, peer; /* the rank that it sends to, and that it receives from; -1: none */
+	int channel;
+	struct msccl_step *steps;
+	int step_count, capacity;
+	int at, chunk; /* while the steps are ordered: the next one, and its next chunk */
+};
+
+struct msccl {
+	const char *name; /* of the file, for reasons */
+	char title[RD_FILE_NAME_SIZE];
+	struct rd_problem problem;
+	int parts;
+	bool in_place; /* input and output are one memory */
+	int64_t least_bytes, most_bytes; /* of a block */
+	int *scratch; /* by rank: chunks of its scratch memory */
+	struct msccl_block *blocks; /* those of rank 0, then of rank 1, ... */
+	int *firsts; /* [ranks + 1]: indices of blocks */
+	int block_count, capacity, ranks;
+};
+
+bool msccl_receives(enum msccl_type type);
+bool msccl_sends(enum msccl_type type);
+
+/* The blocks whose bytes MSCCL's range is of; those whose chunks nchunksperloop counts: the larger
+   buffer's. */
+int msccl_range_blocks(const struct rd_problem *problem);
+int msccl_loop_blocks(const struct rd_problem *problem);
+
+/* RONDO_INVALID with the file and the line. */
+int msccl_refuse(const struct msccl *msccl, int line, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Reads the XML. Chunks that all steps move together become one. RONDO_INVALID with the line;
+ * RONDO_UNSUPPORTED without expat; RONDO_MEMORY. msccl_finish() frees, also after a failure.
+ */
+int msccl_parse(struct msccl *msccl, const char *name, const char *text, size_t size);
+void msccl_finish(struct msccl *msccl);
+
+/* Makes the plan file of a program. Each rank's blocks become one order. RONDO_INVALID, with the
+   line of a step that no call of rondo/algorithm.h does. */
+int msccl_to_file(struct msccl *msccl, struct rd_plan_file **file);
+
+/* Writes plans as a program of one thread block for each pair of ranks. RONDO_UNSUPPORTED where
+   they need direct access. */
+int msccl_write(const struct rd_plan_file *file, FILE *out);
+
+#endif

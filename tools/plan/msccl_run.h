@@ -1,0 +1,69 @@
+/*
+ * The memory of a program of MSCCL while its blocks run without data (msccl_calls.c): the values of
+ * all slots, the messages in the links, and the calls of each rank so far.
+ *
+ * A plan has one present value of each chunk on a rank. MSCCL's memory may have several: a message
+ * that a later step adds stays in its link until then.
+ */
+#ifndef PLAN_MSCCL_RUN_H
+#define PLAN_MSCCL_RUN_H
+
+#include "msccl.h"
+
+#define LINK_MESSAGES 2
+
+/* A slot's contents, or a chunk's present value. Zeros: nothing. */
+struct msccl_value {
+	int chunk; /* + 1 */
+	int version; /* counts the chunk's values on this rank */
+	int count; /* of ranks whose contributions are in it */
+	int message; /* + 1: it is still in its link */
+};
+
+struct msccl_message {
+	int next; /* in its link; -1: the last */
+	int from, channel, chunk, count;
+};
+
+/* The messages from one rank to another. */
+struct msccl_link {
+	int first, last; /* -1: none */
+	int count, held; /* held: those at its front that later steps take */
+};
+
+struct msccl_rank {
+	struct msccl_value *slots; /* of the input, the output and scratch */
+	struct msccl_value *now; /* by chunk: its present value */
+	struct rd_file_step *steps;
+	int step_count, capacity;
+	int run_chunk, run_first, run_count; /* recv_reduce() of contributions in a row */
+};
+
+struct msccl_run {
+	struct msccl *msccl;
+	int size, chunks, ins, outs; /* slots of the input, the output */
+	bool reduces, eager;
+	struct msccl_rank *ranks;
+	struct msccl_link *links; /* [from * size + to] */
+	struct msccl_message *messages;
+	int message_count, capacity;
+};
+
+/* msccl_run_finish() frees, also after a failure. */
+int msccl_run_init(struct msccl_run *run, struct msccl *msccl);
+void msccl_run_finish(struct msccl_run *run);
+int msccl_no_memory(const struct msccl_run *run);
+
+/* The slot that lies `more` behind this one. NULL: beyond the buffer's end. */
+struct msccl_value *msccl_slot_at(
+	const struct msccl_run *run, int rank, struct msccl_slot slot, int more);
+struct msccl_link *msccl_link_of(const struct msccl_run *run, int from, int to);
+
+/* Add a call, with its effect on links and present values: a send; a receive of the first message
+   of its link; one that reduces. Return 0 or an error. */
+int msccl_put(
+	struct msccl_run *run, int from, int to, int channel, const struct msccl_value *value);
+int msccl_take(struct msccl_run *run, int rank, const struct msccl_message *message);
+int msccl_take_reduce(struct msccl_run *run, int rank, const struct msccl_message *message);
+
+#endif
