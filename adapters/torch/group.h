@@ -11,9 +11,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #endif
 
-#include <condition_variable>
-#include <mutex>
-
 #include "work.h"
 
 namespace rondo_torch
@@ -50,9 +47,12 @@ class Group : public Base
 
 	/*
 	 * Ends the group on this rank: waits for its calls, 5 s at most, then revokes those that
-	 * are left. Any number of times. Later calls throw.
+	 * are left. Receives that threads wait for are cancelled. Any number of times. Later calls
+	 * throw. In a callback it returns at once, and another thread does so.
 	 */
 	void leave();
+	/* From now on calls throw. The caller ends the lifetime. None the second time. */
+	std::shared_ptr<Lifetime> begin_leaving();
 
 	const std::string getBackendName() const override
 	{
@@ -121,27 +121,20 @@ class Group : public Base
 	void check_alive() const;
 	void set_timeout(Milliseconds timeout);
 	rondo_op premul_op(const c10d::ReduceOp &op, at::ScalarType type);
-	void call_began();
-	void call_ended();
-	bool wait_for_calls();
 	void lead_monitored_barrier(const std::string &key, Milliseconds timeout, bool wait_all);
 	void follow_monitored_barrier(const std::string &key, Milliseconds timeout);
 
 	c10::intrusive_ptr<c10d::Store> store_;
-	rondo_comm *comm_ = nullptr;
+	rondo_comm *comm_ = nullptr; /* none once the group was left */
 	const Milliseconds timeout_;
 	int set_timeout_ms_ = 0;
 	std::atomic<uint64_t> sequence_{ 0 };
 	uint64_t monitored_barriers_ = 0;
-	pid_t process_;
 	std::mutex lock_;
-
-	std::mutex under_way_lock_;
-	std::condition_variable none_under_way_;
-	int under_way_ = 0;
+	std::shared_ptr<Lifetime> life_; /* set once */
 };
 
-/* Leaves all groups of this process that live: at the interpreter's exit. */
+/* Leaves all groups of this process that live, in 5 s: at the interpreter's exit. */
 void leave_all();
 
 } // namespace rondo_torch

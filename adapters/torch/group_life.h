@@ -3,8 +3,6 @@
 
 /* How a group begins and ends, and how its calls start. */
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
 
@@ -19,6 +17,11 @@ inline int in_bounds_ms(Milliseconds timeout)
 	return static_cast<int>(std::clamp<int64_t>(timeout.count(), 10, 86400000));
 }
 
+inline Error destroyed()
+{
+	return Error(RONDO_INVALID, "rondo: this process group has been destroyed");
+}
+
 /* ---- Beginning ------------------------------------------------------------------------------ */
 
 inline std::mutex groups_lock;
@@ -26,13 +29,11 @@ inline std::set<Group *> groups;
 
 inline Group::Group(
 	const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, Milliseconds timeout)
-    : Base(rank, size), store_(store), timeout_(timeout), process_(getpid())
+    : Base(rank, size), store_(store), timeout_(timeout)
 {
 #if TORCH_VERSION_MAJOR < 2
 	init();
 #endif
-	std::lock_guard<std::mutex> guard(groups_lock);
-	groups.insert(this);
 }
 
 /* A store may outlive its group: each group on it has a key of its own. */
@@ -73,11 +74,17 @@ inline c10::intrusive_ptr<Group> Group::create(const c10::intrusive_ptr<c10d::St
 	auto group = c10::make_intrusive<Group>(store, rank, size, timeout);
 
 	if (parent) {
-		parent->check_alive();
-		check(rondo_comm_create_group(parent->comm_, ranks.data(), size, 0, &group->comm_));
+		Use use(*parent->life_);
+		if (!use)
+			throw destroyed();
+		check(rondo_comm_create_group(
+			parent->life_->comm(), ranks.data(), size, 0, &group->comm_));
 	} else {
 		group->comm_ = create_by_store(*store, rank, size, timeout);
 	}
+	group->life_ = std::make_shared<Lifetime>(group->comm_);
+	std::lock_guard<std::mutex> guard(groups_lock);
+	groups.insert(group.get());
 	return group;
 }
 
@@ -86,7 +93,7 @@ inline c10::intrusive_ptr<Group> Group::create(const c10::intrusive_ptr<c10d::St
 inline void Group::check_alive() const
 {
 	if (!comm_)
-		throw Error(RONDO_INVALID, "rondo: this process group has been destroyed");
+		throw destroyed();
 }
 
 inline void Group::set_timeout(Milliseconds timeout)
@@ -97,19 +104,6 @@ inline void Group::set_timeout(Milliseconds timeout)
 		return;
 	check(rondo_comm_set_timeout(comm_, timeout_ms));
 	set_timeout_ms_ = timeout_ms;
-}
-
-inline void Group::call_began()
-{
-	std::lock_guard<std::mutex> guard(under_way_lock_);
-	under_way_++;
-}
-
-inline void Group::call_ended()
-{
-	std::lock_guard<std::mutex> guard(under_way_lock_);
-	if (--under_way_ == 0)
-		none_under_way_.notify_all();
 }
 
 inline c10::intrusive_ptr<Work> Group::work(
@@ -129,19 +123,13 @@ WorkPointer Group::start(
 	check_alive();
 	set_timeout(timeout);
 	sequence_++;
-	call_began();
-	try {
-		/* Python's line would cost more than a small call. */
-		rondo_set_call_site("torch.distributed");
-		rondo_group_start();
-		calls();
-		rondo_set_call_site(nullptr);
-		check(rondo_group_prepare(&request));
-		work->start(request, [this] { call_ended(); });
-	} catch (...) {
-		call_ended();
-		throw;
-	}
+	/* Python's line would cost more than a small call. */
+	rondo_set_call_site("torch.distributed");
+	rondo_group_start();
+	calls();
+	rondo_set_call_site(nullptr);
+	check(rondo_group_prepare(&request));
+	work->start(life_, request, true);
 	return work;
 }
 
@@ -190,27 +178,18 @@ WorkPointer Group::start_reduction(const c10::intrusive_ptr<Work> &work, Millise
 
 /* ---- Ending --------------------------------------------------------------------------------- */
 
-inline bool Group::wait_for_calls()
+/* Not while waiting: a call's callback may try another call. */
+inline std::shared_ptr<Lifetime> Group::begin_leaving()
 {
-	std::unique_lock<std::mutex> guard(under_way_lock_);
+	std::lock_guard<std::mutex> guard(lock_);
 
-	return none_under_way_.wait_for(
-		guard, std::chrono::seconds(5), [this] { return under_way_ == 0; });
+	return std::exchange(comm_, nullptr) ? life_ : nullptr;
 }
 
 inline void Group::leave()
 {
-	rondo_comm *comm;
-
-	{
-		/* Not while waiting: a call's callback may try another call. */
-		std::lock_guard<std::mutex> guard(lock_);
-		comm = std::exchange(comm_, nullptr);
-	}
-	/* A forked child has none of the threads that run its parent's calls. */
-	if (comm && process_ == getpid() && !wait_for_calls())
-		rondo_comm_revoke(comm, "it left with calls under way");
-	rondo_comm_destroy(comm);
+	if (auto life = begin_leaving())
+		life->end(end_bound());
 }
 
 inline Group::~Group()
@@ -225,10 +204,19 @@ inline Group::~Group()
 /* In the same order on each rank is not needed: leaving is local. */
 inline void leave_all()
 {
-	std::lock_guard<std::mutex> guard(groups_lock);
+	std::vector<std::shared_ptr<Lifetime>> left;
+	Time until = end_bound();
 
-	for (Group *group : groups)
-		group->leave();
+	{
+		/* Not while waiting: a callback may drop a group. */
+		std::lock_guard<std::mutex> guard(groups_lock);
+		for (Group *group : groups)
+			if (auto life = group->begin_leaving())
+				left.push_back(std::move(life));
+	}
+	for (const auto &life : left)
+		life->end(until);
+	wait_for_enders(until);
 }
 
 } // namespace rondo_torch

@@ -20,13 +20,15 @@ inline void check_peer(const Checks &checks, int peer, int self, int size)
 template <typename Prepare>
 WorkPointer Group::start_message(const c10::intrusive_ptr<Work> &work, const Prepare &prepare)
 {
-	std::lock_guard<std::mutex> guard(lock_);
+	/* Without the lock: the start may end messages, whose callbacks start others. */
+	Use use(*life_);
 	rondo_request *request;
 
-	check_alive();
-	check(prepare(&request));
+	if (!use)
+		throw destroyed();
+	check(prepare(life_->comm(), &request));
 	work->bound(in_bounds_ms(timeout_));
-	work->start(request, [] {});
+	work->start(life_, request, false);
 	return work;
 }
 
@@ -41,8 +43,8 @@ inline WorkPointer Group::send(Tensors &tensors, int to, int tag)
 	const void *data = made->input(tensors[0]);
 
 	made->give(tensors);
-	return start_message(made, [&](rondo_request **request) {
-		return rondo_send_tagged(comm_, data, tensors[0].nbytes(), to, tag, request);
+	return start_message(made, [&](rondo_comm *comm, rondo_request **request) {
+		return rondo_send_tagged(comm, data, tensors[0].nbytes(), to, tag, request);
 	});
 }
 
@@ -52,8 +54,8 @@ inline WorkPointer Group::receive(Tensors &tensors, int from, int tag, c10d::OpT
 	void *data = made->output(tensors[0]);
 
 	made->give(tensors);
-	return start_message(made, [&](rondo_request **request) {
-		return rondo_recv_tagged(comm_, data, tensors[0].nbytes(), from, tag, request);
+	return start_message(made, [&](rondo_comm *comm, rondo_request **request) {
+		return rondo_recv_tagged(comm, data, tensors[0].nbytes(), from, tag, request);
 	});
 }
 

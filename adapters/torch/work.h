@@ -7,8 +7,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
-#include <functional>
-
+#include "lifetime.h"
 #include "types.h"
 
 namespace rondo_torch
@@ -18,7 +17,6 @@ class Work : public c10d::Work
 {
       public:
 	Work(int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs);
-	~Work() override;
 
 	/* Addresses of a tensor's elements, which stay valid until the call's end. Tensors whose
 	   elements do not follow each other are copied: inputs now, outputs at the call's end. */
@@ -30,9 +28,8 @@ class Work : public c10d::Work
 	void give(std::vector<at::Tensor> tensors);
 	void give_lists(std::vector<std::vector<at::Tensor>> lists);
 
-	/* Takes a request, and starts it. `ended` is called once at its end, but not where this
-	   throws. */
-	void start(rondo_request *request, std::function<void()> ended);
+	/* Takes a request, and starts it. The end of the communicator waits for calls alone. */
+	void start(const std::shared_ptr<Lifetime> &life, rondo_request *request, bool is_call);
 	/* Waits without a bound of their own wait for no longer. For messages, which have none. */
 	void bound(int most_ms)
 	{
@@ -53,12 +50,14 @@ class Work : public c10d::Work
 	};
 
 	static void done(void *argument, int error);
+	bool wait_for_request(int most_ms);
 	void complete(std::exception_ptr failure);
 	void copy_back();
 
-	rondo_request *request_ = nullptr;
+	std::shared_ptr<Lifetime> life_;
+	Request request_;
+	bool is_call_ = false;
 	int most_ms_ = -1;
-	std::function<void()> ended_;
 	std::vector<at::Tensor> used_;
 	std::vector<Copy> copies_;
 	std::vector<at::Tensor> tensors_;
@@ -77,11 +76,6 @@ inline Work::Work(
 	int rank, c10d::OpType type, const char *title, const std::vector<at::Tensor> &inputs)
     : c10d::Work(rank, type, title, profiled(inputs)), value_(tensors_)
 {
-}
-
-inline Work::~Work()
-{
-	rondo_request_destroy(request_);
 }
 
 inline const void *Work::input(const at::Tensor &tensor)
@@ -130,15 +124,20 @@ inline void Work::give_lists(std::vector<std::vector<at::Tensor>> lists)
 		c10::ListType::create(c10::ListType::create(c10::TensorType::get())));
 }
 
-inline void Work::start(rondo_request *request, std::function<void()> ended)
+inline void Work::start(const std::shared_ptr<Lifetime> &life, rondo_request *request, bool is_call)
 {
-	request_ = request;
-	ended_ = std::move(ended);
+	life_ = life;
+	request_ = life->own(request);
+	is_call_ = is_call;
+	if (is_call)
+		life->call_began();
 	/* done() has a reference of its own: nobody need keep the work. */
 	c10::raw::intrusive_ptr::incref(this);
-	int error = rondo_request_start(request_, done, this);
+	int error = rondo_request_start(request, done, this);
 	if (error) {
 		auto own = c10::intrusive_ptr<Work>::reclaim(this);
+		if (is_call)
+			life->call_ended();
 		throw last_error(error);
 	}
 }
@@ -154,14 +153,18 @@ inline void Work::done(void *argument, int error)
 	auto work = c10::intrusive_ptr<Work>::reclaim(static_cast<Work *>(argument));
 	std::exception_ptr failure;
 
+	callbacks_here++;
 	try {
 		check(error);
 		work->copy_back();
 	} catch (...) {
 		failure = std::current_exception();
 	}
-	work->ended_();
+	if (work->is_call_)
+		work->life_->call_ended();
 	work->complete(failure);
+	work.reset();
+	callbacks_here--;
 }
 
 /* Modes of Python, which the waiting thread may be in, must not see these copies. */
@@ -190,7 +193,32 @@ inline void Work::complete(std::exception_ptr failure)
 /* The request is done a moment later than the work, of which callbacks see the end. */
 inline bool Work::isCompleted()
 {
-	return c10d::Work::isCompleted() || (request_ && rondo_request_test(request_) <= 0);
+	if (c10d::Work::isCompleted())
+		return true;
+	Use use(*life_);
+	return use && rondo_request_test(request_.get()) <= 0;
+}
+
+/* Whether it is done in time. */
+inline bool Work::wait_for_request(int most_ms)
+{
+	{
+		Use use(*life_, request_);
+		if (use) {
+			if (rondo_request_wait(request_.get(), most_ms) != RONDO_PENDING)
+				return true;
+			/* A receive takes no message once its wait has failed. */
+			rondo_request_cancel(request_.get());
+			return false;
+		}
+	}
+	/* The end of the communicator ends it. */
+	std::unique_lock<std::mutex> guard(mutex_);
+	auto is_done = [this] { return completed_; };
+	if (most_ms >= 0)
+		return cv_.wait_for(guard, std::chrono::milliseconds(most_ms), is_done);
+	cv_.wait(guard, is_done);
+	return true;
 }
 
 inline bool Work::wait(std::chrono::milliseconds timeout)
@@ -198,12 +226,9 @@ inline bool Work::wait(std::chrono::milliseconds timeout)
 	bool has_timeout = timeout > kNoTimeout && timeout.count() <= INT_MAX;
 	int most_ms = has_timeout ? timeout.count() : most_ms_;
 
-	if (!c10d::Work::isCompleted() && rondo_request_wait(request_, most_ms) == RONDO_PENDING) {
-		/* A receive takes no message once its wait has failed. */
-		rondo_request_cancel(request_);
+	if (!c10d::Work::isCompleted() && !wait_for_request(most_ms))
 		throw Error(RONDO_TIMEOUT,
 			"a timeout of " + std::to_string(most_ms) + " ms ended this wait");
-	}
 	if (auto failure = exception())
 		std::rethrow_exception(failure);
 	return true;
@@ -214,7 +239,7 @@ inline int Work::sourceRank() const
 {
 	int rank;
 
-	check(rondo_request_source(request_, &rank, nullptr));
+	check(rondo_request_source(request_.get(), &rank, nullptr));
 	return rank;
 }
 

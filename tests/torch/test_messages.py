@@ -112,9 +112,23 @@ def late(rank, size):
 		dist.send(full(5), 1)
 
 
+def in_callbacks(rank, size):
+	"""A message's callback starts another one, in whichever thread it runs."""
+	right, left = (rank + 1) % size, (rank - 1) % size
+	for count in range(50):
+		first, second = full(-1), full(-1)
+		answer = dist.irecv(first, left, tag=1)
+		answer = answer.get_future().then(lambda _, first=first: dist.isend(first, left, tag=2))
+		dist.send(full(rank + count), right, tag=1)
+		# The start of the receive may end the first message, whose callback then runs here.
+		dist.recv(second, right, tag=2)
+		answer.wait().wait()
+		assert torch.equal(second, full(rank + count))
+
+
 class Messages(unittest.TestCase):
 	def test_messages(self):
-		for function in (around, tags, any_source, layouts, beside_collectives, in_a_group, late):
+		for function in (around, tags, any_source, layouts, beside_collectives, in_callbacks, in_a_group, late):
 			for size in (2, 3):
 				with self.subTest(function.__name__, size=size):
 					ranks.run(size, function)
