@@ -46,12 +46,9 @@ class Group : public Base
 	~Group() override;
 
 	/*
-	 * Ends the group on this rank: waits for its calls, 5 s at most, then revokes those that
-	 * are left. Receives that threads wait for are cancelled. Any number of times. Later calls
-	 * throw. In a callback it returns at once, and another thread does so.
+	 * From now on calls throw. The caller ends the lifetime. None the second time. Not while
+	 * waiting: a call's callback may try another call.
 	 */
-	void leave();
-	/* From now on calls throw. The caller ends the lifetime. None the second time. */
 	std::shared_ptr<Lifetime> begin_leaving();
 
 	const std::string getBackendName() const override
@@ -134,7 +131,13 @@ class Group : public Base
 	std::shared_ptr<Lifetime> life_; /* set once */
 };
 
-/* Leaves all groups of this process that live, in 5 s: at the interpreter's exit. */
+/*
+ * Ends groups on this rank: waits for their calls, 5 s at most together, then revokes those that
+ * are left. Receives that threads wait for are cancelled. Any number of times. In a callback it
+ * returns at once, and another thread does so.
+ */
+void leave(const std::vector<Group *> &groups);
+/* Leaves all groups of this process that live: at the interpreter's exit. */
 void leave_all();
 
 } // namespace rondo_torch

@@ -178,18 +178,11 @@ WorkPointer Group::start_reduction(const c10::intrusive_ptr<Work> &work, Millise
 
 /* ---- Ending --------------------------------------------------------------------------------- */
 
-/* Not while waiting: a call's callback may try another call. */
 inline std::shared_ptr<Lifetime> Group::begin_leaving()
 {
 	std::lock_guard<std::mutex> guard(lock_);
 
 	return std::exchange(comm_, nullptr) ? life_ : nullptr;
-}
-
-inline void Group::leave()
-{
-	if (auto life = begin_leaving())
-		life->end(end_bound());
 }
 
 inline Group::~Group()
@@ -198,24 +191,43 @@ inline Group::~Group()
 		std::lock_guard<std::mutex> guard(groups_lock);
 		groups.erase(this);
 	}
-	leave();
+	leave({ this });
+}
+
+template <typename Groups>
+std::vector<std::shared_ptr<Lifetime>> begin_leaving(const Groups &groups)
+{
+	std::vector<std::shared_ptr<Lifetime>> lives;
+
+	for (Group *group : groups)
+		if (auto life = group->begin_leaving())
+			lives.push_back(std::move(life));
+	return lives;
 }
 
 /* In the same order on each rank is not needed: leaving is local. */
+inline void end_until(const std::vector<std::shared_ptr<Lifetime>> &lives, Time until)
+{
+	for (const auto &life : lives)
+		life->end(until);
+}
+
+inline void leave(const std::vector<Group *> &groups)
+{
+	end_until(begin_leaving(groups), end_bound());
+}
+
 inline void leave_all()
 {
-	std::vector<std::shared_ptr<Lifetime>> left;
 	Time until = end_bound();
+	std::vector<std::shared_ptr<Lifetime>> lives;
 
 	{
 		/* Not while waiting: a callback may drop a group. */
 		std::lock_guard<std::mutex> guard(groups_lock);
-		for (Group *group : groups)
-			if (auto life = group->begin_leaving())
-				left.push_back(std::move(life));
+		lives = begin_leaving(groups);
 	}
-	for (const auto &life : left)
-		life->end(until);
+	end_until(lives, until);
 	wait_for_enders(until);
 }
 

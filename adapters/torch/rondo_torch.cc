@@ -85,9 +85,9 @@ PYBIND11_MODULE(_C, module)
 #else
 				  .attr("ProcessGroup");
 #endif
-	py::class_<Group, Holder<Group>>(module, "ProcessGroupRondo", base)
-		.def("leave", &Group::leave, py::call_guard<py::gil_scoped_release>());
+	py::class_<Group, Holder<Group>>(module, "ProcessGroupRondo", base);
 	module.def("create", &create, py::call_guard<py::gil_scoped_release>());
+	module.def("leave", &leave, py::call_guard<py::gil_scoped_release>());
 	module.def("leave_all", &leave_all, py::call_guard<py::gil_scoped_release>());
 
 	/* It lives as long as the process: statics are destroyed after the interpreter. */

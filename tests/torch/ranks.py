@@ -26,7 +26,8 @@ def start(size, function, directory, **settings):
 	def run(rank):
 		join(os.path.join(directory, "store"), rank, size, **settings)
 		value = function(rank, size)
-		dist.destroy_process_group()
+		if dist.is_initialized():
+			dist.destroy_process_group()
 		return value
 
 	return [fork(run, rank) for rank in range(size)]

@@ -47,10 +47,6 @@ def own_group(size):
 	return group
 
 
-def end(group):
-	rondo_torch._rondo_group(group).leave()
-
-
 def while_receives_wait(rank, size):
 	"""Rank 0 ends the group while threads wait for messages that never come. That fails no call of rank 1."""
 	for count in range(10):
@@ -64,7 +60,7 @@ def while_receives_wait(rank, size):
 		dist.broadcast(tensor, 0, group=group)
 		threads = [Waiter(dist.irecv(torch.zeros(3), group=group, tag=tag)) for tag in range(4)]
 		began = time.monotonic()
-		end(group)
+		dist.destroy_process_group(group)
 		assert time.monotonic() - began < 4
 		assert {thread.end() for thread in threads} <= {"RONDO_REVOKED", "RONDO_LEFT"}
 		os.write(while_receives_wait.pipe[1], b"x")
@@ -80,7 +76,7 @@ def while_calls_wait(rank, size):
 		return True
 	threads = [Waiter(dist.all_reduce(torch.ones(3), group=group, async_op=True)) for group in made]
 	began = time.monotonic()
-	rondo_torch._C.leave_all()
+	dist.destroy_process_group()
 	assert time.monotonic() - began < 9
 	assert [thread.end() for thread in threads] == ["RONDO_REVOKED"] * 3
 	os.write(while_calls_wait.pipe[1], b"x")
@@ -93,7 +89,7 @@ def in_a_callback(rank, size):
 		for start in (lambda group: dist.all_reduce(torch.ones(3), group=group, async_op=True), message):
 			group = own_group(size)
 			work = start(group)
-			future = work.get_future().then(lambda _, group=group: end(group))
+			future = work.get_future().then(lambda _, group=group: dist.destroy_process_group(group))
 			if waits:
 				work.wait(timedelta(seconds=20))
 			future.wait()

@@ -75,12 +75,14 @@ def short_wait(rank, size):
 
 
 def destroyed(rank, size):
-	group = dist.distributed_c10d._get_default_group()
-	if not isinstance(group, rondo_torch.ProcessGroupRondo):
-		group = group._get_backend(torch.device("cpu"))
-	group.leave()
-	group.leave()
-	return error_of(lambda: dist.all_reduce(torch.ones(4)))
+	"""At once, though a model has the group, and the test another one."""
+	default, other = dist.distributed_c10d._get_default_group(), dist.new_group(range(size))
+	model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1))
+	dist.destroy_process_group()
+	assert model.process_group is default
+	errors = [error_of(lambda group=group: group.allreduce([torch.ones(4)]).wait()) for group in (default, other)]
+	assert errors[0] == errors[1]
+	return errors[0]
 
 
 class Failures(unittest.TestCase):

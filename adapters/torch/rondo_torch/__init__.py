@@ -54,7 +54,28 @@ def _own_monitored_barrier():
 	torch.distributed.monitored_barrier = distributed_c10d.monitored_barrier = monitored_barrier
 
 
+def _all_groups():
+	"""torch's groups of this process."""
+	world = getattr(distributed_c10d, "_world", distributed_c10d)
+	return list(getattr(world, "pg_map" if hasattr(world, "pg_map") else "_pg_map"))
+
+
+def _own_destroy_process_group():
+	"""torch's only drops its references, and a group would end when all others, such as DDP's models, drop theirs."""
+	theirs = distributed_c10d.destroy_process_group
+
+	@functools.wraps(theirs)
+	def destroy_process_group(group=None):
+		is_default = group is None or group is distributed_c10d.GroupMember.WORLD
+		ended = [_rondo_group(each) for each in (_all_groups() if is_default else [group])]
+		theirs(group)
+		_C.leave([own for own in ended if own is not None])
+
+	torch.distributed.destroy_process_group = distributed_c10d.destroy_process_group = destroy_process_group
+
+
 _register()
 _own_monitored_barrier()
+_own_destroy_process_group()
 # Callbacks of calls under way may need the interpreter, which is whole now.
 atexit.register(_C.leave_all)
