@@ -12,7 +12,7 @@ namespace rondo_torch
 
 /* ---- Checks --------------------------------------------------------------------------------- */
 
-/* Errors of arguments are ValueErrors, and name the call. */
+/* Errors of arguments name the call. */
 class Checks
 {
       public:
@@ -22,7 +22,7 @@ class Checks
 
 	[[noreturn]] void refuse(const std::string &reason) const
 	{
-		throw std::invalid_argument("rondo: " + std::string(call_) + ": " + reason);
+		throw Error(RONDO_INVALID, "rondo: " + std::string(call_) + ": " + reason);
 	}
 
 	void root(int64_t rank, int size) const
@@ -192,9 +192,13 @@ inline WorkPointer Group::allreduce_coalesced(
 
 	auto made = work(c10d::OpType::ALLREDUCE_COALESCED, "rondo:all_reduce", tensors);
 	std::vector<void *> data;
+	std::set<const void *> seen;
 
-	for (const at::Tensor &tensor : tensors)
-		data.push_back(made->in_place(tensor));
+	/* A list may have a tensor twice, which is not summed twice. */
+	for (const at::Tensor &tensor : tensors) {
+		bool is_new = seen.insert(tensor.data_ptr()).second;
+		data.push_back(made->in_place(is_new ? tensor : tensor.clone()));
+	}
 	made->give(tensors);
 	return start_reduction(made, options.timeout, options.reduceOp, tensors[0].scalar_type(),
 		[&](rondo_op op, const Type &type) {

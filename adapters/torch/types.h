@@ -116,7 +116,7 @@ inline rondo_op number_op(c10d::ReduceOp::RedOpType op)
 	case c10d::ReduceOp::BXOR:
 		return RONDO_BXOR;
 	default:
-		throw std::invalid_argument("rondo: unknown ReduceOp");
+		throw Error(RONDO_INVALID, "rondo: unknown ReduceOp");
 	}
 }
 

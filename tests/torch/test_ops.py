@@ -161,6 +161,9 @@ def coalesced(rank, size):
 	dist.all_reduce_coalesced(tensors)
 	for k, tensor in enumerate(tensors):
 		same(tensor, torch.full((k + 1,), float(sum(range(size)))), "all_reduce_coalesced")
+	twice = torch.full((3,), float(rank))
+	dist.all_reduce_coalesced([twice, twice])
+	same(twice, torch.full((3,), float(sum(range(size)))), "all_reduce_coalesced of a tensor twice")
 	inputs = [torch.full((k + 1,), float(10 * rank + k)) for k in range(2)]
 	outputs = [[torch.zeros(k + 1) for k in range(2)] for _ in range(size)]
 	dist.all_gather_coalesced(outputs, inputs)
@@ -185,7 +188,7 @@ def sparse(rank, size):
 		empty = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([5.0]), (3,))
 	dist.all_reduce(empty)
 	same(empty.to_dense(), torch.tensor([0.0, 5.0, 0.0]), "sparse all_reduce without values")
-	refused(ValueError, "only SUM", dist.all_reduce, empty, ReduceOp.MAX)
+	refused(RuntimeError, "only SUM", dist.all_reduce, empty, ReduceOp.MAX)
 
 
 def premultiplied(rank, size):
@@ -220,15 +223,15 @@ def refusals(rank, size):
 	group = dist.distributed_c10d._get_default_group()
 	refused(RuntimeError, "Cannot use ReduceOp.BAND", dist.all_reduce, x, ReduceOp.BAND)
 	refused(TypeError, "bool", dist.all_reduce, x.bool(), ReduceOp.AVG)
-	refused(ValueError, "invalid root rank: 9", group.broadcast, x, 9)
-	refused((ValueError, NotImplementedError), "", dist.broadcast, x.to_sparse(), 0)
-	refused(ValueError, "invalid tensor size at index 1", dist.all_gather, [x] + [x[:1]] * (size - 1), x)
-	refused(ValueError, "invalid tensor type at index 0", group.allgather, [[x.int()] * size], [x])
-	refused(ValueError, "Incorrect list size", dist.all_gather, [x], x)
-	refused(ValueError, "non-root", group.gather, [x] * size, x, (rank + 1) % size)
-	refused(ValueError, "dim 0 does not divide", dist.all_to_all_single, torch.zeros(7), torch.zeros(7))
-	refused(ValueError, "Split sizes", dist.all_to_all_single, x, x, [5] * size, [5] * size)
-	refused(ValueError, "invalid tensor", group.reduce_scatter, [x], [[x.int()] * size])
+	refused(RuntimeError, "invalid root rank: 9", group.broadcast, x, 9)
+	refused(RuntimeError, "", dist.broadcast, x.to_sparse(), 0)
+	refused(RuntimeError, "invalid tensor size at index 1", dist.all_gather, [x] + [x[:1]] * (size - 1), x)
+	refused(RuntimeError, "invalid tensor type at index 0", group.allgather, [[x.int()] * size], [x])
+	refused(RuntimeError, "Incorrect list size", dist.all_gather, [x], x)
+	refused(RuntimeError, "non-root", group.gather, [x] * size, x, (rank + 1) % size)
+	refused(RuntimeError, "dim 0 does not divide", dist.all_to_all_single, torch.zeros(7), torch.zeros(7))
+	refused(RuntimeError, "Split sizes", dist.all_to_all_single, x, x, [5] * size, [5] * size)
+	refused(RuntimeError, "invalid tensor", group.reduce_scatter, [x], [[x.int()] * size])
 	# None of these did any harm.
 	dist.all_reduce(x)
 
