@@ -141,8 +141,7 @@ inline rondo_op Group::premul_op(const c10d::ReduceOp &op, at::ScalarType type)
 	rondo_op made;
 
 	TORCH_CHECK(given, "rondo: PREMUL_SUM without a factor");
-	TORCH_CHECK(known && known->width == 1 && type != at::kBool,
-		"Cannot use ReduceOp.PREMUL_SUM with ", type);
+	TORCH_CHECK(known && known->width == 1, "Cannot use ReduceOp.PREMUL_SUM with ", type);
 #if TORCH_VERSION_MAJOR >= 2
 	const at::Tensor tensor = given->tensor_factor;
 #else
@@ -166,7 +165,7 @@ WorkPointer Group::start_reduction(const c10::intrusive_ptr<Work> &work, Millise
 
 	TORCH_CHECK(type, "rondo: no reduction for tensors of ", torch);
 	bool has_factor = op.op_ == c10d::ReduceOp::PREMUL_SUM;
-	rondo_op found = has_factor ? premul_op(op, torch) : find_op(op.op_, torch);
+	rondo_op found = has_factor ? premul_op(op, torch) : find_op(op.op_, *type);
 	WorkPointer started = start(work, timeout, [&] { calls(found, *type); });
 	if (has_factor) {
 		/* The call has the factor. */

@@ -45,7 +45,7 @@ struct Type {
 	size_t width;
 };
 
-/* The bytes of bool are 0 or 1. Complex numbers add as pairs do. */
+/* Half complex numbers add as pairs do. */
 constexpr Type types[] = {
 	{ at::kFloat, RONDO_F32, 1 },
 	{ at::kDouble, RONDO_F64, 1 },
@@ -56,10 +56,10 @@ constexpr Type types[] = {
 	{ at::kShort, RONDO_I16, 1 },
 	{ at::kInt, RONDO_I32, 1 },
 	{ at::kLong, RONDO_I64, 1 },
-	{ at::kBool, RONDO_U8, 1 },
+	{ at::kBool, RONDO_BOOL, 1 },
 	{ at::kComplexHalf, RONDO_F16, 2 },
-	{ at::kComplexFloat, RONDO_F32, 2 },
-	{ at::kComplexDouble, RONDO_F64, 2 },
+	{ at::kComplexFloat, RONDO_COMPLEX64, 1 },
+	{ at::kComplexDouble, RONDO_COMPLEX128, 1 },
 };
 
 inline const Type *find_type(at::ScalarType torch)
@@ -78,25 +78,7 @@ inline Type moved_type(const at::Tensor &tensor)
 	return type ? *type : Type{ tensor.scalar_type(), RONDO_U8, tensor.dtype().itemsize() };
 }
 
-inline rondo_op bool_op(c10d::ReduceOp::RedOpType op)
-{
-	switch (op) {
-	case c10d::ReduceOp::SUM:
-	case c10d::ReduceOp::MAX:
-	case c10d::ReduceOp::BOR:
-		return RONDO_MAX;
-	case c10d::ReduceOp::PRODUCT:
-	case c10d::ReduceOp::MIN:
-	case c10d::ReduceOp::BAND:
-		return RONDO_MIN;
-	case c10d::ReduceOp::BXOR:
-		return RONDO_BXOR;
-	default:
-		C10_THROW_ERROR(TypeError, "rondo: this ReduceOp is not for bool tensors");
-	}
-}
-
-inline rondo_op number_op(c10d::ReduceOp::RedOpType op)
+inline rondo_op op_of(c10d::ReduceOp::RedOpType op)
 {
 	switch (op) {
 	case c10d::ReduceOp::SUM:
@@ -129,20 +111,15 @@ inline const char *op_name(c10d::ReduceOp::RedOpType op)
 }
 
 /* PREMUL_SUM is not here: it needs a factor. */
-inline rondo_op find_op(c10d::ReduceOp::RedOpType op, at::ScalarType torch)
+inline rondo_op find_op(c10d::ReduceOp::RedOpType op, const Type &type)
 {
-	bool is_bitwise = op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR ||
-			  op == c10d::ReduceOp::BXOR;
+	rondo_op found = op_of(op);
+	bool is_for_pairs = found == RONDO_SUM || found == RONDO_AVG;
 
-	if (torch == at::kBool)
-		return bool_op(op);
-	if (is_bitwise && !c10::isIntegralType(torch, false))
-		throw std::runtime_error(std::string("Cannot use ReduceOp.") + op_name(op) +
-					 " with non-integral dtype");
-	if (c10::isComplexType(torch) && op != c10d::ReduceOp::SUM && op != c10d::ReduceOp::AVG)
-		throw std::runtime_error(
-			std::string("Cannot use ReduceOp.") + op_name(op) + " with complex dtype");
-	return number_op(op);
+	if (!rondo_op_applies(found, type.rondo) || (type.width == 2 && !is_for_pairs))
+		throw Error(RONDO_INVALID,
+			c10::str("Cannot use ReduceOp.", op_name(op), " with ", type.torch));
+	return found;
 }
 
 } // namespace rondo_torch

@@ -66,8 +66,9 @@ def operations(dtype):
 	yield "SUM"
 	if dtype != torch.bool:
 		yield "AVG"
+	yield "PRODUCT"
 	if not dtype.is_complex:
-		yield from ("PRODUCT", "MIN", "MAX")
+		yield from ("MIN", "MAX")
 	if not dtype.is_complex and not dtype.is_floating_point:
 		yield from ("BAND", "BOR", "BXOR")
 
@@ -222,7 +223,9 @@ def refusals(rank, size):
 	x = torch.zeros(2)
 	group = dist.distributed_c10d._get_default_group()
 	refused(RuntimeError, "Cannot use ReduceOp.BAND", dist.all_reduce, x, ReduceOp.BAND)
-	refused(TypeError, "bool", dist.all_reduce, x.bool(), ReduceOp.AVG)
+	refused(RuntimeError, "ReduceOp.AVG with Bool", dist.all_reduce, x.bool(), ReduceOp.AVG)
+	halves = torch.zeros(2 * size, dtype=torch.complex32)
+	refused(RuntimeError, "ReduceOp.PRODUCT with ComplexHalf", dist.reduce_scatter_tensor, halves[:2], halves, ReduceOp.PRODUCT)
 	refused(RuntimeError, "invalid root rank: 9", group.broadcast, x, 9)
 	refused(RuntimeError, "", dist.broadcast, x.to_sparse(), 0)
 	refused(RuntimeError, "invalid tensor size at index 1", dist.all_gather, [x] + [x[:1]] * (size - 1), x)
