@@ -23,6 +23,31 @@ dist.all_reduce(tensor)
 print(f"sum {tensor.item()}\\n", end="")
 """
 
+# Rank 1 dies once, at step 3 of 6. Steps go on from rank 0's last checkpoint.
+ELASTIC = """
+import os, signal, torch, torch.distributed as dist, rondo_torch
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("rondo")
+restarts, path = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), "checkpoint"
+network = torch.nn.Linear(1, 1, bias=False)
+torch.nn.init.zeros_(network.weight)
+first = 0
+if os.path.exists(path):
+    first, weight = torch.load(path)
+    network.weight.data.copy_(weight)
+model = DistributedDataParallel(network)
+for step in range(first, 6):
+    if dist.get_rank() == 1 and step == 3 and restarts == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    network.weight.grad = None
+    model(torch.ones(1, 1)).sum().backward()
+    network.weight.data += network.weight.grad
+    if dist.get_rank() == 0:
+        torch.save((step + 1, network.weight.data), path)
+    dist.barrier()
+print(f"weight {network.weight.item()} from step {first} after {restarts} restart\\n", end="")
+"""
+
 
 def spawned(rank, store):
 	ranks.join(store, rank, 2)
@@ -80,6 +105,10 @@ class Launchers(unittest.TestCase):
 		self.assertEqual(len(program.splitlines()), 3)
 		shown = self.run_program(self.torchrun(), program)
 		self.assertEqual(shown.count("tensor([2., 2., 2.])"), 2, shown)
+
+	def test_torchrun_restarts_the_ranks(self):
+		shown = self.run_program([*self.torchrun(), "--max_restarts", "1", "--monitor_interval", "0.1"], ELASTIC)
+		self.assertEqual(shown.count("weight 6.0 from step 3 after 1 restart"), 2, shown)
 
 	def test_spawn(self):
 		with self.assertRaisesRegex(Exception, "of rank 1|rank 1 .* left"):

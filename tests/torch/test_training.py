@@ -1,6 +1,7 @@
 """DDP beside gloo, groups, works, futures and objects."""
 
 import os
+import resource
 import tempfile
 import time
 import unittest
@@ -121,6 +122,17 @@ def groups(rank, size):
 	return True
 
 
+def many_groups(rank, size):
+	"""500 groups live at the usual limit of descriptors."""
+	resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+	made = [dist.new_group(range(size)) for _ in range(500)]
+	for group in made:
+		tensor = torch.ones(1)
+		dist.all_reduce(tensor, group=group)
+		assert tensor.item() == size
+	return True
+
+
 def monitored_barrier(rank, size):
 	dist.monitored_barrier()
 	if rank in (1, 2):
@@ -170,6 +182,9 @@ class Training(unittest.TestCase):
 
 	def test_fifty_groups(self):
 		self.assertEqual(ranks.run(3, groups), [True] * 3)
+
+	def test_five_hundred_groups(self):
+		self.assertEqual(ranks.run(2, many_groups), [True] * 2)
 
 	def test_monitored_barrier_names_all_late_ranks(self):
 		self.assertEqual(ranks.run(4, monitored_barrier), [4.0] * 4)
