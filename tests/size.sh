@@ -15,7 +15,7 @@ trainer 21000
 tools 23700
 tests 99900
 bench 4000
-adapters 5120
+adapters 5160
 docs 10400
 product 125300
 files 1810'

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "call_site.h"
 #include "group.h"
 
 namespace rondo_torch
@@ -117,14 +118,14 @@ template <typename Calls>
 WorkPointer Group::start(
 	const c10::intrusive_ptr<Work> &work, Milliseconds timeout, const Calls &calls)
 {
+	const char *site = call_site();
 	std::lock_guard<std::mutex> guard(lock_);
 	rondo_request *request;
 
 	check_alive();
 	set_timeout(timeout);
 	sequence_++;
-	/* Python's line would cost more than a small call. */
-	rondo_set_call_site("torch.distributed");
+	rondo_set_call_site(site);
 	rondo_group_start();
 	calls();
 	rondo_set_call_site(nullptr);

@@ -61,6 +61,19 @@ def late(rank, size):
 	return error_of(lambda: dist.all_reduce(torch.ones(4), group=group))
 
 
+def late_for_a_bucket(rank, size):
+	group = dist.new_group(range(size), timeout=timedelta(milliseconds=300))
+	model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1), process_group=group)
+	loss = model(torch.ones(1, 3)).sum()
+	if rank == 1:
+		os.read(late_for_a_bucket.wait_for, 1)
+		return None
+	try:
+		loss.backward()
+	except RuntimeError as error:
+		return str(error)
+
+
 def short_wait(rank, size):
 	"""A wait that is too short harms nothing."""
 	if rank == 0:
@@ -119,9 +132,20 @@ class Failures(unittest.TestCase):
 			self.assertEqual(name, "RONDO_TIMEOUT")
 			self.assertIn("timeout", text)
 			self.assertIn("rank 1", text)
+			self.assertIn(f"at test_failures.py:{late.__code__.co_firstlineno + 4}", text)
 		os.write(go, b"x")
 		self.assertEqual(started[1].result()[0], "RONDO_TIMEOUT")
 		os.close(late.wait_for)
+		os.close(go)
+
+	def test_an_error_of_ddp_names_the_line_of_backward(self):
+		late_for_a_bucket.wait_for, go = os.pipe()
+		started = self.start(2, late_for_a_bucket)
+		line = late_for_a_bucket.__code__.co_firstlineno + 8
+		self.assertIn(f"at test_failures.py:{line}", started[0].result())
+		os.write(go, b"x")
+		self.assertIsNone(started[1].result())
+		os.close(late_for_a_bucket.wait_for)
 		os.close(go)
 
 	def test_a_short_wait(self):

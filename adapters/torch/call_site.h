@@ -1,0 +1,60 @@
+#ifndef RONDO_TORCH_CALL_SITE_H
+#define RONDO_TORCH_CALL_SITE_H
+
+/* The line of Python that makes a call, for errors: the innermost one outside torch. */
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+namespace rondo_torch
+{
+
+/* The text of a frame's line, empty for torch's own. Texts stay: the library may read them until
+   the process ends. Codes stay, too, and so keep their addresses. */
+inline const std::string &site_of(const pybind11::object &frame)
+{
+	static auto &sites = *new std::map<std::pair<PyObject *, int>, std::string>;
+	static auto &torch = *new std::string(pybind11::module_::import("torch")
+						      .attr("__path__")[pybind11::int_(0)]
+						      .cast<std::string>() +
+					      "/");
+	pybind11::object code = frame.attr("f_code");
+	auto [at, is_new] = sites.try_emplace({ code.ptr(), frame.attr("f_lasti").cast<int>() });
+
+	if (is_new) {
+		auto file = code.attr("co_filename").cast<std::string>();
+		code.release();
+		if (file.compare(0, torch.size(), torch) != 0)
+			at->second = file.substr(file.rfind('/') + 1) + ":" +
+				     std::to_string(frame.attr("f_lineno").cast<int>());
+	}
+	return at->second;
+}
+
+/* Without the interpreter's lock. Threads that have run no Python have no line. */
+inline const char *call_site()
+{
+	constexpr const char *none = "torch.distributed";
+
+	if (!PyGILState_GetThisThreadState())
+		return none;
+	pybind11::gil_scoped_acquire acquired;
+	try {
+		auto frame = pybind11::reinterpret_borrow<pybind11::object>(
+			reinterpret_cast<PyObject *>(PyEval_GetFrame()));
+		for (; frame && !frame.is_none(); frame = frame.attr("f_back")) {
+			const std::string &site = site_of(frame);
+			if (!site.empty())
+				return site.c_str();
+		}
+	} catch (pybind11::error_already_set &) {
+	}
+	return none;
+}
+
+} // namespace rondo_torch
+
+#endif
