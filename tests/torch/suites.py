@@ -20,8 +20,11 @@ import torch
 MAKE_GROUP = """
 import rondo_torch
 def _rondo_group(store, rank, world_size, options=None, timeout=None):
-	timeout = options._timeout if options is not None else timeout
-	return rondo_torch.create(store, rank, world_size, timeout)
+	if options is not None:
+		timeout = options._timeout
+	elif timeout is None:
+		timeout = torch.distributed.distributed_c10d.default_pg_timeout
+	return rondo_torch._C.create(store, rank, world_size, timeout, None, [])
 """
 
 
@@ -34,8 +37,6 @@ def exchange(text, backend):
 	for constructor in ("c10d.ProcessGroupGloo(", "dist.ProcessGroupGloo("):
 		text = text.replace(constructor, "_rondo_group(")
 	text = text.replace("gloo:", f"{backend}:")
-	# The dataclasses behind it do not load in Python 3.11.
-	text = text.replace("_set_ddp_with_replicated_tensor(True)", "_set_ddp_with_replicated_tensor(False)")
 	# Behind the imports from __future__, which come first.
 	lines = text.splitlines(keepends=True)
 	first = next(i for i, line in enumerate(lines) if line.startswith("import "))
@@ -52,6 +53,15 @@ def load(path, scratch, backend):
 	module = sys.modules[name] = importlib.util.module_from_spec(spec)
 	spec.loader.exec_module(module)
 	return module
+
+
+def leave_off_replicated_tensors():
+	"""Every test of torch 1.13 turns them on. The dataclasses behind them do not load in Python 3.11."""
+	try:
+		from torch.nn.parallel import _replicated_tensor_ddp_utils
+	except ImportError:
+		return
+	_replicated_tensor_ddp_utils._set_ddp_with_replicated_tensor = lambda value: None
 
 
 def spawning_tests(module):
@@ -87,6 +97,7 @@ def main():
 			self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
 		common_distributed.MultiProcessTestCase._spawn_processes = fork_processes
+		leave_off_replicated_tensors()
 		common_distributed.DistTestCases.backend_feature["plugin"].add(options.backend)
 		internal = os.path.join(os.path.dirname(torch.__file__), "testing", "_internal", "distributed")
 		files = options.files or [os.path.join(internal, "distributed_test.py")]
