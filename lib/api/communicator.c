@@ -12,7 +12,7 @@
 #include "api/op.h"
 #include "api/plugin.h"
 #include "api/request_queue.h"
-#include "api/tagged.h"
+#include "api/tagged_driver.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/launch/launch.h"

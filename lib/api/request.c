@@ -6,6 +6,7 @@
 #include "api/group.h"
 #include "api/request_queue.h"
 #include "api/tagged.h"
+#include "api/tagged_driver.h"
 #include "base/error.h"
 
 int rd_request_create(rondo_request **made, const struct rd_task *tasks, int count)
@@ -40,11 +41,6 @@ static int check(const rondo_request *request, const char *function)
 	return rd_is_inherited(request->forks) ? rd_refuse_inherited(function, "request") : 0;
 }
 
-static bool is_done(const rondo_request *request)
-{
-	return atomic_load_explicit(&request->state, memory_order_acquire) == RD_REQUEST_DONE;
-}
-
 /* The request is done. */
 static int result(const rondo_request *request)
 {
@@ -66,7 +62,7 @@ int rondo_request_start(
 
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_request_start: end the group first");
-	if (!is_done(request))
+	if (!rd_request_is_done(request))
 		return rd_fail(RONDO_INVALID,
 			"rondo_request_start: the request is under way: wait for it first");
 	if (comm->finalized)
@@ -84,9 +80,9 @@ int rondo_request_test(rondo_request *request)
 
 	if (err)
 		return err;
-	if (!is_done(request) && request->tagged)
+	if (!rd_request_is_done(request) && request->tagged)
 		rd_tagged_poll(request);
-	if (is_done(request))
+	if (rd_request_is_done(request))
 		return result(request);
 	if (!request->tagged)
 		rd_request_queue_poll(request);
@@ -99,7 +95,7 @@ int rondo_request_wait(rondo_request *request, int timeout_ms)
 
 	if (err)
 		return err;
-	if (!is_done(request) &&
+	if (!rd_request_is_done(request) &&
 		!(request->tagged ? rd_tagged_wait : rd_request_queue_wait)(request, timeout_ms))
 		return RONDO_PENDING;
 	return result(request);
@@ -109,7 +105,7 @@ void rondo_request_destroy(rondo_request *request)
 {
 	if (!request)
 		return;
-	if (rd_is_inherited(request->forks) || is_done(request))
+	if (rd_is_inherited(request->forks) || rd_request_is_done(request))
 		rd_request_free(request);
 	else if (request->tagged)
 		rd_tagged_drop(request);
@@ -125,7 +121,7 @@ int rondo_request_cancel(rondo_request *request)
 		return err;
 	if (!request->tagged || !request->tagged->receives)
 		return rd_fail(RONDO_INVALID, "rondo_request_cancel: the request is no receive");
-	if (!is_done(request))
+	if (!rd_request_is_done(request))
 		rd_tagged_cancel(request);
 	return 0;
 }
@@ -138,7 +134,7 @@ int rondo_request_source(rondo_request *request, int *rank, size_t *size)
 		return err;
 	if (!request->tagged)
 		return rd_fail(RONDO_INVALID, "rondo_request_source: the request is no message");
-	if (!is_done(request))
+	if (!rd_request_is_done(request))
 		return RONDO_PENDING;
 	if (!request->tagged->owner)
 		return rd_fail(RONDO_INVALID, "rondo_request_source: start the request first");

@@ -30,6 +30,11 @@ struct rondo_request {
 	struct rd_task *runs; /* [count] as they run */
 };
 
+static inline bool rd_request_is_done(const struct rondo_request *request)
+{
+	return atomic_load_explicit(&request->state, memory_order_acquire) == RD_REQUEST_DONE;
+}
+
 /* Frees it and what it has of its calls. */
 void rd_request_free(struct rondo_request *request);
 

@@ -74,7 +74,7 @@ struct rd_mailbox {
 	bool over; /* a failure was reported: nothing moves any more */
 	char reason[RD_REASON_SIZE]; /* of the failure */
 
-	struct rd_tagged_driver *driver; /* (api/tagged.h); NULL: no message was prepared */
+	struct rd_tagged_driver *driver; /* (api/tagged_driver.h); NULL: no message was prepared */
 };
 
 /* The comm's mailbox, which is made if there is none. NULL: no memory, with the reason. */

@@ -1,0 +1,51 @@
+/*
+ * Drives the mailbox of a comm, for its requests of tagged messages (tagged.h): one thread at a
+ * time, which waits for a message, else a worker (background.h).
+ */
+#ifndef RD_TAGGED_DRIVER_H
+#define RD_TAGGED_DRIVER_H
+
+#include "api/request_queue.h"
+#include "comm/messages.h"
+
+struct rd_tagged_driver {
+	struct rd_background work;
+	struct rd_mailbox *mailbox;
+	_Atomic int entering; /* threads that wait for the lock: who drives makes way */
+	/* Under the mailbox's lock: */
+	pthread_cond_t change; /* a request is done, or nobody drives */
+	bool drives; /* a thread drives */
+	bool works; /* it is the worker */
+	bool stops; /* this rank leaves the comm */
+	int waiters, calling; /* threads that wait; that call done() */
+	int64_t spin_ns; /* how long to spin before a sleep */
+	unsigned sleeps; /* after a spin */
+	unsigned waits, seen; /* so far; those that a worker has seen */
+	bool posted; /* a worker looks at it */
+	int looks; /* of the worker, in a row, while nothing was under way */
+};
+
+/* The mailbox has one afterwards, or there is no memory for it. */
+int rd_tagged_driver_create(struct rd_mailbox *mailbox);
+
+static inline struct rd_tagged_driver *rd_tagged_driver_of(const struct rondo_request *request)
+{
+	return atomic_load(&request->comm->mailbox)->driver;
+}
+
+/* The mailbox's lock: */
+void rd_tagged_enter(struct rd_tagged_driver *driver);
+void rd_tagged_exit(struct rd_tagged_driver *driver);
+/* The same, and has a worker look where something is under way. */
+void rd_tagged_exit_to_worker(struct rd_tagged_driver *driver);
+
+/* Under the lock: ends the requests whose messages have ended. */
+void rd_tagged_settle(struct rd_tagged_driver *driver);
+
+/* As rd_request_queue_wait(). */
+bool rd_tagged_wait(struct rondo_request *request, int timeout_ms);
+
+/* This rank leaves the comm: ends the messages that are under way. Then none may be started. */
+void rd_tagged_finish(struct rondo_comm *comm);
+
+#endif
