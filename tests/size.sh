@@ -8,7 +8,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 limits='
 core 37400
-control 20050
+control 20100
 gpu 13000
 transports 14200
 trainer 21000

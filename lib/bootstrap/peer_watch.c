@@ -7,26 +7,23 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "bootstrap/watch_socket.h"
 #include "topo/cpus.h"
 #include "topo/place.h"
 
 #define STACK_SIZE (128 << 10)
 /* The threads that wait, and the futexes, of which the kernel wakes one waiter each. */
 #define WAITERS 2
-#define PACKET_MAGIC 0x64617772u /* "rwad" */
 
 /*
  * The kernel reads this when the owner's thread ends. All of it is in shared memory: the private
@@ -41,15 +38,6 @@ struct segment {
 		_Atomic uint32_t value;
 	} futexes[WAITERS];
 	struct rd_watch_counts counts;
-};
-
-enum kind { SHARES = 1, REPORTS, ASKS };
-
-struct packet {
-	uint32_t magic, kind;
-	uint64_t comm_id;
-	int32_t from, zero;
-	struct rd_death death; /* of REPORTS; SHARES end before it */
 };
 
 struct waiter {
@@ -73,7 +61,7 @@ struct rd_watch {
 	struct neighbor *here; /* the ranks of this host */
 	int here_count, own_at, next_at; /* numbers in it */
 	int next, previous; /* waited for, and waiting; -1: none */
-	int socket;
+	struct rd_watch_socket socket;
 	_Atomic int next_end; /* enum end */
 	bool reported; /* that it has died */
 
@@ -245,120 +233,6 @@ static void join_waiters(struct rd_watch *watch)
 	watch->waiter_count = 0;
 }
 
-/* ---- Packets ------------------------------------------------------------------------------- */
-
-/* The first byte is zero: an abstract address, with no file. */
-static socklen_t fill_name(struct sockaddr_un *address, uint64_t comm_id, int rank)
-{
-	int length = sprintf(
-		address->sun_path + 1, "rondo-watch-%016llx-%d", (unsigned long long)comm_id, rank);
-
-	address->sun_family = AF_UNIX;
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
-static bool open_socket(struct rd_watch *watch)
-{
-	const struct rd_watch_config *config = &watch->config;
-	struct sockaddr_un address = { 0 };
-	socklen_t size = fill_name(&address, config->comm_id, config->rank);
-
-	watch->socket =
-		rd_above_stderr(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	return watch->socket >= 0 &&
-	       !setsockopt(watch->socket, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) &&
-	       !bind(watch->socket, (struct sockaddr *)&address, size);
-}
-
-union control {
-	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
-};
-
-/* The packet's size on its way. */
-static size_t size_of(const struct packet *packet)
-{
-	return packet->kind == REPORTS ? sizeof(*packet) : offsetof(struct packet, death);
-}
-
-/* fd is sent along; -1: none. */
-static bool send_packet(const struct rd_watch *watch, int rank, struct packet *packet, int fd)
-{
-	const struct rd_watch_config *config = &watch->config;
-	struct sockaddr_un address = { 0 };
-	socklen_t size = fill_name(&address, config->comm_id, rank);
-	struct iovec bytes = { packet, size_of(packet) };
-	union control control = { 0 };
-	struct msghdr message = {
-		.msg_name = &address, .msg_namelen = size, .msg_iov = &bytes, .msg_iovlen = 1
-	};
-
-	if (fd >= 0) {
-		message.msg_control = &control;
-		message.msg_controllen = CMSG_SPACE(sizeof(fd));
-		control.header.cmsg_level = SOL_SOCKET;
-		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	}
-	packet->magic = PACKET_MAGIC;
-	packet->comm_id = config->comm_id;
-	packet->from = config->rank;
-	return sendmsg(watch->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-	       (ssize_t)size_of(packet);
-}
-
-/* Keeps the first descriptor and closes the others. */
-static void take_fds(const struct cmsghdr *header, int *fd)
-{
-	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	int fds[sizeof(union control) / sizeof(int)];
-
-	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
-	for (size_t i = 1; i < count; i++)
-		close(fds[i]);
-	*fd = rd_above_stderr(fds[0]);
-}
-
-/* The descriptor in the message (-1: none), and the uid of its sender. */
-static void read_control(struct msghdr *message, int *fd, uid_t *uid)
-{
-	struct ucred sender;
-
-	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
-		header = CMSG_NXTHDR(message, header)) {
-		if (header->cmsg_level != SOL_SOCKET)
-			continue;
-		if (header->cmsg_type == SCM_RIGHTS) {
-			take_fds(header, fd);
-		} else if (header->cmsg_type == SCM_CREDENTIALS) {
-			memcpy(&sender, CMSG_DATA(header), sizeof(sender));
-			*uid = sender.uid;
-		}
-	}
-}
-
-/* 1: a valid packet; 0: an invalid one; -1: none has come. The caller closes *fd. */
-static int recv_packet(const struct rd_watch *watch, struct packet *packet, int *fd)
-{
-	struct iovec bytes = { packet, sizeof(*packet) };
-	union control control;
-	struct msghdr message = { .msg_iov = &bytes,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control) };
-	ssize_t got = recvmsg(watch->socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	uid_t uid = (uid_t)-1;
-
-	*fd = -1;
-	if (got < 0)
-		return errno == EINTR ? 0 : -1;
-	read_control(&message, fd, &uid);
-	return got >= (ssize_t)offsetof(struct packet, death) && got == (ssize_t)size_of(packet) &&
-	       !(message.msg_flags & MSG_TRUNC) && packet->magic == PACKET_MAGIC &&
-	       packet->comm_id == watch->config.comm_id && uid == getuid();
-}
-
 /* ---- Messages ------------------------------------------------------------------------------ */
 
 static bool is_sealed(int fd)
@@ -408,7 +282,7 @@ static void start_waiting(struct rd_watch *watch, int fd)
    packet. */
 static void report_next(struct rd_watch *watch, struct rd_death *death)
 {
-	struct packet packet = { .kind = REPORTS };
+	struct rd_watch_packet packet = { .kind = RD_WATCH_REPORTS };
 
 	watch->reported = true;
 	death->pid = watch->here[watch->next_at].pid;
@@ -417,14 +291,14 @@ static void report_next(struct rd_watch *watch, struct rd_death *death)
 	packet.death = *death;
 	for (int i = 0; i < watch->here_count; i++)
 		if (i != watch->own_at && i != watch->next_at)
-			send_packet(watch, watch->here[i].rank, &packet, -1);
+			rd_watch_socket_send(&watch->socket, watch->here[i].rank, &packet, -1);
 }
 
 /* Once the next rank has left, or died and been reported: waits for the one behind it, which is
    asked. A rank without a socket has left as well. */
 static void close_ring(struct rd_watch *watch)
 {
-	struct packet packet = { .kind = ASKS };
+	struct rd_watch_packet packet = { .kind = RD_WATCH_ASKS };
 
 	for (int i = 0; i < watch->waiter_count; i++)
 		if (!atomic_load(&watch->waiters[i].over))
@@ -438,41 +312,42 @@ static void close_ring(struct rd_watch *watch)
 	atomic_store(&watch->next_end, GOES_ON);
 	do
 		watch->next = neighbor_of(watch, &watch->next_at, 1);
-	while (watch->next >= 0 && !send_packet(watch, watch->next, &packet, -1));
+	while (watch->next >= 0 && !rd_watch_socket_send(&watch->socket, watch->next, &packet, -1));
 }
 
 static void share(struct rd_watch *watch, int rank)
 {
-	struct packet packet = { .kind = SHARES };
+	struct rd_watch_packet packet = { .kind = RD_WATCH_SHARES };
 
 	if (!watch->own && (!make_segment(watch) || !own_segment(watch)))
 		return;
 	/* A rank without a socket has left, or has said why it has none. */
-	if (!send_packet(watch, rank, &packet, watch->own_fd) && errno != ECONNREFUSED)
+	if (!rd_watch_socket_send(&watch->socket, rank, &packet, watch->own_fd) &&
+		errno != ECONNREFUSED)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m", rank);
 }
 
 bool rd_watch_next(struct rd_watch *watch, struct rd_death *death)
 {
-	struct packet packet;
+	struct rd_watch_packet packet;
 	int fd, valid;
 
-	if (watch->socket < 0)
+	if (watch->socket.fd < 0)
 		return false;
 	if (atomic_load(&watch->next_end) == DIED && !watch->reported) {
 		report_next(watch, death);
 		return true;
 	}
 	close_ring(watch);
-	while ((valid = recv_packet(watch, &packet, &fd)) >= 0) {
-		if (valid && packet.kind == SHARES && fd >= 0 && packet.from == watch->next &&
-			!watch->watched)
+	while ((valid = rd_watch_socket_recv(&watch->socket, &packet, &fd)) >= 0) {
+		if (valid && packet.kind == RD_WATCH_SHARES && fd >= 0 &&
+			packet.from == watch->next && !watch->watched)
 			start_waiting(watch, fd);
-		else if (valid && packet.kind == ASKS)
+		else if (valid && packet.kind == RD_WATCH_ASKS)
 			share(watch, packet.from);
 		if (fd >= 0)
 			close(fd);
-		if (valid && packet.kind == REPORTS) {
+		if (valid && packet.kind == RD_WATCH_REPORTS) {
 			*death = packet.death;
 			return true;
 		}
@@ -494,7 +369,7 @@ int rd_watch_rank(const struct rd_watch *watch)
 
 int rd_watch_fd(const struct rd_watch *watch)
 {
-	return watch->socket;
+	return watch->socket.fd;
 }
 
 /* ---- Finished calls ------------------------------------------------------------------------- */
@@ -546,7 +421,7 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 	if (!watch)
 		return NULL;
 	watch->config = *config;
-	watch->socket = watch->own_fd = -1;
+	watch->socket.fd = watch->own_fd = -1;
 	if (!find_here(watch)) {
 		free(watch);
 		return NULL;
@@ -558,7 +433,7 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 		rd_watch_destroy(watch);
 		return NULL;
 	}
-	if (!open_socket(watch) ||
+	if (!rd_watch_socket_open(&watch->socket, config->comm_id, config->rank) ||
 		(watch->previous >= 0 && (!make_segment(watch) || !own_segment(watch)))) {
 		rd_log(RD_INFO, RD_BOOTSTRAP, "no watch over the processes of this host: %m");
 		rd_watch_destroy(watch);
@@ -571,9 +446,8 @@ static void close_all(struct rd_watch *watch)
 {
 	if (watch->own_fd >= 0)
 		close(watch->own_fd);
-	if (watch->socket >= 0)
-		close(watch->socket);
-	watch->own_fd = watch->socket = -1;
+	watch->own_fd = -1;
+	rd_watch_socket_close(&watch->socket);
 }
 
 static void free_own(struct rd_watch *watch)
