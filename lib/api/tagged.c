@@ -18,11 +18,11 @@ int rd_tagged_start(
 
 	if (atomic_load(&request->comm->failed))
 		return rd_comm_failure(request->comm);
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	err = driver->stops ? rd_fail(RONDO_LEFT, "rank %d left it", request->comm->rank)
 			    : rd_messages_post(mailbox, request->tagged);
 	if (err) {
-		rd_tagged_exit(driver);
+		rd_mailbox_exit(driver->mailbox);
 		return err;
 	}
 	request->done = done;
@@ -53,29 +53,29 @@ void rd_tagged_poll(struct rondo_request *request)
 		rd_messages_step(driver->mailbox);
 		rd_tagged_settle(driver);
 	}
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 }
 
 void rd_tagged_cancel(struct rondo_request *request)
 {
 	struct rd_tagged_driver *driver = rd_tagged_driver_of(request);
 
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	rd_messages_cancel(driver->mailbox, request->tagged);
 	rd_tagged_settle(driver);
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 }
 
 void rd_tagged_drop(struct rondo_request *request)
 {
 	struct rd_tagged_driver *driver = rd_tagged_driver_of(request);
 
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	if (rd_request_is_done(request))
 		rd_request_free(request);
 	else
 		request->dropped = true;
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------ */

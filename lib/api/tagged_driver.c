@@ -31,18 +31,6 @@ static bool is_active(const struct rd_mailbox *mailbox)
 
 /* ---- The lock ------------------------------------------------------------------------------- */
 
-void rd_tagged_enter(struct rd_tagged_driver *driver)
-{
-	atomic_fetch_add(&driver->entering, 1);
-	pthread_mutex_lock(&driver->mailbox->lock);
-	atomic_fetch_sub(&driver->entering, 1);
-}
-
-void rd_tagged_exit(struct rd_tagged_driver *driver)
-{
-	pthread_mutex_unlock(&driver->mailbox->lock);
-}
-
 static void pause_core(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -55,14 +43,42 @@ static void pause_core(void)
 /* Lets others take the lock, for a moment. */
 static void make_way(struct rd_tagged_driver *driver, bool yields)
 {
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 	if (yields)
 		sched_yield();
 	else
 		pause_core();
-	while (atomic_load(&driver->entering) > 0)
+	while (rd_mailbox_is_awaited(driver->mailbox))
 		sched_yield();
-	pthread_mutex_lock(&driver->mailbox->lock);
+	rd_mailbox_enter(driver->mailbox);
+}
+
+/* For threads in await_change(). */
+static void wake_waiters(struct rd_tagged_driver *driver)
+{
+	if (driver->asleep == 0)
+		return;
+	pthread_mutex_lock(&driver->change_lock);
+	driver->changes++;
+	pthread_cond_broadcast(&driver->change);
+	pthread_mutex_unlock(&driver->change_lock);
+}
+
+/* Waits for a change, most_ms at most; INT64_MAX: no bound. May return early. */
+static void await_change(struct rd_tagged_driver *driver, int64_t most_ms)
+{
+	unsigned before = driver->changes;
+
+	driver->asleep++;
+	rd_mailbox_exit(driver->mailbox);
+	pthread_mutex_lock(&driver->change_lock);
+	if (driver->changes == before && most_ms == INT64_MAX)
+		pthread_cond_wait(&driver->change, &driver->change_lock);
+	else if (driver->changes == before)
+		rd_condition_wait_us(&driver->change, &driver->change_lock, most_ms * 1000);
+	pthread_mutex_unlock(&driver->change_lock);
+	rd_mailbox_enter(driver->mailbox);
+	driver->asleep--;
 }
 
 /* ---- Ends, under the lock ------------------------------------------------------------------- */
@@ -73,11 +89,11 @@ static void call_done(struct rd_tagged_driver *driver, struct rondo_request *req
 	if (!request->done)
 		return;
 	driver->calling++;
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 	if (request->error && request->reason)
 		rd_fail(request->error, "%s", request->reason);
 	request->done(request->argument, request->error);
-	pthread_mutex_lock(&driver->mailbox->lock);
+	rd_mailbox_enter(driver->mailbox);
 	driver->calling--;
 }
 
@@ -110,7 +126,7 @@ void rd_tagged_settle(struct rd_tagged_driver *driver)
 	}
 	if (!some)
 		return;
-	pthread_cond_broadcast(&driver->change);
+	wake_waiters(driver);
 	if (mailbox->sleeps && driver->waiters > 0)
 		rd_mailbox_wake(mailbox);
 }
@@ -122,7 +138,7 @@ static bool run_round(struct rd_tagged_driver *driver)
 	bool moved = rd_messages_step(driver->mailbox);
 
 	rd_tagged_settle(driver);
-	if (atomic_load_explicit(&driver->entering, memory_order_relaxed) > 0)
+	if (rd_mailbox_is_awaited(driver->mailbox))
 		make_way(driver, true);
 	return moved;
 }
@@ -139,13 +155,13 @@ static void sleep_on(struct rd_tagged_driver *driver, int fd, int ms)
 {
 	struct epoll_event events[16];
 
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 	/* Without an epoll, links are looked at every millisecond. */
 	if (fd >= 0)
 		epoll_wait(fd, events, 16, ms);
 	else
 		poll(NULL, 0, 1);
-	pthread_mutex_lock(&driver->mailbox->lock);
+	rd_mailbox_enter(driver->mailbox);
 }
 
 /* Until something may have moved, most_ms at most. */
@@ -239,7 +255,7 @@ static void drive(
 	}
 	end_idle(driver, &idle);
 	driver->drives = false;
-	pthread_cond_broadcast(&driver->change);
+	wake_waiters(driver);
 }
 
 /* ---- The worker ----------------------------------------------------------------------------- */
@@ -256,7 +272,7 @@ static enum rd_background_state look(struct rd_background *work)
 	struct rd_tagged_driver *driver = of_work(work);
 	enum rd_background_state state = RD_BACKGROUND_LATER;
 
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	if (driver->stops || (!is_active(driver->mailbox) && ++driver->looks > LOOKS)) {
 		state = RD_BACKGROUND_NONE;
 	} else if (is_active(driver->mailbox)) {
@@ -266,7 +282,7 @@ static enum rd_background_state look(struct rd_background *work)
 		driver->seen = driver->waits;
 	}
 	driver->posted = state != RD_BACKGROUND_NONE;
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 	return state;
 }
 
@@ -275,9 +291,9 @@ static void work_off(struct rd_background *work)
 	struct rd_tagged_driver *driver = of_work(work);
 
 	rd_log_rank(driver->mailbox->comm->rank);
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	if (driver->drives) {
-		rd_tagged_exit(driver);
+		rd_mailbox_exit(driver->mailbox);
 		return;
 	}
 	driver->drives = driver->works = true;
@@ -285,8 +301,8 @@ static void work_off(struct rd_background *work)
 		if (!run_round(driver))
 			sleep_a_while(driver, SLEEP_MS);
 	driver->drives = driver->works = false;
-	pthread_cond_broadcast(&driver->change);
-	rd_tagged_exit(driver);
+	wake_waiters(driver);
+	rd_mailbox_exit(driver->mailbox);
 }
 
 /* Without a thread for it, messages move while the program waits or tests. */
@@ -295,12 +311,12 @@ void rd_tagged_exit_to_worker(struct rd_tagged_driver *driver)
 	bool post = is_active(driver->mailbox) && !driver->posted && !driver->stops;
 
 	driver->posted |= post;
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 	if (!post || rd_background_post(&driver->work) == 0)
 		return;
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	driver->posted = false;
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 }
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
@@ -309,14 +325,10 @@ void rd_tagged_exit_to_worker(struct rd_tagged_driver *driver)
 static void wait_for_change(struct rd_tagged_driver *driver, int64_t until_ns)
 {
 	struct rd_mailbox *mailbox = driver->mailbox;
-	int64_t left = left_ms(until_ns);
 
 	if (driver->works && mailbox->sleeps)
 		rd_mailbox_wake(mailbox);
-	if (left == INT64_MAX)
-		pthread_cond_wait(&driver->change, &mailbox->lock);
-	else
-		rd_condition_wait_us(&driver->change, &mailbox->lock, left * 1000);
+	await_change(driver, left_ms(until_ns));
 }
 
 bool rd_tagged_wait(struct rondo_request *request, int timeout_ms)
@@ -326,7 +338,7 @@ bool rd_tagged_wait(struct rondo_request *request, int timeout_ms)
 		timeout_ms < 0 ? INT64_MAX : rd_clock_ns() + timeout_ms * INT64_C(1000000);
 	bool done;
 
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	driver->waits++;
 	driver->waiters++;
 	do {
@@ -351,6 +363,7 @@ int rd_tagged_driver_create(struct rd_mailbox *mailbox)
 		return rd_fail(RONDO_MEMORY, "no memory for tagged messages");
 	driver->mailbox = mailbox;
 	driver->spin_ns = mailbox->comm->settings.spin_us * INT64_C(1000);
+	pthread_mutex_init(&driver->change_lock, NULL);
 	rd_condition_init(&driver->change);
 	rd_background_init(&driver->work, look, work_off);
 	mailbox->driver = driver;
@@ -376,13 +389,13 @@ void rd_tagged_finish(struct rondo_comm *comm)
 
 	if (!driver || driver->stops)
 		return;
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	driver->stops = true;
 	if (mailbox->sleeps)
 		rd_mailbox_wake(mailbox);
-	rd_tagged_exit(driver);
+	rd_mailbox_exit(driver->mailbox);
 	rd_background_finish(&driver->work);
-	rd_tagged_enter(driver);
+	rd_mailbox_enter(driver->mailbox);
 	flush(driver);
 	rd_tagged_settle(driver);
 	if (mailbox->pending > 0)
@@ -390,7 +403,8 @@ void rd_tagged_finish(struct rondo_comm *comm)
 			rd_fail(RONDO_LEFT, "rank %d left the communicator meanwhile", comm->rank));
 	rd_tagged_settle(driver);
 	while (driver->calling > 0)
-		pthread_cond_wait(&driver->change, &mailbox->lock);
-	rd_tagged_exit(driver);
+		await_change(driver, INT64_MAX);
+	rd_mailbox_exit(driver->mailbox);
 	pthread_cond_destroy(&driver->change);
+	pthread_mutex_destroy(&driver->change_lock);
 }

@@ -11,9 +11,13 @@
 struct rd_tagged_driver {
 	struct rd_background work;
 	struct rd_mailbox *mailbox;
-	_Atomic int entering; /* threads that wait for the lock: who drives makes way */
+	/* The lock of `changes` alone: a thread that is woken has yet to come to the lock of the
+	   mailbox, and counts there. */
+	pthread_mutex_t change_lock;
+	pthread_cond_t change;
+	unsigned changes; /* a request is done, or nobody drives; where a thread waits for it */
 	/* Under the mailbox's lock: */
-	pthread_cond_t change; /* a request is done, or nobody drives */
+	int asleep; /* threads that wait for a change */
 	bool drives; /* a thread drives */
 	bool works; /* it is the worker */
 	bool stops; /* this rank leaves the comm */
@@ -33,14 +37,14 @@ static inline struct rd_tagged_driver *rd_tagged_driver_of(const struct rondo_re
 	return atomic_load(&request->comm->mailbox)->driver;
 }
 
-/* The mailbox's lock: */
-void rd_tagged_enter(struct rd_tagged_driver *driver);
-void rd_tagged_exit(struct rd_tagged_driver *driver);
-/* The same, and has a worker look where something is under way. */
+/* Under the mailbox's lock: */
+
+/* Ends the requests whose messages have ended. */
+void rd_tagged_settle(struct rd_tagged_driver *driver);
+/* Gives up the lock, and has a worker look where something is under way. */
 void rd_tagged_exit_to_worker(struct rd_tagged_driver *driver);
 
-/* Under the lock: ends the requests whose messages have ended. */
-void rd_tagged_settle(struct rd_tagged_driver *driver);
+/* Without it: */
 
 /* As rd_request_queue_wait(). */
 bool rd_tagged_wait(struct rondo_request *request, int timeout_ms);

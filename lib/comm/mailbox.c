@@ -61,6 +61,22 @@ struct rd_mailbox *rd_mailbox_get(struct rondo_comm *comm)
 	return mailbox;
 }
 
+/* ---- The lock ------------------------------------------------------------------------------- */
+
+void rd_mailbox_enter(struct rd_mailbox *mailbox)
+{
+	if (pthread_mutex_trylock(&mailbox->lock) == 0)
+		return;
+	atomic_fetch_add(&mailbox->entering, 1);
+	pthread_mutex_lock(&mailbox->lock);
+	atomic_fetch_sub(&mailbox->entering, 1);
+}
+
+void rd_mailbox_exit(struct rd_mailbox *mailbox)
+{
+	pthread_mutex_unlock(&mailbox->lock);
+}
+
 /* ---- Opening -------------------------------------------------------------------------------- */
 
 /* The index of the transport for this pair; -1: there is none. Both ranks find the same, once both
@@ -84,9 +100,9 @@ bool rd_mailbox_reaches(struct rd_mailbox *mailbox, int peer)
 {
 	bool reaches;
 
-	pthread_mutex_lock(&mailbox->lock);
+	rd_mailbox_enter(mailbox);
 	reaches = choose(mailbox, peer, mailbox->peers[peer].barred) >= 0;
-	pthread_mutex_unlock(&mailbox->lock);
+	rd_mailbox_exit(mailbox);
 	return reaches;
 }
 
@@ -312,13 +328,13 @@ enum rd_links_state rd_mailbox_serve(struct rondo_comm *comm, bool makes, int *f
 		mailbox = rd_mailbox_get(comm);
 	if (!mailbox)
 		return RD_LINKS_IDLE;
-	pthread_mutex_lock(&mailbox->lock);
+	rd_mailbox_enter(mailbox);
 	while (!mailbox->over && rd_mailbox_advance(mailbox))
 		moved = true;
 	unready = mailbox->unready && !mailbox->over;
 	sleeps = mailbox->sleeps;
 	*fd = mailbox->local.epoll_fd >= 0 ? mailbox->local.epoll_fd : comm->shared->control_fd;
-	pthread_mutex_unlock(&mailbox->lock);
+	rd_mailbox_exit(mailbox);
 	if (moved && sleeps)
 		rd_mailbox_wake(mailbox);
 	return unready ? RD_LINKS_WAIT : RD_LINKS_IDLE;

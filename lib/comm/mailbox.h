@@ -7,7 +7,8 @@
  * The rank that needs a link opens its end and, by the coordinator, tells the peer. There the
  * control thread opens the other end, whatever the program does.
  *
- * Any thread may use it, with the lock.
+ * Any thread may use it, with the lock. A thread that moves data keeps the lock for long, and gives
+ * it up to those that wait for it.
  */
 #ifndef RD_MAILBOX_H
 #define RD_MAILBOX_H
@@ -54,6 +55,7 @@ struct rd_unexpected {
 struct rd_mailbox {
 	struct rondo_comm *comm;
 	pthread_mutex_t lock;
+	_Atomic int entering; /* threads that wait for the lock */
 	/* Under the lock: */
 	struct rd_settings settings; /* of its endpoints: one channel */
 	struct rd_local local;
@@ -80,11 +82,19 @@ struct rd_mailbox {
 /* The comm's mailbox, which is made if there is none. NULL: no memory, with the reason. */
 struct rd_mailbox *rd_mailbox_get(struct rondo_comm *comm);
 
+void rd_mailbox_enter(struct rd_mailbox *mailbox);
+void rd_mailbox_exit(struct rd_mailbox *mailbox);
+
 /* Whether a transport that tagged messages may use reaches the peer. */
 bool rd_mailbox_reaches(struct rd_mailbox *mailbox, int peer);
 
 /* Under the lock: */
 
+/* Whether a thread waits for the lock. */
+static inline bool rd_mailbox_is_awaited(const struct rd_mailbox *mailbox)
+{
+	return atomic_load_explicit(&mailbox->entering, memory_order_relaxed) > 0;
+}
 /* Opens this end of the link to a peer, if it is not open, and has the peer told, once. */
 int rd_mailbox_open(struct rd_mailbox *mailbox, int peer);
 /* Lets handshakes and queued bytes go on. True: something moved. */

@@ -13,7 +13,7 @@
 #define SHORT_COST 128
 /* From this size on, a piece is received into the buffer. No short message has that size. */
 #define LAND_LEAST (SHORT_MOST + 1)
-/* Messages of a link that a step handles. */
+/* The most messages of a link that a step sends, and receives. */
 #define STEP_MOST 32
 
 enum { SHORT = 1, TAKEN, OFFER, ACCEPT, DATA };
@@ -408,12 +408,20 @@ static bool put_piece(struct rd_mailbox *mailbox, struct rd_link *link, struct r
 	return true;
 }
 
+/* Whether a step moves another message of a link, after some. */
+static bool goes_on(const struct rd_mailbox *mailbox, int moved)
+{
+	return moved == 0 || (moved < STEP_MOST && !rd_mailbox_is_awaited(mailbox));
+}
+
 static bool send_data(struct rd_mailbox *mailbox, struct rd_mailbox_peer *peer)
 {
 	struct rd_tagged *message;
 	bool moved = false;
 
-	while ((message = peer->accepted.first) && put_piece(mailbox, peer->link, message)) {
+	for (int pieces = 0; goes_on(mailbox, pieces) && (message = peer->accepted.first) &&
+			     put_piece(mailbox, peer->link, message);
+		pieces++) {
 		moved = true;
 		if (message->moved == message->size)
 			append(&peer->sent, take_first(&peer->accepted));
@@ -565,7 +573,8 @@ static bool step_peer(struct rd_mailbox *mailbox, int rank)
 
 	if (peer->link && peer->link->ready) {
 		moved = send_out(mailbox, peer);
-		for (int i = 0; i < STEP_MOST && !mailbox->over && receive_one(mailbox, rank); i++)
+		for (int i = 0; goes_on(mailbox, i) && !mailbox->over && receive_one(mailbox, rank);
+			i++)
 			moved = true;
 		mailbox->unsent |= peer->link->unsent;
 	}
