@@ -225,6 +225,7 @@ static int join(struct rondo_comm *comm, const struct rd_identity *self,
 	rd_hold(comm);
 	err = meet_and_connect(comm, self, origin);
 	opened = comm->connecting.opened;
+	atomic_store(&comm->complete, !err);
 	rd_unhold(comm);
 	if (err)
 		return err;

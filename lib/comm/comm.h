@@ -79,6 +79,7 @@ struct rondo_comm {
 	struct rd_link **links;
 	struct rd_connecting connecting;
 	_Atomic int in_use; /* 1: a thread has the links (hold.h) */
+	_Atomic bool complete; /* it may be used, and have a mailbox */
 	pthread_mutex_t hold_lock;
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
 	int endpoint_count;

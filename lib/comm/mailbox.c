@@ -317,14 +317,14 @@ static bool is_needed(struct rondo_comm *comm)
 	return false;
 }
 
-enum rd_links_state rd_mailbox_serve(struct rondo_comm *comm, bool makes, int *fd)
+enum rd_links_state rd_mailbox_serve(struct rondo_comm *comm, int *fd)
 {
 	struct rd_mailbox *mailbox = atomic_load(&comm->mailbox);
 	bool moved = false, unready, sleeps;
 
 	if (atomic_load(&comm->failed))
 		return RD_LINKS_IDLE;
-	if (!mailbox && makes && is_needed(comm))
+	if (!mailbox && atomic_load(&comm->complete) && is_needed(comm))
 		mailbox = rd_mailbox_get(comm);
 	if (!mailbox)
 		return RD_LINKS_IDLE;

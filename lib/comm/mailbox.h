@@ -109,9 +109,9 @@ void rd_mailbox_disarm(struct rd_mailbox *mailbox);
 /* Wakes the thread that sleeps on the mailbox. */
 void rd_mailbox_wake(const struct rd_mailbox *mailbox);
 
-/* In the control thread: opens links that peers need. For struct rd_control_links. makes: it has
-   the comm's links, so the comm is complete, and there may be a mailbox. */
-enum rd_links_state rd_mailbox_serve(struct rondo_comm *comm, bool makes, int *fd);
+/* In the control thread: opens links that peers need, also while a call has the comm's links. For
+   struct rd_control_links. */
+enum rd_links_state rd_mailbox_serve(struct rondo_comm *comm, int *fd);
 
 /* Closes the links, and frees the mailbox, which has no message. */
 void rd_mailbox_close(struct rondo_comm *comm);

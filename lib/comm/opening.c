@@ -529,13 +529,11 @@ static enum rd_links_state serve(struct rondo_comm *comm)
 enum rd_links_state rd_open_serve(void *owner, int *fd)
 {
 	struct rondo_comm *comm = owner;
-	enum rd_links_state tagged = rd_mailbox_serve(comm, false, fd), state;
+	enum rd_links_state tagged = rd_mailbox_serve(comm, fd), state;
 
 	if (!rd_hold_try(comm))
 		return tagged == RD_LINKS_WAIT ? tagged : RD_LINKS_BUSY;
 	state = serve(comm);
-	if (tagged == RD_LINKS_IDLE)
-		tagged = rd_mailbox_serve(comm, true, fd);
 	if (state == RD_LINKS_WAIT || tagged != RD_LINKS_WAIT)
 		*fd = rd_comm_control_epoll(comm);
 	rd_hold_pass(comm);

@@ -74,6 +74,24 @@ Test(tagged_beside, a_call_that_waits_for_them, .timeout = 60)
 	on_all_ways(2, during_a_call);
 }
 
+/* The first message to a rank that is in a call, and has sent none: its link opens meanwhile. */
+static int to_a_call(struct rank_env *env)
+{
+	int32_t value = 6 * (env->rank == 0);
+
+	if (env->rank == 0)
+		TRY(send_one(env->comm, &value, sizeof(value), 1, 1));
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 1)
+		TRY(receive_one(env->comm, &value, sizeof(value), 0, 1));
+	return env->rank > 1 || value == 6 ? 0 : world_report(env, "%d", value);
+}
+
+Test(tagged_beside, a_call_that_the_receiver_makes_first, .timeout = 60)
+{
+	on_all_ways(2, to_a_call);
+}
+
 /* ---- Other comms ---------------------------------------------------------------------------- */
 
 /* The same source and tag in both, received in the other order; and in a group without rank 0. */

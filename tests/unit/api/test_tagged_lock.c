@@ -135,7 +135,7 @@ static void *serve(void *comm)
 {
 	int fd;
 
-	rd_mailbox_serve(comm, false, &fd);
+	rd_mailbox_serve(comm, &fd);
 	return NULL;
 }
 
