@@ -98,6 +98,7 @@ static void walk_link_failure(struct rd_codec *codec, struct rd_link_failure *li
 	walk_rank(codec, &link_failure->by, 0);
 	rd_codec_text(codec, link_failure->transport, sizeof(link_failure->transport));
 	rd_codec_text(codec, link_failure->reason, sizeof(link_failure->reason));
+	rd_codec_bool(codec, &link_failure->tagged);
 	rd_codec_check(codec, link_failure->low < link_failure->high &&
 				      (link_failure->by == link_failure->low ||
 					      link_failure->by == link_failure->high));

@@ -33,6 +33,7 @@ bool rd_link_failures_have(
 		const struct rd_link_failure *other = &link_failures->at[i];
 
 		if (other->low == link_failure->low && other->high == link_failure->high &&
+			other->tagged == link_failure->tagged &&
 			strcmp(other->transport, link_failure->transport) == 0)
 			return true;
 	}

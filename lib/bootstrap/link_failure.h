@@ -18,6 +18,7 @@ struct rd_link_failure {
 	int32_t by; /* which of them saw it */
 	char transport[RD_LINK_FAILURE_NAME];
 	char reason[RD_LINK_FAILURE_REASON];
+	bool tagged; /* the link of their tagged messages: those of calls stay */
 };
 
 /* A list that grows; all zero: empty. */
@@ -31,7 +32,7 @@ bool rd_link_failures_add(
 	struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
 void rd_link_failures_finish(struct rd_link_failures *link_failures);
 
-/* Whether the list has this pair and transport, whichever rank saw it. */
+/* Whether the list has this pair, transport and kind of link, whichever rank saw it. */
 bool rd_link_failures_have(
 	const struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
 

@@ -209,3 +209,16 @@ void rd_comm_log(const struct rondo_comm *comm, const struct rd_member *members)
 		RD_PLURAL(comm->channels), comm->size, RD_PLURAL(comm->size), hosts,
 		RD_PLURAL(hosts));
 }
+
+/* The lower rank logs for both. */
+void rd_comm_log_fallback(const struct rondo_comm *comm, const struct rd_link_failure *link_failure,
+	const struct rd_transport *next)
+{
+	if (link_failure->low == comm->rank)
+		rd_log(RD_WARN, RD_ROUTE,
+			"rank %d and rank %d do not reach each other over %s%s (rank %d says: %s), "
+			"and go on over %s",
+			comm->rank, link_failure->high, link_failure->transport,
+			link_failure->tagged ? " for tagged messages" : "", link_failure->by,
+			link_failure->reason, next->name);
+}

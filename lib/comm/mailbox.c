@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "bootstrap/rendezvous.h"
+#include "comm/comm_log.h"
 #include "comm/route.h"
 
 /* For which this rank waits for the rest of a link whose peer has left. */
@@ -123,6 +124,7 @@ static int make_endpoint(struct rd_mailbox *mailbox, int index)
 	return transport->listen(&mailbox->endpoints[index], &mailbox->local, card, &size);
 }
 
+/* Opens this end over the cheapest transport that has not failed the pair. */
 static int open_end(struct rd_mailbox *mailbox, int peer)
 {
 	struct rd_mailbox_peer *at = &mailbox->peers[peer];
@@ -130,31 +132,64 @@ static int open_end(struct rd_mailbox *mailbox, int peer)
 	struct rd_endpoint *endpoint;
 	struct rd_card card;
 
+	at->link = NULL;
+	at->failed = at->reported = false;
 	if (index < 0)
-		return rd_fail(RONDO_UNREACHABLE,
-			"rank %d reaches rank %d over neither shm nor tcp, for tagged messages",
-			mailbox->comm->rank, peer);
+		return rd_fail(RONDO_UNREACHABLE, "neither shm nor tcp is left");
+	at->endpoint = index;
 	err = make_endpoint(mailbox, index);
 	if (err)
 		return err;
 	endpoint = mailbox->endpoints[index];
 	rd_route_card(mailbox->comm, peer, endpoint->transport, &card);
 	err = endpoint->transport->open(endpoint, peer, 0, card.bytes, card.size, &at->link);
-	if (err)
-		return err;
-	at->endpoint = index;
-	at->failed = false;
-	mailbox->unready = true;
-	return 0;
+	mailbox->unready |= !err;
+	return err;
+}
+
+/* The pair's present transport has failed. Where another is left, the coordinator sends both ranks
+   there, and returns 0. */
+static int fail_pair(struct rd_mailbox *mailbox, int peer, int error, const char *why)
+{
+	const struct rondo_comm *comm = mailbox->comm;
+	struct rd_mailbox_peer *at = &mailbox->peers[peer];
+	struct rd_link_failure failure = {
+		.low = peer < comm->rank ? peer : comm->rank,
+		.high = peer < comm->rank ? comm->rank : peer,
+		.by = comm->rank,
+		.tagged = true,
+	};
+
+	if (choose(mailbox, peer, at->barred | 1u << at->endpoint) < 0)
+		return rd_fail(error, "rank %d opens a link of tagged messages to rank %d: %s",
+			comm->rank, peer, why);
+	at->reported = mailbox->unready = true;
+	snprintf(failure.transport, sizeof(failure.transport), "%s",
+		comm->endpoints[at->endpoint]->transport->name);
+	snprintf(failure.reason, sizeof(failure.reason), "%s", why);
+	return rd_control_link_failed(comm->control, &failure);
+}
+
+static int open_link(struct rd_mailbox *mailbox, int peer)
+{
+	char why[RD_REASON_SIZE];
+	int err = open_end(mailbox, peer);
+
+	if (!err)
+		return 0;
+	snprintf(why, sizeof(why), "%s", rondo_last_error());
+	return fail_pair(mailbox, peer, err, why);
 }
 
 static int open_first(struct rd_mailbox *mailbox, int peer)
 {
-	int err = open_end(mailbox, peer);
+	int err = open_link(mailbox, peer);
 
-	if (!err)
-		mailbox->linked[mailbox->linked_count++] = peer;
-	return err;
+	if (err)
+		return err;
+	mailbox->peers[peer].listed = true;
+	mailbox->linked[mailbox->linked_count++] = peer;
+	return 0;
 }
 
 int rd_mailbox_open(struct rd_mailbox *mailbox, int peer)
@@ -164,7 +199,7 @@ int rd_mailbox_open(struct rd_mailbox *mailbox, int peer)
 
 	if (at->asked)
 		return 0;
-	err = at->link ? 0 : open_first(mailbox, peer);
+	err = at->listed ? 0 : open_first(mailbox, peer);
 	if (err)
 		return err;
 	at->asked = true;
@@ -173,26 +208,63 @@ int rd_mailbox_open(struct rd_mailbox *mailbox, int peer)
 
 /* ---- News of other ranks -------------------------------------------------------------------- */
 
-/* The pair's transport has failed, here or there: goes on over the next one. */
+/* No link comes about, and the peer may wait for one: the error, whose reason is recorded, ends the
+   comm. */
+static void give_up(struct rd_mailbox *mailbox, int peer, int error)
+{
+	mailbox->peers[peer].reported = true;
+	rd_control_report_soon(mailbox->comm->control, error, peer, rondo_last_error());
+}
+
+/* The pair's transport has failed, here or there: goes on over the next one. A link that was ready
+   here may have messages that do not arrive. */
+static int move_pair(
+	struct rd_mailbox *mailbox, int peer, int index, const struct rd_link_failure *failure)
+{
+	const struct rondo_comm *comm = mailbox->comm;
+	struct rd_mailbox_peer *at = &mailbox->peers[peer];
+	int next;
+
+	at->barred |= 1u << index;
+	next = choose(mailbox, peer, at->barred);
+	if (next >= 0)
+		rd_comm_log_fallback(comm, failure, comm->endpoints[next]->transport);
+	if (!at->listed || at->endpoint != index)
+		return 0;
+	if (at->link && at->link->ready)
+		return rd_fail(RONDO_BROKEN,
+			"rank %d: the link of tagged messages to rank %d over %s: %s", comm->rank,
+			peer, failure->transport, failure->reason);
+	return open_link(mailbox, peer);
+}
+
 static void take_fallback(struct rd_mailbox *mailbox, const struct rd_link_failure *failure)
 {
 	const struct rondo_comm *comm = mailbox->comm;
-	struct rd_mailbox_peer *at =
-		&mailbox->peers[failure->low == comm->rank ? failure->high : failure->low];
-	int peer = (int)(at - mailbox->peers), index = 0;
+	int peer = failure->low == comm->rank ? failure->high : failure->low, index = 0, err;
 
 	if (failure->transport[0] == '\0') {
-		at->left_ms = rd_clock_ms();
+		mailbox->peers[peer].left_ms = rd_clock_ms();
 		return;
 	}
 	while (index < comm->endpoint_count &&
 		strcmp(comm->endpoints[index]->transport->name, failure->transport) != 0)
 		index++;
-	if (index == comm->endpoint_count)
+	if (index == comm->endpoint_count || !failure->tagged)
 		return;
-	at->barred |= 1u << index;
-	if (at->link && !at->link->ready && at->endpoint == index && open_end(mailbox, peer))
-		at->failed = true;
+	err = move_pair(mailbox, peer, index, failure);
+	if (err)
+		give_up(mailbox, peer, err);
+}
+
+static void take_opened(struct rd_mailbox *mailbox, int listed)
+{
+	int peer = rd_open_rank(listed), err = 0;
+
+	if (listed & RD_OPEN_TAGGED && !mailbox->peers[peer].listed)
+		err = open_first(mailbox, peer);
+	if (err)
+		give_up(mailbox, peer, err);
 }
 
 static bool take_news(struct rd_mailbox *mailbox)
@@ -206,39 +278,29 @@ static bool take_news(struct rd_mailbox *mailbox)
 		take_fallback(mailbox, &failure);
 	}
 	while (rd_control_opened(control, mailbox->opened, &listed)) {
-		int peer = rd_open_rank(listed);
-
 		mailbox->opened++;
-		if (listed & RD_OPEN_TAGGED && !mailbox->peers[peer].link &&
-			open_first(mailbox, peer))
-			mailbox->peers[peer].failed = true;
+		take_opened(mailbox, listed);
 	}
 	return mailbox->fallbacks + mailbox->opened > before;
 }
 
 /* ---- Progress ------------------------------------------------------------------------------- */
 
-/* Where another transport is left, the coordinator sends both ranks there. The end of a peer is no
-   failure of the transport. */
-static void fail_opening(struct rd_mailbox *mailbox, int peer)
+/* The end of a peer is no failure of the transport. */
+static void look_at_opening(struct rd_mailbox *mailbox, int peer)
 {
-	const struct rondo_comm *comm = mailbox->comm;
 	struct rd_mailbox_peer *at = &mailbox->peers[peer];
-	struct rd_link_failure failure = {
-		.low = peer < comm->rank ? peer : comm->rank,
-		.high = peer < comm->rank ? comm->rank : peer,
-		.by = comm->rank,
-	};
+	int err = 0;
 
-	at->failed = true;
-	if (at->link->error == RONDO_BROKEN || at->left_ms || !at->asked ||
-		choose(mailbox, peer, at->barred | 1u << at->endpoint) < 0)
-		return;
-	snprintf(failure.transport, sizeof(failure.transport), "%s", at->link->transport->name);
-	snprintf(failure.reason, sizeof(failure.reason), "%s", at->link->reason);
-	at->failed = rd_control_link_failed(comm->control, &failure) != 0;
+	if (at->link->error == RONDO_BROKEN || at->left_ms)
+		at->failed = true;
+	else if (at->link->error)
+		err = fail_pair(mailbox, peer, at->link->error, at->link->reason);
+	if (err)
+		give_up(mailbox, peer, err);
 }
 
+/* Whether some are still to come, or their fallback is. */
 static bool look_at_openings(struct rd_mailbox *mailbox)
 {
 	bool unready = false;
@@ -246,12 +308,9 @@ static bool look_at_openings(struct rd_mailbox *mailbox)
 	for (int i = 0; i < mailbox->linked_count; i++) {
 		struct rd_mailbox_peer *at = &mailbox->peers[mailbox->linked[i]];
 
-		if (!at->link || at->link->ready || at->failed)
-			continue;
-		if (at->link->error)
-			fail_opening(mailbox, mailbox->linked[i]);
-		else
-			unready = true;
+		if (at->link && !at->link->ready && !at->failed && !at->reported)
+			look_at_opening(mailbox, mailbox->linked[i]);
+		unready |= !(at->link && at->link->ready) && !at->failed;
 	}
 	return unready;
 }

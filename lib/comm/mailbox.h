@@ -28,8 +28,10 @@ struct rd_mailbox_peer {
 	struct rd_link *link; /* NULL: not open */
 	int endpoint; /* its number, of the link's */
 	unsigned barred; /* endpoints (bits) that have failed this pair */
+	bool listed; /* its opening has begun */
 	bool asked; /* the peer has been told */
-	bool failed; /* before it was ready: reported, or for nobody */
+	bool reported; /* it has failed, and the coordinator is to send a fallback, or a verdict */
+	bool failed; /* before it was ready, by the end of the peer */
 	int64_t left_ms; /* when this rank learnt that the peer has left; 0: it has not */
 
 	/* Those of messages.c. Sends: not announced yet, offered, accepted, in the link whole. */
@@ -61,7 +63,7 @@ struct rd_mailbox {
 	struct rd_local local;
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX]; /* as comm->endpoints; NULL: not made */
 	struct rd_mailbox_peer *peers; /* [size] */
-	int *linked; /* [linked_count]: peers with a link */
+	int *linked; /* [linked_count]: peers that are listed */
 	int linked_count;
 	int fallbacks, opened; /* of the control connection's, taken so far */
 	bool unready; /* a link is not ready */

@@ -83,7 +83,7 @@ static void add_earlier(const struct rondo_comm *comm, int peer, char *text, siz
 			rd_control_fallback(comm->control, i, &link_failure);
 		i++)
 		if ((link_failure.low == peer || link_failure.high == peer) &&
-			link_failure.transport[0] && at < size)
+			link_failure.transport[0] && !link_failure.tagged && at < size)
 			at += (size_t)snprintf(text + at, size - at, "; nor over %s: %s",
 				link_failure.transport, link_failure.reason);
 }
@@ -340,19 +340,14 @@ static int try_pair(struct rondo_comm *comm, struct rd_opening **at)
 
 /* ---- News of other ranks -------------------------------------------------------------------- */
 
-/* The lower rank logs for both. */
 static void log_fallback(const struct rondo_comm *comm, const struct rd_link_failure *link_failure)
 {
-	int high = link_failure->high;
+	int peer = link_failure->low == comm->rank ? link_failure->high : link_failure->low;
 	const struct rd_endpoint *next = rd_route_cheapest(
-		comm, members_of(comm), high, comm->connecting.pairs[high].barred);
+		comm, members_of(comm), peer, comm->connecting.pairs[peer].barred);
 
 	if (next)
-		rd_log(RD_WARN, RD_ROUTE,
-			"rank %d and rank %d do not reach each other over %s (rank %d says: %s), "
-			"and go on over %s",
-			comm->rank, high, link_failure->transport, link_failure->by,
-			link_failure->reason, next->transport->name);
+		rd_comm_log_fallback(comm, link_failure, next->transport);
 }
 
 /* The other rank has left. If it had opened its end, it has made the call that needs the link, and
@@ -382,10 +377,10 @@ static int take_fallback(struct rondo_comm *comm, const struct rd_link_failure *
 
 	if (link_failure->transport[0] == '\0')
 		return take_leave(comm, peer);
-	if (index < 0)
+	if (index < 0 || link_failure->tagged)
 		return 0;
 	pair->barred |= 1u << index;
-	if (link_failure->low == comm->rank && !pair->open)
+	if (!pair->open)
 		log_fallback(comm, link_failure);
 	if (pair->endpoint != index || !(pair->open || pair->opening))
 		return 0;

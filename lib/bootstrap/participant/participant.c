@@ -231,7 +231,7 @@ static void judge_links(struct rd_participant *participant, int64_t now_ms)
 	for (int i = 0; i < participant->link_failures.count; i++) {
 		const struct rd_link_failure *failure = &participant->link_failures.at[i];
 
-		if ((failure->low == peer || failure->high == peer) &&
+		if (!failure->tagged && (failure->low == peer || failure->high == peer) &&
 			!rd_link_failures_have(&participant->fallbacks, failure))
 			end_without_link(participant, failure);
 	}

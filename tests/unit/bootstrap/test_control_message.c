@@ -127,7 +127,9 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 		for (int i = 0; i < RD_OPEN_MOST; i++)
 			message->open.ranks[i] = RD_SIZE_MAX - 1 - i;
 	} else if (kind == RD_CONTROL_LINK_FAILED) {
-		message->link_failed = (struct rd_link_failure){ .low = 2, .high = 65535, .by = 2 };
+		message->link_failed = (struct rd_link_failure){
+			.low = 2, .high = 65535, .by = 2, .tagged = true
+		};
 		memset(message->link_failed.transport, 't', RD_LINK_FAILURE_NAME - 1);
 		memset(message->link_failed.reason, 'r', RD_LINK_FAILURE_REASON - 1);
 	}

@@ -76,7 +76,7 @@ Test(rendezvous, ranks_may_be_ready_as_they_come, .timeout = 60)
 static void receive_link_failure(int low, int high, int by)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_LINK_FAILED,
-		.link_failed = { low, high, by, "shm", "broken" } };
+		.link_failed = { low, high, by, "shm", "broken", false } };
 
 	rd_coordinator_take(net.coordinator, net.nodes[1].connection, &message, net.now_ms);
 }
@@ -284,7 +284,7 @@ Test(rendezvous, who_opens_a_link_to_a_rank_that_leaves_learns_that_it_has_left)
 
 Test(rendezvous, a_link_may_fail_after_all_were_ready)
 {
-	struct rd_link_failure failure = { 0, 2, 2, "shm", "broken" };
+	struct rd_link_failure failure = { 0, 2, 2, "shm", "broken", false };
 
 	net_meet(3);
 	rd_participant_link_failed(net.nodes[2].participant, &failure);
@@ -301,7 +301,7 @@ Test(rendezvous, a_link_may_fail_after_all_were_ready)
 Test(rendezvous, link_failures_without_end_are_invalid_messages)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_LINK_FAILED,
-		.link_failed = { 0, 1, 1, "", "broken" } };
+		.link_failed = { 0, 1, 1, "", "broken", false } };
 
 	join_only(2);
 	for (int i = 0; i <= 2 * RD_TRANSPORTS_MAX; i++) {
