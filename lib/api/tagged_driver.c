@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -97,13 +98,27 @@ static void call_done(struct rd_tagged_driver *driver, struct rondo_request *req
 	driver->calling--;
 }
 
+/* To be freed; NULL: no memory. */
+static char *reason_of(const struct rd_mailbox *mailbox, const struct rd_tagged *message)
+{
+	char source[32] = "any rank", text[RD_REASON_SIZE];
+
+	if (!message->cancelled)
+		return strdup(mailbox->reason);
+	if (message->peer != RONDO_ANY_SOURCE)
+		snprintf(source, sizeof(source), "rank %d", message->peer);
+	snprintf(text, sizeof(text), "rank %d cancelled its receive from %s with tag %d",
+		mailbox->comm->rank, source, message->tag);
+	return strdup(text);
+}
+
 static void end_request(struct rd_tagged_driver *driver, const struct rd_tagged *message)
 {
 	struct rondo_request *request = message->owner;
 
 	request->error = message->error;
 	if (message->error)
-		request->reason = strdup(message->why ? message->why : driver->mailbox->reason);
+		request->reason = reason_of(driver->mailbox, message);
 	call_done(driver, request);
 	/* Once it is done, another thread may free it. */
 	if (request->dropped)

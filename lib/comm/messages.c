@@ -280,7 +280,7 @@ int rd_messages_post(struct rd_mailbox *mailbox, struct rd_tagged *message)
 
 	message->moved = 0;
 	message->error = 0;
-	message->why = NULL;
+	message->cancelled = false;
 	message->source = message->receives ? -1 : rank;
 	message->length = message->receives ? 0 : message->size;
 	mailbox->pending++;
@@ -308,7 +308,7 @@ void rd_messages_cancel(struct rd_mailbox *mailbox, struct rd_tagged *message)
 		return;
 	remove_after(&mailbox->posted, before, at);
 	at->error = RONDO_REVOKED;
-	at->why = "the receive was cancelled";
+	at->cancelled = true;
 	end(mailbox, at);
 }
 

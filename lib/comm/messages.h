@@ -38,7 +38,7 @@ struct rd_tagged {
 	uint64_t offer; /* its number */
 	uint64_t posted; /* the link's count with its last piece */
 	int error; /* once ended */
-	const char *why; /* its reason; NULL: the mailbox's */
+	bool cancelled; /* and so ended; any other error has the mailbox's reason */
 };
 
 /* Begins a message. RONDO_MEMORY, or an error of a link that cannot be opened: nothing began. */

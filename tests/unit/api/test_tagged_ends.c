@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 
 static int cancels(struct rank_env *env)
 {
+	char words[64];
 	int peer = 1 - env->rank;
 	rondo_request *first, *second, *send;
 	int32_t out = 70 + env->rank, in = 0, never = -1;
@@ -24,7 +26,9 @@ static int cancels(struct rank_env *env)
 	if (rondo_request_wait(first, 1) != RONDO_PENDING)
 		return world_report(env, "a receive ended without a message");
 	TRY(rondo_request_cancel(first));
-	EXPECT_ERROR(rondo_request_wait(first, WAIT_MS), RONDO_REVOKED, "cancelled");
+	snprintf(words, sizeof(words), "rank %d cancelled its receive from rank %d with tag 1",
+		env->rank, peer);
+	EXPECT_ERROR(rondo_request_wait(first, WAIT_MS), RONDO_REVOKED, words);
 	EXPECT_ERROR(rondo_request_source(first, NULL, NULL), RONDO_REVOKED, "cancelled");
 	TRY(rondo_barrier(env->comm, NULL));
 	/* The next receive takes the message. */
@@ -172,7 +176,7 @@ static int is_revoked(struct rank_env *env)
 	TRY(rondo_barrier(other, NULL));
 	if (env->rank == 1)
 		TRY(rondo_comm_revoke(env->comm, "enough"));
-	wrong = expect_all(env, &pending, RONDO_REVOKED, "enough");
+	wrong = expect_all(env, &pending, RONDO_REVOKED, "rank 1 revoked");
 	TRY(rondo_comm_destroy(other));
 	return wrong;
 }
