@@ -14,6 +14,11 @@ static const struct rd_step *step_at(const struct rd_exec *exec, int channel, in
 	return &exec->plans[channel]->steps[index];
 }
 
+static int index_of(const struct rd_exec *exec, int channel, const struct rd_step *step)
+{
+	return (int)(step - exec->plans[channel]->steps);
+}
+
 static uint64_t *send_mark_of(const struct rd_exec *exec, int channel, int step)
 {
 	return &exec->send_marks[(size_t)channel * exec->steps_most + step];
@@ -37,24 +42,36 @@ __attribute__((noinline)) static size_t count_to_sign(const struct rd_exec *exec
 	       rondo_type_size(call->type);
 }
 
-static struct rd_signature signature(const struct rd_exec *exec, int chunk)
+/*
+ * The signature of a message with this chunk, until the next one is made. A field is written only
+ * where it changes: a processor waits when it reads a whole word right after a part was written.
+ */
+static const struct rd_signature *sign(struct rd_exec *exec, uint32_t chunk)
 {
-	struct rd_signature signature = exec->signature;
-
-	signature.chunk = chunk;
+	if (exec->signature.chunk != chunk)
+		exec->signature.chunk = chunk;
 	if (exec->call.vcounts)
-		signature.count = count_to_sign(exec, chunk);
-	return signature;
+		exec->signature.count = count_to_sign(exec, (int)(chunk & ~RD_CHUNK_SUM));
+	return &exec->signature;
 }
 
-/* The signature of a message that this step sends. */
-static struct rd_signature signature_to_send(const struct rd_exec *exec, const struct rd_step *step)
+/* The tag of a message that this step sends. */
+static const struct rd_tag *tag_to_send(struct rd_exec *exec, const struct rd_step *step)
 {
-	struct rd_signature made = signature(exec, step->chunk);
+	uint32_t chunk = step->chunk;
 
 	if (exec->call.op == RONDO_AVG && rd_step_sends_sum(step))
-		made.chunk |= RD_CHUNK_SUM;
-	return made;
+		chunk |= RD_CHUNK_SUM;
+	return (const struct rd_tag *)sign(exec, chunk);
+}
+
+static bool is_same(const struct rd_signature *a, const struct rd_signature *b)
+{
+	uint64_t x[3], y[3];
+
+	memcpy(x, a, sizeof(x));
+	memcpy(y, b, sizeof(y));
+	return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2])) == 0;
 }
 
 /* Takes the mark of a mean's partial sum from a message's signature. */
@@ -81,42 +98,52 @@ static struct rd_link *link_to(const struct rd_exec *exec, int peer, int channel
 	return exec->links[peer * exec->stride + channel];
 }
 
-/* The step's message, if it has come and matches. */
-static int take_message(struct rd_exec *exec, struct rd_link *link, const struct rd_step *step,
-	void *into, size_t size, struct rd_message *message)
+/* A message whose signature is not the step's: a mean's partial sum, or another call's. */
+static __attribute__((noinline)) int take_other(struct rd_exec *exec, const struct rd_link *link,
+	const struct rd_signature *ours, size_t size, const struct rd_message *message)
 {
-	if (!link->ops->recv(link, into, size, message))
-		return wait_for(exec, link);
-
-	struct rd_signature ours = signature(exec, step->chunk), theirs;
+	struct rd_signature theirs;
 
 	memcpy(&theirs, message->tag, sizeof(theirs));
 	if (exec->call.op == RONDO_AVG)
 		take_mark(exec, &theirs);
-	if (memcmp(&theirs, &ours, sizeof(ours)) != 0 || message->size != size)
-		return mismatch(exec, link->peer, &theirs, &ours, message->size, size);
+	if (is_same(&theirs, ours) && message->size == size)
+		return RD_MOVED;
+	return mismatch(exec, link->peer, &theirs, ours, message->size, size);
+}
+
+/* The step's message, if it has come and matches. */
+static inline __attribute__((always_inline)) int take_message(struct rd_exec *exec,
+	struct rd_link *link, const struct rd_step *step, void *into, size_t size,
+	struct rd_message *message)
+{
+	if (!link->ops->recv(link, into, size, message))
+		return wait_for(exec, link);
+
+	const struct rd_signature *ours = sign(exec, step->chunk);
+
+	if (!is_same((const struct rd_signature *)message->tag, ours) || message->size != size)
+		return take_other(exec, link, ours, size, message);
+	exec->message_is_sum = false;
 	return RD_MOVED;
 }
 
 static void commit(
 	struct rd_exec *exec, struct rd_link *link, const struct rd_step *step, size_t size)
 {
-	struct rd_signature ours = signature_to_send(exec, step);
-
-	link->ops->commit(link, (const struct rd_tag *)&ours, size);
+	link->ops->commit(link, tag_to_send(exec, step), size);
 	exec->lingers |= link->unsent;
 }
 
 /* Sends from memory that no step changes before a FLUSH of this step, or the end of the call. */
-static int post(struct rd_exec *exec, int channel, int index, const char *from, size_t size)
+static int post(struct rd_exec *exec, int channel, const struct rd_step *step, const char *from,
+	size_t size)
 {
-	const struct rd_step *step = step_at(exec, channel, index);
 	struct rd_link *link = link_to(exec, step->to, channel);
-	struct rd_signature ours = signature_to_send(exec, step);
 
-	if (!link->ops->send(link, (const struct rd_tag *)&ours, from, size))
+	if (!link->ops->send(link, tag_to_send(exec, step), from, size))
 		return wait_for(exec, link);
-	*send_mark_of(exec, channel, index) = link->posted;
+	*send_mark_of(exec, channel, index_of(exec, channel, step)) = link->posted;
 	exec->lingers = true;
 	exec->copied_once |= link->single_copy;
 	return RD_MOVED;
@@ -153,24 +180,25 @@ static bool may_be_overwritten(const struct rd_exec *exec, const struct rd_step 
 
 /* Returns whether the plan waits at once for the end of a single copy. A copy into the link is then
    quicker than the peer, which may be waiting likewise. */
-static bool is_flushed_next(const struct rd_exec *exec, const struct rd_link *link, int index)
+static bool is_flushed_next(
+	const struct rd_exec *exec, const struct rd_link *link, const struct rd_step *step)
 {
 	const struct rd_plan *plan = exec->plans[link->channel];
-	const struct rd_step *step = &plan->steps[index], *next = step + 1;
+	const struct rd_step *next = step + 1;
+	int index = index_of(exec, link->channel, step);
 
 	return link->single_copy && index + 1 < plan->step_count && next->kind == RD_STEP_FLUSH &&
 	       next->sender == index && may_be_overwritten(exec, step);
 }
 
-static int run_send(struct rd_exec *exec, int channel, size_t piece, int index)
+static int run_send(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
-	const struct rd_step *step = step_at(exec, channel, index);
 	struct rd_link *link = link_to(exec, step->to, channel);
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	const char *from = rd_slice_at(exec, step->from, channel, piece);
 
-	if (may_post(exec, link, step->from, size) && !is_flushed_next(exec, link, index))
-		return post(exec, channel, index, from, size);
+	if (may_post(exec, link, step->from, size) && !is_flushed_next(exec, link, step))
+		return post(exec, channel, step, from, size);
 
 	void *slot = link->ops->reserve(link, size);
 
@@ -258,9 +286,9 @@ static int run_recv_reduce(
  * outgoing link sends from memory and the step stores the value, it is sent from there. Otherwise
  * run_forward() writes it straight into a slot of the outgoing link.
  */
-static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
+static int run_forward_stored(
+	struct rd_exec *exec, int channel, struct rd_cursor *cursor, const struct rd_step *step)
 {
-	const struct rd_step *step = step_at(exec, channel, cursor->step);
 	size_t size = rd_slice_count(exec, step->chunk, cursor->piece) * exec->element;
 
 	if (!cursor->received) {
@@ -273,17 +301,17 @@ static int run_forward_stored(struct rd_exec *exec, int channel, struct rd_curso
 		cursor->received = true;
 	}
 
-	int moved = post(exec, channel, cursor->step,
-		rd_slice_at(exec, step->into, channel, cursor->piece), size);
+	int moved = post(
+		exec, channel, step, rd_slice_at(exec, step->into, channel, cursor->piece), size);
 
 	if (moved > 0)
 		cursor->received = false;
 	return moved;
 }
 
-static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
+static int run_forward(
+	struct rd_exec *exec, int channel, struct rd_cursor *cursor, const struct rd_step *step)
 {
-	const struct rd_step *step = step_at(exec, channel, cursor->step);
 	struct rd_link *from_link = link_to(exec, step->peer, channel);
 	struct rd_link *to_link = link_to(exec, step->to, channel);
 	size_t count = rd_slice_count(exec, step->chunk, cursor->piece);
@@ -291,7 +319,7 @@ static int run_forward(struct rd_exec *exec, int channel, struct rd_cursor *curs
 	struct rd_message message;
 
 	if (may_post(exec, to_link, step->into, size))
-		return run_forward_stored(exec, channel, cursor);
+		return run_forward_stored(exec, channel, cursor, step);
 
 	char *into = rd_slice_at(exec, step->into, channel, cursor->piece);
 	bool reduces = step->kind == RD_STEP_REDUCE_FORWARD;
@@ -329,16 +357,16 @@ static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *st
 /* ---- One message from every other rank ------------------------------------------------------- */
 
 /* The message stays in its link until the MERGE. The send mark has its address. */
-static int run_hold(struct rd_exec *exec, int channel, size_t piece, int index)
+static int run_hold(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
-	const struct rd_step *step = step_at(exec, channel, index);
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	struct rd_message message;
 	int moved =
 		take_message(exec, link_to(exec, step->peer, channel), step, NULL, size, &message);
 
 	if (moved > 0)
-		*send_mark_of(exec, channel, index) = (uintptr_t)message.data;
+		*send_mark_of(exec, channel, index_of(exec, channel, step)) =
+			(uintptr_t)message.data;
 	return moved;
 }
 
@@ -377,28 +405,29 @@ static void merge_block(
 
 /* Finds the address of each rank's value. The HOLDs, and FLUSHes of this rank's sends, come right
    before the MERGE. */
-static void find_sources(const struct rd_exec *exec, int channel, int merge, const char **sources)
+static void find_sources(
+	const struct rd_exec *exec, int channel, const struct rd_step *merge, const char **sources)
 {
-	for (int i = merge - 1, found = 1; found < exec->call.problem.size; i--) {
-		const struct rd_step *step = step_at(exec, channel, i);
+	const struct rd_step *step = merge - 1;
 
+	for (int found = 1; found < exec->call.problem.size; step--) {
 		if (step->kind != RD_STEP_HOLD)
 			continue;
-		sources[step->peer] = (const char *)(uintptr_t)*send_mark_of(exec, channel, i);
+		sources[step->peer] = (const char *)(uintptr_t)*send_mark_of(
+			exec, channel, index_of(exec, channel, step));
 		found++;
 	}
 }
 
-static void run_merge(struct rd_exec *exec, int channel, size_t piece, int index)
+static void run_merge(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
-	const struct rd_step *step = step_at(exec, channel, index);
 	size_t count = rd_slice_count(exec, step->chunk, piece),
 	       most = RD_EXEC_BLOCK / exec->element;
 	int rank = exec->call.problem.rank, size = exec->call.problem.size;
 	char *into = rd_slice_at(exec, step->into, channel, piece);
 	const char *sources[RD_MERGE_MOST];
 
-	find_sources(exec, channel, index, sources);
+	find_sources(exec, channel, step, sources);
 	sources[rank] = rd_slice_at(exec, step->from, channel, piece);
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element;
@@ -453,32 +482,29 @@ static void run_copy(
    the signature in it. */
 static bool empty(const struct rd_exec *exec, const struct rd_step *step, size_t piece)
 {
-	if (step->kind == RD_STEP_FLUSH || step->kind == RD_STEP_SIGNAL ||
-		step->kind == RD_STEP_AWAIT)
-		return false;
-	return piece > 0 && rd_slice_count(exec, step->chunk, piece) == 0;
+	return piece > 0 && step->kind != RD_STEP_FLUSH && step->kind != RD_STEP_SIGNAL &&
+	       step->kind != RD_STEP_AWAIT && rd_slice_count(exec, step->chunk, piece) == 0;
 }
 
-static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
+static int run_step(
+	struct rd_exec *exec, int channel, struct rd_cursor *cursor, const struct rd_step *step)
 {
-	const struct rd_step *step = step_at(exec, channel, cursor->step);
-
 	if (empty(exec, step, cursor->piece))
 		return RD_MOVED;
 	switch (step->kind) {
 	case RD_STEP_SEND:
-		return run_send(exec, channel, cursor->piece, cursor->step);
+		return run_send(exec, channel, cursor->piece, step);
 	case RD_STEP_RECV:
 		return run_recv(exec, channel, cursor->piece, step);
 	case RD_STEP_RECV_REDUCE:
 		return run_recv_reduce(exec, channel, cursor->piece, step);
 	case RD_STEP_FORWARD:
 	case RD_STEP_REDUCE_FORWARD:
-		return run_forward(exec, channel, cursor);
+		return run_forward(exec, channel, cursor, step);
 	case RD_STEP_HOLD:
-		return run_hold(exec, channel, cursor->piece, cursor->step);
+		return run_hold(exec, channel, cursor->piece, step);
 	case RD_STEP_MERGE:
-		run_merge(exec, channel, cursor->piece, cursor->step);
+		run_merge(exec, channel, cursor->piece, step);
 		return RD_MOVED;
 	case RD_STEP_COPY:
 		run_copy(exec, channel, cursor->piece, step);
@@ -509,16 +535,21 @@ static int run_step(struct rd_exec *exec, int channel, struct rd_cursor *cursor)
 static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 {
 	struct rd_cursor *cursor = &exec->cursors[channel];
-	int steps = exec->plans[channel]->step_count;
+	const struct rd_step *steps = exec->plans[channel]->steps;
+	const struct rd_step *end = steps + exec->plans[channel]->step_count;
 
 	while (cursor->piece < exec->pieces) {
-		int step_moved = run_step(exec, channel, cursor);
+		const struct rd_step *step = steps + cursor->step;
 
-		if (step_moved <= 0)
-			return step_moved;
-		*moved = true;
-		if (++cursor->step < steps)
-			continue;
+		for (; step < end; step++) {
+			int step_moved = run_step(exec, channel, cursor, step);
+
+			if (step_moved <= 0) {
+				cursor->step = (int)(step - steps);
+				return step_moved;
+			}
+			*moved = true;
+		}
 		cursor->step = 0;
 		cursor->piece += exec->channels;
 		if (cursor->piece >= exec->pieces)
@@ -574,7 +605,8 @@ int rd_exec_step(struct rd_exec *exec)
 
 int rd_exec_find_mismatch(struct rd_exec *exec)
 {
-	struct rd_signature ours = signature(exec, 0), theirs;
+	const struct rd_signature *ours = sign(exec, 0);
+	struct rd_signature theirs;
 	struct rd_message message;
 
 	for (int i = 0; i < exec->call.problem.size * exec->stride; i++) {
@@ -583,10 +615,9 @@ int rd_exec_find_mismatch(struct rd_exec *exec)
 		if (!link || link->error || !link->ops->recv(link, NULL, 0, &message))
 			continue;
 		memcpy(&theirs, message.tag, sizeof(theirs));
-		if (!rd_signature_mismatches(&theirs, &ours))
+		if (!rd_signature_mismatches(&theirs, ours))
 			continue;
-		exec->error =
-			mismatch(exec, link->peer, &theirs, &ours, message.size, message.size);
+		exec->error = mismatch(exec, link->peer, &theirs, ours, message.size, message.size);
 		return exec->error;
 	}
 	return 0;

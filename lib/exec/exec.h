@@ -58,7 +58,7 @@ struct rd_exec {
 	   its message. */
 	uint64_t *send_marks;
 	int steps_most;
-	struct rd_signature signature; /* without the chunk */
+	struct rd_signature signature; /* chunk, and a v-call's count: of the latest message */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
 	int running; /* channels that have pieces left */
 	/* use single copy on links that have it (link->single_copy); false by default */

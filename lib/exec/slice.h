@@ -40,6 +40,8 @@ static inline size_t rd_slice_count(const struct rd_exec *exec, int chunk, size_
 {
 	if (!exec->one_chunk)
 		return rd_slice_count_of_part(exec, chunk, piece);
+	if (piece == 0)
+		return exec->piece_count;
 
 	size_t begin = piece * exec->piece_count, count = exec->call.count;
 	size_t left = count > begin ? count - begin : 0;
