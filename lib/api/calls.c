@@ -9,6 +9,7 @@
 #include "api/op.h"
 #include "api/calls.h"
 #include "api/extents.h"
+#include "comm/plan_cache.h"
 #include "comm/run.h"
 #include "api/stream.h"
 
@@ -145,6 +146,8 @@ static int check_user_op(const struct rd_arguments *arguments, const struct rd_u
 	return err;
 }
 
+static int submit_new(const struct rd_arguments *arguments);
+
 /* The same call by a user operation, which the call copies. */
 static int submit_user_op(const struct rd_arguments *arguments)
 {
@@ -172,7 +175,7 @@ static int submit_user_op(const struct rd_arguments *arguments)
 	if (!own.user_op)
 		return refuse(arguments, rd_fail(RONDO_MEMORY, "no memory for %s", name));
 	own.op = RONDO_SUM;
-	return rd_submit(&own);
+	return submit_new(&own);
 }
 
 /* A call whose comm has been checked. */
@@ -216,7 +219,7 @@ static int run_task(struct rd_task *task)
 
 /* A refused call touches no comm. Once a group, a stream or the comm has it, its failure is the
    comm's. */
-__attribute__((noinline)) int rd_submit(const struct rd_arguments *arguments)
+static __attribute__((noinline)) int submit_new(const struct rd_arguments *arguments)
 {
 	struct rd_task task;
 	bool on_device, in_group;
@@ -258,6 +261,42 @@ __attribute__((noinline)) int rd_submit(const struct rd_arguments *arguments)
 	else
 		err = run_task(&task);
 	rd_comm_exit(task.comm);
+	return err;
+}
+
+/* The plan of this collective's last call, if this call equals it, buffers and all: its arguments
+   have been checked. It runs now, and may start at once. NULL: there is none. */
+static struct rd_prepared *find_last(const struct rd_arguments *arguments)
+{
+	const struct rondo_comm *comm = arguments->comm;
+
+	if (!comm || arguments->stream || arguments->vcounts || rd_is_inherited(comm->forks) ||
+		rd_group_open() || !rd_turn_is_free(comm))
+		return NULL;
+
+	struct rd_prepared *last = comm->prepared[arguments->collective];
+
+	if (!last || last->repeats != RD_STARTS_AT_ONCE)
+		return NULL;
+
+	const struct rd_call *call = &last->exec.call;
+	bool equal = call->count == arguments->count && call->in == arguments->send &&
+		     call->out == arguments->recv && call->type == arguments->type &&
+		     call->op == arguments->op && call->problem.root == arguments->root;
+
+	return equal ? last : NULL;
+}
+
+__attribute__((noinline)) int rd_submit(const struct rd_arguments *arguments)
+{
+	struct rondo_comm *comm = arguments->comm;
+	struct rd_prepared *last = find_last(arguments);
+	int err;
+
+	if (!last || !rd_comm_enter(comm))
+		return submit_new(arguments);
+	err = rd_run_again(comm, last, rd_call_site_here(arguments->called_at));
+	rd_comm_exit(comm);
 	return err;
 }
 

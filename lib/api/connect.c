@@ -32,7 +32,7 @@ static int open_links(rondo_comm *comm, const struct rd_call *call)
 	if (err)
 		return err;
 	/* An equal call may not have been made. */
-	prepared->repeats = false;
+	prepared->repeats = RD_STARTS_ANEW;
 	return rd_connect_now(comm, &prepared->peers);
 }
 

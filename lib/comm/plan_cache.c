@@ -260,7 +260,7 @@ void rd_plan_cache_drop_choices(struct rondo_comm *comm)
 {
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
 		for (struct rd_prepared *it = comm->prepared[i]; it; it = it->next)
-			it->repeats = false;
+			it->repeats = RD_STARTS_ANEW;
 }
 
 void rd_plan_cache_destroy(struct rondo_comm *comm)

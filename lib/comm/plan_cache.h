@@ -11,18 +11,25 @@
 #include "comm/comm.h"
 #include "plan/peer_set.h"
 
+/* How a call that differs from a plan's last one in its buffers alone may start. */
+enum rd_repetition {
+	RD_STARTS_ANEW, /* as the first one */
+	RD_STARTS_AGAIN, /* by rd_exec_again() */
+	RD_STARTS_AT_ONCE, /* by rd_run_again(): there is nothing to log, to time or to try */
+};
+
 /* Serves one call at a time, until the comm ends. */
 struct rd_prepared {
+	enum rd_repetition repeats;
+	uint64_t digest; /* rd_task_digest() of the last call */
+	struct rd_exec exec; /* has the last call's arguments */
+	struct rd_choice *choice; /* for the last call; NULL: there was nothing to choose */
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* one plan where layouts are the same */
 	struct rd_peer_set peers; /* of the plans */
 	int channels;
 	size_t piece_size;
 	void *scratch;
 	uint64_t *send_marks;
-	struct rd_exec exec;
-	/* The two fields of the last call, whose arguments `exec` has: */
-	struct rd_choice *choice; /* NULL: there was nothing to choose */
-	bool repeats; /* a call that differs in its buffers alone may start again */
 	struct rd_prepared *next;
 };
 
@@ -44,7 +51,7 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_m
 static inline bool rd_prepared_repeats(
 	const struct rd_prepared *prepared, const struct rd_call *call)
 {
-	if (!prepared || !prepared->repeats || !rd_call_is_ordinary(call))
+	if (!prepared || prepared->repeats == RD_STARTS_ANEW || !rd_call_is_ordinary(call))
 		return false;
 
 	const struct rd_call *last = &prepared->exec.call;

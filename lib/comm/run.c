@@ -46,13 +46,17 @@ static uint64_t block_size(const struct rd_task *task)
 	return task->call.count * task->exec->element;
 }
 
+/* Whether trials decide on single copies in this call. */
+static bool learns_single_copy(const struct rd_task *task)
+{
+	return task->comm->single_copy == RD_SINGLE_COPY_LEARNED && task->choice &&
+	       block_size(task) >= RD_SINGLE_COPY_LEAST;
+}
+
 static void set_single_copy(struct rd_task *task)
 {
-	const struct rondo_comm *comm = task->comm;
-
-	task->exec->single_copy = comm->single_copy == RD_SINGLE_COPY_ALWAYS;
-	if (comm->single_copy != RD_SINGLE_COPY_LEARNED || !task->choice ||
-		block_size(task) < RD_SINGLE_COPY_LEAST)
+	task->exec->single_copy = task->comm->single_copy == RD_SINGLE_COPY_ALWAYS;
+	if (!learns_single_copy(task))
 		return;
 	task->exec->single_copy =
 		rd_single_copy_next(&task->choice->learned, block_size(task), &task->tried);
@@ -76,6 +80,21 @@ static bool start_again(struct rd_task *task)
 	set_single_copy(task);
 	rd_exec_again(task->exec, call->in, call->out, call->number);
 	return true;
+}
+
+/* How a call that equals this one may start. */
+static enum rd_repetition repetition(const struct rd_task *task)
+{
+	const struct rondo_comm *comm = task->comm;
+	const struct rd_call *call = &task->call;
+
+	if (!rd_task_is_collective(task) || !rd_call_is_ordinary(call) || task->exchange_pays ||
+		comm->settings.check || task->widened)
+		return RD_STARTS_ANEW;
+	if (call->full_count || learns_single_copy(task) || comm->times_calls || comm->gpu ||
+		comm->meets_devices || rd_log_on(RD_TRACE, RD_COLL))
+		return RD_STARTS_AGAIN;
+	return RD_STARTS_AT_ONCE;
 }
 
 /* Partial sums travel: on f32 the call may run by another plan. Its copies are not mapped. */
@@ -113,8 +132,8 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	else
 		set_single_copy(task);
 	open_links(task, &prepared->peers);
-	prepared->repeats = rd_task_is_collective(task) && rd_call_is_ordinary(&task->call) &&
-			    !task->exchange_pays && !comm->settings.check && !task->widened;
+	prepared->repeats = repetition(task);
+	prepared->digest = rd_task_digest(&task->call);
 	return 0;
 }
 
@@ -362,10 +381,23 @@ static __attribute__((noinline)) int run_several(struct rd_task *tasks, int coun
 	return err;
 }
 
-/* As most calls are. */
-static inline int run_one(struct rd_task *task)
+/* A task that has its turn and, unless the comm has failed, the links. */
+static int run_alone(struct rd_task *task)
 {
 	struct rd_batch batch;
+	int err;
+
+	rd_batch_init(&batch, task, 1);
+	err = rd_batch_check(&batch);
+	if (!err)
+		err = run_all(&batch);
+	if (err)
+		halt(&batch, 1);
+	return err;
+}
+
+static int run_one(struct rd_task *task)
+{
 	bool alone = false, holds;
 	int err;
 
@@ -375,15 +407,50 @@ static inline int run_one(struct rd_task *task)
 	else
 		alone = rd_turn_take(task);
 	holds = rd_hold(task->comm);
-	rd_batch_init(&batch, task, 1);
-	err = rd_batch_check(&batch);
-	if (!err)
-		err = run_all(&batch);
-	if (err)
-		halt(&batch, 1);
+	err = run_alone(task);
 	if (holds)
 		rd_unhold(task->comm);
 	rd_turn_end(task, alone);
+	return err;
+}
+
+/* ---- Again --------------------------------------------------------------------------------- */
+
+/* Not all messages have come: the call goes on as a task, which can wait. */
+static __attribute__((noinline)) int go_on_as_task(
+	struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
+{
+	struct rd_task task = {
+		.comm = comm,
+		.call = last->exec.call,
+		.called_at = called_at,
+		.timeout_ms = rd_comm_timeout_ms(comm),
+		.after = -1,
+		.started = true,
+		.choice = last->choice,
+		.exec = &last->exec,
+	};
+
+	return run_alone(&task);
+}
+
+int rd_run_again(struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
+{
+	struct rd_exec *exec = &last->exec;
+	uint32_t number = rd_task_number_collective(
+		comm, exec->call.problem.collective, last->digest, called_at);
+	bool holds = rd_hold(comm);
+	int err = 0;
+
+	comm->issued++;
+	rd_exec_again(exec, exec->call.in, exec->call.out, number);
+	if (!holds || atomic_load_explicit(&comm->failed, memory_order_acquire) ||
+		rd_exec_step(exec) != RD_DONE)
+		err = go_on_as_task(comm, last, called_at);
+	if (holds)
+		rd_unhold(comm);
+	rd_turn_record(comm, number);
+	atomic_store_explicit(&comm->finished, comm->issued, memory_order_release);
 	return err;
 }
 

@@ -1,14 +1,11 @@
 #include "comm/task.h"
 
-/* Two ranks whose digests differ made different calls, whatever their links noticed. */
-static void digest_call(struct rondo_comm *comm, const struct rd_call *call)
+uint64_t rd_task_digest(const struct rd_call *call)
 {
 	uint64_t kind = (uint64_t)call->problem.collective << 40 | (uint64_t)call->type << 48 |
 			(uint64_t)call->op << 56 | (uint32_t)call->problem.root;
 
-	comm->activity.digest =
-		(comm->activity.digest ^ kind ^ call->count * UINT64_C(0x9e3779b97f4a7c15)) *
-		UINT64_C(0x100000001b3);
+	return kind ^ call->count * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 void rd_task_number(struct rd_task *task)
@@ -21,12 +18,8 @@ void rd_task_number(struct rd_task *task)
 						   : ++comm->peer_calls[call->problem.root].recvs;
 		return;
 	}
-	call->number = ++comm->calls;
-	digest_call(comm, call);
-	atomic_store_explicit(
-		&comm->activity.collective, call->problem.collective, memory_order_relaxed);
-	atomic_store_explicit(&comm->activity.called_at, task->called_at, memory_order_relaxed);
-	atomic_store_explicit(&comm->activity.calls, call->number, memory_order_release);
+	call->number = rd_task_number_collective(
+		comm, call->problem.collective, rd_task_digest(call), task->called_at);
 }
 
 /* Where the comm keeps the index of the latest transfer of this link and direction. */

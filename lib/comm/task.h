@@ -85,6 +85,24 @@ void rd_tasks_issue(struct rd_task *tasks, int count);
 /* Numbers a call that takes no turn because a device orders it. */
 void rd_task_number(struct rd_task *task);
 
+/* A collective call as a word, for the digest of all calls. */
+uint64_t rd_task_digest(const struct rd_call *call);
+
+/* Numbers a collective call, which the control thread sees from then on. Returns the number. */
+static inline uint32_t rd_task_number_collective(struct rondo_comm *comm,
+	enum rd_collective collective, uint64_t digest, uintptr_t called_at)
+{
+	struct rd_activity *activity = &comm->activity;
+	uint32_t number = ++comm->calls;
+
+	/* Two ranks whose digests differ made different calls, whatever their links noticed. */
+	activity->digest = (activity->digest ^ digest) * UINT64_C(0x100000001b3);
+	atomic_store_explicit(&activity->collective, collective, memory_order_relaxed);
+	atomic_store_explicit(&activity->called_at, called_at, memory_order_relaxed);
+	atomic_store_explicit(&activity->calls, number, memory_order_release);
+	return number;
+}
+
 /* Frees the vcounts and user operations of the calls, after rd_run() or in its place. */
 void rd_tasks_finish(struct rd_task *tasks, int count);
 

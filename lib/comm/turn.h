@@ -46,6 +46,13 @@ static inline __attribute__((always_inline)) bool rd_turn_take(const struct rd_t
 	return true;
 }
 
+/* Returns whether no thread is in a call, and none is queued: the next call's turn has come. */
+static inline bool rd_turn_is_free(const struct rondo_comm *comm)
+{
+	return !atomic_load_explicit(&comm->used, memory_order_relaxed) &&
+	       atomic_load_explicit(&comm->finished, memory_order_acquire) == comm->issued;
+}
+
 /* Takes the turn of a task that others may wait for: they no longer count the time. Every turn
    begun is ended, by rd_turn_end(task, false). */
 static inline void rd_turn_begin(const struct rd_task *task)
@@ -54,16 +61,20 @@ static inline void rd_turn_begin(const struct rd_task *task)
 		atomic_store(&task->comm->started, task->turn + 1);
 }
 
+/* Records the number of a collective that is done. */
+static inline void rd_turn_record(struct rondo_comm *comm, uint32_t number)
+{
+	atomic_store_explicit(&comm->activity.done, number, memory_order_relaxed);
+	atomic_store_explicit(comm->watched_done, number, memory_order_relaxed);
+}
+
 /* Ends the task's turn. alone: no later call has been issued, so none waits. */
 static inline void rd_turn_end(const struct rd_task *task, bool alone)
 {
 	struct rondo_comm *comm = task->comm;
 
-	if (rd_task_is_collective(task)) {
-		atomic_store_explicit(
-			&comm->activity.done, task->call.number, memory_order_relaxed);
-		atomic_store_explicit(comm->watched_done, task->call.number, memory_order_relaxed);
-	}
+	if (rd_task_is_collective(task))
+		rd_turn_record(comm, task->call.number);
 	if (alone)
 		atomic_store_explicit(&comm->finished, task->turn + 1, memory_order_release);
 	else

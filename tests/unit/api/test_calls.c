@@ -394,3 +394,40 @@ Test(calls, that_differ_from_the_last_in_one_thing_are_not_taken_for_it, .timeou
 	world_try(2, "shm", vary_one_thing);
 	world_try(3, "mixed", vary_one_thing);
 }
+
+static int add_one(struct rank_env *env, const int *in, int *out)
+{
+	return rondo_all_reduce(env->comm, in, out, 1, RONDO_I32, RONDO_SUM, NULL);
+}
+
+/* The same call with another output, in a group, and on a comm that has been revoked. */
+static int repeat_elsewhere(struct rank_env *env)
+{
+	int in = 1, out = 0, other = 0;
+
+	for (int i = 0; i < 3; i++)
+		TRY(add_one(env, &in, &out));
+	TRY(add_one(env, &in, &other));
+	if (out != env->size || other != env->size)
+		return world_report(env, "the sums are %d and %d", out, other);
+
+	other = -1;
+	TRY(rondo_group_start());
+	TRY(add_one(env, &in, &other));
+	if (other != -1)
+		return world_report(env, "a call ran before the end of its group");
+	TRY(rondo_group_end());
+	if (other != env->size)
+		return world_report(env, "the sum of a group is %d", other);
+
+	TRY(add_one(env, &in, &other));
+	TRY(rondo_comm_revoke(env->comm, "enough"));
+	return world_expect(env, "call", add_one(env, &in, &other), RONDO_REVOKED, "enough");
+}
+
+Test(calls, that_repeat_the_last_run_where_and_when_they_must, .timeout = 60)
+{
+	struct world world = { .size = 2, .transport = "shm", .quiet = true, .limit_ms = 30000 };
+
+	cr_assert_eq(world_run(&world, repeat_elsewhere, NULL, NULL), 0);
+}
