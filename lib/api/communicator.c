@@ -13,6 +13,7 @@
 #include "api/plugin.h"
 #include "api/request_queue.h"
 #include "api/tagged_driver.h"
+#include "base/cache_line.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/launch/launch.h"
@@ -300,7 +301,7 @@ static void abandon(struct rondo_comm *comm)
 
 static struct rondo_comm *create(const struct rd_settings *settings)
 {
-	struct rondo_comm *comm = calloc(1, sizeof(*comm));
+	struct rondo_comm *comm = rd_calloc_lines(sizeof(*comm));
 
 	if (!comm)
 		return NULL;

@@ -62,8 +62,8 @@ struct rd_activity {
 	_Atomic uint32_t done; /* of those, finished */
 	_Atomic int32_t collective; /* enum rd_collective of the latest call; -1: none yet */
 	uint64_t digest; /* of the collective calls; read when the rank leaves */
-	_Atomic bool queues; /* calls that are done here may still run on a device */
 	_Atomic uintptr_t called_at; /* return address of the latest call; 0: unknown */
+	_Atomic bool queues; /* calls that are done here may still run on a device */
 	_Atomic int32_t waiting_for; /* peer it waits for; -1: none */
 	_Atomic uintptr_t waits_at; /* return address of the call that waits; 0: unknown */
 	/* By rd_clock_ms(): when that wait began, and when the comm last saw it go on. The wait is

@@ -45,14 +45,14 @@ struct rd_pair {
 
 /* The state of opening.c, under hold.h. */
 struct rd_connecting {
-	struct rd_pair *pairs; /* [size] */
 	struct rd_opening *openings; /* pairs that are being opened */
+	bool armed; /* the endpoints, by the control thread */
+	struct rd_pair *pairs; /* [size] */
 	int opening_count;
 	int fallbacks, opened; /* of the control connection's, taken so far */
 	int culprit; /* the peer at which it failed, or for which it waits; -1: none */
 	bool made; /* rd_connect() has come to its end */
 	bool ended; /* a failure has been reported */
-	bool armed; /* the endpoints, by the control thread */
 };
 
 /* How often rondo_comm_create_group() has made a comm with this id, which then gets another. */
@@ -63,7 +63,21 @@ struct rd_group_use {
 
 struct rondo_comm {
 	int rank, size;
+
+	/* Each call reads or writes these. They lie in few lines of the cache. */
 	unsigned forks; /* rd_forks in the process that made it */
+	_Atomic bool used; /* a thread of the program is in a call, or issues one */
+	_Atomic int in_use; /* 1: a thread has the links (hold.h) */
+	_Atomic int failed; /* the error that ended this comm */
+	uint64_t issued; /* turns: calls run one after the other, in the order of issue */
+	_Atomic uint64_t finished;
+	_Atomic uint32_t
+		*watched_done; /* once more, where others read it once this rank has died */
+	uint32_t calls; /* collectives issued: their numbers */
+	struct rd_activity activity;
+	struct rd_connecting connecting;
+	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT]; /* last used first (plan_cache.h) */
+
 	struct rd_settings settings;
 	_Atomic int timeout_ms; /* of calls that are issued now: rondo_comm_set_timeout() */
 
@@ -77,8 +91,6 @@ struct rondo_comm {
 	bool maps; /* every pair of ranks has a transport that can map the peer's memory */
 	uint32_t rails[RD_LINK_CLASS_COUNT]; /* over which each rank's channels spread, at least */
 	struct rd_link **links;
-	struct rd_connecting connecting;
-	_Atomic int in_use; /* 1: a thread has the links (hold.h) */
 	_Atomic bool complete; /* it may be used, and have a mailbox */
 	pthread_mutex_t hold_lock;
 	struct rd_endpoint *endpoints[RD_TRANSPORTS_MAX];
@@ -94,11 +106,7 @@ struct rondo_comm {
 	/* The place where late ranks see that this one lives, if a shrink left it alone. Empty
 	   where there is a control connection, which has it. */
 	struct rd_lineage alone;
-	struct rd_activity activity;
-	_Atomic uint32_t
-		*watched_done; /* once more, where others read it once this rank has died */
-	_Atomic int failed; /* the error that ended this comm */
-	bool halted; /* and so its links (route.h) */
+	bool halted; /* the links of a failed comm (route.h) */
 
 	/* Sleeping: the shared eventfd is also written when the comm fails. */
 	struct rd_shared *shared; /* by the comms of the job */
@@ -113,24 +121,17 @@ struct rondo_comm {
 	/* how long to spin before sleeping: shorter after spinning without success */
 	int64_t spin_ns;
 
-	/* Turns: calls run one after the other, in the order of issue. */
-	_Atomic bool used; /* a thread of the program is in a call, or issues one */
-	uint64_t issued;
-	_Atomic uint64_t finished;
 	_Atomic uint64_t started; /* more than `finished`: a queued call or a batch runs */
 	int ended; /* finished tasks of the current batch */
 	pthread_mutex_t turn_lock;
 	pthread_cond_t turn_change;
 
-	/* The numbers of the issued calls. */
-	uint32_t calls; /* collectives issued */
 	struct rd_peer_calls *peer_calls; /* [size] */
 	/* Indices of tasks in their batch; of the latest issued (task.c): */
 	int last_task, last_collective;
 	/* of transfers to this rank itself whose counterpart has not come (group_run.c): */
 	int first_half, last_half;
 
-	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT]; /* last used first (plan_cache.h) */
 	_Atomic bool calls_itself; /* the call is the library's own: RONDO_ALGO does not apply */
 	/* bit 1 << collective: a warning that RONDO_ALGO does not run it has been logged */
 	_Atomic uint32_t replaced;

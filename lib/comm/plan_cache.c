@@ -7,6 +7,7 @@
 #include "exec/exec_init.h"
 #include "tuner/eligible.h"
 #include "tuner/thresholds.h"
+#include "base/cache_line.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -55,7 +56,7 @@ static int write_plans(const struct rondo_comm *comm, const struct rd_problem *p
 static int create(const struct rondo_comm *comm, const struct rd_problem *problem,
 	const struct rd_choice *choice, struct rd_prepared **prepared_out)
 {
-	struct rd_prepared *prepared = calloc(1, sizeof(*prepared));
+	struct rd_prepared *prepared = rd_calloc_lines(sizeof(*prepared));
 
 	if (!prepared)
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");

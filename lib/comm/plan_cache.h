@@ -20,8 +20,8 @@ enum rd_repetition {
 
 /* Serves one call at a time, until the comm ends. */
 struct rd_prepared {
-	enum rd_repetition repeats;
 	uint64_t digest; /* rd_task_digest() of the last call */
+	enum rd_repetition repeats;
 	struct rd_exec exec; /* has the last call's arguments */
 	struct rd_choice *choice; /* for the last call; NULL: there was nothing to choose */
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* one plan where layouts are the same */

@@ -35,39 +35,40 @@ struct rd_cursor {
 	bool received; /* the step has taken its message, and has still to send it on */
 };
 
+/* First the fields of each call, in few lines of the cache, then those of long ones. */
 struct rd_exec {
 	const struct rd_plan *const *plans; /* [channels] */
-	struct rd_call call;
 	struct rd_link *const *links; /* [peer * stride + channel]; NULL for a peer not linked */
 	int stride; /* links a peer: `channels`, unless changed after rd_exec_init() */
 	int channels;
-	/* [size]; for plans of direct access, else NULL */
-	const struct rd_peer_buffers *peer_buffers;
-	size_t element; /* bytes */
-	/* a block is one chunk, and all have the same length: the common case */
-	bool one_chunk;
-	/* elements in a chunk (the last of a block may have fewer); not used with vcounts */
-	size_t chunk_count;
-	size_t piece_count; /* elements in a slice of a chunk */
 	size_t pieces;
+	size_t piece_count; /* elements in a slice of a chunk */
+	size_t element; /* bytes */
 	rd_reduce_function reduce; /* NULL: the call's user_op->combine */
-	char *scratch; /* [channels][scratch_chunks][scratch_slice] */
-	int scratch_chunks; /* the maximum over the channels' plans, as is steps_most */
-	size_t scratch_slice; /* bytes */
 	/* [channels][steps_most]: link->posted after the step's send. For a HOLD: the address of
 	   its message. */
 	uint64_t *send_marks;
-	int steps_most;
-	struct rd_signature signature; /* chunk, and a v-call's count: of the latest message */
-	struct rd_cursor cursors[RD_CHANNELS_MAX];
+	int steps_most; /* the maximum over the channels' plans, as is scratch_chunks */
 	int running; /* channels that have pieces left */
+	int error; /* the first failure, which ends the exec */
+	int waiting_for; /* peer of the link that it last waited for; -1: none yet */
+	/* a block is one chunk, and all have the same length: the common case */
+	bool one_chunk;
 	/* use single copy on links that have it (link->single_copy); false by default */
 	bool single_copy;
 	bool copied_once; /* a message of this call used single copy */
 	bool message_is_sum; /* of a mean: a partial sum (mean.h) came in the last message */
 	bool lingers; /* some message may not have been sent yet */
-	int error; /* the first failure, which ends the exec */
-	int waiting_for; /* peer of the link that it last waited for; -1: none yet */
+	struct rd_signature signature; /* chunk, and a v-call's count: of the latest message */
+	struct rd_call call;
+	struct rd_cursor cursors[RD_CHANNELS_MAX];
+	/* [size]; for plans of direct access, else NULL */
+	const struct rd_peer_buffers *peer_buffers;
+	/* elements in a chunk (the last of a block may have fewer); not used with vcounts */
+	size_t chunk_count;
+	char *scratch; /* [channels][scratch_chunks][scratch_slice] */
+	int scratch_chunks;
+	size_t scratch_slice; /* bytes */
 };
 
 /*

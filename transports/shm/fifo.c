@@ -101,9 +101,9 @@ void rd_shm_link_end(struct rd_shm_link *link)
 static void raise_flags(struct rd_shm_link *link)
 {
 	if (link->found_empty)
-		atomic_store(&link->inbound->reader_waits, 1);
+		atomic_store(&link->inbound->waits.message, 1);
 	if (link->found_full || link->post_count > 0)
-		atomic_store(&link->outbound->writer_waits, 1);
+		atomic_store(&link->inbound->waits.room, 1);
 	link->flagged = true;
 }
 
@@ -111,7 +111,7 @@ static void raise_flags(struct rd_shm_link *link)
    before. */
 void rd_shm_link_barrier(const struct rd_shm_link *link)
 {
-	if (!link->peer->fenced)
+	if (!link->fenced)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
@@ -137,7 +137,7 @@ static inline void publish(
 	struct rd_shm_link *link, _Atomic uint32_t *flag, uint32_t value, _Atomic uint32_t *waits)
 {
 	rd_tsan_release(flag);
-	if (link->peer->fenced) {
+	if (link->fenced) {
 		atomic_store(flag, value);
 	} else {
 		atomic_store_explicit(flag, value, memory_order_release);
@@ -253,7 +253,7 @@ static void put_line(struct rd_shm_link *link, const struct rd_tag *tag, uint32_
 			link->out_room = 0;
 	}
 	link->out = line_at(link->outbound, link->out_count);
-	publish(link, &line->stamp, stamp, &link->outbound->reader_waits);
+	publish(link, &line->stamp, stamp, &link->outbound->waits.message);
 	prefetch_to_write(link->out);
 }
 
@@ -270,7 +270,7 @@ static void copy_to_room(struct rd_shm_link *link, const struct rd_shm_post *pos
 {
 	if (post->size > 0)
 		memcpy(post->room, post->from, post->size);
-	publish(link, &post->line->size, post->size | IN_ROOM, &link->outbound->reader_waits);
+	publish(link, &post->line->size, post->size | IN_ROOM, &link->outbound->waits.message);
 }
 
 /* Logs the refusal once for all links to the peer. */
@@ -418,7 +418,7 @@ static bool read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_
 	uint32_t bytes = flag & BYTES;
 	uint64_t address;
 
-	if (link->fetched)
+	if (link->fetched && link->fetched_count == link->in_count)
 		return true;
 	if (flag != (bytes | POSTED) ||
 		!atomic_compare_exchange_strong(&line->size, &flag, flag | TAKEN))
@@ -429,9 +429,10 @@ static bool read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_
 
 	if (at && read_peer(link, at, address, bytes)) {
 		link->fetched = at;
+		link->fetched_count = link->in_count;
 		return true;
 	}
-	publish(link, &line->size, bytes | REFUSED, &link->inbound->writer_waits);
+	publish(link, &line->size, bytes | REFUSED, &link->outbound->waits.room);
 	return false;
 }
 
@@ -441,6 +442,14 @@ static void update_consumed_low(struct rd_shm_link *link, uint16_t count)
 	uint32_t before = (uint32_t)consumed_count(link);
 
 	update_consumed(link, before + (uint16_t)(count - (uint16_t)before));
+}
+
+/* Where the payload of a larger message lies. NULL: it is still being copied. */
+static void *large_payload(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
+{
+	if (flag & IN_ROOM)
+		return in_room_of(link);
+	return read_post(link, flag, into, size) ? link->fetched : NULL;
 }
 
 static bool return_message(struct rd_shm_link *link, uint32_t stamp, void *into, size_t size,
@@ -458,13 +467,14 @@ static bool return_message(struct rd_shm_link *link, uint32_t stamp, void *into,
 			"sent a message of %u bytes, more than there can be", bytes);
 		return false;
 	}
-	if (flag & ~(BYTES | IN_ROOM) && !read_post(link, flag, into, size))
+
+	void *data = flag & ~BYTES ? large_payload(link, flag, into, size) : line->near;
+
+	if (!data)
 		return false;
 	update_consumed_low(link, stamp >> 16);
 	link->found_empty = false;
-	message->data = link->fetched    ? link->fetched
-			: flag & IN_ROOM ? in_room_of(link)
-					 : (void *)line->near;
+	message->data = data;
 	message->size = bytes;
 	message->tag = &line->tag;
 	return true;
@@ -504,11 +514,10 @@ static void shm_release(struct rd_link *base)
 	if (atomic_load_explicit(&link->in->size, memory_order_relaxed) & ~BYTES)
 		if (++link->in_room == link->slots)
 			link->in_room = 0;
-	link->fetched = NULL;
 	link->in_count++;
 	link->in_stamp = (uint16_t)(link->in_count + 1);
 	link->in = line_at(link->inbound, link->in_count);
-	publish(link, &link->inbound->consumed, link->in_count, &link->inbound->writer_waits);
+	publish(link, &link->inbound->consumed, link->in_count, &link->outbound->waits.room);
 }
 
 const struct rd_link_ops rd_shm_ops = {
@@ -540,6 +549,7 @@ void rd_shm_link_start(struct rd_shm_link *link, void *channel, bool lower_rank,
 		rd_shm_link_fail(link, RONDO_MEMORY, "no memory for a link");
 		return;
 	}
+	link->fenced = link->peer->fenced;
 	link->slots = slots;
 	link->stride = room_stride(link->base.message_max);
 	high_rooms = low_rooms + slots * link->stride;
@@ -593,6 +603,6 @@ void rd_shm_link_disarm(struct rd_shm_link *link)
 	if (!link->flagged)
 		return;
 	link->flagged = false;
-	atomic_store_explicit(&link->inbound->reader_waits, 0, memory_order_relaxed);
-	atomic_store_explicit(&link->outbound->writer_waits, 0, memory_order_relaxed);
+	atomic_store_explicit(&link->inbound->waits.message, 0, memory_order_relaxed);
+	atomic_store_explicit(&link->inbound->waits.room, 0, memory_order_relaxed);
 }

@@ -5,7 +5,8 @@
  *   channel   cells of 128 bytes           those of its two FIFOs in turn, the lower rank's first
  *             room[slots] room[slots]      each a multiple of 128 bytes: a message's payload
  *   fifo      consumed                     a cell of its own: messages released, ever
- *             reader_waits writer_waits    a cell of their own: 1: that side sleeps
+ *             waits.message waits.room     a cell of their own: 1: the reader sleeps, for a
+ *                                          message or for room in the other FIFO
  *             line[RD_SHM_LINES]           a cell each, 64 bytes of which are used
  *   line      0   stamp   low half: the message's number; high half: see "room"
  *             4   size    and where the payload is (enum)
@@ -30,14 +31,14 @@
  * on `size` decides. A receiver without permission to read the sender's memory refuses, and gets
  * the copy, too.
  *
- * Sleeping. Each FIFO has a flag for its reader and one for its writer. An armed link raises the
- * flags of FIFOs that it found empty or full. A side that publishes then reads the other side's
+ * Sleeping. A rank has two flags, in one line, beside the FIFO that it reads. An armed link raises
+ * them for FIFOs that it found empty or full. A side that publishes then reads the other side's
  * flag, and writes that rank's eventfd if it is raised.
  *
  * The sleeper raises the flag and then checks the FIFO; the publisher publishes and then reads the
  * flag. One of the two must see the other (Dekker), so each side needs a full barrier in between.
  * The sleeper executes both: membarrier(2) makes every running thread that shares this memory pass
- * one. A message then costs two plain stores. If one side lacks that call (peer->fenced), all four
+ * one. A message then costs two plain stores. If one side lacks that call (link->fenced), all four
  * accesses are sequentially consistent instead. The eventfd is never read: edge-triggered epoll
  * reports every write.
  */
@@ -66,8 +67,9 @@ struct rd_shm_line {
 struct rd_shm_fifo {
 	_Atomic uint32_t consumed;
 	unsigned char others_consumed[2 * RD_SHM_CELL - 4];
-	_Atomic uint32_t reader_waits;
-	_Atomic uint32_t writer_waits;
+	struct rd_shm_waits {
+		_Atomic uint32_t message, room;
+	} waits; /* of the rank that reads this FIFO */
 	unsigned char others_waits[2 * RD_SHM_CELL - 8];
 	unsigned char lines[];
 };
@@ -94,32 +96,34 @@ struct rd_shm_post {
 
 struct rd_shm_link {
 	struct rd_link base;
-	const struct rd_shm_peer *peer;
-	struct rd_shm_fifo *inbound, *outbound;
 	char *in_rooms, *out_rooms;
-	uint32_t slots;
-	size_t stride; /* of the rooms */
 
+	/* Each short message reads or writes these. They are a line of the cache. */
+	struct rd_shm_fifo *inbound, *outbound;
 	struct rd_shm_line *in; /* where the next message must appear */
-	uint16_t in_stamp; /* its expected stamp */
-	uint32_t in_count; /* messages released */
-	uint32_t in_room; /* index of the room of the next large message */
-	void *fetched; /* copy of the message at `in`; NULL: no single copy, or not yet read */
-	void *stage; /* for single copies that recv() has no `into` for */
-
 	struct rd_shm_line *out; /* where the next message goes */
 	uint64_t out_count; /* messages committed */
 	uint64_t out_limit; /* out_count may go up to here */
-	uint32_t out_room; /* index of the room of the next large message */
+	uint32_t in_count; /* messages released */
 	uint32_t out_how; /* NEAR or IN_ROOM: as reserved last */
+	uint16_t in_stamp; /* the expected stamp of the message at `in` */
+	bool fenced; /* peer->fenced */
+	bool found_empty, found_full; /* the last look at inbound, at outbound */
+	bool flagged; /* one of our flags may be raised */
+
+	const struct rd_shm_peer *peer;
+	uint32_t slots;
+	size_t stride; /* of the rooms */
+	uint32_t in_room; /* index of the room of the next large message */
+	uint32_t fetched_count; /* in_count of the message that `fetched` is a copy of */
+	void *fetched; /* NULL: of none */
+	void *stage; /* for single copies that recv() has no `into` for */
+	uint32_t out_room; /* index of the room of the next large message */
 	uint64_t *room_used; /* [slots]: out_count after its last message */
 
 	struct rd_shm_post *posts; /* [slots]: each has a room */
 	uint32_t post_first, post_count;
 	unsigned unread_looks; /* times that the first post was found unread */
-
-	bool found_empty, found_full; /* the last look at inbound, at outbound */
-	bool flagged; /* one of our flags may be raised */
 };
 
 extern const struct rd_link_ops rd_shm_ops;

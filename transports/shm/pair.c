@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/cache_line.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/settings.h"
@@ -346,7 +347,7 @@ struct rd_shm_pair *rd_shm_pair_find(struct rd_shm_endpoint *endpoint, int peer)
 int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel)
 {
 	const struct rd_settings *settings = pair->endpoint->local->settings;
-	struct rd_shm_link *link = calloc(1, sizeof(*link));
+	struct rd_shm_link *link = rd_calloc_lines(sizeof(*link));
 
 	if (!link)
 		return rd_fail(RONDO_MEMORY, "no memory for a link");
