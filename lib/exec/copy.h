@@ -3,6 +3,7 @@
 #define RD_COPY_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "exec/reduce.h"
@@ -10,10 +11,19 @@
 /* Copies `size` bytes. The buffers must not overlap. */
 static inline void rd_copy(void *into, const void *from, size_t size)
 {
-	if (size >= RD_COPY_WIDE_MIN)
+	uint64_t first, last;
+
+	if (size >= RD_COPY_WIDE_MIN) {
 		rd_copy_wide(into, from, size);
-	else if (size > 0)
+	} else if (size - sizeof(first) <= sizeof(last)) {
+		/* 8 to 16 bytes, by two words that may overlap: without a call. */
+		memcpy(&first, from, sizeof(first));
+		memcpy(&last, (const char *)from + size - sizeof(last), sizeof(last));
+		memcpy(into, &first, sizeof(first));
+		memcpy((char *)into + size - sizeof(last), &last, sizeof(last));
+	} else if (size > 0) {
 		memcpy(into, from, size);
+	}
 }
 
 /*

@@ -154,7 +154,7 @@ static int post(struct rd_exec *exec, int channel, const struct rd_step *step, c
 static bool may_post(
 	const struct rd_exec *exec, const struct rd_link *link, struct rd_where from, size_t size)
 {
-	return link->ops->send && size >= link->send_min &&
+	return size >= link->send_min && link->ops->send &&
 	       (!link->single_copy || exec->single_copy) &&
 	       (from.memory == RD_IN || from.memory == RD_OUT);
 }
@@ -265,7 +265,7 @@ static void combine_to_slot(struct rd_exec *exec, const struct rd_step *step, ch
 	}
 }
 
-static int run_recv_reduce(
+static inline __attribute__((always_inline)) int run_recv_reduce(
 	struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
 	struct rd_link *link = link_to(exec, step->peer, channel);
@@ -346,6 +346,10 @@ static int run_forward(
 
 static int run_flush(struct rd_exec *exec, int channel, const struct rd_step *step)
 {
+	/* Most short calls copy what they send. */
+	if (!exec->lingers)
+		return RD_MOVED;
+
 	const struct rd_link *link = link_to(exec, step->to, channel);
 
 	if (link->sent >= *send_mark_of(exec, channel, step->sender) ||

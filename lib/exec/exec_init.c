@@ -1,5 +1,7 @@
 #include "exec/exec_init.h"
 
+#include <string.h>
+
 #include "exec/slice.h"
 
 /* The maximum of scratch chunks, and of steps, over the channels' plans: each channel gets as
@@ -49,21 +51,6 @@ __attribute__((noinline)) static void init_unusual(struct rd_exec *exec)
 	exec->one_chunk = exec->one_chunk && !exec->call.vcounts;
 }
 
-/* Every channel stands before its first piece. */
-static void begin(struct rd_exec *exec)
-{
-	exec->waiting_for = -1;
-	exec->lingers = exec->copied_once = false;
-	exec->running = 0;
-	for (int channel = 0; channel < exec->channels; channel++) {
-		exec->cursors[channel] = (struct rd_cursor){ .piece = channel };
-		if (exec->plans[channel]->step_count == 0)
-			exec->cursors[channel].piece = exec->pieces;
-		else if ((size_t)channel < exec->pieces)
-			exec->running++;
-	}
-}
-
 void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
 	void *scratch, uint64_t *send_marks)
@@ -88,17 +75,9 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 		init_unusual(exec);
 	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;
 	rd_slices_cut(exec, piece_size);
-	begin(exec);
+	memset(exec->cursors, 0, sizeof(exec->cursors));
+	rd_exec_begin(exec);
 	/* A step that an empty slice skips must not leave an old send mark for its FLUSH. */
 	for (int i = 0; i < channels * exec->steps_most; i++)
 		send_marks[i] = 0;
-}
-
-/* Send marks stay: everything sent before has left. */
-void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number)
-{
-	exec->call.in = in;
-	exec->call.out = out;
-	exec->call.number = exec->signature.number = number;
-	begin(exec);
 }

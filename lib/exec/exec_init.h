@@ -2,6 +2,7 @@
 #ifndef RD_EXEC_INIT_H
 #define RD_EXEC_INIT_H
 
+#include "base/arith.h"
 #include "exec/exec.h"
 
 /* Memory that an exec of these plans, [channels], needs beside the struct. Scratch is in bytes,
@@ -22,8 +23,24 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
 	void *scratch, uint64_t *send_marks);
 
+/* Every channel stands before its first piece. It stands before a first step: after a call, too. */
+static inline void rd_exec_begin(struct rd_exec *exec)
+{
+	exec->waiting_for = -1;
+	exec->lingers = exec->copied_once = false;
+	exec->running = (int)rd_min((size_t)exec->channels, exec->pieces);
+	for (int channel = 0; channel < exec->channels; channel++)
+		exec->cursors[channel].piece = channel;
+}
+
 /* Starts the same call again, after its end, with other buffers and number. For ordinary calls
-   alone. */
-void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number);
+   alone. Send marks stay: everything sent before has left. */
+static inline void rd_exec_again(struct rd_exec *exec, const void *in, void *out, uint32_t number)
+{
+	exec->call.in = in;
+	exec->call.out = out;
+	exec->call.number = exec->signature.number = number;
+	rd_exec_begin(exec);
+}
 
 #endif

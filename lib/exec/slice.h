@@ -62,7 +62,7 @@ static inline size_t rd_slice_offset(
 static inline char *rd_slice_at(
 	const struct rd_exec *exec, struct rd_where where, int channel, size_t piece)
 {
-	char *base = exec->call.out;
+	char *base = where.memory == RD_IN ? (char *)exec->call.in : exec->call.out;
 
 	if (where.memory == RD_NOWHERE)
 		return NULL;
@@ -71,12 +71,10 @@ static inline char *rd_slice_at(
 
 		return exec->scratch + chunk * exec->scratch_slice;
 	}
-	if (where.memory == RD_IN)
-		base = (char *)exec->call.in;
 	/* A call without bytes may have no buffer, as a barrier does; NULL + 0 is undefined in
 	   C. */
-	if (!base)
-		return NULL;
+	if (!base || (exec->one_chunk && where.chunk == 0 && piece == 0))
+		return base;
 	return base + rd_slice_offset(exec, where, piece);
 }
 

@@ -452,43 +452,52 @@ static void *large_payload(struct rd_shm_link *link, uint32_t flag, void *into, 
 	return read_post(link, flag, into, size) ? link->fetched : NULL;
 }
 
-static bool return_message(struct rd_shm_link *link, uint32_t stamp, void *into, size_t size,
+static void describe(struct rd_shm_link *link, uint32_t stamp, const void *data, uint32_t bytes,
 	struct rd_message *message)
 {
-	struct rd_shm_line *line = link->in;
-	/* Read once: the peer could change it after the check. */
-	uint32_t flag = atomic_load_explicit(&line->size, memory_order_acquire);
-	uint32_t bytes = flag & BYTES;
+	rd_tsan_acquire(&link->in->stamp);
+	rd_tsan_acquire(&link->in->size);
+	update_consumed_low(link, stamp >> 16);
+	link->found_empty = false;
+	message->data = data;
+	message->size = bytes;
+	message->tag = &link->in->tag;
+}
 
-	rd_tsan_acquire(&line->stamp);
-	rd_tsan_acquire(&line->size);
+/* A message whose payload lies beyond its line. False: it is still being copied, or is none. */
+static bool recv_large(struct rd_shm_link *link, uint32_t stamp, uint32_t flag, void *into,
+	size_t size, struct rd_message *message)
+{
+	uint32_t bytes = flag & BYTES;
+	void *data;
+
 	if (bytes > (flag & ~BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
 		rd_shm_link_fail(link, RONDO_PROTOCOL,
 			"sent a message of %u bytes, more than there can be", bytes);
 		return false;
 	}
-
-	void *data = flag & ~BYTES ? large_payload(link, flag, into, size) : line->near;
-
-	if (!data)
-		return false;
-	update_consumed_low(link, stamp >> 16);
-	link->found_empty = false;
-	message->data = data;
-	message->size = bytes;
-	message->tag = &line->tag;
-	return true;
+	data = large_payload(link, flag, into, size);
+	if (data)
+		describe(link, stamp, data, bytes, message);
+	return data != NULL;
 }
 
-static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
+/* The next message is large, or has not come. */
+static __attribute__((noinline)) bool recv_slowly(
+	struct rd_shm_link *link, void *into, size_t size, struct rd_message *message)
 {
-	struct rd_shm_link *link = (struct rd_shm_link *)base;
-
 	for (;;) {
 		uint32_t stamp = atomic_load(&link->in->stamp);
 
 		if ((uint16_t)stamp == link->in_stamp) {
-			if (return_message(link, stamp, into, size, message))
+			/* Read once: the peer could change it after the check. */
+			uint32_t flag = atomic_load_explicit(&link->in->size, memory_order_acquire);
+
+			if (flag <= RD_SHM_NEAR_MAX) {
+				describe(link, stamp, link->in->near, flag, message);
+				return true;
+			}
+			if (recv_large(link, stamp, flag, into, size, message))
 				return true;
 		} else if (link->base.ready) {
 			/*
@@ -505,6 +514,20 @@ static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_me
 	if (link->peer->ended && link->base.ready)
 		rd_shm_link_end(link);
 	return false;
+}
+
+static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
+{
+	struct rd_shm_link *link = (struct rd_shm_link *)base;
+	struct rd_shm_line *line = link->in;
+	uint32_t stamp = atomic_load(&line->stamp);
+	uint32_t flag = atomic_load_explicit(&line->size, memory_order_acquire);
+
+	/* `size` counts only where the stamp, which was read first, is the next one. */
+	if ((uint16_t)stamp != link->in_stamp || flag > RD_SHM_NEAR_MAX)
+		return recv_slowly(link, into, size, message);
+	describe(link, stamp, line->near, flag, message);
+	return true;
 }
 
 static void shm_release(struct rd_link *base)
