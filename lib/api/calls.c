@@ -3,6 +3,7 @@
 #include <stdint.h>
 
 #include "gpu/submit.h"
+#include "base/hot_call.h"
 #include "base/call_site.h"
 #include "base/error.h"
 #include "api/group.h"
@@ -287,7 +288,7 @@ static struct rd_prepared *find_last(const struct rd_arguments *arguments)
 	return equal ? last : NULL;
 }
 
-__attribute__((noinline)) int rd_submit(const struct rd_arguments *arguments)
+RD_HOT_CALL __attribute__((noinline)) int rd_submit(const struct rd_arguments *arguments)
 {
 	struct rondo_comm *comm = arguments->comm;
 	struct rd_prepared *last = find_last(arguments);
@@ -319,63 +320,63 @@ static int submit_collective(enum rd_collective collective, rondo_comm *comm, co
 	return rd_submit(&arguments);
 }
 
-int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
-	rondo_op op, rondo_stream *stream)
+RD_HOT_CALL int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_op op, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_ALL_REDUCE, comm, send, recv, count, type, op, 0, stream, RD_CALLED_AT);
 }
 
-int rondo_reduce(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
-	rondo_op op, int root, rondo_stream *stream)
+RD_HOT_CALL int rondo_reduce(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_op op, int root, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_REDUCE, comm, send, recv, count, type, op, root, stream, RD_CALLED_AT);
 }
 
-int rondo_broadcast(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
-	int root, rondo_stream *stream)
+RD_HOT_CALL int rondo_broadcast(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, int root, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_BROADCAST, comm, send, recv, count, type, 0, root, stream, RD_CALLED_AT);
 }
 
-int rondo_reduce_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
+RD_HOT_CALL int rondo_reduce_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
 	rondo_type type, rondo_op op, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_REDUCE_SCATTER, comm, send, recv, count, type, op, 0, stream, RD_CALLED_AT);
 }
 
-int rondo_all_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
-	rondo_stream *stream)
+RD_HOT_CALL int rondo_all_gather(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_ALL_GATHER, comm, send, recv, count, type, 0, 0, stream, RD_CALLED_AT);
 }
 
-int rondo_all_to_all(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
-	rondo_stream *stream)
+RD_HOT_CALL int rondo_all_to_all(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_ALL_TO_ALL, comm, send, recv, count, type, 0, 0, stream, RD_CALLED_AT);
 }
 
-int rondo_gather(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
-	int root, rondo_stream *stream)
+RD_HOT_CALL int rondo_gather(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, int root, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_GATHER, comm, send, recv, count, type, 0, root, stream, RD_CALLED_AT);
 }
 
-int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type,
-	int root, rondo_stream *stream)
+RD_HOT_CALL int rondo_scatter(rondo_comm *comm, const void *send, void *recv, size_t count,
+	rondo_type type, int root, rondo_stream *stream)
 {
 	return submit_collective(
 		RD_SCATTER, comm, send, recv, count, type, 0, root, stream, RD_CALLED_AT);
 }
 
-int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
+RD_HOT_CALL int rondo_barrier(rondo_comm *comm, rondo_stream *stream)
 {
 	return submit_collective(RD_BARRIER, comm, NULL, NULL, 0, 0, 0, 0, stream, RD_CALLED_AT);
 }

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hot_call.h"
 #include "base/error.h"
 
 static _Thread_local struct rd_group group;
 
 /* A group that was open at a fork is the parent's: the child has none. */
-bool rd_group_open(void)
+RD_HOT_CALL bool rd_group_open(void)
 {
 	return group.depth > 0 && !rd_is_inherited(group.forks);
 }

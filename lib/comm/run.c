@@ -1,5 +1,6 @@
 #include "comm/run.h"
 
+#include "base/hot_call.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -434,7 +435,7 @@ static __attribute__((noinline)) int go_on_as_task(
 	return run_alone(&task);
 }
 
-int rd_run_again(struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
+RD_HOT_CALL int rd_run_again(struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
 {
 	struct rd_exec *exec = &last->exec;
 	uint32_t number = rd_task_number_collective(

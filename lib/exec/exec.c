@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hot_call.h"
 #include "base/arith.h"
 #include "base/error.h"
 #include "exec/block.h"
@@ -586,7 +587,7 @@ static int drain(struct rd_exec *exec)
 	return drained;
 }
 
-int rd_exec_step(struct rd_exec *exec)
+RD_HOT_CALL int rd_exec_step(struct rd_exec *exec)
 {
 	bool moved = false;
 

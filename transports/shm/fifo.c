@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/hot_call.h"
 #include "base/arith.h"
 #include "base/tsan.h"
 #include "base/error.h"
@@ -213,7 +214,7 @@ __attribute__((noinline)) static bool find_room(struct rd_shm_link *link, bool l
 	return false;
 }
 
-static void *shm_reserve(struct rd_link *base, size_t size)
+static RD_HOT_CALL void *shm_reserve(struct rd_link *base, size_t size)
 {
 	struct rd_shm_link *link = (struct rd_shm_link *)base;
 	bool large = size > RD_SHM_NEAR_MAX;
@@ -257,7 +258,7 @@ static void put_line(struct rd_shm_link *link, const struct rd_tag *tag, uint32_
 	prefetch_to_write(link->out);
 }
 
-static void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
+static RD_HOT_CALL void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
 {
 	struct rd_shm_link *link = (struct rd_shm_link *)base;
 
@@ -516,7 +517,8 @@ static __attribute__((noinline)) bool recv_slowly(
 	return false;
 }
 
-static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_message *message)
+static RD_HOT_CALL bool shm_recv(
+	struct rd_link *base, void *into, size_t size, struct rd_message *message)
 {
 	struct rd_shm_link *link = (struct rd_shm_link *)base;
 	struct rd_shm_line *line = link->in;
@@ -530,7 +532,7 @@ static bool shm_recv(struct rd_link *base, void *into, size_t size, struct rd_me
 	return true;
 }
 
-static void shm_release(struct rd_link *base)
+static RD_HOT_CALL void shm_release(struct rd_link *base)
 {
 	struct rd_shm_link *link = (struct rd_shm_link *)base;
 
