@@ -356,8 +356,7 @@ int plan_options_read(struct plan_options *options, int argc, char **argv)
 		.piece_size = 128 << 10,
 	};
 	left = arguments_read(&known, options, argc, argv);
-	if (left < 0 || !read_words(options, argc - left, argv + left) || !check_outputs(options) ||
-		!check_simulation(options))
+	if (left < 0 || !read_words(options, argc - left, argv + left) || !check_outputs(options))
 		return 2;
 	status = read_file(options);
 	if (status)
@@ -368,5 +367,5 @@ int plan_options_read(struct plan_options *options, int argc, char **argv)
 		options->hosts = options->topology ? options->ranks : 1;
 	if (options->root < 0)
 		options->root = 0;
-	return check_ranks(options) ? 0 : 2;
+	return check_simulation(options) && check_ranks(options) ? 0 : 2;
 }
