@@ -446,6 +446,10 @@ int rd_control_await_costs(struct rd_control *control, char *text)
 
 	*text = '\0';
 	pthread_mutex_lock(&control->lock);
+	if (!control->costs_known) {
+		control->requests.awaits_costs = true;
+		rd_control_notify(control);
+	}
 	while (!control->costs_known && !atomic_load(&control->verdict) && !control->over)
 		pthread_cond_wait(&control->published, &control->lock);
 	known = control->costs_known;

@@ -179,6 +179,8 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	pthread_mutex_unlock(&control->lock);
 	if (requests.ready)
 		rd_participant_ready(participant, requests.fallbacks, &requests.limits);
+	if (requests.awaits_costs)
+		rd_participant_await_costs(participant);
 	if (requests.report)
 		rd_participant_report(participant, requests.error, requests.culprit,
 			rd_reason_text(requests.reason), now_ms);

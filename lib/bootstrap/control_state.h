@@ -29,7 +29,7 @@ enum rd_goodbye { RD_GOODBYE_NOT_YET, RD_GOODBYE_SAID, RD_GOODBYE_AT_END };
 
 /* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
-	bool ready, report, quit;
+	bool ready, awaits_costs, report, quit;
 	enum rd_leave leave;
 	bool ends; /* the process does, and what it sent must have come to other hosts */
 	int fallbacks; /* that `ready` comes after, */

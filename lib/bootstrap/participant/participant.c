@@ -309,6 +309,11 @@ void rd_participant_costs(struct rd_participant *participant, char *costs)
 	participant->to_send |= rd_control_bit(RD_CONTROL_COSTS);
 }
 
+void rd_participant_await_costs(struct rd_participant *participant)
+{
+	participant->awaits_costs = true;
+}
+
 void rd_participant_open(struct rd_participant *participant, int peer)
 {
 	if (participant->phase == RD_PARTICIPANT_OPEN)
@@ -410,6 +415,8 @@ static bool is_spared(const struct rd_participant *participant, int64_t now_ms)
 {
 	const struct rd_activity *activity = participant->activity;
 
+	if (participant->awaits_costs && !participant->costs)
+		return false;
 	return atomic_load(&activity->done) < participant->spared &&
 	       rd_activity_waited_ms(activity, now_ms) <
 		       (uint32_t)participant->settings->heartbeat_timeout_ms;

@@ -81,6 +81,8 @@ void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
 /* Rank 0's: the costs, once. It frees the text. */
 void rd_participant_costs(struct rd_participant *participant, char *costs);
+/* Another rank's: it waits for them. A rank 0 that made its calls and died sends none. */
+void rd_participant_await_costs(struct rd_participant *participant);
 void rd_participant_open(struct rd_participant *participant, int peer);
 void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);

@@ -29,6 +29,7 @@ struct rd_participant {
 	bool cut_off; /* or the network has ended the connection to it */
 	bool spares; /* a verdict waits until so many calls of this rank are done: */
 	uint32_t spared;
+	bool awaits_costs; /* before its first call */
 	int64_t ended_ms; /* rank 0 died: until when another may report its calls */
 	rd_control_kinds to_send; /* beside link failures and a death: */
 

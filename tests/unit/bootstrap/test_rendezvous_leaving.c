@@ -130,6 +130,17 @@ Test(rendezvous, the_death_of_rank_0_spares_calls_within_a_host)
 	net_finish();
 }
 
+/* Rank 0 broadcast before rank 2 had the costs, without which it makes no call. */
+Test(rendezvous, the_death_of_rank_0_spares_no_rank_that_waits_for_the_costs)
+{
+	lose_rank_0(3);
+	expect_verdict(2, 0, "");
+	rd_participant_await_costs(net.nodes[2].participant);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
+	net_finish();
+}
+
 Test(rendezvous, the_death_of_rank_0_spares_none_where_others_do_not_learn_which)
 {
 	lose_rank_0(2);
