@@ -12,12 +12,25 @@ from forked import fork
 assert rondo_torch
 
 
+meetings = 0
+
+
+def meet(rank, size):
+	"""Waits until all ranks are here, outside of all groups: one rank's last call may end before another's."""
+	global meetings
+	store = dist.distributed_c10d._get_default_store()
+	meetings += 1
+	store.set(f"meeting {meetings} {rank}", "here")
+	store.wait([f"meeting {meetings} {other}" for other in range(size)])
+
+
 def join(store, rank, size, backend="rondo", seconds=30):
-	"""Makes the default group, of ranks that meet at a file."""
+	"""Makes the default group, of ranks that meet at a file. All have it then."""
 	torch.set_num_threads(1)
 	dist.init_process_group(
 		backend, init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=seconds)
 	)
+	meet(rank, size)
 
 
 def start(size, function, directory, **settings):

@@ -25,6 +25,7 @@ def error_of(call):
 
 def killed(rank, size):
 	dist.barrier()
+	ranks.meet(rank, size)
 	if rank == 1:
 		os.kill(os.getpid(), signal.SIGKILL)
 	began = time.monotonic()
@@ -44,6 +45,7 @@ def killed_with_workers(rank, size):
 
 def killed_in_a_future(rank, size):
 	dist.barrier()
+	ranks.meet(rank, size)
 	future = dist.all_reduce(torch.ones(4), async_op=True).get_future() if rank != 1 else None
 	if rank == 1:
 		os.kill(os.getpid(), signal.SIGKILL)
