@@ -22,7 +22,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 25
+#define RD_WIRE_VERSION 26
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3072 /* of the text of rd_costs_print() */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */

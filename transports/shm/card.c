@@ -12,7 +12,7 @@
 #define HELLO_MAGIC 0x6d687368u /* "hshm" */
 #define GREET_MAGIC 0x6d687367u /* "gshm" */
 #define END_MAGIC 0x6d687365u /* "eshm" */
-#define SHM_VERSION 4
+#define SHM_VERSION 5
 
 /* ---- Cards ----------------------------------------------------------------------------------- */
 
