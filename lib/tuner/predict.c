@@ -1,5 +1,7 @@
 #include "tuner/predict.h"
 
+#include <stdlib.h>
+
 #include "tuner/replay.h"
 #include "tuner/thresholds.h"
 #include "exec/slice.h"
@@ -11,17 +13,31 @@
 
 /* ---- Adding up ------------------------------------------------------------------------------ */
 
-/* The work of each rank schedule, in ns. */
+/* The work of each rank schedule, in ns. The tuner's schedules have few; a whole one may have more,
+   which get memory of their own. */
 struct sums {
-	int64_t rank_ns[RD_REPLAYED_MAX];
+	int64_t few[RD_REPLAYED_MAX];
+	int64_t *rank_ns; /* NULL: there was no memory */
 };
 
-_Static_assert(RD_SAMPLED <= RD_REPLAYED_MAX, "no schedule has more rank schedules");
+_Static_assert(RD_SAMPLED <= RD_REPLAYED_MAX, "the tuner's schedules have no more rank schedules");
 
-static struct sums add_up(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
+static void begin_sums(struct sums *sums, const struct rd_schedule *schedule)
 {
-	struct sums sums;
+	sums->rank_ns = schedule->rank_count <= RD_REPLAYED_MAX
+				? sums->few
+				: calloc((size_t)schedule->rank_count, sizeof(*sums->rank_ns));
+}
 
+static void end_sums(struct sums *sums)
+{
+	if (sums->rank_ns != sums->few)
+		free(sums->rank_ns);
+}
+
+static void add_up(
+	struct sums *sums, const struct rd_schedule *schedule, const struct rd_step_cost *step_cost)
+{
 	for (int row = 0; row < schedule->rank_count; row++) {
 		const struct rd_rank_schedule *rank = &schedule->rank_schedules[row];
 		int64_t sum = 0;
@@ -32,9 +48,8 @@ static struct sums add_up(const struct rd_schedule *schedule, const struct rd_st
 			sum += event->times *
 			       rd_step_cost_event_ns(step_cost, event, schedule->size);
 		}
-		sums.rank_ns[row] = sum;
+		sums->rank_ns[row] = sum;
 	}
-	return sums;
 }
 
 static int takes_count(const struct rd_schedule *schedule, int row)
@@ -94,9 +109,9 @@ static bool has_rails(const struct rd_costs *costs)
 	return false;
 }
 
-/* The same over each number of channels. `sums`: of one. */
+/* The same over each number of channels. `sums` is of one before, and of any after. */
 static void find_busy(struct rd_timing *timing, const struct rd_schedule *schedule,
-	const struct rd_step_cost *step_cost, const struct sums *sums, int channels)
+	const struct rd_step_cost *step_cost, struct sums *sums, int channels)
 {
 	timing->busy_ns[0] = busy_ns(schedule, step_cost->costs, sums);
 	for (int more = 2; more <= channels; more++) {
@@ -105,9 +120,9 @@ static void find_busy(struct rd_timing *timing, const struct rd_schedule *schedu
 			continue;
 
 		struct rd_step_cost striped = rd_step_cost_striped(step_cost, more);
-		struct sums striped_sums = add_up(schedule, &striped);
 
-		timing->busy_ns[more - 1] = busy_ns(schedule, step_cost->costs, &striped_sums);
+		add_up(sums, schedule, &striped);
+		timing->busy_ns[more - 1] = busy_ns(schedule, step_cost->costs, sums);
 	}
 }
 
@@ -181,16 +196,24 @@ struct rd_timing rd_timing_of(
 	int replayed =
 		(int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
-	struct sums sums = add_up(schedule, &step_cost);
+	struct sums sums;
+	bool summed;
 
-	find_busy(&timing, schedule, &step_cost, &sums, how->channels);
-	if (schedule->sampled) {
-		timing.first_ns =
-			rd_longer(sampled_ns(schedule, &step_cost, &sums), timing.busy_ns[0]);
+	begin_sums(&sums, schedule);
+	summed = sums.rank_ns != NULL;
+	if (summed) {
+		add_up(&sums, schedule, &step_cost);
+		if (schedule->sampled)
+			timing.first_ns = sampled_ns(schedule, &step_cost, &sums);
+		find_busy(&timing, schedule, &step_cost, &sums, how->channels);
+	}
+	end_sums(&sums);
+	if (summed && schedule->sampled) {
+		timing.first_ns = rd_longer(timing.first_ns, timing.busy_ns[0]);
 		timing.each_ns = timing.first_ns;
 		return timing;
 	}
-	if (!rd_replay(schedule, &step_cost, replayed, ends_ns)) {
+	if (!summed || !rd_replay(schedule, &step_cost, replayed, ends_ns)) {
 		timing.first_ns = NEVER;
 		timing.pieces = 1;
 		return timing;

@@ -162,6 +162,16 @@ Test(plan, print_has_a_line_for_each_step)
 	run_free(&shown);
 }
 
+/* The tuner replays no more than 128. */
+Test(plan, print_has_many_ranks)
+{
+	struct run shown = run("print", "ring", "all_reduce", "--ranks", "300", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_eq(count(shown.out, "\nrank "), 300);
+	run_free(&shown);
+}
+
 Test(plan, print_of_one_rank_has_no_other)
 {
 	struct run shown = run("print", "ring", "all_reduce", "--rank", "2", "--tsv", NULL);
@@ -462,6 +472,10 @@ Test(plan, wrong_arguments_get_one_line)
 		"--jitter", "5");
 	REFUSED(2, "--topology is for simulate and compare", "print", "ring", "all_reduce",
 		"--topology", "card");
+	REFUSED(2, "an all_to_all has at most 1024 ranks here, not 65536", "simulate", "linear",
+		"all_to_all", "--ranks", "65536");
+	REFUSED(1, "all_to_all of 257 ranks has more chunks than a plan file", "export", "linear",
+		"all_to_all", "--ranks", "257", "-o", "/dev/null");
 	REFUSED(2, "at most 1024 ranks are shown, not 1025", "print", "ring", "all_reduce",
 		"--ranks", "1025");
 	REFUSED(1, "'card:x' is no shape, such as", "simulate", "ring", "all_reduce", "--topology",
