@@ -124,11 +124,17 @@ static int is_plan(const struct dirent *entry)
 	return length > 5 && strcmp(entry->d_name + length - 5, ".json") == 0;
 }
 
+/* The same in every locale. */
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
 static int add_folder(const char *folder)
 {
 	struct dirent **entries;
 	const struct rd_plan_file *file;
-	int count = scandir(folder, &entries, is_plan, alphasort), err = 0;
+	int count = scandir(folder, &entries, is_plan, by_name), err = 0;
 
 	if (count < 0)
 		return rd_fail_errno("%s", folder);
@@ -155,14 +161,21 @@ static bool is_folder(const char *path)
 
 int rd_plan_files_load(const char *list)
 {
+	static char loaded[RD_PATHS_MAX];
 	char paths[RD_PATHS_MAX], *rest = NULL;
 	const struct rd_plan_file *file;
 	int err = 0;
+
+	/* A folder may have got further files, of which other ranks' comms know nothing. */
+	if (strcmp(list, loaded) == 0)
+		return 0;
 
 	snprintf(paths, sizeof(paths), "%s", list);
 	for (char *path = strtok_r(paths, ",", &rest); path && !err;
 		path = strtok_r(NULL, ",", &rest))
 		err = is_folder(path) ? add_folder(path) : rd_plan_files_add(path, &file);
+	if (!err)
+		snprintf(loaded, sizeof(loaded), "%s", list);
 	return err;
 }
 

@@ -196,6 +196,10 @@ int plan_calls_file(struct rd_plan_file **file, const struct rd_algorithm *algor
 		return rd_fail(RONDO_MEMORY, "no memory for a plan file");
 	make_heading(*file, algorithm, problem);
 	err = add_ranks(*file, algorithm, problem);
+	if (!err &&
+		(int64_t)rd_blocks(problem) * problem->size * (*file)->parts > RD_FILE_CHUNKS_MAX)
+		err = rd_fail(RONDO_UNSUPPORTED, "%s of %d ranks has more chunks than a plan file",
+			rd_collective_name(problem->collective), problem->size);
 	if (err) {
 		rd_plan_file_destroy(*file);
 		*file = NULL;

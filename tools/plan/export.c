@@ -1,10 +1,16 @@
 #include "export.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
+#include "base/error.h"
+#include "base/json.h"
 #include "calls.h"
 #include "msccl.h"
 #include "output.h"
+
+#define STEPS_A_LINE 4
 
 static void write_step(const struct rd_file_step *step, FILE *out)
 {
@@ -22,7 +28,10 @@ static void write_rank(const struct rd_plan_file *file, int rank, FILE *out)
 
 	fprintf(out, "%s\n    [", rank > 0 ? "," : "");
 	for (int i = first; i < end; i++) {
-		fprintf(out, "%s\n      ", i > first ? "," : "");
+		fprintf(out, "%s",
+			i == first                   ? "\n      "
+			: (i - first) % STEPS_A_LINE ? ", "
+						     : ",\n      ");
 		write_step(&file->steps[i], out);
 	}
 	fprintf(out, end > first ? "\n    ]" : "]");
@@ -52,19 +61,42 @@ void plan_file_write(const struct rd_plan_file *file, FILE *out)
 	fprintf(out, "\n  ]\n}\n");
 }
 
-int plan_file_save(const struct rd_plan_file *file, const char *name, bool as_msccl)
+static int write_text(const struct rd_plan_file *file, bool as_msccl, char **text, size_t *size)
 {
-	FILE *out = plan_output_open(name);
-	int err = 0, closed;
+	FILE *out = open_memstream(text, size);
+	int err = 0;
 
 	if (!out)
-		return RONDO_SYSTEM;
+		return rd_fail(RONDO_MEMORY, "no memory for the file");
 	if (as_msccl)
 		err = msccl_write(file, out);
 	else
 		plan_file_write(file, out);
-	closed = plan_output_close(out, name);
-	return err ? err : closed;
+	if (fclose(out) && !err)
+		err = rd_fail(RONDO_MEMORY, "no memory for the file");
+	if (!err && !as_msccl && *size > RD_JSON_SIZE_MAX)
+		err = rd_fail(RONDO_UNSUPPORTED,
+			"a plan file has at most %d bytes, and this has %zu", RD_JSON_SIZE_MAX,
+			*size);
+	return err;
+}
+
+/* An existing file stays as it is until the text is whole. */
+int plan_file_save(const struct rd_plan_file *file, const char *name, bool as_msccl)
+{
+	char *text = NULL;
+	size_t size = 0;
+	int err = write_text(file, as_msccl, &text, &size);
+	FILE *out = err ? NULL : plan_output_open(name);
+
+	if (out) {
+		fwrite(text, 1, size, out);
+		err = plan_output_close(out, name);
+	} else if (!err) {
+		err = RONDO_SYSTEM;
+	}
+	free(text);
+	return err;
 }
 
 int plan_export(const struct plan_problem *made, const struct plan_options *options)

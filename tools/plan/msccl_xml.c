@@ -1,8 +1,10 @@
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/algorithms.h"
 #include "msccl.h"
 
 #define CHUNKS_MAX (1 << 20)
@@ -218,6 +220,13 @@ static int read_algo(struct reading *reading, const char **attributes)
 		err = read_int(reading, attributes, "inplace", 0, 1, 0, &in_place);
 	if (err)
 		return err;
+	/* A name of Rondo's own could not be loaded. */
+	if (rd_algorithm_called(msccl->title)) {
+		size_t length = strlen(msccl->title), most = RD_FILE_NAME_SIZE - 6;
+
+		snprintf(msccl->title + (length < most ? length : most), 6, "_%d",
+			msccl->problem.size);
+	}
 	msccl->in_place = in_place;
 	msccl->scratch = calloc((size_t)msccl->problem.size, sizeof(*msccl->scratch));
 	msccl->firsts = calloc((size_t)msccl->problem.size + 1, sizeof(*msccl->firsts));

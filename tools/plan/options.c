@@ -318,7 +318,8 @@ static bool check_simulation(const struct plan_options *options)
 	if (options->cores > 0 && (simulates || options->topology))
 		return arguments_refuse("--cores is not for simulations: each rank has a core");
 	if (options->action == PLAN_PROVE &&
-		(options->hosts > 1 || options->root > 0 || options->costs || options->cores > 0))
+		(options->hosts > 1 || (options->root > 0 && !options->file) || options->costs ||
+			options->cores > 0))
 		return arguments_refuse("prove takes --ranks, --plugin, --json and --tsv alone");
 	if (options->pieces > 0 && simulates)
 		return arguments_refuse("--pieces is not for simulate, which runs all of them");
@@ -330,6 +331,10 @@ static bool check_ranks(const struct plan_options *options)
 	if (options->ranks > PLAN_SHOWN_MAX &&
 		(options->action == PLAN_PRINT || options->action == PLAN_DRAW))
 		return arguments_refuse("at most %d ranks are shown, not %d: simulate takes more",
+			PLAN_SHOWN_MAX, options->ranks);
+	if (options->ranks > PLAN_SHOWN_MAX && options->collective == RD_ALL_TO_ALL)
+		return arguments_refuse("an all_to_all has at most %d ranks here, not %d: it has a "
+					"block for each pair",
 			PLAN_SHOWN_MAX, options->ranks);
 	if (options->hosts > options->ranks)
 		return arguments_refuse(

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "base/error.h"
 #include "check/algorithm.h"
 #include "problem.h"
 
@@ -23,7 +24,8 @@ static void report_file(const struct plan_options *options, struct report *repor
 		1, 0, 0 };
 	char text[64];
 
-	snprintf(text, sizeof(text), "proved for %d ranks, the file's", options->ranks);
+	snprintf(text, sizeof(text), "proved for %d rank%s, the file's", options->ranks,
+		RD_PLURAL(options->ranks));
 	report_proof(report, KEPT, &proof, text);
 }
 
