@@ -25,8 +25,8 @@ inline const std::string &site_of(const pybind11::object &frame)
 	auto [at, is_new] = sites.try_emplace({ code.ptr(), frame.attr("f_lasti").cast<int>() });
 
 	if (is_new) {
+		code.inc_ref();
 		auto file = code.attr("co_filename").cast<std::string>();
-		code.release();
 		if (file.compare(0, torch.size(), torch) != 0)
 			at->second = file.substr(file.rfind('/') + 1) + ":" +
 				     std::to_string(frame.attr("f_lineno").cast<int>());
@@ -50,7 +50,8 @@ inline const char *call_site()
 			if (!site.empty())
 				return site.c_str();
 		}
-	} catch (pybind11::error_already_set &) {
+	} catch (std::exception &) {
+		/* The call goes on without its line. */
 	}
 	return none;
 }
