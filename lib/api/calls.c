@@ -296,6 +296,11 @@ RD_HOT_CALL __attribute__((noinline)) int rd_submit(const struct rd_arguments *a
 
 	if (!last || !rd_comm_enter(comm))
 		return submit_new(arguments);
+	/* A request's end may have issued a call meanwhile. */
+	if (!rd_turn_has_come(comm)) {
+		rd_comm_exit(comm);
+		return submit_new(arguments);
+	}
 	err = rd_run_again(comm, last, rd_call_site_here(arguments->called_at));
 	rd_comm_exit(comm);
 	return err;

@@ -15,6 +15,7 @@
 #define LOOKS 50 /* in vain, after which the worker sleeps */
 /* How often a rank that shares its core yields it before it sleeps. */
 #define YIELDS 50
+#define WAYS 100 /* yields of who gives the lock up: a priority may keep others from it */
 /* As in comm/wait.c: what a spin that was worth while adds at least; sleeps before a full one. */
 #define SPIN_LEAST_NS 1000
 #define SLEEPS_A_SPIN 16
@@ -49,7 +50,7 @@ static void make_way(struct rd_tagged_driver *driver, bool yields)
 		sched_yield();
 	else
 		pause_core();
-	while (rd_mailbox_is_awaited(driver->mailbox))
+	for (int i = 0; i < WAYS && rd_mailbox_is_awaited(driver->mailbox); i++)
 		sched_yield();
 	rd_mailbox_enter(driver->mailbox);
 }

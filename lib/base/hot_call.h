@@ -4,7 +4,7 @@
 
 /*
  * The functions of a short call that repeats the last. Compilers give them a section of their own,
- * and linkers put those side by side: out of the cold, a call then waits for fewer pages and lines.
+ * and GNU's linker puts those side by side: out of the cold, a call waits for fewer lines.
  */
 #define RD_HOT_CALL __attribute__((hot))
 

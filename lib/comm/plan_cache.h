@@ -11,11 +11,12 @@
 #include "comm/comm.h"
 #include "plan/peer_set.h"
 
-/* How a call that differs from a plan's last one in its buffers alone may start. */
+/* How a call that equals a plan's last one may start. */
 enum rd_repetition {
 	RD_STARTS_ANEW, /* as the first one */
-	RD_STARTS_AGAIN, /* by rd_exec_again() */
-	RD_STARTS_AT_ONCE, /* by rd_run_again(): there is nothing to log, to time or to try */
+	RD_STARTS_AGAIN, /* by rd_exec_again(), with other buffers too */
+	/* With the same buffers by rd_run_again(): there is nothing to log, to time or to try. */
+	RD_STARTS_AT_ONCE,
 };
 
 /* Serves one call at a time, until the comm ends. */

@@ -417,7 +417,7 @@ static int run_one(struct rd_task *task)
 
 /* ---- Again --------------------------------------------------------------------------------- */
 
-/* Not all messages have come: the call goes on as a task, which can wait. */
+/* The call is not done: it waits, or fails, as a task. */
 static __attribute__((noinline)) int go_on_as_task(
 	struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
 {

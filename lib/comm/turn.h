@@ -46,11 +46,16 @@ static inline __attribute__((always_inline)) bool rd_turn_take(const struct rd_t
 	return true;
 }
 
-/* Returns whether no thread is in a call, and none is queued: the next call's turn has come. */
+/* Returns whether no call is queued or runs: the next call's turn has come. */
+static inline bool rd_turn_has_come(const struct rondo_comm *comm)
+{
+	return atomic_load_explicit(&comm->finished, memory_order_acquire) == comm->issued;
+}
+
+/* The same, and no thread issues one. */
 static inline bool rd_turn_is_free(const struct rondo_comm *comm)
 {
-	return !atomic_load_explicit(&comm->used, memory_order_relaxed) &&
-	       atomic_load_explicit(&comm->finished, memory_order_acquire) == comm->issued;
+	return !atomic_load_explicit(&comm->used, memory_order_relaxed) && rd_turn_has_come(comm);
 }
 
 /* Takes the turn of a task that others may wait for: they no longer count the time. Every turn

@@ -540,17 +540,15 @@ static int run_step(
 static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 {
 	struct rd_cursor *cursor = &exec->cursors[channel];
-	const struct rd_step *steps = exec->plans[channel]->steps;
-	const struct rd_step *end = steps + exec->plans[channel]->step_count;
+	const struct rd_step *steps = exec->plans[channel]->steps; /* NULL where there is none */
+	int count = exec->plans[channel]->step_count;
 
 	while (cursor->piece < exec->pieces) {
-		const struct rd_step *step = steps + cursor->step;
-
-		for (; step < end; step++) {
-			int step_moved = run_step(exec, channel, cursor, step);
+		for (int i = cursor->step; i < count; i++) {
+			int step_moved = run_step(exec, channel, cursor, &steps[i]);
 
 			if (step_moved <= 0) {
-				cursor->step = (int)(step - steps);
+				cursor->step = i;
 				return step_moved;
 			}
 			*moved = true;

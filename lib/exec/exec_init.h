@@ -23,7 +23,8 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	const struct rd_call *call, struct rd_link *const *links, int channels, size_t piece_size,
 	void *scratch, uint64_t *send_marks);
 
-/* Every channel stands before its first piece. It stands before a first step: after a call, too. */
+/* Puts every channel before its first piece. The cursors are at a first step: rd_exec_init(), and
+   each call that ends, leave them there. */
 static inline void rd_exec_begin(struct rd_exec *exec)
 {
 	exec->waiting_for = -1;

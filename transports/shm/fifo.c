@@ -465,13 +465,16 @@ static void describe(struct rd_shm_link *link, uint32_t stamp, const void *data,
 	message->tag = &link->in->tag;
 }
 
-/* A message whose payload lies beyond its line. False: it is still being copied, or is none. */
+/* A message whose payload lies beyond its line. False: it is still being copied, or is too long. */
 static bool recv_large(struct rd_shm_link *link, uint32_t stamp, uint32_t flag, void *into,
 	size_t size, struct rd_message *message)
 {
 	uint32_t bytes = flag & BYTES;
 	void *data;
 
+	/* Before the peer's memory is read. */
+	rd_tsan_acquire(&link->in->stamp);
+	rd_tsan_acquire(&link->in->size);
 	if (bytes > (flag & ~BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
 		rd_shm_link_fail(link, RONDO_PROTOCOL,
 			"sent a message of %u bytes, more than there can be", bytes);
