@@ -161,21 +161,14 @@ static bool is_folder(const char *path)
 
 int rd_plan_files_load(const char *list)
 {
-	static char loaded[RD_PATHS_MAX];
 	char paths[RD_PATHS_MAX], *rest = NULL;
 	const struct rd_plan_file *file;
 	int err = 0;
-
-	/* A folder may have got further files, of which other ranks' comms know nothing. */
-	if (strcmp(list, loaded) == 0)
-		return 0;
 
 	snprintf(paths, sizeof(paths), "%s", list);
 	for (char *path = strtok_r(paths, ",", &rest); path && !err;
 		path = strtok_r(NULL, ",", &rest))
 		err = is_folder(path) ? add_folder(path) : rd_plan_files_add(path, &file);
-	if (!err)
-		snprintf(loaded, sizeof(loaded), "%s", list);
 	return err;
 }
 

@@ -15,7 +15,7 @@
 int rd_plan_files_add(const char *path, const struct rd_plan_file **file);
 
 /* Adds those of a list with commas. A folder stands for its files *.json, in the order of their
-   names. The list that was added last is not read again. */
+   names. */
 int rd_plan_files_load(const char *list);
 
 /* The files that were added, by number; NULL behind the last. */
