@@ -1,6 +1,7 @@
 #include "secure/tls.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,8 +167,12 @@ static bool flush(struct rd_tls *tls)
 	}
 	tls->out_at = tls->out_size = 0;
 	if (!tls->keeps_buffers) {
-		free(tls->out);
+		unsigned char *out = tls->out;
+
+		/* In this order: a child that is forked here must not free it again. */
 		tls->out = NULL;
+		atomic_signal_fence(memory_order_seq_cst);
+		free(out);
 	}
 	return !tls->error;
 }
