@@ -15,7 +15,7 @@
 #include "bootstrap/job.h"
 
 /* For which a rank that leaves waits until rank 0 knows; rank 0, until all do. */
-#define GOODBYE_MS 500
+#define GOODBYE_MS 100
 
 /* ---- All of this process -------------------------------------------------------------------- */
 

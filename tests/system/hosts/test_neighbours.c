@@ -287,8 +287,8 @@ Test(neighbours, that_attack_all_ports_keep_no_comm_from_being_made_and_used, .t
 		pthread_join(attackers[i], NULL);
 	cr_expect_eq(failures, 0, "%s", failure);
 	cr_expect_gt(attacks, COMMS, "%ld attacks", attacks);
-	/* Connections that end just then have buffers of TLS, 33 KB each. A leak of 128 bytes a comm
-	   is more. */
+	/* Connections that end just then have buffers of TLS, 33 KB each. A leak of 128 bytes a
+	   comm is more. */
 	cr_expect_leq(used_at[1], used_at[0] + COMMS * 9 / 10 * 128,
 		"%zu bytes are used, and were %zu", used_at[1], used_at[0]);
 }
