@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/pause.h"
 #include "base/thread.h"
 
 #define LOOKS 50 /* in vain, after which the worker sleeps */
@@ -33,15 +34,6 @@ static bool is_active(const struct rd_mailbox *mailbox)
 
 /* ---- The lock ------------------------------------------------------------------------------- */
 
-static void pause_core(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 /* Lets others take the lock, for a moment. */
 static void make_way(struct rd_tagged_driver *driver, bool yields)
 {
@@ -49,7 +41,7 @@ static void make_way(struct rd_tagged_driver *driver, bool yields)
 	if (yields)
 		sched_yield();
 	else
-		pause_core();
+		rd_pause();
 	for (int i = 0; i < WAYS && rd_mailbox_is_awaited(driver->mailbox); i++)
 		sched_yield();
 	rd_mailbox_enter(driver->mailbox);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/pause.h"
 #include "comm/opening.h"
 #include "comm/turn.h"
 
@@ -186,15 +187,6 @@ static void publish_wait(const struct rd_batch *batch, struct rd_wait *wait, int
 
 /* ---- A round --------------------------------------------------------------------------------- */
 
-static void pause_core(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 /* A device wakes no thread, so a task whose next part has not come from one looks again soon. */
 static bool pause_for_part(const struct rd_batch *batch)
 {
@@ -229,7 +221,7 @@ int rd_wait_round(const struct rd_batch *batch, struct rd_wait *wait, int *sleep
 		return RD_IDLE;
 	}
 	if (!comm->oversubscribed && !leaves && wait->rounds % ROUNDS_A_READING != 0) {
-		pause_core();
+		rd_pause();
 		return RD_IDLE;
 	}
 
