@@ -431,3 +431,28 @@ Test(calls, that_repeat_the_last_run_where_and_when_they_must, .timeout = 60)
 
 	cr_assert_eq(world_run(&world, repeat_elsewhere, NULL, NULL), 0);
 }
+
+/* ---- An equal call -------------------------------------------------------------------------- */
+
+/* The timeout was changed since the last one, and the other rank does not come. */
+static int outwait_an_equal_call(struct rank_env *env)
+{
+	int64_t end_ms = world_now_ms() + 20000;
+	float value = 1;
+
+	for (int i = 0; i < 5; i++)
+		TRY(rondo_all_reduce(env->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL));
+	while (env->rank == 1 && !rondo_comm_error(env->comm) && world_now_ms() < end_ms)
+		poll(NULL, 0, 1);
+	if (env->rank == 1)
+		return rondo_comm_error(env->comm) != RONDO_TIMEOUT;
+	TRY(rondo_comm_set_timeout(env->comm, 300));
+	EXPECT_ERROR(rondo_all_reduce(env->comm, &value, &value, 1, RONDO_F32, RONDO_MAX, NULL),
+		RONDO_TIMEOUT, "all_reduce #6");
+	return 0;
+}
+
+Test(calls, that_equal_the_last_have_their_own_timeout_and_number, .timeout = 90)
+{
+	run_soon(outwait_an_equal_call);
+}
