@@ -1,7 +1,7 @@
 /*
  * torus: an all-reduce on a grid of ranks, of other algorithms in views. Each row reduces, so that
  * each rank has a share of its row's sum. Each column all-reduces its share, and each row gathers
- * the shares. Of n ranks that takes some 4 sqrt(n) rounds of short hops, where one ring takes 2 n.
+ * the shares. It takes some 4 sqrt(n) rounds for n ranks, between neighbours; a ring takes 2 n.
  * On a torus network a row and a column are rings of neighbours.
  *
  *     cc -shared -fPIC plugin_torus.c $(pkg-config --cflags rondo) -o libtorus.so
