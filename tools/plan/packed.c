@@ -2,6 +2,7 @@
 
 #include <malloc.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
