@@ -134,8 +134,7 @@ void rd_control_hide(struct rd_control *control)
 	control->shown = false;
 }
 
-/* Goes on without the comm, whose memory the caller may free. */
-static void release(struct rd_control *control)
+void rd_control_release(struct rd_control *control)
 {
 	const struct rd_activity *activity = control->activity;
 	struct rd_activity *kept = &control->kept;
@@ -193,8 +192,6 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	if (requests.leave == RD_LEAVE_TOGETHER && control->server.coordinator)
 		rd_coordinator_end_by(
 			control->server.coordinator, now_ms + control->settings.timeout_ms);
-	if (requests.leave == RD_LEAVE_ALONE && !control->released)
-		release(control);
 	if (requests.parent_error) {
 		/* The parent's coordinator sends its verdict to all ranks: none is waited for. */
 		rd_participant_fail(
@@ -203,7 +200,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 			rd_coordinator_fail(control->server.coordinator, requests.parent_error,
 				rd_reason_text(requests.parent_reason));
 	}
-	control->leaving = requests.leave != RD_LEAVE_NOT;
+	control->leaving = requests.leave;
 	control->ends = requests.ends;
 	control->goes_on = requests.leave == RD_LEAVE_ALONE || requests.ends;
 	control->quitting = requests.quit;

@@ -111,7 +111,8 @@ struct rd_control {
 	struct rd_watch_count *count; /* of finished calls, which the watch shows; NULL: none */
 	int dead; /* as the watch has reported it; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
-	bool leaving, quitting, ends; /* as requested */
+	enum rd_leave leaving; /* as requested, like these: */
+	bool quitting, ends;
 	bool goes_on; /* nobody waits until it is over */
 	int64_t linger_ms; /* until when the others may read the verdict */
 	int64_t look_ms; /* when rd_control_look() is due, once all ranks can call */
@@ -132,6 +133,9 @@ void rd_control_hide(struct rd_control *control);
 
 /* The thread hands the requests to the participant and the coordinator. */
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
+
+/* The thread goes on without the comm, whose memory the caller may free. */
+void rd_control_release(struct rd_control *control);
 
 /* The thread publishes the states of the participant and the coordinator. over: for the last time.
    Returns whether nobody else has the control connection. */

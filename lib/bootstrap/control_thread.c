@@ -355,6 +355,9 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 		rd_client_serve(&control->client, now_ms);
 	}
 	advance_watch(control);
+	/* Behind the goodbye: after its caller's process has ended, nobody sends it. */
+	if (control->leaving == RD_LEAVE_ALONE && !control->released)
+		rd_control_release(control);
 	rd_control_publish(control, false);
 	serve_links(control, now_ms);
 	/* It may linger, until a time of its own. */
