@@ -14,7 +14,7 @@ transports 14200
 trainer 21000
 tools 22600
 tests 99450
-bench 4000
+bench 4030
 adapters 5160
 docs 9250
 product 124750
