@@ -274,6 +274,8 @@ static bool take(const struct arguments *known, void *options, int found, const 
 	const struct argument *argument = find(known, found);
 	void *target = (char *)options + argument->offset;
 
+	if (known->given)
+		*known->given |= UINT64_C(1) << (argument - known->table);
 	/* getopt_long() takes "-r=3" for "-r" and "=3". */
 	if (argument->read)
 		return argument->read(

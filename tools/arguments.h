@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define ARGUMENTS_MAX 48
 
@@ -34,6 +35,9 @@ struct arguments {
 	 * line goes before it, and an empty variable counts as none. NULL: no variables.
 	 */
 	const char *variables;
+	/* A bit for each option that the command line has, the table's first in the lowest: is
+	   set. NULL: nobody asks. */
+	uint64_t *given;
 };
 
 /*

@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 		{ "rounds", 0, offsetof(struct options, rounds), arguments_number, 1, ROUNDS_MAX },
 		{ 0 },
 	};
-	static const struct arguments known = { help, table, false, NULL };
+	static const struct arguments known = { help, table, false, NULL, NULL };
 	struct options options = { 0 };
 	const char *reason = "";
 	struct hosts *hosts;

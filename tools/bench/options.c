@@ -436,7 +436,7 @@ static const char help[] =
 
 bool bench_options_read(struct bench_options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, false, NULL };
+	static const struct arguments known = { help, table, false, NULL, NULL };
 
 	*options = (struct bench_options){
 		.least = 32 << 20,

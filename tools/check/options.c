@@ -80,7 +80,7 @@ static const struct argument table[] = {
 
 bool options_read(struct options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, false, NULL };
+	static const struct arguments known = { help, table, false, NULL, NULL };
 
 	*options = (struct options){ .ranks = 64 };
 

@@ -172,9 +172,11 @@ static const struct argument table[] = {
 static const char *const actions[] = { "print", "draw", "compare", "simulate", "prove", "export",
 	"import" };
 
+#define ACTIONS (sizeof(actions) / sizeof(*actions))
+
 static bool read_action(struct plan_options *options, const char *text)
 {
-	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
+	for (size_t i = 0; i < ACTIONS; i++)
 		if (strcmp(text, actions[i]) == 0) {
 			options->action = (enum plan_action)i;
 			return true;
@@ -197,6 +199,68 @@ static bool read_collective(struct plan_options *options, const char *text)
 		rd_nearest_try(&nearest, rd_collective_name((enum rd_collective)i));
 	return arguments_refuse("'%s' is no collective, such as all_reduce or broadcast%s", text,
 		rd_nearest_text(&nearest, meant));
+}
+
+#define OF(action) (1U << PLAN_##action)
+#define SHOWN (OF(PRINT) | OF(DRAW))
+#define TIMED (SHOWN | OF(COMPARE) | OF(SIMULATE))
+#define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE))
+
+/* The actions that have a use for each option of the table, in its order. */
+static const struct {
+	const char *option;
+	unsigned actions;
+} uses[] = {
+	{ "ranks", TIMED | OF(PROVE) | OF(EXPORT) },
+	{ "hosts", TIMED | OF(EXPORT) },
+	{ "cores", SHOWN | OF(COMPARE) },
+	{ "root", TIMED | OF(EXPORT) },
+	{ "rank", OF(PRINT) },
+	{ "size", SHOWN | OF(SIMULATE) },
+	{ "piece", TIMED },
+	{ "pieces", SHOWN },
+	{ "costs", TIMED },
+	{ "plugin", TIMED | OF(PROVE) | OF(EXPORT) },
+	{ "topology", OF(COMPARE) | OF(SIMULATE) },
+	{ "slow", OF(SIMULATE) },
+	{ "kill", OF(SIMULATE) },
+	{ "jitter", OF(SIMULATE) },
+	{ "seed", OF(SIMULATE) },
+	{ "format", OF(EXPORT) },
+	{ "output", OF(EXPORT) | OF(IMPORT) },
+	{ "json", WRITTEN },
+	{ "tsv", WRITTEN },
+	{ "svg", OF(DRAW) },
+	{ "html", OF(DRAW) },
+};
+
+#define USES (sizeof(uses) / sizeof(*uses))
+_Static_assert(USES + 1 == sizeof(table) / sizeof(*table), "each option has its uses");
+
+static bool refuse_use(size_t option)
+{
+	char list[96] = "";
+	unsigned left = uses[option].actions;
+
+	for (size_t i = 0; i < ACTIONS; i++) {
+		if (!(left & 1U << i))
+			continue;
+		left &= ~(1U << i);
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
+			!*list  ? ""
+			: !left ? " and "
+				: ", ",
+			actions[i]);
+	}
+	return arguments_refuse("--%s is for %s", uses[option].option, list);
+}
+
+static bool check_uses(const struct plan_options *options, uint64_t given)
+{
+	for (size_t i = 0; i < USES; i++)
+		if (given >> i & 1 && !(uses[i].actions & 1U << options->action))
+			return refuse_use(i);
+	return true;
 }
 
 static bool read_words(struct plan_options *options, int count, char **words)
@@ -275,21 +339,11 @@ static bool check_outputs(const struct plan_options *options)
 {
 	bool draws = options->action == PLAN_DRAW;
 	bool writes = options->action == PLAN_EXPORT || options->action == PLAN_IMPORT;
-	const char *action = actions[options->action];
 
 	if (draws && !options->svg && !options->html)
 		return arguments_refuse("draw wants --svg FILE or --html FILE");
-	if (!draws && (options->svg || options->html))
-		return arguments_refuse("--svg and --html are for draw");
-	if (options->rank >= 0 && options->action != PLAN_PRINT)
-		return arguments_refuse("--rank is for print");
-	if ((options->json || options->tsv) && (draws || writes))
-		return arguments_refuse("--json and --tsv are not for %s", action);
-	if (writes != (options->output != NULL))
-		return writes ? arguments_refuse("%s wants -o FILE", action)
-			      : arguments_refuse("-o is for export and import");
-	if (options->as_msccl && options->action != PLAN_EXPORT)
-		return arguments_refuse("--format is for export");
+	if (writes && !options->output)
+		return arguments_refuse("%s wants -o FILE", actions[options->action]);
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))
@@ -306,23 +360,10 @@ static bool check_faults(const struct plan_options *options, const struct plan_f
 	return true;
 }
 
-/* Options of a simulation, and those that it has no use for. */
 static bool check_simulation(const struct plan_options *options)
 {
-	bool simulates = options->action == PLAN_SIMULATE;
-
-	if (!simulates && (options->slow.count || options->kills.count || options->jitter))
-		return arguments_refuse("--slow, --kill and --jitter are for simulate");
-	if (options->topology && !simulates && options->action != PLAN_COMPARE)
-		return arguments_refuse("--topology is for simulate and compare");
-	if (options->cores > 0 && (simulates || options->topology))
+	if (options->cores > 0 && options->topology)
 		return arguments_refuse("--cores is not for simulations: each rank has a core");
-	if (options->action == PLAN_PROVE &&
-		(options->hosts > 1 || (options->root > 0 && !options->file) || options->costs ||
-			options->cores > 0))
-		return arguments_refuse("prove takes --ranks, --plugin, --json and --tsv alone");
-	if (options->pieces > 0 && simulates)
-		return arguments_refuse("--pieces is not for simulate, which runs all of them");
 	return check_faults(options, &options->slow) && check_faults(options, &options->kills);
 }
 
@@ -351,7 +392,8 @@ static bool check_ranks(const struct plan_options *options)
 
 int plan_options_read(struct plan_options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, false, NULL };
+	uint64_t given = 0;
+	const struct arguments known = { help, table, false, NULL, &given };
 	int left, status;
 
 	*options = (struct plan_options){
@@ -361,7 +403,8 @@ int plan_options_read(struct plan_options *options, int argc, char **argv)
 		.piece_size = 128 << 10,
 	};
 	left = arguments_read(&known, options, argc, argv);
-	if (left < 0 || !read_words(options, argc - left, argv + left) || !check_outputs(options))
+	if (left < 0 || !read_words(options, argc - left, argv + left) ||
+		!check_uses(options, given) || !check_outputs(options))
 		return 2;
 	status = read_file(options);
 	if (status)

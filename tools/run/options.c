@@ -284,7 +284,7 @@ static bool ends_with_terminal(void)
 
 bool options_read(struct options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, true, "PET_" };
+	static const struct arguments known = { help, table, true, "PET_", NULL };
 	bool hangs_up = ends_with_terminal();
 
 	*options = (struct options){

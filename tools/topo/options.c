@@ -47,7 +47,7 @@ static bool is_stdout(const char *file)
 
 bool topo_options_read(struct topo_options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, false, NULL };
+	static const struct arguments known = { help, table, false, NULL, NULL };
 
 	*options = (struct topo_options){ 0 };
 

@@ -445,7 +445,7 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(1, "cannot read /nowhere.xml", "import", "/nowhere.xml", "-o", "-");
 	REFUSED(1, "two_shot_4 needs direct access, which has no form in MSCCL's XML", "export",
 		"two_shot", "all_reduce", "--format", "msccl", "-o", "/dev/null");
-	REFUSED(2, "-o is for export and import", "print", "ring", "all_reduce", "-o", "-");
+	REFUSED(2, "--output is for export and import", "print", "ring", "all_reduce", "-o", "-");
 	REFUSED(2, "print, draw, compare, simulate, prove, export or import, not 'show'", "show",
 		"ring", "all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
@@ -455,8 +455,13 @@ Test(plan, wrong_arguments_get_one_line)
 		"all_reduce?",
 		"compare", "all_reduse");
 	REFUSED(2, "prove wants an ALGORITHM", "prove");
-	REFUSED(2, "prove takes --ranks, --plugin, --json and --tsv alone", "prove", "ring",
+	REFUSED(2, "--hosts is for print, draw, compare, simulate and export", "prove", "ring",
 		"--hosts", "2");
+	REFUSED(2, "--size is for print, draw and simulate", "compare", "all_reduce", "--size",
+		"8");
+	REFUSED(2, "--seed is for simulate", "print", "ring", "all_reduce", "--seed", "0");
+	REFUSED(2, "--ranks is for print, draw, compare, simulate, prove and export", "import",
+		"a.xml", "--ranks", "4");
 	REFUSED(1, "there is no algorithm 'rign'; did you mean ring?", "prove", "rign");
 	REFUSED(1, "chain has no all_to_all", "prove", "chain", "all_to_all");
 	REFUSED(2, "draw wants --svg FILE or --html FILE", "draw", "ring", "all_reduce");
@@ -468,9 +473,8 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "--kill wants RANK@TIME, such as 3@250us", "simulate", "ring", "all_reduce",
 		"--kill", "3@250");
 	REFUSED(2, "rank 4 is not in 0..3", "simulate", "ring", "all_reduce", "--kill", "4@1us");
-	REFUSED(2, "--slow, --kill and --jitter are for simulate", "print", "ring", "all_reduce",
-		"--jitter", "5");
-	REFUSED(2, "--topology is for simulate and compare", "print", "ring", "all_reduce",
+	REFUSED(2, "--jitter is for simulate", "print", "ring", "all_reduce", "--jitter", "5");
+	REFUSED(2, "--topology is for compare and simulate", "print", "ring", "all_reduce",
 		"--topology", "card");
 	REFUSED(2, "an all_to_all has at most 1024 ranks here, not 65536", "simulate", "linear",
 		"all_to_all", "--ranks", "65536");
