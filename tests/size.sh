@@ -7,18 +7,18 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 37800
+core 38200
 control 20100
 gpu 13000
 transports 14200
 trainer 21000
 tools 22630
-tests 99450
+tests 99760
 bench 4030
 adapters 5160
 docs 9250
-product 124800
-files 1800'
+product 125250
+files 1806'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.
 files() {

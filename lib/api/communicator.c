@@ -31,6 +31,7 @@
 #include "comm/route.h"
 #include "comm/run.h"
 #include "device/device.h"
+#include "exec/trace.h"
 #include "gpu/create.h"
 #include "secure/secret.h"
 #include "topo/place.h"
@@ -260,6 +261,7 @@ static void free_own(struct rondo_comm *comm)
 	free(comm->vote.origins);
 	free(comm->group_uses);
 	rd_settings_forget(&comm->settings);
+	rd_trace_destroy(comm->trace);
 	free(comm);
 }
 
@@ -281,6 +283,8 @@ static void destroy(struct rondo_comm *comm)
 	pthread_mutex_destroy(&comm->hold_lock);
 	pthread_mutex_destroy(&comm->turn_lock);
 	pthread_cond_destroy(&comm->turn_change);
+	if (comm->trace)
+		rd_trace_write(comm->trace);
 	free_own(comm);
 }
 
@@ -349,6 +353,8 @@ static int prepare(
 
 	if (!err)
 		err = create_tables(comm);
+	if (!err && *comm->settings.trace)
+		err = rd_trace_create(&comm->trace, comm->settings.trace);
 	if (!err && origin->shared)
 		comm->shared = rd_shared_keep(origin->shared);
 	else if (!err)
@@ -422,6 +428,17 @@ static int decline(const struct rd_settings *settings, const struct rd_comm_orig
 	return rd_fail(err, "%s", reason);
 }
 
+static void start_trace(const struct rondo_comm *comm, const struct rd_comm_origin *origin)
+{
+	bool is_derived = origin->parent || origin->lineage;
+
+	/* A part of one rank has no id, and sends nothing. */
+	if (is_derived && !comm->local.comm_id)
+		return;
+	rd_trace_start(comm->trace, &(struct rd_trace_origin){ comm->rank, comm->size,
+					    comm->channels, is_derived ? comm->local.comm_id : 0 });
+}
+
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 	const struct rd_comm_origin *origin)
 {
@@ -439,6 +456,8 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 		destroy(made);
 		return prepared ? err : decline(settings, origin, err);
 	}
+	if (made->trace)
+		start_trace(made, origin);
 	if (made->control)
 		rd_control_detach(made->control);
 	rd_log(RD_INFO, RD_BOOTSTRAP, "comm %p rank %d nranks %d - Init COMPLETE in %.1f ms",

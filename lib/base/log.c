@@ -22,7 +22,6 @@
 #include "base/host_name.h"
 
 #define LINE_SIZE 1024
-#define PATH_SIZE 4096
 #define ALL_SUBSYSTEMS ((1u << RD_SUBSYSTEM_COUNT) - 1)
 
 /* Level and subsystems in one word, so that the check is one load: the level is the low two bits.
@@ -187,26 +186,27 @@ static const char *meaning(char letter, char text[RD_HOST_NAME_SIZE])
 	return NULL;
 }
 
-static void expand(char path[PATH_SIZE], const char *name)
+void rd_log_file_name(char path[RD_LOG_PATH_SIZE], const char *name)
 {
 	size_t used = 0;
 
-	for (; *name && used < PATH_SIZE - 1; name++) {
+	for (; *name && used < RD_LOG_PATH_SIZE - 1; name++) {
 		char text[RD_HOST_NAME_SIZE], plain[2] = { *name };
 		const char *part = *name == '%' ? meaning(name[1], text) : NULL;
 
 		name += part != NULL;
-		used += (size_t)snprintf(path + used, PATH_SIZE - used, "%s", part ? part : plain);
+		used += (size_t)snprintf(
+			path + used, RD_LOG_PATH_SIZE - used, "%s", part ? part : plain);
 	}
-	path[used < PATH_SIZE ? used : PATH_SIZE - 1] = '\0';
+	path[used < RD_LOG_PATH_SIZE ? used : RD_LOG_PATH_SIZE - 1] = '\0';
 }
 
 static int open_file(const char *name)
 {
-	char path[PATH_SIZE], line[LINE_SIZE];
+	char path[RD_LOG_PATH_SIZE], line[LINE_SIZE];
 	int fd;
 
-	expand(path, name);
+	rd_log_file_name(path, name);
 	fd = rd_open(path, O_WRONLY | O_CREAT | O_APPEND);
 	/* A pipe that is full loses lines: its reader must not hold a rank up. */
 	if (fd >= 0) {

@@ -11,6 +11,8 @@
 
 #include <stdbool.h>
 
+#define RD_LOG_PATH_SIZE 4096
+
 enum rd_log_level { RD_LOG_NONE, RD_WARN, RD_INFO, RD_TRACE };
 
 /* X(name, text) */
@@ -43,6 +45,9 @@ void rd_log_set(enum rd_log_level level, unsigned subsystems);
  * one line on stderr gives the reason, and its lines go to stderr from then on.
  */
 void rd_log_to(const char *name);
+
+/* The path that such a name means for this thread; a longer one is cut. */
+void rd_log_file_name(char path[RD_LOG_PATH_SIZE], const char *name);
 
 /* Sets the rank of this thread, shown in brackets; -1 (the default): none. */
 void rd_log_rank(int rank);

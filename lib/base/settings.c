@@ -72,6 +72,7 @@ enum {
 	NOT_IN_CONFIG(debug),
 	NOT_IN_CONFIG(debug_subsys),
 	NOT_IN_CONFIG(debug_file),
+	NOT_IN_CONFIG(trace),
 	NOT_IN_CONFIG(tune_file),
 	NOT_IN_CONFIG(reproducible),
 	IN_CONFIG(rendezvous_fd),

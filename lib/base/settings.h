@@ -60,6 +60,9 @@
 		"subsystems to log, with commas; ^ before a name excludes it") \
 	X(debug_file, PATH, "RONDO_DEBUG_FILE", "", 0, 1023, \
 		"file to append the log to; %h, %p and %r in its name are host, process and rank") \
+	X(trace, PATH, "RONDO_TRACE", "", 0, 1023, \
+		"file to append the steps of all calls to, for Perfetto; names as in " \
+		"RONDO_DEBUG_FILE (docs/tracing.md); empty: none") \
 	X(reproducible, INT, "RONDO_REPRODUCIBLE", 0, 0, 1, \
 		"1: choose algorithms by built-in costs, and measure none: the same bits in " \
 		"every run") \

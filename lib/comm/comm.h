@@ -154,6 +154,8 @@ struct rondo_comm {
 	struct rd_group_use *group_uses; /* [group_use_count] */
 	int group_use_count;
 
+	struct rd_trace *trace; /* (exec/trace.h); NULL: calls are not traced */
+
 	bool finalized; /* by rondo_comm_finalize(): only rondo_comm_destroy() remains */
 };
 

@@ -12,6 +12,7 @@
 #include "comm/wait.h"
 #include "comm/widen.h"
 #include "exec/exec_init.h"
+#include "exec/trace.h"
 #include "tuner/thresholds.h"
 
 /* ---- Links --------------------------------------------------------------------------------- */
@@ -80,6 +81,8 @@ static bool start_again(struct rd_task *task)
 	task->exec = &prepared->exec;
 	set_single_copy(task);
 	rd_exec_again(task->exec, call->in, call->out, call->number);
+	if (task->comm->trace)
+		rd_trace_begin(task->comm->trace, task->exec);
 	return true;
 }
 
@@ -93,7 +96,7 @@ static enum rd_repetition repetition(const struct rd_task *task)
 		comm->settings.check || task->widened)
 		return RD_STARTS_ANEW;
 	if (call->full_count || learns_single_copy(task) || comm->times_calls || comm->gpu ||
-		comm->meets_devices || rd_log_on(RD_TRACE, RD_COLL))
+		comm->meets_devices || comm->trace || rd_log_on(RD_TRACE, RD_COLL))
 		return RD_STARTS_AGAIN;
 	return RD_STARTS_AT_ONCE;
 }
@@ -132,6 +135,8 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		task->exec->peer_buffers = comm->exchange->peer_buffers;
 	else
 		set_single_copy(task);
+	if (comm->trace)
+		rd_trace_begin(comm->trace, task->exec);
 	open_links(task, &prepared->peers);
 	prepared->repeats = repetition(task);
 	prepared->digest = rd_task_digest(&task->call);
@@ -260,6 +265,15 @@ static int try_to_start(struct rd_task *task)
 
 /* ---- Stepping ------------------------------------------------------------------------------ */
 
+/* A call's own plan may be traced; those of the stages before it are not. Returns as
+   rd_exec_step(). */
+static int step_exec(const struct rd_task *task)
+{
+	if (task->comm->trace && task->stage == RD_RUNS)
+		return rd_exec_step_traced(task->exec);
+	return rd_exec_step(task->exec);
+}
+
 /* The stage before the call is done: the call goes on. Returns as rd_exec_step(). */
 static int go_on(struct rd_task *task)
 {
@@ -275,13 +289,13 @@ static int go_on(struct rd_task *task)
 		return RD_DONE;
 	if (task->opens)
 		return RD_MOVED;
-	moved = rd_exec_step(task->exec);
+	moved = step_exec(task);
 	return moved == RD_IDLE ? RD_MOVED : moved;
 }
 
 static int step_started(struct rd_task *task)
 {
-	int moved = rd_exec_step(task->exec);
+	int moved = step_exec(task);
 
 	while (moved == RD_DONE && task->stage != RD_RUNS)
 		moved = go_on(task);

@@ -10,6 +10,14 @@
 #include "exec/mean.h"
 #include "exec/slice.h"
 
+#ifdef RD_TRACED
+#define TRACE_TRY(exec) rd_trace_try(exec)
+#define TRACE_STEP(exec, channel, piece, step) rd_trace_step(exec, channel, piece, step)
+#else
+#define TRACE_TRY(exec)
+#define TRACE_STEP(exec, channel, piece, step)
+#endif
+
 static const struct rd_step *step_at(const struct rd_exec *exec, int channel, int index)
 {
 	return &exec->plans[channel]->steps[index];
@@ -543,6 +551,7 @@ static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 	const struct rd_step *steps = exec->plans[channel]->steps; /* NULL where there is none */
 	int count = exec->plans[channel]->step_count;
 
+	TRACE_TRY(exec);
 	while (cursor->piece < exec->pieces) {
 		for (int i = cursor->step; i < count; i++) {
 			int step_moved = run_step(exec, channel, cursor, &steps[i]);
@@ -552,6 +561,7 @@ static int run_channel(struct rd_exec *exec, int channel, bool *moved)
 				return step_moved;
 			}
 			*moved = true;
+			TRACE_STEP(exec, channel, cursor->piece, &steps[i]);
 		}
 		cursor->step = 0;
 		cursor->piece += exec->channels;
@@ -606,6 +616,7 @@ RD_HOT_CALL int rd_exec_step(struct rd_exec *exec)
 	return drained == RD_IDLE && moved ? RD_MOVED : drained;
 }
 
+#ifndef RD_TRACED
 int rd_exec_find_mismatch(struct rd_exec *exec)
 {
 	const struct rd_signature *ours = sign(exec, 0);
@@ -625,3 +636,4 @@ int rd_exec_find_mismatch(struct rd_exec *exec)
 	}
 	return 0;
 }
+#endif

@@ -16,6 +16,8 @@
 
 #define RD_CHANNELS_MAX 8
 
+struct rd_trace;
+
 enum rd_progress {
 	RD_IDLE = 0, /* nothing could move: wait for a link */
 	RD_MOVED = 1, /* something moved; more may be able to move at once */
@@ -69,6 +71,9 @@ struct rd_exec {
 	char *scratch; /* [channels][scratch_chunks][scratch_slice] */
 	int scratch_chunks;
 	size_t scratch_slice; /* bytes */
+	/* For a traced call (trace.h): its trace, and the end of each channel's latest step. */
+	struct rd_trace *trace;
+	int64_t step_ended_ns[RD_CHANNELS_MAX];
 };
 
 /*

@@ -552,7 +552,7 @@ static const char *config_field(const char *field)
 		"reproducible", "launcher", "single_copy", "spin_us", "heartbeat_timeout_ms",
 		"unreachable_ms", "device", "kernel", "gpu_blocks", "secret_fd", "secret_file",
 		"encrypt", "checksum", "ib_device", "ib_gid_index", "ib_service_level",
-		"ib_traffic_class", "ib_timeout", "ib_retry", "check" };
+		"ib_traffic_class", "ib_timeout", "ib_retry", "check", "trace" };
 
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++)
 		if (!strcmp(field, without[i]))
