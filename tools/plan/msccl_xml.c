@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "exec/algorithms.h"
 #include "msccl.h"
+#include "xml.h"
 
 #define CHUNKS_MAX (1 << 20)
 #define BLOCKS_MAX 8192 /* of all ranks */
@@ -71,76 +72,6 @@ int msccl_loop_blocks(const struct rd_problem *problem)
 	return ins > outs ? ins : outs;
 }
 
-#ifndef RD_HAS_EXPAT
-int msccl_parse(struct msccl *msccl, const char *name, const char *text, size_t size)
-{
-	(void)text;
-	(void)size;
-	*msccl = (struct msccl){ .name = name };
-	return rd_fail(RONDO_UNSUPPORTED,
-		"%s: this rondo-plan was built without expat, which reads XML", name);
-}
-#else
-#include <expat.h>
-
-struct reading {
-	struct msccl *msccl;
-	XML_Parser parser;
-	int depth; /* of the element at hand: algo is 0 */
-	int err;
-};
-
-static int line_of(const struct reading *reading)
-{
-	return (int)XML_GetCurrentLineNumber(reading->parser);
-}
-
-/* ---- Attributes ----------------------------------------------------------------------------- */
-
-static const char *attribute(const char **attributes, const char *name)
-{
-	for (; *attributes; attributes += 2)
-		if (strcmp(*attributes, name) == 0)
-			return attributes[1];
-	return NULL;
-}
-
-static int read_text(
-	const struct reading *reading, const char **attributes, const char *name, const char **text)
-{
-	*text = attribute(attributes, name);
-	return *text ? 0 : msccl_refuse(reading->msccl, line_of(reading), "%s is missing", name);
-}
-
-/* A whole number; `standard`, where that is not below `least`, stands for a missing one. */
-static int read_wide(const struct reading *reading, const char **attributes, const char *name,
-	int64_t least, int64_t most, int64_t standard, int64_t *number)
-{
-	const char *text = attribute(attributes, name);
-	char *end;
-
-	*number = standard;
-	if (!text && standard >= least)
-		return 0;
-	if (text)
-		*number = strtoll(text, &end, 10);
-	if (text && *text && !*end && *number >= least && *number <= most)
-		return 0;
-	return msccl_refuse(reading->msccl, line_of(reading),
-		"%s is a whole number from %lld to %lld, not \"%.40s\"", name, (long long)least,
-		(long long)most, text ? text : "");
-}
-
-static int read_int(const struct reading *reading, const char **attributes, const char *name,
-	int least, int most, int standard, int *number)
-{
-	int64_t wide;
-	int err = read_wide(reading, attributes, name, least, most, standard, &wide);
-
-	*number = err ? 0 : (int)wide;
-	return err;
-}
-
 /* ---- Elements ------------------------------------------------------------------------------- */
 
 /* A name of a plan file: capitals become small, all else _. */
@@ -158,66 +89,64 @@ static void make_title(char title[RD_FILE_NAME_SIZE], const char *name)
 }
 
 /* 0 or -1 is no bound. */
-static int read_range(const struct reading *reading, const char **attributes)
+static int read_range(const struct xml *xml)
 {
-	struct msccl *msccl = reading->msccl;
+	struct msccl *msccl = xml->data;
 	int blocks = msccl_range_blocks(&msccl->problem);
 	int64_t least, most;
-	int err = read_wide(reading, attributes, "minBytes", 0, INT64_MAX / 2, 0, &least);
+	int err = xml_wide(xml, "minBytes", 0, INT64_MAX / 2, 0, &least);
 
 	if (!err)
-		err = read_wide(reading, attributes, "maxBytes", -1, INT64_MAX / 2, 0, &most);
+		err = xml_wide(xml, "maxBytes", -1, INT64_MAX / 2, 0, &most);
 	if (err)
 		return err;
 	msccl->least_bytes = (least + blocks - 1) / blocks;
 	msccl->most_bytes = most > 0 ? most / blocks : INT64_MAX;
 	if (msccl->most_bytes < msccl->least_bytes)
-		return msccl_refuse(
-			msccl, line_of(reading), "no size is between minBytes and maxBytes");
+		return xml_refuse(xml, "no size is between minBytes and maxBytes");
 	return 0;
 }
 
-static int read_chunks(const struct reading *reading, const char **attributes)
+static int read_chunks(const struct xml *xml)
 {
-	struct msccl *msccl = reading->msccl;
+	struct msccl *msccl = xml->data;
 	int blocks = msccl_loop_blocks(&msccl->problem), chunks;
-	int err = read_int(reading, attributes, "nchunksperloop", 1, CHUNKS_MAX, 0, &chunks);
+	int err = xml_int(xml, "nchunksperloop", 1, CHUNKS_MAX, 0, &chunks);
 	if (err)
 		return err;
 	if (chunks % blocks)
-		return msccl_refuse(msccl, line_of(reading),
-			"nchunksperloop is a multiple of the %d blocks, not %d", blocks, chunks);
+		return xml_refuse(xml, "nchunksperloop is a multiple of the %d blocks, not %d",
+			blocks, chunks);
 	msccl->parts = chunks / blocks;
 	if ((int64_t)rd_blocks(&msccl->problem) * msccl->parts * msccl->problem.size >
 		RD_FILE_CHUNKS_MAX)
-		return msccl_refuse(msccl, line_of(reading), "there are too many chunks");
-	return read_range(reading, attributes);
+		return xml_refuse(xml, "there are too many chunks");
+	return read_range(xml);
 }
 
-static int read_algo(struct reading *reading, const char **attributes)
+static int read_algo(const struct xml *xml)
 {
-	struct msccl *msccl = reading->msccl;
+	struct msccl *msccl = xml->data;
 	const char *name, *coll;
-	int err = read_text(reading, attributes, "name", &name), collective, in_place;
+	int err = xml_text(xml, "name", &name), collective, in_place;
 
 	if (!err)
-		err = read_text(reading, attributes, "coll", &coll);
+		err = xml_text(xml, "coll", &coll);
 	if (err)
 		return err;
 	make_title(msccl->title, name);
 	collective = rd_collective_named(coll);
 	if (collective < 0 || collective == RD_TRANSFER || collective == RD_BARRIER)
-		return msccl_refuse(
-			msccl, line_of(reading), "there is no plan of coll \"%.40s\"", coll);
+		return xml_refuse(xml, "there is no plan of coll \"%.40s\"", coll);
 	msccl->problem.collective = (enum rd_collective)collective;
-	err = read_int(reading, attributes, "ngpus", 1, RD_FILE_RANKS_MAX, 0, &msccl->problem.size);
+	err = xml_int(xml, "ngpus", 1, RD_FILE_RANKS_MAX, 0, &msccl->problem.size);
 	if (!err)
-		err = read_int(reading, attributes, "root", 0,
+		err = xml_int(xml, "root", 0,
 			rd_collective_has_root(msccl->problem.collective) ? msccl->problem.size - 1
 									  : 0,
 			0, &msccl->problem.root);
 	if (!err)
-		err = read_int(reading, attributes, "inplace", 0, 1, 0, &in_place);
+		err = xml_int(xml, "inplace", 0, 1, 0, &in_place);
 	if (err)
 		return err;
 	/* A name of Rondo's own could not be loaded. */
@@ -232,20 +161,19 @@ static int read_algo(struct reading *reading, const char **attributes)
 	msccl->firsts = calloc((size_t)msccl->problem.size + 1, sizeof(*msccl->firsts));
 	if (!msccl->scratch || !msccl->firsts)
 		return rd_fail(RONDO_MEMORY, "no memory to read %s", msccl->name);
-	return read_chunks(reading, attributes);
+	return read_chunks(xml);
 }
 
-static int read_gpu(struct reading *reading, const char **attributes)
+static int read_gpu(const struct xml *xml)
 {
-	struct msccl *msccl = reading->msccl;
-	int id, err = read_int(reading, attributes, "id", 0, msccl->problem.size - 1, -1, &id);
+	struct msccl *msccl = xml->data;
+	int id, err = xml_int(xml, "id", 0, msccl->problem.size - 1, -1, &id);
 
 	if (err)
 		return err;
 	if (id != msccl->ranks)
-		return msccl_refuse(
-			msccl, line_of(reading), "gpu %d is here, not %d", id, msccl->ranks);
-	err = read_int(reading, attributes, "s_chunks", 0, CHUNKS_MAX, 0, &msccl->scratch[id]);
+		return xml_refuse(xml, "gpu %d is here, not %d", id, msccl->ranks);
+	err = xml_int(xml, "s_chunks", 0, CHUNKS_MAX, 0, &msccl->scratch[id]);
 	msccl->ranks++;
 	msccl->firsts[msccl->ranks] = msccl->block_count;
 	return err;
@@ -267,25 +195,25 @@ static void *grow(const struct msccl *msccl, void *array, int count, int *capaci
 	return grown;
 }
 
-static int read_block(struct reading *reading, const char **attributes)
+static int read_block(const struct xml *xml)
 {
-	struct msccl *msccl = reading->msccl;
+	struct msccl *msccl = xml->data;
 	int rank = msccl->ranks - 1, most = msccl->problem.size - 1, err;
-	struct msccl_block block = { .line = line_of(reading), .rank = rank };
+	struct msccl_block block = { .line = xml->line, .rank = rank };
 	struct msccl_block *blocks;
 
 	if (msccl->block_count == BLOCKS_MAX)
 		return msccl_refuse(msccl, block.line, "there are more than %d tb", BLOCKS_MAX);
-	err = read_int(reading, attributes, "id", 0, BLOCKS_MAX, -1, &block.id);
+	err = xml_int(xml, "id", 0, BLOCKS_MAX, -1, &block.id);
 	if (!err && block.id != msccl->block_count - msccl->firsts[rank])
 		err = msccl_refuse(msccl, block.line, "tb %d is here, not %d", block.id,
 			msccl->block_count - msccl->firsts[rank]);
 	if (!err)
-		err = read_int(reading, attributes, "send", -1, most, -1, &block.to);
+		err = xml_int(xml, "send", -1, most, -1, &block.to);
 	if (!err)
-		err = read_int(reading, attributes, "recv", -1, most, -1, &block.peer);
+		err = xml_int(xml, "recv", -1, most, -1, &block.peer);
 	if (!err)
-		err = read_int(reading, attributes, "chan", 0, BLOCKS_MAX, 0, &block.channel);
+		err = xml_int(xml, "chan", 0, BLOCKS_MAX, 0, &block.channel);
 	if (!err && (block.to == rank || block.peer == rank))
 		err = msccl_refuse(msccl, block.line, "a tb of gpu %d has itself as a peer", rank);
 	if (err)
@@ -299,70 +227,66 @@ static int read_block(struct reading *reading, const char **attributes)
 	return 0;
 }
 
-static int read_slot(const struct reading *reading, const char **attributes, const char *buffer,
-	const char *offset, struct msccl_slot *slot)
+static int read_slot(
+	const struct xml *xml, const char *buffer, const char *offset, struct msccl_slot *slot)
 {
-	const char *text = attribute(attributes, buffer);
+	const char *text = xml_attribute(xml, buffer);
 
 	slot->buffer = text && *text && !text[1] && strchr("ios", *text) ? *text : '\0';
 	if (!slot->buffer)
-		return msccl_refuse(reading->msccl, line_of(reading),
-			"%s is i, o or s, not \"%.20s\"", buffer, text ? text : "");
-	return read_int(reading, attributes, offset, 0, CHUNKS_MAX, -1, &slot->offset);
+		return xml_refuse(xml, "%s is i, o or s, not \"%.20s\"", buffer, text ? text : "");
+	return xml_int(xml, offset, 0, CHUNKS_MAX, -1, &slot->offset);
 }
 
-static int read_type(const struct reading *reading, const char **attributes, enum msccl_type *type)
+static int read_type(const struct xml *xml, enum msccl_type *type)
 {
 	const char *text;
-	int err = read_text(reading, attributes, "type", &text);
+	int err = xml_text(xml, "type", &text);
 
 	for (int i = 0; i < TYPE_COUNT && !err; i++)
 		if (strcmp(types[i].text, text) == 0) {
 			*type = (enum msccl_type)i;
 			return 0;
 		}
-	return err ? err
-		   : msccl_refuse(reading->msccl, line_of(reading),
-			     "there is no plan of a step of type \"%.20s\"", text);
+	return err ? err : xml_refuse(xml, "there is no plan of a step of type \"%.20s\"", text);
 }
 
-static int read_places(
-	const struct reading *reading, const char **attributes, struct msccl_step *step)
+static int read_places(const struct xml *xml, struct msccl_step *step)
 {
-	int err = read_slot(reading, attributes, "srcbuf", "srcoff", &step->from);
+	int err = read_slot(xml, "srcbuf", "srcoff", &step->from);
 
 	if (!err)
-		err = read_slot(reading, attributes, "dstbuf", "dstoff", &step->into);
-	return err ? err : read_int(reading, attributes, "cnt", 1, CHUNKS_MAX, 0, &step->count);
+		err = read_slot(xml, "dstbuf", "dstoff", &step->into);
+	return err ? err : xml_int(xml, "cnt", 1, CHUNKS_MAX, 0, &step->count);
 }
 
-static int check_peers(const struct reading *reading, const struct msccl_block *block,
-	const struct msccl_step *step)
+static int check_peers(
+	const struct xml *xml, const struct msccl_block *block, const struct msccl_step *step)
 {
 	if (msccl_sends(step->type) && block->to < 0)
-		return msccl_refuse(reading->msccl, step->line,
-			"its tb, of line %d, sends to no gpu", block->line);
+		return msccl_refuse(
+			xml->data, step->line, "its tb, of line %d, sends to no gpu", block->line);
 	if (msccl_receives(step->type) && block->peer < 0)
-		return msccl_refuse(reading->msccl, step->line,
+		return msccl_refuse(xml->data, step->line,
 			"its tb, of line %d, receives from no gpu", block->line);
 	return 0;
 }
 
-static int read_step(struct reading *reading, const char **attributes)
+static int read_step(const struct xml *xml)
 {
-	struct msccl *msccl = reading->msccl;
+	struct msccl *msccl = xml->data;
 	struct msccl_block *block = &msccl->blocks[msccl->block_count - 1];
-	struct msccl_step step = { .line = line_of(reading), .count = 1 }, *steps;
-	int err = read_type(reading, attributes, &step.type);
+	struct msccl_step step = { .line = xml->line, .count = 1 }, *steps;
+	int err = read_type(xml, &step.type);
 
 	if (!err && step.type != MSCCL_NOP)
-		err = read_places(reading, attributes, &step);
+		err = read_places(xml, &step);
 	if (!err)
-		err = read_int(reading, attributes, "depid", -1, BLOCKS_MAX, -1, &step.after_block);
+		err = xml_int(xml, "depid", -1, BLOCKS_MAX, -1, &step.after_block);
 	if (!err)
-		err = read_int(reading, attributes, "deps", -1, CHUNKS_MAX, -1, &step.after_step);
+		err = xml_int(xml, "deps", -1, CHUNKS_MAX, -1, &step.after_step);
 	if (!err)
-		err = check_peers(reading, block, &step);
+		err = check_peers(xml, block, &step);
 	if (err)
 		return err;
 	steps = grow(msccl, block->steps, block->step_count, &block->capacity, sizeof(*steps));
@@ -375,33 +299,17 @@ static int read_step(struct reading *reading, const char **attributes)
 
 /* ---- The document --------------------------------------------------------------------------- */
 
-static void begin_element(void *data, const char *name, const char **attributes)
+static int begin_element(struct xml *xml, const char *name)
 {
 	static const struct {
 		const char *name;
-		int (*read)(struct reading *reading, const char **attributes);
+		int (*read)(const struct xml *xml);
 	} elements[] = { { "algo", read_algo }, { "gpu", read_gpu }, { "tb", read_block },
 		{ "step", read_step } };
-	struct reading *reading = data;
 
-	if (reading->err)
-		return;
-	if (reading->depth >= 4 || strcmp(elements[reading->depth].name, name) != 0)
-		reading->err = msccl_refuse(
-			reading->msccl, line_of(reading), "<%.20s> has no place here", name);
-	else
-		reading->err = elements[reading->depth].read(reading, attributes);
-	reading->depth++;
-	if (reading->err)
-		XML_StopParser(reading->parser, XML_FALSE);
-}
-
-static void end_element(void *data, const char *name)
-{
-	struct reading *reading = data;
-
-	(void)name;
-	reading->depth--;
+	if (xml->depth >= 4 || strcmp(elements[xml->depth].name, name) != 0)
+		return xml_misplaced(xml, name);
+	return elements[xml->depth].read(xml);
 }
 
 /* Each step that others wait for is there. */
@@ -464,38 +372,20 @@ static void join_chunks(struct msccl *msccl)
 		}
 }
 
-static int parse(struct reading *reading, const char *text, size_t size)
-{
-	struct msccl *msccl = reading->msccl;
-
-	if (size > INT32_MAX)
-		return rd_fail(RONDO_INVALID, "%s: more than %d bytes", msccl->name, INT32_MAX);
-	if (XML_Parse(reading->parser, text, (int)size, 1) == XML_STATUS_ERROR && !reading->err)
-		return msccl_refuse(msccl, line_of(reading), "%s",
-			XML_ErrorString(XML_GetErrorCode(reading->parser)));
-	if (reading->err)
-		return reading->err;
-	if (msccl->ranks != msccl->problem.size)
-		return msccl_refuse(msccl, line_of(reading), "here are %d gpu, not the %d of ngpus",
-			msccl->ranks, msccl->problem.size);
-	return check_waits(msccl);
-}
-
 int msccl_parse(struct msccl *msccl, const char *name, const char *text, size_t size)
 {
-	struct reading reading = { .msccl = msccl };
+	static const struct xml_reader reader = { begin_element, NULL };
+	struct xml xml = { .name = name, .data = msccl };
 	int err;
 
 	*msccl = (struct msccl){ .name = name };
-	reading.parser = XML_ParserCreate(NULL);
-	if (!reading.parser)
-		return rd_fail(RONDO_MEMORY, "no memory to read %s", name);
-	XML_SetUserData(reading.parser, &reading);
-	XML_SetElementHandler(reading.parser, begin_element, end_element);
-	err = parse(&reading, text, size);
+	err = xml_read(&xml, &reader, text, size);
+	if (!err && msccl->ranks != msccl->problem.size)
+		err = xml_refuse(&xml, "here are %d gpu, not the %d of ngpus", msccl->ranks,
+			msccl->problem.size);
+	if (!err)
+		err = check_waits(msccl);
 	if (!err)
 		join_chunks(msccl);
-	XML_ParserFree(reading.parser);
 	return err;
 }
-#endif

@@ -375,6 +375,8 @@ Test(plan_msccl, wrong_documents_are_refused_with_the_line)
 {
 	expect_refused("", "f:1: no element found");
 	expect_refused("<algo\n<", "f:2: not well-formed (invalid token)");
+	expect_refused("<!DOCTYPE algo [<!ENTITY a \"b\">]>\n<algo name=\"&a;\"/>",
+		"f:1: <!DOCTYPE> has no place here");
 	expect_refused("<graph/>", "f:1: <graph> has no place here");
 	expect_refused("<algo name=\"a\"/>", "f:1: coll is missing");
 	expect_refused(
