@@ -11,10 +11,10 @@
 #include "base/log.h"
 #include "topo/probe.h"
 #include "topo/document.h"
+#include "topo/from.h"
 #include "topo/matrix.h"
 #include "topo/options.h"
 #include "topo/picture.h"
-#include "topo/smi.h"
 #include "topo/topology_file.h"
 
 static int fail(void)
@@ -50,7 +50,7 @@ static int get_topology(struct rd_topology *topology, const struct topo_options 
 	const char *believed = getenv("RONDO_TOPO_FILE");
 
 	if (options->from)
-		return topo_smi_load(topology, options->from);
+		return topo_from_load(topology, options->from);
 	if (options->load)
 		return rd_topology_load(topology, options->load);
 	if (!believed || !*believed)

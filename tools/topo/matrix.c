@@ -190,7 +190,7 @@ static void write_nic(const struct rd_host *host, int index, FILE *out)
 		fprintf(out, ", %g Gbit/s", speed / 1000.0);
 	if (face && &face->device != nic)
 		fprintf(out, ", interface %s", face->device.name);
-	if (face)
+	if (face && face->mtu)
 		fprintf(out, ", MTU %d", face->mtu);
 	for (int i = 0; face && i < face->address_count; i++)
 		fprintf(out, ", %s", face->addresses[i]);

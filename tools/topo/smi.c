@@ -6,12 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/descriptor.h"
 #include "base/error.h"
 
 #define WORDS_MAX (SMI_DEVICES_MAX + 8)
 #define NVLINKS_MAX 64
-#define SIZE_MAX_READ (1 << 20)
 
 /* Columns behind the distances. */
 enum { CPUS, NUMA, MEMORY_NUMA, TAILS };
@@ -316,29 +314,5 @@ int topo_smi_parse(struct rd_topology *topology, const char *file, char *text, s
 			rd_topology_finish(topology);
 	}
 	free(smi);
-	return err;
-}
-
-int topo_smi_load(struct rd_topology *topology, const char *path)
-{
-	FILE *file = strcmp(path, "-") ? rd_fopen(path, O_RDONLY) : stdin;
-	char *text = malloc(SIZE_MAX_READ + 1);
-	size_t size = file && text ? fread(text, 1, SIZE_MAX_READ + 1, file) : 0;
-	int err = 0;
-
-	*topology = (struct rd_topology){ 0 };
-	if (!file || ferror(file))
-		err = rd_fail_errno("cannot read %s", path);
-	else if (!text)
-		err = rd_fail(RONDO_MEMORY, "no memory to read %s", path);
-	else if (size > SIZE_MAX_READ)
-		err = rd_fail(RONDO_INVALID, "%s: has more than %d bytes", path, SIZE_MAX_READ);
-	if (!err) {
-		text[size] = '\0';
-		err = topo_smi_parse(topology, path, text, size);
-	}
-	if (file && file != stdin)
-		fclose(file);
-	free(text);
 	return err;
 }

@@ -37,9 +37,7 @@ int topo_smi_read(struct smi *smi, const char *file, char *text, size_t size);
  */
 int topo_smi_host(const struct smi *smi, struct rd_host *host);
 
-/* A topology of one host, from a file or from text[size + 1]. After an error there is nothing to
-   finish. */
-int topo_smi_load(struct rd_topology *topology, const char *path);
+/* A topology of one host, from text[size + 1]. After an error there is nothing to finish. */
 int topo_smi_parse(struct rd_topology *topology, const char *file, char *text, size_t size);
 
 #endif

@@ -140,6 +140,24 @@ Test(topo, the_text_of_nvidia_smi_is_shown_and_written)
 	run_free(&json);
 }
 
+Test(topo, the_xml_of_nccl_is_shown_and_written)
+{
+	struct run shown = run("--from", RONDO_TOPOLOGIES "/hgx.xml", NULL);
+
+	if (strstr(shown.err, "built without expat"))
+		cr_skip_test("rondo-topo was built without expat");
+	assert_went_well(&shown);
+	cr_assert_not_null(strstr(shown.out, "2 NUMA nodes, 2 GPUs, 4 NICs\n"), "%s", shown.out);
+	cr_assert_not_null(
+		strstr(shown.out, "\nGPU0     X      NV18    SYS     PIX     PHB     NODE"), "%s",
+		shown.out);
+	cr_assert_not_null(strstr(shown.out, "  NIC0: mlx5_7  up, 200 Gbit/s\n"), "%s", shown.out);
+	struct run json = run("--from", RONDO_TOPOLOGIES "/hgx.xml", "--json", NULL);
+	cr_assert_not_null(strstr(json.out, "\"cpus\": \"96-127\""), "%s", json.out);
+	run_free(&shown);
+	run_free(&json);
+}
+
 /* The text comes slowly: behind more empty lines than a pipe holds. */
 static void write_slowly(int to, const char *text)
 {
