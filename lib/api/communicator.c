@@ -98,6 +98,7 @@ static int set_picker(struct rondo_comm *comm)
 		.channels = comm->channels,
 		.piece_size = comm->piece_size,
 		.exchange_size = sizeof(struct rd_buffers),
+		.rows = &comm->rows,
 		.algo = comm->settings.algo,
 	};
 	struct rd_picker *picker = rd_picker_create(&config);
@@ -137,6 +138,7 @@ static int find_costs(struct rondo_comm *comm, const struct rd_findings *parents
 
 	if (parents) {
 		comm->costs = parents->costs;
+		comm->rows = parents->rows;
 		comm->costs.cores = cores;
 	} else {
 		err = calibrate(comm);

@@ -8,7 +8,8 @@
 struct rd_findings {
 	struct rd_place place; /* of this rank */
 	struct rd_processors processors;
-	struct rd_costs costs; /* the same on all ranks */
+	struct rd_costs costs; /* the same on all ranks, as are the rows */
+	struct rd_tuner_rows rows;
 	/* The limits of links over these; piece_size 0: those of the group may differ. */
 	struct rd_link_limits limits;
 	const struct rd_transport *transports[RD_TRANSPORTS_MAX];

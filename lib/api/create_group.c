@@ -104,7 +104,8 @@ static void plan(
 		settings->rank++;
 	group->findings = (struct rd_findings){ .place = parent->local.place,
 		.processors = parent->processors,
-		.costs = parent->costs };
+		.costs = parent->costs,
+		.rows = parent->rows };
 	group->origin = (struct rd_comm_origin){
 		.parent = parent->control, .shared = parent->shared, .findings = &group->findings
 	};

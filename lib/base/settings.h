@@ -67,8 +67,8 @@
 		"1: choose algorithms by built-in costs, and measure none: the same bits in " \
 		"every run") \
 	X(tune_file, PATH, "RONDO_TUNE_FILE", "", 0, 1023, \
-		"file in which rank 0 keeps measured costs, and from which it reads them; empty: " \
-		"none") \
+		"file in which rank 0 keeps measured costs, and from which it reads them, or a " \
+		"CSV of NCCL's tuner plug-in; empty: none") \
 	X(rendezvous_fd, INT, "RONDO_RENDEZVOUS_FD", -1, -1, 1 << 20, \
 		"rank 0: descriptor of the listening socket that the launcher opened; -1: none") \
 	X(channels, INT, "RONDO_CHANNELS", 1, 1, 8, "parallel links per pair of ranks") \

@@ -1,6 +1,8 @@
 #include "comm/calibrate.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -14,6 +16,7 @@
 #include "tuner/cost_file.h"
 #include "tuner/predict.h"
 #include "tuner/settle.h"
+#include "tuner/tuner_rows.h"
 
 /* Barriers that are timed; the median counts. They are of so many ranks of rank 0's host. */
 #define BARRIERS 12
@@ -251,21 +254,65 @@ static void log_costs(const struct rondo_comm *comm, const char *key, bool known
 		(double)took_ns / 1e6, text);
 }
 
+_Static_assert(RD_COSTS_SIZE >= RD_TUNER_TEXT_SIZE + 1200, "costs and rows fit into one message");
+
+static const char rows_begin[] = "\nrows\n"; /* between the costs' lines and the rows */
+
+static void print_shared(const struct rondo_comm *comm, char text[RD_COSTS_SIZE + 1])
+{
+	int length = rd_costs_print(&comm->costs, text, RD_COSTS_SIZE);
+
+	if (comm->rows.count == 0)
+		return;
+	length += sprintf(text + length, "%s", rows_begin + 1);
+	rd_tuner_rows_print(&comm->rows, text + length, (size_t)(RD_COSTS_SIZE + 1 - length));
+}
+
+static bool read_shared(struct rondo_comm *comm, char *text, char wrong[RD_REASON_SIZE])
+{
+	char *rows = strstr(text, rows_begin);
+	int line;
+
+	if (rows)
+		rows[1] = '\0';
+	return rd_costs_read(&comm->costs, text, &line, wrong, RD_REASON_SIZE) &&
+	       rd_tuner_rows_read(&comm->rows, rows ? rows + sizeof(rows_begin) - 1 : "", NULL,
+		       comm->layouts[0]->group_count, comm->size, &line, wrong, RD_REASON_SIZE);
+}
+
+/* On rank 0, when all calls of the calibration are done: the other ranks have no rows yet. A
+   malformed file is logged in one warning, and counts as empty. */
+static void find_rows(struct rondo_comm *comm)
+{
+	const char *path = comm->settings.tune_file, *unreadable = NULL;
+	char *text = *path ? rd_cost_file_text(path, &unreadable) : NULL, wrong[RD_REASON_SIZE];
+	int line;
+
+	if (text && rd_tuner_is_csv(text) &&
+		!rd_tuner_rows_read(&comm->rows, text, path, comm->layouts[0]->group_count,
+			comm->size, &line, wrong, sizeof(wrong)))
+		rd_log(RD_WARN, RD_PICK,
+			"RONDO_TUNE_FILE %s is not used: line %d: %s. Correct or remove it", path,
+			line, wrong);
+	free(text);
+}
+
 /* All ranks read rank 0's text, also rank 0: their costs are the same to the bit. */
 static int share_costs(struct rondo_comm *comm)
 {
 	char text[RD_COSTS_SIZE + 1], wrong[RD_REASON_SIZE];
-	int line, err = 0;
+	int err = 0;
 
 	if (comm->rank == 0) {
-		rd_costs_print(&comm->costs, text, sizeof(text));
+		find_rows(comm);
+		print_shared(comm, text);
 		err = rd_control_tell_costs(comm->control, text);
 	} else {
 		err = rd_control_await_costs(comm->control, text);
 	}
 	if (err)
 		return err;
-	if (rd_costs_read(&comm->costs, text, &line, wrong, sizeof(wrong)))
+	if (read_shared(comm, text, wrong))
 		return 0;
 	return rd_comm_fail(comm,
 		rd_fail(RONDO_PROTOCOL, "rank 0 sent costs that make no sense: %s", wrong), 0);

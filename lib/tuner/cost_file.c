@@ -14,6 +14,7 @@
 
 #include "base/descriptor.h"
 #include "base/log.h"
+#include "tuner/tuner_rows.h"
 
 #define FILE_MAX (1 << 20)
 #define TEXT_MAX 2048 /* one section */
@@ -54,9 +55,7 @@ static void remember(const char *key, const struct rd_costs *costs)
 
 /* ---- In the file ---------------------------------------------------------------------------- */
 
-/* Reads the whole file, which the caller frees. NULL: there is none, or it holds no costs
-   (*wrong holds the reason). */
-static char *read_file(const char *path, const char **wrong)
+char *rd_cost_file_text(const char *path, const char **wrong)
 {
 	int fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	char *text = NULL;
@@ -162,7 +161,8 @@ static bool read_section(struct reader *reader, char key[RD_COST_KEY_SIZE], stru
 	return true;
 }
 
-/* 1: found, 0: not there, -1: a malformed file. Reads the whole file, to find every error. */
+/* 1: found, 0: not there, -1: a malformed file, or one of rows. Reads the whole file, to find every
+   error. */
 static int search(
 	const char *path, const char *text, const char *key, struct rd_costs *costs, bool warns)
 {
@@ -171,6 +171,8 @@ static int search(
 	struct rd_costs read = { 0 };
 	int found = 0;
 
+	if (rd_tuner_is_csv(text))
+		return -1;
 	while (*reader.text) {
 		if (!read_section(&reader, there, &read)) {
 			rd_log(warns ? RD_WARN : RD_TRACE, RD_PICK,
@@ -263,7 +265,7 @@ static void add_section(
 bool rd_cost_file_find(const char *path, const char *key, struct rd_costs *costs)
 {
 	const char *wrong = NULL;
-	char *text = *path ? read_file(path, &wrong) : NULL;
+	char *text = *path ? rd_cost_file_text(path, &wrong) : NULL;
 	/* The file goes first: its author set these costs on purpose. */
 	bool found = text && search(path, text, key, costs, true) > 0;
 
@@ -276,7 +278,7 @@ bool rd_cost_file_find(const char *path, const char *key, struct rd_costs *costs
 void rd_cost_file_keep(const char *path, const char *key, const struct rd_costs *costs)
 {
 	const char *wrong = NULL;
-	char *text = *path ? read_file(path, &wrong) : NULL;
+	char *text = *path ? rd_cost_file_text(path, &wrong) : NULL;
 	struct rd_costs there;
 
 	remember(key, costs);

@@ -6,6 +6,8 @@
  *   [host1, 8 ranks on 1 host, 2 cores, near shm, far none]
  *   near_way_ns 310 450 ...
  *   ...                         (the lines of rd_costs_print(), all that are not optional)
+ *
+ * A file of rows (tuner_rows.h) has no costs, and gets none.
  */
 #ifndef RD_COST_FILE_H
 #define RD_COST_FILE_H
@@ -13,6 +15,10 @@
 #include "tuner/cost.h"
 
 #define RD_COST_KEY_SIZE 200
+
+/* Reads the whole file, which the caller frees. NULL: there is none, or it is no text of at most
+   1 MiB (*wrong holds the reason, and is else NULL). */
+char *rd_cost_file_text(const char *path, const char **wrong);
 
 /* Looks a key up. True: *costs is set. A malformed file is logged in one warning, and counts as
    empty. path "": no file. */

@@ -134,11 +134,12 @@ static bool clearly_less(int64_t predicted, int64_t than)
 	return predicted < than - than / RD_CUT_GAIN;
 }
 
-/* The best cut for one algorithm. */
+/* The best cut for one algorithm; over so many channels, as far as there are, or over any (-1). */
 static void predict_algorithm(const struct rd_picker *picker, const struct rd_schedule *schedule,
-	uint64_t block_size, enum rd_type_class type, struct rd_choice *choice)
+	uint64_t block_size, enum rd_type_class type, int wanted, struct rd_choice *choice)
 {
 	const struct rd_tuner_config *config = &picker->config;
+	int most = wanted > 0 && wanted < config->channels ? wanted : config->channels;
 	int halvings = choice->algorithm->direct_access ? 0 : RD_HALVINGS;
 
 	choice->predicted_ns = -1;
@@ -153,7 +154,7 @@ static void predict_algorithm(const struct rd_picker *picker, const struct rd_sc
 			config->channels };
 		struct rd_timing timing = rd_timing_of(schedule, &config->costs, &cut);
 
-		for (int channels = 1; channels <= config->channels; channels++) {
+		for (int channels = wanted > 0 ? most : 1; channels <= most; channels++) {
 			int64_t predicted = rd_timing_predict(&timing, channels);
 
 			if (choice->predicted_ns >= 0 &&
@@ -208,19 +209,47 @@ static bool is_in_range(const struct rd_algorithm *algorithm, enum rd_collective
 	       (peers_mapped || !algorithm->direct_access);
 }
 
-/* The index of the first plan file in whose range the call is, if RONDO_ALGO leaves it the call.
-   -1: none. RONDO_MEMORY: this rank cannot find out. */
-static int find_file(const struct rd_picker *picker, enum rd_collective collective,
-	uint64_t block_size, bool peers_mapped, int *found)
+/* The algorithm that a plan file or a row of RONDO_TUNE_FILE fixes for a call. */
+struct fixed {
+	int index; /* of the algorithm; -1: none is fixed */
+	int channels; /* -1: the picker's choice */
+	int number; /* of the file or the row, for the choice's key; 0: none */
+};
+
+/* The first row that fits, where RONDO_ALGO names no algorithm and the row's can do it. */
+static int find_row(const struct rd_picker *picker, enum rd_collective collective,
+	uint64_t block_size, bool peers_mapped, struct fixed *found)
+{
+	const struct rd_tuner_config *config = &picker->config;
+	int hosts = config->layout ? config->layout->group_count : 1, index = 0, able;
+	int at = config->rows ? rd_tuner_rows_find(
+					config->rows, collective, block_size, hosts, config->size)
+			      : -1;
+
+	if (at < 0)
+		return 0;
+	const struct rd_tuner_row *row = &config->rows->rows[at];
+	while (rd_algorithms[index] && rd_algorithms[index] != row->algorithm)
+		index++;
+	if (!rd_algorithms[index] || (row->algorithm->direct_access && !peers_mapped))
+		return 0;
+	able = can(picker, collective, index);
+	if (able > 0)
+		*found = (struct fixed){ index, row->channels, 1 + ALGORITHMS_MAX + at };
+	return able < 0 ? able : 0;
+}
+
+/* The first plan file in whose range the call is, if RONDO_ALGO leaves it the call; else the first
+   row. RONDO_MEMORY: this rank cannot find out. */
+static int find_fixed(const struct rd_picker *picker, enum rd_collective collective,
+	uint64_t block_size, bool peers_mapped, struct fixed *found)
 {
 	int named = -1, able;
 
-	*found = -1;
-	if (!picker->has_files)
-		return 0;
+	*found = (struct fixed){ -1, -1, 0 };
 	if (!is_named(picker, collective, peers_mapped, &named))
 		named = -1;
-	for (int i = 0; rd_algorithms[i] && *found < 0; i++) {
+	for (int i = 0; picker->has_files && rd_algorithms[i] && found->index < 0; i++) {
 		if ((named >= 0 && named != i) ||
 			!is_in_range(rd_algorithms[i], collective, block_size, peers_mapped))
 			continue;
@@ -228,15 +257,17 @@ static int find_file(const struct rd_picker *picker, enum rd_collective collecti
 		if (able < 0)
 			return able;
 		if (able)
-			*found = i;
+			*found = (struct fixed){ i, -1, 1 + i };
 	}
-	return 0;
+	if (found->index >= 0 || named >= 0)
+		return 0;
+	return find_row(picker, collective, block_size, peers_mapped, found);
 }
 
-/* Predicts every algorithm that can run, in the table's order, but no plan file except this one.
-   Returns their number, or an error. */
+/* Predicts every algorithm that can run, in the table's order, but no plan file except the fixed
+   one. Returns their number, or an error. */
 static int predict_all(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool peers_mapped, int file,
+	enum rd_type_class type, bool peers_mapped, const struct fixed *fixed,
 	struct rd_choice predicted[ALGORITHMS_MAX])
 {
 	int count = 0;
@@ -248,7 +279,7 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 		if (able < 0)
 			return able;
 		if (!able || (rd_algorithms[i]->direct_access && !peers_mapped) ||
-			(i != file && rd_plan_file_of(rd_algorithms[i], collective)))
+			(i != fixed->index && rd_plan_file_of(rd_algorithms[i], collective)))
 			continue;
 		candidate = find_candidate(picker, collective, rd_algorithms[i]);
 		if (!candidate)
@@ -261,8 +292,8 @@ static int predict_all(struct rd_picker *picker, enum rd_collective collective, 
 			.algorithm = candidate->algorithm,
 			.shape = candidate->shape,
 		};
-		predict_algorithm(
-			picker, candidate->schedule, block_size, type, &predicted[count++]);
+		predict_algorithm(picker, candidate->schedule, block_size, type,
+			i == fixed->index ? fixed->channels : -1, &predicted[count++]);
 	}
 	return count;
 }
@@ -388,17 +419,17 @@ static const struct rd_choice *cheapest_of(
 	return best;
 }
 
-/* The plan file, the one that RONDO_ALGO names, or the cheapest. */
+/* The fixed one, the one that RONDO_ALGO names, or the cheapest. */
 static const struct rd_choice *best_of(const struct rd_picker *picker,
-	enum rd_collective collective, uint64_t block_size, bool peers_mapped, int file,
-	const struct rd_choice *predicted, int count)
+	enum rd_collective collective, uint64_t block_size, bool peers_mapped,
+	const struct fixed *fixed, const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *direct = cheapest_of(predicted, count, true);
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
 	int factor = block_size >= RD_DIRECT_LEAST ? RD_DIRECT_TIME : 1;
 	int64_t most = other ? other->predicted_ns * factor : INT64_MAX;
-	int index = file;
-	bool bound = file >= 0 || is_named(picker, collective, peers_mapped, &index);
+	int index = fixed->index;
+	bool bound = index >= 0 || is_named(picker, collective, peers_mapped, &index);
 
 	for (int i = 0; i < count && bound; i++)
 		if (predicted[i].algorithm == rd_algorithms[index])
@@ -409,18 +440,19 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 }
 
 /* Sets whether direct access pays for the buffer exchange before it; always true where RONDO_ALGO
-   names it, or a plan file has it. Returns 0 or an error. */
+   names it, or it is fixed. Returns 0 or an error. */
 static int judge_exchange(struct rd_picker *picker, enum rd_collective collective,
-	uint64_t block_size, int file, struct rd_choice *choice, const struct rd_choice *predicted,
-	int count)
+	uint64_t block_size, const struct fixed *fixed, struct rd_choice *choice,
+	const struct rd_choice *predicted, int count)
 {
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
 	int64_t exchange_ns = 0;
 	int index, err;
 
 	choice->exchange_pays = choice->algorithm->direct_access;
-	if (!choice->exchange_pays || file >= 0 || is_named(picker, collective, true, &index) ||
-		block_size >= RD_DIRECT_LEAST || !other)
+	if (!choice->exchange_pays || fixed->index >= 0 ||
+		is_named(picker, collective, true, &index) || block_size >= RD_DIRECT_LEAST ||
+		!other)
 		return 0;
 	err = predict_exchange(picker, &exchange_ns);
 	choice->exchange_pays = choice->predicted_ns + exchange_ns < other->predicted_ns;
@@ -447,17 +479,18 @@ static void log_choice(enum rd_collective collective, uint64_t block_size, int s
 }
 
 static int choose(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
-	enum rd_type_class type, bool peers_mapped, int file, struct rd_choice *choice)
+	enum rd_type_class type, bool peers_mapped, const struct fixed *fixed,
+	struct rd_choice *choice)
 {
 	struct rd_choice predicted[ALGORITHMS_MAX];
 	uint64_t least = rd_size_class_least(block_size);
-	int count = predict_all(picker, collective, least, type, peers_mapped, file, predicted);
+	int count = predict_all(picker, collective, least, type, peers_mapped, fixed, predicted);
 
 	if (count < 0)
 		return count;
 
 	const struct rd_choice *best =
-		best_of(picker, collective, least, peers_mapped, file, predicted, count);
+		best_of(picker, collective, least, peers_mapped, fixed, predicted, count);
 	int err = 0;
 
 	if (!best)
@@ -465,7 +498,7 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 			rd_collective_name(collective), picker->config.size);
 	*choice = *best;
 	if (peers_mapped)
-		err = judge_exchange(picker, collective, least, file, choice, predicted, count);
+		err = judge_exchange(picker, collective, least, fixed, choice, predicted, count);
 	if (err)
 		return err;
 	/* Direct access that does not pay for its exchange: logs the choice without it instead. */
@@ -479,15 +512,16 @@ int rd_picker_choose(struct rd_picker *picker, enum rd_collective collective, ui
 {
 	struct rd_choice made;
 	uint32_t key;
-	int file, err = find_file(picker, collective, block_size, peers_mapped, &file);
+	struct fixed fixed;
+	int err = find_fixed(picker, collective, block_size, peers_mapped, &fixed);
 
 	if (err)
 		return err;
-	key = rd_pick_key(collective, block_size, type, peers_mapped, file + 1);
+	key = rd_pick_key(collective, block_size, type, peers_mapped, fixed.number);
 	*choice_out = rd_choices_find(&picker->choices, key);
 	if (*choice_out)
 		return 0;
-	err = choose(picker, collective, block_size, type, peers_mapped, file, &made);
+	err = choose(picker, collective, block_size, type, peers_mapped, &fixed, &made);
 	if (err)
 		return err;
 	*choice_out = rd_choices_add(&picker->choices, key, &made);
@@ -522,11 +556,12 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 	struct rondo_way all[ALGORITHMS_MAX];
 	struct rd_choice *best = NULL;
 	int64_t exchange_ns = 0;
-	int file, count = 0, err = find_file(picker, collective, block_size, peers_mapped, &file);
+	struct fixed fixed;
+	int count = 0, err = find_fixed(picker, collective, block_size, peers_mapped, &fixed);
 
 	if (!err)
 		count = predict_all(picker, collective, rd_size_class_least(block_size), type,
-			peers_mapped, file, predicted);
+			peers_mapped, &fixed, predicted);
 	if (count < 0)
 		err = count;
 	if (!err)

@@ -11,6 +11,7 @@
 #include "plan/plan.h"
 #include "tuner/choices.h"
 #include "tuner/cost.h"
+#include "tuner/tuner_rows.h"
 #include "rondo.h"
 
 /* The parameters of a picker. They are copied, but for the pointers, whose targets outlive it. */
@@ -21,6 +22,7 @@ struct rd_tuner_config {
 	int channels;
 	size_t piece_size; /* the most bytes of a message on any link */
 	size_t exchange_size; /* bytes of a message of a buffer exchange */
+	const struct rd_tuner_rows *rows; /* NULL: none */
 	const char *algo; /* RONDO_ALGO: the algorithm to use where it can run; "": the cheapest */
 };
 

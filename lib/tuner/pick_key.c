@@ -2,7 +2,7 @@
 
 #define CLASSES_AN_OCTAVE 4
 #define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)
-/* The numbers of calls that no plan file runs. */
+/* The numbers of calls for which nothing is fixed. */
 #define KEYS (RD_COLLECTIVE_COUNT * 2 * RD_TYPE_CLASS_COUNT * SIZE_CLASSES)
 
 /* The number of a size's class: its highest bit, and the two below. */
@@ -27,11 +27,11 @@ uint64_t rd_size_class_least(uint64_t size)
 }
 
 uint32_t rd_pick_key(enum rd_collective collective, uint64_t block_size, enum rd_type_class type,
-	bool peers_mapped, int file)
+	bool peers_mapped, int fixed)
 {
 	uint32_t kind = ((uint32_t)collective * 2 + peers_mapped) * RD_TYPE_CLASS_COUNT + type;
 
-	return (uint32_t)file * KEYS + kind * SIZE_CLASSES + (uint32_t)class_of(block_size);
+	return (uint32_t)fixed * KEYS + kind * SIZE_CLASSES + (uint32_t)class_of(block_size);
 }
 
 enum rd_collective rd_pick_key_collective(uint32_t key)

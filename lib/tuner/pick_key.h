@@ -10,10 +10,10 @@
 /* The least size of its class, for which all its sizes are predicted. */
 uint64_t rd_size_class_least(uint64_t size);
 
-/* The number of the calls that have one choice. file: 0, or 1 + the index of a plan file's
-   algorithm, whose range may end within a class. */
+/* The number of the calls that have one choice. fixed: 0, or a number for the plan file or the row
+   that fixes it, whose range may end within a class. */
 uint32_t rd_pick_key(enum rd_collective collective, uint64_t block_size, enum rd_type_class type,
-	bool peers_mapped, int file);
+	bool peers_mapped, int fixed);
 enum rd_collective rd_pick_key_collective(uint32_t key);
 uint64_t rd_pick_key_least(uint32_t key);
 
