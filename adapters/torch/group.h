@@ -29,7 +29,7 @@ using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
 /*
  * Threads: torch's threads may call at any time. The lock orders the starts of their calls; waits
- * do not take it.
+ * do not take it. The order is of calls that start in parts, and is taken before the lock.
  */
 class Group : public Base
 {
@@ -108,13 +108,15 @@ class Group : public Base
 	WorkPointer start(
 		const c10::intrusive_ptr<Work> &work, Milliseconds timeout, const Calls &calls);
 	template <typename Calls>
+	WorkPointer start_untitled(Milliseconds timeout, const Calls &calls);
+	template <typename Calls>
 	WorkPointer start_reduction(const c10::intrusive_ptr<Work> &work, Milliseconds timeout,
 		const c10d::ReduceOp &op, at::ScalarType type, const Calls &calls);
 	WorkPointer receive(Tensors &tensors, int from, int tag, c10d::OpType type);
 	template <typename Prepare>
 	WorkPointer start_message(const c10::intrusive_ptr<Work> &work, const Prepare &prepare);
 	WorkPointer allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options);
-	Tensors gather_sparse(const at::Tensor &tensor);
+	Tensors gather_sparse(const at::Tensor &tensor, Milliseconds timeout);
 	void check_alive() const;
 	void set_timeout(Milliseconds timeout);
 	rondo_op premul_op(const c10d::ReduceOp &op, at::ScalarType type);
@@ -127,6 +129,7 @@ class Group : public Base
 	int set_timeout_ms_ = 0;
 	std::atomic<uint64_t> sequence_{ 0 };
 	uint64_t monitored_barriers_ = 0;
+	std::recursive_mutex order_;
 	std::mutex lock_;
 	std::shared_ptr<Lifetime> life_; /* set once */
 };

@@ -119,8 +119,13 @@ WorkPointer Group::start(
 	const c10::intrusive_ptr<Work> &work, Milliseconds timeout, const Calls &calls)
 {
 	const char *site = call_site();
-	std::lock_guard<std::mutex> guard(lock_);
+	std::unique_lock<std::recursive_mutex> order(order_, std::defer_lock);
 	rondo_request *request;
+
+	/* A call that starts in parts may wait for the end of this callback. */
+	if (!callbacks_here)
+		order.lock();
+	std::lock_guard<std::mutex> guard(lock_);
 
 	check_alive();
 	set_timeout(timeout);
@@ -132,6 +137,16 @@ WorkPointer Group::start(
 	check(rondo_group_prepare(&request));
 	work->start(life_, request, true);
 	return work;
+}
+
+/* A part of a call of torch's, whose work has the title. */
+template <typename Calls>
+WorkPointer Group::start_untitled(Milliseconds timeout, const Calls &calls)
+{
+	auto part = work(c10d::OpType::UNKNOWN, nullptr);
+
+	part->give({});
+	return start(part, timeout, calls);
 }
 
 inline rondo_op Group::premul_op(const c10d::ReduceOp &op, at::ScalarType type)

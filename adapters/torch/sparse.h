@@ -3,8 +3,6 @@
 
 /* Sums of sparse tensors. */
 
-#include <cstdlib>
-#include <memory>
 #include <numeric>
 
 #include "collectives.h"
@@ -12,68 +10,72 @@
 namespace rondo_torch
 {
 
-/* The bytes of each rank, one after the other. */
-struct Gathered {
-	std::unique_ptr<void, decltype(&std::free)> bytes{ nullptr, std::free };
-	std::vector<size_t> sizes;
-};
-
-inline Gathered gather_bytes(rondo_comm *comm, const at::Tensor &tensor)
+/* The tensors of all ranks, each like the first argument, of indices and values that follow each
+   other. */
+inline Tensors split_entries(const at::Tensor &like, const at::Tensor &indices,
+	const at::Tensor &values, const std::vector<int64_t> &counts)
 {
-	Gathered gathered;
-	void *bytes;
+	const int64_t dims = like.sparse_dim();
+	Tensors all;
+	int64_t first = 0;
 
-	gathered.sizes.resize(rondo_comm_size(comm));
-	check(rondo_all_gather_bytes(
-		comm, tensor.data_ptr(), tensor.nbytes(), &bytes, gathered.sizes.data()));
-	gathered.bytes.reset(bytes);
-	return gathered;
+	for (int64_t count : counts) {
+		all.push_back(at::_sparse_coo_tensor_unsafe(
+			indices.narrow(0, first * dims, count * dims).view({ dims, count }),
+			values.narrow(0, first, count), like.sizes(), like.options()));
+		first += count;
+	}
+	return all;
 }
 
-/* The tensors of all ranks. They have any number of values, so indices and values are gathered. */
-inline Tensors Group::gather_sparse(const at::Tensor &tensor)
+/* The entries of all ranks: how many there are, then indices and values. One call in the group's
+   order: others start before the first part, or after the second. */
+inline Tensors Group::gather_sparse(const at::Tensor &tensor, Milliseconds timeout)
 {
 	at::Tensor mine = tensor.coalesce();
 	at::Tensor indices = mine.indices().contiguous(), values = mine.values().contiguous();
-	Gathered all_indices = gather_bytes(comm_, indices);
-	Gathered all_values = gather_bytes(comm_, values);
-	char *next_indices = static_cast<char *>(all_indices.bytes.get());
-	char *next_values = static_cast<char *>(all_values.bytes.get());
-	Tensors all;
+	const int64_t dims = indices.size(0), count = values.size(0);
+	std::vector<int64_t> counts(getSize()), sizes = values.sizes().vec();
 
-	for (int rank = 0; rank < getSize(); rank++) {
-		int64_t entry = std::max<int64_t>(indices.size(0), 1) * sizeof(int64_t);
-		int64_t count = all_indices.sizes[rank] / entry;
-		std::vector<int64_t> sizes = values.sizes().vec();
+	std::unique_lock<std::recursive_mutex> order(order_);
+	start_untitled(timeout, [&] {
+		rondo_all_gather(comm_, &count, counts.data(), 1, RONDO_I64, nullptr);
+	})->wait();
 
-		sizes[0] = count;
-		all.push_back(at::_sparse_coo_tensor_unsafe(
-			at::from_blob(next_indices, { indices.size(0), count }, indices.options())
-				.clone(),
-			at::from_blob(next_values, sizes, values.options()).clone(), tensor.sizes(),
-			tensor.options()));
-		next_indices += all_indices.sizes[rank];
-		next_values += all_values.sizes[rank];
+	sizes[0] = std::accumulate(counts.begin(), counts.end(), int64_t(0));
+	at::Tensor all_indices = at::empty({ sizes[0] * dims }, indices.options());
+	at::Tensor all_values = at::empty(sizes, values.options());
+	const Type type = moved_type(values);
+	const size_t row = c10::multiply_integers(values.sizes().slice(1)) * type.width;
+	std::vector<size_t> index_counts, value_counts;
+	for (int64_t each : counts) {
+		index_counts.push_back(each * dims);
+		value_counts.push_back(each * row);
 	}
-	return all;
+	WorkPointer moves = start_untitled(timeout, [&] {
+		rondo_all_gather_v(comm_, indices.data_ptr(), all_indices.data_ptr(),
+			index_counts.data(), nullptr, RONDO_I64, nullptr);
+		rondo_all_gather_v(comm_, values.data_ptr(), all_values.data_ptr(),
+			value_counts.data(), nullptr, type.rondo, nullptr);
+	});
+	order.unlock();
+	moves->wait();
+
+	return split_entries(tensor, all_indices, all_values, counts);
 }
 
 /* Runs now. Every rank adds in the order of ranks: all have the same bits. */
 inline WorkPointer Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options)
 {
+	Checks checks("allreduce");
+
 	if (options.reduceOp.op_ != c10d::ReduceOp::SUM)
-		Checks("allreduce")
-			.refuse("unsupported reduction operation, only SUM is for sparse tensors");
+		checks.refuse("unsupported reduction operation, only SUM is for sparse tensors");
+	if (callbacks_here)
+		checks.refuse("a sum of sparse tensors waits, which a callback must not");
 
 	auto made = work(c10d::OpType::ALLREDUCE, "rondo:sparse_all_reduce", tensors);
-	Tensors all;
-	{
-		std::lock_guard<std::mutex> guard(lock_);
-		check_alive();
-		set_timeout(options.timeout);
-		sequence_++;
-		all = gather_sparse(tensors[0]);
-	}
+	Tensors all = gather_sparse(tensors[0], options.timeout);
 	at::Tensor sum = std::accumulate(all.begin() + 1, all.end(), all[0],
 		[](const at::Tensor &a, const at::Tensor &b) { return a + b; });
 	tensors[0].copy_(sum.coalesce());

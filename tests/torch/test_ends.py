@@ -20,19 +20,19 @@ def error_of(call):
 	return "no error"
 
 
-class Waiter(threading.Thread):
-	"""A thread that waits for a work. It has the interpreter's lock from the event until it waits."""
+class Caller(threading.Thread):
+	"""A thread that makes a call. It has the interpreter's lock from the event until it is in the call."""
 
-	def __init__(self, work):
+	def __init__(self, call):
 		super().__init__(daemon=True)
-		self.work = work
-		self.waits = threading.Event()
+		self.call = call
+		self.calls = threading.Event()
 		self.start()
-		self.waits.wait()
+		self.calls.wait()
 
 	def run(self):
-		self.waits.set()
-		self.error = error_of(self.work.wait)
+		self.calls.set()
+		self.error = error_of(self.call)
 
 	def end(self):
 		self.join(20)
@@ -56,7 +56,7 @@ def while_receives_wait(rank, size):
 		assert tensor[0].item() == count
 		if rank == 1:
 			continue
-		threads = [Waiter(dist.irecv(torch.zeros(3), group=group, tag=tag)) for tag in range(4)]
+		threads = [Caller(dist.irecv(torch.zeros(3), group=group, tag=tag).wait) for tag in range(4)]
 		began = time.monotonic()
 		dist.destroy_process_group(group)
 		assert time.monotonic() - began < 4
@@ -71,13 +71,68 @@ def while_calls_wait(rank, size):
 		os.read(while_calls_wait.pipe[0], 1)
 		assert error_of(lambda: dist.barrier(group=made[0])) == "RONDO_REVOKED"
 		return True
-	threads = [Waiter(dist.all_reduce(torch.ones(3), group=group, async_op=True)) for group in made]
+	threads = [Caller(dist.all_reduce(torch.ones(3), group=group, async_op=True).wait) for group in made]
 	began = time.monotonic()
 	dist.destroy_process_group()
 	assert time.monotonic() - began < 9
 	assert [thread.end() for thread in threads] == ["RONDO_REVOKED"] * 3
 	os.write(while_calls_wait.pipe[1], b"x")
 	return True
+
+
+def entry(index):
+	return torch.sparse_coo_tensor(torch.tensor([[index]]), torch.tensor([1.0]), (3,))
+
+
+def start_sum(group):
+	"""A thread in a sum of sparse tensors, and the sum's tensor, once the sum has begun."""
+	own = rondo_torch._rondo_group(group)
+	calls, until = own._get_sequence_number_for_group(), time.monotonic() + 20
+	tensor = entry(dist.get_rank())
+	thread = Caller(lambda: dist.all_reduce(tensor, group=group))
+	while own._get_sequence_number_for_group() == calls:
+		assert time.monotonic() < until, "the sum has not begun"
+	return thread, tensor
+
+
+def while_a_sparse_sum_waits(rank, size):
+	"""Rank 1 makes no sum. The group ends in time, and ends the sum, and another thread's call after it."""
+	group = own_group(size)
+	if rank == 1:
+		os.read(while_a_sparse_sum_waits.pipe[0], 1)
+		assert error_of(lambda: dist.barrier(group=group)) == "RONDO_REVOKED"
+		return True
+	thread, _ = start_sum(group)
+	other = Caller(lambda: group.allreduce([torch.ones(1)]).wait())
+	began = time.monotonic()
+	dist.destroy_process_group(group)
+	assert time.monotonic() - began < 9
+	assert (thread.end(), other.end()) == ("RONDO_REVOKED", "RONDO_INVALID")
+	os.write(while_a_sparse_sum_waits.pipe[1], b"x")
+	return True
+
+
+def after_a_sparse_sum(rank, size):
+	"""Another thread's call on rank 0, while the sum waits for rank 1, comes after all of the sum's parts."""
+	group = own_group(size)
+	if rank == 1:
+		os.read(after_a_sparse_sum.pipe[0], 1)
+	thread, tensor = start_sum(group) if rank == 0 else (None, entry(rank))
+	if rank == 1:
+		dist.all_reduce(tensor, group=group)
+	total = torch.ones(1)
+	other = Caller(lambda: dist.all_reduce(total, group=group))
+	if rank == 0:
+		os.write(after_a_sparse_sum.pipe[1], b"x")
+		assert thread.end() == "no error", thread.error
+	assert other.end() == "no error", other.error
+	return tensor.to_dense().tolist(), total.item()
+
+
+def sum_in_a_callback(rank, size):
+	"""It is refused, for it waits."""
+	future = dist.all_reduce(torch.ones(1), async_op=True).get_future()
+	return future.then(lambda _: error_of(lambda: dist.all_reduce(entry(0)))).wait()
 
 
 def in_a_callback(rank, size):
@@ -103,11 +158,24 @@ class Ends(unittest.TestCase):
 	def test_a_group_ends_while_threads_wait_for_messages(self):
 		self.assertEqual(ranks.run(2, while_receives_wait), [True] * 2)
 
+	def run_with_a_pipe(self, function):
+		"""By which rank 0 writes to rank 1."""
+		function.pipe = os.pipe()
+		for descriptor in function.pipe:
+			self.addCleanup(os.close, descriptor)
+		return ranks.run(2, function)
+
 	def test_groups_end_together_while_threads_wait_for_calls(self):
-		while_calls_wait.pipe = os.pipe()
-		self.assertEqual(ranks.run(2, while_calls_wait), [True] * 2)
-		for descriptor in while_calls_wait.pipe:
-			os.close(descriptor)
+		self.assertEqual(self.run_with_a_pipe(while_calls_wait), [True] * 2)
+
+	def test_a_group_ends_while_a_thread_is_in_a_sparse_sum(self):
+		self.assertEqual(self.run_with_a_pipe(while_a_sparse_sum_waits), [True] * 2)
+
+	def test_a_call_of_another_thread_comes_after_a_sparse_sum(self):
+		self.assertEqual(self.run_with_a_pipe(after_a_sparse_sum), [([1.0, 1.0, 0.0], 2.0)] * 2)
+
+	def test_a_callback_cannot_wait_for_a_sparse_sum(self):
+		self.assertEqual(ranks.run(2, sum_in_a_callback), ["RONDO_INVALID"] * 2)
 
 	def test_a_group_ends_in_a_callback_of_its_call(self):
 		self.assertEqual(ranks.run(2, in_a_callback), [True] * 2)
