@@ -4,7 +4,6 @@
 /* How a group begins and ends, and how its calls start. */
 
 #include <algorithm>
-#include <set>
 
 #include "call_site.h"
 #include "group.h"
@@ -24,9 +23,6 @@ inline Error destroyed()
 }
 
 /* ---- Beginning ------------------------------------------------------------------------------ */
-
-inline std::mutex groups_lock;
-inline std::set<Group *> groups;
 
 inline Group::Group(
 	const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, Milliseconds timeout)
@@ -84,8 +80,8 @@ inline c10::intrusive_ptr<Group> Group::create(const c10::intrusive_ptr<c10d::St
 		group->comm_ = create_by_store(*store, rank, size, timeout);
 	}
 	group->life_ = std::make_shared<Lifetime>(group->comm_);
-	std::lock_guard<std::mutex> guard(groups_lock);
-	groups.insert(group.get());
+	std::lock_guard<std::mutex> guard(process->groups_lock);
+	process->groups.insert(group.get());
 	return group;
 }
 
@@ -203,8 +199,8 @@ inline std::shared_ptr<Lifetime> Group::begin_leaving()
 inline Group::~Group()
 {
 	{
-		std::lock_guard<std::mutex> guard(groups_lock);
-		groups.erase(this);
+		std::lock_guard<std::mutex> guard(process->groups_lock);
+		process->groups.erase(this);
 	}
 	leave({ this });
 }
@@ -239,8 +235,8 @@ inline void leave_all()
 
 	{
 		/* Not while waiting: a callback may drop a group. */
-		std::lock_guard<std::mutex> guard(groups_lock);
-		lives = begin_leaving(groups);
+		std::lock_guard<std::mutex> guard(process->groups_lock);
+		lives = begin_leaving(process->groups);
 	}
 	end_until(lives, until);
 	wait_for_enders(until);

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -30,10 +31,18 @@ inline Time end_bound()
 /* This thread is in so many ends of calls: the callbacks of futures run there. */
 inline thread_local int callbacks_here = 0;
 
-/* Threads that end communicators in place of a callback's thread. */
-inline std::mutex enders_lock;
-inline std::condition_variable enders_change;
-inline int enders = 0;
+class Group;
+
+/* All threads of this process share it. It is never destroyed: threads that end communicators use
+   it while the process destroys its static objects. */
+struct Process {
+	std::mutex groups_lock;
+	std::set<Group *> groups; /* that live */
+	std::mutex enders_lock;
+	std::condition_variable enders_change;
+	int enders = 0; /* threads that end communicators in place of a callback's thread */
+};
+inline Process *process = new Process;
 
 /* Any thread may call any of this. Works share it with their group, which they may outlive. */
 class Lifetime : public std::enable_shared_from_this<Lifetime>
@@ -161,15 +170,15 @@ inline void Lifetime::end(Time until)
 		destroy(until);
 		return;
 	}
-	std::lock_guard<std::mutex> guard(enders_lock);
+	std::lock_guard<std::mutex> guard(process->enders_lock);
 	try {
 		std::thread([life = shared_from_this(), until] {
 			life->destroy(until);
-			std::lock_guard<std::mutex> guard(enders_lock);
-			enders--;
-			enders_change.notify_all();
+			std::lock_guard<std::mutex> guard(process->enders_lock);
+			process->enders--;
+			process->enders_change.notify_all();
 		}).detach();
-		enders++;
+		process->enders++;
 	} catch (const std::system_error &) {
 		rondo_comm_revoke(comm_, "it has no thread that leaves");
 	}
@@ -216,9 +225,9 @@ inline void Lifetime::destroy(Time until)
 /* Waits for the ends that callbacks have begun, until the time. */
 inline void wait_for_enders(Time until)
 {
-	std::unique_lock<std::mutex> guard(enders_lock);
+	std::unique_lock<std::mutex> guard(process->enders_lock);
 
-	enders_change.wait_until(guard, until, [] { return !enders; });
+	process->enders_change.wait_until(guard, until, [] { return !process->enders; });
 }
 
 } // namespace rondo_torch
