@@ -28,6 +28,7 @@ inline void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool wa
 	Milliseconds timeout = options.timeout == c10d::kUnsetTimeout ? timeout_ : options.timeout;
 	std::string key;
 
+	check_process(*life_);
 	{
 		std::lock_guard<std::mutex> guard(lock_);
 		check_alive();

@@ -102,6 +102,7 @@ class Group : public Base
 	}
 
       private:
+	/* Every call makes one first: it refuses those of a forked child. */
 	c10::intrusive_ptr<Work> work(
 		c10d::OpType type, const char *title, const Tensors &inputs = {});
 	template <typename Calls>

@@ -71,6 +71,7 @@ inline c10::intrusive_ptr<Group> Group::create(const c10::intrusive_ptr<c10d::St
 	auto group = c10::make_intrusive<Group>(store, rank, size, timeout);
 
 	if (parent) {
+		check_process(*parent->life_);
 		Use use(*parent->life_);
 		if (!use)
 			throw destroyed();
@@ -106,6 +107,7 @@ inline void Group::set_timeout(Milliseconds timeout)
 inline c10::intrusive_ptr<Work> Group::work(
 	c10d::OpType type, const char *title, const Tensors &inputs)
 {
+	check_process(*life_);
 	return c10::make_intrusive<Work>(getRank(), type, title, inputs);
 }
 
@@ -191,8 +193,10 @@ WorkPointer Group::start_reduction(const c10::intrusive_ptr<Work> &work, Millise
 
 inline std::shared_ptr<Lifetime> Group::begin_leaving()
 {
-	std::lock_guard<std::mutex> guard(lock_);
+	std::unique_lock<std::mutex> guard(lock_, std::defer_lock);
 
+	if (life_ && !life_->is_inherited())
+		guard.lock();
 	return std::exchange(comm_, nullptr) ? life_ : nullptr;
 }
 

@@ -3,8 +3,8 @@
 
 /* How long a communicator lives: until its calls have ended, and no thread uses it. */
 
+#include <pthread.h>
 #include <rondo.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,8 +33,11 @@ inline thread_local int callbacks_here = 0;
 
 class Group;
 
-/* All threads of this process share it. It is never destroyed: threads that end communicators use
-   it while the process destroys its static objects. */
+/*
+ * All threads of this process share it. It is never destroyed: threads that end communicators use
+ * it while the process destroys its static objects. A forked child has one of its own, and takes no
+ * lock of its parent's: other threads may have had it.
+ */
 struct Process {
 	std::mutex groups_lock;
 	std::set<Group *> groups; /* that live */
@@ -44,12 +47,24 @@ struct Process {
 };
 inline Process *process = new Process;
 
+/* Once, when the module begins. */
+inline void renew_in_children()
+{
+	pthread_atfork(nullptr, nullptr, [] { process = new Process; });
+}
+
 /* Any thread may call any of this. Works share it with their group, which they may outlive. */
 class Lifetime : public std::enable_shared_from_this<Lifetime>
 {
       public:
-	explicit Lifetime(rondo_comm *comm) : comm_(comm), process_(getpid())
+	explicit Lifetime(rondo_comm *comm) : comm_(comm)
 	{
+	}
+
+	/* Whether this process is a forked child, which cannot use the communicator. */
+	bool is_inherited() const
+	{
+		return process_ != process;
 	}
 
 	/* Valid for who has a Use, or has not ended it. */
@@ -93,7 +108,7 @@ class Lifetime : public std::enable_shared_from_this<Lifetime>
 	void destroy(Time until);
 
 	rondo_comm *const comm_;
-	const pid_t process_;
+	const Process *const process_ = process;
 	std::mutex lock_;
 	std::condition_variable change_;
 	int calls_ = 0, users_ = 0;
@@ -102,7 +117,8 @@ class Lifetime : public std::enable_shared_from_this<Lifetime>
 	std::vector<rondo_request *> dropped_; /* since it ends */
 };
 
-/* A thread's use of a communicator, which is not destroyed meanwhile. None once its end began. */
+/* A thread's use of a communicator, which is not destroyed meanwhile. None once its end began, and
+   in a forked child. */
 class Use
 {
       public:
@@ -110,6 +126,8 @@ class Use
 	explicit Use(Lifetime &life, Request request = nullptr)
 	    : life_(life), request_(std::move(request))
 	{
+		if (life_.is_inherited())
+			return;
 		std::lock_guard<std::mutex> guard(life_.lock_);
 		is_valid_ = !life_.ends_;
 		if (!is_valid_)
@@ -141,14 +159,13 @@ class Use
       private:
 	Lifetime &life_;
 	const Request request_;
-	bool is_valid_;
+	bool is_valid_ = false;
 };
 
-/* While the communicator is destroyed, its requests are its own. A forked child takes no locks,
-   which other threads may have had. */
+/* While the communicator is destroyed, its requests are its own. */
 inline void Lifetime::drop(rondo_request *request)
 {
-	if (process_ != getpid()) {
+	if (is_inherited()) {
 		rondo_request_destroy(request);
 		return;
 	}
@@ -162,7 +179,7 @@ inline void Lifetime::drop(rondo_request *request)
 inline void Lifetime::end(Time until)
 {
 	/* A forked child has none of the threads that run its parent's calls. */
-	if (process_ != getpid()) {
+	if (is_inherited()) {
 		rondo_comm_destroy(comm_);
 		return;
 	}

@@ -13,6 +13,14 @@
 namespace rondo_torch
 {
 
+/* Before all locks of a group, or a work. */
+inline void check_process(const Lifetime &life)
+{
+	if (life.is_inherited())
+		throw Error(RONDO_INVALID,
+			"rondo: the process that forked this one alone may use its process group");
+}
+
 class Work : public c10d::Work
 {
       public:
@@ -193,6 +201,8 @@ inline void Work::complete(std::exception_ptr failure)
 /* The request is done a moment later than the work, of which callbacks see the end. */
 inline bool Work::isCompleted()
 {
+	if (life_)
+		check_process(*life_);
 	if (c10d::Work::isCompleted())
 		return true;
 	Use use(*life_);
@@ -226,6 +236,8 @@ inline bool Work::wait(std::chrono::milliseconds timeout)
 	bool has_timeout = timeout > kNoTimeout && timeout.count() <= INT_MAX;
 	int most_ms = has_timeout ? timeout.count() : most_ms_;
 
+	if (life_)
+		check_process(*life_);
 	if (!c10d::Work::isCompleted() && !wait_for_request(most_ms))
 		throw Error(RONDO_TIMEOUT,
 			"a timeout of " + std::to_string(most_ms) + " ms ended this wait");

@@ -1,6 +1,7 @@
 """Groups that end while threads use them, or in callbacks of their own calls."""
 
 import os
+import signal
 import threading
 import time
 import unittest
@@ -135,6 +136,40 @@ def sum_in_a_callback(rank, size):
 	return future.then(lambda _: error_of(lambda: dist.all_reduce(entry(0)))).wait()
 
 
+def in_a_child(group, work):
+	"""Calls of the parent's group are refused. The child may end it, and leave all."""
+	calls = (lambda: group.allreduce([torch.ones(1)]), work.wait, work.is_completed)
+	refused = [error_of(call) for call in calls] == ["RONDO_INVALID"] * 3
+	dist.destroy_process_group()
+	rondo_torch._C.leave_all()
+	return refused
+
+
+def while_a_thread_starts_calls(rank, size):
+	"""Children of this process, forked while a thread starts many calls at once, take no lock of that thread's."""
+	group, tensors, ends = dist.distributed_c10d._get_default_group(), [torch.ones(1) for _ in range(4000)], []
+
+	def start():
+		while not ends:
+			dist.all_reduce_coalesced(tensors)
+
+	thread = threading.Thread(target=start)
+	thread.start()
+	work = group.allreduce([torch.ones(1)])
+	statuses = set()
+	for _ in range(40):
+		child = os.fork()
+		if child == 0:
+			signal.alarm(10)
+			os._exit(0 if in_a_child(group, work) else 1)
+		statuses.add(os.waitpid(child, 0)[1])
+		if statuses != {0}:
+			break
+	ends.append(True)
+	thread.join()
+	return statuses
+
+
 def in_a_callback(rank, size):
 	"""The end in the callback returns, whoever runs the call, and later calls are refused."""
 	for waits in (False, True):
@@ -176,6 +211,9 @@ class Ends(unittest.TestCase):
 
 	def test_a_callback_cannot_wait_for_a_sparse_sum(self):
 		self.assertEqual(ranks.run(2, sum_in_a_callback), ["RONDO_INVALID"] * 2)
+
+	def test_a_forked_child_takes_no_locks_of_its_parent(self):
+		self.assertEqual(ranks.run(1, while_a_thread_starts_calls), [{0}])
 
 	def test_a_group_ends_in_a_callback_of_its_call(self):
 		self.assertEqual(ranks.run(2, in_a_callback), [True] * 2)
