@@ -12,22 +12,29 @@
 namespace rondo_torch
 {
 
+/* The folder of torch's Python, with a slash. Set once, when the module begins: an import in a call
+   may give the interpreter's lock to another thread's call, which would wait for the import. */
+inline std::string *torch_folder;
+
+inline void find_torch_folder()
+{
+	pybind11::object folders = pybind11::module_::import("torch").attr("__path__");
+
+	torch_folder = new std::string(folders[pybind11::int_(0)].cast<std::string>() + "/");
+}
+
 /* The text of a frame's line, empty for torch's own. Texts stay: the library may read them until
    the process ends. Codes stay, too, and so keep their addresses. */
 inline const std::string &site_of(const pybind11::object &frame)
 {
 	static auto &sites = *new std::map<std::pair<PyObject *, int>, std::string>;
-	static auto &torch = *new std::string(pybind11::module_::import("torch")
-						      .attr("__path__")[pybind11::int_(0)]
-						      .cast<std::string>() +
-					      "/");
 	pybind11::object code = frame.attr("f_code");
 	auto [at, is_new] = sites.try_emplace({ code.ptr(), frame.attr("f_lasti").cast<int>() });
 
 	if (is_new) {
 		code.inc_ref();
 		auto file = code.attr("co_filename").cast<std::string>();
-		if (file.compare(0, torch.size(), torch) != 0)
+		if (file.compare(0, torch_folder->size(), *torch_folder) != 0)
 			at->second = file.substr(file.rfind('/') + 1) + ":" +
 				     std::to_string(frame.attr("f_lineno").cast<int>());
 	}

@@ -80,6 +80,7 @@ using namespace rondo_torch;
 PYBIND11_MODULE(_C, module)
 {
 	renew_in_children();
+	find_torch_folder();
 	py::object base = py::module_::import("torch._C._distributed_c10d")
 #if TORCH_VERSION_MAJOR >= 2
 				  .attr("Backend");
