@@ -234,9 +234,11 @@ static void *run(void *argument)
 	struct rd_job *job = argument;
 
 	for (;;) {
-		int64_t now_ms = rd_clock_ms();
+		int64_t now_ms;
 
 		take_arrivals(job);
+		/* Behind them: a rank 0 must be due to join itself before it takes others. */
+		now_ms = rd_clock_ms();
 		if (now_ms >= rd_listener_deadline(job->listener))
 			serve_listener(job);
 		tell_groups(job);

@@ -8,11 +8,14 @@
 #include "world.h"
 
 #define STACK_SIZE (256 << 10)
+#define PAUSE_ONE_IN 20 /* locks */
+#define PAUSE_NS (5 * MS) /* at most */
 
 static struct fiber {
 	bool ended, polls;
 	int rank;
 	int epoll_fd;
+	int locks; /* that it has: a pause with one would stop the threads that want it */
 	const void *object; /* for which it waits; NULL: none */
 	bool woken;
 	uint64_t due_ns;
@@ -145,6 +148,18 @@ void fibers_sleep(uint64_t ns)
 {
 	fibers[current].due_ns = job.now_ns + ns;
 	leave();
+}
+
+void fibers_lock(void)
+{
+	if (fibers[current].locks == 0 && draw_one_in(&job.run, PAUSE_ONE_IN))
+		fibers_sleep(job_delay(PAUSE_NS));
+	fibers[current].locks++;
+}
+
+void fibers_unlock(void)
+{
+	fibers[current].locks--;
 }
 
 void fibers_poll(int epoll_fd, uint64_t until_ns)

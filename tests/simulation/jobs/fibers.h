@@ -30,6 +30,9 @@ int fibers_rank(void); /* -1: none runs */
 /* Does not return if the rank has died. */
 void fibers_check(void);
 void fibers_sleep(uint64_t ns);
+/* Takes and gives back a lock. Before its first one, others may have the processor for a while. */
+void fibers_lock(void);
+void fibers_unlock(void);
 /* Waits until the epoll is ready, or for that time. */
 void fibers_poll(int epoll_fd, uint64_t until_ns);
 /* Waits until the object is woken, or for that time. False: the time is over. */

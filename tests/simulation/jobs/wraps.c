@@ -131,6 +131,20 @@ REAL(int, pthread_detach, pthread_t thread)
 	return is_inside() ? 0 : __real_pthread_detach(thread);
 }
 
+REAL(int, pthread_mutex_lock, pthread_mutex_t *lock)
+{
+	if (is_inside())
+		fibers_lock();
+	return __real_pthread_mutex_lock(lock);
+}
+
+REAL(int, pthread_mutex_unlock, pthread_mutex_t *lock)
+{
+	if (is_inside())
+		fibers_unlock();
+	return __real_pthread_mutex_unlock(lock);
+}
+
 static bool await(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
 {
 	bool woken;
