@@ -102,11 +102,16 @@ class Failures(unittest.TestCase):
 		ranks.run(2, run)
 
 	def test_late_ranks_are_a_timeout(self):
+		read, write = os.pipe()
+
 		def run(comm):
 			assert comm.late() == ()
 			if comm.rank == 2:
+				for _ in range(3): # the others have looked
+					os.read(read, 1)
 				comm.set_timeout(50)
 			else:
+				os.write(write, b"1")
 				wait_for(comm.error)
 			error = raises(rondo.TimeoutError, comm.barrier)
 			assert isinstance(error, TimeoutError)
@@ -114,6 +119,8 @@ class Failures(unittest.TestCase):
 			assert comm.failed() == () and comm.error().ranks == error.ranks
 
 		ranks.run(4, run)
+		os.close(read)
+		os.close(write)
 
 	def test_a_rank_that_left(self):
 		def run(comm):

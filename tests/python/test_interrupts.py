@@ -57,6 +57,11 @@ def always(comm):
 	return True
 
 
+def shrinks():
+	"""The threads of shrinks."""
+	return [thread for thread in threading.enumerate() if thread.name == "rondo shrink"]
+
+
 def interrupt_a_call(function, waits=in_a_call):
 	"""Rank 0 is interrupted in function(comm); rank 1 never joins. Returns (seconds, text, rank 1's error)."""
 
@@ -127,12 +132,11 @@ class Interrupts(unittest.TestCase):
 			if comm.rank == 2:
 				os.read(read, 1)
 				return
-			seconds, text = interrupted(comm.shrink, lambda: always(comm))
+			seconds, text = interrupted(comm.shrink, lambda: any(thread.is_alive() for thread in shrinks()))
 			assert "gave up the shrink" in text
-			shrinks = [t for t in threading.enumerate() if t.name == "rondo shrink"]
 			assert "was destroyed" in str(raises(rondo.InvalidError, comm.barrier))
 			os.write(write, b"1")
-			shrinks[0].join()
+			wait_for(lambda: not shrinks())
 			return seconds
 
 		seconds = ranks.run(3, run, dies=1)[0]
