@@ -12,6 +12,7 @@ import unittest
 import ranks
 import rondo
 from rondo import _interrupts
+from rondo._library import library
 from test_comms import in_a_wait, raises, threads, wait_for
 
 
@@ -157,6 +158,25 @@ class Interrupts(unittest.TestCase):
 		seconds, text = ranks.fork(run).result()
 		self.assertIn("Ctrl-C cancelled the creation", text)
 		self.assertLess(seconds, 2)
+
+	def test_a_creation_that_has_just_begun(self):
+		begin = library.rondo_comm_create_begin
+
+		def interrupted_begin(*arguments):
+			code = begin(*arguments)
+			os.kill(os.getpid(), signal.SIGINT)
+			return code
+
+		def run():
+			library.rondo_comm_create_begin = interrupted_begin
+			before = threads()
+			try:
+				rondo.Comm(0, 2, unique_id=rondo.unique_id())
+			except KeyboardInterrupt as error:
+				wait_for(lambda: threads() == before)
+				return str(error)
+
+		self.assertIn("Ctrl-C cancelled the creation", ranks.fork(run).result())
 
 	def test_the_creation_of_a_group_leaves_its_parent(self):
 		def run(comm):

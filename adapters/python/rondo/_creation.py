@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from ctypes import POINTER, byref, c_void_p, pointer, sizeof
-from typing import NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 from rondo import _interrupts
 from rondo._errors import InvalidError, check, error_of
@@ -101,23 +101,25 @@ def config(
 
 def create(config: Config) -> c_void_p:
 	"""A communicator's handle."""
-	creation = c_void_p()
-	check(library.rondo_comm_create_begin(byref(creation), byref(config)))
-	return finish(creation)
+	return finish(lambda creation: library.rondo_comm_create_begin(creation, byref(config)))
 
 
-def finish(creation: c_void_p) -> c_void_p:
+def finish(begin: Callable[[object], int]) -> c_void_p:
 	"""
-	The handle of a creation that goes on. Signals are handled meanwhile: their exceptions cancel it.
+	The handle of the creation that begin(a pointer to it) begins. Signals are handled meanwhile: their
+	exceptions cancel it.
 	"""
-	handle = c_void_p()
+	creation, handle = c_void_p(), c_void_p()
 	start = time.monotonic()
 	try:
+		check(begin(byref(creation)))
 		code = library.rondo_comm_create_test(creation, byref(handle))
 		while code == PENDING:
 			time.sleep(min(0.002, 20e-6 + (time.monotonic() - start) / 8))
 			code = library.rondo_comm_create_test(creation, byref(handle))
 	except BaseException as error:
+		if not creation:
+			raise
 		library.rondo_comm_create_cancel(creation)
 		library.rondo_comm_create_test(creation, byref(handle))
 		library.rondo_comm_destroy(handle)

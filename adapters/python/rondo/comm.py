@@ -296,13 +296,11 @@ class Comm(ListCollectives):
 		A new communicator of the listed ranks, numbered as in the list. They alone call it, with equal
 		lists and tags. Ctrl-C cancels it, and leaves this communicator as it is.
 		"""
-		creation, list_ = c_void_p(), (c_int * len(ranks))(*ranks)
-		check(
-			library.rondo_comm_create_group_begin(
-				self._handle, list_, len(ranks), tag, byref(creation)
-			)
+		list_ = (c_int * len(ranks))(*ranks)
+		begin = lambda creation: library.rondo_comm_create_group_begin(
+			self._handle, list_, len(ranks), tag, creation
 		)
-		return self._of(_creation.finish(creation))
+		return self._of(_creation.finish(begin))
 
 	def shrink(self: Self) -> Self:
 		"""
