@@ -54,21 +54,17 @@ def in_a_call(comm):
 	return comm._thread
 
 
-def always(comm):
-	return True
-
-
 def shrinks():
 	"""The threads of shrinks."""
 	return [thread for thread in threading.enumerate() if thread.name == "rondo shrink"]
 
 
-def interrupt_a_call(function, waits=in_a_call):
+def interrupt_a_call(function):
 	"""Rank 0 is interrupted in function(comm); rank 1 never joins. Returns (seconds, text, rank 1's error)."""
 
 	def run(comm):
 		if comm.rank == 0:
-			result = interrupted(lambda: function(comm), lambda: waits(comm))
+			result = interrupted(lambda: function(comm), lambda: in_a_call(comm))
 			assert isinstance(comm.error(), rondo.RevokedError)
 			return result
 		wait_for(comm.error)
@@ -109,14 +105,13 @@ class Interrupts(unittest.TestCase):
 		self.check(interrupt_a_call(lambda comm: comm.split(0)))
 
 	def test_a_request(self):
-		outcome = interrupt_a_call(lambda comm: comm.all_reduce_init(bytearray(1)).start().wait(), always)
-		self.check(outcome)
+		self.check(interrupt_a_call(lambda comm: comm.all_reduce_init(bytearray(1)).start().wait()))
 
 	def test_the_end_of_a_communicator_with_a_request(self):
 		def run(comm):
 			if comm.rank == 0:
 				comm.all_reduce_init(bytearray(1)).start()
-				return interrupted(comm.destroy, lambda: always(comm))
+				return interrupted(comm.destroy, lambda: in_a_call(comm))
 			wait_for(comm.error)
 			return str(raises(rondo.RevokedError, comm.barrier))
 
