@@ -203,6 +203,11 @@ void rd_shared_release(struct rd_shared *shared)
 
 void rd_shared_abandon(struct rd_shared *shared)
 {
-	if (shared && --shared->references == 0)
+	/* The rule of base/fork.h. */
+	if (!shared || pthread_mutex_trylock(&shared->lock))
+		return;
+	if (--shared->references == 0)
 		free_all(shared);
+	else
+		pthread_mutex_unlock(&shared->lock);
 }

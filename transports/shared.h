@@ -43,7 +43,7 @@ int rd_shared_make(struct rd_shared **made);
 struct rd_shared *rd_shared_keep(struct rd_shared *shared);
 /* NULL: does nothing. The last one frees. */
 void rd_shared_release(struct rd_shared *shared);
-/* The same in a forked child, where threads that held the lock do not run. */
+/* The same in a forked child; nothing, where a thread of the parent held the lock. */
 void rd_shared_abandon(struct rd_shared *shared);
 
 /*

@@ -290,14 +290,19 @@ static void destroy(struct rondo_comm *comm)
 	free_own(comm);
 }
 
-/*
- * In a forked child: the comm goes on in the parent. Locks may be held by threads that do not run
- * here, and are left as they are; so is the gpu, for no device driver survives a fork.
- */
+/* Whether no thread of the parent was in a call, ran a queued one or opened links at the fork. */
+static bool was_at_rest(struct rondo_comm *comm)
+{
+	return !atomic_load(&comm->used) && !atomic_load(&comm->in_use) &&
+	       atomic_load(&comm->started) <= atomic_load(&comm->finished);
+}
+
+/* In a forked child, by the rule of base/fork.h: the comm goes on in the parent. The gpu is left,
+   for no device driver survives a fork. */
 static void abandon(struct rondo_comm *comm)
 {
-	rd_control_abandon(comm->control);
-	rd_arrivals_abandon(comm->alone.arrivals);
+	if (!was_at_rest(comm))
+		return;
 	rd_mailbox_abandon(comm);
 	rd_route_abandon(comm);
 	rd_open_finish(comm);

@@ -28,6 +28,8 @@ static int open_epoll(struct rd_control *control, const struct rd_control *paren
 		control->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	if (control->epoll_fd < 0)
 		return rd_fail_errno("cannot watch the control connection's sockets");
+	if (!control->group)
+		rd_close_on_fork_add(&control->unshared, &control->epoll_fd);
 	control->client.epoll_fd = control->server.epoll_fd = control->epoll_fd;
 	return 0;
 }

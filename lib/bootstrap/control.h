@@ -214,8 +214,4 @@ void rd_control_leave_all(void);
  */
 void rd_control_destroy(struct rd_control *control);
 
-/* Frees in a forked child, where the thread does not run. Closes this process's descriptors, and
-   sends nothing. */
-void rd_control_abandon(struct rd_control *control);
-
 #endif

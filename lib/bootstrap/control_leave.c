@@ -64,16 +64,12 @@ static bool delist(struct rd_control *control)
 
 /* ---- Freeing --------------------------------------------------------------------------------- */
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static void free_state(struct rd_control *control)
 {
-	if (!control->group)
-		close_fd(control->epoll_fd);
+	if (!control->group && control->epoll_fd >= 0) {
+		rd_close_on_fork_remove(&control->unshared);
+		close(control->epoll_fd);
+	}
 	rd_link_failures_finish(&control->link_failures);
 	rd_link_failures_finish(&control->fallbacks);
 	rd_rank_list_finish(&control->opens);
@@ -110,18 +106,6 @@ void rd_control_free(struct rd_control *control)
 	free_state(control);
 	if (job)
 		rd_job_release(job);
-}
-
-void rd_control_abandon(struct rd_control *control)
-{
-	if (!control)
-		return;
-	rd_control_socket_abandon(control->client.socket);
-	rd_server_abandon(&control->server);
-	rd_arrivals_abandon(control->lineage.arrivals);
-	if (control->job)
-		rd_job_abandon(control->job);
-	free_state(control);
 }
 
 /* ---- Leaving together, and after a failure --------------------------------------------------- */

@@ -70,15 +70,6 @@ void rd_control_socket_close(struct rd_control_socket **socket, bool resets)
 	*socket = NULL;
 }
 
-/* The socket was closed by the fork. No epoll_ctl(): the epoll is the parent's as well. A channel
-   is freed with its trunk. */
-void rd_control_socket_abandon(struct rd_control_socket *socket)
-{
-	if (socket && !socket->channel)
-		rd_connection_abandon(&socket->connection);
-	free(socket);
-}
-
 int rd_control_socket_fd(const struct rd_control_socket *socket)
 {
 	return socket->channel ? rd_channel_fd(socket->channel) : socket->connection.wire.fd;

@@ -33,8 +33,6 @@ struct rd_control_socket *rd_control_socket_adopt(
 struct rd_control_socket *rd_control_socket_join(struct rd_channel *channel, _Atomic bool *due);
 /* Closes, as rd_connection_close(), frees and sets *socket to NULL, which it may be already. */
 void rd_control_socket_close(struct rd_control_socket **socket, bool resets);
-/* Frees in a forked child; NULL is none. */
-void rd_control_socket_abandon(struct rd_control_socket *socket);
 
 /* The errno for rendezvous.h of a connection that ended with this one. */
 int rd_control_socket_judge(const struct rd_control_socket *socket, int error);

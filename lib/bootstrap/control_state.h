@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/close_on_fork.h"
 #include "base/reason.h"
 #include "bootstrap/client.h"
 #include "bootstrap/control.h"
@@ -95,6 +96,7 @@ struct rd_control {
 	struct rd_control *next_in_job;
 	bool shown; /* has a line in the job's status */
 	int epoll_fd; /* its own, in the job's; a group's is the job's */
+	struct rd_close_on_fork unshared; /* of its own one */
 	int64_t deadline_ms; /* when the thread has something to do, at the latest */
 	bool started; /* it has been served before */
 	bool woken; /* the coordinator knows that the thread has waited */

@@ -14,17 +14,19 @@
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-static void close_fd(int fd)
+static void close_fd(int fd, struct rd_close_on_fork *unshared)
 {
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return;
+	rd_close_on_fork_remove(unshared);
+	close(fd);
 }
 
 static void free_job(struct rd_job *job)
 {
 	rd_status_close(&job->status);
-	close_fd(job->event_fd);
-	close_fd(job->epoll_fd);
+	close_fd(job->event_fd, &job->unshared_event);
+	close_fd(job->epoll_fd, &job->unshared_epoll);
 	free(job);
 }
 
@@ -42,17 +44,6 @@ void rd_job_release(struct rd_job *job)
 	rd_watch_destroy(job->watch);
 	rd_listener_unwatch(job->listener, job->epoll_fd);
 	rd_arrivals_release(job->come);
-	free_job(job);
-}
-
-void rd_job_abandon(struct rd_job *job)
-{
-	/* The thread's is left. */
-	if (--job->references > 1)
-		return;
-	rd_watch_abandon(job->watch);
-	rd_trunks_abandon(&job->trunks);
-	rd_arrivals_abandon(job->come);
 	free_job(job);
 }
 
@@ -89,6 +80,10 @@ struct rd_job *rd_job_make(uint64_t launch_id)
 	rd_status_init(&job->status);
 	job->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	job->event_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (job->epoll_fd >= 0)
+		rd_close_on_fork_add(&job->unshared_epoll, &job->epoll_fd);
+	if (job->event_fd >= 0)
+		rd_close_on_fork_add(&job->unshared_event, &job->event_fd);
 	if (job->epoll_fd < 0 || job->event_fd < 0 ||
 		epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, job->event_fd, &event)) {
 		rd_fail_errno("cannot wake a control thread");

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "base/close_on_fork.h"
 #include "bootstrap/control_state.h"
 #include "bootstrap/listener.h"
 #include "bootstrap/peer_watch.h"
@@ -20,6 +21,7 @@
 struct rd_job {
 	int epoll_fd; /* has the epoll of each control connection */
 	int event_fd; /* wakes the thread */
+	struct rd_close_on_fork unshared_epoll, unshared_event;
 	struct rd_listener *listener; /* which the first comm opens */
 	struct rd_arrivals *come; /* there: trunks that have no owner yet */
 
@@ -49,7 +51,5 @@ int rd_job_add(struct rd_job *job, struct rd_control *control);
 void rd_job_await(struct rd_control *control);
 /* When a control connection is freed, or the thread ends. */
 void rd_job_release(struct rd_job *job);
-/* The same in a forked child, which has no thread. */
-void rd_job_abandon(struct rd_job *job);
 
 #endif

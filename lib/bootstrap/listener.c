@@ -276,29 +276,6 @@ void rd_arrivals_release(struct rd_arrivals *arrivals)
 	free_listener(listener);
 }
 
-/* The fork has closed the descriptors, but for the door's epoll. */
-void rd_arrivals_abandon(struct rd_arrivals *arrivals)
-{
-	struct rd_listener *listener;
-
-	if (!arrivals || --arrivals->users > 0)
-		return;
-	listener = arrivals->listener;
-	unlink_arrivals(arrivals);
-	while (arrivals->first) {
-		struct rd_greeted *greeted = arrivals->first;
-
-		arrivals->first = greeted->next;
-		rd_wire_close(&greeted->arrival.wire);
-		free(greeted);
-	}
-	free(arrivals);
-	if (listener->arrivals)
-		return;
-	rd_door_abandon(listener->door);
-	free_listener(listener);
-}
-
 struct rd_arrivals *rd_listener_create(int wake_fd)
 {
 	struct rd_listener *listener = calloc(1, sizeof(*listener));

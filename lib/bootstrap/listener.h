@@ -85,8 +85,6 @@ struct rd_arrivals *rd_arrivals_open(struct rd_listener *listener, uint64_t id, 
 struct rd_arrivals *rd_arrivals_share(struct rd_arrivals *arrivals);
 /* A comm of the lineage less, or the job: the last one closes its connections. NULL is none. */
 void rd_arrivals_release(struct rd_arrivals *arrivals);
-/* The same in a forked child. */
-void rd_arrivals_abandon(struct rd_arrivals *arrivals);
 
 /* The next one, of which the caller takes over the wire, and frees the rest by free(); NULL: none
    has come, or it has gone again. */

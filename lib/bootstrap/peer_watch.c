@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/close_on_fork.h"
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -71,6 +72,7 @@ struct rd_watch {
 	int latest; /* of them */
 	bool shared;
 	int own_fd; /* for whoever waits for this rank */
+	struct rd_close_on_fork unshared;
 	struct robust_list_head *replaced; /* the C library's list */
 	size_t replaced_size;
 
@@ -137,6 +139,8 @@ static struct segment *map_segment(int fd)
 static bool make_segment(struct rd_watch *watch)
 {
 	watch->own_fd = rd_above_stderr(memfd_create("rondo", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	if (watch->own_fd >= 0)
+		rd_close_on_fork_add(&watch->unshared, &watch->own_fd);
 	if (watch->own_fd < 0 || ftruncate(watch->own_fd, sizeof(struct segment)) ||
 		fcntl(watch->own_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return false;
@@ -444,19 +448,12 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 
 static void close_all(struct rd_watch *watch)
 {
-	if (watch->own_fd >= 0)
+	if (watch->own_fd >= 0) {
+		rd_close_on_fork_remove(&watch->unshared);
 		close(watch->own_fd);
+	}
 	watch->own_fd = -1;
 	rd_watch_socket_close(&watch->socket);
-}
-
-static void free_own(struct rd_watch *watch)
-{
-	if (watch->own)
-		munmap(watch->own, sizeof(*watch->own));
-	close_all(watch);
-	free(watch->here);
-	free(watch);
 }
 
 void rd_watch_end(struct rd_watch *watch)
@@ -477,14 +474,8 @@ void rd_watch_destroy(struct rd_watch *watch)
 	if (!watch)
 		return;
 	rd_watch_end(watch);
-	free_own(watch);
-}
-
-void rd_watch_abandon(struct rd_watch *watch)
-{
-	if (!watch)
-		return;
-	if (watch->watched)
-		munmap(watch->watched, sizeof(*watch->watched));
-	free_own(watch);
+	if (watch->own)
+		munmap(watch->own, sizeof(*watch->own));
+	free(watch->here);
+	free(watch);
 }

@@ -54,8 +54,6 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config);
 void rd_watch_end(struct rd_watch *watch);
 /* After rd_watch_end(), or without it. */
 void rd_watch_destroy(struct rd_watch *watch);
-/* Frees it in a forked child, where neither thread runs: futexes and socket stay the parent's. */
-void rd_watch_abandon(struct rd_watch *watch);
 
 /* This rank, in the comm of the watch. */
 int rd_watch_rank(const struct rd_watch *watch);

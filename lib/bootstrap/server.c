@@ -93,14 +93,6 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	return server->listen_fd < 0 ? 0 : make_door(server);
 }
 
-static void free_coordinator(struct rd_server *server)
-{
-	if (server->listen_fd >= 0)
-		close(server->listen_fd);
-	free(server->connections);
-	rd_coordinator_destroy(server->coordinator);
-}
-
 void rd_server_close(struct rd_server *server)
 {
 	bool decided = server->connections && rd_coordinator_decided(server->coordinator);
@@ -113,15 +105,10 @@ void rd_server_finish(struct rd_server *server)
 {
 	rd_server_close(server);
 	close_door(server);
-	free_coordinator(server);
-}
-
-void rd_server_abandon(struct rd_server *server)
-{
-	for (int i = 0; i < server->connection_count; i++)
-		rd_control_socket_abandon(server->connections[i]);
-	rd_door_abandon(server->door);
-	free_coordinator(server);
+	if (server->listen_fd >= 0)
+		close(server->listen_fd);
+	free(server->connections);
+	rd_coordinator_destroy(server->coordinator);
 }
 
 /* ---- Connections --------------------------------------------------------------------------- */

@@ -38,8 +38,6 @@ void rd_server_begin(struct rd_server *server, uint64_t mark);
 void rd_server_close(struct rd_server *server);
 /* Closes all sockets and frees the coordinator. */
 void rd_server_finish(struct rd_server *server);
-/* The same in a forked child: the parent's connections and epoll stay as they are. */
-void rd_server_abandon(struct rd_server *server);
 
 /* Takes a channel that has come, whose events set *due, or closes it where there is no place. */
 void rd_server_join(

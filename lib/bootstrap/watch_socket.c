@@ -31,15 +31,19 @@ bool rd_watch_socket_open(struct rd_watch_socket *watch_socket, uint64_t comm_id
 	watch_socket->rank = rank;
 	watch_socket->fd =
 		rd_above_stderr(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	return watch_socket->fd >= 0 &&
-	       !setsockopt(watch_socket->fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) &&
+	if (watch_socket->fd < 0)
+		return false;
+	rd_close_on_fork_add(&watch_socket->unshared, &watch_socket->fd);
+	return !setsockopt(watch_socket->fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) &&
 	       !bind(watch_socket->fd, (struct sockaddr *)&address, size);
 }
 
 void rd_watch_socket_close(struct rd_watch_socket *watch_socket)
 {
-	if (watch_socket->fd >= 0)
+	if (watch_socket->fd >= 0) {
+		rd_close_on_fork_remove(&watch_socket->unshared);
 		close(watch_socket->fd);
+	}
 	watch_socket->fd = -1;
 }
 

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "base/close_on_fork.h"
 #include "bootstrap/peer_watch.h"
 
 enum rd_watch_kind { RD_WATCH_SHARES = 1, RD_WATCH_REPORTS, RD_WATCH_ASKS };
@@ -20,6 +21,7 @@ struct rd_watch_packet {
 
 struct rd_watch_socket {
 	int fd; /* -1: it is closed */
+	struct rd_close_on_fork unshared;
 	uint64_t comm_id;
 	int rank;
 };

@@ -435,7 +435,8 @@ void rd_mailbox_abandon(struct rondo_comm *comm)
 {
 	struct rd_mailbox *mailbox = atomic_load(&comm->mailbox);
 
-	if (!mailbox)
+	/* The rule of base/fork.h. */
+	if (!mailbox || pthread_mutex_trylock(&mailbox->lock))
 		return;
 	for (int i = 0; i < comm->endpoint_count; i++)
 		if (mailbox->endpoints[i] && mailbox->endpoints[i]->transport->abandon)

@@ -31,12 +31,6 @@ void rd_connection_close(struct rd_connection *connection, bool resets)
 		shutdown(connection->wire.fd, SHUT_WR);
 	rd_close_on_fork_remove(&connection->unshared);
 	rd_wire_close(&connection->wire);
-	rd_connection_abandon(connection);
-}
-
-void rd_connection_abandon(struct rd_connection *connection)
-{
-	rd_wire_release(&connection->wire);
 	free(connection->in);
 	free(connection->out);
 	*connection = (struct rd_connection){ .wire = RD_WIRE(-1) };

@@ -32,8 +32,6 @@ void rd_connection_init(
 /* Ends it, and frees its buffers. It may be closed again. resets: by a reset, since an end without
    one may be a death to the other side (bootstrap/rendezvous.h). */
 void rd_connection_close(struct rd_connection *connection, bool resets);
-/* Frees the buffers in a forked child. */
-void rd_connection_abandon(struct rd_connection *connection);
 
 /* Whether the other end has proved itself, or need not: before that, nothing is sent. */
 bool rd_connection_is_proved(const struct rd_connection *connection);

@@ -45,6 +45,7 @@ struct listener {
 struct rd_door {
 	struct rd_door_rules rules;
 	int epoll_fd;
+	struct rd_close_on_fork unshared;
 	struct listener listeners[RD_DOOR_LISTENERS];
 	int listener_count;
 	int64_t now_ms; /* of the last rd_door_serve() */
@@ -345,6 +346,7 @@ int rd_door_create(struct rd_door **made, const struct rd_door_rules *rules)
 		free(door);
 		return rd_fail_errno("cannot make an epoll");
 	}
+	rd_close_on_fork_add(&door->unshared, &door->epoll_fd);
 	*made = door;
 	return 0;
 }
@@ -374,7 +376,6 @@ void rd_door_close(struct rd_door *door)
 	door->listener_count = 0;
 }
 
-/* A wire whose descriptor the fork has closed is closed again without one. */
 static void free_all(struct queue *queue)
 {
 	while (queue->first) {
@@ -386,21 +387,6 @@ static void free_all(struct queue *queue)
 	}
 }
 
-void rd_door_abandon(struct rd_door *door)
-{
-	if (!door)
-		return;
-	/* Without fork handlers a child still has them. */
-	for (int i = 0; i < door->listener_count; i++)
-		if (door->listeners[i].fd >= 0)
-			close(door->listeners[i].fd);
-	free_all(&door->pending);
-	free_all(&door->greeted);
-	close(door->epoll_fd);
-	free(door->handed);
-	free(door);
-}
-
 void rd_door_destroy(struct rd_door *door)
 {
 	if (!door)
@@ -408,7 +394,12 @@ void rd_door_destroy(struct rd_door *door)
 	rd_door_close(door);
 	for (struct pending *at = door->pending.first; at; at = at->next)
 		unwatch(door, at);
-	rd_door_abandon(door);
+	free_all(&door->pending);
+	free_all(&door->greeted);
+	rd_close_on_fork_remove(&door->unshared);
+	close(door->epoll_fd);
+	free(door->handed);
+	free(door);
 }
 
 /* ---- Asking -------------------------------------------------------------------------------- */

@@ -49,8 +49,6 @@ struct rd_door;
 int rd_door_create(struct rd_door **door, const struct rd_door_rules *rules);
 /* Closes all that it holds. NULL is none. */
 void rd_door_destroy(struct rd_door *door);
-/* The same in a forked child: the epoll is the parent's as well. */
-void rd_door_abandon(struct rd_door *door);
 
 /* Takes over a listening socket: RD_DOOR_LISTENERS at most. RONDO_SYSTEM: it is closed. */
 int rd_door_listen(struct rd_door *door, int fd);

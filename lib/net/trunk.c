@@ -189,20 +189,6 @@ void rd_trunks_finish(struct rd_trunks *trunks)
 	}
 }
 
-void rd_trunks_abandon(struct rd_trunks *trunks)
-{
-	while (trunks->first) {
-		struct rd_trunk *trunk = trunks->first;
-
-		while (trunk->channels)
-			rd_channel_free(trunk->channels);
-		if (!trunk->lost)
-			rd_connection_abandon(&trunk->connection);
-		trunks->first = trunk->next;
-		free(trunk);
-	}
-}
-
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
 static struct rd_channel *find_channel(const struct rd_trunk *trunk, uint32_t number)

@@ -36,8 +36,6 @@ struct rd_trunks {
 
 /* Closes all trunks, whose channels have been closed but for those without an owner. */
 void rd_trunks_finish(struct rd_trunks *trunks);
-/* The same in a forked child. */
-void rd_trunks_abandon(struct rd_trunks *trunks);
 
 /* Whether the first frame of a connection, which is whole, says that it is a trunk. */
 bool rd_trunk_begins(const unsigned char *frame);

@@ -78,12 +78,16 @@ static void shm_abandon(struct rd_endpoint *base)
 {
 	struct rd_shm_endpoint *endpoint = (struct rd_shm_endpoint *)base;
 
+	/* The rule of base/fork.h. */
+	if (pthread_mutex_trylock(&endpoint->station->lock))
+		return;
 	while (endpoint->pairs) {
 		struct rd_shm_pair *pair = endpoint->pairs;
 
 		endpoint->pairs = pair->next;
 		rd_shm_pair_abandon(pair);
 	}
+	pthread_mutex_unlock(&endpoint->station->lock);
 	rd_shm_station_abandon(endpoint->station, endpoint->local);
 	free(endpoint);
 }

@@ -88,9 +88,14 @@ void rd_tcp_connector_finish(struct rd_tcp_connector *connector)
 }
 
 /* Without the epoll, nothing is removed from it. */
-void rd_tcp_connector_abandon(struct rd_tcp_connector *connector)
+bool rd_tcp_connector_abandon(struct rd_tcp_connector *connector)
 {
+	/* The rule of base/fork.h. */
+	if (pthread_mutex_trylock(&connector->station->lock))
+		return false;
 	for (; connector->connections; connector->connections = connector->connections->next)
 		rd_wire_close(&connector->connections->wire);
+	pthread_mutex_unlock(&connector->station->lock);
 	rd_tcp_station_abandon(connector->station);
+	return true;
 }

@@ -37,8 +37,9 @@ bool rd_tcp_connector_advance(struct rd_tcp_connector *connector);
 void rd_tcp_connector_stop(struct rd_tcp_connector *connector);
 /* Leaves the station, after stop(). */
 void rd_tcp_connector_finish(struct rd_tcp_connector *connector);
-/* In place of both in a forked child: sockets and epolls are the parent's as well. */
-void rd_tcp_connector_abandon(struct rd_tcp_connector *connector);
+/* In place of both in a forked child: sockets and epolls are the parent's as well. False: a thread
+   of the parent had the station, and the owner is left as it is, too. */
+bool rd_tcp_connector_abandon(struct rd_tcp_connector *connector);
 
 /* Under the station's lock: something has moved, which the connector's thread is to find. */
 static inline void rd_tcp_stir(struct rd_tcp_connector *connector)

@@ -165,7 +165,6 @@ void rd_tcp_station_abandon(struct rd_tcp_station *station)
 	if (--station->references > 0)
 		return;
 	rd_tcp_early_close(&station->early);
-	rd_door_abandon(station->door);
 	if (station->timer.fd >= 0)
 		close(station->timer.fd);
 	close(station->epoll_fd);

@@ -118,7 +118,8 @@ static void tcp_abandon(struct rd_endpoint *base)
 {
 	struct rd_tcp_endpoint *endpoint = (struct rd_tcp_endpoint *)base;
 
-	rd_tcp_connector_abandon(&endpoint->connector);
+	if (!rd_tcp_connector_abandon(&endpoint->connector))
+		return;
 	rd_tcp_links_abandon(endpoint);
 	free(endpoint);
 }

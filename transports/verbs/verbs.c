@@ -451,7 +451,8 @@ static void verbs_abandon(struct rd_endpoint *base)
 {
 	struct rd_verbs_endpoint *endpoint = endpoint_of(base);
 
-	rd_tcp_connector_abandon(&endpoint->connector);
+	if (!rd_tcp_connector_abandon(&endpoint->connector))
+		return;
 	while (endpoint->links) {
 		struct rd_verbs_link *link = endpoint->links;
 

@@ -254,7 +254,8 @@ struct rd_transport {
 	 * Optional. Frees the endpoint and its links in a forked child, whose parent goes on using
 	 * them. Closes this process's descriptors, and does nothing else. Sockets, epolls and
 	 * shared memory are the parent's too: it sends nothing, shuts nothing down, writes nothing,
-	 * and removes nothing from an epoll. NULL: descriptors stay open until the child ends.
+	 * and removes nothing from an epoll. Not called where the comm was in a call at the fork.
+	 * NULL: descriptors stay open until the child ends.
 	 */
 	void (*abandon)(struct rd_endpoint *endpoint);
 	/* For transports of Rondo: it wakes sleepers by local->shared where that is set, and adds

@@ -72,6 +72,25 @@ static int count_fds(void)
 	return count;
 }
 
+/* Epolls and eventfds of this process. */
+static int count_events(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int count = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		char target[32] = "";
+
+		if (readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1) > 0)
+			count += strncmp(target, "anon_inode:[event", 17) == 0;
+	}
+	closedir(dir);
+	return count;
+}
+
+static int events_before; /* in the process that forks the ranks */
+
 /* The objects of a rank when it forks. */
 struct estate {
 	rondo_comm *comm, *second;
@@ -128,9 +147,12 @@ static int destroy_the_parents(const struct estate *estate, struct child_report 
 	if (fds > estate->fds) /* fewer: fork() closed connections of the first comm */
 		return child_fails(
 			report, "%d descriptors after destroy, %d before", fds, estate->fds);
-	return rondo_comm_destroy(estate->comm)
-		       ? child_fails(report, "destroy: %s", rondo_last_error())
-		       : 0;
+	if (rondo_comm_destroy(estate->comm))
+		return child_fails(report, "destroy: %s", rondo_last_error());
+	return count_events() == events_before
+		       ? 0
+		       : child_fails(report, "%d epolls and eventfds, %d before", count_events(),
+				 events_before);
 }
 
 /* A comm of one rank, with a stream and a group: a child may create these. */
@@ -234,6 +256,7 @@ static void run(const char *transport, int (*body)(struct rank_env *env))
 {
 	struct world world = { .size = 2, .transport = transport, .timeout_ms = 20000 };
 
+	events_before = count_events();
 	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
 }
 
@@ -241,6 +264,52 @@ Test(fork, a_child_is_refused_its_parents_comm_and_harms_no_call_of_it, .timeout
 {
 	run("shm", fork_amid_calls);
 	run("tcp", fork_amid_calls);
+}
+
+/* ---- Within a call --------------------------------------------------------------------------- */
+
+static struct rank_env *calling;
+static pid_t forked;
+
+/* Forks within the call, which the child neither ends nor takes apart. */
+static void fork_and_add(
+	void *into, const void *a, const void *b, size_t count, rondo_type type, void *argument)
+{
+	int before;
+
+	(void)type;
+	(void)argument;
+	for (size_t i = 0; i < count; i++)
+		((int32_t *)into)[i] = ((const int32_t *)a)[i] + ((const int32_t *)b)[i];
+	if (forked)
+		return;
+	forked = fork();
+	if (forked)
+		return;
+	alarm(CHILD_S);
+	before = count_events();
+	rondo_comm_destroy(calling->comm);
+	_exit(before > 0 && count_events() == before ? 0 : 1);
+}
+
+static int fork_within_a_call(struct rank_env *env)
+{
+	struct child_report report = { "" };
+	int32_t sum = 1;
+	rondo_op op;
+
+	calling = env;
+	TRY(rondo_op_create(env->comm, &op, fork_and_add, 0, NULL));
+	TRY(rondo_all_reduce(env->comm, &sum, &sum, 1, RONDO_I32, op, NULL));
+	if (forked && end_of(env, forked, &report))
+		return 1;
+	return sum == 2 ? 0 : world_report(env, "the sum is %d", sum);
+}
+
+Test(fork, a_child_takes_no_call_apart_that_its_parent_is_in, .timeout = 120)
+{
+	run("shm", fork_within_a_call);
+	run("tcp", fork_within_a_call);
 }
 
 static int end_the_parents_group(struct rank_env *env, struct child_report *report)
