@@ -221,18 +221,19 @@ static void end_without_link(
 }
 
 /* Ends the call that waits for a rank without a link to it. A link that no call needs may fail: its
-   other rank may have left. */
+   other rank may have left. A link of tagged messages is opened for one, which has no bound. */
 static void judge_links(struct rd_participant *participant, int64_t now_ms)
 {
 	int peer = atomic_load(&participant->activity->waiting_for);
+	bool waits = rd_activity_waited_ms(participant->activity, now_ms) > 0;
 
-	if (rd_activity_waited_ms(participant->activity, now_ms) == 0)
-		return;
 	for (int i = 0; i < participant->link_failures.count; i++) {
 		const struct rd_link_failure *failure = &participant->link_failures.at[i];
 
-		if (!failure->tagged && (failure->low == peer || failure->high == peer) &&
-			!rd_link_failures_have(&participant->fallbacks, failure))
+		bool needed = failure->tagged ||
+			      (waits && (failure->low == peer || failure->high == peer));
+
+		if (needed && !rd_link_failures_have(&participant->fallbacks, failure))
 			end_without_link(participant, failure);
 	}
 }

@@ -252,3 +252,18 @@ Test(rendezvous, without_rank_0_a_link_that_failed_ends_the_call_that_waits_for_
 	expect_verdict(2, RONDO_UNREACHABLE, "no link to rank 1 over shm: closed its connection");
 	net_finish();
 }
+
+/* No call waits. */
+Test(rendezvous, without_rank_0_a_link_that_failed_ends_the_tagged_message_that_needs_it)
+{
+	struct rd_link_failure failed = {
+		.low = 1, .high = 2, .by = 2, .transport = "shm", .tagged = true
+	};
+
+	leave_first(0);
+	strcpy(failed.reason, "the driver says no");
+	rd_participant_link_failed(net.nodes[2].participant, &failed);
+	rd_participant_tick(net.nodes[2].participant, net.now_ms);
+	expect_verdict(2, RONDO_UNREACHABLE, "no link to rank 1 over shm: the driver says no");
+	net_finish();
+}
