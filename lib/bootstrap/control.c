@@ -484,6 +484,11 @@ bool rd_control_opened(struct rd_control *control, int number, int *peer)
 	return true;
 }
 
+bool rd_control_is_unattended(const struct rd_control *control)
+{
+	return atomic_load(&control->unattended);
+}
+
 void rd_control_serve_links(struct rd_control *control)
 {
 	atomic_store(&control->links_due, true);

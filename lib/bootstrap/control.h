@@ -133,6 +133,8 @@ int rd_control_await_costs(struct rd_control *control, char *text);
 int rd_control_open(struct rd_control *control, const int *peers, int count);
 /* The ranks that open links to this one are numbered from 0, as fallbacks are. */
 bool rd_control_opened(struct rd_control *control, int number, int *peer);
+/* Whether rank 0's process has ended, and so no rank learns any more what this one opens. */
+bool rd_control_is_unattended(const struct rd_control *control);
 /* A call of this rank no longer has the links: the control thread opens them. */
 void rd_control_serve_links(struct rd_control *control);
 

@@ -306,6 +306,7 @@ bool rd_control_publish(struct rd_control *control, bool over)
 	enum rd_goodbye goodbye = goodbye_of(control, phase);
 	bool fallbacks, opened, alone;
 
+	atomic_store(&control->unattended, rd_participant_is_unattended(control->participant));
 	/* Only this thread writes these, so it may read them without the lock. */
 	if (atomic_load(&control->verdict))
 		error = 0;

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "bootstrap/rendezvous.h"
@@ -197,12 +198,12 @@ int rd_mailbox_open(struct rd_mailbox *mailbox, int peer)
 	struct rd_mailbox_peer *at = &mailbox->peers[peer];
 	int listed = peer | RD_OPEN_TAGGED, err;
 
-	if (at->asked)
+	if (at->asked_ms)
 		return 0;
 	err = at->listed ? 0 : open_first(mailbox, peer);
 	if (err)
 		return err;
-	at->asked = true;
+	at->asked_ms = rd_clock_ms();
 	return rd_control_open(mailbox->comm->control, &listed, 1);
 }
 
@@ -286,16 +287,30 @@ static bool take_news(struct rd_mailbox *mailbox)
 
 /* ---- Progress ------------------------------------------------------------------------------- */
 
+/* Without rank 0 a peer opens its end only for a message of its own. */
+static bool is_overdue(const struct rondo_comm *comm, const struct rd_mailbox_peer *at)
+{
+	return at->asked_ms && rd_control_is_unattended(comm->control) &&
+	       rd_clock_ms() >= at->asked_ms + rd_comm_timeout_ms(comm);
+}
+
 /* The end of a peer is no failure of the transport. */
 static void look_at_opening(struct rd_mailbox *mailbox, int peer)
 {
+	const struct rondo_comm *comm = mailbox->comm;
 	struct rd_mailbox_peer *at = &mailbox->peers[peer];
+	char duration[RD_DURATION_SIZE];
 	int err = 0;
 
 	if (at->link->error == RONDO_BROKEN || at->left_ms)
 		at->failed = true;
 	else if (at->link->error)
 		err = fail_pair(mailbox, peer, at->link->error, at->link->reason);
+	else if (is_overdue(comm, at))
+		err = rd_fail(RONDO_UNREACHABLE,
+			"rank %d has no link of tagged messages to rank %d after %s: rank 0, which "
+			"has left, cannot have it opened",
+			comm->rank, peer, rd_duration(duration, rd_comm_timeout_ms(comm)));
 	if (err)
 		give_up(mailbox, peer, err);
 }

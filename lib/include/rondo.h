@@ -805,7 +805,9 @@ RONDO_API void rondo_request_destroy(rondo_request *request);
  * There is no timeout. A message ends with an error when the comm fails, and with RONDO_LEFT when
  * this rank finalizes or destroys it. A rank that has left, while another has a message under way
  * with it, fails the comm (RONDO_LEFT); what it sent before is received. A receive from any source
- * waits for as long as the comm does not fail.
+ * waits for as long as the comm does not fail. Once rank 0 has left and its process has ended, the
+ * first message with a rank fails the comm (RONDO_UNREACHABLE) where that rank has none with this
+ * one within the timeout of calls.
  *
  * Host memory alone, over shm and tcp alone, else RONDO_UNSUPPORTED. A message that is longer than
  * its receive ends the comm with RONDO_MISMATCH; a shorter one is none.

@@ -104,6 +104,11 @@ int rd_participant_verdict(const struct rd_participant *participant, const char 
 	return participant->phase == RD_PARTICIPANT_FAILED ? participant->error : 0;
 }
 
+bool rd_participant_is_unattended(const struct rd_participant *participant)
+{
+	return participant->unattended;
+}
+
 bool rd_participant_spares(const struct rd_participant *participant)
 {
 	return participant->spares && participant->phase == RD_PARTICIPANT_OPEN;

@@ -102,6 +102,8 @@ void rd_participant_fail(struct rd_participant *participant, int error, const ch
 enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
 /* The verdict: 0, or its error; *reason is the participant's. */
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
+/* Rank 0 had left, and its process has ended: nothing is sent any more. */
+bool rd_participant_is_unattended(const struct rd_participant *participant);
 /* There is a verdict, and it waits until calls that it spares are done. */
 bool rd_participant_spares(const struct rd_participant *participant);
 /* The rank that it is about, which died or was lost; -1: none. */

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "comm/comm.h"
 #include "tagged.h"
 
 /* ---- Cancelling ----------------------------------------------------------------------------- */
@@ -303,6 +304,40 @@ Test(tagged_ends, come_when_the_peer_leaves, .timeout = 60)
 			.memory = i / 2 % 2 ? REGISTERED : MALLOCED };
 
 		cr_assert_eq(world_run(&world, leaves, NULL, NULL), 0, "%d", i);
+	}
+}
+
+/* Rank 1 sends to rank 2, which needs no link, once rank 0's process has ended. */
+static int sends_without_rank_0(struct rank_env *env)
+{
+	rondo_request *request;
+
+	TRY(rondo_barrier(env->comm, NULL));
+	if (env->rank == 0) {
+		TRY(rondo_comm_destroy(env->comm));
+		env->comm = NULL;
+		return 0;
+	}
+	while (!rd_control_is_unattended(env->comm->control))
+		sched_yield();
+	if (env->rank == 1) {
+		TRY(begin_send(env->comm, "x", 1, 2, 4, &request));
+		EXPECT_ERROR(rondo_request_wait(request, WAIT_MS), RONDO_UNREACHABLE,
+			"rank 1 has no link of tagged messages to rank 2 after 300 ms: rank 0");
+		rondo_request_destroy(request);
+	}
+	world_meet(env, env->size - 1);
+	return 0;
+}
+
+Test(tagged_ends, come_without_rank_0_where_the_peer_opens_no_link, .timeout = 60)
+{
+	for (int tcp = 0; tcp < 2 && !ONLY_THREADS; tcp++) {
+		struct world world = {
+			.size = 3, .transport = tcp ? "tcp" : "shm", .call_timeout_ms = 300
+		};
+
+		cr_assert_eq(world_run(&world, sends_without_rank_0, NULL, NULL), 0);
 	}
 }
 
