@@ -24,7 +24,7 @@ enum {
 	NEAR = 0,
 	IN_ROOM = 1u << 31,
 	POSTED = 1u << 30, /* in the sender's memory */
-	TAKEN = 1u << 29, /* with POSTED: the receiver reads, or has read */
+	TAKEN = 1u << 29, /* with POSTED: the receiver reads it; alone: it has read it */
 	COPYING = 1u << 28, /* the sender is copying it into the room */
 	REFUSED = 1u << 27, /* the receiver cannot read it: the sender must copy it */
 	BYTES = REFUSED - 1,
@@ -293,6 +293,10 @@ static bool finish_post(struct rd_shm_link *link, const struct rd_shm_post *post
 	uint32_t unread = post->size | POSTED;
 	uint32_t flag = atomic_load(&post->line->size);
 
+	if (flag == (post->size | TAKEN)) {
+		rd_tsan_acquire(&post->line->size);
+		return true;
+	}
 	if (flag == (post->size | REFUSED)) {
 		log_refusal(link);
 		copy_to_room(link, post);
@@ -431,6 +435,8 @@ static bool read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_
 	if (at && read_peer(link, at, address, bytes)) {
 		link->fetched = at;
 		link->fetched_count = link->in_count;
+		/* Before the release, which may wait for a post in the other direction. */
+		publish(link, &line->size, bytes | TAKEN, &link->outbound->waits.room);
 		return true;
 	}
 	publish(link, &line->size, bytes | REFUSED, &link->outbound->waits.room);

@@ -141,6 +141,29 @@ Test(shm, sent_memory_comes_back_although_the_peer_is_late)
 	shared_end(shared);
 }
 
+/* A rank that keeps a message may wait itself for its own memory, which the other one keeps. */
+Test(shm, sent_memory_comes_back_once_the_peer_has_read_it)
+{
+	struct shared *shared = shared_create();
+	struct fixture fixtures[2];
+	unsigned char memory[SIZE], later[SIZE];
+
+	if (fixtures_open(fixtures, shared, "shm", &shape)) {
+		struct rd_link *to = fixtures[1].links[0][0], *from = fixtures[0].links[1][0];
+		struct rd_message message;
+
+		send_from(fixtures, to, 0, memory, SIZE);
+		ok(fixtures, from->ops->recv(from, NULL, SIZE, &message), "no message");
+		until_sent(&fixtures[1], to);
+		memset(memory, 0, sizeof(memory));
+		send_from(fixtures, to, 1, later, SIZE);
+		recv_message(fixtures, from, 0, SIZE);
+		recv_message(fixtures, from, 1, SIZE);
+	}
+	fixtures_close(fixtures);
+	shared_end(shared);
+}
+
 /* A copy of 64 KiB takes some microseconds. The sender waits as long for the reader. */
 Test(shm, a_large_message_is_not_copied_at_once)
 {
