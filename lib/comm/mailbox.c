@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/comm_log.h"
+#include "comm/messages.h"
 #include "comm/route.h"
 
 /* For which this rank waits for the rest of a link whose peer has left. */
@@ -198,12 +199,12 @@ int rd_mailbox_open(struct rd_mailbox *mailbox, int peer)
 	struct rd_mailbox_peer *at = &mailbox->peers[peer];
 	int listed = peer | RD_OPEN_TAGGED, err;
 
-	if (at->asked_ms)
+	if (at->asked)
 		return 0;
 	err = at->listed ? 0 : open_first(mailbox, peer);
 	if (err)
 		return err;
-	at->asked_ms = rd_clock_ms();
+	at->asked = true;
 	return rd_control_open(mailbox->comm->control, &listed, 1);
 }
 
@@ -287,11 +288,21 @@ static bool take_news(struct rd_mailbox *mailbox)
 
 /* ---- Progress ------------------------------------------------------------------------------- */
 
-/* Without rank 0 a peer opens its end only for a message of its own. */
-static bool is_overdue(const struct rondo_comm *comm, const struct rd_mailbox_peer *at)
+/* Without rank 0 a peer opens its end only for a message of its own. The first look without it
+   sets the bound: what has come meanwhile is taken before the next. */
+static bool is_overdue(struct rd_mailbox *mailbox, int peer)
 {
-	return at->asked_ms && rd_control_is_unattended(comm->control) &&
-	       rd_clock_ms() >= at->asked_ms + rd_comm_timeout_ms(comm);
+	const struct rondo_comm *comm = mailbox->comm;
+	struct rd_mailbox_peer *at = &mailbox->peers[peer];
+	int64_t now_ms = rd_clock_ms();
+
+	if (!rd_control_is_unattended(comm->control) || !rd_messages_need(mailbox, peer)) {
+		at->until_ms = 0;
+		return false;
+	}
+	if (!at->until_ms)
+		at->until_ms = now_ms + rd_comm_timeout_ms(comm);
+	return now_ms >= at->until_ms;
 }
 
 /* The end of a peer is no failure of the transport. */
@@ -306,7 +317,7 @@ static void look_at_opening(struct rd_mailbox *mailbox, int peer)
 		at->failed = true;
 	else if (at->link->error)
 		err = fail_pair(mailbox, peer, at->link->error, at->link->reason);
-	else if (is_overdue(comm, at))
+	else if (is_overdue(mailbox, peer))
 		err = rd_fail(RONDO_UNREACHABLE,
 			"rank %d has no link of tagged messages to rank %d after %s: rank 0, which "
 			"has left, cannot have it opened",

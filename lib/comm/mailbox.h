@@ -29,9 +29,10 @@ struct rd_mailbox_peer {
 	int endpoint; /* its number, of the link's */
 	unsigned barred; /* endpoints (bits) that have failed this pair */
 	bool listed; /* its opening has begun */
-	int64_t asked_ms; /* when the peer was told, by rank 0; 0: it was not */
+	bool asked; /* the peer has been told */
 	bool reported; /* it has failed, and the coordinator is to send a fallback, or a verdict */
 	bool failed; /* before it was ready, by the end of the peer */
+	int64_t until_ms; /* for which the link may open without rank 0; 0: not set */
 	int64_t left_ms; /* when this rank learnt that the peer has left; 0: it has not */
 
 	/* Those of messages.c. Sends: not announced yet, offered, accepted, in the link whole. */

@@ -541,7 +541,7 @@ static bool receive_one(struct rd_mailbox *mailbox, int source)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-static bool needs(const struct rd_mailbox *mailbox, int rank)
+bool rd_messages_need(const struct rd_mailbox *mailbox, int rank)
 {
 	const struct rd_mailbox_peer *peer = &mailbox->peers[rank];
 
@@ -559,7 +559,7 @@ static void look_for_end(struct rd_mailbox *mailbox, int rank)
 {
 	const char *reason;
 
-	if (!rd_mailbox_is_broken(mailbox, rank, &reason) || !needs(mailbox, rank))
+	if (!rd_mailbox_is_broken(mailbox, rank, &reason) || !rd_messages_need(mailbox, rank))
 		return;
 	rd_fail(RONDO_BROKEN, "rank %d has a tagged message under way with rank %d: %s",
 		mailbox->comm->rank, rank, reason);

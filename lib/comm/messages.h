@@ -49,6 +49,8 @@ void rd_messages_cancel(struct rd_mailbox *mailbox, struct rd_tagged *message);
 bool rd_messages_step(struct rd_mailbox *mailbox);
 /* Ends all messages with an error, whose reason is recorded. */
 void rd_messages_fail(struct rd_mailbox *mailbox, int error);
+/* Whether a message with the rank is under way; one from any source counts for none. */
+bool rd_messages_need(const struct rd_mailbox *mailbox, int rank);
 /* Takes a message that has ended; NULL: there is none. */
 struct rd_tagged *rd_messages_take(struct rd_mailbox *mailbox);
 

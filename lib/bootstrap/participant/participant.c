@@ -106,7 +106,7 @@ int rd_participant_verdict(const struct rd_participant *participant, const char 
 
 bool rd_participant_is_unattended(const struct rd_participant *participant)
 {
-	return participant->unattended;
+	return participant->unattended && !participant->spares;
 }
 
 bool rd_participant_spares(const struct rd_participant *participant)
@@ -226,7 +226,7 @@ static void end_without_link(
 }
 
 /* Ends the call that waits for a rank without a link to it. A link that no call needs may fail: its
-   other rank may have left. A link of tagged messages is opened for one, which has no bound. */
+   other rank may have left. Tagged messages, which have no bound, may wait for one of theirs. */
 static void judge_links(struct rd_participant *participant, int64_t now_ms)
 {
 	int peer = atomic_load(&participant->activity->waiting_for);
@@ -235,7 +235,7 @@ static void judge_links(struct rd_participant *participant, int64_t now_ms)
 	for (int i = 0; i < participant->link_failures.count; i++) {
 		const struct rd_link_failure *failure = &participant->link_failures.at[i];
 
-		bool needed = failure->tagged ||
+		bool needed = (failure->tagged && !participant->spares) ||
 			      (waits && (failure->low == peer || failure->high == peer));
 
 		if (needed && !rd_link_failures_have(&participant->fallbacks, failure))
