@@ -15,7 +15,7 @@ trainer 21000
 tools 23280
 tests 100500
 bench 4030
-adapters 5220
+adapters 5230
 docs 9400
 product 126300
 files 1820'

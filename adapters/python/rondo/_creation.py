@@ -110,24 +110,31 @@ def finish(begin: Callable[[object], int]) -> c_void_p:
 	exceptions cancel it.
 	"""
 	creation, handle = c_void_p(), c_void_p()
+	codes = [PENDING]
 	start = time.monotonic()
+
+	# In one bytecode: an exception of a signal must not lose the end, which frees the creation.
+	def test() -> None:
+		codes[:] = map(library.rondo_comm_create_test, (creation,), (byref(handle),))
+
 	try:
 		check(begin(byref(creation)))
-		code = library.rondo_comm_create_test(creation, byref(handle))
-		while code == PENDING:
+		test()
+		while codes[0] == PENDING:
 			time.sleep(min(0.002, 20e-6 + (time.monotonic() - start) / 8))
-			code = library.rondo_comm_create_test(creation, byref(handle))
+			test()
 	except BaseException as error:
 		if not creation:
 			raise
-		library.rondo_comm_create_cancel(creation)
-		library.rondo_comm_create_test(creation, byref(handle))
+		if codes[0] == PENDING:
+			library.rondo_comm_create_cancel(creation)
+			library.rondo_comm_create_test(creation, byref(handle))
 		library.rondo_comm_destroy(handle)
 		_interrupts.settle()
 		if isinstance(error, KeyboardInterrupt):
 			error.args = ("Ctrl-C cancelled the creation of a communicator, on all of its ranks",)
 		raise
-	check(code)
+	check(codes[0])
 	return handle
 
 
