@@ -202,7 +202,9 @@ class Trace(unittest.TestCase):
 				comm.destroy()
 				return self.path.stat().st_size
 
-			return ranks.fork(child).result()
+			size = ranks.fork(child).result()
+			comm.barrier()
+			return size
 
 		self.assertEqual(self.run_traced(2, run), [2, 2])
 

@@ -22,7 +22,7 @@ def error_of(call):
 
 
 class Caller(threading.Thread):
-	"""A thread that makes a call. It has the interpreter's lock from the event until it is in the call."""
+	"""A thread that makes a call, as soon as it can."""
 
 	def __init__(self, call):
 		super().__init__(daemon=True)
@@ -132,8 +132,11 @@ def after_a_sparse_sum(rank, size):
 
 def sum_in_a_callback(rank, size):
 	"""It is refused, for it waits."""
-	future = dist.all_reduce(torch.ones(1), async_op=True).get_future()
-	return future.then(lambda _: error_of(lambda: dist.all_reduce(entry(0)))).wait()
+	future = dist.irecv(torch.zeros(1), 1 - rank).get_future()
+	error = future.then(lambda _: error_of(lambda: dist.all_reduce(entry(0))))
+	ranks.meet(rank, size)
+	dist.send(torch.ones(1), 1 - rank)
+	return error.wait()
 
 
 def in_a_child(group, work):
