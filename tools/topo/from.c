@@ -15,6 +15,11 @@
 static int parse(struct rd_topology *topology, const char *path, char *text, size_t size)
 {
 	text[size] = '\0';
+	/* A mark of UTF-8. */
+	if (strncmp(text, "\xef\xbb\xbf", 3) == 0) {
+		text += 3;
+		size -= 3;
+	}
 	if (text[strspn(text, " \t\r\n")] == '<')
 		return topo_nccl_parse(topology, path, text, size);
 	return topo_smi_parse(topology, path, text, size);

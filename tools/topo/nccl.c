@@ -39,7 +39,6 @@ struct reading {
 	int cpu_count, port_count, numa; /* numa: of the <cpu> at hand */
 	char host_hash[32]; /* of the first <cpu>; "": it has none */
 	uint32_t addresses[RD_GPU_MAX]; /* of the GPUs in the file's order; host->gpus by address */
-	int gpu_lines[RD_GPU_MAX];
 	struct link links[LINKS_MAX];
 	int link_count;
 };
@@ -72,14 +71,14 @@ static bool read_bitmap(struct rd_cpus *cpus, const char *text)
 	return true;
 }
 
-static int check_cpus(const struct xml *xml, const struct rd_host *host, const struct rd_numa *node)
+/* Files of clouds may give the nodes of a guest the same CPUs: the first has them. */
+static int check_cpus(const struct xml *xml, const struct rd_host *host, struct rd_numa *node)
 {
 	for (int i = 0; i < host->numa_count; i++) {
 		if (host->numa[i].number == node->number)
 			return xml_refuse(xml, "a second <cpu> of NUMA node %d", node->number);
-		if (rd_cpus_meet(&host->numa[i].cpus, &node->cpus))
-			return xml_refuse(xml, "affinity: NUMA node %d has one of these CPUs, too",
-				host->numa[i].number);
+		for (int k = rd_cpus_count(&host->numa[i].cpus); k-- > 0;)
+			rd_cpus_remove(&node->cpus, rd_cpus_at(&host->numa[i].cpus, k));
 	}
 	return 0;
 }
@@ -179,7 +178,6 @@ static int add_gpu(struct xml *xml, struct reading *reading, struct level *pci)
 		if (reading->addresses[i] == pci->path.address)
 			return xml_refuse(xml, "a second GPU of this busid");
 	reading->addresses[at] = pci->path.address;
-	reading->gpu_lines[at] = xml->line;
 	gpu = &host->gpus[host->gpu_count++];
 	place(&gpu->device, reading, pci);
 	gpu->memory_numa = -1;
