@@ -294,6 +294,9 @@ static void find_rows(struct rondo_comm *comm)
 		rd_log(RD_WARN, RD_PICK,
 			"RONDO_TUNE_FILE %s is not used: line %d: %s. Correct or remove it", path,
 			line, wrong);
+	/* A look for costs there has logged it, too. */
+	if (unreadable && comm->settings.reproducible)
+		rd_log(RD_WARN, RD_PICK, "RONDO_TUNE_FILE %s is not used: %s", path, unreadable);
 	free(text);
 }
 

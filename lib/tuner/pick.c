@@ -247,6 +247,8 @@ static int find_fixed(const struct rd_picker *picker, enum rd_collective collect
 	int named = -1, able;
 
 	*found = (struct fixed){ -1, -1, 0 };
+	if (!picker->has_files && !(picker->config.rows && picker->config.rows->count))
+		return 0;
 	if (!is_named(picker, collective, peers_mapped, &named))
 		named = -1;
 	for (int i = 0; picker->has_files && rd_algorithms[i] && found->index < 0; i++) {
