@@ -293,6 +293,9 @@ static void destroy(struct rondo_comm *comm)
 /* Whether no thread of the parent was in a call, ran a queued one or opened links at the fork. */
 static bool was_at_rest(struct rondo_comm *comm)
 {
+	if (pthread_mutex_trylock(&comm->hold_lock))
+		return false;
+	pthread_mutex_unlock(&comm->hold_lock);
 	return !atomic_load(&comm->used) && !atomic_load(&comm->in_use) &&
 	       atomic_load(&comm->started) <= atomic_load(&comm->finished);
 }

@@ -80,7 +80,6 @@ static void hang_up(struct rd_status *status)
 {
 	free(status->text);
 	status->text = NULL;
-	/* In a forked child it is closed already. */
 	if (status->fd < 0)
 		return;
 	if (status->waits)
