@@ -541,19 +541,6 @@ static bool receive_one(struct rd_mailbox *mailbox, int source)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-bool rd_messages_need(const struct rd_mailbox *mailbox, int rank)
-{
-	const struct rd_mailbox_peer *peer = &mailbox->peers[rank];
-
-	if (peer->fresh.first || peer->offered.first || peer->accepted.first || peer->sent.first ||
-		peer->accepting.first || peer->filling.first)
-		return true;
-	for (const struct rd_tagged *at = mailbox->posted.first; at; at = at->next)
-		if (at->peer == rank)
-			return true;
-	return false;
-}
-
 /* All that came before the end has been received. */
 static void look_for_end(struct rd_mailbox *mailbox, int rank)
 {

@@ -41,6 +41,20 @@ struct rd_tagged {
 	bool cancelled; /* and so ended; any other error has the mailbox's reason */
 };
 
+/* Whether a message with the rank is under way; one from any source counts for none. */
+static inline bool rd_messages_need(const struct rd_mailbox *mailbox, int rank)
+{
+	const struct rd_mailbox_peer *peer = &mailbox->peers[rank];
+
+	if (peer->fresh.first || peer->offered.first || peer->accepted.first || peer->sent.first ||
+		peer->accepting.first || peer->filling.first)
+		return true;
+	for (const struct rd_tagged *at = mailbox->posted.first; at; at = at->next)
+		if (at->peer == rank)
+			return true;
+	return false;
+}
+
 /* Begins a message. RONDO_MEMORY, or an error of a link that cannot be opened: nothing began. */
 int rd_messages_post(struct rd_mailbox *mailbox, struct rd_tagged *message);
 /* Ends a receive that has matched nothing, with RONDO_REVOKED. Any other goes on. */
@@ -49,8 +63,6 @@ void rd_messages_cancel(struct rd_mailbox *mailbox, struct rd_tagged *message);
 bool rd_messages_step(struct rd_mailbox *mailbox);
 /* Ends all messages with an error, whose reason is recorded. */
 void rd_messages_fail(struct rd_mailbox *mailbox, int error);
-/* Whether a message with the rank is under way; one from any source counts for none. */
-bool rd_messages_need(const struct rd_mailbox *mailbox, int rank);
 /* Takes a message that has ended; NULL: there is none. */
 struct rd_tagged *rd_messages_take(struct rd_mailbox *mailbox);
 
