@@ -98,7 +98,7 @@ static int set_picker(struct rondo_comm *comm)
 		.channels = comm->channels,
 		.piece_size = comm->piece_size,
 		.exchange_size = sizeof(struct rd_buffers),
-		.rows = &comm->rows,
+		.rows = comm->rows,
 		.algo = comm->settings.algo,
 	};
 	struct rd_picker *picker = rd_picker_create(&config);
@@ -138,8 +138,8 @@ static int find_costs(struct rondo_comm *comm, const struct rd_findings *parents
 
 	if (parents) {
 		comm->costs = parents->costs;
-		comm->rows = parents->rows;
 		comm->costs.cores = cores;
+		err = rd_keep_rows(comm, &parents->rows);
 	} else {
 		err = calibrate(comm);
 	}
@@ -262,6 +262,7 @@ static void free_own(struct rondo_comm *comm)
 	free(comm->peer_calls);
 	free(comm->vote.origins);
 	free(comm->group_uses);
+	free(comm->rows);
 	rd_settings_forget(&comm->settings);
 	rd_trace_destroy(comm->trace);
 	free(comm);

@@ -104,8 +104,9 @@ static void plan(
 		settings->rank++;
 	group->findings = (struct rd_findings){ .place = parent->local.place,
 		.processors = parent->processors,
-		.costs = parent->costs,
-		.rows = parent->rows };
+		.costs = parent->costs };
+	if (parent->rows)
+		group->findings.rows = *parent->rows;
 	group->origin = (struct rd_comm_origin){
 		.parent = parent->control, .shared = parent->shared, .findings = &group->findings
 	};

@@ -258,39 +258,52 @@ _Static_assert(RD_COSTS_SIZE >= RD_TUNER_TEXT_SIZE + 1200, "costs and rows fit i
 
 static const char rows_begin[] = "\nrows\n"; /* between the costs' lines and the rows */
 
-static void print_shared(const struct rondo_comm *comm, char text[RD_COSTS_SIZE + 1])
+static void print_shared(const struct rondo_comm *comm, const struct rd_tuner_rows *rows,
+	char text[RD_COSTS_SIZE + 1])
 {
 	int length = rd_costs_print(&comm->costs, text, RD_COSTS_SIZE);
 
-	if (comm->rows.count == 0)
+	if (rows->count == 0)
 		return;
 	length += sprintf(text + length, "%s", rows_begin + 1);
-	rd_tuner_rows_print(&comm->rows, text + length, (size_t)(RD_COSTS_SIZE + 1 - length));
+	rd_tuner_rows_print(rows, text + length, (size_t)(RD_COSTS_SIZE + 1 - length));
 }
 
-static bool read_shared(struct rondo_comm *comm, char *text, char wrong[RD_REASON_SIZE])
+static bool read_shared(
+	struct rondo_comm *comm, char *text, struct rd_tuner_rows *rows, char wrong[RD_REASON_SIZE])
 {
-	char *rows = strstr(text, rows_begin);
+	char *begin = strstr(text, rows_begin);
 	int line;
 
-	if (rows)
-		rows[1] = '\0';
+	if (begin)
+		begin[1] = '\0';
 	return rd_costs_read(&comm->costs, text, &line, wrong, RD_REASON_SIZE) &&
-	       rd_tuner_rows_read(&comm->rows, rows ? rows + sizeof(rows_begin) - 1 : "", NULL,
+	       rd_tuner_rows_read(rows, begin ? begin + sizeof(rows_begin) - 1 : "", NULL,
 		       comm->layouts[0]->group_count, comm->size, &line, wrong, RD_REASON_SIZE);
+}
+
+int rd_keep_rows(struct rondo_comm *comm, const struct rd_tuner_rows *rows)
+{
+	if (rows->count == 0)
+		return 0;
+	comm->rows = malloc(sizeof(*rows));
+	if (!comm->rows)
+		return rd_fail(RONDO_MEMORY, "no memory for the rows of RONDO_TUNE_FILE");
+	*comm->rows = *rows;
+	return 0;
 }
 
 /* On rank 0, when all calls of the calibration are done: the other ranks have no rows yet. A
    malformed file is logged in one warning, and counts as empty. */
-static void find_rows(struct rondo_comm *comm)
+static void find_rows(const struct rondo_comm *comm, struct rd_tuner_rows *rows)
 {
 	const char *path = comm->settings.tune_file, *unreadable = NULL;
 	char *text = *path ? rd_cost_file_text(path, &unreadable) : NULL, wrong[RD_REASON_SIZE];
 	int line;
 
 	if (text && rd_tuner_is_csv(text) &&
-		!rd_tuner_rows_read(&comm->rows, text, path, comm->layouts[0]->group_count,
-			comm->size, &line, wrong, sizeof(wrong)))
+		!rd_tuner_rows_read(rows, text, path, comm->layouts[0]->group_count, comm->size,
+			&line, wrong, sizeof(wrong)))
 		rd_log(RD_WARN, RD_PICK,
 			"RONDO_TUNE_FILE %s is not used: line %d: %s. Correct or remove it", path,
 			line, wrong);
@@ -304,19 +317,20 @@ static void find_rows(struct rondo_comm *comm)
 static int share_costs(struct rondo_comm *comm)
 {
 	char text[RD_COSTS_SIZE + 1], wrong[RD_REASON_SIZE];
+	struct rd_tuner_rows rows = { 0 };
 	int err = 0;
 
 	if (comm->rank == 0) {
-		find_rows(comm);
-		print_shared(comm, text);
+		find_rows(comm, &rows);
+		print_shared(comm, &rows, text);
 		err = rd_control_tell_costs(comm->control, text);
 	} else {
 		err = rd_control_await_costs(comm->control, text);
 	}
 	if (err)
 		return err;
-	if (read_shared(comm, text, wrong))
-		return 0;
+	if (read_shared(comm, text, &rows, wrong))
+		return rd_keep_rows(comm, &rows);
 	return rd_comm_fail(comm,
 		rd_fail(RONDO_PROTOCOL, "rank 0 sent costs that make no sense: %s", wrong), 0);
 }

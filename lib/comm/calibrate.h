@@ -10,10 +10,14 @@
 #ifndef RD_CALIBRATE_H
 #define RD_CALIBRATE_H
 
+struct rd_tuner_rows;
 struct rondo_comm;
 
-/* Fills in comm->costs, the same on every rank. Collective. Call after rd_connect(), before
-   the first call; the numbers of calls do not change. */
+/* Fills in comm->costs and comm->rows, the same on every rank. Collective. Call after rd_connect(),
+   before the first call; the numbers of calls do not change. */
 int rd_calibrate(struct rondo_comm *comm);
+
+/* Copies the rows for the comm, which has none; it frees them. RONDO_MEMORY. */
+int rd_keep_rows(struct rondo_comm *comm, const struct rd_tuner_rows *rows);
 
 #endif

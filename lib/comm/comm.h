@@ -137,7 +137,7 @@ struct rondo_comm {
 	/* bit 1 << collective: a warning that RONDO_ALGO does not run it has been logged */
 	_Atomic uint32_t replaced;
 	struct rd_costs costs;
-	struct rd_tuner_rows rows; /* the same on all ranks, as are the costs */
+	struct rd_tuner_rows *rows; /* the same on all ranks, as are the costs; NULL: none */
 	struct rd_picker *picker;
 	bool times_calls; /* the log level asks for the times of calls */
 	struct rd_buffer_exchange *exchange; /* NULL: it has paid for no call */
