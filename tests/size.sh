@@ -13,7 +13,7 @@ gpu 13000
 transports 14200
 trainer 21000
 tools 23280
-tests 100500
+tests 100600
 bench 4030
 adapters 5230
 docs 9400

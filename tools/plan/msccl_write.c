@@ -210,6 +210,12 @@ static int write_rank(const struct rd_plan_file *file, int rank, FILE *out)
 	return err;
 }
 
+/* No buffer is as large as the most that a program may name. */
+static int64_t bytes_of_all(int64_t block_bytes, int blocks)
+{
+	return block_bytes < INT64_MAX / 2 / blocks ? block_bytes * blocks : INT64_MAX / 2;
+}
+
 /* In place, a chunk lies where it lay. An all-to-all's does not. */
 static void write_algo(const struct rd_plan_file *file, FILE *out)
 {
@@ -226,8 +232,8 @@ static void write_algo(const struct rd_plan_file *file, FILE *out)
 	fprintf(out,
 		"\" inplace=\"%d\" outofplace=\"1\" minBytes=\"%" PRId64 "\" maxBytes=\"%" PRId64
 		"\"",
-		in_place, file->least_bytes * blocks,
-		file->most_bytes < INT64_MAX / 2 / blocks ? file->most_bytes * blocks : 0);
+		in_place, bytes_of_all(file->least_bytes, blocks),
+		file->most_bytes == INT64_MAX ? 0 : bytes_of_all(file->most_bytes, blocks));
 	if (rd_collective_has_root(file->problem.collective))
 		fprintf(out, " root=\"%d\"", file->problem.root);
 	fprintf(out, ">\n");

@@ -359,6 +359,27 @@ Test(plan_msccl, range_and_name_are_taken_over)
 	rd_plan_file_destroy(file);
 }
 
+Test(plan_msccl, bytes_that_no_buffer_has_are_written_as_the_most)
+{
+	struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = 4 };
+	struct rd_plan_file *file;
+	size_t size;
+	int i = 0;
+
+	while (strcmp(rd_algorithms[i]->name, "ring") != 0)
+		i++;
+	cr_assert_eq(plan_calls_file(&file, rd_algorithms[i], &problem), 0);
+	file->least_bytes = INT64_MAX / 2;
+	file->most_bytes = INT64_MAX - 1;
+	char *text = exported(file, &size);
+
+	cr_expect(strstr(text, " minBytes=\"4611686018427387903\" "
+			       "maxBytes=\"4611686018427387903\""),
+		"%.200s", text);
+	free(text);
+	rd_plan_file_destroy(file);
+}
+
 /* ---- Programs that are no plans ------------------------------------------------------------- */
 
 #define ALGO "<algo name=\"a\" coll=\"allreduce\" ngpus=\"2\" nchunksperloop=\"2\" inplace=\"1\">\n"
