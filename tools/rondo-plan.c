@@ -8,6 +8,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "plan/compare.h"
+#include "plan/diff.h"
 #include "plan/document.h"
 #include "plan/export.h"
 #include "plan/import.h"
@@ -88,6 +89,8 @@ int main(int argc, char **argv)
 		err = plan_simulate(&made, &options, stdout);
 	else if (!err && options.action == PLAN_EXPORT)
 		err = plan_export(&made, &options);
+	else if (!err && options.action == PLAN_DIFF)
+		err = plan_diff(&made, &options, stdout);
 	else if (!err && options.action != PLAN_IMPORT)
 		err = show(&made, &options);
 	if (err) {

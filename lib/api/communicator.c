@@ -446,8 +446,11 @@ static void start_trace(const struct rondo_comm *comm, const struct rd_comm_orig
 	/* A part of one rank has no id, and sends nothing. */
 	if (is_derived && !comm->local.comm_id)
 		return;
-	rd_trace_start(comm->trace, &(struct rd_trace_origin){ comm->rank, comm->size,
-					    comm->channels, is_derived ? comm->local.comm_id : 0 });
+	rd_trace_start(comm->trace, &(struct rd_trace_origin){ .rank = comm->rank,
+					    .size = comm->size,
+					    .channels = comm->channels,
+					    .layouts = comm->layouts,
+					    .group = is_derived ? comm->local.comm_id : 0 });
 }
 
 int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,

@@ -30,9 +30,11 @@
 struct event {
 	int64_t began_ns, moved_ns, ended_ns; /* the wait, then the work */
 	const struct rd_plan *plan;
-	uint64_t size; /* bytes */
+	uint64_t size, block; /* bytes */
 	uint32_t call, piece;
-	int step, channel;
+	int step;
+	uint8_t channel;
+	bool is_v_call;
 };
 
 struct rd_trace {
@@ -81,10 +83,12 @@ void rd_trace_step(struct rd_exec *exec, int channel, size_t piece, const struct
 		.ended_ns = now_ns,
 		.plan = plan,
 		.size = size_of(exec, piece, step),
+		.block = exec->call.count * exec->element,
 		.call = exec->call.number,
 		.piece = (uint32_t)piece,
 		.step = (int)(step - plan->steps),
-		.channel = channel,
+		.channel = (uint8_t)channel,
+		.is_v_call = exec->call.vcounts != NULL,
 	};
 	trace->now_ns = exec->step_ended_ns[channel] = now_ns;
 }
@@ -185,7 +189,17 @@ static int process_of(const struct rd_trace *trace)
 	return origin->group ? (int)(origin->group % 32767 + 1) << 16 | origin->rank : origin->rank;
 }
 
-/* Names of the rank and its channels: events of phase "M". */
+/* The place of this rank along the channel's line of ranks. */
+static int place_of(const struct rd_layout *layout, int rank)
+{
+	int place = 0;
+
+	while (layout->order[place] != rank)
+		place++;
+	return place;
+}
+
+/* Names of the rank and its channels: events of phase "M". rondo-plan reads what follows them. */
 static void write_names(FILE *out, const struct rd_trace *trace)
 {
 	const struct rd_trace_origin *origin = &trace->origin;
@@ -200,14 +214,18 @@ static void write_names(FILE *out, const struct rd_trace *trace)
 		"{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":", process);
 	rd_json_write_string(out, name);
 	fprintf(out,
-		"}},\n{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":%d,"
+		",\"comm\":\"%llx\",\"rank\":%d,\"ranks\":%d}},\n{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":%d,"
 		"\"args\":{\"sort_index\":%d}},\n",
-		process, process);
-	for (int channel = 0; channel < origin->channels; channel++)
+		(unsigned long long)origin->group, origin->rank, origin->size, process, process);
+	for (int channel = 0; channel < origin->channels; channel++) {
+		const struct rd_layout *layout = origin->layouts[channel];
+
 		fprintf(out,
-			"{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,"
-			"\"args\":{\"name\":\"channel %d\"}},\n",
-			process, channel, channel);
+			"{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":"
+			"{\"name\":\"channel %d\",\"place\":%d,\"group\":%d}},\n",
+			process, channel, channel, place_of(layout, origin->rank),
+			layout->group[origin->rank]);
+	}
 	if (trace->recorded > RD_TRACE_STEPS)
 		fprintf(out,
 			"{\"name\":\"process_labels\",\"ph\":\"M\",\"pid\":%d,"
@@ -225,19 +243,24 @@ static void write_us(FILE *out, const char *before, const char *name, int64_t ns
 static void write_event(FILE *out, const struct rd_trace *trace, const struct event *event)
 {
 	const struct rd_step *step = &event->plan->steps[event->step];
+	const struct rd_problem *problem = &event->plan->problem;
 	char kind[KIND_SIZE];
 
 	rd_step_print(step, kind, sizeof(kind));
 	fprintf(out, "{\"name\":\"%.*s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,",
-		(int)strcspn(kind, " "), kind, rd_collective_name(event->plan->problem.collective),
+		(int)strcspn(kind, " "), kind, rd_collective_name(problem->collective),
 		process_of(trace), event->channel);
 	write_us(out, "", "ts", event->began_ns + trace->offset_ns);
 	write_us(out, ",", "dur", event->ended_ns - event->began_ns);
 	fprintf(out, ",\"args\":{\"call\":%u,\"algorithm\":", event->call);
 	rd_json_write_string(out, event->plan->algorithm);
+	fprintf(out, ",\"root\":%d,\"target\":%d,\"block_bytes\":%llu", problem->root,
+		problem->target, (unsigned long long)event->block);
 	fprintf(out, ",\"piece\":%u,\"step\":%d,\"chunk\":%d,\"peer\":%d,\"to\":%d,\"bytes\":%llu,",
 		event->piece, event->step, step->chunk, step->peer, step->to,
 		(unsigned long long)event->size);
+	if (event->is_v_call)
+		fprintf(out, "\"v_call\":true,");
 	write_us(out, "", "wait_us", event->moved_ns - event->began_ns);
 	write_us(out, ",", "work_us", event->ended_ns - event->moved_ns);
 	fprintf(out, "}},\n");

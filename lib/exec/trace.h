@@ -21,6 +21,8 @@ struct rd_trace;
 /* The rank whose trace it is. */
 struct rd_trace_origin {
 	int rank, size, channels;
+	/* [channels]: they live as long as the comm's plans */
+	struct rd_layout *const *layouts;
 	uint64_t group; /* the comm, where it was made from another; 0: it was not */
 };
 

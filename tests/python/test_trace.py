@@ -13,6 +13,7 @@ import unittest
 
 import ranks
 import rondo
+from forked import fork
 from test_comms import raises
 
 STEPS_KEPT = 65536
@@ -35,6 +36,16 @@ def steps(path):
 
 def labels(path, name):
 	return {event["pid"]: list(event["args"].values())[0] for event in events(path) if event["name"] == name}
+
+
+def differences(path):
+	"""The calls of the trace, with the text of the first step that is not the plan's, if there is one."""
+	command = ["rondo-plan", "diff", str(path), "--json"]
+	document = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+	return [
+		(call["collective"], call["algorithm"], call.get("other_step", ""), len(call["steps"]))
+		for call in document["calls"]
+	]
 
 
 def planned(algorithm, size):
@@ -125,6 +136,56 @@ class Trace(unittest.TestCase):
 				sent = sum(self.check_steps(line, plans[rank]) for (rank, _), line in lines.items())
 				self.assertEqual(sent, calls * 2 * (size - 1) * 4 * count)
 				self.path.unlink()
+
+	def test_has_the_plans_that_rondo_plan_writes(self):
+		def run(comm):
+			for count in 1, 1000, 200000:
+				values, all_values = array.array("f", [1.0] * count), array.array("f", [1.0] * count * comm.size)
+				comm.all_reduce(values)
+				comm.reduce(values, root=1)
+				comm.broadcast(values, root=2)
+				comm.all_gather(values, all_values)
+				comm.reduce_scatter(all_values, values)
+				comm.gather(values, all_values if comm.rank == 1 else None, root=1)
+				comm.scatter(all_values if comm.rank == 2 else None, values, root=2)
+				comm.all_to_all(all_values, array.array("f", all_values))
+				if comm.rank == 2:
+					comm.send(values, 1)
+				elif comm.rank == 1:
+					comm.recv(values, 2)
+				comm.all_gather_v(values[: count * comm.rank // 2], all_values, [0, count // 2, count])
+				comm.barrier()
+
+		for settings in (
+			{"transport": "shm"},
+			{"transport": "shm", "algo": "ring"},
+			{"transport": "shm", "algo": "tree"},
+			{"transport": "tcp", "channels": 2},
+		):
+			with self.subTest(**settings):
+				self.run_traced(3, run, **settings)
+				found = differences(self.path)
+				self.path.unlink()
+				self.assertEqual([call for call in found if call[2]], [])
+				self.assertEqual(len({collective for collective, *_ in found}), 10)
+
+	def test_has_the_layout_of_hosts(self):
+		def run(rank, unique_id, hosts):
+			with rondo.Comm(
+				rank, len(hosts), unique_id=unique_id, host=f"host{hosts[rank]}", algo="hierarchical"
+			) as comm:
+				comm.all_reduce(array.array("f", [1.0] * 100000))
+				comm.broadcast(array.array("f", [1.0]), root=1)
+
+		for hosts in (0, 1, 0, 1), (2, 1, 0, 1, 2):
+			unique_id = rondo.unique_id()
+			with self.subTest(hosts=hosts), self.environment(RONDO_TRACE=str(self.path)):
+				for child in [fork(run, rank, unique_id, hosts) for rank in range(len(hosts))]:
+					child.result()
+				found = differences(self.path)
+				self.path.unlink()
+				self.assertEqual([call for call in found if call[2]], [])
+				self.assertIn(("all_reduce", "hierarchical"), {call[:2] for call in found})
 
 	def test_has_every_repeated_call(self):
 		def run(comm):

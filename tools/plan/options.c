@@ -20,6 +20,7 @@ static const char help[] =
 	"       rondo-plan prove ALGORITHM [COLLECTIVE] [OPTION]...\n"
 	"       rondo-plan export ALGORITHM COLLECTIVE -o FILE [OPTION]...\n"
 	"       rondo-plan import FILE -o FILE\n"
+	"       rondo-plan diff TRACE [PLAN] [OPTION]...\n"
 	"\n"
 	"A plan file may stand for ALGORITHM COLLECTIVE, or for the COLLECTIVE of compare.\n"
 	"\n"
@@ -28,7 +29,8 @@ static const char help[] =
 	"simulate runs thousands of ranks in virtual time, over shared links, with faults.\n"
 	"prove proves the plans for 1 to --ranks ranks, and for some larger numbers.\n"
 	"export writes the plans of all ranks to a file. import reads a program of MSCCL,\n"
-	"proves it, and writes a plan file.\n"
+	"proves it, and writes a plan file. diff lays the steps of a RONDO_TRACE file beside their\n"
+	"plans (PLAN: a file of them), and names the first that differs.\n"
 	"\n"
 	"  --ranks N          (default 4, or as in the plan file; prove: 64)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1; with\n"
@@ -43,13 +45,16 @@ static const char help[] =
 	"                     entry counts (default: shared memory, and TCP over 10 Gbit/s)\n"
 	"  --plugin FILE      shared object with algorithms; may be given again\n"
 	"\n"
-	"  --topology SHAPE   simulate, compare: the network between hosts: card, switch:over=4,\n"
+	"  --topology SHAPE   simulate, compare, diff: the network between hosts: card, switch:over=4,\n"
 	"                     fat-tree:k=8,over=2, torus:8x8x4, dragonfly:p=2,a=4,h=2, each with\n"
 	"                     mbps=100000,ns=500; or a file\n"
 	"  --slow RANK=1.1    simulate: each step of the rank takes 1.1 times as long\n"
 	"  --kill RANK@250us  simulate: the rank dies then (ns, us, ms, s)\n"
 	"  --jitter PERCENT   simulate: a step takes up to this much more, drawn at random\n"
 	"  --seed N           of --jitter (default 0)\n"
+	"\n"
+	"  --call N           diff: the calls of this number, with all their steps\n"
+	"  --within FACTOR    diff: times differ beyond this factor (default 2)\n"
 	"\n"
 	"  --rank RANK        print: this rank alone\n"
 	"  --json, --tsv      one document; a line for each step, rank, link or size\n"
@@ -65,7 +70,8 @@ static const char help[] =
 	"  rondo-plan draw tree all_reduce --ranks 16 --hosts 2 --html tree.html\n"
 	"  rondo-plan compare all_reduce --ranks 8\n"
 	"  rondo-plan simulate ring all_reduce --ranks 10000 --hosts 1250 --topology fat-tree:k=18\n"
-	"  rondo-plan export ring all_reduce --ranks 4 -o ring_4.json\n";
+	"  rondo-plan export ring all_reduce --ranks 4 -o ring_4.json\n"
+	"  rondo-plan diff trace.json --costs here.costs\n";
 
 static bool read_plugin(const struct argument *argument, void *target, const char *text)
 {
@@ -133,6 +139,17 @@ static bool read_kill(const struct argument *argument, void *target, const char 
 	return arguments_refuse_value(argument, "RANK@TIME, such as 3@250us", text);
 }
 
+static bool read_within(const struct argument *argument, void *target, const char *text)
+{
+	char *end;
+	double factor = strtod(text, &end);
+
+	if (end == text || *end || !(factor >= 1 && factor <= 1e6))
+		return arguments_refuse_value(argument, "a factor from 1 on, such as 2", text);
+	*(double *)target = factor;
+	return true;
+}
+
 static bool read_format(const struct argument *argument, void *target, const char *text)
 {
 	*(bool *)target = strcmp(text, "msccl") == 0;
@@ -158,6 +175,8 @@ static const struct argument table[] = {
 	{ "kill", 0, AT(kills), read_kill, 0, 0 },
 	{ "jitter", 0, AT(jitter), arguments_number, 0, 1000 },
 	{ "seed", 0, AT(seed), arguments_number, 0, INT_MAX },
+	{ "call", 0, AT(call), arguments_number, 0, INT_MAX },
+	{ "within", 0, AT(within), read_within, 0, 0 },
 	{ "format", 0, AT(as_msccl), read_format, 0, 0 },
 	{ "output", 'o', AT(output), arguments_text, 0, 0 },
 	{ "json", 0, AT(json), NULL, 0, 0 },
@@ -170,7 +189,7 @@ static const struct argument table[] = {
 /* ---- Words ---------------------------------------------------------------------------------- */
 
 static const char *const actions[] = { "print", "draw", "compare", "simulate", "prove", "export",
-	"import" };
+	"import", "diff" };
 
 #define ACTIONS (sizeof(actions) / sizeof(*actions))
 
@@ -182,7 +201,7 @@ static bool read_action(struct plan_options *options, const char *text)
 			return true;
 		}
 	return arguments_refuse(
-		"print, draw, compare, simulate, prove, export or import, not '%s'", text);
+		"print, draw, compare, simulate, prove, export, import or diff, not '%s'", text);
 }
 
 static bool read_collective(struct plan_options *options, const char *text)
@@ -204,7 +223,7 @@ static bool read_collective(struct plan_options *options, const char *text)
 #define OF(action) (1U << PLAN_##action)
 #define SHOWN (OF(PRINT) | OF(DRAW))
 #define TIMED (SHOWN | OF(COMPARE) | OF(SIMULATE))
-#define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE))
+#define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE) | OF(DIFF))
 
 /* The actions that have a use for each option of the table, in its order. */
 static const struct {
@@ -219,13 +238,15 @@ static const struct {
 	{ "size", SHOWN | OF(SIMULATE) },
 	{ "piece", TIMED },
 	{ "pieces", SHOWN },
-	{ "costs", TIMED },
-	{ "plugin", TIMED | OF(PROVE) | OF(EXPORT) },
-	{ "topology", OF(COMPARE) | OF(SIMULATE) },
+	{ "costs", TIMED | OF(DIFF) },
+	{ "plugin", TIMED | OF(PROVE) | OF(EXPORT) | OF(DIFF) },
+	{ "topology", OF(COMPARE) | OF(SIMULATE) | OF(DIFF) },
 	{ "slow", OF(SIMULATE) },
 	{ "kill", OF(SIMULATE) },
 	{ "jitter", OF(SIMULATE) },
 	{ "seed", OF(SIMULATE) },
+	{ "call", OF(DIFF) },
+	{ "within", OF(DIFF) },
 	{ "format", OF(EXPORT) },
 	{ "output", OF(EXPORT) | OF(IMPORT) },
 	{ "json", WRITTEN },
@@ -263,20 +284,29 @@ static bool check_uses(const struct plan_options *options, uint64_t given)
 	return true;
 }
 
+/* The words of an action that reads a file which has no plans. */
+static bool read_source(struct plan_options *options, int count, char **words)
+{
+	options->source = count > 1 ? words[1] : NULL;
+	if (options->action == PLAN_IMPORT)
+		return count == 2 || arguments_refuse("import wants a FILE");
+	options->file = count > 2 ? words[2] : NULL;
+	return count == 2 || count == 3 || arguments_refuse("%s wants a TRACE", words[0]);
+}
+
 static bool read_words(struct plan_options *options, int count, char **words)
 {
 	if (count == 0)
-		return arguments_refuse("print, draw, compare, simulate, prove, export or import?");
+		return arguments_refuse(
+			"print, draw, compare, simulate, prove, export, import or diff?");
 	if (!read_action(options, words[0]))
 		return false;
 
 	bool proves = options->action == PLAN_PROVE;
 	int least = proves || options->action == PLAN_COMPARE ? 2 : 3;
 
-	if (options->action == PLAN_IMPORT) {
-		options->source = words[1];
-		return count == 2 || arguments_refuse("import wants a FILE");
-	}
+	if (options->action == PLAN_IMPORT || options->action == PLAN_DIFF)
+		return read_source(options, count, words);
 	/* No name has one of these. */
 	if (count > 1 && strpbrk(words[1], "./")) {
 		options->file = words[1];
@@ -325,7 +355,8 @@ static int read_file(struct plan_options *options)
 		fprintf(stderr, "rondo-plan: %s\n", rondo_last_error());
 		return 1;
 	}
-	return take_file(options, file) ? 0 : 2;
+	/* A trace names the algorithms of its calls. */
+	return options->source || take_file(options, file) ? 0 : 2;
 }
 
 /* ---- Checks --------------------------------------------------------------------------------- */
@@ -399,6 +430,8 @@ int plan_options_read(struct plan_options *options, int argc, char **argv)
 	*options = (struct plan_options){
 		.root = -1,
 		.rank = -1,
+		.call = -1,
+		.within = 2,
 		.size = 1 << 20,
 		.piece_size = 128 << 10,
 	};

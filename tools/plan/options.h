@@ -20,7 +20,8 @@ enum plan_action {
 	PLAN_SIMULATE,
 	PLAN_PROVE,
 	PLAN_EXPORT,
-	PLAN_IMPORT
+	PLAN_IMPORT,
+	PLAN_DIFF
 };
 
 /* Ranks with a number each: --slow and --kill. */
@@ -50,7 +51,9 @@ struct plan_options {
 	struct plan_faults kills; /* picoseconds */
 	int jitter, seed; /* per cent of a step's cost, at most */
 	const char *svg, *html; /* files to draw to */
-	const char *source; /* file to import */
+	const char *source; /* file to import, or trace */
+	int call; /* of the trace; -1: all */
+	double within; /* a factor: times differ beyond it */
 	const char *output; /* file to export or import to */
 	bool as_msccl; /* export: a program of MSCCL */
 	bool json, tsv;

@@ -162,12 +162,8 @@ static void make_layout(struct plan_problem *made, const struct plan_options *op
 	}
 }
 
-int plan_problem_make(struct plan_problem *made, const struct plan_options *options)
+void plan_problem_lay(struct plan_problem *made, const struct plan_options *options)
 {
-	int err = plan_plugins_load(options->plugins);
-
-	if (err)
-		return err;
 	make_layout(made, options);
 	made->problem = (struct rd_problem){
 		.collective = options->collective,
@@ -178,6 +174,15 @@ int plan_problem_make(struct plan_problem *made, const struct plan_options *opti
 		made->problem.root = options->root;
 	if (options->collective == RD_TRANSFER)
 		made->problem.target = (options->root + 1) % options->ranks;
+}
+
+int plan_problem_make(struct plan_problem *made, const struct plan_options *options)
+{
+	int err = plan_plugins_load(options->plugins);
+
+	if (err)
+		return err;
+	plan_problem_lay(made, options);
 	return make_costs(&made->costs, options);
 }
 
@@ -187,7 +192,8 @@ struct rd_cut plan_cut(
 	return (struct rd_cut){
 		.block_size = options->collective == RD_BARRIER ? 0 : size,
 		.type = RD_WHOLE,
-		.piece_size = algorithm->direct_access ? SIZE_MAX : options->piece_size,
+		.piece_size = algorithm->direct_access && !options->source ? SIZE_MAX
+									   : options->piece_size,
 		.channels = 1,
 	};
 }

@@ -16,6 +16,9 @@ struct plan_problem {
    into itself, and stays where it is. */
 int plan_problem_make(struct plan_problem *made, const struct plan_options *options);
 
+/* Lays out the ranks, and states the problem. Its costs stay. */
+void plan_problem_lay(struct plan_problem *made, const struct plan_options *options);
+
 /* Loads the plug-ins alone. Returns 0 or an error with its reason. */
 int plan_plugins_load(const char *const *plugins);
 
@@ -28,7 +31,8 @@ int plan_algorithm_serves(const struct rd_algorithm *algorithm, enum rd_collecti
 int plan_algorithm_find(
 	const struct rd_algorithm **algorithm, const struct plan_problem *made, const char *name);
 
-/* How the executor cuts a block of this size for the algorithm. */
+/* How the executor cuts a block of this size for the algorithm. Direct access has one piece; the
+   calls of a trace had those that it has. */
 struct rd_cut plan_cut(
 	const struct plan_options *options, const struct rd_algorithm *algorithm, size_t size);
 

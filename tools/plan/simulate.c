@@ -286,6 +286,9 @@ static bool do_work(struct run *run, struct state *state, const struct timed_ste
 	}
 	state->work_ps += work;
 	state->now_ps = end;
+	if (run->setup->watch)
+		run->setup->watch(run->setup->watch_context, (int)(state - run->states),
+			run->setup->pieces - state->pieces_left, state->at, begin, end);
 	return true;
 }
 

@@ -18,6 +18,10 @@
 
 #define SIMULATION_PS_MAX (INT64_MAX / 8)
 
+/* Sees a step's work. `step` counts the rank's steps without FLUSH. */
+typedef void simulation_watch(
+	void *context, int rank, uint64_t piece, int step, int64_t begin_ps, int64_t end_ps);
+
 /* The plans, their machine and its faults. */
 struct simulation_setup {
 	const struct packed *packed;
@@ -29,6 +33,8 @@ struct simulation_setup {
 	const int64_t *deaths_ps; /* [ranks]; NULL: none, as is INT64_MAX */
 	int jitter; /* thousandths: a step takes up to so much more, drawn evenly */
 	uint64_t seed;
+	simulation_watch *watch; /* NULL: none */
+	void *watch_context;
 };
 
 enum simulated_end { SIMULATED_ENDED, SIMULATED_DIED, SIMULATED_WAITS };

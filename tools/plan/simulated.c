@@ -63,6 +63,8 @@ int plan_simulated_run(struct plan_simulated *simulated, size_t size)
 		.deaths_ps = simulated->deaths_ps,
 		.jitter = simulated->options->jitter * 10,
 		.seed = (uint64_t)simulated->options->seed,
+		.watch = simulated->watch,
+		.watch_context = simulated->watch_context,
 	};
 
 	simulation_finish(&simulated->simulation);

@@ -16,6 +16,8 @@ struct plan_simulated {
 	struct network *network; /* the caller's; NULL: none */
 	int *slow;
 	int64_t *deaths_ps;
+	simulation_watch *watch; /* of the runs; NULL: none */
+	void *watch_context;
 	/* The last run's: */
 	size_t size;
 	uint64_t pieces;

@@ -442,12 +442,19 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "import wants -o FILE", "import", "a.xml");
 	REFUSED(2, "import wants a FILE", "import", "-o", "-");
 	REFUSED(2, "--format is for export", "import", "a.xml", "-o", "-", "--format", "msccl");
+	REFUSED(2, "diff wants a TRACE", "diff");
+	REFUSED(1, "cannot read /nowhere.json", "diff", "/nowhere.json");
+	REFUSED(1, "/nowhere/plan.json: No such file", "diff", "/nowhere.json",
+		"/nowhere/plan.json");
+	REFUSED(2, "--within wants a factor from 1 on, such as 2, not '0.5'", "diff", "t.json",
+		"--within", "0.5");
+	REFUSED(2, "--call is for diff", "print", "ring", "all_reduce", "--call", "1");
 	REFUSED(1, "cannot read /nowhere.xml", "import", "/nowhere.xml", "-o", "-");
 	REFUSED(1, "two_shot_4 needs direct access, which has no form in MSCCL's XML", "export",
 		"two_shot", "all_reduce", "--format", "msccl", "-o", "/dev/null");
 	REFUSED(2, "--output is for export and import", "print", "ring", "all_reduce", "-o", "-");
-	REFUSED(2, "print, draw, compare, simulate, prove, export or import, not 'show'", "show",
-		"ring", "all_reduce");
+	REFUSED(2, "print, draw, compare, simulate, prove, export, import or diff, not 'show'",
+		"show", "ring", "all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
 	REFUSED(2, "what is meant by 'now'?", "compare", "ring", "all_reduce", "now");
 	REFUSED(2,
@@ -474,7 +481,7 @@ Test(plan, wrong_arguments_get_one_line)
 		"--kill", "3@250");
 	REFUSED(2, "rank 4 is not in 0..3", "simulate", "ring", "all_reduce", "--kill", "4@1us");
 	REFUSED(2, "--jitter is for simulate", "print", "ring", "all_reduce", "--jitter", "5");
-	REFUSED(2, "--topology is for compare and simulate", "print", "ring", "all_reduce",
+	REFUSED(2, "--topology is for compare, simulate and diff", "print", "ring", "all_reduce",
 		"--topology", "card");
 	REFUSED(2, "an all_to_all has at most 1024 ranks here, not 65536", "simulate", "linear",
 		"all_to_all", "--ranks", "65536");

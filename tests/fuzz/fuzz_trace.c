@@ -1,0 +1,43 @@
+/* RONDO_TRACE's files: calls of one that is accepted have steps in order, and can be laid beside
+   their plans. */
+#include "fuzz.h"
+#include "plan/difference.h"
+
+static void check_order(const struct plan_trace_call *call)
+{
+	for (int i = 0; i < call->count; i++) {
+		const struct plan_trace_step *step = &call->steps[i], *before = step - 1;
+
+		FUZZ_CHECK(step->bytes <= call->slice && step->block <= call->block);
+		FUZZ_CHECK(step->begin_ns >= call->begin_ns);
+		FUZZ_CHECK(i == 0 || before->rank < step->rank ||
+			   (before->rank == step->rank &&
+				   (before->piece < step->piece ||
+					   (before->piece == step->piece &&
+						   before->step < step->step))));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct plan_problem made;
+	struct plan_trace *trace;
+	char path[32];
+	int fd = fuzz_file(data, size);
+
+	rd_costs_default(&made.costs);
+	if (plan_trace_read(&trace, fuzz_path(path, fd)) == 0) {
+		for (int i = 0; i < trace->call_count; i++) {
+			struct plan_options options = { .source = path };
+			struct plan_difference difference;
+
+			check_order(&trace->calls[i]);
+			plan_difference_find(
+				&difference, &made, &options, trace, &trace->calls[i], NULL, 2);
+			plan_difference_finish(&difference);
+		}
+		plan_trace_destroy(trace);
+	}
+	close(fd);
+	return 0;
+}

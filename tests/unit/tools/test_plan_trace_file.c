@@ -1,0 +1,105 @@
+/* The reader of RONDO_TRACE's files: a file that lies gets one line, with the place. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plan/trace_file.h"
+#include "rondo.h"
+
+#define RANK \
+	"{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":\"r\",\"comm\":\"0\"," \
+	"\"rank\":0,\"ranks\":2}},\n"
+#define STEP_OF(ts, place, rest) \
+	"{\"name\":\"send\",\"cat\":\"all_reduce\",\"ph\":\"X\",\"pid\":0,\"tid\":1,\"ts\":" ts \
+	",\"dur\":1.000,\"args\":{\"call\":3,\"algorithm\":\"ring\",\"root\":0,\"target\":0," \
+	"\"block_bytes\":8,\"piece\":" place \
+	",\"step\":0,\"chunk\":0,\"peer\":-1,\"to\":1,\"bytes\":4," rest "}},\n"
+#define TIMES "\"wait_us\":0.250,\"work_us\":0.750"
+#define STEP STEP_OF("12.500", "0", TIMES)
+
+static int read_text(struct plan_trace **trace, const char *text)
+{
+	char path[] = "/tmp/rondo_trace_file_XXXXXX";
+	int fd = mkstemp(path), err;
+
+	cr_assert(write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	err = plan_trace_read(trace, path);
+	unlink(path);
+	return err;
+}
+
+Test(plan_trace_file, steps_become_calls_in_the_order_of_their_begin)
+{
+	struct plan_trace *trace;
+
+	cr_assert_eq(
+		read_text(&trace, "[\n" RANK STEP_OF("-0.001", "1", TIMES) STEP
+			"{\"name\":\"recv\",\"cat\":\"transfer\",\"ph\":\"X\",\"pid\":0,"
+			"\"tid\":0,\"ts\":-5.000,\"dur\":1.000,\"args\":{\"call\":3,"
+			"\"algorithm\":\"linear\",\"root\":1,\"target\":0,\"block_bytes\":9,"
+			"\"piece\":0,\"step\":0,\"chunk\":0,\"peer\":1,\"to\":-1,\"bytes\":9," TIMES
+			"}},\n"),
+		0, "%s", rondo_last_error());
+	cr_assert_eq(trace->call_count, 2);
+	cr_expect_eq(trace->calls[0].key->collective, RD_TRANSFER);
+	cr_expect_eq(trace->calls[0].begin_ns, -5000);
+	cr_expect_eq(trace->calls[0].slice, 9);
+
+	const struct plan_trace_call *call = &trace->calls[1];
+
+	cr_expect_str_eq(trace->names[call->key->algorithm], "ring");
+	cr_expect_eq(call->count, 2);
+	cr_expect_eq(call->begin_ns, -1);
+	cr_expect_eq(call->end_ns, 13500);
+	cr_expect_eq(call->block, 8);
+	cr_expect_eq(call->steps[0].begin_ns, 12500);
+	cr_expect_eq(call->steps[0].wait_ns, 250);
+	cr_expect_eq(call->steps[0].work_ns, 750);
+	cr_expect_eq(call->steps[1].piece, 1);
+	cr_expect_eq(call->steps[1].channel, 1);
+	plan_trace_destroy(trace);
+}
+
+Test(plan_trace_file, a_wrong_file_gets_a_line)
+{
+	static const struct {
+		const char *text, *reason;
+	} wrong[] = {
+		{ "", " is empty" },
+		{ "{\n", ":1: a trace begins with [" },
+		{ "[\n", " has no steps" },
+		{ "[\n" RANK "{}\n", ":3: no line of a trace: it ends with a comma" },
+		{ "[\n" RANK "{\"a\":},\n", ":3: this is no JSON" },
+		{ "[\n" RANK "{\"ph\":\"M\"},", ":3: a line without its end" },
+		{ "[\n" RANK "{\"ph\":\"B\"},\n", ":3: neither a name nor a step" },
+		{ "[\n" RANK "5,\n", ":3: neither a name nor a step" },
+		{ "[\n" STEP, ":2: no line names the rank of this \"pid\"" },
+		{ "[\n" RANK RANK, ":3: the rank is here twice" },
+		{ "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{}},\n",
+			":2: no \"ranks\": an older Rondo wrote this trace" },
+		{ "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"comm\":\"0\","
+		  "\"rank\":2,\"ranks\":2}},\n",
+			":2: \"rank\" must be a whole number from 0 to 1" },
+		{ "[\n" RANK
+		  "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":8,\"args\":{}},\n",
+			":3: \"tid\" must be a whole number from 0 to 7" },
+		{ "[\n" RANK STEP STEP, ":4: line 3 has the same step" },
+		{ "[\n" RANK STEP_OF("12.5", "0", TIMES),
+			":3: \"ts\" must be microseconds with three digits behind the point" },
+		{ "[\n" RANK STEP_OF("1234567890123456.789", "0", TIMES), ":3: \"ts\" must be" },
+		{ "[\n" RANK STEP_OF("1.000", "-1", TIMES), ":3: \"piece\" must be a whole" },
+		{ "[\n" RANK STEP_OF("1.000", "0", "\"wait_us\":-0.001,\"work_us\":0.000"),
+			":3: \"wait_us\" must be" },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct plan_trace *trace;
+
+		cr_expect_eq(read_text(&trace, wrong[i].text), RONDO_INVALID, "%s", wrong[i].text);
+		cr_expect(strstr(rondo_last_error(), wrong[i].reason), "'%s', not '%s'",
+			rondo_last_error(), wrong[i].reason);
+		cr_expect_null(trace);
+	}
+}

@@ -1,0 +1,490 @@
+#include "trace_file.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/descriptor.h"
+#include "base/error.h"
+#include "base/json.h"
+
+#define LINE_MAX_BYTES 4096
+#define NAMES_MAX 256
+#define COMMS_MAX 4096
+#define RANKS_MAX (1 << 20) /* of all comms */
+#define GROWTH 2
+
+/* A process of the file: a rank of a comm. */
+struct process {
+	int id, comm, rank;
+};
+
+struct reader {
+	struct plan_trace *trace;
+	const char *path;
+	int line;
+	struct process *processes;
+	int process_count, process_room;
+	const struct process *last; /* found: its lines follow each other */
+	int step_room, ranks;
+	struct rd_json json; /* the line at hand */
+};
+
+static int refuse(const struct reader *reader, const char *reason)
+{
+	return rd_fail(RONDO_INVALID, "%s:%d: %s", reader->path, reader->line, reason);
+}
+
+static int fail_memory(void)
+{
+	return rd_fail(RONDO_MEMORY, "no memory for a trace");
+}
+
+/* Makes room for one more. False: there is no memory. */
+static bool grow(void **list, int count, int *room, size_t size)
+{
+	int wanted = *room ? GROWTH * *room : 64;
+	void *more;
+
+	if (count < *room)
+		return true;
+	more = realloc(*list, (size_t)wanted * size);
+	if (!more)
+		return false;
+	*list = more;
+	*room = wanted;
+	return true;
+}
+
+/* ---- Members -------------------------------------------------------------------------------- */
+
+/* A whole number of the object, from `least` on. */
+static int read_whole(const struct reader *reader, const struct rd_json_value *object,
+	const char *name, int64_t least, int64_t most, int64_t *number)
+{
+	const struct rd_json_value *value = rd_json_member(&reader->json, object, name);
+
+	if (value && rd_json_whole(value, least, most, number))
+		return 0;
+	return rd_fail(RONDO_INVALID, "%s:%d: \"%s\" must be a whole number from %lld to %lld",
+		reader->path, reader->line, name, (long long)least, (long long)most);
+}
+
+static int read_int(const struct reader *reader, const struct rd_json_value *object,
+	const char *name, int least, int most, int *number)
+{
+	int64_t wide = 0;
+	int err = read_whole(reader, object, name, least, most, &wide);
+
+	*number = (int)wide;
+	return err;
+}
+
+/* Microseconds with three digits behind the point, as the trace writes them. */
+static int read_us(const struct reader *reader, const struct rd_json_value *object,
+	const char *name, int64_t least_ns, int64_t *ns)
+{
+	const struct rd_json_value *value = rd_json_member(&reader->json, object, name);
+	const char *at = value && value->kind == RD_JSON_NUMBER ? value->text : "";
+	bool negative = *at == '-';
+	int64_t sum = 0;
+	int digits = 0, after = -1;
+
+	for (at += negative; (*at >= '0' && *at <= '9') || (*at == '.' && after < 0); at++) {
+		after += *at == '.' || after >= 0;
+		if (*at == '.')
+			continue;
+		sum = 10 * sum + (*at - '0');
+		if (++digits > 18)
+			break;
+	}
+	*ns = negative ? -sum : sum;
+	if (digits > 0 && digits <= 18 && after == 3 && *at != 'e' && *at != 'E' && *ns >= least_ns)
+		return 0;
+	return rd_fail(RONDO_INVALID,
+		"%s:%d: \"%s\" must be microseconds with three digits behind the point",
+		reader->path, reader->line, name);
+}
+
+static const char *text_of(
+	const struct reader *reader, const struct rd_json_value *object, const char *name)
+{
+	const struct rd_json_value *value = rd_json_member(&reader->json, object, name);
+
+	return value && value->kind == RD_JSON_STRING ? value->text : "";
+}
+
+/* The index of a name of which a trace has few. */
+static int read_name(const struct reader *reader, const struct rd_json_value *object,
+	const char *member, int *index)
+{
+	struct plan_trace *trace = reader->trace;
+	const char *name = text_of(reader, object, member);
+
+	for (*index = 0; *index < trace->name_count; ++*index)
+		if (strcmp(trace->names[*index], name) == 0)
+			return 0;
+	if (!*name || strlen(name) >= 64 || *index == NAMES_MAX)
+		return rd_fail(RONDO_INVALID, "%s:%d: a wrong \"%s\", or too many of them",
+			reader->path, reader->line, member);
+	trace->names[*index] = strdup(name);
+	if (!trace->names[*index])
+		return fail_memory();
+	trace->name_count++;
+	return 0;
+}
+
+/* ---- Ranks ---------------------------------------------------------------------------------- */
+
+static int find_comm(struct reader *reader, const char *name, int size, int *index)
+{
+	struct plan_trace *trace = reader->trace;
+	struct plan_trace_comm *comm;
+
+	for (*index = 0; *index < trace->comm_count; ++*index)
+		if (strcmp(trace->comms[*index].name, name) == 0)
+			return trace->comms[*index].size == size
+				       ? 0
+				       : refuse(reader, "another rank has another \"ranks\"");
+	if (!*name || strlen(name) >= PLAN_TRACE_COMM_SIZE || *index == COMMS_MAX)
+		return refuse(reader, "a wrong \"comm\", or too many of them");
+	reader->ranks += size;
+	if (reader->ranks > RANKS_MAX)
+		return refuse(reader, "the comms have more than 1,048,576 ranks");
+	comm = &trace->comms[*index];
+	comm->ranks = calloc((size_t)size, sizeof(*comm->ranks));
+	if (!comm->ranks)
+		return fail_memory();
+	trace->comm_count++;
+	strcpy(comm->name, name);
+	comm->size = size;
+	return 0;
+}
+
+static int read_process(struct reader *reader, int id, const struct rd_json_value *args)
+{
+	struct process process = { .id = id };
+	struct plan_trace_rank *rank;
+	int size, err;
+
+	if (!rd_json_member(&reader->json, args, "ranks"))
+		return refuse(reader, "no \"ranks\": an older Rondo wrote this trace");
+	err = read_int(reader, args, "ranks", 1, PLAN_RANKS_MAX, &size);
+	if (!err)
+		err = read_int(reader, args, "rank", 0, size - 1, &process.rank);
+	if (!err)
+		err = find_comm(reader, text_of(reader, args, "comm"), size, &process.comm);
+	if (err)
+		return err;
+	rank = &reader->trace->comms[process.comm].ranks[process.rank];
+	if (rank->known)
+		return refuse(reader,
+			"the rank is here twice: remove the file before the next run, and trace "
+			"one comm of these ranks");
+	rank->known = true;
+	if (!grow((void **)&reader->processes, reader->process_count, &reader->process_room,
+		    sizeof(process)))
+		return fail_memory();
+	reader->processes[reader->process_count++] = process;
+	reader->last = NULL;
+	return 0;
+}
+
+static int find_process(struct reader *reader, int id)
+{
+	if (reader->last && reader->last->id == id)
+		return 0;
+	for (int i = reader->process_count - 1; i >= 0; i--)
+		if (reader->processes[i].id == id) {
+			reader->last = &reader->processes[i];
+			return 0;
+		}
+	return refuse(reader, "no line names the rank of this \"pid\"");
+}
+
+static int read_channel(
+	struct reader *reader, const struct rd_json_value *line, const struct rd_json_value *args)
+{
+	const struct plan_trace_comm *comm = &reader->trace->comms[reader->last->comm];
+	struct plan_trace_rank *rank = &comm->ranks[reader->last->rank];
+	int channel, place, group;
+	int err = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1, &channel);
+
+	if (!err)
+		err = read_int(reader, args, "place", 0, comm->size - 1, &place);
+	if (!err)
+		err = read_int(reader, args, "group", 0, comm->size - 1, &group);
+	if (err)
+		return err;
+	rank->channels |= 1U << channel;
+	rank->places[channel] = place;
+	rank->groups[channel] = group;
+	return 0;
+}
+
+static int read_label(struct reader *reader, const struct rd_json_value *line)
+{
+	int id, err = read_int(reader, line, "pid", 0, INT_MAX, &id);
+	const struct rd_json_value *args = rd_json_member(&reader->json, line, "args");
+	const char *name = text_of(reader, line, "name");
+
+	if (!err && !args)
+		return refuse(reader, "no \"args\"");
+	if (!err && strcmp(name, "process_name") == 0)
+		return read_process(reader, id, args);
+	if (!err)
+		err = find_process(reader, id);
+	if (!err && strcmp(name, "thread_name") == 0)
+		return read_channel(reader, line, args);
+	if (!err && strcmp(name, "process_labels") == 0)
+		reader->trace->comms[reader->last->comm].ranks[reader->last->rank].dropped = true;
+	return err;
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+static int read_place(
+	const struct reader *reader, const struct rd_json_value *args, struct plan_trace_step *step)
+{
+	int last = reader->trace->comms[step->key.comm].size - 1;
+	int err = read_int(reader, args, "call", 0, INT_MAX, &step->key.number);
+
+	if (!err)
+		err = read_name(reader, args, "algorithm", &step->key.algorithm);
+	if (!err)
+		err = read_int(reader, args, "root", 0, last, &step->key.root);
+	if (!err)
+		err = read_int(reader, args, "target", 0, last, &step->key.target);
+	if (!err)
+		err = read_int(reader, args, "piece", 0, INT_MAX, &step->piece);
+	if (!err)
+		err = read_int(reader, args, "step", 0, INT_MAX, &step->step);
+	if (!err)
+		err = read_int(reader, args, "chunk", -1, INT_MAX, &step->chunk);
+	if (!err)
+		err = read_int(reader, args, "peer", -1, last, &step->peer);
+	if (!err)
+		err = read_int(reader, args, "to", -1, last, &step->to);
+	if (!err)
+		err = read_whole(reader, args, "bytes", 0, INT64_MAX, &step->bytes);
+	if (!err)
+		err = read_whole(reader, args, "block_bytes", 0, INT64_MAX, &step->block);
+	return err;
+}
+
+static int read_step(struct reader *reader, const struct rd_json_value *line)
+{
+	struct plan_trace *trace = reader->trace;
+	const struct rd_json_value *args = rd_json_member(&reader->json, line, "args");
+	struct plan_trace_step step = { .line = reader->line };
+	int id, err = read_int(reader, line, "pid", 0, INT_MAX, &id);
+
+	if (!err)
+		err = args ? find_process(reader, id) : refuse(reader, "no \"args\"");
+	if (err)
+		return err;
+	step.key.comm = reader->last->comm;
+	step.rank = reader->last->rank;
+	step.key.collective = rd_collective_named(text_of(reader, line, "cat"));
+	if (step.key.collective < 0)
+		return refuse(reader, "\"cat\" is no collective");
+	err = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1, &step.channel);
+	if (!err)
+		err = read_name(reader, line, "name", &step.kind);
+	if (!err)
+		err = read_place(reader, args, &step);
+	if (!err)
+		err = read_us(reader, line, "ts", INT64_MIN, &step.begin_ns);
+	if (!err)
+		err = read_us(reader, args, "wait_us", 0, &step.wait_ns);
+	if (!err)
+		err = read_us(reader, args, "work_us", 0, &step.work_ns);
+	if (err)
+		return err;
+	step.of_v_call = rd_json_member(&reader->json, args, "v_call") != NULL;
+	if (trace->step_count == PLAN_TRACE_STEPS_MAX)
+		return refuse(reader, "the trace has more than 8,388,608 steps");
+	if (!grow((void **)&trace->steps, trace->step_count, &reader->step_room, sizeof(step)))
+		return fail_memory();
+	trace->steps[trace->step_count++] = step;
+	return 0;
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+static int read_object(struct reader *reader)
+{
+	const struct rd_json_value *line = &reader->json.values[0];
+	const char *phase = text_of(reader, line, "ph");
+
+	if (strcmp(phase, "M") == 0)
+		return read_label(reader, line);
+	if (strcmp(phase, "X") == 0)
+		return read_step(reader, line);
+	return refuse(reader, "neither a name nor a step: \"ph\" must be \"M\" or \"X\"");
+}
+
+static int read_line(struct reader *reader, const char *text, size_t length)
+{
+	int err;
+
+	if (reader->line == 1)
+		return length == 1 && *text == '[' ? 0 : refuse(reader, "a trace begins with [");
+	if (length == 0 || text[length - 1] != ',')
+		return refuse(reader, "no line of a trace: it ends with a comma");
+	err = rd_json_parse(&reader->json, reader->path, text, length - 1);
+	if (err == RONDO_INVALID)
+		return refuse(reader, "this is no JSON");
+	if (!err)
+		err = read_object(reader);
+	rd_json_finish(&reader->json);
+	return err;
+}
+
+static int read_lines(struct reader *reader, FILE *file)
+{
+	char text[LINE_MAX_BYTES];
+	int err = 0;
+
+	while (!err && fgets(text, sizeof(text), file)) {
+		size_t length = strlen(text);
+
+		reader->line++;
+		if (length == 0 || text[length - 1] != '\n')
+			return refuse(reader, "a line without its end, or of more than 4094 bytes");
+		err = read_line(reader, text, length - 1);
+	}
+	if (!err && ferror(file))
+		err = rd_fail_errno("cannot read %s", reader->path);
+	if (!err && reader->line == 0)
+		err = rd_fail(RONDO_INVALID,
+			"%s is empty: a rank writes its trace when it "
+			"destroys the comm",
+			reader->path);
+	return err;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+static int compare_keys(const struct plan_trace_key *a, const struct plan_trace_key *b)
+{
+	const int differences[] = { a->comm - b->comm, a->number - b->number,
+		a->collective - b->collective, a->algorithm - b->algorithm, a->root - b->root,
+		a->target - b->target };
+
+	for (size_t i = 0; i < sizeof(differences) / sizeof(*differences); i++)
+		if (differences[i])
+			return differences[i];
+	return 0;
+}
+
+static int compare_steps(const void *left, const void *right)
+{
+	const struct plan_trace_step *a = left, *b = right;
+	int by_key = compare_keys(&a->key, &b->key);
+
+	if (by_key)
+		return by_key;
+	if (a->rank != b->rank)
+		return a->rank - b->rank;
+	return a->piece != b->piece ? a->piece - b->piece : a->step - b->step;
+}
+
+static int compare_calls(const void *left, const void *right)
+{
+	const struct plan_trace_call *a = left, *b = right;
+
+	return a->begin_ns != b->begin_ns ? (a->begin_ns < b->begin_ns ? -1 : 1)
+					  : compare_keys(a->key, b->key);
+}
+
+static void add_to_call(struct plan_trace_call *call, const struct plan_trace_step *step)
+{
+	int64_t end_ns = step->begin_ns + step->wait_ns + step->work_ns;
+
+	if (call->count == 0 || step->begin_ns < call->begin_ns)
+		call->begin_ns = step->begin_ns;
+	if (call->count == 0 || end_ns > call->end_ns)
+		call->end_ns = end_ns;
+	call->block = step->block > call->block ? step->block : call->block;
+	call->is_v_call |= step->of_v_call;
+	call->slice = step->bytes > call->slice ? step->bytes : call->slice;
+	call->count++;
+}
+
+static int make_calls(struct plan_trace *trace, const char *path)
+{
+	struct plan_trace_step *steps = trace->steps;
+	int count = 0;
+
+	if (trace->step_count == 0)
+		return rd_fail(RONDO_INVALID, "%s has no steps", path);
+	qsort(steps, (size_t)trace->step_count, sizeof(*steps), compare_steps);
+	for (int i = 0; i < trace->step_count; i++) {
+		if (i > 0 && compare_steps(&steps[i - 1], &steps[i]) == 0)
+			return rd_fail(RONDO_INVALID, "%s:%d: line %d has the same step", path,
+				steps[i].line, steps[i - 1].line);
+		count += i == 0 || compare_keys(&steps[i - 1].key, &steps[i].key) != 0;
+	}
+	trace->calls = calloc((size_t)count, sizeof(*trace->calls));
+	if (!trace->calls)
+		return fail_memory();
+	for (int i = 0; i < trace->step_count; i++) {
+		if (i == 0 || compare_keys(&steps[i - 1].key, &steps[i].key) != 0)
+			trace->calls[trace->call_count++] =
+				(struct plan_trace_call){ .key = &steps[i].key,
+					.steps = &steps[i] };
+		add_to_call(&trace->calls[trace->call_count - 1], &steps[i]);
+	}
+	qsort(trace->calls, (size_t)count, sizeof(*trace->calls), compare_calls);
+	return 0;
+}
+
+/* ---- The file ------------------------------------------------------------------------------- */
+
+static int read_all(struct plan_trace *trace, const char *path)
+{
+	struct reader reader = { .trace = trace, .path = path };
+	FILE *file = rd_fopen(path, O_RDONLY);
+	int err;
+
+	if (!file)
+		return rd_fail_errno("cannot read %s", path);
+	trace->comms = calloc(COMMS_MAX, sizeof(*trace->comms));
+	trace->names = calloc(NAMES_MAX, sizeof(*trace->names));
+	err = trace->comms && trace->names ? read_lines(&reader, file) : fail_memory();
+	fclose(file);
+	free(reader.processes);
+	return err ? err : make_calls(trace, path);
+}
+
+int plan_trace_read(struct plan_trace **trace, const char *path)
+{
+	int err;
+
+	*trace = calloc(1, sizeof(**trace));
+	if (!*trace)
+		return fail_memory();
+	err = read_all(*trace, path);
+	if (err) {
+		plan_trace_destroy(*trace);
+		*trace = NULL;
+	}
+	return err;
+}
+
+void plan_trace_destroy(struct plan_trace *trace)
+{
+	if (!trace)
+		return;
+	for (int i = 0; i < trace->comm_count; i++)
+		free(trace->comms[i].ranks);
+	for (int i = 0; i < trace->name_count; i++)
+		free(trace->names[i]);
+	free(trace->comms);
+	free(trace->steps);
+	free(trace->calls);
+	free(trace->names);
+	free(trace);
+}

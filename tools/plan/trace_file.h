@@ -1,0 +1,78 @@
+/*
+ * Files of RONDO_TRACE (docs/tracing.md): the steps that ranks ran, by call. A file is untrusted.
+ * It is read line by line, and a line that contradicts the format is refused with its number.
+ */
+#ifndef PLAN_TRACE_FILE_H
+#define PLAN_TRACE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "exec/exec.h"
+#include "options.h"
+
+#define PLAN_TRACE_STEPS_MAX (8 << 20) /* of all ranks */
+#define PLAN_TRACE_COMM_SIZE 17 /* the text of its number */
+
+/* A call: it is equal on all its ranks. A buffer exchange and its call share a number, and
+   transfers count by pair of ranks. */
+struct plan_trace_key {
+	int comm; /* index */
+	int number;
+	int collective, algorithm; /* enum rd_collective; index of a name */
+	int root, target;
+};
+
+struct plan_trace_step {
+	struct plan_trace_key key;
+	int rank, channel, piece, step;
+	int kind; /* index of a name */
+	int chunk, peer, to;
+	int line; /* of the file */
+	bool of_v_call;
+	int64_t bytes, block;
+	int64_t begin_ns, wait_ns, work_ns; /* since the begin of 2026 (UTC) */
+};
+
+/* Steps of a call follow each other, in the order of rank, piece and step. */
+struct plan_trace_call {
+	const struct plan_trace_key *key;
+	const struct plan_trace_step *steps;
+	int count;
+	int64_t block; /* bytes; of a v-call, about the mean */
+	int64_t slice; /* the most bytes of a step */
+	bool is_v_call;
+	int64_t begin_ns, end_ns; /* of the first rank; of the last */
+};
+
+/* A rank of a comm, as its own lines describe it. */
+struct plan_trace_rank {
+	bool known, dropped; /* it has lines; earlier steps of it were dropped */
+	unsigned channels; /* a bit for each that has a place */
+	int places[RD_CHANNELS_MAX]; /* along the line of the channel */
+	int groups[RD_CHANNELS_MAX];
+};
+
+struct plan_trace_comm {
+	char name[PLAN_TRACE_COMM_SIZE]; /* "0": of no other comm */
+	int size;
+	struct plan_trace_rank *ranks; /* [size] */
+};
+
+struct plan_trace {
+	struct plan_trace_comm *comms;
+	int comm_count;
+	struct plan_trace_step *steps;
+	int step_count;
+	struct plan_trace_call *calls; /* by begin */
+	int call_count;
+	char **names; /* of algorithms and kinds */
+	int name_count;
+};
+
+/* Returns 0 or an error with its reason, which names the line. plan_trace_destroy() frees. */
+int plan_trace_read(struct plan_trace **trace, const char *path);
+void plan_trace_destroy(struct plan_trace *trace);
+
+#endif

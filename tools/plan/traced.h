@@ -1,0 +1,24 @@
+/* Calls of a trace as problems of the simulator: the plans and the layout with which they ran. */
+#ifndef PLAN_TRACED_H
+#define PLAN_TRACED_H
+
+#include "problem.h"
+#include "trace_file.h"
+
+/* "call 7 of comm 3f". Returns text. */
+#define PLAN_CALL_NAME_SIZE 64
+const char *plan_traced_name(const struct plan_trace *trace, const struct plan_trace_call *call,
+	char text[PLAN_CALL_NAME_SIZE]);
+
+/* Returns whether the call has fewer steps than slices: some were dropped. */
+bool plan_traced_is_short(const struct plan_trace_call *call);
+
+/*
+ * Sets the problem and the layout of a call, and in `options` its algorithm, ranks, size and
+ * pieces. The costs of `made` stay. Returns 0 or an error with its reason: the trace lacks ranks of
+ * the call, or its channels had different layouts.
+ */
+int plan_traced_make(struct plan_problem *made, struct plan_options *options,
+	const struct plan_trace *trace, const struct plan_trace_call *call);
+
+#endif
