@@ -17,6 +17,7 @@
 #include "plan/picture.h"
 #include "plan/prove.h"
 #include "plan/simulated.h"
+#include "plan/trace_replay.h"
 #include "printed.h"
 
 static int write_file(const char *name, const struct plan_timeline *timeline,
@@ -91,6 +92,8 @@ int main(int argc, char **argv)
 		err = plan_export(&made, &options);
 	else if (!err && options.action == PLAN_DIFF)
 		err = plan_diff(&made, &options, stdout);
+	else if (!err && options.action == PLAN_REPLAY)
+		err = plan_replay(&made, &options, stdout);
 	else if (!err && options.action != PLAN_IMPORT)
 		err = show(&made, &options);
 	if (err) {

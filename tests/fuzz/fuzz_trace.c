@@ -2,6 +2,9 @@
    their plans. */
 #include "fuzz.h"
 #include "plan/difference.h"
+#include "plan/program.h"
+
+static struct plan_problem made;
 
 static void check_order(const struct plan_trace_call *call)
 {
@@ -18,9 +21,23 @@ static void check_order(const struct plan_trace_call *call)
 	}
 }
 
+static void run_program(const struct plan_trace *trace, const char *path)
+{
+	struct plan_options options = { .source = path };
+	struct plan_program program;
+	int64_t *calls_ns = malloc((size_t)trace->call_count * sizeof(*calls_ns)), end_ns;
+
+	FUZZ_CHECK(calls_ns);
+	if (plan_program_make(&program, trace) == 0 &&
+		plan_program_simulate(&program, &made, &options, NULL, calls_ns, &end_ns) == 0)
+		for (int i = 0; i < program.call_count; i++)
+			FUZZ_CHECK(calls_ns[i] >= 0 && calls_ns[i] <= end_ns);
+	plan_program_finish(&program);
+	free(calls_ns);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct plan_problem made;
 	struct plan_trace *trace;
 	char path[32];
 	int fd = fuzz_file(data, size);
@@ -36,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				&difference, &made, &options, trace, &trace->calls[i], NULL, 2);
 			plan_difference_finish(&difference);
 		}
+		run_program(trace, path);
 		plan_trace_destroy(trace);
 	}
 	close(fd);

@@ -165,9 +165,14 @@ class Trace(unittest.TestCase):
 			with self.subTest(**settings):
 				self.run_traced(3, run, **settings)
 				found = differences(self.path)
+				command = ["rondo-plan", "replay", str(self.path), "--json"]
+				again = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 				self.path.unlink()
 				self.assertEqual([call for call in found if call[2]], [])
 				self.assertEqual(len({collective for collective, *_ in found}), 10)
+				self.assertEqual(again["left_out"], 0)
+				self.assertGreaterEqual(again["calls"], len(found))
+				self.assertEqual(sum(row["calls"] for row in again["collectives"]), again["calls"])
 
 	def test_has_the_layout_of_hosts(self):
 		def run(rank, unique_id, hosts):

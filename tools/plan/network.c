@@ -2,11 +2,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "tuner/cost.h"
+#include "tuner/step_cost.h"
 
 int network_links(struct network *network, int64_t count)
 {
@@ -26,6 +27,20 @@ int64_t network_bytes_ps(const struct network_link *link, uint64_t bytes)
 
 	/* A byte takes 8,000,000 / mbps ps. */
 	return rd_ns_product(bytes / mbps, bit_ps) + (int64_t)(bytes % mbps * bit_ps / mbps);
+}
+
+int network_speed(struct network *network, const char *name, int64_t thousandths)
+{
+	for (int i = 0; i < network->link_count; i++) {
+		struct network_link *link = &network->links[i];
+
+		if (strcmp(link->name, name) != 0)
+			continue;
+		link->mbps = rd_shorter(link->mbps * thousandths / 1000, NETWORK_MBPS_MAX);
+		link->mbps = rd_longer(link->mbps, 1);
+		return 0;
+	}
+	return rd_fail(RONDO_INVALID, "the network has no link '%s'", name);
 }
 
 static int read_file(struct network *network, const char *path)

@@ -39,6 +39,10 @@ struct network {
 int network_create(struct network **network, const char *text, int hosts);
 void network_destroy(struct network *network);
 
+/* Multiplies a link's bandwidth by thousandths. RONDO_INVALID, with the reason: there is none of
+   this name. */
+int network_speed(struct network *network, const char *name, int64_t thousandths);
+
 /* The bytes' time on a link, in ps. */
 int64_t network_bytes_ps(const struct network_link *link, uint64_t bytes);
 

@@ -21,6 +21,7 @@ static const char help[] =
 	"       rondo-plan export ALGORITHM COLLECTIVE -o FILE [OPTION]...\n"
 	"       rondo-plan import FILE -o FILE\n"
 	"       rondo-plan diff TRACE [PLAN] [OPTION]...\n"
+	"       rondo-plan replay TRACE [PLAN] [OPTION]...\n"
 	"\n"
 	"A plan file may stand for ALGORITHM COLLECTIVE, or for the COLLECTIVE of compare.\n"
 	"\n"
@@ -30,7 +31,8 @@ static const char help[] =
 	"prove proves the plans for 1 to --ranks ranks, and for some larger numbers.\n"
 	"export writes the plans of all ranks to a file. import reads a program of MSCCL,\n"
 	"proves it, and writes a plan file. diff lays the steps of a RONDO_TRACE file beside their\n"
-	"plans (PLAN: a file of them), and names the first that differs.\n"
+	"plans (PLAN: a file of them), and names the first that differs. replay simulates the calls\n"
+	"of a trace, and then with slower ranks and other links.\n"
 	"\n"
 	"  --ranks N          (default 4, or as in the plan file; prove: 64)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1; with\n"
@@ -45,12 +47,13 @@ static const char help[] =
 	"                     entry counts (default: shared memory, and TCP over 10 Gbit/s)\n"
 	"  --plugin FILE      shared object with algorithms; may be given again\n"
 	"\n"
-	"  --topology SHAPE   simulate, compare, diff: the network between hosts: card, switch:over=4,\n"
-	"                     fat-tree:k=8,over=2, torus:8x8x4, dragonfly:p=2,a=4,h=2, each with\n"
-	"                     mbps=100000,ns=500; or a file\n"
-	"  --slow RANK=1.1    simulate: each step of the rank takes 1.1 times as long\n"
+	"  --topology SHAPE   simulate, compare, diff, replay: the network between hosts: card,\n"
+	"                     switch:over=4, fat-tree:k=8,over=2, torus:8x8x4,\n"
+	"                     dragonfly:p=2,a=4,h=2, each with mbps=100000,ns=500; or a file\n"
+	"  --link NAME=2      replay: the link of --topology has twice the bandwidth\n"
+	"  --slow RANK=1.1    simulate, replay: each step of the rank takes 1.1 times as long\n"
 	"  --kill RANK@250us  simulate: the rank dies then (ns, us, ms, s)\n"
-	"  --jitter PERCENT   simulate: a step takes up to this much more, drawn at random\n"
+	"  --jitter PERCENT   simulate, replay: a step takes up to this much more, drawn at random\n"
 	"  --seed N           of --jitter (default 0)\n"
 	"\n"
 	"  --call N           diff: the calls of this number, with all their steps\n"
@@ -71,7 +74,8 @@ static const char help[] =
 	"  rondo-plan compare all_reduce --ranks 8\n"
 	"  rondo-plan simulate ring all_reduce --ranks 10000 --hosts 1250 --topology fat-tree:k=18\n"
 	"  rondo-plan export ring all_reduce --ranks 4 -o ring_4.json\n"
-	"  rondo-plan diff trace.json --costs here.costs\n";
+	"  rondo-plan diff trace.json --costs here.costs\n"
+	"  rondo-plan replay trace.json --hosts 4 --topology card --link 'host 0 up=2'\n";
 
 static bool read_plugin(const struct argument *argument, void *target, const char *text)
 {
@@ -117,6 +121,25 @@ static bool read_slow(const struct argument *argument, void *target, const char 
 	if (!number || *end || !(factor >= 0.001 && factor <= 1000))
 		return arguments_refuse_value(argument, "RANK=FACTOR, such as 3=1.1", text);
 	fault->value = (int64_t)(factor * 1000 + 0.5);
+	return true;
+}
+
+/* "NAME=FACTOR": names have blanks, and may have "=". */
+static bool read_link(const struct argument *argument, void *target, const char *text)
+{
+	struct plan_links *links = target;
+	const char *mark = strrchr(text, '=');
+	size_t length = mark ? (size_t)(mark - text) : 0;
+	struct plan_link *link = &links->list[links->count];
+	char *end;
+	double factor = mark ? strtod(mark + 1, &end) : 0;
+
+	if (links->count == PLAN_FAULTS_MAX || length == 0 || length >= sizeof(link->name) ||
+		*end || !(factor >= 0.001 && factor <= 1000))
+		return arguments_refuse_value(argument, "NAME=FACTOR, such as 'host 0 up=2'", text);
+	snprintf(link->name, sizeof(link->name), "%.*s", (int)length, text);
+	link->thousandths = (int64_t)(factor * 1000 + 0.5);
+	links->count++;
 	return true;
 }
 
@@ -171,6 +194,7 @@ static const struct argument table[] = {
 	{ "costs", 0, AT(costs), arguments_text, 0, 0 },
 	{ "plugin", 0, AT(plugins), read_plugin, 0, 0 },
 	{ "topology", 0, AT(topology), arguments_text, 0, 0 },
+	{ "link", 0, AT(links), read_link, 0, 0 },
 	{ "slow", 0, AT(slow), read_slow, 0, 0 },
 	{ "kill", 0, AT(kills), read_kill, 0, 0 },
 	{ "jitter", 0, AT(jitter), arguments_number, 0, 1000 },
@@ -189,7 +213,7 @@ static const struct argument table[] = {
 /* ---- Words ---------------------------------------------------------------------------------- */
 
 static const char *const actions[] = { "print", "draw", "compare", "simulate", "prove", "export",
-	"import", "diff" };
+	"import", "diff", "replay" };
 
 #define ACTIONS (sizeof(actions) / sizeof(*actions))
 
@@ -201,7 +225,8 @@ static bool read_action(struct plan_options *options, const char *text)
 			return true;
 		}
 	return arguments_refuse(
-		"print, draw, compare, simulate, prove, export, import or diff, not '%s'", text);
+		"print, draw, compare, simulate, prove, export, import, diff or replay, not '%s'",
+		text);
 }
 
 static bool read_collective(struct plan_options *options, const char *text)
@@ -223,7 +248,8 @@ static bool read_collective(struct plan_options *options, const char *text)
 #define OF(action) (1U << PLAN_##action)
 #define SHOWN (OF(PRINT) | OF(DRAW))
 #define TIMED (SHOWN | OF(COMPARE) | OF(SIMULATE))
-#define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE) | OF(DIFF))
+#define TRACED (OF(DIFF) | OF(REPLAY))
+#define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE) | TRACED)
 
 /* The actions that have a use for each option of the table, in its order. */
 static const struct {
@@ -231,20 +257,21 @@ static const struct {
 	unsigned actions;
 } uses[] = {
 	{ "ranks", TIMED | OF(PROVE) | OF(EXPORT) },
-	{ "hosts", TIMED | OF(EXPORT) },
+	{ "hosts", TIMED | OF(EXPORT) | OF(REPLAY) },
 	{ "cores", SHOWN | OF(COMPARE) },
 	{ "root", TIMED | OF(EXPORT) },
 	{ "rank", OF(PRINT) },
 	{ "size", SHOWN | OF(SIMULATE) },
 	{ "piece", TIMED },
 	{ "pieces", SHOWN },
-	{ "costs", TIMED | OF(DIFF) },
-	{ "plugin", TIMED | OF(PROVE) | OF(EXPORT) | OF(DIFF) },
-	{ "topology", OF(COMPARE) | OF(SIMULATE) | OF(DIFF) },
-	{ "slow", OF(SIMULATE) },
+	{ "costs", TIMED | TRACED },
+	{ "plugin", TIMED | OF(PROVE) | OF(EXPORT) | TRACED },
+	{ "topology", OF(COMPARE) | OF(SIMULATE) | TRACED },
+	{ "link", OF(REPLAY) },
+	{ "slow", OF(SIMULATE) | OF(REPLAY) },
 	{ "kill", OF(SIMULATE) },
-	{ "jitter", OF(SIMULATE) },
-	{ "seed", OF(SIMULATE) },
+	{ "jitter", OF(SIMULATE) | OF(REPLAY) },
+	{ "seed", OF(SIMULATE) | OF(REPLAY) },
 	{ "call", OF(DIFF) },
 	{ "within", OF(DIFF) },
 	{ "format", OF(EXPORT) },
@@ -298,14 +325,14 @@ static bool read_words(struct plan_options *options, int count, char **words)
 {
 	if (count == 0)
 		return arguments_refuse(
-			"print, draw, compare, simulate, prove, export, import or diff?");
+			"print, draw, compare, simulate, prove, export, import, diff or replay?");
 	if (!read_action(options, words[0]))
 		return false;
 
 	bool proves = options->action == PLAN_PROVE;
 	int least = proves || options->action == PLAN_COMPARE ? 2 : 3;
 
-	if (options->action == PLAN_IMPORT || options->action == PLAN_DIFF)
+	if (options->action == PLAN_IMPORT || 1U << options->action & TRACED)
 		return read_source(options, count, words);
 	/* No name has one of these. */
 	if (count > 1 && strpbrk(words[1], "./")) {
@@ -375,6 +402,8 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("draw wants --svg FILE or --html FILE");
 	if (writes && !options->output)
 		return arguments_refuse("%s wants -o FILE", actions[options->action]);
+	if (options->links.count > 0 && !options->topology)
+		return arguments_refuse("--link wants a --topology, which has links");
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))
@@ -442,11 +471,15 @@ int plan_options_read(struct plan_options *options, int argc, char **argv)
 	status = read_file(options);
 	if (status)
 		return status;
+	options->hosts_given = options->hosts > 0;
 	if (options->ranks == 0)
 		options->ranks = options->action == PLAN_PROVE ? 64 : 4;
 	if (options->hosts == 0)
 		options->hosts = options->topology ? options->ranks : 1;
 	if (options->root < 0)
 		options->root = 0;
+	/* A trace has its ranks. */
+	if (options->source)
+		return 0;
 	return check_simulation(options) && check_ranks(options) ? 0 : 2;
 }

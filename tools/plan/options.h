@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "network.h"
 #include "plan/collective.h"
 
 #define PLAN_PLUGINS_MAX 8
@@ -21,7 +22,8 @@ enum plan_action {
 	PLAN_PROVE,
 	PLAN_EXPORT,
 	PLAN_IMPORT,
-	PLAN_DIFF
+	PLAN_DIFF,
+	PLAN_REPLAY
 };
 
 /* Ranks with a number each: --slow and --kill. */
@@ -33,6 +35,15 @@ struct plan_faults {
 	} list[PLAN_FAULTS_MAX];
 };
 
+/* Links that are to be quicker: --link. */
+struct plan_links {
+	int count;
+	struct plan_link {
+		char name[NETWORK_NAME_SIZE];
+		int64_t thousandths; /* of its bandwidth */
+	} list[PLAN_FAULTS_MAX];
+};
+
 struct plan_options {
 	enum plan_action action;
 	const char *algorithm; /* NULL: compare, all of them */
@@ -40,6 +51,7 @@ struct plan_options {
 	enum rd_collective collective;
 	bool all_collectives; /* prove: none was named */
 	int ranks, hosts, root;
+	bool hosts_given;
 	int rank; /* the one to print; -1: all */
 	int cores; /* of a host; 0: as the costs say, or one for each rank */
 	int pieces; /* that are shown; 0: not given */
@@ -47,6 +59,7 @@ struct plan_options {
 	size_t piece_size;
 	const char *costs; /* file; NULL: defaults */
 	const char *topology; /* a network's shape, or its file; NULL: the costs' links */
+	struct plan_links links;
 	struct plan_faults slow; /* thousandths of a step's cost */
 	struct plan_faults kills; /* picoseconds */
 	int jitter, seed; /* per cent of a step's cost, at most */

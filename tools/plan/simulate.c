@@ -371,6 +371,7 @@ static void time_steps(struct run *run)
 		run->states[rank] = (struct state){
 			.steps = plan->steps,
 			.timed = timed,
+			.now_ps = run->setup->starts_ps ? run->setup->starts_ps[rank] : 0,
 			.death_ps = run->setup->deaths_ps ? run->setup->deaths_ps[rank] : INT64_MAX,
 			.pieces_left = run->setup->pieces,
 			.count = plan->count,

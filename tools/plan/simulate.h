@@ -30,6 +30,7 @@ struct simulation_setup {
 	const int *hosts; /* [ranks], as the network counts them */
 	const struct network *network; /* NULL: the costs' links, which nobody shares */
 	const int *slow; /* [ranks]: thousandths of a step's cost; NULL: 1000 for all */
+	const int64_t *starts_ps; /* [ranks]: when each begins; NULL: all at 0 */
 	const int64_t *deaths_ps; /* [ranks]; NULL: none, as is INT64_MAX */
 	int jitter; /* thousandths: a step takes up to so much more, drawn evenly */
 	uint64_t seed;

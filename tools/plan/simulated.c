@@ -60,6 +60,7 @@ int plan_simulated_run(struct plan_simulated *simulated, size_t size)
 		.hosts = made->group,
 		.network = simulated->network,
 		.slow = simulated->slow,
+		.starts_ps = simulated->starts_ps,
 		.deaths_ps = simulated->deaths_ps,
 		.jitter = simulated->options->jitter * 10,
 		.seed = (uint64_t)simulated->options->seed,

@@ -16,6 +16,7 @@ struct plan_simulated {
 	struct network *network; /* the caller's; NULL: none */
 	int *slow;
 	int64_t *deaths_ps;
+	const int64_t *starts_ps; /* the caller's; NULL: all ranks begin at 0 */
 	simulation_watch *watch; /* of the runs; NULL: none */
 	void *watch_context;
 	/* The last run's: */

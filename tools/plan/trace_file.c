@@ -395,8 +395,9 @@ static int compare_calls(const void *left, const void *right)
 {
 	const struct plan_trace_call *a = left, *b = right;
 
-	return a->begin_ns != b->begin_ns ? (a->begin_ns < b->begin_ns ? -1 : 1)
-					  : compare_keys(a->key, b->key);
+	if (a->last_begin_ns != b->last_begin_ns)
+		return a->last_begin_ns < b->last_begin_ns ? -1 : 1;
+	return compare_keys(a->key, b->key);
 }
 
 static void add_to_call(struct plan_trace_call *call, const struct plan_trace_step *step)
@@ -407,6 +408,9 @@ static void add_to_call(struct plan_trace_call *call, const struct plan_trace_st
 		call->begin_ns = step->begin_ns;
 	if (call->count == 0 || end_ns > call->end_ns)
 		call->end_ns = end_ns;
+	if (call->count == 0 ||
+		(step->piece == 0 && step->step == 0 && step->begin_ns > call->last_begin_ns))
+		call->last_begin_ns = step->begin_ns;
 	call->block = step->block > call->block ? step->block : call->block;
 	call->is_v_call |= step->of_v_call;
 	call->slice = step->bytes > call->slice ? step->bytes : call->slice;

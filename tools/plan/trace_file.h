@@ -44,6 +44,7 @@ struct plan_trace_call {
 	int64_t slice; /* the most bytes of a step */
 	bool is_v_call;
 	int64_t begin_ns, end_ns; /* of the first rank; of the last */
+	int64_t last_begin_ns; /* of the last rank's first step */
 };
 
 /* A rank of a comm, as its own lines describe it. */
@@ -65,7 +66,8 @@ struct plan_trace {
 	int comm_count;
 	struct plan_trace_step *steps;
 	int step_count;
-	struct plan_trace_call *calls; /* by begin */
+	/* By last_begin_ns: a rank may wait in a call for one that still makes another. */
+	struct plan_trace_call *calls;
 	int call_count;
 	char **names; /* of algorithms and kinds */
 	int name_count;

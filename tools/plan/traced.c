@@ -23,6 +23,12 @@ bool plan_traced_is_short(const struct plan_trace_call *call)
 	return call->block / rd_longer(call->slice, 1) > call->count;
 }
 
+void plan_traced_cut(struct plan_options *options, const struct plan_trace_call *call)
+{
+	options->size = (size_t)call->block;
+	options->piece_size = (size_t)rd_longer(call->slice, 1);
+}
+
 /* The channels on which the call ran, as bits. */
 static unsigned channels_of(const struct plan_trace_call *call)
 {
@@ -93,6 +99,9 @@ int plan_traced_make(struct plan_problem *made, struct plan_options *options,
 			PLAN_SHOWN_MAX);
 	if (call->key->collective == RD_TRANSFER && call->key->root == call->key->target)
 		return rd_fail(RONDO_INVALID, "%s: a transfer has two ranks", name);
+	if (options->hosts_given && options->hosts > comm->size)
+		return rd_fail(RONDO_INVALID, "%d hosts for %d ranks: each has one", options->hosts,
+			comm->size);
 	err = check_channels(name, comm, channels_of(call));
 	if (err)
 		return err;
@@ -100,11 +109,11 @@ int plan_traced_make(struct plan_problem *made, struct plan_options *options,
 	options->collective = (enum rd_collective)call->key->collective;
 	options->ranks = comm->size;
 	options->root = call->key->root;
-	options->size = (size_t)call->block;
-	options->piece_size = (size_t)rd_longer(call->slice, 1);
-	options->hosts = 1;
+	plan_traced_cut(options, call);
+	options->hosts = options->hosts_given ? options->hosts : 1;
 	plan_problem_lay(made, options);
-	err = lay(made, name, comm, &options->hosts);
+	if (!options->hosts_given)
+		err = lay(made, name, comm, &options->hosts);
 	made->problem.target = call->key->target;
 	made->layout.group_count = options->hosts;
 	made->problem.layout = &made->layout;

@@ -443,6 +443,11 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "import wants a FILE", "import", "-o", "-");
 	REFUSED(2, "--format is for export", "import", "a.xml", "-o", "-", "--format", "msccl");
 	REFUSED(2, "diff wants a TRACE", "diff");
+	REFUSED(2, "replay wants a TRACE", "replay");
+	REFUSED(2, "--link wants a --topology, which has links", "replay", "t.json", "--link",
+		"a=2");
+	REFUSED(2, "--link wants NAME=FACTOR, such as 'host 0 up=2', not '=2'", "replay", "t.json",
+		"--topology", "card", "--link", "=2");
 	REFUSED(1, "cannot read /nowhere.json", "diff", "/nowhere.json");
 	REFUSED(1, "/nowhere/plan.json: No such file", "diff", "/nowhere.json",
 		"/nowhere/plan.json");
@@ -453,7 +458,8 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(1, "two_shot_4 needs direct access, which has no form in MSCCL's XML", "export",
 		"two_shot", "all_reduce", "--format", "msccl", "-o", "/dev/null");
 	REFUSED(2, "--output is for export and import", "print", "ring", "all_reduce", "-o", "-");
-	REFUSED(2, "print, draw, compare, simulate, prove, export, import or diff, not 'show'",
+	REFUSED(2,
+		"print, draw, compare, simulate, prove, export, import, diff or replay, not 'show'",
 		"show", "ring", "all_reduce");
 	REFUSED(2, "an ALGORITHM and a COLLECTIVE", "print", "ring");
 	REFUSED(2, "what is meant by 'now'?", "compare", "ring", "all_reduce", "now");
@@ -462,8 +468,8 @@ Test(plan, wrong_arguments_get_one_line)
 		"all_reduce?",
 		"compare", "all_reduse");
 	REFUSED(2, "prove wants an ALGORITHM", "prove");
-	REFUSED(2, "--hosts is for print, draw, compare, simulate and export", "prove", "ring",
-		"--hosts", "2");
+	REFUSED(2, "--hosts is for print, draw, compare, simulate, export and replay", "prove",
+		"ring", "--hosts", "2");
 	REFUSED(2, "--size is for print, draw and simulate", "compare", "all_reduce", "--size",
 		"8");
 	REFUSED(2, "--seed is for simulate", "print", "ring", "all_reduce", "--seed", "0");
@@ -480,9 +486,10 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "--kill wants RANK@TIME, such as 3@250us", "simulate", "ring", "all_reduce",
 		"--kill", "3@250");
 	REFUSED(2, "rank 4 is not in 0..3", "simulate", "ring", "all_reduce", "--kill", "4@1us");
-	REFUSED(2, "--jitter is for simulate", "print", "ring", "all_reduce", "--jitter", "5");
-	REFUSED(2, "--topology is for compare, simulate and diff", "print", "ring", "all_reduce",
-		"--topology", "card");
+	REFUSED(2, "--jitter is for simulate and replay", "print", "ring", "all_reduce", "--jitter",
+		"5");
+	REFUSED(2, "--topology is for compare, simulate, diff and replay", "print", "ring",
+		"all_reduce", "--topology", "card");
 	REFUSED(2, "an all_to_all has at most 1024 ranks here, not 65536", "simulate", "linear",
 		"all_to_all", "--ranks", "65536");
 	REFUSED(1, "all_to_all of 257 ranks has more chunks than a plan file", "export", "linear",
