@@ -10,6 +10,9 @@
 
 #include "plan/plan_file.h"
 
+#define MSCCL_CHUNKS_MAX (1 << 20)
+#define MSCCL_BLOCKS_MAX 8192 /* of all ranks */
+
 /* X(name, text, receives, sends): the types of steps. */
 #define MSCCL_TYPES(X) \
 	X(SEND, "s", false, true) \
@@ -70,6 +73,20 @@ bool msccl_sends(enum msccl_type type);
    buffer's. */
 int msccl_range_blocks(const struct rd_problem *problem);
 int msccl_loop_blocks(const struct rd_problem *problem);
+
+/*
+ * While a program is read. The first makes the title and the arrays, for problem.size ranks, which
+ * are added in order; blocks and steps go to the last one. The range is MSCCL's, in bytes.
+ */
+int msccl_begin(struct msccl *msccl, const char *name);
+int msccl_collective(const char *name); /* -1: none that has plans */
+bool msccl_chunks_fit(const struct msccl *msccl, int64_t parts);
+void msccl_set_range(struct msccl *msccl, int64_t least, int64_t most);
+void msccl_add_rank(struct msccl *msccl, int scratch);
+int msccl_add_block(struct msccl *msccl, struct msccl_block block);
+int msccl_add_step(struct msccl *msccl, struct msccl_step step);
+/* Makes one chunk of those that all steps move together: a link holds few messages. */
+void msccl_join_chunks(struct msccl *msccl);
 
 /* RONDO_INVALID with the file and the line. */
 int msccl_refuse(const struct msccl *msccl, int line, const char *format, ...)
