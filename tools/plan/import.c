@@ -1,6 +1,7 @@
 #include "import.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -30,10 +31,21 @@ static int read_source(const char *path, char **text, size_t *size)
 	return err;
 }
 
+/* JSON begins with a brace, behind blanks. */
+static bool is_json(const char *text, size_t size)
+{
+	size_t at = 0;
+
+	while (at < size && strchr(" \t\r\n", text[at]) && text[at])
+		at++;
+	return at < size && text[at] == '{';
+}
+
 static int convert(const char *path, const char *text, size_t size, struct rd_plan_file **file)
 {
 	struct msccl msccl;
-	int err = msccl_parse(&msccl, path, text, size);
+	int err = is_json(text, size) ? mscclpp_parse(&msccl, path, text, size)
+				      : msccl_parse(&msccl, path, text, size);
 
 	*file = NULL;
 	if (!err)

@@ -25,6 +25,7 @@ void msccl_finish(struct msccl *msccl)
 	free(msccl->blocks);
 	free(msccl->firsts);
 	free(msccl->scratch);
+	free(msccl->counters);
 }
 
 int msccl_range_blocks(const struct rd_problem *problem)
@@ -169,12 +170,13 @@ static int common(int a, int b)
 
 static bool moves_chunks(const struct msccl_step *step)
 {
-	return step->type != MSCCL_NOP;
+	return step->type < MSCCL_NOP;
 }
 
-void msccl_join_chunks(struct msccl *msccl)
+int msccl_join_chunks(struct msccl *msccl)
 {
 	int together = msccl->parts;
+	int64_t moved = 0;
 
 	for (int i = 0; i < msccl->block_count; i++)
 		for (int k = 0; k < msccl->blocks[i].step_count; k++) {
@@ -185,6 +187,7 @@ void msccl_join_chunks(struct msccl *msccl)
 			together = common(together, step->count);
 			together = common(together, step->from.offset);
 			together = common(together, step->into.offset);
+			together = common(together, step->with.offset);
 		}
 	msccl->parts /= together;
 	for (int rank = 0; rank < msccl->ranks; rank++)
@@ -197,6 +200,14 @@ void msccl_join_chunks(struct msccl *msccl)
 				continue;
 			step->from.offset /= together;
 			step->into.offset /= together;
+			step->with.offset /= together;
 			step->count /= together;
+			moved += step->count;
+			if (moved > RD_FILE_CHUNKS_MAX)
+				return msccl_refuse(msccl, step->line,
+					"gpu %d, tb %d: more than %d chunks are moved up to here",
+					msccl->blocks[i].rank, msccl->blocks[i].id,
+					RD_FILE_CHUNKS_MAX);
 		}
+	return 0;
 }

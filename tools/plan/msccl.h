@@ -1,7 +1,9 @@
 /*
- * Programs of MSCCL, as msccl-tools, TACCL and others write them in XML. A GPU has thread blocks,
- * which send to one rank and receive from one. A block runs its steps in order, and a step may wait
- * for one of another block.
+ * Programs of MSCCL, as msccl-tools, TACCL and others write them in XML, and of MSCCL++, whose
+ * compiler writes JSON. A GPU has thread blocks, each of which runs its steps in order.
+ *
+ * MSCCL's blocks send to one rank and receive from one, and a step may wait for one of another
+ * block. MSCCL++'s read and write other ranks' memory, and wait for counters that others raise.
  */
 #ifndef PLAN_MSCCL_H
 #define PLAN_MSCCL_H
@@ -13,7 +15,8 @@
 #define MSCCL_CHUNKS_MAX (1 << 20)
 #define MSCCL_BLOCKS_MAX 8192 /* of all ranks */
 
-/* X(name, text, receives, sends): the types of steps. */
+/* X(name, text, receives, sends): the types of steps. Those without a text are MSCCL++'s: a write
+   to the peer's memory, a read of it, and one that adds. From NOP on, they have no chunks. */
 #define MSCCL_TYPES(X) \
 	X(SEND, "s", false, true) \
 	X(RECV, "r", true, false) \
@@ -23,7 +26,12 @@
 	X(RECV_REDUCE_COPY_SEND, "rrcs", true, true) \
 	X(COPY, "cpy", false, false) \
 	X(REDUCE, "re", false, false) \
-	X(NOP, "nop", false, false)
+	X(PUT, NULL, false, false) \
+	X(GET, NULL, false, false) \
+	X(READ_REDUCE, NULL, false, false) \
+	X(NOP, "nop", false, false) \
+	X(SIGNAL, NULL, false, false) \
+	X(WAIT, NULL, false, false)
 
 enum msccl_type {
 #define MSCCL_ENUM(name, text, receives, sends) MSCCL_##name,
@@ -40,8 +48,18 @@ struct msccl_step {
 	int line;
 	enum msccl_type type;
 	struct msccl_slot from, into;
+	struct msccl_slot with; /* of a reduction: `from` is added to it */
 	int count; /* of chunks */
 	int after_block, after_step; /* waits for that one; -1: for none */
+	/* MSCCL++ alone: */
+	const char *op_name; /* NULL: of MSCCL */
+	int op; /* its place in the block */
+	int peer; /* the other rank of PUT, GET and READ_REDUCE */
+	bool packets; /* `from` is waited for: a packet has its own flag */
+	int back; /* behind its last step, an operation goes on with the next chunk at its first */
+	bool goes_on; /* with the same chunk, by the next step */
+	int counter; /* of SIGNAL and WAIT */
+	int least; /* WAIT: the counter's value, which stays; 0: it takes one */
 };
 
 struct msccl_block {
@@ -64,6 +82,7 @@ struct msccl {
 	struct msccl_block *blocks; /* those of rank 0, then of rank 1, ... */
 	int *firsts; /* [ranks + 1]: indices of blocks */
 	int block_count, capacity, ranks;
+	int *counters; /* MSCCL++: signals, releases and arrivals that nobody has taken */
 };
 
 bool msccl_receives(enum msccl_type type);
@@ -85,8 +104,9 @@ void msccl_set_range(struct msccl *msccl, int64_t least, int64_t most);
 void msccl_add_rank(struct msccl *msccl, int scratch);
 int msccl_add_block(struct msccl *msccl, struct msccl_block block);
 int msccl_add_step(struct msccl *msccl, struct msccl_step step);
-/* Makes one chunk of those that all steps move together: a link holds few messages. */
-void msccl_join_chunks(struct msccl *msccl);
+/* Makes one chunk of those that all steps move together: a link holds few messages. Refuses a
+   program that moves so many that its order would take minutes. */
+int msccl_join_chunks(struct msccl *msccl);
 
 /* RONDO_INVALID with the file and the line. */
 int msccl_refuse(const struct msccl *msccl, int line, const char *format, ...)
@@ -97,6 +117,8 @@ int msccl_refuse(const struct msccl *msccl, int line, const char *format, ...)
  * RONDO_UNSUPPORTED without expat; RONDO_MEMORY. msccl_finish() frees, also after a failure.
  */
 int msccl_parse(struct msccl *msccl, const char *name, const char *text, size_t size);
+/* The same for MSCCL++'s JSON; the reason has the rank, the thread block and the operation, too. */
+int mscclpp_parse(struct msccl *msccl, const char *name, const char *text, size_t size);
 void msccl_finish(struct msccl *msccl);
 
 /* Makes the plan file of a program. Each rank's blocks become one order. RONDO_INVALID, with the

@@ -2,7 +2,11 @@
  * A program of MSCCL as calls. Its blocks run here, of all ranks side by side, without data: the
  * order in which their steps come to their turn is the order of each rank's calls. A link of Rondo
  * has one order and holds two messages, whatever channels MSCCL sends over; so it is here.
+ *
+ * MSCCL++ reads and writes other ranks' memory. Each access is a message here, which its receiver
+ * takes at once, or leaves in the link until a later step adds it.
  */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,34 +14,84 @@
 
 /* ---- Steps: each returns 1 where it is done, 0 where its turn has not come, or an error. ---- */
 
-static int refuse_slot(const struct msccl_run *run, const struct msccl_step *step,
-	struct msccl_slot slot, int more, const char *why)
+static int refuse_step(const struct msccl_run *run, const struct msccl_block *block,
+	const struct msccl_step *step, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int refuse_step(const struct msccl_run *run, const struct msccl_block *block,
+	const struct msccl_step *step, const char *format, ...)
 {
-	return msccl_refuse(
-		run->msccl, step->line, "%c[%d] %s", slot.buffer, slot.offset + more, why);
+	char what[200];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	if (step->op_name)
+		return msccl_refuse(run->msccl, step->line, "gpu %d, tb %d, op %d (%s): %s",
+			block->rank, block->id, step->op, step->op_name, what);
+	return msccl_refuse(run->msccl, step->line, "%s", what);
 }
 
-/* Whether the value is the one that a send or a reduction uses. */
+static int refuse_slot(const struct msccl_run *run, const struct msccl_block *block,
+	const struct msccl_step *step, struct msccl_slot slot, const char *why)
+{
+	return refuse_step(
+		run, block, step, "%c[%d] %s", slot.buffer, slot.offset + block->chunk, why);
+}
+
+/* Whether the value is in a link, or at another rank. */
+static bool is_elsewhere(const struct msccl_value *value)
+{
+	return value->message || value->at;
+}
+
+/* Whether the value's message is the first of its link. One that stayed at its rank is sent now. */
+static int bring(struct msccl_run *run, const struct msccl_block *block,
+	const struct msccl_step *step, int rank, struct msccl_slot slot, struct msccl_value *value)
+{
+	const int from = value->at ? value->at - 1 : run->messages[value->message - 1].from;
+	struct msccl_link *link = msccl_link_of(run, from, rank);
+	int err;
+
+	if (!value->at)
+		return link->first == value->message - 1;
+	if (value->version != run->ranks[from].now[value->chunk - 1].version)
+		return refuse_slot(run, block, step, slot,
+			"was put, and its rank has a newer value: a link holds two messages");
+	if (link->count > 0)
+		return 0;
+	err = msccl_put(run, from, rank, 0, value);
+	if (err)
+		return err;
+	link->held++;
+	value->message = link->last + 1;
+	value->at = 0;
+	return 1;
+}
+
+/* Whether the value of this rank is the one that a send or a reduction uses. */
 static int need_present(struct msccl_run *run, const struct msccl_block *block,
-	const struct msccl_step *step, struct msccl_slot slot, struct msccl_value *value)
+	const struct msccl_step *step, int rank, struct msccl_slot slot, struct msccl_value *value)
 {
 	if (!value || !value->chunk)
-		return refuse_slot(run, step, slot, block->chunk,
+		return refuse_slot(run, block, step, slot,
 			value ? "has no value yet" : "is beyond its buffer");
-	if (value->message) {
+	if (is_elsewhere(value)) {
+		int err = bring(run, block, step, rank, slot, value);
+
+		if (err != 1)
+			return err;
+
 		const struct msccl_message message = run->messages[value->message - 1];
-		struct msccl_link *link = msccl_link_of(run, message.from, block->rank);
 
-		if (link->first != value->message - 1)
-			return 0;
-		link->held--;
-		int err = msccl_take(run, block->rank, &message);
-
-		*value = run->ranks[block->rank].now[message.chunk];
+		msccl_link_of(run, message.from, rank)->held--;
+		err = msccl_take(run, rank, &message);
+		*value = run->ranks[rank].now[message.chunk];
 		return err ? err : 1;
 	}
-	if (run->reduces && value->version != run->ranks[block->rank].now[value->chunk - 1].version)
-		return refuse_slot(run, step, slot, block->chunk,
+	if (run->reduces && value->version != run->ranks[rank].now[value->chunk - 1].version)
+		return refuse_slot(run, block, step, slot,
 			"is an older value of its chunk: a plan has the newest alone");
 	return 1;
 }
@@ -84,7 +138,7 @@ static int send(struct msccl_run *run, struct msccl_block *block, const struct m
 
 	if (!may_send(run, block))
 		return 0;
-	err = need_present(run, block, step, step->from, value);
+	err = need_present(run, block, step, block->rank, step->from, value);
 	if (err != 1)
 		return err;
 	err = msccl_put(run, block->rank, block->to, block->channel, value);
@@ -108,7 +162,7 @@ static bool is_added_later(const struct msccl_run *run, int rank,
 {
 	const struct msccl_value *now = &run->ranks[rank].now[message->chunk];
 	bool overwrites =
-		into->chunk == now->chunk && into->version == now->version && !into->message;
+		into->chunk == now->chunk && into->version == now->version && !is_elsewhere(into);
 
 	return run->reduces && message->count < run->size && now->chunk && !overwrites;
 }
@@ -122,12 +176,12 @@ static int receive(struct msccl_run *run, struct msccl_block *block, const struc
 	if (at < 0)
 		return 0;
 	if (!into)
-		return refuse_slot(run, step, step->into, block->chunk, "is beyond its buffer");
+		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
 
 	const struct msccl_message message = run->messages[at];
 
 	if (step->type == MSCCL_RECV && is_added_later(run, block->rank, &message, into)) {
-		*into = (struct msccl_value){ message.chunk + 1, 0, message.count, at + 1 };
+		*into = (struct msccl_value){ message.chunk + 1, 0, message.count, at + 1, 0 };
 		link->held++;
 		return 1;
 	}
@@ -140,10 +194,11 @@ static int receive(struct msccl_run *run, struct msccl_block *block, const struc
 	return err ? err : 1;
 }
 
-static int check_reduces(const struct msccl_run *run, const struct msccl_step *step)
+static int check_reduces(
+	const struct msccl_run *run, const struct msccl_block *block, const struct msccl_step *step)
 {
 	return run->reduces ? 0
-			    : msccl_refuse(run->msccl, step->line, "%s reduces nothing",
+			    : refuse_step(run, block, step, "%s reduces nothing",
 				      rd_collective_name(run->msccl->problem.collective));
 }
 
@@ -152,7 +207,7 @@ static int receive_reduce(
 {
 	struct msccl_value *from = msccl_slot_at(run, block->rank, step->from, block->chunk);
 	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk), *now;
-	int at = arrived(run, block), err = check_reduces(run, step);
+	int at = arrived(run, block), err = check_reduces(run, block, step);
 
 	if (err || at < 0 || msccl_link_of(run, block->peer, block->rank)->held > 0 ||
 		(msccl_sends(step->type) && !may_send(run, block)))
@@ -160,14 +215,14 @@ static int receive_reduce(
 
 	const struct msccl_message message = run->messages[at];
 
-	err = need_present(run, block, step, step->from, from);
+	err = need_present(run, block, step, block->rank, step->from, from);
 	if (err != 1)
 		return err;
 	if (from->chunk != message.chunk + 1)
 		return refuse_slot(
-			run, step, step->from, block->chunk, "is another chunk than the message");
+			run, block, step, step->from, "is another chunk than the message");
 	if (!into)
-		return refuse_slot(run, step, step->into, block->chunk, "is beyond its buffer");
+		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
 	err = msccl_take_reduce(run, block->rank, &message);
 	now = &run->ranks[block->rank].now[message.chunk];
 	if (step->type != MSCCL_RECV_REDUCE_SEND)
@@ -183,10 +238,12 @@ static int copy(struct msccl_run *run, struct msccl_block *block, const struct m
 	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk);
 
 	if (!from || !into)
-		return refuse_slot(run, step, from ? step->into : step->from, block->chunk,
-			"is beyond its buffer");
-	if (from->message)
-		return refuse_slot(run, step, step->from, block->chunk,
+		return refuse_slot(
+			run, block, step, from ? step->into : step->from, "is beyond its buffer");
+	if (step->packets && !from->chunk)
+		return 0;
+	if (is_elsewhere(from))
+		return refuse_slot(run, block, step, step->from,
 			"is copied and may be added: a plan adds as it receives");
 	*into = *from;
 	return 1;
@@ -196,34 +253,133 @@ static int copy(struct msccl_run *run, struct msccl_block *block, const struct m
 static int reduce(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	struct msccl_value *from = msccl_slot_at(run, block->rank, step->from, block->chunk);
+	struct msccl_value *with = msccl_slot_at(run, block->rank, step->with, block->chunk);
 	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk);
 	struct msccl_value *held, *other;
-	int err = check_reduces(run, step);
+	bool from_is_held;
+	int err = check_reduces(run, block, step);
 
 	if (err)
 		return err;
-	if (!from || !into)
-		return refuse_slot(run, step, from ? step->into : step->from, block->chunk,
+	if (!from || !with || !into)
+		return refuse_slot(run, block, step,
+			!from   ? step->from
+			: !with ? step->with
+				: step->into,
 			"is beyond its buffer");
-	held = from->message ? from : into;
-	other = from->message ? into : from;
-	if (!held->message || other->message || !other->chunk || held->chunk != other->chunk)
-		return refuse_slot(run, step, step->from, block->chunk,
+	if (step->packets && !from->chunk)
+		return 0;
+	from_is_held = is_elsewhere(from);
+	held = from_is_held ? from : with;
+	other = from_is_held ? with : from;
+	if (!is_elsewhere(held) || is_elsewhere(other) || !other->chunk ||
+		held->chunk != other->chunk)
+		return refuse_slot(run, block, step, step->from,
 			"is no message to add to a value here: a plan adds as it receives");
 
-	const struct msccl_message message = run->messages[held->message - 1];
-	struct msccl_link *link = msccl_link_of(run, message.from, block->rank);
-
-	if (link->first != held->message - 1)
-		return 0;
-	err = need_present(run, block, step, from->message ? step->into : step->from, other);
+	err = bring(run, block, step, block->rank, from_is_held ? step->from : step->with, held);
+	if (err == 1)
+		err = need_present(run, block, step, block->rank,
+			from_is_held ? step->with : step->from, other);
 	if (err != 1)
 		return err;
-	link->held--;
+
+	const struct msccl_message message = run->messages[held->message - 1];
+
+	msccl_link_of(run, message.from, block->rank)->held--;
 	err = msccl_take_reduce(run, block->rank, &message);
 	*held = (struct msccl_value){ 0 };
 	*into = run->ranks[block->rank].now[message.chunk];
 	return err ? err : 1;
+}
+
+/* ---- Steps of one side ---------------------------------------------------------------------- */
+
+/* A put or a get: a message from one rank's memory to another's. */
+static int move(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
+{
+	int here = step->type == MSCCL_PUT ? block->rank : step->peer;
+	int there = step->type == MSCCL_PUT ? step->peer : block->rank, err;
+	struct msccl_value *from = msccl_slot_at(run, here, step->from, block->chunk);
+	struct msccl_value *into = msccl_slot_at(run, there, step->into, block->chunk);
+	struct msccl_link *link = msccl_link_of(run, here, there);
+
+	if (!into)
+		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
+	if (step->packets && from && !from->chunk)
+		return 0;
+
+	const struct msccl_message coming = { .chunk = from && from->chunk ? from->chunk - 1 : 0,
+		.count = from ? from->count : 0 };
+	bool stays = is_added_later(run, there, &coming, into);
+
+	if (!stays && (link->held > 0 || link->count >= LINK_MESSAGES))
+		return 0;
+	err = need_present(run, block, step, here, step->from, from);
+	if (err != 1)
+		return err;
+	if (stays && link->count >= LINK_MESSAGES) {
+		*into = *from;
+		into->at = here + 1;
+		return 1;
+	}
+	err = msccl_put(run, here, there, 0, from);
+	if (err)
+		return err;
+	if (stays) {
+		*into = (struct msccl_value){ from->chunk, 0, from->count, link->last + 1, 0 };
+		link->held++;
+		return 1;
+	}
+
+	const struct msccl_message message = run->messages[link->last];
+
+	err = msccl_take(run, there, &message);
+	*into = run->ranks[there].now[message.chunk];
+	return err ? err : 1;
+}
+
+/* Adds a value of the peer's memory. */
+static int read_reduce(
+	struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
+{
+	struct msccl_value *from = msccl_slot_at(run, step->peer, step->from, block->chunk);
+	struct msccl_value *with = msccl_slot_at(run, block->rank, step->with, block->chunk);
+	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk);
+	struct msccl_link *link = msccl_link_of(run, step->peer, block->rank);
+	int err = check_reduces(run, block, step);
+
+	if (err || link->count > 0)
+		return err;
+	if (!into)
+		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
+	err = need_present(run, block, step, block->rank, step->with, with);
+	if (err == 1)
+		err = need_present(run, block, step, step->peer, step->from, from);
+	if (err != 1)
+		return err;
+	if (from->chunk != with->chunk)
+		return refuse_slot(run, block, step, step->from,
+			"of the peer is another chunk than the one to which it is added");
+	err = msccl_put(run, step->peer, block->rank, 0, from);
+	if (err)
+		return err;
+
+	const struct msccl_message message = run->messages[link->last];
+
+	err = msccl_take_reduce(run, block->rank, &message);
+	*into = run->ranks[block->rank].now[message.chunk];
+	return err ? err : 1;
+}
+
+static int wait_for_counter(struct msccl_run *run, const struct msccl_step *step)
+{
+	int *counter = &run->msccl->counters[step->counter];
+
+	if (*counter < (step->least ? step->least : 1))
+		return 0;
+	*counter -= !step->least;
+	return 1;
 }
 
 static int run_chunk(struct msccl_run *run, struct msccl_block *block)
@@ -244,6 +400,16 @@ static int run_chunk(struct msccl_run *run, struct msccl_block *block)
 		return copy(run, block, step);
 	case MSCCL_REDUCE:
 		return reduce(run, block, step);
+	case MSCCL_PUT:
+	case MSCCL_GET:
+		return move(run, block, step);
+	case MSCCL_READ_REDUCE:
+		return read_reduce(run, block, step);
+	case MSCCL_SIGNAL:
+		run->msccl->counters[step->counter]++;
+		break;
+	case MSCCL_WAIT:
+		return wait_for_counter(run, step);
 	case MSCCL_NOP:
 		break;
 	}
@@ -251,6 +417,20 @@ static int run_chunk(struct msccl_run *run, struct msccl_block *block)
 }
 
 /* ---- All blocks ----------------------------------------------------------------------------- */
+
+/* Behind a step that is done for a chunk: to the next step, or the next chunk. */
+static void go_on(struct msccl_block *block)
+{
+	const struct msccl_step *step = &block->steps[block->at];
+
+	if (!step->goes_on && ++block->chunk < step->count) {
+		block->at -= step->back;
+		return;
+	}
+	if (!step->goes_on)
+		block->chunk = 0;
+	block->at++;
+}
 
 /* Runs a block as far as it goes; where ranks are eager, one send. Returns whether it moved, or an
    error. */
@@ -263,10 +443,7 @@ static int run_block(struct msccl_run *run, struct msccl_block *block)
 		if (done != 1)
 			break;
 		moved = 1;
-		if (++block->chunk == block->steps[block->at].count) {
-			block->chunk = 0;
-			block->at++;
-		}
+		go_on(block);
 	}
 	return done < 0 ? done : moved;
 }
@@ -288,6 +465,20 @@ static int run_blocks(struct msccl_run *run)
 	return moved;
 }
 
+#define NO_TURN "never has its turn: it waits in a circle, "
+
+static int refuse_turn(
+	const struct msccl_run *run, const struct msccl_block *block, const struct msccl_step *step)
+{
+	if (step->op_name)
+		return refuse_step(run, block, step,
+			NO_TURN "for a signal or packets that never come, or for room in a link");
+	return refuse_step(run, block, step,
+		"this step of gpu %d, tb %d " NO_TURN
+		"for a message that nobody sends, or for room in a link",
+		block->rank, block->id);
+}
+
 static int run_all(struct msccl_run *run)
 {
 	int moved;
@@ -306,10 +497,7 @@ static int run_all(struct msccl_run *run)
 		const struct msccl_block *block = &run->msccl->blocks[i];
 
 		if (block->at < block->step_count)
-			return msccl_refuse(run->msccl, block->steps[block->at].line,
-				"this step of gpu %d, tb %d never has its turn: it waits in a circle, "
-				"for a message that nobody sends, or for room in a link",
-				block->rank, block->id);
+			return refuse_turn(run, block, &block->steps[block->at]);
 	}
 	return 0;
 }

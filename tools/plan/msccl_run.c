@@ -85,7 +85,7 @@ static int init_rank(struct msccl_run *run, int rank)
 
 		if (block < 0)
 			continue;
-		it->now[chunk] = (struct msccl_value){ chunk + 1, 1, 1, 0 };
+		it->now[chunk] = (struct msccl_value){ chunk + 1, 1, 1, 0, 0 };
 		*msccl_slot_at(run, rank, slot, 0) = it->now[chunk];
 	}
 	return 0;
@@ -182,7 +182,7 @@ int msccl_take(struct msccl_run *run, int rank, const struct msccl_message *mess
 	struct msccl_value *now = &run->ranks[rank].now[message->chunk];
 	int from = message->from, chunk = message->chunk;
 
-	*now = (struct msccl_value){ chunk + 1, now->version + 1, message->count, 0 };
+	*now = (struct msccl_value){ chunk + 1, now->version + 1, message->count, 0, 0 };
 	pop(run, from, rank);
 	return add_call(run, rank, RD_FILE_recv, from, chunk);
 }

@@ -3,7 +3,8 @@
  * all slots, the messages in the links, and the calls of each rank so far.
  *
  * A plan has one present value of each chunk on a rank. MSCCL's memory may have several: a message
- * that a later step adds stays in its link until then.
+ * that a later step adds stays in its link until then. One of MSCCL++ that finds no room there
+ * stays at its sender.
  */
 #ifndef PLAN_MSCCL_RUN_H
 #define PLAN_MSCCL_RUN_H
@@ -18,6 +19,7 @@ struct msccl_value {
 	int version; /* counts the chunk's values on this rank */
 	int count; /* of ranks whose contributions are in it */
 	int message; /* + 1: it is still in its link */
+	int at; /* rank + 1: it is still there, as the link had no room */
 };
 
 struct msccl_message {

@@ -35,7 +35,12 @@ static struct msccl_slot home(struct writer *writer, int chunk)
 static void add(struct writer *writer, enum msccl_type type, int peer, struct msccl_slot from,
 	struct msccl_slot into)
 {
-	writer->steps[writer->count] = (struct msccl_step){ 0, type, from, into, 1, -1, -1 };
+	writer->steps[writer->count] = (struct msccl_step){ .type = type,
+		.from = from,
+		.into = into,
+		.count = 1,
+		.after_block = -1,
+		.after_step = -1 };
 	writer->peers[writer->count++] = peer;
 }
 

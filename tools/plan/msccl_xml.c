@@ -143,7 +143,7 @@ static int read_type(const struct xml *xml, enum msccl_type *type)
 	int err = xml_text(xml, "type", &text);
 
 	for (int i = 0; i < TYPE_COUNT && !err; i++)
-		if (strcmp(types[i].text, text) == 0) {
+		if (types[i].text && strcmp(types[i].text, text) == 0) {
 			*type = (enum msccl_type)i;
 			return 0;
 		}
@@ -156,6 +156,7 @@ static int read_places(const struct xml *xml, struct msccl_step *step)
 
 	if (!err)
 		err = read_slot(xml, "dstbuf", "dstoff", &step->into);
+	step->with = step->into;
 	return err ? err : xml_int(xml, "cnt", 1, MSCCL_CHUNKS_MAX, 0, &step->count);
 }
 
@@ -239,6 +240,6 @@ int msccl_parse(struct msccl *msccl, const char *name, const char *text, size_t 
 	if (!err)
 		err = check_waits(msccl);
 	if (!err)
-		msccl_join_chunks(msccl);
+		err = msccl_join_chunks(msccl);
 	return err;
 }

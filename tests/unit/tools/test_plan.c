@@ -422,6 +422,27 @@ Test(plan, a_file_is_compared_with_the_algorithms)
 	unlink(path);
 }
 
+/* Behind blanks; a GPU alone has nothing to do. */
+Test(plan, an_execution_plan_of_mscclpp_is_known_by_its_brace)
+{
+	static const char text[] = "\n\t{\"name\": \"One\", \"collective\": \"allreduce\", "
+				   "\"inplace\": true, \"gpus\": [{\"id\": 0, "
+				   "\"input_chunks\": 1, \"output_chunks\": 1, "
+				   "\"scratch_chunks\": 0}]}";
+	char path[] = "/tmp/rondo-test-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	struct run imported = run("import", path, "-o", "-", NULL);
+
+	unlink(path);
+	assert_went_well(&imported);
+	cr_expect_not_null(strstr(imported.out, "\"name\": \"one\""), "%s", imported.out);
+	run_free(&imported);
+}
+
 /* ---- Wrong arguments ------------------------------------------------------------------------ */
 
 #define REFUSED(wanted_status, text, ...) \

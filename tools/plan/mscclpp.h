@@ -1,0 +1,78 @@
+/*
+ * An execution plan of MSCCL++ while it is read (mscclpp_parse() in msccl.h). A GPU has channels to
+ * other ranks, whose two ends signal each other, and buffers of other ranks. A thread block lists
+ * those that its operations use, and they count in that list.
+ */
+#ifndef PLAN_MSCCLPP_H
+#define PLAN_MSCCLPP_H
+
+#include "base/json.h"
+#include "msccl.h"
+
+#define MSCCLPP_BARRIERS 64 /* of a GPU */
+#define MSCCLPP_SCALE_MAX 64
+
+enum mscclpp_type { MSCCLPP_MEMORY, MSCCLPP_PORT, MSCCLPP_TYPES, MSCCLPP_OTHER = MSCCLPP_TYPES };
+
+struct mscclpp_channel {
+	int peer;
+	int pair; /* the n-th to this peer: the other end is the peer's n-th to this GPU */
+};
+
+struct mscclpp_buffer {
+	int rank;
+	char buffer; /* i, o or s */
+};
+
+struct mscclpp_gpu {
+	const struct rd_json_value *value;
+	int channels[MSCCLPP_TYPES + 1]; /* indices of its first of each type; and past the last */
+	int buffers, buffer_count;
+	int semaphores, semaphore_count; /* its first one's counter */
+	int barriers; /* the first one's counter */
+};
+
+/* The channels from one GPU to another, of a type. */
+struct mscclpp_pair {
+	int first; /* counter of the first one's signals to this GPU */
+	int count;
+};
+
+struct mscclpp {
+	const char *name; /* of the file, for reasons */
+	struct rd_json json;
+	struct msccl *msccl;
+	int scale; /* chunks into which thread block groups divide one */
+	struct mscclpp_gpu *gpus;
+	struct mscclpp_channel *channels;
+	struct mscclpp_buffer *buffers;
+	struct mscclpp_pair *pairs; /* [(rank * size + peer) * MSCCLPP_TYPES + type] */
+	/* Where it is; -1 and NULL: not in one. */
+	int rank, block, op;
+	const char *op_name;
+	/* The thread block's: */
+	const struct rd_json_value *block_channels, *block_buffers;
+	int barrier_uses[MSCCLPP_BARRIERS];
+};
+
+/* RONDO_INVALID with the file, the value's line, the GPU, the thread block, and the operation. */
+int mscclpp_refuse(const struct mscclpp *reading, const struct rd_json_value *value,
+	const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Read a member of an object, and refuse it where it is missing or of another kind. */
+int mscclpp_whole(const struct mscclpp *reading, const struct rd_json_value *object,
+	const char *member, int least, int most, int *number);
+int mscclpp_text(const struct mscclpp *reading, const struct rd_json_value *object,
+	const char *member, const char **text);
+int mscclpp_buffer(const struct mscclpp *reading, const struct rd_json_value *object, char *buffer);
+/* An array of objects or numbers; NULL where there is none. */
+int mscclpp_array(const struct mscclpp *reading, const struct rd_json_value *object,
+	const char *member, const struct rd_json_value **array);
+/* A type that is missing is MSCCLPP_OTHER, as that of a switch is. */
+int mscclpp_channel_type(const struct mscclpp *reading, const struct rd_json_value *object,
+	const char *member, enum mscclpp_type *type);
+
+/* Adds the steps of an operation to the last thread block. */
+int mscclpp_read_op(struct mscclpp *reading, const struct rd_json_value *value);
+
+#endif
