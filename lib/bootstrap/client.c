@@ -218,6 +218,12 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	}
 }
 
+bool rd_client_has_sent_goodbye(const struct rd_client *client)
+{
+	return client->socket && rd_participant_has_said_goodbye(client->participant) &&
+	       rd_control_socket_is_flushed(client->socket);
+}
+
 int64_t rd_client_deadline(const struct rd_client *client)
 {
 	return client->socket && client->connecting ? client->attempt_ms : RD_NEVER;

@@ -39,6 +39,8 @@ void rd_client_lose(struct rd_client *client, int error, int64_t now_ms);
 /* Connects where the participant wants to, sends its messages, and closes the connection when the
    participant is done. */
 void rd_client_serve(struct rd_client *client, int64_t now_ms);
+/* Whether the kernel has all of the participant's goodbye. */
+bool rd_client_has_sent_goodbye(const struct rd_client *client);
 /* Frees the addresses of rank 0. */
 void rd_client_forget(struct rd_client *client);
 /* When rd_client_serve() must be called next, at the latest. */

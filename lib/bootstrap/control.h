@@ -199,14 +199,15 @@ int rd_control_verdict(struct rd_control *control);
  * Rank 0's coordinator goes on by itself, in the thread, until all ranks have left or this process
  * ends. It tells the others that rank 0 leaves, so that the end of its process is no death. Then
  * they finish their last call without it, and judge its failure themselves. Returns once rank 0
- * knows, or all do, in 100 ms at most: 0, or the verdict so far.
+ * knows, or all do, in 100 ms at most; later, in heartbeat_timeout_ms at most, where the kernel
+ * takes the goodbye no sooner. Returns 0, or the verdict so far.
  */
 int rd_control_leave(struct rd_control *control);
 
 /* The same, but rank 0 stays until all have left or died, timeout_ms at most. */
 int rd_control_finalize(struct rd_control *control);
 
-/* This process ends: leaves all comms in which it has no call under way, in 100 ms at most. The
+/* This process ends: leaves all comms in which it has no call under way, with the same bounds. The
    program may go on to use their memory, not their control connections. */
 void rd_control_leave_all(void);
 

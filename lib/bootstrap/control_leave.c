@@ -200,8 +200,12 @@ static void leave_at_end(struct rd_control *control)
 static void await_leave(struct rd_control *control, int64_t deadline_ms)
 {
 	pthread_mutex_lock(&control->lock);
-	if (control->requests.leave)
+	if (control->requests.leave) {
+		/* The thread may be late. Nobody sends the goodbye after it. */
+		await_goodbye(control, RD_GOODBYE_SENT,
+			deadline_ms + control->settings.heartbeat_timeout_ms);
 		await_goodbye(control, RD_GOODBYE_AT_END, deadline_ms);
+	}
 	pthread_mutex_unlock(&control->lock);
 }
 

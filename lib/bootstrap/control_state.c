@@ -288,12 +288,20 @@ static bool store_opened(struct rd_control *control)
 	return control->opened.count > before;
 }
 
+bool rd_control_goodbye_is_sent(const struct rd_control *control)
+{
+	return rd_participant_phase(control->participant) >= RD_PARTICIPANT_LEFT ||
+	       rd_client_has_sent_goodbye(&control->client);
+}
+
 static enum rd_goodbye goodbye_of(const struct rd_control *control, enum rd_participant_phase phase)
 {
-	if (!control->leaving || phase < RD_PARTICIPANT_LEFT ||
+	if (!control->leaving || !rd_control_goodbye_is_sent(control))
+		return RD_GOODBYE_NOT_YET;
+	if (phase < RD_PARTICIPANT_LEFT ||
 		(control->server.coordinator &&
 			!rd_server_is_flushed(&control->server, control->ends)))
-		return RD_GOODBYE_NOT_YET;
+		return RD_GOODBYE_SENT;
 	return control->ends ? RD_GOODBYE_AT_END : RD_GOODBYE_SAID;
 }
 

@@ -25,8 +25,12 @@ enum rd_leave {
 	RD_LEAVE_ALONE, /* it goes on without the comm */
 };
 
-/* Rank 0 knows that this rank has left; of rank 0, all ranks do. */
-enum rd_goodbye { RD_GOODBYE_NOT_YET, RD_GOODBYE_SAID, RD_GOODBYE_AT_END };
+enum rd_goodbye {
+	RD_GOODBYE_NOT_YET,
+	RD_GOODBYE_SENT, /* the kernel has it */
+	RD_GOODBYE_SAID, /* rank 0 knows that this rank has left; of rank 0, all ranks do */
+	RD_GOODBYE_AT_END, /* the same, of a process that ends */
+};
 
 /* Requests of callers to the thread. All but `slow` stay set. */
 struct rd_control_requests {
@@ -136,6 +140,10 @@ void rd_control_hide(struct rd_control *control);
 
 /* The thread hands the requests to the participant and the coordinator. */
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
+
+/* Whether the kernel has this rank's goodbye, and sends it even if the process ends; or none will
+   be sent any more. For the thread alone. */
+bool rd_control_goodbye_is_sent(const struct rd_control *control);
 
 /* The thread goes on without the comm, whose memory the caller may free. */
 void rd_control_release(struct rd_control *control);

@@ -67,7 +67,8 @@ static void advance_watch(struct rd_control *control)
 			control->settings.rank);
 	if (phase == RD_PARTICIPANT_OPEN && job->watch)
 		rd_watch_start(job->watch);
-	if (control->count && control->goes_on && phase >= RD_PARTICIPANT_LEFT)
+	/* A rank that watches this process may report its end before rank 0 reads the goodbye. */
+	if (control->count && control->goes_on && rd_control_goodbye_is_sent(control))
 		rd_watch_left(control->count);
 	if (job->watch && rd_watch_fd(job->watch) >= 0 && all_have_left(job))
 		end_watch(job);
@@ -356,7 +357,8 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	}
 	advance_watch(control);
 	/* Behind the goodbye: after its caller's process has ended, nobody sends it. */
-	if (control->leaving == RD_LEAVE_ALONE && !control->released)
+	if (control->leaving == RD_LEAVE_ALONE && !control->released &&
+		rd_control_goodbye_is_sent(control))
 		rd_control_release(control);
 	rd_control_publish(control, false);
 	serve_links(control, now_ms);

@@ -363,6 +363,11 @@ void rd_participant_leave(struct rd_participant *participant, uint64_t digest, i
 	participant->to_send |= rd_control_bit(RD_CONTROL_BYE);
 }
 
+bool rd_participant_has_said_goodbye(const struct rd_participant *participant)
+{
+	return participant->leaving && !(participant->to_send & rd_control_bit(RD_CONTROL_BYE));
+}
+
 /* ---- Time ---------------------------------------------------------------------------------- */
 
 /* Until when all ranks must have joined; then, once this rank is ready, until when all must be. */

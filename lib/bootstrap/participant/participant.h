@@ -93,6 +93,8 @@ void rd_participant_cancel(struct rd_participant *participant, const char *reaso
 void rd_participant_slow(
 	struct rd_participant *participant, int64_t line_ms, int culprit, const char *reason);
 void rd_participant_leave(struct rd_participant *participant, uint64_t digest, int64_t now_ms);
+/* Whether rd_participant_next() has returned its goodbye. */
+bool rd_participant_has_said_goodbye(const struct rd_participant *participant);
 /* The kernel has reported the death of a rank of this host, which had finished so many calls
    (peer_watch.h). */
 void rd_participant_died(struct rd_participant *participant, int rank, uint32_t done);
