@@ -68,9 +68,7 @@ static int use(struct loaded *loaded)
 	if (!err)
 		err = prove(loaded->file, loaded->path);
 	if (!err)
-		err = rd_proof_demand(&loaded->file->algorithm);
-	if (!err)
-		err = rd_algorithm_add(&loaded->file->algorithm);
+		err = rd_proof_add(&loaded->file->algorithm);
 	if (!err)
 		log_file(loaded->file, loaded->path);
 	return err;

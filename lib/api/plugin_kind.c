@@ -129,9 +129,7 @@ static int algorithm_check(const void *brought)
 
 static int algorithm_add(const void *brought)
 {
-	int err = rd_proof_demand(brought);
-
-	return err ? err : rd_algorithm_add(brought);
+	return rd_proof_add(brought);
 }
 
 const struct rd_plugin_traits rd_plugin_traits[] = {

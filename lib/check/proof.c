@@ -7,6 +7,7 @@
 #include "base/fork_lock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "exec/algorithms.h"
 #include "plan/plan_file.h"
 #include "plan/print.h"
 
@@ -30,7 +31,7 @@ static struct claim *_Atomic claims; /* only ever grows */
    that its parent makes. */
 static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_LEAF);
 
-int rd_proof_demand(const struct rd_algorithm *algorithm)
+static int demand(const struct rd_algorithm *algorithm)
 {
 	struct claim *claim = calloc(1, sizeof(*claim));
 
@@ -42,6 +43,16 @@ int rd_proof_demand(const struct rd_algorithm *algorithm)
 	claims = claim;
 	rd_fork_unlock(&lock);
 	return 0;
+}
+
+/* The room first: a claim stays. */
+int rd_proof_add(const struct rd_algorithm *algorithm)
+{
+	int err = rd_algorithms_check_room();
+
+	if (!err)
+		err = demand(algorithm);
+	return err ? err : rd_algorithm_add(algorithm);
 }
 
 /* Layouts live as long as their comms, so an address does not identify one. */

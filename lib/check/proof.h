@@ -11,8 +11,9 @@
    some ranks and refuses others. may_run() must accept problem->rank. */
 int rd_prove(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
-/* Requires a proof for this algorithm from now on, for good. RONDO_MEMORY. */
-int rd_proof_demand(const struct rd_algorithm *algorithm);
+/* Adds this algorithm to the table, and requires a proof for it, for good. RONDO_MEMORY, or an
+   error of rd_algorithm_add(); after an error nothing refers to it. */
+int rd_proof_add(const struct rd_algorithm *algorithm);
 
 /*
  * Returns 1 if an algorithm may run this problem, for any of its ranks: it needs no proof, or it
@@ -22,7 +23,7 @@ int rd_proof_demand(const struct rd_algorithm *algorithm);
  */
 int rd_proof_holds(const struct rd_algorithm *algorithm, const struct rd_problem *problem);
 
-/* Whether rd_proof_demand() was called for this algorithm. */
+/* Whether it was added by rd_proof_add(). */
 bool rd_proof_is_demanded(const struct rd_algorithm *algorithm);
 
 /* Adds the plans of all ranks to a digest, as this process writes them. Returns 0 or an error of

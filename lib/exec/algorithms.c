@@ -26,17 +26,30 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	NULL,
 };
 
-int rd_algorithm_add(const struct rd_algorithm *algorithm)
+static int count_algorithms(void)
 {
 	int count = 0;
 
 	while (rd_algorithms[count])
 		count++;
-	if (count == RD_ALGORITHMS_KNOWN)
-		return rd_fail(
-			RONDO_UNSUPPORTED, "there is room for %d algorithms", RD_ALGORITHMS_KNOWN);
-	rd_algorithms[count] = algorithm;
-	return 0;
+	return count;
+}
+
+int rd_algorithms_check_room(void)
+{
+	return count_algorithms() < RD_ALGORITHMS_KNOWN
+		       ? 0
+		       : rd_fail(RONDO_UNSUPPORTED, "there is room for %d algorithms",
+				 RD_ALGORITHMS_KNOWN);
+}
+
+int rd_algorithm_add(const struct rd_algorithm *algorithm)
+{
+	int err = rd_algorithms_check_room();
+
+	if (!err)
+		rd_algorithms[count_algorithms()] = algorithm;
+	return err;
 }
 
 const struct rd_algorithm *rd_algorithm_called(const char *name)

@@ -18,5 +18,7 @@ const struct rd_algorithm *rd_algorithm_called(const char *name);
 /* Adds an algorithm of a plug-in, for good. One caller at a time (plugin.c holds a lock).
    RONDO_UNSUPPORTED where the table is full. */
 int rd_algorithm_add(const struct rd_algorithm *algorithm);
+/* The error that rd_algorithm_add() would return; 0: none. */
+int rd_algorithms_check_room(void);
 
 #endif

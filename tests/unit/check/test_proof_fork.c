@@ -25,6 +25,6 @@ Test(proof_fork, a_child_proves_though_a_thread_was_proving, .timeout = 60)
 {
 	brought = rd_ring;
 	brought.may_run = may_run;
-	cr_assert_eq(rd_proof_demand(&brought), 0);
+	cr_assert_eq(rd_proof_add(&brought), 0);
 	fork_while(prove);
 }
