@@ -10,6 +10,7 @@
 
 #include "api/plan_files.h"
 #include "base/error.h"
+#include "base/fork.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "plan/plan.h"
@@ -263,7 +264,32 @@ static int load(struct plugin *plugin)
 /* ---- All of them ---------------------------------------------------------------------------- */
 
 static struct plugin *plugins; /* in the order in which they were loaded; kept for good */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of plugins, and of the tables */
+/* Guards plugins, and the tables. It is none of base/fork_lock.h: a trial forks below it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned forks; /* as in base/fork.h: a child takes no notice of its parent's threads */
+
+/* Another thread of the parent may have held the lock, and been loading the last plug-in: the child
+   loads it again. */
+static void forget_parents(void)
+{
+	struct plugin **at = &plugins;
+
+	if (!rd_is_inherited(forks))
+		return;
+	pthread_mutex_init(&lock, NULL);
+	while (*at && !(*at)->settings)
+		at = &(*at)->next;
+	*at = NULL;
+	forks = rd_forks;
+}
+
+/* Without memory for the handler of fork(), a child may find the lock held. */
+static void lock_plugins(void)
+{
+	rd_forks_watch();
+	forget_parents();
+	pthread_mutex_lock(&lock);
+}
 
 static struct plugin **find_plugin(enum rd_plugin_kind kind, const char *path)
 {
@@ -301,7 +327,7 @@ int rd_plugin_load(enum rd_plugin_kind kind, const char *path, const struct rd_s
 {
 	bool fresh;
 
-	pthread_mutex_lock(&lock);
+	lock_plugins();
 	int err = load_once(kind, path, settings, &fresh);
 
 	pthread_mutex_unlock(&lock);
@@ -378,7 +404,7 @@ int rd_plugins_load(struct rd_settings *settings)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "Plugin : none (%s and %s are not set)",
 			rd_plugin_traits[RD_PLUGIN_TRANSPORT].variable,
 			rd_plugin_traits[RD_PLUGIN_ALGORITHM].variable);
-	pthread_mutex_lock(&lock);
+	lock_plugins();
 	load_list(RD_PLUGIN_TRANSPORT, settings->transport_plugin, settings);
 	load_list(RD_PLUGIN_ALGORITHM, settings->algo_plugin, settings);
 	err = rd_plan_files_load(settings->plan_files);
@@ -391,7 +417,7 @@ int rd_plugins_load(struct rd_settings *settings)
 
 static const void *brought_by(enum rd_plugin_kind kind, const char *path)
 {
-	pthread_mutex_lock(&lock);
+	lock_plugins();
 	const struct plugin *plugin = *find_plugin(kind, path);
 
 	pthread_mutex_unlock(&lock);
