@@ -7,7 +7,7 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 38730
+core 38800
 control 20100
 gpu 13000
 transports 14200

@@ -1,27 +1,41 @@
 /* The messages that the participant receives from the coordinator. */
 #include "bootstrap/participant/participant.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bootstrap/participant/failure.h"
 #include "bootstrap/participant/state.h"
 
-/* Without memory for one part, the others are dropped until the verdict comes. */
+static void report_lack(struct rd_participant *participant, const char *what, int64_t now_ms)
+{
+	int rank = participant->settings->rank;
+	char reason[RD_REASON_SIZE];
+
+	snprintf(reason, sizeof(reason), "rank %d: no memory for %s", rank, what);
+	rd_participant_report(participant, RONDO_MEMORY, rank, reason, now_ms);
+}
+
+/* All that comes behind a part for which there is no memory, until the verdict: the other ranks of
+   a group may begin to call. */
+static bool is_beyond(const struct rd_participant *participant, enum rd_control_kind kind)
+{
+	return participant->phase == RD_PARTICIPANT_JOINING &&
+	       participant->report == RONDO_MEMORY && kind != RD_CONTROL_VERDICT;
+}
+
 static void take_table(struct rd_participant *participant, const struct rd_control_message *message,
 	int64_t now_ms)
 {
 	uint32_t size = (uint32_t)participant->settings->size;
 	int error = RONDO_PROTOCOL;
 
-	if (participant->report == RONDO_MEMORY)
-		return;
 	if (participant->phase == RD_PARTICIPANT_JOINING)
 		error = rd_table_read(&participant->joining->table, &message->table.part,
 			participant->members, &participant->cards, size);
 	if (error == RONDO_MEMORY)
-		rd_participant_report(participant, error, participant->settings->rank,
-			rondo_last_error(), now_ms);
+		report_lack(participant, "the table of members", now_ms);
 	if (error == RONDO_PROTOCOL)
 		rd_participant_bad_message(participant);
 	if (error)
@@ -63,8 +77,7 @@ static void take_costs(struct rd_participant *participant, const struct rd_contr
 	}
 	participant->costs = strndup((const char *)message->costs.text, message->costs.size);
 	if (!participant->costs)
-		rd_participant_report(participant, RONDO_MEMORY, participant->settings->rank,
-			"no memory for the costs", now_ms);
+		report_lack(participant, "the costs", now_ms);
 }
 
 /* Each other rank says so once at most of each kind of link. */
@@ -185,6 +198,8 @@ void rd_participant_take(struct rd_participant *participant,
 	}
 	participant->accepted = true;
 	participant->received_ms = now_ms;
+	if (is_beyond(participant, message->kind))
+		return;
 	switch (message->kind) {
 	case RD_CONTROL_HEARTBEAT:
 		take_heartbeat(participant, message->heartbeat.timeout_ms, now_ms);
