@@ -158,6 +158,22 @@ void rd_control_release(struct rd_control *control)
 	pthread_mutex_unlock(&control->lock);
 }
 
+/* The parent's coordinator sends its verdict to all ranks: none is waited for. Once all are ready,
+   some may have made the comm, which the verdict then passes by: they get it from this rank. */
+static void take_parents_verdict(
+	struct rd_control *control, int error, const char *reason, int64_t now_ms)
+{
+	struct rd_participant *participant = control->participant;
+
+	if (control->server.coordinator)
+		rd_coordinator_fail(control->server.coordinator, error, reason);
+	if (!control->server.coordinator &&
+		rd_participant_phase(participant) == RD_PARTICIPANT_OPEN)
+		rd_participant_report(participant, error, -1, reason, now_ms);
+	else
+		rd_participant_fail(participant, error, reason);
+}
+
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 {
 	struct rd_participant *participant = control->participant;
@@ -192,14 +208,9 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	if (requests.leave == RD_LEAVE_TOGETHER && control->server.coordinator)
 		rd_coordinator_end_by(
 			control->server.coordinator, now_ms + control->settings.timeout_ms);
-	if (requests.parent_error) {
-		/* The parent's coordinator sends its verdict to all ranks: none is waited for. */
-		rd_participant_fail(
-			participant, requests.parent_error, rd_reason_text(requests.parent_reason));
-		if (control->server.coordinator)
-			rd_coordinator_fail(control->server.coordinator, requests.parent_error,
-				rd_reason_text(requests.parent_reason));
-	}
+	if (requests.parent_error)
+		take_parents_verdict(control, requests.parent_error,
+			rd_reason_text(requests.parent_reason), now_ms);
 	control->leaving = requests.leave;
 	control->ends = requests.ends;
 	control->goes_on = requests.leave == RD_LEAVE_ALONE || requests.ends;
