@@ -169,6 +169,14 @@ static void take_arrivals(struct rd_control *control, int64_t now_ms)
 		control->whole = NULL;
 }
 
+/* It may pass, and ranks may come over trunks that are there. */
+static void note_accept_error(struct rd_control *control)
+{
+	if (control->whole)
+		rd_coordinator_note_accept_error(
+			control->server.coordinator, rd_listener_error(control->job->listener));
+}
+
 /* Takes what has come over channels of trunks. */
 static void look_at_channels(struct rd_control *control, int64_t now_ms)
 {
@@ -349,6 +357,7 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	rd_participant_tick(control->participant, now_ms);
 	rd_control_look(control, now_ms);
 	if (coordinator) {
+		note_accept_error(control);
 		rd_coordinator_tick(coordinator, now_ms);
 		rd_server_serve(&control->server, control->participant, now_ms);
 		take_arrivals(control, now_ms);

@@ -110,6 +110,11 @@ void rd_coordinator_note_foreign(struct rd_coordinator *coordinator, unsigned co
 	coordinator->foreign += count;
 }
 
+void rd_coordinator_note_accept_error(struct rd_coordinator *coordinator, int error)
+{
+	coordinator->accept_error = error;
+}
+
 /* The bound of the rank at the other end for rank 0's silence. */
 static int64_t bound_of(
 	const struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)

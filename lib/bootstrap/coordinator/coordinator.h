@@ -34,6 +34,9 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator);
 /* So many more connections did not prove to be of this job, or sent something else. */
 void rd_coordinator_note_foreign(struct rd_coordinator *coordinator, unsigned count);
+/* The errno by which rank 0 cannot accept a connection at present; 0: it can. For the reason, if
+   ranks do not come. */
+void rd_coordinator_note_accept_error(struct rd_coordinator *coordinator, int error);
 
 /* This process runs again after a wait, before it takes what has come: for how long it did not run
    shows whether ranks that hung up meanwhile had given it up. */

@@ -258,6 +258,9 @@ void rd_diagnose_give_up(struct rd_coordinator *coordinator)
 			snprintf(others, sizeof(others),
 				"; %u connection%s did not prove to be of this job",
 				coordinator->foreign, RD_PLURAL(coordinator->foreign));
+		else if (coordinator->accept_error)
+			snprintf(others, sizeof(others), "; rank 0 cannot accept a connection: %s",
+				strerror(coordinator->accept_error));
 		rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s not come to %s within %s%s",
 			ranks, coordinator->address, duration, others);
 	} else if (coordinator->phase == RD_COORDINATOR_OPENING) {

@@ -65,6 +65,7 @@ struct rd_coordinator {
 	enum rd_coordinator_phase phase;
 	bool closed; /* no rank can join any more */
 	int joined, ready, refused;
+	int accept_error; /* an errno: rank 0 cannot accept a connection; 0: it can */
 	uint32_t foreign; /* connections that spoke another language, or had another secret */
 	uint64_t opened; /* connections, open or closed */
 	struct rd_table_part *table; /* [part_count]: once all have joined, until it is sent */

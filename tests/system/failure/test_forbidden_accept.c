@@ -123,3 +123,31 @@ Test(forbidden_accept, ends_a_shrink)
 	world_run(&world, shrink_alone, NULL, outcomes);
 	cr_expect_eq(outcomes[0].status, 0, "%s", outcomes[0].text);
 }
+
+/* ---- Groups --------------------------------------------------------------------------------- */
+
+static int make_group(struct rank_env *env)
+{
+	const int ranks[] = { 0, 1 };
+	rondo_comm *group;
+
+	TRY(env->create_error);
+	if (env->rank == 0 && !forbid_in_all_threads(SYS_accept4, EPERM))
+		return 0;
+	TRY(rondo_barrier(env->comm, NULL));
+	EXPECT_ERROR(rondo_comm_create_group(env->comm, ranks, 2, 0, &group), RONDO_TIMEOUT,
+		env->rank == 0 ? "rank 0 cannot accept a connection: Operation not permitted" : "");
+	return 0;
+}
+
+/* It may pass: where it does not, it is the reason. */
+Test(forbidden_accept, is_named_by_a_group_whose_ranks_do_not_come)
+{
+	struct world world = { .size = 2, .quiet = true };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	setenv("RONDO_INIT_TIMEOUT_MS", "2000", 1);
+	world_run(&world, make_group, NULL, outcomes);
+	for (int rank = 0; rank < 2; rank++)
+		cr_expect_eq(outcomes[rank].status, 0, "%s", outcomes[rank].text);
+}
