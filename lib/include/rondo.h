@@ -336,8 +336,9 @@ RONDO_API int rondo_comm_finalize(rondo_comm *comm);
 /*
  * Waits for this comm's requests, and calls on streams, leaves, and frees it. NULL is allowed.
  * Leaving is local: this rank waits for no other (100 ms at most, where the host of rank 0 does not
- * answer). The others still get what this rank has sent, however late they come to the calls
- * that it made. A call that it did not make is RONDO_LEFT to them, with its number.
+ * answer; heartbeat_timeout_ms at most, where it takes no bytes). The others still get what this
+ * rank has sent, however late they come to the calls that it made. A call that it did not make is
+ * RONDO_LEFT to them, with its number.
  *
  * A process that ends by exit(), or by return from main(), leaves its comms in the same way. It
  * dies in those where a call is under way, or where it made calls on devices. After a death, ranks
