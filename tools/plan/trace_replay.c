@@ -23,6 +23,13 @@ struct table {
 	struct row whole; /* from the first begin to the last end */
 };
 
+/* Times of an edited file may exceed all bounds together. */
+static void add_ns(int64_t *sum_ns, int64_t ns)
+{
+	if (__builtin_add_overflow(*sum_ns, ns, sum_ns))
+		*sum_ns = INT64_MAX;
+}
+
 /* ---- Simulating ----------------------------------------------------------------------------- */
 
 static bool has_changes(const struct plan_options *options)
@@ -39,7 +46,7 @@ static int simulate(struct table *table, struct plan_problem *made,
 	for (int i = 0; i < table->program.call_count && !err; i++) {
 		const struct plan_trace_call *call = table->program.calls[i].call;
 
-		table->rows[call->key->collective].ns[column] += table->calls_ns[i];
+		add_ns(&table->rows[call->key->collective].ns[column], table->calls_ns[i]);
 	}
 	return err;
 }
@@ -109,7 +116,7 @@ static void add_measured(struct table *table)
 
 		row->name = rd_collective_name((enum rd_collective)call->key->collective);
 		row->calls++;
-		row->ns[MEASURED] += call->end_ns - call->begin_ns;
+		add_ns(&row->ns[MEASURED], call->end_ns - call->begin_ns);
 	}
 	table->whole.name = "whole";
 	table->whole.calls = program->call_count;

@@ -46,6 +46,8 @@ static const char *algorithm_of(const char *collective)
 	return strcmp(collective, "transfer") == 0 ? "linear" : "binomial";
 }
 
+static int64_t took_ns = CALL_NS;
+
 /* A replay looks at a step's time alone: one of each rank stands for all. */
 static void add_step(int call, const char *collective, int root, int rank, int64_t begin_ns)
 {
@@ -53,11 +55,11 @@ static void add_step(int call, const char *collective, int root, int rank, int64
 		"{\"name\":\"send\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,"
 		"\"ts\":%d.%03d,\"dur\":0.000,\"args\":{\"call\":%d,\"algorithm\":\"%s\","
 		"\"root\":%d,\"target\":%d,\"block_bytes\":%d,\"piece\":0,\"step\":0,\"chunk\":0,"
-		"\"peer\":-1,\"to\":-1,\"bytes\":%d,\"wait_us\":0.000,\"work_us\":%d.%03d}},\n",
+		"\"peer\":-1,\"to\":-1,\"bytes\":%d,\"wait_us\":0.000,\"work_us\":%lld.%03d}},\n",
 		collective, rank, (int)(begin_ns / 1000), (int)(begin_ns % 1000), call,
 		algorithm_of(collective), root,
 		strcmp(collective, "transfer") == 0 ? (root + 1) % RANKS : 0, BLOCK, BLOCK,
-		CALL_NS / 1000, CALL_NS % 1000);
+		(long long)took_ns / 1000, (int)(took_ns % 1000));
 }
 
 static void add_call(int call, int64_t begin_ns, const int64_t *late_ns)
@@ -275,6 +277,25 @@ Test(plan_replay, the_table_has_the_change_beside_the_machine)
 	/* 8 ns a byte, of some messages of a third of a block. */
 	cr_expect_geq(changed - simulated, 2 * BLOCK / 4 * 8);
 	cr_expect_leq(changed, 2 * simulated);
+	free(text);
+	unlink(path);
+}
+
+/* No sum of them is below 0. */
+Test(plan_replay, times_beyond_all_bounds_stay_there)
+{
+	struct plan_options options = { .tsv = true };
+
+	alone_ns();
+	took_ns = 999999999999999999;
+	begin_trace(false);
+	for (int call = 1; call <= 10; call++)
+		add_call(call, call, NULL);
+	fclose(file);
+
+	char *text = text_of(options);
+
+	cr_expect(strstr(text, "\nall_reduce\t10\t9223372036854775807\t"), "%s", text);
 	free(text);
 	unlink(path);
 }
