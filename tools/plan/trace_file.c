@@ -115,6 +115,12 @@ static const char *text_of(
 	return value && value->kind == RD_JSON_STRING ? value->text : "";
 }
 
+/* It is printed: a line of it could be more than one, and its bytes commands to a terminal. */
+static bool is_word(const char *text)
+{
+	return text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
 /* The index of a name of which a trace has few. */
 static int read_name(const struct reader *reader, const struct rd_json_value *object,
 	const char *member, int *index)
@@ -125,7 +131,7 @@ static int read_name(const struct reader *reader, const struct rd_json_value *ob
 	for (*index = 0; *index < trace->name_count; ++*index)
 		if (strcmp(trace->names[*index], name) == 0)
 			return 0;
-	if (!*name || strlen(name) >= 64 || *index == NAMES_MAX)
+	if (!*name || strlen(name) >= 64 || !is_word(name) || *index == NAMES_MAX)
 		return rd_fail(RONDO_INVALID, "%s:%d: a wrong \"%s\", or too many of them",
 			reader->path, reader->line, member);
 	trace->names[*index] = strdup(name);
@@ -147,7 +153,7 @@ static int find_comm(struct reader *reader, const char *name, int size, int *ind
 			return trace->comms[*index].size == size
 				       ? 0
 				       : refuse(reader, "another rank has another \"ranks\"");
-	if (!*name || strlen(name) >= PLAN_TRACE_COMM_SIZE || *index == COMMS_MAX)
+	if (!*name || strlen(name) >= PLAN_TRACE_COMM_SIZE || !is_word(name) || *index == COMMS_MAX)
 		return refuse(reader, "a wrong \"comm\", or too many of them");
 	reader->ranks += size;
 	if (reader->ranks > RANKS_MAX)
@@ -332,7 +338,7 @@ static int read_line(struct reader *reader, const char *text, size_t length)
 	if (reader->line == 1)
 		return length == 1 && *text == '[' ? 0 : refuse(reader, "a trace begins with [");
 	if (length == 0 || text[length - 1] != ',')
-		return refuse(reader, "no line of a trace: it ends with a comma");
+		return refuse(reader, "a line of a trace ends with a comma");
 	err = rd_json_parse(&reader->json, reader->path, text, length - 1);
 	if (err == RONDO_INVALID)
 		return refuse(reader, "this is no JSON");
@@ -352,7 +358,8 @@ static int read_lines(struct reader *reader, FILE *file)
 
 		reader->line++;
 		if (length == 0 || text[length - 1] != '\n')
-			return refuse(reader, "a line without its end, or of more than 4094 bytes");
+			return refuse(
+				reader, "the file was cut, or the line has more than 4094 bytes");
 		err = read_line(reader, text, length - 1);
 	}
 	if (!err && ferror(file))

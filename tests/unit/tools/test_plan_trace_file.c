@@ -70,9 +70,9 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		{ "", " is empty" },
 		{ "{\n", ":1: a trace begins with [" },
 		{ "[\n", " has no steps" },
-		{ "[\n" RANK "{}\n", ":3: no line of a trace: it ends with a comma" },
+		{ "[\n" RANK "{}\n", ":3: a line of a trace ends with a comma" },
 		{ "[\n" RANK "{\"a\":},\n", ":3: this is no JSON" },
-		{ "[\n" RANK "{\"ph\":\"M\"},", ":3: a line without its end" },
+		{ "[\n" RANK "{\"ph\":\"M\"},", ":3: the file was cut" },
 		{ "[\n" RANK "{\"ph\":\"B\"},\n", ":3: neither a name nor a step" },
 		{ "[\n" RANK "5,\n", ":3: neither a name nor a step" },
 		{ "[\n" STEP, ":2: no line names the rank of this \"pid\"" },
@@ -92,6 +92,12 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		{ "[\n" RANK STEP_OF("1.000", "-1", TIMES), ":3: \"piece\" must be a whole" },
 		{ "[\n" RANK STEP_OF("1.000", "0", "\"wait_us\":-0.001,\"work_us\":0.000"),
 			":3: \"wait_us\" must be" },
+		{ "[\n" RANK "{\"name\":\"a\\u001b[2J\",\"cat\":\"barrier\",\"ph\":\"X\",\"pid\":0,"
+		  "\"tid\":0,\"args\":{}},\n",
+			":3: a wrong \"name\", or too many of them" },
+		{ "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":"
+		  "{\"comm\":\"0\\t1\",\"rank\":0,\"ranks\":2}},\n",
+			":2: a wrong \"comm\", or too many of them" },
 	};
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
