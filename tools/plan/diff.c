@@ -114,6 +114,17 @@ static const char *mark_of(const struct plan_difference *difference, int index)
 	return index == difference->late ? "time" : "";
 }
 
+/* ", from 0 to 2": calls of one number may differ in that alone. Returns text. */
+static const char *ends_text(const struct plan_trace_key *key, char text[STEP_SIZE])
+{
+	*text = '\0';
+	if (key->collective == RD_TRANSFER)
+		snprintf(text, STEP_SIZE, ", from %d to %d", key->root, key->target);
+	else if (rd_collective_has_root((enum rd_collective)key->collective))
+		snprintf(text, STEP_SIZE, ", root %d", key->root);
+	return text;
+}
+
 /* ---- Text ----------------------------------------------------------------------------------- */
 
 static void write_text_step(const struct plan_difference *difference, int index, FILE *out)
@@ -142,14 +153,15 @@ static void write_text_step(const struct plan_difference *difference, int index,
 
 static void write_text(const struct writer *writer, const struct plan_difference *difference)
 {
-	char name[PLAN_CALL_NAME_SIZE], heading[200], text[TEXT_SIZE];
+	char name[PLAN_CALL_NAME_SIZE], heading[200], text[TEXT_SIZE], ends[STEP_SIZE];
 	char measured[PLAN_TIME_SIZE], predicted[PLAN_TIME_SIZE];
 	FILE *out = writer->out;
 
 	plan_call_text(difference->made, difference->algorithm, difference->simulated.size,
 		difference->simulated.pieces, heading, sizeof(heading));
-	fprintf(out, "%s: %s: %s, predicted %s\n",
+	fprintf(out, "%s: %s%s: %s, predicted %s\n",
 		plan_traced_name(difference->trace, difference->call, name), heading,
+		ends_text(difference->call->key, ends),
 		plan_time_text(measured_ns(difference), measured),
 		plan_time_text(difference->predicted_ns, predicted));
 	if (*other_text(difference, text))
@@ -230,10 +242,10 @@ static void write_json(struct writer *writer, const struct plan_difference *diff
 	rd_json_write_string(out, difference->trace->comms[key->comm].name);
 	fprintf(out,
 		", \"call\": %d, \"collective\": \"%s\", \"algorithm\": \"%s\", \"ranks\": %d, "
-		"\"root\": %d, \"block_bytes\": %lld, \"pieces\": %llu, \"measured_ns\": %lld, "
+		"\"root\": %d, \"target\": %d, \"block_bytes\": %lld, \"pieces\": %llu, \"measured_ns\": %lld, "
 		"\"predicted_ns\": %lld",
 		key->number, rd_collective_name((enum rd_collective)key->collective),
-		difference->algorithm->name, difference->made->problem.size, key->root,
+		difference->algorithm->name, difference->made->problem.size, key->root, key->target,
 		(long long)difference->call->block,
 		(unsigned long long)difference->simulated.pieces,
 		(long long)measured_ns(difference), (long long)difference->predicted_ns);

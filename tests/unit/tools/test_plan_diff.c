@@ -358,6 +358,43 @@ Test(plan_diff, it_is_written_as_text)
 	free(text);
 }
 
+/* Transfers count by pair of ranks. */
+Test(plan_diff, calls_of_one_number_are_told_apart)
+{
+	static const struct {
+		const char *collective, *algorithm;
+		int root, target;
+		const char *heading;
+	} calls[] = {
+		{ "transfer", "linear", 0, 1, "8 B a block in 1 piece, from 0 to 1: " },
+		{ "transfer", "linear", 0, 2, "8 B a block in 1 piece, from 0 to 2: " },
+		{ "broadcast", "binomial", 2, 0, "8 B a block in 1 piece, root 2: " },
+	};
+	FILE *file = fopen(path, "w");
+
+	plan_lines();
+	fprintf(file, "[\n");
+	for (int rank = 0; rank < RANKS; rank++)
+		write_head(file, rank);
+	for (int i = 0; i < 3; i++)
+		fprintf(file,
+			"{\"name\":\"send\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":0.000,"
+			"\"args\":{\"call\":7,\"algorithm\":\"%s\",\"root\":%d,\"target\":%d,"
+			"\"block_bytes\":8,\"piece\":0,\"step\":0,\"chunk\":0,\"peer\":-1,\"to\":1,"
+			"\"bytes\":8,\"wait_us\":0.000,\"work_us\":0.000}},\n",
+			calls[i].collective, calls[i].algorithm, calls[i].root, calls[i].target);
+	fclose(file);
+
+	char *text = text_of((struct plan_options){ .call = -1 });
+
+	for (int i = 0; i < 3; i++)
+		cr_expect_eq(count(text, calls[i].heading), 1, "%s", text);
+	free(text);
+	text = text_of((struct plan_options){ .call = -1, .json = true });
+	cr_expect_eq(count(text, "\"root\": 0, \"target\": 2, "), 1, "%s", text);
+	free(text);
+}
+
 /* No time is predicted for a step that is not the plan's. */
 Test(plan_diff, it_is_written_for_programs)
 {
