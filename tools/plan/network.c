@@ -7,6 +7,7 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/nearest.h"
 #include "tuner/step_cost.h"
 
 int network_links(struct network *network, int64_t count)
@@ -31,16 +32,21 @@ int64_t network_bytes_ps(const struct network_link *link, uint64_t bytes)
 
 int network_speed(struct network *network, const char *name, int64_t thousandths)
 {
+	struct rd_nearest nearest = RD_NEAREST(name);
+	char meant[RD_NEAREST_TEXT];
+
 	for (int i = 0; i < network->link_count; i++) {
 		struct network_link *link = &network->links[i];
 
+		rd_nearest_try(&nearest, link->name);
 		if (strcmp(link->name, name) != 0)
 			continue;
 		link->mbps = rd_shorter(link->mbps * thousandths / 1000, NETWORK_MBPS_MAX);
 		link->mbps = rd_longer(link->mbps, 1);
 		return 0;
 	}
-	return rd_fail(RONDO_INVALID, "the network has no link '%s'", name);
+	return rd_fail(RONDO_INVALID, "the network has no link '%s'%s", name,
+		rd_nearest_text(&nearest, meant));
 }
 
 static int read_file(struct network *network, const char *path)

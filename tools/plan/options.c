@@ -37,7 +37,7 @@ static const char help[] =
 	"\n"
 	"  --ranks N          (default 4, or as in the plan file; prove: 64)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1; with\n"
-	"                     --topology, one for each rank)\n"
+	"                     --topology, one for each rank; replay: as in the trace)\n"
 	"  --cores N          cores of a host (default: as in --costs, else one for each rank)\n"
 	"  --root RANK        of the collectives that have one (default 0, or as in the plan file)\n"
 	"  --size SIZE        bytes of a block: what an all_reduce reduces, or one rank's part\n"
@@ -319,7 +319,9 @@ static bool read_source(struct plan_options *options, int count, char **words)
 	if (options->action == PLAN_IMPORT)
 		return count == 2 || arguments_refuse("import wants a FILE");
 	options->file = count > 2 ? words[2] : NULL;
-	return count == 2 || count == 3 || arguments_refuse("%s wants a TRACE", words[0]);
+	if (count > 3)
+		return arguments_refuse("what is meant by '%s'?", words[3]);
+	return count > 1 || arguments_refuse("%s wants a TRACE", words[0]);
 }
 
 static bool read_words(struct plan_options *options, int count, char **words)

@@ -51,20 +51,26 @@ static int simulate(struct table *table, struct plan_problem *made,
 	return err;
 }
 
-static int make_network(struct network **network, const struct plan_options *options,
-	const struct plan_program *program)
+static int hosts_of(const struct plan_options *options, const struct plan_program *program)
 {
 	int hosts = 1;
 
-	if (!options->topology)
-		return 0;
+	if (options->hosts_given)
+		return options->hosts;
 	for (int rank = 0; rank < program->ranks; rank++) {
 		int group = program->trace->comms[program->comm].ranks[rank].groups[0];
 
 		hosts = group >= hosts ? group + 1 : hosts;
 	}
-	return network_create(
-		network, options->topology, options->hosts_given ? options->hosts : hosts);
+	return hosts;
+}
+
+static int make_network(struct network **network, const struct plan_options *options,
+	const struct plan_program *program)
+{
+	return options->topology
+		       ? network_create(network, options->topology, hosts_of(options, program))
+		       : 0;
 }
 
 static int simulate_machine(struct table *table, struct plan_problem *made)
@@ -183,10 +189,13 @@ static void write_rows(const struct table *table, FILE *out,
 static void write_text(const struct table *table, FILE *out)
 {
 	bool changes = columns_of(table) == TIMES;
-	int left_out = table->program.left_out;
+	int left_out = table->program.left_out, calls = table->program.call_count;
+	int ranks = table->program.ranks, hosts = hosts_of(table->options, &table->program);
 
-	fprintf(out, "%d calls of %d ranks: the times of the calls together, and of the whole\n",
-		table->program.call_count, table->program.ranks);
+	fprintf(out,
+		"%d call%s of %d rank%s on %d host%s: the times of the calls together, and of the "
+		"whole\n",
+		calls, RD_PLURAL(calls), ranks, RD_PLURAL(ranks), hosts, RD_PLURAL(hosts));
 	fprintf(out, "%-16s %8s %12s %12s%s\n", "", "calls", "measured", "simulated",
 		changes ? "      changed" : "");
 	write_rows(table, out, write_text_row);

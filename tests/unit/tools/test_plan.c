@@ -465,6 +465,7 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "--format is for export", "import", "a.xml", "-o", "-", "--format", "msccl");
 	REFUSED(2, "diff wants a TRACE", "diff");
 	REFUSED(2, "replay wants a TRACE", "replay");
+	REFUSED(2, "what is meant by 'c'?", "diff", "a.json", "b.json", "c");
 	REFUSED(2, "--link wants a --topology, which has links", "replay", "t.json", "--link",
 		"a=2");
 	REFUSED(2, "--link wants NAME=FACTOR, such as 'host 0 up=2', not '=2'", "replay", "t.json",

@@ -223,7 +223,8 @@ Test(plan_replay, a_link_gets_a_factor)
 		cr_expect_eq(network->links[i].mbps,
 			strcmp(network->links[i].name, "host 1 up") == 0 ? 2500 : 1000);
 	cr_expect_eq(network_speed(network, "host 9 up", 2500), RONDO_INVALID);
-	cr_expect_str_eq(rondo_last_error(), "the network has no link 'host 9 up'");
+	cr_expect_str_eq(
+		rondo_last_error(), "the network has no link 'host 9 up'; did you mean host 0 up?");
 	network_destroy(network);
 }
 
@@ -296,6 +297,23 @@ Test(plan_replay, times_beyond_all_bounds_stay_there)
 	char *text = text_of(options);
 
 	cr_expect(strstr(text, "\nall_reduce\t10\t9223372036854775807\t"), "%s", text);
+	free(text);
+	unlink(path);
+}
+
+Test(plan_replay, the_heading_has_the_hosts)
+{
+	alone_ns();
+	begin_trace(false);
+	add_call(1, 0, NULL);
+	fclose(file);
+
+	char *text = text_of((struct plan_options){ .hosts = 2, .hosts_given = true });
+
+	cr_expect(strstr(text, "1 call of 3 ranks on 2 hosts: "), "%s", text);
+	free(text);
+	text = text_of((struct plan_options){ .hosts = 1 });
+	cr_expect(strstr(text, "1 call of 3 ranks on 1 host: "), "%s", text);
 	free(text);
 	unlink(path);
 }
