@@ -179,7 +179,7 @@ static int find_kind(struct run *run, const struct plan_trace_call *call, struct
 		run->made->problem = kind->problem;
 		plan_traced_cut(&kind->options, call);
 		*found = kind;
-		return 0;
+		return plan_traced_check(run->program->trace, call);
 	}
 	kind = calloc(1, sizeof(*kind));
 	if (!kind)

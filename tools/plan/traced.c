@@ -62,6 +62,14 @@ static int check_channels(const char *name, const struct plan_trace_comm *comm, 
 	return 0;
 }
 
+int plan_traced_check(const struct plan_trace *trace, const struct plan_trace_call *call)
+{
+	char name[PLAN_CALL_NAME_SIZE];
+
+	return check_channels(plan_traced_name(trace, call, name), &trace->comms[call->key->comm],
+		channels_of(call));
+}
+
 static int lay(struct plan_problem *made, const char *name, const struct plan_trace_comm *comm,
 	int *groups)
 {
@@ -102,7 +110,7 @@ int plan_traced_make(struct plan_problem *made, struct plan_options *options,
 	if (options->hosts_given && options->hosts > comm->size)
 		return rd_fail(RONDO_INVALID, "%d hosts for %d ranks: each has one", options->hosts,
 			comm->size);
-	err = check_channels(name, comm, channels_of(call));
+	err = plan_traced_check(trace, call);
 	if (err)
 		return err;
 	options->algorithm = trace->names[call->key->algorithm];

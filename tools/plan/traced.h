@@ -16,11 +16,14 @@ void plan_traced_cut(struct plan_options *options, const struct plan_trace_call 
 /* Returns whether the call has fewer steps than slices: some were dropped. */
 bool plan_traced_is_short(const struct plan_trace_call *call);
 
+/* Returns 0 or an error with its reason: the trace lacks ranks of the call, or its channels had
+   different layouts. */
+int plan_traced_check(const struct plan_trace *trace, const struct plan_trace_call *call);
+
 /*
  * Sets the problem and the layout of a call, and in `options` its algorithm, ranks, size and
  * pieces. The ranks are spread over the hosts of `options`, where these were given. The costs of
- * `made` stay. Returns 0 or an error with its reason: the trace lacks ranks of the call, or its
- * channels had different layouts.
+ * `made` stay. Returns 0 or an error with its reason, also those of plan_traced_check().
  */
 int plan_traced_make(struct plan_problem *made, struct plan_options *options,
 	const struct plan_trace *trace, const struct plan_trace_call *call);

@@ -32,8 +32,10 @@ static void begin_trace(bool drops)
 			"{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":"
 			"{\"comm\":\"0\",\"rank\":%d,\"ranks\":%d}},\n"
 			"{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
+			"\"args\":{\"place\":%d,\"group\":0}},\n"
+			"{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":1,"
 			"\"args\":{\"place\":%d,\"group\":0}},\n",
-			rank, rank, RANKS, rank, rank);
+			rank, rank, RANKS, rank, rank, rank, RANKS - 1 - rank);
 	if (drops)
 		fprintf(file,
 			"{\"name\":\"process_labels\",\"ph\":\"M\",\"pid\":1,\"args\":{}},\n");
@@ -47,16 +49,17 @@ static const char *algorithm_of(const char *collective)
 }
 
 static int64_t took_ns = CALL_NS;
+static int channel; /* its order of ranks is not that of the first */
 
 /* A replay looks at a step's time alone: one of each rank stands for all. */
 static void add_step(int call, const char *collective, int root, int rank, int64_t begin_ns)
 {
 	fprintf(file,
-		"{\"name\":\"send\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":0,"
+		"{\"name\":\"send\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%d,"
 		"\"ts\":%d.%03d,\"dur\":0.000,\"args\":{\"call\":%d,\"algorithm\":\"%s\","
 		"\"root\":%d,\"target\":%d,\"block_bytes\":%d,\"piece\":0,\"step\":0,\"chunk\":0,"
 		"\"peer\":-1,\"to\":-1,\"bytes\":%d,\"wait_us\":0.000,\"work_us\":%lld.%03d}},\n",
-		collective, rank, (int)(begin_ns / 1000), (int)(begin_ns % 1000), call,
+		collective, rank, channel, (int)(begin_ns / 1000), (int)(begin_ns % 1000), call,
 		algorithm_of(collective), root,
 		strcmp(collective, "transfer") == 0 ? (root + 1) % RANKS : 0, BLOCK, BLOCK,
 		(long long)took_ns / 1000, (int)(took_ns % 1000));
@@ -280,6 +283,28 @@ Test(plan_replay, the_table_has_the_change_beside_the_machine)
 	cr_expect_leq(changed, 2 * simulated);
 	free(text);
 	unlink(path);
+}
+
+/* The first call, which is alike, has one channel. */
+Test(plan_replay, a_later_call_with_two_orders_of_ranks_is_refused)
+{
+	struct plan_program program;
+	struct plan_trace *trace;
+	int64_t end_ns;
+
+	alone_ns();
+	begin_trace(false);
+	add_call(1, 0, NULL);
+	channel = 1;
+	add_call(2, CALL_NS, NULL);
+	trace = end_trace();
+	cr_assert_eq(plan_program_make(&program, trace), 0, "%s", rondo_last_error());
+	cr_expect_eq(plan_program_simulate(&program, &made, &usual, NULL, calls_ns, &end_ns),
+		RONDO_UNSUPPORTED);
+	cr_expect(strstr(rondo_last_error(), "call 2: its channels have different orders"), "%s",
+		rondo_last_error());
+	plan_program_finish(&program);
+	plan_trace_destroy(trace);
 }
 
 /* No sum of them is below 0. */
