@@ -13,7 +13,7 @@ gpu 13000
 transports 14200
 trainer 21000
 tools 26900
-tests 102700
+tests 102900
 bench 4030
 adapters 5230
 docs 10900

@@ -184,11 +184,8 @@ static void find_late(struct plan_difference *difference, double within)
 static int create(struct plan_difference *difference, const struct plan_options *options)
 {
 	size_t size = (size_t)difference->made->problem.size;
-	int err = plan_algorithm_find(&difference->algorithm, difference->made, options->algorithm);
+	int err = plan_traced_algorithm(&difference->algorithm, difference->made, options);
 
-	if (!err && !plan_can_simulate(difference->made, difference->algorithm))
-		err = rd_fail(RONDO_INVALID, "%s has direct access, and works within one host",
-			difference->algorithm->name);
 	if (err)
 		return err;
 	difference->plans = calloc(size, sizeof(*difference->plans));

@@ -159,10 +159,7 @@ static int create_kind(struct run *run, struct kind *kind, const struct plan_tra
 	kind->key = *call->key;
 	kind->problem = run->made->problem;
 	if (!err)
-		err = plan_algorithm_find(&algorithm, run->made, kind->options.algorithm);
-	if (!err && !plan_can_simulate(run->made, algorithm))
-		err = rd_fail(RONDO_INVALID, "%s has direct access, and works within one host",
-			algorithm->name);
+		err = plan_traced_algorithm(&algorithm, run->made, &kind->options);
 	return err ? err
 		   : plan_simulated_create(
 			     &kind->simulated, run->made, &kind->options, algorithm, run->network);

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/algorithms.h"
+#include "simulated.h"
 
 const char *plan_traced_name(const struct plan_trace *trace, const struct plan_trace_call *call,
 	char text[PLAN_CALL_NAME_SIZE])
@@ -125,5 +127,23 @@ int plan_traced_make(struct plan_problem *made, struct plan_options *options,
 	made->problem.target = call->key->target;
 	made->layout.group_count = options->hosts;
 	made->problem.layout = &made->layout;
+	return err;
+}
+
+int plan_traced_algorithm(const struct rd_algorithm **algorithm, const struct plan_problem *made,
+	const struct plan_options *options)
+{
+	const char *name = options->algorithm;
+	int err;
+
+	if (!rd_algorithm_called(name))
+		return rd_fail(RONDO_INVALID,
+			"there is no algorithm '%s': give the --plugin of the run, or its plan "
+			"file behind the trace",
+			name);
+	err = plan_algorithm_find(algorithm, made, name);
+	if (!err && !plan_can_simulate(made, *algorithm))
+		err = rd_fail(
+			RONDO_INVALID, "%s has direct access, and works within one host", name);
 	return err;
 }

@@ -28,4 +28,9 @@ int plan_traced_check(const struct plan_trace *trace, const struct plan_trace_ca
 int plan_traced_make(struct plan_problem *made, struct plan_options *options,
 	const struct plan_trace *trace, const struct plan_trace_call *call);
 
+/* Finds the algorithm of a problem that plan_traced_make() made. Returns 0 or an error with its
+   reason: it is not here, declines the problem, or cannot be simulated. */
+int plan_traced_algorithm(const struct rd_algorithm **algorithm, const struct plan_problem *made,
+	const struct plan_options *options);
+
 #endif

@@ -105,3 +105,30 @@ Test(plan_traced, what_no_simulation_has_is_refused)
 		plan_trace_destroy(trace);
 	}
 }
+
+Test(plan_traced, an_algorithm_that_cannot_run_is_refused)
+{
+	static const struct {
+		const char *name;
+		int groups;
+		const char *reason;
+	} wrong[] = {
+		{ "mine", 1,
+			"there is no algorithm 'mine': give the --plugin of the run, or its plan "
+			"file behind the trace" },
+		{ "two_shot", 2, "two_shot has direct access, and works within one host" },
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct plan_options options = { .algorithm = wrong[i].name,
+			.collective = RD_ALL_REDUCE,
+			.ranks = RANKS,
+			.hosts = wrong[i].groups };
+		const struct rd_algorithm *algorithm;
+
+		plan_problem_lay(&made, &options);
+		made.layout.group_count = wrong[i].groups;
+		cr_expect_lt(plan_traced_algorithm(&algorithm, &made, &options), 0);
+		cr_expect_str_eq(rondo_last_error(), wrong[i].reason);
+	}
+}
