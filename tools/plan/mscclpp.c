@@ -137,6 +137,30 @@ static int make_resources(struct mscclpp *reading)
 
 /* ---- Thread blocks -------------------------------------------------------------------------- */
 
+static int read_ids(const struct mscclpp *reading, const struct rd_json_value *block,
+	const char *lists_member, const char *type_member, const char *ids_member,
+	struct mscclpp_ids *ids)
+{
+	const struct rd_json_value *lists, *list;
+	int err = mscclpp_array(reading, block, lists_member, &lists);
+
+	ids->count = 0;
+	if (err || !lists)
+		return err;
+	if (lists->count > MSCCLPP_LISTS_MAX)
+		return mscclpp_refuse(reading, lists, "\"%s\" has more than %d lists of ids",
+			lists_member, MSCCLPP_LISTS_MAX);
+	list = lists + 1;
+	for (; ids->count < lists->count && !err; ids->count++) {
+		err = mscclpp_channel_type(
+			reading, list, type_member, &ids->lists[ids->count].type);
+		if (!err)
+			err = mscclpp_array(reading, list, ids_member, &ids->lists[ids->count].ids);
+		list = &reading->json.values[list->next];
+	}
+	return err;
+}
+
 static int read_block(struct mscclpp *reading, const struct rd_json_value *value, int id)
 {
 	struct msccl_block block = {
@@ -148,9 +172,11 @@ static int read_block(struct mscclpp *reading, const struct rd_json_value *value
 	reading->block = id;
 	memset(reading->barrier_uses, 0, sizeof(reading->barrier_uses));
 	if (!err)
-		err = mscclpp_array(reading, value, "channels", &reading->block_channels);
+		err = read_ids(reading, value, "channels", "channel_type", "channel_ids",
+			&reading->block_channels);
 	if (!err)
-		err = mscclpp_array(reading, value, "remote_buffer_refs", &reading->block_buffers);
+		err = read_ids(reading, value, "remote_buffer_refs", "access_channel_type",
+			"remote_buffer_ids", &reading->block_buffers);
 	if (!err)
 		err = mscclpp_array(reading, value, "ops", &ops);
 	if (!err)

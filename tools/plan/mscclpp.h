@@ -11,6 +11,7 @@
 
 #define MSCCLPP_BARRIERS 64 /* of a GPU */
 #define MSCCLPP_SCALE_MAX 64
+#define MSCCLPP_LISTS_MAX 16 /* of a thread block: one a type is usual */
 
 enum mscclpp_type { MSCCLPP_MEMORY, MSCCLPP_PORT, MSCCLPP_TYPES, MSCCLPP_OTHER = MSCCLPP_TYPES };
 
@@ -38,6 +39,15 @@ struct mscclpp_pair {
 	int count;
 };
 
+/* A thread block's ids of channels, or of buffers. Those of a type count as one list. */
+struct mscclpp_ids {
+	struct {
+		enum mscclpp_type type;
+		const struct rd_json_value *ids;
+	} lists[MSCCLPP_LISTS_MAX];
+	int count;
+};
+
 struct mscclpp {
 	const char *name; /* of the file, for reasons */
 	struct rd_json json;
@@ -51,8 +61,11 @@ struct mscclpp {
 	int rank, block, op;
 	const char *op_name;
 	/* The thread block's: */
-	const struct rd_json_value *block_channels, *block_buffers;
+	struct mscclpp_ids block_channels, block_buffers;
 	int barrier_uses[MSCCLPP_BARRIERS];
+	/* The operation's: */
+	enum mscclpp_type type;
+	int share, shares; /* its thread block's part of the chunks, and of how many */
 };
 
 /* RONDO_INVALID with the file, the value's line, the GPU, the thread block, and the operation. */

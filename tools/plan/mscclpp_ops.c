@@ -9,7 +9,6 @@
 #include "base/nearest.h"
 #include "mscclpp.h"
 
-#define LISTS_MAX 16 /* of a thread block: one a type is usual */
 #define SWITCH \
 	"a plan has memory and port channels alone: compile the program without switch channels"
 
@@ -76,58 +75,47 @@ static int add(
 
 /* ---- Channels and buffers ------------------------------------------------------------------- */
 
-/* Finds the id at a place of the thread block's lists of a type, which count as one list. */
-static int find_id(const struct mscclpp *reading, const struct rd_json_value *lists,
-	const char *type_member, const char *ids_member, enum mscclpp_type type,
+/* Finds the id at a place of the thread block's lists of the operation's type. */
+static int find_id(const struct mscclpp *reading, const struct mscclpp_ids *ids, const char *member,
 	const struct rd_json_value *place, int most, int *id)
 {
-	const struct rd_json_value *list = lists ? lists + 1 : NULL, *ids;
-	int count = lists ? lists->count : 0, err;
-	enum mscclpp_type its_type;
 	int64_t at, wide;
 
-	if (type == MSCCLPP_OTHER)
+	if (reading->type == MSCCLPP_OTHER)
 		return mscclpp_refuse(reading, place, SWITCH);
 	if (!rd_json_whole(place, 0, MSCCL_CHUNKS_MAX, &at))
-		return mscclpp_refuse(
-			reading, place, "this is a place in the tb's \"%s\"", ids_member);
-	if (count > LISTS_MAX)
-		return mscclpp_refuse(
-			reading, lists, "its tb has more than %d lists of ids", LISTS_MAX);
-	for (int i = 0; i < count; i++, list = &reading->json.values[list->next]) {
-		err = mscclpp_channel_type(reading, list, type_member, &its_type);
-		if (!err)
-			err = mscclpp_array(reading, list, ids_member, &ids);
-		if (err)
-			return err;
-		if (its_type != type || !ids)
+		return mscclpp_refuse(reading, place, "this is a place in the tb's \"%s\"", member);
+	for (int i = 0; i < ids->count; i++) {
+		const struct rd_json_value *list = ids->lists[i].ids;
+
+		if (ids->lists[i].type != reading->type || !list)
 			continue;
-		if (at >= ids->count) {
-			at -= ids->count;
+		if (at >= list->count) {
+			at -= list->count;
 			continue;
 		}
 		/* Each number takes one place. */
-		if (!rd_json_whole(ids + 1 + at, 0, most - 1, &wide))
-			return mscclpp_refuse(reading, ids + 1 + at,
-				"an id in \"%s\" is below %d, the number that gpu %d has",
-				ids_member, most, reading->rank);
+		if (!rd_json_whole(list + 1 + at, 0, most - 1, &wide))
+			return mscclpp_refuse(reading, list + 1 + at,
+				"an id in \"%s\" is below %d, the number that gpu %d has", member,
+				most, reading->rank);
 		*id = (int)wide;
 		return 0;
 	}
 	return mscclpp_refuse(
-		reading, place, "its tb has no such place in \"%s\" of this type", ids_member);
+		reading, place, "its tb has no such place in \"%s\" of this type", member);
 }
 
 /* The counter of one end: that which it raises, or waits for. -1: nobody waits for it. */
-static int counter_of(
-	const struct mscclpp *reading, enum mscclpp_type type, int channel, bool raises)
+static int counter_of(const struct mscclpp *reading, int channel, bool raises)
 {
+	const struct mscclpp_gpu *gpu = &reading->gpus[reading->rank];
 	const struct mscclpp_channel *it =
-		&reading->channels[reading->gpus[reading->rank].channels[type] + channel];
+		&reading->channels[gpu->channels[reading->type] + channel];
 	int size = reading->msccl->problem.size;
 	int rank = raises ? it->peer : reading->rank, peer = raises ? reading->rank : it->peer;
 	const struct mscclpp_pair *pair =
-		&reading->pairs[(rank * size + peer) * MSCCLPP_TYPES + type];
+		&reading->pairs[(rank * size + peer) * MSCCLPP_TYPES + reading->type];
 
 	return it->pair < pair->count ? pair->first + it->pair : -1;
 }
@@ -136,21 +124,18 @@ static int use_channels(struct mscclpp *reading, const struct rd_json_value *op,
 {
 	const struct mscclpp_gpu *gpu = &reading->gpus[reading->rank];
 	const struct rd_json_value *ids;
-	enum mscclpp_type type;
-	int err = mscclpp_channel_type(reading, op, "channel_type", &type), id;
+	int err = mscclpp_array(reading, op, "channel_ids", &ids), most = 0, id;
 
-	if (!err)
-		err = mscclpp_array(reading, op, "channel_ids", &ids);
 	if (!err && !ids)
 		err = mscclpp_refuse(reading, op, "\"channel_ids\" is missing");
+	if (reading->type != MSCCLPP_OTHER)
+		most = gpu->channels[reading->type + 1] - gpu->channels[reading->type];
 	for (int i = 0; !err && i < ids->count; i++) {
-		err = find_id(reading, reading->block_channels, "channel_type", "channel_ids", type,
-			ids + 1 + i,
-			type == MSCCLPP_OTHER ? 0 : gpu->channels[type + 1] - gpu->channels[type],
-			&id);
+		err = find_id(
+			reading, &reading->block_channels, "channel_ids", ids + 1 + i, most, &id);
 		if (err)
 			break;
-		int counter = counter_of(reading, type, id, raises);
+		int counter = counter_of(reading, id, raises);
 
 		if (!raises && counter < 0)
 			return mscclpp_refuse(reading, op, "its peer has no such channel");
@@ -204,49 +189,33 @@ static int read_barrier(struct mscclpp *reading, const struct rd_json_value *op)
 				     .least = reading->barrier_uses[id] });
 }
 
-/* Where a thread block group shares the operation, this one's part of the chunks. */
-static int read_share(const struct mscclpp *reading, const struct rd_json_value *op,
-	const struct rd_json_value *value, struct place *place)
-{
-	const struct rd_json_value *group = rd_json_member(&reading->json, op, "tbg_info");
-	int index, size, at = 0, blocks = 1;
-	int err = mscclpp_whole(reading, value, "index", 0, MSCCL_CHUNKS_MAX, &index);
-
-	if (!err)
-		err = mscclpp_whole(reading, value, "size", 1, MSCCL_CHUNKS_MAX, &size);
-	if (!err && group)
-		err = mscclpp_whole(reading, group, "tbg_size", 1, reading->scale, &blocks);
-	if (!err && group)
-		err = mscclpp_whole(reading, group, "tb_id", 0, blocks - 1, &at);
-	if (err)
-		return err;
-	place->count = size * reading->scale / blocks;
-	place->slot.offset = index * reading->scale + at * place->count;
-	return 0;
-}
-
-static int read_place(const struct mscclpp *reading, const struct rd_json_value *op,
-	const struct rd_json_value *value, struct place *place)
+static int read_place(
+	const struct mscclpp *reading, const struct rd_json_value *value, struct place *place)
 {
 	const struct rd_json_value *id = rd_json_member(&reading->json, value, "buffer_id");
 	const struct mscclpp_gpu *gpu = &reading->gpus[reading->rank];
-	enum mscclpp_type type;
-	int err, buffer;
+	int index, size, buffer, err;
 
 	*place = (struct place){ .rank = reading->rank };
-	if (!id) {
+	if (id) {
+		err = find_id(reading, &reading->block_buffers, "remote_buffer_ids", id,
+			gpu->buffer_count, &buffer);
+		if (err)
+			return err;
+		place->rank = reading->buffers[gpu->buffers + buffer].rank;
+		place->slot.buffer = reading->buffers[gpu->buffers + buffer].buffer;
+	} else {
 		err = mscclpp_buffer(reading, value, &place->slot.buffer);
-		return err ? err : read_share(reading, op, value, place);
 	}
-	err = mscclpp_channel_type(reading, op, "channel_type", &type);
 	if (!err)
-		err = find_id(reading, reading->block_buffers, "access_channel_type",
-			"remote_buffer_ids", type, id, gpu->buffer_count, &buffer);
+		err = mscclpp_whole(reading, value, "index", 0, MSCCL_CHUNKS_MAX, &index);
+	if (!err)
+		err = mscclpp_whole(reading, value, "size", 1, MSCCL_CHUNKS_MAX, &size);
 	if (err)
 		return err;
-	place->rank = reading->buffers[gpu->buffers + buffer].rank;
-	place->slot.buffer = reading->buffers[gpu->buffers + buffer].buffer;
-	return read_share(reading, op, value, place);
+	place->count = size * reading->scale / reading->shares;
+	place->slot.offset = index * reading->scale + reading->share * place->count;
+	return 0;
 }
 
 /* ---- Data ----------------------------------------------------------------------------------- */
@@ -307,9 +276,9 @@ static int read_moves(
 	from++;
 	into++;
 	for (int i = 0; i < count && !err; i++) {
-		err = read_place(reading, op, from, &source);
+		err = read_place(reading, from, &source);
 		if (!err)
-			err = read_place(reading, op, into, &target);
+			err = read_place(reading, into, &target);
 		if (!err)
 			err = add_move(reading, op, &source, &target, kind->packets);
 		from = &reading->json.values[from->next];
@@ -324,13 +293,13 @@ static int add_sources(struct mscclpp *reading, const struct rd_json_value *op,
 {
 	const struct rd_json_value *value = sources + 1;
 	struct place first, place;
-	int err = read_place(reading, op, value, &first);
+	int err = read_place(reading, value, &first);
 
 	if (!err && (first.rank != reading->rank || sum->rank != reading->rank))
 		return mscclpp_refuse(reading, op, "the first buffer of both is of its own rank");
 	for (int i = 1; i < sources->count && !err; i++) {
 		value = &reading->json.values[value->next];
-		err = read_place(reading, op, value, &place);
+		err = read_place(reading, value, &place);
 		if (!err && (place.count != sum->count || first.count != sum->count))
 			return mscclpp_refuse(reading, op, "its buffers have several sizes");
 		if (!err)
@@ -374,12 +343,12 @@ static int read_reduce(
 	if (err)
 		return err;
 	value = targets + 1;
-	err = read_place(reading, op, value, &sum);
+	err = read_place(reading, value, &sum);
 	if (!err)
 		err = add_sources(reading, op, sources, &sum, kind->packets);
 	for (int i = 1; i < targets->count && !err; i++) {
 		value = &reading->json.values[value->next];
-		err = read_place(reading, op, value, &target);
+		err = read_place(reading, value, &target);
 		if (!err)
 			err = add_move(reading, op, &sum, &target, false);
 	}
@@ -415,9 +384,30 @@ static int find_operation(const struct mscclpp *reading, const struct rd_json_va
 			     name, rd_nearest_text(&nearest, meant));
 }
 
+/* Members that all of its buffers need. Both may be many, so each member is sought once. */
+static int read_shared(struct mscclpp *reading, const struct rd_json_value *op)
+{
+	const struct rd_json_value *group = rd_json_member(&reading->json, op, "tbg_info");
+	int err = mscclpp_channel_type(reading, op, "channel_type", &reading->type);
+
+	reading->share = 0;
+	reading->shares = 1;
+	if (!err && group)
+		err = mscclpp_whole(
+			reading, group, "tbg_size", 1, reading->scale, &reading->shares);
+	if (!err && group)
+		err = mscclpp_whole(
+			reading, group, "tb_id", 0, reading->shares - 1, &reading->share);
+	return err;
+}
+
 static int read_operation(
 	struct mscclpp *reading, const struct rd_json_value *op, const struct operation *kind)
 {
+	int err = read_shared(reading, op);
+
+	if (err)
+		return err;
 	switch (kind->kind) {
 	case MOVE:
 		return read_moves(reading, op, kind);

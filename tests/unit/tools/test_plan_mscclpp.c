@@ -26,7 +26,7 @@ static int import(const char *text, struct rd_plan_file **file)
 /* ---- A plan while it is written: each operation has a line ---------------------------------- */
 
 static struct {
-	char text[1 << 18];
+	char text[1 << 21];
 	size_t length;
 	int ranks, rank, gpus, blocks, ops; /* so far: of the plan, the GPU, the block */
 	const char *type; /* of all channels */
@@ -592,6 +592,30 @@ Test(plan_mscclpp, more_chunks_than_a_plan_may_move_are_refused_with_the_place)
 	put("]}");
 	expect_refused(
 		plan.text, "f:23: gpu 1, tb 0: more than 16777216 chunks are moved up to here");
+}
+
+/* Each of 400,000 ids was sought behind 40,000 members. */
+Test(plan_mscclpp, members_before_a_list_of_ids_are_passed_once, .timeout = 20)
+{
+	struct rd_plan_file *file;
+
+	begin("allreduce", 2, "memory", "true");
+	gpu(1, 1, 0, "i");
+	put("{\"id\": 0, \"channels\": [{");
+	for (int i = 0; i < 40000; i++)
+		put("\"a%d\": 0, ", i);
+	put("\"channel_type\": \"memory\", \"channel_ids\": [0]}], \"ops\": [");
+	put("{\"name\": \"signal\", \"channel_type\": \"memory\", \"channel_ids\": [");
+	for (int i = 0; i < 400000; i++)
+		put("0, ");
+	put("0]}");
+	end_block();
+	end_gpu();
+	gpu(1, 1, 0, "i");
+	end_gpu();
+	put("]}");
+	cr_assert_eq(import(plan.text, &file), 0, "%s", rondo_last_error());
+	rd_plan_file_destroy(file);
 }
 
 #define NEVER \
