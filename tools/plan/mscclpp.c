@@ -239,7 +239,9 @@ static int read_chunks(struct mscclpp *reading)
 		return err;
 	msccl->parts = in && ins ? in / ins : out / (outs ? outs : 1);
 	if (msccl->parts < 1)
-		return mscclpp_refuse(reading, reading->gpus[0].value, "there are no chunks");
+		return mscclpp_refuse(reading, reading->gpus[0].value,
+			"there are fewer chunks than blocks: %d of the input, %d of the output",
+			ins, outs);
 	if (!msccl_chunks_fit(msccl, (int64_t)msccl->parts * reading->scale))
 		return mscclpp_refuse(reading, reading->gpus[0].value, "there are too many chunks");
 	for (; reading->rank < problem.size && !err; reading->rank++) {

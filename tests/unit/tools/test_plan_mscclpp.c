@@ -509,6 +509,8 @@ Test(plan_mscclpp, wrong_documents_are_refused_with_the_place)
 	expect_refused("{\"name\": \"a\", \"collective\": \"allreduce\"}",
 		"f:1: \"inplace\" is true or false");
 	expect_refused(HEAD "\"gpus\": {}}", "f:2: \"gpus\" is an array, not an object");
+	expect_refused(HEAD "\"gpus\": [{\"id\": 0, \"input_chunks\": 0, \"output_chunks\": 0}]}",
+		"f:2: gpu 0: there are fewer chunks than blocks: 1 of the input, 1 of the output");
 	expect_refused(HEAD "\"gpus\": []}", "f:2: \"gpus\" has 1 to 1024 GPUs, not 0");
 	expect_refused(HEAD "\"gpus\": [{\"id\": 1}]}",
 		"f:2: gpu 0: \"id\" is a whole number from 0 to 0");
