@@ -61,13 +61,8 @@ static int bring(struct msccl_run *run, const struct msccl_block *block,
 			"was put, and its rank has a newer value: a link holds two messages");
 	if (link->count > 0)
 		return 0;
-	err = msccl_put(run, from, rank, 0, value);
-	if (err)
-		return err;
-	link->held++;
-	value->message = link->last + 1;
-	value->at = 0;
-	return 1;
+	err = msccl_send_stay(run, from, rank, value);
+	return err ? err : 1;
 }
 
 /* Whether the value of this rank is the one that a send or a reduction uses. */
@@ -249,6 +244,24 @@ static int copy(struct msccl_run *run, struct msccl_block *block, const struct m
 	return 1;
 }
 
+/* Whether all packets are there that an operation adds: its sums then become one merge. */
+static bool has_packets(
+	const struct msccl_run *run, const struct msccl_block *block, const struct msccl_step *step)
+{
+	if (!step->packets || (block->at > 0 && step[-1].goes_on))
+		return true;
+	for (; step->packets; step++) {
+		const struct msccl_value *from =
+			msccl_slot_at(run, block->rank, step->from, block->chunk);
+
+		if (from && !from->chunk)
+			return false;
+		if (!step->goes_on)
+			break;
+	}
+	return true;
+}
+
 /* Adds a message that was left in its link. */
 static int reduce(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
@@ -267,7 +280,7 @@ static int reduce(struct msccl_run *run, struct msccl_block *block, const struct
 			: !with ? step->with
 				: step->into,
 			"is beyond its buffer");
-	if (step->packets && !from->chunk)
+	if (!has_packets(run, block, step))
 		return 0;
 	from_is_held = is_elsewhere(from);
 	held = from_is_held ? from : with;
@@ -281,6 +294,8 @@ static int reduce(struct msccl_run *run, struct msccl_block *block, const struct
 	if (err == 1)
 		err = need_present(run, block, step, block->rank,
 			from_is_held ? step->with : step->from, other);
+	if (err == 1)
+		err = msccl_send_stays(run, block->rank, held->chunk - 1);
 	if (err != 1)
 		return err;
 
@@ -320,8 +335,8 @@ static int move(struct msccl_run *run, struct msccl_block *block, const struct m
 		return err;
 	if (stays && link->count >= LINK_MESSAGES) {
 		*into = *from;
-		into->at = here + 1;
-		return 1;
+		err = msccl_stay(run, here, there, into);
+		return err ? err : 1;
 	}
 	err = msccl_put(run, here, there, 0, from);
 	if (err)
@@ -361,6 +376,9 @@ static int read_reduce(
 	if (from->chunk != with->chunk)
 		return refuse_slot(run, block, step, step->from,
 			"of the peer is another chunk than the one to which it is added");
+	err = msccl_send_stays(run, block->rank, with->chunk - 1);
+	if (err != 1)
+		return err;
 	err = msccl_put(run, step->peer, block->rank, 0, from);
 	if (err)
 		return err;

@@ -16,11 +16,13 @@ void msccl_run_finish(struct msccl_run *run)
 	for (int i = 0; run->ranks && i < run->size; i++) {
 		free(run->ranks[i].slots);
 		free(run->ranks[i].now);
+		free(run->ranks[i].stays);
 		free(run->ranks[i].steps);
 	}
 	free(run->ranks);
 	free(run->links);
 	free(run->messages);
+	free(run->stays);
 }
 
 /* In place, the slot by which input and output are one. */
@@ -75,8 +77,9 @@ static int init_rank(struct msccl_run *run, int rank)
 		calloc((size_t)run->ins + (size_t)run->outs + (size_t)run->msccl->scratch[rank] + 1,
 			sizeof(*it->slots));
 	it->now = calloc((size_t)run->chunks, sizeof(*it->now));
+	it->stays = calloc((size_t)run->chunks, sizeof(*it->stays));
 	it->run_chunk = -1;
-	if (!it->slots || !it->now)
+	if (!it->slots || !it->now || !it->stays)
 		return msccl_no_memory(run);
 	problem.rank = rank;
 	for (int chunk = 0; chunk < run->chunks; chunk++) {
@@ -221,4 +224,55 @@ int msccl_take_reduce(struct msccl_run *run, int rank, const struct msccl_messag
 		now->count >= run->size ? RD_FILE_recv_reduce_last : RD_FILE_recv_reduce, from,
 		chunk);
 	return err ? err : merge_row(run, rank, chunk, starts, contribution);
+}
+
+/* ---- Values that are at their rank, while a link has no room -------------------------------- */
+
+int msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *value)
+{
+	int *first = &run->ranks[from].stays[value->chunk - 1];
+
+	if (run->stay_count == run->stay_capacity) {
+		int capacity = run->stay_capacity ? 2 * run->stay_capacity : 256;
+		struct msccl_stay *stays = realloc(run->stays, (size_t)capacity * sizeof(*stays));
+
+		if (!stays)
+			return msccl_no_memory(run);
+		run->stays = stays;
+		run->stay_capacity = capacity;
+	}
+	value->at = from + 1;
+	run->stays[run->stay_count++] = (struct msccl_stay){ value, to, *first };
+	*first = run->stay_count;
+	return 0;
+}
+
+int msccl_send_stay(struct msccl_run *run, int from, int to, struct msccl_value *value)
+{
+	struct msccl_link *link = msccl_link_of(run, from, to);
+	int err = msccl_put(run, from, to, 0, value);
+
+	if (err)
+		return err;
+	link->held++;
+	value->message = link->last + 1;
+	value->at = 0;
+	return 0;
+}
+
+int msccl_send_stays(struct msccl_run *run, int from, int chunk)
+{
+	int *first = &run->ranks[from].stays[chunk], err = 0;
+
+	for (; *first && !err; *first = run->stays[*first - 1].next) {
+		const struct msccl_stay *stay = &run->stays[*first - 1];
+
+		/* Others were sent since, or their slot has another value. */
+		if (stay->value->at != from + 1 || stay->value->chunk != chunk + 1)
+			continue;
+		if (msccl_link_of(run, from, stay->to)->count >= LINK_MESSAGES)
+			return 0;
+		err = msccl_send_stay(run, from, stay->to, stay->value);
+	}
+	return err ? err : 1;
 }

@@ -33,8 +33,16 @@ struct msccl_link {
 	int count, held; /* held: those at its front that later steps take */
 };
 
+/* A value that is at its rank, and in a slot of another one. */
+struct msccl_stay {
+	struct msccl_value *value;
+	int to;
+	int next; /* + 1: of the same chunk */
+};
+
 struct msccl_rank {
 	struct msccl_value *slots; /* of the input, the output and scratch */
+	int *stays; /* by chunk: + 1: the first of those that are here */
 	struct msccl_value *now; /* by chunk: its present value */
 	struct rd_file_step *steps;
 	int step_count, capacity;
@@ -49,6 +57,8 @@ struct msccl_run {
 	struct msccl_link *links; /* [from * size + to] */
 	struct msccl_message *messages;
 	int message_count, capacity;
+	struct msccl_stay *stays;
+	int stay_count, stay_capacity;
 };
 
 /* msccl_run_finish() frees, also after a failure. */
@@ -67,5 +77,12 @@ int msccl_put(
 	struct msccl_run *run, int from, int to, int channel, const struct msccl_value *value);
 int msccl_take(struct msccl_run *run, int rank, const struct msccl_message *message);
 int msccl_take_reduce(struct msccl_run *run, int rank, const struct msccl_message *message);
+
+/* Leaves a value at its rank. The second sends all that are there of a chunk, before it has a newer
+   value: returns 1, 0 where a link has no room, or an error. */
+int msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *value);
+int msccl_send_stays(struct msccl_run *run, int from, int chunk);
+/* Sends one of them: the last message of its link, which a later step takes. */
+int msccl_send_stay(struct msccl_run *run, int from, int to, struct msccl_value *value);
 
 #endif

@@ -338,8 +338,9 @@ static int read_reduce(
 
 	if (!err)
 		err = read_buffers(reading, op, &sources, &targets);
-	if (!err && sources->count < 2)
-		err = mscclpp_refuse(reading, op, "a reduction has two buffers or more");
+	if (!err && (sources->count < 2 || sources->count > reading->msccl->problem.size))
+		err = mscclpp_refuse(
+			reading, op, "a reduction has 2 buffers or more, and at most one a rank");
 	if (err)
 		return err;
 	value = targets + 1;

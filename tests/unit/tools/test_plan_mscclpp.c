@@ -366,6 +366,44 @@ Test(plan_mscclpp, puts_beyond_the_room_of_a_link_stay_at_their_rank)
 	expect_proved("recv_merge");
 }
 
+/* A thread block a chunk: all ranks add in one order, and put what they add before that. */
+static void one_shot(const char *put_name, const char *reduce_name, bool signals)
+{
+	const int ranks = 4, parts = 4;
+
+	begin("allreduce", ranks, "memory", "false");
+	for (int rank = 0; rank < ranks; rank++) {
+		gpu(parts, parts, (ranks - 1) * parts, "s");
+		for (int i = 0; i < parts; i++) {
+			const char *mine = place("i%d", i);
+
+			block();
+			for (int p = 0; p < ranks - 1; p++)
+				move(put_name, mine,
+					place("@%d:%d", p,
+						place_at(rank, p < rank ? p : p + 1) * parts + i),
+					1);
+			if (signals)
+				sync();
+			move(reduce_name, place("i%d s%d s%d s%d", i, i, parts + i, 2 * parts + i),
+				place("o%d", i), 1);
+			end_block();
+		}
+		end_gpu();
+	}
+	expect_proved("recv_merge");
+}
+
+Test(plan_mscclpp, values_that_stayed_at_their_rank_are_sent_before_it_adds_others)
+{
+	one_shot("put", "re", true);
+}
+
+Test(plan_mscclpp, packets_are_added_when_all_have_come)
+{
+	one_shot("ppkt", "repkt", false);
+}
+
 /* A link has one order: contributions that lie in it are added before a result follows. */
 Test(plan_mscclpp, a_result_waits_for_the_messages_before_it)
 {
@@ -651,17 +689,17 @@ Test(plan_mscclpp, values_that_a_plan_has_no_more_are_refused_with_their_place)
 Test(plan_mscclpp, values_that_stayed_at_their_rank_and_changed_there_are_refused_with_their_place)
 {
 	begin("allreduce", 2, "memory", "true");
-	for (int rank = 0; rank < 2; rank++) {
-		gpu(3, 3, 3, "s");
-		block();
-		move("put", rank ? "i2" : "i0", rank ? "@0:2" : "@0:0", rank ? 1 : 3);
-		sync();
-		move("re", "i2 s2", "i2", 1);
-		end_block();
-		end_gpu();
-	}
+	gpu(3, 3, 3, "i");
+	end_gpu();
+	gpu(3, 3, 3, "i");
+	block();
+	move("get", "@0:0", "s0", 3);
+	move("put", "i2", "@0:2", 1);
+	move("re", "i2 s2", "i2", 1);
+	end_block();
+	end_gpu();
 	put("]}");
 	expect_refused(plan.text,
-		"f:13: gpu 1, tb 0, op 3 (re): s[2] was put, and its rank has a newer value: a link "
+		"f:7: gpu 1, tb 0, op 2 (re): s[2] was put, and its rank has a newer value: a link "
 		"holds two messages");
 }
