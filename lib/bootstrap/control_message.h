@@ -24,7 +24,7 @@
 #define RD_LIBRARY_SIZE 32
 #define RD_WIRE_VERSION 26
 #define RD_FRAME_MAX 5120
-#define RD_COSTS_SIZE 3072 /* of the text of costs, and of rows (calibrate.c) */
+#define RD_COSTS_SIZE 3328 /* of the text of costs, and of rows (calibrate.c) */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
 #define RD_STRAGGLERS_SIZE 1024 /* bytes of bits in a STRAGGLERS */
 

@@ -33,22 +33,6 @@ static int host_of(const struct rondo_comm *comm, int rank)
 	return comm->layouts[0]->group[rank];
 }
 
-/* Whether any host has more ranks than cores. Its ranks follow each other along the line. */
-static bool is_oversubscribed(const struct rondo_comm *comm)
-{
-	const int *order = comm->layouts[0]->order;
-	int here = 0;
-
-	for (int i = 0; i < comm->size; i++) {
-		bool same = i > 0 && host_of(comm, order[i]) == host_of(comm, order[i - 1]);
-
-		here = same ? here + 1 : 1;
-		if (here > (int)comm->costs.cores)
-			return true;
-	}
-	return false;
-}
-
 /* ---- Ranks that measure --------------------------------------------------------------------- */
 
 /* Rank 0 comes first. The same on every rank. */
@@ -188,7 +172,7 @@ static int pass_order(struct rondo_comm *comm, const struct team *team, struct o
 static int measure_once(struct rondo_comm *comm, const struct team *team)
 {
 	enum rd_single_copy_mode single_copy = comm->single_copy;
-	int err = rd_calibrate_links(comm, is_oversubscribed(comm));
+	int err = rd_calibrate_links(comm);
 
 	if (!err && comm->rank == 0)
 		rd_calibrate_memory(&comm->costs);
@@ -254,7 +238,7 @@ static void log_costs(const struct rondo_comm *comm, const char *key, bool known
 		(double)took_ns / 1e6, text);
 }
 
-_Static_assert(RD_COSTS_SIZE >= RD_TUNER_TEXT_SIZE + 1200, "costs and rows fit into one message");
+_Static_assert(RD_COSTS_SIZE >= RD_TUNER_TEXT_SIZE + 1400, "costs and rows fit into one message");
 
 static const char rows_begin[] = "\nrows\n"; /* between the costs' lines and the rows */
 

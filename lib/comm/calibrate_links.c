@@ -9,6 +9,7 @@
 #include "comm/own_calls.h"
 #include "comm/scratch.h"
 #include "tuner/samples.h"
+#include "tuner/step_cost.h"
 
 #define POINT(bytes) (bytes),
 static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
@@ -20,16 +21,13 @@ static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 static const int points_order[] = { 0, 1, RD_SAMPLES_SLOPE_FROM, RD_SAMPLES_SLOPE_FROM, 5, 2, 4 };
 #define POINTS_ORDER_COUNT ((int)(sizeof(points_order) / sizeof(points_order[0])))
 
-/* The exchange of two ranks at a point: messages written into the link's slots, to and fro and in
-   bursts; or single copies, to and fro. */
-enum measurement { BY_SLOTS, BY_SINGLE_COPY, MEASUREMENT_COUNT };
-
-/* The effort at a point: round trips, of which the quickest counts, after one for the caches; and
-   bursts of `length` messages each. The leader takes the first that there is time for. The last is
-   for RD_SAMPLES_SLOPE_FROM alone. */
+/* The effort at a point, for messages through the link's slots: round trips, of which the quickest
+   counts, after those that used each slot once; and bursts of `length` messages one way, each with
+   as many exchanges. The leader takes the first that
+   there is time for. The last is for RD_SAMPLES_SLOPE_FROM alone. */
 static const struct effort {
 	int pings, bursts, length;
-} efforts[] = { { 8, 3, 8 }, { 2, 1, 4 }, { 1, 0, 0 } };
+} efforts[] = { { 8, 2, 8 }, { 2, 1, 4 }, { 1, 0, 0 } };
 #define LEAST_EFFORT 2
 #define EFFORT_COUNT 3
 /* How often at most a time out of line is measured again, with the least effort. */
@@ -58,29 +56,37 @@ static int pass_one(
 		comm, pair, back, sends ? bytes : bytes + points[RD_COST_POINT_COUNT - 1], size);
 }
 
-/* Half the quickest round trip. */
+/* Half the quickest round trip. The first messages of a size find slots whose lines are in other
+   caches than later ones do, or without pages. */
 static int ping(struct rondo_comm *comm, struct measured_pair pair, void *bytes, size_t size,
 	int count, int64_t *way_ns)
 {
 	int err = 0;
 
+	int warm = comm->settings.slots;
+
 	*way_ns = UINT32_MAX;
-	for (int i = 0; i <= count && !err; i++) {
+	for (int i = 0; i < warm + count && !err; i++) {
 		int64_t began = rd_clock_ns(), took;
 
 		err = pass_one(comm, pair, false, bytes, size);
 		if (!err)
 			err = pass_one(comm, pair, true, bytes, size);
 		took = (rd_clock_ns() - began) / 2;
-		if (i > 0 && took < *way_ns)
+		if (i >= warm && took < *way_ns)
 			*way_ns = took;
 	}
 	return err;
 }
 
-/* A message's share of a burst. The other rank's empty message ends it. */
+/* One measurement at a point, as rd_link_cost has it. */
+struct sample {
+	int64_t way_ns, busy_ns, both_ns;
+};
+
+/* A message's share of a burst, which the other rank's message ends: two go all the way. */
 static int burst(struct rondo_comm *comm, struct measured_pair pair, void *bytes, size_t size,
-	int length, int64_t *busy_ns)
+	int length, struct sample *sample)
 {
 	int64_t began = rd_clock_ns(), took;
 	int err = 0;
@@ -88,41 +94,53 @@ static int burst(struct rondo_comm *comm, struct measured_pair pair, void *bytes
 	for (int k = 0; k < length && !err; k++)
 		err = pass_one(comm, pair, false, bytes, size);
 	if (!err)
-		err = pass_one(comm, pair, true, bytes, 0);
-	took = (rd_clock_ns() - began) / (length + 1);
-	if (took < *busy_ns)
-		*busy_ns = took;
+		err = pass_one(comm, pair, true, bytes, size);
+	took = rd_clock_ns() - began - 2 * sample->way_ns;
+	sample->busy_ns = rd_shorter(sample->busy_ns, rd_longer(took, 0) / (length - 1));
 	return err;
 }
 
-/* One measurement at a point, as rd_link_cost has it. busy_ns: by slots alone. */
-struct sample {
-	int64_t way_ns, busy_ns;
-};
+/* The quickest exchange counts. One before them brings the ranks together. */
+static int exchange(struct rondo_comm *comm, struct measured_pair pair, char *bytes, size_t size,
+	int count, struct sample *sample)
+{
+	int peer = comm->rank == pair.leader ? pair.other : pair.leader, err = 0;
+
+	for (int i = 0; i <= count && !err; i++) {
+		int64_t began = rd_clock_ns();
+
+		err = rd_own_exchange(
+			comm, peer, bytes, bytes + points[RD_COST_POINT_COUNT - 1], size);
+		if (i > 0)
+			sample->both_ns = rd_shorter(sample->both_ns, rd_clock_ns() - began);
+	}
+	return err;
+}
 
 static int measure_point(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
-	size_t size, enum measurement what, const struct effort *effort, struct sample *sample)
+	size_t size, const struct effort *effort, struct sample *sample)
 {
-	int bursts = what == BY_SLOTS ? effort->bursts : 0, err;
+	int err = ping(comm, pair, bytes, size, effort->pings, &sample->way_ns);
 
-	comm->single_copy = what == BY_SLOTS ? RD_SINGLE_COPY_NEVER : RD_SINGLE_COPY_ALWAYS;
-	sample->busy_ns = UINT32_MAX;
-	err = ping(comm, pair, bytes, size, effort->pings, &sample->way_ns);
-	for (int i = 0; i < bursts && !err; i++)
-		err = burst(comm, pair, bytes, size, effort->length, &sample->busy_ns);
-	if (sample->busy_ns > sample->way_ns)
-		sample->busy_ns = sample->way_ns;
+	sample->busy_ns = sample->both_ns = UINT32_MAX;
+	for (int i = 0; i < effort->bursts && !err; i++) {
+		err = burst(comm, pair, bytes, size, effort->length, sample);
+		if (!err)
+			err = exchange(comm, pair, bytes, size, effort->length, sample);
+	}
+	sample->busy_ns = rd_shorter(sample->busy_ns, sample->way_ns);
 	return err;
 }
 
 /* ---- The leader ----------------------------------------------------------------------------- */
 
 /* The effort for a point; -1: there is no time for it. */
-static int affordable(int64_t message_ns, int64_t left_ns)
+static int affordable(int64_t message_ns, int64_t left_ns, int slots)
 {
 	for (int i = 0; i < LEAST_EFFORT; i++) {
 		const struct effort *effort = &efforts[i];
-		int messages = 2 * (effort->pings + 1) + effort->bursts * (effort->length + 1);
+		int messages =
+			2 * (effort->pings + slots) + 3 * effort->bursts * (effort->length + 1);
 
 		if (messages * message_ns <= (left_ns > 0 ? left_ns / 2 : 0))
 			return i;
@@ -131,19 +149,16 @@ static int affordable(int64_t message_ns, int64_t left_ns)
 }
 
 /* Sends the next point and effort to the other rank; point -1: there is no more. */
-static int send_next(struct rondo_comm *comm, struct measured_pair pair, int point,
-	enum measurement what, int effort)
+static int send_next(struct rondo_comm *comm, struct measured_pair pair, int point, int effort)
 {
-	int32_t next =
-		point < 0 ? -1 : (point * MEASUREMENT_COUNT + (int)what) * EFFORT_COUNT + effort;
+	int32_t next = point < 0 ? -1 : point * EFFORT_COUNT + effort;
 
 	return send_one(comm, pair, false, &next, sizeof(next));
 }
 
-/* All points of one measurement. `busy`: by slots alone. */
+/* All points. */
 struct series {
-	enum measurement what;
-	struct rd_samples ways, busy;
+	struct rd_samples ways, busy, both;
 	int64_t deadline_ns, latest_ns;
 };
 
@@ -151,16 +166,16 @@ static int take_sample(struct rondo_comm *comm, struct measured_pair pair, void 
 	int effort, struct series *series)
 {
 	struct sample sample;
-	int err = send_next(comm, pair, point, series->what, effort);
+	int err = send_next(comm, pair, point, effort);
 
 	if (!err)
-		err = measure_point(
-			comm, pair, bytes, points[point], series->what, &efforts[effort], &sample);
+		err = measure_point(comm, pair, bytes, points[point], &efforts[effort], &sample);
 	if (err)
 		return err;
 	rd_samples_add(&series->ways, point, (uint32_t)sample.way_ns);
-	if (series->what == BY_SLOTS)
-		rd_samples_add(&series->busy, point, (uint32_t)sample.busy_ns);
+	rd_samples_add(&series->busy, point, (uint32_t)sample.busy_ns);
+	if (efforts[effort].bursts > 0)
+		rd_samples_add(&series->both, point, (uint32_t)sample.both_ns);
 	return 0;
 }
 
@@ -183,56 +198,58 @@ static int measure_repeatedly(struct rondo_comm *comm, struct measured_pair pair
 }
 
 static int measure_series(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
-	int64_t budget_ns, const struct rd_link_cost *cost, struct series *series)
+	int64_t budget_ns, struct series *series)
 {
-	bool single_copy = series->what == BY_SINGLE_COPY;
 	int err = 0;
 
+	comm->single_copy = RD_SINGLE_COPY_NEVER;
 	series->deadline_ns = rd_clock_ns() + budget_ns;
 	series->latest_ns = series->deadline_ns + budget_ns;
 	for (int i = 0; i < POINTS_ORDER_COUNT && !err; i++) {
 		int point = points_order[i];
 		bool known = series->ways.measured >> point & 1;
-		bool first = point == RD_SAMPLES_SLOPE_FROM && !known && !single_copy;
-		int64_t message_ns =
-			single_copy ? cost->way_ns[point] : rd_samples_expect(&series->ways, point);
+		bool first = point == RD_SAMPLES_SLOPE_FROM && !known;
+		int64_t message_ns = rd_samples_expect(&series->ways, point);
 		int effort = first ? LEAST_EFFORT
-				   : affordable(message_ns, series->deadline_ns - rd_clock_ns());
+				   : affordable(message_ns, series->deadline_ns - rd_clock_ns(),
+					     comm->settings.slots);
 
-		if (effort >= 0 && points[point] <= comm->piece_size &&
-			!(single_copy && (known || points[point] < cost->posts_min)))
+		if (effort >= 0 && points[point] <= comm->piece_size)
 			err = measure_repeatedly(comm, pair, bytes, point, effort, series);
 	}
 	return err;
 }
 
-static int lead(struct rondo_comm *comm, struct measured_pair pair, bool oversubscribed,
-	void *bytes, int64_t budget_ns, struct rd_link_cost *cost)
+/* Two tasks take longer than one, without any bytes. A collective call is one. */
+static void leave_out_tasks(struct rd_link_cost *cost)
+{
+	uint32_t more_ns =
+		cost->both_ns[0] > cost->way_ns[0] ? cost->both_ns[0] - cost->way_ns[0] : 0;
+
+	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
+		cost->both_ns[point] -= more_ns;
+}
+
+static int lead(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int64_t budget_ns,
+	struct rd_link_cost *cost)
 {
 	const struct rd_link_cost standard = *cost;
-	struct series slots = { .what = BY_SLOTS };
-	struct series single_copy = { .what = BY_SINGLE_COPY, .ways.alike = cost->way_ns };
-	int err = measure_series(comm, pair, bytes, budget_ns, cost, &slots);
+	struct series series = { .ways.measured = 0 };
+	int err = measure_series(comm, pair, bytes, budget_ns, &series);
 
 	if (err)
 		return err;
 
 	const struct rd_link *link = comm->links[pair.other * comm->channels];
 
-	rd_samples_settle(&slots.ways, standard.way_ns, cost->way_ns);
-	rd_samples_settle(&slots.busy, standard.busy_ns, cost->busy_ns);
+	rd_samples_settle(&series.ways, standard.way_ns, cost->way_ns);
+	rd_samples_settle(&series.busy, standard.busy_ns, cost->busy_ns);
+	rd_samples_settle(&series.both, standard.both_ns, cost->both_ns);
+	leave_out_tasks(cost);
 	cost->posts = link->ops->send != NULL && link->send_min < UINT32_MAX;
 	cost->posts_min = cost->posts ? (uint32_t)link->send_min : 0;
 	cost->single_copy = cost->posts && link->single_copy;
-	if (cost->single_copy && !oversubscribed)
-		err = measure_series(comm, pair, bytes, budget_ns, cost, &single_copy);
-	for (int point = 0; point < RD_COST_POINT_COUNT; point++)
-		cost->single_copy_ns[point] =
-			single_copy.ways.measured >> point & 1 &&
-					!rd_samples_doubt(&single_copy.ways, point)
-				? single_copy.ways.least[point]
-				: cost->way_ns[point];
-	return err ? err : send_next(comm, pair, -1, BY_SLOTS, 0);
+	return send_next(comm, pair, -1, 0);
 }
 
 /* ---- Both ranks ----------------------------------------------------------------------------- */
@@ -241,20 +258,20 @@ static int follow(struct rondo_comm *comm, struct measured_pair pair, void *byte
 {
 	struct sample ignored;
 	int32_t next;
-	int err, what;
+	int err;
+
+	comm->single_copy = RD_SINGLE_COPY_NEVER;
 
 	for (;;) {
 		err = send_one(comm, pair, false, &next, sizeof(next));
 		if (err || next < 0)
 			return err;
-		if (next >= RD_COST_POINT_COUNT * MEASUREMENT_COUNT * EFFORT_COUNT)
+		if (next >= RD_COST_POINT_COUNT * EFFORT_COUNT)
 			return rd_comm_fail(comm,
 				rd_fail(RONDO_PROTOCOL, "rank %d asked rank %d for measurement %d",
 					pair.leader, comm->rank, (int)next),
 				pair.leader);
-		what = next / EFFORT_COUNT % MEASUREMENT_COUNT;
-		err = measure_point(comm, pair, bytes,
-			points[next / EFFORT_COUNT / MEASUREMENT_COUNT], (enum measurement)what,
+		err = measure_point(comm, pair, bytes, points[next / EFFORT_COUNT],
 			&efforts[next % EFFORT_COUNT], &ignored);
 		if (err)
 			return err;
@@ -267,13 +284,13 @@ static bool takes_part(const struct rondo_comm *comm, struct measured_pair pair)
 }
 
 /* Measures *cost on the leader, which sends it to rank 0. */
-static int calibrate_pair(struct rondo_comm *comm, struct measured_pair pair, bool oversubscribed,
-	void *bytes, int64_t budget_ns, struct rd_link_cost *cost)
+static int calibrate_pair(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
+	int64_t budget_ns, struct rd_link_cost *cost)
 {
 	int err = 0;
 
 	if (comm->rank == pair.leader)
-		err = lead(comm, pair, oversubscribed, bytes, budget_ns, cost);
+		err = lead(comm, pair, bytes, budget_ns, cost);
 	else if (comm->rank == pair.other)
 		err = follow(comm, pair, bytes);
 	if (!err && takes_part(comm, pair) && cost->rails > 1)
@@ -297,7 +314,7 @@ struct measured_pair rd_calibrate_pair(const struct rondo_comm *comm, enum rd_li
 	return (struct measured_pair){ -1, -1 };
 }
 
-int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)
+int rd_calibrate_links(struct rondo_comm *comm)
 {
 	struct measured_pair near = rd_calibrate_pair(comm, RD_NEAR);
 	struct measured_pair far = rd_calibrate_pair(comm, RD_FAR);
@@ -315,10 +332,9 @@ int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed)
 		memset(bytes, 1, 2 * size);
 	}
 	if (near.leader >= 0)
-		err = calibrate_pair(comm, near, oversubscribed, bytes, BUDGET_NS, &costs[RD_NEAR]);
+		err = calibrate_pair(comm, near, bytes, BUDGET_NS, &costs[RD_NEAR]);
 	if (!err && far.leader >= 0)
-		err = calibrate_pair(
-			comm, far, oversubscribed, bytes, FAR_BUDGET_NS, &costs[RD_FAR]);
+		err = calibrate_pair(comm, far, bytes, FAR_BUDGET_NS, &costs[RD_FAR]);
 	rd_scratch_destroy(bytes, 2 * size);
 	return err;
 }

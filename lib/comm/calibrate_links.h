@@ -19,10 +19,9 @@ struct measured_pair {
 /* The pair that measures links of this class; leader -1: there is none. */
 struct measured_pair rd_calibrate_pair(const struct rondo_comm *comm, enum rd_link_class class);
 
-/* Measures comm->costs.links on rank 0; what other ranks have there is not of use. oversubscribed:
-   a host has more ranks than cores, so single copy is not measured. Rank 0 and the ranks of both
-   pairs call it; it changes comm->single_copy. */
-int rd_calibrate_links(struct rondo_comm *comm, bool oversubscribed);
+/* Measures comm->costs.links on rank 0; what other ranks have there is not of use. Rank 0 and the
+   ranks of both pairs call it; it changes comm->single_copy. */
+int rd_calibrate_links(struct rondo_comm *comm);
 
 /* Returns the memory of slots that the measurements wrote. Each rank of the pairs calls it after
    the last one, when its messages to the other have been received. */

@@ -2,27 +2,34 @@
 
 #include "comm/run.h"
 
-static int call_now(struct rondo_comm *comm, struct rd_call call)
+static struct rd_task transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size)
 {
-	struct rd_task task = { .comm = comm,
-		.call = call,
+	return (struct rd_task){ .comm = comm,
+		.call = { .problem = { RD_TRANSFER, comm->rank, comm->size, from, to,
+				  comm->layouts[0] },
+			.type = RONDO_U8,
+			.count = size,
+			.in = comm->rank == from ? bytes : NULL,
+			.out = comm->rank == to ? bytes : NULL },
 		.timeout_ms = rd_comm_timeout_ms(comm),
 		.turn = comm->issued++,
 		.after = -1 };
-
-	return rd_run(&task, 1);
 }
 
 int rd_own_transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size)
 {
-	return call_now(comm, (struct rd_call){
-				      .problem = { RD_TRANSFER, comm->rank, comm->size, from, to,
-					      comm->layouts[0] },
-				      .type = RONDO_U8,
-				      .count = size,
-				      .in = comm->rank == from ? bytes : NULL,
-				      .out = comm->rank == to ? bytes : NULL,
-			      });
+	struct rd_task task = transfer(comm, from, to, bytes, size);
+
+	return rd_run(&task, 1);
+}
+
+int rd_own_exchange(struct rondo_comm *comm, int peer, void *out, void *in, size_t size)
+{
+	struct rd_task tasks[] = { transfer(comm, comm->rank, peer, out, size),
+		transfer(comm, peer, comm->rank, in, size) };
+
+	tasks[1].ordinal = 1;
+	return rd_run(tasks, 2);
 }
 
 /* Rounds of rd_linear: the rank sends `step` ranks on, and receives from as many before. */

@@ -10,6 +10,9 @@
 /* Moves `size` bytes between two ranks. Both call it. */
 int rd_own_transfer(struct rondo_comm *comm, int from, int to, void *bytes, size_t size);
 
+/* Sends `size` bytes to a rank, and receives as many from it at the same time. Both call it. */
+int rd_own_exchange(struct rondo_comm *comm, int peer, void *out, void *in, size_t size);
+
 /* A barrier of these ranks, by transfers. Each of them calls it; `at` is its index. */
 int rd_own_barrier(struct rondo_comm *comm, const int *ranks, int count, int at);
 

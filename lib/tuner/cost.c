@@ -32,9 +32,11 @@ void rd_costs_default(struct rd_costs *costs)
 		/* Slots in shared memory, two cores of a virtual machine; TCP over 10 Gbit/s. */
 		.links[RD_NEAR] = { .way_ns = { 400, 600, 1100, 3600, 13000, 26000 },
 			.busy_ns = { 120, 220, 500, 1700, 6500, 13000 },
+			.both_ns = { 240, 440, 1000, 3400, 13000, 26000 },
 			.rails = 1 },
 		.links[RD_FAR] = { .way_ns = { 20000, 21000, 25000, 38000, 85000, 150000 },
 			.busy_ns = { 6000, 6500, 8000, 15000, 55000, 106000 },
+			.both_ns = { 12000, 13000, 16000, 30000, 85000, 150000 },
 			.posts = 1,
 			.rails = 1 },
 		.copy_ps = 60,
@@ -78,15 +80,18 @@ int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps)
 		rd_ns_product(size / 1000, byte_ps) + (int64_t)(size % 1000 * byte_ps / 1000));
 }
 
-/* Takes the cost of the busier side for both: the measurement does not separate them, and they
-   take turns. */
+/* Three measured times give three costs: in a sequence of messages the receiver is the busier rank,
+   as it waits for lines of the sender's cache or copies from the kernel. */
 struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size)
 {
 	int64_t way = between(link->way_ns, size), busy = between(link->busy_ns, size);
+	int64_t both = between(link->both_ns, size), recv, send;
 
-	if (2 * busy > way)
-		return (struct rd_message_cost){ way - way / 2, way / 2, 0 };
-	return (struct rd_message_cost){ busy, busy, way - 2 * busy };
+	if (both == 0)
+		both = 2 * busy < way ? 2 * busy : way;
+	recv = busy > both / 2 ? busy : both / 2;
+	send = both > recv ? both - recv : 0;
+	return (struct rd_message_cost){ send, recv, way - recv > 0 ? way - recv - send : -send };
 }
 
 uint32_t rd_rails_share(const struct rd_link_cost *link, int channels)
@@ -99,20 +104,9 @@ uint32_t rd_rails_share(const struct rd_link_cost *link, int channels)
 	return rails == 1 ? 1000 : share > link->striped ? share : link->striped;
 }
 
-int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size)
-{
-	if (!link->single_copy || size < link->posts_min)
-		return -1;
-
-	struct rd_message_cost empty = rd_message_cost(link, 0);
-	int64_t rest = between(link->single_copy_ns, size) - empty.send_ns - empty.flight_ns;
-
-	return rest > empty.recv_ns ? rest : empty.recv_ns;
-}
-
 /* ---- As text -------------------------------------------------------------------------------- */
 
-#define LINES_MAX 24
+#define LINES_MAX 26
 
 /* A line: its name, the address of its numbers, and their bounds. */
 struct line {
@@ -147,13 +141,13 @@ static void add_link(struct lines *lines, const char *prefix, struct rd_link_cos
 	add_line(lines, prefix, (struct line){ "posts", &link->posts, 1, 0, 1 });
 	add_line(lines, prefix, (struct line){ "posts_min", &link->posts_min, 1, 0, UINT32_MAX });
 	add_line(lines, prefix, (struct line){ "single_copy", &link->single_copy, 1, 0, 1 });
-	add_line(lines, prefix,
-		(struct line){
-			"single_copy_ns", link->single_copy_ns, points_count, 0, RD_COST_NS_MAX });
 }
 
-static void add_rails(struct lines *lines, const char *prefix, struct rd_link_cost *link)
+/* Lines that older files lack. */
+static void add_later(struct lines *lines, const char *prefix, struct rd_link_cost *link)
 {
+	add_line(lines, prefix,
+		(struct line){ "both_ns", link->both_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
 	add_line(lines, prefix, (struct line){ "rails", &link->rails, 1, 1, RD_COST_RAILS_MAX });
 	add_line(lines, prefix, (struct line){ "striped", &link->striped, 1, 0, 1000 });
 }
@@ -183,7 +177,7 @@ static void list_lines(struct rd_costs *costs, struct lines *lines)
 			RD_COST_PS_MAX });
 	add_line(lines, "", (struct line){ "cache_bytes", &costs->cache_bytes, 1, 0, UINT32_MAX });
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
-		add_rails(lines, prefixes[class], &costs->links[class]);
+		add_later(lines, prefixes[class], &costs->links[class]);
 }
 
 void rd_costs_bound(struct rd_costs *costs)
@@ -324,13 +318,14 @@ bool rd_costs_read(
 	struct lines lines;
 	unsigned seen = 0;
 
-	/* Older files have no lines of memory, nor of rails. */
+	/* Older files have no lines of memory, nor these of links. */
 	costs->memory_copy_ps = 0;
 	memset(costs->memory_reduce_ps, 0, sizeof(costs->memory_reduce_ps));
 	costs->cache_bytes = RD_CACHE_BYTES;
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		costs->links[class].rails = 1;
 		costs->links[class].striped = 0;
+		memset(costs->links[class].both_ns, 0, sizeof(costs->links[class].both_ns));
 	}
 	list_lines(costs, &lines);
 	for (*line = 1; *text; ++*line) {

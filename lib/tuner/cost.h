@@ -70,14 +70,16 @@ struct rd_link_cost {
 	uint32_t way_ns[RD_COST_POINT_COUNT];
 	/* In a long sequence of messages: the time of each on the busier of the two ranks. */
 	uint32_t busy_ns[RD_COST_POINT_COUNT];
+	/* Where both ranks send at once: the time of a message sent and one received. 0: unknown,
+	   then as if each cost what the busier rank's does. */
+	uint32_t both_ns[RD_COST_POINT_COUNT];
 	/* posts is 1: from posts_min bytes on, a message is sent from the user's memory
 	   (rd_link_ops.send). 0: all messages are written into the link's slots. */
 	uint32_t posts, posts_min;
-	/* 1: the receiver reads that message in the sender's memory (single copy). The costs
-	   above are then those of messages through slots, and predictions use these.
-	   single_copy.h learns the gain of single copy from the calls themselves. */
+	/* 1: the receiver may read that message in the sender's memory (single copy). The costs
+	   above are those of messages through slots, and so are predictions. single_copy.h learns
+	   the gain of single copy from the calls themselves. */
 	uint32_t single_copy;
-	uint32_t single_copy_ns[RD_COST_POINT_COUNT]; /* as way_ns, for a single copy */
 	/* Network ports over which the channels spread: channel c uses rail c modulo rails. The
 	   costs above are those of one channel. */
 	uint32_t rails;
@@ -105,15 +107,15 @@ void rd_costs_default(struct rd_costs *costs);
 /* The cost in ns of a message: to its sender, to its receiver, and between them. */
 struct rd_message_cost {
 	int64_t send_ns, recv_ns; /* of the two ranks */
-	int64_t flight_ns; /* between them */
+	/* Between them. Negative, but not below -send_ns, where a message by itself takes less than
+	   two that cross. */
+	int64_t flight_ns;
 };
 
 struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size);
 /* Thousandths of a message's cost that remain where the messages of a call go over `channels`
    channels by turns. */
 uint32_t rd_rails_share(const struct rd_link_cost *link, int channels);
-/* The time to read `size` bytes of a peer's memory; -1: the link has no single copy. */
-int64_t rd_reading_ns(const struct rd_link_cost *link, uint64_t size);
 
 /* Prints the costs as text, "NAME NUMBER...\n" a line. Returns the length it would have, as
    snprintf. */
@@ -127,8 +129,8 @@ void rd_costs_bound(struct rd_costs *costs);
 
 /* Reads the text of rd_costs_print(), all of it, each number within its bounds. False: `wrong`
    holds the reason, and *line the line of the text, from 1 on (0: no single line). The lines of
-   memory may be missing: memory then costs as much as a cache. It never costs less. So may those
-   of rails: there is one then. */
+   memory may be missing: memory then costs as much as a cache. It never costs less. So may both_ns,
+   and those of rails: there is one then. */
 bool rd_costs_read(
 	struct rd_costs *costs, const char *text, int *line, char *wrong, size_t wrong_size);
 

@@ -93,7 +93,7 @@ int64_t rd_samples_expect(const struct rd_samples *samples, int point)
 	if (samples->measured >> point & 1 && !rd_samples_doubt(samples, point))
 		return samples->least[point];
 	if (low < 0)
-		return samples->alike ? samples->alike[point] : 0;
+		return 0;
 	if (low < RD_SAMPLES_SLOPE_FROM)
 		return samples->least[low] + points[point] / 4;
 	return samples->least[low] * (int64_t)(points[point] / points[low]);

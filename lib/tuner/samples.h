@@ -19,8 +19,6 @@ struct rd_samples {
 	unsigned measured; /* sizes, as bits */
 	/* the two least of each size; second 0: there is none */
 	uint32_t least[RD_COST_POINT_COUNT], second[RD_COST_POINT_COUNT];
-	/* expected costs of sizes where no smaller one was measured; NULL: unknown */
-	const uint32_t *alike;
 };
 
 void rd_samples_add(struct rd_samples *samples, int point, uint32_t cost_ns);

@@ -13,7 +13,7 @@ enum group { NEAR_LINKS, FAR_LINKS, MEMORY, SWITCHES, GROUP_COUNT };
 	}
 #define LINK(group_, class) \
 	NUMBERS(group_, links[class].way_ns), NUMBERS(group_, links[class].busy_ns), \
-		NUMBERS(group_, links[class].single_copy_ns)
+		NUMBERS(group_, links[class].both_ns)
 
 static const struct numbers {
 	enum group group;
@@ -47,7 +47,7 @@ static struct rd_costs usual_like(const struct rd_costs *usual, const struct rd_
 		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
 			like.links[class].way_ns[i] = from->way_ns[i];
 			like.links[class].busy_ns[i] = from->busy_ns[i];
-			like.links[class].single_copy_ns[i] = from->way_ns[i];
+			like.links[class].both_ns[i] = from->both_ns[i];
 		}
 	}
 	return like;

@@ -1,17 +1,5 @@
 #include "tuner/step_cost.h"
 
-/* The cost of direct access to another rank's memory, beyond that of a copy within one's own. */
-static int64_t reach_ns(const struct rd_step_cost *step_cost, uint64_t slice)
-{
-	int64_t by_room = step_cost->message[RD_NEAR].recv_ns - step_cost->empty[RD_NEAR].recv_ns;
-	int64_t by_reading = rd_reading_ns(&step_cost->costs->links[RD_NEAR], slice);
-
-	/* A single copy is as good, but for the call that makes it. */
-	if (by_reading >= 0)
-		by_room = rd_shorter(by_room, by_reading);
-	return rd_longer(step_cost->memory_copy_ns, by_room);
-}
-
 struct rd_step_cost rd_step_cost_of(
 	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory)
 {
@@ -31,7 +19,6 @@ struct rd_step_cost rd_step_cost_of(
 		in_memory ? rd_bytes_ns(slice, costs->memory_copy_ps) : step_cost.copy_ns;
 	step_cost.memory_reduce_ns =
 		in_memory ? rd_bytes_ns(slice, costs->memory_reduce_ps[type]) : step_cost.reduce_ns;
-	step_cost.reach_ns = reach_ns(&step_cost, slice);
 	return step_cost;
 }
 
@@ -104,16 +91,17 @@ static int64_t event_ns(
 	case RD_STEP_AWAIT:
 		return step_cost->empty[event->from].recv_ns;
 	case RD_STEP_FETCH:
-		return step_cost->reach_ns;
+		return step_cost->memory_copy_ns;
 	case RD_STEP_SPREAD:
-		return step_cost->memory_copy_ns + (size - 1) * step_cost->reach_ns;
+		return step_cost->memory_copy_ns + (size - 1) * step_cost->memory_copy_ns;
 	case RD_STEP_SWAP:
-		return 2 * step_cost->reach_ns + step_cost->memory_copy_ns;
+		return 2 * step_cost->memory_copy_ns + step_cost->memory_copy_ns;
 	case RD_STEP_COMBINE:
 		/* It reads all inputs but one, and writes all outputs but one, at other ranks. */
-		return (size - 1) * rd_longer(step_cost->memory_reduce_ns, step_cost->reach_ns) +
+		return (size - 1) *
+			       rd_longer(step_cost->memory_reduce_ns, step_cost->memory_copy_ns) +
 		       step_cost->memory_copy_ns +
-		       (event->to_all ? size - 1 : 0) * step_cost->reach_ns;
+		       (event->to_all ? size - 1 : 0) * step_cost->memory_copy_ns;
 	default:
 		return 0;
 	}

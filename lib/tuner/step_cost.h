@@ -24,9 +24,8 @@ struct rd_step_cost {
 	struct rd_message_cost empty[RD_LINK_CLASS_COUNT];
 	bool posts[RD_LINK_CLASS_COUNT]; /* a slice is sent from the user's memory */
 	int64_t copy_ns, reduce_ns; /* for a slice, in cache */
-	/* For a slice, between the call's buffers, wherever those are. */
+	/* For a slice, between the call's buffers, wherever those are; also another rank's. */
 	int64_t memory_copy_ns, memory_reduce_ns;
-	int64_t reach_ns; /* to read a slice from another rank's memory */
 };
 
 /* in_memory: the call's buffers do not fit a core's own caches. */

@@ -100,6 +100,61 @@ Test(predicted, of_a_message_is_its_way)
 	cr_assert_eq(long_one.recv_ns, (1 << 20) + 100);
 }
 
+static void cross_in(struct rd_costs *costs, uint32_t both_ns)
+{
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
+		costs->links[RD_NEAR].way_ns[i] = 1000;
+		costs->links[RD_NEAR].busy_ns[i] = 700;
+		costs->links[RD_NEAR].both_ns[i] = both_ns;
+	}
+}
+
+/* By itself, in a sequence, and against one that comes the other way. */
+Test(predicted, of_a_message_is_as_measured_each_way)
+{
+	static const struct {
+		uint32_t both_ns;
+		int64_t send_ns, recv_ns, flight_ns;
+	} tries[] = {
+		{ 900, 200, 700, 100 },
+		/* They hinder each other: a message by itself takes less. */
+		{ 1300, 600, 700, -300 },
+		{ 1600, 800, 800, -600 },
+		/* It cannot arrive before its sender begins. */
+		{ 2400, 1200, 1200, -1200 },
+		/* No rank needs less than in a sequence. */
+		{ 500, 0, 700, 300 },
+		/* Not measured. */
+		{ 0, 300, 700, 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		struct rd_costs costs = plain();
+		struct rd_problem doubling = { .collective = RD_ALL_REDUCE, .size = 2 },
+				  chain = { .collective = RD_BROADCAST, .size = 2 };
+		struct rd_cut one = { 8, RD_WHOLE, 8, 1 }, many = { 8000, RD_WHOLE, 8, 1 };
+		struct rd_message_cost cost;
+		int64_t both_ns = tries[i].send_ns + tries[i].recv_ns;
+
+		cross_in(&costs, tries[i].both_ns);
+		costs.copy_ps = costs.memory_copy_ps = 0;
+		costs.reduce_ps[RD_WHOLE] = costs.memory_reduce_ps[RD_WHOLE] = 0;
+		cost = rd_message_cost(&costs.links[RD_NEAR], 8);
+		cr_expect_eq(cost.send_ns, tries[i].send_ns, "%zu", i);
+		cr_expect_eq(cost.recv_ns, tries[i].recv_ns, "%zu", i);
+		cr_expect_eq(cost.flight_ns, tries[i].flight_ns, "%zu", i);
+		cr_expect_eq(predict_with(&costs, "doubling", doubling, &one),
+			both_ns > 1000 ? both_ns : 1000, "%zu", i);
+		cr_expect_eq(predict_with(&costs, "ring", chain, &one), both_ns + cost.flight_ns,
+			"%zu", i);
+		/* The busier rank's share counts, 999 times. */
+		cr_expect_eq(predict_with(&costs, "ring", chain, &many),
+			both_ns + cost.flight_ns +
+				999 * (cost.recv_ns > cost.send_ns ? cost.recv_ns : cost.send_ns),
+			"%zu", i);
+	}
+}
+
 Test(predicted, of_two_ranks_doubling_is_one_exchange)
 {
 	/* send 100 + 1000, under way 1000, receive 100 + 1000 and reduce: 1 ns a byte more than the
@@ -209,31 +264,6 @@ Test(predicted, between_hosts_is_that_of_far_links)
 		costs.links[RD_FAR].way_ns[i] += 50000;
 	/* One of the two rounds crosses. */
 	cr_assert_eq(predict_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
-}
-
-/* Calls learn the gain of single copy in messages; predictions leave it out. Some of the four ranks
-   pass messages on. */
-Test(predicted, counts_single_copy_only_in_reads_of_a_peers_memory)
-{
-	struct rd_costs costs = plain();
-	struct rd_link_cost *link = &costs.links[RD_NEAR];
-	struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = 4 };
-	struct rd_cut cut = { 16384, RD_WHOLE, 1 << 20, 1 };
-	struct rd_cut whole = { 16384, RD_WHOLE, SIZE_MAX, 1 };
-	int64_t by_messages, directly;
-
-	costs.copy_ps = 100;
-	by_messages = predict_with(&costs, "ring", problem, &cut);
-	directly = predict_with(&costs, "spread", problem, &whole);
-	cr_assert_eq(rd_reading_ns(link, 16384), -1);
-	link->posts = link->single_copy = 1;
-	link->posts_min = 8192;
-	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
-		link->single_copy_ns[i] = 1200 + (link->way_ns[i] - 1200) / 8;
-	cr_assert_eq(rd_reading_ns(link, 16384), 100 + 16384 / 4);
-	cr_assert_eq(rd_reading_ns(link, 4096), -1);
-	cr_assert_eq(predict_with(&costs, "ring", problem, &cut), by_messages);
-	cr_assert_lt(predict_with(&costs, "spread", problem, &whole), directly);
 }
 
 /* ---- Memory beyond the caches --------------------------------------------------------------- */
@@ -369,7 +399,7 @@ static struct rd_costs extreme(unsigned which)
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
 		if (which & 2 && i % 2)
 			costs.links[RD_NEAR].way_ns[i] = costs.links[RD_NEAR].busy_ns[i] =
-				costs.links[RD_NEAR].single_copy_ns[i] = which & 1 ? 0 : UINT32_MAX;
+				costs.links[RD_NEAR].both_ns[i] = which & 1 ? 0 : UINT32_MAX;
 	costs.cores = which & 4 ? UINT32_MAX : 1;
 	rd_costs_bound(&costs);
 	return costs;
