@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "calls.h"
+#include "chakra_write.h"
 #include "msccl.h"
 #include "output.h"
 
@@ -105,10 +106,12 @@ int plan_export(const struct plan_problem *made, const struct plan_options *opti
 	struct rd_plan_file *file = NULL;
 	int err = plan_algorithm_find(&algorithm, made, options->algorithm);
 
+	if (!err && options->format == PLAN_FORMAT_CHAKRA)
+		return chakra_export(made, options, algorithm);
 	if (!err)
 		err = plan_calls_file(&file, algorithm, &made->problem);
 	if (!err)
-		err = plan_file_save(file, options->output, options->as_msccl);
+		err = plan_file_save(file, options->output, options->format == PLAN_FORMAT_MSCCL);
 	rd_plan_file_destroy(file);
 	return err;
 }

@@ -65,7 +65,9 @@ static const char help[] =
 	"  --svg FILE         draw a picture\n"
 	"  --html FILE        draw it on a page: a step under the pointer shows its chunk's way\n"
 	"  --output FILE, -o  export, import: the plan file to write\n"
-	"  --format FORMAT    export: rondo, or msccl for MSCCL's XML (default rondo)\n"
+	"  --format FORMAT    export: rondo, msccl for MSCCL's XML, or chakra for execution traces\n"
+	"                     FILE.RANK.et, of one call of --size in pieces of --piece (default\n"
+	"                     rondo)\n"
 	"  -h, --help, --version\n"
 	"\n"
 	"FILE may be - for standard output.\n"
@@ -174,11 +176,16 @@ static bool read_within(const struct argument *argument, void *target, const cha
 	return true;
 }
 
+static const char *const formats[] = { "rondo", "msccl", "chakra" };
+
 static bool read_format(const struct argument *argument, void *target, const char *text)
 {
-	*(bool *)target = strcmp(text, "msccl") == 0;
-	return *(bool *)target || strcmp(text, "rondo") == 0 ||
-	       arguments_refuse_value(argument, "rondo or msccl", text);
+	for (size_t i = 0; i < sizeof(formats) / sizeof(*formats); i++)
+		if (strcmp(text, formats[i]) == 0) {
+			*(enum plan_format *)target = (enum plan_format)i;
+			return true;
+		}
+	return arguments_refuse_value(argument, "rondo, msccl or chakra", text);
 }
 
 #define AT(member) offsetof(struct plan_options, member)
@@ -202,7 +209,7 @@ static const struct argument table[] = {
 	{ "seed", 0, AT(seed), arguments_number, 0, INT_MAX },
 	{ "call", 0, AT(call), arguments_number, 0, INT_MAX },
 	{ "within", 0, AT(within), read_within, 0, 0 },
-	{ "format", 0, AT(as_msccl), read_format, 0, 0 },
+	{ "format", 0, AT(format), read_format, 0, 0 },
 	{ "output", 'o', AT(output), arguments_text, 0, 0 },
 	{ "json", 0, AT(json), NULL, 0, 0 },
 	{ "tsv", 0, AT(tsv), NULL, 0, 0 },
@@ -262,8 +269,8 @@ static const struct {
 	{ "cores", SHOWN | OF(COMPARE) },
 	{ "root", TIMED | OF(EXPORT) },
 	{ "rank", OF(PRINT) },
-	{ "size", SHOWN | OF(SIMULATE) },
-	{ "piece", TIMED },
+	{ "size", SHOWN | OF(SIMULATE) | OF(EXPORT) },
+	{ "piece", TIMED | OF(EXPORT) },
 	{ "pieces", SHOWN },
 	{ "costs", TIMED | TRACED },
 	{ "plugin", TIMED | OF(PROVE) | OF(EXPORT) | TRACED },
@@ -304,11 +311,27 @@ static bool refuse_use(size_t option)
 	return arguments_refuse("--%s is for %s", uses[option].option, list);
 }
 
+/* The options of an export whose format has the sizes of messages. */
+static bool is_sized(size_t option)
+{
+	return strcmp(uses[option].option, "size") == 0 ||
+	       strcmp(uses[option].option, "piece") == 0;
+}
+
 static bool check_uses(const struct plan_options *options, uint64_t given)
 {
-	for (size_t i = 0; i < USES; i++)
-		if (given >> i & 1 && !(uses[i].actions & 1U << options->action))
+	bool has_sizes = options->action != PLAN_EXPORT || options->format == PLAN_FORMAT_CHAKRA;
+
+	for (size_t i = 0; i < USES; i++) {
+		if (!(given >> i & 1))
+			continue;
+		if (!(uses[i].actions & 1U << options->action))
 			return refuse_use(i);
+		if (is_sized(i) && !has_sizes)
+			return arguments_refuse("--%s is for --format chakra: plans in other "
+						"formats serve all sizes",
+				uses[i].option);
+	}
 	return true;
 }
 
@@ -405,6 +428,8 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("draw wants --svg FILE or --html FILE");
 	if (writes && !options->output)
 		return arguments_refuse("%s wants -o FILE", actions[options->action]);
+	if (options->format == PLAN_FORMAT_CHAKRA && is_stdout(options->output))
+		return arguments_refuse("--format chakra writes a file for each rank: -o NAME");
 	if (options->links.count > 0 && !options->topology)
 		return arguments_refuse("--link wants a --topology, which has links");
 	if (options->json + options->tsv > 1)

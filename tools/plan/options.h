@@ -26,6 +26,9 @@ enum plan_action {
 	PLAN_REPLAY
 };
 
+/* How export writes plans. */
+enum plan_format { PLAN_FORMAT_RONDO, PLAN_FORMAT_MSCCL, PLAN_FORMAT_CHAKRA };
+
 /* Ranks with a number each: --slow and --kill. */
 struct plan_faults {
 	int count;
@@ -67,8 +70,9 @@ struct plan_options {
 	const char *source; /* file to import, or trace */
 	int call; /* of the trace; -1: all */
 	double within; /* a factor: times differ beyond it */
-	const char *output; /* file to export or import to */
-	bool as_msccl; /* export: a program of MSCCL */
+	const char
+		*output; /* file to export or import to; of Chakra's, what their names begin with */
+	enum plan_format format; /* export */
 	bool json, tsv;
 	const char *plugins[PLAN_PLUGINS_MAX + 1]; /* NULL at the end */
 };

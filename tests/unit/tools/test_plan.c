@@ -492,8 +492,14 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "prove wants an ALGORITHM", "prove");
 	REFUSED(2, "--hosts is for print, draw, compare, simulate, export and replay", "prove",
 		"ring", "--hosts", "2");
-	REFUSED(2, "--size is for print, draw and simulate", "compare", "all_reduce", "--size",
-		"8");
+	REFUSED(2, "--size is for print, draw, simulate and export", "compare", "all_reduce",
+		"--size", "8");
+	REFUSED(2, "--piece is for --format chakra", "export", "ring", "all_reduce", "-o", "-",
+		"--piece", "8K");
+	REFUSED(2, "--format wants rondo, msccl or chakra, not 'et'", "export", "ring",
+		"all_reduce", "-o", "-", "--format", "et");
+	REFUSED(2, "--format chakra writes a file for each rank: -o NAME", "export", "ring",
+		"all_reduce", "-o", "-", "--format", "chakra");
 	REFUSED(2, "--seed is for simulate", "print", "ring", "all_reduce", "--seed", "0");
 	REFUSED(2, "--ranks is for print, draw, compare, simulate, prove and export", "import",
 		"a.xml", "--ranks", "4");
