@@ -33,7 +33,7 @@ static const char help[] =
 	"or MSCCL++, proves it, and writes a plan file. diff lays the steps of a\n"
 	"RONDO_TRACE file beside their plans (PLAN: a file of them), and names the first that\n"
 	"differs. replay simulates the calls of a trace, and then with slower ranks and other\n"
-	"links.\n"
+	"links. Its TRACE may also be Chakra's: NAME, for the files NAME.RANK.et of all ranks.\n"
 	"\n"
 	"  --ranks N          (default 4, or as in the plan file; prove: 64)\n"
 	"  --hosts N          the ranks are spread over N hosts, in order (default 1; with\n"

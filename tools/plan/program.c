@@ -69,7 +69,7 @@ static bool is_whole(
 	const struct plan_program *program, const struct plan_trace_call *call, int64_t cut)
 {
 	return call->key->comm == program->comm && call->begin_ns > cut &&
-	       !plan_traced_is_short(call);
+	       (program->trace->of_calls || !plan_traced_is_short(call));
 }
 
 static void add_calls(struct plan_program *program, int64_t cut, int64_t *ends_ns)

@@ -424,17 +424,17 @@ static void add_to_call(struct plan_trace_call *call, const struct plan_trace_st
 	call->count++;
 }
 
-static int make_calls(struct plan_trace *trace, const char *path)
+int plan_trace_make_calls(struct plan_trace *trace, const char *name)
 {
 	struct plan_trace_step *steps = trace->steps;
 	int count = 0;
 
 	if (trace->step_count == 0)
-		return rd_fail(RONDO_INVALID, "%s has no steps", path);
+		return rd_fail(RONDO_INVALID, "%s has no steps", name);
 	qsort(steps, (size_t)trace->step_count, sizeof(*steps), compare_steps);
 	for (int i = 0; i < trace->step_count; i++) {
 		if (i > 0 && compare_steps(&steps[i - 1], &steps[i]) == 0)
-			return rd_fail(RONDO_INVALID, "%s:%d: line %d has the same step", path,
+			return rd_fail(RONDO_INVALID, "%s:%d: line %d has the same step", name,
 				steps[i].line, steps[i - 1].line);
 		count += i == 0 || compare_keys(&steps[i - 1].key, &steps[i].key) != 0;
 	}
@@ -467,7 +467,7 @@ static int read_all(struct plan_trace *trace, const char *path)
 	err = trace->comms && trace->names ? read_lines(&reader, file) : fail_memory();
 	fclose(file);
 	free(reader.processes);
-	return err ? err : make_calls(trace, path);
+	return err ? err : plan_trace_make_calls(trace, path);
 }
 
 int plan_trace_read(struct plan_trace **trace, const char *path)

@@ -71,10 +71,15 @@ struct plan_trace {
 	int call_count;
 	char **names; /* of algorithms and kinds */
 	int name_count;
+	bool of_calls; /* a step stands for all steps of its rank in a call */
 };
 
 /* Returns 0 or an error with its reason, which names the line. plan_trace_destroy() frees. */
 int plan_trace_read(struct plan_trace **trace, const char *path);
 void plan_trace_destroy(struct plan_trace *trace);
+
+/* Sorts the steps, and makes the calls of a trace that has none yet. `name` stands for it in
+   reasons. Returns 0 or an error. */
+int plan_trace_make_calls(struct plan_trace *trace, const char *name);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "chakra_trace.h"
 #include "document.h"
 #include "program.h"
 
@@ -244,7 +245,8 @@ int plan_replay(struct plan_problem *made, const struct plan_options *options, F
 {
 	struct table table = { .options = options };
 	struct plan_trace *trace;
-	int err = plan_trace_read(&trace, options->source);
+	int err = chakra_is_source(options->source) ? chakra_trace_read(&trace, made, options)
+						    : plan_trace_read(&trace, options->source);
 
 	if (err)
 		return err;
