@@ -7,18 +7,18 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 38800
+core 38900
 control 20100
 gpu 13000
 transports 14200
 trainer 21000
 tools 28250
-tests 103500
+tests 103700
 bench 4030
 adapters 5230
 docs 10900
-product 131400
-files 1865'
+product 131500
+files 1880'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.
 files() {

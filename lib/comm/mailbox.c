@@ -38,6 +38,7 @@ static struct rd_mailbox *create(struct rondo_comm *comm)
 	}
 	pthread_mutex_init(&mailbox->lock, NULL);
 	mailbox->comm = comm;
+	mailbox->last_ended = -1;
 	mailbox->settings = comm->settings;
 	mailbox->settings.channels = 1;
 	mailbox->settings.piece_size = comm->piece_size;

@@ -42,6 +42,7 @@ struct rd_mailbox_peer {
 	uint64_t offers; /* made so far */
 	size_t eager; /* bytes sent without an offer that the peer has not taken, as it reports */
 	size_t taken; /* of such bytes of the peer, taken here and not reported */
+	bool ended; /* the link moves nothing more */
 };
 
 /* A message that has come, or is announced. */
@@ -75,6 +76,8 @@ struct rd_mailbox {
 	struct rd_unexpected *unexpected, *last_unexpected; /* that nobody receives yet */
 	struct rd_tagged_list ended; /* for the owner, to be taken */
 	int pending; /* messages under way */
+	int last_ended; /* the peer whose link ended last; -1: none */
+	int64_t alone_until_ms; /* for which receives may lack a sender; 0: not set */
 	bool unsent; /* a link has accepted bytes that its advance() must push */
 	bool over; /* a failure was reported: nothing moves any more */
 	char reason[RD_REASON_SIZE]; /* of the failure */

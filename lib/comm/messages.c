@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "comm/any_source.h"
 
 /* The most bytes of a message that goes out before a receive has matched it. */
 #define SHORT_MOST 4096
@@ -546,7 +547,12 @@ static void look_for_end(struct rd_mailbox *mailbox, int rank)
 {
 	const char *reason;
 
-	if (!rd_mailbox_is_broken(mailbox, rank, &reason) || !rd_messages_need(mailbox, rank))
+	if (!rd_mailbox_is_broken(mailbox, rank, &reason))
+		return;
+	if (!mailbox->peers[rank].ended)
+		mailbox->last_ended = rank;
+	mailbox->peers[rank].ended = true;
+	if (!rd_messages_need(mailbox, rank))
 		return;
 	rd_fail(RONDO_BROKEN, "rank %d has a tagged message under way with rank %d: %s",
 		mailbox->comm->rank, rank, reason);
@@ -572,6 +578,7 @@ static bool step_peer(struct rd_mailbox *mailbox, int rank)
 
 bool rd_messages_step(struct rd_mailbox *mailbox)
 {
+	int err, culprit;
 	bool moved;
 
 	if (mailbox->over)
@@ -580,5 +587,7 @@ bool rd_messages_step(struct rd_mailbox *mailbox)
 	mailbox->unsent = false;
 	for (int i = 0; i < mailbox->linked_count && !mailbox->over; i++)
 		moved |= step_peer(mailbox, mailbox->linked[i]);
+	if (!moved && (err = rd_any_source_check(mailbox, &culprit)))
+		report(mailbox, err, culprit);
 	return moved;
 }

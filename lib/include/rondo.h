@@ -808,7 +808,8 @@ RONDO_API void rondo_request_destroy(rondo_request *request);
  * with it, fails the comm (RONDO_LEFT); what it sent before is received. A receive from any source
  * waits for as long as the comm does not fail. Once rank 0 has left and its process has ended, the
  * first message with a rank fails the comm (RONDO_UNREACHABLE) where that rank has none with this
- * one within the timeout of calls.
+ * one within the timeout of calls. A receive from any source fails it where no rank that has had a
+ * message with this one is left for that time.
  *
  * Host memory alone, over shm and tcp alone, else RONDO_UNSUPPORTED. A message that is longer than
  * its receive ends the comm with RONDO_MISMATCH; a shorter one is none.

@@ -340,6 +340,52 @@ Test(tagged_ends, come_without_rank_0_where_the_peer_opens_no_link, .timeout = 6
 	}
 }
 
+/* Rank 1 receives from any source, and rank 2 leaves, too, after it has sent or not. */
+static int receives_without_senders(struct rank_env *env)
+{
+	bool used = env->world->memory != REGISTERED;
+	rondo_request *request;
+	char in[2] = "";
+
+	TRY(rondo_barrier(env->comm, NULL));
+	TRY(rondo_comm_set_timeout(env->comm, 300));
+	if (env->rank == 1)
+		TRY(begin_receive(env->comm, &in[0], 1, RONDO_ANY_SOURCE, 4, &request));
+	if (env->rank == 1 && used)
+		TRY(end(request));
+	if (env->rank == 1 && used)
+		TRY(begin_receive(env->comm, &in[1], 1, RONDO_ANY_SOURCE, 4, &request));
+	if (env->rank == 2 && used)
+		TRY(send_one(env->comm, "x", 1, 1, 4));
+	world_meet(env, env->size);
+	while (env->rank > 0 && !rd_control_is_unattended(env->comm->control))
+		sched_yield();
+	if (env->rank == 1) {
+		EXPECT_ERROR(rondo_request_wait(request, WAIT_MS),
+			used ? RONDO_BROKEN : RONDO_UNREACHABLE,
+			used ? "rank 1 receives from any source, and has had a link of tagged "
+			       "messages to no rank for 300 ms; the last, to rank 2: "
+			     : "rank 1 receives from any source, and has a link of tagged "
+			       "messages to no rank after 300 ms: rank 0");
+		rondo_request_destroy(request);
+		return used == (in[0] == 'x') ? 0 : world_report(env, "%d", in[0]);
+	}
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
+	return 0;
+}
+
+Test(tagged_ends, come_without_rank_0_where_no_sender_is_left, .timeout = 60)
+{
+	for (int i = 0; i < 4 && !ONLY_THREADS; i++) {
+		struct world world = { .size = 3,
+			.transport = i % 2 ? "tcp" : "shm",
+			.memory = i / 2 ? REGISTERED : MALLOCED };
+
+		cr_assert_eq(world_run(&world, receives_without_senders, NULL, NULL), 0, "%d", i);
+	}
+}
+
 /* This rank leaves: its own messages end. */
 static int leaves_itself(struct rank_env *env)
 {
