@@ -518,6 +518,13 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
 	return verdict ? verdict : another;
 }
 
+/* Whether the other ranks would not learn which rank lacks memory, or the like. */
+static bool is_unnamed(int error, const char *reason)
+{
+	return (error == RONDO_MEMORY || error == RONDO_SYSTEM) &&
+	       strncmp(reason, "rank ", strlen("rank ")) != 0;
+}
+
 /* Under the lock. */
 static void request_report(struct rd_control *control, int error, int culprit, const char *reason)
 {
@@ -528,7 +535,10 @@ static void request_report(struct rd_control *control, int error, int culprit, c
 	requests->report = true;
 	requests->error = error;
 	requests->culprit = culprit;
-	rd_reason_set(&requests->reason, "%s", reason);
+	if (is_unnamed(error, reason))
+		rd_reason_set(&requests->reason, "rank %d: %s", control->settings.rank, reason);
+	else
+		rd_reason_set(&requests->reason, "%s", reason);
 	rd_control_notify(control);
 }
 

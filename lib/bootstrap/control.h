@@ -151,6 +151,7 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
  * with its reason recorded in this thread. culprit: the rank at fault, or -1. error:
  *
  *   RONDO_BROKEN    the link to culprit failed
+ *   RONDO_MEMORY, RONDO_SYSTEM   this rank lacks something; its number is put before the reason
  *   RONDO_TIMEOUT   silence, while this rank waited for culprit
  *   RONDO_MISMATCH, RONDO_PROTOCOL, RONDO_REVOKED, ...   see the reason
  *

@@ -45,7 +45,8 @@ int rd_vote(struct rd_quorum *quorum, const struct rd_member *members)
 
 	quorum->error = 0;
 	if (!list_ranks(quorum, members, &plan))
-		rd_quorum_fail(quorum, RONDO_MEMORY, "no memory to shrink a comm");
+		rd_quorum_fail(quorum, RONDO_MEMORY, "rank %d has no memory to shrink a comm",
+			quorum->rank);
 	else if ((here = count_too_few(quorum, &plan)) >= 0)
 		rd_quorum_fail(quorum, RONDO_TIMEOUT,
 			"rank %d made a comm of %d ranks, and was cut off before it knew whether "

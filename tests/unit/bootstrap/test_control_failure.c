@@ -32,6 +32,26 @@ Test(control, an_abort_reaches_everyone, .timeout = 30)
 	control_expect(0, 4, RONDO_REVOKED, "rank 1 gave up: no more coffee");
 }
 
+static int lacks_memory_in_1(struct control_rank *rank)
+{
+	return report_in_1(rank, RONDO_MEMORY, 1, "no memory to queue 3 calls");
+}
+
+static int lacks_it_with_a_name_in_1(struct control_rank *rank)
+{
+	return report_in_1(rank, RONDO_MEMORY, 1, "rank 1 has no memory");
+}
+
+Test(control, a_lack_of_memory_names_its_rank, .timeout = 30)
+{
+	control_prepare(3, lacks_memory_in_1);
+	control_run(3);
+	control_expect(0, 3, RONDO_MEMORY, "rank 1: no memory to queue 3 calls");
+	control_prepare(3, lacks_it_with_a_name_in_1);
+	control_run(3);
+	control_expect(0, 3, RONDO_MEMORY, "rank 1 has no memory");
+}
+
 static int vanish_in_2(struct control_rank *rank)
 {
 	if (control_join_and_open(rank))
