@@ -291,13 +291,15 @@ static void destroy(struct rondo_comm *comm)
 	free_own(comm);
 }
 
-/* Whether no thread of the parent was in a call, ran a queued one or opened links at the fork. */
+/* Whether no thread of the parent was in a call, ran a queued one, opened links or took the comm
+   apart at the fork. */
 static bool was_at_rest(struct rondo_comm *comm)
 {
 	if (pthread_mutex_trylock(&comm->hold_lock))
 		return false;
 	pthread_mutex_unlock(&comm->hold_lock);
 	return !atomic_load(&comm->used) && !atomic_load(&comm->in_use) &&
+	       !atomic_load(&comm->changes) &&
 	       atomic_load(&comm->started) <= atomic_load(&comm->finished);
 }
 
@@ -594,19 +596,10 @@ void rd_comm_wait_for_calls(struct rondo_comm *comm)
 	pthread_mutex_unlock(&comm->turn_lock);
 }
 
-int rondo_comm_finalize(rondo_comm *comm)
+static int finalize(rondo_comm *comm)
 {
 	int err;
 
-	if (!comm)
-		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: comm is NULL");
-	err = rd_comm_check_process(comm, "rondo_comm_finalize");
-	if (err)
-		return err;
-	if (rd_group_open())
-		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
-	if (atomic_load(&comm->used))
-		return rd_comm_refuse_second(comm, "rondo_comm_finalize");
 	rd_comm_wait_for_calls(comm);
 	rd_request_queue_finish(comm);
 	rd_tagged_finish(comm);
@@ -625,6 +618,25 @@ int rondo_comm_finalize(rondo_comm *comm)
 	return err;
 }
 
+int rondo_comm_finalize(rondo_comm *comm)
+{
+	int err;
+
+	if (!comm)
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: comm is NULL");
+	err = rd_comm_check_process(comm, "rondo_comm_finalize");
+	if (err)
+		return err;
+	if (rd_group_open())
+		return rd_fail(RONDO_INVALID, "rondo_comm_finalize: end the group first");
+	if (atomic_load(&comm->used))
+		return rd_comm_refuse_second(comm, "rondo_comm_finalize");
+	atomic_store(&comm->changes, true);
+	err = finalize(comm);
+	atomic_store(&comm->changes, false);
+	return err;
+}
+
 int rondo_comm_destroy(rondo_comm *comm)
 {
 	int err = 0;
@@ -638,6 +650,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 	}
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
+	atomic_store(&comm->changes, true);
 	rd_comm_wait_for_calls(comm);
 	rd_request_queue_finish(comm);
 	rd_tagged_finish(comm);

@@ -13,7 +13,7 @@ int rondo_costs(const rondo_comm *comm, char *text, size_t size)
 int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_type type,
 	int registered, struct rondo_way *ways, int most)
 {
-	int number;
+	int number, found;
 
 	if (!comm || !collective || (!ways && most > 0))
 		return rd_fail(RONDO_INVALID, "rondo_explain: %s is NULL",
@@ -26,6 +26,10 @@ int rondo_explain(rondo_comm *comm, const char *collective, size_t count, rondo_
 		return RONDO_INVALID;
 	if (comm->size == 1)
 		return 0;
-	return rd_picker_list(comm->picker, number, count * rondo_type_size(type),
+	/* The picker keeps what it finds. */
+	atomic_store(&comm->changes, true);
+	found = rd_picker_list(comm->picker, number, count * rondo_type_size(type),
 		rd_type_class_of(type), registered && comm->maps, ways, most);
+	atomic_store(&comm->changes, false);
+	return found;
 }

@@ -68,6 +68,7 @@ struct rondo_comm {
 	/* Each call reads or writes these. They lie in few lines of the cache. */
 	unsigned forks; /* rd_forks in the process that made it */
 	_Atomic bool used; /* a thread of the program is in a call, or issues one */
+	_Atomic bool changes; /* a thread explains, finalizes or destroys it, outside of calls */
 	_Atomic int in_use; /* 1: a thread has the links (hold.h) */
 	_Atomic int failed; /* the error that ended this comm */
 	uint64_t issued; /* turns: calls run one after the other, in the order of issue */

@@ -1,6 +1,7 @@
 /* A rank's forked child: its calls on the parent's objects are refused, and harm no call there. */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -310,6 +311,41 @@ Test(fork, a_child_takes_no_call_apart_that_its_parent_is_in, .timeout = 120)
 {
 	run("shm", fork_within_a_call);
 	run("tcp", fork_within_a_call);
+}
+
+/* In rondo_comm_destroy(), which ends the message: the child's memory is as it was. */
+static void fork_and_destroy(void *argument, int error)
+{
+	struct rank_env *env = argument;
+	size_t before;
+
+	(void)error;
+	forked = fork();
+	if (forked != 0)
+		return;
+	alarm(CHILD_S);
+	before = mallinfo2().uordblks;
+	_exit(rondo_comm_destroy(env->comm) || mallinfo2().uordblks < before);
+}
+
+static int fork_within_destroy(struct rank_env *env)
+{
+	struct child_report report = { "" };
+	rondo_request *receive;
+	char in;
+
+	TRY(rondo_recv_tagged(env->comm, &in, 1, RONDO_ANY_SOURCE, 1, &receive));
+	TRY(rondo_request_start(receive, fork_and_destroy, env));
+	rondo_comm_destroy(env->comm);
+	env->comm = NULL;
+	rondo_request_destroy(receive);
+	return end_of(env, forked, &report);
+}
+
+Test(fork, a_child_frees_nothing_of_a_comm_that_its_parent_destroys, .timeout = 60)
+{
+	world_try(2, "shm", fork_within_destroy);
+	world_try(2, "tcp", fork_within_destroy);
 }
 
 static int end_the_parents_group(struct rank_env *env, struct child_report *report)
