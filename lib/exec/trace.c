@@ -181,12 +181,17 @@ void rd_trace_destroy(struct rd_trace *trace)
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-/* Ranks of comms made from others have other numbers, beside those of the first. */
+/* Ranks of comms made from others have other numbers than those of the first. A comm's number is
+   drawn: as many of its bits as 30 have room for keep comms apart. */
 static int process_of(const struct rd_trace *trace)
 {
 	const struct rd_trace_origin *origin = &trace->origin;
+	uint64_t size = (uint64_t)origin->size;
 
-	return origin->group ? (int)(origin->group % 32767 + 1) << 16 | origin->rank : origin->rank;
+	if (!origin->group)
+		return origin->rank;
+	return (int)(1U << 30 |
+		     (origin->group % ((1U << 30) / size) * size + (uint64_t)origin->rank));
 }
 
 /* The place of this rank along the channel's line of ranks. */

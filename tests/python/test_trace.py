@@ -225,6 +225,10 @@ class Trace(unittest.TestCase):
 		self.assertEqual(len(set(pid for pid, _ in steps(self.path))), 8)
 		self.assertEqual(len([name for name in names if " of 4 (host " in name]), 4)
 		self.assertEqual(len(set(name for name in names if " of 2 in comm " in name)), 4)
+		for event in events(self.path):
+			if event["name"] == "process_name" and event["args"]["comm"] != "0":
+				number = int(event["args"]["comm"], 16) % (1 << 29)
+				self.assertEqual(event["pid"] - (1 << 30), number * 2 + event["args"]["rank"])
 
 	def test_has_a_file_a_rank(self):
 		with self.environment(RONDO_TRACE=str(self.folder / "%r.json")):
