@@ -28,7 +28,9 @@ struct reader {
 	int process_count, process_room;
 	const struct process *last; /* found: its lines follow each other */
 	int step_room, ranks;
+	bool closed; /* by a bracket */
 	struct rd_json json; /* the line at hand */
+	int err; /* of its members */
 };
 
 static int refuse(const struct reader *reader, const char *reason)
@@ -59,31 +61,31 @@ static bool grow(void **list, int count, int *room, size_t size)
 
 /* ---- Members -------------------------------------------------------------------------------- */
 
+/* The readers of members record the first fault in reader->err, and return 0 behind it. */
+
 /* A whole number of the object, from `least` on. */
-static int read_whole(const struct reader *reader, const struct rd_json_value *object,
-	const char *name, int64_t least, int64_t most, int64_t *number)
+static int64_t read_whole(struct reader *reader, const struct rd_json_value *object,
+	const char *name, int64_t least, int64_t most)
 {
 	const struct rd_json_value *value = rd_json_member(&reader->json, object, name);
+	int64_t number = 0;
 
-	if (value && rd_json_whole(value, least, most, number))
-		return 0;
-	return rd_fail(RONDO_INVALID, "%s:%d: \"%s\" must be a whole number from %lld to %lld",
-		reader->path, reader->line, name, (long long)least, (long long)most);
+	if (!reader->err && (!value || !rd_json_whole(value, least, most, &number)))
+		reader->err = rd_fail(RONDO_INVALID,
+			"%s:%d: \"%s\" must be a whole number from %lld to %lld", reader->path,
+			reader->line, name, (long long)least, (long long)most);
+	return reader->err ? 0 : number;
 }
 
-static int read_int(const struct reader *reader, const struct rd_json_value *object,
-	const char *name, int least, int most, int *number)
+static int read_int(struct reader *reader, const struct rd_json_value *object, const char *name,
+	int least, int most)
 {
-	int64_t wide = 0;
-	int err = read_whole(reader, object, name, least, most, &wide);
-
-	*number = (int)wide;
-	return err;
+	return (int)read_whole(reader, object, name, least, most);
 }
 
 /* Microseconds with three digits behind the point, as the trace writes them. */
-static int read_us(const struct reader *reader, const struct rd_json_value *object,
-	const char *name, int64_t least_ns, int64_t *ns)
+static int64_t read_us(struct reader *reader, const struct rd_json_value *object, const char *name,
+	int64_t least_ns)
 {
 	const struct rd_json_value *value = rd_json_member(&reader->json, object, name);
 	const char *at = value && value->kind == RD_JSON_NUMBER ? value->text : "";
@@ -99,12 +101,13 @@ static int read_us(const struct reader *reader, const struct rd_json_value *obje
 		if (++digits > 18)
 			break;
 	}
-	*ns = negative ? -sum : sum;
-	if (digits > 0 && digits <= 18 && after == 3 && *at != 'e' && *at != 'E' && *ns >= least_ns)
-		return 0;
-	return rd_fail(RONDO_INVALID,
-		"%s:%d: \"%s\" must be microseconds with three digits behind the point",
-		reader->path, reader->line, name);
+	sum = negative ? -sum : sum;
+	if (!reader->err && (digits == 0 || digits > 18 || after != 3 || *at == 'e' || *at == 'E' ||
+				    sum < least_ns))
+		reader->err = rd_fail(RONDO_INVALID,
+			"%s:%d: \"%s\" must be microseconds with three digits behind the point",
+			reader->path, reader->line, name);
+	return reader->err ? 0 : sum;
 }
 
 static const char *text_of(
@@ -122,23 +125,29 @@ static bool is_word(const char *text)
 }
 
 /* The index of a name of which a trace has few. */
-static int read_name(const struct reader *reader, const struct rd_json_value *object,
-	const char *member, int *index)
+static int read_name(struct reader *reader, const struct rd_json_value *object, const char *member)
 {
 	struct plan_trace *trace = reader->trace;
 	const char *name = text_of(reader, object, member);
+	int index = 0;
 
-	for (*index = 0; *index < trace->name_count; ++*index)
-		if (strcmp(trace->names[*index], name) == 0)
-			return 0;
-	if (!*name || strlen(name) >= 64 || !is_word(name) || *index == NAMES_MAX)
-		return rd_fail(RONDO_INVALID, "%s:%d: a wrong \"%s\", or too many of them",
+	if (reader->err)
+		return 0;
+	while (index < trace->name_count && strcmp(trace->names[index], name) != 0)
+		index++;
+	if (index < trace->name_count)
+		return index;
+	if (!*name || strlen(name) >= 64 || !is_word(name) || index == NAMES_MAX) {
+		reader->err = rd_fail(RONDO_INVALID, "%s:%d: a wrong \"%s\", or too many of them",
 			reader->path, reader->line, member);
-	trace->names[*index] = strdup(name);
-	if (!trace->names[*index])
-		return fail_memory();
-	trace->name_count++;
-	return 0;
+		return 0;
+	}
+	trace->names[index] = strdup(name);
+	if (trace->names[index])
+		trace->name_count++;
+	else
+		reader->err = fail_memory();
+	return index;
 }
 
 /* ---- Ranks ---------------------------------------------------------------------------------- */
@@ -176,11 +185,10 @@ static int read_process(struct reader *reader, int id, const struct rd_json_valu
 
 	if (!rd_json_member(&reader->json, args, "ranks"))
 		return refuse(reader, "no \"ranks\": an older Rondo wrote this trace");
-	err = read_int(reader, args, "ranks", 1, PLAN_RANKS_MAX, &size);
-	if (!err)
-		err = read_int(reader, args, "rank", 0, size - 1, &process.rank);
-	if (!err)
-		err = find_comm(reader, text_of(reader, args, "comm"), size, &process.comm);
+	size = read_int(reader, args, "ranks", 1, PLAN_RANKS_MAX);
+	process.rank = read_int(reader, args, "rank", 0, size - 1);
+	err = reader->err ? reader->err
+			  : find_comm(reader, text_of(reader, args, "comm"), size, &process.comm);
 	if (err)
 		return err;
 	rank = &reader->trace->comms[process.comm].ranks[process.rank];
@@ -197,6 +205,7 @@ static int read_process(struct reader *reader, int id, const struct rd_json_valu
 	return 0;
 }
 
+/* Numbers of processes may be equal by chance: lines are of the latest that was named. */
 static int find_process(struct reader *reader, int id)
 {
 	if (reader->last && reader->last->id == id)
@@ -214,29 +223,20 @@ static int read_channel(
 {
 	const struct plan_trace_comm *comm = &reader->trace->comms[reader->last->comm];
 	struct plan_trace_rank *rank = &comm->ranks[reader->last->rank];
-	int channel, place, group;
-	int err = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1, &channel);
+	int channel = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1);
 
-	if (!err)
-		err = read_int(reader, args, "place", 0, comm->size - 1, &place);
-	if (!err)
-		err = read_int(reader, args, "group", 0, comm->size - 1, &group);
-	if (err)
-		return err;
 	rank->channels |= 1U << channel;
-	rank->places[channel] = place;
-	rank->groups[channel] = group;
-	return 0;
+	rank->places[channel] = read_int(reader, args, "place", 0, comm->size - 1);
+	rank->groups[channel] = read_int(reader, args, "group", 0, comm->size - 1);
+	return reader->err;
 }
 
-static int read_label(struct reader *reader, const struct rd_json_value *line)
+static int read_label(
+	struct reader *reader, const struct rd_json_value *line, const struct rd_json_value *args)
 {
-	int id, err = read_int(reader, line, "pid", 0, INT_MAX, &id);
-	const struct rd_json_value *args = rd_json_member(&reader->json, line, "args");
+	int id = read_int(reader, line, "pid", 0, INT_MAX), err = reader->err;
 	const char *name = text_of(reader, line, "name");
 
-	if (!err && !args)
-		return refuse(reader, "no \"args\"");
 	if (!err && strcmp(name, "process_name") == 0)
 		return read_process(reader, id, args);
 	if (!err)
@@ -250,44 +250,35 @@ static int read_label(struct reader *reader, const struct rd_json_value *line)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-static int read_place(
-	const struct reader *reader, const struct rd_json_value *args, struct plan_trace_step *step)
+static void read_args(
+	struct reader *reader, const struct rd_json_value *args, struct plan_trace_step *step)
 {
 	int last = reader->trace->comms[step->key.comm].size - 1;
-	int err = read_int(reader, args, "call", 0, INT_MAX, &step->key.number);
 
-	if (!err)
-		err = read_name(reader, args, "algorithm", &step->key.algorithm);
-	if (!err)
-		err = read_int(reader, args, "root", 0, last, &step->key.root);
-	if (!err)
-		err = read_int(reader, args, "target", 0, last, &step->key.target);
-	if (!err)
-		err = read_int(reader, args, "piece", 0, INT_MAX, &step->piece);
-	if (!err)
-		err = read_int(reader, args, "step", 0, INT_MAX, &step->step);
-	if (!err)
-		err = read_int(reader, args, "chunk", -1, INT_MAX, &step->chunk);
-	if (!err)
-		err = read_int(reader, args, "peer", -1, last, &step->peer);
-	if (!err)
-		err = read_int(reader, args, "to", -1, last, &step->to);
-	if (!err)
-		err = read_whole(reader, args, "bytes", 0, INT64_MAX, &step->bytes);
-	if (!err)
-		err = read_whole(reader, args, "block_bytes", 0, INT64_MAX, &step->block);
-	return err;
+	step->key.number = read_int(reader, args, "call", 0, INT_MAX);
+	step->key.algorithm = read_name(reader, args, "algorithm");
+	step->key.root = read_int(reader, args, "root", 0, last);
+	step->key.target = read_int(reader, args, "target", 0, last);
+	step->piece = read_int(reader, args, "piece", 0, INT_MAX);
+	step->step = read_int(reader, args, "step", 0, INT_MAX);
+	step->chunk = read_int(reader, args, "chunk", -1, INT_MAX);
+	step->peer = read_int(reader, args, "peer", -1, last);
+	step->to = read_int(reader, args, "to", -1, last);
+	step->bytes = read_whole(reader, args, "bytes", 0, INT64_MAX);
+	step->block = read_whole(reader, args, "block_bytes", 0, INT64_MAX);
+	step->wait_ns = read_us(reader, args, "wait_us", 0);
+	step->work_ns = read_us(reader, args, "work_us", 0);
+	step->of_v_call = rd_json_member(&reader->json, args, "v_call") != NULL;
 }
 
-static int read_step(struct reader *reader, const struct rd_json_value *line)
+static int read_step(
+	struct reader *reader, const struct rd_json_value *line, const struct rd_json_value *args)
 {
 	struct plan_trace *trace = reader->trace;
-	const struct rd_json_value *args = rd_json_member(&reader->json, line, "args");
 	struct plan_trace_step step = { .line = reader->line };
-	int id, err = read_int(reader, line, "pid", 0, INT_MAX, &id);
+	int id = read_int(reader, line, "pid", 0, INT_MAX);
+	int err = reader->err ? reader->err : find_process(reader, id);
 
-	if (!err)
-		err = args ? find_process(reader, id) : refuse(reader, "no \"args\"");
 	if (err)
 		return err;
 	step.key.comm = reader->last->comm;
@@ -295,20 +286,12 @@ static int read_step(struct reader *reader, const struct rd_json_value *line)
 	step.key.collective = rd_collective_named(text_of(reader, line, "cat"));
 	if (step.key.collective < 0)
 		return refuse(reader, "\"cat\" is no collective");
-	err = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1, &step.channel);
-	if (!err)
-		err = read_name(reader, line, "name", &step.kind);
-	if (!err)
-		err = read_place(reader, args, &step);
-	if (!err)
-		err = read_us(reader, line, "ts", INT64_MIN, &step.begin_ns);
-	if (!err)
-		err = read_us(reader, args, "wait_us", 0, &step.wait_ns);
-	if (!err)
-		err = read_us(reader, args, "work_us", 0, &step.work_ns);
-	if (err)
-		return err;
-	step.of_v_call = rd_json_member(&reader->json, args, "v_call") != NULL;
+	step.channel = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1);
+	step.kind = read_name(reader, line, "name");
+	step.begin_ns = read_us(reader, line, "ts", INT64_MIN);
+	read_args(reader, args, &step);
+	if (reader->err)
+		return reader->err;
 	if (trace->step_count == PLAN_TRACE_STEPS_MAX)
 		return refuse(reader, "the trace has more than 8,388,608 steps");
 	if (!grow((void **)&trace->steps, trace->step_count, &reader->step_room, sizeof(step)))
@@ -322,24 +305,34 @@ static int read_step(struct reader *reader, const struct rd_json_value *line)
 static int read_object(struct reader *reader)
 {
 	const struct rd_json_value *line = &reader->json.values[0];
+	const struct rd_json_value *args = rd_json_member(&reader->json, line, "args");
 	const char *phase = text_of(reader, line, "ph");
+	bool names = strcmp(phase, "M") == 0;
 
-	if (strcmp(phase, "M") == 0)
-		return read_label(reader, line);
-	if (strcmp(phase, "X") == 0)
-		return read_step(reader, line);
-	return refuse(reader, "neither a name nor a step: \"ph\" must be \"M\" or \"X\"");
+	if (!names && strcmp(phase, "X") != 0)
+		return refuse(reader, "neither a name nor a step: \"ph\" must be \"M\" or \"X\"");
+	if (!args)
+		return refuse(reader, "no \"args\"");
+	return names ? read_label(reader, line, args) : read_step(reader, line, args);
 }
 
-static int read_line(struct reader *reader, const char *text, size_t length)
+/* Ranks leave the array open, with a comma behind each line. Others may have closed it: there is
+   no comma before the bracket, which may be on the same line, or the next (`before_end`). */
+static int read_line(struct reader *reader, const char *text, size_t length, bool before_end)
 {
 	int err;
 
 	if (reader->line == 1)
 		return length == 1 && *text == '[' ? 0 : refuse(reader, "a trace begins with [");
-	if (length == 0 || text[length - 1] != ',')
+	if (reader->closed)
+		return refuse(reader, "the array ended on the line before");
+	reader->closed = length > 0 && text[length - 1] == ']';
+	if (reader->closed && length == 1)
+		return 0;
+	if (length == 0 || (!reader->closed && !before_end && text[length - 1] != ','))
 		return refuse(reader, "a line of a trace ends with a comma");
-	err = rd_json_parse(&reader->json, reader->path, text, length - 1);
+	length -= reader->closed || text[length - 1] == ',';
+	err = rd_json_parse(&reader->json, reader->path, text, length);
 	if (err == RONDO_INVALID)
 		return refuse(reader, "this is no JSON");
 	if (!err)
@@ -355,12 +348,15 @@ static int read_lines(struct reader *reader, FILE *file)
 
 	while (!err && fgets(text, sizeof(text), file)) {
 		size_t length = strlen(text);
+		bool whole = length > 0 && text[length - 1] == '\n';
+		int next = getc(file);
 
+		ungetc(next, file);
 		reader->line++;
-		if (length == 0 || text[length - 1] != '\n')
+		if (!whole && (next != EOF || length == 0 || text[length - 1] != ']'))
 			return refuse(
 				reader, "the file was cut, or the line has more than 4094 bytes");
-		err = read_line(reader, text, length - 1);
+		err = read_line(reader, text, length - whole, next == ']');
 	}
 	if (!err && ferror(file))
 		err = rd_fail_errno("cannot read %s", reader->path);

@@ -62,6 +62,41 @@ Test(plan_trace_file, steps_become_calls_in_the_order_of_their_begin)
 	plan_trace_destroy(trace);
 }
 
+/* As a program leaves it that wrote the array anew, with a line for each event. */
+Test(plan_trace_file, an_array_may_have_its_end)
+{
+	static const char *const ends[] = { "]", "]\n", "\n]", "\n]\n" };
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		char text[1000];
+		struct plan_trace *trace;
+
+		snprintf(text, sizeof(text), "%s", "[\n" RANK STEP);
+		strcpy(strrchr(text, ','), ends[i]);
+		cr_assert_eq(read_text(&trace, text), 0, "%zu: %s", i, rondo_last_error());
+		cr_expect_eq(trace->step_count, 1);
+		plan_trace_destroy(trace);
+	}
+}
+
+/* Each rank's lines follow each other. */
+Test(plan_trace_file, comms_whose_processes_have_one_number_stay_apart)
+{
+	struct plan_trace *trace;
+
+	cr_assert_eq(
+		read_text(&trace,
+			"[\n" RANK STEP
+			"{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"comm\":\"3f\","
+			"\"rank\":1,\"ranks\":4}},\n" STEP),
+		0, "%s", rondo_last_error());
+	cr_assert_eq(trace->call_count, 2);
+	cr_expect_eq(trace->calls[0].steps->rank, 0);
+	cr_expect_str_eq(trace->comms[trace->calls[1].key->comm].name, "3f");
+	cr_expect_eq(trace->calls[1].steps->rank, 1);
+	plan_trace_destroy(trace);
+}
+
 Test(plan_trace_file, a_wrong_file_gets_a_line)
 {
 	static const struct {
@@ -71,6 +106,8 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		{ "{\n", ":1: a trace begins with [" },
 		{ "[\n", " has no steps" },
 		{ "[\n" RANK "{}\n", ":3: a line of a trace ends with a comma" },
+		{ "[\n" RANK "\n]\n", ":3: a line of a trace ends with a comma" },
+		{ "[\n" RANK "]\n" RANK, ":4: the array ended on the line before" },
 		{ "[\n" RANK "{\"a\":},\n", ":3: this is no JSON" },
 		{ "[\n" RANK "{\"ph\":\"M\"},", ":3: the file was cut" },
 		{ "[\n" RANK "{\"ph\":\"B\"},\n", ":3: neither a name nor a step" },
