@@ -21,15 +21,17 @@ static void check_order(const struct plan_trace_call *call)
 	}
 }
 
-static void run_program(const struct plan_trace *trace, const char *path)
+static void run_program(struct plan_trace *trace, const char *path)
 {
 	struct plan_options options = { .source = path };
 	struct plan_program program;
 	int64_t *calls_ns = malloc((size_t)trace->call_count * sizeof(*calls_ns)), end_ns;
+	int lacking;
 
 	FUZZ_CHECK(calls_ns);
 	if (plan_program_make(&program, trace) == 0 &&
-		plan_program_simulate(&program, &made, &options, NULL, calls_ns, &end_ns) == 0)
+		plan_program_simulate(
+			&program, &made, &options, NULL, calls_ns, &end_ns, &lacking) == 0)
 		for (int i = 0; i < program.call_count; i++)
 			FUZZ_CHECK(calls_ns[i] >= 0 && calls_ns[i] <= end_ns);
 	plan_program_finish(&program);

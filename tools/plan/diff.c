@@ -314,8 +314,8 @@ static int check_call(const struct plan_options *options, const struct plan_trac
 	return rd_fail(RONDO_INVALID, "%s has no call %d", options->source, options->call);
 }
 
-static int write_calls(struct writer *writer, const struct plan_trace *trace,
-	struct plan_problem *made, struct network *network)
+static int write_calls(struct writer *writer, struct plan_trace *trace, struct plan_problem *made,
+	struct network *network)
 {
 	int err = 0;
 

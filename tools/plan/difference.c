@@ -94,17 +94,13 @@ static void add_waits(struct plan_difference *difference)
 	}
 }
 
-static int simulate(struct plan_difference *difference, const struct plan_options *options,
-	struct network *network)
+static int simulate(struct plan_difference *difference, size_t size)
 {
-	int err = plan_simulated_create(
-		&difference->simulated, difference->made, options, difference->algorithm, network);
+	int err;
 
-	if (err)
-		return err;
 	difference->simulated.watch = see_step;
 	difference->simulated.watch_context = difference;
-	err = plan_simulated_run(&difference->simulated, options->size);
+	err = plan_simulated_run(&difference->simulated, size);
 	difference->predicted_ns = difference->simulated.simulation.end_ps / 1000;
 	add_waits(difference);
 	return err;
@@ -181,11 +177,19 @@ static void find_late(struct plan_difference *difference, double within)
 
 /* ---- Making it ------------------------------------------------------------------------------ */
 
-static int create(struct plan_difference *difference, const struct plan_options *options)
+/* Packed plans are small: the bound comes before the others are written. */
+static int create(struct plan_difference *difference, const struct plan_options *options,
+	struct network *network)
 {
 	size_t size = (size_t)difference->made->problem.size;
 	int err = plan_traced_algorithm(&difference->algorithm, difference->made, options);
 
+	if (!err)
+		err = plan_simulated_create(&difference->simulated, difference->made, options,
+			difference->algorithm, network);
+	if (!err)
+		err = plan_traced_spend(difference->trace, difference->call,
+			plan_simulated_steps(&difference->simulated, options->size));
 	if (err)
 		return err;
 	difference->plans = calloc(size, sizeof(*difference->plans));
@@ -201,8 +205,8 @@ static int create(struct plan_difference *difference, const struct plan_options 
 }
 
 int plan_difference_find(struct plan_difference *difference, struct plan_problem *made,
-	struct plan_options *options, const struct plan_trace *trace,
-	const struct plan_trace_call *call, struct network *network, double within)
+	struct plan_options *options, struct plan_trace *trace, const struct plan_trace_call *call,
+	struct network *network, double within)
 {
 	*difference = (struct plan_difference){ .trace = trace, .call = call, .made = made };
 
@@ -211,9 +215,9 @@ int plan_difference_find(struct plan_difference *difference, struct plan_problem
 	difference->left_out = call->is_v_call || plan_traced_is_short(call);
 	if (err || difference->left_out)
 		return err;
-	err = create(difference, options);
+	err = create(difference, options, network);
 	if (!err)
-		err = simulate(difference, options, network);
+		err = simulate(difference, options->size);
 	if (err)
 		return err;
 	find_other(difference);

@@ -11,7 +11,7 @@ struct plan_predicted {
 };
 
 struct plan_difference {
-	const struct plan_trace *trace;
+	struct plan_trace *trace;
 	const struct plan_trace_call *call;
 	const struct plan_problem *made;
 	const struct rd_algorithm *algorithm;
@@ -36,8 +36,8 @@ struct plan_difference {
  * Returns 0 or an error with its reason. plan_difference_finish() frees, after an error too.
  */
 int plan_difference_find(struct plan_difference *difference, struct plan_problem *made,
-	struct plan_options *options, const struct plan_trace *trace,
-	const struct plan_trace_call *call, struct network *network, double within);
+	struct plan_options *options, struct plan_trace *trace, const struct plan_trace_call *call,
+	struct network *network, double within);
 void plan_difference_finish(struct plan_difference *difference);
 
 /* Whether the step at this index of the call was predicted: it is the plan's. */

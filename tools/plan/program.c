@@ -1,9 +1,9 @@
 #include "program.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
-#include "simulated.h"
 
 /* ---- Making it ------------------------------------------------------------------------------ */
 
@@ -95,7 +95,7 @@ static void add_calls(struct plan_program *program, int64_t cut, int64_t *ends_n
 	program->measured_ns = end_ns - begin_ns;
 }
 
-int plan_program_make(struct plan_program *program, const struct plan_trace *trace)
+int plan_program_make(struct plan_program *program, struct plan_trace *trace)
 {
 	*program = (struct plan_program){ .trace = trace, .comm = trace->calls[0].key->comm };
 	program->ranks = trace->comms[program->comm].size;
@@ -143,6 +143,7 @@ struct run {
 	struct kind *kinds;
 	int64_t *now_ps; /* [ranks] */
 	int64_t *starts_ps; /* [ranks]: of the call at hand */
+	int lacking; /* calls of which the trace lacks steps */
 };
 
 static bool is_alike(const struct plan_trace_key *a, const struct plan_trace_key *b)
@@ -217,16 +218,31 @@ static int64_t end_call(
 	return (last_ps - first_ps) / 1000;
 }
 
+/* Simulations have no FLUSH. */
+static int64_t traced_steps(const struct plan_trace *trace, const struct plan_trace_call *call)
+{
+	int64_t count = 0;
+
+	for (int i = 0; i < call->count; i++)
+		count += strcmp(trace->names[call->steps[i].kind], "flush") != 0;
+	return count;
+}
+
 static int run_call(struct run *run, int index, int64_t *call_ns)
 {
 	const struct plan_program_call *it = &run->program->calls[index];
+	struct plan_trace *trace = run->program->trace;
 	struct kind *kind = NULL;
 	int err = find_kind(run, it->call, &kind);
+	int64_t steps = err ? 0 : plan_simulated_steps(&kind->simulated, kind->options.size);
 
+	if (!err)
+		err = plan_traced_spend(trace, it->call, steps);
 	if (!err)
 		err = set_starts(run, it);
 	if (err)
 		return err;
+	run->lacking += !trace->of_calls && traced_steps(trace, it->call) < steps;
 	/* Each call draws its own numbers. */
 	kind->options.seed = run->options->seed ^ index;
 	kind->simulated.starts_ps = run->starts_ps;
@@ -249,7 +265,7 @@ static void destroy_kinds(struct kind *kind)
 
 int plan_program_simulate(const struct plan_program *program, struct plan_problem *made,
 	const struct plan_options *options, struct network *network, int64_t *calls_ns,
-	int64_t *end_ns)
+	int64_t *end_ns, int *lacking)
 {
 	struct run run = {
 		.program = program, .made = made, .options = options, .network = network
@@ -263,6 +279,7 @@ int plan_program_simulate(const struct plan_program *program, struct plan_proble
 		err = rd_fail(RONDO_MEMORY, "no memory for a simulation");
 	for (int i = 0; i < program->call_count && !err; i++)
 		err = run_call(&run, i, &calls_ns[i]);
+	*lacking = run.lacking;
 	*end_ns = 0;
 	for (size_t rank = 0; rank < ranks && !err; rank++)
 		*end_ns = rd_longer(*end_ns, run.now_ps[rank] / 1000);

@@ -21,7 +21,7 @@ struct plan_program_call {
 };
 
 struct plan_program {
-	const struct plan_trace *trace;
+	struct plan_trace *trace;
 	int comm, ranks;
 	struct plan_program_call *calls;
 	int call_count;
@@ -33,16 +33,17 @@ struct plan_program {
 
 /* The program of the comm that makes the first call. Returns 0 or an error with its reason.
    plan_program_finish() frees, after an error too. */
-int plan_program_make(struct plan_program *program, const struct plan_trace *trace);
+int plan_program_make(struct plan_program *program, struct plan_trace *trace);
 void plan_program_finish(struct plan_program *program);
 
 /*
  * Simulates it over the network (NULL: the costs' links). `calls_ns` [call_count] gets the time of
- * each call, from its first begin to its last end, and *end_ns when the last rank is done. `made`
- * has the costs. Returns 0 or an error with its reason.
+ * each call, from its first begin to its last end, *end_ns when the last rank is done, and
+ * *lacking the number of calls that were simulated whole, though the trace lacks steps of them.
+ * `made` has the costs. Returns 0 or an error with its reason.
  */
 int plan_program_simulate(const struct plan_program *program, struct plan_problem *made,
 	const struct plan_options *options, struct network *network, int64_t *calls_ns,
-	int64_t *end_ns);
+	int64_t *end_ns, int *lacking);
 
 #endif

@@ -47,12 +47,31 @@ int plan_simulated_create(struct plan_simulated *simulated, const struct plan_pr
 	return err;
 }
 
-int plan_simulated_run(struct plan_simulated *simulated, size_t size)
+static struct rd_step_cost cut_costs(
+	const struct plan_simulated *simulated, size_t size, uint64_t *pieces)
 {
 	const struct plan_problem *made = simulated->made;
 	struct rd_cut cut = plan_cut(simulated->options, simulated->algorithm, size);
-	struct rd_step_cost step_cost = rd_cut_costs(simulated->packed->parts,
-		rd_most_blocks(&made->problem), &made->costs, &cut, &simulated->pieces);
+
+	return rd_cut_costs(simulated->packed->parts, rd_most_blocks(&made->problem), &made->costs,
+		&cut, pieces);
+}
+
+int64_t plan_simulated_steps(const struct plan_simulated *simulated, size_t size)
+{
+	int64_t steps = 0;
+	uint64_t pieces;
+
+	cut_costs(simulated, size, &pieces);
+	for (int rank = 0; rank < simulated->packed->size; rank++)
+		steps += simulated->packed->plans[rank].count;
+	return __builtin_mul_overflow(pieces, steps, &steps) ? INT64_MAX : steps;
+}
+
+int plan_simulated_run(struct plan_simulated *simulated, size_t size)
+{
+	const struct plan_problem *made = simulated->made;
+	struct rd_step_cost step_cost = cut_costs(simulated, size, &simulated->pieces);
 	struct simulation_setup setup = {
 		.packed = simulated->packed,
 		.step_cost = &step_cost,

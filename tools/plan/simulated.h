@@ -40,6 +40,8 @@ int plan_simulated_create(struct plan_simulated *simulated, const struct plan_pr
 /* Simulates the call for blocks of this size. Returns 0 or an error with its reason: one is that
    the ranks wait for each other for ever, though none was killed. */
 int plan_simulated_run(struct plan_simulated *simulated, size_t size);
+/* The steps of such a run: those of all pieces on all ranks; INT64_MAX: more. */
+int64_t plan_simulated_steps(const struct plan_simulated *simulated, size_t size);
 void plan_simulated_destroy(struct plan_simulated *simulated);
 
 /* The subcommand. Returns 0 or an error with its reason. */

@@ -473,6 +473,7 @@ int plan_trace_read(struct plan_trace **trace, const char *path)
 	*trace = calloc(1, sizeof(**trace));
 	if (!*trace)
 		return fail_memory();
+	(*trace)->steps_left = PLAN_TRACE_SIMULATED_MAX;
 	err = read_all(*trace, path);
 	if (err) {
 		plan_trace_destroy(*trace);

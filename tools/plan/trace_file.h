@@ -13,6 +13,7 @@
 #include "options.h"
 
 #define PLAN_TRACE_STEPS_MAX (8 << 20) /* of all ranks */
+#define PLAN_TRACE_SIMULATED_MAX (4 * PLAN_TRACE_STEPS_MAX) /* of all simulations of its calls */
 #define PLAN_TRACE_COMM_SIZE 17 /* the text of its number */
 
 /* A call: it is equal on all its ranks. A buffer exchange and its call share a number, and
@@ -69,6 +70,7 @@ struct plan_trace {
 	/* By last_begin_ns: a rank may wait in a call for one that still makes another. */
 	struct plan_trace_call *calls;
 	int call_count;
+	int64_t steps_left; /* that its simulations may still have (plan_traced_spend()) */
 	char **names; /* of algorithms and kinds */
 	int name_count;
 	bool of_calls; /* a step stands for all steps of its rank in a call */

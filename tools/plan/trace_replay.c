@@ -19,6 +19,7 @@ struct row {
 struct table {
 	const struct plan_options *options;
 	struct plan_program program;
+	int lacking; /* calls that were simulated whole, though steps of them are missing */
 	int64_t *calls_ns; /* [calls], of the simulation at hand */
 	struct row rows[RD_COLLECTIVE_COUNT]; /* sums of their calls' times */
 	struct row whole; /* from the first begin to the last end */
@@ -41,8 +42,8 @@ static bool has_changes(const struct plan_options *options)
 static int simulate(struct table *table, struct plan_problem *made,
 	const struct plan_options *options, struct network *network, int column)
 {
-	int err = plan_program_simulate(
-		&table->program, made, options, network, table->calls_ns, &table->whole.ns[column]);
+	int err = plan_program_simulate(&table->program, made, options, network, table->calls_ns,
+		&table->whole.ns[column], &table->lacking);
 
 	for (int i = 0; i < table->program.call_count && !err; i++) {
 		const struct plan_trace_call *call = table->program.calls[i].call;
@@ -130,8 +131,7 @@ static void add_measured(struct table *table)
 	table->whole.ns[MEASURED] = program->measured_ns;
 }
 
-static int make_table(
-	struct table *table, struct plan_problem *made, const struct plan_trace *trace)
+static int make_table(struct table *table, struct plan_problem *made, struct plan_trace *trace)
 {
 	int err = plan_program_make(&table->program, trace);
 
@@ -205,6 +205,9 @@ static void write_text(const struct table *table, FILE *out)
 			"%d call%s left out: of other comms, and those of which steps were "
 			"dropped\n",
 			left_out, RD_PLURAL(left_out));
+	if (table->lacking > 0)
+		fprintf(out, "%d call%s simulated whole, though steps are missing in the trace\n",
+			table->lacking, RD_PLURAL(table->lacking));
 }
 
 static void write_tsv(const struct table *table, FILE *out)
@@ -229,7 +232,8 @@ static void write_json(const struct table *table, FILE *out)
 	fprintf(out, "{\n  \"format\": \"rondo-trace-replay 1\",\n  \"ranks\": %d,\n  ",
 		table->program.ranks);
 	write_times(table, &table->whole, out);
-	fprintf(out, ",\n  \"left_out\": %d,\n  \"collectives\": [", table->program.left_out);
+	fprintf(out, ",\n  \"left_out\": %d,\n  \"lacking\": %d,\n  \"collectives\": [",
+		table->program.left_out, table->lacking);
 	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
 		if (table->rows[i].calls == 0)
 			continue;

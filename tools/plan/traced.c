@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "exec/algorithms.h"
-#include "simulated.h"
 
 const char *plan_traced_name(const struct plan_trace *trace, const struct plan_trace_call *call,
 	char text[PLAN_CALL_NAME_SIZE])
@@ -146,4 +145,19 @@ int plan_traced_algorithm(const struct rd_algorithm **algorithm, const struct pl
 		err = rd_fail(
 			RONDO_INVALID, "%s has direct access, and works within one host", name);
 	return err;
+}
+
+int plan_traced_spend(struct plan_trace *trace, const struct plan_trace_call *call, int64_t steps)
+{
+	char name[PLAN_CALL_NAME_SIZE];
+
+	/* A file of calls has no steps that an edited line multiplies. */
+	if (trace->of_calls)
+		return 0;
+	if (steps > trace->steps_left)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"%s: the calls up to here have more than %d steps to simulate",
+			plan_traced_name(trace, call, name), PLAN_TRACE_SIMULATED_MAX);
+	trace->steps_left -= steps;
+	return 0;
 }

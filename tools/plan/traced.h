@@ -2,7 +2,7 @@
 #ifndef PLAN_TRACED_H
 #define PLAN_TRACED_H
 
-#include "problem.h"
+#include "simulated.h"
 #include "trace_file.h"
 
 /* "call 7 of comm 3f". Returns text. */
@@ -32,5 +32,9 @@ int plan_traced_make(struct plan_problem *made, struct plan_options *options,
    reason: it is not here, declines the problem, or cannot be simulated. */
 int plan_traced_algorithm(const struct rd_algorithm **algorithm, const struct plan_problem *made,
 	const struct plan_options *options);
+
+/* Counts the steps of the call's simulation: an edited trace may have calls of any size. Returns 0
+   or an error with its reason: those of all simulations are more than PLAN_TRACE_SIMULATED_MAX. */
+int plan_traced_spend(struct plan_trace *trace, const struct plan_trace_call *call, int64_t steps);
 
 #endif

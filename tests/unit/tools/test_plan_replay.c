@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "exec/algorithms.h"
+#include "plan/difference.h"
 #include "plan/program.h"
 #include "plan/simulated.h"
 #include "plan/trace_replay.h"
@@ -82,6 +83,7 @@ static struct plan_trace *end_trace(void)
 }
 
 static int64_t calls_ns[10];
+static int lacking;
 
 /* When the program ends; calls_ns has the times of its calls. */
 static int64_t simulate(struct plan_trace *trace, const struct plan_options *options)
@@ -90,8 +92,9 @@ static int64_t simulate(struct plan_trace *trace, const struct plan_options *opt
 	int64_t end_ns;
 
 	cr_assert_eq(plan_program_make(&program, trace), 0, "%s", rondo_last_error());
-	cr_assert_eq(plan_program_simulate(&program, &made, options, NULL, calls_ns, &end_ns), 0,
-		"%s", rondo_last_error());
+	cr_assert_eq(
+		plan_program_simulate(&program, &made, options, NULL, calls_ns, &end_ns, &lacking),
+		0, "%s", rondo_last_error());
 	plan_program_finish(&program);
 	plan_trace_destroy(trace);
 	return end_ns;
@@ -299,7 +302,8 @@ Test(plan_replay, a_later_call_with_two_orders_of_ranks_is_refused)
 	add_call(2, CALL_NS, NULL);
 	trace = end_trace();
 	cr_assert_eq(plan_program_make(&program, trace), 0, "%s", rondo_last_error());
-	cr_expect_eq(plan_program_simulate(&program, &made, &usual, NULL, calls_ns, &end_ns),
+	cr_expect_eq(
+		plan_program_simulate(&program, &made, &usual, NULL, calls_ns, &end_ns, &lacking),
 		RONDO_UNSUPPORTED);
 	cr_expect(strstr(rondo_last_error(), "call 2: its channels have different orders"), "%s",
 		rondo_last_error());
@@ -355,9 +359,64 @@ Test(plan_replay, more_hosts_than_ranks_are_refused)
 	add_call(1, 0, NULL);
 	trace = end_trace();
 	cr_assert_eq(plan_program_make(&program, trace), 0, "%s", rondo_last_error());
-	cr_expect_eq(plan_program_simulate(&program, &made, &options, NULL, calls_ns, &end_ns),
+	cr_expect_eq(
+		plan_program_simulate(&program, &made, &options, NULL, calls_ns, &end_ns, &lacking),
 		RONDO_INVALID);
 	cr_expect_str_eq(rondo_last_error(), "4 hosts for 3 ranks: each has one");
 	plan_program_finish(&program);
+	plan_trace_destroy(trace);
+}
+
+/* A step of each rank is there, of more. */
+Test(plan_replay, calls_that_lack_steps_are_counted)
+{
+	struct plan_options options = { .hosts = 1 };
+
+	alone_ns();
+	begin_trace(false);
+	add_call(1, 0, NULL);
+	add_call(2, 2 * CALL_NS, NULL);
+	add_step(3, "transfer", 1, 1, 4 * CALL_NS);
+	add_step(3, "transfer", 1, 2, 4 * CALL_NS);
+	fclose(file);
+
+	char *text = text_of(options);
+
+	cr_expect(strstr(text, "\n2 calls simulated whole, though steps are missing"), "%s", text);
+	free(text);
+	options.json = true;
+	text = text_of(options);
+	cr_expect(strstr(text, "\"lacking\": 2,"), "%s", text);
+	free(text);
+	unlink(path);
+}
+
+/* An edited trace may have many pieces, of plans with many steps. */
+Test(plan_replay, more_steps_than_a_trace_may_have_are_not_simulated)
+{
+	static const char reason[] = "call 2: the calls up to here have more than 33554432 steps";
+	struct plan_options options = { .source = path };
+	struct plan_difference difference;
+	struct plan_program program;
+	struct plan_trace *trace;
+	int64_t end_ns;
+
+	alone_ns();
+	begin_trace(false);
+	add_call(1, 0, NULL);
+	add_call(2, CALL_NS, NULL);
+	trace = end_trace();
+	trace->steps_left = 20;
+	cr_assert_eq(plan_program_make(&program, trace), 0, "%s", rondo_last_error());
+	cr_expect_eq(
+		plan_program_simulate(&program, &made, &usual, NULL, calls_ns, &end_ns, &lacking),
+		RONDO_UNSUPPORTED);
+	cr_expect(strstr(rondo_last_error(), reason), "%s", rondo_last_error());
+	plan_program_finish(&program);
+	cr_expect_eq(plan_difference_find(
+			     &difference, &made, &options, trace, &trace->calls[1], NULL, 2),
+		RONDO_UNSUPPORTED);
+	cr_expect(strstr(rondo_last_error(), reason), "%s", rondo_last_error());
+	plan_difference_finish(&difference);
 	plan_trace_destroy(trace);
 }
