@@ -65,6 +65,39 @@ static int show(const struct plan_problem *made, const struct plan_options *opti
 	return err;
 }
 
+static int write_to(struct plan_problem *made, const struct plan_options *options, FILE *out)
+{
+	switch (options->action) {
+	case PLAN_COMPARE:
+		return plan_compare_write(made, options, out);
+	case PLAN_DIFF:
+		return plan_diff(made, options, out);
+	case PLAN_REPLAY:
+		return plan_replay(made, options, out);
+	default:
+		return plan_simulate(made, options, out);
+	}
+}
+
+/* Writes a document, or a reason alone: a late row, or call, may fail. */
+static int write_whole(struct plan_problem *made, const struct plan_options *options)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int err;
+
+	if (!out)
+		return rd_fail(RONDO_MEMORY, "no memory for the output");
+	err = write_to(made, options, out);
+	if (fclose(out) && !err)
+		err = rd_fail(RONDO_MEMORY, "no memory for the output");
+	if (!err)
+		fwrite(text, 1, size, stdout);
+	free(text);
+	return err;
+}
+
 int main(int argc, char **argv)
 {
 	static struct plan_problem made;
@@ -84,18 +117,12 @@ int main(int argc, char **argv)
 
 	if (proves && err >= 0)
 		return printed_all("rondo-plan") ? err : EXIT_FAILURE;
-	if (!err && options.action == PLAN_COMPARE)
-		err = plan_compare_write(&made, &options, stdout);
-	else if (!err && options.action == PLAN_SIMULATE)
-		err = plan_simulate(&made, &options, stdout);
-	else if (!err && options.action == PLAN_EXPORT)
+	if (!err && options.action == PLAN_EXPORT)
 		err = plan_export(&made, &options);
-	else if (!err && options.action == PLAN_DIFF)
-		err = plan_diff(&made, &options, stdout);
-	else if (!err && options.action == PLAN_REPLAY)
-		err = plan_replay(&made, &options, stdout);
-	else if (!err && options.action != PLAN_IMPORT)
+	else if (!err && (options.action == PLAN_PRINT || options.action == PLAN_DRAW))
 		err = show(&made, &options);
+	else if (!err && options.action != PLAN_IMPORT)
+		err = write_whole(&made, &options);
 	if (err) {
 		fprintf(stderr, "rondo-plan: %s\n", rondo_last_error());
 		return EXIT_FAILURE;

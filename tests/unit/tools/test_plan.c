@@ -537,3 +537,38 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(1, "cannot write /nowhere/a.svg", "draw", "ring", "all_reduce", "--svg",
 		"/nowhere/a.svg");
 }
+
+/* The first of the trace's calls has plans, and the second none. */
+Test(plan, a_diff_that_fails_late_writes_nothing)
+{
+	char path[] = "/tmp/rondo_plan_late_XXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+
+	fprintf(file, "[\n");
+	for (int rank = 0; rank < 2; rank++)
+		fprintf(file,
+			"{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":"
+			"{\"comm\":\"0\",\"rank\":%d,\"ranks\":2}},\n"
+			"{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
+			"\"args\":{\"place\":%d,\"group\":0}},\n",
+			rank, rank, rank, rank);
+	for (int call = 1; call <= 2; call++)
+		fprintf(file,
+			"{\"name\":\"send\",\"cat\":\"broadcast\",\"ph\":\"X\",\"pid\":0,\"tid\":0,"
+			"\"ts\":%d.000,\"args\":{\"call\":%d,\"algorithm\":\"%s\",\"root\":0,"
+			"\"target\":0,\"block_bytes\":8,\"piece\":0,\"step\":0,\"chunk\":0,"
+			"\"peer\":-1,\"to\":1,\"bytes\":8,\"wait_us\":0.000,\"work_us\":1.000}},\n",
+			call, call, call == 1 ? "binomial" : "elsewhere");
+	fclose(file);
+	for (int as = 0; as < 3; as++) {
+		struct run got = as == 0   ? run("diff", path, NULL)
+				 : as == 1 ? run("diff", path, "--json", NULL)
+					   : run("diff", path, "--tsv", NULL);
+
+		cr_expect_eq(got.status, 1);
+		cr_expect_str_empty(got.out);
+		cr_expect(strstr(got.err, "there is no algorithm 'elsewhere'"), "%s", got.err);
+		run_free(&got);
+	}
+	unlink(path);
+}
