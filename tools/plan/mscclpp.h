@@ -41,6 +41,7 @@ struct mscclpp_pair {
 
 /* A thread block's ids of channels, or of buffers. Those of a type count as one list. */
 struct mscclpp_ids {
+	const char *member; /* of each list */
 	struct {
 		enum mscclpp_type type;
 		const struct rd_json_value *ids;
@@ -51,6 +52,7 @@ struct mscclpp_ids {
 struct mscclpp {
 	const char *name; /* of the file, for reasons */
 	struct rd_json json;
+	int err; /* the first that was found */
 	struct msccl *msccl;
 	int scale; /* chunks into which thread block groups divide one */
 	struct mscclpp_gpu *gpus;
@@ -68,24 +70,34 @@ struct mscclpp {
 	int share, shares; /* its thread block's part of the chunks, and of how many */
 };
 
-/* RONDO_INVALID with the file, the value's line, the GPU, the thread block, and the operation. */
-int mscclpp_refuse(const struct mscclpp *reading, const struct rd_json_value *value,
-	const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Sets reading->err to RONDO_INVALID. The reason has the file, the value's line, the GPU, the
+   thread block and the operation. A first reason stays. */
+void mscclpp_refuse(struct mscclpp *reading, const struct rd_json_value *value, const char *format,
+	...) __attribute__((format(printf, 3, 4)));
 
-/* Read a member of an object, and refuse it where it is missing or of another kind. */
-int mscclpp_whole(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, int least, int most, int *number);
-int mscclpp_text(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, const char **text);
-int mscclpp_buffer(const struct mscclpp *reading, const struct rd_json_value *object, char *buffer);
-/* An array of objects or numbers; NULL where there is none. */
-int mscclpp_array(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, const struct rd_json_value **array);
+/* Return a member of an object. One that is missing or of another kind is refused, and is `least`,
+   "" or i then. */
+int mscclpp_whole(struct mscclpp *reading, const struct rd_json_value *object, const char *member,
+	int least, int most);
+const char *mscclpp_text(
+	struct mscclpp *reading, const struct rd_json_value *object, const char *member);
+char mscclpp_buffer(struct mscclpp *reading, const struct rd_json_value *object);
+/* An array of objects or numbers. One that is missing has none. */
+const struct rd_json_value *mscclpp_array(
+	struct mscclpp *reading, const struct rd_json_value *object, const char *member);
 /* A type that is missing is MSCCLPP_OTHER, as that of a switch is. */
-int mscclpp_channel_type(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, enum mscclpp_type *type);
+enum mscclpp_type mscclpp_channel_type(
+	struct mscclpp *reading, const struct rd_json_value *object, const char *member);
+
+/* The element behind one of an array; NULL: the first. Returns NULL behind the last, and after a
+   refusal. */
+const struct rd_json_value *mscclpp_next(const struct mscclpp *reading,
+	const struct rd_json_value *array, const struct rd_json_value *value);
+#define MSCCLPP_EACH(value, array) \
+	for (const struct rd_json_value *value = NULL; \
+		(value = mscclpp_next(reading, array, value)) != NULL;)
 
 /* Adds the steps of an operation to the last thread block. */
-int mscclpp_read_op(struct mscclpp *reading, const struct rd_json_value *value);
+void mscclpp_read_op(struct mscclpp *reading, const struct rd_json_value *value);
 
 #endif

@@ -4,13 +4,15 @@
 #include "base/error.h"
 #include "mscclpp.h"
 
-int mscclpp_refuse(
-	const struct mscclpp *reading, const struct rd_json_value *value, const char *format, ...)
+void mscclpp_refuse(
+	struct mscclpp *reading, const struct rd_json_value *value, const char *format, ...)
 {
 	char what[200], where[120] = "";
 	va_list args;
 	int at = 0;
 
+	if (reading->err)
+		return;
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
@@ -22,84 +24,83 @@ int mscclpp_refuse(
 		at += snprintf(where + at, sizeof(where) - (size_t)at, ", op %d", reading->op);
 	if (reading->op_name)
 		at += snprintf(where + at, sizeof(where) - (size_t)at, " (%s)", reading->op_name);
-	return rd_fail(RONDO_INVALID, "%s:%d: %s%s%s", reading->name, value->line, where,
+	reading->err = rd_fail(RONDO_INVALID, "%s:%d: %s%s%s", reading->name, value->line, where,
 		at ? ": " : "", what);
 }
 
-int mscclpp_whole(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, int least, int most, int *number)
+int mscclpp_whole(struct mscclpp *reading, const struct rd_json_value *object, const char *member,
+	int least, int most)
 {
 	const struct rd_json_value *value = rd_json_member(&reading->json, object, member);
-	int64_t wide;
+	int64_t number;
 
-	*number = 0;
-	if (!value || !rd_json_whole(value, least, most, &wide))
-		return mscclpp_refuse(reading, value ? value : object,
-			"\"%s\" is a whole number from %d to %d%s", member, least, most,
-			value ? "" : ", and is missing");
-	*number = (int)wide;
-	return 0;
+	if (value && rd_json_whole(value, least, most, &number))
+		return (int)number;
+	mscclpp_refuse(reading, value ? value : object, "\"%s\" is a whole number from %d to %d%s",
+		member, least, most, value ? "" : ", and is missing");
+	return least;
 }
 
-int mscclpp_text(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, const char **text)
+const char *mscclpp_text(
+	struct mscclpp *reading, const struct rd_json_value *object, const char *member)
 {
 	const struct rd_json_value *value = rd_json_member(&reading->json, object, member);
 
-	*text = "";
-	if (!value || value->kind != RD_JSON_STRING)
-		return mscclpp_refuse(reading, value ? value : object, "\"%s\" is a string%s",
-			member, value ? "" : ", and is missing");
-	*text = value->text;
-	return 0;
+	if (value && value->kind == RD_JSON_STRING)
+		return value->text;
+	mscclpp_refuse(reading, value ? value : object, "\"%s\" is a string%s", member,
+		value ? "" : ", and is missing");
+	return "";
 }
 
-int mscclpp_buffer(const struct mscclpp *reading, const struct rd_json_value *object, char *buffer)
+char mscclpp_buffer(struct mscclpp *reading, const struct rd_json_value *object)
 {
-	const char *text;
-	int err = mscclpp_text(reading, object, "type", &text);
+	const char *text = mscclpp_text(reading, object, "type");
 
-	*buffer = 0;
-	if (err)
-		return err;
-	if (strlen(text) != 1 || !strchr("ios", *text))
-		return mscclpp_refuse(
-			reading, object, "\"type\" is i, o or s, not \"%.20s\"", text);
-	*buffer = *text;
-	return 0;
+	if (strlen(text) == 1 && strchr("ios", *text))
+		return *text;
+	mscclpp_refuse(reading, object, "\"type\" is i, o or s, not \"%.20s\"", text);
+	return 'i';
 }
 
-int mscclpp_array(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, const struct rd_json_value **array)
+const struct rd_json_value *mscclpp_array(
+	struct mscclpp *reading, const struct rd_json_value *object, const char *member)
 {
+	static const struct rd_json_value none = { .kind = RD_JSON_ARRAY };
 	const struct rd_json_value *value = rd_json_member(&reading->json, object, member);
 
-	*array = NULL;
-	if (value && value->kind != RD_JSON_ARRAY)
-		return mscclpp_refuse(reading, value, "\"%s\" is an array, not %s", member,
+	if (value && value->kind == RD_JSON_ARRAY)
+		return value;
+	if (value)
+		mscclpp_refuse(reading, value, "\"%s\" is an array, not %s", member,
 			rd_json_kind_text(value->kind));
-	*array = value;
-	return 0;
+	return &none;
 }
 
-int mscclpp_channel_type(const struct mscclpp *reading, const struct rd_json_value *object,
-	const char *member, enum mscclpp_type *type)
+const struct rd_json_value *mscclpp_next(const struct mscclpp *reading,
+	const struct rd_json_value *array, const struct rd_json_value *value)
+{
+	const struct rd_json_value *next =
+		value ? &reading->json.values[value->next] : array + (array->count > 0);
+
+	return reading->err || next == array || next == &reading->json.values[array->next] ? NULL
+											   : next;
+}
+
+enum mscclpp_type mscclpp_channel_type(
+	struct mscclpp *reading, const struct rd_json_value *object, const char *member)
 {
 	const char *text;
-	int err;
 
-	*type = MSCCLPP_OTHER;
 	if (!rd_json_member(&reading->json, object, member))
-		return 0;
-	err = mscclpp_text(reading, object, member, &text);
-	if (err)
-		return err;
+		return MSCCLPP_OTHER;
+	text = mscclpp_text(reading, object, member);
 	if (strcmp(text, "memory") == 0)
-		*type = MSCCLPP_MEMORY;
-	else if (strcmp(text, "port") == 0)
-		*type = MSCCLPP_PORT;
-	else if (strcmp(text, "switch") != 0 && strcmp(text, "none") != 0)
-		return mscclpp_refuse(reading, object,
+		return MSCCLPP_MEMORY;
+	if (strcmp(text, "port") == 0)
+		return MSCCLPP_PORT;
+	if (strcmp(text, "switch") != 0 && strcmp(text, "none") != 0)
+		mscclpp_refuse(reading, object,
 			"\"%s\" is memory, port, switch or none, not \"%.20s\"", member, text);
-	return 0;
+	return MSCCLPP_OTHER;
 }

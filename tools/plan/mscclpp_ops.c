@@ -61,8 +61,7 @@ struct place {
 	int count;
 };
 
-static int add(
-	const struct mscclpp *reading, const struct rd_json_value *op, struct msccl_step step)
+static void add(struct mscclpp *reading, const struct rd_json_value *op, struct msccl_step step)
 {
 	step.line = op->line;
 	step.op = reading->op;
@@ -70,157 +69,144 @@ static int add(
 	step.after_block = step.after_step = -1;
 	if (step.type >= MSCCL_NOP)
 		step.count = 1;
-	return msccl_add_step(reading->msccl, step);
+	if (!reading->err)
+		reading->err = msccl_add_step(reading->msccl, step);
 }
 
 /* ---- Channels and buffers ------------------------------------------------------------------- */
 
-/* Finds the id at a place of the thread block's lists of the operation's type. */
-static int find_id(const struct mscclpp *reading, const struct mscclpp_ids *ids, const char *member,
-	const struct rd_json_value *place, int most, int *id)
+/* The id at a place of the thread block's lists of the operation's type. */
+static int find_id(struct mscclpp *reading, const struct mscclpp_ids *ids,
+	const struct rd_json_value *place, int most)
 {
-	int64_t at, wide;
+	int64_t at, id;
 
 	if (reading->type == MSCCLPP_OTHER)
-		return mscclpp_refuse(reading, place, SWITCH);
+		mscclpp_refuse(reading, place, SWITCH);
 	if (!rd_json_whole(place, 0, MSCCL_CHUNKS_MAX, &at))
-		return mscclpp_refuse(reading, place, "this is a place in the tb's \"%s\"", member);
-	for (int i = 0; i < ids->count; i++) {
+		mscclpp_refuse(reading, place, "this is a place in the tb's \"%s\"", ids->member);
+	for (int i = 0; i < ids->count && !reading->err; i++) {
 		const struct rd_json_value *list = ids->lists[i].ids;
 
-		if (ids->lists[i].type != reading->type || !list)
+		if (ids->lists[i].type != reading->type)
 			continue;
 		if (at >= list->count) {
 			at -= list->count;
 			continue;
 		}
 		/* Each number takes one place. */
-		if (!rd_json_whole(list + 1 + at, 0, most - 1, &wide))
-			return mscclpp_refuse(reading, list + 1 + at,
-				"an id in \"%s\" is below %d, the number that gpu %d has", member,
-				most, reading->rank);
-		*id = (int)wide;
-		return 0;
+		if (rd_json_whole(list + 1 + at, 0, most - 1, &id))
+			return (int)id;
+		mscclpp_refuse(reading, list + 1 + at,
+			"an id in \"%s\" is below %d, the number that gpu %d has", ids->member,
+			most, reading->rank);
 	}
-	return mscclpp_refuse(
-		reading, place, "its tb has no such place in \"%s\" of this type", member);
+	mscclpp_refuse(
+		reading, place, "its tb has no such place in \"%s\" of this type", ids->member);
+	return 0;
 }
 
-/* The counter of one end: that which it raises, or waits for. -1: nobody waits for it. */
-static int counter_of(const struct mscclpp *reading, int channel, bool raises)
+/* The counter of a channel's end: that which this one raises, or waits for. -1: nobody waits. */
+static int channel_counter(struct mscclpp *reading, const struct rd_json_value *op,
+	const struct rd_json_value *place, bool raises)
 {
-	const struct mscclpp_gpu *gpu = &reading->gpus[reading->rank];
-	const struct mscclpp_channel *it =
-		&reading->channels[gpu->channels[reading->type] + channel];
-	int size = reading->msccl->problem.size;
+	const int *firsts = &reading->gpus[reading->rank].channels[reading->type];
+	int most = reading->type == MSCCLPP_OTHER ? 0 : firsts[1] - firsts[0];
+	int id = find_id(reading, &reading->block_channels, place, most);
+
+	if (reading->err)
+		return -1;
+
+	const struct mscclpp_channel *it = &reading->channels[firsts[0] + id];
 	int rank = raises ? it->peer : reading->rank, peer = raises ? reading->rank : it->peer;
 	const struct mscclpp_pair *pair =
-		&reading->pairs[(rank * size + peer) * MSCCLPP_TYPES + reading->type];
+		&reading->pairs[(rank * reading->msccl->problem.size + peer) * MSCCLPP_TYPES +
+				reading->type];
 
-	return it->pair < pair->count ? pair->first + it->pair : -1;
+	if (it->pair < pair->count)
+		return pair->first + it->pair;
+	if (!raises)
+		mscclpp_refuse(reading, op, "its peer has no such channel");
+	return -1;
 }
 
-static int use_channels(struct mscclpp *reading, const struct rd_json_value *op, bool raises)
+static int semaphore_counter(struct mscclpp *reading, const struct rd_json_value *value)
 {
 	const struct mscclpp_gpu *gpu = &reading->gpus[reading->rank];
-	const struct rd_json_value *ids;
-	int err = mscclpp_array(reading, op, "channel_ids", &ids), most = 0, id;
+	int64_t id = 0;
 
-	if (!err && !ids)
-		err = mscclpp_refuse(reading, op, "\"channel_ids\" is missing");
-	if (reading->type != MSCCLPP_OTHER)
-		most = gpu->channels[reading->type + 1] - gpu->channels[reading->type];
-	for (int i = 0; !err && i < ids->count; i++) {
-		err = find_id(
-			reading, &reading->block_channels, "channel_ids", ids + 1 + i, most, &id);
-		if (err)
-			break;
-		int counter = counter_of(reading, id, raises);
+	if (!rd_json_whole(value, 0, gpu->semaphore_count - 1, &id))
+		mscclpp_refuse(reading, value, "its gpu has %d semaphores", gpu->semaphore_count);
+	return gpu->semaphores + (int)id;
+}
 
-		if (!raises && counter < 0)
-			return mscclpp_refuse(reading, op, "its peer has no such channel");
+static const struct rd_json_value *needed_array(
+	struct mscclpp *reading, const struct rd_json_value *op, const char *member)
+{
+	if (!rd_json_member(&reading->json, op, member))
+		mscclpp_refuse(reading, op, "\"%s\" is missing", member);
+	return mscclpp_array(reading, op, member);
+}
+
+static void use_counters(
+	struct mscclpp *reading, const struct rd_json_value *op, const char *member, bool raises)
+{
+	const struct rd_json_value *ids = needed_array(reading, op, member);
+	bool of_channels = member[0] == 'c';
+
+	MSCCLPP_EACH (value, ids) {
+		int counter = of_channels ? channel_counter(reading, op, value, raises)
+					  : semaphore_counter(reading, value);
+
 		if (counter >= 0)
-			err = add(reading, op,
+			add(reading, op,
 				(struct msccl_step){ .type = raises ? MSCCL_SIGNAL : MSCCL_WAIT,
 					.counter = counter });
 	}
-	return err;
 }
 
-static int use_semaphores(struct mscclpp *reading, const struct rd_json_value *op, bool raises)
+static void read_barrier(struct mscclpp *reading, const struct rd_json_value *op)
 {
-	const struct mscclpp_gpu *gpu = &reading->gpus[reading->rank];
-	const struct rd_json_value *ids;
-	int err = mscclpp_array(reading, op, "semaphore_ids", &ids);
-	int64_t id;
+	int id = mscclpp_whole(reading, op, "barrier_id", 0, MSCCLPP_BARRIERS - 1);
+	int blocks = mscclpp_whole(reading, op, "num_threadblocks", 1, MSCCL_BLOCKS_MAX);
+	int counter = reading->gpus[reading->rank].barriers + id;
+	int *uses = &reading->barrier_uses[id];
 
-	if (!err && !ids)
-		err = mscclpp_refuse(reading, op, "\"semaphore_ids\" is missing");
-	for (int i = 0; !err && i < ids->count; i++) {
-		if (!rd_json_whole(ids + 1 + i, 0, gpu->semaphore_count - 1, &id))
-			return mscclpp_refuse(reading, ids + 1 + i, "its gpu has %d semaphores",
-				gpu->semaphore_count);
-		err = add(reading, op,
-			(struct msccl_step){ .type = raises ? MSCCL_SIGNAL : MSCCL_WAIT,
-				.counter = gpu->semaphores + (int)id });
-	}
-	return err;
-}
-
-static int read_barrier(struct mscclpp *reading, const struct rd_json_value *op)
-{
-	int id, blocks, counter;
-	int err = mscclpp_whole(reading, op, "barrier_id", 0, MSCCLPP_BARRIERS - 1, &id);
-
-	if (!err)
-		err = mscclpp_whole(reading, op, "num_threadblocks", 1, MSCCL_BLOCKS_MAX, &blocks);
-	if (err)
-		return err;
-	counter = reading->gpus[reading->rank].barriers + id;
-	err = add(reading, op, (struct msccl_step){ .type = MSCCL_SIGNAL, .counter = counter });
+	add(reading, op, (struct msccl_step){ .type = MSCCL_SIGNAL, .counter = counter });
 	/* All of its thread blocks arrive each time. */
-	if (!err && __builtin_add_overflow(
-			    reading->barrier_uses[id], blocks, &reading->barrier_uses[id]))
-		err = mscclpp_refuse(reading, op, "there are too many barriers");
-	return err ? err
-		   : add(reading, op,
-			     (struct msccl_step){ .type = MSCCL_WAIT,
-				     .counter = counter,
-				     .least = reading->barrier_uses[id] });
+	if (__builtin_add_overflow(*uses, blocks, uses))
+		mscclpp_refuse(reading, op, "there are too many barriers");
+	add(reading, op,
+		(struct msccl_step){ .type = MSCCL_WAIT, .counter = counter, .least = *uses });
 }
 
-static int read_place(
-	const struct mscclpp *reading, const struct rd_json_value *value, struct place *place)
+static struct place read_place(struct mscclpp *reading, const struct rd_json_value *value)
 {
 	const struct rd_json_value *id = rd_json_member(&reading->json, value, "buffer_id");
 	const struct mscclpp_gpu *gpu = &reading->gpus[reading->rank];
-	int index, size, buffer, err;
+	struct place place = { .rank = reading->rank };
+	int index, size;
 
-	*place = (struct place){ .rank = reading->rank };
 	if (id) {
-		err = find_id(reading, &reading->block_buffers, "remote_buffer_ids", id,
-			gpu->buffer_count, &buffer);
-		if (err)
-			return err;
-		place->rank = reading->buffers[gpu->buffers + buffer].rank;
-		place->slot.buffer = reading->buffers[gpu->buffers + buffer].buffer;
+		const struct mscclpp_buffer *buffer =
+			&reading->buffers[gpu->buffers + find_id(reading, &reading->block_buffers,
+								 id, gpu->buffer_count)];
+
+		place.rank = buffer->rank;
+		place.slot.buffer = buffer->buffer;
 	} else {
-		err = mscclpp_buffer(reading, value, &place->slot.buffer);
+		place.slot.buffer = mscclpp_buffer(reading, value);
 	}
-	if (!err)
-		err = mscclpp_whole(reading, value, "index", 0, MSCCL_CHUNKS_MAX, &index);
-	if (!err)
-		err = mscclpp_whole(reading, value, "size", 1, MSCCL_CHUNKS_MAX, &size);
-	if (err)
-		return err;
-	place->count = size * reading->scale / reading->shares;
-	place->slot.offset = index * reading->scale + reading->share * place->count;
-	return 0;
+	index = mscclpp_whole(reading, value, "index", 0, MSCCL_CHUNKS_MAX);
+	size = mscclpp_whole(reading, value, "size", 1, MSCCL_CHUNKS_MAX);
+	place.count = size * reading->scale / reading->shares;
+	place.slot.offset = index * reading->scale + reading->share * place.count;
+	return place;
 }
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 
-static int add_move(const struct mscclpp *reading, const struct rd_json_value *op,
+static void add_move(struct mscclpp *reading, const struct rd_json_value *op,
 	const struct place *from, const struct place *into, bool packets)
 {
 	struct msccl_step step = { .type = MSCCL_COPY,
@@ -231,10 +217,10 @@ static int add_move(const struct mscclpp *reading, const struct rd_json_value *o
 		.packets = packets };
 
 	if (from->count != into->count)
-		return mscclpp_refuse(reading, op, "it moves %d chunks to %d",
+		mscclpp_refuse(reading, op, "it moves %d chunks to %d",
 			from->count / reading->scale, into->count / reading->scale);
 	if (from->rank != reading->rank && into->rank != reading->rank)
-		return mscclpp_refuse(reading, op,
+		mscclpp_refuse(reading, op,
 			"it moves chunks from rank %d to rank %d: one of both is its own",
 			from->rank, into->rank);
 	if (into->rank != reading->rank) {
@@ -244,225 +230,185 @@ static int add_move(const struct mscclpp *reading, const struct rd_json_value *o
 		step.type = MSCCL_GET;
 		step.peer = from->rank;
 	}
-	return add(reading, op, step);
+	add(reading, op, step);
 }
 
-static int read_buffers(const struct mscclpp *reading, const struct rd_json_value *op,
-	const struct rd_json_value **from, const struct rd_json_value **into)
+static void read_moves(struct mscclpp *reading, const struct rd_json_value *op,
+	const struct rd_json_value *from, const struct rd_json_value *into,
+	const struct operation *kind)
 {
-	int err = mscclpp_array(reading, op, "src_buff", from);
+	const struct rd_json_value *at = NULL;
 
-	if (!err)
-		err = mscclpp_array(reading, op, "dst_buff", into);
-	if (!err && (!*from || !*into || !(*from)->count || !(*into)->count))
-		err = mscclpp_refuse(reading, op, "\"src_buff\" or \"dst_buff\" has no buffer");
-	return err;
-}
+	if (from->count != into->count)
+		mscclpp_refuse(reading, op, "\"src_buff\" has %d buffers, and \"dst_buff\" %d",
+			from->count, into->count);
+	MSCCLPP_EACH (value, from) {
+		struct place source = read_place(reading, value), target;
 
-static int read_moves(
-	struct mscclpp *reading, const struct rd_json_value *op, const struct operation *kind)
-{
-	const struct rd_json_value *from, *into;
-	struct place source, target;
-	int err = read_buffers(reading, op, &from, &into), count;
-
-	if (!err && from->count != into->count)
-		err = mscclpp_refuse(reading, op,
-			"\"src_buff\" has %d buffers, and \"dst_buff\" %d", from->count,
-			into->count);
-	if (err)
-		return err;
-	count = from->count;
-	from++;
-	into++;
-	for (int i = 0; i < count && !err; i++) {
-		err = read_place(reading, from, &source);
-		if (!err)
-			err = read_place(reading, into, &target);
-		if (!err)
-			err = add_move(reading, op, &source, &target, kind->packets);
-		from = &reading->json.values[from->next];
-		into = &reading->json.values[into->next];
+		at = mscclpp_next(reading, into, at);
+		if (!at)
+			return;
+		target = read_place(reading, at);
+		add_move(reading, op, &source, &target, kind->packets);
 	}
-	return err || !kind->signals ? err : use_channels(reading, op, true);
+	if (kind->signals)
+		use_counters(reading, op, "channel_ids", true);
 }
 
 /* Each source behind the first is added to the first target. */
-static int add_sources(struct mscclpp *reading, const struct rd_json_value *op,
+static void add_sources(struct mscclpp *reading, const struct rd_json_value *op,
 	const struct rd_json_value *sources, const struct place *sum, bool packets)
 {
-	const struct rd_json_value *value = sources + 1;
-	struct place first, place;
-	int err = read_place(reading, value, &first);
+	struct place first = read_place(reading, sources + 1);
 
-	if (!err && (first.rank != reading->rank || sum->rank != reading->rank))
-		return mscclpp_refuse(reading, op, "the first buffer of both is of its own rank");
-	for (int i = 1; i < sources->count && !err; i++) {
-		value = &reading->json.values[value->next];
-		err = read_place(reading, value, &place);
-		if (!err && (place.count != sum->count || first.count != sum->count))
-			return mscclpp_refuse(reading, op, "its buffers have several sizes");
-		if (!err)
-			err = add(reading, op,
+	if (first.rank != reading->rank || sum->rank != reading->rank)
+		mscclpp_refuse(reading, op, "the first buffer of both is of its own rank");
+	MSCCLPP_EACH (value, sources) {
+		struct place place = read_place(reading, value);
+		bool is_second = value == &reading->json.values[sources[1].next];
+
+		if (place.count != sum->count || first.count != sum->count)
+			mscclpp_refuse(reading, op, "its buffers have several sizes");
+		if (value > sources + 1)
+			add(reading, op,
 				(struct msccl_step){ .type = place.rank == reading->rank
 								     ? MSCCL_REDUCE
 								     : MSCCL_READ_REDUCE,
 					.from = place.slot,
-					.with = i == 1 ? first.slot : sum->slot,
+					.with = is_second ? first.slot : sum->slot,
 					.into = sum->slot,
 					.count = sum->count,
 					.peer = place.rank,
 					.packets = packets });
 	}
-	return err;
 }
 
-static int check_reduce_op(const struct mscclpp *reading, const struct rd_json_value *op)
+static void check_reduce_op(struct mscclpp *reading, const struct rd_json_value *op)
 {
 	const struct rd_json_value *value = rd_json_member(&reading->json, op, "reduce_op");
 
-	if (!value || (value->kind == RD_JSON_STRING && strcmp(value->text, "sum") == 0))
-		return 0;
-	return mscclpp_refuse(reading, value,
-		"\"reduce_op\" is sum: a plan reduces as its call wants, so compile it with that");
+	if (value && (value->kind != RD_JSON_STRING || strcmp(value->text, "sum") != 0))
+		mscclpp_refuse(reading, value,
+			"\"reduce_op\" is sum: a plan reduces as its call wants, so compile it with "
+			"that");
 }
 
-static int read_reduce(
+static void read_reduce(struct mscclpp *reading, const struct rd_json_value *op,
+	const struct rd_json_value *sources, const struct rd_json_value *targets, bool packets)
+{
+	struct msccl_block *block = &reading->msccl->blocks[reading->msccl->block_count - 1];
+	const int first = block->step_count;
+	struct place sum, target;
+
+	check_reduce_op(reading, op);
+	if (sources->count < 2 || sources->count > reading->msccl->problem.size)
+		mscclpp_refuse(
+			reading, op, "a reduction has 2 buffers or more, and at most one a rank");
+	if (reading->err)
+		return;
+	sum = read_place(reading, targets + 1);
+	add_sources(reading, op, sources, &sum, packets);
+	MSCCLPP_EACH (value, targets) {
+		target = read_place(reading, value);
+		if (value > targets + 1)
+			add_move(reading, op, &sum, &target, false);
+	}
+	if (reading->err)
+		return;
+	/* Chunk after chunk: contributions of all others in a row become a merge. */
+	for (int i = first; i < block->step_count - 1; i++)
+		block->steps[i].goes_on = true;
+	block->steps[block->step_count - 1].back = block->step_count - 1 - first;
+}
+
+static void read_data(
 	struct mscclpp *reading, const struct rd_json_value *op, const struct operation *kind)
 {
-	const struct rd_json_value *sources, *targets, *value;
-	const int block = reading->msccl->block_count - 1;
-	const int first = reading->msccl->blocks[block].step_count;
-	struct place sum, target;
-	int err = check_reduce_op(reading, op);
+	const struct rd_json_value *from = mscclpp_array(reading, op, "src_buff");
+	const struct rd_json_value *into = mscclpp_array(reading, op, "dst_buff");
 
-	if (!err)
-		err = read_buffers(reading, op, &sources, &targets);
-	if (!err && (sources->count < 2 || sources->count > reading->msccl->problem.size))
-		err = mscclpp_refuse(
-			reading, op, "a reduction has 2 buffers or more, and at most one a rank");
-	if (err)
-		return err;
-	value = targets + 1;
-	err = read_place(reading, value, &sum);
-	if (!err)
-		err = add_sources(reading, op, sources, &sum, kind->packets);
-	for (int i = 1; i < targets->count && !err; i++) {
-		value = &reading->json.values[value->next];
-		err = read_place(reading, value, &target);
-		if (!err)
-			err = add_move(reading, op, &sum, &target, false);
-	}
-	if (err)
-		return err;
-	/* Chunk after chunk: contributions of all others in a row become a merge. */
-	struct msccl_block *it = &reading->msccl->blocks[block];
-
-	for (int i = first; i < it->step_count - 1; i++)
-		it->steps[i].goes_on = true;
-	it->steps[it->step_count - 1].back = it->step_count - 1 - first;
-	return 0;
+	if (!from->count || !into->count)
+		mscclpp_refuse(reading, op, "\"src_buff\" or \"dst_buff\" has no buffer");
+	else if (kind->kind == MOVE)
+		read_moves(reading, op, from, into, kind);
+	else
+		read_reduce(reading, op, from, into, kind->packets);
 }
 
 /* ---- Operations ----------------------------------------------------------------------------- */
 
-static int find_operation(const struct mscclpp *reading, const struct rd_json_value *op,
-	const struct operation **found)
+/* The first of the table, where it is refused: nothing. */
+static const struct operation *find_operation(
+	struct mscclpp *reading, const struct rd_json_value *op)
 {
-	const char *name;
-	int err = mscclpp_text(reading, op, "name", &name);
-	struct rd_nearest nearest = RD_NEAREST(err ? "" : name);
+	const char *name = mscclpp_text(reading, op, "name");
+	struct rd_nearest nearest = RD_NEAREST(name);
 	char meant[RD_NEAREST_TEXT];
 
-	for (int i = 0; i < OPERATIONS && !err; i++) {
-		*found = &operations[i];
+	for (int i = 0; i < OPERATIONS; i++) {
 		if (strcmp(operations[i].name, name) == 0)
-			return 0;
+			return &operations[i];
 		rd_nearest_try(&nearest, operations[i].name);
 	}
-	return err ? err
-		   : mscclpp_refuse(reading, op, "there is no plan of an operation \"%.20s\"%s",
-			     name, rd_nearest_text(&nearest, meant));
+	mscclpp_refuse(reading, op, "there is no plan of an operation \"%.20s\"%s", name,
+		rd_nearest_text(&nearest, meant));
+	return &operations[0];
 }
 
 /* Members that all of its buffers need. Both may be many, so each member is sought once. */
-static int read_shared(struct mscclpp *reading, const struct rd_json_value *op)
+static void read_shared(struct mscclpp *reading, const struct rd_json_value *op)
 {
 	const struct rd_json_value *group = rd_json_member(&reading->json, op, "tbg_info");
-	int err = mscclpp_channel_type(reading, op, "channel_type", &reading->type);
 
+	reading->type = mscclpp_channel_type(reading, op, "channel_type");
 	reading->share = 0;
 	reading->shares = 1;
-	if (!err && group)
-		err = mscclpp_whole(
-			reading, group, "tbg_size", 1, reading->scale, &reading->shares);
-	if (!err && group)
-		err = mscclpp_whole(
-			reading, group, "tb_id", 0, reading->shares - 1, &reading->share);
-	return err;
+	if (!group)
+		return;
+	reading->shares = mscclpp_whole(reading, group, "tbg_size", 1, reading->scale);
+	reading->share = mscclpp_whole(reading, group, "tb_id", 0, reading->shares - 1);
 }
 
-static int read_operation(
-	struct mscclpp *reading, const struct rd_json_value *op, const struct operation *kind)
+static void read_op(struct mscclpp *reading, const struct rd_json_value *op, bool in_pipeline)
 {
-	int err = read_shared(reading, op);
+	const struct operation *kind = find_operation(reading, op);
+	const struct rd_json_value *ops;
 
-	if (err)
-		return err;
+	reading->op_name = kind->name;
+	read_shared(reading, op);
 	switch (kind->kind) {
 	case MOVE:
-		return read_moves(reading, op, kind);
 	case REDUCE:
-		return read_reduce(reading, op, kind);
+		read_data(reading, op, kind);
+		break;
 	case SIGNAL:
 	case WAIT:
-		return use_channels(reading, op, kind->kind == SIGNAL);
+		use_counters(reading, op, "channel_ids", kind->kind == SIGNAL);
+		break;
 	case RELEASE:
 	case ACQUIRE:
-		return use_semaphores(reading, op, kind->kind == RELEASE);
+		use_counters(reading, op, "semaphore_ids", kind->kind == RELEASE);
+		break;
 	case BARRIER:
-		return read_barrier(reading, op);
+		read_barrier(reading, op);
+		break;
 	case NVLS:
-		return mscclpp_refuse(reading, op, SWITCH);
+		mscclpp_refuse(reading, op, SWITCH);
+		break;
 	case PIPELINE:
-		return mscclpp_refuse(reading, op, "a pipeline has no pipeline in it");
+		if (in_pipeline)
+			mscclpp_refuse(reading, op, "a pipeline has no pipeline in it");
+		ops = needed_array(reading, op, "ops");
+		MSCCLPP_EACH (value, ops)
+			read_op(reading, value, true);
+		break;
 	case NOTHING:
 		break;
 	}
-	return 0;
-}
-
-static int read_pipeline(struct mscclpp *reading, const struct rd_json_value *pipeline)
-{
-	const struct rd_json_value *ops, *op;
-	const struct operation *kind;
-	int err = mscclpp_array(reading, pipeline, "ops", &ops);
-
-	if (!err && !ops)
-		err = mscclpp_refuse(reading, pipeline, "\"ops\" is missing");
-	if (err)
-		return err;
-	op = ops + 1;
-	for (int i = 0; i < ops->count && !err; i++) {
-		err = find_operation(reading, op, &kind);
-		reading->op_name = err ? NULL : kind->name;
-		if (!err)
-			err = read_operation(reading, op, kind);
-		op = &reading->json.values[op->next];
-	}
-	return err;
-}
-
-int mscclpp_read_op(struct mscclpp *reading, const struct rd_json_value *value)
-{
-	const struct operation *kind;
-	int err = find_operation(reading, value, &kind);
-
-	if (err)
-		return err;
-	reading->op_name = kind->name;
-	err = kind->kind == PIPELINE ? read_pipeline(reading, value)
-				     : read_operation(reading, value, kind);
 	reading->op_name = NULL;
-	return err;
+}
+
+void mscclpp_read_op(struct mscclpp *reading, const struct rd_json_value *value)
+{
+	read_op(reading, value, false);
 }
