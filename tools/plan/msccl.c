@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "base/error.h"
 #include "exec/algorithms.h"
 
@@ -110,34 +111,14 @@ void msccl_add_rank(struct msccl *msccl, int scratch)
 	msccl->firsts[msccl->ranks] = msccl->block_count;
 }
 
-/* Makes room for one more in an array. Returns it, or NULL with the reason. */
-static void *grow(const struct msccl *msccl, void *array, int count, int *capacity, size_t size)
-{
-	int room = *capacity ? 2 * *capacity : 16;
-	void *grown = array;
-
-	if (count == *capacity) {
-		grown = realloc(array, (size_t)room * size);
-		if (grown)
-			*capacity = room;
-		else
-			no_memory(msccl);
-	}
-	return grown;
-}
-
 int msccl_add_block(struct msccl *msccl, struct msccl_block block)
 {
-	struct msccl_block *blocks;
-
 	if (msccl->block_count == MSCCL_BLOCKS_MAX)
 		return msccl_refuse(
 			msccl, block.line, "there are more than %d tb", MSCCL_BLOCKS_MAX);
-	blocks = grow(msccl, msccl->blocks, msccl->block_count, &msccl->capacity, sizeof(*blocks));
-	if (!blocks)
-		return RONDO_MEMORY;
-	msccl->blocks = blocks;
-	blocks[msccl->block_count++] = block;
+	if (!plan_grow(&msccl->blocks, msccl->block_count, &msccl->capacity, sizeof(block)))
+		return no_memory(msccl);
+	msccl->blocks[msccl->block_count++] = block;
 	msccl->firsts[msccl->ranks] = msccl->block_count;
 	return 0;
 }
@@ -145,13 +126,10 @@ int msccl_add_block(struct msccl *msccl, struct msccl_block block)
 int msccl_add_step(struct msccl *msccl, struct msccl_step step)
 {
 	struct msccl_block *block = &msccl->blocks[msccl->block_count - 1];
-	struct msccl_step *steps =
-		grow(msccl, block->steps, block->step_count, &block->capacity, sizeof(*steps));
 
-	if (!steps)
-		return RONDO_MEMORY;
-	block->steps = steps;
-	steps[block->step_count++] = step;
+	if (!plan_grow(&block->steps, block->step_count, &block->capacity, sizeof(step)))
+		return no_memory(msccl);
+	block->steps[block->step_count++] = step;
 	return 0;
 }
 

@@ -1,7 +1,6 @@
 #include "msccl_run.h"
 
-#include <stdlib.h>
-
+#include "arrays.h"
 #include "base/error.h"
 
 /* ---- Memory --------------------------------------------------------------------------------- */
@@ -126,15 +125,8 @@ static int add_call(struct msccl_run *run, int rank, enum rd_file_call call, int
 {
 	struct msccl_rank *it = &run->ranks[rank];
 
-	if (it->step_count == it->capacity) {
-		int capacity = it->capacity ? 2 * it->capacity : 64;
-		struct rd_file_step *steps = realloc(it->steps, (size_t)capacity * sizeof(*steps));
-
-		if (!steps)
-			return msccl_no_memory(run);
-		it->steps = steps;
-		it->capacity = capacity;
-	}
+	if (!plan_grow(&it->steps, it->step_count, &it->capacity, sizeof(*it->steps)))
+		return msccl_no_memory(run);
 	it->steps[it->step_count++] = (struct rd_file_step){ call, { first, second } };
 	return 0;
 }
@@ -148,16 +140,8 @@ int msccl_put(struct msccl_run *run, int from, int to, int channel, const struct
 {
 	struct msccl_link *link = msccl_link_of(run, from, to);
 
-	if (run->message_count == run->capacity) {
-		int capacity = run->capacity ? 2 * run->capacity : 256;
-		struct msccl_message *messages =
-			realloc(run->messages, (size_t)capacity * sizeof(*messages));
-
-		if (!messages)
-			return msccl_no_memory(run);
-		run->messages = messages;
-		run->capacity = capacity;
-	}
+	if (!plan_grow(&run->messages, run->message_count, &run->capacity, sizeof(*run->messages)))
+		return msccl_no_memory(run);
 	run->messages[run->message_count] =
 		(struct msccl_message){ -1, from, channel, value->chunk - 1, value->count };
 	if (link->last >= 0)
@@ -232,15 +216,8 @@ int msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *valu
 {
 	int *first = &run->ranks[from].stays[value->chunk - 1];
 
-	if (run->stay_count == run->stay_capacity) {
-		int capacity = run->stay_capacity ? 2 * run->stay_capacity : 256;
-		struct msccl_stay *stays = realloc(run->stays, (size_t)capacity * sizeof(*stays));
-
-		if (!stays)
-			return msccl_no_memory(run);
-		run->stays = stays;
-		run->stay_capacity = capacity;
-	}
+	if (!plan_grow(&run->stays, run->stay_count, &run->stay_capacity, sizeof(*run->stays)))
+		return msccl_no_memory(run);
 	value->at = from + 1;
 	run->stays[run->stay_count++] = (struct msccl_stay){ value, to, *first };
 	*first = run->stay_count;

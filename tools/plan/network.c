@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/nearest.h"
+#include "input.h"
 #include "tuner/step_cost.h"
 
 int network_links(struct network *network, int64_t count)
@@ -51,21 +51,12 @@ int network_speed(struct network *network, const char *name, int64_t thousandths
 
 static int read_file(struct network *network, const char *path)
 {
-	FILE *file = rd_fopen(path, O_RDONLY);
-	char *text = malloc(RD_JSON_SIZE_MAX + 1);
-	int err = 0;
+	char *text;
+	size_t size;
+	int err = plan_input_read(path, RD_JSON_SIZE_MAX, &text, &size);
 
-	if (!file || !text)
-		err = text ? rd_fail_errno("cannot read %s", path)
-			   : rd_fail(RONDO_MEMORY, "no memory to read %s", path);
-	if (!err) {
-		size_t size = fread(text, 1, RD_JSON_SIZE_MAX + 1, file);
-
-		err = ferror(file) ? rd_fail_errno("cannot read %s", path)
-				   : network_parse(network, path, text, size);
-	}
-	if (file)
-		fclose(file);
+	if (!err)
+		err = network_parse(network, path, text, size);
 	free(text);
 	return err;
 }

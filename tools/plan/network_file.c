@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "network.h"
@@ -140,17 +141,9 @@ static int add_hop(struct reader *reader, int link)
 {
 	struct network *network = reader->network;
 
-	if (reader->hop_count == reader->hop_capacity) {
-		int capacity = reader->hop_capacity ? 2 * reader->hop_capacity : 1024;
-		int *hops = capacity > HOPS_MAX
-				    ? NULL
-				    : realloc(network->hops, (size_t)capacity * sizeof(*hops));
-
-		if (!hops)
-			return rd_fail(RONDO_MEMORY, "no memory for the routes");
-		network->hops = hops;
-		reader->hop_capacity = capacity;
-	}
+	if (reader->hop_count == HOPS_MAX ||
+		!plan_grow(&network->hops, reader->hop_count, &reader->hop_capacity, sizeof(link)))
+		return rd_fail(RONDO_MEMORY, "no memory for the routes");
 	network->hops[reader->hop_count++] = link;
 	return 0;
 }

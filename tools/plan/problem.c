@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "api/plugin.h"
-#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "exec/algorithms.h"
+#include "input.h"
 #include "tuner/eligible.h"
 
 #define COSTS_MAX (64 << 10)
@@ -75,26 +75,6 @@ int plan_algorithm_find(
 
 /* ---- Costs ---------------------------------------------------------------------------------- */
 
-/* Reads the file, ended by a zero. */
-static int read_text(const char *path, char text[COSTS_MAX])
-{
-	bool named = strcmp(path, "-") != 0;
-	FILE *file = named ? rd_fopen(path, O_RDONLY) : stdin;
-
-	if (!file)
-		return rd_fail_errno("cannot read %s", path);
-
-	size_t length = fread(text, 1, COSTS_MAX, file);
-	int err = ferror(file) ? rd_fail_errno("cannot read %s", path) : 0;
-
-	if (named)
-		fclose(file);
-	if (!err && (length == COSTS_MAX || memchr(text, 0, length)))
-		err = rd_fail(RONDO_INVALID, "%s: this is no file of costs", path);
-	text[length < COSTS_MAX ? length : 0] = 0;
-	return err;
-}
-
 /* The lines of the first entry: those behind its key, in brackets, if it has one. */
 static char *first_entry(char *text, int *line)
 {
@@ -117,15 +97,10 @@ static char *first_entry(char *text, int *line)
 	return text;
 }
 
-static int read_costs(struct rd_costs *costs, const char *path)
+static int parse_costs(struct rd_costs *costs, const char *path, char *text)
 {
-	static char text[COSTS_MAX];
 	char wrong[200];
-	int before = 0, line, err = read_text(path, text);
-
-	if (err)
-		return err;
-
+	int before = 0, line;
 	char *entry = first_entry(text, &before);
 
 	if (rd_costs_read(costs, entry, &line, wrong, sizeof(wrong)))
@@ -133,6 +108,20 @@ static int read_costs(struct rd_costs *costs, const char *path)
 	if (line > 0)
 		return rd_fail(RONDO_INVALID, "%s:%d: %s", path, before + line, wrong);
 	return rd_fail(RONDO_INVALID, "%s: %s", path, wrong);
+}
+
+static int read_costs(struct rd_costs *costs, const char *path)
+{
+	char *text;
+	size_t size;
+	int err = plan_input_read(path, COSTS_MAX, &text, &size);
+
+	if (!err)
+		err = memchr(text, 0, size)
+			      ? rd_fail(RONDO_INVALID, "%s: this is no file of costs", path)
+			      : parse_costs(costs, path, text);
+	free(text);
+	return err;
 }
 
 static int make_costs(struct rd_costs *costs, const struct plan_options *options)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -13,7 +14,6 @@
 #define NAMES_MAX 256
 #define COMMS_MAX 4096
 #define RANKS_MAX (1 << 20) /* of all comms */
-#define GROWTH 2
 
 /* A process of the file: a rank of a comm. */
 struct process {
@@ -41,22 +41,6 @@ static int refuse(const struct reader *reader, const char *reason)
 static int fail_memory(void)
 {
 	return rd_fail(RONDO_MEMORY, "no memory for a trace");
-}
-
-/* Makes room for one more. False: there is no memory. */
-static bool grow(void **list, int count, int *room, size_t size)
-{
-	int wanted = *room ? GROWTH * *room : 64;
-	void *more;
-
-	if (count < *room)
-		return true;
-	more = realloc(*list, (size_t)wanted * size);
-	if (!more)
-		return false;
-	*list = more;
-	*room = wanted;
-	return true;
 }
 
 /* ---- Members -------------------------------------------------------------------------------- */
@@ -197,7 +181,7 @@ static int read_process(struct reader *reader, int id, const struct rd_json_valu
 			"the rank is here twice: remove the file before the next run, and trace "
 			"one comm of these ranks");
 	rank->known = true;
-	if (!grow((void **)&reader->processes, reader->process_count, &reader->process_room,
+	if (!plan_grow(&reader->processes, reader->process_count, &reader->process_room,
 		    sizeof(process)))
 		return fail_memory();
 	reader->processes[reader->process_count++] = process;
@@ -294,7 +278,7 @@ static int read_step(
 		return reader->err;
 	if (trace->step_count == PLAN_TRACE_STEPS_MAX)
 		return refuse(reader, "the trace has more than 8,388,608 steps");
-	if (!grow((void **)&trace->steps, trace->step_count, &reader->step_room, sizeof(step)))
+	if (!plan_grow(&trace->steps, trace->step_count, &reader->step_room, sizeof(step)))
 		return fail_memory();
 	trace->steps[trace->step_count++] = step;
 	return 0;
