@@ -188,34 +188,52 @@ static bool read_format(const struct argument *argument, void *target, const cha
 	return arguments_refuse_value(argument, "rondo, msccl or chakra", text);
 }
 
-#define AT(member) offsetof(struct plan_options, member)
+#define OF(action) (1U << PLAN_##action)
+#define SHOWN (OF(PRINT) | OF(DRAW))
+#define TIMED (SHOWN | OF(COMPARE) | OF(SIMULATE))
+#define TRACED (OF(DIFF) | OF(REPLAY))
+#define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE) | TRACED)
+
+/* X(name, letter, member, reader, least, most, the actions that have a use for it) */
+#define OPTIONS(X) \
+	X("ranks", 'n', ranks, arguments_number, 1, PLAN_RANKS_MAX, \
+		TIMED | OF(PROVE) | OF(EXPORT)) \
+	X("hosts", 0, hosts, arguments_number, 1, PLAN_RANKS_MAX, TIMED | OF(EXPORT) | OF(REPLAY)) \
+	X("cores", 0, cores, arguments_number, 1, PLAN_RANKS_MAX, SHOWN | OF(COMPARE)) \
+	X("root", 0, root, arguments_number, 0, PLAN_RANKS_MAX - 1, TIMED | OF(EXPORT)) \
+	X("rank", 0, rank, arguments_number, 0, PLAN_RANKS_MAX - 1, OF(PRINT)) \
+	X("size", 0, size, arguments_size, 0, 0, SHOWN | OF(SIMULATE) | OF(EXPORT)) \
+	X("piece", 0, piece_size, read_piece, 0, 0, TIMED | OF(EXPORT)) \
+	X("pieces", 0, pieces, arguments_number, 1, RD_REPLAYED_PIECES, SHOWN) \
+	X("costs", 0, costs, arguments_text, 0, 0, TIMED | TRACED) \
+	X("plugin", 0, plugins, read_plugin, 0, 0, TIMED | OF(PROVE) | OF(EXPORT) | TRACED) \
+	X("topology", 0, topology, arguments_text, 0, 0, OF(COMPARE) | OF(SIMULATE) | TRACED) \
+	X("link", 0, links, read_link, 0, 0, OF(REPLAY)) \
+	X("slow", 0, slow, read_slow, 0, 0, OF(SIMULATE) | OF(REPLAY)) \
+	X("kill", 0, kills, read_kill, 0, 0, OF(SIMULATE)) \
+	X("jitter", 0, jitter, arguments_number, 0, 1000, OF(SIMULATE) | OF(REPLAY)) \
+	X("seed", 0, seed, arguments_number, 0, INT_MAX, OF(SIMULATE) | OF(REPLAY)) \
+	X("call", 0, call, arguments_number, 0, INT_MAX, OF(DIFF)) \
+	X("within", 0, within, read_within, 0, 0, OF(DIFF)) \
+	X("format", 0, format, read_format, 0, 0, OF(EXPORT)) \
+	X("output", 'o', output, arguments_text, 0, 0, OF(EXPORT) | OF(IMPORT)) \
+	X("json", 0, json, NULL, 0, 0, WRITTEN) \
+	X("tsv", 0, tsv, NULL, 0, 0, WRITTEN) \
+	X("svg", 0, svg, arguments_text, 0, 0, OF(DRAW)) \
+	X("html", 0, html, arguments_text, 0, 0, OF(DRAW))
 
 static const struct argument table[] = {
-	{ "ranks", 'n', AT(ranks), arguments_number, 1, PLAN_RANKS_MAX },
-	{ "hosts", 0, AT(hosts), arguments_number, 1, PLAN_RANKS_MAX },
-	{ "cores", 0, AT(cores), arguments_number, 1, PLAN_RANKS_MAX },
-	{ "root", 0, AT(root), arguments_number, 0, PLAN_RANKS_MAX - 1 },
-	{ "rank", 0, AT(rank), arguments_number, 0, PLAN_RANKS_MAX - 1 },
-	{ "size", 0, AT(size), arguments_size, 0, 0 },
-	{ "piece", 0, AT(piece_size), read_piece, 0, 0 },
-	{ "pieces", 0, AT(pieces), arguments_number, 1, RD_REPLAYED_PIECES },
-	{ "costs", 0, AT(costs), arguments_text, 0, 0 },
-	{ "plugin", 0, AT(plugins), read_plugin, 0, 0 },
-	{ "topology", 0, AT(topology), arguments_text, 0, 0 },
-	{ "link", 0, AT(links), read_link, 0, 0 },
-	{ "slow", 0, AT(slow), read_slow, 0, 0 },
-	{ "kill", 0, AT(kills), read_kill, 0, 0 },
-	{ "jitter", 0, AT(jitter), arguments_number, 0, 1000 },
-	{ "seed", 0, AT(seed), arguments_number, 0, INT_MAX },
-	{ "call", 0, AT(call), arguments_number, 0, INT_MAX },
-	{ "within", 0, AT(within), read_within, 0, 0 },
-	{ "format", 0, AT(format), read_format, 0, 0 },
-	{ "output", 'o', AT(output), arguments_text, 0, 0 },
-	{ "json", 0, AT(json), NULL, 0, 0 },
-	{ "tsv", 0, AT(tsv), NULL, 0, 0 },
-	{ "svg", 0, AT(svg), arguments_text, 0, 0 },
-	{ "html", 0, AT(html), arguments_text, 0, 0 },
-	{ 0 },
+#define ARGUMENT(name, letter, member, read, least, most, actions) \
+	{ name, letter, offsetof(struct plan_options, member), read, least, most },
+	OPTIONS(ARGUMENT)
+#undef ARGUMENT
+		{ 0 },
+};
+
+static const unsigned uses[] = {
+#define USES(name, letter, member, read, least, most, actions) actions,
+	OPTIONS(USES)
+#undef USES
 };
 
 /* ---- Words ---------------------------------------------------------------------------------- */
@@ -253,50 +271,10 @@ static bool read_collective(struct plan_options *options, const char *text)
 		rd_nearest_text(&nearest, meant));
 }
 
-#define OF(action) (1U << PLAN_##action)
-#define SHOWN (OF(PRINT) | OF(DRAW))
-#define TIMED (SHOWN | OF(COMPARE) | OF(SIMULATE))
-#define TRACED (OF(DIFF) | OF(REPLAY))
-#define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE) | TRACED)
-
-/* The actions that have a use for each option of the table, in its order. */
-static const struct {
-	const char *option;
-	unsigned actions;
-} uses[] = {
-	{ "ranks", TIMED | OF(PROVE) | OF(EXPORT) },
-	{ "hosts", TIMED | OF(EXPORT) | OF(REPLAY) },
-	{ "cores", SHOWN | OF(COMPARE) },
-	{ "root", TIMED | OF(EXPORT) },
-	{ "rank", OF(PRINT) },
-	{ "size", SHOWN | OF(SIMULATE) | OF(EXPORT) },
-	{ "piece", TIMED | OF(EXPORT) },
-	{ "pieces", SHOWN },
-	{ "costs", TIMED | TRACED },
-	{ "plugin", TIMED | OF(PROVE) | OF(EXPORT) | TRACED },
-	{ "topology", OF(COMPARE) | OF(SIMULATE) | TRACED },
-	{ "link", OF(REPLAY) },
-	{ "slow", OF(SIMULATE) | OF(REPLAY) },
-	{ "kill", OF(SIMULATE) },
-	{ "jitter", OF(SIMULATE) | OF(REPLAY) },
-	{ "seed", OF(SIMULATE) | OF(REPLAY) },
-	{ "call", OF(DIFF) },
-	{ "within", OF(DIFF) },
-	{ "format", OF(EXPORT) },
-	{ "output", OF(EXPORT) | OF(IMPORT) },
-	{ "json", WRITTEN },
-	{ "tsv", WRITTEN },
-	{ "svg", OF(DRAW) },
-	{ "html", OF(DRAW) },
-};
-
-#define USES (sizeof(uses) / sizeof(*uses))
-_Static_assert(USES + 1 == sizeof(table) / sizeof(*table), "each option has its uses");
-
 static bool refuse_use(size_t option)
 {
 	char list[96] = "";
-	unsigned left = uses[option].actions;
+	unsigned left = uses[option];
 
 	for (size_t i = 0; i < ACTIONS; i++) {
 		if (!(left & 1U << i))
@@ -308,29 +286,28 @@ static bool refuse_use(size_t option)
 				: ", ",
 			actions[i]);
 	}
-	return arguments_refuse("--%s is for %s", uses[option].option, list);
+	return arguments_refuse("--%s is for %s", table[option].name, list);
 }
 
 /* The options of an export whose format has the sizes of messages. */
 static bool is_sized(size_t option)
 {
-	return strcmp(uses[option].option, "size") == 0 ||
-	       strcmp(uses[option].option, "piece") == 0;
+	return strcmp(table[option].name, "size") == 0 || strcmp(table[option].name, "piece") == 0;
 }
 
 static bool check_uses(const struct plan_options *options, uint64_t given)
 {
 	bool has_sizes = options->action != PLAN_EXPORT || options->format == PLAN_FORMAT_CHAKRA;
 
-	for (size_t i = 0; i < USES; i++) {
+	for (size_t i = 0; table[i].name; i++) {
 		if (!(given >> i & 1))
 			continue;
-		if (!(uses[i].actions & 1U << options->action))
+		if (!(uses[i] & 1U << options->action))
 			return refuse_use(i);
 		if (is_sized(i) && !has_sizes)
 			return arguments_refuse("--%s is for --format chakra: plans in other "
 						"formats serve all sizes",
-				uses[i].option);
+				table[i].name);
 	}
 	return true;
 }
