@@ -338,30 +338,20 @@ static int write_calls(struct writer *writer, struct plan_trace *trace, struct p
 	return err;
 }
 
-/* The most hosts of a comm of the trace. */
-static int hosts_of(const struct plan_trace *trace)
-{
-	int hosts = 1;
-
-	for (int i = 0; i < trace->comm_count; i++)
-		for (int rank = 0; rank < trace->comms[i].size; rank++)
-			if (trace->comms[i].ranks[rank].groups[0] >= hosts)
-				hosts = trace->comms[i].ranks[rank].groups[0] + 1;
-	return hosts;
-}
-
 int plan_diff(struct plan_problem *made, const struct plan_options *options, FILE *out)
 {
 	struct writer writer = { .options = options, .out = out, .comma = "" };
 	struct network *network = NULL;
 	struct plan_trace *trace;
-	int err = plan_trace_read(&trace, options->source);
+	int hosts = 1, err = plan_trace_read(&trace, options->source);
 
 	if (err)
 		return err;
 	err = check_call(options, trace);
+	for (int i = 0; i < trace->comm_count; i++)
+		hosts = (int)rd_longer(hosts, plan_traced_hosts(&trace->comms[i]));
 	if (!err && options->topology)
-		err = network_create(&network, options->topology, hosts_of(trace));
+		err = network_create(&network, options->topology, hosts);
 	if (!err)
 		err = write_calls(&writer, trace, made, network);
 	network_destroy(network);

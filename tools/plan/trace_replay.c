@@ -55,16 +55,8 @@ static int simulate(struct table *table, struct plan_problem *made,
 
 static int hosts_of(const struct plan_options *options, const struct plan_program *program)
 {
-	int hosts = 1;
-
-	if (options->hosts_given)
-		return options->hosts;
-	for (int rank = 0; rank < program->ranks; rank++) {
-		int group = program->trace->comms[program->comm].ranks[rank].groups[0];
-
-		hosts = group >= hosts ? group + 1 : hosts;
-	}
-	return hosts;
+	return options->hosts_given ? options->hosts
+				    : plan_traced_hosts(&program->trace->comms[program->comm]);
 }
 
 static int make_network(struct network **network, const struct plan_options *options,

@@ -18,6 +18,15 @@ const char *plan_traced_name(const struct plan_trace *trace, const struct plan_t
 	return text;
 }
 
+int plan_traced_hosts(const struct plan_trace_comm *comm)
+{
+	int last = 0;
+
+	for (int rank = 0; rank < comm->size; rank++)
+		last = (int)rd_longer(last, comm->ranks[rank].groups[0]);
+	return last + 1;
+}
+
 /* Each slice of a block takes a step at least. */
 bool plan_traced_is_short(const struct plan_trace_call *call)
 {

@@ -10,6 +10,9 @@
 const char *plan_traced_name(const struct plan_trace *trace, const struct plan_trace_call *call,
 	char text[PLAN_CALL_NAME_SIZE]);
 
+/* The hosts of a comm. */
+int plan_traced_hosts(const struct plan_trace_comm *comm);
+
 /* Sets the size and the pieces of a call in `options`. */
 void plan_traced_cut(struct plan_options *options, const struct plan_trace_call *call);
 
