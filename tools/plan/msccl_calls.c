@@ -12,28 +12,30 @@
 
 #include "msccl_run.h"
 
-/* ---- Steps: each returns 1 where it is done, 0 where its turn has not come, or an error. ---- */
+/* ---- Steps: each returns whether it is done. It is not where its turn has not come, and after an
+   error, which is run->err. ---- */
 
-static int refuse_step(const struct msccl_run *run, const struct msccl_block *block,
+static bool refuse_step(struct msccl_run *run, const struct msccl_block *block,
 	const struct msccl_step *step, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-static int refuse_step(const struct msccl_run *run, const struct msccl_block *block,
+static bool refuse_step(struct msccl_run *run, const struct msccl_block *block,
 	const struct msccl_step *step, const char *format, ...)
 {
-	char what[200];
+	char what[200], where[80] = "";
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(what, sizeof(what), format, args);
 	va_end(args);
 	if (step->op_name)
-		return msccl_refuse(run->msccl, step->line, "gpu %d, tb %d, op %d (%s): %s",
-			block->rank, block->id, step->op, step->op_name, what);
-	return msccl_refuse(run->msccl, step->line, "%s", what);
+		snprintf(where, sizeof(where), "gpu %d, tb %d, op %d (%s): ", block->rank,
+			block->id, step->op, step->op_name);
+	run->err = msccl_refuse(run->msccl, step->line, "%s%s", where, what);
+	return false;
 }
 
-static int refuse_slot(const struct msccl_run *run, const struct msccl_block *block,
+static bool refuse_slot(struct msccl_run *run, const struct msccl_block *block,
 	const struct msccl_step *step, struct msccl_slot slot, const char *why)
 {
 	return refuse_step(
@@ -47,48 +49,57 @@ static bool is_elsewhere(const struct msccl_value *value)
 }
 
 /* Whether the value's message is the first of its link. One that stayed at its rank is sent now. */
-static int bring(struct msccl_run *run, const struct msccl_block *block,
+static bool bring(struct msccl_run *run, const struct msccl_block *block,
 	const struct msccl_step *step, int rank, struct msccl_slot slot, struct msccl_value *value)
 {
 	const int from = value->at ? value->at - 1 : run->messages[value->message - 1].from;
 	struct msccl_link *link = msccl_link_of(run, from, rank);
-	int err;
 
 	if (!value->at)
 		return link->first == value->message - 1;
 	if (value->version != run->ranks[from].now[value->chunk - 1].version)
 		return refuse_slot(run, block, step, slot,
 			"was put, and its rank has a newer value: a link holds two messages");
-	if (link->count > 0)
-		return 0;
-	err = msccl_send_stay(run, from, rank, value);
-	return err ? err : 1;
+	return link->count == 0 && msccl_send_stay(run, from, rank, value);
+}
+
+/* Takes a message, and leaves its value in the slot. */
+static bool take(struct msccl_run *run, int rank, int index, struct msccl_value *into)
+{
+	const struct msccl_message message = run->messages[index];
+	bool taken = msccl_take(run, rank, &message);
+
+	*into = run->ranks[rank].now[message.chunk];
+	return taken;
+}
+
+/* The same, added to the value that the rank has. */
+static bool take_reduce(struct msccl_run *run, int rank, int index, struct msccl_value *into)
+{
+	const struct msccl_message message = run->messages[index];
+	bool taken = msccl_take_reduce(run, rank, &message);
+
+	*into = run->ranks[rank].now[message.chunk];
+	return taken;
 }
 
 /* Whether the value of this rank is the one that a send or a reduction uses. */
-static int need_present(struct msccl_run *run, const struct msccl_block *block,
+static bool need_present(struct msccl_run *run, const struct msccl_block *block,
 	const struct msccl_step *step, int rank, struct msccl_slot slot, struct msccl_value *value)
 {
 	if (!value || !value->chunk)
 		return refuse_slot(run, block, step, slot,
 			value ? "has no value yet" : "is beyond its buffer");
 	if (is_elsewhere(value)) {
-		int err = bring(run, block, step, rank, slot, value);
-
-		if (err != 1)
-			return err;
-
-		const struct msccl_message message = run->messages[value->message - 1];
-
-		msccl_link_of(run, message.from, rank)->held--;
-		err = msccl_take(run, rank, &message);
-		*value = run->ranks[rank].now[message.chunk];
-		return err ? err : 1;
+		if (!bring(run, block, step, rank, slot, value))
+			return false;
+		msccl_link_of(run, run->messages[value->message - 1].from, rank)->held--;
+		return take(run, rank, value->message - 1, value);
 	}
 	if (run->reduces && value->version != run->ranks[rank].now[value->chunk - 1].version)
 		return refuse_slot(run, block, step, slot,
 			"is an older value of its chunk: a plan has the newest alone");
-	return 1;
+	return true;
 }
 
 static bool has_turn(const struct msccl_run *run, const struct msccl_block *block)
@@ -126,18 +137,13 @@ static bool may_send(const struct msccl_run *run, const struct msccl_block *bloc
 	return run->eager || (link->count == link->held && receiver_waits(run, block));
 }
 
-static int send(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
+static bool send(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	struct msccl_value *value = msccl_slot_at(run, block->rank, step->from, block->chunk);
-	int err;
 
-	if (!may_send(run, block))
-		return 0;
-	err = need_present(run, block, step, block->rank, step->from, value);
-	if (err != 1)
-		return err;
-	err = msccl_put(run, block->rank, block->to, block->channel, value);
-	return err ? err : 1;
+	return may_send(run, block) &&
+	       need_present(run, block, step, block->rank, step->from, value) &&
+	       msccl_put(run, block->rank, block->to, block->channel, value);
 }
 
 /* The message that this block receives next: -1: it is not there. */
@@ -162,72 +168,64 @@ static bool is_added_later(const struct msccl_run *run, int rank,
 	return run->reduces && message->count < run->size && now->chunk && !overwrites;
 }
 
-static int receive(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
+static bool receive(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk);
 	struct msccl_link *link = msccl_link_of(run, block->peer, block->rank);
-	int at = arrived(run, block), err;
+	int at = arrived(run, block);
 
 	if (at < 0)
-		return 0;
+		return false;
 	if (!into)
 		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
 
-	const struct msccl_message message = run->messages[at];
+	const struct msccl_message *message = &run->messages[at];
 
-	if (step->type == MSCCL_RECV && is_added_later(run, block->rank, &message, into)) {
-		*into = (struct msccl_value){ message.chunk + 1, 0, message.count, at + 1, 0 };
+	if (step->type == MSCCL_RECV && is_added_later(run, block->rank, message, into)) {
+		*into = (struct msccl_value){ message->chunk + 1, 0, message->count, at + 1, 0 };
 		link->held++;
-		return 1;
+		return true;
 	}
 	if (link->held > 0 || (msccl_sends(step->type) && !may_send(run, block)))
-		return 0;
-	err = msccl_take(run, block->rank, &message);
-	*into = run->ranks[block->rank].now[message.chunk];
-	if (!err && msccl_sends(step->type))
-		err = msccl_put(run, block->rank, block->to, block->channel, into);
-	return err ? err : 1;
+		return false;
+	return take(run, block->rank, at, into) &&
+	       (!msccl_sends(step->type) ||
+		       msccl_put(run, block->rank, block->to, block->channel, into));
 }
 
-static int check_reduces(
-	const struct msccl_run *run, const struct msccl_block *block, const struct msccl_step *step)
+static bool check_reduces(
+	struct msccl_run *run, const struct msccl_block *block, const struct msccl_step *step)
 {
-	return run->reduces ? 0
-			    : refuse_step(run, block, step, "%s reduces nothing",
-				      rd_collective_name(run->msccl->problem.collective));
+	return run->reduces || refuse_step(run, block, step, "%s reduces nothing",
+				       rd_collective_name(run->msccl->problem.collective));
 }
 
-static int receive_reduce(
+static bool receive_reduce(
 	struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	struct msccl_value *from = msccl_slot_at(run, block->rank, step->from, block->chunk);
-	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk), *now;
-	int at = arrived(run, block), err = check_reduces(run, block, step);
+	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk), sum;
+	int at = arrived(run, block);
 
-	if (err || at < 0 || msccl_link_of(run, block->peer, block->rank)->held > 0 ||
-		(msccl_sends(step->type) && !may_send(run, block)))
-		return err;
-
-	const struct msccl_message message = run->messages[at];
-
-	err = need_present(run, block, step, block->rank, step->from, from);
-	if (err != 1)
-		return err;
-	if (from->chunk != message.chunk + 1)
+	if (!check_reduces(run, block, step) || at < 0 ||
+		msccl_link_of(run, block->peer, block->rank)->held > 0 ||
+		(msccl_sends(step->type) && !may_send(run, block)) ||
+		!need_present(run, block, step, block->rank, step->from, from))
+		return false;
+	if (from->chunk != run->messages[at].chunk + 1)
 		return refuse_slot(
 			run, block, step, step->from, "is another chunk than the message");
 	if (!into)
 		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
-	err = msccl_take_reduce(run, block->rank, &message);
-	now = &run->ranks[block->rank].now[message.chunk];
+	if (!take_reduce(run, block->rank, at, &sum))
+		return false;
 	if (step->type != MSCCL_RECV_REDUCE_SEND)
-		*into = *now;
-	if (!err && msccl_sends(step->type))
-		err = msccl_put(run, block->rank, block->to, block->channel, now);
-	return err ? err : 1;
+		*into = sum;
+	return !msccl_sends(step->type) ||
+	       msccl_put(run, block->rank, block->to, block->channel, &sum);
 }
 
-static int copy(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
+static bool copy(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	struct msccl_value *from = msccl_slot_at(run, block->rank, step->from, block->chunk);
 	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk);
@@ -236,12 +234,12 @@ static int copy(struct msccl_run *run, struct msccl_block *block, const struct m
 		return refuse_slot(
 			run, block, step, from ? step->into : step->from, "is beyond its buffer");
 	if (step->packets && !from->chunk)
-		return 0;
+		return false;
 	if (is_elsewhere(from))
 		return refuse_slot(run, block, step, step->from,
 			"is copied and may be added: a plan adds as it receives");
 	*into = *from;
-	return 1;
+	return true;
 }
 
 /* Whether all packets are there that an operation adds: its sums then become one merge. */
@@ -263,17 +261,16 @@ static bool has_packets(
 }
 
 /* Adds a message that was left in its link. */
-static int reduce(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
+static bool reduce(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	struct msccl_value *from = msccl_slot_at(run, block->rank, step->from, block->chunk);
 	struct msccl_value *with = msccl_slot_at(run, block->rank, step->with, block->chunk);
 	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk);
 	struct msccl_value *held, *other;
 	bool from_is_held;
-	int err = check_reduces(run, block, step);
 
-	if (err)
-		return err;
+	if (!check_reduces(run, block, step))
+		return false;
 	if (!from || !with || !into)
 		return refuse_slot(run, block, step,
 			!from   ? step->from
@@ -281,7 +278,7 @@ static int reduce(struct msccl_run *run, struct msccl_block *block, const struct
 				: step->into,
 			"is beyond its buffer");
 	if (!has_packets(run, block, step))
-		return 0;
+		return false;
 	from_is_held = is_elsewhere(from);
 	held = from_is_held ? from : with;
 	other = from_is_held ? with : from;
@@ -290,31 +287,26 @@ static int reduce(struct msccl_run *run, struct msccl_block *block, const struct
 		return refuse_slot(run, block, step, step->from,
 			"is no message to add to a value here: a plan adds as it receives");
 
-	err = bring(run, block, step, block->rank, from_is_held ? step->from : step->with, held);
-	if (err == 1)
-		err = need_present(run, block, step, block->rank,
-			from_is_held ? step->with : step->from, other);
-	if (err == 1)
-		err = msccl_send_stays(run, block->rank, held->chunk - 1);
-	if (err != 1)
-		return err;
+	if (!bring(run, block, step, block->rank, from_is_held ? step->from : step->with, held) ||
+		!need_present(run, block, step, block->rank, from_is_held ? step->with : step->from,
+			other) ||
+		!msccl_send_stays(run, block->rank, held->chunk - 1))
+		return false;
 
-	const struct msccl_message message = run->messages[held->message - 1];
+	int message = held->message - 1;
 
-	msccl_link_of(run, message.from, block->rank)->held--;
-	err = msccl_take_reduce(run, block->rank, &message);
+	msccl_link_of(run, run->messages[message].from, block->rank)->held--;
 	*held = (struct msccl_value){ 0 };
-	*into = run->ranks[block->rank].now[message.chunk];
-	return err ? err : 1;
+	return take_reduce(run, block->rank, message, into);
 }
 
 /* ---- Steps of one side ---------------------------------------------------------------------- */
 
 /* A put or a get: a message from one rank's memory to another's. */
-static int move(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
+static bool move(struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	int here = step->type == MSCCL_PUT ? block->rank : step->peer;
-	int there = step->type == MSCCL_PUT ? step->peer : block->rank, err;
+	int there = step->type == MSCCL_PUT ? step->peer : block->rank;
 	struct msccl_value *from = msccl_slot_at(run, here, step->from, block->chunk);
 	struct msccl_value *into = msccl_slot_at(run, there, step->into, block->chunk);
 	struct msccl_link *link = msccl_link_of(run, here, there);
@@ -322,85 +314,63 @@ static int move(struct msccl_run *run, struct msccl_block *block, const struct m
 	if (!into)
 		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
 	if (step->packets && from && !from->chunk)
-		return 0;
+		return false;
 
 	const struct msccl_message coming = { .chunk = from && from->chunk ? from->chunk - 1 : 0,
 		.count = from ? from->count : 0 };
 	bool stays = is_added_later(run, there, &coming, into);
 
-	if (!stays && (link->held > 0 || link->count >= LINK_MESSAGES))
-		return 0;
-	err = need_present(run, block, step, here, step->from, from);
-	if (err != 1)
-		return err;
+	if ((!stays && (link->held > 0 || link->count >= LINK_MESSAGES)) ||
+		!need_present(run, block, step, here, step->from, from))
+		return false;
 	if (stays && link->count >= LINK_MESSAGES) {
 		*into = *from;
-		err = msccl_stay(run, here, there, into);
-		return err ? err : 1;
+		return msccl_stay(run, here, there, into);
 	}
-	err = msccl_put(run, here, there, 0, from);
-	if (err)
-		return err;
-	if (stays) {
-		*into = (struct msccl_value){ from->chunk, 0, from->count, link->last + 1, 0 };
-		link->held++;
-		return 1;
-	}
-
-	const struct msccl_message message = run->messages[link->last];
-
-	err = msccl_take(run, there, &message);
-	*into = run->ranks[there].now[message.chunk];
-	return err ? err : 1;
+	if (!msccl_put(run, here, there, 0, from))
+		return false;
+	if (!stays)
+		return take(run, there, link->last, into);
+	*into = (struct msccl_value){ from->chunk, 0, from->count, link->last + 1, 0 };
+	link->held++;
+	return true;
 }
 
 /* Adds a value of the peer's memory. */
-static int read_reduce(
+static bool read_reduce(
 	struct msccl_run *run, struct msccl_block *block, const struct msccl_step *step)
 {
 	struct msccl_value *from = msccl_slot_at(run, step->peer, step->from, block->chunk);
 	struct msccl_value *with = msccl_slot_at(run, block->rank, step->with, block->chunk);
 	struct msccl_value *into = msccl_slot_at(run, block->rank, step->into, block->chunk);
 	struct msccl_link *link = msccl_link_of(run, step->peer, block->rank);
-	int err = check_reduces(run, block, step);
 
-	if (err || link->count > 0)
-		return err;
+	if (!check_reduces(run, block, step) || link->count > 0)
+		return false;
 	if (!into)
 		return refuse_slot(run, block, step, step->into, "is beyond its buffer");
-	err = need_present(run, block, step, block->rank, step->with, with);
-	if (err == 1)
-		err = need_present(run, block, step, step->peer, step->from, from);
-	if (err != 1)
-		return err;
+	if (!need_present(run, block, step, block->rank, step->with, with) ||
+		!need_present(run, block, step, step->peer, step->from, from))
+		return false;
 	if (from->chunk != with->chunk)
 		return refuse_slot(run, block, step, step->from,
 			"of the peer is another chunk than the one to which it is added");
-	err = msccl_send_stays(run, block->rank, with->chunk - 1);
-	if (err != 1)
-		return err;
-	err = msccl_put(run, step->peer, block->rank, 0, from);
-	if (err)
-		return err;
-
-	const struct msccl_message message = run->messages[link->last];
-
-	err = msccl_take_reduce(run, block->rank, &message);
-	*into = run->ranks[block->rank].now[message.chunk];
-	return err ? err : 1;
+	return msccl_send_stays(run, block->rank, with->chunk - 1) &&
+	       msccl_put(run, step->peer, block->rank, 0, from) &&
+	       take_reduce(run, block->rank, link->last, into);
 }
 
-static int wait_for_counter(struct msccl_run *run, const struct msccl_step *step)
+static bool wait_for_counter(struct msccl_run *run, const struct msccl_step *step)
 {
 	int *counter = &run->msccl->counters[step->counter];
 
 	if (*counter < (step->least ? step->least : 1))
-		return 0;
+		return false;
 	*counter -= !step->least;
-	return 1;
+	return true;
 }
 
-static int run_chunk(struct msccl_run *run, struct msccl_block *block)
+static bool run_chunk(struct msccl_run *run, struct msccl_block *block)
 {
 	const struct msccl_step *step = &block->steps[block->at];
 
@@ -431,7 +401,7 @@ static int run_chunk(struct msccl_run *run, struct msccl_block *block)
 	case MSCCL_NOP:
 		break;
 	}
-	return 1;
+	return true;
 }
 
 /* ---- All blocks ----------------------------------------------------------------------------- */
@@ -450,128 +420,112 @@ static void go_on(struct msccl_block *block)
 	block->at++;
 }
 
-/* Runs a block as far as it goes; where ranks are eager, one send. Returns whether it moved, or an
-   error. */
-static int run_block(struct msccl_run *run, struct msccl_block *block)
+/* Runs a block as far as it goes; where ranks are eager, one send. Returns whether it moved. */
+static bool run_block(struct msccl_run *run, struct msccl_block *block)
 {
-	int moved = 0, done = 1;
+	bool moved = false;
 
-	while (done == 1 && has_turn(run, block) && !(run->eager && moved)) {
-		done = run_chunk(run, block);
-		if (done != 1)
-			break;
-		moved = 1;
+	while (has_turn(run, block) && !(run->eager && moved) && run_chunk(run, block)) {
+		moved = true;
 		go_on(block);
 	}
-	return done < 0 ? done : moved;
+	return moved;
 }
 
-static int run_blocks(struct msccl_run *run)
+static bool run_blocks(struct msccl_run *run)
 {
-	int moved = 0;
+	bool moved = false;
 
-	for (int i = 0; i < run->msccl->block_count; i++) {
-		int went = run_block(run, &run->msccl->blocks[i]);
-
-		if (went < 0)
-			return went;
-		moved |= went;
-		/* One message may free the others: sends whose receivers wait come first. */
-		if (run->eager && moved)
-			return 1;
-	}
+	/* One message may free the others: sends whose receivers wait come first. */
+	for (int i = 0; i < run->msccl->block_count && !run->err && !(run->eager && moved); i++)
+		moved |= run_block(run, &run->msccl->blocks[i]);
 	return moved;
 }
 
 #define NO_TURN "never has its turn: it waits in a circle, "
 
-static int refuse_turn(
-	const struct msccl_run *run, const struct msccl_block *block, const struct msccl_step *step)
+static void refuse_turn(
+	struct msccl_run *run, const struct msccl_block *block, const struct msccl_step *step)
 {
 	if (step->op_name)
-		return refuse_step(run, block, step,
+		refuse_step(run, block, step,
 			NO_TURN "for a signal or packets that never come, or for room in a link");
-	return refuse_step(run, block, step,
-		"this step of gpu %d, tb %d " NO_TURN
-		"for a message that nobody sends, or for room in a link",
-		block->rank, block->id);
+	else
+		refuse_step(run, block, step,
+			"this step of gpu %d, tb %d " NO_TURN
+			"for a message that nobody sends, or for room in a link",
+			block->rank, block->id);
 }
 
-static int run_all(struct msccl_run *run)
+static void run_all(struct msccl_run *run)
 {
-	int moved;
+	bool moved;
 
 	do {
 		run->eager = false;
 		moved = run_blocks(run);
-		if (moved == 0) {
+		if (!moved) {
 			run->eager = true;
 			moved = run_blocks(run);
 		}
-	} while (moved > 0);
-	if (moved < 0)
-		return moved;
-	for (int i = 0; i < run->msccl->block_count; i++) {
+	} while (moved && !run->err);
+	for (int i = 0; i < run->msccl->block_count && !run->err; i++) {
 		const struct msccl_block *block = &run->msccl->blocks[i];
 
 		if (block->at < block->step_count)
-			return refuse_turn(run, block, &block->steps[block->at]);
+			refuse_turn(run, block, &block->steps[block->at]);
 	}
-	return 0;
 }
 
 /* Results that no later step has used are still in their links. */
-static int take_rest(struct msccl_run *run, int rank)
+static void take_rest(struct msccl_run *run, int rank)
 {
-	int err = 0;
+	struct msccl_value value;
 
-	for (int from = 0; from < run->size && !err; from++) {
+	for (int from = 0; from < run->size; from++) {
 		struct msccl_link *link = msccl_link_of(run, from, rank);
 
-		for (; link->held > 0 && !err; link->held--) {
-			const struct msccl_message message = run->messages[link->first];
-
-			err = msccl_take(run, rank, &message);
-		}
+		for (; link->held > 0 && !run->err; link->held--)
+			take(run, rank, link->first, &value);
 	}
-	return err;
 }
 
-static int make_file(struct msccl_run *run, struct rd_plan_file *file)
+static void make_file(struct msccl_run *run, struct rd_plan_file *file)
 {
-	int err = rd_plan_file_begin(file);
+	const struct msccl *msccl = run->msccl;
 
-	for (int rank = 0; rank < run->size && !err; rank++) {
-		err = take_rest(run, rank);
-		for (int i = 0; i < run->ranks[rank].step_count && !err; i++)
-			err = rd_plan_file_add(file, run->ranks[rank].steps[i]);
+	memcpy(file->name, msccl->title, sizeof(msccl->title));
+	file->problem = msccl->problem;
+	file->parts = msccl->parts;
+	file->least_bytes = msccl->least_bytes;
+	file->most_bytes = msccl->most_bytes;
+	run->err = rd_plan_file_begin(file);
+	for (int rank = 0; rank < run->size && !run->err; rank++) {
+		take_rest(run, rank);
+		for (int i = 0; i < run->ranks[rank].step_count && !run->err; i++)
+			run->err = rd_plan_file_add(file, run->ranks[rank].steps[i]);
 		rd_plan_file_end_rank(file);
 	}
-	if (!err)
+	if (!run->err)
 		rd_plan_file_seal(file, false);
-	return err;
 }
 
 int msccl_to_file(struct msccl *msccl, struct rd_plan_file **file)
 {
 	struct msccl_run run;
-	int err = msccl_run_init(&run, msccl);
 
-	*file = err ? NULL : calloc(1, sizeof(**file));
-	if (!err)
-		err = *file ? run_all(&run) : msccl_no_memory(&run);
-	if (!err) {
-		memcpy((*file)->name, msccl->title, sizeof(msccl->title));
-		(*file)->problem = msccl->problem;
-		(*file)->parts = msccl->parts;
-		(*file)->least_bytes = msccl->least_bytes;
-		(*file)->most_bytes = msccl->most_bytes;
-		err = make_file(&run, *file);
-	}
+	msccl_run_init(&run, msccl);
+	*file = calloc(1, sizeof(**file));
+	if (!*file)
+		msccl_no_memory(&run);
+	if (!run.err)
+		run_all(&run);
+	if (!run.err)
+		make_file(&run, *file);
 	msccl_run_finish(&run);
-	if (err) {
+	if (run.err) {
 		rd_plan_file_destroy(*file);
 		*file = NULL;
 	}
-	return err;
+	return run.err;
 }

@@ -5,9 +5,10 @@
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-int msccl_no_memory(const struct msccl_run *run)
+bool msccl_no_memory(struct msccl_run *run)
 {
-	return rd_fail(RONDO_MEMORY, "no memory for the plans of %s", run->msccl->name);
+	run->err = rd_fail(RONDO_MEMORY, "no memory for the plans of %s", run->msccl->name);
+	return false;
 }
 
 void msccl_run_finish(struct msccl_run *run)
@@ -66,7 +67,7 @@ struct msccl_value *msccl_slot_at(
 	return slot.offset < count ? &run->ranks[rank].slots[first + slot.offset] : NULL;
 }
 
-static int init_rank(struct msccl_run *run, int rank)
+static bool init_rank(struct msccl_run *run, int rank)
 {
 	struct rd_problem problem = run->msccl->problem;
 	struct msccl_rank *it = &run->ranks[rank];
@@ -90,13 +91,13 @@ static int init_rank(struct msccl_run *run, int rank)
 		it->now[chunk] = (struct msccl_value){ chunk + 1, 1, 1, 0, 0 };
 		*msccl_slot_at(run, rank, slot, 0) = it->now[chunk];
 	}
-	return 0;
+	return true;
 }
 
-int msccl_run_init(struct msccl_run *run, struct msccl *msccl)
+void msccl_run_init(struct msccl_run *run, struct msccl *msccl)
 {
 	int64_t slots = 0;
-	int err = 0, most;
+	int most;
 
 	*run = (struct msccl_run){ .msccl = msccl, .size = msccl->problem.size };
 	run->reduces = rd_collective_reduces(msccl->problem.collective);
@@ -106,29 +107,32 @@ int msccl_run_init(struct msccl_run *run, struct msccl *msccl)
 	run->ins = run->outs = most;
 	for (int rank = 0; rank < run->size; rank++)
 		slots += 2 * (int64_t)most + msccl->scratch[rank];
-	if (slots > 2 * RD_FILE_CHUNKS_MAX)
-		return rd_fail(RONDO_INVALID, "%s: there are too many chunks", msccl->name);
+	if (slots > 2 * RD_FILE_CHUNKS_MAX) {
+		run->err = rd_fail(RONDO_INVALID, "%s: there are too many chunks", msccl->name);
+		return;
+	}
 	run->ranks = calloc((size_t)(unsigned)run->size, sizeof(*run->ranks));
 	run->links = calloc((size_t)(unsigned)run->size * (unsigned)run->size, sizeof(*run->links));
-	if (!run->ranks || !run->links)
-		return msccl_no_memory(run);
+	if (!run->ranks || !run->links) {
+		msccl_no_memory(run);
+		return;
+	}
 	for (int i = 0; i < run->size * run->size; i++)
 		run->links[i].first = run->links[i].last = -1;
-	for (int rank = 0; rank < run->size && !err; rank++)
-		err = init_rank(run, rank);
-	return err;
+	for (int rank = 0; rank < run->size && !run->err; rank++)
+		init_rank(run, rank);
 }
 
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
-static int add_call(struct msccl_run *run, int rank, enum rd_file_call call, int first, int second)
+static bool add_call(struct msccl_run *run, int rank, enum rd_file_call call, int first, int second)
 {
 	struct msccl_rank *it = &run->ranks[rank];
 
 	if (!plan_grow(&it->steps, it->step_count, &it->capacity, sizeof(*it->steps)))
 		return msccl_no_memory(run);
 	it->steps[it->step_count++] = (struct rd_file_step){ call, { first, second } };
-	return 0;
+	return true;
 }
 
 struct msccl_link *msccl_link_of(const struct msccl_run *run, int from, int to)
@@ -136,7 +140,8 @@ struct msccl_link *msccl_link_of(const struct msccl_run *run, int from, int to)
 	return &run->links[from * run->size + to];
 }
 
-int msccl_put(struct msccl_run *run, int from, int to, int channel, const struct msccl_value *value)
+bool msccl_put(
+	struct msccl_run *run, int from, int to, int channel, const struct msccl_value *value)
 {
 	struct msccl_link *link = msccl_link_of(run, from, to);
 
@@ -164,7 +169,7 @@ static void pop(struct msccl_run *run, int from, int to)
 	link->count--;
 }
 
-int msccl_take(struct msccl_run *run, int rank, const struct msccl_message *message)
+bool msccl_take(struct msccl_run *run, int rank, const struct msccl_message *message)
 {
 	struct msccl_value *now = &run->ranks[rank].now[message->chunk];
 	int from = message->from, chunk = message->chunk;
@@ -175,7 +180,7 @@ int msccl_take(struct msccl_run *run, int rank, const struct msccl_message *mess
 }
 
 /* Contributions of all others in a row are one recv_merge(): all ranks add them in one order. */
-static int merge_row(struct msccl_run *run, int rank, int chunk, bool starts, bool goes_on)
+static bool merge_row(struct msccl_run *run, int rank, int chunk, bool starts, bool goes_on)
 {
 	struct msccl_rank *it = &run->ranks[rank];
 	int last = it->step_count - 1;
@@ -186,33 +191,33 @@ static int merge_row(struct msccl_run *run, int rank, int chunk, bool starts, bo
 		it->run_count = 0;
 	} else if (!goes_on || it->run_chunk != chunk || it->run_first + it->run_count != last) {
 		it->run_chunk = -1;
-		return 0;
+		return true;
 	}
 	it->run_count++;
 	if (it->run_count < run->size - 1 || run->size == 2 || run->size > RD_MERGE_MOST)
-		return 0;
+		return true;
 	it->step_count = it->run_first;
 	return add_call(run, rank, RD_FILE_recv_merge, chunk, 0);
 }
 
-int msccl_take_reduce(struct msccl_run *run, int rank, const struct msccl_message *message)
+bool msccl_take_reduce(struct msccl_run *run, int rank, const struct msccl_message *message)
 {
 	struct msccl_value *now = &run->ranks[rank].now[message->chunk];
-	int from = message->from, chunk = message->chunk, err;
+	int from = message->from, chunk = message->chunk;
 	bool contribution = message->count == 1, starts = contribution && now->count == 1;
 
 	now->version++;
 	now->count += message->count;
 	pop(run, from, rank);
-	err = add_call(run, rank,
-		now->count >= run->size ? RD_FILE_recv_reduce_last : RD_FILE_recv_reduce, from,
-		chunk);
-	return err ? err : merge_row(run, rank, chunk, starts, contribution);
+	return add_call(run, rank,
+		       now->count >= run->size ? RD_FILE_recv_reduce_last : RD_FILE_recv_reduce,
+		       from, chunk) &&
+	       merge_row(run, rank, chunk, starts, contribution);
 }
 
 /* ---- Values that are at their rank, while a link has no room -------------------------------- */
 
-int msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *value)
+bool msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *value)
 {
 	int *first = &run->ranks[from].stays[value->chunk - 1];
 
@@ -221,35 +226,34 @@ int msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *valu
 	value->at = from + 1;
 	run->stays[run->stay_count++] = (struct msccl_stay){ value, to, *first };
 	*first = run->stay_count;
-	return 0;
+	return true;
 }
 
-int msccl_send_stay(struct msccl_run *run, int from, int to, struct msccl_value *value)
+bool msccl_send_stay(struct msccl_run *run, int from, int to, struct msccl_value *value)
 {
 	struct msccl_link *link = msccl_link_of(run, from, to);
-	int err = msccl_put(run, from, to, 0, value);
 
-	if (err)
-		return err;
+	if (!msccl_put(run, from, to, 0, value))
+		return false;
 	link->held++;
 	value->message = link->last + 1;
 	value->at = 0;
-	return 0;
+	return true;
 }
 
-int msccl_send_stays(struct msccl_run *run, int from, int chunk)
+bool msccl_send_stays(struct msccl_run *run, int from, int chunk)
 {
-	int *first = &run->ranks[from].stays[chunk], err = 0;
+	int *first = &run->ranks[from].stays[chunk];
 
-	for (; *first && !err; *first = run->stays[*first - 1].next) {
+	for (; *first; *first = run->stays[*first - 1].next) {
 		const struct msccl_stay *stay = &run->stays[*first - 1];
 
 		/* Others were sent since, or their slot has another value. */
 		if (stay->value->at != from + 1 || stay->value->chunk != chunk + 1)
 			continue;
-		if (msccl_link_of(run, from, stay->to)->count >= LINK_MESSAGES)
-			return 0;
-		err = msccl_send_stay(run, from, stay->to, stay->value);
+		if (msccl_link_of(run, from, stay->to)->count >= LINK_MESSAGES ||
+			!msccl_send_stay(run, from, stay->to, stay->value))
+			return false;
 	}
-	return err ? err : 1;
+	return true;
 }

@@ -51,6 +51,7 @@ struct msccl_rank {
 
 struct msccl_run {
 	struct msccl *msccl;
+	int err; /* the first */
 	int size, chunks, ins, outs; /* slots of the input, the output */
 	bool reduces, eager;
 	struct msccl_rank *ranks;
@@ -61,10 +62,10 @@ struct msccl_run {
 	int stay_count, stay_capacity;
 };
 
-/* msccl_run_finish() frees, also after a failure. */
-int msccl_run_init(struct msccl_run *run, struct msccl *msccl);
+/* Sets run->err. msccl_run_finish() frees, also after a failure. */
+void msccl_run_init(struct msccl_run *run, struct msccl *msccl);
 void msccl_run_finish(struct msccl_run *run);
-int msccl_no_memory(const struct msccl_run *run);
+bool msccl_no_memory(struct msccl_run *run); /* sets run->err: false */
 
 /* The slot that lies `more` behind this one. NULL: beyond the buffer's end. */
 struct msccl_value *msccl_slot_at(
@@ -72,17 +73,17 @@ struct msccl_value *msccl_slot_at(
 struct msccl_link *msccl_link_of(const struct msccl_run *run, int from, int to);
 
 /* Add a call, with its effect on links and present values: a send; a receive of the first message
-   of its link; one that reduces. Return 0 or an error. */
-int msccl_put(
+   of its link; one that reduces. False: there is no memory (run->err). */
+bool msccl_put(
 	struct msccl_run *run, int from, int to, int channel, const struct msccl_value *value);
-int msccl_take(struct msccl_run *run, int rank, const struct msccl_message *message);
-int msccl_take_reduce(struct msccl_run *run, int rank, const struct msccl_message *message);
+bool msccl_take(struct msccl_run *run, int rank, const struct msccl_message *message);
+bool msccl_take_reduce(struct msccl_run *run, int rank, const struct msccl_message *message);
 
 /* Leaves a value at its rank. The second sends all that are there of a chunk, before it has a newer
-   value: returns 1, 0 where a link has no room, or an error. */
-int msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *value);
-int msccl_send_stays(struct msccl_run *run, int from, int chunk);
+   value: false where a link has no room, too. */
+bool msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *value);
+bool msccl_send_stays(struct msccl_run *run, int from, int chunk);
 /* Sends one of them: the last message of its link, which a later step takes. */
-int msccl_send_stay(struct msccl_run *run, int from, int to, struct msccl_value *value);
+bool msccl_send_stay(struct msccl_run *run, int from, int to, struct msccl_value *value);
 
 #endif
