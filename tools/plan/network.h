@@ -43,6 +43,9 @@ void network_destroy(struct network *network);
    this name. */
 int network_speed(struct network *network, const char *name, int64_t thousandths);
 
+/* shapes.c. Returns 0, or an error with its reason: the text names a shape, with wrong numbers. */
+int network_check(const char *text);
+
 /* The bytes' time on a link, in ps. */
 int64_t network_bytes_ps(const struct network_link *link, uint64_t bytes);
 

@@ -409,6 +409,10 @@ static bool check_outputs(const struct plan_options *options)
 		return arguments_refuse("--format chakra writes a file for each rank: -o NAME");
 	if (options->links.count > 0 && !options->topology)
 		return arguments_refuse("--link wants a --topology, which has links");
+	if (options->seed > 0 && !options->jitter)
+		return arguments_refuse("--seed wants a --jitter, whose numbers it draws");
+	if (options->topology && network_check(options->topology))
+		return arguments_refuse("%s", rondo_last_error());
 	if (options->json + options->tsv > 1)
 		return arguments_refuse("--json and --tsv: give one of them");
 	if (is_stdout(options->svg) && is_stdout(options->html))

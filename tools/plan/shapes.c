@@ -203,8 +203,6 @@ static int make_torus(struct network *network, const struct numbers *numbers, in
 	char name[NETWORK_NAME_SIZE];
 
 	(void)hosts;
-	if (numbers->dimension_count == 0)
-		return rd_fail(RONDO_INVALID, "a torus wants its sizes, such as torus:8x8x4");
 	for (int d = 0; d < DIMENSIONS_MAX; d++) {
 		network->shape[d] = d < numbers->dimension_count ? numbers->dimensions[d] : 1;
 		hops += network->shape[d] / 2;
@@ -392,24 +390,43 @@ static bool read_numbers(const char *text, struct numbers *numbers, bool is_toru
 	return !*text;
 }
 
-int network_shape(struct network *network, const char *text, int hosts, int *made)
+static int read_shape(const char *text, struct numbers *numbers, const struct shape **shape)
 {
-	struct numbers numbers = {
-		.mbps = 100000, .ns = 500, .over = 1, .k = 4, .p = 2, .a = 4, .h = 2
-	};
 	size_t length = strcspn(text, ":");
-	const struct shape *shape = NULL;
 
+	*shape = NULL;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		if (strlen(shapes[i].name) == length && !strncmp(text, shapes[i].name, length))
-			shape = &shapes[i];
-	*made = shape != NULL;
-	if (!shape)
-		return 0;
-	if (!read_numbers(text + length, &numbers, shape->make == make_torus))
+			*shape = &shapes[i];
+	if (*shape && !read_numbers(text + length, numbers, (*shape)->make == make_torus))
 		return rd_fail(RONDO_INVALID,
 			"'%s' is no shape, such as fat-tree:k=8,over=2 or "
 			"torus:8x8,mbps=100000,ns=500",
 			text);
-	return shape->make(network, &numbers, hosts);
+	if (*shape && (*shape)->make == make_torus && numbers->dimension_count == 0)
+		return rd_fail(RONDO_INVALID, "a torus wants its sizes, such as torus:8x8x4");
+	return 0;
+}
+
+#define NUMBERS \
+	{ \
+		.mbps = 100000, .ns = 500, .over = 1, .k = 4, .p = 2, .a = 4, .h = 2 \
+	}
+
+int network_check(const char *text)
+{
+	struct numbers numbers = NUMBERS;
+	const struct shape *shape;
+
+	return read_shape(text, &numbers, &shape);
+}
+
+int network_shape(struct network *network, const char *text, int hosts, int *made)
+{
+	struct numbers numbers = NUMBERS;
+	const struct shape *shape;
+	int err = read_shape(text, &numbers, &shape);
+
+	*made = shape != NULL;
+	return err || !shape ? err : shape->make(network, &numbers, hosts);
 }

@@ -524,8 +524,11 @@ Test(plan, wrong_arguments_get_one_line)
 		"all_to_all", "--ranks", "257", "-o", "/dev/null");
 	REFUSED(2, "at most 1024 ranks are shown, not 1025", "print", "ring", "all_reduce",
 		"--ranks", "1025");
-	REFUSED(1, "'card:x' is no shape, such as", "simulate", "ring", "all_reduce", "--topology",
+	REFUSED(2, "'card:x' is no shape, such as", "simulate", "ring", "all_reduce", "--topology",
 		"card:x");
+	REFUSED(2, "--seed wants a --jitter", "simulate", "ring", "all_reduce", "--seed", "1");
+	REFUSED(2, "a torus wants its sizes, such as torus:8x8x4", "simulate", "ring", "all_reduce",
+		"--topology", "torus");
 	REFUSED(1, "two_shot has direct access, and works within one host", "simulate", "two_shot",
 		"all_reduce", "--hosts", "2");
 	REFUSED(1, "torus:3 has room for 3 hosts, not 4", "simulate", "ring", "all_reduce",
