@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "exec/algorithms.h"
+#include "plan/plan_file.h"
 #include "simulated.h"
 #include "tuner/eligible.h"
 
@@ -66,13 +67,18 @@ static int add_columns(struct table *table)
 	return err;
 }
 
+/* Below 0: the algorithm is a plan file, which is for blocks of other sizes. */
 static int time_column(
 	const struct table *table, struct column *column, size_t size, double *time_ns)
 {
+	const struct rd_plan_file *file =
+		rd_plan_file_of(column->algorithm, table->made->problem.collective);
 	struct rd_cut cut = plan_cut(table->options, column->algorithm, size);
 	int err = 0;
 
-	if (table->network) {
+	if (file && ((int64_t)size < file->least_bytes || (int64_t)size > file->most_bytes)) {
+		*time_ns = -1;
+	} else if (table->network) {
 		err = plan_simulated_run(&column->simulated, size);
 		*time_ns = (double)column->simulated.simulation.end_ps / 1e3;
 	} else {
@@ -109,23 +115,30 @@ static void write_heading(const struct table *table, FILE *out)
 static void write_json_row(
 	const struct table *table, const double *times_ns, size_t size, FILE *out)
 {
-	fprintf(out, "%s\n    {\"bytes\": %zu", size > LEAST ? "," : "", size);
-	for (int i = 0; i < table->count; i++)
-		fprintf(out, "%s\"%s\": %.3f", i ? ", " : ", \"ns\": {",
-			table->columns[i].algorithm->name, times_ns[i]);
-	fprintf(out, "%s", table->count ? "}}" : "}");
+	const char *comma = "";
+
+	fprintf(out, "%s\n    {\"bytes\": %zu, \"ns\": {", size > LEAST ? "," : "", size);
+	for (int i = 0; i < table->count; i++) {
+		if (times_ns[i] < 0)
+			continue;
+		fprintf(out, "%s\"%s\": %.3f", comma, table->columns[i].algorithm->name,
+			times_ns[i]);
+		comma = ", ";
+	}
+	fprintf(out, "}}");
 }
 
 static int write_row(struct table *table, size_t size, FILE *out)
 {
-	double times_ns[RD_ALGORITHMS_KNOWN], best = 0;
+	double times_ns[RD_ALGORITHMS_KNOWN], best = -1;
 
 	for (int i = 0; i < table->count; i++) {
 		int err = time_column(table, &table->columns[i], size, &times_ns[i]);
 
 		if (err)
 			return err;
-		best = i == 0 || times_ns[i] < best ? times_ns[i] : best;
+		if (times_ns[i] >= 0 && (best < 0 || times_ns[i] < best))
+			best = times_ns[i];
 	}
 	if (table->options->json) {
 		write_json_row(table, times_ns, size, out);
@@ -133,7 +146,9 @@ static int write_row(struct table *table, size_t size, FILE *out)
 	}
 	fprintf(out, table->options->tsv ? "%zu" : "%10zu", size);
 	for (int i = 0; i < table->count; i++)
-		if (table->options->tsv)
+		if (times_ns[i] < 0)
+			fprintf(out, table->options->tsv ? "\t" : " %14s ", "-");
+		else if (table->options->tsv)
 			fprintf(out, "\t%.3f", times_ns[i] / 1e3);
 		else
 			fprintf(out, " %14.2f%c", times_ns[i] / 1e3,

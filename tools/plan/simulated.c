@@ -166,11 +166,12 @@ static void write_ends(const struct simulation *simulation, FILE *out)
 /* Another rank on the host of a dead one waits for its death (bootstrap/peer_watch.h). */
 static int watcher_of(const struct plan_simulated *simulated, int dead)
 {
-	const struct simulation *simulation = &simulated->simulation;
+	const struct simulated_rank *ranks = simulated->simulation.ranks;
 
-	for (int rank = 0; rank < simulation->rank_count; rank++)
+	for (int rank = 0; rank < simulated->simulation.rank_count; rank++)
 		if (simulated->made->group[rank] == simulated->made->group[dead] &&
-			simulation->ranks[rank].end != SIMULATED_DIED)
+			(ranks[rank].end != SIMULATED_DIED ||
+				ranks[rank].end_ps > ranks[dead].end_ps))
 			return rank;
 	return -1;
 }
@@ -185,8 +186,10 @@ static void write_death(const struct plan_simulated *simulated, int rank, FILE *
 	if (watcher >= 0)
 		fprintf(out, "a rank on its host, such as %d, reports that at once", watcher);
 	else
-		fprintf(out, "the end of its connection to rank 0 reports that at once");
-	fprintf(out, "; were its host lost, rank 0 would after 10 s without a heartbeat\n");
+		fprintf(out, "no rank is left on its host, and the end of %s reports that at once",
+			rank == 0 ? "the others' connections to it" : "its connection to rank 0");
+	fprintf(out, "; were its host lost, %s would after 10 s without a heartbeat\n",
+		rank == 0 ? "the others" : "rank 0");
 }
 
 static void write_faults(const struct plan_simulated *simulated, FILE *out)

@@ -575,3 +575,52 @@ Test(plan, a_diff_that_fails_late_writes_nothing)
 	}
 	unlink(path);
 }
+
+/* Its plans are for blocks of 64 to 4096 bytes. */
+Test(plan, compare_has_a_plan_file_in_its_range_alone)
+{
+	char path[] = "/tmp/rondo_plan_range_XXXXXX.json", line[200];
+	struct run got = run("export", "ring", "all_reduce", "--ranks", "2", "-o", "-", NULL);
+	FILE *file = fdopen(mkstemps(path, 5), "w");
+	char *at = strstr(got.out, "\"ranks\"");
+
+	assert_went_well(&got);
+	fprintf(file, "%.*s\"least_bytes\": 64, \"most_bytes\": 4096, %s", (int)(at - got.out),
+		got.out, at);
+	fclose(file);
+	run_free(&got);
+	got = run("compare", path, "--tsv", NULL);
+	assert_went_well(&got);
+	at = strtok(got.out, "\n");
+	cr_assert(strstr(at, "\tring_2"), "%s", at);
+	while ((at = strtok(NULL, "\n"))) {
+		size_t bytes = strtoul(at, NULL, 10);
+
+		snprintf(line, sizeof(line), "%s", at);
+		cr_expect_eq(line[strlen(line) - 1] == '\t', bytes < 64 || bytes > 4096, "%s", at);
+	}
+	run_free(&got);
+	got = run("compare", path, "--json", NULL);
+	assert_went_well(&got);
+	cr_expect_eq(count(got.out, "\"ring_2\""), 3); /* 64, 512 and 4096 bytes */
+	run_free(&got);
+	unlink(path);
+}
+
+/* Rank 3 lives longer than rank 2, its neighbour, and then nobody is left there. */
+Test(plan, simulate_names_who_reports_a_death)
+{
+	struct run got = run("simulate", "ring", "all_reduce", "--hosts", "2", "--kill", "2@1us",
+		"--kill", "3@5us", "--kill", "0@5us", NULL);
+
+	assert_went_well(&got);
+	cr_expect(strstr(got.out, "rank 0 died after 5 us; a rank on its host, such as 1, reports"),
+		"%s", got.out);
+	cr_expect(strstr(got.out, "rank 2 died after 1 us; a rank on its host, such as 3, reports"),
+		"%s", got.out);
+	cr_expect(
+		strstr(got.out, "rank 3 died after 5 us; no rank is left on its host, and the end "
+				"of its connection to rank 0 reports"),
+		"%s", got.out);
+	run_free(&got);
+}
