@@ -165,8 +165,10 @@ int rd_plan_files_load(const char *list)
 
 	snprintf(paths, sizeof(paths), "%s", list);
 	for (char *path = strtok_r(paths, ",", &rest); path && !err;
-		path = strtok_r(NULL, ",", &rest))
+		path = strtok_r(NULL, ",", &rest)) {
+		path += strspn(path, " \t");
 		err = is_folder(path) ? add_folder(path) : rd_plan_files_add(path, &file);
+	}
 	return err;
 }
 

@@ -239,6 +239,25 @@ Test(plan_files, run_in_their_range_alone)
 	cr_expect_eq(world_run(&world, expect_range, NULL, NULL), 0);
 }
 
+static int expect_carried(struct rank_env *env)
+{
+	return is_chosen(env->comm, 64, "carried") ? 0 : world_report(env, "the file is not used");
+}
+
+Test(plan_files, may_have_a_blank_behind_the_comma)
+{
+	struct world world = { .size = 3, .threads = ONLY_THREADS };
+	char first[128], second[128], list[300];
+
+	put_file("first", "pat", RD_ALL_REDUCE, 4, 0, INT64_MAX);
+	put_file("second", "pat", RD_ALL_REDUCE, 3, 0, INT64_MAX);
+	name_path(first, "first");
+	name_path(second, "second");
+	snprintf(list, sizeof(list), "%s, %s", first, second);
+	setenv("RONDO_PLAN", list, 1);
+	cr_expect_eq(world_run(&world, expect_carried, NULL, NULL), 0);
+}
+
 static int expect_ring(struct rank_env *env)
 {
 	return is_chosen(env->comm, 64, "ring") ? 0 : world_report(env, "RONDO_ALGO is not used");
