@@ -189,6 +189,10 @@ status=0
 "$check" --transport x no_such_case 2>/dev/null || status=$?
 [ "$status" = 2 ] || fail "a case that is none: status $status"
 
+status=0
+"$check" --algorithm ring_4.json 2>"$work/out" || status=$?
+[ "$status" = 2 ] && grep -q 'rondo-plan prove ring_4.json' "$work/out" || fail "a plan file: $(cat "$work/out")"
+
 # The pages show the examples as they are.
 page=$(<"$source/docs/writing-an-algorithm.md")
 for example in plugin_algorithm plugin_torus; do

@@ -42,8 +42,13 @@ static const char help[] =
 static bool read_path(const struct argument *argument, void *target, const char *text)
 {
 	const char **paths = target;
+	size_t length = strlen(text);
 	int count = 0;
 
+	if (length > 5 && strcmp(text + length - 5, ".json") == 0)
+		return arguments_refuse(
+			"%s is no shared object: rondo-plan prove %s proves a plan file", text,
+			text);
 	while (paths[count])
 		count++;
 	if (count == PATHS_MAX - 1)
