@@ -15,7 +15,7 @@ trainer 21000
 tools 28400
 tests 103900
 bench 4030
-adapters 5230
+adapters 5260
 docs 10900
 product 131600
 files 1880'

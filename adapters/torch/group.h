@@ -27,6 +27,11 @@ using Tensors = std::vector<at::Tensor>;
 using Lists = std::vector<Tensors>;
 using WorkPointer = c10::intrusive_ptr<c10d::Work>;
 
+/* Entries of one or several sparse tensors, which follow each other. */
+struct Entries {
+	at::Tensor indices, values;
+};
+
 /*
  * Threads: torch's threads may call at any time. The lock orders the starts of their calls; waits
  * do not take it. The order is of calls that start in parts, and is taken before the lock.
@@ -117,6 +122,8 @@ class Group : public Base
 	template <typename Prepare>
 	WorkPointer start_message(const c10::intrusive_ptr<Work> &work, const Prepare &prepare);
 	WorkPointer allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options);
+	WorkPointer start_entries(const Entries &mine, const std::vector<int64_t> &counts,
+		Milliseconds timeout, Entries &all);
 	Tensors gather_sparse(const at::Tensor &tensor, Milliseconds timeout);
 	void check_alive() const;
 	void set_timeout(Milliseconds timeout);

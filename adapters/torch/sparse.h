@@ -12,8 +12,8 @@ namespace rondo_torch
 
 /* The tensors of all ranks, each like the first argument, of indices and values that follow each
    other. */
-inline Tensors split_entries(const at::Tensor &like, const at::Tensor &indices,
-	const at::Tensor &values, const std::vector<int64_t> &counts)
+inline Tensors split_entries(
+	const at::Tensor &like, const Entries &entries, const std::vector<int64_t> &counts)
 {
 	const int64_t dims = like.sparse_dim();
 	Tensors all;
@@ -21,47 +21,65 @@ inline Tensors split_entries(const at::Tensor &like, const at::Tensor &indices,
 
 	for (int64_t count : counts) {
 		all.push_back(at::_sparse_coo_tensor_unsafe(
-			indices.narrow(0, first * dims, count * dims).view({ dims, count }),
-			values.narrow(0, first, count), like.sizes(), like.options()));
+			entries.indices.narrow(0, first * dims, count * dims).view({ dims, count }),
+			entries.values.narrow(0, first, count), like.sizes(), like.options()));
 		first += count;
 	}
 	return all;
 }
 
-/* The entries of all ranks: how many there are, then indices and values. One call in the group's
-   order: others start before the first part, or after the second. */
-inline Tensors Group::gather_sparse(const at::Tensor &tensor, Milliseconds timeout)
-{
-	at::Tensor mine = tensor.coalesce();
-	at::Tensor indices = mine.indices().contiguous(), values = mine.values().contiguous();
-	const int64_t dims = indices.size(0), count = values.size(0);
-	std::vector<int64_t> counts(getSize()), sizes = values.sizes().vec();
-
-	std::unique_lock<std::recursive_mutex> order(order_);
-	start_untitled(timeout, [&] {
-		rondo_all_gather(comm_, &count, counts.data(), 1, RONDO_I64, nullptr);
-	})->wait();
+/* Takes the entries of all ranks, which are known to be `counts`. Where memory lacks, the others,
+   which wait for this rank's part, get the reason. */
+inline WorkPointer Group::start_entries(
+	const Entries &mine, const std::vector<int64_t> &counts, Milliseconds timeout, Entries &all)
+try {
+	const int64_t dims = mine.indices.size(0);
+	std::vector<int64_t> sizes = mine.values.sizes().vec();
 
 	sizes[0] = std::accumulate(counts.begin(), counts.end(), int64_t(0));
-	at::Tensor all_indices = at::empty({ sizes[0] * dims }, indices.options());
-	at::Tensor all_values = at::empty(sizes, values.options());
-	const Type type = moved_type(values);
-	const size_t row = c10::multiply_integers(values.sizes().slice(1)) * type.width;
+	all.indices = at::empty({ sizes[0] * dims }, mine.indices.options());
+	all.values = at::empty(sizes, mine.values.options());
+	const Type type = moved_type(mine.values);
+	const size_t row = c10::multiply_integers(mine.values.sizes().slice(1)) * type.width;
 	std::vector<size_t> index_counts, value_counts;
 	for (int64_t each : counts) {
 		index_counts.push_back(each * dims);
 		value_counts.push_back(each * row);
 	}
-	WorkPointer moves = start_untitled(timeout, [&] {
-		rondo_all_gather_v(comm_, indices.data_ptr(), all_indices.data_ptr(),
+	return start_untitled(timeout, [&] {
+		rondo_all_gather_v(comm_, mine.indices.data_ptr(), all.indices.data_ptr(),
 			index_counts.data(), nullptr, RONDO_I64, nullptr);
-		rondo_all_gather_v(comm_, values.data_ptr(), all_values.data_ptr(),
+		rondo_all_gather_v(comm_, mine.values.data_ptr(), all.values.data_ptr(),
 			value_counts.data(), nullptr, type.rondo, nullptr);
 	});
+} catch (const std::exception &failure) {
+	const std::string text = failure.what();
+	Use use(*life_);
+
+	/* Further lines of torch's are a backtrace. */
+	if (use)
+		rondo_comm_revoke(life_->comm(), text.substr(0, text.find('\n')).c_str());
+	throw;
+}
+
+/* How many entries each rank has, then their indices and values. One call in the group's order:
+   others start before the first part, or after the second. */
+inline Tensors Group::gather_sparse(const at::Tensor &tensor, Milliseconds timeout)
+{
+	at::Tensor merged = tensor.coalesce();
+	Entries mine{ merged.indices().contiguous(), merged.values().contiguous() }, all;
+	const int64_t count = mine.values.size(0);
+	std::vector<int64_t> counts(getSize());
+
+	std::unique_lock<std::recursive_mutex> order(order_);
+	start_untitled(timeout, [&] {
+		rondo_all_gather(comm_, &count, counts.data(), 1, RONDO_I64, nullptr);
+	})->wait();
+	WorkPointer moves = start_entries(mine, counts, timeout, all);
 	order.unlock();
 	moves->wait();
 
-	return split_entries(tensor, all_indices, all_values, counts);
+	return split_entries(tensor, all, counts);
 }
 
 /* Runs now. Every rank adds in the order of ranks: all have the same bits. */

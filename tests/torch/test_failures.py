@@ -1,6 +1,7 @@
 """Ranks that die, differ, are late, or end with work pending: each of the others names them."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -76,6 +77,24 @@ def late_for_a_bucket(rank, size):
 		return str(error)
 
 
+def without_memory(rank, size):
+	"""Rank 1 has no memory for the 128 MiB that rank 0 adds to a sparse sum."""
+	rows = torch.arange(32 if rank == 0 else 0)
+	tensor = torch.sparse_coo_tensor(rows[None], torch.ones(len(rows), 1 << 20), (32, 1 << 20))
+	dist.barrier()
+	_, most = resource.getrlimit(resource.RLIMIT_AS)
+	if rank == 1:
+		with open("/proc/self/statm", encoding="ascii") as statm:
+			mapped = int(statm.read().split()[0]) * resource.getpagesize()
+		resource.setrlimit(resource.RLIMIT_AS, (mapped + (32 << 20), most))
+	try:
+		dist.all_reduce(tensor)
+	except RuntimeError as error:
+		return getattr(error, "name", "torch's"), str(error)
+	finally:
+		resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
 def short_wait(rank, size):
 	"""A wait that is too short harms nothing."""
 	if rank == 0:
@@ -149,6 +168,13 @@ class Failures(unittest.TestCase):
 		self.assertIsNone(started[1].result())
 		os.close(late_for_a_bucket.wait_for)
 		os.close(go)
+
+	def test_a_sparse_sum_without_memory_ends_on_all_ranks(self):
+		(name, text), (own_name, own_text) = [rank.result() for rank in self.start(2, without_memory)]
+		self.assertEqual((name, own_name), ("RONDO_REVOKED", "torch's"))
+		self.assertIn("rank 1", text)
+		for reason in (text, own_text):
+			self.assertIn("134217728 bytes", reason)
 
 	def test_a_short_wait(self):
 		short_wait.wait_for, short_wait.go = os.pipe()
