@@ -13,9 +13,9 @@ gpu 13000
 transports 14200
 trainer 21000
 tools 28400
-tests 103900
+tests 104300
 bench 4030
-adapters 5260
+adapters 5430
 docs 10900
 product 131600
 files 1880'

@@ -7,6 +7,7 @@
 #include <pybind11/chrono.h>
 
 #include "barriers.h"
+#include "memory.h"
 #include "messages.h"
 #include "sparse.h"
 
@@ -91,6 +92,8 @@ PYBIND11_MODULE(_C, module)
 	module.def("create", &create, py::call_guard<py::gil_scoped_release>());
 	module.def("leave", &leave, py::call_guard<py::gil_scoped_release>());
 	module.def("leave_all", &leave_all, py::call_guard<py::gil_scoped_release>());
+	module.def("use_memory", &use_memory);
+	module.def("uses_memory", &uses_memory);
 
 	/* It lives as long as the process: statics are destroyed after the interpreter. */
 	static py::handle error = py::exception<Error>(module, "RondoError", PyExc_RuntimeError);

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """
-figures.py [--ranks N] [--rounds N] [--svg FILE]: torch.distributed with Rondo beside gloo, as a table in Markdown. Both are groups of
+figures.py [--ranks N] [--rounds N] [--memory] [--svg FILE]: torch.distributed with Rondo beside gloo, as a table in Markdown. Both are groups of
 the same processes, and make their calls in turns, one thread a rank. Times are rank 0's medians, in microseconds of a
 call; processor time is all of rank 0's threads'. "touched" writes the tensor before each call, as a training step does.
---svg draws them: bars of time, gloo's all of one length. Needs rondo_torch on PYTHONPATH.
+--memory makes Rondo's tensors and models in rondo_torch.use_memory(). --svg draws them: bars of time, gloo's all of one length. Needs rondo_torch on PYTHONPATH.
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import tempfile
@@ -122,7 +123,7 @@ def draw(rows, path):
 		print("</svg>", file=out)
 
 
-def measure(rank, size, store, rounds, svg):
+def measure(rank, size, store, rounds, memory, svg):
 	torch.set_num_threads(1)
 	dist.init_process_group(
 		"rondo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=120)
@@ -132,7 +133,9 @@ def measure(rank, size, store, rounds, svg):
 	if rank == 0:
 		print("| | gloo, µs | Rondo, µs | ratio | processor: gloo | Rondo | ratio |\n|:---|---:|---:|---:|---:|---:|---:|")
 	for name, make, count, calls in CASES:
-		made = [make(count, group, size) for group in backends]
+		made = [make(count, backends[0], size)]
+		with rondo_torch.use_memory() if memory else contextlib.nullcontext():
+			made.append(make(count, backends[1], size))
 		wall, processor = ([], []), ([], [])
 		for k in range(rounds + 1):
 			for at, call in enumerate(made):
@@ -159,12 +162,14 @@ def main():
 	parser = argparse.ArgumentParser(usage=__doc__)
 	parser.add_argument("--ranks", type=int, default=2)
 	parser.add_argument("--rounds", type=int, default=15)
+	parser.add_argument("--memory", action="store_true")
 	parser.add_argument("--svg")
 	options = parser.parse_args()
 	with tempfile.TemporaryDirectory() as directory:
 		for rank in range(options.ranks):
 			if os.fork() == 0:
-				measure(rank, options.ranks, os.path.join(directory, "store"), options.rounds, options.svg)
+				store = os.path.join(directory, "store")
+				measure(rank, options.ranks, store, options.rounds, options.memory, options.svg)
 				return
 		failed = sum(os.wait()[1] != 0 for _ in range(options.ranks))
 	raise SystemExit(failed)

@@ -1,6 +1,7 @@
 """The backend "rondo" of torch.distributed: import rondo_torch; dist.init_process_group("rondo")."""
 
 import atexit
+import contextlib
 import functools
 
 import torch
@@ -10,7 +11,27 @@ from torch.distributed import distributed_c10d
 from . import _C
 from ._C import ProcessGroupRondo, RondoError
 
-__all__ = ["ProcessGroupRondo", "RondoError"]
+__all__ = ["ProcessGroupRondo", "RondoError", "use_memory"]
+
+
+@contextlib.contextmanager
+def use_memory():
+	"""
+	with rondo_torch.use_memory(): model = DistributedDataParallel(network)
+
+	Tensors of 64 KiB and more that this thread makes in the block lie in memory that the ranks of a host map, and
+	so do the buckets of DDP's models that it makes there, as long as these live. Where the tensors of all ranks lie
+	there, a collective reads and writes them in place. The ranks must make the same ones so to gain.
+
+	Make tensors there that live long: each has a descriptor, and ranks map it at its first call. Beyond a quarter of
+	the process's descriptors, and where memory lacks, tensors are plain. A process forked later shares them, as
+	after Tensor.share_memory_(), rather than having a copy; its own new tensors are plain.
+	"""
+	before = _C.use_memory(True)
+	try:
+		yield
+	finally:
+		_C.use_memory(before)
 
 
 def _rondo_group(group):
@@ -74,8 +95,25 @@ def _own_destroy_process_group():
 	torch.distributed.destroy_process_group = distributed_c10d.destroy_process_group = destroy_process_group
 
 
+def _own_reducer():
+	"""DDP makes its buckets anew after its first backward pass, outside of the block in which it was made."""
+	theirs = torch.distributed.Reducer
+
+	class Reducer(theirs):
+		def __init__(self, *args, **kwargs):
+			self._uses_memory = _C.uses_memory()
+			super().__init__(*args, **kwargs)
+
+		def _rebuild_buckets(self):
+			with use_memory() if self._uses_memory else contextlib.nullcontext():
+				return super()._rebuild_buckets()
+
+	torch.distributed.Reducer = Reducer
+
+
 _register()
 _own_monitored_barrier()
 _own_destroy_process_group()
+_own_reducer()
 # Callbacks of calls under way may need the interpreter, which is whole now.
 atexit.register(_C.leave_all)
