@@ -1,5 +1,9 @@
 /* The address in a unique id, on hosts without a default route. */
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -20,8 +24,36 @@ static const char *address_of(struct rondo_unique_id *id)
 	return address;
 }
 
-/* Makes two ids on the host, in a process of its own, and returns the second. */
-static struct rondo_unique_id make_ids(const struct hosts *hosts)
+static bool is_running(const struct ifaddrs *one, const char *address)
+{
+	const struct sockaddr_in *at = (const struct sockaddr_in *)one->ifa_addr;
+
+	return at && at->sin_family == AF_INET && one->ifa_flags & IFF_RUNNING &&
+	       at->sin_addr.s_addr == inet_addr(address);
+}
+
+/* The kernel finds that an interface is running some time after it came up. */
+static bool await_running(const char *address)
+{
+	int64_t deadline = world_now_ms() + 20000;
+	bool running = false;
+
+	while (!running && world_now_ms() < deadline) {
+		struct ifaddrs *all;
+
+		if (getifaddrs(&all))
+			return false;
+		for (const struct ifaddrs *one = all; one && !running; one = one->ifa_next)
+			running = is_running(one, address);
+		freeifaddrs(all);
+		sched_yield();
+	}
+	return running;
+}
+
+/* Makes two ids on the host, in a process of its own, once an interface of this address is running.
+   Returns the second. */
+static struct rondo_unique_id make_ids(const struct hosts *hosts, const char *address)
 {
 	struct rondo_unique_id id = { { 0 } };
 	int ends[2], status;
@@ -30,8 +62,9 @@ static struct rondo_unique_id make_ids(const struct hosts *hosts)
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(!hosts_enter(hosts, 0) || rondo_get_unique_id(&id) ||
-			rondo_get_unique_id(&id) || write(ends[1], &id, sizeof(id)) != sizeof(id));
+		_exit(!hosts_enter(hosts, 0) || !await_running(address) ||
+			rondo_get_unique_id(&id) || rondo_get_unique_id(&id) ||
+			write(ends[1], &id, sizeof(id)) != sizeof(id));
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert_eq(status, 0);
 	cr_assert_eq(read(ends[0], &id, sizeof(id)), sizeof(id));
@@ -53,7 +86,7 @@ static void expect_address(const char *lines, const char *wanted, int warnings)
 		cr_skip_test("these interfaces cannot be made here");
 	}
 	captured_stderr_begin();
-	id = make_ids(hosts);
+	id = make_ids(hosts, wanted);
 	text = captured_stderr_end();
 	cr_expect_str_eq(address_of(&id), wanted);
 	cr_expect_eq(count_of(text, " WARN "), warnings, "%s", text);
