@@ -22,9 +22,8 @@ static const int points_order[] = { 0, 1, RD_SAMPLES_SLOPE_FROM, RD_SAMPLES_SLOP
 #define POINTS_ORDER_COUNT ((int)(sizeof(points_order) / sizeof(points_order[0])))
 
 /* The effort at a point, for messages through the link's slots: round trips, of which the quickest
-   counts, after those that used each slot once; and bursts of `length` messages one way, each with
-   as many exchanges. The leader takes the first that
-   there is time for. The last is for RD_SAMPLES_SLOPE_FROM alone. */
+   counts; and bursts of `length` messages one way, each with as many exchanges. The leader takes
+   the first that there is time for. The last is for RD_SAMPLES_SLOPE_FROM alone. */
 static const struct effort {
 	int pings, bursts, length;
 } efforts[] = { { 8, 2, 8 }, { 2, 1, 4 }, { 1, 0, 0 } };
@@ -56,24 +55,28 @@ static int pass_one(
 		comm, pair, back, sends ? bytes : bytes + points[RD_COST_POINT_COUNT - 1], size);
 }
 
-/* Half the quickest round trip. The first messages of a size find slots whose lines are in other
-   caches than later ones do, or without pages. */
-static int ping(struct rondo_comm *comm, struct measured_pair pair, void *bytes, size_t size,
-	int count, int64_t *way_ns)
+/* Round trips that do not count: the first messages of a size find slots whose lines are in other
+   caches than later ones do, or without pages. A slow network has time for one alone. */
+static int rounds_before(const struct rondo_comm *comm, const struct effort *effort)
 {
-	int err = 0;
+	return effort->bursts > 0 ? comm->settings.slots : 1;
+}
 
-	int warm = comm->settings.slots;
+/* Half the quickest round trip. */
+static int ping(struct rondo_comm *comm, struct measured_pair pair, void *bytes, size_t size,
+	const struct effort *effort, int64_t *way_ns)
+{
+	int before = rounds_before(comm, effort), err = 0;
 
 	*way_ns = UINT32_MAX;
-	for (int i = 0; i < warm + count && !err; i++) {
+	for (int i = 0; i < before + effort->pings && !err; i++) {
 		int64_t began = rd_clock_ns(), took;
 
 		err = pass_one(comm, pair, false, bytes, size);
 		if (!err)
 			err = pass_one(comm, pair, true, bytes, size);
 		took = (rd_clock_ns() - began) / 2;
-		if (i >= warm && took < *way_ns)
+		if (i >= before && took < *way_ns)
 			*way_ns = took;
 	}
 	return err;
@@ -120,7 +123,7 @@ static int exchange(struct rondo_comm *comm, struct measured_pair pair, char *by
 static int measure_point(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 	size_t size, const struct effort *effort, struct sample *sample)
 {
-	int err = ping(comm, pair, bytes, size, effort->pings, &sample->way_ns);
+	int err = ping(comm, pair, bytes, size, effort, &sample->way_ns);
 
 	sample->busy_ns = sample->both_ns = UINT32_MAX;
 	for (int i = 0; i < effort->bursts && !err; i++) {
@@ -135,12 +138,12 @@ static int measure_point(struct rondo_comm *comm, struct measured_pair pair, voi
 /* ---- The leader ----------------------------------------------------------------------------- */
 
 /* The effort for a point; -1: there is no time for it. */
-static int affordable(int64_t message_ns, int64_t left_ns, int slots)
+static int affordable(const struct rondo_comm *comm, int64_t message_ns, int64_t left_ns)
 {
 	for (int i = 0; i < LEAST_EFFORT; i++) {
 		const struct effort *effort = &efforts[i];
-		int messages =
-			2 * (effort->pings + slots) + 3 * effort->bursts * (effort->length + 1);
+		int messages = 2 * (effort->pings + rounds_before(comm, effort)) +
+			       3 * effort->bursts * (effort->length + 1);
 
 		if (messages * message_ns <= (left_ns > 0 ? left_ns / 2 : 0))
 			return i;
@@ -210,9 +213,9 @@ static int measure_series(struct rondo_comm *comm, struct measured_pair pair, vo
 		bool known = series->ways.measured >> point & 1;
 		bool first = point == RD_SAMPLES_SLOPE_FROM && !known;
 		int64_t message_ns = rd_samples_expect(&series->ways, point);
-		int effort = first ? LEAST_EFFORT
-				   : affordable(message_ns, series->deadline_ns - rd_clock_ns(),
-					     comm->settings.slots);
+		int effort =
+			first ? LEAST_EFFORT
+			      : affordable(comm, message_ns, series->deadline_ns - rd_clock_ns());
 
 		if (effort >= 0 && points[point] <= comm->piece_size)
 			err = measure_repeatedly(comm, pair, bytes, point, effort, series);
