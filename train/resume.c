@@ -96,9 +96,10 @@ static int restore(
 		if (!err)
 			train->device->ops->put(train->device, values, host, size);
 		free(host);
-		if (!err)
-			err = train->device->ops->wait(train->device);
 	}
+	/* The rank's own values may be on their way still: they would replace rank 0's. */
+	if (!err)
+		err = train->device->ops->wait(train->device);
 	return err ? err : world_broadcast(train->world, values, size);
 }
 

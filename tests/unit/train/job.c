@@ -140,6 +140,8 @@ int run_rank_as(struct job *job, const struct rondo_config *config, int local_ra
 	struct train_world world;
 	struct device *device;
 	int err = device_create(&device, job->options.device, local_rank);
+	if (!err && job->opened)
+		job->opened(device, local_rank);
 	if (!err)
 		err = config ? world_open_as(&world, device->number, config)
 			     : world_open(&world, device->number);

@@ -49,6 +49,7 @@ struct job {
 	int hosts; /* emulated hosts of the ranks */
 	bool reports;
 	void (*prepare)(int rank); /* NULL, or called first in each rank */
+	void (*opened)(struct device *device, int rank); /* likewise, when it has its device */
 	void (*before_step)(int rank, int step); /* likewise; not with checkpoints or reports */
 	void (*created)(struct train *train); /* NULL, or called after train_create() */
 	void (*change)(struct train *train, int step); /* likewise; may change the rank's run */
