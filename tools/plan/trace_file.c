@@ -81,9 +81,9 @@ static int64_t read_us(struct reader *reader, const struct rd_json_value *object
 		after += *at == '.' || after >= 0;
 		if (*at == '.')
 			continue;
-		sum = 10 * sum + (*at - '0');
 		if (++digits > 18)
 			break;
+		sum = 10 * sum + (*at - '0');
 	}
 	sum = negative ? -sum : sum;
 	if (!reader->err && (digits == 0 || digits > 18 || after != 3 || *at == 'e' || *at == 'E' ||

@@ -125,7 +125,7 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		{ "[\n" RANK STEP STEP, ":4: line 3 has the same step" },
 		{ "[\n" RANK STEP_OF("12.5", "0", TIMES),
 			":3: \"ts\" must be microseconds with three digits behind the point" },
-		{ "[\n" RANK STEP_OF("1234567890123456.789", "0", TIMES), ":3: \"ts\" must be" },
+		{ "[\n" RANK STEP_OF("9999999999999999.999", "0", TIMES), ":3: \"ts\" must be" },
 		{ "[\n" RANK STEP_OF("1.000", "-1", TIMES), ":3: \"piece\" must be a whole" },
 		{ "[\n" RANK STEP_OF("1.000", "0", "\"wait_us\":-0.001,\"work_us\":0.000"),
 			":3: \"wait_us\" must be" },
