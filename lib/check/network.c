@@ -232,6 +232,7 @@ static void init_end(struct rd_network *network, int rank, int peer, int channel
 			.channel = channel,
 			.ready = true,
 			.message_max = set->piece_size,
+			.shares_room = true,
 		},
 		.network = network,
 		.number = number,

@@ -283,6 +283,7 @@ static int init_actor(struct simulator *simulator, int rank)
 		&simulator->network.links[rd_network_link_index(&simulator->network, rank, 0, 0)],
 		set->channels, set->piece_size, actor->scratch, actor->send_marks);
 	actor->exec.peer_buffers = simulator->peer_buffers;
+	actor->exec.past_least = set->seed % 2 ? 0 : SIZE_MAX;
 	return 0;
 }
 

@@ -21,7 +21,7 @@ struct rd_simulation {
 	/* links have send(), read the memory as late as possible (at arrival), and land messages
 	   at the receiver's address */
 	bool zero_copy;
-	uint64_t seed;
+	uint64_t seed; /* odd: messages are written past the caches */
 	uint64_t latency_ns; /* least time a message takes */
 	/* more time, drawn for each message and each rank's start; a link keeps its order */
 	uint64_t jitter_ns;

@@ -151,10 +151,12 @@ static int affordable(const struct rondo_comm *comm, int64_t message_ns, int64_t
 	return -1;
 }
 
-/* Sends the next point and effort to the other rank; point -1: there is no more. */
+/* Sends the next point and effort to the other rank, and how both write messages; point -1: there
+   is no more. */
 static int send_next(struct rondo_comm *comm, struct measured_pair pair, int point, int effort)
 {
-	int32_t next = point < 0 ? -1 : point * EFFORT_COUNT + effort;
+	int past = (int)comm->costs.links[RD_NEAR].past_caches;
+	int32_t next = point < 0 ? -1 : (point * EFFORT_COUNT + effort) * 2 + past;
 
 	return send_one(comm, pair, false, &next, sizeof(next));
 }
@@ -200,6 +202,24 @@ static int measure_repeatedly(struct rondo_comm *comm, struct measured_pair pair
 	return err;
 }
 
+/* Whether messages go past the caches from now on. The sample is of the point that shows it, which
+   was measured through them. */
+static int try_past(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int effort,
+	struct series *series)
+{
+	const int point = RD_SAMPLES_SLOPE_FROM;
+	uint32_t *past = &comm->costs.links[RD_NEAR].past_caches;
+	uint32_t through_ns = series->ways.least[point];
+	int err;
+
+	if (!comm->links[pair.other * comm->channels]->shares_room)
+		return 0;
+	*past = 1;
+	err = take_sample(comm, pair, bytes, point, effort, series);
+	*past = series->ways.least[point] < through_ns - through_ns / RD_PAST_GAIN;
+	return err;
+}
+
 static int measure_series(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 	int64_t budget_ns, struct series *series)
 {
@@ -219,6 +239,8 @@ static int measure_series(struct rondo_comm *comm, struct measured_pair pair, vo
 
 		if (effort >= 0 && points[point] <= comm->piece_size)
 			err = measure_repeatedly(comm, pair, bytes, point, effort, series);
+		if (effort >= 0 && point == RD_SAMPLES_SLOPE_FROM && !first && !err)
+			err = try_past(comm, pair, bytes, effort, series);
 	}
 	return err;
 }
@@ -269,13 +291,14 @@ static int follow(struct rondo_comm *comm, struct measured_pair pair, void *byte
 		err = send_one(comm, pair, false, &next, sizeof(next));
 		if (err || next < 0)
 			return err;
-		if (next >= RD_COST_POINT_COUNT * EFFORT_COUNT)
+		if (next >= RD_COST_POINT_COUNT * EFFORT_COUNT * 2)
 			return rd_comm_fail(comm,
 				rd_fail(RONDO_PROTOCOL, "rank %d asked rank %d for measurement %d",
 					pair.leader, comm->rank, (int)next),
 				pair.leader);
-		err = measure_point(comm, pair, bytes, points[next / EFFORT_COUNT],
-			&efforts[next % EFFORT_COUNT], &ignored);
+		comm->costs.links[RD_NEAR].past_caches = next % 2;
+		err = measure_point(comm, pair, bytes, points[next / 2 / EFFORT_COUNT],
+			&efforts[next / 2 % EFFORT_COUNT], &ignored);
 		if (err)
 			return err;
 	}

@@ -130,6 +130,8 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		unsliced ? SIZE_MAX : prepared->piece_size, prepared->scratch,
 		prepared->send_marks);
 	task->exec->stride = comm->channels;
+	if (comm->costs.links[RD_NEAR].past_caches)
+		task->exec->past_least = RD_PAST_LEAST;
 	task->exec->signature.type = type;
 	if (direct_access)
 		task->exec->peer_buffers = comm->exchange->peer_buffers;

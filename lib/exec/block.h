@@ -28,4 +28,25 @@ static inline void rd_exec_copy(void *into, const void *from, size_t size)
 		rd_copy(into, from, size);
 }
 
+/* Whether a message of `size` bytes is written past this core's caches. The peer's core then
+   fetches it from memory, and a later message there need not take its lines from that core. */
+static inline bool rd_exec_goes_past(
+	const struct rd_exec *exec, const struct rd_link *link, size_t size)
+{
+	return size >= exec->past_least && link->shares_room;
+}
+
+/* Copies a message into a link's room. */
+static inline void rd_exec_copy_out(const struct rd_exec *exec, const struct rd_link *link,
+	void *room, const void *from, size_t size)
+{
+	/* The first comparison is one that a copy makes in any case. */
+	if (size >= RD_COPY_WIDE_MIN && rd_exec_goes_past(exec, link, size)) {
+		rd_copy_past(room, from, size);
+		rd_copy_past_end();
+	} else {
+		rd_exec_copy(room, from, size);
+	}
+}
+
 #endif

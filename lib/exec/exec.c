@@ -213,7 +213,7 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, const struc
 
 	if (!slot)
 		return wait_for(exec, link);
-	rd_exec_copy(slot, from, size);
+	rd_exec_copy_out(exec, link, slot, from, size);
 	commit(exec, link, step, size);
 	return RD_MOVED;
 }
@@ -256,12 +256,34 @@ static void combine(struct rd_exec *exec, const struct rd_step *step, void *into
 		rd_exec_reduce(exec, into, message, from, count);
 }
 
-/* The same into a slot of a link, and into our own memory too unless `into` is NULL. */
-static void combine_to_slot(struct rd_exec *exec, const struct rd_step *step, char *slot,
-	char *into, const char *message, const char *from, size_t count)
+/* The same past the caches into a slot, and into our own memory too unless `into` is NULL. */
+static __attribute__((noinline)) void combine_past(struct rd_exec *exec, const struct rd_step *step,
+	char *slot, char *into, const char *message, const char *from, size_t count)
+{
+	_Alignas(64) char block[RD_EXEC_BLOCK];
+	size_t most = RD_EXEC_BLOCK / exec->element;
+
+	for (size_t done = 0; done < count; done += most) {
+		size_t at = done * exec->element, part = rd_min(most, count - done);
+		char *result = into ? into + at : block;
+
+		combine(exec, step, result, message + at, from + at, part);
+		rd_copy_past(slot + at, result, part * exec->element);
+	}
+	rd_copy_past_end();
+}
+
+/* The same into a slot of a link. */
+static void combine_to_slot(struct rd_exec *exec, const struct rd_link *link,
+	const struct rd_step *step, char *slot, char *into, const char *message, const char *from,
+	size_t count)
 {
 	size_t most = RD_EXEC_BLOCK / exec->element;
 
+	if (rd_exec_goes_past(exec, link, count * exec->element)) {
+		combine_past(exec, step, slot, into, message, from, count);
+		return;
+	}
 	if (!into) {
 		combine(exec, step, slot, message, from, count);
 		return;
@@ -341,10 +363,10 @@ static int run_forward(
 	if (!slot)
 		return wait_for(exec, to_link);
 	if (reduces) {
-		combine_to_slot(exec, step, slot, into, message.data,
+		combine_to_slot(exec, to_link, step, slot, into, message.data,
 			rd_slice_at(exec, step->from, channel, cursor->piece), count);
 	} else {
-		rd_exec_copy(slot, message.data, size);
+		rd_exec_copy_out(exec, to_link, slot, message.data, size);
 		if (into)
 			rd_exec_copy(into, message.data, size);
 	}

@@ -46,6 +46,9 @@ struct rd_exec {
 	size_t pieces;
 	size_t piece_count; /* elements in a slice of a chunk */
 	size_t element; /* bytes */
+	/* messages of so many bytes are written past the caches into room that the peer reads
+	   (link->shares_room); SIZE_MAX by default */
+	size_t past_least;
 	rd_reduce_function reduce; /* NULL: the call's user_op->combine */
 	/* [channels][steps_most]: link->posted after the step's send. For a HOLD: the address of
 	   its message. */

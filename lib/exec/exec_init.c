@@ -70,6 +70,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->signature = rd_signature_of_ordinary(call);
 	exec->error = 0;
 	exec->single_copy = false;
+	exec->past_least = SIZE_MAX;
 	exec->one_chunk = plans[0]->parts == 1;
 	if (!rd_call_is_ordinary(call))
 		init_unusual(exec);

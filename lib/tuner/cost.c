@@ -150,6 +150,7 @@ static void add_later(struct lines *lines, const char *prefix, struct rd_link_co
 		(struct line){ "both_ns", link->both_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
 	add_line(lines, prefix, (struct line){ "rails", &link->rails, 1, 1, RD_COST_RAILS_MAX });
 	add_line(lines, prefix, (struct line){ "striped", &link->striped, 1, 0, 1000 });
+	add_line(lines, prefix, (struct line){ "past_caches", &link->past_caches, 1, 0, 1 });
 }
 
 static void list_lines(struct rd_costs *costs, struct lines *lines)

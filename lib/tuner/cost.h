@@ -80,6 +80,9 @@ struct rd_link_cost {
 	   above are those of messages through slots, and so are predictions. single_copy.h learns
 	   the gain of single copy from the calls themselves. */
 	uint32_t single_copy;
+	/* 1: the sender writes messages of RD_PAST_LEAST bytes and more past its caches into room
+	   that both ranks share (rd_link.shares_room). */
+	uint32_t past_caches;
 	/* Network ports over which the channels spread: channel c uses rail c modulo rails. The
 	   costs above are those of one channel. */
 	uint32_t rails;

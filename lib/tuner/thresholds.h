@@ -117,6 +117,15 @@
 /* A core's own caches, where their size is unknown. Not measured: a usual second-level cache. */
 #define RD_CACHE_BYTES (1 << 20)
 
+/* ---- Past the caches (exec/block.h, comm/calibrate_links.c) ---------------------------------- */
+
+/* Shorter messages stay in the caches. "Slots past the caches": between cores that are far apart,
+   4 KiB took half the time past them. */
+#define RD_PAST_LEAST (4 << 10)
+/* Going past them must save more than this part of a message's time: the next reader fetches the
+   bytes from memory, whose bandwidth other ranks may need. Not measured. */
+#define RD_PAST_GAIN 4
+
 /* ---- Single copy or slots (single_copy.c, comm/run.c) --------------------------------------- */
 
 /* Blocks below this go through slots. Not measured itself: "Single copy or slots" has 1.1 us for

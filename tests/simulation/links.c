@@ -237,6 +237,7 @@ static void init_end(struct world *world, int rank, int peer, int channel)
 		.channel = channel,
 		.ready = true,
 		.message_max = world->piece,
+		.shares_room = true,
 	};
 	end->world = world;
 	end->number = (int)(end - world->links.ends);

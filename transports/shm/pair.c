@@ -357,6 +357,7 @@ int rd_shm_pair_add_link(struct rd_shm_pair *pair, int channel)
 	link->base.message_max = settings->piece_size;
 	link->base.send_min = settings->single_copy;
 	link->base.single_copy = true;
+	link->base.shares_room = true;
 	rd_shm_link_init(link, &pair->common);
 	pair->links[channel] = link;
 	if (pair->state == RD_SHM_PAIR_MADE && rd_shm_connection_is_open(pair->connection))

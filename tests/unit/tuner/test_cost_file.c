@@ -286,28 +286,29 @@ Test(cost_file, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 	static const struct {
 		const char *line, *error;
 	} tries[] = {
-		{ "cores 0", "line 39: cores is \"0\": each is a whole number, 1 to 65536." },
-		{ "cores 65537", "line 39: cores is \"65537\"" },
-		{ "cores 4294967296", "line 39: cores is \"4294967296\"" },
-		{ "cores", "line 39: cores has 0 numbers, not 1." },
+		{ "cores 0", "line 41: cores is \"0\": each is a whole number, 1 to 65536." },
+		{ "cores 65537", "line 41: cores is \"65537\"" },
+		{ "cores 4294967296", "line 41: cores is \"4294967296\"" },
+		{ "cores", "line 41: cores has 0 numbers, not 1." },
 		{ "copy_ps -1",
-			"line 36: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
-		{ "copy_ps 1000001", "line 36: copy_ps is \"1000001\"" },
-		{ "copy_ps nan", "line 36: copy_ps is \"nan\"" },
-		{ "copy_ps 1e300", "line 36: copy_ps is \"1e300\"" },
-		{ "copy_ps 1.5", "line 36: copy_ps is \"1.5\"" },
-		{ "copy_ps 5 6", "line 36: copy_ps has 2 numbers, not 1." },
+			"line 38: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
+		{ "copy_ps 1000001", "line 38: copy_ps is \"1000001\"" },
+		{ "copy_ps nan", "line 38: copy_ps is \"nan\"" },
+		{ "copy_ps 1e300", "line 38: copy_ps is \"1e300\"" },
+		{ "copy_ps 1.5", "line 38: copy_ps is \"1.5\"" },
+		{ "copy_ps 5 6", "line 38: copy_ps has 2 numbers, not 1." },
 		{ "reduce_ps 7 9223372036854775808",
-			"line 37: reduce_ps is \"9223372036854775808\"" },
-		{ "switch_ns 99999999999999999999999999", "line 38: switch_ns is \"9999999" },
-		{ "memory_reduce_ps 1 1000001", "line 41: memory_reduce_ps is \"1000001\"" },
-		{ "cache_bytes 4294967296", "line 42: cache_bytes is \"4294967296\"" },
-		{ "near_posts 2", "line 28: near_posts is \"2\": each is a whole number, 0 to 1." },
-		{ "far_single_copy 4294967295", "line 35: far_single_copy is \"4294967295\"" },
-		{ "far_rails 0", "line 47: far_rails is \"0\": each is a whole number, 1 to 64." },
-		{ "near_striped 1001", "line 45: near_striped is \"1001\"" },
+			"line 39: reduce_ps is \"9223372036854775808\"" },
+		{ "switch_ns 99999999999999999999999999", "line 40: switch_ns is \"9999999" },
+		{ "memory_reduce_ps 1 1000001", "line 43: memory_reduce_ps is \"1000001\"" },
+		{ "cache_bytes 4294967296", "line 44: cache_bytes is \"4294967296\"" },
+		{ "near_posts 2", "line 30: near_posts is \"2\": each is a whole number, 0 to 1." },
+		{ "far_single_copy 4294967295", "line 37: far_single_copy is \"4294967295\"" },
+		{ "far_rails 0", "line 50: far_rails is \"0\": each is a whole number, 1 to 64." },
+		{ "near_striped 1001", "line 47: near_striped is \"1001\"" },
+		{ "near_past_caches 2", "line 48: near_past_caches is \"2\"" },
 		{ "far_way_ns 1 2 3 4 5 4000000001",
-			"line 31: far_way_ns is \"4000000001\": each is a whole number, 0 to "
+			"line 33: far_way_ns is \"4000000001\": each is a whole number, 0 to "
 			"4000000000." },
 	};
 
@@ -330,8 +331,8 @@ Test(cost_file, numbers_at_their_bounds_are_taken)
 	static const char *const lines[] = { "cores 65536", "copy_ps 1000000", "copy_ps 0",
 		"reduce_ps 0 1000000", "memory_copy_ps 1000000", "cache_bytes 0",
 		"cache_bytes 4294967295", "near_rails 1", "far_rails 64", "far_striped 0",
-		"near_striped 1000", "switch_ns 4000000000", "near_posts_min 4294967295",
-		"far_way_ns 4000000000 0 4000000000 0 4000000000 0" };
+		"near_striped 1000", "near_past_caches 1", "switch_ns 4000000000",
+		"near_posts_min 4294967295", "far_way_ns 4000000000 0 4000000000 0 4000000000 0" };
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		struct rd_costs found;
