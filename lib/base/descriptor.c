@@ -6,15 +6,23 @@
 
 int rd_above_stderr(int fd)
 {
-	int copy, saved;
+	int copy;
 
 	if (fd < 0 || fd > STDERR_FILENO)
 		return fd;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	saved = errno;
-	close(fd);
-	errno = saved;
+	rd_close_failed(fd);
 	return copy;
+}
+
+int rd_close_failed(int fd)
+{
+	int saved = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return -1;
 }
 
 int rd_open(const char *path, int flags)
@@ -28,13 +36,10 @@ int rd_open(const char *path, int flags)
 
 FILE *rd_fopen(const char *path, int flags)
 {
-	int fd = rd_open(path, flags), saved;
+	int fd = rd_open(path, flags);
 	FILE *file = fd < 0 ? NULL : fdopen(fd, (flags & O_ACCMODE) == O_RDONLY ? "r" : "w");
 
-	if (fd >= 0 && !file) {
-		saved = errno;
-		close(fd);
-		errno = saved;
-	}
+	if (!file)
+		rd_close_failed(fd);
 	return file;
 }

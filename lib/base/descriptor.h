@@ -12,6 +12,8 @@
 
 /* Returns fd, which may be -1, or a copy in its place; -1 and errno where it cannot be copied. */
 int rd_above_stderr(int fd);
+/* Closes fd, which may be -1, after an error whose errno it keeps. Returns -1. */
+int rd_close_failed(int fd);
 
 /*
  * As open(2), for a file that a user names, with O_CLOEXEC and mode 0666. Opening never waits: a

@@ -23,26 +23,16 @@ union address {
 	struct sockaddr_storage space;
 };
 
-static int close_failed(int fd)
-{
-	int saved = errno;
-
-	if (fd >= 0)
-		close(fd);
-	errno = saved;
-	return -1;
-}
-
 /* A bound socket; -1, and errno. Both kinds of address have the port in one place. */
 static int bind_at(union address at, socklen_t size, int port)
 {
 	int fd = rd_above_stderr(socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
 	at.v4.sin_port = htons((uint16_t)port);
-	return fd >= 0 && bind(fd, &at.any, size) == 0 ? fd : close_failed(fd);
+	return fd >= 0 && bind(fd, &at.any, size) == 0 ? fd : rd_close_failed(fd);
 }
 
-static int port_of(int fd)
+int rd_port_of(int fd)
 {
 	union address at;
 	socklen_t size = sizeof(at);
@@ -83,9 +73,9 @@ int rd_listen_on_loopback(int *port)
 	int fd = bind_to_loopback(&is_v6);
 
 	if (fd < 0 || listen(fd, RD_BACKLOG))
-		return close_failed(fd);
-	*port = port_of(fd);
-	return *port < 0 ? close_failed(fd) : fd;
+		return rd_close_failed(fd);
+	*port = rd_port_of(fd);
+	return *port < 0 ? rd_close_failed(fd) : fd;
 }
 
 bool rd_address_lacks_zone(const char *address)
@@ -111,7 +101,7 @@ int rd_port_beside(int fd)
 		bound = bind_at(at, size, 0);
 	if (bound < 0)
 		return -1;
-	port = port_of(bound);
+	port = rd_port_of(bound);
 	close(bound);
 	return port;
 }

@@ -14,6 +14,9 @@ const char *rd_loopback(void);
 /* Returns a socket that listens there, at a port of the kernel's choice; -1, and errno. */
 int rd_listen_on_loopback(int *port);
 
+/* The port at which a socket is bound; -1, and errno. */
+int rd_port_of(int fd);
+
 /* Whether this is a link-local address of IPv6 without its interface ("fe80::1", not
    "fe80::1%eth0"): it leads nowhere. */
 bool rd_address_lacks_zone(const char *address);

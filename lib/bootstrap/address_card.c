@@ -1,71 +1,38 @@
 #include "bootstrap/address_card.h"
 
 #include <arpa/inet.h>
-#include <inttypes.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/port.h"
-
-/* ---- The socket ---------------------------------------------------------------------------- */
+#include "net/socket.h"
 
 /* At this address alone, whatever networks this host has besides. */
-static bool bind_at(int fd, const char *address, int port)
-{
-	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = v4.sin_port };
-	int on = 1;
-
-	/* Connections of an earlier job at this port may be in TIME_WAIT. */
-	if (port)
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (inet_pton(AF_INET6, address, &v6.sin6_addr) == 1)
-		return bind(fd, (struct sockaddr *)&v6, sizeof(v6)) == 0;
-	return inet_pton(AF_INET, address, &v4.sin_addr) == 1 &&
-	       bind(fd, (struct sockaddr *)&v4, sizeof(v4)) == 0;
-}
-
-static int port_of(int fd)
-{
-	struct sockaddr_storage at = { 0 };
-	socklen_t size = sizeof(at);
-
-	if (getsockname(fd, (struct sockaddr *)&at, &size))
-		return -1;
-	return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
-					      : ((struct sockaddr_in *)&at)->sin_port);
-}
-
 int rd_address_card_open(struct rd_address_card *card, int *fd, int port)
 {
-	int family, err = rd_own_address(card->address);
+	struct rd_addresses own;
+	int err = rd_own_address(card->address);
 
 	*fd = -1;
 	if (err)
 		return err;
 	if (getrandom(card->key, sizeof(card->key), 0) != sizeof(card->key))
 		return rd_fail_errno("no random number for the rendezvous");
-	family = strchr(card->address, ':') ? AF_INET6 : AF_INET;
-	*fd = rd_above_stderr(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	if (*fd >= 0 && bind_at(*fd, card->address, port) && listen(*fd, RD_BACKLOG) == 0)
-		card->port = port_of(*fd);
-	else
-		card->port = -1;
+	if (!rd_addresses_find(&own, card->address, port, AI_NUMERICHOST))
+		*fd = rd_listen_at(&own.at[0], port);
+	card->port = *fd < 0 ? -1 : rd_port_of(*fd);
 	if (card->port > 0)
 		return 0;
 	err = rd_fail_errno(port ? "rank 0 cannot listen at RONDO_PORT %d"
 				 : "rank 0 cannot listen at any port (%d)",
 		port);
-	if (*fd >= 0)
-		close(*fd);
+	rd_close_failed(*fd);
 	*fd = -1;
 	return err;
 }

@@ -5,15 +5,13 @@
 #ifndef RD_ADDRESS_CARD_H
 #define RD_ADDRESS_CARD_H
 
-#include <stdint.h>
-
 #include "base/settings.h"
 #include "bootstrap/own_address.h"
 
 #define RD_ADDRESS_CARD_TEXT 104
 
 struct rd_address_card {
-	char address[RD_OWN_ADDRESS]; /* an IP address */
+	char address[RD_NUMERIC_ADDRESS]; /* an IP address */
 	int port;
 	unsigned char key[RD_KEY_SIZE]; /* random: ranks that have another are refused */
 };

@@ -76,7 +76,7 @@ static int open_alone(struct rd_control *control)
 static void warn_of_strangers(const struct rd_control *control)
 {
 	static _Atomic bool warned;
-	bool here = rd_address_is_here_alone(&control->local);
+	bool here = rd_address_is_loopback(&control->local);
 
 	if (!atomic_exchange(&warned, true))
 		rd_log(here ? RD_INFO : RD_WARN, RD_BOOTSTRAP,

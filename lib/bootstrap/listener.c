@@ -308,11 +308,10 @@ void rd_listener_unwatch(struct rd_listener *listener, int epoll_fd)
 
 static int listen_near(struct rd_listener *listener, const struct sockaddr_storage *near)
 {
-	socklen_t size = sizeof(listener->near);
-	int fd = rd_listen_near(near);
+	int fd = rd_listen_at(near, 0);
 
 	if (fd >= 0 && rd_socket_place(fd, listener->address, &listener->port) == 0 &&
-		getsockname(fd, (struct sockaddr *)&listener->near, &size) == 0)
+		rd_local_address_get(&listener->near, fd) == 0)
 		return rd_door_listen(listener->door, fd);
 	if (fd >= 0)
 		close(fd);

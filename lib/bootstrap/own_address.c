@@ -11,51 +11,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "net/socket.h"
 #include "topo/sysfs.h"
 
-static socklen_t size_of(const struct sockaddr *address)
+/* Towards an address for documentation. Some sandboxes lead packets there to the loopback. */
+static bool address_towards(char text[RD_NUMERIC_ADDRESS], const char *far)
 {
-	return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					      : sizeof(struct sockaddr_in);
-}
+	struct rd_addresses there;
+	struct sockaddr_storage here;
 
-static bool print_address(char text[RD_OWN_ADDRESS], const struct sockaddr *address)
-{
-	return !getnameinfo(
-		address, size_of(address), text, RD_OWN_ADDRESS, NULL, 0, NI_NUMERICHOST);
-}
-
-/* The source address of packets to this one, which is for documentation. Sends none. Some sandboxes
-   lead them to the loopback. */
-static bool address_towards(char text[RD_OWN_ADDRESS], int family, const char *far)
-{
-	struct addrinfo hints = {
-		.ai_family = family, .ai_socktype = SOCK_DGRAM, .ai_flags = AI_NUMERICHOST
-	};
-	struct sockaddr_storage here = { 0 };
-	socklen_t size = sizeof(here);
-	struct addrinfo *found;
-	bool got;
-	int fd;
-
-	if (getaddrinfo(far, "9", &hints, &found))
-		return false;
-	fd = rd_above_stderr(socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	got = fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-	      getsockname(fd, (struct sockaddr *)&here, &size) == 0 &&
-	      !rd_address_is_here_alone(&here) && print_address(text, (struct sockaddr *)&here);
-	if (fd >= 0)
-		close(fd);
-	freeaddrinfo(found);
-	return got;
+	return !rd_addresses_find(&there, far, 9, AI_NUMERICHOST) &&
+	       rd_address_towards(&here, &there.at[0]) && !rd_address_is_loopback(&here) &&
+	       rd_address_print_host(text, (struct sockaddr *)&here);
 }
 
 /* ---- Interfaces ---------------------------------------------------------------------------- */
@@ -138,7 +109,7 @@ static int rate_loopback(const struct ifaddrs *one)
 }
 
 /* The best address of the interfaces of this name; NULL: of any. */
-static bool address_of_interface(char text[RD_OWN_ADDRESS],
+static bool address_of_interface(char text[RD_NUMERIC_ADDRESS],
 	int (*rate_one)(const struct ifaddrs *one), const char *name, size_t length)
 {
 	const struct ifaddrs *best = NULL;
@@ -159,7 +130,7 @@ static bool address_of_interface(char text[RD_OWN_ADDRESS],
 			best = one;
 		}
 	}
-	got = best && print_address(text, best->ifa_addr);
+	got = best && rd_address_print_host(text, best->ifa_addr);
 	freeifaddrs(all);
 	return got;
 }
@@ -177,7 +148,7 @@ static void warn_of_loopback(const char *address)
 			address);
 }
 
-int rd_own_address(char text[RD_OWN_ADDRESS])
+int rd_own_address(char text[RD_NUMERIC_ADDRESS])
 {
 	const char *names = rd_environment("RONDO_INTERFACE");
 	char quote[41];
@@ -192,8 +163,7 @@ int rd_own_address(char text[RD_OWN_ADDRESS])
 			"has no IP address",
 			rd_quotable(quote, names));
 	}
-	if (address_towards(text, AF_INET, "192.0.2.1") ||
-		address_towards(text, AF_INET6, "2001:db8::1") ||
+	if (address_towards(text, "192.0.2.1") || address_towards(text, "2001:db8::1") ||
 		address_of_interface(text, rate_outward, NULL, 0))
 		return 0;
 	if (address_of_interface(text, rate_loopback, NULL, 0)) {

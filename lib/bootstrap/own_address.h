@@ -2,7 +2,7 @@
 #ifndef RD_OWN_ADDRESS_H
 #define RD_OWN_ADDRESS_H
 
-#define RD_OWN_ADDRESS 64
+#include "net/address.h"
 
 /*
  * Finds the address, numeric: of the first interface that RONDO_INTERFACE names, or else that from
@@ -10,6 +10,6 @@
  * first those with a gateway, and no bridge of containers. The last is the loopback, with a
  * warning. RONDO_SETTING; RONDO_SYSTEM: there is none.
  */
-int rd_own_address(char text[RD_OWN_ADDRESS]);
+int rd_own_address(char text[RD_NUMERIC_ADDRESS]);
 
 #endif

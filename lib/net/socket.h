@@ -7,19 +7,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "base/settings.h"
-
-#define RD_ADDRESSES_MAX 8
-#define RD_ADDRESS_SIZE 128
-#define RD_NUMERIC_ADDRESS 64 /* bytes of an address without a port */
-
-struct rd_addresses {
-	int count;
-	struct sockaddr_storage at[RD_ADDRESSES_MAX];
-	socklen_t size[RD_ADDRESSES_MAX];
-};
+#include "net/address.h"
 
 /*
  * Resolves settings->address:port. Where the name has no address yet, retries until deadline_ms;
@@ -35,8 +25,11 @@ int rd_resolve(
  */
 int rd_listen(int *fd, const struct rd_addresses *addresses, const struct rd_settings *settings);
 
-/* Listens at any port of this address, a socket's own: the socket, or -1 and errno. */
-int rd_listen_near(const struct sockaddr_storage *address);
+/* A socket that is bound to the address at this port, whatever the address has; 0: any. -1 and
+   errno. */
+int rd_bind(const struct sockaddr_storage *address, int port);
+/* The same, and it listens. */
+int rd_listen_at(const struct sockaddr_storage *address, int port);
 /* Where a socket listens: a numeric address, or "" where that is any of this host. 0, or -1 and
    errno. */
 int rd_socket_place(int fd, char address[RD_NUMERIC_ADDRESS], uint32_t *port);
@@ -69,14 +62,5 @@ void rd_socket_tune(int fd, int timeout_ms);
 
 /* Whether both ends of a connection have one address, and so one kernel. */
 bool rd_socket_is_near(int fd);
-
-/* The address of this end of a socket: 0, or -1 and errno. */
-int rd_local_address_get(struct sockaddr_storage *local, int fd);
-/* Whether the address is a loopback address, to which other hosts have no way. */
-bool rd_address_is_here_alone(const struct sockaddr_storage *address);
-/* "127.0.0.1:29500", "[::1]:29500". */
-void rd_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *address);
-/* "lo:127.0.0.1<29500>", with the interface, which the kernel has to be asked for. */
-void rd_local_address_print(char text[RD_ADDRESS_SIZE], const struct sockaddr_storage *local);
 
 #endif

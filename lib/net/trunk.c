@@ -322,9 +322,8 @@ static struct rd_trunk *find_trunk(
 {
 	struct rd_trunk *trunk = trunks->first;
 
-	while (trunk &&
-		(!trunk->dialled || trunk->lost || trunk->last == UINT32_MAX ||
-			memcmp(&trunk->to, &addresses->at[index], addresses->size[index]) != 0))
+	while (trunk && (!trunk->dialled || trunk->lost || trunk->last == UINT32_MAX ||
+				memcmp(&trunk->to, &addresses->at[index], sizeof(trunk->to)) != 0))
 		trunk = trunk->next;
 	return trunk;
 }
@@ -347,7 +346,7 @@ static struct rd_trunk *dial(struct rd_trunks *trunks, const struct rd_addresses
 		errno = ENOMEM;
 		return NULL;
 	}
-	memcpy(&trunk->to, &addresses->at[index], addresses->size[index]);
+	trunk->to = addresses->at[index];
 	trunk->dialled = trunk->connecting = true;
 	return trunk;
 }

@@ -147,10 +147,10 @@ int rd_tcp_connections_deliver(struct rd_tcp_connector *connector)
 static void fail_at_address(
 	struct rd_tcp_connection *connection, int error, const char *activity, int number)
 {
-	char where[RD_ADDRESS_TEXT], reason[RD_TCP_REASON_MAX];
+	char where[RD_ADDRESS_SIZE], reason[RD_TCP_REASON_MAX];
 
 	snprintf(reason, sizeof(reason), "%s at %s%s%s", activity,
-		rd_address_text(&connection->address, where), number ? ": " : "",
+		rd_address_print(where, &connection->address), number ? ": " : "",
 		number ? strerror(number) : "");
 	fail(connection, error, reason);
 }
@@ -301,14 +301,14 @@ static bool is_logged(const struct rd_tcp_connection *connection, int index)
 static void abandon_attempt(struct rd_tcp_connection *connection, const char *why)
 {
 	int index = address_of_attempt(connection, connection->attempt);
-	char where[RD_ADDRESS_TEXT];
+	char where[RD_ADDRESS_SIZE];
 
 	if (!is_logged(connection, index))
 		rd_log(RD_WARN, RD_NET,
 			"NET/Socket : rank %d does not reach rank %d at %s by %s (%s), and tries "
 			"its next address",
 			connection->connector->local->rank, connection->peer,
-			rd_address_text(&connection->address, where),
+			rd_address_print(where, &connection->address),
 			outgoing_interface(connection)->name, why);
 	connection->in_vain |= 1u << index;
 	rd_tcp_wire_close(connection->connector->station->epoll_fd, &connection->wire);
@@ -338,13 +338,14 @@ static void rest(struct rd_tcp_connection *connection)
    to one gets nothing from there. */
 static int leave_device(struct rd_tcp_connection *connection)
 {
-	char where[RD_ADDRESS_TEXT];
+	char where[RD_ADDRESS_SIZE];
 
 	rd_log(RD_WARN, RD_NET,
 		"NET/Socket : rank %d does not reach rank %d at %s by %s, and lets the kernel choose "
 		"among the interfaces on its network",
 		connection->connector->local->rank, connection->peer,
-		rd_address_text(&connection->address, where), outgoing_interface(connection)->name);
+		rd_address_print(where, &connection->address),
+		outgoing_interface(connection)->name);
 	connection->on_device = false;
 	connection->off_device = true;
 	rd_tcp_wire_close(connection->connector->station->epoll_fd, &connection->wire);

@@ -1,55 +1,17 @@
 #include "transports/tcp/interface.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/port.h"
-
-socklen_t rd_address_size(int family)
-{
-	return family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-}
-
-const char *rd_address_text(const struct sockaddr_storage *address, char text[RD_ADDRESS_TEXT])
-{
-	const struct sockaddr_in *in = (const void *)address;
-	const struct sockaddr_in6 *in6 = (const void *)address;
-	char number[INET6_ADDRSTRLEN] = "?";
-
-	if (address->ss_family == AF_INET) {
-		inet_ntop(AF_INET, &in->sin_addr, number, sizeof(number));
-		snprintf(text, RD_ADDRESS_TEXT, "%s:%d", number, ntohs(in->sin_port));
-	} else {
-		inet_ntop(AF_INET6, &in6->sin6_addr, number, sizeof(number));
-		snprintf(text, RD_ADDRESS_TEXT, "[%s]:%d", number, ntohs(in6->sin6_port));
-	}
-	return text;
-}
 
 static bool is_ip(const struct sockaddr *address)
 {
 	return address && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
-}
-
-static bool same_host(const struct sockaddr *a, const struct sockaddr *b)
-{
-	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
-	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
-
-	if (a->sa_family != b->sa_family)
-		return false;
-	if (a->sa_family == AF_INET)
-		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
-	return memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof(a6->sin6_addr)) == 0;
 }
 
 static const void *address_bytes(const struct sockaddr *address, int *size)
@@ -100,7 +62,7 @@ bool rd_interface_bind(const struct rd_interface *interface, int fd)
 static int find_address(const struct rd_interfaces *interfaces, const struct sockaddr *address)
 {
 	for (int i = 0; i < interfaces->count; i++)
-		if (same_host((const struct sockaddr *)&interfaces->at[i].address, address))
+		if (rd_address_same_host(address, &interfaces->at[i].address))
 			return i;
 	return -1;
 }
@@ -116,31 +78,6 @@ int rd_interfaces_rail(const struct rd_interfaces *interfaces, int fd)
 		find_address(interfaces, (struct sockaddr *)&there) < 0)
 		rail = find_address(interfaces, (struct sockaddr *)&here);
 	return rail < 0 ? 0 : rail;
-}
-
-bool rd_address_is_loopback(const struct sockaddr_storage *address)
-{
-	const struct sockaddr_in *in = (const void *)address;
-	const struct sockaddr_in6 *in6 = (const void *)address;
-
-	if (address->ss_family == AF_INET)
-		return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
-}
-
-/* A socket can be bound to it, then. Sends nothing. */
-bool rd_address_is_local(const struct sockaddr_storage *address)
-{
-	struct sockaddr_storage at = *address;
-	int fd = rd_above_stderr(socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	bool is_local;
-
-	/* The port lies at one place in both families. */
-	((struct sockaddr_in *)&at)->sin_port = 0;
-	is_local = fd >= 0 && bind(fd, (struct sockaddr *)&at, rd_address_size(at.ss_family)) == 0;
-	if (fd >= 0)
-		close(fd);
-	return is_local;
 }
 
 static void set_address(struct rd_interface *interface, const struct sockaddr *address)
@@ -259,51 +196,29 @@ static int choose_by_names(struct rd_interfaces *interfaces, const struct ifaddr
 	return 0;
 }
 
-/* Finds the address from which packets to `there` leave: connect() on a UDP socket looks it up in
-   the routing table. */
-static bool choose_by_route(struct rd_interface *interface, const struct addrinfo *there)
-{
-	struct sockaddr_storage here = { 0 };
-	socklen_t size = sizeof(here);
-	bool found;
-	int fd = rd_above_stderr(socket(there->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-
-	if (fd < 0)
-		return false;
-	found = connect(fd, there->ai_addr, there->ai_addrlen) == 0 &&
-		getsockname(fd, (struct sockaddr *)&here, &size) == 0;
-	close(fd);
-	if (found)
-		set_address(interface, (struct sockaddr *)&here);
-	return found;
-}
-
 static int choose_by_address(struct rd_interface *interface, const struct ifaddrs *all,
 	const struct rd_settings *settings)
 {
 	const char *address = settings->address[0] ? settings->address : rd_loopback();
 	const char *source = rd_settings_source(settings, "MASTER_ADDR");
-	/* Any port: without one, connect() may refuse. */
-	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM };
-	struct addrinfo *results;
+	struct rd_addresses there;
+	struct sockaddr_storage here;
 	bool found = false;
-	int err;
+	/* Any port: without one, connect() may refuse. */
+	const char *why = rd_addresses_find(&there, address, 9, 0);
 
-	err = getaddrinfo(address, "9", &hints, &results);
-	if (err)
-		return rd_fail(RONDO_UNREACHABLE, "%s=%s: %s", source, address,
-			err == EAI_SYSTEM ? strerror(errno) : gai_strerror(err));
-	for (const struct addrinfo *one = results; one && !found; one = one->ai_next)
-		found = is_ip(one->ai_addr) && choose_by_route(interface, one);
-	freeaddrinfo(results);
+	if (why)
+		return rd_fail(RONDO_UNREACHABLE, "%s=%s: %s", source, address, why);
+	for (int i = 0; i < there.count && !found; i++)
+		found = rd_address_towards(&here, &there.at[i]);
 	if (!found)
 		return rd_fail(
 			RONDO_UNREACHABLE, "%s=%s: no interface leads there", source, address);
+	set_address(interface, (struct sockaddr *)&here);
 	snprintf(interface->name, sizeof(interface->name), "?");
 	interface->prefix = prefix_of(NULL, interface->address.ss_family);
 	for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
-		if (!is_ip(one->ifa_addr) ||
-			!same_host(one->ifa_addr, (struct sockaddr *)&interface->address))
+		if (!rd_address_same_host(one->ifa_addr, &interface->address))
 			continue;
 		snprintf(interface->name, sizeof(interface->name), "%s", one->ifa_name);
 		interface->prefix = prefix_of(one->ifa_netmask, one->ifa_addr->sa_family);

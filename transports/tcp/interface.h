@@ -1,5 +1,5 @@
 /*
- * The network interfaces that tcp uses, and addresses as text.
+ * The network interfaces that tcp uses.
  */
 #ifndef RD_TCP_INTERFACE_H
 #define RD_TCP_INTERFACE_H
@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 
 #include "base/settings.h"
+#include "net/address.h"
 
-#define RD_ADDRESS_TEXT 72
 #define RD_INTERFACES_MAX 8
 
 struct rd_interface {
@@ -51,14 +51,5 @@ bool rd_interface_bind(const struct rd_interface *interface, int fd);
 /* The index of the interface that carries a connected socket. 0 where the peer has an address of
    this host's: the kernel moves those bytes itself. */
 int rd_interfaces_rail(const struct rd_interfaces *interfaces, int fd);
-
-bool rd_address_is_loopback(const struct sockaddr_storage *address);
-/* Whether it is one of this host's own. */
-bool rd_address_is_local(const struct sockaddr_storage *address);
-
-/* "10.0.0.1:4711" or "[fd00::1]:4711"; returns text. */
-const char *rd_address_text(const struct sockaddr_storage *address, char text[RD_ADDRESS_TEXT]);
-
-socklen_t rd_address_size(int family);
 
 #endif

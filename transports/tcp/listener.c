@@ -21,13 +21,14 @@ static int listen_with(struct rd_tcp_station *station, int fd, const struct rd_i
 	struct sockaddr_storage *address)
 {
 	socklen_t size = sizeof(*address);
-	char where[RD_ADDRESS_TEXT];
+	char where[RD_ADDRESS_SIZE];
 
 	if (bind(fd, (struct sockaddr *)address, interface->address_size) == 0 &&
 		listen(fd, RD_BACKLOG) == 0 &&
 		getsockname(fd, (struct sockaddr *)address, &size) == 0)
 		return rd_door_listen(station->door, fd);
-	rd_fail_errno("cannot listen at %s (%s)", rd_address_text(address, where), interface->name);
+	rd_fail_errno(
+		"cannot listen at %s (%s)", rd_address_print(where, address), interface->name);
 	close(fd);
 	return RONDO_SYSTEM;
 }
@@ -71,7 +72,7 @@ static int listen_at(struct rd_tcp_station *station, const struct rd_local *loca
 {
 	struct rd_interface *interface = &station->interfaces.at[index];
 	struct sockaddr_storage address = interface->address;
-	char where[RD_ADDRESS_TEXT];
+	char where[RD_ADDRESS_SIZE];
 	int fd, err = make_socket(&fd, interface);
 
 	if (!err)
@@ -83,7 +84,7 @@ static int listen_at(struct rd_tcp_station *station, const struct rd_local *loca
 	rd_tcp_card_add(&station->card, &address);
 	rd_log(RD_INFO, RD_NET, "NET/Socket : %s [%d]%s:%s",
 		carries_channel(station, local, index) ? "Using" : "In reserve", index,
-		interface->name, rd_address_text(&address, where));
+		interface->name, rd_address_print(where, &address));
 	return 0;
 }
 

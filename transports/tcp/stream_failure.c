@@ -50,19 +50,19 @@ static void path_text(const struct rd_tcp_stream *stream, char *text, size_t siz
 {
 	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
 	socklen_t ours_size = sizeof(ours), theirs_size = sizeof(theirs);
-	char from[RD_ADDRESS_TEXT], to[RD_ADDRESS_TEXT];
+	char from[RD_ADDRESS_SIZE], to[RD_ADDRESS_SIZE];
 
 	getsockname(stream->wire.fd, (struct sockaddr *)&ours, &ours_size);
 	getpeername(stream->wire.fd, (struct sockaddr *)&theirs, &theirs_size);
-	snprintf(
-		text, size, "%s to %s", rd_address_text(&theirs, from), rd_address_text(&ours, to));
+	snprintf(text, size, "%s to %s", rd_address_print(from, &theirs),
+		rd_address_print(to, &ours));
 }
 
 void rd_tcp_stream_fail_by_checksum(
 	struct rd_tcp_stream *stream, const char *part, uint32_t crc, uint32_t sent)
 {
 	char reason[320],
-		path[2 * RD_ADDRESS_TEXT + 4]; /* the link keeps as much as it has room for */
+		path[2 * RD_ADDRESS_SIZE + 4]; /* the link keeps as much as it has room for */
 
 	path_text(stream, path, sizeof(path));
 	snprintf(reason, sizeof(reason),

@@ -82,7 +82,7 @@ static int open_meeting(struct rd_shrink *shrink, int *fd, uint32_t *port)
 {
 	char address[RD_NUMERIC_ADDRESS];
 
-	*fd = rd_listen_near(&shrink->lineage->arrivals->listener->near);
+	*fd = rd_listen_at(&shrink->lineage->arrivals->listener->near, 0);
 	if (*fd < 0 || rd_socket_place(*fd, address, port))
 		return rd_fail_errno(
 			"rank %d cannot listen for the others", shrink->settings->rank);

@@ -49,11 +49,10 @@ static void open_ends(void)
 
 	at->sin_family = AF_INET;
 	at->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	address.size[0] = sizeof(*at);
 	listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	cr_assert_eq(bind(listener, (struct sockaddr *)at, sizeof(*at)), 0);
 	cr_assert_eq(listen(listener, RD_BACKLOG), 0);
-	cr_assert_eq(getsockname(listener, (struct sockaddr *)at, &address.size[0]), 0);
+	cr_assert_eq(rd_local_address_get(&address.at[0], listener), 0);
 	open_trunks(&near);
 	open_trunks(&far);
 }

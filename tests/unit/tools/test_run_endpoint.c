@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/port.h"
 #include "program.h"
 #include "run/nodes/endpoint.h"
 #include "text.h"
@@ -143,7 +144,7 @@ Test(run_endpoint, an_agent_takes_no_other_port_that_is_the_endpoints, .timeout 
 	for (int port = 40000; port <= 40001; port++) {
 		int fd = endpoint_listen_beside(NULL, port);
 
-		cr_assert_eq(endpoint_port_of(fd), 40000 + 40001 - port);
+		cr_assert_eq(rd_port_of(fd), 40000 + 40001 - port);
 		close(fd);
 
 		cr_assert_eq(endpoint_reserve(port, &fd), 40000 + 40001 - port);

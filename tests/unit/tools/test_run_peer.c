@@ -1,12 +1,12 @@
 /* A connection of two of rondo-run's agents, over the loopback interface: plain, and with a
    secret. */
 #include <criterion/criterion.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/port.h"
 #include "base/clock.h"
 #include "rondo.h"
 #include "run/nodes/endpoint.h"
@@ -42,17 +42,22 @@ static void use_secret(void)
 	} \
 	static void name(void)
 
+static void connect_to(int port)
+{
+	struct rd_addresses at;
+
+	cr_assert_null(rd_addresses_find(&at, "127.0.0.1", port, 0));
+	peer_connect(&here, &at, 0, &secret);
+}
+
 static void open_peers(void)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct rd_wire wire = RD_WIRE(-1);
 	struct pollfd comes;
 
 	listener = endpoint_listen(NULL, 0);
 	cr_assert_geq(listener, 0);
-	at.sin_port = htons((uint16_t)endpoint_port_of(listener));
-	peer_connect(&here, (struct sockaddr *)&at, sizeof(at), &secret);
+	connect_to(rd_port_of(listener));
 	comes = (struct pollfd){ .fd = listener, .events = POLLIN };
 	cr_assert_eq(poll(&comes, 1, LIMIT_MS), 1);
 	wire.fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
@@ -169,12 +174,9 @@ Test(run_peer, that_sends_something_else_is_a_stranger, .timeout = 60)
 
 TRY(that_nobody_accepts_is_lost_with_the_reason)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int fd;
 
-	at.sin_port = htons((uint16_t)endpoint_reserve(0, &fd));
-	peer_connect(&here, (struct sockaddr *)&at, sizeof(at), &secret);
+	connect_to(endpoint_reserve(0, &fd));
 	while (!here.lost)
 		turn(&here, NULL);
 	cr_assert_str_eq(here.reason, "Connection refused");

@@ -7,31 +7,25 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "net/address.h"
 #include "run/nodes/message.h"
-
-#define ENDPOINT_ADDRESSES 8
 
 /* A name and a port, and the addresses that the name stands for. */
 struct endpoint {
 	const char *name;
 	const char *local; /* --local-addr, where the others reach this node; or NULL */
 	int port;
-	int count; /* 0: the name has not been resolved */
-	struct sockaddr_storage addresses[ENDPOINT_ADDRESSES];
-	socklen_t sizes[ENDPOINT_ADDRESSES];
+	struct rd_addresses addresses; /* none: the name has not been resolved */
 };
 
 /* Resolves the name, which may block. NULL, or why there is no address. */
 const char *endpoint_resolve(struct endpoint *endpoint);
 
-/* A place with a numeric address; false: it has none. */
-bool endpoint_of_place(struct endpoint *endpoint, const struct place *place);
-
 /* Whether one of the addresses is this node's own. */
 bool endpoint_is_here(const struct endpoint *endpoint);
 
 /* The address of this node that the name stands for; with no name, or where the node has none of
-   its addresses, the count is 0. */
+   its addresses, there is none. */
 void endpoint_local(struct endpoint *local, const char *name);
 
 /* Whether the local address is one of the endpoint's. */
@@ -53,10 +47,6 @@ int endpoint_listen_beside(const struct endpoint *local, int taken);
 int endpoint_reserve(int taken, int *fd);
 /* The same for a program, which takes it when nobody holds it: the kernel does not give it. */
 int endpoint_reserve_for_program(int taken, int *fd);
-
-int endpoint_port(const struct sockaddr *address);
-/* The port at which the socket is bound; -1: it is none. */
-int endpoint_port_of(int fd);
 
 /* The numeric address, without the port. An address of IPv4 in one of IPv6 becomes IPv4. */
 void endpoint_text(const struct sockaddr *address, char text[ADDRESS_SIZE]);

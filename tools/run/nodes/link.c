@@ -1,6 +1,7 @@
 #include "run/nodes/link.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -91,13 +92,13 @@ static bool host_at_endpoint(struct link *link)
 
 /* ---- Seeking -------------------------------------------------------------------------------- */
 
-static void greet(struct link *link, const struct sockaddr_storage *address, socklen_t size)
+static void greet(struct link *link, const struct rd_addresses *addresses, int index)
 {
 	struct message message = { .type = MESSAGE_HELLO, .hello = link->hello };
 
 	peer_close(&link->peer);
-	peer_connect(&link->peer, (const struct sockaddr *)address, size, link->server.secret);
-	link->peer_place.port = endpoint_port((const struct sockaddr *)address);
+	peer_connect(&link->peer, addresses, index, link->server.secret);
+	link->peer_place.port = rd_address_port(&addresses->at[index]);
 	memcpy(link->peer_place.address, link->peer.address, sizeof(link->peer.address));
 	peer_send(&link->peer, &message);
 	link->state = LINK_GREETS;
@@ -115,7 +116,7 @@ static bool resolve(struct link *link)
 {
 	const char *reason;
 
-	if (link->endpoint.count > 0)
+	if (link->endpoint.addresses.count > 0)
 		return true;
 	reason = endpoint_resolve(&link->endpoint);
 	if (!reason)
@@ -144,28 +145,27 @@ static void try_endpoint(struct link *link)
 		lead(link, NULL);
 		return;
 	}
-	if (!resolve(link) || link->next_address >= endpoint->count) {
+	if (!resolve(link) || link->next_address >= endpoint->addresses.count) {
 		begin_again(link);
 		return;
 	}
 	if (link->next_address == 0 && host_at_endpoint(link))
 		return;
-	greet(link, &endpoint->addresses[link->next_address], endpoint->sizes[link->next_address]);
-	link->next_address++;
+	greet(link, &endpoint->addresses, link->next_address++);
 	link->barred += link->peer.barred;
-	if (link->barred == endpoint->count)
+	if (link->barred == endpoint->addresses.count)
 		fail(link, "cannot connect to %s:%d: %s", endpoint->name, endpoint->port,
 			link->peer.reason);
 }
 
 static void try_place(struct link *link, const struct place *place)
 {
-	struct endpoint at;
+	struct rd_addresses at;
 
-	if (endpoint_of_place(&at, place))
-		greet(link, &at.addresses[0], at.sizes[0]);
-	else
+	if (rd_addresses_find(&at, place->address, place->port, AI_NUMERICHOST))
 		retry_later(link);
+	else
+		greet(link, &at, 0);
 }
 
 /* Each agent comes to the same order, and so to the same leader. */
@@ -340,7 +340,7 @@ static void probe_endpoint(struct link *link)
 	int at;
 
 	link->probe_ms = rd_clock_ms() + PROBE_MS;
-	if (endpoint->count == 0 || !link->probe.lost)
+	if (endpoint->addresses.count == 0 || !link->probe.lost)
 		return;
 	peer_close(&link->probe);
 	if (endpoint_is_here(endpoint)) {
@@ -350,10 +350,9 @@ static void probe_endpoint(struct link *link)
 			return;
 		}
 	}
-	at = link->next_address++ % endpoint->count;
+	at = link->next_address++ % endpoint->addresses.count;
 	snprintf(message.moved.run_id, sizeof(message.moved.run_id), "%s", link->rules->run_id);
-	peer_connect(&link->probe, (struct sockaddr *)&endpoint->addresses[at], endpoint->sizes[at],
-		link->server.secret);
+	peer_connect(&link->probe, &endpoint->addresses, at, link->server.secret);
 	peer_send(&link->probe, &message);
 }
 

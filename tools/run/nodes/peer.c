@@ -71,26 +71,22 @@ static void init(struct peer *peer, struct rd_wire *wire)
 	setsockopt(peer->connection.wire.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size,
+void peer_connect(struct peer *peer, const struct rd_addresses *addresses, int index,
 	const struct secret *secret)
 {
-	struct rd_wire wire =
-		RD_WIRE(socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+	struct rd_wire wire = RD_WIRE(rd_connect_start(addresses, index));
 	int error = wire.fd < 0 ? errno : 0;
 	bool secured = error || !secret->has_psk || !rd_wire_secure(&wire, false, secret->psk);
 
 	init(peer, &wire);
-	endpoint_text(address, peer->address);
+	endpoint_text((const struct sockaddr *)&addresses->at[index], peer->address);
 	peer->connecting = true;
 	peer->deadline_ms = rd_clock_ms() + CONNECT_MS;
-	if (!secured)
-		lose(peer, rondo_last_error());
-	if (!error && connect(peer->connection.wire.fd, address, size) < 0)
-		error = errno;
-	if (!error || error == EINPROGRESS)
-		return;
 	peer->barred = rd_is_permanent(error);
-	lose(peer, strerror(error));
+	if (error)
+		lose(peer, strerror(error));
+	else if (!secured)
+		lose(peer, rondo_last_error());
 }
 
 void peer_adopt(struct peer *peer, struct rd_wire *wire)
@@ -226,11 +222,8 @@ bool peer_next(struct peer *peer, struct message *message)
 
 static void finish_connecting(struct peer *peer)
 {
-	int error = 0;
-	socklen_t size = sizeof(error);
+	int error = rd_connect_finish(peer->connection.wire.fd);
 
-	if (getsockopt(peer->connection.wire.fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-		error = errno;
 	peer->connecting = false;
 	peer->deadline_ms = 0;
 	if (error)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "net/address.h"
 #include "net/connection.h"
 #include "run/base/polls.h"
 #include "run/nodes/message.h"
@@ -42,7 +43,7 @@ struct peer {
 
 /* Starts to connect; a failure shows as a loss. secret: the other side must have it; without one,
    it must have none. */
-void peer_connect(struct peer *peer, const struct sockaddr *address, socklen_t size,
+void peer_connect(struct peer *peer, const struct rd_addresses *addresses, int index,
 	const struct secret *secret);
 /* Takes over a wire that was accepted. */
 void peer_adopt(struct peer *peer, struct rd_wire *wire);

@@ -77,10 +77,9 @@ static void send_member(void *context, int id, const struct message *message)
 static void note_own_address(struct server *server, const struct client *client)
 {
 	struct sockaddr_storage here;
-	socklen_t size = sizeof(here);
 	char text[ADDRESS_SIZE];
 
-	if (getsockname(client->peer.connection.wire.fd, (struct sockaddr *)&here, &size) < 0)
+	if (rd_local_address_get(&here, client->peer.connection.wire.fd))
 		return;
 	endpoint_text((struct sockaddr *)&here, text);
 	if (!address_is_loopback(text))
@@ -353,7 +352,7 @@ void server_open(struct server *server, const struct endpoint *local, int taken)
 	server->own_fd = endpoint_listen_beside(local, taken);
 	if (server->own_fd < 0)
 		return;
-	server->own_port = endpoint_port_of(server->own_fd);
+	server->own_port = rd_port_of(server->own_fd);
 	if (listen_with(server, server->own_fd))
 		return;
 	server->own_fd = -1;
