@@ -198,11 +198,11 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 		if (client->socket && rd_control_socket_is_stirred(client->socket))
 			rd_client_receive(client, now_ms);
 	}
-	if (rd_participant_phase(client->participant) >= RD_PARTICIPANT_JOINED)
+	if (client->participant->phase >= RD_PARTICIPANT_JOINED)
 		rd_client_forget(client);
-	if (rd_participant_phase(client->participant) == RD_PARTICIPANT_LEFT)
+	if (client->participant->phase == RD_PARTICIPANT_LEFT)
 		rd_control_socket_close(&client->socket, false);
-	else if (rd_participant_phase(client->participant) == RD_PARTICIPANT_FAILED ||
+	else if (client->participant->phase == RD_PARTICIPANT_FAILED ||
 		 rd_participant_spares(client->participant))
 		rd_control_socket_close(&client->socket, true);
 	while (client->socket && !client->connecting) {

@@ -379,17 +379,17 @@ int rd_control_create(struct rd_control **created, const struct rd_control_confi
 
 const struct rd_member *rd_control_members(const struct rd_control *control)
 {
-	return rd_participant_members(control->participant);
+	return control->participant->members;
 }
 
 const struct rd_cards *rd_control_cards(const struct rd_control *control)
 {
-	return rd_participant_cards(control->participant);
+	return &control->participant->cards;
 }
 
 const struct rd_comm_id *rd_control_comm_id(const struct rd_control *control)
 {
-	return rd_participant_comm_id(control->participant);
+	return &control->participant->id;
 }
 
 const struct rd_lineage *rd_control_lineage(const struct rd_control *control)
@@ -458,7 +458,7 @@ int rd_control_await_costs(struct rd_control *control, char *text)
 	pthread_mutex_unlock(&control->lock);
 	if (!known)
 		return rd_control_verdict(control);
-	strcpy(text, rd_participant_known(control->participant));
+	strcpy(text, control->participant->costs);
 	return 0;
 }
 

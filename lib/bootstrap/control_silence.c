@@ -49,7 +49,7 @@ static void add_news(struct news *news, int rank, uint32_t ms)
 
 static void log_news(const struct rd_control *control, const struct news *news, bool began)
 {
-	const struct rd_member *members = rd_participant_members(control->participant);
+	const struct rd_member *members = control->participant->members;
 	char name[RD_RANK_NAME_SIZE], more[32] = "", silence[RD_DURATION_SIZE],
 				      bound[RD_DURATION_SIZE];
 
@@ -137,8 +137,7 @@ void rd_control_look(struct rd_control *control, int64_t now_ms)
 {
 	bool late;
 
-	if (rd_participant_phase(control->participant) != RD_PARTICIPANT_OPEN ||
-		now_ms < control->look_ms)
+	if (control->participant->phase != RD_PARTICIPANT_OPEN || now_ms < control->look_ms)
 		return;
 	late = now_ms >= control->look_ms + look_ms(control);
 	control->look_ms =
@@ -147,8 +146,7 @@ void rd_control_look(struct rd_control *control, int64_t now_ms)
 
 int64_t rd_control_look_deadline(const struct rd_control *control)
 {
-	return rd_participant_phase(control->participant) == RD_PARTICIPANT_OPEN ? control->look_ms
-										 : RD_NEVER;
+	return control->participant->phase == RD_PARTICIPANT_OPEN ? control->look_ms : RD_NEVER;
 }
 
 void rd_control_silent_ranks(const struct rd_control *control,

@@ -149,7 +149,7 @@ void rd_control_release(struct rd_control *control)
 	rd_control_end_lineage(control);
 	pthread_mutex_lock(&control->lock);
 	control->activity = kept;
-	rd_participant_set_activity(control->participant, kept);
+	control->participant->activity = kept;
 	control->links.serve = NULL;
 	control->failed = &control->verdict;
 	control->wake_fd = -1;
@@ -167,8 +167,7 @@ static void take_parents_verdict(
 
 	if (control->server.coordinator)
 		rd_coordinator_fail(control->server.coordinator, error, reason);
-	if (!control->server.coordinator &&
-		rd_participant_phase(participant) == RD_PARTICIPANT_OPEN)
+	if (!control->server.coordinator && participant->phase == RD_PARTICIPANT_OPEN)
 		rd_participant_report(participant, error, -1, reason, now_ms);
 	else
 		rd_participant_fail(participant, error, reason);
@@ -195,7 +194,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 	if (requests.ready)
 		rd_participant_ready(participant, requests.fallbacks, &requests.limits);
 	if (requests.awaits_costs)
-		rd_participant_await_costs(participant);
+		participant->awaits_costs = true;
 	if (requests.report)
 		rd_participant_report(participant, requests.error, requests.culprit,
 			rd_reason_text(requests.reason), now_ms);
@@ -226,8 +225,7 @@ static int find_verdict(const struct rd_control *control, const char **reason, i
 			    ? rd_coordinator_verdict(coordinator, reason)
 			    : 0;
 
-	*lost = error ? rd_coordinator_lost(coordinator)
-		      : rd_participant_lost(control->participant);
+	*lost = error ? coordinator->lost : control->participant->lost;
 	return error ? error : rd_participant_verdict(control->participant, reason);
 }
 
@@ -252,7 +250,7 @@ static void store_late(struct rd_control *control)
 
 	for (int rank = 0; rank < control->settings.size; rank++)
 		if (rd_participant_is_late(control->participant, rank) ||
-			(coordinator && rd_coordinator_is_late(coordinator, rank)))
+			(coordinator && coordinator->ranks[rank].late))
 			rd_control_set_presence(control, rank, RD_LATE);
 }
 
@@ -276,7 +274,7 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 /* True: there are new ones. Without memory for one, the next call tries again. */
 static bool store_fallbacks(struct rd_control *control)
 {
-	const struct rd_link_failures *fallbacks = rd_participant_fallback(control->participant);
+	const struct rd_link_failures *fallbacks = &control->participant->fallbacks;
 	int before = control->fallbacks.count;
 
 	while (control->fallbacks.count < fallbacks->count &&
@@ -289,7 +287,7 @@ static bool store_fallbacks(struct rd_control *control)
 /* The same. */
 static bool store_opened(struct rd_control *control)
 {
-	const struct rd_rank_list *opened = rd_participant_opened(control->participant);
+	const struct rd_rank_list *opened = &control->participant->opened;
 	int before = control->opened.count;
 
 	while (control->opened.count < opened->count &&
@@ -301,7 +299,7 @@ static bool store_opened(struct rd_control *control)
 
 bool rd_control_goodbye_is_sent(const struct rd_control *control)
 {
-	return rd_participant_phase(control->participant) >= RD_PARTICIPANT_LEFT ||
+	return control->participant->phase >= RD_PARTICIPANT_LEFT ||
 	       rd_client_has_sent_goodbye(&control->client);
 }
 
@@ -318,10 +316,10 @@ static enum rd_goodbye goodbye_of(const struct rd_control *control, enum rd_part
 
 bool rd_control_publish(struct rd_control *control, bool over)
 {
-	enum rd_participant_phase phase = rd_participant_phase(control->participant);
+	enum rd_participant_phase phase = control->participant->phase;
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
-	bool costs_known = rd_participant_known(control->participant) != NULL;
+	bool costs_known = control->participant->costs != NULL;
 	enum rd_goodbye goodbye = goodbye_of(control, phase);
 	bool fallbacks, opened, alone;
 
@@ -331,8 +329,8 @@ bool rd_control_publish(struct rd_control *control, bool over)
 		error = 0;
 	if (phase == control->phase && !error && !over && goodbye == control->goodbye &&
 		costs_known == control->costs_known &&
-		rd_participant_fallback(control->participant)->count == control->fallbacks.count &&
-		rd_participant_opened(control->participant)->count == control->opened.count)
+		control->participant->fallbacks.count == control->fallbacks.count &&
+		control->participant->opened.count == control->opened.count)
 		return false;
 	pthread_mutex_lock(&control->lock);
 	fallbacks = store_fallbacks(control);
@@ -343,7 +341,7 @@ bool rd_control_publish(struct rd_control *control, bool over)
 	}
 	control->phase = phase;
 	control->costs_known = costs_known;
-	control->limits = *rd_participant_limits(control->participant);
+	control->limits = control->participant->limits;
 	control->goodbye = goodbye;
 	control->over = over;
 	alone = control->alone;

@@ -110,15 +110,14 @@ static void write_failure(FILE *out, struct rd_control *control)
 void rd_control_write_status(FILE *out, struct rd_control *control, int64_t now_ms)
 {
 	const struct rd_settings *settings = &control->settings;
-	enum rd_participant_phase phase = rd_participant_phase(control->participant);
+	enum rd_participant_phase phase = control->participant->phase;
 
 	fprintf(out, "{\"rank\":%d,\"size\":%d,\"pid\":%d", settings->rank, settings->size,
 		(int)getpid());
 	write_text(out, "host", control->host);
 	write_text(out, "job", settings->job);
 	if (phase >= RD_PARTICIPANT_JOINED)
-		fprintf(out, ",\"comm\":\"%016" PRIx64 "\"",
-			rd_participant_comm_id(control->participant)->number);
+		fprintf(out, ",\"comm\":\"%016" PRIx64 "\"", control->participant->id.number);
 	write_text(out, "phase", phase_text(phase));
 	write_calls(out, control->activity, now_ms);
 	write_silences(out, control);

@@ -25,8 +25,7 @@ static void create_watch(struct rd_control *control)
 {
 	struct rd_job *job = control->job;
 	struct rd_watch_config config = { control->settings.rank, control->settings.size,
-		rd_participant_members(control->participant),
-		rd_participant_comm_id(control->participant)->number, job->event_fd };
+		control->participant->members, control->participant->id.number, job->event_fd };
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = job };
 
 	job->watch_tried = true;
@@ -40,7 +39,7 @@ static bool all_have_left(const struct rd_job *job)
 {
 	const struct rd_control *at = job->controls;
 
-	while (at && at->goes_on && rd_participant_phase(at->participant) >= RD_PARTICIPANT_LEFT)
+	while (at && at->goes_on && at->participant->phase >= RD_PARTICIPANT_LEFT)
 		at = at->next_in_job;
 	return !at;
 }
@@ -55,16 +54,15 @@ static void end_watch(struct rd_job *job)
 /* Each rank that is ready has made its watch; so once all are, all have. */
 static void advance_watch(struct rd_control *control)
 {
-	enum rd_participant_phase phase = rd_participant_phase(control->participant);
+	enum rd_participant_phase phase = control->participant->phase;
 	struct rd_job *job = control->job;
 
 	if (phase == RD_PARTICIPANT_JOINED && !job->watch_tried)
 		create_watch(control);
 	if ((phase == RD_PARTICIPANT_JOINED || phase == RD_PARTICIPANT_OPEN) && job->watch &&
 		!control->count)
-		control->count = rd_watch_count(job->watch,
-			rd_participant_comm_id(control->participant)->number,
-			control->settings.rank);
+		control->count = rd_watch_count(
+			job->watch, control->participant->id.number, control->settings.rank);
 	if (phase == RD_PARTICIPANT_OPEN && job->watch)
 		rd_watch_start(job->watch);
 	/* A rank that watches this process may report its end before rank 0 reads the goodbye. */
@@ -76,13 +74,13 @@ static void advance_watch(struct rd_control *control)
 
 void rd_control_died(struct rd_control *control, const struct rd_death *death)
 {
-	const struct rd_member *members = rd_participant_members(control->participant);
+	const struct rd_member *members = control->participant->members;
 	const struct rd_place *here = &members[control->settings.rank].place, *there;
 	const struct rd_watch_count *count;
 
-	if (rd_participant_phase(control->participant) < RD_PARTICIPANT_JOINED)
+	if (control->participant->phase < RD_PARTICIPANT_JOINED)
 		return;
-	count = rd_death_count(death, rd_participant_comm_id(control->participant)->number);
+	count = rd_death_count(death, control->participant->id.number);
 	for (int rank = 0; rank < control->settings.size; rank++) {
 		there = &members[rank].place;
 		/* Several ranks may be threads of the process: the counts are one's. */
@@ -99,7 +97,7 @@ void rd_control_died(struct rd_control *control, const struct rd_death *death)
 
 static void report_death(struct rd_control *control, int64_t now_ms)
 {
-	enum rd_participant_phase phase = rd_participant_phase(control->participant);
+	enum rd_participant_phase phase = control->participant->phase;
 	int dead = control->dead;
 
 	/* One that comes early waits until all ranks can call. */
@@ -173,8 +171,8 @@ static void take_arrivals(struct rd_control *control, int64_t now_ms)
 static void note_accept_error(struct rd_control *control)
 {
 	if (control->whole)
-		rd_coordinator_note_accept_error(
-			control->server.coordinator, rd_listener_error(control->job->listener));
+		control->server.coordinator->accept_error =
+			rd_listener_error(control->job->listener);
 }
 
 /* Takes what has come over channels of trunks. */
@@ -325,8 +323,7 @@ static bool control_is_finished(struct rd_control *control, int64_t now_ms)
 
 	if (!coordinator)
 		return control->quitting ||
-		       (control->leaving &&
-			       rd_participant_phase(control->participant) >= RD_PARTICIPANT_LEFT);
+		       (control->leaving && control->participant->phase >= RD_PARTICIPANT_LEFT);
 	if (!control->quitting && !control->leaving)
 		return false;
 	if (!rd_coordinator_decided(coordinator))

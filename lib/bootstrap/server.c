@@ -285,7 +285,7 @@ void rd_server_accept(struct rd_server *server, int64_t now_ms)
 		rd_door_next(server->door, &arrival))
 		adopt(server, &arrival, now_ms);
 	foreign = rd_door_foreign(server->door);
-	rd_coordinator_note_foreign(server->coordinator, foreign - server->foreign);
+	server->coordinator->foreign += foreign - server->foreign;
 	server->foreign = foreign;
 	if (rd_coordinator_listening(server->coordinator))
 		look_at_error(server);
@@ -344,7 +344,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	if (server->joined)
 		exchange_messages(server, participant, now_ms);
 	/* From now on another connection may get the number 0. */
-	if (server->joined && rd_participant_phase(participant) >= RD_PARTICIPANT_LEFT) {
+	if (server->joined && participant->phase >= RD_PARTICIPANT_LEFT) {
 		rd_coordinator_closed(server->coordinator, 0, 0);
 		server->joined = false;
 	}

@@ -53,7 +53,7 @@ static void node_init(struct node *node, int rank)
 
 static enum rd_participant_phase phase_of(const struct node *node)
 {
-	return rd_participant_phase(node->participant);
+	return node->participant->phase;
 }
 
 /* ---- Connections --------------------------------------------------------------------------- */
@@ -200,8 +200,8 @@ static void open_links(struct node *node)
 	struct rd_link_limits limits = { 1000, true, 1, RD_NO_RAILS, 1 };
 
 	if (phase_of(node) == RD_PARTICIPANT_JOINED)
-		rd_participant_ready(node->participant,
-			rd_participant_fallback(node->participant)->count, &limits);
+		rd_participant_ready(
+			node->participant, node->participant->fallbacks.count, &limits);
 }
 
 static void leave(struct node *node)

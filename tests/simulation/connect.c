@@ -135,8 +135,8 @@ static void take_fallback(
 
 static void take_news(struct world *world, struct sim_rank *rank)
 {
-	const struct rd_link_failures *all = rd_participant_fallback(rank->participant);
-	const struct rd_rank_list *opened = rd_participant_opened(rank->participant);
+	const struct rd_link_failures *all = &rank->participant->fallbacks;
+	const struct rd_rank_list *opened = &rank->participant->opened;
 
 	while (rank->fallbacks < all->count && rank->stage != STAGE_REPORTING)
 		take_fallback(world, rank, &all->at[rank->fallbacks++]);

@@ -98,7 +98,7 @@ static void serve_zero(struct world *world, struct sim_rank *rank)
 		rank->joined_self = true;
 	}
 	exchange_messages(world, rank);
-	if (rank->joined_self && rd_participant_phase(rank->participant) >= RD_PARTICIPANT_LEFT) {
+	if (rank->joined_self && rank->participant->phase >= RD_PARTICIPANT_LEFT) {
 		rd_coordinator_closed(rank->coordinator, 0, 0);
 		rank->joined_self = false;
 	}
@@ -144,7 +144,7 @@ static void run_control(struct world *world, struct sim_rank *rank)
 	if (rank->coordinator)
 		rd_coordinator_wake(rank->coordinator, world_ms(world));
 	serve(world, rank);
-	if (rank->dead_peer >= 0 && rd_participant_phase(rank->participant) == RD_PARTICIPANT_OPEN)
+	if (rank->dead_peer >= 0 && rank->participant->phase == RD_PARTICIPANT_OPEN)
 		rd_participant_died(rank->participant, rank->dead_peer,
 			atomic_load(&world->ranks[rank->dead_peer].activity.done));
 	rank->dead_peer = -1;
@@ -160,7 +160,7 @@ static bool control_is_finished(const struct world *world, struct sim_rank *rank
 	if (!rank->coordinator ||
 		(rank->stage == STAGE_LEAVING && world_fault(world, FAULT_depart, rank->rank, -1)))
 		return rank->stage == STAGE_QUITTING ||
-		       rd_participant_phase(rank->participant) >= RD_PARTICIPANT_LEFT;
+		       rank->participant->phase >= RD_PARTICIPANT_LEFT;
 	if (!rd_coordinator_decided(rank->coordinator))
 		return rank->stage == STAGE_QUITTING;
 	if (rank->linger_ns == NEVER)
@@ -362,7 +362,7 @@ static void run_connect(struct world *world, struct sim_rank *rank)
 /* One step of the program. Returns false where it must wait. */
 static bool run_program(struct world *world, struct sim_rank *rank)
 {
-	enum rd_participant_phase phase = rd_participant_phase(rank->participant);
+	enum rd_participant_phase phase = rank->participant->phase;
 	enum stage before = rank->stage;
 	int call = rank->call, started = rank->started;
 

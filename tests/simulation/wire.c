@@ -265,8 +265,8 @@ void wire_serve_rank(struct world *world, struct sim_rank *rank)
 	rank_reads(world, rank);
 	if (rank->socket >= 0)
 		rank_writes(rank);
-	if (rd_participant_phase(rank->participant) >= RD_PARTICIPANT_LEFT)
-		wire_close(rank, rd_participant_phase(rank->participant) == RD_PARTICIPANT_LEFT
+	if (rank->participant->phase >= RD_PARTICIPANT_LEFT)
+		wire_close(rank, rank->participant->phase == RD_PARTICIPANT_LEFT
 					 ? 0
 					 : reset_of(world, rank));
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 /* NULL: no connection has had the number. */
 static struct rd_coordinator_connection *connection_at(

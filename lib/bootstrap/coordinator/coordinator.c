@@ -11,7 +11,6 @@
 #include "bootstrap/coordinator/links.h"
 #include "bootstrap/coordinator/query.h"
 #include "bootstrap/coordinator/slow_call.h"
-#include "bootstrap/coordinator/state.h"
 #include "bootstrap/coordinator/verdict.h"
 #include "topo/place.h"
 
@@ -32,16 +31,6 @@ int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char 
 {
 	*reason = rd_reason_text(coordinator->reason);
 	return coordinator->error;
-}
-
-int rd_coordinator_lost(const struct rd_coordinator *coordinator)
-{
-	return coordinator->lost;
-}
-
-bool rd_coordinator_is_late(const struct rd_coordinator *coordinator, int rank)
-{
-	return coordinator->ranks[rank].late;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -103,16 +92,6 @@ void rd_coordinator_destroy(struct rd_coordinator *coordinator)
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 {
 	return coordinator->phase == RD_COORDINATOR_JOINING && !coordinator->closed;
-}
-
-void rd_coordinator_note_foreign(struct rd_coordinator *coordinator, unsigned count)
-{
-	coordinator->foreign += count;
-}
-
-void rd_coordinator_note_accept_error(struct rd_coordinator *coordinator, int error)
-{
-	coordinator->accept_error = error;
 }
 
 /* The bound of the rank at the other end for rank 0's silence. */

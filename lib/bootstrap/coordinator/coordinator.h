@@ -1,7 +1,11 @@
 /*
  * The coordinator: rank 0's state machine, by which ranks meet and failures become a verdict
- * (rendezvous.h). Connections are numbered (connections.c). For one thread at a time. send.c
- * defines rd_coordinator_next(), and coordinator.c the rest.
+ * (rendezvous.h). For one thread at a time.
+ *
+ * coordinator.c holds its life, events and deadlines; connections.c numbers the connections;
+ * join.c admits ranks, and links.c has them open their links. query.c queries all ranks, for
+ * diagnose.c, which judges failures, and slow_call.c. verdict.c writes the verdict, and send.c
+ * chooses what is sent. Callers read the state, and change it by the functions alone.
  */
 #ifndef RD_COORDINATOR_H
 #define RD_COORDINATOR_H
@@ -9,13 +13,121 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/reason.h"
 #include "base/settings.h"
 #include "bootstrap/control_message.h"
 #include "bootstrap/link_failure.h"
 #include "bootstrap/member.h"
+#include "bootstrap/rank_list.h"
 #include "bootstrap/rendezvous.h"
 
-struct rd_coordinator;
+struct rd_coordinator_connection {
+	bool open;
+	bool dropped;
+	bool refused; /* kept until it has received the reason */
+	int rank; /* -1: its first message is due, or it was refused */
+	rd_control_kinds to_send; /* beside the table and fallbacks: */
+	int parts_sent; /* of coordinator->table */
+	int fallbacks_sent; /* of coordinator->fallbacks: all up to here that concern its rank */
+	int opened_sent; /* of its rank's `opened` */
+	int late_sent; /* of all ranks: STRAGGLERS has gone out for those below */
+	uint32_t timeout_ms; /* of the rank at the other end */
+	uint64_t number; /* in the order in which connections were made */
+	int64_t opened_ms, received_ms, heartbeat_ms;
+};
+
+/* The state of a rank. */
+struct rd_coordinator_rank {
+	int connection; /* its number; -1: none, or no longer */
+	bool joined, ready, left, answered;
+	bool refused; /* it came, and could not join */
+	uint32_t fallbacks; /* of its links */
+	struct rd_rank_list opened; /* ranks that have opened links to it */
+	struct rd_link_limits limits; /* of its links, once it is ready */
+	struct rd_place place;
+	struct rd_identity *identity; /* until the table is made */
+	uint32_t calls; /* from its ANSWER or BYE */
+	uint32_t done;
+	int collective, waiting_for;
+	uint32_t waited_ms; /* for that rank */
+	struct rd_signature slept_in; /* from its ANSWER; number 0: none */
+	char called_at[RD_CALL_SITE_SIZE], waits_at[RD_CALL_SITE_SIZE]; /* from its ANSWER */
+	uint64_t digest; /* of its calls */
+	bool straggles; /* has not joined the slow call */
+	bool late; /* lives, and holds up the call whose timeout is the verdict */
+	/* Its latest report, of a failure or of a slow call: */
+	int report; /* the error; 0: none, or a slow call */
+	int culprit; /* -1: none */
+	char *reason; /* base/reason.h */
+};
+
+enum rd_coordinator_phase {
+	RD_COORDINATOR_JOINING,
+	RD_COORDINATOR_OPENING,
+	RD_COORDINATOR_RUNNING
+};
+
+struct rd_coordinator {
+	const struct rd_settings *settings;
+	int size;
+	const char *address;
+	struct rd_comm_id id;
+	enum rd_coordinator_phase phase;
+	bool closed; /* no rank can join any more */
+	int joined, ready, refused;
+	/* For the reason, if ranks do not come; the caller sets both: the errno by which rank 0
+	   cannot accept a connection at present (0: it can), and how many connections spoke another
+	   language, or had another secret. */
+	int accept_error;
+	uint32_t foreign;
+	uint64_t opened; /* connections, open or closed */
+	struct rd_table_part *table; /* [part_count]: once all have joined, until it is sent */
+	int part_count, tables_due; /* to ranks */
+	struct rd_link_failures fallbacks; /* in the order in which they came */
+	char *costs; /* once rank 0 has sent them; NULL: not yet */
+	int first_leaver; /* all leavers made as many calls; -1: none has left */
+	int leaver_count;
+	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
+	int64_t woke_ms; /* by rd_coordinator_wake() */
+	int64_t late_ms; /* from there to the last tick: long if it was stopped */
+	/* The longest time for which this process did not run, and until when ends of connections
+	   may come of it: a rank hangs up until the first message after the gap reaches it. */
+	int64_t gap_ms, gap_end_ms;
+
+	/* The query of all ranks, of a failure or of a slow call. */
+	uint32_t query; /* its number */
+	int64_t query_ms; /* its end */
+
+	/* Failures: */
+	int failure_reporter; /* the first; -1: none */
+	bool broken; /* one of the reports is of a broken link */
+	/* The first rank whose connection was reset, and until when another may report its death;
+	   -1: none. */
+	int cut_off;
+	int64_t cut_off_ms;
+	/* A rank whose connection ended as a death ends it, and until when another may report which
+	   calls it had finished; -1: none. */
+	int ended;
+	int64_t ended_ms;
+
+	/* Slow calls: queried about while no failure is. */
+	int slow_rank, next_slow_rank; /* ranks whose calls are slow; -1: none */
+	uint32_t slow_line_ms; /* of slow_rank's SLOW */
+	uint32_t slow_due_ms; /* slow_text is to be logged: the wait that it is of; 0: it is not */
+	char *slow_text;
+	/* The latest collective that was logged as slow, and after which wait. */
+	uint32_t slow_logged, slow_logged_ms;
+
+	int error; /* the verdict, once there is one */
+	int lost; /* the rank that it is about, which died or was lost; -1: none */
+	uint32_t spared; /* up to this call, those of other ranks may still end well */
+	char *reason;
+
+	/* Grows as connections beside those of ranks come, up to RD_PENDING_MAX of them. */
+	int connection_count;
+	struct rd_coordinator_connection *connections;
+	struct rd_coordinator_rank *ranks;
+};
 
 /* settings: of rank 0; outlive the coordinator. address: the one where rank 0 listens, for
    reasons. */
@@ -32,11 +144,6 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
 /* The connection to close where no number is free: the oldest that has been sent why it is refused.
    -1: none. */
 int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator);
-/* So many more connections did not prove to be of this job, or sent something else. */
-void rd_coordinator_note_foreign(struct rd_coordinator *coordinator, unsigned count);
-/* The errno by which rank 0 cannot accept a connection at present; 0: it can. For the reason, if
-   ranks do not come. */
-void rd_coordinator_note_accept_error(struct rd_coordinator *coordinator, int error);
 
 /* This process runs again after a wait, before it takes what has come: for how long it did not run
    shows whether ranks that hung up meanwhile had given it up. */
@@ -80,10 +187,6 @@ uint32_t rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[
 
 /* The verdict: 0, or its error; *reason is the coordinator's. */
 int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason);
-/* The rank that it is about, which died or was lost; -1: none. */
-int rd_coordinator_lost(const struct rd_coordinator *coordinator);
-/* Whether this rank lives, and was late for the call whose timeout is the verdict. */
-bool rd_coordinator_is_late(const struct rd_coordinator *coordinator, int rank);
 /* Rank 0 leaves, and waits for all others until then. */
 void rd_coordinator_end_by(struct rd_coordinator *coordinator, int64_t deadline_ms);
 /* There is a verdict, or all have left. */

@@ -5,7 +5,7 @@
 #ifndef RD_DIAGNOSE_H
 #define RD_DIAGNOSE_H
 
-#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 /* A REPORT has come from this rank. */
 void rd_diagnose_report(struct rd_coordinator *coordinator, int rank,

@@ -2,7 +2,7 @@
 #ifndef RD_COORDINATOR_JOIN_H
 #define RD_COORDINATOR_JOIN_H
 
-#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 /* Takes the first message over a connection: a HELLO, or a REPORT of a rank that cannot take
    part. */

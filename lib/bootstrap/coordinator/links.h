@@ -2,7 +2,7 @@
 #ifndef RD_COORDINATOR_LINKS_H
 #define RD_COORDINATOR_LINKS_H
 
-#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 /* A LINK_FAILED has come from this rank. Both of a pair may send it: the second changes nothing.
    False: it makes no sense. */

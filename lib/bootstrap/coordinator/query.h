@@ -2,7 +2,7 @@
 #ifndef RD_COORDINATOR_QUERY_H
 #define RD_COORDINATOR_QUERY_H
 
-#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 /* Queries all ranks; earlier answers count no more. The query ends after RD_QUERY_MS. */
 void rd_query_all(struct rd_coordinator *coordinator, int64_t now_ms);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "bootstrap/coordinator/links.h"
-#include "bootstrap/coordinator/state.h"
 
 static void write_table(struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)

@@ -6,7 +6,7 @@
 #ifndef RD_COORDINATOR_SLOW_CALL_H
 #define RD_COORDINATOR_SLOW_CALL_H
 
-#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 /* A SLOW has come from this rank. */
 void rd_slow_call_report(struct rd_coordinator *coordinator, int rank,

@@ -2,7 +2,7 @@
 #ifndef RD_VERDICT_H
 #define RD_VERDICT_H
 
-#include "bootstrap/coordinator/state.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 /* Sets the verdict and sends it to all ranks. The first stands: a later one is likely its
    consequence. */

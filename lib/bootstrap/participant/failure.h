@@ -2,7 +2,7 @@
 #ifndef RD_PARTICIPANT_FAILURE_H
 #define RD_PARTICIPANT_FAILURE_H
 
-#include "bootstrap/participant/state.h"
+#include "bootstrap/participant/participant.h"
 
 /* Ends the participant with this verdict. The first stands. */
 void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)

@@ -7,7 +7,6 @@
 
 #include "base/duration.h"
 #include "bootstrap/participant/failure.h"
-#include "bootstrap/participant/state.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
@@ -88,16 +87,6 @@ void rd_participant_set_limits(
 	participant->limits = *limits;
 }
 
-void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity)
-{
-	participant->activity = activity;
-}
-
-enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant)
-{
-	return participant->phase;
-}
-
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason)
 {
 	*reason = rd_reason_text(participant->reason);
@@ -114,49 +103,9 @@ bool rd_participant_spares(const struct rd_participant *participant)
 	return participant->spares && participant->phase == RD_PARTICIPANT_OPEN;
 }
 
-int rd_participant_lost(const struct rd_participant *participant)
-{
-	return participant->lost;
-}
-
 bool rd_participant_is_late(const struct rd_participant *participant, int rank)
 {
 	return participant->late && participant->late[rank];
-}
-
-const struct rd_member *rd_participant_members(const struct rd_participant *participant)
-{
-	return participant->members;
-}
-
-const struct rd_cards *rd_participant_cards(const struct rd_participant *participant)
-{
-	return &participant->cards;
-}
-
-const struct rd_comm_id *rd_participant_comm_id(const struct rd_participant *participant)
-{
-	return &participant->id;
-}
-
-const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant)
-{
-	return &participant->limits;
-}
-
-const char *rd_participant_known(const struct rd_participant *participant)
-{
-	return participant->costs;
-}
-
-const struct rd_rank_list *rd_participant_opened(const struct rd_participant *participant)
-{
-	return &participant->opened;
-}
-
-const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant)
-{
-	return &participant->fallbacks;
 }
 
 /* ---- Connecting ---------------------------------------------------------------------------- */
@@ -313,11 +262,6 @@ void rd_participant_costs(struct rd_participant *participant, char *costs)
 	}
 	participant->costs = costs;
 	participant->to_send |= rd_control_bit(RD_CONTROL_COSTS);
-}
-
-void rd_participant_await_costs(struct rd_participant *participant)
-{
-	participant->awaits_costs = true;
 }
 
 void rd_participant_open(struct rd_participant *participant, int peer)

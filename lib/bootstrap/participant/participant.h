@@ -2,9 +2,9 @@
  * The participant: the state machine at each rank's end of the control connection (rendezvous.h).
  * For one thread at a time.
  *
- * receive.c defines rd_participant_take(), and send.c rd_participant_next(). failure.c defines
- * rd_participant_bad_message(), _report(), _cancel(), _died() and _fail(); participant.c defines
- * the rest.
+ * participant.c holds its life, the rank's requests and the deadlines. receive.c takes messages,
+ * failure.c ends it, and send.c chooses what is sent. Callers read the state, and change it by the
+ * functions alone.
  */
 #ifndef RD_PARTICIPANT_H
 #define RD_PARTICIPANT_H
@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/reason.h"
 #include "base/settings.h"
 #include "bootstrap/control_message.h"
 #include "bootstrap/link_failure.h"
@@ -28,7 +29,81 @@ enum rd_participant_phase {
 	RD_PARTICIPANT_FAILED, /* there is a verdict: the connection may be closed */
 };
 
-struct rd_participant;
+/* The part of the state that ends once the members are known. */
+struct rd_joining {
+	struct rd_identity self;
+	uint64_t group; /* of HELLO; 0: none */
+	struct rd_table_reader table; /* how far the members have come */
+};
+
+struct rd_participant {
+	const struct rd_settings *settings;
+	struct rd_joining *joining; /* NULL: the members are known */
+	struct rd_activity *activity; /* the caller may set another */
+	const char *address;
+	enum rd_participant_phase phase;
+	bool connecting;
+	bool accepted; /* a first message came from rank 0, so it is a coordinator */
+	bool ready, reported, leaving;
+	bool zero_left; /* rank 0 has, so the end of its process is no death */
+	bool unattended; /* it has ended: this rank judges its failures itself */
+	bool cut_off; /* or the network has ended the connection to it */
+	bool spares; /* a verdict waits until so many calls of this rank are done: */
+	uint32_t spared;
+	/* Before its first call: it waits for rank 0's costs. A rank 0 that made its calls and died
+	   sends none. The caller sets it. */
+	bool awaits_costs;
+	int64_t ended_ms; /* rank 0 died: until when another may report its calls */
+	rd_control_kinds to_send; /* beside link failures and a death: */
+
+	int64_t started_ms, ticked_ms, received_ms;
+	int64_t connect_ms, heartbeat_ms, report_ms, leave_ms;
+	int64_t hold_ms; /* when our report goes out, where it waits; else RD_NEVER */
+	int connect_wait_ms, heartbeat_wait_ms;
+	bool refused; /* the latest attempt to connect was */
+	char *refusal; /* why it failed; NULL: it was not */
+
+	struct rd_member *members; /* [size]: from RD_PARTICIPANT_JOINED on, as `cards` and `id` */
+	struct rd_cards cards; /* of each */
+	struct rd_link_failures link_failures; /* of our links, to be sent */
+	struct rd_link_failures fallbacks; /* of our pairs, in the coordinator's order */
+	int link_failures_sent;
+	struct rd_rank_list opens; /* ranks to which we open links */
+	struct rd_rank_list opened; /* that do to us, in the order in which they said so */
+	int opens_sent;
+	struct rd_comm_id id;
+	struct rd_link_limits limits; /* of our links; from RD_PARTICIPANT_OPEN on, of all ranks' */
+	char *costs; /* rank 0's own, or as they came; NULL: not yet */
+	uint32_t query;
+	int leaver; /* with the fewest calls, leaver_calls; -1: none has left */
+	uint32_t leaver_calls;
+	uint64_t digest; /* of our calls, when leaving */
+
+	int report, culprit; /* of our own report: its error */
+	char *report_reason; /* base/reason.h */
+	int dead; /* a rank whose death is to be reported; -1: none */
+	uint32_t dead_done; /* calls that it had finished */
+	int64_t slow_line_ms; /* our call that waits for long */
+	int slow_culprit;
+	char *slow_reason;
+
+	int error; /* the verdict */
+	int lost; /* the rank that it is about, which died or was lost; -1: none */
+	bool *late; /* [size]: of its STRAGGLERS; NULL: none has come, or no memory for them */
+	char *reason;
+};
+
+static inline bool rd_participant_is_over(const struct rd_participant *participant)
+{
+	return participant->phase == RD_PARTICIPANT_LEFT ||
+	       participant->phase == RD_PARTICIPANT_FAILED;
+}
+
+static inline bool rd_participant_is_connected(const struct rd_participant *participant)
+{
+	return participant->phase != RD_PARTICIPANT_CONNECTING && !participant->unattended &&
+	       !rd_participant_is_over(participant);
+}
 
 /* settings, activity: outlive the participant. self: copied. address: the one of rank 0, for
    reasons. */
@@ -46,9 +121,6 @@ void rd_participant_set_group(struct rd_participant *participant, uint64_t id);
 /* The same: this rank can call once it knows the members, with these limits of its links. */
 void rd_participant_set_limits(
 	struct rd_participant *participant, const struct rd_link_limits *limits);
-
-/* Another record of this rank's calls from now on. */
-void rd_participant_set_activity(struct rd_participant *participant, struct rd_activity *activity);
 
 /* True: connect now, then call rd_participant_connected() or rd_participant_refused(). */
 bool rd_participant_connects(struct rd_participant *participant, int64_t now_ms);
@@ -81,8 +153,6 @@ void rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
 /* Rank 0's: the costs, once. It frees the text. */
 void rd_participant_costs(struct rd_participant *participant, char *costs);
-/* Another rank's: it waits for them. A rank 0 that made its calls and died sends none. */
-void rd_participant_await_costs(struct rd_participant *participant);
 void rd_participant_open(struct rd_participant *participant, int peer);
 void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
@@ -101,29 +171,13 @@ void rd_participant_died(struct rd_participant *participant, int rank, uint32_t 
 /* The control connection itself cannot go on. */
 void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
 
-enum rd_participant_phase rd_participant_phase(const struct rd_participant *participant);
 /* The verdict: 0, or its error; *reason is the participant's. */
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);
 /* Rank 0 had left, and its process has ended: nothing is sent any more. */
 bool rd_participant_is_unattended(const struct rd_participant *participant);
 /* There is a verdict, and it waits until calls that it spares are done. */
 bool rd_participant_spares(const struct rd_participant *participant);
-/* The rank that it is about, which died or was lost; -1: none. */
-int rd_participant_lost(const struct rd_participant *participant);
 /* Whether this rank lives, and was late for the call whose timeout is the verdict. */
 bool rd_participant_is_late(const struct rd_participant *participant, int rank);
-/* From RD_PARTICIPANT_JOINED on. */
-const struct rd_member *rd_participant_members(const struct rd_participant *participant);
-/* The same. */
-const struct rd_cards *rd_participant_cards(const struct rd_participant *participant);
-const struct rd_comm_id *rd_participant_comm_id(const struct rd_participant *participant);
-/* From RD_PARTICIPANT_OPEN on: the least limits of all ranks' links. */
-const struct rd_link_limits *rd_participant_limits(const struct rd_participant *participant);
-/* Rank 0's costs; NULL: they have not come. */
-const char *rd_participant_known(const struct rd_participant *participant);
-/* The ranks that open links to this one, in the order in which they said so. */
-const struct rd_rank_list *rd_participant_opened(const struct rd_participant *participant);
-/* The link failures of this rank's pairs so far, in the coordinator's order. */
-const struct rd_link_failures *rd_participant_fallback(const struct rd_participant *participant);
 
 #endif

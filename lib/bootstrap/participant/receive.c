@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "bootstrap/participant/failure.h"
-#include "bootstrap/participant/state.h"
 
 static void report_lack(struct rd_participant *participant, const char *what, int64_t now_ms)
 {

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bootstrap/participant/state.h"
 
 static void write_hello(
 	const struct rd_participant *participant, struct rd_control_message *message)

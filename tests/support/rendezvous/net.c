@@ -136,7 +136,7 @@ static void serve_node(struct net_node *node)
 	while (node->linked && pipe_has_room(&node->up) &&
 		rd_participant_next(node->participant, &message))
 		send_message(&node->up, &message, node->corrupts);
-	if (rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT)
+	if (node->participant->phase >= RD_PARTICIPANT_LEFT)
 		close_connection(node);
 }
 
@@ -243,7 +243,7 @@ static bool deliver(struct net_node *node, struct pipe *pipe)
 
 int net_route_to(const struct net_node *node, int peer)
 {
-	const struct rd_link_failures *fallbacks = rd_participant_fallback(node->participant);
+	const struct rd_link_failures *fallbacks = &node->participant->fallbacks;
 	unsigned barred = 0;
 	int route = 0;
 
@@ -281,7 +281,7 @@ static struct rd_link_limits limits_of(const struct net_node *node)
    first transport alone maps memory. */
 static void open_links(struct net_node *node)
 {
-	int fallbacks = rd_participant_fallback(node->participant)->count;
+	int fallbacks = node->participant->fallbacks.count;
 	struct rd_link_limits limits = limits_of(node);
 	bool open = true;
 
@@ -303,7 +303,7 @@ static void open_links(struct net_node *node)
 
 static void act(struct net_node *node)
 {
-	enum rd_participant_phase phase = rd_participant_phase(node->participant);
+	enum rd_participant_phase phase = node->participant->phase;
 	uint32_t calls = atomic_load(&node->activity.calls);
 
 	if (phase == RD_PARTICIPANT_JOINED && !node->lags) {
@@ -365,7 +365,7 @@ int64_t net_next_ms(void)
 		struct net_node *node = &net.nodes[i];
 		if (!node->participant && !node->dead)
 			next = rd_sooner(next, node->start_ms);
-		if (net_acts(node) && rd_participant_phase(node->participant) < RD_PARTICIPANT_LEFT)
+		if (net_acts(node) && node->participant->phase < RD_PARTICIPANT_LEFT)
 			next = rd_sooner(next, node->act_ms);
 		if (net_acts(node))
 			next = rd_sooner(next, rd_participant_deadline(node->participant));
@@ -410,8 +410,7 @@ void net_run_now(void)
 static bool has_ended(const struct net_node *node)
 {
 	return node->dead || node->stopped ||
-	       (node->participant &&
-		       rd_participant_phase(node->participant) >= RD_PARTICIPANT_LEFT);
+	       (node->participant && node->participant->phase >= RD_PARTICIPANT_LEFT);
 }
 
 bool net_all_ended(void)
@@ -426,7 +425,7 @@ bool net_all_open(void)
 {
 	for (int i = 0; i < net.size; i++)
 		if (!net.nodes[i].participant ||
-			rd_participant_phase(net.nodes[i].participant) != RD_PARTICIPANT_OPEN)
+			net.nodes[i].participant->phase != RD_PARTICIPANT_OPEN)
 			return false;
 	return true;
 }
@@ -519,7 +518,7 @@ void net_check_survivors(const char *what)
 		if (node->dead || node->stopped || node->corrupts)
 			continue;
 		error = rd_participant_verdict(node->participant, &reason);
-		if (rd_participant_phase(node->participant) == RD_PARTICIPANT_LEFT)
+		if (node->participant->phase == RD_PARTICIPANT_LEFT)
 			cr_expect_eq(error, 0);
 		else if (net.victim == 0)
 			cr_expect_lt(error, 0, "%s: rank %d", what, i);

@@ -12,14 +12,12 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 		net_stagger(500);
 		cr_assert(net_run_until(net_all_ended), "seed %u hangs", seed);
 		for (int i = 0; i < net.size; i++) {
-			cr_assert_eq(rd_participant_phase(net.nodes[i].participant),
-				RD_PARTICIPANT_LEFT, "seed %u rank %d: %s", seed, i,
-				net.coordinator_reason);
-			cr_assert_eq(rd_participant_comm_id(net.nodes[i].participant)->number, 42);
+			cr_assert_eq(net.nodes[i].participant->phase, RD_PARTICIPANT_LEFT,
+				"seed %u rank %d: %s", seed, i, net.coordinator_reason);
+			cr_assert_eq(net.nodes[i].participant->id.number, 42);
 			for (int k = 0; k < net.size; k++)
-				cr_assert_eq(rd_participant_members(net.nodes[i].participant)[k]
-						     .place.pid,
-					100 + k);
+				cr_assert_eq(
+					net.nodes[i].participant->members[k].place.pid, 100 + k);
 		}
 		cr_assert(rd_coordinator_decided(net.coordinator));
 		net_finish();
@@ -109,7 +107,7 @@ static void report_at_times(void)
 	struct net_node *node = &net.nodes[net_draw((uint32_t)net.size)];
 
 	if (net_draw(300) == 0 && net_acts(node) &&
-		rd_participant_phase(node->participant) >= RD_PARTICIPANT_JOINED)
+		node->participant->phase >= RD_PARTICIPANT_JOINED)
 		rd_participant_report(node->participant, errors[net_draw(4)],
 			(int)net_draw((uint32_t)net.size + 1) - 1, "it says", net.now_ms);
 }

@@ -39,7 +39,7 @@ Test(rendezvous, a_bound_that_ends_while_all_begin_ends_nothing, .timeout = 60)
 		cr_expect(calls == 0 || !net.coordinator_error, "%d ms: %s", timeout_ms,
 			net.coordinator_reason);
 		for (int i = 0; i < net.size; i++)
-			cr_expect_eq(rd_participant_phase(net.nodes[i].participant),
+			cr_expect_eq(net.nodes[i].participant->phase,
 				calls ? RD_PARTICIPANT_LEFT : RD_PARTICIPANT_FAILED,
 				"%d ms: rank %d", timeout_ms, i);
 		late += calls == 0;
@@ -287,7 +287,7 @@ Test(rendezvous, connections_of_others_are_counted_in_the_verdict)
 	struct rd_coordinator *coordinator = net_coordinator();
 	const char *reason;
 
-	rd_coordinator_note_foreign(coordinator, 2);
+	coordinator->foreign += 2;
 	rd_coordinator_tick(coordinator, net.nodes[0].settings.init_timeout_ms);
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_TIMEOUT);
 	cr_expect(strstr(reason, "2 connections did not prove to be of this job"), "%s", reason);

@@ -135,7 +135,7 @@ Test(rendezvous, the_death_of_rank_0_spares_no_rank_that_waits_for_the_costs)
 {
 	lose_rank_0(3);
 	expect_verdict(2, 0, "");
-	rd_participant_await_costs(net.nodes[2].participant);
+	net.nodes[2].participant->awaits_costs = true;
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
 	net_finish();
@@ -208,7 +208,7 @@ Test(rendezvous, the_end_of_rank_0_is_no_death_once_it_has_left)
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_LEFT, "rank 0 (host h0, pid 100) left after call #5; rank 2 is in");
 	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
-	cr_expect_eq(rd_participant_phase(net.nodes[1].participant), RD_PARTICIPANT_LEFT);
+	cr_expect_eq(net.nodes[1].participant->phase, RD_PARTICIPANT_LEFT);
 	net_finish();
 }
 

@@ -14,8 +14,7 @@ static void expect_limits(uint32_t seed)
 		for (int peer = 0; peer < net.size; peer++)
 			maps &= peer == i || net.nodes[i].route[peer] == 0;
 	for (int i = 0; i < net.size; i++) {
-		const struct rd_link_limits *limits =
-			rd_participant_limits(net.nodes[i].participant);
+		const struct rd_link_limits *limits = &net.nodes[i].participant->limits;
 
 		cr_assert_eq(limits->piece_size, (uint64_t)(1001 - net.size), "seed %u", seed);
 		cr_assert_eq(limits->maps, maps, "seed %u", seed);
@@ -85,7 +84,7 @@ static bool all_joined(void)
 {
 	for (int i = 0; i < net.size; i++)
 		if (!net.nodes[i].participant ||
-			rd_participant_phase(net.nodes[i].participant) != RD_PARTICIPANT_JOINED)
+			net.nodes[i].participant->phase != RD_PARTICIPANT_JOINED)
 			return false;
 	return true;
 }
@@ -130,7 +129,7 @@ Test(rendezvous, a_link_failure_of_a_ready_rank_is_an_invalid_message)
 
 static const struct rd_rank_list *opened_to(int rank)
 {
-	return rd_participant_opened(net.nodes[rank].participant);
+	return &net.nodes[rank].participant->opened;
 }
 
 /* A moment later all messages have come. */
@@ -225,7 +224,7 @@ static int count_knowing(void)
 	int count = 0;
 
 	for (int rank = 0; rank < net.size; rank++) {
-		const char *known = rd_participant_known(net.nodes[rank].participant);
+		const char *known = net.nodes[rank].participant->costs;
 
 		count += known && strcmp(known, COSTS) == 0;
 	}
@@ -258,8 +257,7 @@ Test(rendezvous, costs_of_another_rank_are_an_invalid_message)
 /* The last fallback of the rank names no transport, and this leaver. */
 static void expect_left(int rank, int leaver)
 {
-	const struct rd_link_failures *fallbacks =
-		rd_participant_fallback(net.nodes[rank].participant);
+	const struct rd_link_failures *fallbacks = &net.nodes[rank].participant->fallbacks;
 
 	cr_assert_eq(fallbacks->count, 1);
 	cr_expect_eq(fallbacks->at[0].by, leaver);
@@ -271,11 +269,11 @@ Test(rendezvous, who_opens_a_link_to_a_rank_that_leaves_learns_that_it_has_left)
 	net_meet(3);
 	rd_participant_open(net.nodes[2].participant, 1);
 	settle();
-	cr_expect_eq(rd_participant_fallback(net.nodes[2].participant)->count, 0);
+	cr_expect_eq(net.nodes[2].participant->fallbacks.count, 0);
 	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
 	settle();
 	expect_left(2, 1);
-	cr_expect_eq(rd_participant_fallback(net.nodes[0].participant)->count, 0);
+	cr_expect_eq(net.nodes[0].participant->fallbacks.count, 0);
 	rd_participant_open(net.nodes[0].participant, 1);
 	settle();
 	expect_left(0, 1);
@@ -290,10 +288,8 @@ Test(rendezvous, a_link_may_fail_after_all_were_ready)
 	rd_participant_link_failed(net.nodes[2].participant, &failure);
 	settle();
 	for (int rank = 0; rank < 3; rank++) {
-		cr_expect_eq(rd_participant_fallback(net.nodes[rank].participant)->count,
-			rank == 1 ? 0 : 1);
-		cr_expect_eq(
-			rd_participant_phase(net.nodes[rank].participant), RD_PARTICIPANT_OPEN);
+		cr_expect_eq(net.nodes[rank].participant->fallbacks.count, rank == 1 ? 0 : 1);
+		cr_expect_eq(net.nodes[rank].participant->phase, RD_PARTICIPANT_OPEN);
 	}
 	net_finish();
 }

@@ -8,7 +8,6 @@
 
 #include "bootstrap/control_socket.h"
 #include "bootstrap/coordinator/coordinator.h"
-#include "bootstrap/coordinator/state.h"
 #include "transports/shm/card.h"
 #include "transports/tcp/card.h"
 

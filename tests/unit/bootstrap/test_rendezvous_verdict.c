@@ -54,7 +54,7 @@ static void expect_all_left(void)
 {
 	expect_no_verdict();
 	for (int i = 0; i < net.size; i++)
-		cr_expect_eq(rd_participant_phase(net.nodes[i].participant), RD_PARTICIPANT_LEFT);
+		cr_expect_eq(net.nodes[i].participant->phase, RD_PARTICIPANT_LEFT);
 	net_finish();
 }
 
@@ -115,7 +115,7 @@ static void expect_late(unsigned ranks)
 	for (int rank = 0; rank < net.size; rank++) {
 		bool late = ranks >> rank & 1;
 
-		cr_expect_eq(rd_coordinator_is_late(net.coordinator, rank), late, "%d", rank);
+		cr_expect_eq(net.coordinator->ranks[rank].late, late, "%d", rank);
 		for (int i = 0; i < net.size; i++)
 			cr_expect(net.nodes[i].stopped ||
 					  rd_participant_is_late(net.nodes[i].participant, rank) ==
@@ -367,7 +367,7 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 	rd_participant_leave(participant, 0, 0);
 	/* The other end sends heartbeats, and nothing more. */
 	for (int64_t now_ms = 0; now_ms <= NET_TIMEOUT_MS; now_ms += 100) {
-		cr_expect_lt(rd_participant_phase(participant), RD_PARTICIPANT_LEFT);
+		cr_expect_lt(participant->phase, RD_PARTICIPANT_LEFT);
 		rd_participant_take(participant, &message, now_ms);
 		rd_participant_tick(participant, now_ms);
 	}
@@ -554,7 +554,7 @@ static void end_last(int with, int error)
 Test(rendezvous, a_reset_between_hosts_is_no_death)
 {
 	end_last(2, ECONNRESET);
-	cr_expect_eq(rd_coordinator_lost(net.coordinator), 2);
+	cr_expect_eq(net.coordinator->lost, 2);
 	net_expect_verdict(RONDO_BROKEN, "rank 2 (host h2, pid 102) is cut off: the network reset");
 	end_last(1, ECONNRESET);
 	net_expect_verdict(RONDO_BROKEN, "rank 2 (host h2, pid 102) is cut off: the network reset");
