@@ -7,7 +7,7 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 38950
+core 39100
 control 20100
 gpu 13000
 transports 14120

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/close_on_fork.h"
+
 int rd_above_stderr(int fd)
 {
 	int copy;
@@ -23,6 +25,15 @@ int rd_close_failed(int fd)
 		close(fd);
 	errno = saved;
 	return -1;
+}
+
+void rd_close_unshared(struct rd_close_on_fork *unshared, int *fd)
+{
+	if (*fd < 0)
+		return;
+	rd_close_on_fork_remove(unshared);
+	close(*fd);
+	*fd = -1;
 }
 
 int rd_open(const char *path, int flags)

@@ -15,6 +15,11 @@ int rd_above_stderr(int fd);
 /* Closes fd, which may be -1, after an error whose errno it keeps. Returns -1. */
 int rd_close_failed(int fd);
 
+struct rd_close_on_fork;
+/* Closes *fd, of which `unshared` is the registration (close_on_fork.h), and sets it to -1; it may
+   be -1, and not registered. */
+void rd_close_unshared(struct rd_close_on_fork *unshared, int *fd);
+
 /*
  * As open(2), for a file that a user names, with O_CLOEXEC and mode 0666. Opening never waits: a
  * FIFO that nobody reads is ENXIO, and one that nobody writes is empty. Later reads and writes of a

@@ -1,7 +1,6 @@
 #include "bootstrap/client.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,19 +163,9 @@ static void lose_after_write(struct rd_client *client, int failed, int64_t now_m
 
 void rd_client_drain(struct rd_client *client, int64_t now_ms)
 {
-	struct pollfd fd = { .events = POLLIN };
-
-	if (client->socket && client->socket->channel) {
+	if (client->socket && client->socket->channel)
 		rd_channel_look(client->socket->channel);
-		rd_client_receive(client, now_ms);
-		return;
-	}
-	while (client->socket) {
-		fd.fd = client->socket->connection.wire.fd;
-		if (poll(&fd, 1, 0) <= 0)
-			return;
-		rd_client_receive(client, now_ms);
-	}
+	rd_client_receive(client, now_ms);
 }
 
 void rd_client_forget(struct rd_client *client)

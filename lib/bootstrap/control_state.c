@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/cancellation.h"
@@ -16,19 +17,14 @@
 
 void rd_control_notify(struct rd_control *control)
 {
-	uint64_t one = 1;
-
 	atomic_store(&control->due, true);
 	/* It can only fail where the counter is full, and the thread wakes all the same. */
-	if (write(control->event_fd, &one, sizeof(one)) < 0)
-		return;
+	eventfd_write(control->event_fd, 1);
 }
 
 static void wake_caller(struct rd_control *control)
 {
-	uint64_t one = 1;
-
-	if (control->wake_fd >= 0 && write(control->wake_fd, &one, sizeof(one)) < 0)
+	if (control->wake_fd >= 0 && eventfd_write(control->wake_fd, 1))
 		rd_log(RD_INFO, RD_BOOTSTRAP, "the wake-up was not written: %m");
 }
 

@@ -14,19 +14,11 @@
 
 /* ---- Life ---------------------------------------------------------------------------------- */
 
-static void close_fd(int fd, struct rd_close_on_fork *unshared)
-{
-	if (fd < 0)
-		return;
-	rd_close_on_fork_remove(unshared);
-	close(fd);
-}
-
 static void free_job(struct rd_job *job)
 {
 	rd_status_close(&job->status);
-	close_fd(job->event_fd, &job->unshared_event);
-	close_fd(job->epoll_fd, &job->unshared_epoll);
+	rd_close_unshared(&job->unshared_event, &job->event_fd);
+	rd_close_unshared(&job->unshared_epoll, &job->epoll_fd);
 	free(job);
 }
 

@@ -78,8 +78,8 @@ static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival,
 /* It can only fail where the counter is full, and its reader wakes all the same. */
 static void wake(const struct rd_arrivals *arrivals)
 {
-	if (arrivals->wake_fd >= 0 && eventfd_write(arrivals->wake_fd, 1))
-		return;
+	if (arrivals->wake_fd >= 0)
+		eventfd_write(arrivals->wake_fd, 1);
 }
 
 struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals)

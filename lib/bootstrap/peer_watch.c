@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -179,11 +180,8 @@ static void disown_segment(struct rd_watch *watch)
 
 static void watch_notify(const struct rd_watch *watch)
 {
-	uint64_t one = 1;
-
 	/* It can only fail where the counter is full, and the thread wakes all the same. */
-	if (write(watch->config.event_fd, &one, sizeof(one)) < 0)
-		return;
+	eventfd_write(watch->config.event_fd, 1);
 }
 
 /*
@@ -448,11 +446,7 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 
 static void close_all(struct rd_watch *watch)
 {
-	if (watch->own_fd >= 0) {
-		rd_close_on_fork_remove(&watch->unshared);
-		close(watch->own_fd);
-	}
-	watch->own_fd = -1;
+	rd_close_unshared(&watch->unshared, &watch->own_fd);
 	rd_watch_socket_close(&watch->socket);
 }
 

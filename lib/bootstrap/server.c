@@ -56,23 +56,6 @@ void rd_server_begin(struct rd_server *server, uint64_t mark)
 		rd_coordinator_fail(server->coordinator, error, rondo_last_error());
 }
 
-/* Makes room for a connection with this number. False: no memory. */
-static bool has_place(struct rd_server *server, int number)
-{
-	size_t before = (size_t)server->connection_count, count = (size_t)number + 1;
-	struct rd_control_socket **grown;
-
-	if (count <= before)
-		return true;
-	grown = realloc(server->connections, count * sizeof(*grown));
-	if (!grown)
-		return false;
-	memset(grown + before, 0, (count - before) * sizeof(*grown));
-	server->connections = grown;
-	server->connection_count = (int)count;
-	return true;
-}
-
 int rd_server_start(struct rd_server *server, const struct rd_settings *settings,
 	const char *address, uint64_t group, int64_t now_ms)
 {
@@ -88,7 +71,10 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	error = rd_coordinator_create(&server->coordinator, settings, address, &id, now_ms);
 	if (error)
 		return error;
-	if (!has_place(server, settings->size - 1))
+	server->connection_count = rd_coordinator_connection_count(server->coordinator);
+	server->connections =
+		calloc((size_t)server->connection_count, sizeof(*server->connections));
+	if (!server->connections)
 		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
 	return server->listen_fd < 0 ? 0 : make_door(server);
 }
@@ -196,17 +182,13 @@ static int open_number(struct rd_server *server, int64_t now_ms)
 {
 	int index = rd_coordinator_open(server->coordinator, now_ms), refused;
 
-	if (index < 0) {
-		refused = rd_coordinator_oldest_refused(server->coordinator);
-		if (refused < 0)
-			return -1;
-		rd_server_lose(server, refused, 0);
-		index = rd_coordinator_open(server->coordinator, now_ms);
-	}
-	if (index < 0 || has_place(server, index))
+	if (index >= 0)
 		return index;
-	rd_coordinator_closed(server->coordinator, index, 0);
-	return -1;
+	refused = rd_coordinator_oldest_refused(server->coordinator);
+	if (refused < 0)
+		return -1;
+	rd_server_lose(server, refused, 0);
+	return rd_coordinator_open(server->coordinator, now_ms);
 }
 
 static void take_greeting(

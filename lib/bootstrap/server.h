@@ -18,7 +18,7 @@ struct rd_server {
 	unsigned foreign; /* rd_door_foreign() that the coordinator knows of */
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
-	/* By the coordinator's numbers; NULL: none. More come as they are needed. */
+	/* By the coordinator's numbers; NULL: none. */
 	struct rd_control_socket **connections;
 	int connection_count;
 	bool joined; /* rank 0's participant holds connection 0 */

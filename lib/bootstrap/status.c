@@ -56,8 +56,7 @@ void rd_status_init(struct rd_status *status)
 
 int rd_status_open(struct rd_status *status, uint64_t launch_id, int epoll_fd, void *mark)
 {
-	int fd = rd_above_stderr(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
-	    saved;
+	int fd = rd_above_stderr(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 
 	rd_status_init(status);
 	if (fd < 0)
@@ -66,11 +65,8 @@ int rd_status_open(struct rd_status *status, uint64_t launch_id, int epoll_fd, v
 	status->epoll_fd = epoll_fd;
 	status->mark = mark;
 	if (bind_name(fd, launch_id) || listen(fd, RD_BACKLOG) || watch(status, EPOLL_CTL_ADD)) {
-		saved = errno;
-		close(fd);
 		status->listen_fd = -1;
-		errno = saved;
-		return -1;
+		return rd_close_failed(fd);
 	}
 	rd_close_on_fork_add(&status->unshared, &status->listen_fd);
 	return 0;
@@ -85,9 +81,7 @@ static void hang_up(struct rd_status *status)
 	if (status->waits)
 		epoll_ctl(status->epoll_fd, EPOLL_CTL_DEL, status->fd, NULL);
 	status->waits = false;
-	rd_close_on_fork_remove(&status->unshared_answer);
-	close(status->fd);
-	status->fd = -1;
+	rd_close_unshared(&status->unshared_answer, &status->fd);
 }
 
 void rd_status_close(struct rd_status *status)
@@ -96,9 +90,7 @@ void rd_status_close(struct rd_status *status)
 	if (status->listen_fd < 0)
 		return;
 	epoll_ctl(status->epoll_fd, EPOLL_CTL_DEL, status->listen_fd, NULL);
-	rd_close_on_fork_remove(&status->unshared);
-	close(status->listen_fd);
-	status->listen_fd = -1;
+	rd_close_unshared(&status->unshared, &status->listen_fd);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -150,8 +142,7 @@ bool rd_status_accept(struct rd_status *status, int64_t now_ms)
 	if (status->fd >= 0 || status->listen_fd < 0)
 		return false;
 	for (int i = 0; i < STRANGERS_MAX; i++) {
-		status->fd = rd_above_stderr(
-			accept4(status->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+		status->fd = rd_accept(status->listen_fd);
 		if (status->fd < 0) {
 			if (!rd_lacks_resources(errno) && !rd_is_forbidden(errno))
 				watch(status, EPOLL_CTL_MOD);

@@ -40,11 +40,7 @@ bool rd_watch_socket_open(struct rd_watch_socket *watch_socket, uint64_t comm_id
 
 void rd_watch_socket_close(struct rd_watch_socket *watch_socket)
 {
-	if (watch_socket->fd >= 0) {
-		rd_close_on_fork_remove(&watch_socket->unshared);
-		close(watch_socket->fd);
-	}
-	watch_socket->fd = -1;
+	rd_close_unshared(&watch_socket->unshared, &watch_socket->fd);
 }
 
 union control {

@@ -194,7 +194,9 @@ static bool advance(struct rd_door *door, struct pending *pending)
 
 static bool has_shown_secret(const struct pending *pending)
 {
-	return pending->wire.keyed || (pending->wire.tls && rd_wire_has_shown_key(&pending->wire));
+	const struct rd_wire *wire = &pending->wire;
+
+	return wire->keyed || (wire->tls && rd_tls_has_shown_key(wire->tls));
 }
 
 /* The one rule of eviction. False: no connection is pending. */
@@ -370,8 +372,7 @@ void rd_door_close(struct rd_door *door)
 {
 	for (int i = 0; i < door->listener_count; i++) {
 		watch(door, EPOLL_CTL_DEL, i);
-		rd_close_on_fork_remove(&door->listeners[i].unshared);
-		close(door->listeners[i].fd);
+		rd_close_unshared(&door->listeners[i].unshared, &door->listeners[i].fd);
 	}
 	door->listener_count = 0;
 }
@@ -396,8 +397,7 @@ void rd_door_destroy(struct rd_door *door)
 		unwatch(door, at);
 	free_all(&door->pending);
 	free_all(&door->greeted);
-	rd_close_on_fork_remove(&door->unshared);
-	close(door->epoll_fd);
+	rd_close_unshared(&door->unshared, &door->epoll_fd);
 	free(door->handed);
 	free(door);
 }

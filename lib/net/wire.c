@@ -25,11 +25,6 @@ int rd_wire_prove(struct rd_wire *wire)
 	return result;
 }
 
-bool rd_wire_has_shown_key(const struct rd_wire *wire)
-{
-	return !wire->tls || rd_tls_has_shown_key(wire->tls);
-}
-
 void rd_wire_strip(struct rd_wire *wire)
 {
 	rd_tls_destroy(wire->tls);

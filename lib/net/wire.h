@@ -31,8 +31,6 @@ int rd_wire_secure(struct rd_wire *wire, bool accepts, const unsigned char psk[R
 /* Goes on with the proof, after each event of the socket. 1: the peer has proved itself, or need
    not; 0: not yet; -1: it has failed, with errno. */
 int rd_wire_prove(struct rd_wire *wire);
-/* Whether the peer has shown the key, or needs none. */
-bool rd_wire_has_shown_key(const struct rd_wire *wire);
 
 /* After the proof: goes on without encryption. Both sides do so, before any further byte. */
 void rd_wire_strip(struct rd_wire *wire);

@@ -92,7 +92,7 @@ static void meet_stranger(struct fuzz_input *input, bool accepts)
 
 	open_pair(ends);
 	wire.fd = ends[0];
-	FUZZ_CHECK(rd_wire_secure(&wire, accepts, psk) == 0 && !rd_wire_has_shown_key(&wire));
+	FUZZ_CHECK(rd_wire_secure(&wire, accepts, psk) == 0 && !rd_tls_has_shown_key(wire.tls));
 	do {
 		size_t now = part < input->left ? part : input->left;
 
@@ -107,7 +107,7 @@ static void meet_stranger(struct fuzz_input *input, bool accepts)
 		result = rd_wire_prove(&wire);
 		FUZZ_CHECK(result <= 0 && !wire.keyed);
 		FUZZ_CHECK(result < 0 || sent - unread(ends[0]) <= UNPROVED_MAX);
-		rd_wire_has_shown_key(&wire);
+		rd_tls_has_shown_key(wire.tls);
 	} while (result == 0 && !ended);
 	FUZZ_CHECK(result < 0);
 	rd_wire_close(&wire);

@@ -169,7 +169,7 @@ static void take_arrivals(struct rd_shrink *shrink)
 	}
 	error = rd_listener_error(shrink->lineage->arrivals->listener);
 	if (rd_quorum_listens(&shrink->quorum) && rd_is_forbidden(error))
-		rd_quorum_cannot_accept(&shrink->quorum, error, rd_clock_ms());
+		rd_quorum_cannot_accept(&shrink->quorum, error);
 }
 
 /* ---- Messages ------------------------------------------------------------------------------- */

@@ -155,11 +155,10 @@ void rd_quorum_give_up(struct rd_quorum *quorum, int error, const char *reason)
 	tell_all(quorum, RD_CONTROL_VERDICT);
 }
 
-void rd_quorum_cannot_accept(struct rd_quorum *quorum, int error, int64_t now_ms)
+void rd_quorum_cannot_accept(struct rd_quorum *quorum, int error)
 {
 	char reason[RD_REASON_SIZE];
 
-	(void)now_ms;
 	if (quorum->phase != RD_QUORUM_MEETING)
 		return;
 	snprintf(reason, sizeof(reason), "rank %d cannot accept a connection: %s", quorum->rank,

@@ -119,7 +119,7 @@ void rd_quorum_left(struct rd_quorum *quorum, int rank, int64_t now_ms);
 void rd_quorum_received(struct rd_quorum *quorum, int rank,
 	const struct rd_control_message *message, int64_t now_ms);
 /* No connection can be accepted, by this errno. */
-void rd_quorum_cannot_accept(struct rd_quorum *quorum, int error, int64_t now_ms);
+void rd_quorum_cannot_accept(struct rd_quorum *quorum, int error);
 /* Time has passed. */
 void rd_quorum_tick(struct rd_quorum *quorum, int64_t now_ms);
 

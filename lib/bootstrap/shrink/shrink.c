@@ -70,13 +70,6 @@ void rd_shrink_destroy(struct rd_shrink *shrink)
 
 /* ---- Meeting -------------------------------------------------------------------------------- */
 
-/* Where a rank is met, as settings of a comm that meets there. */
-static void place(const struct rd_shrink *shrink, int rank, struct rd_settings *settings)
-{
-	*settings = *shrink->settings;
-	rd_lineage_meet(settings, &shrink->quorum.members[rank].lineage);
-}
-
 /* The leader's socket for the new comm. */
 static int open_meeting(struct rd_shrink *shrink, int *fd, uint32_t *port)
 {
@@ -130,7 +123,8 @@ int rd_shrink_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 			close(fd);
 		return result(shrink);
 	}
-	place(shrink, quorum->leader, settings);
+	*settings = *shrink->settings;
+	rd_lineage_meet(settings, &quorum->members[quorum->leader].lineage);
 	settings->rank = quorum->number;
 	settings->size = quorum->planned;
 	settings->port = (int)quorum->port;

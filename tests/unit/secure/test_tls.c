@@ -117,7 +117,7 @@ static void expect_no_proof(struct ends *ends)
 		client = rd_wire_prove(&ends->client);
 		server = rd_wire_prove(&ends->server);
 		cr_assert_leq(server, 0);
-		cr_expect_not(rd_wire_has_shown_key(&ends->server));
+		cr_expect_not(rd_tls_has_shown_key(ends->server.tls));
 	}
 	cr_expect_eq(client, -1);
 	cr_expect_eq(server, -1);
@@ -159,7 +159,7 @@ Test(tls, a_peer_that_ends_before_its_proof_fails)
 
 	cr_expect_eq(rd_wire_prove(&ends.client), 0);
 	cr_expect_eq(rd_wire_prove(&ends.server), 0);
-	cr_expect(rd_wire_has_shown_key(&ends.server));
+	cr_expect(rd_tls_has_shown_key(ends.server.tls));
 	rd_wire_close(&ends.client);
 	cr_expect_eq(rd_wire_prove(&ends.server), -1);
 	cr_expect_eq(errno, ECONNRESET);

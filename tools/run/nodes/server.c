@@ -327,9 +327,7 @@ void server_on_clock(struct server *server, int64_t now_ms)
 
 void server_init(struct server *server, const char *run_id, const struct secret *secret)
 {
-	*server = (struct server){
-		.run_id = run_id, .secret = secret, .own_fd = -1, .endpoint_fd = -1
-	};
+	*server = (struct server){ .run_id = run_id, .secret = secret, .endpoint_fd = -1 };
 }
 
 /* Takes over the listening socket. False: it is closed. */
@@ -349,14 +347,11 @@ static bool listen_with(struct server *server, int fd)
 
 void server_open(struct server *server, const struct endpoint *local, int taken)
 {
-	server->own_fd = endpoint_listen_beside(local, taken);
-	if (server->own_fd < 0)
-		return;
-	server->own_port = rd_port_of(server->own_fd);
-	if (listen_with(server, server->own_fd))
-		return;
-	server->own_fd = -1;
-	server->own_port = 0;
+	int fd = endpoint_listen_beside(local, taken);
+	int port = rd_port_of(fd);
+
+	if (fd >= 0 && listen_with(server, fd))
+		server->own_port = port;
 }
 
 void server_open_endpoint(struct server *server, const struct endpoint *local, int port)
@@ -370,7 +365,7 @@ void server_close(struct server *server)
 {
 	if (server->door)
 		rd_door_close(server->door);
-	server->own_fd = server->endpoint_fd = -1;
+	server->endpoint_fd = -1;
 }
 
 bool server_is_ending(const struct server *server)
@@ -385,7 +380,7 @@ void server_finish(struct server *server)
 {
 	rd_door_destroy(server->door);
 	server->door = NULL;
-	server->own_fd = server->endpoint_fd = -1;
+	server->endpoint_fd = -1;
 	while (server->count > 0)
 		remove_client(server, server->count - 1);
 	close_meeting(server);

@@ -28,9 +28,8 @@ struct server {
 	const char *run_id;
 	const struct secret *secret;
 	struct rd_door *door; /* NULL: it has not listened anywhere */
-	/* The door's sockets: */
-	int own_fd, own_port; /* where it would lead; -1 and 0: nowhere */
-	int endpoint_fd; /* -1: another agent listens at the endpoint, or none */
+	int own_port; /* where it would lead; 0: nowhere */
+	int endpoint_fd; /* the door's; -1: another agent listens at the endpoint, or none */
 	bool has_warned; /* that it cannot accept */
 	int forbidden; /* why it can never accept: an errno; 0: it can */
 
