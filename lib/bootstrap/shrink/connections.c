@@ -24,27 +24,10 @@
 
 /* ---- Connections to other ranks' places ----------------------------------------------------- */
 
-static void hang_up(struct rd_shrink *shrink, int rank)
-{
-	struct rd_dialled *dialled = &shrink->dialled[rank];
-
-	rd_control_socket_close(&dialled->socket, false);
-	if (dialled->fd >= 0)
-		close(dialled->fd);
-	dialled->fd = -1;
-}
-
 static void lose_dialled(struct rd_shrink *shrink, int rank, int error)
 {
-	hang_up(shrink, rank);
+	rd_control_socket_close(&shrink->dialled[rank].socket, false);
 	rd_quorum_disconnected(&shrink->quorum, rank, error, rd_clock_ms());
-}
-
-static int watch(struct rd_shrink *shrink, int rank, int operation, uint32_t events)
-{
-	struct epoll_event event = { .events = events, .data.u64 = MARK_DIALLED + (uint64_t)rank };
-
-	return epoll_ctl(shrink->epoll_fd, operation, shrink->dialled[rank].fd, &event);
 }
 
 /* The first address does: each host listens at one. 0, or an errno. */
@@ -54,17 +37,20 @@ static int start_dialling(struct rd_shrink *shrink, int rank)
 	struct rd_dialled *dialled = &shrink->dialled[rank];
 	struct rd_settings place = *shrink->settings;
 	struct rd_addresses addresses = { 0 };
-	int error;
+	int error, fd;
 
 	rd_lineage_meet(&place, at);
 	error = rd_resolve(&addresses, &place, rd_clock_ms());
 	rd_settings_forget(&place);
 	if (error)
 		return EHOSTUNREACH;
-	dialled->fd = rd_connect_start(&addresses, 0);
-	if (dialled->fd < 0 || watch(shrink, rank, EPOLL_CTL_ADD, EPOLLOUT | EPOLLRDHUP))
+	fd = rd_connect_start(&addresses, 0);
+	if (fd < 0)
 		return errno;
-	return 0;
+	dialled->connecting = true;
+	dialled->socket = rd_control_socket_open(shrink->epoll_fd, fd,
+		MARK_DIALLED + (uint64_t)rank, EPOLLOUT, shrink->settings, false);
+	return dialled->socket ? 0 : ENOMEM;
 }
 
 static void dial(struct rd_shrink *shrink, int rank)
@@ -76,32 +62,20 @@ static void dial(struct rd_shrink *shrink, int rank)
 		lose_dialled(shrink, rank, error);
 }
 
-static bool open_messages(struct rd_shrink *shrink, int rank)
-{
-	struct rd_dialled *dialled = &shrink->dialled[rank];
-	int fd = dialled->fd;
-
-	watch(shrink, rank, EPOLL_CTL_DEL, 0);
-	dialled->fd = -1;
-	dialled->socket = rd_control_socket_open(shrink->epoll_fd, fd,
-		MARK_DIALLED + (uint64_t)rank, EPOLLIN, shrink->settings, false);
-	return dialled->socket;
-}
-
 static void finish_dialling(struct rd_shrink *shrink, int rank)
 {
 	struct rd_dialled *dialled = &shrink->dialled[rank];
-	int error = rd_connect_finish(dialled->fd);
+	int error = 0;
 
-	if (!error) {
-		rd_socket_tune(dialled->fd, shrink->settings->heartbeat_timeout_ms);
-		if (!open_messages(shrink, rank))
-			error = ENOMEM;
-	}
-	if (error)
+	if (rd_control_socket_connect(dialled->socket, &error) < 0) {
 		lose_dialled(shrink, rank, error);
-	else
-		rd_quorum_connected(&shrink->quorum, rank);
+		return;
+	}
+	dialled->connecting = false;
+	rd_socket_tune(
+		rd_control_socket_fd(dialled->socket), shrink->settings->heartbeat_timeout_ms);
+	rd_control_socket_watch(dialled->socket, EPOLLIN);
+	rd_quorum_connected(&shrink->quorum, rank);
 }
 
 /* ---- Connections by which members come ------------------------------------------------------ */
@@ -205,7 +179,8 @@ static void send_due(struct rd_shrink *shrink, int rank, struct rd_control_socke
 	struct rd_control_message message;
 	int error = 0;
 
-	if (!*socket)
+	if (!*socket ||
+		(socket == &shrink->dialled[rank].socket && shrink->dialled[rank].connecting))
 		return;
 	while (rd_quorum_next(&shrink->quorum, rank, &message, rd_clock_ms()))
 		rd_control_socket_put(*socket, &message);
@@ -221,10 +196,9 @@ static void serve_rank(struct rd_shrink *shrink, int rank)
 	send_due(shrink, rank, shrink->arrived[rank] ? &shrink->arrived[rank] : &dialled->socket);
 	if (shrink->arrived[rank] && !peer->here)
 		rd_control_socket_close(&shrink->arrived[rank], false);
-	if ((dialled->fd >= 0 || dialled->socket) &&
-		(!peer->dials || peer->attempt != dialled->attempt))
-		hang_up(shrink, rank);
-	if (peer->dials && dialled->fd < 0 && !dialled->socket)
+	if (!peer->dials || peer->attempt != dialled->attempt)
+		rd_control_socket_close(&dialled->socket, false);
+	if (peer->dials && !dialled->socket)
 		dial(shrink, rank);
 }
 
@@ -248,10 +222,10 @@ static void take_event(struct rd_shrink *shrink, uint64_t mark)
 			take_arrivals(shrink);
 		return;
 	}
-	if (mark >= MARK_DIALLED && dialled->socket)
-		receive(shrink, rank, &dialled->socket);
-	else if (mark >= MARK_DIALLED && dialled->fd >= 0)
+	if (mark >= MARK_DIALLED && dialled->socket && dialled->connecting)
 		finish_dialling(shrink, rank);
+	else if (mark >= MARK_DIALLED && dialled->socket)
+		receive(shrink, rank, &dialled->socket);
 	else if (mark < MARK_DIALLED && shrink->arrived[rank])
 		receive(shrink, rank, &shrink->arrived[rank]);
 }
@@ -297,8 +271,6 @@ int rd_shrink_open(struct rd_shrink *shrink)
 	shrink->arrived = calloc(size, sizeof(*shrink->arrived));
 	if (!shrink->dialled || !shrink->arrived)
 		return rd_fail(RONDO_MEMORY, "no memory to shrink a comm of %zu ranks", size);
-	for (size_t rank = 0; rank < size; rank++)
-		shrink->dialled[rank].fd = -1;
 	shrink->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	shrink->arrival_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (shrink->epoll_fd < 0 || shrink->arrival_fd < 0 ||
@@ -316,7 +288,7 @@ void rd_shrink_close(struct rd_shrink *shrink)
 		close(shrink->arrival_fd);
 	if (shrink->epoll_fd >= 0) {
 		for (int rank = 0; rank < shrink->quorum.size; rank++) {
-			hang_up(shrink, rank);
+			rd_control_socket_close(&shrink->dialled[rank].socket, false);
 			rd_control_socket_close(&shrink->arrived[rank], false);
 		}
 		close(shrink->epoll_fd);

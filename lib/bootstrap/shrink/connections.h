@@ -13,8 +13,8 @@
 
 /* A connection to a rank's place, as rd_quorum_peer.dials. */
 struct rd_dialled {
-	int fd; /* of an attempt; -1: none */
-	struct rd_control_socket *socket; /* of an open connection; NULL: none */
+	struct rd_control_socket *socket; /* NULL: none */
+	bool connecting; /* it is not established yet */
 	unsigned attempt; /* of the quorum */
 };
 
