@@ -11,12 +11,12 @@
 /* No address can be connected to, now or later; the last one by this error. */
 static void give_up(struct rd_client *client, int error)
 {
-	char reason[RD_REASON_SIZE], address[RD_ADDRESS_SIZE];
+	char address[RD_ADDRESS_SIZE];
 
 	rd_address_print(address, &client->addresses->at[client->addresses->count - 1]);
-	snprintf(reason, sizeof(reason), "rank %d: cannot connect to rank 0 at %s: %s",
-		client->settings->rank, address, strerror(error));
-	rd_participant_fail(client->participant, RONDO_UNREACHABLE, reason);
+	rd_participant_end(client->participant, RONDO_UNREACHABLE,
+		"rank %d: cannot connect to rank 0 at %s: %s", client->settings->rank, address,
+		strerror(error));
 }
 
 static struct rd_control_socket *join(struct rd_client *client)

@@ -174,7 +174,7 @@ static void control_decline(
 {
 	if (control->server.coordinator)
 		rd_coordinator_decline(
-			control->server.coordinator, refusal->error, refusal->reason);
+			control->server.coordinator, 0, refusal->error, refusal->reason);
 	else
 		rd_participant_report(control->participant, refusal->error, control->settings.rank,
 			refusal->reason, now_ms);

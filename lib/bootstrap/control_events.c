@@ -17,15 +17,15 @@ bool rd_control_find_event(uint64_t data, struct rd_control **control, uint64_t 
 	return true;
 }
 
-uint64_t rd_control_event(struct rd_control *control, uint64_t mark)
+/* The data of events with this mark. */
+static uint64_t event_of(struct rd_control *control, uint64_t mark)
 {
 	return control->group ? (uintptr_t)control | (UINT64_MAX - mark + TAG_FIRST) : mark;
 }
 
 int rd_control_watch(struct rd_control *control, int fd, uint32_t events, uint64_t mark)
 {
-	struct epoll_event event = { .events = events,
-		.data.u64 = rd_control_event(control, mark) };
+	struct epoll_event event = { .events = events, .data.u64 = event_of(control, mark) };
 
 	return epoll_ctl(control->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
@@ -67,7 +67,7 @@ void rd_control_unwatch_links(struct rd_control *control)
 		rd_control_unwatch(control, fd);
 		return;
 	}
-	event.data.u64 = rd_control_event(at, RD_MARK_LINKS);
+	event.data.u64 = event_of(at, RD_MARK_LINKS);
 	epoll_ctl(at->epoll_fd, EPOLL_CTL_MOD, fd, &event);
 }
 

@@ -18,8 +18,6 @@
 /* Which event in the job's epoll is a group's; false: none. */
 bool rd_control_find_event(uint64_t data, struct rd_control **control, uint64_t *mark);
 
-/* The data of events with this mark. */
-uint64_t rd_control_event(struct rd_control *control, uint64_t mark);
 /* Watches a descriptor. 0, or -1 and errno. */
 int rd_control_watch(struct rd_control *control, int fd, uint32_t events, uint64_t mark);
 void rd_control_unwatch(const struct rd_control *control, int fd);

@@ -166,7 +166,7 @@ static void take_parents_verdict(
 	if (!control->server.coordinator && participant->phase == RD_PARTICIPANT_OPEN)
 		rd_participant_report(participant, error, -1, reason, now_ms);
 	else
-		rd_participant_fail(participant, error, reason);
+		rd_participant_end(participant, error, "%s", reason);
 }
 
 void rd_control_take_requests(struct rd_control *control, int64_t now_ms)

@@ -146,7 +146,7 @@ static void open_place(struct rd_control *control)
 						  : &control->local,
 			&control->settings, job->epoll_fd);
 	if (err)
-		rd_coordinator_decline(control->server.coordinator, err, rondo_last_error());
+		rd_coordinator_decline(control->server.coordinator, 0, err, rondo_last_error());
 	rd_lineage_place(&control->lineage, job->listener, 0);
 	rd_participant_set_lineage(control->participant, &control->lineage.place);
 }
@@ -292,7 +292,7 @@ void rd_control_take_event(struct rd_control *control, uint64_t mark)
 
 void rd_control_cannot_wait(struct rd_control *control)
 {
-	rd_participant_fail(control->participant, RONDO_SYSTEM, rondo_last_error());
+	rd_participant_end(control->participant, RONDO_SYSTEM, "%s", rondo_last_error());
 	control->broken = true;
 	atomic_store(&control->due, true);
 }

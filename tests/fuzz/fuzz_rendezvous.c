@@ -301,7 +301,7 @@ static void event(struct fuzz_input *input)
 		return;
 	case 11:
 		if (what & 128)
-			rd_coordinator_decline(coordinator, RONDO_MEMORY, "no memory");
+			rd_coordinator_decline(coordinator, 0, RONDO_MEMORY, "no memory");
 		return;
 	default:
 		act(node, input);

@@ -30,7 +30,7 @@ void rank_start(struct world *world, struct sim_rank *rank)
 	world_trace(world, rank->rank, "cannot take part");
 	snprintf(reason, sizeof(reason), "rank %d has no memory", rank->rank);
 	if (rank->rank == 0)
-		rd_coordinator_decline(rank->coordinator, RONDO_MEMORY, reason);
+		rd_coordinator_decline(rank->coordinator, 0, RONDO_MEMORY, reason);
 	else
 		rd_participant_report(
 			rank->participant, RONDO_MEMORY, rank->rank, reason, world_ms(world));

@@ -22,11 +22,6 @@ void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const ch
 	rd_coordinator_decide(coordinator, error, "%s", reason);
 }
 
-void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const char *reason)
-{
-	rd_join_decline(coordinator, 0, error, reason);
-}
-
 int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char **reason)
 {
 	*reason = rd_reason_text(coordinator->reason);

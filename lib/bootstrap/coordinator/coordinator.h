@@ -157,8 +157,9 @@ int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connect
 void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
 /* The connection is closed: error is its errno, 0 for an end of file. Frees the number. */
 void rd_coordinator_closed(struct rd_coordinator *coordinator, int connection, int error);
-/* Rank 0 cannot take part: ranks that connect receive the reason. */
-void rd_coordinator_decline(struct rd_coordinator *coordinator, int error, const char *reason);
+/* This rank cannot take part: others that connect receive the reason. */
+void rd_coordinator_decline(
+	struct rd_coordinator *coordinator, int rank, int error, const char *reason);
 /* A failure in rank 0 that ends the comm; no rank can join any more. */
 void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const char *reason);
 /* Time has passed. */

@@ -6,7 +6,8 @@
 
 #include "bootstrap/coordinator/verdict.h"
 
-void rd_join_decline(struct rd_coordinator *coordinator, int rank, int error, const char *reason)
+void rd_coordinator_decline(
+	struct rd_coordinator *coordinator, int rank, int error, const char *reason)
 {
 	rd_coordinator_decide(coordinator, error, "rank %d of %d could not take part: %s", rank,
 		coordinator->size, reason);
@@ -118,7 +119,7 @@ static void admit_rank(struct rd_coordinator *coordinator,
 
 	state->identity = malloc(sizeof(*state->identity));
 	if (!state->identity) {
-		rd_join_decline(coordinator, 0, RONDO_MEMORY, "no memory for a member");
+		rd_coordinator_decline(coordinator, 0, RONDO_MEMORY, "no memory for a member");
 		refuse_connection(connection);
 		return;
 	}
@@ -184,7 +185,8 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_con
 	} else if (message->kind == RD_CONTROL_HELLO) {
 		take_hello(coordinator, connection, message);
 	} else if (rank >= 0 && rank < coordinator->size) {
-		rd_join_decline(coordinator, rank, message->report.error, message->report.reason);
+		rd_coordinator_decline(
+			coordinator, rank, message->report.error, message->report.reason);
 		count_refused(coordinator, rank);
 		refuse_connection(connection);
 	} else {

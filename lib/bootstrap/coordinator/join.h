@@ -9,7 +9,4 @@
 void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
 	const struct rd_control_message *message);
 
-/* The verdict, where this rank cannot take part. */
-void rd_join_decline(struct rd_coordinator *coordinator, int rank, int error, const char *reason);
-
 #endif

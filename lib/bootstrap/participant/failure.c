@@ -39,11 +39,6 @@ void rd_participant_end_without(
 	va_end(args);
 }
 
-void rd_participant_fail(struct rd_participant *participant, int error, const char *reason)
-{
-	rd_participant_end(participant, error, "%s", reason);
-}
-
 /* Nobody judges failures of the spared calls but this rank. */
 void rd_participant_end_sparing(struct rd_participant *participant, uint32_t spared, int lost,
 	int error, const char *reason)
@@ -159,7 +154,7 @@ void rd_participant_report(struct rd_participant *participant, int error, int cu
 void rd_participant_cancel(struct rd_participant *participant, const char *reason, int64_t now_ms)
 {
 	if (participant->phase == RD_PARTICIPANT_CONNECTING)
-		rd_participant_fail(participant, RONDO_REVOKED, reason);
+		rd_participant_end(participant, RONDO_REVOKED, "%s", reason);
 	rd_participant_report(
 		participant, RONDO_REVOKED, participant->settings->rank, reason, now_ms);
 	/* The connection may be in the backlog of a rank 0 that has yet to come. */

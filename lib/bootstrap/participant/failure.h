@@ -4,11 +4,7 @@
 
 #include "bootstrap/participant/participant.h"
 
-/* Ends the participant with this verdict. The first stands. */
-void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* The same, where the reason is that this rank died or was lost. */
+/* As rd_participant_end(), where the reason is that this rank died or was lost. */
 void rd_participant_end_without(struct rd_participant *participant, int lost, int error,
 	const char *format, ...) __attribute__((format(printf, 4, 5)));
 

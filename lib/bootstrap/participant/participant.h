@@ -168,8 +168,9 @@ bool rd_participant_has_said_goodbye(const struct rd_participant *participant);
 /* The kernel has reported the death of a rank of this host, which had finished so many calls
    (peer_watch.h). */
 void rd_participant_died(struct rd_participant *participant, int rank, uint32_t done);
-/* The control connection itself cannot go on. */
-void rd_participant_fail(struct rd_participant *participant, int error, const char *reason);
+/* Ends the participant with this verdict. The first stands. */
+void rd_participant_end(struct rd_participant *participant, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* The verdict: 0, or its error; *reason is the participant's. */
 int rd_participant_verdict(const struct rd_participant *participant, const char **reason);

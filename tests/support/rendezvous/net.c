@@ -334,7 +334,7 @@ static void start_node(struct net_node *node)
 				&(struct rd_comm_id){ 42, { 0 } }, net.now_ms),
 			0);
 	if (node->declines && node == &net.nodes[0])
-		rd_coordinator_decline(net.coordinator, RONDO_MEMORY, "no memory");
+		rd_coordinator_decline(net.coordinator, 0, RONDO_MEMORY, "no memory");
 	else if (node->declines)
 		rd_participant_report(node->participant, RONDO_MEMORY, (int)(node - net.nodes),
 			"no memory", net.now_ms);

@@ -32,7 +32,7 @@ static void fail(struct link *link, const char *format, ...)
 	link->state = LINK_FAILED;
 }
 
-bool link_leads(const struct link *link)
+static bool leads(const struct link *link)
 {
 	return link->server.state == SERVER_LEADS;
 }
@@ -214,7 +214,7 @@ static void begin(struct link *link)
 	server_wait(&link->server);
 }
 
-void link_seek_endpoint(struct link *link)
+static void seek_endpoint(struct link *link)
 {
 	begin(link);
 	link->next_candidate = -1;
@@ -307,10 +307,10 @@ static void take_loss(struct link *link)
 
 bool link_next(struct link *link, struct message *message)
 {
-	while (link_leads(link) && server_next(&link->server, message))
+	while (leads(link) && server_next(&link->server, message))
 		if (take(link, message))
 			return true;
-	while (link->state == LINK_GREETS || (link->state == LINK_JOINED && !link_leads(link))) {
+	while (link->state == LINK_GREETS || (link->state == LINK_JOINED && !leads(link))) {
 		if (!peer_next(&link->peer, message)) {
 			if (link->peer.lost)
 				take_loss(link);
@@ -324,7 +324,7 @@ bool link_next(struct link *link, struct message *message)
 
 void link_send(struct link *link, const struct message *message)
 {
-	if (link_leads(link))
+	if (leads(link))
 		server_take(&link->server, message);
 	else if (link->state == LINK_JOINED)
 		peer_send(&link->peer, message);
@@ -414,7 +414,7 @@ static int64_t gathering_notice(const struct link *link)
 {
 	const struct meeting *meeting = &link->server.meeting;
 
-	if (!link_leads(link) || meeting->state != MEETING_GATHERS ||
+	if (!leads(link) || meeting->state != MEETING_GATHERS ||
 		meeting->join_at == link->noticed_ms ||
 		members_count(&meeting->members, MEMBER_READY) >= meeting->rules.nodes_min)
 		return 0;
@@ -515,7 +515,7 @@ void link_init(struct link *link, const struct rules *rules, const struct endpoi
 	if (endpoint->name && !is_static)
 		server_open(&link->server, &link->local, endpoint->port);
 	link->hello.port = link->server.own_port;
-	link_seek_endpoint(link);
+	seek_endpoint(link);
 }
 
 void link_finish(struct link *link)

@@ -64,12 +64,8 @@ void link_init(struct link *link, const struct rules *rules, const struct endpoi
 	bool is_static, const struct secret *secret, struct console *console);
 void link_finish(struct link *link);
 
-/* After a loss of the leader: look among the candidates for the next one, or at the endpoint. */
+/* After a loss of the leader: looks among the candidates for the next one. */
 void link_seek_next(struct link *link);
-void link_seek_endpoint(struct link *link);
-
-/* Whether this agent leads. */
-bool link_leads(const struct link *link);
 
 /* Once joined. */
 void link_send(struct link *link, const struct message *message);

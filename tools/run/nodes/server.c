@@ -145,7 +145,10 @@ void server_wait(struct server *server)
 
 void server_dismiss(struct server *server)
 {
-	server_close(server);
+	/* No agent is accepted from here on. */
+	if (server->door)
+		rd_door_close(server->door);
+	server->endpoint_fd = -1;
 	if (server->state == SERVER_LEADS)
 		server_wait(server);
 	for (int i = 0; i < server->count; i++) {
@@ -359,13 +362,6 @@ void server_open_endpoint(struct server *server, const struct endpoint *local, i
 	server->endpoint_fd = endpoint_listen(local, port);
 	if (server->endpoint_fd >= 0 && !listen_with(server, server->endpoint_fd))
 		server->endpoint_fd = -1;
-}
-
-void server_close(struct server *server)
-{
-	if (server->door)
-		rd_door_close(server->door);
-	server->endpoint_fd = -1;
 }
 
 bool server_is_ending(const struct server *server)

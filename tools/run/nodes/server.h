@@ -53,8 +53,6 @@ void server_finish(struct server *server);
 void server_open(struct server *server, const struct endpoint *local, int taken);
 /* Listens at the endpoint, as endpoint_listen(): endpoint_fd, -1 and errno where that fails. */
 void server_open_endpoint(struct server *server, const struct endpoint *local, int port);
-/* No agent is accepted from here on. */
-void server_close(struct server *server);
 
 /* Leads the meeting, with this agent as a member. `last` is the world that a lost leader has left;
    NULL: none. The rules' send and context become the server's. */
