@@ -73,21 +73,20 @@ static void log_news(const struct rd_control *control, const struct news *news, 
 /* The rank at the other end of a connection of this number; -1: none. */
 static int rank_at(const struct rd_control *control, int index)
 {
-	return control->server.coordinator
-		       ? rd_coordinator_rank_at(control->server.coordinator, index)
-		       : 0;
+	return control->server.coordinator ? control->server.coordinator->connections[index].rank
+					   : 0;
 }
 
 static struct rd_control_socket *connection_at(const struct rd_control *control, int index)
 {
 	if (control->server.coordinator)
-		return control->server.connections[index];
+		return control->server.coordinator->connections[index].socket;
 	return control->client.connecting ? NULL : control->client.socket;
 }
 
 static int connection_count(const struct rd_control *control)
 {
-	return control->server.coordinator ? control->server.connection_count : 1;
+	return control->server.coordinator ? control->server.coordinator->connection_count : 1;
 }
 
 static void lose(struct rd_control *control, int index, int64_t now_ms)

@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
@@ -71,20 +69,21 @@ int rd_server_start(struct rd_server *server, const struct rd_settings *settings
 	error = rd_coordinator_create(&server->coordinator, settings, address, &id, now_ms);
 	if (error)
 		return error;
-	server->connection_count = rd_coordinator_connection_count(server->coordinator);
-	server->connections =
-		calloc((size_t)server->connection_count, sizeof(*server->connections));
-	if (!server->connections)
-		return rd_fail(RONDO_MEMORY, "no memory for the coordinator's connections");
 	return server->listen_fd < 0 ? 0 : make_door(server);
+}
+
+static struct rd_control_socket **socket_at(const struct rd_server *server, int index)
+{
+	return &server->coordinator->connections[index].socket;
 }
 
 void rd_server_close(struct rd_server *server)
 {
-	bool decided = server->connections && rd_coordinator_decided(server->coordinator);
+	struct rd_coordinator *coordinator = server->coordinator;
+	bool decided = coordinator && rd_coordinator_decided(coordinator);
 
-	for (int i = 0; i < server->connection_count; i++)
-		rd_control_socket_close(&server->connections[i], !decided);
+	for (int i = 0; coordinator && i < coordinator->connection_count; i++)
+		rd_control_socket_close(socket_at(server, i), !decided);
 }
 
 void rd_server_finish(struct rd_server *server)
@@ -93,7 +92,6 @@ void rd_server_finish(struct rd_server *server)
 	close_door(server);
 	if (server->listen_fd >= 0)
 		close(server->listen_fd);
-	free(server->connections);
 	rd_coordinator_destroy(server->coordinator);
 }
 
@@ -101,23 +99,25 @@ void rd_server_finish(struct rd_server *server)
 
 void rd_server_lose(struct rd_server *server, int index, int error)
 {
-	error = rd_control_socket_judge(server->connections[index], error);
-	rd_control_socket_close(&server->connections[index], error != 0);
+	struct rd_control_socket **socket = socket_at(server, index);
+
+	error = rd_control_socket_judge(*socket, error);
+	rd_control_socket_close(socket, error != 0);
 	rd_coordinator_closed(server->coordinator, index, error);
 }
 
 /* True: more may have come. */
 static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
 {
-	struct rd_control_socket *connection = server->connections[index];
+	struct rd_control_socket *socket = *socket_at(server, index);
 	struct rd_control_message message;
-	int error, took, got = rd_control_socket_read(connection, &error);
+	int error, took, got = rd_control_socket_read(socket, &error);
 
 	if (got < 0) {
 		rd_server_lose(server, index, error);
 		return false;
 	}
-	while ((took = rd_control_socket_take(connection, &message)) > 0)
+	while ((took = rd_control_socket_take(socket, &message)) > 0)
 		rd_coordinator_take(server->coordinator, index, &message, now_ms);
 	if (took < 0)
 		rd_coordinator_bad_message(server->coordinator, index, now_ms);
@@ -126,33 +126,33 @@ static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
 
 void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
 {
-	if (server->connections[index])
+	if (*socket_at(server, index))
 		while (receive_once(server, index, now_ms))
 			;
 }
 
 static void serve_connection(struct rd_server *server, int index)
 {
-	struct rd_control_socket *connection = server->connections[index];
+	struct rd_control_socket *socket = *socket_at(server, index);
 	struct rd_control_message message;
 	int error;
 
-	while (connection) {
-		while (rd_control_socket_has_room(connection) &&
+	while (socket) {
+		while (rd_control_socket_has_room(socket) &&
 			rd_coordinator_next(server->coordinator, index, &message))
-			rd_control_socket_put(connection, &message);
-		if (rd_control_socket_is_flushed(connection))
+			rd_control_socket_put(socket, &message);
+		if (rd_control_socket_is_flushed(socket))
 			break;
-		if (!rd_control_socket_flush(connection, &error)) {
+		if (!rd_control_socket_flush(socket, &error)) {
 			/* This process may have been stopped since it last woke. */
 			rd_coordinator_wake(server->coordinator, rd_clock_ms());
 			rd_server_lose(server, index, error);
 			return;
 		}
-		if (!rd_control_socket_is_flushed(connection))
+		if (!rd_control_socket_is_flushed(socket))
 			break;
 	}
-	if (connection && rd_coordinator_dropped(server->coordinator, index))
+	if (socket && server->coordinator->connections[index].dropped)
 		rd_server_lose(server, index, 0);
 }
 
@@ -165,8 +165,8 @@ static bool is_acknowledged(const struct rd_control_socket *socket)
 
 bool rd_server_is_flushed(const struct rd_server *server, bool acknowledged)
 {
-	for (int i = 0; i < server->connection_count; i++) {
-		const struct rd_control_socket *socket = server->connections[i];
+	for (int i = 0; i < server->coordinator->connection_count; i++) {
+		const struct rd_control_socket *socket = *socket_at(server, i);
 
 		if (socket && (!rd_control_socket_is_flushed(socket) ||
 				      (acknowledged && !is_acknowledged(socket))))
@@ -211,9 +211,9 @@ static void adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t 
 		return;
 	}
 	rd_socket_tune(arrival->wire.fd, server->settings->unreachable_ms);
-	server->connections[index] =
+	*socket_at(server, index) =
 		rd_control_socket_adopt(server->epoll_fd, &arrival->wire, (uint64_t)index, EPOLLIN);
-	if (!server->connections[index]) {
+	if (!*socket_at(server, index)) {
 		rd_coordinator_closed(server->coordinator, index, 0);
 		return;
 	}
@@ -230,8 +230,8 @@ void rd_server_join(
 		rd_channel_close(channel, false);
 		return;
 	}
-	server->connections[index] = rd_control_socket_join(channel, due);
-	if (server->connections[index])
+	*socket_at(server, index) = rd_control_socket_join(channel, due);
+	if (*socket_at(server, index))
 		rd_server_receive(server, index, now_ms);
 	else
 		rd_coordinator_closed(server->coordinator, index, 0);
@@ -239,8 +239,8 @@ void rd_server_join(
 
 void rd_server_look(struct rd_server *server, int64_t now_ms)
 {
-	for (int i = 0; i < server->connection_count; i++)
-		if (server->connections[i] && rd_control_socket_is_stirred(server->connections[i]))
+	for (int i = 0; i < server->coordinator->connection_count; i++)
+		if (*socket_at(server, i) && rd_control_socket_is_stirred(*socket_at(server, i)))
 			rd_server_receive(server, i, now_ms);
 }
 
@@ -336,7 +336,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	   connects then means the next comm, and must not be accepted into this one. */
 	if (!rd_coordinator_listening(server->coordinator))
 		close_door(server);
-	for (int i = 0; i < server->connection_count; i++)
+	for (int i = 0; i < server->coordinator->connection_count; i++)
 		serve_connection(server, i);
 	log_slow_call(server);
 }

@@ -17,10 +17,8 @@ struct rd_server {
 	struct rd_door *door; /* NULL: before rd_server_start(), and once all ranks have come */
 	unsigned foreign; /* rd_door_foreign() that the coordinator knows of */
 	const struct rd_settings *settings; /* the caller's */
-	struct rd_coordinator *coordinator; /* NULL before rd_server_start() */
-	/* By the coordinator's numbers; NULL: none. */
-	struct rd_control_socket **connections;
-	int connection_count;
+	/* NULL before rd_server_start(). Its connections have the sockets. */
+	struct rd_coordinator *coordinator;
 	bool joined; /* rank 0's participant holds connection 0 */
 	uint32_t warned_ms; /* the longest wait of a slow call that was a warning */
 };

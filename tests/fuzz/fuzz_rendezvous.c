@@ -88,11 +88,11 @@ static void close_ended(void)
 {
 	for (int i = 0; i < size; i++)
 		if (nodes[i].connection >= 0 &&
-			(rd_coordinator_dropped(coordinator, nodes[i].connection) ||
+			(coordinator->connections[nodes[i].connection].dropped ||
 				phase_of(&nodes[i]) >= RD_PARTICIPANT_LEFT))
 			node_close(&nodes[i], 0);
 	for (int i = 0; i < STRANGERS_MAX; i++)
-		if (strangers[i] >= 0 && rd_coordinator_dropped(coordinator, strangers[i])) {
+		if (strangers[i] >= 0 && coordinator->connections[strangers[i]].dropped) {
 			rd_coordinator_closed(coordinator, strangers[i], 0);
 			strangers[i] = -1;
 		}

@@ -132,7 +132,7 @@ static void coordinator_writes(struct world *world, struct wire *wire)
 	while (sockets_have_room(wire->socket) &&
 		rd_coordinator_next(coordinator, wire->index, &message))
 		sockets_send(wire->socket, &message);
-	if (rd_coordinator_dropped(coordinator, wire->index))
+	if (coordinator->connections[wire->index].dropped)
 		close_there(world, wire, 0);
 }
 

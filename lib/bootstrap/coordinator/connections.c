@@ -4,25 +4,6 @@
 
 #include "bootstrap/coordinator/coordinator.h"
 
-/* NULL: no connection has had the number. */
-static struct rd_coordinator_connection *connection_at(
-	const struct rd_coordinator *coordinator, int number)
-{
-	return number < coordinator->connection_count ? &coordinator->connections[number] : NULL;
-}
-
-int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connection)
-{
-	const struct rd_coordinator_connection *at = connection_at(coordinator, connection);
-
-	return at && at->open && !at->refused ? at->rank : -1;
-}
-
-int rd_coordinator_connection_count(const struct rd_coordinator *coordinator)
-{
-	return coordinator->size + RD_PENDING_MAX;
-}
-
 int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator)
 {
 	const struct rd_coordinator_connection *oldest = NULL;
@@ -40,7 +21,7 @@ int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator)
 static bool add_connections(struct rd_coordinator *coordinator)
 {
 	int before = coordinator->connection_count, count = 2 * before;
-	int most = rd_coordinator_connection_count(coordinator);
+	int most = coordinator->size + RD_PENDING_MAX;
 	struct rd_coordinator_connection *connections;
 
 	if (count > most)
@@ -68,11 +49,4 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms)
 		.open = true, .rank = -1, .number = coordinator->opened++, .opened_ms = now_ms
 	};
 	return number;
-}
-
-bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connection)
-{
-	const struct rd_coordinator_connection *at = connection_at(coordinator, connection);
-
-	return at && at->dropped;
 }

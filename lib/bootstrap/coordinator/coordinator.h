@@ -21,9 +21,12 @@
 #include "bootstrap/rank_list.h"
 #include "bootstrap/rendezvous.h"
 
+struct rd_control_socket;
+
 struct rd_coordinator_connection {
+	struct rd_control_socket *socket; /* the caller's; NULL: none */
 	bool open;
-	bool dropped;
+	bool dropped; /* the caller is to close it, and then to call rd_coordinator_closed() */
 	bool refused; /* kept until it has received the reason */
 	int rank; /* -1: its first message is due, or it was refused */
 	rd_control_kinds to_send; /* beside the table and fallbacks: */
@@ -135,8 +138,6 @@ int rd_coordinator_create(struct rd_coordinator **coordinator, const struct rd_s
 	const char *address, const struct rd_comm_id *id, int64_t now_ms);
 void rd_coordinator_destroy(struct rd_coordinator *coordinator);
 
-/* One more than the greatest number of a connection. */
-int rd_coordinator_connection_count(const struct rd_coordinator *coordinator);
 /* Whether a rank may still join. */
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator);
 /* The number of a new connection, whose first message follows; -1: none is free. */
@@ -151,8 +152,6 @@ void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms);
 /* A message has come. */
 void rd_coordinator_take(struct rd_coordinator *coordinator, int connection,
 	const struct rd_control_message *message, int64_t now_ms);
-/* The rank at the other end; -1: none yet, or it was refused. */
-int rd_coordinator_rank_at(const struct rd_coordinator *coordinator, int connection);
 /* Bytes have come that are no message, or a message at the wrong time. */
 void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
 /* The connection is closed: error is its errno, 0 for an end of file. Frees the number. */
@@ -170,8 +169,6 @@ void rd_coordinator_beat(struct rd_coordinator *coordinator, int connection);
 /* The next message to send over this connection; false: none now. */
 bool rd_coordinator_next(
 	struct rd_coordinator *coordinator, int connection, struct rd_control_message *message);
-/* True: close this connection, then call rd_coordinator_closed(). */
-bool rd_coordinator_dropped(const struct rd_coordinator *coordinator, int connection);
 /* When rd_coordinator_tick() must be called next, at the latest. */
 int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator);
 

@@ -98,11 +98,8 @@ static bool write_verdict(const struct rd_coordinator *coordinator,
 bool rd_coordinator_next(
 	struct rd_coordinator *coordinator, int index, struct rd_control_message *message)
 {
-	struct rd_coordinator_connection *connection;
+	struct rd_coordinator_connection *connection = &coordinator->connections[index];
 
-	if (index >= coordinator->connection_count)
-		return false;
-	connection = &coordinator->connections[index];
 	if (!connection->open || connection->dropped)
 		return false;
 	if (connection->rank >= 0 && coordinator->ranks[connection->rank].left) {

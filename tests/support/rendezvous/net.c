@@ -117,8 +117,7 @@ static void serve_coordinator(void)
 		while (node->connection >= 0 && pipe_has_room(&node->down) &&
 			rd_coordinator_next(net.coordinator, node->connection, &message))
 			send_message(&node->down, &message, false);
-		if (node->connection >= 0 &&
-			rd_coordinator_dropped(net.coordinator, node->connection))
+		if (node->connection >= 0 && net.coordinator->connections[node->connection].dropped)
 			coordinator_close(node);
 	}
 	net.coordinator_error = rd_coordinator_verdict(net.coordinator, &reason);
