@@ -28,11 +28,10 @@ inline Tensors split_entries(
 	return all;
 }
 
-/* Takes the entries of all ranks, which are known to be `counts`. Where memory lacks, the others,
-   which wait for this rank's part, get the reason. */
+/* Takes the entries of all ranks, which are known to be `counts`. */
 inline WorkPointer Group::start_entries(
 	const Entries &mine, const std::vector<int64_t> &counts, Milliseconds timeout, Entries &all)
-try {
+{
 	const int64_t dims = mine.indices.size(0);
 	std::vector<int64_t> sizes = mine.values.sizes().vec();
 
@@ -52,20 +51,13 @@ try {
 		rondo_all_gather_v(comm_, mine.values.data_ptr(), all.values.data_ptr(),
 			value_counts.data(), nullptr, type.rondo, nullptr);
 	});
-} catch (const std::exception &failure) {
-	const std::string text = failure.what();
-	Use use(*life_);
-
-	/* Further lines of torch's are a backtrace. */
-	if (use)
-		rondo_comm_revoke(life_->comm(), text.substr(0, text.find('\n')).c_str());
-	throw;
 }
 
 /* How many entries each rank has, then their indices and values. One call in the group's order:
-   others start before the first part, or after the second. */
+   others start before the first part, or after the second. Where this rank fails, such as for lack
+   of memory, the others, which wait for its part, get the reason. */
 inline Tensors Group::gather_sparse(const at::Tensor &tensor, Milliseconds timeout)
-{
+try {
 	at::Tensor merged = tensor.coalesce();
 	Entries mine{ merged.indices().contiguous(), merged.values().contiguous() }, all;
 	const int64_t count = mine.values.size(0);
@@ -80,6 +72,14 @@ inline Tensors Group::gather_sparse(const at::Tensor &tensor, Milliseconds timeo
 	moves->wait();
 
 	return split_entries(tensor, all, counts);
+} catch (const std::exception &failure) {
+	const std::string text = failure.what();
+	Use use(*life_);
+
+	/* Further lines of torch's are a backtrace. */
+	if (use)
+		rondo_comm_revoke(life_->comm(), text.substr(0, text.find('\n')).c_str());
+	throw;
 }
 
 /* Runs now. Every rank adds in the order of ranks: all have the same bits. */

@@ -77,22 +77,33 @@ def late_for_a_bucket(rank, size):
 		return str(error)
 
 
-def without_memory(rank, size):
-	"""Rank 1 has no memory for the 128 MiB that rank 0 adds to a sparse sum."""
-	rows = torch.arange(32 if rank == 0 else 0)
-	tensor = torch.sparse_coo_tensor(rows[None], torch.ones(len(rows), 1 << 20), (32, 1 << 20))
-	dist.barrier()
-	_, most = resource.getrlimit(resource.RLIMIT_AS)
-	if rank == 1:
-		with open("/proc/self/statm", encoding="ascii") as statm:
-			mapped = int(statm.read().split()[0]) * resource.getpagesize()
-		resource.setrlimit(resource.RLIMIT_AS, (mapped + (32 << 20), most))
-	try:
-		dist.all_reduce(tensor)
-	except RuntimeError as error:
-		return getattr(error, "name", "torch's"), str(error)
-	finally:
-		resource.setrlimit(resource.RLIMIT_AS, (most, most))
+def limit_memory(beyond):
+	"""Returns the limit before."""
+	before = resource.getrlimit(resource.RLIMIT_AS)
+	with open("/proc/self/statm", encoding="ascii") as statm:
+		mapped = int(statm.read().split()[0]) * resource.getpagesize()
+	resource.setrlimit(resource.RLIMIT_AS, (mapped + beyond, before[1]))
+	return before
+
+
+def without_memory(has_entries):
+	"""Rank 1 has no memory for the 128 MiB of the sparse sum's entries, which one of the ranks has."""
+
+	def sum_sparse(rank, size):
+		rows = torch.arange(32 if has_entries == rank else 0)
+		tensor = torch.sparse_coo_tensor(rows[None], torch.ones(len(rows), 1 << 20), (32, 1 << 20))
+		dist.barrier()
+		if rank == 1:
+			before = limit_memory(beyond=32 << 20)
+		try:
+			dist.all_reduce(tensor)
+		except RuntimeError as error:
+			return getattr(error, "name", "torch's"), str(error)
+		finally:
+			if rank == 1:
+				resource.setrlimit(resource.RLIMIT_AS, before)
+
+	return sum_sparse
 
 
 def short_wait(rank, size):
@@ -170,11 +181,15 @@ class Failures(unittest.TestCase):
 		os.close(go)
 
 	def test_a_sparse_sum_without_memory_ends_on_all_ranks(self):
-		(name, text), (own_name, own_text) = [rank.result() for rank in self.start(2, without_memory)]
-		self.assertEqual((name, own_name), ("RONDO_REVOKED", "torch's"))
-		self.assertIn("rank 1", text)
-		for reason in (text, own_text):
-			self.assertIn("134217728 bytes", reason)
+		# Rank 1 fails before the first part, where the entries are its own, and else before the second.
+		for has_entries in (1, 0):
+			with self.subTest(has_entries=has_entries):
+				started = self.start(2, without_memory(has_entries))
+				(name, text), (own_name, own_text) = [rank.result() for rank in started]
+				self.assertEqual((name, own_name), ("RONDO_REVOKED", "torch's"))
+				self.assertIn("rank 1", text)
+				for reason in (text, own_text):
+					self.assertIn("134217728 bytes", reason)
 
 	def test_a_short_wait(self):
 		short_wait.wait_for, short_wait.go = os.pipe()
