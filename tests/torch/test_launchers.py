@@ -88,8 +88,8 @@ class Launchers(unittest.TestCase):
 		return done.stdout
 
 	def torchrun(self):
-		# Debian's wants a redirection, which it cannot print without tee.
-		logs = ["--log_dir", self.directory, "-r", "1", "-t", "1"]
+		# Debian's 1.13 wants a redirection, which it cannot print without tee.
+		logs = ["--log_dir", self.directory, "-r", "1", "-t", "1"] if torch.__version__ < "2" else []
 		return [
 			sys.executable, "-W", "ignore", "-m", "torch.distributed.run", *logs, "--nproc_per_node", "2",
 			"--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "--rdzv_id", self.directory,
