@@ -23,13 +23,25 @@ inline void find_torch_folder()
 	torch_folder = new std::string(folders[pybind11::int_(0)].cast<std::string>() + "/");
 }
 
+/* Attributes of frames. Making their names at each call would take longer than the call's line. */
+enum class Name { code, instruction, back };
+
+inline pybind11::object get(const pybind11::object &frame, Name name)
+{
+	static PyObject *const names[] = { PyUnicode_InternFromString("f_code"),
+		PyUnicode_InternFromString("f_lasti"), PyUnicode_InternFromString("f_back") };
+
+	return pybind11::getattr(frame, names[static_cast<int>(name)]);
+}
+
 /* The text of a frame's line, empty for torch's own. Texts stay: the library may read them until
    the process ends. Codes stay, too, and so keep their addresses. */
 inline const std::string &site_of(const pybind11::object &frame)
 {
 	static auto &sites = *new std::map<std::pair<PyObject *, int>, std::string>;
-	pybind11::object code = frame.attr("f_code");
-	auto [at, is_new] = sites.try_emplace({ code.ptr(), frame.attr("f_lasti").cast<int>() });
+	pybind11::object code = get(frame, Name::code);
+	auto [at, is_new] =
+		sites.try_emplace({ code.ptr(), get(frame, Name::instruction).cast<int>() });
 
 	if (is_new) {
 		code.inc_ref();
@@ -52,7 +64,7 @@ inline const char *call_site()
 	try {
 		auto frame = pybind11::reinterpret_borrow<pybind11::object>(
 			reinterpret_cast<PyObject *>(PyEval_GetFrame()));
-		for (; frame && !frame.is_none(); frame = frame.attr("f_back")) {
+		for (; frame && !frame.is_none(); frame = get(frame, Name::back)) {
 			const std::string &site = site_of(frame);
 			if (!site.empty())
 				return site.c_str();
