@@ -15,7 +15,7 @@ trainer 21000
 tools 28400
 tests 104300
 bench 4030
-adapters 5430
+adapters 5440
 docs 10900
 product 131300
 files 1880'

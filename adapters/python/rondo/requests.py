@@ -113,13 +113,16 @@ class Request:
 			self._comm._fail(code)
 		prepared.last = self
 
-	def _collect(self) -> None:
-		"""The request has ended, or is about to: the library reports that before a test sees it."""
+	def _collect(self, code: Optional[int] = None) -> None:
+		"""
+		The request has ended, with this code, which the library gave to this thread. Without one, it may be
+		about to: the library reports that before a test sees it.
+		"""
 		with self._lock:
 			prepared = self._prepared
 			if prepared is None:
 				return
-			self._code = library.rondo_request_wait(prepared, -1)
+			self._code = library.rondo_request_wait(prepared, -1) if code is None else code
 			if self._comm._op_error is not None: # the work itself may have succeeded
 				self._code = library.rondo_comm_error(self._comm._handle)
 			if self._code:
@@ -134,9 +137,10 @@ class Request:
 		"""Whether the work has ended, in whichever way."""
 		prepared = self._prepared
 		if prepared is not None:
-			if library.rondo_request_test(prepared) == PENDING:
+			code = library.rondo_request_test(prepared)
+			if code == PENDING:
 				return False
-			self._collect()
+			self._collect(code)
 		return True
 
 	def test(self) -> bool:
@@ -165,9 +169,10 @@ class Request:
 			try:
 				if main:
 					comm._thread = get_ident()
-				if library.rondo_request_wait(prepared, timeout_ms) == PENDING:
+				code = library.rondo_request_wait(prepared, timeout_ms)
+				if code == PENDING:
 					return False
-				self._collect()
+				self._collect(code)
 				if self._code == REVOKED and comm._interrupted:
 					raise_pending()
 			except KeyboardInterrupt as error:
