@@ -24,7 +24,10 @@ EXTENSION = "_C" + sysconfig.get_config_var("EXT_SUFFIX")
 
 def torch_flags():
 	"""The compiler's options for this Python's torch."""
-	import torch
+	try:
+		import torch
+	except ModuleNotFoundError:
+		sys.exit(f"rondo_torch: {sys.executable} has no torch")
 
 	home = os.path.dirname(torch.__file__)
 	include = os.path.join(home, "include")

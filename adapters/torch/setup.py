@@ -12,7 +12,10 @@ from build import compile_extension
 
 
 def rondo(variable):
-	return subprocess.check_output(["pkg-config", f"--variable={variable}", "rondo"], text=True).strip()
+	found = subprocess.run(["pkg-config", f"--variable={variable}", "rondo"], stdout=subprocess.PIPE, text=True)
+	if found.returncode:
+		sys.exit("rondo_torch: pkg-config finds no Rondo: ./rondo install prints the PKG_CONFIG_PATH")
+	return found.stdout.strip()
 
 
 class Build(build_ext):
