@@ -4,6 +4,7 @@ import itertools
 import unittest
 
 import ranks
+import rondo_torch
 import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
@@ -205,6 +206,44 @@ def premultiplied(rank, size):
 	same(tensor, torch.full((3,), size / 2), "a factor in a tensor")
 
 
+def lists(rank, size):
+	"""A list of one tensor is that tensor. Several tensors a rank are refused, which harms nothing. In torch 1 alone."""
+	if torch.__version__ >= "2":
+		return
+
+	def check(count):
+		def full(value):
+			return [torch.full((2,), float(value)) for _ in range(count)]
+
+		def call(name, *arguments):
+			function = getattr(dist, name + "_multigpu")
+			if count > 1:
+				text = f"requires a single-element tensor list, not one of {count}"
+				refused(rondo_torch.RondoError, text, function, *arguments)
+				return False
+			function(*arguments)
+			return True
+
+		total = float(sum(range(size)))
+		for name, tensors, more, want in (
+			("all_reduce", full(rank), [], total),
+			("broadcast", full(rank), [size - 1], size - 1),
+			("reduce", full(rank), [0], total if rank == 0 else rank),
+		):
+			if call(name, tensors, *more):
+				same(tensors[0], full(want)[0], name)
+		gathered = [[torch.zeros(2) for _ in range(size * count)] for _ in range(count)]
+		if call("all_gather", gathered, full(rank)):
+			for r in range(size):
+				same(gathered[0][r], full(r)[0], "all_gather")
+		outputs, inputs = full(0), [[torch.full((2,), float(k)) for k in range(size * count)] for _ in range(count)]
+		if call("reduce_scatter", outputs, inputs):
+			same(outputs[0], full(size * rank)[0], "reduce_scatter")
+
+	for count in (2, 1):
+		check(count)
+
+
 def odd_shapes(rank, size):
 	for shape in ((), (0,), (0, 3), (1, 1, 1)):
 		tensor = torch.full(shape, float(rank + 1))
@@ -252,7 +291,7 @@ class Ops(unittest.TestCase):
 		self.of(movements)
 
 	def test_the_rest(self):
-		for function in (splits, coalesced, sparse, premultiplied, odd_shapes, refusals):
+		for function in (splits, coalesced, sparse, premultiplied, lists, odd_shapes, refusals):
 			with self.subTest(function.__name__):
 				self.of(function)
 
