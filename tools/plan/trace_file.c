@@ -1,5 +1,6 @@
 #include "trace_file.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,9 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "trace_events.h"
 
-#define LINE_MAX_BYTES 4096
+#define US_DIGITS 15 /* before the point */
 #define NAMES_MAX 256
 #define COMMS_MAX 4096
 #define RANKS_MAX (1 << 20) /* of all comms */
@@ -23,13 +25,12 @@ struct process {
 struct reader {
 	struct plan_trace *trace;
 	const char *path;
-	int line;
+	int line; /* where the event at hand begins */
 	struct process *processes;
 	int process_count, process_room;
-	const struct process *last; /* found: its lines follow each other */
+	const struct process *last; /* found: its events follow each other */
 	int step_room, ranks;
-	bool closed; /* by a bracket */
-	struct rd_json json; /* the line at hand */
+	struct rd_json json; /* the event at hand */
 	int err; /* of its members */
 };
 
@@ -67,31 +68,34 @@ static int read_int(struct reader *reader, const struct rd_json_value *object, c
 	return (int)read_whole(reader, object, name, least, most);
 }
 
-/* Microseconds with three digits behind the point, as the trace writes them. */
+/* Microseconds, to three digits behind the point, as the trace writes them. Others that wrote it
+   anew leave out zeros, or have the digits of a double. */
 static int64_t read_us(struct reader *reader, const struct rd_json_value *object, const char *name,
 	int64_t least_ns)
 {
 	const struct rd_json_value *value = rd_json_member(&reader->json, object, name);
 	const char *at = value && value->kind == RD_JSON_NUMBER ? value->text : "";
 	bool negative = *at == '-';
-	int64_t sum = 0;
-	int digits = 0, after = -1;
+	int64_t ns = 0;
+	int digits = 0;
 
-	for (at += negative; (*at >= '0' && *at <= '9') || (*at == '.' && after < 0); at++) {
-		after += *at == '.' || after >= 0;
-		if (*at == '.')
-			continue;
-		if (++digits > 18)
-			break;
-		sum = 10 * sum + (*at - '0');
-	}
-	sum = negative ? -sum : sum;
-	if (!reader->err && (digits == 0 || digits > 18 || after != 3 || *at == 'e' || *at == 'E' ||
-				    sum < least_ns))
+	for (at += negative; isdigit((unsigned char)*at) && digits < US_DIGITS; at++, digits++)
+		ns = 10 * ns + (*at - '0');
+
+	bool fits = digits > 0 && !isdigit((unsigned char)*at);
+
+	at += *at == '.';
+	for (int i = 0; i < 3; i++)
+		ns = 10 * ns + (isdigit((unsigned char)*at) ? *at++ - '0' : 0);
+	ns += *at >= '5' && *at <= '9';
+	at += strspn(at, "0123456789");
+	ns = negative ? -ns : ns;
+	if (!reader->err && (!fits || *at == 'e' || *at == 'E' || ns < least_ns))
 		reader->err = rd_fail(RONDO_INVALID,
-			"%s:%d: \"%s\" must be microseconds with three digits behind the point",
-			reader->path, reader->line, name);
-	return reader->err ? 0 : sum;
+			"%s:%d: \"%s\" must be microseconds, of at most %d digits, without an "
+			"exponent",
+			reader->path, reader->line, name, US_DIGITS);
+	return reader->err ? 0 : ns;
 }
 
 static const char *text_of(
@@ -189,7 +193,7 @@ static int read_process(struct reader *reader, int id, const struct rd_json_valu
 	return 0;
 }
 
-/* Numbers of processes may be equal by chance: lines are of the latest that was named. */
+/* Numbers of processes may be equal by chance: events are of the latest that was named. */
 static int find_process(struct reader *reader, int id)
 {
 	if (reader->last && reader->last->id == id)
@@ -199,15 +203,15 @@ static int find_process(struct reader *reader, int id)
 			reader->last = &reader->processes[i];
 			return 0;
 		}
-	return refuse(reader, "no line names the rank of this \"pid\"");
+	return refuse(reader, "no event names the rank of this \"pid\"");
 }
 
 static int read_channel(
-	struct reader *reader, const struct rd_json_value *line, const struct rd_json_value *args)
+	struct reader *reader, const struct rd_json_value *event, const struct rd_json_value *args)
 {
 	const struct plan_trace_comm *comm = &reader->trace->comms[reader->last->comm];
 	struct plan_trace_rank *rank = &comm->ranks[reader->last->rank];
-	int channel = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1);
+	int channel = read_int(reader, event, "tid", 0, RD_CHANNELS_MAX - 1);
 
 	rank->channels |= 1U << channel;
 	rank->places[channel] = read_int(reader, args, "place", 0, comm->size - 1);
@@ -216,17 +220,17 @@ static int read_channel(
 }
 
 static int read_label(
-	struct reader *reader, const struct rd_json_value *line, const struct rd_json_value *args)
+	struct reader *reader, const struct rd_json_value *event, const struct rd_json_value *args)
 {
-	int id = read_int(reader, line, "pid", 0, INT_MAX), err = reader->err;
-	const char *name = text_of(reader, line, "name");
+	int id = read_int(reader, event, "pid", 0, INT_MAX), err = reader->err;
+	const char *name = text_of(reader, event, "name");
 
 	if (!err && strcmp(name, "process_name") == 0)
 		return read_process(reader, id, args);
 	if (!err)
 		err = find_process(reader, id);
 	if (!err && strcmp(name, "thread_name") == 0)
-		return read_channel(reader, line, args);
+		return read_channel(reader, event, args);
 	if (!err && strcmp(name, "process_labels") == 0)
 		reader->trace->comms[reader->last->comm].ranks[reader->last->rank].dropped = true;
 	return err;
@@ -256,23 +260,23 @@ static void read_args(
 }
 
 static int read_step(
-	struct reader *reader, const struct rd_json_value *line, const struct rd_json_value *args)
+	struct reader *reader, const struct rd_json_value *event, const struct rd_json_value *args)
 {
 	struct plan_trace *trace = reader->trace;
 	struct plan_trace_step step = { .line = reader->line };
-	int id = read_int(reader, line, "pid", 0, INT_MAX);
+	int id = read_int(reader, event, "pid", 0, INT_MAX);
 	int err = reader->err ? reader->err : find_process(reader, id);
 
 	if (err)
 		return err;
 	step.key.comm = reader->last->comm;
 	step.rank = reader->last->rank;
-	step.key.collective = rd_collective_named(text_of(reader, line, "cat"));
+	step.key.collective = rd_collective_named(text_of(reader, event, "cat"));
 	if (step.key.collective < 0)
 		return refuse(reader, "\"cat\" is no collective");
-	step.channel = read_int(reader, line, "tid", 0, RD_CHANNELS_MAX - 1);
-	step.kind = read_name(reader, line, "name");
-	step.begin_ns = read_us(reader, line, "ts", INT64_MIN);
+	step.channel = read_int(reader, event, "tid", 0, RD_CHANNELS_MAX - 1);
+	step.kind = read_name(reader, event, "name");
+	step.begin_ns = read_us(reader, event, "ts", INT64_MIN);
 	read_args(reader, args, &step);
 	if (reader->err)
 		return reader->err;
@@ -284,71 +288,33 @@ static int read_step(
 	return 0;
 }
 
-/* ---- Lines ---------------------------------------------------------------------------------- */
+/* ---- Events --------------------------------------------------------------------------------- */
 
 static int read_object(struct reader *reader)
 {
-	const struct rd_json_value *line = &reader->json.values[0];
-	const struct rd_json_value *args = rd_json_member(&reader->json, line, "args");
-	const char *phase = text_of(reader, line, "ph");
+	const struct rd_json_value *event = &reader->json.values[0];
+	const struct rd_json_value *args = rd_json_member(&reader->json, event, "args");
+	const char *phase = text_of(reader, event, "ph");
 	bool names = strcmp(phase, "M") == 0;
 
 	if (!names && strcmp(phase, "X") != 0)
 		return refuse(reader, "neither a name nor a step: \"ph\" must be \"M\" or \"X\"");
 	if (!args)
 		return refuse(reader, "no \"args\"");
-	return names ? read_label(reader, line, args) : read_step(reader, line, args);
+	return names ? read_label(reader, event, args) : read_step(reader, event, args);
 }
 
-/* Ranks leave the array open, with a comma behind each line. Others may have closed it: there is
-   no comma before the bracket, which may be on the same line, or the next (`before_end`). */
-static int read_line(struct reader *reader, const char *text, size_t length, bool before_end)
+static int read_event(void *context, int line, const char *text, size_t length)
 {
-	int err;
+	struct reader *reader = context;
+	int err = rd_json_parse(&reader->json, reader->path, text, length);
 
-	if (reader->line == 1)
-		return length == 1 && *text == '[' ? 0 : refuse(reader, "a trace begins with [");
-	if (reader->closed)
-		return refuse(reader, "the array ended on the line before");
-	reader->closed = length > 0 && text[length - 1] == ']';
-	if (reader->closed && length == 1)
-		return 0;
-	if (length == 0 || (!reader->closed && !before_end && text[length - 1] != ','))
-		return refuse(reader, "a line of a trace ends with a comma");
-	length -= reader->closed || text[length - 1] == ',';
-	err = rd_json_parse(&reader->json, reader->path, text, length);
+	reader->line = line;
 	if (err == RONDO_INVALID)
 		return refuse(reader, "this is no JSON");
 	if (!err)
 		err = read_object(reader);
 	rd_json_finish(&reader->json);
-	return err;
-}
-
-static int read_lines(struct reader *reader, FILE *file)
-{
-	char text[LINE_MAX_BYTES];
-	int err = 0;
-
-	while (!err && fgets(text, sizeof(text), file)) {
-		size_t length = strlen(text);
-		bool whole = length > 0 && text[length - 1] == '\n';
-		int next = getc(file);
-
-		ungetc(next, file);
-		reader->line++;
-		if (!whole && (next != EOF || length == 0 || text[length - 1] != ']'))
-			return refuse(
-				reader, "the file was cut, or the line has more than 4094 bytes");
-		err = read_line(reader, text, length - whole, next == ']');
-	}
-	if (!err && ferror(file))
-		err = rd_fail_errno("cannot read %s", reader->path);
-	if (!err && reader->line == 0)
-		err = rd_fail(RONDO_INVALID,
-			"%s is empty: a rank writes its trace when it "
-			"destroys the comm",
-			reader->path);
 	return err;
 }
 
@@ -444,7 +410,8 @@ static int read_all(struct plan_trace *trace, const char *path)
 		return rd_fail_errno("cannot read %s", path);
 	trace->comms = calloc(COMMS_MAX, sizeof(*trace->comms));
 	trace->names = calloc(NAMES_MAX, sizeof(*trace->names));
-	err = trace->comms && trace->names ? read_lines(&reader, file) : fail_memory();
+	err = trace->comms && trace->names ? plan_trace_events_read(file, path, read_event, &reader)
+					   : fail_memory();
 	fclose(file);
 	free(reader.processes);
 	return err ? err : plan_trace_make_calls(trace, path);

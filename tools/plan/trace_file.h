@@ -1,6 +1,6 @@
 /*
  * Files of RONDO_TRACE (docs/tracing.md): the steps that ranks ran, by call. A file is untrusted.
- * It is read line by line, and a line that contradicts the format is refused with its number.
+ * It is read event by event, and one that contradicts the format is refused with its line.
  */
 #ifndef PLAN_TRACE_FILE_H
 #define PLAN_TRACE_FILE_H
@@ -30,7 +30,7 @@ struct plan_trace_step {
 	int rank, channel, piece, step;
 	int kind; /* index of a name */
 	int chunk, peer, to;
-	int line; /* of the file */
+	int line; /* of the file, where it begins */
 	bool of_v_call;
 	int64_t bytes, block;
 	int64_t begin_ns, wait_ns, work_ns; /* since the begin of 2026 (UTC) */
@@ -48,9 +48,9 @@ struct plan_trace_call {
 	int64_t last_begin_ns; /* of the last rank's first step */
 };
 
-/* A rank of a comm, as its own lines describe it. */
+/* A rank of a comm, as its own events describe it. */
 struct plan_trace_rank {
-	bool known, dropped; /* it has lines; earlier steps of it were dropped */
+	bool known, dropped; /* it has events; earlier steps of it were dropped */
 	unsigned channels; /* a bit for each that has a place */
 	int places[RD_CHANNELS_MAX]; /* along the line of the channel */
 	int groups[RD_CHANNELS_MAX];

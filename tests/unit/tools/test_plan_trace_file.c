@@ -1,9 +1,11 @@
-/* The reader of RONDO_TRACE's files: a file that lies gets one line, with the place. */
+/* The reader of RONDO_TRACE's files: events stand on any lines, and a file that lies gets
+   one line, with the place. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "plan/trace_events.h"
 #include "plan/trace_file.h"
 #include "rondo.h"
 
@@ -62,24 +64,93 @@ Test(plan_trace_file, steps_become_calls_in_the_order_of_their_begin)
 	plan_trace_destroy(trace);
 }
 
-/* As a program leaves it that wrote the array anew, with a line for each event. */
-Test(plan_trace_file, an_array_may_have_its_end)
+/* The events are one text, as jq and Python write them: "A" stands for the rank, "S" for a step. */
+static void write_shape(char *text, const char *shape)
 {
-	static const char *const ends[] = { "]", "]\n", "\n]", "\n]\n" };
+	static const char rank[] = RANK, step[] = STEP, again[] = STEP_OF("13", "1", TIMES);
+	int steps = 0;
 
-	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
-		char text[1000];
+	for (*text = '\0'; *shape; shape++) {
+		const char *event = shape;
+		int length = 1;
+
+		if (*shape == 'A')
+			event = rank;
+		else if (*shape == 'S')
+			event = steps++ ? again : step;
+		if (event != shape)
+			length = (int)strlen(event) - 2; /* without the comma */
+		sprintf(text + strlen(text), "%.*s", length, event);
+	}
+}
+
+Test(plan_trace_file, events_may_stand_on_any_lines)
+{
+	static const char metadata[] =
+		"{\"m\": {\"s\": \"}],\\\"\", \"l\": [[1], {}]}, \"d\":\"ms\",\n"
+		"\"traceEvents\" : [A,S] , \"n\":-1.5}\n"
+		"{\"traceEvents\":[S,],\"t\": true}";
+	static const char *const shapes[] = { "[A,S,S]", "[\nA,\nS,\nS\n]\n", "[\nA,\nS,\nS,\n]",
+		"[A,S,S,", " [\r\n\tA\n,\n\nS , S,\n", "[\nA,\n[\nS,\n[S,", "[A,S][S]",
+		"{\"traceEvents\": [A, S,\nS]}", metadata };
+
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+		char text[2000];
 		struct plan_trace *trace;
 
-		snprintf(text, sizeof(text), "%s", "[\n" RANK STEP);
-		strcpy(strrchr(text, ','), ends[i]);
-		cr_assert_eq(read_text(&trace, text), 0, "%zu: %s", i, rondo_last_error());
-		cr_expect_eq(trace->step_count, 1);
+		write_shape(text, shapes[i]);
+		cr_assert_eq(read_text(&trace, text), 0, "%s: %s", shapes[i], rondo_last_error());
+		cr_expect_eq(trace->step_count, 2, "%s", shapes[i]);
+		cr_expect_eq(trace->calls[0].end_ns, 14000);
 		plan_trace_destroy(trace);
 	}
 }
 
-/* Each rank's lines follow each other. */
+Test(plan_trace_file, an_event_may_have_lines_of_its_own)
+{
+	struct plan_trace *trace;
+
+	cr_assert_eq(
+		read_text(&trace,
+			"[\n" RANK "{\"name\":\"send\",\n\"cat\":\"all_reduce\",\"ph\":\"X\",\n"
+			"\"pid\":0,\"tid\":1,\"ts\":1,\"args\": {\n\"call\":3,\"algorithm\":\"ring\","
+			"\"root\":0,\"target\":0,\"block_bytes\":8,\"piece\":0,\n\"step\":0,"
+			"\"chunk\":0,\"peer\":-1,\"to\":1,\"bytes\":4," TIMES "\n}\n},\n5]"),
+		RONDO_INVALID);
+	cr_expect(strstr(rondo_last_error(), ":10: neither a name"), "%s", rondo_last_error());
+}
+
+/* Zeros are left out, and a double may have more digits. */
+Test(plan_trace_file, times_are_numbers_of_any_program)
+{
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} times[] = {
+		{ "0", 0 },
+		{ "12.5", 12500 },
+		{ "-12.25", -12250 },
+		{ "0.0004999", 0 },
+		{ "0.0005", 1 },
+		{ "-0.0016", -2 },
+		{ "28857600000000.125", INT64_C(28857600000000125) },
+		{ "28857600000000.1236", INT64_C(28857600000000124) },
+		{ "999999999999999.9999", INT64_C(1000000000000000000) },
+	};
+
+	for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+		char text[1000];
+		struct plan_trace *trace;
+
+		snprintf(text, sizeof(text), "[" RANK STEP_OF("%s", "0", TIMES), times[i].text);
+		cr_assert_eq(read_text(&trace, text), 0, "%s", rondo_last_error());
+		cr_expect_eq(trace->steps->begin_ns, times[i].ns, "%s: %lld", times[i].text,
+			(long long)trace->steps->begin_ns);
+		plan_trace_destroy(trace);
+	}
+}
+
+/* Each rank's events follow each other. */
 Test(plan_trace_file, comms_whose_processes_have_one_number_stay_apart)
 {
 	struct plan_trace *trace;
@@ -103,16 +174,26 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		const char *text, *reason;
 	} wrong[] = {
 		{ "", " is empty" },
-		{ "{\n", ":1: a trace begins with [" },
+		{ "5", ":1: a trace begins with [" },
+		{ "[]\n]", ":2: a trace begins with [" },
+		{ "{\n", ":2: the file was cut" },
+		{ "{}", ":1: this is no JSON" },
+		{ "{\"a\" 1}", ":1: this is no JSON" },
+		{ "{\"a\":\n1]", ":2: this is no JSON" },
+		{ "{\"a\":1\n}", ":2: no \"traceEvents\" in the object" },
+		{ "{\"traceEvents\":5}", ":1: no \"traceEvents\" in the object" },
+		{ "{\"traceEvents\":[\n", ":2: the file was cut" },
 		{ "[\n", " has no steps" },
-		{ "[\n" RANK "{}\n", ":3: a line of a trace ends with a comma" },
-		{ "[\n" RANK "\n]\n", ":3: a line of a trace ends with a comma" },
-		{ "[\n" RANK "]\n" RANK, ":4: the array ended on the line before" },
+		{ "[\n" RANK "{}\n", ":4: the file was cut" },
+		{ "[\n" RANK "{} {}\n,", ":3: this is no JSON" },
+		{ "[\n" RANK ",", ":3: this is no JSON" },
+		{ "[\n" RANK "]\n" RANK, ":4: no \"traceEvents\"" },
+		{ "[\n" RANK "{\"ph\":\"M\",\"pid\":0,\"args\":{}}:\n", ":3: a comma or ]" },
 		{ "[\n" RANK "{\"a\":},\n", ":3: this is no JSON" },
-		{ "[\n" RANK "{\"ph\":\"M\"},", ":3: the file was cut" },
+		{ "[\n" RANK "{\"ph\":\"M\"", ":3: the file was cut" },
 		{ "[\n" RANK "{\"ph\":\"B\"},\n", ":3: neither a name nor a step" },
 		{ "[\n" RANK "5,\n", ":3: neither a name nor a step" },
-		{ "[\n" STEP, ":2: no line names the rank of this \"pid\"" },
+		{ "[\n" STEP, ":2: no event names the rank of this \"pid\"" },
 		{ "[\n" RANK RANK, ":3: the rank is here twice" },
 		{ "[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{}},\n",
 			":2: no \"ranks\": an older Rondo wrote this trace" },
@@ -123,8 +204,7 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		  "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":8,\"args\":{}},\n",
 			":3: \"tid\" must be a whole number from 0 to 7" },
 		{ "[\n" RANK STEP STEP, ":4: line 3 has the same step" },
-		{ "[\n" RANK STEP_OF("12.5", "0", TIMES),
-			":3: \"ts\" must be microseconds with three digits behind the point" },
+		{ "[\n" RANK STEP_OF("1e3", "0", TIMES), ":3: \"ts\" must be microseconds" },
 		{ "[\n" RANK STEP_OF("9999999999999999.999", "0", TIMES), ":3: \"ts\" must be" },
 		{ "[\n" RANK STEP_OF("1.000", "-1", TIMES), ":3: \"piece\" must be a whole" },
 		{ "[\n" RANK STEP_OF("1.000", "0", "\"wait_us\":-0.001,\"work_us\":0.000"),
@@ -145,4 +225,15 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 			rondo_last_error(), wrong[i].reason);
 		cr_expect_null(trace);
 	}
+}
+
+Test(plan_trace_file, an_event_beyond_the_bound_is_refused)
+{
+	char text[2 * PLAN_TRACE_EVENT_BYTES] = "[\n{\"name\":\"";
+	struct plan_trace *trace;
+
+	memset(text + strlen(text), 'a', PLAN_TRACE_EVENT_BYTES);
+	cr_expect_eq(read_text(&trace, text), RONDO_INVALID);
+	cr_expect(strstr(rondo_last_error(), ":2: an event has more than 4096 bytes"), "%s",
+		rondo_last_error());
 }
