@@ -436,6 +436,13 @@ static bool check_simulation(const struct plan_options *options)
 	return check_faults(options, &options->slow) && check_faults(options, &options->kills);
 }
 
+static bool check_root(const struct plan_options *options)
+{
+	return rd_collective_has_root(options->collective) ||
+	       arguments_refuse("--root is for collectives that have one: %s has none",
+		       rd_collective_name(options->collective));
+}
+
 static bool check_ranks(const struct plan_options *options)
 {
 	if (options->ranks > PLAN_SHOWN_MAX &&
@@ -463,6 +470,7 @@ int plan_options_read(struct plan_options *options, int argc, char **argv)
 {
 	uint64_t given = 0;
 	const struct arguments known = { help, table, false, NULL, &given };
+	bool root_given;
 	int left, status;
 
 	*options = (struct plan_options){
@@ -477,9 +485,12 @@ int plan_options_read(struct plan_options *options, int argc, char **argv)
 	if (left < 0 || !read_words(options, argc - left, argv + left) ||
 		!check_uses(options, given) || !check_outputs(options))
 		return 2;
+	root_given = options->root >= 0;
 	status = read_file(options);
 	if (status)
 		return status;
+	if (root_given && !check_root(options))
+		return 2;
 	options->hosts_given = options->hosts > 0;
 	if (options->ranks == 0)
 		options->ranks = options->action == PLAN_PROVE ? 64 : 4;

@@ -507,6 +507,8 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(1, "chain has no all_to_all", "prove", "chain", "all_to_all");
 	REFUSED(2, "draw wants --svg FILE or --html FILE", "draw", "ring", "all_reduce");
 	REFUSED(2, "rank 4 is not in 0..3", "print", "ring", "broadcast", "--root", "4");
+	REFUSED(2, "--root is for collectives that have one: all_reduce has none", "compare",
+		"all_reduce", "--root", "0");
 	REFUSED(2, "5 hosts for 4 ranks", "print", "ring", "broadcast", "--hosts", "5");
 	REFUSED(2, "--piece wants a size above 0", "print", "ring", "broadcast", "--piece", "0");
 	REFUSED(2, "--slow wants RANK=FACTOR, such as 3=1.1", "simulate", "ring", "all_reduce",
