@@ -15,6 +15,7 @@
 #include "bench/meeting.h"
 #include "bench/memory.h"
 #include "bench/mirror.h"
+#include "bench/replay.h"
 #include "bench/results.h"
 #include "bench/table.h"
 #include "bench/world.h"
@@ -301,5 +302,7 @@ int main(int argc, char **argv)
 		return bench_floor_run(&options) || !printed_all("rondo-bench");
 	if (options.init)
 		return bench_init_run(&options);
+	if (options.trace)
+		return bench_replay_run(&options);
 	return bench_world_run(&options, run_rank, &bench);
 }

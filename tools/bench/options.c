@@ -197,7 +197,9 @@ static const struct argument table[] = {
 
 static const char *subject(const struct bench_options *options)
 {
-	return options->collective ? options->collective->name : options->init ? "init" : "floor";
+	if (options->collective)
+		return options->collective->name;
+	return options->init ? "init" : options->trace ? "replay" : "floor";
 }
 
 /* Whether a launcher has started the processes. */
@@ -306,6 +308,14 @@ static bool check_between(const struct bench_options *options)
 				"leave out --device");
 }
 
+/* Checks replay. */
+static bool check_trace(const struct bench_options *options)
+{
+	return !options->trace || (!options->device && !options->registered && options->blocking) ||
+	       arguments_refuse("replay makes its calls in the caller, on ordinary memory: leave "
+				"out --device, --registered and -z");
+}
+
 /* Checks where the ranks come from. */
 static bool check_ranks(const struct bench_options *options)
 {
@@ -332,7 +342,7 @@ static bool check_ranks(const struct bench_options *options)
 static bool check(const struct bench_options *options)
 {
 	if (!check_files(options) || !check_sweep(options) || !check_between(options) ||
-		!check_graph(options))
+		!check_graph(options) || !check_trace(options))
 		return false;
 	if (options->floor)
 		return true;
@@ -353,13 +363,25 @@ static bool refuse_collective(const char *word)
 	rd_nearest_try(&nearest, "all_to_all");
 	rd_nearest_try(&nearest, "floor");
 	rd_nearest_try(&nearest, "init");
+	rd_nearest_try(&nearest, "replay");
 	return arguments_refuse("'%s' is no collective%s", word, rd_nearest_text(&nearest, meant));
+}
+
+/* The words behind "replay". */
+static bool read_trace(struct bench_options *options, char **words)
+{
+	options->trace = words[0];
+	if (!words[0])
+		return arguments_refuse("replay wants a TRACE, a file of RONDO_TRACE");
+	return !words[1] || arguments_refuse("'%s' is left over", words[1]);
 }
 
 static bool read_words(struct bench_options *options, char **words)
 {
 	if (!words[0])
 		return arguments_refuse("which collective?");
+	if (strcmp(words[0], "replay") == 0)
+		return read_trace(options, words + 1);
 	options->collective = bench_collective_find(words[0]);
 	options->floor = strcmp(words[0], "floor") == 0;
 	options->init = strcmp(words[0], "init") == 0;
@@ -372,10 +394,12 @@ static const char help[] =
 	"usage: rondo-bench COLLECTIVE [OPTION]...\n"
 	"       rondo-bench floor [--quick]\n"
 	"       rondo-bench init --ranks N[,N]... [--transport LIST] [-n N] [--svg FILE]\n"
+	"       rondo-bench replay TRACE [--ranks N] [--transport LIST] [--algo NAME]\n"
 	"\n"
 	"Times a collective over a range of sizes and checks its results, like nccl-tests.\n"
 	"`floor` measures what this machine can do at best: memory, cores, loopback.\n"
 	"`init` measures what a communicator costs, by its number of ranks: time and memory.\n"
+	"`replay` makes the calls of a RONDO_TRACE file again, on as many ranks.\n"
 	"\n"
 	"Collectives: all_reduce reduce_scatter all_gather broadcast reduce alltoall gather\n"
 	"             scatter sendrecv barrier\n"

@@ -13,8 +13,9 @@
 enum bench_average { BENCH_RANK0, BENCH_AVERAGE, BENCH_FASTEST, BENCH_SLOWEST };
 
 struct bench_options {
-	const struct bench_collective *collective; /* NULL: one of the two that follow */
+	const struct bench_collective *collective; /* NULL: one of the three that follow */
 	bool floor, init; /* measure the machine's floor; the cost of a comm */
+	const char *trace; /* of calls to replay; NULL: none */
 	size_t least, most; /* bytes */
 	size_t step; /* bytes; used where factor < 2 */
 	int factor;

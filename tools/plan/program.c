@@ -49,7 +49,7 @@ static struct plan_program_part take_part(
 	int64_t gap_ns = rd_longer(0, begin_ns - ends_ns[rank]);
 
 	ends_ns[rank] = rd_longer(ends_ns[rank], end_ns);
-	return (struct plan_program_part){ rank, gap_ns };
+	return (struct plan_program_part){ rank, gap_ns, end_ns - begin_ns };
 }
 
 static void add_call(

@@ -12,6 +12,7 @@
 struct plan_program_part {
 	int rank;
 	int64_t gap_ns; /* since its call before */
+	int64_t length_ns; /* from its begin to its end */
 };
 
 struct plan_program_call {
