@@ -48,13 +48,13 @@ static const char help[] =
 	"                     entry counts (default: shared memory, and TCP over 10 Gbit/s)\n"
 	"  --plugin FILE      shared object with algorithms; may be given again\n"
 	"\n"
-	"  --topology SHAPE   simulate, compare, diff, replay: the network between hosts: card,\n"
-	"                     switch:over=4, fat-tree:k=8,over=2, torus:8x8x4,\n"
+	"  --topology SHAPE   simulate, draw, compare, diff, replay: the network between hosts:\n"
+	"                     card, switch:over=4, fat-tree:k=8,over=2, torus:8x8x4,\n"
 	"                     dragonfly:p=2,a=4,h=2, each with mbps=100000,ns=500; or a file\n"
 	"  --link NAME=2      replay: the link of --topology has twice the bandwidth\n"
-	"  --slow RANK=1.1    simulate, replay: each step of the rank takes 1.1 times as long\n"
-	"  --kill RANK@250us  simulate: the rank dies then (ns, us, ms, s)\n"
-	"  --jitter PERCENT   simulate, replay: a step takes up to this much more, drawn at random\n"
+	"  --slow RANK=1.1    simulate, draw, replay: each step of the rank takes 1.1 times as long\n"
+	"  --kill RANK@250us  simulate, draw: the rank dies then (ns, us, ms, s)\n"
+	"  --jitter PERCENT   simulate, draw, replay: a step takes up to this much more, at random\n"
 	"  --seed N           of --jitter (default 0)\n"
 	"\n"
 	"  --call N           diff: the calls of this number, with all their steps\n"
@@ -192,6 +192,7 @@ static bool read_format(const struct argument *argument, void *target, const cha
 #define SHOWN (OF(PRINT) | OF(DRAW))
 #define TIMED (SHOWN | OF(COMPARE) | OF(SIMULATE))
 #define TRACED (OF(DIFF) | OF(REPLAY))
+#define SIMULATED (OF(DRAW) | OF(SIMULATE) | OF(REPLAY))
 #define WRITTEN (OF(PRINT) | OF(COMPARE) | OF(SIMULATE) | OF(PROVE) | TRACED)
 
 /* X(name, letter, member, reader, least, most, the actions that have a use for it) */
@@ -207,12 +208,12 @@ static bool read_format(const struct argument *argument, void *target, const cha
 	X("pieces", 0, pieces, arguments_number, 1, RD_REPLAYED_PIECES, SHOWN) \
 	X("costs", 0, costs, arguments_text, 0, 0, TIMED | TRACED) \
 	X("plugin", 0, plugins, read_plugin, 0, 0, TIMED | OF(PROVE) | OF(EXPORT) | TRACED) \
-	X("topology", 0, topology, arguments_text, 0, 0, OF(COMPARE) | OF(SIMULATE) | TRACED) \
+	X("topology", 0, topology, arguments_text, 0, 0, OF(COMPARE) | SIMULATED | OF(DIFF)) \
 	X("link", 0, links, read_link, 0, 0, OF(REPLAY)) \
-	X("slow", 0, slow, read_slow, 0, 0, OF(SIMULATE) | OF(REPLAY)) \
-	X("kill", 0, kills, read_kill, 0, 0, OF(SIMULATE)) \
-	X("jitter", 0, jitter, arguments_number, 0, 1000, OF(SIMULATE) | OF(REPLAY)) \
-	X("seed", 0, seed, arguments_number, 0, INT_MAX, OF(SIMULATE) | OF(REPLAY)) \
+	X("slow", 0, slow, read_slow, 0, 0, SIMULATED) \
+	X("kill", 0, kills, read_kill, 0, 0, OF(DRAW) | OF(SIMULATE)) \
+	X("jitter", 0, jitter, arguments_number, 0, 1000, SIMULATED) \
+	X("seed", 0, seed, arguments_number, 0, INT_MAX, SIMULATED) \
 	X("call", 0, call, arguments_number, 0, INT_MAX, OF(DIFF)) \
 	X("within", 0, within, read_within, 0, 0, OF(DIFF)) \
 	X("format", 0, format, read_format, 0, 0, OF(EXPORT)) \
@@ -429,9 +430,15 @@ static bool check_faults(const struct plan_options *options, const struct plan_f
 	return true;
 }
 
+bool plan_options_simulate(const struct plan_options *options)
+{
+	return options->topology || options->slow.count > 0 || options->kills.count > 0 ||
+	       options->jitter > 0;
+}
+
 static bool check_simulation(const struct plan_options *options)
 {
-	if (options->cores > 0 && options->topology)
+	if (options->cores > 0 && plan_options_simulate(options))
 		return arguments_refuse("--cores is not for simulations: each rank has a core");
 	return check_faults(options, &options->slow) && check_faults(options, &options->kills);
 }

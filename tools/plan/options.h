@@ -77,6 +77,9 @@ struct plan_options {
 	const char *plugins[PLAN_PLUGINS_MAX + 1]; /* NULL at the end */
 };
 
+/* Returns whether the times of a picture are a simulation's. */
+bool plan_options_simulate(const struct plan_options *options);
+
 /*
  * Reads the command line, and the plan file that it names, whose collective and ranks count then.
  * Returns 0; else an exit status, after one line on stderr. --help and --version print and exit.

@@ -11,6 +11,7 @@
 #define PLOT 1160.0 /* width of the time */
 #define RIGHT 26.0
 #define BOTTOM 66.0 /* axis and legend */
+#define LABEL 120.0 /* width of a fault's text */
 #define COLOURS 12
 #define ARROWS_MOST 1500 /* messages that are drawn; of more, those on the critical path */
 
@@ -25,7 +26,8 @@ static const char style[] =
 	".send { fill-opacity: 0.5; } .move { fill-opacity: 0.78; }\n"
 	".critical { stroke: #111111; stroke-width: 1.6; }\n"
 	".message { stroke: #7d868f; stroke-width: 0.8; stroke-opacity: 0.45; }\n"
-	".path { stroke: #c9211e; stroke-width: 1.8; }\n"
+	".path { stroke: #c9211e; stroke-width: 1.8; } .fault { font-size: 11px; fill: #c9211e; "
+	"stroke: #ffffff; stroke-width: 3; paint-order: stroke; }\n"
 	".k { fill: #8a8a84; }\n"
 	".k0 { fill: #1f77b4; } .k1 { fill: #e8750a; } .k2 { fill: #2e9b46; } .k3 { fill: #8e5bbf; "
 	"}\n"
@@ -158,7 +160,7 @@ static void draw_message(
 	const struct rd_event_time *times = timeline->schedule->times;
 	bool on_path = timeline->critical[taken] && timeline->critical[sent];
 
-	if (only_critical && !on_path)
+	if ((only_critical && !on_path) || times[taken].end_ns < 0)
 		return;
 	svg_line(picture->out, x_of(picture, times[sent].end_ns),
 		middle_of(picture, timeline->plans[rank]->steps[step].peer),
@@ -181,6 +183,30 @@ static void draw_all(const struct picture *picture)
 				draw_message(picture, piece, rank, step, many);
 }
 
+/* Where a rank of a simulation died, or waits for ever. */
+static void draw_faults(const struct picture *picture)
+{
+	const struct simulation *simulation = &picture->timeline->simulation;
+
+	for (int rank = 0; rank < simulation->rank_count; rank++) {
+		const struct simulated_rank *it = &simulation->ranks[rank];
+		int64_t end_ns = it->end_ps / 1000;
+		double x = x_of(picture, end_ns), y = middle_of(picture, rank);
+		bool is_late = x + LABEL > LEFT + PLOT + RIGHT;
+		char text[48] = "died";
+
+		if (it->end == SIMULATED_ENDED || end_ns > picture->timeline->end_ns)
+			continue;
+		if (it->end == SIMULATED_WAITS)
+			snprintf(text, sizeof(text), "waits for rank %d", it->waits_for);
+		svg_line(picture->out, x, y_of(picture, rank) + 1, x,
+			y_of(picture, rank) + picture->row - 1, "path");
+		if (picture->row >= 11)
+			svg_text(picture->out, x + (is_late ? -4 : 4), y + 4,
+				is_late ? "end" : "start", "fault", "%s", text);
+	}
+}
+
 /* ---- Around them ---------------------------------------------------------------------------- */
 
 static void draw_legend(const struct picture *picture, double y)
@@ -201,6 +227,14 @@ static void draw_legend(const struct picture *picture, double y)
 		"colour: the chunk; line: a message, red on the critical path");
 }
 
+/* Before the time of the call, where it has one. */
+static const char *end_text(const struct plan_timeline *timeline)
+{
+	if (timeline->simulation.stuck)
+		return "never ends";
+	return timeline->simulation.rank_count ? "is simulated to take " : "is predicted to take ";
+}
+
 void plan_picture_write(const struct plan_timeline *timeline, FILE *out)
 {
 	int ranks = timeline->made->problem.size;
@@ -215,13 +249,14 @@ void plan_picture_write(const struct plan_timeline *timeline, FILE *out)
 	svg_open(out, LEFT + PLOT + RIGHT, height, style);
 	plan_heading(timeline, heading, sizeof(heading));
 	svg_text(out, LEFT, 24, "start", "title", "%s", heading);
-	svg_text(out, LEFT, 44, "start", "plain",
-		"%d piece%s in %s; the call is predicted to take %s", timeline->pieces,
-		timeline->pieces == 1 ? "" : "s", plan_time_text(timeline->end_ns, end),
-		plan_time_text(timeline->predicted_ns, all));
+	svg_text(out, LEFT, 44, "start", "plain", "%d piece%s in %s; the call %s%s",
+		timeline->pieces, timeline->pieces == 1 ? "" : "s",
+		plan_time_text(timeline->end_ns, end), end_text(timeline),
+		timeline->simulation.stuck ? "" : plan_time_text(timeline->predicted_ns, all));
 	draw_rows(&picture);
 	draw_axis(&picture);
 	draw_all(&picture);
+	draw_faults(&picture);
 	draw_legend(&picture, height - 18);
 	svg_close(out);
 }

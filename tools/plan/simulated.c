@@ -30,6 +30,14 @@ static int make_faults(struct plan_simulated *simulated)
 	return 0;
 }
 
+int plan_simulated_check(const struct plan_problem *made, const struct rd_algorithm *algorithm)
+{
+	return plan_can_simulate(made, algorithm)
+		       ? 0
+		       : rd_fail(RONDO_INVALID, "%s has direct access, and works within one host",
+				 algorithm->name);
+}
+
 int plan_simulated_create(struct plan_simulated *simulated, const struct plan_problem *made,
 	const struct plan_options *options, const struct rd_algorithm *algorithm,
 	struct network *network)
@@ -355,9 +363,8 @@ int plan_simulate(const struct plan_problem *made, const struct plan_options *op
 	struct network *network = NULL;
 	int err = plan_algorithm_find(&algorithm, made, options->algorithm);
 
-	if (!err && !plan_can_simulate(made, algorithm))
-		err = rd_fail(RONDO_INVALID, "%s has direct access, and works within one host",
-			algorithm->name);
+	if (!err)
+		err = plan_simulated_check(made, algorithm);
 	if (!err && options->topology)
 		err = network_create(&network, options->topology, options->hosts);
 	if (!err)

@@ -33,6 +33,9 @@ static inline bool plan_can_simulate(
 	return !algorithm->direct_access || made->layout.group_count == 1;
 }
 
+/* Returns 0, or an error with its reason where it cannot be simulated. */
+int plan_simulated_check(const struct plan_problem *made, const struct rd_algorithm *algorithm);
+
 /* Writes the plans. `network` (NULL: none) outlives it. Returns 0 or an error with its reason. */
 int plan_simulated_create(struct plan_simulated *simulated, const struct plan_problem *made,
 	const struct plan_options *options, const struct rd_algorithm *algorithm,

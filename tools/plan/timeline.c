@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "timeline_simulate.h"
 #include "tuner/replay.h"
 
 size_t plan_timeline_at(const struct plan_timeline *timeline, int piece, int rank, int step)
@@ -132,8 +133,17 @@ static int replay(struct plan_timeline *timeline, const struct plan_options *opt
 		return rd_fail(RONDO_INVALID, "the ranks of %s wait for each other for ever",
 			timeline->algorithm->name);
 	timeline->end_ns = ends_ns[timeline->pieces - 1];
-	mark_path(timeline);
 	return 0;
+}
+
+static int set_times(struct plan_timeline *timeline, const struct plan_options *options)
+{
+	int err = plan_options_simulate(options) ? plan_timeline_simulate(timeline, options)
+						 : replay(timeline, options);
+
+	if (!err && !timeline->simulation.stuck)
+		mark_path(timeline);
+	return err;
 }
 
 static int create(struct plan_timeline *timeline, const struct plan_options *options)
@@ -152,7 +162,8 @@ static int create(struct plan_timeline *timeline, const struct plan_options *opt
 	timeline->critical =
 		calloc((size_t)RD_REPLAYED_PIECES * ((size_t)timeline->schedule->event_count + 1),
 			sizeof(*timeline->critical));
-	return timeline->critical ? replay(timeline, options) : rd_fail(RONDO_MEMORY, "no memory");
+	return timeline->critical ? set_times(timeline, options)
+				  : rd_fail(RONDO_MEMORY, "no memory");
 }
 
 int plan_timeline_create(struct plan_timeline *timeline, const struct plan_problem *made,
@@ -173,6 +184,7 @@ void plan_timeline_destroy(struct plan_timeline *timeline)
 		rd_plan_destroy(timeline->plans[rank]);
 	free(timeline->plans);
 	free(timeline->critical);
+	simulation_finish(&timeline->simulation);
 	rd_schedule_destroy(timeline->schedule);
 	*timeline = (struct plan_timeline){ 0 };
 }

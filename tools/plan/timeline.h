@@ -1,8 +1,12 @@
-/* The plans of all ranks, and when each of their steps works, in the virtual time of a replay. */
+/*
+ * The plans of all ranks, and when each of their steps works: in the virtual time of a replay, or
+ * of a simulation where the options ask for one (plan_options_simulate()).
+ */
 #ifndef PLAN_TIMELINE_H
 #define PLAN_TIMELINE_H
 
 #include "problem.h"
+#include "simulate.h"
 
 struct plan_timeline {
 	const struct rd_algorithm *algorithm;
@@ -14,7 +18,10 @@ struct plan_timeline {
 	uint64_t all_pieces; /* of so many */
 	int64_t end_ns; /* of those */
 	int64_t predicted_ns; /* of the call */
-	bool *critical; /* [pieces * events]: on the path that decides when the last rank ends */
+	/* [pieces * events]: on the path that decides when the last rank ends. None is, where some
+	   rank waits for ever. */
+	bool *critical;
+	struct simulation simulation; /* without ranks: a replay */
 };
 
 /* Returns 0 or an error with its reason. `made` outlives the timeline. */

@@ -150,10 +150,7 @@ int plan_traced_algorithm(const struct rd_algorithm **algorithm, const struct pl
 			"file behind the trace",
 			name);
 	err = plan_algorithm_find(algorithm, made, name);
-	if (!err && !plan_can_simulate(made, *algorithm))
-		err = rd_fail(
-			RONDO_INVALID, "%s has direct access, and works within one host", name);
-	return err;
+	return err ? err : plan_simulated_check(made, *algorithm);
 }
 
 int plan_traced_spend(struct plan_trace *trace, const struct plan_trace_call *call, int64_t steps)

@@ -500,7 +500,8 @@ Test(plan, wrong_arguments_get_one_line)
 		"all_reduce", "-o", "-", "--format", "et");
 	REFUSED(2, "--format chakra writes a file for each rank: -o NAME", "export", "ring",
 		"all_reduce", "-o", "-", "--format", "chakra");
-	REFUSED(2, "--seed is for simulate", "print", "ring", "all_reduce", "--seed", "0");
+	REFUSED(2, "--seed is for draw, simulate and replay", "print", "ring", "all_reduce",
+		"--seed", "0");
 	REFUSED(2, "--ranks is for print, draw, compare, simulate, prove and export", "import",
 		"a.xml", "--ranks", "4");
 	REFUSED(1, "there is no algorithm 'rign'; did you mean ring?", "prove", "rign");
@@ -516,9 +517,11 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "--kill wants RANK@TIME, such as 3@250us", "simulate", "ring", "all_reduce",
 		"--kill", "3@250");
 	REFUSED(2, "rank 4 is not in 0..3", "simulate", "ring", "all_reduce", "--kill", "4@1us");
-	REFUSED(2, "--jitter is for simulate and replay", "print", "ring", "all_reduce", "--jitter",
-		"5");
-	REFUSED(2, "--topology is for compare, simulate, diff and replay", "print", "ring",
+	REFUSED(1, "two_shot has direct access, and works within one host", "draw", "two_shot",
+		"all_reduce", "--topology", "card", "--svg", "/dev/null");
+	REFUSED(2, "--jitter is for draw, simulate and replay", "print", "ring", "all_reduce",
+		"--jitter", "5");
+	REFUSED(2, "--topology is for draw, compare, simulate, diff and replay", "print", "ring",
 		"all_reduce", "--topology", "card");
 	REFUSED(2, "an all_to_all has at most 1024 ranks here, not 65536", "simulate", "linear",
 		"all_to_all", "--ranks", "65536");
