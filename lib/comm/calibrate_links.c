@@ -1,5 +1,6 @@
 #include "comm/calibrate_links.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,6 +9,7 @@
 #include "comm/hold.h"
 #include "comm/own_calls.h"
 #include "comm/scratch.h"
+#include "topo/cpus.h"
 #include "tuner/samples.h"
 #include "tuner/step_cost.h"
 
@@ -31,6 +33,8 @@ static const struct effort {
 #define EFFORT_COUNT 3
 /* How often at most a time out of line is measured again, with the least effort. */
 #define REPEATS 3
+/* How many samples of a pair at most are taken again because both ranks were on one core. */
+#define ONE_CORE_REPEATS 4
 
 /* The most time for a pair of ranks on one host, and on two. */
 #define BUDGET_NS INT64_C(7000000)
@@ -85,6 +89,7 @@ static int ping(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 /* One measurement at a point, as rd_link_cost has it. */
 struct sample {
 	int64_t way_ns, busy_ns, both_ns;
+	bool one_core; /* both ranks ended it on one core */
 };
 
 /* A message's share of a burst, which the other rank's message ends: two go all the way. */
@@ -120,6 +125,23 @@ static int exchange(struct rondo_comm *comm, struct measured_pair pair, char *by
 	return err;
 }
 
+/* Ranks with a core each may stay on one while they only wait for each other: each message takes a
+   switch then, as hardly any of a later call does. One of them moves to another core. */
+static int leave_one_core(struct rondo_comm *comm, struct measured_pair pair, bool *one_core)
+{
+	const int *host = comm->layouts[0]->group;
+	int peer = comm->rank == pair.leader ? pair.other : pair.leader;
+	int32_t core = sched_getcpu(), other = -1;
+	int err = 0;
+
+	if (host[pair.leader] == host[pair.other])
+		err = rd_own_exchange(comm, peer, &core, &other, sizeof(core));
+	*one_core = core >= 0 && core == other && !comm->oversubscribed;
+	if (*one_core && comm->rank == pair.other)
+		rd_cpus_leave(core);
+	return err;
+}
+
 static int measure_point(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 	size_t size, const struct effort *effort, struct sample *sample)
 {
@@ -132,7 +154,7 @@ static int measure_point(struct rondo_comm *comm, struct measured_pair pair, voi
 			err = exchange(comm, pair, bytes, size, effort->length, sample);
 	}
 	sample->busy_ns = rd_shorter(sample->busy_ns, sample->way_ns);
-	return err;
+	return err ? err : leave_one_core(comm, pair, &sample->one_core);
 }
 
 /* ---- The leader ----------------------------------------------------------------------------- */
@@ -165,6 +187,8 @@ static int send_next(struct rondo_comm *comm, struct measured_pair pair, int poi
 struct series {
 	struct rd_samples ways, busy, both;
 	int64_t deadline_ns, latest_ns;
+	int one_core_repeats;
+	bool one_core; /* during the last sample */
 };
 
 static int take_sample(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int point,
@@ -181,7 +205,23 @@ static int take_sample(struct rondo_comm *comm, struct measured_pair pair, void 
 	rd_samples_add(&series->busy, point, (uint32_t)sample.busy_ns);
 	if (efforts[effort].bursts > 0)
 		rd_samples_add(&series->both, point, (uint32_t)sample.both_ns);
+	series->one_core = sample.one_core;
 	return 0;
+}
+
+/* A sample of one core is taken again while there is time. On a busy machine two cores take the
+   longer, as neither rank may run when the other does. */
+static int take_apart(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int point,
+	int effort, struct series *series)
+{
+	int err = take_sample(comm, pair, bytes, point, effort, series);
+
+	while (!err && series->one_core && series->one_core_repeats < ONE_CORE_REPEATS &&
+		rd_clock_ns() < series->deadline_ns) {
+		series->one_core_repeats++;
+		err = take_sample(comm, pair, bytes, point, effort, series);
+	}
+	return err;
 }
 
 /* A time out of line is measured again, whatever the time. If it was a disturbance, its time is
@@ -190,7 +230,7 @@ static int measure_repeatedly(struct rondo_comm *comm, struct measured_pair pair
 	int point, int effort, struct series *series)
 {
 	int64_t began = rd_clock_ns();
-	int err = take_sample(comm, pair, bytes, point, effort, series);
+	int err = take_apart(comm, pair, bytes, point, effort, series);
 	uint32_t first = series->ways.least[point];
 
 	for (int i = 0; i < REPEATS && !err && rd_samples_doubt(&series->ways, point); i++)

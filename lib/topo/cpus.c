@@ -13,6 +13,24 @@ bool rd_cpus_allowed(struct rd_cpus *cpus)
 	return sched_getaffinity(0, sizeof(cpus->bits), (cpu_set_t *)cpus->bits) == 0;
 }
 
+static bool allow(const struct rd_cpus *cpus)
+{
+	return sched_setaffinity(0, sizeof(cpus->bits), (const cpu_set_t *)cpus->bits) == 0;
+}
+
+void rd_cpus_leave(int cpu)
+{
+	struct rd_cpus all, others;
+
+	if (!rd_cpus_allowed(&all))
+		return;
+	others = all;
+	rd_cpus_remove(&others, cpu);
+	/* It fails where there is but one CPU. */
+	if (allow(&others))
+		allow(&all);
+}
+
 bool rd_cpus_has(const struct rd_cpus *cpus, int cpu)
 {
 	return cpu >= 0 && cpu < RD_CPU_MAX && cpus->bits[cpu / 64] >> cpu % 64 & 1;

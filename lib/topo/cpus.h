@@ -16,6 +16,9 @@ struct rd_cpus {
 
 /* Sets those that the calling thread may run on. False, an empty set, and errno. */
 bool rd_cpus_allowed(struct rd_cpus *cpus);
+/* Moves the calling thread from this CPU to another that it may run on, if there is one. It may
+   run on the same CPUs afterwards. */
+void rd_cpus_leave(int cpu);
 
 bool rd_cpus_has(const struct rd_cpus *cpus, int cpu);
 /* Adds a CPU; ignores a number outside 0..RD_CPU_MAX-1. */
