@@ -90,12 +90,17 @@ int rd_bind(const struct sockaddr_storage *address, int port)
 
 	if (fd < 0)
 		return -1;
-	/* Connections of an earlier comm at this port may be in TIME_WAIT. */
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* Connections of an earlier comm at this port may be in TIME_WAIT. A port that the kernel
+	   chooses must be free: with the option it may be one that another process reserves. */
+	if (port != 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	/* It lies at one place in both families. */
 	((struct sockaddr_in *)&at)->sin_port = htons((uint16_t)port);
-	return bind(fd, (struct sockaddr *)&at, rd_address_size(at.ss_family)) ? rd_close_failed(fd)
-									       : fd;
+	if (bind(fd, (struct sockaddr *)&at, rd_address_size(at.ss_family)))
+		return rd_close_failed(fd);
+	if (port == 0)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	return fd;
 }
 
 int rd_listen_at(const struct sockaddr_storage *address, int port)
