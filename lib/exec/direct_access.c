@@ -15,8 +15,14 @@ void rd_exec_fetch(struct rd_exec *exec, size_t piece, const struct rd_step *ste
 		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece), size);
 }
 
-/* A slice of this many bytes fits no cache: copies for other ranks are written past it. */
+/* A slice of this many bytes fits no cache: copies for other ranks are written past it, as shorter
+   ones are between cores that are far apart. */
 #define PAST_CACHE_MIN (8 << 20)
+
+static bool goes_past(const struct rd_exec *exec, size_t size)
+{
+	return size >= rd_min(PAST_CACHE_MIN, exec->past_least);
+}
 
 /* Block by block: each is read once, and is then in our first-level cache. */
 void rd_exec_spread(struct rd_exec *exec, size_t piece, const struct rd_step *step)
@@ -25,7 +31,7 @@ void rd_exec_spread(struct rd_exec *exec, size_t piece, const struct rd_step *st
 	const char *from =
 		exec->peer_buffers[step->peer].in + rd_slice_offset(exec, step->from, piece);
 	size_t into = rd_slice_offset(exec, step->into, piece);
-	bool past = size >= PAST_CACHE_MIN;
+	bool past = goes_past(exec, size);
 
 	for (size_t done = 0; done < size; done += RD_EXEC_BLOCK) {
 		size_t part = rd_min(RD_EXEC_BLOCK, size - done);
@@ -122,7 +128,7 @@ void rd_exec_combine(struct rd_exec *exec, int channel, size_t piece, const stru
 	}
 
 	size_t out = rd_slice_offset(exec, step->into, piece);
-	bool past = count * exec->element >= PAST_CACHE_MIN;
+	bool past = goes_past(exec, count * exec->element);
 
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element, part = rd_min(most, count - done);
