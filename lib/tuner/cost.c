@@ -326,6 +326,7 @@ bool rd_costs_read(
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		costs->links[class].rails = 1;
 		costs->links[class].striped = 0;
+		costs->links[class].past_caches = 0;
 		memset(costs->links[class].both_ns, 0, sizeof(costs->links[class].both_ns));
 	}
 	list_lines(costs, &lines);

@@ -29,6 +29,7 @@ static struct rd_costs made_up(uint32_t first)
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		costs.links[class].rails = 2 + first++ % 32;
 		costs.links[class].striped = first++;
+		costs.links[class].past_caches = 1;
 	}
 	costs.copy_ps = first++;
 	costs.switch_ns = first++;
@@ -44,6 +45,9 @@ static bool equal(const struct rd_costs *a, const struct rd_costs *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
+
+/* The optional lines begin with this one. */
+#define OPTIONAL "memory_copy_ps"
 
 static char path[64];
 
@@ -109,9 +113,6 @@ Test(cost_file, printing_says_how_long_the_text_is_and_writes_no_further)
 	cr_assert_eq(small[30], 'x');
 	cr_assert_eq(strncmp(small, text, 29), 0);
 }
-
-/* Those of memory and of rails; all lines from this one on. */
-#define OPTIONAL "memory_copy_ps"
 
 Test(cost_file, every_line_that_is_missing_or_bad_is_named)
 {
@@ -230,6 +231,26 @@ Test(cost_file, a_file_precedes_what_this_process_has_measured)
 	write_text(section);
 	cr_assert(rd_cost_file_find(path, "a", &found));
 	cr_assert(equal(&found, &theirs));
+}
+
+/* Files of older versions have sections without it. */
+Test(cost_file, a_line_that_is_missing_is_not_taken_from_the_section_before)
+{
+	struct rd_costs costs = made_up(7), found;
+	char whole[2048], older[2048], sections[2 * 2048 + 16];
+
+	rd_costs_print(&costs, whole, sizeof(whole));
+	strcpy(older, whole);
+	*strstr(older, OPTIONAL) = '\0';
+	snprintf(sections, sizeof(sections), "[new]\n%s[old]\n%s", whole, older);
+	write_text(sections);
+	cr_assert(rd_cost_file_find(path, "old", &found));
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
+		cr_expect_eq(found.links[class].past_caches, 0);
+		cr_expect_eq(found.links[class].striped, 0);
+		cr_expect_eq(found.links[class].rails, 1);
+	}
+	cr_assert(rd_cost_file_find(path, "new", &found) && equal(&found, &costs));
 }
 
 Test(cost_file, a_file_gets_each_key_once)
