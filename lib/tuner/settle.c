@@ -13,7 +13,7 @@ enum group { NEAR_LINKS, FAR_LINKS, MEMORY, SWITCHES, GROUP_COUNT };
 	}
 #define LINK(group_, class) \
 	NUMBERS(group_, links[class].way_ns), NUMBERS(group_, links[class].busy_ns), \
-		NUMBERS(group_, links[class].both_ns)
+		NUMBERS(group_, links[class].both_ns), NUMBERS(group_, links[class].past_caches)
 
 static const struct numbers {
 	enum group group;

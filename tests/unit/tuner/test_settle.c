@@ -27,6 +27,9 @@ static struct rd_costs measure(struct draw *draw_, int one_in)
 	for (size_t i = 0; i < sizeof(disturbed) / sizeof(disturbed[0]); i++)
 		if (one_in > 0 && draw_one_in(draw_, (uint64_t)one_in))
 			*disturbed[i] += 1000000u << draw(draw_, 10);
+	/* The ranks then compare with a disturbed sample. */
+	costs.links[RD_NEAR].past_caches =
+		costs.links[RD_NEAR].busy_ns[3] != quiet.links[RD_NEAR].busy_ns[3];
 	rd_costs_bound(&costs);
 	return costs;
 }
