@@ -109,6 +109,12 @@ static int prepare_widened(struct rd_task *task, struct rd_prepared **prepared)
 	return err ? err : rd_prepare(task->comm, &task->call, false, prepared);
 }
 
+/* Ranks that share a core find a message in its caches. */
+static bool goes_past_caches(const struct rondo_comm *comm)
+{
+	return comm->costs.links[RD_NEAR].past_caches && !comm->oversubscribed;
+}
+
 static int start_plan(struct rd_task *task, bool peers_mapped)
 {
 	struct rondo_comm *comm = task->comm;
@@ -130,7 +136,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		unsliced ? SIZE_MAX : prepared->piece_size, prepared->scratch,
 		prepared->send_marks);
 	task->exec->stride = comm->channels;
-	if (comm->costs.links[RD_NEAR].past_caches)
+	if (goes_past_caches(comm))
 		task->exec->past_least = RD_PAST_LEAST;
 	task->exec->signature.type = type;
 	if (direct_access)

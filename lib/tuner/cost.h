@@ -81,7 +81,7 @@ struct rd_link_cost {
 	   the gain of single copy from the calls themselves. */
 	uint32_t single_copy;
 	/* 1: the sender writes messages of RD_PAST_LEAST bytes and more past its caches into room
-	   that both ranks share (rd_link.shares_room). */
+	   that both ranks share (rd_link.shares_room), unless the comm is oversubscribed. */
 	uint32_t past_caches;
 	/* Network ports over which the channels spread: channel c uses rail c modulo rails. The
 	   costs above are those of one channel. */

@@ -1,0 +1,54 @@
+/* Slots that are written past the sender's caches: by ranks with a core each alone. */
+#include <criterion/criterion.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "comm/comm.h"
+#include "comm/plan_cache.h"
+#include "tuner/thresholds.h"
+#include "world.h"
+
+#define COUNT 100003
+
+static void run_on_two_cores(void)
+{
+	cpu_set_t cores, two;
+
+	CPU_ZERO(&two);
+	cr_assert_eq(sched_getaffinity(0, sizeof(cores), &cores), 0);
+	for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; core++)
+		if (CPU_ISSET(core, &cores))
+			CPU_SET(core, &two);
+	if (CPU_COUNT(&two) < 2)
+		cr_skip("there is but one core");
+	cr_assert_eq(sched_setaffinity(0, sizeof(two), &two), 0);
+}
+
+/* As if the costs came from the comm's parent, whose ranks had a core each. */
+static int add_up(struct rank_env *env)
+{
+	struct rondo_comm *comm = env->comm;
+	size_t past_least = env->size > 2 ? SIZE_MAX : RD_PAST_LEAST;
+	float *values = malloc(COUNT * sizeof(*values));
+
+	comm->costs.links[RD_NEAR].past_caches = 1;
+	for (size_t i = 0; i < COUNT; i++)
+		values[i] = (float)(i % 1000 + (size_t)env->rank);
+	TRY(rondo_all_reduce(comm, values, values, COUNT, RONDO_F32, RONDO_SUM, NULL));
+	for (size_t i = 0; i < COUNT; i++)
+		if (values[i] !=
+			(float)(env->size * (int)(i % 1000) + env->size * (env->size - 1) / 2))
+			return world_report(env, "sum %zu is %g", i, values[i]);
+	free(values);
+	if (comm->prepared[RD_ALL_REDUCE]->exec.past_least != past_least)
+		return world_report(env, "messages go past the caches from %zu bytes on",
+			comm->prepared[RD_ALL_REDUCE]->exec.past_least);
+	return 0;
+}
+
+Test(past_caches, slots_are_written_past_them_unless_ranks_share_a_core, .timeout = 60)
+{
+	run_on_two_cores();
+	for (int size = 2; size <= 4; size++)
+		world_try(size, "shm", add_up);
+}
