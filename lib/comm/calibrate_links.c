@@ -242,21 +242,33 @@ static int measure_repeatedly(struct rondo_comm *comm, struct measured_pair pair
 	return err;
 }
 
-/* Whether messages go past the caches from now on. The sample is of the point that shows it, which
-   was measured through them. */
+static bool gains(const struct series *past, const struct series *through)
+{
+	uint32_t through_ns = through->ways.least[RD_SAMPLES_SLOPE_FROM];
+
+	return past->ways.least[RD_SAMPLES_SLOPE_FROM] < through_ns - through_ns / RD_PAST_GAIN;
+}
+
+/* Whether messages go past the caches from now on. The series has samples through them of the point
+   that shows it. They may be disturbed, or of one core, so a gain takes one more. */
 static int try_past(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int effort,
 	struct series *series)
 {
 	const int point = RD_SAMPLES_SLOPE_FROM;
 	uint32_t *past = &comm->costs.links[RD_NEAR].past_caches;
-	uint32_t through_ns = series->ways.least[point];
+	struct series through = *series;
 	int err;
 
-	if (!comm->links[pair.other * comm->channels]->shares_room)
+	if (comm->oversubscribed || !comm->links[pair.other * comm->channels]->shares_room)
 		return 0;
 	*past = 1;
-	err = take_sample(comm, pair, bytes, point, effort, series);
-	*past = series->ways.least[point] < through_ns - through_ns / RD_PAST_GAIN;
+	err = take_apart(comm, pair, bytes, point, effort, series);
+	*past = 0;
+	if (!err && gains(series, &through))
+		err = take_apart(comm, pair, bytes, point, effort, &through);
+	*past = gains(series, &through);
+	if (!*past)
+		*series = through;
 	return err;
 }
 
@@ -279,8 +291,9 @@ static int measure_series(struct rondo_comm *comm, struct measured_pair pair, vo
 
 		if (effort >= 0 && points[point] <= comm->piece_size)
 			err = measure_repeatedly(comm, pair, bytes, point, effort, series);
-		if (effort >= 0 && point == RD_SAMPLES_SLOPE_FROM && !first && !err)
-			err = try_past(comm, pair, bytes, effort, series);
+		if (point == RD_SAMPLES_SLOPE_FROM && known && !err)
+			err = try_past(
+				comm, pair, bytes, effort < 0 ? LEAST_EFFORT : effort, series);
 	}
 	return err;
 }
