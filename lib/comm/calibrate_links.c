@@ -125,20 +125,29 @@ static int exchange(struct rondo_comm *comm, struct measured_pair pair, char *by
 	return err;
 }
 
+/* A rank's core, and the number of those that it may run on. */
+struct own_core {
+	int32_t core, allowed;
+};
+
 /* Ranks with a core each may stay on one while they only wait for each other: each message takes a
    switch then, as hardly any of a later call does. One of them moves to another core. */
 static int leave_one_core(struct rondo_comm *comm, struct measured_pair pair, bool *one_core)
 {
 	const int *host = comm->layouts[0]->group;
 	int peer = comm->rank == pair.leader ? pair.other : pair.leader;
-	int32_t core = sched_getcpu(), other = -1;
+	struct rd_cpus cpus;
+	struct own_core here = { sched_getcpu(),
+		rd_cpus_allowed(&cpus) ? rd_cpus_count(&cpus) : 0 };
+	struct own_core there = { -1, 0 };
 	int err = 0;
 
 	if (host[pair.leader] == host[pair.other])
-		err = rd_own_exchange(comm, peer, &core, &other, sizeof(core));
-	*one_core = core >= 0 && core == other && !comm->oversubscribed;
-	if (*one_core && comm->rank == pair.other)
-		rd_cpus_leave(core);
+		err = rd_own_exchange(comm, peer, &here, &there, sizeof(here));
+	*one_core = here.core >= 0 && here.core == there.core && !comm->oversubscribed;
+	/* The leader moves where the other rank may not. */
+	if (*one_core && (comm->rank == pair.other || there.allowed == 1))
+		rd_cpus_leave(here.core);
 	return err;
 }
 
