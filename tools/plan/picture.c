@@ -230,7 +230,7 @@ static void draw_legend(const struct picture *picture, double y)
 /* Before the time of the call, where it has one. */
 static const char *end_text(const struct plan_timeline *timeline)
 {
-	if (timeline->simulation.stuck)
+	if (!plan_timeline_ends(timeline))
 		return "never ends";
 	return timeline->simulation.rank_count ? "is simulated to take " : "is predicted to take ";
 }
@@ -252,7 +252,7 @@ void plan_picture_write(const struct plan_timeline *timeline, FILE *out)
 	svg_text(out, LEFT, 44, "start", "plain", "%d piece%s in %s; the call %s%s",
 		timeline->pieces, timeline->pieces == 1 ? "" : "s",
 		plan_time_text(timeline->end_ns, end), end_text(timeline),
-		timeline->simulation.stuck ? "" : plan_time_text(timeline->predicted_ns, all));
+		plan_timeline_ends(timeline) ? plan_time_text(timeline->predicted_ns, all) : "");
 	draw_rows(&picture);
 	draw_axis(&picture);
 	draw_all(&picture);

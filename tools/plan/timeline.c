@@ -136,12 +136,22 @@ static int replay(struct plan_timeline *timeline, const struct plan_options *opt
 	return 0;
 }
 
+bool plan_timeline_ends(const struct plan_timeline *timeline)
+{
+	const struct simulation *simulation = &timeline->simulation;
+	bool ends = simulation->rank_count == 0;
+
+	for (int rank = 0; rank < simulation->rank_count; rank++)
+		ends |= simulation->ranks[rank].end == SIMULATED_ENDED;
+	return ends && !simulation->stuck;
+}
+
 static int set_times(struct plan_timeline *timeline, const struct plan_options *options)
 {
 	int err = plan_options_simulate(options) ? plan_timeline_simulate(timeline, options)
 						 : replay(timeline, options);
 
-	if (!err && !timeline->simulation.stuck)
+	if (!err && plan_timeline_ends(timeline))
 		mark_path(timeline);
 	return err;
 }

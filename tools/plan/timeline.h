@@ -18,8 +18,8 @@ struct plan_timeline {
 	uint64_t all_pieces; /* of so many */
 	int64_t end_ns; /* of those */
 	int64_t predicted_ns; /* of the call */
-	/* [pieces * events]: on the path that decides when the last rank ends. None is, where some
-	   rank waits for ever. */
+	/* [pieces * events]: on the path that decides when the last rank ends. None is, where the
+	   call never ends. */
 	bool *critical;
 	struct simulation simulation; /* without ranks: a replay */
 };
@@ -28,6 +28,9 @@ struct plan_timeline {
 int plan_timeline_create(struct plan_timeline *timeline, const struct plan_problem *made,
 	const struct plan_options *options);
 void plan_timeline_destroy(struct plan_timeline *timeline);
+
+/* False: in a simulation all ranks died, or some wait for ever. */
+bool plan_timeline_ends(const struct plan_timeline *timeline);
 
 /* The index of a step's event in a piece: in `critical`, and in the schedule's times. */
 size_t plan_timeline_at(const struct plan_timeline *timeline, int piece, int rank, int step);

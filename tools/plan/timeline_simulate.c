@@ -71,6 +71,10 @@ static void end_rank(struct plan_timeline *timeline, int rank)
 			now_ns = time->end_ns;
 			timeline->end_ns = rd_longer(timeline->end_ns, now_ns);
 		}
+	/* It stopped before its last step here, maybe behind all steps that ended. */
+	if (now_ns < 0)
+		timeline->end_ns =
+			rd_longer(timeline->end_ns, timeline->simulation.ranks[rank].end_ps / 1000);
 }
 
 static int run(

@@ -138,3 +138,23 @@ Test(plan_draw, a_dead_rank_is_marked_with_those_that_wait)
 	free(text);
 	plan_timeline_destroy(&timeline);
 }
+
+Test(plan_draw, deaths_behind_the_last_step_are_marked)
+{
+	struct plan_options options = options_of("ring", 2);
+	struct plan_timeline timeline;
+	char *text;
+
+	options.piece_size = options.size;
+	options.slow = (struct plan_faults){ 1, { { 1, 1000000 } } };
+	options.kills = (struct plan_faults){ 2, { { 0, 200000000 }, { 1, 500000000 } } };
+	timeline = create(&options);
+	text = picture_of(&timeline);
+	cr_expect_eq(timeline.end_ns, 500000);
+	cr_expect_eq(count(text, ">died<"), 2, "%s", text);
+	cr_expect_eq(count(text, "1 piece in 500 us; the call never ends<"), 1, "%s", text);
+	cr_expect_eq(count(text, "<title>rank 0, "), 1);
+	cr_expect_eq(count(text, " critical\""), 1); /* the legend's */
+	free(text);
+	plan_timeline_destroy(&timeline);
+}
