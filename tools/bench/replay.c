@@ -65,6 +65,23 @@ static bool add_call(struct replay *replay, const struct plan_program_call *reco
 	       larger(&replay->recv_size, bench_collective_recv_count(shape, call->count, ranks));
 }
 
+/* Else the rank would compute nothing between its calls. */
+static bool has_all_ranks(const struct replay *replay)
+{
+	const struct plan_program *program = &replay->program;
+	const struct plan_trace_comm *comm = &program->trace->comms[program->comm];
+
+	for (int rank = 0; rank < comm->size; rank++)
+		if (!comm->ranks[rank].known) {
+			fprintf(stderr,
+				"rondo-bench: %s lacks rank %d of %d: join the files of all "
+				"hosts\n",
+				replay->options->trace, rank, comm->size);
+			return false;
+		}
+	return true;
+}
+
 /* Without this check the kernel would kill some process for the memory. */
 static bool fits(const struct replay *replay)
 {
@@ -294,7 +311,8 @@ int bench_replay_run(const struct bench_options *options)
 	if (err)
 		fprintf(stderr, "rondo-bench: %s\n", rondo_last_error());
 	else
-		status = make_calls(&replay) || bench_world_run(options, run_rank, &replay);
+		status = !has_all_ranks(&replay) || make_calls(&replay) ||
+			 bench_world_run(options, run_rank, &replay);
 	plan_program_finish(&replay.program);
 	plan_trace_destroy(trace);
 	free(replay.calls);

@@ -148,6 +148,22 @@ Test(bench_replay, what_ranks_recorded_they_make_again)
 	cr_expect_geq(row.calls, 20, "%s", outcome->text);
 }
 
+/* The files of several hosts lie apart. */
+Test(bench_replay, a_trace_that_lacks_a_rank_is_refused)
+{
+	FILE *file = fopen(path, "w");
+	struct bench_outcome *outcome;
+
+	fprintf(file, "[\n");
+	write_rank(file, 0);
+	write_part(file, 0, 1, "barrier", 0, 0, 0);
+	fclose(file);
+	outcome = run_bench("replay %s --ranks 2", path);
+	cr_expect_eq(outcome->status, 1);
+	cr_expect(strstr(outcome->text, "lacks rank 1 of 2: join the files of all hosts\n"), "%s",
+		outcome->text);
+}
+
 Test(bench_replay, what_it_cannot_make_gets_one_line)
 {
 	struct bench_outcome *outcome;
