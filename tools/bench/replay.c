@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "agree.h"
@@ -11,9 +10,6 @@
 #include "plan/program.h"
 #include "printed.h"
 #include "world.h"
-
-/* The library's own calls between ranks, which it makes again where it needs them. */
-#define INTERNAL "buffer_exchange"
 
 /* A call of the program, as all ranks make it. */
 struct call {
@@ -51,8 +47,6 @@ static bool add_call(struct replay *replay, const struct plan_program_call *reco
 	struct call *call = &replay->calls[replay->call_count];
 	int ranks = replay->program.ranks;
 
-	if (strcmp(replay->program.trace->names[it->key->algorithm], INTERNAL) == 0)
-		return true;
 	*call = (struct call){ recorded, bench_collective_find(name),
 		((size_t)it->block + sizeof(float) - 1) / sizeof(float) };
 	replay->call_count++;

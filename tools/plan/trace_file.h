@@ -16,8 +16,7 @@
 #define PLAN_TRACE_SIMULATED_MAX (4 * PLAN_TRACE_STEPS_MAX) /* of all simulations of its calls */
 #define PLAN_TRACE_COMM_SIZE 17 /* the text of its number */
 
-/* A call: it is equal on all its ranks. A buffer exchange and its call share a number, and
-   transfers count by pair of ranks. */
+/* A call: it is equal on all its ranks. Transfers count by pair of ranks. */
 struct plan_trace_key {
 	int comm; /* index */
 	int number;
