@@ -370,6 +370,23 @@ static void add_to_call(struct plan_trace_call *call, const struct plan_trace_st
 	call->count++;
 }
 
+/* Where ranks have only the lengths of their own blocks, a v-call's events have 0. Each block goes
+   to its rank in messages of its own: their mean counts. */
+static void set_mean_block(const struct plan_trace *trace, struct plan_trace_call *call)
+{
+	int64_t pairs = trace->comms[call->key->comm].size - 1, total = 0;
+
+	if (!call->is_v_call || call->block > 0 || pairs == 0)
+		return;
+	for (int i = 0; i < call->count; i++)
+		if (call->steps[i].to >= 0 &&
+			__builtin_add_overflow(total, call->steps[i].bytes, &total))
+			total = INT64_MAX;
+	if (call->key->collective == RD_ALL_TO_ALL)
+		pairs *= pairs + 1;
+	call->block = total / pairs + (total % pairs != 0);
+}
+
 int plan_trace_make_calls(struct plan_trace *trace, const char *name)
 {
 	struct plan_trace_step *steps = trace->steps;
@@ -394,6 +411,8 @@ int plan_trace_make_calls(struct plan_trace *trace, const char *name)
 					.steps = &steps[i] };
 		add_to_call(&trace->calls[trace->call_count - 1], &steps[i]);
 	}
+	for (int i = 0; i < count; i++)
+		set_mean_block(trace, &trace->calls[i]);
 	qsort(trace->calls, (size_t)count, sizeof(*trace->calls), compare_calls);
 	return 0;
 }

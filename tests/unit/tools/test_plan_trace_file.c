@@ -64,6 +64,28 @@ Test(plan_trace_file, steps_become_calls_in_the_order_of_their_begin)
 	plan_trace_destroy(trace);
 }
 
+/* Ranks that have only their own blocks' lengths record none for the call. */
+Test(plan_trace_file, a_v_call_has_blocks_of_its_messages_mean)
+{
+#define MESSAGE(collective, place, bytes) \
+	"{\"name\":\"send\",\"cat\":\"" collective \
+	"\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1,\"args\":{\"call\":1,\"algorithm\":" \
+	"\"linear\",\"root\":0,\"target\":0,\"block_bytes\":0,\"piece\":" place \
+	",\"step\":0,\"chunk\":0,\"peer\":-1,\"to\":1,\"bytes\":" bytes ",\"v_call\":true," TIMES \
+	"}},\n"
+	struct plan_trace *trace;
+
+	cr_assert_eq(read_text(&trace,
+			     "[\n" RANK MESSAGE("all_to_all", "0", "100")
+				     MESSAGE("all_to_all", "1", "51") MESSAGE("gather", "0", "30")),
+		0, "%s", rondo_last_error());
+	cr_assert_eq(trace->call_count, 2);
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(trace->calls[i].block,
+			trace->calls[i].key->collective == RD_ALL_TO_ALL ? 76 : 30);
+	plan_trace_destroy(trace);
+}
+
 /* The events are one text, as jq and Python write them: "A" stands for the rank, "S" for a step. */
 static void write_shape(char *text, const char *shape)
 {
