@@ -104,9 +104,9 @@ static int read_array(struct events *events)
 /* The rest of an object around the events. */
 static int read_object(struct events *events)
 {
-	bool has_events = false;
+	bool has_events = false, more = next_byte(events) != '}';
 
-	do {
+	while (more) {
 		int err = take_value(events, true);
 		bool of_events = !err && events->length >= strlen(EVENTS_KEY) &&
 				 memcmp(events->text, EVENTS_KEY, strlen(EVENTS_KEY)) == 0;
@@ -120,7 +120,8 @@ static int read_object(struct events *events)
 		err = of_events ? read_array(events) : take_value(events, false);
 		if (err)
 			return err;
-	} while (take_if(events, ','));
+		more = take_if(events, ',');
+	}
 	if (!take_if(events, '}'))
 		return refuse(
 			events, next_byte(events) == EOF ? "the file was cut" : "this is no JSON");

@@ -199,7 +199,7 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		{ "5", ":1: a trace begins with [" },
 		{ "[]\n]", ":2: a trace begins with [" },
 		{ "{\n", ":2: the file was cut" },
-		{ "{}", ":1: this is no JSON" },
+		{ "{}", ":1: no \"traceEvents\" in the object" },
 		{ "{\"a\" 1}", ":1: this is no JSON" },
 		{ "{\"a\":\n1]", ":2: this is no JSON" },
 		{ "{\"a\":1\n}", ":2: no \"traceEvents\" in the object" },
