@@ -397,8 +397,11 @@ int plan_trace_make_calls(struct plan_trace *trace, const char *name)
 	qsort(steps, (size_t)trace->step_count, sizeof(*steps), compare_steps);
 	for (int i = 0; i < trace->step_count; i++) {
 		if (i > 0 && compare_steps(&steps[i - 1], &steps[i]) == 0)
-			return rd_fail(RONDO_INVALID, "%s:%d: line %d has the same step", name,
-				steps[i].line, steps[i - 1].line);
+			return rd_fail(RONDO_INVALID,
+				"%s:%d: line %d has the same step: rank %d, call %d, piece %d, "
+				"step %d",
+				name, steps[i].line, steps[i - 1].line, steps[i].rank,
+				steps[i].key.number, steps[i].piece, steps[i].step);
 		count += i == 0 || compare_keys(&steps[i - 1].key, &steps[i].key) != 0;
 	}
 	trace->calls = calloc((size_t)count, sizeof(*trace->calls));

@@ -225,7 +225,8 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		{ "[\n" RANK
 		  "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":8,\"args\":{}},\n",
 			":3: \"tid\" must be a whole number from 0 to 7" },
-		{ "[\n" RANK STEP STEP, ":4: line 3 has the same step" },
+		{ "[\n" RANK STEP STEP,
+			":4: line 3 has the same step: rank 0, call 3, piece 0, step 0" },
 		{ "[\n" RANK STEP_OF("1e3", "0", TIMES), ":3: \"ts\" must be microseconds" },
 		{ "[\n" RANK STEP_OF("9999999999999999.999", "0", TIMES), ":3: \"ts\" must be" },
 		{ "[\n" RANK STEP_OF("1.000", "-1", TIMES), ":3: \"piece\" must be a whole" },
