@@ -308,12 +308,25 @@ static bool check_between(const struct bench_options *options)
 				"leave out --device");
 }
 
-/* Checks replay. */
-static bool check_trace(const struct bench_options *options)
+static bool replay_takes(const char *name)
 {
-	return !options->trace || (!options->device && !options->registered && options->blocking) ||
-	       arguments_refuse("replay makes its calls in the caller, on ordinary memory: leave "
-				"out --device, --registered and -z");
+	static const char *const names[] = { "ranks", "nthreads", "ngpus", "transport", "algo" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Checks replay. `given` has a bit for each option of the table. */
+static bool check_trace(const struct bench_options *options, uint64_t given)
+{
+	for (size_t i = 0; options->trace && table[i].name; i++)
+		if (given >> i & 1 && !replay_takes(table[i].name))
+			return arguments_refuse("--%s is not for replay, which takes --ranks, "
+						"--nthreads, --ngpus, --transport and --algo",
+				table[i].name);
+	return true;
 }
 
 /* Checks where the ranks come from. */
@@ -342,7 +355,7 @@ static bool check_ranks(const struct bench_options *options)
 static bool check(const struct bench_options *options)
 {
 	if (!check_files(options) || !check_sweep(options) || !check_between(options) ||
-		!check_graph(options) || !check_trace(options))
+		!check_graph(options))
 		return false;
 	if (options->floor)
 		return true;
@@ -460,7 +473,8 @@ static const char help[] =
 
 bool bench_options_read(struct bench_options *options, int argc, char **argv)
 {
-	static const struct arguments known = { help, table, false, NULL, NULL };
+	uint64_t given = 0;
+	const struct arguments known = { help, table, false, NULL, &given };
 
 	*options = (struct bench_options){
 		.least = 32 << 20,
@@ -479,7 +493,7 @@ bool bench_options_read(struct bench_options *options, int argc, char **argv)
 
 	int left = arguments_read(&known, options, argc, argv);
 
-	if (left < 0 || !read_words(options, argv + left))
+	if (left < 0 || !read_words(options, argv + left) || !check_trace(options, given))
 		return false;
 	if (options->iterations == 0)
 		options->iterations = options->init ? 5 : 20;

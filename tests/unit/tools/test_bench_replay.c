@@ -171,8 +171,8 @@ Test(bench_replay, what_it_cannot_make_gets_one_line)
 
 	expect_bench_refused("replay", "replay wants a TRACE");
 	expect_bench_refused("replay a b", "'b' is left over");
-	expect_bench_refused("replay a --registered", "leave out --device, --registered and -z");
-	expect_bench_refused("replay a --svg b", "with a collective, not with replay");
+	expect_bench_refused("replay a --registered", "--registered is not for replay");
+	expect_bench_refused("replay a -t 2 -d half", "--datatype is not for replay, which takes");
 	outcome = run_bench("replay /nowhere.json --ranks 2");
 	cr_expect_eq(outcome->status, 1);
 	cr_expect(strstr(outcome->text, "cannot read /nowhere.json"), "%s", outcome->text);
