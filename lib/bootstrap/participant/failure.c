@@ -109,15 +109,31 @@ static bool has_left(const struct rd_participant *participant, int rank)
 	return rank == 0 || (rank > 0 && rank == participant->leaver);
 }
 
-void rd_participant_end_alone(struct rd_participant *participant)
+static void end_left(struct rd_participant *participant)
 {
 	int culprit = participant->culprit;
 	char name[RD_RANK_NAME_SIZE];
 
-	if (participant->report != RONDO_TIMEOUT && has_left(participant, culprit))
-		rd_participant_end(participant, RONDO_LEFT, "%s left after call #%u; %s",
-			rd_place_name(&participant->members[culprit].place, culprit, name),
-			participant->leaver_calls, rd_reason_text(participant->report_reason));
+	rd_participant_end(participant, RONDO_LEFT, "%s left after call #%u; %s",
+		rd_place_name(&participant->members[culprit].place, culprit, name),
+		participant->leaver_calls, rd_reason_text(participant->report_reason));
+}
+
+void rd_participant_end_unanswered(struct rd_participant *participant)
+{
+	if (participant->report == RONDO_LEFT)
+		end_left(participant);
+	else
+		rd_participant_end(participant, participant->report, "%s",
+			rd_reason_text(participant->report_reason));
+}
+
+void rd_participant_end_alone(struct rd_participant *participant)
+{
+	char name[RD_RANK_NAME_SIZE];
+
+	if (participant->report != RONDO_TIMEOUT && has_left(participant, participant->culprit))
+		end_left(participant);
 	else if (participant->cut_off)
 		rd_participant_end(participant, participant->report,
 			"%s; the network had ended the connection to %s, which had left",

@@ -18,6 +18,8 @@ bool rd_participant_may_spare(const struct rd_participant *participant);
 
 /* The same by this rank's own report, where nobody else judges it. */
 void rd_participant_end_alone(struct rd_participant *participant);
+/* The same where rank 0 has not answered the report within RD_REPORT_MS. */
+void rd_participant_end_unanswered(struct rd_participant *participant);
 
 /* "rank 0 (host a, pid 17)"; "rank 0 (at 10.0.0.1:29500)" before the members are known. */
 const char *rd_participant_name_0(

@@ -394,8 +394,7 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 	if (now_ms >= init_deadline(participant))
 		give_up(participant, now_ms);
 	if (now_ms >= participant->report_ms)
-		rd_participant_end(participant, participant->report, "%s",
-			rd_reason_text(participant->report_reason));
+		rd_participant_end_unanswered(participant);
 	if (now_ms >= silence_deadline(participant))
 		rd_participant_end_without(participant, 0, RONDO_TIMEOUT,
 			"%s has not been heard of for %s: stopped or cut off",

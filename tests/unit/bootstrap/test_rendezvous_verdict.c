@@ -357,6 +357,24 @@ Test(rendezvous, a_report_that_nobody_receives_stands_by_itself)
 	net_finish();
 }
 
+Test(rendezvous, a_call_beyond_a_leavers_names_it_where_nobody_judges)
+{
+	const char *reason;
+
+	net_meet(2);
+	net.nodes[1].settings.heartbeat_timeout_ms = 20000;
+	all_have_made(5);
+	leave(0, 0);
+	net_run_steps(50);
+	net.nodes[0].stopped = true;
+	is_in_call(1, 6, 1);
+	cr_assert(net_run_until(net_all_ended));
+	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_LEFT);
+	cr_expect_str_eq(
+		reason, "rank 0 (host h0, pid 100) left after call #5; rank 1 is in all_reduce #6");
+	net_finish();
+}
+
 Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 {
 	struct rd_participant *participant = net_participant();
