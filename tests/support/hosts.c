@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -264,6 +266,38 @@ static bool plug_in(const struct hosts *hosts, int host)
 	return run_script("ip", hosts->fds[host][NET], &script);
 }
 
+static bool all_run(void)
+{
+	struct ifaddrs *all;
+	bool run = true;
+
+	if (getifaddrs(&all))
+		return false;
+	for (const struct ifaddrs *one = all; one; one = one->ifa_next)
+		run &= !(one->ifa_flags & IFF_UP) || one->ifa_flags & IFF_RUNNING;
+	freeifaddrs(all);
+	return run;
+}
+
+/* The kernel finds that an interface is running some time after both of its ends came up. Ranks use
+   no other ones. */
+static bool await_interfaces(const struct hosts *hosts, int host)
+{
+	pid_t pid = fork();
+	int status = -1;
+
+	if (pid == 0) {
+		alarm(20);
+		if (setns(hosts->fds[host][NET], CLONE_NEWNET))
+			_exit(1);
+		while (!all_run())
+			sched_yield();
+		_exit(0);
+	}
+	return (pid > 0 && waitpid(pid, &status, 0) == pid && status == 0) ||
+	       give_up("the interfaces of a host do not run");
+}
+
 static bool make(struct hosts *hosts)
 {
 	if (!leave_home(hosts))
@@ -275,6 +309,9 @@ static bool make(struct hosts *hosts)
 		return false;
 	for (int i = 0; i < hosts->shape.count; i++)
 		if (!plug_in(hosts, i))
+			return false;
+	for (int i = 0; i < hosts->shape.count; i++)
+		if (!await_interfaces(hosts, i))
 			return false;
 	return true;
 }
