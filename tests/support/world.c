@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -431,6 +432,20 @@ struct rondo_config world_config(int rank, int size, int port)
 	config.address = "127.0.0.1";
 	config.port = port;
 	return config;
+}
+
+void world_use_two_cores(void)
+{
+	cpu_set_t cores, two;
+
+	CPU_ZERO(&two);
+	cr_assert_eq(sched_getaffinity(0, sizeof(cores), &cores), 0);
+	for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; core++)
+		if (CPU_ISSET(core, &cores))
+			CPU_SET(core, &two);
+	if (CPU_COUNT(&two) < 2)
+		cr_skip_test("there is but one core");
+	cr_assert_eq(sched_setaffinity(0, sizeof(two), &two), 0);
 }
 
 int world_second_comm(struct rank_env *env, rondo_comm **comm)

@@ -74,6 +74,9 @@ int world_run(const struct world *world, int (*body)(struct rank_env *env), void
 /* Runs body on `size` ranks over the transport, the rest by default; asserts that none fails. */
 void world_try(int size, const char *transport, int (*body)(struct rank_env *env));
 
+/* Two ranks then have a core each, and more share them. Skips the test where there is but one. */
+void world_use_two_cores(void);
+
 /* Runs body, expects that no rank fails, and returns what was written to standard error meanwhile,
    until the next capture. */
 const char *world_run_captured(

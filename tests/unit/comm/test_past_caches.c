@@ -1,6 +1,5 @@
 /* Slots that are written past the sender's caches: by ranks with a core each alone. */
 #include <criterion/criterion.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "comm/comm.h"
@@ -9,20 +8,6 @@
 #include "world.h"
 
 #define COUNT 100003
-
-static void run_on_two_cores(void)
-{
-	cpu_set_t cores, two;
-
-	CPU_ZERO(&two);
-	cr_assert_eq(sched_getaffinity(0, sizeof(cores), &cores), 0);
-	for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; core++)
-		if (CPU_ISSET(core, &cores))
-			CPU_SET(core, &two);
-	if (CPU_COUNT(&two) < 2)
-		cr_skip("there is but one core");
-	cr_assert_eq(sched_setaffinity(0, sizeof(two), &two), 0);
-}
 
 /* As if the costs came from the comm's parent, whose ranks had a core each. */
 static int add_up(struct rank_env *env)
@@ -48,7 +33,7 @@ static int add_up(struct rank_env *env)
 
 Test(past_caches, slots_are_written_past_them_unless_ranks_share_a_core, .timeout = 60)
 {
-	run_on_two_cores();
+	world_use_two_cores();
 	for (int size = 2; size <= 4; size++)
 		world_try(size, "shm", add_up);
 }

@@ -11,19 +11,6 @@
 
 #define WAIT_MS 20000
 
-/* Two ranks then have one core each. */
-static void run_on_two_cores(void)
-{
-	cpu_set_t cores, two;
-
-	CPU_ZERO(&two);
-	cr_assert_eq(sched_getaffinity(0, sizeof(cores), &cores), 0);
-	for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; core++)
-		if (CPU_ISSET(core, &cores))
-			CPU_SET(core, &two);
-	cr_assert_eq(sched_setaffinity(0, sizeof(two), &two), 0);
-}
-
 static sem_t slept;
 
 /* Rank 1 joins the call only when rank 0 sleeps in it. */
@@ -58,7 +45,7 @@ Test(waits, on_a_stream_leave_the_core_to_the_caller, .timeout = 60)
 {
 	const char *const transports[] = { "shm", "tcp" };
 
-	run_on_two_cores();
+	world_use_two_cores();
 	for (int i = 0; i < 2; i++) {
 		struct world world = { .size = 2, .transport = transports[i], .threads = true };
 		struct rank_outcome outcomes[WORLD_MAX];

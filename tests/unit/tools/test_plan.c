@@ -55,15 +55,6 @@ static void assert_went_well(const struct run *run)
 	cr_assert_str_empty(run->err);
 }
 
-static int count(const char *text, const char *part)
-{
-	int found = 0;
-
-	for (; (text = strstr(text, part)); text += strlen(part))
-		found++;
-	return found;
-}
-
 /* ---- Timelines ------------------------------------------------------------------------------ */
 
 static void check_steps(const struct plan_timeline *timeline, int rank)
@@ -157,8 +148,8 @@ Test(plan, print_has_a_line_for_each_step)
 	cr_assert_not_null(
 		strstr(shown.out, "ring all_reduce, 3 ranks, 1 MiB a block in 3 pieces"));
 	cr_assert_not_null(strstr(shown.out, "  send chunk 2, in[2], to 1\n"));
-	cr_assert_eq(count(shown.out, "\nrank "), 3);
-	cr_assert_eq(count(shown.out, "flush step"), 3);
+	cr_assert_eq(count_of(shown.out, "\nrank "), 3);
+	cr_assert_eq(count_of(shown.out, "flush step"), 3);
 	run_free(&shown);
 }
 
@@ -168,19 +159,19 @@ Test(plan, print_has_many_ranks)
 	struct run shown = run("print", "ring", "all_reduce", "--ranks", "300", NULL);
 
 	assert_went_well(&shown);
-	cr_assert_eq(count(shown.out, "\nrank "), 300);
+	cr_assert_eq(count_of(shown.out, "\nrank "), 300);
 	run_free(&shown);
 }
 
 Test(plan, print_of_one_rank_has_no_other)
 {
 	struct run shown = run("print", "ring", "all_reduce", "--rank", "2", "--tsv", NULL);
-	int lines = count(shown.out, "\n");
+	int lines = count_of(shown.out, "\n");
 
 	assert_went_well(&shown);
 	cr_assert_eq(strncmp(shown.out, "rank\tpiece\tstep\tkind\tchunk\t", 27), 0);
 	cr_assert_gt(lines, 1);
-	cr_assert_eq(count(shown.out, "\n2\t0\t"), lines - 1);
+	cr_assert_eq(count_of(shown.out, "\n2\t0\t"), lines - 1);
 	run_free(&shown);
 }
 
@@ -193,7 +184,7 @@ Test(plan, the_document_is_json)
 	cr_assert_eq(rd_json_parse(&json, "the plan", shown.out, strlen(shown.out)), 0, "%s",
 		rondo_last_error());
 	cr_assert_not_null(strstr(shown.out, "\"direct_access\": true"));
-	cr_assert_eq(count(shown.out, "{\"rank\": "), 4);
+	cr_assert_eq(count_of(shown.out, "{\"rank\": "), 4);
 	rd_json_finish(&json);
 	run_free(&shown);
 }
@@ -203,14 +194,14 @@ Test(plan, compare_marks_the_best_of_each_size)
 	struct run shown = run("compare", "all_reduce", "--ranks", "4", NULL);
 
 	assert_went_well(&shown);
-	cr_assert_eq(count(shown.out, "\n"), 2 + 8);
-	cr_assert_geq(count(shown.out, "*"), 8);
+	cr_assert_eq(count_of(shown.out, "\n"), 2 + 8);
+	cr_assert_geq(count_of(shown.out, "*"), 8);
 	cr_assert_not_null(strstr(shown.out, " ring "));
 	run_free(&shown);
 	shown = run("compare", "all_reduce", "--tsv", NULL);
 	assert_went_well(&shown);
 	cr_assert_eq(strncmp(shown.out, "bytes\t", 6), 0);
-	cr_assert_eq(count(shown.out, "*"), 0);
+	cr_assert_eq(count_of(shown.out, "*"), 0);
 	run_free(&shown);
 }
 
@@ -235,16 +226,16 @@ Test(plan, simulate_has_lines_and_a_document)
 	struct rd_json json;
 
 	assert_went_well(&shown);
-	cr_assert_eq(count(shown.out, "\nrank\t"), 4);
-	cr_assert_eq(count(shown.out, "\nlink\t"), 8);
-	cr_assert_eq(count(shown.out, "\tended\t"), 4);
+	cr_assert_eq(count_of(shown.out, "\nrank\t"), 4);
+	cr_assert_eq(count_of(shown.out, "\nlink\t"), 8);
+	cr_assert_eq(count_of(shown.out, "\tended\t"), 4);
 	run_free(&shown);
 	shown = run("simulate", "ring", "all_reduce", "--topology", "card", "--json", "--jitter",
 		"10", "--seed", "3", NULL);
 	assert_went_well(&shown);
 	cr_assert_eq(rd_json_parse(&json, "the result", shown.out, strlen(shown.out)), 0, "%s",
 		rondo_last_error());
-	cr_assert_eq(count(shown.out, "\"state\": \"ended\""), 4);
+	cr_assert_eq(count_of(shown.out, "\"state\": \"ended\""), 4);
 	rd_json_finish(&json);
 	run_free(&shown);
 }
@@ -260,8 +251,8 @@ Test(plan, compare_prices_an_algorithm_on_a_topology)
 	assert_went_well(&shown);
 	cr_assert_eq(rd_json_parse(&json, "the table", shown.out, strlen(shown.out)), 0, "%s",
 		rondo_last_error());
-	cr_assert_eq(count(shown.out, "{\"bytes\": "), 8);
-	cr_assert_eq(count(shown.out, "\"ring\": "), 8);
+	cr_assert_eq(count_of(shown.out, "{\"bytes\": "), 8);
+	cr_assert_eq(count_of(shown.out, "\"ring\": "), 8);
 	cr_assert_null(strstr(shown.out, "\"tree\": "));
 
 	const char *last = strstr(shown.out, "{\"bytes\": 2097152, \"ns\": {\"ring\": ");
@@ -275,7 +266,7 @@ Test(plan, compare_prices_an_algorithm_on_a_topology)
 	run_free(&shown);
 	shown = run("compare", "all_reduce", "--topology", "torus:2x2", "--tsv", NULL);
 	assert_went_well(&shown);
-	cr_assert_eq(count(shown.out, "\n"), 1 + 8);
+	cr_assert_eq(count_of(shown.out, "\n"), 1 + 8);
 	cr_assert_not_null(strstr(shown.out, "\thierarchical"));
 	cr_assert_null(strstr(shown.out, "\ttwo_shot"), "it would read other hosts' memory");
 	run_free(&shown);
@@ -294,14 +285,14 @@ Test(plan, prove_counts_sizes_that_are_proved_and_declined)
 	run_free(&shown);
 	shown = run("prove", "one_round", "all_reduce", "--ranks", "5", "--tsv", NULL);
 	assert_went_well(&shown);
-	cr_assert_eq(count(shown.out, "\n"), 2);
+	cr_assert_eq(count_of(shown.out, "\n"), 2);
 	cr_assert_not_null(strstr(shown.out, "\none_round\tall_reduce\tok\t6\t2\t0\tproved for "));
 	run_free(&shown);
 	shown = run("prove", "one_round", "--ranks", "5", "--json", NULL);
 	assert_went_well(&shown);
 	cr_assert_eq(rd_json_parse(&json, "the proofs", shown.out, strlen(shown.out)), 0, "%s",
 		rondo_last_error());
-	cr_assert_eq(count(shown.out, "\"verdict\": \"ok\""), 4);
+	cr_assert_eq(count_of(shown.out, "\"verdict\": \"ok\""), 4);
 	rd_json_finish(&json);
 	run_free(&shown);
 }
@@ -314,9 +305,10 @@ Test(plan, a_picture_has_each_step_that_takes_time)
 
 	assert_went_well(&shown);
 	/* A rank has eight steps; the flush takes no time. */
-	cr_assert_eq(count(shown.out, "<title>rank "), 4 * 7);
+	cr_assert_eq(count_of(shown.out, "<title>rank "), 4 * 7);
 	cr_assert_eq(
-		count(shown.out, "class=\"message\"") + count(shown.out, "class=\"path\""), 4 * 6);
+		count_of(shown.out, "class=\"message\"") + count_of(shown.out, "class=\"path\""),
+		4 * 6);
 	cr_assert_str_eq(shown.out + strlen(shown.out) - 7, "</svg>\n");
 	run_free(&shown);
 }
@@ -327,9 +319,9 @@ Test(plan, a_page_has_the_picture_in_it)
 
 	assert_went_well(&shown);
 	cr_assert_eq(strncmp(shown.out, "<!DOCTYPE html>", 15), 0);
-	cr_assert_eq(count(shown.out, "<svg "), 1);
-	cr_assert_eq(count(shown.out, "src="), 0, "it needs another file");
-	cr_assert_eq(count(shown.out, "class=\"host\""), 1, "the line between two hosts");
+	cr_assert_eq(count_of(shown.out, "<svg "), 1);
+	cr_assert_eq(count_of(shown.out, "src="), 0, "it needs another file");
+	cr_assert_eq(count_of(shown.out, "class=\"host\""), 1, "the line between two hosts");
 	run_free(&shown);
 }
 
@@ -449,7 +441,7 @@ Test(plan, an_execution_plan_of_mscclpp_is_known_by_its_brace)
 	do { \
 		struct run refused = run(__VA_ARGS__, NULL); \
 		cr_assert_eq(refused.status, wanted_status); \
-		cr_assert_eq(count(refused.err, "\n"), 1, "%s", refused.err); \
+		cr_assert_eq(count_of(refused.err, "\n"), 1, "%s", refused.err); \
 		cr_assert_not_null(strstr(refused.err, text), "%s", refused.err); \
 		cr_assert_str_empty(refused.out); \
 		run_free(&refused); \
@@ -607,7 +599,7 @@ Test(plan, compare_has_a_plan_file_in_its_range_alone)
 	run_free(&got);
 	got = run("compare", path, "--json", NULL);
 	assert_went_well(&got);
-	cr_expect_eq(count(got.out, "\"ring_2\""), 3); /* 64, 512 and 4096 bytes */
+	cr_expect_eq(count_of(got.out, "\"ring_2\""), 3); /* 64, 512 and 4096 bytes */
 	run_free(&got);
 	unlink(path);
 }

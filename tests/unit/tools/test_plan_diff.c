@@ -13,6 +13,7 @@
 #include "plan/document.h"
 #include "plan/timeline.h"
 #include "rondo.h"
+#include "text.h"
 
 #define RANKS 3
 #define SIZE 3000
@@ -314,17 +315,6 @@ static char *text_of(struct plan_options options)
 	return text;
 }
 
-static int count(const char *text, const char *part)
-{
-	int count = 0;
-
-	while ((text = strstr(text, part))) {
-		count++;
-		text++;
-	}
-	return count;
-}
-
 /* Rank 1 waits too long in its second step, and rank 2 misses its last. */
 static void write_late_trace(void)
 {
@@ -341,20 +331,21 @@ Test(plan_diff, it_is_written_as_text)
 
 	char *text = text_of((struct plan_options){ .call = -1 });
 
-	cr_expect_eq(count(text, "\n"), 3, "%s", text);
+	cr_expect_eq(count_of(text, "\n"), 3, "%s", text);
 	cr_expect_eq(
-		count(text, "call 7: ring all_reduce, 3 ranks, 2.93 KiB a block in 2 pieces: "), 1,
-		"%s", text);
-	cr_expect_eq(count(text, "first other step: rank 2, piece 1, step 5: the trace has no step "
-				 "there, the plan has recv of chunk "),
+		count_of(text, "call 7: ring all_reduce, 3 ranks, 2.93 KiB a block in 2 pieces: "),
 		1, "%s", text);
-	cr_expect_eq(count(text, "first other time: rank 1, piece 0, step 1 (reduce_forward of "
-				 "chunk 2, peer 0, to 2): waited 5 ms and worked "),
+	cr_expect_eq(
+		count_of(text, "first other step: rank 2, piece 1, step 5: the trace has no step "
+			       "there, the plan has recv of chunk "),
+		1, "%s", text);
+	cr_expect_eq(count_of(text, "first other time: rank 1, piece 0, step 1 (reduce_forward of "
+				    "chunk 2, peer 0, to 2): waited 5 ms and worked "),
 		1, "%s", text);
 	free(text);
 	text = text_of((struct plan_options){ .call = 7 });
-	cr_expect_eq(count(text, "\n"), 3 + line_count - 1 + 2 * RANKS, "%s", text);
-	cr_expect_eq(count(text, "\n*    0    1 "), 1, "%s", text);
+	cr_expect_eq(count_of(text, "\n"), 3 + line_count - 1 + 2 * RANKS, "%s", text);
+	cr_expect_eq(count_of(text, "\n*    0    1 "), 1, "%s", text);
 	free(text);
 }
 
@@ -388,10 +379,10 @@ Test(plan_diff, calls_of_one_number_are_told_apart)
 	char *text = text_of((struct plan_options){ .call = -1 });
 
 	for (int i = 0; i < 3; i++)
-		cr_expect_eq(count(text, calls[i].heading), 1, "%s", text);
+		cr_expect_eq(count_of(text, calls[i].heading), 1, "%s", text);
 	free(text);
 	text = text_of((struct plan_options){ .call = -1, .json = true });
-	cr_expect_eq(count(text, "\"root\": 0, \"target\": 2, "), 1, "%s", text);
+	cr_expect_eq(count_of(text, "\"root\": 0, \"target\": 2, "), 1, "%s", text);
 	free(text);
 }
 
@@ -404,17 +395,17 @@ Test(plan_diff, it_is_written_for_programs)
 
 	char *text = text_of((struct plan_options){ .call = -1, .tsv = true });
 
-	cr_expect_eq(count(text, "\n"), 1 + line_count - 1);
-	cr_expect_eq(count(text, "\ttime\n"), 1);
-	cr_expect_eq(count(text, "\t"), 19 * line_count);
+	cr_expect_eq(count_of(text, "\n"), 1 + line_count - 1);
+	cr_expect_eq(count_of(text, "\ttime\n"), 1);
+	cr_expect_eq(count_of(text, "\t"), 19 * line_count);
 	free(text);
 	text = text_of((struct plan_options){ .call = -1, .json = true });
 
 	struct rd_json json;
 
 	cr_assert_eq(rd_json_parse(&json, "diff", text, strlen(text)), 0, "%s", rondo_last_error());
-	cr_expect_eq(count(text, "\"predicted_work_ns\": "), line_count - 2);
-	cr_expect_eq(count(text, "\"other_time\": \"rank 1, piece 0, step 1 "), 1);
+	cr_expect_eq(count_of(text, "\"predicted_work_ns\": "), line_count - 2);
+	cr_expect_eq(count_of(text, "\"other_time\": \"rank 1, piece 0, step 1 "), 1);
 	rd_json_finish(&json);
 	free(text);
 }

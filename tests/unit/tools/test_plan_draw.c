@@ -6,6 +6,7 @@
 
 #include "plan/picture.h"
 #include "rondo.h"
+#include "text.h"
 
 static struct plan_problem made;
 
@@ -41,17 +42,6 @@ static char *picture_of(const struct plan_timeline *timeline)
 	plan_picture_write(timeline, out);
 	fclose(out);
 	return text;
-}
-
-static int count(const char *text, const char *part)
-{
-	int count = 0;
-
-	while ((text = strstr(text, part))) {
-		count++;
-		text++;
-	}
-	return count;
 }
 
 /* Messages that a step took. */
@@ -128,13 +118,13 @@ Test(plan_draw, a_dead_rank_is_marked_with_those_that_wait)
 	options.kills = (struct plan_faults){ 1, { { 3, 3000000 } } };
 	timeline = create(&options);
 	text = picture_of(&timeline);
-	cr_expect_eq(count(text, ">died<"), 1, "%s", text);
-	cr_expect_eq(count(text, ">waits for rank "), 3);
-	cr_expect_eq(count(text, "the call never ends<"), 1);
-	cr_expect_eq(count(text, " critical\""), 1); /* the legend's */
-	cr_expect_eq(count(text, "class=\"message\""), count_taken(&timeline));
-	cr_expect_gt(count(text, "<title>rank 3, "), 0);
-	cr_expect_lt(count(text, "<title>rank 3, "), count(text, "<title>rank 0, "));
+	cr_expect_eq(count_of(text, ">died<"), 1, "%s", text);
+	cr_expect_eq(count_of(text, ">waits for rank "), 3);
+	cr_expect_eq(count_of(text, "the call never ends<"), 1);
+	cr_expect_eq(count_of(text, " critical\""), 1); /* the legend's */
+	cr_expect_eq(count_of(text, "class=\"message\""), count_taken(&timeline));
+	cr_expect_gt(count_of(text, "<title>rank 3, "), 0);
+	cr_expect_lt(count_of(text, "<title>rank 3, "), count_of(text, "<title>rank 0, "));
 	free(text);
 	plan_timeline_destroy(&timeline);
 }
@@ -151,10 +141,10 @@ Test(plan_draw, deaths_behind_the_last_step_are_marked)
 	timeline = create(&options);
 	text = picture_of(&timeline);
 	cr_expect_eq(timeline.end_ns, 500000);
-	cr_expect_eq(count(text, ">died<"), 2, "%s", text);
-	cr_expect_eq(count(text, "1 piece in 500 us; the call never ends<"), 1, "%s", text);
-	cr_expect_eq(count(text, "<title>rank 0, "), 1);
-	cr_expect_eq(count(text, " critical\""), 1); /* the legend's */
+	cr_expect_eq(count_of(text, ">died<"), 2, "%s", text);
+	cr_expect_eq(count_of(text, "1 piece in 500 us; the call never ends<"), 1, "%s", text);
+	cr_expect_eq(count_of(text, "<title>rank 0, "), 1);
+	cr_expect_eq(count_of(text, " critical\""), 1); /* the legend's */
 	free(text);
 	plan_timeline_destroy(&timeline);
 }
