@@ -9,8 +9,11 @@
 #include "base/port.h"
 
 #define LEAST 12000
-#define EACH 10 /* ports of a process, before it takes those of others */
-#define PROCESSES 1000
+/* Ports that lie together. A process has such blocks far from each other: the processes of one
+   program, which run at one time, have neighbouring numbers, and so have their first blocks. */
+#define BLOCK 10
+#define BLOCKS 1000
+#define STRIDE 619
 
 static bool is_free(int port)
 {
@@ -28,9 +31,10 @@ int free_port(void)
 	int port;
 
 	do {
-		unsigned at = (unsigned)getpid() * EACH + atomic_fetch_add(&calls, 1);
+		unsigned call = atomic_fetch_add(&calls, 1);
+		unsigned block = ((unsigned)getpid() + call / BLOCK * STRIDE) % BLOCKS;
 
-		port = LEAST + (int)(at % (EACH * PROCESSES));
+		port = LEAST + (int)(block * BLOCK + call % BLOCK);
 	} while (!is_free(port) || !is_free(rd_port_from_master(port)) ||
 		 !is_free(rd_port_from_master(port + 1000)));
 	return port;
