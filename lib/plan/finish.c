@@ -57,14 +57,28 @@ static bool is_live(const struct accesses *accesses, struct rd_where stored)
 	return next && (*next == READ || (*next == NONE && stored.memory == RD_OUT));
 }
 
+/* The places that the steps name, counted from 0: with direct access other ranks' too, where there
+   may be more. */
+static size_t count_places(const struct rd_plan *plan, enum rd_memory memory)
+{
+	int last = -1;
+
+	for (int i = 0; i < plan->step_count; i++) {
+		const struct rd_where wheres[] = { plan->steps[i].from, plan->steps[i].into };
+
+		for (int k = 0; k < 2; k++)
+			if (wheres[k].memory == memory && wheres[k].chunk > last)
+				last = wheres[k].chunk;
+	}
+	return (size_t)last + 1;
+}
+
 /* Drops the stores of forwarded values that are not live. */
 static int drop_stores(struct rd_plan *plan)
 {
-	/* A step of direct access names places of other ranks, too, where there may be more. */
-	size_t chunks = (size_t)plan->real.size * plan->parts;
-	unsigned char *all = calloc(plan->scratch_chunks + 2 * chunks, sizeof(*all));
-	struct accesses accesses = { all, all + plan->scratch_chunks,
-		all + plan->scratch_chunks + chunks };
+	size_t scratch = (size_t)plan->scratch_chunks, in = count_places(plan, RD_IN);
+	unsigned char *all = calloc(scratch + in + count_places(plan, RD_OUT) + 1, sizeof(*all));
+	struct accesses accesses = { all, all + scratch, all + scratch + in };
 
 	if (!all)
 		return rd_fail(RONDO_MEMORY, "no memory to finish a plan");
