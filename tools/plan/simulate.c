@@ -1,11 +1,14 @@
 #include "simulate.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 
 /* Steps of a rank at a time: the messages under way stay in the processor's caches. */
 #define TURN 256
+/* Steps that a rank's state holds: the plans of thousands of ranks do not stay in the caches. */
+#define WINDOW 16
 
 /* A distinct step of a rank at the setup's costs. */
 struct timed_step {
@@ -24,6 +27,7 @@ struct queue {
 
 struct state {
 	const uint16_t *steps;
+	uint16_t window[WINDOW]; /* the steps around `at`, from a multiple of WINDOW on */
 	const struct timed_step *timed;
 	int64_t now_ps, work_ps, death_ps;
 	uint64_t pieces_left, drawn; /* drawn: random numbers */
@@ -292,6 +296,14 @@ static bool do_work(struct run *run, struct state *state, const struct timed_ste
 	return true;
 }
 
+static void fill_window(struct state *state)
+{
+	int left = state->count - state->at;
+
+	memcpy(state->window, state->steps + state->at,
+		(size_t)(left < WINDOW ? left : WINDOW) * sizeof(*state->steps));
+}
+
 /* The next step; NULL: the rank is done. */
 static const struct timed_step *next_step(struct state *state)
 {
@@ -303,7 +315,9 @@ static const struct timed_step *next_step(struct state *state)
 		state->pieces_left--;
 		state->at = 0;
 	}
-	return &state->timed[state->steps[state->at]];
+	if (state->at % WINDOW == 0)
+		fill_window(state);
+	return &state->timed[state->window[state->at % WINDOW]];
 }
 
 /* Runs a rank until it waits, ends, or has a message for shared links. */
