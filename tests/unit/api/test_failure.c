@@ -275,7 +275,7 @@ Test(failure, a_stopped_rank_is_named_within_the_bound, .timeout = 90)
 			.victim = 1, .error = RONDO_TIMEOUT, .words = "rank 1"
 		};
 		struct world world = {
-			.size = 4, .transport = transports[i], .timeout_ms = 700, .limit_ms = 8000
+			.size = 4, .transport = transports[i], .timeout_ms = 1500, .limit_ms = 8000
 		};
 		struct rank_outcome outcomes[WORLD_MAX];
 
@@ -312,7 +312,7 @@ Test(failure, a_rank_that_does_not_join_a_call_is_named, .timeout = 90)
 		.words = "has not joined barrier #2",
 		.lives = true,
 	};
-	struct world world = { .size = 3, .call_timeout_ms = 500, .limit_ms = 10000 };
+	struct world world = { .size = 3, .call_timeout_ms = 2000, .limit_ms = 10000 };
 
 	cr_assert_eq(world_run(&world, stay_away, &expected, NULL), 0);
 }
@@ -328,7 +328,7 @@ static int stay_away_of_four(struct rank_env *env)
 		return 0;
 	err = rondo_barrier(part, NULL);
 	if (!err && rondo_comm_rank(part) == 3)
-		TRY(rondo_comm_set_timeout(part, 500));
+		TRY(rondo_comm_set_timeout(part, 2000));
 	if (!err && rondo_comm_rank(part) % 2 == 1)
 		err = rondo_barrier(part, NULL);
 	while (!err && (err = rondo_comm_error(part)) == 0)

@@ -36,7 +36,7 @@ static int prepare_with_secret(int size)
 /* Rank 2 is of another job: it ends before rank 1 begins. */
 static void run_stranger_first(void)
 {
-	ranks[2].settings.init_timeout_ms = 300;
+	ranks[2].settings.init_timeout_ms = 1000;
 	control_start(2, 3);
 	control_start(0, 1);
 	control_wait(2, 3);
@@ -67,7 +67,7 @@ Test(control_secret, rank_0_counts_those_that_it_turns_away)
 {
 	prepare_with_secret(2);
 	give_secret(&ranks[1], "of another job");
-	ranks[0].settings.init_timeout_ms = ranks[1].settings.init_timeout_ms = 300;
+	ranks[0].settings.init_timeout_ms = ranks[1].settings.init_timeout_ms = 1000;
 	control_start(0, 2);
 	control_wait(0, 2);
 	control_expect(0, 1, RONDO_TIMEOUT, "did not prove to be of this job");
@@ -78,7 +78,7 @@ Test(control_secret, a_rank_that_has_none_is_told_of_it)
 {
 	prepare_with_secret(2);
 	ranks[1].settings.has_psk = false;
-	ranks[0].settings.init_timeout_ms = ranks[1].settings.init_timeout_ms = 300;
+	ranks[0].settings.init_timeout_ms = ranks[1].settings.init_timeout_ms = 1000;
 	control_start(0, 2);
 	control_wait(0, 2);
 	control_expect(1, 2, RONDO_UNREACHABLE, "or have a secret");
@@ -143,7 +143,6 @@ Test(control_secret, which_it_does_where_there_is_none)
 	size_t size = forge(frame);
 	char answer[64];
 
-	ranks[1].settings.init_timeout_ms = ranks[0].settings.init_timeout_ms = 300;
 	cr_assert_eq(send(forger, frame, size, 0), (ssize_t)size);
 	control_start(0, 1);
 	cr_expect_gt(recv(forger, answer, sizeof(answer), 0), 0);
