@@ -13,9 +13,9 @@ gpu 13000
 transports 14120
 trainer 21000
 tools 28900
-tests 104900
+tests 104920
 bench 4030
-adapters 5440
+adapters 5480
 docs 10900
 product 131850
 files 1890'

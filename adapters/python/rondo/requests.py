@@ -10,6 +10,7 @@ from _thread import get_ident
 from ctypes import byref, c_int, c_size_t, c_void_p
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Callable, Generator, Optional
+from weakref import ref
 
 from rondo._errors import REVOKED, InvalidError, check, error_of
 from rondo._interrupts import raise_pending
@@ -18,12 +19,27 @@ from rondo._library import DONE, PENDING, last_error, library
 if TYPE_CHECKING:
 	from rondo.comm import Comm
 
-_under_way: dict[int, Request] = {} # keeps them, and so their arrays
+	_Watched = ref[Callable[[], "Request"]]
+else:
+	_Watched = ref # Python 3.8 has no subscript of it
+
+
+class _Watch(_Watched):
+	"""Gives the reader a request whose calls have ended."""
+
+	__slots__ = ("request",)
+	request: Request
+
+
+# From the start of a request until its calls have ended: Prepared.start, bound to what it starts, whose arrays
+# live until then. Nobody else keeps that object, so a watch sees it go.
+_under_way: dict[int, Any] = {}
 _numbers = itertools.count(1)
-_ended: SimpleQueue[int] = SimpleQueue()
-# The library calls it, perhaps in the main thread. It is no Python code, which would run handlers of signals
-# there: an exception of theirs would be lost.
-_report = DONE(_ended.put)
+_watches: set[_Watch] = set()
+_ended: SimpleQueue[_Watch] = SimpleQueue()
+# The library calls it with a number and an error, perhaps in the main thread. Neither this nor what it sets off
+# is Python code, which would run handlers of signals there: an exception of theirs would be lost.
+_report = DONE(_under_way.pop)
 _lock = threading.Lock()
 _reader: Optional[threading.Thread] = None
 
@@ -31,13 +47,13 @@ _reader: Optional[threading.Thread] = None
 def _read() -> None:
 	"""Collects requests that have ended, for those that await them or have dropped them."""
 	while True:
-		request = _under_way.get(_ended.get())
-		if request is not None:
-			request._collect()
-		del request
+		watch = _ended.get()
+		watch.request._collect()
+		_watches.discard(watch)
+		del watch
 
 
-def _watch() -> None:
+def _start_reader() -> None:
 	global _reader
 	with _lock:
 		if _reader is None:
@@ -47,8 +63,9 @@ def _watch() -> None:
 
 def _forget() -> None:
 	"""In a forked child, where no request is under way."""
-	global _reader, _lock
-	_reader, _lock = None, threading.Lock()
+	global _reader, _lock, _ended
+	_reader, _lock, _ended = None, threading.Lock(), SimpleQueue()
+	_watches.clear()
 	_under_way.clear()
 
 
@@ -56,8 +73,14 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def under_way(comm: Comm) -> list[Request]:
-	"""The requests of a communicator that have not ended."""
-	return [request for request in list(_under_way.values()) if request._comm is comm]
+	"""The requests of a communicator that have not ended, or that the reader collects."""
+	found = [it.__self__.last() for it in list(_under_way.values())]
+	found += [watch.request for watch in list(_watches)]
+	return [request for request in found if request is not None and request._comm is comm]
+
+
+def _none() -> None:
+	return None
 
 
 class Prepared(c_void_p):
@@ -69,7 +92,7 @@ class Prepared(c_void_p):
 	def __init__(self, comm: Optional[Comm], kept: Any, prepare: Any = None) -> None:
 		super().__init__()
 		self.kept = kept
-		self.last: Optional[Request] = None
+		self.last: Callable[[], Optional[Request]] = _none # the request of the last start
 		code = (prepare or library.rondo_group_prepare)(byref(self))
 		if comm is None:
 			raise error_of(code, last_error()) # a group without a call
@@ -84,8 +107,9 @@ class Prepared(c_void_p):
 		"""Issues the calls."""
 		if not self.comm._handle:
 			raise InvalidError("the communicator was destroyed")
-		if self.last is not None:
-			self.last.test_ended()
+		last = self.last()
+		if last is not None:
+			last.test_ended()
 		return Request(self)
 
 
@@ -105,13 +129,27 @@ class Request:
 		self._reason = ""
 		self._waiters: list[Callable[[], None]] = []
 		if _reader is None:
-			_watch()
-		_under_way[self._number] = self
+			_start_reader()
+		_under_way[self._number] = prepared.start
 		code = library.rondo_request_start(prepared, _report, self._number)
 		if code:
 			del _under_way[self._number]
 			self._comm._fail(code)
-		prepared.last = self
+		prepared.last = ref(self)
+
+	def __del__(self) -> None:
+		prepared = self._prepared
+		if prepared is not None and self._watch():
+			prepared.last = lambda: self
+
+	def _watch(self) -> bool:
+		"""The reader collects the request at its end. False: it has ended, or is about to."""
+		it = _under_way.get(self._number)
+		if it is not None:
+			watch = _Watch(it, _ended.put)
+			watch.request = self
+			_watches.add(watch)
+		return it is not None
 
 	def _collect(self, code: Optional[int] = None) -> None:
 		"""
@@ -127,8 +165,7 @@ class Request:
 				self._code = library.rondo_comm_error(self._comm._handle)
 			if self._code:
 				self._reason = last_error()
-			prepared.last = self._prepared = None
-			del _under_way[self._number]
+			prepared.last, self._prepared = _none, None
 			waiters, self._waiters = self._waiters, []
 		for waiter in waiters:
 			waiter()
@@ -209,10 +246,13 @@ class Request:
 				pass
 
 		with self._lock:
-			if self._prepared is None:
+			ended = self._prepared is None
+			if ended:
 				done.set_result(None)
 			else:
 				self._waiters.append(wake)
+		if not ended and not self._watch():
+			self._collect()
 		try:
 			await done
 		except asyncio.CancelledError:
