@@ -173,6 +173,8 @@ static int make_queue(struct rondo_comm *comm)
 	if (!queue)
 		return rd_fail(RONDO_MEMORY, "no memory for requests");
 	queue->turns.find = find_none;
+	/* Threads may wait by means of their own, such as a future that done() completes. */
+	atomic_init(&queue->turns.waiters, 1);
 	queue->comm = comm;
 	queue->last = &queue->first;
 	pthread_mutex_init(&queue->lock, NULL);
@@ -240,12 +242,10 @@ static void wait_for_change(struct rd_request_queue *queue, int64_t until_ns)
 {
 	int64_t left_us = (until_ns - rd_clock_ns()) / 1000;
 
-	atomic_fetch_add(&queue->turns.waiters, 1);
 	if (until_ns == INT64_MAX)
 		pthread_cond_wait(&queue->change, &queue->lock);
 	else if (left_us > 0)
 		rd_condition_wait_us(&queue->change, &queue->lock, left_us);
-	atomic_fetch_sub(&queue->turns.waiters, 1);
 }
 
 bool rd_request_queue_wait(struct rondo_request *request, int timeout_ms)

@@ -81,6 +81,39 @@ Test(waits, a_caller_that_waits_for_its_stream_leaves_it_the_core, .timeout = 60
 	rondo_stream_destroy(stream);
 }
 
+static atomic_int beside = -1;
+
+static void look_beside(void *argument, int error)
+{
+	(void)argument, (void)error;
+	atomic_store(&beside, rd_turn_runs_beside());
+}
+
+static int run_by_worker(struct rank_env *env)
+{
+	int64_t until_ms = world_now_ms() + WAIT_MS;
+	rondo_request *request;
+
+	TRY(rondo_group_start());
+	TRY(rondo_barrier(env->comm, NULL));
+	TRY(rondo_group_prepare(&request));
+	TRY(rondo_request_start(request, look_beside, NULL));
+	while (rondo_request_test(request) == RONDO_PENDING && world_now_ms() < until_ms)
+		sched_yield();
+	TRY(rondo_request_test(request));
+	rondo_request_destroy(request);
+	return 0;
+}
+
+/* The program may wait for its done() alone. */
+Test(waits, in_a_requests_worker_are_those_of_a_caller, .timeout = 60)
+{
+	struct world world = { .size = 1, .threads = true };
+
+	cr_assert_eq(world_run(&world, run_by_worker, NULL, NULL), 0);
+	cr_assert_eq(atomic_load(&beside), 0);
+}
+
 /* Rank 1 joins the barrier only when rank 0's wait is seen, which ends with the barrier. */
 static int wait_once(struct rank_env *env)
 {
