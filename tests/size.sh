@@ -14,7 +14,7 @@ transports 14120
 trainer 21000
 tools 28900
 tests 105070
-bench 4030
+bench 4205
 adapters 5480
 docs 10900
 product 131850

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """
-figures.py [--ranks N] [--rounds N] [--memory] [--svg FILE]: torch.distributed with Rondo beside gloo, as a table in Markdown. Both are groups of
-the same processes, and make their calls in turns, one thread a rank. Times are rank 0's medians, in microseconds of a
-call; processor time is all of rank 0's threads'. "touched" writes the tensor before each call, as a training step does.
---memory makes Rondo's tensors and models in rondo_torch.use_memory(). --svg draws them: bars of time, gloo's all of one length. Needs rondo_torch on PYTHONPATH.
+figures.py [--ranks N] [--rounds N] [--memory] [--svg FILE]: torch.distributed with Rondo beside gloo, as tables in
+Markdown. Both are groups of the same processes, and make their calls in turns, one thread a rank. Times are rank 0's
+medians, in microseconds of a call, and the time that a tenth of the rounds exceed (p90). Processor time is all of
+rank 0's threads'. "touched" writes the tensor before each call, as a training step does. --memory makes Rondo's
+tensors and models in rondo_torch.use_memory(). --svg draws them: bars of time, gloo's all of one length. The second
+table has groups, results and deaths. Needs rondo_torch on PYTHONPATH.
 """
 
 import argparse
@@ -14,6 +16,9 @@ import tempfile
 import time
 from datetime import timedelta
 
+os.environ.setdefault("OMP_NUM_THREADS", "1") # as torchrun does: before torch, whose libraries make threads
+
+import bounds
 import rondo_torch
 import torch
 import torch.distributed as dist
@@ -55,12 +60,23 @@ def five_works(count, group, size):
 	return call
 
 
-def training(width, group, size):
-	torch.manual_seed(1)
-	layers = [torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU()]
-	model = DistributedDataParallel(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), process_group=group)
+class Transformer(torch.nn.Module):
+	"""Predicts tokens: two layers, 0.9 million parameters."""
+
+	def __init__(self):
+		super().__init__()
+		layer = torch.nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True)
+		self.embedding = torch.nn.Embedding(2000, 128)
+		self.layers = torch.nn.TransformerEncoder(layer, 2)
+		self.output = torch.nn.Linear(128, 2000)
+
+	def forward(self, tokens):
+		return self.output(self.layers(self.embedding(tokens)))
+
+
+def step(network, data, group):
+	model = DistributedDataParallel(network, process_group=group)
 	optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-	data = torch.randn(32, 64)
 
 	def call():
 		optimizer.zero_grad()
@@ -68,6 +84,17 @@ def training(width, group, size):
 		optimizer.step()
 
 	return call
+
+
+def training(width, group, size):
+	torch.manual_seed(1)
+	layers = [torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU()]
+	return step(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(32, 64), group)
+
+
+def transformer(tokens, group, size):
+	torch.manual_seed(1)
+	return step(Transformer(), torch.randint(0, 2000, (4, tokens)), group)
 
 
 def new_group(count, group, size):
@@ -93,7 +120,16 @@ CASES = [
 	("new_group and its end", new_group, 0, 2),
 	("DDP step, 670 k parameters", training, 780, 5),
 	("DDP step, 24.4 M parameters", training, 4900, 1),
+	("DDP step, transformer of 0.9 M parameters", transformer, 16, 5),
 ]  # fmt: skip
+
+
+def processor_name():
+	with open("/proc/cpuinfo") as file:
+		lines = [line.split(":")[1].strip() for line in file if line.startswith(("model name", "cpu family", "model\t"))]
+	if len(lines) < 3:
+		return os.uname().machine
+	return f"{lines[2]} (family {lines[0]}, model {lines[1]}), {os.cpu_count()} cores"
 
 
 STYLE = """
@@ -131,7 +167,9 @@ def measure(rank, size, store, rounds, memory, svg):
 	rows = []
 	backends = [dist.new_group(range(size), backend="gloo"), dist.group.WORLD]
 	if rank == 0:
-		print("| | gloo, µs | Rondo, µs | ratio | processor: gloo | Rondo | ratio |\n|:---|---:|---:|---:|---:|---:|---:|")
+		print(f"{processor_name()}, torch {torch.__version__}\n")
+		print("| | gloo, µs | p90 | Rondo, µs | p90 | ratio | processor: gloo | Rondo | ratio |")
+		print("|:---|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for name, make, count, calls in CASES:
 		made = [make(count, backends[0], size)]
 		with rondo_torch.use_memory() if memory else contextlib.nullcontext():
@@ -149,12 +187,18 @@ def measure(rank, size, store, rounds, memory, svg):
 		rows.append((name, *(statistics.median(sample) for sample in wall)))
 		if rank == 0:
 			columns = []
-			for samples in (wall, processor):
+			for samples, parts in ((wall, (0.9,)), (processor, ())):
 				gloo, rondo = (statistics.median(sample) for sample in samples)
-				columns += [f"{gloo:,.0f}", f"{rondo:,.0f}", f"{gloo / rondo:.1f}"]
+				for sample, median in zip(samples, (gloo, rondo)):
+					columns += [f"{it:,.0f}" for it in (median, *(bounds.percentile(sample, part) for part in parts))]
+				columns.append(f"{gloo / rondo:.2f}")
 			print(f"| {name} | {' | '.join(columns)} |", flush=True)
 	if rank == 0 and svg:
 		draw(rows, svg)
+	found = [*bounds.groups(size), *bounds.same_bits(backends[0])]
+	if rank == 0:
+		print("\n| | Rondo | bound |\n|:---|---:|:---|")
+		bounds.print_rows(found)
 	dist.barrier()
 
 
@@ -172,6 +216,8 @@ def main():
 				measure(rank, options.ranks, store, options.rounds, options.memory, options.svg)
 				return
 		failed = sum(os.wait()[1] != 0 for _ in range(options.ranks))
+	if not failed:
+		bounds.print_rows(bounds.deaths(11))
 	raise SystemExit(failed)
 
 

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 
@@ -90,8 +91,11 @@ class Launchers(unittest.TestCase):
 	def torchrun(self):
 		# Debian's 1.13 wants a redirection, which it cannot print without tee.
 		logs = ["--log_dir", self.directory, "-r", "1", "-t", "1"] if torch.__version__ < "2" else []
+		# The script of this Python's torch: in its environment, or of the system.
+		scripts = [os.path.join(directory, "torchrun") for directory in (sysconfig.get_path("scripts"), "/usr/bin")]
+		script = next(path for path in scripts if os.path.exists(path))
 		return [
-			sys.executable, "-W", "ignore", "-m", "torch.distributed.run", *logs, "--nproc_per_node", "2",
+			sys.executable, "-W", "ignore", script, *logs, "--nproc_per_node", "2",
 			"--rdzv_backend", "c10d", "--rdzv_endpoint", "localhost:0", "--rdzv_id", self.directory,
 		]  # fmt: skip
 
