@@ -306,7 +306,14 @@ static bool is_overdue(struct rd_mailbox *mailbox, int peer)
 	return now_ms >= at->until_ms;
 }
 
-/* The end of a peer is no failure of the transport. */
+/* The peer has left, and the rest of its link has had its time. */
+static bool is_gone(const struct rd_mailbox_peer *at)
+{
+	return at->left_ms && rd_clock_ms() >= at->left_ms + LEFT_MS;
+}
+
+/* The end of a peer is no failure of the transport. A link that it had opened may still become
+   ready, with a message. */
 static void look_at_opening(struct rd_mailbox *mailbox, int peer)
 {
 	const struct rondo_comm *comm = mailbox->comm;
@@ -314,7 +321,7 @@ static void look_at_opening(struct rd_mailbox *mailbox, int peer)
 	char duration[RD_DURATION_SIZE];
 	int err = 0;
 
-	if (at->link->error == RONDO_BROKEN || at->left_ms)
+	if (at->link->error == RONDO_BROKEN || (at->link->error && at->left_ms) || is_gone(at))
 		at->failed = true;
 	else if (at->link->error)
 		err = fail_pair(mailbox, peer, at->link->error, at->link->reason);
@@ -367,8 +374,7 @@ bool rd_mailbox_is_broken(struct rd_mailbox *mailbox, int peer, const char **rea
 	if (at->failed)
 		return true;
 	*reason = "it has left";
-	return at->left_ms && (!at->link || !at->link->ready) &&
-	       rd_clock_ms() >= at->left_ms + LEFT_MS;
+	return (!at->link || !at->link->ready) && is_gone(at);
 }
 
 void rd_mailbox_arm(struct rd_mailbox *mailbox)
