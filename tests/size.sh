@@ -13,7 +13,7 @@ gpu 13000
 transports 14120
 trainer 21000
 tools 28900
-tests 105170
+tests 105220
 bench 4205
 adapters 5480
 docs 10900

@@ -357,6 +357,8 @@ bool rd_tagged_wait(struct rondo_request *request, int timeout_ms)
 		done = rd_request_is_done(request);
 	} while (!done && left_ms(until_ns) > 0);
 	driver->waiters--;
+	if (driver->stops)
+		wake_waiters(driver);
 	rd_tagged_exit_to_worker(driver);
 	return done;
 }
@@ -410,7 +412,7 @@ void rd_tagged_finish(struct rondo_comm *comm)
 		rd_messages_fail(mailbox,
 			rd_fail(RONDO_LEFT, "rank %d left the communicator meanwhile", comm->rank));
 	rd_tagged_settle(driver);
-	while (driver->calling > 0)
+	while (driver->calling > 0 || driver->waiters > 0)
 		await_change(driver, INT64_MAX);
 	rd_mailbox_exit(driver->mailbox);
 	pthread_cond_destroy(&driver->change);

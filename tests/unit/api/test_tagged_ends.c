@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/tagged_driver.h"
 #include "comm/comm.h"
 #include "tagged.h"
 
@@ -414,6 +415,54 @@ static int leaves_itself(struct rank_env *env)
 Test(tagged_ends, come_when_this_rank_leaves, .timeout = 60)
 {
 	on_all_ways(2, leaves_itself);
+}
+
+static void *wait_for(void *request)
+{
+	return (void *)(intptr_t)rondo_request_wait(request, WAIT_MS);
+}
+
+/* Threads wait meanwhile, one of which moves messages: each is out before the comm is gone. */
+static int leaves_waits(struct rank_env *env)
+{
+	rondo_request *requests[4];
+	pthread_t threads[4];
+	rondo_comm *comm;
+	char in;
+
+	for (int round = 0; round < 20; round++) {
+		int waiting = 0;
+
+		TRY(rondo_comm_duplicate(env->comm, &comm));
+		for (int i = 0; i < 4; i++) {
+			TRY(begin_receive(comm, &in, 1, env->rank, 4, &requests[i]));
+			pthread_create(&threads[i], NULL, wait_for, requests[i]);
+		}
+		while (waiting < 4) {
+			struct rd_mailbox *mailbox = atomic_load(&comm->mailbox);
+
+			sched_yield();
+			rd_mailbox_enter(mailbox);
+			waiting = mailbox->driver->waiters;
+			rd_mailbox_exit(mailbox);
+		}
+		TRY(rondo_comm_destroy(comm));
+		for (int i = 0; i < 4; i++) {
+			void *end_of_wait;
+
+			pthread_join(threads[i], &end_of_wait);
+			if ((intptr_t)end_of_wait != RONDO_LEFT)
+				return world_report(
+					env, "wait %d: %d", i, (int)(intptr_t)end_of_wait);
+			rondo_request_destroy(requests[i]);
+		}
+	}
+	return 0;
+}
+
+Test(tagged_ends, come_to_threads_that_wait_when_this_rank_leaves, .timeout = 60)
+{
+	on_all_ways(2, leaves_waits);
 }
 
 /* A short message, and an offer. */
