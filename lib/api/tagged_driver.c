@@ -96,12 +96,18 @@ static char *reason_of(const struct rd_mailbox *mailbox, const struct rd_tagged 
 {
 	char source[32] = "any rank", text[RD_REASON_SIZE];
 
-	if (!message->cancelled)
+	if (!message->cancelled && !message->deserted)
 		return strdup(mailbox->reason);
 	if (message->peer != RONDO_ANY_SOURCE)
 		snprintf(source, sizeof(source), "rank %d", message->peer);
-	snprintf(text, sizeof(text), "rank %d cancelled its receive from %s with tag %d",
-		mailbox->comm->rank, source, message->tag);
+	if (message->cancelled)
+		snprintf(text, sizeof(text), "rank %d cancelled its receive from %s with tag %d",
+			mailbox->comm->rank, source, message->tag);
+	else
+		snprintf(text, sizeof(text),
+			"rank %d receives from any source with tag %d, and all other ranks have "
+			"left",
+			mailbox->comm->rank, message->tag);
 	return strdup(text);
 }
 
@@ -349,6 +355,7 @@ bool rd_tagged_wait(struct rondo_request *request, int timeout_ms)
 	rd_mailbox_enter(driver->mailbox);
 	driver->waits++;
 	driver->waiters++;
+	request->tagged->awaited++;
 	do {
 		if (!driver->drives)
 			drive(driver, request, until_ns);
@@ -357,6 +364,7 @@ bool rd_tagged_wait(struct rondo_request *request, int timeout_ms)
 		done = rd_request_is_done(request);
 	} while (!done && left_ms(until_ns) > 0);
 	driver->waiters--;
+	request->tagged->awaited--;
 	if (driver->stops)
 		wake_waiters(driver);
 	rd_tagged_exit_to_worker(driver);

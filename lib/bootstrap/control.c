@@ -489,6 +489,11 @@ bool rd_control_is_unattended(const struct rd_control *control)
 	return atomic_load(&control->unattended);
 }
 
+bool rd_control_others_left(const struct rd_control *control)
+{
+	return atomic_load(&control->others_left);
+}
+
 void rd_control_serve_links(struct rd_control *control)
 {
 	atomic_store(&control->links_due, true);

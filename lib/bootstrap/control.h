@@ -135,6 +135,9 @@ int rd_control_open(struct rd_control *control, const int *peers, int count);
 bool rd_control_opened(struct rd_control *control, int number, int *peer);
 /* Whether rank 0's process has ended, and so no rank learns any more what this one opens. */
 bool rd_control_is_unattended(const struct rd_control *control);
+/* Whether all ranks but this one have left. All that they opened to this one has come by then.
+   Writes wake_fd once it is. */
+bool rd_control_others_left(const struct rd_control *control);
 /* A call of this rank no longer has the links: the control thread opens them. */
 void rd_control_serve_links(struct rd_control *control);
 

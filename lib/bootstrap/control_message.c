@@ -166,6 +166,7 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 	case RD_CONTROL_LEFT:
 		walk_rank(codec, &message->left.rank, 0);
 		rd_codec_u32(codec, &message->left.calls);
+		rd_codec_u32(codec, &message->left.leavers);
 		return;
 	case RD_CONTROL_READY:
 		rd_codec_u32(codec, &message->ready.fallbacks);

@@ -22,7 +22,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 26
+#define RD_WIRE_VERSION 27
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3328 /* of the text of costs, and of rows (calibrate.c) */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
@@ -40,8 +40,9 @@ enum rd_control_kind {
 	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
 	RD_CONTROL_VERDICT, /* to each rank: the comm is over, with the reason; the last message */
 	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
-	/* To each rank: the first has left; to a leaver, the last message. In a shrink: the rank to
-	   whose place this one has come has no comm of the lineage any more. */
+	/* To each rank: the first has left, or rank 0, or all others; to a leaver, the
+	   last message. In a shrink: the rank to whose place this one has come has no comm
+	   of the lineage any more. */
 	RD_CONTROL_LEFT,
 	RD_CONTROL_LINK_FAILED, /* a link failed to open: to the coordinator, then to both ranks */
 	/* To the coordinator: this rank opens links to these ranks. To each of them: these ranks
@@ -151,6 +152,7 @@ struct rd_control_message {
 		struct {
 			int32_t rank;
 			uint32_t calls;
+			uint32_t leavers; /* so far, with this one */
 		} left;
 		struct {
 			uint64_t lineage; /* its id */

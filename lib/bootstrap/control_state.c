@@ -317,7 +317,7 @@ bool rd_control_publish(struct rd_control *control, bool over)
 	int lost, error = find_verdict(control, &reason, &lost);
 	bool costs_known = control->participant->costs != NULL;
 	enum rd_goodbye goodbye = goodbye_of(control, phase);
-	bool fallbacks, opened, alone;
+	bool others_left = control->participant->others_left, fallbacks, opened, alone;
 
 	atomic_store(&control->unattended, rd_participant_is_unattended(control->participant));
 	/* Only this thread writes these, so it may read them without the lock. */
@@ -325,16 +325,19 @@ bool rd_control_publish(struct rd_control *control, bool over)
 		error = 0;
 	if (phase == control->phase && !error && !over && goodbye == control->goodbye &&
 		costs_known == control->costs_known &&
+		others_left == atomic_load(&control->others_left) &&
 		control->participant->fallbacks.count == control->fallbacks.count &&
 		control->participant->opened.count == control->opened.count)
 		return false;
 	pthread_mutex_lock(&control->lock);
 	fallbacks = store_fallbacks(control);
 	opened = store_opened(control);
-	if (fallbacks || opened) {
+	if (fallbacks || opened)
 		atomic_store(&control->links_due, true);
+	if (fallbacks || opened || others_left != atomic_load(&control->others_left))
 		wake_caller(control);
-	}
+	/* Behind the links that they opened. */
+	atomic_store(&control->others_left, others_left);
 	control->phase = phase;
 	control->costs_known = costs_known;
 	control->limits = control->participant->limits;

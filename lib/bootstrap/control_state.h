@@ -92,7 +92,7 @@ struct rd_control {
 	/* Also read without a lock: */
 	_Atomic bool due; /* the thread has something to do */
 	_Atomic int fallback_count, opened_count;
-	_Atomic bool unattended;
+	_Atomic bool unattended, others_left;
 	_Atomic unsigned char *presence; /* [size]: enum rd_presence */
 	_Atomic int verdict;
 	char *reason;

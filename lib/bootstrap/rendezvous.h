@@ -28,8 +28,9 @@
  *   LATE ->                       init_timeout_ms has passed: a VERDICT follows, unless READY
  *                                 crosses it
  *   SLOW ->                       a call waits for long, and goes on; a QUERY to all follows
- *   BYE ->, <- LEFT               this rank leaves; nothing follows; of the first one that leaves,
- *                                 the others receive LEFT, too
+ *   BYE ->, <- LEFT               this rank leaves; nothing follows. The others receive LEFT, too:
+ *                                 of the first one that leaves, and of rank 0; the last of them,
+ *                                 once all others have left
  *   HEARTBEAT, both ways          four times in the other side's heartbeat_timeout_ms, at least
  *                                 each 5 s; a participant answers each one, and so rarely has to
  *

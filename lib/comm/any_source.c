@@ -26,6 +26,31 @@ static bool is_awaited(const struct rd_mailbox *mailbox)
 	return at;
 }
 
+/* A link that is not ready may bring a message of a rank that has left. */
+static bool has_link(const struct rd_mailbox *mailbox)
+{
+	int i = 0;
+
+	while (i < mailbox->linked_count && mailbox->peers[mailbox->linked[i]].ended)
+		i++;
+	return i < mailbox->linked_count;
+}
+
+bool rd_any_source_is_deserted(struct rd_mailbox *mailbox)
+{
+	if (!mailbox->deserted || !is_awaited(mailbox) || has_link(mailbox))
+		return false;
+	if (!mailbox->alone_until_ms)
+		mailbox->alone_until_ms = rd_clock_ms() + rd_comm_timeout_ms(mailbox->comm);
+	return true;
+}
+
+bool rd_any_source_gives_up(const struct rd_mailbox *mailbox, const struct rd_tagged *receive)
+{
+	return receive->peer == RONDO_ANY_SOURCE &&
+	       (receive->awaited > 0 || rd_clock_ms() >= mailbox->alone_until_ms);
+}
+
 static int fail(struct rd_mailbox *mailbox)
 {
 	const struct rondo_comm *comm = mailbox->comm;

@@ -349,11 +349,29 @@ static bool look_at_openings(struct rd_mailbox *mailbox)
 	return unready;
 }
 
+/* Each link may end now. */
+static void note_leavers(struct rd_mailbox *mailbox)
+{
+	for (int i = 0; i < mailbox->linked_count; i++) {
+		struct rd_mailbox_peer *at = &mailbox->peers[mailbox->linked[i]];
+
+		if (!at->left_ms)
+			at->left_ms = rd_clock_ms();
+	}
+}
+
 bool rd_mailbox_advance(struct rd_mailbox *mailbox)
 {
 	struct rondo_comm *comm = mailbox->comm;
-	bool moved = comm->control && take_news(mailbox);
+	bool moved = false;
 
+	if (comm->control) {
+		/* News that come meanwhile may be of a link. */
+		mailbox->deserted = rd_control_others_left(comm->control);
+		moved = take_news(mailbox);
+	}
+	if (mailbox->deserted)
+		note_leavers(mailbox);
 	for (int i = 0; i < comm->endpoint_count; i++)
 		if (mailbox->endpoints[i])
 			moved |= mailbox->endpoints[i]->transport->advance(mailbox->endpoints[i]);

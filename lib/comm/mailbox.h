@@ -77,6 +77,7 @@ struct rd_mailbox {
 	struct rd_tagged_list ended; /* for the owner, to be taken */
 	int pending; /* messages under way */
 	int last_ended; /* the peer whose link ended last; -1: none */
+	bool deserted; /* all other ranks have left, and their links are listed */
 	int64_t alone_until_ms; /* for which receives may lack a sender; 0: not set */
 	bool unsent; /* a link has accepted bytes that its advance() must push */
 	bool over; /* a failure was reported: nothing moves any more */

@@ -281,7 +281,7 @@ int rd_messages_post(struct rd_mailbox *mailbox, struct rd_tagged *message)
 
 	message->moved = 0;
 	message->error = 0;
-	message->cancelled = false;
+	message->cancelled = message->deserted = false;
 	message->source = message->receives ? -1 : rank;
 	message->length = message->receives ? 0 : message->size;
 	mailbox->pending++;
@@ -576,6 +576,27 @@ static bool step_peer(struct rd_mailbox *mailbox, int rank)
 	return moved;
 }
 
+/* The receives from any source to which nobody sends any more. The comm goes on. */
+static bool end_deserted(struct rd_mailbox *mailbox)
+{
+	struct rd_tagged *before = NULL, *next;
+	bool moved = false;
+
+	for (struct rd_tagged *at = mailbox->posted.first; at; at = next) {
+		next = at->next;
+		if (!rd_any_source_gives_up(mailbox, at)) {
+			before = at;
+			continue;
+		}
+		remove_after(&mailbox->posted, before, at);
+		at->error = RONDO_LEFT;
+		at->deserted = true;
+		end(mailbox, at);
+		moved = true;
+	}
+	return moved;
+}
+
 bool rd_messages_step(struct rd_mailbox *mailbox)
 {
 	int err, culprit;
@@ -587,7 +608,12 @@ bool rd_messages_step(struct rd_mailbox *mailbox)
 	mailbox->unsent = false;
 	for (int i = 0; i < mailbox->linked_count && !mailbox->over; i++)
 		moved |= step_peer(mailbox, mailbox->linked[i]);
-	if (!moved && (err = rd_any_source_check(mailbox, &culprit)))
+	if (moved)
+		return true;
+	if (rd_any_source_is_deserted(mailbox))
+		return end_deserted(mailbox);
+	err = rd_any_source_check(mailbox, &culprit);
+	if (err)
 		report(mailbox, err, culprit);
-	return moved;
+	return false;
 }

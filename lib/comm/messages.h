@@ -38,7 +38,9 @@ struct rd_tagged {
 	uint64_t offer; /* its number */
 	uint64_t posted; /* the link's count with its last piece */
 	int error; /* once ended */
-	bool cancelled; /* and so ended; any other error has the mailbox's reason */
+	bool cancelled; /* and so ended */
+	bool deserted; /* all other ranks have left, and so it ended; else it has mailbox->reason */
+	int awaited; /* threads that wait for it; its owner counts them */
 };
 
 /* Whether a message with the rank is under way; one from any source counts for none. */

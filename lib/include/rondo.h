@@ -805,11 +805,13 @@ RONDO_API void rondo_request_destroy(rondo_request *request);
  *
  * There is no timeout. A message ends with an error when the comm fails, and with RONDO_LEFT when
  * this rank finalizes or destroys it. A rank that has left, while another has a message under way
- * with it, fails the comm (RONDO_LEFT); what it sent before is received. A receive from any source
- * waits for as long as the comm does not fail. Once rank 0 has left and its process has ended, the
- * first message with a rank fails the comm (RONDO_UNREACHABLE) where that rank has none with this
- * one within the timeout of calls. A receive from any source fails it where no rank that has had a
- * message with this one is left for that time.
+ * with it, fails the comm (RONDO_LEFT); what it sent before is received. Once all other ranks have
+ * left, and what they sent has come, a receive from any source ends with RONDO_LEFT, and the comm
+ * goes on: at once where a thread waits for it, else after the timeout of calls, in which this rank
+ * may send to itself. Once rank 0 has left and its process has ended before that, the first message
+ * with a rank fails the comm (RONDO_UNREACHABLE) where that rank has none with this one within the
+ * timeout of calls. A receive from any source fails it where no rank that has had a message with
+ * this one is left for that time.
  *
  * Host memory alone, over shm and tcp alone, else RONDO_UNSUPPORTED. A message that is longer than
  * its receive ends the comm with RONDO_MISMATCH; a shorter one is none.

@@ -190,8 +190,11 @@ void control_await_verdict(struct control_rank *rank)
 {
 	uint64_t count;
 
-	if (read(rank->wake_fd, &count, sizeof(count)) == sizeof(count) &&
-		rd_control_verdict(rank->control) != atomic_load(&rank->failed))
+	/* Other news write it, too. */
+	while (!atomic_load(&rank->failed) &&
+		read(rank->wake_fd, &count, sizeof(count)) == sizeof(count))
+		;
+	if (rd_control_verdict(rank->control) != atomic_load(&rank->failed))
 		rank->error = 1;
 	control_keep_error(rank, rd_control_verdict(rank->control));
 }

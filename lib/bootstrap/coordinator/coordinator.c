@@ -323,11 +323,12 @@ static void take_bye(struct rd_coordinator *coordinator,
 		compare_calls(coordinator, connection->rank);
 	if (coordinator->error)
 		return;
-	/* The others learn after which call they can make none; and of rank 0, that the end of its
-	   process will be no death. */
+	/* The others learn after which call they can make none; of rank 0, that the end of its
+	   process will be no death; and the last one, that it is. */
 	if (coordinator->leaver_count++ == 0)
 		coordinator->first_leaver = connection->rank;
-	if (coordinator->leaver_count == 1 || connection->rank == 0)
+	if (coordinator->leaver_count == 1 || connection->rank == 0 ||
+		coordinator->leaver_count == coordinator->size - 1)
 		rd_coordinator_send_to_all(coordinator, RD_CONTROL_LEFT);
 	state->left = true;
 	connection->to_send = rd_control_bit(RD_CONTROL_LEFT);

@@ -24,6 +24,7 @@ static void write_left(
 	message->kind = RD_CONTROL_LEFT;
 	message->left.rank = leaver;
 	message->left.calls = coordinator->ranks[leaver].calls;
+	message->left.leavers = (uint32_t)coordinator->leaver_count;
 }
 
 /* The next link failure of which this rank is one end, if there is one. */

@@ -46,6 +46,7 @@ struct rd_participant {
 	bool accepted; /* a first message came from rank 0, so it is a coordinator */
 	bool ready, reported, leaving;
 	bool zero_left; /* rank 0 has, so the end of its process is no death */
+	bool others_left; /* all have but this rank */
 	bool unattended; /* it has ended: this rank judges its failures itself */
 	bool cut_off; /* or the network has ended the connection to it */
 	bool spares; /* a verdict waits until so many calls of this rank are done: */

@@ -128,11 +128,14 @@ static void take_left(struct rd_participant *participant, const struct rd_contro
 		return;
 	}
 	if (own || participant->phase != RD_PARTICIPANT_OPEN ||
-		message->left.rank >= participant->settings->size) {
+		message->left.rank >= participant->settings->size ||
+		message->left.leavers >= (uint32_t)participant->settings->size) {
 		rd_participant_bad_message(participant);
 		return;
 	}
 	participant->zero_left |= message->left.rank == 0;
+	participant->others_left =
+		message->left.leavers + 1 == (uint32_t)participant->settings->size;
 	if (participant->leaver < 0 || message->left.calls < participant->leaver_calls) {
 		participant->leaver = message->left.rank;
 		participant->leaver_calls = message->left.calls;

@@ -100,6 +100,7 @@ static void fill_message(struct rd_control_message *message, enum rd_control_kin
 	} else if (kind == RD_CONTROL_LEFT) {
 		message->left.rank = 0;
 		message->left.calls = 17;
+		message->left.leavers = 3;
 	} else if (kind == RD_CONTROL_READY) {
 		message->ready.fallbacks = 3;
 		message->ready.limits.piece_size = 1 << 20;

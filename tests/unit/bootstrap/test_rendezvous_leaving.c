@@ -267,3 +267,28 @@ Test(rendezvous, without_rank_0_a_link_that_failed_ends_the_tagged_message_that_
 	expect_verdict(2, RONDO_UNREACHABLE, "no link to rank 1 over shm: the driver says no");
 	net_finish();
 }
+
+/* ---- The last -------------------------------------------------------------------------------- */
+
+/* All but one leave, in this order of steps. */
+static void expect_last(int last, int step)
+{
+	meet(4);
+	for (int i = 1; i < 4; i++) {
+		for (int rank = 0; rank < 4; rank++)
+			cr_expect_not(net.nodes[rank].participant->others_left, "%d", rank);
+		rd_participant_leave(net.nodes[(last + i * step) % 4].participant, 0, net.now_ms);
+		net_run_steps(100);
+	}
+	cr_expect(net.nodes[last].participant->others_left, "%d", last);
+	expect_verdict(last, 0, "");
+	net_finish();
+}
+
+Test(rendezvous, the_last_rank_learns_that_all_others_have_left)
+{
+	for (int last = 0; last < 4; last++) {
+		expect_last(last, 1);
+		expect_last(last, 3);
+	}
+}

@@ -12,11 +12,12 @@
 
 /* Shm, where rank 1's greeting makes rank 0's end of a link ready, and the answer rank 1's. */
 static struct rd_transport late;
-static struct rd_endpoint *tagged[2]; /* of both ranks, for tagged messages */
+static struct rd_endpoint *_Atomic tagged[2]; /* of both ranks, for tagged messages */
 static struct rd_mailbox *_Atomic mailbox; /* of rank 1, which receives */
 /* Its greeting is on its way. Then nothing moves there until it has learnt that rank 0 has left. */
 static _Atomic bool greeted;
-static int before, after; /* calls of advance() for it, until then and from then on */
+static _Atomic int before, after; /* calls of advance() for it, until then and from then on */
+static int source;
 
 static int listen_late(struct rd_endpoint **result, const struct rd_local *local,
 	unsigned char *card, size_t *card_size)
@@ -73,8 +74,9 @@ static int send_and_leave(struct rank_env *env)
 
 	if (env->create_error || world_sum_one(env))
 		return 1;
-	TRY(env->rank == 0 ? rondo_send_tagged(env->comm, &value, sizeof(value), 1, 5, &request)
-			   : rondo_recv_tagged(env->comm, &value, sizeof(value), 0, 5, &request));
+	TRY(env->rank == 0
+			? rondo_send_tagged(env->comm, &value, sizeof(value), 1, 5, &request)
+			: rondo_recv_tagged(env->comm, &value, sizeof(value), source, 5, &request));
 	if (env->rank == 1)
 		atomic_store(&mailbox, atomic_load(&env->comm->mailbox));
 	TRY(rondo_request_start(request, NULL, NULL));
@@ -85,10 +87,11 @@ static int send_and_leave(struct rank_env *env)
 	return 0;
 }
 
-Test(tagged_late_link, brings_a_message_of_a_rank_that_has_left, .timeout = 60)
+static void expect_message(int from)
 {
 	struct world world = { .size = 2, .transport = "late", .threads = true };
 
+	source = from;
 	late = rd_transport_shm;
 	late.name = "late";
 	late.reach = routes_reach;
@@ -97,4 +100,14 @@ Test(tagged_late_link, brings_a_message_of_a_rank_that_has_left, .timeout = 60)
 	late.advance = advance_late;
 	cr_assert_eq(rd_transport_add(&late), 0);
 	cr_assert_eq(world_run(&world, send_and_leave, NULL, NULL), 0);
+}
+
+Test(tagged_late_link, brings_a_message_of_a_rank_that_has_left, .timeout = 60)
+{
+	expect_message(0);
+}
+
+Test(tagged_late_link, brings_a_message_from_any_source, .timeout = 60)
+{
+	expect_message(RONDO_ANY_SOURCE);
 }
