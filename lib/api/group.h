@@ -15,7 +15,13 @@ struct rd_group {
 	char reason[RD_REASON_SIZE];
 };
 
-bool rd_group_open(void);
+extern _Thread_local struct rd_group rd_group;
+
+/* A group that was open at a fork is the parent's: the child has none. */
+static inline bool rd_group_open(void)
+{
+	return rd_group.depth > 0 && !rd_is_inherited(rd_group.forks);
+}
 
 /* Adds a call to the open group. Takes over its vcounts and user operation. */
 int rd_group_add(struct rd_task *task, struct rondo_stream *stream);

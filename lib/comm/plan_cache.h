@@ -9,6 +9,7 @@
 #define RD_PLAN_CACHE_H
 
 #include "comm/comm.h"
+#include "exec/short.h"
 #include "plan/peer_set.h"
 
 /* How a call that equals a plan's last one may start. */
@@ -23,6 +24,7 @@ enum rd_repetition {
 struct rd_prepared {
 	uint64_t digest; /* rd_task_digest() of the last call */
 	enum rd_repetition repeats;
+	struct rd_short brief; /* the last call, if it is short */
 	struct rd_exec exec; /* has the last call's arguments */
 	struct rd_choice *choice; /* for the last call; NULL: there was nothing to choose */
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* one plan where layouts are the same */

@@ -74,15 +74,6 @@ static const struct rd_tag *tag_to_send(struct rd_exec *exec, const struct rd_st
 	return (const struct rd_tag *)sign(exec, chunk);
 }
 
-static bool is_same(const struct rd_signature *a, const struct rd_signature *b)
-{
-	uint64_t x[3], y[3];
-
-	memcpy(x, a, sizeof(x));
-	memcpy(y, b, sizeof(y));
-	return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2])) == 0;
-}
-
 /* Takes the mark of a mean's partial sum from a message's signature. */
 static void take_mark(struct rd_exec *exec, struct rd_signature *theirs)
 {
@@ -116,7 +107,7 @@ static __attribute__((noinline)) int take_other(struct rd_exec *exec, const stru
 	memcpy(&theirs, message->tag, sizeof(theirs));
 	if (exec->call.op == RONDO_AVG)
 		take_mark(exec, &theirs);
-	if (is_same(&theirs, ours) && message->size == size)
+	if (rd_signature_is_same(&theirs, ours) && message->size == size)
 		return RD_MOVED;
 	return mismatch(exec, link->peer, &theirs, ours, message->size, size);
 }
@@ -131,7 +122,7 @@ static inline __attribute__((always_inline)) int take_message(struct rd_exec *ex
 
 	const struct rd_signature *ours = sign(exec, step->chunk);
 
-	if (!is_same((const struct rd_signature *)message->tag, ours) || message->size != size)
+	if (!rd_signature_is_same(message->tag, ours) || message->size != size)
 		return take_other(exec, link, ours, size, message);
 	exec->message_is_sum = false;
 	return RD_MOVED;

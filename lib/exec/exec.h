@@ -39,6 +39,7 @@ struct rd_cursor {
 
 /* First the fields of each call, in few lines of the cache, then those of long ones. */
 struct rd_exec {
+	struct rd_call call; /* its arguments are a line of the cache, where the exec begins one */
 	const struct rd_plan *const *plans; /* [channels] */
 	struct rd_link *const *links; /* [peer * stride + channel]; NULL for a peer not linked */
 	int stride; /* links a peer: `channels`, unless changed after rd_exec_init() */
@@ -65,7 +66,6 @@ struct rd_exec {
 	bool message_is_sum; /* of a mean: a partial sum (mean.h) came in the last message */
 	bool lingers; /* some message may not have been sent yet */
 	struct rd_signature signature; /* chunk, and a v-call's count: of the latest message */
-	struct rd_call call;
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
 	/* [size]; for plans of direct access, else NULL */
 	const struct rd_peer_buffers *peer_buffers;

@@ -5,6 +5,8 @@
 #ifndef RD_SIGNATURE_H
 #define RD_SIGNATURE_H
 
+#include <string.h>
+
 #include "exec/call.h"
 
 /* 24 bytes: a tag. */
@@ -54,6 +56,16 @@ void rd_signature_add_unusual(struct rd_signature *signature, const struct rd_ca
 int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 	const struct rd_signature *theirs, const struct rd_signature *ours, size_t sent,
 	size_t wanted);
+
+/* Returns whether a message's tag is this signature. */
+static inline bool rd_signature_is_same(const void *tag, const struct rd_signature *signature)
+{
+	uint64_t x[3], y[3];
+
+	memcpy(x, tag, sizeof(x));
+	memcpy(y, signature, sizeof(y));
+	return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2])) == 0;
+}
 
 /* Returns whether theirs has this call's number and is the signature of another call. A buffer
    exchange and its call count as one call. Blocks of different lengths may give messages of

@@ -1,0 +1,74 @@
+/* Short calls that are repeated: with the same buffers, and with others in between. */
+#include <criterion/criterion.h>
+
+#include "comm/comm.h"
+#include "comm/plan_cache.h"
+#include "world.h"
+
+#define CALLS 200
+#define COUNT 3
+
+struct buffers {
+	float in[4 * COUNT], out[4 * COUNT];
+};
+
+static float value(int rank, int call, int i)
+{
+	return (float)(rank * 1000 + call * 10 + i);
+}
+
+static int call_each(struct rank_env *env, struct buffers *at, int call)
+{
+	int size = env->size, root = call / 10 % size;
+
+	for (int i = 0; i < size * COUNT; i++)
+		at->in[i] = value(env->rank, call, i);
+	TRY(rondo_all_reduce(env->comm, at->in, at->out, COUNT, RONDO_F32,
+		call % 3 ? RONDO_SUM : RONDO_AVG, NULL));
+	for (int i = 0; i < COUNT; i++) {
+		float mean = value(0, call, i) + 500 * (float)(size - 1);
+
+		if (at->out[i] != (call % 3 ? mean * (float)size : mean))
+			return world_report(env, "all_reduce %d: %g", call, at->out[i]);
+	}
+	TRY(rondo_all_gather(env->comm, at->in, at->out, COUNT, RONDO_F32, NULL));
+	for (int i = 0; i < size * COUNT; i++)
+		if (at->out[i] != value(i / COUNT, call, i % COUNT))
+			return world_report(env, "all_gather %d: %g", call, at->out[i]);
+	TRY(rondo_reduce_scatter(env->comm, at->in, at->out, COUNT, RONDO_F32, RONDO_MAX, NULL));
+	for (int i = 0; i < COUNT; i++)
+		if (at->out[i] != value(size - 1, call, env->rank * COUNT + i))
+			return world_report(env, "reduce_scatter %d: %g", call, at->out[i]);
+	TRY(rondo_broadcast(env->comm, at->in, at->in, COUNT, RONDO_F32, root, NULL));
+	for (int i = 0; i < COUNT; i++)
+		if (at->in[i] != value(root, call, i))
+			return world_report(env, "broadcast %d: %g", call, at->in[i]);
+	return 0;
+}
+
+static int repeat(struct rank_env *env)
+{
+	struct buffers buffers[2];
+
+	for (int call = 0; call < CALLS; call++) {
+		TRY(call_each(env, &buffers[call % 7 < 3], call));
+		if (call % 11 == 0)
+			TRY(rondo_barrier(env->comm, NULL));
+	}
+	for (int i = 0; i < COUNT; i++)
+		buffers[0].in[i] = (float)i;
+	for (int call = 0; call < 2; call++)
+		TRY(rondo_all_reduce(env->comm, buffers[0].in, buffers[0].out, COUNT, RONDO_F32,
+			RONDO_SUM, NULL));
+	if (env->size == 2 && env->comm->prepared[RD_ALL_REDUCE]->brief.count == 0)
+		return world_report(env, "the call counts as long");
+	return 0;
+}
+
+Test(short_calls, give_the_same_results_when_they_are_repeated, .timeout = 120)
+{
+	for (int size = 2; size <= 4; size++) {
+		world_try(size, "shm", repeat);
+		world_try(size, "tcp", repeat);
+	}
+}
