@@ -1,5 +1,6 @@
 #include "comm/calibrate.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,12 @@
 #include "tuner/settle.h"
 #include "tuner/tuner_rows.h"
 
-/* Barriers that are timed; the median counts. They are of so many ranks of rank 0's host. */
+/* Barriers that are timed; the quickest counts. They are of at most BARRIER_RANKS ranks of
+   rank 0's host. */
 #define BARRIERS 12
 #define BARRIER_RANKS 16
+/* From the order to start a barrier until the ranks start it. */
+#define START_NS 30000
 
 /* The time after which costs are not measured again, whatever they are. One measurement takes some
    10 ms, and longer where the machine is busy. */
@@ -84,7 +88,7 @@ static void fit_switch(struct rondo_comm *comm, int ranks, int64_t measured_ns)
 {
 	struct rd_problem problem = { .collective = RD_BARRIER, .size = ranks };
 	struct rd_cut cut = { 0, RD_WHOLE, comm->piece_size, 1 };
-	uint32_t low = 100, high = 50000;
+	uint32_t low = 0, high = 50000;
 	struct rd_schedule *schedule;
 
 	if (rd_schedule_create(&schedule, &rd_linear, &problem))
@@ -99,26 +103,84 @@ static void fit_switch(struct rondo_comm *comm, int ranks, int64_t measured_ns)
 	rd_schedule_destroy(schedule);
 }
 
-static int calibrate_switch(struct rondo_comm *comm, const struct team *team)
+/* The times of a barrier on one rank, by the clock that the ranks of a host share. */
+struct barrier_times {
+	int64_t began_ns, ended_ns;
+};
+
+/* Yields until `at_ns`. On a host whose ranks have different clocks, returns at once. */
+static int64_t await_start(int64_t at_ns)
 {
-	int64_t times_ns[BARRIERS], took;
+	int64_t now_ns = rd_clock_ns();
+
+	while (now_ns < at_ns && at_ns - now_ns <= START_NS) {
+		sched_yield();
+		now_ns = rd_clock_ns();
+	}
+	return now_ns;
+}
+
+/* Barriers that the ranks start together, as they do a call: each ends before the next begins. */
+static int time_barriers(
+	struct rondo_comm *comm, const struct team *team, struct barrier_times times[BARRIERS])
+{
 	int err = 0;
 
-	for (int i = 0; i <= BARRIERS && !err; i++) {
-		int64_t began = rd_clock_ns();
+	for (int i = 0; i < BARRIERS && !err; i++) {
+		int64_t at_ns = rd_clock_ns() + START_NS;
 
+		err = rd_own_broadcast(
+			comm, team->ranks, team->near, team->at, &at_ns, sizeof(at_ns));
+		if (err)
+			break;
+		times[i].began_ns = await_start(at_ns);
 		err = rd_own_barrier(comm, team->ranks, team->near, team->at);
-		took = rd_clock_ns() - began;
-		/* Sorted by insertion. The first barrier only brings the ranks together. */
-		int k = i - 1;
-
-		for (; k > 0 && times_ns[k - 1] > took; k--)
-			times_ns[k] = times_ns[k - 1];
-		if (k >= 0)
-			times_ns[k] = took;
+		times[i].ended_ns = rd_clock_ns();
 	}
+	return err;
+}
+
+/* On rank 0: the latest begin and end of each barrier, over the ranks whose clock is its own. */
+static int add_times(
+	struct rondo_comm *comm, const struct team *team, struct barrier_times times[BARRIERS])
+{
+	struct barrier_times there[BARRIERS];
+	size_t size = sizeof(there);
+	int err = 0;
+
+	if (team->at > 0)
+		return rd_own_transfer(comm, comm->rank, 0, times, size);
+	for (int k = 1; k < team->near && !err; k++) {
+		err = rd_own_transfer(comm, team->ranks[k], 0, there, size);
+		for (int i = 0; i < BARRIERS && !err; i++) {
+			if (there[i].began_ns > times[i].ended_ns ||
+				there[i].ended_ns < times[i].began_ns)
+				continue;
+			times[i].began_ns = rd_longer(times[i].began_ns, there[i].began_ns);
+			times[i].ended_ns = rd_longer(times[i].ended_ns, there[i].ended_ns);
+		}
+	}
+	return err;
+}
+
+static int64_t least_ns(const struct barrier_times times[BARRIERS])
+{
+	int64_t least = INT64_MAX;
+
+	for (int i = 0; i < BARRIERS; i++)
+		least = rd_shorter(least, times[i].ended_ns - times[i].began_ns);
+	return least;
+}
+
+static int calibrate_switch(struct rondo_comm *comm, const struct team *team)
+{
+	struct barrier_times times[BARRIERS];
+	int err = time_barriers(comm, team, times);
+
+	if (!err)
+		err = add_times(comm, team, times);
 	if (!err && comm->rank == 0)
-		fit_switch(comm, team->near, times_ns[BARRIERS / 2]);
+		fit_switch(comm, team->near, least_ns(times));
 	return err;
 }
 

@@ -192,9 +192,8 @@ struct rd_timing rd_timing_of(
 	struct rd_timing timing = { 0 };
 	struct rd_step_cost step_cost =
 		rd_cut_costs(schedule->parts, schedule->blocks, costs, how, &timing.pieces);
-	int64_t ends_ns[RD_REPLAYED_PIECES];
-	int replayed =
-		(int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
+	struct rd_replayed replayed;
+	int pieces = (int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
 	struct sums sums;
 	bool summed;
@@ -213,14 +212,15 @@ struct rd_timing rd_timing_of(
 		timing.each_ns = timing.first_ns;
 		return timing;
 	}
-	if (!summed || !rd_replay(schedule, &step_cost, replayed, ends_ns)) {
+	if (!summed || !rd_replay(schedule, &step_cost, pieces, &replayed)) {
 		timing.first_ns = NEVER;
 		timing.pieces = 1;
 		return timing;
 	}
-	timing.first_ns = ends_ns[0];
-	if (replayed > 1)
-		timing.each_ns = (ends_ns[replayed - 1] - timing.first_ns) / (replayed - 1);
+	timing.first_ns = replayed.ends_ns[0] - replayed.start_ns;
+	if (pieces > 1)
+		timing.each_ns =
+			(replayed.ends_ns[pieces - 1] - replayed.ends_ns[0]) / (pieces - 1);
 	return timing;
 }
 

@@ -8,7 +8,7 @@ struct replay {
 	const struct rd_step_cost *step_cost;
 	int pieces;
 	int core_count, free_count; /* of the schedule's */
-	int64_t *ends_ns; /* [pieces]: when the last rank was done with each */
+	struct rd_replayed *replayed;
 };
 
 static bool oversubscribed(const struct replay *replay, int host)
@@ -73,7 +73,7 @@ static void put_message(struct replay *replay, int piece, int index, int64_t arr
 /* Past the plan's end it begins the next piece. */
 static void finish_piece(struct replay *replay, struct rd_rank_state *state, int64_t now)
 {
-	int64_t *end = &replay->ends_ns[state->piece++];
+	int64_t *end = &replay->replayed->ends_ns[state->piece++];
 
 	*end = rd_longer(*end, now);
 	state->event = 0;
@@ -133,6 +133,16 @@ static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 	return now;
 }
 
+/* In its first turn. */
+static void begin_rank(struct replay *replay, int row, int64_t now)
+{
+	struct rd_rank_state *state = &replay->schedule->states[row];
+
+	if (!state->began)
+		replay->replayed->start_ns = rd_longer(replay->replayed->start_ns, now);
+	state->began = true;
+}
+
 /* Finds the rank that can go on first, on which shared core, and when; false: none can. */
 static bool next_turn(const struct replay *replay, int *row, int *core, int64_t *at)
 {
@@ -171,10 +181,10 @@ static void replay_free(struct replay *replay)
 }
 
 bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
-	int64_t ends_ns[RD_REPLAYED_PIECES])
+	struct rd_replayed *replayed)
 {
 	struct replay replay = {
-		.schedule = schedule, .step_cost = step_cost, .pieces = pieces, .ends_ns = ends_ns
+		.schedule = schedule, .step_cost = step_cost, .pieces = pieces, .replayed = replayed
 	};
 	int row = 0, core = 0;
 	int64_t at = 0;
@@ -183,13 +193,13 @@ bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *st
 	for (size_t i = 0; i < (size_t)pieces * schedule->event_count; i++)
 		schedule->sent_ns[i] = -1;
 	memset(schedule->states, 0, schedule->rank_count * sizeof(*schedule->states));
-	for (int piece = 0; piece < pieces; piece++)
-		ends_ns[piece] = 0;
+	*replayed = (struct rd_replayed){ 0 };
 	for (int i = 0; i < schedule->rank_count; i++)
 		release(&replay, i);
 	replay_free(&replay);
 	while (next_turn(&replay, &row, &core, &at)) {
 		schedule->cores[core].last = row;
+		begin_rank(&replay, row, at);
 		schedule->cores[core].free_ns = replay_rank(&replay, row, at);
 		replay_free(&replay);
 	}

@@ -8,10 +8,16 @@
 
 #include "tuner/step_cost.h"
 
-/* Replays `pieces` pieces, one after the other, on one channel. ends_ns: when the last rank was
-   done with each. One replay of a schedule at a time. False: a deadlock; the plans are not
-   valid. */
+/* The times of a replay. */
+struct rd_replayed {
+	/* When the last rank began. Ranks that share cores begin in turns. */
+	int64_t start_ns;
+	int64_t ends_ns[RD_REPLAYED_PIECES]; /* when the last rank was done with each piece */
+};
+
+/* Replays `pieces` pieces, one after the other, on one channel. One replay of a schedule at a
+   time. False: a deadlock; the plans are not valid. */
 bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
-	int64_t ends_ns[RD_REPLAYED_PIECES]);
+	struct rd_replayed *replayed);
 
 #endif

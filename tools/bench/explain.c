@@ -30,7 +30,7 @@ int bench_explain_choice(
 
 static void print_way(FILE *out, const struct rondo_way *way, double measured_us)
 {
-	fprintf(out, "#   %-14s predicted %10.1f us", way->algorithm, way->predicted_us);
+	fprintf(out, "#   %-14s predicted %10.2f us", way->algorithm, way->predicted_us);
 	if (way->piece_size)
 		fprintf(out, ", channels %d, pieces of %zu bytes", way->channels, way->piece_size);
 	else

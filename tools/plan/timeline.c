@@ -119,7 +119,7 @@ static int replay(struct plan_timeline *timeline, const struct plan_options *opt
 {
 	const struct rd_costs *costs = &timeline->made->costs;
 	struct rd_cut cut = plan_cut(options, timeline->algorithm, options->size);
-	int64_t ends_ns[RD_REPLAYED_PIECES];
+	struct rd_replayed replayed;
 
 	timeline->predicted_ns = rd_predict(timeline->schedule, costs, &cut);
 
@@ -129,10 +129,10 @@ static int replay(struct plan_timeline *timeline, const struct plan_options *opt
 	timeline->pieces = options->pieces > 0 ? options->pieces : 1;
 	if ((uint64_t)timeline->pieces > timeline->all_pieces)
 		timeline->pieces = (int)timeline->all_pieces;
-	if (!rd_replay(timeline->schedule, &step_cost, timeline->pieces, ends_ns))
+	if (!rd_replay(timeline->schedule, &step_cost, timeline->pieces, &replayed))
 		return rd_fail(RONDO_INVALID, "the ranks of %s wait for each other for ever",
 			timeline->algorithm->name);
-	timeline->end_ns = ends_ns[timeline->pieces - 1];
+	timeline->end_ns = replayed.ends_ns[timeline->pieces - 1];
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "check/layouts.h"
 #include "tuner/predict.h"
+#include "tuner/replay.h"
 
 /* Costs for computation by hand. A message takes 1000 ns on its way, and each side 100 ns and 1 ns
    a byte. A byte takes 1 ns to copy and 2 ns to reduce, in a cache and beyond. */
@@ -189,21 +190,49 @@ Test(predicted, of_a_chain_is_one_way_and_then_a_message_for_each_piece)
 	cr_assert_eq(all - first, 9 * (1100 + 100 + 1000), "%lld", (long long)(all - first));
 }
 
-Test(predicted, where_ranks_share_a_core_is_at_least_all_their_work)
+/* The absolute end of doubling on 8 ranks that share a core. */
+static int64_t end_on_a_core(uint32_t switch_ns, uint64_t bytes)
 {
 	struct rd_costs costs = plain();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 8 };
-	struct rd_cut cut = { 100000, RD_WHOLE, 1 << 20, 1 };
-	int64_t apart = predict_with(&costs, "doubling", problem, &cut), together;
+	struct rd_cut cut = { bytes, RD_WHOLE, 1 << 20, 1 };
+	struct rd_step_cost step_cost;
+	struct rd_schedule *schedule;
+	struct rd_replayed replayed;
+	uint64_t pieces;
 
 	costs.cores = 1;
-	together = predict_with(&costs, "doubling", problem, &cut);
-	/* Eight ranks send and receive three times each. */
-	cr_assert_geq(together, 8 * 3 * (100100 + 200100));
-	cr_assert_gt(together, 6 * apart);
+	costs.switch_ns = switch_ns;
+	cr_assert_eq(rd_schedule_create(&schedule, algorithm("doubling"), &problem), 0, "%s",
+		rondo_last_error());
+	step_cost = rd_cut_costs(schedule->parts, schedule->blocks, &costs, &cut, &pieces);
+	cr_assert(rd_replay(schedule, &step_cost, 1, &replayed));
+	cr_expect_eq(rd_predict(schedule, &costs, &cut), replayed.ends_ns[0] - replayed.start_ns);
+	rd_schedule_destroy(schedule);
+	return replayed.ends_ns[0];
+}
 
+Test(predicted, where_ranks_share_a_core_is_at_least_all_their_work)
+{
+	int64_t end = end_on_a_core(0, 100000);
+
+	/* Eight ranks send and receive three times each. */
+	cr_assert_geq(end, 8 * 3 * (100100 + 200100));
+	cr_assert_gt(end, 6 * predicted("doubling", RD_ALL_REDUCE, 8, 100000));
+	cr_assert_geq(end_on_a_core(5000, 100000), end + 8 * 5000);
+}
+
+/* The first rank sends and gives way. The last one begins a switch later, sends, and takes the
+   message that came meanwhile. The first takes the other's, a flight and a switch later. */
+Test(predicted, where_ranks_share_a_core_counts_from_where_the_last_begins)
+{
+	struct rd_costs costs = plain();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
+	struct rd_cut cut = { 0, RD_WHOLE, 1 << 20, 1 };
+
+	costs.cores = 1;
 	costs.switch_ns = 5000;
-	cr_assert_geq(predict_with(&costs, "doubling", problem, &cut), together + 8 * 5000);
+	cr_assert_eq(predict_with(&costs, "doubling", problem, &cut), 100 + 1000 + 5000 + 100);
 }
 
 Test(predicted, of_channels_hides_waiting_but_not_work)
