@@ -13,7 +13,7 @@ gpu 13000
 transports 14120
 trainer 21000
 tools 28900
-tests 105640
+tests 105870
 bench 4205
 adapters 5480
 docs 10900

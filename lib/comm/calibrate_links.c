@@ -151,9 +151,17 @@ static int leave_one_core(struct rondo_comm *comm, struct measured_pair pair, bo
 	return err;
 }
 
-static int measure_point(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
-	size_t size, const struct effort *effort, struct sample *sample)
+/* The points whose samples decide on others: how long those may take, and whether messages go past
+   the caches. Both ranks know the point, so that neither waits for a message that never comes. */
+static bool matters_most(int point)
 {
+	return point == 0 || point == RD_SAMPLES_SLOPE_FROM;
+}
+
+static int measure_point(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int point,
+	const struct effort *effort, struct sample *sample)
+{
+	size_t size = points[point];
 	int err = ping(comm, pair, bytes, size, effort, &sample->way_ns);
 
 	sample->busy_ns = sample->both_ns = UINT32_MAX;
@@ -163,7 +171,8 @@ static int measure_point(struct rondo_comm *comm, struct measured_pair pair, voi
 			err = exchange(comm, pair, bytes, size, effort->length, sample);
 	}
 	sample->busy_ns = rd_shorter(sample->busy_ns, sample->way_ns);
-	return err ? err : leave_one_core(comm, pair, &sample->one_core);
+	sample->one_core = false;
+	return err || !matters_most(point) ? err : leave_one_core(comm, pair, &sample->one_core);
 }
 
 /* ---- The leader ----------------------------------------------------------------------------- */
@@ -207,7 +216,7 @@ static int take_sample(struct rondo_comm *comm, struct measured_pair pair, void 
 	int err = send_next(comm, pair, point, effort);
 
 	if (!err)
-		err = measure_point(comm, pair, bytes, points[point], &efforts[effort], &sample);
+		err = measure_point(comm, pair, bytes, point, &efforts[effort], &sample);
 	if (err)
 		return err;
 	rd_samples_add(&series->ways, point, (uint32_t)sample.way_ns);
@@ -359,7 +368,7 @@ static int follow(struct rondo_comm *comm, struct measured_pair pair, void *byte
 					pair.leader, comm->rank, (int)next),
 				pair.leader);
 		comm->costs.links[RD_NEAR].past_caches = next % 2;
-		err = measure_point(comm, pair, bytes, points[next / 2 / EFFORT_COUNT],
+		err = measure_point(comm, pair, bytes, next / 2 / EFFORT_COUNT,
 			&efforts[next / 2 % EFFORT_COUNT], &ignored);
 		if (err)
 			return err;
