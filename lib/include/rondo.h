@@ -456,7 +456,9 @@ struct rondo_way {
 	char algorithm[32];
 	int channels;
 	size_t piece_size; /* maximum bytes per message; 0: direct access, which sends none */
-	double predicted_us; /* microseconds, from the costs measured at the comm's creation */
+	/* Microseconds, from the costs measured at the comm's creation. Where this rank's calls
+	   have learned to read the senders' memory, the chosen way counts that. */
+	double predicted_us;
 	int chosen; /* 1: the library would run the call this way */
 };
 

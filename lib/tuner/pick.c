@@ -576,6 +576,9 @@ int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint
 	for (int i = 0; i < count; i++)
 		if (predicted[i].algorithm->direct_access)
 			predicted[i].predicted_ns += exchange_ns;
+		else if (predicted[i].algorithm == best->algorithm)
+			predicted[i].predicted_ns =
+				rd_single_copy_expect(&best->learned, predicted[i].predicted_ns);
 	for (int i = 0; i < count; i++) {
 		all[i] = (struct rondo_way){
 			.channels = predicted[i].channels,
@@ -607,7 +610,7 @@ static void log_measured(const struct rd_made_choice *made)
 		rd_collective_name(rd_pick_key_collective(made->key)),
 		(unsigned long long)rd_pick_key_least(made->key), choice->algorithm->name,
 		(unsigned long long)choice->calls, RD_PLURAL(choice->calls),
-		(double)choice->predicted_ns / 1e3,
+		(double)rd_single_copy_expect(&choice->learned, choice->predicted_ns) / 1e3,
 		(double)choice->measured_ns / 1e3 / (double)choice->calls,
 		choice->learned.wins ? ", by single copy" : "");
 }

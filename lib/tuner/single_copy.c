@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "tuner/cost.h"
 #include "tuner/thresholds.h"
 
 /* A trial is the first calls of each period, in stretches. A stretch's first call finds caches
@@ -47,6 +48,8 @@ static void settle(struct rd_single_copy *learned)
 
 	learned->settled = true;
 	learned->wins = copied_once < copied - copied / RD_SINGLE_COPY_GAIN;
+	if (learned->wins)
+		learned->share = (uint32_t)(copied_once * 1000 / copied);
 	learned->best_ps[false] = learned->best_ps[true] = 0;
 }
 
@@ -69,4 +72,9 @@ void rd_single_copy_record(
 	end_stretch(learned, copied_once);
 	if (is_over(learned))
 		settle(learned);
+}
+
+int64_t rd_single_copy_expect(const struct rd_single_copy *learned, int64_t slots_ns)
+{
+	return learned->wins ? rd_bytes_ns((uint64_t)slots_ns, learned->share) : slots_ns;
 }

@@ -27,6 +27,7 @@ struct rd_single_copy {
 	uint32_t calls;
 	uint32_t stretch; /* calls in a row that go the same way, in a trial */
 	bool wins, settled; /* single copy is better; this period's trial is over */
+	uint32_t share; /* where it wins: thousandths of the time by slots that calls take */
 	int64_t stretch_ps; /* in the trial: ps a byte of the current stretch, */
 	int64_t best_ps[2]; /* and the best of the stretches: slots, single copy; 0: none yet */
 };
@@ -39,5 +40,8 @@ bool rd_single_copy_next(struct rd_single_copy *learned, uint64_t bytes, bool *t
    message of it used single copy. Where none could, the trial is over. */
 void rd_single_copy_record(
 	struct rd_single_copy *learned, bool copied_once, uint64_t bytes, int64_t took_ns);
+
+/* The time of a call that takes slots_ns through slots, in the way that has won. */
+int64_t rd_single_copy_expect(const struct rd_single_copy *learned, int64_t slots_ns);
 
 #endif

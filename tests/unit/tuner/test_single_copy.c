@@ -40,6 +40,23 @@ Test(learning, takes_the_quicker_way)
 	cr_assert_eq(learn(&slow, 1000, 15000, 20000), 4);
 }
 
+Test(learning, shortens_the_expected_time_where_single_copy_won)
+{
+	struct rd_single_copy quick = { 0 }, slow = { 0 };
+
+	cr_expect_eq(rd_single_copy_expect(&quick, 30000), 30000, "before the first trial");
+	learn(&quick, 1000, 20000, 15000);
+	learn(&slow, 1000, 15000, 20000);
+	cr_expect_eq(rd_single_copy_expect(&slow, 30000), 30000);
+	/* Times of a byte are whole picoseconds. */
+	cr_expect_float_eq((double)rd_single_copy_expect(&quick, 30000), 22500, 100);
+	learn(&quick, 24, 20000, 15000);
+	learn(&quick, 1024, 20000, 10000);
+	cr_expect_float_eq((double)rd_single_copy_expect(&quick, 30000), 15000, 100);
+	learn(&quick, 1024, 20000, 25000);
+	cr_expect_eq(rd_single_copy_expect(&quick, 30000), 30000);
+}
+
 Test(learning, takes_slots_where_single_copy_gains_little)
 {
 	struct rd_single_copy learned = { 0 };
