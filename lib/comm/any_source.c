@@ -36,19 +36,18 @@ static bool has_link(const struct rd_mailbox *mailbox)
 	return i < mailbox->linked_count;
 }
 
-bool rd_any_source_is_deserted(struct rd_mailbox *mailbox)
+bool rd_any_source_is_deserted(const struct rd_mailbox *mailbox)
 {
-	if (!mailbox->deserted || !is_awaited(mailbox) || has_link(mailbox))
-		return false;
-	if (!mailbox->alone_until_ms)
-		mailbox->alone_until_ms = rd_clock_ms() + rd_comm_timeout_ms(mailbox->comm);
-	return true;
+	return mailbox->deserted && is_awaited(mailbox) && !has_link(mailbox);
 }
 
-bool rd_any_source_gives_up(const struct rd_mailbox *mailbox, const struct rd_tagged *receive)
+bool rd_any_source_gives_up(const struct rd_mailbox *mailbox, struct rd_tagged *receive)
 {
-	return receive->peer == RONDO_ANY_SOURCE &&
-	       (receive->awaited > 0 || rd_clock_ms() >= mailbox->alone_until_ms);
+	if (receive->peer != RONDO_ANY_SOURCE)
+		return false;
+	if (!receive->until_ms)
+		receive->until_ms = rd_clock_ms() + rd_comm_timeout_ms(mailbox->comm);
+	return receive->awaited > 0 || rd_clock_ms() >= receive->until_ms;
 }
 
 static int fail(struct rd_mailbox *mailbox)

@@ -78,7 +78,7 @@ struct rd_mailbox {
 	int pending; /* messages under way */
 	int last_ended; /* the peer whose link ended last; -1: none */
 	bool deserted; /* all other ranks have left, and their links are listed */
-	int64_t alone_until_ms; /* for which receives may lack a sender; 0: not set */
+	int64_t alone_until_ms; /* for which receives may lack a sender, without rank 0; 0: none */
 	bool unsent; /* a link has accepted bytes that its advance() must push */
 	bool over; /* a failure was reported: nothing moves any more */
 	char reason[RD_REASON_SIZE]; /* of the failure */

@@ -282,6 +282,7 @@ int rd_messages_post(struct rd_mailbox *mailbox, struct rd_tagged *message)
 	message->moved = 0;
 	message->error = 0;
 	message->cancelled = message->deserted = false;
+	message->until_ms = 0;
 	message->source = message->receives ? -1 : rank;
 	message->length = message->receives ? 0 : message->size;
 	mailbox->pending++;

@@ -40,6 +40,7 @@ struct rd_tagged {
 	int error; /* once ended */
 	bool cancelled; /* and so ended */
 	bool deserted; /* all other ranks have left, and so it ended; else it has mailbox->reason */
+	int64_t until_ms; /* for which this rank alone may match it; 0: not set */
 	int awaited; /* threads that wait for it; its owner counts them */
 };
 

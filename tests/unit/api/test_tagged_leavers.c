@@ -63,7 +63,14 @@ static int end_by_tests(struct rank_env *env, rondo_comm *comm)
 		sched_yield();
 	EXPECT_ERROR(err, RONDO_LEFT, words);
 	rondo_request_destroy(request);
-	return 0;
+	/* The next one has a bound of its own. */
+	TRY(rondo_comm_set_timeout(comm, WAIT_MS));
+	TRY(begin_receive(comm, &in, 1, RONDO_ANY_SOURCE, 4, &request));
+	if (rondo_request_test(request) != RONDO_PENDING)
+		return world_report(env, "a receive ended with the one before");
+	TRY(send_one(comm, "z", 1, way.receiver, 4));
+	TRY(end(request));
+	return in == 'z' ? 0 : world_report(env, "it received %d of itself", in);
 }
 
 static int receive_of(struct rank_env *env, rondo_comm *comm, int leavers)
