@@ -15,7 +15,7 @@ trainer 21000
 tools 28900
 tests 105880
 bench 4205
-adapters 5480
+adapters 5485
 docs 10900
 product 132270
 files 1900'

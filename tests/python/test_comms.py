@@ -1,6 +1,7 @@
 """Communicators from others, and their failures."""
 
 import array
+import contextlib
 import gc
 import os
 import signal
@@ -11,6 +12,7 @@ import warnings
 
 import ranks
 import rondo
+from rondo import requests
 
 
 def sum_of_ranks(comm):
@@ -212,6 +214,24 @@ class Failures(unittest.TestCase):
 
 		for run_call in (lambda call: call(), lambda call: call.start().wait(), in_a_group):
 			self.assertTrue(any(ranks.run(2, run)))
+
+	def test_an_exception_in_an_operation_is_known_after_the_end(self):
+		def run(comm):
+			def combine(into, a, b):
+				raise KeyError("a bug")
+
+			request = comm.all_reduce_init(bytearray(2), op=comm.create_op(combine)).start()
+			wait_for(comm.error)
+			wait_for(lambda: not requests.under_way(comm))
+			with contextlib.suppress(rondo.RevokedError):
+				comm.destroy()
+			if comm._op_error is None: # this rank combined nothing
+				return False
+			error = raises(rondo.RevokedError, request.wait)
+			assert "KeyError in an operation" in str(error)
+			return isinstance(error.__cause__, KeyError)
+
+		self.assertTrue(any(ranks.run(2, run)))
 
 	def test_an_unknown_setting(self):
 		def run():

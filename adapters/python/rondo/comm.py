@@ -109,6 +109,7 @@ class Comm(ListCollectives):
 		self._lock = threading.Lock() # orders revoke() and destroy()
 		self._ops: list[Combine] = [] # functions that calls under way may use
 		self._op_error: Optional[BaseException] = None # the first of theirs
+		self._end: Optional[tuple[int, str]] = None # after one, once destroyed: what ended this
 		self.rank = library.rondo_comm_rank(handle)
 		self.size = library.rondo_comm_size(handle)
 		_interrupts.comms.add(self)
@@ -178,6 +179,8 @@ class Comm(ListCollectives):
 		with self._lock:
 			_interrupts.comms.discard(self)
 			handle = c_void_p(self._handle.value)
+			if self._op_error is not None:
+				self._end = library.rondo_comm_error(handle), last_error()
 			code = library.rondo_comm_destroy(handle)
 			reason = last_error() if code else ""
 			if code != InvalidError.code:

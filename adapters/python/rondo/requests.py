@@ -165,6 +165,8 @@ class Request:
 				self._code = library.rondo_comm_error(self._comm._handle)
 			if self._code:
 				self._reason = last_error()
+			if self._comm._end:
+				self._code, self._reason = self._comm._end
 			prepared.last, self._prepared = _none, None
 			waiters, self._waiters = self._waiters, []
 		for waiter in waiters:
