@@ -292,3 +292,20 @@ Test(rendezvous, the_last_rank_learns_that_all_others_have_left)
 		expect_last(last, 3);
 	}
 }
+
+Test(rendezvous, more_leavers_than_other_ranks_make_no_sense)
+{
+	uint32_t leavers[] = { 2, UINT32_MAX };
+
+	for (int i = 0; i < 2; i++) {
+		struct rd_control_message left = {
+			.kind = RD_CONTROL_LEFT, .left.rank = 1, .left.leavers = leavers[i]
+		};
+
+		meet(2);
+		rd_participant_take(net.nodes[0].participant, &left, net.now_ms);
+		cr_expect_not(net.nodes[0].participant->others_left);
+		expect_verdict(0, RONDO_PROTOCOL, "sent bytes that make no sense");
+		net_finish();
+	}
+}
