@@ -88,6 +88,7 @@ static void link_commit(struct rd_link *link, const struct rd_tag *tag, size_t s
 	struct rd_link_end *end = end_of(link);
 
 	message_at(end, end->sent)->from = NULL;
+	link->unsent = end->network->set->repeated;
 	ship(end, tag, size);
 }
 
@@ -187,15 +188,24 @@ void rd_link_end_arrive(struct rd_link_end *end)
 		land(message, other->into, from);
 	else if (message->from && message->size)
 		memcpy(message->bytes, message->from, message->size);
-	if (message->from)
+	if (message->from || end->link.unsent)
 		rd_network_add_event(network, RD_EVENT_SENT, end->number,
 			network->now_ns + network->set->latency_ns);
 	end->arrived++;
 }
 
+void rd_link_end_sent(struct rd_link_end *end)
+{
+	if (end->link.sent < end->link.posted)
+		end->link.sent++;
+	if (end->arrived == end->sent)
+		end->link.unsent = false;
+}
+
 void rd_link_end_close(struct rd_link_end *end)
 {
 	end->peer_gone = true;
+	end->link.unsent = false;
 	end->link.sent = end->link.posted;
 	if (all_read(end) && !end->link.error)
 		fail(end);
@@ -232,6 +242,7 @@ static void init_end(struct rd_network *network, int rank, int peer, int channel
 			.channel = channel,
 			.ready = true,
 			.message_max = set->piece_size,
+			.send_min = set->repeated ? SIZE_MAX : 0,
 			.shares_room = true,
 		},
 		.network = network,

@@ -76,6 +76,8 @@ void rd_network_add_event(
 /* Draws a number from 0 to `most`. */
 uint64_t rd_network_draw(struct rd_network *network, uint64_t most);
 
+/* The end learns that its oldest message has left: the memory, or else the rank. */
+void rd_link_end_sent(struct rd_link_end *end);
 /* The oldest message under way from this end arrives at the other. */
 void rd_link_end_arrive(struct rd_link_end *end);
 /* The peer is gone: the link fails once all messages that have arrived are read. */

@@ -35,6 +35,7 @@ static struct rd_simulation any_simulation(int size)
 	set.piece_size = pieces[any(4)];
 	set.slots = 2 + any(3);
 	set.zero_copy = any(2);
+	set.repeated = any(2);
 	set.seed = any(1 << 30);
 	set.jitter_ns = any(2) ? 20000 : 0;
 	set.byte_ns = any(4) * 0.3;
@@ -119,6 +120,22 @@ Test(simulator, every_collective_gives_the_right_numbers_over_jittery_links, .ti
 	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
 		for (int i = 0; i < 6; i++)
 			expect_collective_right(c, sizes[i]);
+}
+
+/* The executor goes on with them wherever a message or room has not come. */
+Test(simulator, short_calls_that_are_repeated_give_the_right_numbers, .timeout = 60)
+{
+	for (int times = 0; times < 12; times++)
+		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+			for (int size = 2; size <= 4; size++) {
+				struct rd_simulation set = any_simulation(size);
+				struct simulated_job job = any_world(c, size);
+
+				job.count = c == RD_BARRIER ? 0 : 7;
+				set.channels = 1;
+				set.repeated = true;
+				expect_right(&job, &set);
+			}
 }
 
 Test(simulator, runs_many_ranks, .timeout = 60)
