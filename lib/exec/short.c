@@ -68,7 +68,11 @@ void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks)
 			call->count = 0;
 			return;
 		}
-		call->count++;
+		const struct rd_link *link = call->steps[call->count++].link;
+
+		/* Elsewhere a look may be a system call: the wait decides how many. */
+		if (link && !link->shares_room)
+			call->looks = 0;
 	}
 }
 

@@ -30,7 +30,7 @@ struct rd_short {
 };
 
 /* Looks up what the steps of the exec's call use. All its links are open. looks: at a link that has
-   no message or no room, before the executor goes on. */
+   no message or no room, before the executor goes on; none where a link is not in shared memory. */
 void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks);
 
 /* Runs the call once more, with this number. Returns -1 if it is done, else the index of the plan's
