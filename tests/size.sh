@@ -14,7 +14,7 @@ transports 14120
 trainer 21000
 tools 28900
 tests 105950
-bench 4205
+bench 4220
 adapters 5485
 docs 10900
 product 132310

@@ -3,9 +3,10 @@
 figures.py [--ranks N] [--rounds N] [--memory] [--svg FILE]: torch.distributed with Rondo beside gloo, as tables in
 Markdown. Both are groups of the same processes, and make their calls in turns, one thread a rank. Times are rank 0's
 medians, in microseconds of a call, and the time that a tenth of the rounds exceed (p90). Processor time is all of
-rank 0's threads'. "touched" writes the tensor before each call, as a training step does. --memory makes Rondo's
-tensors and models in rondo_torch.use_memory(). --svg draws them: bars of time, gloo's all of one length. The second
-table has groups, results and deaths. Needs rondo_torch on PYTHONPATH.
+rank 0's threads'. "touched" writes the tensor before each call, as a training step does. "without" is DDP's
+ratio if communication took no time: a hook leaves each bucket as it is. --memory makes Rondo's tensors and models in
+rondo_torch.use_memory(). --svg draws them: bars of time, gloo's all of one length. The second table has groups,
+results and deaths. Needs rondo_torch on PYTHONPATH.
 """
 
 import argparse
@@ -74,8 +75,16 @@ class Transformer(torch.nn.Module):
 		return self.output(self.layers(self.embedding(tokens)))
 
 
-def step(network, data, group):
+def leave(state, bucket):
+	future = torch.futures.Future()
+	future.set_result(bucket.buffer())
+	return future
+
+
+def step(network, data, group, silent):
 	model = DistributedDataParallel(network, process_group=group)
+	if silent:
+		model.register_comm_hook(None, leave)
 	optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 	def call():
@@ -86,15 +95,15 @@ def step(network, data, group):
 	return call
 
 
-def training(width, group, size):
+def training(width, group, size, silent=False):
 	torch.manual_seed(1)
 	layers = [torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU()]
-	return step(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(32, 64), group)
+	return step(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(32, 64), group, silent)
 
 
-def transformer(tokens, group, size):
+def transformer(tokens, group, size, silent=False):
 	torch.manual_seed(1)
-	return step(Transformer(), torch.randint(0, 2000, (4, tokens)), group)
+	return step(Transformer(), torch.randint(0, 2000, (4, tokens)), group, silent)
 
 
 def new_group(count, group, size):
@@ -168,13 +177,15 @@ def measure(rank, size, store, rounds, memory, svg):
 	backends = [dist.new_group(range(size), backend="gloo"), dist.group.WORLD]
 	if rank == 0:
 		print(f"{processor_name()}, torch {torch.__version__}\n")
-		print("| | gloo, µs | p90 | Rondo, µs | p90 | ratio | processor: gloo | Rondo | ratio |")
-		print("|:---|---:|---:|---:|---:|---:|---:|---:|---:|")
+		print("| | gloo, µs | p90 | Rondo, µs | p90 | ratio | without | processor: gloo | Rondo | ratio |")
+		print("|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for name, make, count, calls in CASES:
 		made = [make(count, backends[0], size)]
 		with rondo_torch.use_memory() if memory else contextlib.nullcontext():
 			made.append(make(count, backends[1], size))
-		wall, processor = ([], []), ([], [])
+		if make in (training, transformer):
+			made.append(make(count, backends[1], size, silent=True))
+		wall, processor = [[] for _ in made], [[] for _ in made]
 		for k in range(rounds + 1):
 			for at, call in enumerate(made):
 				dist.barrier()
@@ -184,14 +195,16 @@ def measure(rank, size, store, rounds, memory, svg):
 				if k:
 					wall[at].append((time.perf_counter() - before) / calls * 1e6)
 					processor[at].append((time.process_time() - before_processor) / calls * 1e6)
-		rows.append((name, *(statistics.median(sample) for sample in wall)))
+		rows.append((name, *(statistics.median(sample) for sample in wall[:2])))
 		if rank == 0:
 			columns = []
 			for samples, parts in ((wall, (0.9,)), (processor, ())):
-				gloo, rondo = (statistics.median(sample) for sample in samples)
+				gloo, rondo, *alone = (statistics.median(sample) for sample in samples)
 				for sample, median in zip(samples, (gloo, rondo)):
 					columns += [f"{it:,.0f}" for it in (median, *(bounds.percentile(sample, part) for part in parts))]
 				columns.append(f"{gloo / rondo:.2f}")
+				if samples is wall:
+					columns.append(f"{gloo / alone[0]:.2f}" if alone else "")
 			print(f"| {name} | {' | '.join(columns)} |", flush=True)
 	if rank == 0 and svg:
 		draw(rows, svg)
