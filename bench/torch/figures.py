@@ -129,7 +129,7 @@ CASES = [
 	("new_group and its end", new_group, 0, 2),
 	("DDP step, 670 k parameters", training, 780, 5),
 	("DDP step, 24.4 M parameters", training, 4900, 1),
-	("DDP step, transformer of 0.9 M parameters", transformer, 16, 5),
+	("DDP step, transformer of 0.9 M", transformer, 16, 5),
 ]  # fmt: skip
 
 
