@@ -1,5 +1,6 @@
 /* Short calls that are repeated: with the same buffers, and with others in between. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/comm.h"
@@ -56,16 +57,21 @@ static int repeat(struct rank_env *env)
 		if (call % 11 == 0)
 			TRY(rondo_barrier(env->comm, NULL));
 	}
-	for (int i = 0; i < COUNT; i++)
-		buffers[0].in[i] = (float)i;
+	return 0;
+}
+
+static int count_looks(struct rank_env *env)
+{
+	float in[COUNT] = { 0 }, out[COUNT];
+	const struct rd_short *brief;
+
 	for (int call = 0; call < 2; call++)
-		TRY(rondo_all_reduce(env->comm, buffers[0].in, buffers[0].out, COUNT, RONDO_F32,
-			RONDO_SUM, NULL));
-	if (env->size == 2 && env->comm->prepared[RD_ALL_REDUCE]->brief.count == 0)
+		TRY(rondo_all_reduce(env->comm, in, out, COUNT, RONDO_F32, RONDO_SUM, NULL));
+	brief = &env->comm->prepared[RD_ALL_REDUCE]->brief;
+	if (brief->count == 0)
 		return world_report(env, "the call counts as long");
 	/* A look at a socket is a system call. */
-	if (strcmp(env->world->transport, "tcp") == 0 &&
-		env->comm->prepared[RD_ALL_REDUCE]->brief.looks > 0)
+	if (strcmp(env->world->transport, "tcp") == 0 && brief->looks > 0)
 		return world_report(env, "the call spins on its own");
 	return 0;
 }
@@ -76,4 +82,11 @@ Test(short_calls, give_the_same_results_when_they_are_repeated, .timeout = 120)
 		world_try(size, "shm", repeat);
 		world_try(size, "tcp", repeat);
 	}
+}
+
+Test(short_calls, over_tcp_leave_the_looks_to_the_wait, .timeout = 60)
+{
+	setenv("RONDO_ALGO", "doubling", 1); /* of one chunk, whatever the costs are */
+	world_try(2, "shm", count_looks);
+	world_try(2, "tcp", count_looks);
 }
