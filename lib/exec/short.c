@@ -42,9 +42,11 @@ static bool take_step(struct rd_short *call, const struct rd_exec *exec, const s
 
 static bool is_short(const struct rd_exec *exec)
 {
-	return exec->channels == 1 && exec->pieces == 1 && exec->one_chunk &&
-	       exec->call.op != RONDO_AVG && rd_call_is_ordinary(&exec->call) &&
-	       exec->piece_count > 0 && exec->piece_count * exec->element < RD_COPY_WIDE_MIN;
+	size_t size = exec->piece_count * exec->element;
+
+	return !exec->peer_buffers && exec->channels == 1 && exec->pieces == 1 && exec->one_chunk &&
+	       exec->call.op != RONDO_AVG && rd_call_is_ordinary(&exec->call) && size > 0 &&
+	       size <= RD_EXEC_BLOCK && size < exec->past_least;
 }
 
 void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks)

@@ -9,40 +9,45 @@
 
 #define CALLS 200
 #define COUNT 3
+/* The last two: the largest block of a short call, and the smallest of a long one. */
+#define COUNTS 4
+#define MOST 2049
 
 struct buffers {
-	float in[4 * COUNT], out[4 * COUNT];
+	float in[4 * MOST], out[4 * MOST];
 };
+
+static const int counts[COUNTS] = { COUNT, 700, MOST - 1, MOST };
 
 static float value(int rank, int call, int i)
 {
 	return (float)(rank * 1000 + call * 10 + i);
 }
 
-static int call_each(struct rank_env *env, struct buffers *at, int call)
+static int call_each(struct rank_env *env, struct buffers *at, int count, int call)
 {
 	int size = env->size, root = call / 10 % size;
 
-	for (int i = 0; i < size * COUNT; i++)
+	for (int i = 0; i < size * count; i++)
 		at->in[i] = value(env->rank, call, i);
-	TRY(rondo_all_reduce(env->comm, at->in, at->out, COUNT, RONDO_F32,
+	TRY(rondo_all_reduce(env->comm, at->in, at->out, count, RONDO_F32,
 		call % 3 ? RONDO_SUM : RONDO_AVG, NULL));
-	for (int i = 0; i < COUNT; i++) {
+	for (int i = 0; i < count; i++) {
 		float mean = value(0, call, i) + 500 * (float)(size - 1);
 
 		if (at->out[i] != (call % 3 ? mean * (float)size : mean))
 			return world_report(env, "all_reduce %d: %g", call, at->out[i]);
 	}
-	TRY(rondo_all_gather(env->comm, at->in, at->out, COUNT, RONDO_F32, NULL));
-	for (int i = 0; i < size * COUNT; i++)
-		if (at->out[i] != value(i / COUNT, call, i % COUNT))
+	TRY(rondo_all_gather(env->comm, at->in, at->out, count, RONDO_F32, NULL));
+	for (int i = 0; i < size * count; i++)
+		if (at->out[i] != value(i / count, call, i % count))
 			return world_report(env, "all_gather %d: %g", call, at->out[i]);
-	TRY(rondo_reduce_scatter(env->comm, at->in, at->out, COUNT, RONDO_F32, RONDO_MAX, NULL));
-	for (int i = 0; i < COUNT; i++)
-		if (at->out[i] != value(size - 1, call, env->rank * COUNT + i))
+	TRY(rondo_reduce_scatter(env->comm, at->in, at->out, count, RONDO_F32, RONDO_MAX, NULL));
+	for (int i = 0; i < count; i++)
+		if (at->out[i] != value(size - 1, call, env->rank * count + i))
 			return world_report(env, "reduce_scatter %d: %g", call, at->out[i]);
-	TRY(rondo_broadcast(env->comm, at->in, at->in, COUNT, RONDO_F32, root, NULL));
-	for (int i = 0; i < COUNT; i++)
+	TRY(rondo_broadcast(env->comm, at->in, at->in, count, RONDO_F32, root, NULL));
+	for (int i = 0; i < count; i++)
 		if (at->in[i] != value(root, call, i))
 			return world_report(env, "broadcast %d: %g", call, at->in[i]);
 	return 0;
@@ -50,10 +55,10 @@ static int call_each(struct rank_env *env, struct buffers *at, int call)
 
 static int repeat(struct rank_env *env)
 {
-	struct buffers buffers[2];
+	static _Thread_local struct buffers buffers[2];
 
-	for (int call = 0; call < CALLS; call++) {
-		TRY(call_each(env, &buffers[call % 7 < 3], call));
+	for (int call = 0; call < COUNTS * CALLS; call++) {
+		TRY(call_each(env, &buffers[call % 7 < 3], counts[call / CALLS], call));
 		if (call % 11 == 0)
 			TRY(rondo_barrier(env->comm, NULL));
 	}
