@@ -10,6 +10,7 @@
 #include "api/op.h"
 #include "api/calls.h"
 #include "api/extents.h"
+#include "comm/buffer_exchange.h"
 #include "comm/plan_cache.h"
 #include "comm/run.h"
 #include "api/stream.h"
@@ -265,6 +266,15 @@ static __attribute__((noinline)) int submit_new(const struct rd_arguments *argum
 	return err;
 }
 
+/* A buffer exchange pays for such a call: whether it may start at once, as its last one did. */
+static __attribute__((noinline)) bool may_start(
+	const struct rondo_comm *comm, const struct rd_prepared *last)
+{
+	if (last->repeats == RD_STARTS_UNTIL_EXCHANGE)
+		return !rd_buffer_exchange_is_due(comm, comm->calls + 1);
+	return last->repeats == RD_STARTS_BY_EXCHANGE && rd_buffer_exchange_repeats(comm, last);
+}
+
 /* The plan of this collective's last call, if this call equals it, buffers and all: its arguments
    have been checked. It runs now, and may start at once. NULL: there is none. */
 static struct rd_prepared *find_last(const struct rd_arguments *arguments)
@@ -277,7 +287,7 @@ static struct rd_prepared *find_last(const struct rd_arguments *arguments)
 
 	struct rd_prepared *last = comm->prepared[arguments->collective];
 
-	if (!last || last->repeats != RD_STARTS_AT_ONCE)
+	if (!last || (last->repeats != RD_STARTS_AT_ONCE && !may_start(comm, last)))
 		return NULL;
 
 	const struct rd_call *call = &last->exec.call;

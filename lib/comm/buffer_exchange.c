@@ -31,11 +31,12 @@ static int make(struct rondo_comm *comm)
 	exchange->send_marks = calloc(rd_exec_send_mark_count(exchange->plans, comm->channels) + 1,
 		sizeof(*exchange->send_marks));
 	exchange->all = calloc(comm->size, sizeof(*exchange->all));
+	exchange->mapped = calloc(comm->size, sizeof(*exchange->mapped));
 	exchange->peer_buffers = calloc(comm->size, sizeof(*exchange->peer_buffers));
 	exchange->ins = calloc(comm->size, sizeof(*exchange->ins));
 	exchange->outs = calloc(comm->size, sizeof(*exchange->outs));
-	if (!exchange->send_marks || !exchange->all || !exchange->peer_buffers || !exchange->ins ||
-		!exchange->outs)
+	if (!exchange->send_marks || !exchange->all || !exchange->mapped ||
+		!exchange->peer_buffers || !exchange->ins || !exchange->outs)
 		return rd_fail(
 			RONDO_MEMORY, "no memory to exchange buffers of %d ranks", comm->size);
 	return 0;
@@ -65,6 +66,7 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm)
 	rd_peer_set_finish(&exchange->all_peers);
 	free(exchange->send_marks);
 	free(exchange->all);
+	free(exchange->mapped);
 	free(exchange->peer_buffers);
 	free(exchange->ins);
 	free(exchange->outs);
@@ -168,16 +170,12 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 /* ---- The exchange --------------------------------------------------------------------------- */
 
 /* A program whose buffers were out of reach each time will hardly bring others now. */
-bool rd_buffer_exchange_is_due(struct rondo_comm *comm)
+bool rd_buffer_exchange_is_due(const struct rondo_comm *comm, uint32_t number)
 {
-	struct rd_buffer_exchange *exchange = comm->exchange;
+	const struct rd_buffer_exchange *exchange = comm->exchange;
 
-	if (exchange->failed_in_a_row < RD_EXCHANGE_TRIES ||
-		++exchange->skipped >= RD_EXCHANGE_RETRY_EVERY) {
-		exchange->skipped = 0;
-		return true;
-	}
-	return false;
+	return exchange->failed_in_a_row < RD_EXCHANGE_TRIES ||
+	       number - exchange->last >= RD_EXCHANGE_RETRY_EVERY;
 }
 
 int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call, bool *pays)
@@ -236,6 +234,9 @@ struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct r
 	struct rd_call exchange_call = *call;
 	uint64_t version = rd_regions_version();
 
+	exchange->last = call->number;
+	exchange->served = NULL;
+	exchange->brief.count = -1;
 	if (version != exchange->version)
 		withdraw_freed(comm, version);
 	memset(&exchange->mine, 0, sizeof(exchange->mine));
@@ -256,8 +257,9 @@ struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct r
 	exchange_call.count = sizeof(struct rd_buffers) / sizeof(uint64_t);
 	exchange_call.in = &exchange->mine;
 	exchange_call.out = exchange->all;
-	rd_exec_init(exec, exchange->plans, &exchange_call, comm->links, comm->channels,
+	rd_exec_init(exec, exchange->plans, &exchange_call, comm->links, 1,
 		sizeof(struct rd_buffers) * 2, NULL, exchange->send_marks);
+	exec->stride = comm->channels;
 	/* Ranks compare the signature of the user's call, not of the exchange. */
 	exec->signature = rd_signature_of(call);
 	exec->signature.form = RD_FORM_EXCHANGES_BUFFERS;
@@ -346,6 +348,35 @@ int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, 
 		if (rank != comm->rank)
 			err = reach_peer(comm, call, rank);
 	exchange->peer_buffers[comm->rank] = (struct rd_peer_buffers){ call->in, call->out };
+	memcpy(exchange->mapped, exchange->all, comm->size * sizeof(*exchange->all));
 	*peers_mapped = !err;
 	return err;
+}
+
+/* ---- Again ---------------------------------------------------------------------------------- */
+
+bool rd_buffer_exchange_repeats(const struct rondo_comm *comm, const struct rd_prepared *last)
+{
+	const struct rd_buffer_exchange *exchange = comm->exchange;
+
+	return exchange->served == last && exchange->version == rd_regions_version();
+}
+
+bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number, int looks)
+{
+	struct rd_buffer_exchange *exchange = comm->exchange;
+	struct rd_exec *exec = &exchange->exec;
+	int step;
+
+	exchange->last = number;
+	if (exchange->brief.count < 0)
+		rd_short_init(&exchange->brief, exec, looks);
+	step = rd_short_run(&exchange->brief, number);
+	if (step >= 0) {
+		rd_exec_again(exec, exec->call.in, exec->call.out, number);
+		rd_exec_skip(exec, step);
+		if (rd_exec_step(exec) != RD_DONE)
+			return false;
+	}
+	return memcmp(exchange->all, exchange->mapped, comm->size * sizeof(*exchange->all)) == 0;
 }

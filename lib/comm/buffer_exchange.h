@@ -8,10 +8,11 @@
 #ifndef RD_BUFFER_EXCHANGE_H
 #define RD_BUFFER_EXCHANGE_H
 
-#include "exec/exec.h"
+#include "exec/short.h"
 #include "device/region.h"
 #include "plan/peer_set.h"
 
+struct rd_prepared;
 struct rondo_comm;
 
 /* A card: where a rank's buffers are. Offsets are bytes; id 0: in no region. One cache line. */
@@ -34,13 +35,16 @@ struct rd_buffer_exchange {
 	bool meshed; /* links to all are open. The same on every rank */
 	uint64_t *send_marks;
 	struct rd_exec exec;
-	struct rd_buffers mine, *all; /* [size] */
+	struct rd_short brief; /* the same exchange again */
+	struct rd_buffers mine, *all, *mapped; /* [size]: as mapped: when the peers' were */
+	const struct rd_prepared *served; /* the call of the last exchange; NULL: not mapped */
 	struct rd_peer_buffers *peer_buffers; /* [size] */
 	struct rd_peer_region *ins, *outs; /* [size] */
 
-	/* Exchanges in a row that found a buffer outside regions, and calls without an exchange
-	   since the last. The same on every rank. */
-	unsigned failed_in_a_row, skipped;
+	/* Exchanges in a row that found a buffer outside regions, and the number of the call that
+	   made the last exchange. The same on every rank. */
+	unsigned failed_in_a_row;
+	uint32_t last;
 
 	uint64_t version; /* of the process's regions, when `in` and `out` were found */
 	struct rd_region in, out; /* our own, used last; id 0: none */
@@ -56,9 +60,16 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 /* *pays: direct access gains enough in a call like this to pay for a buffer exchange. The same on
    every rank. Returns 0 or an error. */
 int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call, bool *pays);
-/* Returns whether a call for which an exchange pays begins with one: not each does after
-   RD_EXCHANGE_TRIES failed ones in a row. The same on every rank. */
-bool rd_buffer_exchange_is_due(struct rondo_comm *comm);
+/* Returns whether the call of this number begins with an exchange, if one pays for it: not each
+   does after RD_EXCHANGE_TRIES failed ones in a row. The same on every rank. */
+bool rd_buffer_exchange_is_due(const struct rondo_comm *comm, uint32_t number);
+
+/* Returns whether the next call, which equals the last one of `last`, may begin with the last
+   exchange again. */
+bool rd_buffer_exchange_repeats(const struct rondo_comm *comm, const struct rd_prepared *last);
+/* Makes the last exchange again. True: all buffers lie where they did. Else it is not done, or has
+   found others: the call goes on in exchange->exec. looks: as rd_short_init()'s. */
+bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number, int looks);
 
 /* With links to exchange->peers open: begins the exchange and returns its exec, which the caller
    runs to its end. */

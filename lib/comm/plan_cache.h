@@ -18,6 +18,10 @@ enum rd_repetition {
 	RD_STARTS_AGAIN, /* by rd_exec_again(), with other buffers too */
 	/* With the same buffers by rd_run_again(): there is nothing to log, to time or to try. */
 	RD_STARTS_AT_ONCE,
+	/* The same, but for a call that begins with a buffer exchange. */
+	RD_STARTS_UNTIL_EXCHANGE,
+	/* The same, by the buffer exchange of the last call again. */
+	RD_STARTS_BY_EXCHANGE,
 };
 
 /* Serves one call at a time, until the comm ends. */

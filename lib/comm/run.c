@@ -75,7 +75,10 @@ static bool start_again(struct rd_task *task)
 
 	if (__builtin_expect(task->exec != NULL, false))
 		prepared = rd_prepared_of(task->exec);
-	if (!rd_prepared_repeats(prepared, call))
+	if (!rd_prepared_repeats(prepared, call) || prepared->repeats == RD_STARTS_BY_EXCHANGE)
+		return false;
+	if (prepared->repeats == RD_STARTS_UNTIL_EXCHANGE &&
+		rd_buffer_exchange_is_due(task->comm, call->number))
 		return false;
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
@@ -93,12 +96,14 @@ static enum rd_repetition repetition(const struct rd_task *task)
 	const struct rondo_comm *comm = task->comm;
 	const struct rd_call *call = &task->call;
 
-	if (!rd_task_is_collective(task) || !rd_call_is_ordinary(call) || task->exchange_pays ||
-		comm->settings.check || task->widened)
+	if (!rd_task_is_collective(task) || !rd_call_is_ordinary(call) || comm->settings.check ||
+		task->widened)
 		return RD_STARTS_ANEW;
 	if (call->full_count || learns_single_copy(task) || comm->times_calls || comm->gpu ||
 		comm->meets_devices || comm->trace || rd_log_on(RD_TRACE, RD_COLL))
-		return RD_STARTS_AGAIN;
+		return task->exchange_pays ? RD_STARTS_ANEW : RD_STARTS_AGAIN;
+	if (task->exchange_pays)
+		return task->exec->peer_buffers ? RD_STARTS_BY_EXCHANGE : RD_STARTS_UNTIL_EXCHANGE;
 	return RD_STARTS_AT_ONCE;
 }
 
@@ -140,10 +145,12 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	if (goes_past_caches(comm))
 		task->exec->past_least = RD_PAST_LEAST;
 	task->exec->signature.type = type;
-	if (direct_access)
+	if (direct_access) {
 		task->exec->peer_buffers = comm->exchange->peer_buffers;
-	else
+		comm->exchange->served = prepared;
+	} else {
 		set_single_copy(task);
+	}
 	if (comm->trace)
 		rd_trace_begin(comm->trace, task->exec);
 	open_links(task, &prepared->peers);
@@ -175,7 +182,7 @@ static int start_checked(struct rd_task *task)
 		err = rd_buffer_exchange_pays(task->comm, &task->call, &task->exchange_pays);
 	if (err)
 		return err;
-	exchanges = task->exchange_pays && rd_buffer_exchange_is_due(task->comm);
+	exchanges = task->exchange_pays && rd_buffer_exchange_is_due(task->comm, task->call.number);
 	task->stage = exchanges ? RD_EXCHANGES : RD_RUNS;
 	if (!exchanges)
 		return start_plan(task, false);
@@ -441,9 +448,10 @@ static int run_one(struct rd_task *task)
 
 /* ---- Again --------------------------------------------------------------------------------- */
 
-/* The call is not done: it waits, or fails, as a task. */
-static __attribute__((noinline)) int go_on_as_task(
-	struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
+/* The call is not done: it waits, or fails, as a task. exec: the call's, or that of the exchange
+   before it. */
+static __attribute__((noinline)) int go_on_as_task(struct rondo_comm *comm,
+	struct rd_prepared *last, struct rd_exec *exec, uintptr_t called_at)
 {
 	struct rd_task task = {
 		.comm = comm,
@@ -452,8 +460,10 @@ static __attribute__((noinline)) int go_on_as_task(
 		.timeout_ms = rd_comm_timeout_ms(comm),
 		.after = -1,
 		.started = true,
+		.stage = exec == &last->exec ? RD_RUNS : RD_EXCHANGES,
+		.exchange_pays = last->repeats == RD_STARTS_BY_EXCHANGE,
 		.choice = last->choice,
-		.exec = &last->exec,
+		.exec = exec,
 	};
 
 	return run_alone(&task);
@@ -463,34 +473,52 @@ static __attribute__((noinline)) int go_on_as_task(
    less time than that takes. */
 #define SHORT_LOOKS 100
 
-/* Returns whether the call is done. */
-static bool run_straight(struct rondo_comm *comm, struct rd_prepared *last, uint32_t number)
+static int short_looks(const struct rondo_comm *comm)
+{
+	return comm->oversubscribed ? 0 : SHORT_LOOKS;
+}
+
+/* The plan's steps from this one on. Returns as run_straight(). */
+static __attribute__((noinline)) struct rd_exec *run_steps(
+	struct rondo_comm *comm, struct rd_prepared *last, uint32_t number, int step)
 {
 	struct rd_exec *exec = &last->exec;
+
+	if (last->repeats == RD_STARTS_BY_EXCHANGE &&
+		!rd_buffer_exchange_again(comm, number, short_looks(comm))) {
+		exec->call.number = number;
+		return &comm->exchange->exec;
+	}
+	rd_exec_again(exec, exec->call.in, exec->call.out, number);
+	rd_exec_skip(exec, step);
+	return rd_exec_step(exec) == RD_DONE ? NULL : exec;
+}
+
+/* Returns NULL if the call is done, else the exec in which it goes on. */
+static struct rd_exec *run_straight(
+	struct rondo_comm *comm, struct rd_prepared *last, uint32_t number)
+{
 	int step;
 
 	if (__builtin_expect(last->brief.count < 0, false))
-		rd_short_init(&last->brief, exec, comm->oversubscribed ? 0 : SHORT_LOOKS);
+		rd_short_init(&last->brief, &last->exec, short_looks(comm));
 	step = rd_short_run(&last->brief, number);
-	if (step < 0)
-		return true;
-	rd_exec_again(exec, exec->call.in, exec->call.out, number);
-	rd_exec_skip(exec, step);
-	return rd_exec_step(exec) == RD_DONE;
+	return step < 0 ? NULL : run_steps(comm, last, number, step);
 }
 
 RD_HOT_CALL int rd_run_again(struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
 {
-	struct rd_exec *exec = &last->exec;
+	struct rd_exec *left = &last->exec;
 	uint32_t number = rd_task_number_collective(
-		comm, exec->call.problem.collective, last->digest, called_at);
+		comm, left->call.problem.collective, last->digest, called_at);
 	bool holds = rd_hold(comm);
 	int err = 0;
 
 	comm->issued++;
-	if (!holds || atomic_load_explicit(&comm->failed, memory_order_acquire) ||
-		!run_straight(comm, last, number))
-		err = go_on_as_task(comm, last, called_at);
+	if (holds && !atomic_load_explicit(&comm->failed, memory_order_acquire))
+		left = run_straight(comm, last, number);
+	if (left)
+		err = go_on_as_task(comm, last, left, called_at);
 	if (holds)
 		rd_unhold(comm);
 	rd_turn_record(comm, number);

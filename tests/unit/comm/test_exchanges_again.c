@@ -1,0 +1,161 @@
+/* ctest label: threads */
+/* Repeated calls for which a buffer exchange pays: ranks move their buffers in, out of and between
+   mapped memory, each at its own calls. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+
+#include "comm/buffer_exchange.h"
+#include "comm/comm.h"
+#include "comm/plan_cache.h"
+#include "tuner/thresholds.h"
+#include "world.h"
+
+#define COUNT 1024
+#define CALLS 1500
+#define EQUAL_CALLS 100
+
+/* In plain memory, at two places of a region, in another, and in one that is new each time. */
+enum place { PLAIN, FIRST, SECOND, OTHER, NEW, PLACES };
+
+struct memory {
+	float plain[2 * COUNT], *region, *other, *new;
+};
+
+static float *at_place(struct rank_env *env, struct memory *memory, enum place place)
+{
+	void *made;
+
+	switch (place) {
+	case FIRST:
+		return memory->region;
+	case SECOND:
+		return memory->region + 2 * COUNT;
+	case OTHER:
+		return memory->other;
+	case NEW:
+		if ((memory->new &&rondo_mem_free(memory->new)) ||
+			rondo_mem_alloc(&made, 2 * COUNT * sizeof(float))) {
+			world_report(env, "new memory: %s", rondo_last_error());
+			return NULL;
+		}
+		memory->new = made;
+		return memory->new;
+	default:
+		return memory->plain;
+	}
+}
+
+/* The input lies before the output. */
+static int sum_at(struct rank_env *env, float *at, int call)
+{
+	float size = (float)env->size, all = size * (size - 1) / 2;
+
+	for (int i = 0; i < COUNT; i++)
+		at[i] = (float)(env->rank + call + i);
+	TRY(rondo_all_reduce(env->comm, at, at + COUNT, COUNT, RONDO_F32, RONDO_SUM, NULL));
+	for (int i = 0; i < COUNT; i++)
+		if (at[COUNT + i] != all + size * (float)(call + i))
+			return world_report(
+				env, "all_reduce %d: element %d is %g", call, i, at[COUNT + i]);
+	return 0;
+}
+
+static int broadcast_at(struct rank_env *env, float *at, int call)
+{
+	for (int i = 0; i < COUNT; i++)
+		at[i] = (float)(env->rank + call + i);
+	TRY(rondo_broadcast(env->comm, at, at, COUNT, RONDO_F32, 0, NULL));
+	for (int i = 0; i < COUNT; i++)
+		if (at[i] != (float)(call + i))
+			return world_report(env, "broadcast %d: element %d is %g", call, i, at[i]);
+	return 0;
+}
+
+static int get_memory(struct rank_env *env, struct memory *memory)
+{
+	TRY(rondo_mem_alloc((void **)&memory->region, 4 * COUNT * sizeof(float)));
+	TRY(rondo_mem_alloc((void **)&memory->other, 2 * COUNT * sizeof(float)));
+	return 0;
+}
+
+static int put_memory(struct rank_env *env, const struct memory *memory)
+{
+	TRY(rondo_mem_free(memory->region));
+	TRY(rondo_mem_free(memory->other));
+	TRY(rondo_mem_free(memory->new));
+	return 0;
+}
+
+static int move_about(struct rank_env *env)
+{
+	static _Thread_local struct memory memory;
+	unsigned own = 17 + (unsigned)env->rank, shared = 5;
+	float *at = NULL;
+
+	if (get_memory(env, &memory))
+		return 1;
+	for (int call = 0; call < CALLS; call++) {
+		int one = rand_r(&shared);
+
+		/* Now and then all have mapped memory, so that they agree on direct access. */
+		if (!at || one % 64 == 0)
+			at = at_place(env, &memory, FIRST);
+		else if (rand_r(&own) % 64 == 0)
+			at = at_place(env, &memory, (enum place)(rand_r(&own) % PLACES));
+		if (!at || (one % 7 == 0 ? broadcast_at(env, at, call) : sum_at(env, at, call)))
+			return 1;
+	}
+	return put_memory(env, &memory);
+}
+
+Test(exchanges_again, find_the_buffers_wherever_ranks_move_them, .timeout = 120)
+{
+	setenv("RONDO_ALGO", "two_shot", 1);
+	for (int size = 2; size <= 4; size++)
+		world_try(size, "shm", move_about);
+}
+
+static int expect_start(struct rank_env *env, const char *when, enum rd_repetition wanted)
+{
+	enum rd_repetition found = env->comm->prepared[RD_ALL_REDUCE]->repeats;
+
+	return found == wanted ? 0 : world_report(env, "%s: starts by %d", when, (int)found);
+}
+
+/* The number of calls that began with an exchange. */
+static int repeat_at(struct rank_env *env, float *at, int *exchanges)
+{
+	*exchanges = 0;
+	for (int call = 0; call < EQUAL_CALLS; call++) {
+		if (sum_at(env, at, call))
+			return 1;
+		*exchanges += env->comm->exchange->last == env->comm->calls;
+	}
+	return 0;
+}
+
+static int change_once(struct rank_env *env)
+{
+	static _Thread_local struct memory memory;
+	int exchanges, most = RD_EXCHANGE_TRIES + EQUAL_CALLS / RD_EXCHANGE_RETRY_EVERY + 1;
+
+	if (get_memory(env, &memory) || repeat_at(env, memory.plain, &exchanges) ||
+		expect_start(env, "plain", RD_STARTS_UNTIL_EXCHANGE))
+		return 1;
+	if (exchanges < RD_EXCHANGE_TRIES + 1 || exchanges > most)
+		return world_report(env, "plain memory: %d exchanges", exchanges);
+	if (repeat_at(env, memory.region, &exchanges) ||
+		expect_start(env, "mapped", RD_STARTS_BY_EXCHANGE))
+		return 1;
+	if (exchanges < EQUAL_CALLS - RD_EXCHANGE_RETRY_EVERY)
+		return world_report(env, "mapped memory: %d exchanges", exchanges);
+	TRY(rondo_mem_alloc((void **)&memory.new, 1));
+	return put_memory(env, &memory);
+}
+
+Test(exchanges_again, are_few_for_plain_memory_and_found_for_mapped, .timeout = 60)
+{
+	setenv("RONDO_ALGO", "two_shot", 1);
+	world_try(2, "shm", change_once);
+	world_try(3, "shm", change_once);
+}
