@@ -13,7 +13,7 @@ gpu 13000
 transports 14120
 trainer 21000
 tools 28900
-tests 106010
+tests 106320
 bench 4220
 adapters 5485
 docs 10900

@@ -14,8 +14,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define FUZZ_SEED_MAX 32768
+
 /* libFuzzer calls it for each input, as does replay.c for each file of the corpus. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/*
+ * A fuzzer of a protocol with versions defines both, or the second. An input that git keeps is of
+ * an old version one day, and refused at once. So the build adds the seeds to the corpus.
+ */
+
+/* Writes seed `number`, of today's version, to bytes[]; returns its size. 0: there are no more. */
+__attribute__((weak)) size_t fuzz_seed(int number, uint8_t bytes[FUZZ_SEED_MAX]);
+/* After the last input: fails where a kind of message did not come in today's version. */
+__attribute__((weak)) void fuzz_check_corpus(void);
 
 #define FUZZ_CHECK(holds) \
 	do { \

@@ -1,5 +1,6 @@
 /* The messages of control connections: a stream of frames, each of which is encoded again. */
 #include "bootstrap/control_message.h"
+#include "control_messages.h"
 #include "fuzz.h"
 
 static bool is_printable(const char *text, size_t size)
@@ -73,6 +74,27 @@ static void check_message(const struct rd_control_message *message)
 	}
 }
 
+size_t fuzz_seed(int number, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	static struct rd_control_message message;
+
+	if (RD_CONTROL_HELLO + number > RD_CONTROL_LAST)
+		return 0;
+	fill_message(&message, (enum rd_control_kind)(RD_CONTROL_HELLO + number));
+	return rd_control_encode(&message, bytes);
+}
+
+static rd_control_kinds decoded; /* whole, and of today's version */
+
+void fuzz_check_corpus(void)
+{
+	for (int kind = RD_CONTROL_HELLO; kind <= RD_CONTROL_LAST; kind++)
+		if (!(decoded & rd_control_bit((enum rd_control_kind)kind)))
+			fprintf(stderr, "no input has a message of kind %d\n", kind);
+	FUZZ_CHECK(
+		decoded == rd_control_bit(RD_CONTROL_LAST + 1) - rd_control_bit(RD_CONTROL_HELLO));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct rd_control_message message;
@@ -82,6 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK((size_t)taken <= size);
 		check_message(&message);
 		round_trip(&message);
+		if (message.kind != RD_CONTROL_HELLO || message.hello.version == RD_WIRE_VERSION)
+			decoded |= rd_control_bit(message.kind);
 		data += taken;
 		size -= (size_t)taken;
 	}

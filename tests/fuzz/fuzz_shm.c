@@ -15,13 +15,51 @@
 
 static const struct rd_settings settings = { .channels = 1, .piece_size = 128 << 10 };
 
+static const struct rd_shm_card own = { .name = "fuzzing" };
+
+/* A packet begins with 1, the number of descriptors, their kind. */
+size_t fuzz_seed(int number, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	const struct rd_local peer = { .rank = 2, .size = 4, .settings = &settings };
+	struct rd_shm_greeting greeting = rd_shm_greeting_to(&peer, 1, 2);
+	struct rd_shm_hello hello;
+	struct rd_shm_card card;
+
+	FUZZ_CHECK(rd_shm_card_make(&card, 2) == 0);
+	memset(card.name, 'n', sizeof(card.name));
+	hello = rd_shm_hello_to(&card, &own, true);
+	memcpy(bytes, (uint8_t[]){ number > 0, 1, 1 }, 3);
+	switch (number) {
+	case 0:
+		memcpy(bytes + 1, &card, sizeof(card));
+		return 1 + sizeof(card);
+	case 1:
+		memcpy(bytes + 3, &hello, sizeof(hello));
+		return 3 + sizeof(hello);
+	case 2:
+		memcpy(bytes + 3, &greeting, sizeof(greeting));
+		return 3 + sizeof(greeting);
+	default:
+		return 0;
+	}
+}
+
+static bool decoded[4]; /* a card, a hello, a greeting, a notice */
+
+void fuzz_check_corpus(void)
+{
+	FUZZ_CHECK(decoded[0] && decoded[1] && decoded[2] && decoded[3]);
+}
+
 static void read_card(struct fuzz_input *input)
 {
 	struct rd_shm_card card;
 	struct sockaddr_un address;
 
-	if (rd_shm_card_read(&card, input->at, input->left) == 0)
+	if (rd_shm_card_read(&card, input->at, input->left) == 0) {
+		decoded[0] = true;
 		FUZZ_CHECK(rd_shm_card_address(&card, &address) <= sizeof(address));
+	}
 }
 
 /* A sealed region of one page, as a peer would offer it; or one that the peer could still cut. */
@@ -48,20 +86,23 @@ static void send_packet(const void *bytes, size_t size, int fd_count, int kind)
 
 static void read_hello(const struct rd_shm_hello *hello)
 {
-	struct rd_shm_card here = { .name = "fuzzing" };
 	struct sockaddr_un address;
 
-	if (rd_shm_hello_valid(hello, &here))
+	if (rd_shm_hello_valid(hello, &own)) {
+		decoded[1] = true;
 		FUZZ_CHECK(rd_shm_card_address(&hello->from, &address) <= sizeof(address));
+	}
 }
 
 static void read_greeting(const struct rd_shm_greeting *greeting, int fd)
 {
 	struct rd_local local = { .rank = 1, .size = 4, .settings = &settings };
 
-	if (rd_shm_greeting_valid(greeting, &local))
+	if (rd_shm_greeting_valid(greeting, &local)) {
+		decoded[2] = true;
 		FUZZ_CHECK(greeting->from < 4 && greeting->slots >= 1 &&
 			   (fd < 0 || rd_shm_sealed(fd, 0) == 0));
+	}
 }
 
 static void read_packet(struct fuzz_input *input)
@@ -112,6 +153,7 @@ static void read_notices(struct fuzz_input *input)
 		ssize_t got = rd_shm_packet_recv(ends[0], &notice, sizeof(notice), fds);
 
 		if (got > 0 && rd_shm_notice_valid(&notice, (size_t)got)) {
+			decoded[3] = true;
 			rd_shm_regions_update(&regions, &notice, fds[0]);
 			check_region(rd_shm_region_find(regions, notice.id));
 		}

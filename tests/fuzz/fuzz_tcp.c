@@ -2,6 +2,7 @@
  * The bytes of tcp: cards, hellos, and the messages of a stream. The first byte chooses which. A
  * stream's input is a number of bytes to receive at once, and then the bytes of the peer.
  */
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "fuzz.h"
@@ -11,6 +12,41 @@
 #define LONG_MAX 8192
 #define SHORT_MAX 512
 
+static size_t seed_card(uint8_t *bytes)
+{
+	const struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons(29500) };
+	const struct rd_place place = { .host_id = "host" };
+	struct sockaddr_storage storage = { 0 };
+	struct rd_tcp_card card;
+
+	memcpy(&storage, &address, sizeof(address));
+	rd_tcp_card_init(&card, &place);
+	rd_tcp_card_add(&card, &storage);
+	card.shared = 1;
+	memcpy(bytes, &card, sizeof(card));
+	return sizeof(card);
+}
+
+size_t fuzz_seed(int number, uint8_t bytes[FUZZ_SEED_MAX])
+{
+	const struct rd_tcp_hello hello = {
+		.magic = RD_TCP_HELLO_MAGIC, .version = RD_TCP_VERSION, .to = 1, .channel = 2
+	};
+
+	bytes[0] = (uint8_t)number;
+	if (number == 0)
+		return 1 + seed_card(bytes + 1);
+	memcpy(bytes + 1, &hello, sizeof(hello));
+	return number == 1 ? 1 + sizeof(hello) : 0;
+}
+
+static bool decoded[3]; /* a card, a hello, a message of a stream */
+
+void fuzz_check_corpus(void)
+{
+	FUZZ_CHECK(decoded[0] && decoded[1] && decoded[2]);
+}
+
 static void read_card(struct fuzz_input *input)
 {
 	struct rd_tcp_card card;
@@ -18,6 +54,7 @@ static void read_card(struct fuzz_input *input)
 
 	if (rd_tcp_card_read(&card, input->at, input->left, 1))
 		return;
+	decoded[0] = true;
 	FUZZ_CHECK(card.shared >= 1 && card.shared <= card.count);
 	FUZZ_CHECK(card.count <= RD_TCP_ADDRESSES_MAX);
 	for (int i = 0; i < card.count; i++)
@@ -32,6 +69,7 @@ static void read_hello(struct fuzz_input *input)
 	fuzz_take(input, &hello, sizeof(hello));
 	if (!rd_tcp_hello_valid(&hello) || !rd_tcp_hello_fits(&hello, &local))
 		return;
+	decoded[1] = true;
 	FUZZ_CHECK(hello.from >= 0 && hello.from < local.size && hello.to == local.rank);
 	FUZZ_CHECK(hello.channel >= 0 && hello.channel < RD_TCP_CHANNELS_MAX);
 }
@@ -80,6 +118,7 @@ static void read_stream(struct fuzz_input *input)
 		while (!link.error &&
 			rd_tcp_stream_recv(&stream, lands ? into : NULL, expected, &message)) {
 			FUZZ_CHECK(message.size <= link.message_max);
+			decoded[2] = true;
 			sum += touch(&message);
 			rd_tcp_stream_release(&stream);
 		}

@@ -140,6 +140,13 @@ static struct rd_verbs_link *open_link(int fd)
 	return link;
 }
 
+static bool was_ready; /* a link, after a handshake of today's version */
+
+void fuzz_check_corpus(void)
+{
+	FUZZ_CHECK(was_ready);
+}
+
 static void check(const struct rd_verbs_link *link)
 {
 	const struct rd_link *base = &link->base;
@@ -151,6 +158,7 @@ static void check(const struct rd_verbs_link *link)
 	FUZZ_CHECK(link->size.size >= 2 * link->size.most);
 	if (!base->ready)
 		return;
+	was_ready = true;
 	FUZZ_CHECK(link->connected && (link->connected & ~(unsigned)connected) == 0);
 	FUZZ_CHECK(link->connected >> base->rail & 1);
 }

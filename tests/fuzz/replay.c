@@ -1,4 +1,7 @@
-/* Runs a fuzzer once on each file of the folders that it gets, without libFuzzer. */
+/*
+ * usage: replay_NAME FOLDER...: runs a fuzzer once on each file of the folders, without libFuzzer.
+ *        replay_NAME --seeds FOLDER: writes the fuzzer's seeds there.
+ */
 #include <dirent.h>
 #include <limits.h>
 
@@ -53,10 +56,28 @@ static int replay_folder(const char *path)
 	return count;
 }
 
+static int write_seeds(const char *folder)
+{
+	static uint8_t bytes[FUZZ_SEED_MAX];
+	size_t size;
+
+	for (int number = 0; fuzz_seed && (size = fuzz_seed(number, bytes)) > 0; number++) {
+		char path[PATH_MAX];
+		FILE *file;
+
+		snprintf(path, sizeof(path), "%s/seed_%d", folder, number);
+		file = fopen(path, "wb");
+		FUZZ_CHECK(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int total = 0;
 
+	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
+		return write_seeds(argv[2]);
 	for (int i = 1; i < argc; i++) {
 		int count = replay_folder(argv[i]);
 
@@ -65,6 +86,8 @@ int main(int argc, char **argv)
 		total += count;
 	}
 	printf("%d inputs\n", total);
+	if (fuzz_check_corpus)
+		fuzz_check_corpus();
 	/* A corpus that is not there proves nothing. */
 	return total > 0 ? 0 : 1;
 }
