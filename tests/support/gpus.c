@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "call_collective.h"
 #include "device/device.h"
 
 void gpu_die_with_parent(void)
@@ -220,4 +221,95 @@ int gpu_begin(const struct gpu_graphs *cu, void *stream)
 {
 	/* 1: captured by this thread alone. */
 	return cu->begin(stream, 1);
+}
+
+/* ---- Calls beside the same ones in host memory ---------------------------------------------- */
+
+int gpu_buffers_open(struct rank_env *env, struct gpu_buffers **buffers, size_t size)
+{
+	int device = env->rank % rondo_device_count();
+	struct gpu_buffers *made = calloc(1, sizeof(*made));
+
+	*buffers = made;
+	made->size = size;
+	made->host_in = malloc(3 * size);
+	made->host_out = made->host_in + size;
+	made->got = made->host_out + size;
+	if (env->create_error)
+		return world_report(env, "create: %s", rondo_last_error());
+	TRY(rondo_mem_alloc_on((void **)&made->in, size, device));
+	TRY(rondo_mem_alloc_on((void **)&made->out, size, device));
+	TRY(rondo_stream_create_on(&made->stream, device));
+	return 0;
+}
+
+void gpu_buffers_close(struct gpu_buffers *buffers)
+{
+	rondo_stream_destroy(buffers->stream);
+	rondo_mem_free(buffers->in);
+	rondo_mem_free(buffers->out);
+	free(buffers->host_in);
+	free(buffers);
+}
+
+int gpu_request_call(rondo_comm *comm, const struct gpu_request *request, char *in, char *out,
+	rondo_stream *stream)
+{
+	size_t ours =
+		(size_t)rondo_comm_rank(comm) * request->count * rondo_type_size(request->type);
+
+	in += request->in_at;
+	out = request->in_place ? in : out + request->out_at;
+	if (request->in_place &&
+		(request->collective == RD_ALL_GATHER || request->collective == RD_GATHER))
+		in += ours;
+	if (request->in_place &&
+		(request->collective == RD_REDUCE_SCATTER || request->collective == RD_SCATTER))
+		out += ours;
+	return call_collective(comm, request->collective, in, out, request->count, request->type,
+		request->op, request->root, stream);
+}
+
+static void fill(
+	const struct rank_env *env, struct gpu_buffers *buffers, const struct gpu_request *request)
+{
+	size_t size = rondo_type_size(request->type), at = request->in_at;
+	size_t shift = rd_collective_reduces(request->collective) ? 0 : (size_t)env->rank;
+
+	memset(buffers->host_in, 0x33, buffers->size);
+	memset(buffers->host_out, 0x55, buffers->size);
+	for (size_t i = 0; at + size <= buffers->size; i++, at += size)
+		gpu_put_element(buffers->host_in + at, request->type, i + shift, env->rank);
+}
+
+static int compare(
+	struct rank_env *env, const struct gpu_buffers *buffers, const struct gpu_request *request)
+{
+	const char *right = request->in_place ? buffers->host_in : buffers->host_out;
+
+	for (size_t i = 0; i < buffers->size; i++)
+		if (buffers->got[i] != right[i])
+			return world_report(env,
+				"%s of %zu %s %s at %zu and %zu, root %d%s: byte %zu is %d, not %d",
+				rd_collective_name(request->collective), request->count,
+				rondo_type_name(request->type), rondo_op_name(request->op),
+				request->in_at, request->out_at, request->root,
+				request->in_place ? ", in place" : "", i, buffers->got[i],
+				right[i]);
+	return 0;
+}
+
+int gpu_beside_the_host(
+	struct rank_env *env, struct gpu_buffers *buffers, const struct gpu_request *request)
+{
+	char *where = request->in_place ? buffers->in : buffers->out;
+
+	fill(env, buffers, request);
+	TRY(rondo_copy(buffers->in, buffers->host_in, buffers->size, buffers->stream));
+	TRY(rondo_copy(buffers->out, buffers->host_out, buffers->size, buffers->stream));
+	TRY(gpu_request_call(env->comm, request, buffers->in, buffers->out, buffers->stream));
+	TRY(rondo_copy(buffers->got, where, buffers->size, buffers->stream));
+	TRY(rondo_stream_synchronize(buffers->stream));
+	TRY(gpu_request_call(env->comm, request, buffers->host_in, buffers->host_out, NULL));
+	return compare(env, buffers, request);
 }

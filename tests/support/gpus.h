@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "plan/collective.h"
 #include "world.h"
 
 /* A world with this RONDO_KERNEL. */
@@ -58,6 +59,34 @@ bool has_mps(void);
 /* Element i of a rank's input: any integer, or a small float whose sums and products of four are
    exact in every type. */
 void gpu_put_element(void *at, rondo_type type, size_t i, int rank);
+
+/* A call on a rank's two buffers. */
+struct gpu_request {
+	enum rd_collective collective;
+	rondo_type type;
+	rondo_op op;
+	size_t count;
+	int root;
+	bool in_place;
+	size_t in_at, out_at; /* of its input and output in the buffers, in bytes */
+};
+
+struct gpu_buffers {
+	char *in, *out; /* on the device; size bytes each, as the others */
+	char *host_in, *host_out, *got;
+	size_t size;
+	rondo_stream *stream;
+};
+
+/* On this rank's device, in a body; returns as a body does. Closed even if that failed. */
+int gpu_buffers_open(struct rank_env *env, struct gpu_buffers **buffers, size_t size);
+void gpu_buffers_close(struct gpu_buffers *buffers);
+int gpu_request_call(rondo_comm *comm, const struct gpu_request *request, char *in, char *out,
+	rondo_stream *stream);
+/* Makes the call on the device and in host memory. The whole buffers are compared, with what no
+   call is to touch. All ranks have the same floats where a call adds them: sums are then exact. */
+int gpu_beside_the_host(
+	struct rank_env *env, struct gpu_buffers *buffers, const struct gpu_request *request);
 
 /* Functions of the driver, by their long-lived names. They return 0, or an error. */
 struct gpu_graphs {

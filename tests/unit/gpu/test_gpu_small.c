@@ -23,117 +23,30 @@ TestSuite(gpu_small, .init = gpu_die_with_parent);
 /* Longer than any test. */
 #define NEVER_MS 300000
 
-struct request {
-	enum rd_collective collective;
-	rondo_type type;
-	rondo_op op;
-	size_t count;
-	int root;
-	bool in_place;
-};
-
-static int call(rondo_comm *comm, const struct request *request, const void *in, void *out,
+static int call(rondo_comm *comm, const struct gpu_request *request, const void *in, void *out,
 	rondo_stream *stream)
 {
 	return call_collective(comm, request->collective, in, out, request->count, request->type,
 		request->op, request->root, stream);
 }
 
-/* The call in a buffer of ROOM bytes for the input, and another for the output. */
-static int call_in(
-	rondo_comm *comm, const struct request *request, char *in, char *out, rondo_stream *stream)
-{
-	size_t ours = rondo_comm_rank(comm) * request->count * rondo_type_size(request->type);
-
-	if (!request->in_place)
-		return call(comm, request, in, out, stream);
-	if (request->collective == RD_ALL_GATHER || request->collective == RD_GATHER)
-		return call(comm, request, in + ours, in, stream);
-	if (request->collective == RD_REDUCE_SCATTER || request->collective == RD_SCATTER)
-		return call(comm, request, in, in + ours, stream);
-	return call(comm, request, in, in, stream);
-}
-
 /* ---- Beside the host ----------------------------------------------------------------------- */
 
-struct both {
-	char *in, *out; /* on the device */
-	char host_in[ROOM], host_out[ROOM], got[ROOM];
-	rondo_stream *stream;
-};
-
-static int open_both(struct rank_env *env, struct both **both)
-{
-	*both = calloc(1, sizeof(**both));
-	if (env->create_error)
-		return world_report(env, "create: %s", rondo_last_error());
-
-	int device = env->rank % rondo_device_count();
-
-	TRY(rondo_mem_alloc_on((void **)&(*both)->in, ROOM, device));
-	TRY(rondo_mem_alloc_on((void **)&(*both)->out, ROOM, device));
-	TRY(rondo_stream_create_on(&(*both)->stream, device));
-	return 0;
-}
-
-static void close_both(struct both *both)
-{
-	rondo_stream_destroy(both->stream);
-	rondo_mem_free(both->in);
-	rondo_mem_free(both->out);
-	free(both);
-}
-
-/* All ranks have the same floats where a call adds them: sums are then exact. */
-static void fill_in(struct rank_env *env, const struct request *request, char *in)
-{
-	size_t size = rondo_type_size(request->type);
-	size_t shift = rd_collective_reduces(request->collective) ? 0 : (size_t)env->rank;
-
-	for (size_t i = 0; i < ROOM / size; i++)
-		gpu_put_element(in + i * size, request->type, i + shift, env->rank);
-}
-
-/* The whole buffers are compared, with what no call is to touch. */
-static int beside_the_host(struct rank_env *env, struct both *both, const struct request *request)
-{
-	char *where = request->in_place ? both->in : both->out;
-	char *right = request->in_place ? both->host_in : both->host_out;
-
-	fill_in(env, request, both->host_in);
-	memset(both->host_out, 0x55, ROOM);
-	TRY(rondo_copy(both->in, both->host_in, ROOM, both->stream));
-	TRY(rondo_copy(both->out, both->host_out, ROOM, both->stream));
-	TRY(call_in(env->comm, request, both->in, both->out, both->stream));
-	TRY(rondo_copy(both->got, where, ROOM, both->stream));
-	TRY(rondo_stream_synchronize(both->stream));
-	TRY(call_in(env->comm, request, both->host_in, both->host_out, NULL));
-	for (size_t i = 0; i < ROOM; i++)
-		if (both->got[i] != right[i])
-			return world_report(env,
-				"%s of %zu %s %s, root %d%s: byte %zu is %d, not %d",
-				rd_collective_name(request->collective), request->count,
-				rondo_type_name(request->type), rondo_op_name(request->op),
-				request->root, request->in_place ? ", in place" : "", i,
-				both->got[i], right[i]);
-	return 0;
-}
-
 /* Elements of the longest small call. */
-static size_t most(struct rank_env *env, const struct request *request)
+static size_t most(struct rank_env *env, const struct gpu_request *request)
 {
 	struct rd_problem problem = { .collective = request->collective, .size = env->size };
 
 	return (RD_LL_BUFFER_SIZE - 8) / (rd_blocks(&problem) * rondo_type_size(request->type));
 }
 
-static int try_type(struct rank_env *env, struct both *both, rondo_type type)
+static int try_type(struct rank_env *env, struct gpu_buffers *both, rondo_type type)
 {
 	int wrong = 0, turn = type;
 
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
 		for (int i = 0; i < 4 && !wrong && collective != RD_TRANSFER; i++, turn++) {
-			struct request request = { .collective = collective,
+			struct gpu_request request = { .collective = collective,
 				.type = type,
 				.root = turn % env->size,
 				.in_place = (type + i) % 2 };
@@ -143,19 +56,19 @@ static int try_type(struct rank_env *env, struct both *both, rondo_type type)
 			do
 				request.op = (rondo_op)((request.op + turn) % RONDO_OP_COUNT);
 			while (!rondo_op_applies(request.op, type) && ++turn);
-			wrong = beside_the_host(env, both, &request);
+			wrong = gpu_beside_the_host(env, both, &request);
 		}
 	return wrong;
 }
 
 static int as_on_the_host(struct rank_env *env)
 {
-	struct both *both;
-	int wrong = open_both(env, &both);
+	struct gpu_buffers *both;
+	int wrong = gpu_buffers_open(env, &both, ROOM);
 
 	for (int type = 0; type < RONDO_TYPE_COUNT && !wrong; type++)
 		wrong = try_type(env, both, type);
-	close_both(both);
+	gpu_buffers_close(both);
 	return wrong;
 }
 
@@ -192,9 +105,9 @@ static int run_ahead(struct rank_env *env)
 {
 	enum { CALLS = 12 };
 	static atomic_int queued;
-	struct both *both;
-	struct request request = { RD_BROADCAST, RONDO_I32, RONDO_SUM, 3, 0, false };
-	int wrong = open_both(env, &both), *host;
+	struct gpu_buffers *both;
+	struct gpu_request request = { RD_BROADCAST, RONDO_I32, RONDO_SUM, 3, 0, false, 0, 0 };
+	int wrong = gpu_buffers_open(env, &both, ROOM), *host;
 
 	if (wrong)
 		return wrong;
@@ -220,7 +133,7 @@ static int run_ahead(struct rank_env *env)
 		if (got != right)
 			wrong = world_report(env, "call %d gives %d, not %d", i, got, right);
 	}
-	close_both(both);
+	gpu_buffers_close(both);
 	return wrong;
 }
 
@@ -242,8 +155,8 @@ Test(gpu_small, a_root_does_not_run_away_from_the_others, .timeout = 60)
  */
 static int copy_before_the_last_has_called(struct rank_env *env)
 {
-	struct both *both;
-	int *host, wrong = open_both(env, &both);
+	struct gpu_buffers *both;
+	int *host, wrong = gpu_buffers_open(env, &both, ROOM);
 
 	if (wrong)
 		return wrong;
@@ -258,7 +171,7 @@ static int copy_before_the_last_has_called(struct rank_env *env)
 	TRY(rondo_stream_synchronize(both->stream));
 	if (host[0] != 1 + 2 + 3)
 		wrong = world_report(env, "the sum is %d", host[0]);
-	close_both(both);
+	gpu_buffers_close(both);
 	return wrong;
 }
 
@@ -277,9 +190,9 @@ Test(gpu_small, a_copy_to_memory_that_is_not_pinned_holds_up_no_peer, .timeout =
 /* ---- Failures ------------------------------------------------------------------------------ */
 
 /* The error of one call, or of the stream after it. */
-static int one_call(struct rank_env *env, struct both *both, enum rd_collective collective)
+static int one_call(struct rank_env *env, struct gpu_buffers *both, enum rd_collective collective)
 {
-	struct request request = { collective, RONDO_F32, RONDO_SUM, 3, 0, false };
+	struct gpu_request request = { collective, RONDO_F32, RONDO_SUM, 3, 0, false, 0, 0 };
 	int err = call(env->comm, &request, both->in, both->out, both->stream);
 
 	return err ? err : rondo_stream_synchronize(both->stream);
@@ -296,8 +209,8 @@ static int expect_error(struct rank_env *env, int err, int wanted)
    it is the root. */
 static int call_otherwise(struct rank_env *env)
 {
-	struct both *both;
-	int wrong = open_both(env, &both), err;
+	struct gpu_buffers *both;
+	int wrong = gpu_buffers_open(env, &both, ROOM), err;
 
 	if (wrong)
 		return wrong;
@@ -305,7 +218,7 @@ static int call_otherwise(struct rank_env *env)
 	TRY(rondo_barrier(env->comm, NULL));
 	err = one_call(env, both, env->rank == 1 ? RD_BROADCAST : RD_GATHER);
 	wrong = expect_error(env, err, RONDO_MISMATCH);
-	close_both(both);
+	gpu_buffers_close(both);
 	return wrong;
 }
 
@@ -313,8 +226,8 @@ static int call_otherwise(struct rank_env *env)
 static int be_silent(struct rank_env *env)
 {
 	bool aborts = env->world->timeout_ms == NEVER_MS;
-	struct both *both;
-	int wrong = open_both(env, &both), err;
+	struct gpu_buffers *both;
+	int wrong = gpu_buffers_open(env, &both, ROOM), err;
 
 	if (wrong)
 		return wrong;
@@ -328,7 +241,7 @@ static int be_silent(struct rank_env *env)
 		err = rondo_comm_error(env->comm);
 	}
 	wrong = expect_error(env, err, aborts ? RONDO_REVOKED : RONDO_TIMEOUT);
-	close_both(both);
+	gpu_buffers_close(both);
 	return wrong;
 }
 
@@ -357,7 +270,8 @@ static int call_all(struct rank_env *env, const char *in, char *out, rondo_strea
 	int err = 0;
 
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !err; collective++) {
-		struct request request = { collective, RONDO_I32, RONDO_SUM, 5, 1, false };
+		struct gpu_request request = { collective, RONDO_I32, RONDO_SUM, 5, 1, false, 0,
+			0 };
 
 		if (collective != RD_TRANSFER)
 			err = call(env->comm, &request, in, out + collective * SLOT, stream);
@@ -366,10 +280,10 @@ static int call_all(struct rank_env *env, const char *in, char *out, rondo_strea
 }
 
 /* Between replays, calls outside of the graph, an odd number of them. */
-static int replay_once(struct rank_env *env, struct both *both, const struct gpu_graphs *cu,
+static int replay_once(struct rank_env *env, struct gpu_buffers *both, const struct gpu_graphs *cu,
 	void *exec, void *stream, rondo_stream *wrapped, int round)
 {
-	struct request request = { RD_ALL_REDUCE, RONDO_I32, RONDO_SUM, 5, 1, false };
+	struct gpu_request request = { RD_ALL_REDUCE, RONDO_I32, RONDO_SUM, 5, 1, false, 0, 0 };
 	int *host = (int *)both->host_in;
 
 	for (int i = 0; i < 100; i++)
@@ -391,10 +305,11 @@ static int replay_once(struct rank_env *env, struct both *both, const struct gpu
 static int replay_all(struct rank_env *env)
 {
 	struct gpu_graphs cu;
-	struct both *both;
+	struct gpu_buffers *both;
 	void *stream, *graph, *exec;
 	rondo_stream *wrapped;
-	int wrong = open_both(env, &both), device = env->rank % rondo_device_count(), err;
+	int wrong = gpu_buffers_open(env, &both, ROOM), device = env->rank % rondo_device_count(),
+	    err;
 
 	if (wrong || !gpu_find_graphs(&cu))
 		return wrong ? wrong : world_report(env, "the driver lacks graphs");
@@ -409,7 +324,7 @@ static int replay_all(struct rank_env *env)
 	cu.destroy_graph(graph);
 	rondo_stream_destroy(wrapped);
 	cu.destroy(stream);
-	close_both(both);
+	gpu_buffers_close(both);
 	return wrong;
 }
 
@@ -438,20 +353,20 @@ Test(gpu_small, so_it_is_among_processes_under_mps, .timeout = 120)
 struct counted {
 	struct cuda_calls cuda;
 	struct gpu_graphs cu;
-	struct both *both;
+	struct gpu_buffers *both;
 	void *stream;
 	rondo_stream *wrapped;
 };
 
 static int call_once(
-	struct rank_env *env, const struct counted *counted, const struct request *request)
+	struct rank_env *env, const struct counted *counted, const struct gpu_request *request)
 {
 	TRY(call(env->comm, request, counted->both->in, counted->both->out, counted->wrapped));
 	return 0;
 }
 
 static int call_in_a_graph(
-	struct rank_env *env, const struct counted *counted, const struct request *request)
+	struct rank_env *env, const struct counted *counted, const struct gpu_request *request)
 {
 	const struct gpu_graphs *cu = &counted->cu;
 	void *graph, *exec;
@@ -470,7 +385,7 @@ static int call_in_a_graph(
 
 /* The host's barriers keep other launches away while one call of all ranks is counted. */
 static int count_bytes(struct rank_env *env, const struct counted *counted,
-	const struct request *request, bool captured)
+	const struct gpu_request *request, bool captured)
 {
 	size_t before, bytes;
 
@@ -493,7 +408,7 @@ static int count_each(struct rank_env *env, const struct counted *counted)
 	int wrong = 0;
 
 	for (int turn = 0; turn < 2 * RD_COLLECTIVE_COUNT && !wrong; turn++) {
-		struct request request = { turn / 2, RONDO_F32, RONDO_SUM, 5, 1, false };
+		struct gpu_request request = { turn / 2, RONDO_F32, RONDO_SUM, 5, 1, false, 0, 0 };
 
 		if (request.collective != RD_TRANSFER)
 			wrong = count_bytes(env, counted, &request, turn % 2);
@@ -504,7 +419,8 @@ static int count_each(struct rank_env *env, const struct counted *counted)
 static int few_bytes_are_passed(struct rank_env *env)
 {
 	struct counted counted;
-	int wrong = open_both(env, &counted.both), device = env->rank % rondo_device_count();
+	int wrong = gpu_buffers_open(env, &counted.both, ROOM);
+	int device = env->rank % rondo_device_count();
 
 	if (wrong || !cuda_calls_find(&counted.cuda) || !gpu_find_graphs(&counted.cu))
 		return wrong ? wrong : world_report(env, "the driver lacks graphs");
@@ -513,7 +429,7 @@ static int few_bytes_are_passed(struct rank_env *env)
 	wrong = count_each(env, &counted);
 	rondo_stream_destroy(counted.wrapped);
 	counted.cu.destroy(counted.stream);
-	close_both(counted.both);
+	gpu_buffers_close(counted.both);
 	return wrong;
 }
 
