@@ -1,7 +1,7 @@
 /*
  * A rank that leaves, or whose process ends, takes nothing from the others that they could have
  * had: they finish the call that it had finished, however late they come to it. Their next call is
- * an error that names it.
+ * an error that names it. A rank that calls exit() with a call under way has died, not left.
  *
  * Not in Criterion, whose processes have handlers of their own for exit().
  */
@@ -22,9 +22,10 @@
 #define RANKS 4
 #define MOST 65536
 
-enum way { DESTROYS, RETURNS, EXITS, DIES, WAYS };
+enum way { DESTROYS, RETURNS, EXITS, DIES, WAYS, EXITS_CALLING = WAYS };
 
-static const char *const way_texts[] = { "destroys", "returns", "exits", "dies" };
+static const char *const way_texts[] = { "destroys", "returns", "exits", "dies",
+	"exits with a request under way" };
 
 /* In memory that the ranks share. */
 static struct job {
@@ -59,6 +60,26 @@ static int call(rondo_comm *comm)
 		comm, job->collective, in, out, job->count, RONDO_I32, RONDO_SUM, job->root, NULL);
 }
 
+/* More than a rank sends before the others call. */
+#define LONG (RANKS * RANKS * MOST)
+
+static int call_long(rondo_comm *comm)
+{
+	static int32_t in[LONG], out[LONG];
+
+	return rondo_all_reduce(comm, in, out, LONG, RONDO_I32, RONDO_SUM, NULL);
+}
+
+static int exit_calling(rondo_comm *comm)
+{
+	rondo_request *request;
+
+	if (rondo_group_start() || call_long(comm) || rondo_group_prepare(&request) ||
+		rondo_request_start(request, NULL, NULL))
+		return complain(comm, "the request");
+	exit(0);
+}
+
 static int leave(rondo_comm *first, rondo_comm *comm)
 {
 	if (job->way == DESTROYS &&
@@ -68,6 +89,8 @@ static int leave(rondo_comm *first, rondo_comm *comm)
 		sem_post(&job->gone);
 	if (job->way == EXITS)
 		exit(0);
+	if (job->way == EXITS_CALLING)
+		return exit_calling(comm);
 	if (job->way == DIES)
 		_exit(0);
 	return 0;
@@ -90,9 +113,12 @@ static void await_leaver(void)
 
 static int expect_error(rondo_comm *comm)
 {
-	int wanted = job->way == DIES ? RONDO_DIED : RONDO_LEFT, err = rondo_barrier(comm, NULL);
+	int wanted = job->way >= DIES ? RONDO_DIED : RONDO_LEFT, err;
 	char name[32];
 
+	if (job->way == EXITS_CALLING)
+		await_leaver();
+	err = job->way == EXITS_CALLING ? call_long(comm) : rondo_barrier(comm, NULL);
 	snprintf(name, sizeof(name), "rank %d ", job->leaver);
 	if (err != wanted || !strstr(rondo_last_error(), name))
 		return complain(comm, "the next call");
@@ -186,6 +212,8 @@ int main(void)
 		return 1;
 	for (int t = 0; t < 2; t++) {
 		setenv("RONDO_TRANSPORT", transports[t], 1);
+		failed += try(
+			(struct job){ .way = EXITS_CALLING, .leaver = 1, .late = -1, .count = 2 });
 		for (enum way way = DESTROYS; way < WAYS; way++) {
 			failed += try_late(way);
 			failed += try_each(way, 2);
