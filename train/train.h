@@ -2,10 +2,9 @@
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
-#include "train/data/batches.h"
+#include "train/data/loader.h"
 #include "train/checkpoint/saver.h"
 #include "train/data/data.h"
-#include "train/data/loader.h"
 #include "train/parallel/ddp.h"
 #include "train/parallel/groups.h"
 #include "train/parallel/hook.h"

@@ -17,6 +17,7 @@
 
 #include "train/data/data.h"
 #include "train/data/sampler.h"
+#include "train/device/device.h"
 
 #define LOADER_WORKERS_MAX 64
 
@@ -55,5 +56,14 @@ void loader_destroy(struct loader *loader);
  * not gathered within a minute.
  */
 int loader_take(struct loader *loader, uint64_t epoch, size_t step, struct batch *batch);
+
+/* Memory for the batches of a loader. */
+
+/* `count` batches with room for `samples` each, on the host. If the device is the host, they are in
+   its memory. On failure *batches is NULL. */
+int batches_create(struct batch **batches, int count, struct device *device,
+	const struct data *data, size_t samples);
+/* Accepts NULL. */
+void batches_destroy(struct batch *batches, int count, struct device *device);
 
 #endif

@@ -32,4 +32,14 @@ int sink_write(struct sink *sink, const struct metrics_row *row);
 /* Removes a file without a row that sink_open() created. */
 void sink_close(struct sink *sink);
 
+/* The rows of a file of metrics. */
+
+/*
+ * Reads an open file from its beginning. *kept: the bytes of its first line, and of the rows before
+ * the first that a run from `start` writes again. An unfinished line at the end, of a run that was
+ * killed, is left out. Fails for a line that is no row, with its number.
+ */
+int metrics_rows_check(const char *path, FILE *file, const struct metrics_format *format,
+	const struct metrics_start *start, long *kept);
+
 #endif

@@ -92,7 +92,7 @@ struct ddp {
 	struct ddp_config config;
 	rondo_stream *stream; /* NULL: alone */
 	float *gradients; /* [parameters->elements], zero between tensors */
-	float *partial; /* [levels][parameters->elements], see accumulate.h; NULL: none */
+	float *partial; /* [levels][parameters->elements], see below; NULL: none */
 	struct tree *tree; /* NULL: not deterministic, or alone */
 	size_t *shard_counts; /* [world->size], scratch */
 	struct bucket *buckets; /* [bucket_count] */
@@ -142,5 +142,21 @@ int ddp_start(struct ddp *ddp, const struct bucket *bucket);
  * times of buckets. Waits for communication under way.
  */
 int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s);
+
+/*
+ * Gradients of micro-batches, added up tensor by tensor while backward goes on.
+ *
+ * Usually the first micro-batch writes ddp->gradients, and the later ones ddp->partial, which is
+ * added. A deterministic ddp adds in a binary tree: micro-batches 0 and 1, 2 and 3, then both
+ * pairs, and so on. Level l of ddp->partial holds the sum of 2^l micro-batches that waits for the
+ * next 2^l.
+ */
+
+/* Room of ddp->partial for config.micro_batches. */
+int accumulate_levels(const struct ddp_config *config);
+/* The place where this micro-batch's gradients lie: [parameters->elements]. */
+float *accumulate_target(const struct ddp *ddp);
+/* Adds what this micro-batch wrote at `offset` to earlier ones' sums. */
+void accumulate(struct ddp *ddp, size_t offset, size_t count);
 
 #endif

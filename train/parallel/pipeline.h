@@ -1,9 +1,9 @@
 /*
- * Pipeline parallelism: each rank of a group is a stage, which holds some successive layers. A step
- * is cut into micro-batches. While a stage computes one, the stage before it computes the next; see
- * turns.h for the order. Outputs go to the next stage by rondo_send(), and their gradients come
- * back. A stage sends one micro-batch's result and receives the next one's input in a group: so no
- * order makes two stages wait for each other.
+ * Pipeline parallelism: each rank of a group is a stage, which holds some successive layers. A
+ * step is cut into micro-batches. While a stage computes one, the stage before it computes the
+ * next; see the turns below for the order. Outputs go to the next stage by rondo_send(), and their
+ * gradients come back. A stage sends one micro-batch's result and receives the next one's input in
+ * a group: so no order makes two stages wait for each other.
  *
  *     pipeline_create(&pipeline, &groups.pipeline, &groups.ends, model, PIPELINE_1F1B, 8);
  *     for each step:
@@ -21,8 +21,30 @@
 
 #include "train/model/model.h"
 #include "train/parallel/ddp.h"
-#include "train/parallel/turns.h"
+#include "train/parallel/pipeline.h"
 #include "train/world/world.h"
+
+/*
+ * The turns of a stage of a pipeline: the order in which it takes the micro-batches of a step.
+ *
+ * GPipe (Huang et al.: "GPipe: Efficient Training of Giant Neural Networks", 2019): all forward,
+ * then all backward. 1F1B (Narayanan et al.: "PipeDream", 2019; here with a flush at the end of
+ * each step): a stage begins with as many forward as there are stages behind it, then alternates.
+ * Both compute the same. 1F1B holds at most as many micro-batches at a time as there are stages.
+ */
+
+enum pipeline_schedule { PIPELINE_1F1B, PIPELINE_GPIPE };
+
+struct turn {
+	bool backward;
+	int micro_batch;
+};
+
+/* Writes turns[2 * micro_batches]. Micro-batches go back in the order in which they came. */
+void turns_of(enum pipeline_schedule schedule, int stage, int stages, int micro_batches,
+	struct turn *turns);
+/* Micro-batches between forward and backward at a time, at most. */
+int turns_passes(enum pipeline_schedule schedule, int stage, int stages, int micro_batches);
 
 struct micro_batch {
 	const void *inputs; /* on the device; the first stage reads them */

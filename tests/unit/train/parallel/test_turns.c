@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-#include "train/parallel/turns.h"
+#include "train/parallel/pipeline.h"
 
 #define STAGES_MAX 8
 #define MICRO_BATCHES_MAX 17
