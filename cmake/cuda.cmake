@@ -100,7 +100,7 @@ function(rondo_add_cuda target)
 			${PROJECT_SOURCE_DIR}/lib/exec/f8.h ${PROJECT_SOURCE_DIR}/lib/include/rondo.h)
 	endforeach()
 	rondo_add_cuda_parts(${target} ${source} FATBINS kernels plans transfers
-		SOURCES cuda.c context.c driver.c graph.c memory.c stream.c)
+		SOURCES cuda.c context.c driver.c memory.c stream.c)
 	set_source_files_properties(${source}/driver.c PROPERTIES
 		COMPILE_DEFINITIONS RONDO_FIRST_ARCHITECTURE=${rondo_first_architecture})
 	target_compile_definitions(${target} PRIVATE RONDO_HAS_CUDA=1)

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "topo/probe.h"
 #include "topo/document.h"
-#include "topo/from.h"
 #include "topo/matrix.h"
 #include "topo/options.h"
 #include "topo/picture.h"

@@ -19,4 +19,13 @@ static inline int64_t rd_clock_ms(void)
 	return rd_clock_ns() / 1000000;
 }
 
+/* Deadlines in ms, of one clock. */
+
+#define RD_NEVER INT64_MAX
+
+static inline int64_t rd_sooner(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
 #endif

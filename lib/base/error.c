@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdlib.h>
 
 static _Thread_local char reason[RD_REASON_SIZE];
 
@@ -68,4 +69,23 @@ const char *rondo_error_name(int error)
 #undef NAME_CASE
 	}
 	return "unknown error";
+}
+
+void rd_reason_set_args(char **kept, const char *format, va_list args)
+{
+	char text[RD_REASON_SIZE];
+
+	/* The one that it replaces may be an argument. */
+	vsnprintf(text, sizeof(text), format, args);
+	free(*kept);
+	*kept = strdup(text);
+}
+
+void rd_reason_set(char **kept, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	rd_reason_set_args(kept, format, args);
+	va_end(args);
 }

@@ -6,7 +6,8 @@
 #define RD_ADDRESS_CARD_H
 
 #include "base/settings.h"
-#include "bootstrap/own_address.h"
+#include "bootstrap/address_card.h"
+#include "net/address.h"
 
 #define RD_ADDRESS_CARD_TEXT 104
 
@@ -18,7 +19,7 @@ struct rd_address_card {
 
 /*
  * Opens the socket (close-on-exec), which the caller owns, at this port; 0: any that is free. The
- * address is this host's own (own_address.h).
+ * address is this host's own.
  */
 int rd_address_card_open(struct rd_address_card *card, int *fd, int port);
 
@@ -30,5 +31,15 @@ int rd_address_card_read(struct rd_address_card *card, const char *text);
 
 /* Lets the settings meet there. */
 void rd_address_card_use(struct rd_settings *settings, const struct rd_address_card *card);
+
+/* This host's address at which its rank 0 meets the others, where nothing gives MASTER_ADDR. */
+
+/*
+ * Finds the address, numeric: of the first interface that RONDO_INTERFACE names, or else that from
+ * which packets leave by the default route. Without that route, it takes an interface that is up,
+ * first those with a gateway, and no bridge of containers. The last is the loopback, with a
+ * warning. RONDO_SETTING; RONDO_SYSTEM: there is none.
+ */
+int rd_own_address(char text[RD_NUMERIC_ADDRESS]);
 
 #endif

@@ -14,9 +14,8 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "bootstrap/control_events.h"
-#include "bootstrap/control_leave.h"
-#include "bootstrap/control_thread.h"
-#include "bootstrap/job_thread.h"
+#include "bootstrap/control_state.h"
+#include "bootstrap/job.h"
 
 /* ---- Sockets ------------------------------------------------------------------------------- */
 

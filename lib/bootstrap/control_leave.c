@@ -3,7 +3,7 @@
  * coordinator, until all ranks have left, or the process ends. A process that ends by return or
  * exit() leaves all its comms.
  */
-#include "bootstrap/control_leave.h"
+#include "bootstrap/control_state.h"
 
 #include <stdlib.h>
 #include <unistd.h>

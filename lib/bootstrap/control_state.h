@@ -11,11 +11,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/close_on_fork.h"
-#include "base/reason.h"
+#include "base/error.h"
 #include "bootstrap/client.h"
 #include "bootstrap/control.h"
+#include "bootstrap/peer_watch.h"
 #include "bootstrap/server.h"
 
 /* How a rank leaves. */
@@ -40,7 +42,7 @@ struct rd_control_requests {
 	int fallbacks; /* that `ready` comes after, */
 	struct rd_link_limits limits; /* and what links can do then */
 	int error, culprit; /* of the report */
-	char *reason; /* base/reason.h, as all reasons here */
+	char *reason; /* base/error.h, as all reasons here */
 	int parent_error; /* the parent's verdict; 0: none */
 	char *parent_reason;
 	bool slow; /* cleared when the thread has taken it */
@@ -151,5 +153,35 @@ void rd_control_release(struct rd_control *control);
 /* The thread publishes the states of the participant and the coordinator. over: for the last time.
    Returns whether nobody else has the control connection. */
 bool rd_control_publish(struct rd_control *control, bool over);
+
+/* ---- control_status.c: the state of a rank in one comm, for `rondo-run --status` ------------- */
+
+/* The thread's: writes one line of JSON, as docs/rondo-run.md describes it. */
+void rd_control_write_status(FILE *out, struct rd_control *control, int64_t now_ms);
+
+/* ---- control_leave.c: the end of a control connection ---------------------------------------- */
+
+/* One more of this process, which leaves when it ends; until rd_control_free(). */
+void rd_control_enlist(struct rd_control *control);
+
+/* Ends its connections; the thread does, when it lets go of it. */
+void rd_control_close(struct rd_control *control);
+/* After the thread has let go of it, or never had it. */
+void rd_control_free(struct rd_control *control);
+
+/* ---- control_thread.c: the thread's work for one, which job_thread.c calls ------------------- */
+
+/* Takes the events of its own epoll; rd_control_serve() follows. */
+void rd_control_take_events(struct rd_control *control);
+/* Takes what has come over channels of trunks; the same. */
+void rd_control_take_channels(struct rd_control *control);
+/* Takes an event of a group, which has none; the same. */
+void rd_control_take_event(struct rd_control *control, uint64_t mark);
+/* A process has died, of which a rank may be a member. */
+void rd_control_died(struct rd_control *control, const struct rd_death *death);
+/* The thread cannot wait for events any more. */
+void rd_control_cannot_wait(struct rd_control *control);
+/* Does what is due, and finds when more is. True: there is nothing more to do. */
+bool rd_control_serve(struct rd_control *control, int64_t now_ms);
 
 #endif

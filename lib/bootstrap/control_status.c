@@ -1,4 +1,4 @@
-#include "bootstrap/control_status.h"
+#include "bootstrap/control_state.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "bootstrap/control_thread.h"
+#include "bootstrap/control_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/control_events.h"
-#include "bootstrap/control_leave.h"
 #include "bootstrap/control_silence.h"
 #include "bootstrap/job.h"
 #include "topo/place.h"

@@ -52,4 +52,7 @@ void rd_job_await(struct rd_control *control);
 /* When a control connection is freed, or the thread ends. */
 void rd_job_release(struct rd_job *job);
 
+/* The thread of its parent's job serves the control connection from now on; NULL: a new job's. */
+int rd_job_start(struct rd_control *control, struct rd_job *parents);
+
 #endif

@@ -3,7 +3,7 @@
  * job's comms, which decide what messages are sent; the thread carries them, and waits for events
  * and deadlines.
  */
-#include "bootstrap/job_thread.h"
+#include "bootstrap/job.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,15 +12,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "bootstrap/control_events.h"
-#include "bootstrap/control_leave.h"
-#include "bootstrap/control_status.h"
-#include "bootstrap/control_thread.h"
-#include "bootstrap/job.h"
+#include "bootstrap/control_state.h"
 
 #define STACK_SIZE (256 << 10) /* transports, and plug-ins, open links on it */
 #define EVENTS_MAX 64

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "bootstrap/control_message.h"
 #include "bootstrap/rendezvous.h"

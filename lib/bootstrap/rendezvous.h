@@ -45,7 +45,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 
 #define RD_PENDING_MAX 128 /* connections beside those of ranks, at a time */
 #define RD_PENDING_MS 2000 /* for which one may stay without its first message, or refused */

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/port.h"
 #include "net/socket.h"

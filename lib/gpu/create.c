@@ -9,7 +9,7 @@
 #include "exec/algorithms.h"
 #include "gpu/bounce.h"
 #include "gpu/exports.h"
-#include "gpu/launch_transfers.h"
+#include "gpu/launch.h"
 #include "gpu/messages.h"
 #include "gpu/peers.h"
 #include "gpu/progress.h"

@@ -17,4 +17,16 @@ struct rd_kernel_launch {
 int rd_gpu_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
 	const struct rd_kernel_launch *launch);
 
+/* The launch of a group's transfers as one kernel on the caller's stream (transfer_work.h). */
+
+/* Queues the kernel. from: where each receive's bytes are, as addressed here, or NULL where peers'
+   kernels make the offers. In the caller's thread. */
+int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stream,
+	struct rd_task *tasks, int count, const char *const from[]);
+
+/* Makes the lists of long groups. */
+int rd_transfers_make_lists(struct rd_gpu *gpu);
+/* Frees the lists of long groups, when all that was launched has run. */
+void rd_transfers_free_lists(struct rd_gpu *gpu);
+
 #endif

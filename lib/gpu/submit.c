@@ -9,7 +9,6 @@
 #include "gpu/direct.h"
 #include "gpu/element.h"
 #include "gpu/launch.h"
-#include "gpu/launch_transfers.h"
 #include "gpu/messages.h"
 #include "gpu/order.h"
 #include "gpu/progress.h"

@@ -9,7 +9,7 @@
  * and direction, so that no order of transfers in a group can deadlock. Other ranks take no part.
  *
  * Where all ranks are threads of one process, on devices of their own, kernels make the offers, on
- * the device flags, and no host takes part (launch_transfers.h).
+ * the device flags, and no host takes part (launch.h).
  *
  * A rank's transfers to itself are copies. A buffer that cannot be mapped is copied to memory that
  * can (bounce.h).

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/close_on_fork.h"
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -9,7 +9,6 @@
 
 #include "base/cancellation.h"
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* Short texts of one line: lists of hosts and of CPUs, places of devices, address cards. The
    first byte chooses which. */
 #include "base/environment.h"
-#include "base/launch/slurm_list.h"
+#include "base/launch/slurm.h"
 #include "bootstrap/address_card.h"
 #include "fuzz.h"
 #include "run/hosts/list.h"

@@ -14,7 +14,6 @@
 #include "base/pidfd.h"
 #include "run/bind.h"
 #include "run/command.h"
-#include "run/environment.h"
 
 _Static_assert(sizeof(((struct failure *)NULL)->log) == LOG_PATH_SIZE, "a log's path fits");
 

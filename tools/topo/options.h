@@ -8,7 +8,7 @@
 
 struct topo_options {
 	const char *load; /* the topology to show */
-	const char *from; /* a text of another program (from.h); both NULL: this host */
+	const char *from; /* a text of another program (document.h); both NULL: this host */
 	const char *dump, *svg; /* files to write; "-": standard output; NULL: none */
 	bool json;
 	int ranks; /* ranks whose places and paths to show; 0: none */

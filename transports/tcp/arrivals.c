@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/settings.h"

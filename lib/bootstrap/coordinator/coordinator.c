@@ -6,12 +6,7 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/coordinator/diagnose.h"
-#include "bootstrap/coordinator/join.h"
-#include "bootstrap/coordinator/links.h"
-#include "bootstrap/coordinator/query.h"
-#include "bootstrap/coordinator/slow_call.h"
-#include "bootstrap/coordinator/verdict.h"
+#include "bootstrap/coordinator/parts.h"
 #include "topo/place.h"
 
 /* ---- Failing ------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/reason.h"
+#include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/control_message.h"
 #include "bootstrap/link_failure.h"
@@ -61,7 +61,7 @@ struct rd_coordinator_rank {
 	/* Its latest report, of a failure or of a slow call: */
 	int report; /* the error; 0: none, or a slow call */
 	int culprit; /* -1: none */
-	char *reason; /* base/reason.h */
+	char *reason; /* base/error.h */
 };
 
 enum rd_coordinator_phase {

@@ -1,11 +1,9 @@
-#include "bootstrap/coordinator/diagnose.h"
+#include "bootstrap/coordinator/parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/coordinator/query.h"
-#include "bootstrap/coordinator/verdict.h"
 
 /* ---- Judging ------------------------------------------------------------------------------- */
 

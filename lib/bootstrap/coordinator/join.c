@@ -1,10 +1,8 @@
-#include "bootstrap/coordinator/join.h"
+#include "bootstrap/coordinator/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "bootstrap/coordinator/verdict.h"
 
 void rd_coordinator_decline(
 	struct rd_coordinator *coordinator, int rank, int error, const char *reason)

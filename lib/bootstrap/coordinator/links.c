@@ -1,8 +1,6 @@
-#include "bootstrap/coordinator/links.h"
+#include "bootstrap/coordinator/parts.h"
 
 #include <stdlib.h>
-
-#include "bootstrap/coordinator/verdict.h"
 
 /* ---- Fallbacks ----------------------------------------------------------------------------- */
 

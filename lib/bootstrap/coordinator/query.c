@@ -1,9 +1,7 @@
-#include "bootstrap/coordinator/query.h"
+#include "bootstrap/coordinator/parts.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#include "bootstrap/coordinator/verdict.h"
 
 void rd_query_all(struct rd_coordinator *coordinator, int64_t now_ms)
 {

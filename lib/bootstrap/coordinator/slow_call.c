@@ -1,12 +1,10 @@
-#include "bootstrap/coordinator/slow_call.h"
+#include "bootstrap/coordinator/parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/coordinator/query.h"
-#include "bootstrap/coordinator/verdict.h"
 
 static bool has_not_joined(const struct rd_coordinator_rank *state)
 {

@@ -1,4 +1,4 @@
-#include "bootstrap/coordinator/verdict.h"
+#include "bootstrap/coordinator/parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/reason.h"
+#include "base/error.h"
 #include "base/settings.h"
 #include "bootstrap/control_message.h"
 #include "bootstrap/link_failure.h"
@@ -81,7 +81,7 @@ struct rd_participant {
 	uint64_t digest; /* of our calls, when leaving */
 
 	int report, culprit; /* of our own report: its error */
-	char *report_reason; /* base/reason.h */
+	char *report_reason; /* base/error.h */
 	int dead; /* a rank whose death is to be reported; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
 	int64_t slow_line_ms; /* our call that waits for long */

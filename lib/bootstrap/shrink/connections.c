@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "bootstrap/lineage.h"

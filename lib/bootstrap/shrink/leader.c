@@ -2,11 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "bootstrap/rendezvous.h"
-#include "bootstrap/shrink/peers.h"
 #include "bootstrap/shrink/quorum_sides.h"
-#include "bootstrap/shrink/vote.h"
 #include "net/socket.h"
 
 /* Most ranks come at once, and need not be dialled. */

@@ -1,11 +1,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "bootstrap/rendezvous.h"
-#include "bootstrap/shrink/peers.h"
 #include "bootstrap/shrink/quorum_sides.h"
-#include "bootstrap/shrink/vote.h"
 #include "net/socket.h"
 
 #define AGAIN_LEAST_MS 10

@@ -1,4 +1,4 @@
-#include "bootstrap/shrink/peers.h"
+#include "bootstrap/shrink/quorum_sides.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -20,7 +20,7 @@
  * A commit may not reach all before the leader dies, or is cut off. Then those that it reached have
  * a comm that fails, and meet the others again, in the same lineage. The others do not know whether
  * such ranks go on without them. A rank that has voted for a plan, and lost the leader before it
- * heard its end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.h).
+ * heard its end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.c).
  *
  * A rank has failed where the verdict calls it dead or silent, or no process listens at its place,
  * or that sends LEFT.

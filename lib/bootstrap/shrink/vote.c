@@ -1,8 +1,8 @@
-#include "bootstrap/shrink/vote.h"
+#include "bootstrap/shrink/quorum_sides.h"
 
 #include <stdlib.h>
 
-#include "bootstrap/shrink/peers.h"
+#include "bootstrap/shrink/quorum_sides.h"
 
 static bool is_in(const struct rd_vote *plan, int origin)
 {

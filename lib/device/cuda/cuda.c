@@ -1,9 +1,8 @@
 /* NVIDIA GPUs, by the CUDA driver. */
 #include "device/device.h"
 #include "device/cuda/context.h"
-#include "device/cuda/graph.h"
-#include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
+#include "device/cuda/memory.h"
 
 /* Blocks of a kernel that has the device to itself, by multiprocessor. */
 #define BLOCKS_A_PROCESSOR 4

@@ -20,4 +20,11 @@ int rd_cuda_post_flags(int device, void *stream, const struct rd_flag_op *ops, i
 int rd_cuda_copy(int device, void *stream, void *to, const void *from, size_t size);
 int rd_cuda_copy_now(int device, void *to, const void *from, size_t size);
 
+/* CUDA graphs: the functions of the table (struct rd_device_ops). */
+
+int rd_cuda_graph_begin(int device, void *stream);
+int rd_cuda_graph_end(int device, void *stream, void **graph);
+int rd_cuda_graph_launch(int device, void *stream, void *graph);
+void rd_cuda_graph_destroy(int device, void *graph);
+
 #endif

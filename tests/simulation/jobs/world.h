@@ -17,7 +17,6 @@
 #include <stdint.h>
 
 #include "base/error.h"
-#include "base/reason.h"
 #include "bootstrap/control.h"
 #include "check/event_queue.h"
 #include "draw.h"

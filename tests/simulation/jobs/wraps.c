@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/close_on_fork.h"
-#include "bootstrap/control_leave.h"
+#include "bootstrap/control_state.h"
 #include "bootstrap/peer_watch.h"
 #include "bootstrap/status.h"
 #include "world.h"

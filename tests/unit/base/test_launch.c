@@ -8,7 +8,6 @@
 
 #include "base/launch/launch.h"
 #include "base/launch/slurm.h"
-#include "base/launch/slurm_list.h"
 #include "base/settings.h"
 
 /* NAME=VALUE, with spaces between; all other variables go. */

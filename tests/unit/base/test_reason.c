@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/reason.h"
 
 Test(reason, replaces_the_one_before_which_may_be_a_part_of_it)
 {

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "bootstrap/status.h"
 
 #define TEXT_SIZE RD_STATUS_MAX

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/deadline.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/port.h"
 #include "net/door.h"

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/port.h"
 #include "net/codec.h"
 #include "net/socket.h"
