@@ -4,6 +4,10 @@
 #include "check/checker.h"
 #include "mesh/mesh.h"
 #include "mutants.h"
+#include "base/error.h"
+#include "check/proof.h"
+#include "exec/algorithms.h"
+#include "ring/ring.h"
 
 Test(checker, refuses_a_signal_that_nobody_awaits)
 {
@@ -402,4 +406,18 @@ Test(checker, follows_signals_through_third_ranks)
 	expect_plans_refused(direct_by(pass_on_hastily), RD_BROADCAST, 3,
 		"rank 0 may end while rank 2 may still be reading its memory (step 0, fetch chunk "
 		"0, in[0] of 0, to out[0])");
+}
+
+/* ---- Room of a proof ------------------------------------------------------------------------- */
+
+/* The table of algorithms, which is full. */
+
+Test(proof_room, an_algorithm_without_room_leaves_no_trace)
+{
+	static const struct rd_algorithm without_room;
+
+	while (!rd_algorithms_check_room())
+		cr_assert_eq(rd_algorithm_add(&rd_ring), 0);
+	cr_expect_eq(rd_proof_add(&without_room), RONDO_UNSUPPORTED);
+	cr_expect_not(rd_proof_is_demanded(&without_room));
 }
