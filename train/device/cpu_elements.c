@@ -33,11 +33,11 @@ static const struct cpu_variant variants[] = {
 	{ 0 },
 };
 
-static const struct element_loops *chosen = &loops_plain;
+static const void *chosen = &loops_plain;
 
 __attribute__((constructor)) static void choose_best(void)
 {
-	chosen = cpu_variant_find(variants, NULL);
+	cpu_elements_choose(NULL);
 }
 
 const struct element_loops *cpu_elements(void)
@@ -47,8 +47,5 @@ const struct element_loops *cpu_elements(void)
 
 bool cpu_elements_choose(const char *name)
 {
-	const struct element_loops *found = cpu_variant_find(variants, name);
-	if (found)
-		chosen = found;
-	return found;
+	return cpu_variant_choose(variants, name, &chosen);
 }

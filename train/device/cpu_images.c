@@ -15,11 +15,11 @@ static const struct cpu_variant variants[] = {
 	{ 0 },
 };
 
-static const struct image_kernels *chosen = &cpu_images_plain;
+static const void *chosen = &cpu_images_plain;
 
 __attribute__((constructor)) static void choose_best(void)
 {
-	chosen = cpu_variant_find(variants, NULL);
+	cpu_images_choose(NULL);
 }
 
 const struct image_kernels *cpu_images(void)
@@ -29,8 +29,5 @@ const struct image_kernels *cpu_images(void)
 
 bool cpu_images_choose(const char *name)
 {
-	const struct image_kernels *found = cpu_variant_find(variants, name);
-	if (found)
-		chosen = found;
-	return found;
+	return cpu_variant_choose(variants, name, &chosen);
 }

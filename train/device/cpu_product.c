@@ -26,11 +26,11 @@ static const struct cpu_variant variants[] = {
 	{ 0 },
 };
 
-static const struct product_kernels *chosen = &none;
+static const void *chosen = &none;
 
 __attribute__((constructor)) static void choose_best(void)
 {
-	chosen = cpu_variant_find(variants, NULL);
+	cpu_product_choose(NULL);
 }
 
 const struct product_kernels *cpu_product_kernels(void)
@@ -40,10 +40,7 @@ const struct product_kernels *cpu_product_kernels(void)
 
 bool cpu_product_choose(const char *name)
 {
-	const struct product_kernels *found = cpu_variant_find(variants, name);
-	if (found)
-		chosen = found;
-	return found;
+	return cpu_variant_choose(variants, name, &chosen);
 }
 
 bool cpu_product_is_ours(const struct product *p)
@@ -70,13 +67,13 @@ static void multiply_by_blas(const struct product *p)
 /* Whether a multiplication with alpha before the sum may be fused with it, or split it. */
 static bool needs_apart(const struct product *p, bool ours)
 {
-	return p->alpha != 1 && p->beta == 1 && !(ours && p->inner <= chosen->depth);
+	return p->alpha != 1 && p->beta == 1 && !(ours && p->inner <= cpu_product_kernels()->depth);
 }
 
 static void multiply(const struct product *p, bool ours, float *scratch)
 {
 	if (ours)
-		chosen->multiply(p, scratch);
+		cpu_product_kernels()->multiply(p, scratch);
 	else
 		multiply_by_blas(p);
 }
@@ -99,11 +96,11 @@ void cpu_product(struct device *device, const struct product *product)
 {
 	struct product one = *product;
 	/* OpenBLAS alone uses several threads. */
-	bool ours =
-		chosen->multiply && openblas_get_num_threads() == 1 && cpu_product_is_ours(product);
+	bool ours = cpu_product_kernels()->multiply && openblas_get_num_threads() == 1 &&
+		    cpu_product_is_ours(product);
 	bool is_apart = needs_apart(product, ours);
 	size_t apart = is_apart ? (size_t)product->rows * product->columns : 0;
-	size_t room = apart + (ours ? chosen->scratch(product) : 0);
+	size_t room = apart + (ours ? cpu_product_kernels()->scratch(product) : 0);
 	float *scratch = room ? cpu_scratch(device, room) : NULL;
 	if (room && !scratch)
 		return;

@@ -2,6 +2,8 @@
 #ifndef TRAIN_DEVICE_CPU_VARIANTS_H
 #define TRAIN_DEVICE_CPU_VARIANTS_H
 
+#include <stdbool.h>
+
 #include "base/instructions.h"
 
 struct cpu_variant {
@@ -10,8 +12,8 @@ struct cpu_variant {
 	enum rd_instructions needs;
 };
 
-/* The table of the first variant that this processor can run, and that has this name (NULL: any).
-   NULL: there is none. Can be called before main(). */
-const void *cpu_variant_find(const struct cpu_variant *variants, const char *name);
+/* Sets *chosen to the table of the first variant that this processor can run, and has this name
+   (NULL: any). False: there is none, and *chosen stays. Can be called before main(). */
+bool cpu_variant_choose(const struct cpu_variant *variants, const char *name, const void **chosen);
 
 #endif

@@ -47,11 +47,11 @@ static const struct cpu_variant variants[] = {
 	{ 0 },
 };
 
-static const struct vector_loops *chosen = &loops_plain;
+static const void *chosen = &loops_plain;
 
 __attribute__((constructor)) static void choose_best(void)
 {
-	chosen = cpu_variant_find(variants, NULL);
+	cpu_vectors_choose(NULL);
 }
 
 const struct vector_loops *cpu_vectors(void)
@@ -61,8 +61,5 @@ const struct vector_loops *cpu_vectors(void)
 
 bool cpu_vectors_choose(const char *name)
 {
-	const struct vector_loops *found = cpu_variant_find(variants, name);
-	if (found)
-		chosen = found;
-	return found;
+	return cpu_variant_choose(variants, name, &chosen);
 }
