@@ -14,7 +14,6 @@
 #include "train/settings.h"
 #include "train/resume.h"
 #include "train/source.h"
-#include "train/step.h"
 
 #define DEFAULT_SEED 1
 #define DEFAULT_EPOCHS 5

@@ -1,4 +1,4 @@
-#include "train/step.h"
+#include "train/train.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include "train/recovery.h"
 #include "train/replica.h"
 #include "train/resume.h"
-#include "train/step.h"
 
 static bool is_complete(const struct train *train)
 {

@@ -104,4 +104,11 @@ int train_hash(struct train *train, uint64_t *hash);
    SIGTERM: waits until the checkpoint is there for all ranks. */
 int train_finish(struct train *train);
 
+/* The parts of a step that its beginning shares. */
+
+/* Cuts this rank's share of the step into its micro-batches, train->parts. */
+void step_cut(struct train *train, const struct sampler *sampler, size_t step);
+/* Forgets the losses so far. */
+void step_clear(struct train *train);
+
 #endif

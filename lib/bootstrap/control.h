@@ -29,7 +29,6 @@
 #include "bootstrap/link_failure.h"
 #include "bootstrap/cards.h"
 #include "bootstrap/member.h"
-#include "bootstrap/rank_list.h"
 
 struct rd_control;
 

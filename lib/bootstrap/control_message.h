@@ -18,7 +18,6 @@
 #include "bootstrap/link_failure.h"
 #include "bootstrap/member.h"
 #include "bootstrap/member_table.h"
-#include "bootstrap/rank_list.h"
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32

@@ -36,4 +36,24 @@ void rd_link_failures_finish(struct rd_link_failures *link_failures);
 bool rd_link_failures_have(
 	const struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure);
 
+/* ---- Links to open --------------------------------------------------------------------------- */
+
+/* In an OPEN: added to the rank where the link is that of tagged messages (comm/mailbox.h). */
+#define RD_OPEN_TAGGED (1 << 20)
+
+static inline int rd_open_rank(int listed)
+{
+	return listed & (RD_OPEN_TAGGED - 1);
+}
+
+/* A list that grows; all zero: empty. */
+struct rd_rank_list {
+	int32_t *at;
+	int count, capacity;
+};
+
+/* False: no memory. */
+bool rd_rank_list_add(struct rd_rank_list *list, int32_t rank);
+void rd_rank_list_finish(struct rd_rank_list *list);
+
 #endif

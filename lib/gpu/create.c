@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "device/region.h"
 #include "exec/algorithms.h"
-#include "gpu/bounce.h"
 #include "gpu/exports.h"
 #include "gpu/launch.h"
 #include "gpu/messages.h"

@@ -6,11 +6,10 @@
 #include "base/error.h"
 #include "comm/plan_cache.h"
 #include "base/futex.h"
-#include "gpu/bounce.h"
+#include "gpu/exports.h"
 #include "gpu/compile_direct.h"
 #include "gpu/compile_messages.h"
 #include "gpu/element.h"
-#include "gpu/exports.h"
 #include "gpu/watch.h"
 #include "tuner/eligible.h"
 

@@ -28,7 +28,7 @@ void rd_direct_small_work(
 void rd_direct_fuse(struct rd_gpu *gpu, const struct rd_call *call, struct rd_work *work);
 
 /* Announces where this rank's buffers lie, as gpu->announced + 1, which it counts. The call gets
-   other buffers where peers cannot map these (bounce.h). number: of the call on its stream.
+   other buffers where peers cannot map these (exports.h). number: of the call on its stream.
    *waits: the caller must wait for the addresses before it goes on. */
 int rd_direct_announce(struct rd_gpu *gpu, struct rd_call *call, const struct rd_work *work,
 	bool captured, uint32_t number, bool *waits);

@@ -12,6 +12,7 @@
 #define RD_EXPORTS_H
 
 #include "gpu/peers.h"
+#include "gpu/state.h"
 
 /* Fills in where a buffer of this rank lies, for a call of this number. keep: for as long as the
    gpu. May wait for earlier calls. 0, or RONDO_UNSUPPORTED with the reason: other processes cannot
@@ -35,5 +36,18 @@ void rd_imports_map_noted(struct rd_gpu *gpu);
 
 /* Unmaps what is mapped here. */
 void rd_imports_drop(struct rd_gpu *gpu);
+
+/* ---- Bounces --------------------------------------------------------------------------------- */
+
+/*
+ * Bounces: device memory of this rank that peers map, in place of buffers that they cannot map:
+ * pinned host memory, and memory that the driver gives no handle for. The stream copies the input
+ * there before the call, and the output back after it.
+ */
+
+/* *at: memory for `size` bytes in place of those at `buffer`. which: 0 for inputs, 1 for outputs.
+   It serves one call at a time: calls follow each other. May wait for earlier calls. */
+int rd_bounce_get(struct rd_gpu *gpu, int which, const void *buffer, size_t size, void **at);
+void rd_bounces_free(struct rd_gpu *gpu);
 
 #endif

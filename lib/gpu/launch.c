@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "gpu/order.h"
 #include "gpu/sharers.h"
 #include "base/error.h"
 #include "base/futex.h"
@@ -226,4 +225,38 @@ int rd_transfers_launch(struct rd_gpu *gpu, struct rd_device_stream *device_stre
 		launch.number = ++long_list->used;
 	}
 	return rd_gpu_launch(gpu, device_stream, &launch);
+}
+
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+int rd_order_check(const struct rd_gpu *gpu, const struct rd_device_stream *device_stream)
+{
+	if (!gpu->last || gpu->last == device_stream || !gpu->launched ||
+		!rd_device_stream_captures(gpu->last) ||
+		gpu->ops->stream_captures(device_stream->stream))
+		return 0;
+	return rd_fail(RONDO_UNSUPPORTED,
+		"rank %d: the comm's last call is on another stream, which is being captured: end "
+		"the capture first",
+		gpu->comm->rank);
+}
+
+int rd_order(struct rd_gpu *gpu, struct rd_device_stream *device_stream)
+{
+	int err = 0;
+
+	if (gpu->last == device_stream)
+		return 0;
+	if (gpu->last)
+		err = rd_device_stream_follow(device_stream->stream, gpu->last);
+	if (err == RONDO_UNSUPPORTED && !gpu->launched) {
+		rd_gpu_await(gpu, gpu->number);
+		err = 0;
+	}
+	if (err)
+		return err;
+	rd_device_stream_get(device_stream);
+	rd_device_stream_put(gpu->last);
+	gpu->last = device_stream;
+	return 0;
 }

@@ -29,4 +29,18 @@ int rd_transfers_make_lists(struct rd_gpu *gpu);
 /* Frees the lists of long groups, when all that was launched has run. */
 void rd_transfers_free_lists(struct rd_gpu *gpu);
 
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+/*
+ * The order of a comm's calls on streams: a call runs after the comm's last one. Where that was on
+ * another stream, the call's stream follows it.
+ */
+
+/* Before a call is queued on the stream. Not while the stream captures. Waits for the last call
+   where its stream is being captured now. */
+int rd_order(struct rd_gpu *gpu, struct rd_device_stream *device_stream);
+/* Whether it can. RONDO_UNSUPPORTED: the host cannot wait for a call that was launched, which
+   `finished` does not count. */
+int rd_order_check(const struct rd_gpu *gpu, const struct rd_device_stream *device_stream);
+
 #endif

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/futex.h"
 #include "gpu/exports.h"
-#include "gpu/order.h"
+#include "gpu/launch.h"
 #include "gpu/peers.h"
 #include "gpu/watch.h"
 

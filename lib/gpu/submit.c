@@ -10,7 +10,6 @@
 #include "gpu/element.h"
 #include "gpu/launch.h"
 #include "gpu/messages.h"
-#include "gpu/order.h"
 #include "gpu/progress.h"
 #include "gpu/queue.h"
 #include "gpu/queue_direct.h"

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/futex.h"
-#include "gpu/bounce.h"
 #include "gpu/exports.h"
 #include "gpu/queue.h"
 #include "gpu/sharers.h"

@@ -12,7 +12,7 @@
  * the device flags, and no host takes part (launch.h).
  *
  * A rank's transfers to itself are copies. A buffer that cannot be mapped is copied to memory that
- * can (bounce.h).
+ * can (exports.h).
  */
 #ifndef RD_TRANSFERS_H
 #define RD_TRANSFERS_H

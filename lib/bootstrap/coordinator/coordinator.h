@@ -18,7 +18,6 @@
 #include "bootstrap/control_message.h"
 #include "bootstrap/link_failure.h"
 #include "bootstrap/member.h"
-#include "bootstrap/rank_list.h"
 #include "bootstrap/rendezvous.h"
 
 struct rd_control_socket;

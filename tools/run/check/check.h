@@ -4,6 +4,8 @@
 #ifndef RUN_CHECK_CHECK_H
 #define RUN_CHECK_CHECK_H
 
+#include "rondo.h"
+
 /* The option with which the agents start it as a rank. */
 #define CHECK_OPTION "--check-rank"
 
