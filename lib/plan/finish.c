@@ -63,6 +63,8 @@ static size_t count_places(const struct rd_plan *plan, enum rd_memory memory)
 {
 	int last = -1;
 
+	if (!plan->direct_access)
+		return (size_t)rd_plan_chunks(plan, memory);
 	for (int i = 0; i < plan->step_count; i++) {
 		const struct rd_where wheres[] = { plan->steps[i].from, plan->steps[i].into };
 

@@ -145,7 +145,7 @@ static int pack(struct packer *packer, const struct rd_plan *plan, struct packed
 
 	begin(packer);
 	packed->count = plan->step_count;
-	packed->steps = malloc(((size_t)plan->step_count + 1) * sizeof(*packed->steps));
+	packed->steps = malloc(((size_t)plan->step_count + PACKED_NEAR) * sizeof(*packed->steps));
 	if (!packed->steps)
 		return fail_memory();
 	for (int i = 0; i < plan->step_count; i++) {

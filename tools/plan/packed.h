@@ -7,6 +7,9 @@
 
 #include "tuner/schedule.h"
 
+/* Steps that are read at once: there is room for them behind the last. */
+#define PACKED_NEAR 16
+
 /* A step, as far as its time depends on it. */
 struct packed_step {
 	struct rd_event event;

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "routes.h"
+#include "windows.h"
 
 /* Steps of a rank at a time: the messages under way stay in the processor's caches. */
 #define TURN 256
-/* Steps that a rank's state holds: the plans of thousands of ranks do not stay in the caches. */
-#define WINDOW 16
 
 /* A distinct step of a rank at the setup's costs. */
 struct timed_step {
@@ -17,17 +17,20 @@ struct timed_step {
 	bool has_bytes; /* its message; a signal has none */
 };
 
-/* Messages from one rank to another: when each arrives. */
+/* Messages from one rank to another: when each arrives. Two share a line of the caches. */
 struct queue {
 	int64_t *arrivals; /* [capacity], a power of 2 */
-	unsigned first, count, capacity;
-	int route, hops; /* in `hops` below; 0: no link is shared */
-	int sender;
+	unsigned first, count;
+	unsigned capacity : 31;
+	bool awaited : 1; /* its receiver waits for a message of it */
+	int route : 31; /* in the routes' hops; -1: no link is shared */
+	bool merges : 1; /* some link of its route does */
+	int sender, receiver;
 };
 
 struct state {
 	const uint16_t *steps;
-	uint16_t window[WINDOW]; /* the steps around `at`, from a multiple of WINDOW on */
+	uint16_t near[PACKED_NEAR]; /* the steps around `at`, from a multiple of their number on */
 	const struct timed_step *timed;
 	int64_t now_ps, work_ps, death_ps;
 	uint64_t pieces_left, drawn; /* drawn: random numbers */
@@ -37,28 +40,20 @@ struct state {
 	bool died;
 };
 
-/* A message that comes to a link of its route. */
-struct message {
-	int64_t at_ps, tail_ps; /* its first byte, and its last */
-	uint64_t number; /* in the order of creation: of two at one time, the first goes first */
-	int queue;
-	int hop : 31;
-	bool has_bytes : 1;
-};
-
 struct run {
 	const struct simulation_setup *setup;
 	struct state *states;
 	struct timed_step *timed;
 	struct queue *queues;
-	int *hops; /* links, of all routes */
-	int64_t *free_ps; /* [links]: when each has sent all that came */
-	struct simulated_link *links;
+	struct routes routes;
 	int *ready; /* [ranks]: a ring of those that can go on */
 	int ready_first, ready_count;
-	struct message *messages; /* a heap, the earliest first */
-	int message_count, message_capacity;
-	uint64_t message_number;
+	struct windows windows;
+	int64_t horizon_ps; /* the window's end, while messages come to its links */
+	struct message_list here; /* the messages of the window, at links that merge */
+	struct message_list sorted; /* those of one link */
+	int *touched; /* [links]: those that have such messages */
+	int touched_count;
 	int err;
 };
 
@@ -91,64 +86,12 @@ static int take_ready(struct run *run)
 	return rank;
 }
 
-/* ---- Messages on links ---------------------------------------------------------------------- */
-
-static bool is_before(const struct message *a, const struct message *b)
-{
-	return a->at_ps < b->at_ps || (a->at_ps == b->at_ps && a->number < b->number);
-}
-
-static void add_message(struct run *run, struct message message)
-{
-	if (run->message_count == run->message_capacity) {
-		int capacity = run->message_capacity ? 2 * run->message_capacity : 1024;
-		struct message *messages =
-			realloc(run->messages, (size_t)capacity * sizeof(*messages));
-
-		if (!messages || capacity > INT32_MAX / 8) {
-			run->messages = messages ? messages : run->messages;
-			run->err = rd_fail(RONDO_MEMORY, "no memory for the messages under way");
-			return;
-		}
-		run->messages = messages;
-		run->message_capacity = capacity;
-	}
-
-	struct message *heap = run->messages;
-	int at = run->message_count++;
-
-	for (; at > 0 && is_before(&message, &heap[(at - 1) / 4]); at = (at - 1) / 4)
-		heap[at] = heap[(at - 1) / 4];
-	heap[at] = message;
-}
-
-static struct message take_message(struct run *run)
-{
-	struct message *heap = run->messages;
-	struct message first = heap[0], last = heap[--run->message_count];
-	int at = 0;
-
-	for (int child = 1; child < run->message_count; child = 4 * at + 1) {
-		int end = child + 4 < run->message_count ? child + 4 : run->message_count;
-
-		for (int other = child + 1; other < end; other++)
-			if (is_before(&heap[other], &heap[child]))
-				child = other;
-		if (!is_before(&heap[child], &last))
-			break;
-		heap[at] = heap[child];
-		at = child;
-	}
-	heap[at] = last;
-	return first;
-}
-
 static void fail_long(struct run *run)
 {
 	run->err = rd_fail(RONDO_UNSUPPORTED, "the call takes more than 13 days");
 }
 
-/* ---- Messages ------------------------------------------------------------------------------- */
+/* ---- Messages that arrive ------------------------------------------------------------------- */
 
 static bool grow(struct queue *queue)
 {
@@ -170,64 +113,105 @@ static bool grow(struct queue *queue)
 static void put_message(struct run *run, int index, int64_t arrival_ps)
 {
 	struct queue *queue = &run->queues[index];
-	int receiver = run->setup->packed->receivers[index];
 
 	if (queue->count == queue->capacity && !grow(queue)) {
 		run->err = rd_fail(RONDO_MEMORY, "no memory for the messages under way");
 		return;
 	}
 	queue->arrivals[(queue->first + queue->count++) & (queue->capacity - 1)] = arrival_ps;
-	if (run->states[receiver].waits == index) {
-		run->states[receiver].waits = -1;
-		add_woken(run, receiver);
+	if (queue->awaited) {
+		queue->awaited = false;
+		run->states[queue->receiver].waits = -1;
+		add_woken(run, queue->receiver);
 	}
 }
 
-/* Passes a link, when that has sent all that came before. */
-static void pass_link(struct run *run, struct message *message)
+/* ---- Messages on links ---------------------------------------------------------------------- */
+
+static void fail_memory(struct run *run)
 {
-	int index = run->hops[run->queues[message->queue].route + message->hop];
-	const struct network_link *link = &run->setup->network->links[index];
-	struct simulated_link *use = &run->links[index];
-	uint64_t bytes = message->has_bytes ? run->setup->step_cost->slice : 0;
-	int64_t time = network_bytes_ps(link, bytes);
-	int64_t start = rd_longer(message->at_ps, run->free_ps[index]);
+	run->err = rd_fail(RONDO_MEMORY, "no memory for the messages under way");
+}
+
+/* Passes a link, when that has sent all that came before. */
+static void pass_link(struct run *run, struct route_link *link, struct message *message)
+{
+	int64_t time = message->has_bytes ? link->bytes_ps : 0;
+	int64_t start = rd_longer(message->at_ps, link->free_ps);
 
 	if (start + time > SIMULATION_PS_MAX) {
 		fail_long(run);
 		return;
 	}
-	run->free_ps[index] = start + time;
-	use->busy_ps += time;
-	use->bytes += bytes;
-	use->messages++;
+	link->free_ps = start + time;
+	link->messages++;
+	link->filled += message->has_bytes;
 	message->at_ps = start + link->latency_ps;
 	message->tail_ps = rd_longer(message->tail_ps, start + time) + link->latency_ps;
 	message->hop++;
 }
 
-/* The next link serves the message that comes to it first. */
-static void move_message(struct run *run)
+/* Comes to a link that merges, in this window. */
+static void come(struct run *run, struct message *message)
 {
-	struct message message = take_message(run);
-	const struct queue *queue = &run->queues[message.queue];
+	int index = run->routes.hops[message->hop].link;
+	struct route_link *link = &run->routes.links[index];
 
-	/* Its sender has no other message on the way to a first link. */
-	if (message.hop == 0) {
-		run->states[queue->sender].at++;
-		add_ready(run, queue->sender);
-	}
-	/* While no rank and no other message can come before it, it goes on. */
-	do
-		pass_link(run, &message);
-	while (!run->err && message.hop < queue->hops && run->ready_count == 0 &&
-		(run->message_count == 0 || is_before(&message, &run->messages[0])));
+	if (link->first < 0)
+		run->touched[run->touched_count++] = index;
+	message->next = link->first;
+	link->first = run->here.count;
+	if (!message_list_add(&run->here, message))
+		fail_memory(run);
+}
+
+/* Goes on to the next link that merges, or to its receiver. */
+static void go_on(struct run *run, struct message *message)
+{
+	const struct route_hop *hop = &run->routes.hops[message->hop];
+
+	for (; hop->link >= 0 && !hop->merges && !run->err; hop++)
+		pass_link(run, &run->routes.links[hop->link], message);
 	if (run->err)
 		return;
-	if (message.hop < queue->hops)
-		add_message(run, message);
-	else
-		put_message(run, message.queue, message.tail_ps);
+	if (hop->link < 0)
+		put_message(run, message->queue, message->tail_ps);
+	else if (message->at_ps < run->horizon_ps)
+		come(run, message);
+	else if (!windows_put(&run->windows, message))
+		fail_memory(run);
+}
+
+/* Lists the messages that came to the link, the first to pass last. */
+static void list_messages(struct run *run, const struct route_link *link)
+{
+	struct message_list *list = &run->sorted;
+
+	list->count = 0;
+	for (int next = link->first; next >= 0; next = run->here.messages[next].next)
+		if (!message_list_add(list, &run->here.messages[next])) {
+			fail_memory(run);
+			return;
+		}
+	message_list_sort(list);
+}
+
+/* All that came to it in this window pass the link. */
+static void serve_link(struct run *run, struct route_link *link)
+{
+	struct message *messages = &run->here.messages[link->first];
+	int count = 1;
+
+	if (messages->next >= 0) {
+		list_messages(run, link);
+		messages = run->sorted.messages;
+		count = run->sorted.count;
+	}
+	link->first = -1;
+	for (int i = count - 1; i >= 0 && !run->err; i--) {
+		pass_link(run, link, &messages[i]);
+		go_on(run, &messages[i]);
+	}
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -271,6 +255,7 @@ static bool do_work(struct run *run, struct state *state, const struct timed_ste
 
 		if (queue->count == 0) {
 			state->waits = step->takes;
+			queue->awaited = true;
 			return false;
 		}
 		begin = rd_longer(begin, queue->arrivals[queue->first]);
@@ -296,12 +281,9 @@ static bool do_work(struct run *run, struct state *state, const struct timed_ste
 	return true;
 }
 
-static void fill_window(struct state *state)
+static void fill_near(struct state *state)
 {
-	int left = state->count - state->at;
-
-	memcpy(state->window, state->steps + state->at,
-		(size_t)(left < WINDOW ? left : WINDOW) * sizeof(*state->steps));
+	memcpy(state->near, state->steps + state->at, sizeof(state->near));
 }
 
 /* The next step; NULL: the rank is done. */
@@ -315,12 +297,37 @@ static const struct timed_step *next_step(struct state *state)
 		state->pieces_left--;
 		state->at = 0;
 	}
-	if (state->at % WINDOW == 0)
-		fill_window(state);
-	return &state->timed[state->window[state->at % WINDOW]];
+	if (state->at % PACKED_NEAR == 0)
+		fill_near(state);
+	return &state->timed[state->near[state->at % PACKED_NEAR]];
 }
 
-/* Runs a rank until it waits, ends, or has a message for shared links. */
+/* Puts the step's message. False: the rank waits for the window in which it comes to links. */
+static bool put_step(struct run *run, const struct state *state, const struct timed_step *step)
+{
+	const struct queue *queue = &run->queues[step->puts];
+	struct message message = { .at_ps = state->now_ps,
+		.tail_ps = state->now_ps,
+		.queue = step->puts,
+		.hop = queue->route,
+		.is_first = true,
+		.has_bytes = step->has_bytes };
+
+	if (queue->route < 0) {
+		put_message(run, step->puts, state->now_ps + step->flight_ps);
+		return true;
+	}
+	if (!queue->merges || message.at_ps < run->horizon_ps) {
+		message.is_first = false;
+		go_on(run, &message);
+		return true;
+	}
+	if (!windows_put(&run->windows, &message))
+		fail_memory(run);
+	return false;
+}
+
+/* Runs a rank until it waits, ends, or has a message for links of a later window. */
 static void run_rank(struct run *run, int rank)
 {
 	struct state *state = &run->states[rank];
@@ -333,29 +340,58 @@ static void run_rank(struct run *run, int rank)
 		}
 		if (!do_work(run, state, step))
 			return;
-		if (step->puts >= 0 && run->queues[step->puts].hops > 0) {
-			add_message(run, (struct message){ .at_ps = state->now_ps,
-						 .tail_ps = state->now_ps,
-						 .number = run->message_number++,
-						 .queue = step->puts,
-						 .has_bytes = step->has_bytes });
+		if (step->puts >= 0 && !put_step(run, state, step))
 			return;
-		}
 		state->at++;
-		if (step->puts >= 0)
-			put_message(run, step->puts, state->now_ps + step->flight_ps);
 	}
+}
+
+static void run_ranks(struct run *run)
+{
+	while (!run->err && run->ready_count > 0)
+		run_rank(run, take_ready(run));
+}
+
+/* ---- Windows -------------------------------------------------------------------------------- */
+
+/* A window is no longer than a message takes from a link that merges to its next such link or its
+   receiver. So nothing that comes to such a link within the window follows from another. */
+static void run_window(struct run *run, struct message_list *window)
+{
+	run->horizon_ps = (int64_t)((run->windows.now + 1) << run->windows.shift);
+	run->here.count = 0;
+	for (int i = 0; i < window->count && !run->err; i++) {
+		struct message *message = &window->messages[i];
+
+		/* Its sender has waited for this window. */
+		if (message->is_first) {
+			int sender = run->queues[message->queue].sender;
+
+			run->states[sender].at++;
+			message->is_first = false;
+			add_ready(run, sender);
+		}
+		go_on(run, message);
+	}
+	window->count = 0;
+	run_ranks(run);
+	run->horizon_ps = 0;
+	for (int i = 0; i < run->touched_count && !run->err; i++)
+		serve_link(run, &run->routes.links[run->touched[i]]);
+	run->touched_count = 0;
 }
 
 static void run_all(struct run *run)
 {
+	struct message_list *window;
+
 	for (int rank = 0; rank < run->setup->packed->size; rank++)
 		add_ready(run, rank);
-	while (!run->err && (run->ready_count > 0 || run->message_count > 0))
-		if (run->ready_count > 0)
-			run_rank(run, take_ready(run));
-		else
-			move_message(run);
+	run_ranks(run);
+	while (!run->err && (window = windows_next(&run->windows, &run->err))) {
+		run_window(run, window);
+		run_ranks(run);
+	}
 }
 
 /* ---- Making a run --------------------------------------------------------------------------- */
@@ -393,7 +429,11 @@ static void time_steps(struct run *run)
 			.slow = run->setup->slow ? run->setup->slow[rank] : 1000,
 		};
 		for (int i = 0; i < plan->queue_count; i++)
-			run->queues[plan->first_queue + i].sender = rank;
+			run->queues[plan->first_queue + i] = (struct queue){
+				.sender = rank,
+				.receiver = packed->receivers[plan->first_queue + i],
+				.route = -1,
+			};
 		for (int i = 0; i < plan->distinct_count; i++) {
 			const struct packed_step *step = &plan->distinct[i];
 			const struct rd_event *event = &step->event;
@@ -412,48 +452,37 @@ static void time_steps(struct run *run)
 	}
 }
 
-static int add_route(struct run *run, struct queue *queue, int from, int to, int *used, int *room)
-{
-	const struct network *network = run->setup->network;
-	int count, links[NETWORK_HOPS_MAX];
-
-	if (from == to)
-		return 0;
-	count = network->route(network, from, to, links);
-	if (count == 0)
-		return rd_fail(RONDO_INVALID, "the network has no route from host %d to host %d",
-			from, to);
-	if (*used + count > *room) {
-		int *hops = realloc(run->hops, 2 * ((size_t)*used + (size_t)count) * sizeof(*hops));
-
-		if (!hops || *used > INT32_MAX / 4)
-			return rd_fail(RONDO_MEMORY, "no memory for the routes");
-		run->hops = hops;
-		*room = 2 * (*used + count);
-	}
-	queue->route = *used;
-	queue->hops = count;
-	for (int i = 0; i < count; i++)
-		run->hops[(*used)++] = links[i];
-	return 0;
-}
-
 static int add_routes(struct run *run)
 {
 	const struct packed *packed = run->setup->packed;
 	const int *hosts = run->setup->hosts;
-	int used = 0, room = 0, err = 0;
+	struct routes *routes = &run->routes;
+	int64_t least = INT64_MAX;
+	int err = routes_create(routes, run->setup->network, run->setup->step_cost->slice);
 
-	for (int rank = 0; rank < packed->size && !err; rank++) {
-		const struct packed_plan *plan = &packed->plans[rank];
+	for (int i = 0; i < packed->queue_count && !err; i++) {
+		struct queue *queue = &run->queues[i];
 
-		for (int i = 0; i < plan->queue_count && !err; i++) {
-			int queue = plan->first_queue + i;
+		int route = -1, from = hosts[queue->sender], to = hosts[queue->receiver];
 
-			err = add_route(run, &run->queues[queue], hosts[rank],
-				hosts[packed->receivers[queue]], &used, &room);
-		}
+		if (from != to)
+			err = routes_add(
+				routes, run->setup->network, queue->sender, from, to, &route);
+		queue->route = route;
 	}
+	for (int i = 0; i < packed->queue_count && !err; i++) {
+		struct queue *queue = &run->queues[i];
+
+		if (queue->route < 0)
+			continue;
+
+		int64_t time = routes_finish(routes, queue->route);
+
+		queue->merges = time < INT64_MAX;
+		least = rd_shorter(least, time);
+	}
+	/* Where links have no latency, the messages of each instant are a window. */
+	run->windows.shift = least > 0 ? 63 - __builtin_clzll((uint64_t)least) : 0;
 	return err;
 }
 
@@ -466,14 +495,14 @@ static int create(struct run *run, struct simulation *simulation)
 	run->states = calloc(size, sizeof(*run->states));
 	run->timed = calloc((size_t)packed->distinct_count + 1, sizeof(*run->timed));
 	run->queues = calloc((size_t)packed->queue_count + 1, sizeof(*run->queues));
-	run->free_ps = calloc(links + 1, sizeof(*run->free_ps));
+	run->touched = calloc(links + 1, sizeof(*run->touched));
 	run->ready = calloc(size, sizeof(*run->ready));
 	simulation->ranks = calloc(size, sizeof(*simulation->ranks));
-	simulation->links = run->links = calloc(links + 1, sizeof(*run->links));
+	simulation->links = calloc(links + 1, sizeof(*simulation->links));
 	simulation->rank_count = packed->size;
 	simulation->link_count = (int)links;
-	if (!run->states || !run->timed || !run->queues || !run->free_ps || !run->ready ||
-		!simulation->ranks || !run->links)
+	if (!run->states || !run->timed || !run->queues || !run->touched || !run->ready ||
+		!simulation->ranks || !simulation->links)
 		return rd_fail(RONDO_MEMORY, "no memory for a simulation");
 	time_steps(run);
 	return run->setup->network ? add_routes(run) : 0;
@@ -486,10 +515,12 @@ static void destroy(struct run *run)
 	free(run->states);
 	free(run->timed);
 	free(run->queues);
-	free(run->hops);
-	free(run->free_ps);
+	routes_destroy(&run->routes);
+	windows_finish(&run->windows);
+	free(run->touched);
+	free(run->here.messages);
+	free(run->sorted.messages);
 	free(run->ready);
-	free(run->messages);
 }
 
 /* ---- Its result ----------------------------------------------------------------------------- */
@@ -516,6 +547,19 @@ static void collect(const struct run *run, struct simulation *simulation)
 	}
 }
 
+static void collect_links(const struct run *run, struct simulation *simulation)
+{
+	for (int i = 0; i < simulation->link_count; i++) {
+		const struct route_link *link = &run->routes.links[i];
+
+		simulation->links[i] = (struct simulated_link){
+			.busy_ps = (int64_t)link->filled * link->bytes_ps,
+			.messages = link->messages,
+			.bytes = link->filled * run->setup->step_cost->slice,
+		};
+	}
+}
+
 int simulation_run(struct simulation *simulation, const struct simulation_setup *setup)
 {
 	struct run run = { .setup = setup };
@@ -528,10 +572,12 @@ int simulation_run(struct simulation *simulation, const struct simulation_setup 
 		run_all(&run);
 		err = run.err;
 	}
-	if (err)
+	if (err) {
 		simulation_finish(simulation);
-	else
+	} else {
 		collect(&run, simulation);
+		collect_links(&run, simulation);
+	}
 	destroy(&run);
 	return err;
 }

@@ -8,6 +8,7 @@
 #include "exec/algorithms.h"
 #include "plan/simulated.h"
 #include "plan/timeline.h"
+#include "plan/windows.h"
 #include "rondo.h"
 #include "tuner/eligible.h"
 
@@ -45,6 +46,12 @@ static void simulate_links(
 	cr_assert_eq(
 		network_create(&network, topology, options->hosts), 0, "%s", rondo_last_error());
 	simulate_on_network(options, algorithm);
+}
+
+static int parse(const char *text)
+{
+	network = calloc(1, sizeof(*network));
+	return network_parse(network, "net.json", text, strlen(text));
 }
 
 static void finish(void)
@@ -165,6 +172,119 @@ Test(plan_simulation, a_link_serves_messages_as_they_come)
 	finish();
 }
 
+static void see_end(
+	void *context, int rank, uint64_t piece, int step, int64_t begin_ps, int64_t end_ps)
+{
+	int64_t *ends = context;
+
+	(void)piece;
+	(void)begin_ps;
+	if (rank == 0)
+		ends[step] = end_ps;
+}
+
+/* All send to rank 0 at once, and it takes their messages in the order of ranks. */
+Test(plan_simulation, of_two_messages_at_once_the_lower_ranks_passes_first)
+{
+	struct plan_options options = options_of(RD_GATHER, 5, 10000);
+	int64_t ends[8] = { 0 };
+
+	options.hosts = 5;
+	simulate_links(&options, "linear", "card:mbps=100000,ns=500");
+	simulated.watch = see_end;
+	simulated.watch_context = ends;
+	cr_assert_eq(plan_simulated_run(&simulated, options.size), 0, "%s", rondo_last_error());
+	for (int step = 0; step < 4; step++)
+		cr_assert_eq(ends[step], 2 * LINK_PS + (step + 1) * 10000 * BYTE_PS);
+	finish();
+}
+
+/* ---- Windows -------------------------------------------------------------------------------- */
+
+static int64_t draw(uint64_t *random, int64_t most)
+{
+	*random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (int64_t)(*random >> 33) % most;
+}
+
+/* Each message comes out in its own window, and windows come one after the other. */
+Test(plan_simulation, messages_come_out_by_windows)
+{
+	struct windows windows = { .shift = 4 };
+	struct message_list *list;
+	uint64_t random = 1, before = 0;
+	int put = 0, taken = 0, err = 0;
+
+	for (; put < 1000; put++)
+		cr_assert(windows_put(
+			&windows, &(struct message){ .at_ps = draw(&random, 1 << 20) }));
+	while ((list = windows_next(&windows, &err))) {
+		int count = list->count;
+
+		cr_assert(windows.now > before || taken == 0);
+		before = windows.now;
+		for (int i = 0; i < count; i++)
+			cr_assert_eq((uint64_t)list->messages[i].at_ps >> 4, before);
+		list->count = 0;
+		taken += count;
+		for (int i = 0; i < count && put < 20000; i++, put++)
+			cr_assert(windows_put(
+				&windows, &(struct message){ .at_ps = (int64_t)(before + 1) * 16 +
+								      draw(&random, 1 << 12) }));
+	}
+	cr_assert_eq(err, 0);
+	cr_assert_eq(taken, 20000);
+	windows_finish(&windows);
+}
+
+Test(plan_simulation, messages_are_sorted_by_time_and_queue)
+{
+	for (int count = 1; count <= 100; count += 33) {
+		struct message_list list = { 0 };
+		uint64_t random = 1;
+
+		for (int i = 0; i < count; i++)
+			cr_assert(message_list_add(
+				&list, &(struct message){ .at_ps = draw(&random, 9), .queue = i }));
+		message_list_sort(&list);
+		for (int i = 1; i < count; i++)
+			cr_assert(list.messages[i].at_ps < list.messages[i - 1].at_ps ||
+				  (list.messages[i].at_ps == list.messages[i - 1].at_ps &&
+					  list.messages[i].queue < list.messages[i - 1].queue));
+		free(list.messages);
+	}
+}
+
+/* ---- Links above others --------------------------------------------------------------------- */
+
+/* Ranks 2 and 3 share two links to the last one, and come there before rank 1, whose link is long.
+   The last link serves them first. */
+Test(plan_simulation, messages_over_many_links_pass_in_order_of_time)
+{
+	struct plan_options options = options_of(RD_GATHER, 4, 1000);
+	int64_t ends[8] = { 0 };
+
+	options.hosts = 4;
+	cr_assert_eq(parse("{\"hosts\": 4, \"links\": ["
+			   "{\"name\": \"a\", \"mbps\": 1000000, \"ns\": 100},"
+			   "{\"name\": \"b\", \"mbps\": 1000000, \"ns\": 100},"
+			   "{\"name\": \"long\", \"mbps\": 1000000, \"ns\": 400},"
+			   "{\"name\": \"last\", \"mbps\": 40000, \"ns\": 100}],"
+			   "\"routes\": ["
+			   "{\"from\": 3, \"to\": 0, \"links\": [\"a\", \"b\", \"last\"]},"
+			   "{\"from\": 2, \"to\": 0, \"links\": [\"a\", \"b\", \"last\"]},"
+			   "{\"from\": 1, \"to\": 0, \"links\": [\"long\", \"last\"]}]}"),
+		0, "%s", rondo_last_error());
+	simulate_on_network(&options, "linear");
+	simulated.watch = see_end;
+	simulated.watch_context = ends;
+	cr_assert_eq(plan_simulated_run(&simulated, options.size), 0, "%s", rondo_last_error());
+	/* They come there after 200 and 208 ns, and take 200 ns each: it is free at 600. */
+	cr_assert_eq(ends[0], 600000 + 200000 + 100000);
+	cr_assert_eq(link_called("a")->messages, 2);
+	finish();
+}
+
 /* The links between leaves and spines have half of a card's bandwidth. */
 Test(plan_simulation, an_oversubscribed_fat_tree_is_slower_above_its_leaves)
 {
@@ -247,12 +367,6 @@ Test(plan_simulation, all_pairs_of_a_shape_have_a_route)
 #define LINKS_TEXT \
 	"{\"hosts\": 2, \"links\": [{\"name\": \"there\", \"mbps\": 1000, \"ns\": 70},\n" \
 	"{\"name\": \"back\", \"mbps\": 2000, \"ns\": 0}],\n"
-
-static int parse(const char *text)
-{
-	network = calloc(1, sizeof(*network));
-	return network_parse(network, "net.json", text, strlen(text));
-}
 
 Test(plan_simulation, a_file_names_links_and_routes)
 {
