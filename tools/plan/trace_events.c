@@ -8,6 +8,8 @@
 #include "base/error.h"
 
 #define EVENTS_KEY "\"traceEvents\""
+#define PHASE_KEY "\"ph\"" /* each event has one */
+#define MARK_FIRST 0xef /* of a byte order mark */
 
 struct events {
 	FILE *file;
@@ -17,6 +19,9 @@ struct events {
 	void *context;
 	size_t length;
 	char text[PLAN_TRACE_EVENT_BYTES]; /* of the value at hand */
+	/* The object at hand, which may be an event; read: its bytes, which may be more. */
+	size_t read;
+	char object[PLAN_TRACE_EVENT_BYTES];
 };
 
 static int refuse(const struct events *events, const char *reason)
@@ -29,7 +34,16 @@ static int take_byte(struct events *events)
 	int byte = getc_unlocked(events->file);
 
 	events->line += byte == '\n' && events->line < INT_MAX;
+	if (events->read < sizeof(events->object))
+		events->object[events->read] = (char)byte;
+	events->read++;
 	return byte;
+}
+
+static int put_back(struct events *events, int byte)
+{
+	events->read--;
+	return ungetc(byte, events->file);
 }
 
 /* Takes blanks. Returns the byte behind them, which stays; EOF: none. */
@@ -40,7 +54,7 @@ static int next_byte(struct events *events)
 	do
 		byte = take_byte(events);
 	while (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n');
-	return ungetc(byte, events->file);
+	return put_back(events, byte);
 }
 
 /* Takes the byte, if it is the next. */
@@ -63,7 +77,7 @@ static int take_value(struct events *events, bool keeps)
 		if (byte == EOF)
 			return refuse(events, "the file was cut");
 		if (!in_string && depth == 0 && memchr(",:]}", byte, 4)) {
-			ungetc(byte, events->file);
+			put_back(events, byte);
 			return 0;
 		}
 		if (keeps && events->length == sizeof(events->text))
@@ -86,7 +100,7 @@ static int read_array(struct events *events)
 	while (!take_if(events, ']')) {
 		int byte = next_byte(events), line = events->line;
 
-		if (byte == EOF || byte == '[')
+		if (byte == EOF || byte == '[' || byte == MARK_FIRST)
 			return 0;
 
 		int err = take_value(events, true);
@@ -101,16 +115,29 @@ static int read_array(struct events *events)
 	return 0;
 }
 
-/* The rest of an object around the events. */
-static int read_object(struct events *events)
+static bool is_key(const struct events *events, const char *key)
 {
-	bool has_events = false, more = next_byte(events) != '}';
+	return events->length >= strlen(key) && memcmp(events->text, key, strlen(key)) == 0;
+}
+
+/* The object was an event of JSON Lines. */
+static int take_object(struct events *events, int line)
+{
+	if (events->read > sizeof(events->object))
+		return refuse(events, "an event has more than 4096 bytes");
+	return events->take(events->context, line, events->object, events->read);
+}
+
+/* The rest of an object around the events, or of one event, behind its brace on this line. */
+static int read_object(struct events *events, int line)
+{
+	bool has_events = false, is_event = false, more = next_byte(events) != '}';
 
 	while (more) {
 		int err = take_value(events, true);
-		bool of_events = !err && events->length >= strlen(EVENTS_KEY) &&
-				 memcmp(events->text, EVENTS_KEY, strlen(EVENTS_KEY)) == 0;
+		bool of_events = !err && is_key(events, EVENTS_KEY);
 
+		is_event |= !err && is_key(events, PHASE_KEY);
 		if (!err && !take_if(events, ':'))
 			err = refuse(events, "this is no JSON");
 		if (err)
@@ -125,7 +152,17 @@ static int read_object(struct events *events)
 	if (!take_if(events, '}'))
 		return refuse(
 			events, next_byte(events) == EOF ? "the file was cut" : "this is no JSON");
+	if (is_event && !has_events)
+		return take_object(events, line);
 	return has_events ? 0 : refuse(events, "no \"traceEvents\" in the object that ends here");
+}
+
+/* The rest of a byte order mark, which some editors write before JSON. */
+static int read_mark(struct events *events)
+{
+	return take_byte(events) == 0xbb && take_byte(events) == 0xbf
+		       ? 0
+		       : refuse(events, "this is no JSON");
 }
 
 int plan_trace_events_read(FILE *file, const char *path, plan_trace_event *take, void *context)
@@ -139,12 +176,15 @@ int plan_trace_events_read(FILE *file, const char *path, plan_trace_event *take,
 		return rd_fail(RONDO_INVALID,
 			"%s is empty: a rank writes its trace when it destroys the comm", path);
 	while (!err && next_byte(&events) != EOF) {
+		events.read = 0; /* the next byte is not taken yet */
 		if (take_if(&events, '['))
 			err = read_array(&events);
 		else if (take_if(&events, '{'))
-			err = read_object(&events);
+			err = read_object(&events, events.line);
+		else if (take_if(&events, MARK_FIRST))
+			err = read_mark(&events);
 		else
-			err = refuse(&events, "a trace begins with [ or {\"traceEvents\": [");
+			err = refuse(&events, "a trace begins with [ or {");
 	}
 	return ferror(file) ? rd_fail_errno("cannot read %s", path) : err;
 }

@@ -1,8 +1,8 @@
 /*
  * The events of a trace's file, one after the other. The file is JSON as Chrome and Perfetto read
- * it: an array of events, or an object with that as "traceEvents", on lines of any length. An array
- * of its own may lack its end, and several files may follow each other. Only one event at a time is
- * in memory.
+ * it: an array of events, or an object with that as "traceEvents", on lines of any length; or one
+ * event after the other (JSON Lines). An array of its own may lack its end, and several files may
+ * follow each other. A byte order mark may begin each. Only one event at a time is in memory.
  */
 #ifndef PLAN_TRACE_EVENTS_H
 #define PLAN_TRACE_EVENTS_H

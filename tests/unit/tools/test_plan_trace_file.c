@@ -113,8 +113,11 @@ Test(plan_trace_file, events_may_stand_on_any_lines)
 		"\"traceEvents\" : [A,S] , \"n\":-1.5}\n"
 		"{\"traceEvents\":[S,],\"t\": true}";
 	static const char *const shapes[] = { "[A,S,S]", "[\nA,\nS,\nS\n]\n", "[\nA,\nS,\nS,\n]",
-		"[A,S,S,", " [\r\n\tA\n,\n\nS , S,\n", "[\nA,\n[\nS,\n[S,", "[A,S][S]",
-		"{\"traceEvents\": [A, S,\nS]}", metadata };
+		"A\nS\nS\n", "A S\r\n[S]", "\xef\xbb\xbf[A,S,S]",
+		"\xef\xbb\xbf"
+		"A\n\nS\nS",
+		"[A,S,\n\xef\xbb\xbf[S,", "[A,S,S,", " [\r\n\tA\n,\n\nS , S,\n",
+		"[\nA,\n[\nS,\n[S,", "[A,S][S]", "{\"traceEvents\": [A, S,\nS]}", metadata };
 
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
 		char text[2000];
@@ -126,6 +129,19 @@ Test(plan_trace_file, events_may_stand_on_any_lines)
 		cr_expect_eq(trace->calls[0].end_ns, 14000);
 		plan_trace_destroy(trace);
 	}
+}
+
+/* An event of JSON Lines is kept whole until its end. */
+Test(plan_trace_file, a_line_may_be_too_long)
+{
+	char text[5000] = "{\"ph\":\"M\",\"name\":\"";
+	struct plan_trace *trace;
+
+	memset(text + strlen(text), 'x', 4500);
+	strcat(text, "\"}");
+	cr_assert_eq(read_text(&trace, text), RONDO_INVALID);
+	cr_expect(strstr(rondo_last_error(), ":1: an event has more than 4096 bytes"), "%s",
+		rondo_last_error());
 }
 
 Test(plan_trace_file, an_event_may_have_lines_of_its_own)
@@ -209,7 +225,9 @@ Test(plan_trace_file, a_wrong_file_gets_a_line)
 		{ "[\n" RANK "{}\n", ":4: the file was cut" },
 		{ "[\n" RANK "{} {}\n,", ":3: this is no JSON" },
 		{ "[\n" RANK ",", ":3: this is no JSON" },
-		{ "[\n" RANK "]\n" RANK, ":4: no \"traceEvents\"" },
+		{ "[\n" RANK "]\n" RANK, ":4: the rank is here twice" },
+		{ "{\"ph\":\"B\"}\n", ":1: neither a name nor a step" },
+		{ "\xef\xbb[]", ":1: this is no JSON" },
 		{ "[\n" RANK "{\"ph\":\"M\",\"pid\":0,\"args\":{}}:\n", ":3: a comma or ]" },
 		{ "[\n" RANK "{\"a\":},\n", ":3: this is no JSON" },
 		{ "[\n" RANK "{\"ph\":\"M\"", ":3: the file was cut" },
