@@ -12,6 +12,8 @@
 #include "base/nearest.h"
 #include "plan/plan_file.h"
 
+/* A proof of so many is quick, whatever the steps. */
+#define FEW_CHUNKS 1024
 #define NAME_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_"
 
 struct reading {
@@ -311,6 +313,22 @@ static int read_plans(struct reading *reading, bool direct_access)
 	return err;
 }
 
+/* A step moves a chunk, or two. At most half of the blocks are a rank's own, which need none. So a
+   file of more chunks leaves some out. */
+static int check_parts(struct reading *reading)
+{
+	const struct rd_plan_file *file = reading->file;
+	const struct rd_json_value *parts =
+		rd_json_member(&reading->json, reading->json.values, "parts");
+	int64_t chunks = (int64_t)rd_blocks(&file->problem) * file->parts;
+
+	if (!parts || chunks <= FEW_CHUNKS + 4 * (int64_t)file->step_count)
+		return 0;
+	return refuse(reading, parts,
+		"%d parts are too many: the %d steps of all ranks leave some out", file->parts,
+		file->step_count);
+}
+
 /* ---- The whole ------------------------------------------------------------------------------ */
 
 static int read_document(struct reading *reading)
@@ -332,6 +350,9 @@ static int read_document(struct reading *reading)
 		err = rd_plan_file_begin(reading->file);
 	if (!err)
 		err = read_plans(reading, direct_access);
+	reading->rank = -1;
+	if (!err)
+		err = check_parts(reading);
 	if (!err)
 		rd_plan_file_seal(reading->file, direct_access);
 	return err;

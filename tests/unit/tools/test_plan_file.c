@@ -207,6 +207,11 @@ Test(plan_file, with_wrong_members_is_refused)
 	expect_refused(HEAD "\"ranks\": 0}", "f:2: \"ranks\" is a whole number from 1 to 1024");
 	expect_refused(
 		HEAD "\"ranks\": 2, \"root\": 1}", "f:2: \"root\" is a whole number from 0 to 0");
+	expect_refused(HEAD "\"ranks\": 2,\n\"parts\": 8388608, \"plans\": "
+			    "[[[\"send\", 1, 0]], [[\"recv\", 0, 0]]]}",
+		"f:3: 8388608 parts are too many: the 2 steps of all ranks leave some out");
+	expect_refused(HEAD "\"ranks\": 1, \"parts\": 1025, \"plans\": [[]]}",
+		"f:2: 1025 parts are too many: the 0 steps of all ranks leave some out");
 	expect_refused(HEAD "\"ranks\": 2, \"parts\": 99999999}",
 		"f:2: \"parts\" is a whole number from 1 to 8388608");
 	expect_refused(HEAD "\"ranks\": 2, \"least_bytes\": 9, \"most_bytes\": 8}",
