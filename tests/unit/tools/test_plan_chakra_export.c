@@ -1,13 +1,11 @@
 /* rondo-plan export --format chakra: plans as graphs that a simulator can run. */
 #include <criterion/criterion.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "exec/algorithms.h"
-#include "file_tree.h"
-#include "plan/chakra_node.h"
+#include "chakra_files.h"
 #include "plan/chakra_write.h"
 #include "rondo.h"
 #include "tuner/eligible.h"
@@ -16,33 +14,14 @@
 #define NODES_MAX 4096 /* of a rank */
 
 static struct plan_problem made;
-static char name[PATH_MAX]; /* of the files */
 
 static void init(void)
 {
-	char *bytes = NULL;
-	size_t size;
-	FILE *out = open_memstream(&bytes, &size);
-	int err = chakra_begin(out);
-
-	fclose(out);
-	free(bytes);
-	if (err)
-		cr_skip_test("rondo-plan was built without protobuf-c");
-	tree_begin();
-	snprintf(name, sizeof(name), "%s/t", tree_root);
+	chakra_files_begin();
 	rd_costs_default(&made.costs);
 }
 
 TestSuite(plan_chakra_export, .init = init, .fini = tree_end, .timeout = 120);
-
-static const char *path_of(int rank)
-{
-	static char path[PATH_MAX + 16];
-
-	snprintf(path, sizeof(path), "%s.%d.et", name, rank);
-	return path;
-}
 
 /* ---- Graphs --------------------------------------------------------------------------------- */
 

@@ -1,13 +1,11 @@
 /* rondo-plan replay of Chakra's execution traces: collectives, and computations between them. */
 #include <criterion/criterion.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "file_tree.h"
+#include "chakra_files.h"
 #include "plan/chakra_calls.h"
-#include "plan/chakra_node.h"
 #include "plan/chakra_trace.h"
 #include "plan/program.h"
 #include "rondo.h"
@@ -16,33 +14,14 @@
 #define CALLS 5
 
 static struct plan_problem made;
-static char name[PATH_MAX]; /* of the files */
 
 static void init(void)
 {
-	char *bytes = NULL;
-	size_t size;
-	FILE *out = open_memstream(&bytes, &size);
-	int err = chakra_begin(out);
-
-	fclose(out);
-	free(bytes);
-	if (err)
-		cr_skip_test("rondo-plan was built without protobuf-c");
-	tree_begin();
-	snprintf(name, sizeof(name), "%s/t", tree_root);
+	chakra_files_begin();
 	rd_costs_default(&made.costs);
 }
 
 TestSuite(plan_chakra_replay, .init = init, .fini = tree_end, .timeout = 120);
-
-static const char *path_of(int rank)
-{
-	static char path[PATH_MAX + 16];
-
-	snprintf(path, sizeof(path), "%s.%d.et", name, rank);
-	return path;
-}
 
 /* ---- Programs ------------------------------------------------------------------------------- */
 
