@@ -46,15 +46,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	rd_costs_default(&made.costs);
 	if (plan_trace_read(&trace, fuzz_path(path, fd)) == 0) {
-		for (int i = 0; i < trace->call_count; i++) {
-			struct plan_options options = { .source = path };
-			struct plan_difference difference;
+		struct plan_difference difference = { 0 };
+		struct plan_options options;
 
+		for (int i = 0; i < trace->call_count; i++) {
+			options = (struct plan_options){ .source = path };
 			check_order(&trace->calls[i]);
 			plan_difference_find(
 				&difference, &made, &options, trace, &trace->calls[i], NULL, 2);
-			plan_difference_finish(&difference);
 		}
+		plan_difference_finish(&difference);
 		run_program(trace, path);
 		plan_trace_destroy(trace);
 	}

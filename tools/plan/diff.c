@@ -317,22 +317,23 @@ static int check_call(const struct plan_options *options, const struct plan_trac
 static int write_calls(struct writer *writer, struct plan_trace *trace, struct plan_problem *made,
 	struct network *network)
 {
+	struct plan_difference difference = { 0 };
+	struct plan_options options;
 	int err = 0;
 
 	write_head(writer);
 	for (int i = 0; i < trace->call_count && !err; i++) {
 		const struct plan_trace_call *call = &trace->calls[i];
-		struct plan_options options = *writer->options;
-		struct plan_difference difference;
 
+		options = *writer->options;
 		if (!is_meant(&options, call))
 			continue;
 		err = plan_difference_find(
 			&difference, made, &options, trace, call, network, options.within);
 		if (!err)
 			write_call(writer, &difference);
-		plan_difference_finish(&difference);
 	}
+	plan_difference_finish(&difference);
 	if (!err)
 		write_end(writer);
 	return err;

@@ -16,6 +16,10 @@ static int make_plans(struct plan_difference *difference)
 	struct rd_problem problem = difference->made->problem;
 	int err = 0;
 
+	difference->ranks = problem.size;
+	difference->plans = calloc((size_t)problem.size, sizeof(*difference->plans));
+	if (!difference->plans)
+		return rd_fail(RONDO_MEMORY, "no memory for a difference");
 	for (problem.rank = 0; problem.rank < problem.size && !err; problem.rank++)
 		err = rd_plan_create(
 			&difference->plans[problem.rank], difference->algorithm, &problem);
@@ -177,38 +181,69 @@ static void find_late(struct plan_difference *difference, double within)
 
 /* ---- Making it ------------------------------------------------------------------------------ */
 
+/* Whether the plans of the call before are this one's. */
+static bool has_plans(const struct plan_difference *difference, const struct plan_trace_call *call)
+{
+	const struct plan_trace_key *a = call->key, *b;
+
+	if (!difference->plans)
+		return false;
+	b = difference->call->key;
+	return a->comm == b->comm && a->collective == b->collective &&
+	       a->algorithm == b->algorithm && a->root == b->root && a->target == b->target;
+}
+
+static void forget_call(struct plan_difference *difference)
+{
+	free(difference->firsts);
+	free(difference->seen);
+	free(difference->predicted);
+	difference->firsts = difference->seen = NULL;
+	difference->predicted = NULL;
+}
+
+static int create_simulated(struct plan_difference *difference, const struct plan_options *options,
+	struct network *network)
+{
+	int err = plan_traced_algorithm(&difference->algorithm, difference->made, options);
+
+	return err ? err
+		   : plan_simulated_create(&difference->simulated, difference->made, options,
+			     difference->algorithm, network);
+}
+
 /* Packed plans are small: the bound comes before the others are written. */
 static int create(struct plan_difference *difference, const struct plan_options *options,
 	struct network *network)
 {
 	size_t size = (size_t)difference->made->problem.size;
-	int err = plan_traced_algorithm(&difference->algorithm, difference->made, options);
+	int err = difference->plans ? 0 : create_simulated(difference, options, network);
 
-	if (!err)
-		err = plan_simulated_create(&difference->simulated, difference->made, options,
-			difference->algorithm, network);
 	if (!err)
 		err = plan_traced_spend(difference->trace, difference->call,
 			plan_simulated_steps(&difference->simulated, options->size));
 	if (err)
 		return err;
-	difference->plans = calloc(size, sizeof(*difference->plans));
 	difference->firsts = calloc(size + 1, sizeof(*difference->firsts));
 	difference->seen = calloc(size, sizeof(*difference->seen));
 	difference->predicted =
 		calloc((size_t)difference->call->count, sizeof(*difference->predicted));
-	if (!difference->plans || !difference->firsts || !difference->seen ||
-		!difference->predicted)
+	if (!difference->firsts || !difference->seen || !difference->predicted)
 		return rd_fail(RONDO_MEMORY, "no memory for a difference");
 	find_firsts(difference);
-	return make_plans(difference);
+	return difference->plans ? 0 : make_plans(difference);
 }
 
 int plan_difference_find(struct plan_difference *difference, struct plan_problem *made,
 	struct plan_options *options, struct plan_trace *trace, const struct plan_trace_call *call,
 	struct network *network, double within)
 {
-	*difference = (struct plan_difference){ .trace = trace, .call = call, .made = made };
+	forget_call(difference);
+	if (!has_plans(difference, call))
+		plan_difference_finish(difference);
+	difference->trace = trace;
+	difference->call = call;
+	difference->made = made;
 
 	int err = plan_traced_make(made, options, trace, call);
 
@@ -227,12 +262,10 @@ int plan_difference_find(struct plan_difference *difference, struct plan_problem
 
 void plan_difference_finish(struct plan_difference *difference)
 {
-	for (int rank = 0; difference->plans && rank < difference->made->problem.size; rank++)
+	for (int rank = 0; difference->plans && rank < difference->ranks; rank++)
 		rd_plan_destroy(difference->plans[rank]);
 	free(difference->plans);
-	free(difference->firsts);
-	free(difference->seen);
-	free(difference->predicted);
+	forget_call(difference);
 	plan_simulated_destroy(&difference->simulated);
 	*difference = (struct plan_difference){ 0 };
 }

@@ -17,6 +17,7 @@ struct plan_difference {
 	const struct rd_algorithm *algorithm;
 	struct plan_simulated simulated;
 	struct rd_plan **plans; /* [ranks] */
+	int ranks; /* that have a plan */
 	int *firsts; /* [ranks + 1]: of each rank in the call's steps */
 	int *seen; /* [ranks]: the step that the simulation did last */
 	struct plan_predicted *predicted; /* [steps of the call] */
@@ -33,7 +34,9 @@ struct plan_difference {
 /*
  * Simulates the call over the network (NULL: the costs' links), and finds the first steps that
  * differ; in time by more than `within`, a factor. `made` has the costs, and becomes the call's.
- * Returns 0 or an error with its reason. plan_difference_finish() frees, after an error too.
+ * `difference` starts from all zero. The next call, with the same `options` and network, takes over
+ * its plans if they are the same. Returns 0 or an error with its reason. plan_difference_finish()
+ * frees, after an error too.
  */
 int plan_difference_find(struct plan_difference *difference, struct plan_problem *made,
 	struct plan_options *options, struct plan_trace *trace, const struct plan_trace_call *call,

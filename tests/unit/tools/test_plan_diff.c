@@ -120,7 +120,7 @@ static void write_trace(void)
 static struct plan_difference find(double within)
 {
 	struct plan_options options = { .source = path };
-	struct plan_difference difference;
+	struct plan_difference difference = { 0 };
 	struct plan_trace *trace;
 
 	write_trace();
@@ -380,6 +380,8 @@ Test(plan_diff, calls_of_one_number_are_told_apart)
 
 	for (int i = 0; i < 3; i++)
 		cr_expect_eq(count_of(text, calls[i].heading), 1, "%s", text);
+	/* Each has plans of its own. */
+	cr_expect_eq(count_of(text, "the plan has send of chunk 0, peer -1, to 2"), 1, "%s", text);
 	free(text);
 	text = text_of((struct plan_options){ .call = -1, .json = true });
 	cr_expect_eq(count_of(text, "\"root\": 0, \"target\": 2, "), 1, "%s", text);

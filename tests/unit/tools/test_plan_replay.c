@@ -396,7 +396,7 @@ Test(plan_replay, more_steps_than_a_trace_may_have_are_not_simulated)
 {
 	static const char reason[] = "call 2: the calls up to here have more than 33554432 steps";
 	struct plan_options options = { .source = path };
-	struct plan_difference difference;
+	struct plan_difference difference = { 0 };
 	struct plan_program program;
 	struct plan_trace *trace;
 	int64_t end_ns;
