@@ -11,6 +11,8 @@
 
 #define SOURCE_MAX (64 << 20)
 
+#define OWN_FORMAT "\"rondo-plan-file "
+
 /* JSON begins with a brace, behind blanks. */
 static bool is_json(const char *text, size_t size)
 {
@@ -21,16 +23,28 @@ static bool is_json(const char *text, size_t size)
 	return at < size && text[at] == '{';
 }
 
-static int convert(const char *path, const char *text, size_t size, struct rd_plan_file **file)
+static int convert_program(
+	const char *path, const char *text, size_t size, struct rd_plan_file **file)
 {
 	struct msccl msccl;
 	int err = is_json(text, size) ? mscclpp_parse(&msccl, path, text, size)
 				      : msccl_parse(&msccl, path, text, size);
 
-	*file = NULL;
 	if (!err)
 		err = msccl_to_file(&msccl, file);
 	msccl_finish(&msccl);
+	return err;
+}
+
+static int convert(const char *path, const char *text, size_t size, struct rd_plan_file **file)
+{
+	int err;
+
+	*file = NULL;
+	if (is_json(text, size) && memmem(text, size, OWN_FORMAT, strlen(OWN_FORMAT)))
+		err = rd_plan_file_read(file, path, text, size);
+	else
+		err = convert_program(path, text, size, file);
 	if (!err && rd_prove(&(*file)->algorithm, &(*file)->problem))
 		err = rd_fail(RONDO_INVALID, "%s: %s", path, rondo_last_error());
 	return err;

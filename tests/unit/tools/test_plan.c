@@ -435,6 +435,26 @@ Test(plan, an_execution_plan_of_mscclpp_is_known_by_its_brace)
 	run_free(&imported);
 }
 
+Test(plan, a_plan_file_is_imported_as_it_is)
+{
+	char path[] = "/tmp/rondo-test-XXXXXX";
+	int fd = mkstemp(path);
+
+	cr_assert_geq(fd, 0);
+	close(fd);
+	struct run exported = run("export", "tree", "all_reduce", "--ranks", "5", "-o", path, NULL);
+	struct run printed = run("export", "tree", "all_reduce", "--ranks", "5", "-o", "-", NULL);
+	struct run imported = run("import", path, "-o", "-", NULL);
+
+	unlink(path);
+	assert_went_well(&exported);
+	assert_went_well(&imported);
+	cr_expect_str_eq(imported.out, printed.out);
+	run_free(&exported);
+	run_free(&printed);
+	run_free(&imported);
+}
+
 /* ---- Wrong arguments ------------------------------------------------------------------------ */
 
 #define REFUSED(wanted_status, text, ...) \
