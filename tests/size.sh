@@ -13,8 +13,8 @@ gpu 13000
 transports 14120
 trainer 21000
 tools 29310
-tests 106410
-bench 4220
+tests 106430
+bench 4240
 adapters 5485
 docs 10900
 product 132780
