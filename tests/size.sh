@@ -14,7 +14,7 @@ transports 14120
 trainer 21000
 tools 29310
 tests 106430
-bench 4240
+bench 5310
 adapters 5485
 docs 10900
 product 132780

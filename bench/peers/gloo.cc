@@ -1,5 +1,6 @@
-// Gloo, over its TCP transport on the loopback. PEERS_RANKS says how many ranks to fork,
-// PEERS_STORE names an empty directory in which they meet.
+// Gloo, over its TCP transport. PEERS_RANKS says how many ranks to fork, PEERS_STORE names an empty
+// directory in which they meet, and PEERS_INTERFACE an interface other than the loopback. With
+// PEERS_RANK it forks none, and is this one.
 //
 // prepare() creates what a pair of buffers needs once, outside the time. There
 // Gloo's three ways of an all-reduce are tried, and the fastest is taken. Its only reduce-scatter
@@ -172,7 +173,8 @@ static int live(int rank, int size, int argc, char **argv)
 	gloo::transport::tcp::attr attr;
 	struct peers_library library = {};
 
-	attr.iface = "lo";
+	const char *interface = getenv("PEERS_INTERFACE");
+	attr.iface = interface ? interface : "lo";
 	context = std::make_shared<gloo::rendezvous::Context>(rank, size);
 	gloo::rendezvous::FileStore store(getenv("PEERS_STORE"));
 	auto device = gloo::transport::tcp::CreateDevice(attr);
@@ -190,24 +192,30 @@ static int live(int rank, int size, int argc, char **argv)
 	_exit(status); // its destructors would wait on each other
 }
 
+static int try_live(int rank, int size, int argc, char **argv)
+{
+	try {
+		return live(rank, size, argc, argv);
+	} catch (const std::exception &e) {
+		fprintf(stderr, "rank %d: %s\n", rank, e.what());
+		return 1;
+	}
+}
+
 int main(int argc, char **argv)
 {
-	const char *ranks = getenv("PEERS_RANKS");
+	const char *ranks = getenv("PEERS_RANKS"), *rank_alone = getenv("PEERS_RANK");
 	int size = ranks ? atoi(ranks) : 0, status = 0, failed = 0;
 
 	if (size < 1 || !getenv("PEERS_STORE")) {
 		fprintf(stderr, "set PEERS_RANKS and PEERS_STORE\n");
 		return 2;
 	}
+	if (rank_alone)
+		return try_live(atoi(rank_alone), size, argc, argv);
 	for (int rank = 0; rank < size; rank++) {
-		if (fork() != 0)
-			continue;
-		try {
-			live(rank, size, argc, argv);
-		} catch (const std::exception &e) {
-			fprintf(stderr, "rank %d: %s\n", rank, e.what());
-		}
-		_exit(1);
+		if (fork() == 0)
+			_exit(try_live(rank, size, argc, argv));
 	}
 	while (wait(&status) > 0)
 		failed |= status != 0;

@@ -1,6 +1,6 @@
 /*
- * Rondo, over its public header. PEERS_RANKS is the number of ranks to fork; with PEERS_REGISTERED
- * set the buffers come from rondo_mem_alloc().
+ * Rondo, over its public header. PEERS_RANKS is the number of ranks to fork; without it this is a
+ * rank that a launcher started. With PEERS_REGISTERED set the buffers come from rondo_mem_alloc().
  */
 #include <rondo.h>
 #include <stdio.h>
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 {
 	struct arguments arguments = { argc, argv };
 	const char *ranks = getenv("PEERS_RANKS");
-	int status = rondo_spawn(ranks ? atoi(ranks) : 0, live, &arguments);
+	int status = ranks ? rondo_spawn(atoi(ranks), live, &arguments) : live(&arguments);
 
 	if (status < 0)
 		must(status, "spawn");
