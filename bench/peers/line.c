@@ -1,6 +1,7 @@
 /*
- * The floor of a small call between two ranks: each writes one cache line and waits for the
- * other's. It is no library: it knows no errors, and no ranks that die. It forks its two ranks.
+ * The floor of a small call between two ranks: each writes its cache lines, the first with a flag,
+ * and waits for the other's. It is no library: it knows no errors, and no ranks that die. It forks
+ * its two ranks.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -14,10 +15,10 @@
 #include "measure.h"
 
 #define RANKS 2
-#define CARRIED 48 /* bytes */
+#define CARRIED (16 << 10) /* bytes */
 
-/* A rank writes its lines in turns, and the other may still read the one before. A pair of lines
-   each, for processors fetch pairs. */
+/* A rank writes its lines in turns, and the other may still read those before. They begin at a pair
+   of lines, for processors fetch pairs. */
 struct line {
 	_Alignas(128) _Atomic uint64_t call;
 	unsigned char bytes[CARRIED];

@@ -457,7 +457,8 @@ static int judge_exchange(struct rd_picker *picker, enum rd_collective collectiv
 		!other)
 		return 0;
 	err = predict_exchange(picker, &exchange_ns);
-	choice->exchange_pays = choice->predicted_ns + exchange_ns < other->predicted_ns;
+	choice->exchange_pays = block_size >= RD_EXCHANGE_LEAST &&
+				choice->predicted_ns + exchange_ns < other->predicted_ns;
 	return err;
 }
 
