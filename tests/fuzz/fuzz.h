@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /*
  * A fuzzer of a protocol with versions defines both, or the second. An input that git keeps is of
- * an old version one day, and refused at once. So the build adds the seeds to the corpus.
+ * an old version one day, and refused at once. So a replay adds the seeds to the corpus.
  */
 
 /* Writes seed `number`, of today's version, to bytes[]; returns its size. 0: there are no more. */

@@ -1,6 +1,6 @@
 /*
- * usage: replay_NAME FOLDER...: runs a fuzzer once on each file of the folders, without libFuzzer.
- *        replay_NAME --seeds FOLDER: writes the fuzzer's seeds there.
+ * usage: replay_NAME CORPUS: adds the fuzzer's seeds to the folder, and runs the fuzzer once on
+ * each file there, without libFuzzer.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -56,7 +56,7 @@ static int replay_folder(const char *path)
 	return count;
 }
 
-static int write_seeds(const char *folder)
+static void write_seeds(const char *folder)
 {
 	static uint8_t bytes[FUZZ_SEED_MAX];
 	size_t size;
@@ -69,25 +69,20 @@ static int write_seeds(const char *folder)
 		file = fopen(path, "wb");
 		FUZZ_CHECK(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 	}
-	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	int total = 0;
+	int count;
 
-	if (argc == 3 && strcmp(argv[1], "--seeds") == 0)
-		return write_seeds(argv[2]);
-	for (int i = 1; i < argc; i++) {
-		int count = replay_folder(argv[i]);
-
-		if (count < 0)
-			return 1;
-		total += count;
-	}
-	printf("%d inputs\n", total);
+	FUZZ_CHECK(argc == 2);
+	write_seeds(argv[1]);
+	count = replay_folder(argv[1]);
+	if (count < 0)
+		return 1;
+	printf("%d inputs\n", count);
 	if (fuzz_check_corpus)
 		fuzz_check_corpus();
 	/* A corpus that is not there proves nothing. */
-	return total > 0 ? 0 : 1;
+	return count > 0 ? 0 : 1;
 }
