@@ -74,17 +74,3 @@ void rd_plan_destroy(struct rd_plan *plan)
 	free(plan->now);
 	free(plan);
 }
-
-int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory)
-{
-	switch (memory) {
-	case RD_IN:
-		return rd_in_blocks(&plan->problem) * plan->parts;
-	case RD_OUT:
-		return rd_out_blocks(&plan->problem) * plan->parts;
-	case RD_SCRATCH:
-		return plan->scratch_chunks;
-	default:
-		return 0;
-	}
-}

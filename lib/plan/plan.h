@@ -94,7 +94,19 @@ void rd_plan_destroy(struct rd_plan *plan);
 uint8_t rd_algorithm_mark(const char *name);
 
 /* The number of chunks of that memory on this rank. */
-int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory);
+static inline int rd_plan_chunks(const struct rd_plan *plan, enum rd_memory memory)
+{
+	switch (memory) {
+	case RD_IN:
+		return rd_in_blocks(&plan->problem) * plan->parts;
+	case RD_OUT:
+		return rd_out_blocks(&plan->problem) * plan->parts;
+	case RD_SCRATCH:
+		return plan->scratch_chunks;
+	default:
+		return 0;
+	}
+}
 
 static inline bool rd_step_receives(const struct rd_step *step)
 {
