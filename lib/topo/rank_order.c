@@ -191,6 +191,9 @@ static void write_layout(
 	for (int rank = 0; rank < count; rank++)
 		entries[rank] = (struct entry){ .place = &places[rank], .rank = rank };
 	layout->group_count = sort_entries(entries, count);
+	/* A ring of two is the same both ways. */
+	if (layout->group_count == 1 && count > 2 && channel % 2)
+		reverse(entries, count);
 	for (int at = 0; at < count; at += length, group++) {
 		length = host_length(entries + at, count - at);
 		if (layout->group_count > 1)

@@ -7,8 +7,8 @@
  * slot, core and number decide.
  *
  * Each channel rotates that order. So it enters and leaves a host by other ranks than the channels
- * before it, first by ranks of another NIC: a host's NICs share its traffic. On a single host all
- * channels are alike.
+ * before it, first by ranks of another NIC: a host's NICs share its traffic. On a single host every
+ * second channel reverses the order: links between its cores and sockets are then busy both ways.
  */
 #ifndef RD_RANK_ORDER_H
 #define RD_RANK_ORDER_H
