@@ -7,7 +7,7 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 39600
+core 39630
 control 19700
 gpu 13000
 transports 14120

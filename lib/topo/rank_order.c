@@ -1,5 +1,6 @@
 #include "topo/rank_order.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,11 +237,42 @@ void rd_order_destroy(struct rd_layout *layout)
 	free(layout);
 }
 
-bool rd_order_equal(const struct rd_layout *a, const struct rd_layout *b)
-{
-	size_t size = (size_t)a->size;
+/* ---- All channels -------------------------------------------------------------------------- */
 
-	return a->size == b->size && a->group_count == b->group_count &&
-	       memcmp(a->order, b->order, size * sizeof(*a->order)) == 0 &&
-	       memcmp(a->group, b->group, size * sizeof(*a->group)) == 0;
+/* Two channels' orders: their ranks have the same hosts. */
+static bool is_equal(const struct rd_layout *a, const struct rd_layout *b)
+{
+	return memcmp(a->order, b->order, (size_t)a->size * sizeof(*a->order)) == 0;
+}
+
+static void share(struct rd_layout **layouts, int channel)
+{
+	struct rd_layout *own = layouts[channel];
+	int first = 0;
+
+	while (!is_equal(layouts[first], own))
+		first++;
+	layouts[channel] = layouts[first];
+	if (first < channel)
+		rd_order_destroy(own);
+}
+
+int rd_orders_create(
+	struct rd_layout **layouts, int channels, const struct rd_place *places, int size)
+{
+	int err = 0;
+
+	for (int channel = 0; channel < channels && !err; channel++) {
+		err = rd_order_create(&layouts[channel], places, size, channel);
+		if (!err)
+			share(layouts, channel);
+	}
+	return err;
+}
+
+void rd_orders_destroy(struct rd_layout **layouts, int channels)
+{
+	for (int channel = channels - 1; channel >= 0; channel--)
+		if (rd_orders_first(layouts, channel) == channel)
+			rd_order_destroy(layouts[channel]);
 }
