@@ -235,7 +235,6 @@ struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct r
 	uint64_t version = rd_regions_version();
 
 	exchange->last = call->number;
-	exchange->served = NULL;
 	exchange->brief.count = -1;
 	if (version != exchange->version)
 		withdraw_freed(comm, version);
@@ -339,6 +338,7 @@ int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, 
 	int err = 0;
 
 	*peers_mapped = false;
+	exchange->served = NULL;
 	exchange->failed_in_a_row++;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (!has_buffers(comm, call, rank))

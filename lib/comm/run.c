@@ -48,11 +48,11 @@ static uint64_t block_size(const struct rd_task *task)
 	return task->call.count * task->exec->element;
 }
 
-/* Whether trials decide on single copies in this call. */
+/* Whether trials decide on single copies in this call. Direct access sends no data. */
 static bool learns_single_copy(const struct rd_task *task)
 {
 	return task->comm->single_copy == RD_SINGLE_COPY_LEARNED && task->choice &&
-	       block_size(task) >= RD_SINGLE_COPY_LEAST;
+	       !task->exec->peer_buffers && block_size(task) >= RD_SINGLE_COPY_LEAST;
 }
 
 static void set_single_copy(struct rd_task *task)
@@ -478,7 +478,8 @@ static int short_looks(const struct rondo_comm *comm)
 	return comm->oversubscribed ? 0 : SHORT_LOOKS;
 }
 
-/* The plan's steps from this one on. Returns as run_straight(). */
+/* The exchange, if the call begins with one, and the plan's steps from this one on. Returns as
+   run_straight(). */
 static __attribute__((noinline)) struct rd_exec *run_steps(
 	struct rondo_comm *comm, struct rd_prepared *last, uint32_t number, int step)
 {

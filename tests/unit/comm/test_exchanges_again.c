@@ -159,3 +159,25 @@ Test(exchanges_again, are_few_for_plain_memory_and_found_for_mapped, .timeout = 
 	world_try(2, "shm", change_once);
 	world_try(3, "shm", change_once);
 }
+
+/* So long that trials would decide on single copies, if messages carried the data. */
+static int repeat_long(struct rank_env *env)
+{
+	void *values;
+
+	env->comm->single_copy = RD_SINGLE_COPY_LEARNED;
+	TRY(rondo_mem_alloc(&values, RD_SINGLE_COPY_LEAST));
+	for (int call = 0; call < 3; call++)
+		if (world_sum(env, values, RD_SINGLE_COPY_LEAST / sizeof(float)))
+			return 1;
+	if (expect_start(env, "long", RD_STARTS_BY_EXCHANGE))
+		return 1;
+	TRY(rondo_mem_free(values));
+	return 0;
+}
+
+Test(exchanges_again, come_before_long_calls_too, .timeout = 60)
+{
+	setenv("RONDO_ALGO", "two_shot", 1);
+	world_try(2, "shm", repeat_long);
+}
