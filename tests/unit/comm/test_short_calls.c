@@ -7,7 +7,7 @@
 #include "comm/plan_cache.h"
 #include "world.h"
 
-#define CALLS 200
+#define CALLS 60
 #define COUNT 3
 /* The last two: the largest block of a short call, and the smallest of a long one. */
 #define COUNTS 4
