@@ -274,9 +274,10 @@ Test(failure, a_stopped_rank_is_named_within_the_bound, .timeout = 90)
 		struct expectation expected = {
 			.victim = 1, .error = RONDO_TIMEOUT, .words = "rank 1"
 		};
-		struct world world = {
-			.size = 4, .transport = transports[i], .timeout_ms = 1500, .limit_ms = 8000
-		};
+		struct world world = { .size = 4,
+			.transport = transports[i],
+			.call_timeout_ms = 2000,
+			.limit_ms = 10000 };
 		struct rank_outcome outcomes[WORLD_MAX];
 
 		world_run(&world, stop_in_a_call, &expected, outcomes);
