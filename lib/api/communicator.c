@@ -48,18 +48,34 @@ static void count_cores(struct rondo_comm *comm, const struct rd_member *members
 	comm->single_cored = 2 * here.ranks > here.cores;
 }
 
+/* Creates the layout of each channel; channels of one order share it. */
 static int create_layouts(struct rondo_comm *comm, const struct rd_member *members)
 {
 	struct rd_place *places = calloc((size_t)comm->size, sizeof(*places));
-	int err;
+	int err = 0;
 
 	if (!places)
 		return rd_fail(RONDO_MEMORY, "no memory for the places of %d ranks", comm->size);
 	for (int rank = 0; rank < comm->size; rank++)
 		places[rank] = members[rank].place;
-	err = rd_orders_create(comm->layouts, comm->channels, places, comm->size);
+	for (int channel = 0; channel < comm->channels && !err; channel++) {
+		struct rd_layout **layout = &comm->layouts[channel];
+
+		err = rd_order_create(layout, places, comm->size, channel);
+		if (err || channel == 0 || !rd_order_equal(*layout, comm->layouts[channel - 1]))
+			continue;
+		rd_order_destroy(*layout);
+		*layout = comm->layouts[channel - 1];
+	}
 	free(places);
 	return err;
+}
+
+static void destroy_layouts(struct rondo_comm *comm)
+{
+	for (int channel = comm->channels - 1; channel >= 0; channel--)
+		if (channel == 0 || comm->layouts[channel] != comm->layouts[channel - 1])
+			rd_order_destroy(comm->layouts[channel]);
 }
 
 /* Name service may learn the master's name after the ranks start. Transports look up the way to it
@@ -241,7 +257,7 @@ static void free_own(struct rondo_comm *comm)
 	rd_plan_cache_destroy(comm);
 	rd_picker_destroy(comm->picker);
 	free(comm->requests);
-	rd_orders_destroy(comm->layouts, comm->channels);
+	destroy_layouts(comm);
 	rd_ops_destroy(comm);
 	free(comm->peer_calls);
 	free(comm->vote.origins);

@@ -90,7 +90,7 @@ static int add_plans(const struct rondo_comm *comm, const struct rd_algorithm *a
 	int err = 0;
 
 	for (int channel = 0; channel < comm->channels && !err; channel++) {
-		if (rd_orders_first(comm->layouts, channel) < channel)
+		if (channel > 0 && here.layout == comm->layouts[channel])
 			continue;
 		here.layout = comm->layouts[channel];
 

@@ -11,10 +11,10 @@
 #include "base/error.h"
 #include "base/log.h"
 
-static void destroy_prepared(const struct rondo_comm *comm, struct rd_prepared *prepared)
+static void destroy_prepared(struct rd_prepared *prepared)
 {
-	for (int channel = 0; channel < comm->channels; channel++)
-		if (rd_orders_first(comm->layouts, channel) == channel)
+	for (int channel = RD_CHANNELS_MAX - 1; channel >= 0; channel--)
+		if (channel == 0 || prepared->plans[channel] != prepared->plans[channel - 1])
 			rd_plan_destroy((struct rd_plan *)prepared->plans[channel]);
 	rd_peer_set_finish(&prepared->peers);
 	free(prepared->scratch);
@@ -32,25 +32,25 @@ static bool fits(const struct rd_prepared *prepared, const struct rd_problem *pr
 	       prepared->plans[0]->problem.target == problem->target;
 }
 
-/* A plan for each channel; channels of one layout share it. */
+/* A plan for each channel; one where the layout is that of the channel before. */
 static int write_plans(const struct rondo_comm *comm, const struct rd_problem *problem,
 	const struct rd_choice *choice, struct rd_prepared *prepared)
 {
 	struct rd_problem here = *problem;
-	struct rd_plan *plan;
-	int err = 0;
+	struct rd_plan *plan = NULL;
 
-	for (int channel = 0; channel < choice->channels && !err; channel++) {
-		int first = rd_orders_first(comm->layouts, channel);
+	for (int channel = 0; channel < choice->channels; channel++) {
+		if (channel == 0 || here.layout != comm->layouts[channel]) {
+			here.layout = comm->layouts[channel];
 
-		prepared->plans[channel] = prepared->plans[first];
-		if (first < channel)
-			continue;
-		here.layout = comm->layouts[channel];
-		err = rd_plan_create(&plan, choice->algorithm, &here);
+			int err = rd_plan_create(&plan, choice->algorithm, &here);
+
+			if (err)
+				return err;
+		}
 		prepared->plans[channel] = plan;
 	}
-	return err;
+	return 0;
 }
 
 static int create(const struct rondo_comm *comm, const struct rd_problem *problem,
@@ -66,7 +66,7 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	if (!err)
 		err = rd_peer_set_of_plans(&prepared->peers, prepared->plans, choice->channels);
 	if (err) {
-		destroy_prepared(comm, prepared);
+		destroy_prepared(prepared);
 		return err;
 	}
 	prepared->channels = choice->channels;
@@ -77,7 +77,7 @@ static int create(const struct rondo_comm *comm, const struct rd_problem *proble
 	prepared->scratch = malloc(
 		rd_exec_scratch_size(prepared->plans, choice->channels, choice->piece_size) + 1);
 	if (!prepared->send_marks || !prepared->scratch) {
-		destroy_prepared(comm, prepared);
+		destroy_prepared(prepared);
 		return rd_fail(RONDO_MEMORY, "no memory for a plan");
 	}
 	*prepared_out = prepared;
@@ -92,7 +92,7 @@ static int can(const struct rondo_comm *comm, const struct rd_problem *problem,
 	int able = 1;
 
 	for (int channel = 0; channel < choice->channels && able > 0; channel++) {
-		if (rd_orders_first(comm->layouts, channel) < channel)
+		if (channel > 0 && here.layout == comm->layouts[channel])
 			continue;
 		here.layout = comm->layouts[channel];
 		able = rd_algorithm_can(choice->algorithm, &here);
@@ -270,7 +270,7 @@ void rd_plan_cache_destroy(struct rondo_comm *comm)
 		while (comm->prepared[i]) {
 			struct rd_prepared *next = comm->prepared[i]->next;
 
-			destroy_prepared(comm, comm->prepared[i]);
+			destroy_prepared(comm->prepared[i]);
 			comm->prepared[i] = next;
 		}
 	}

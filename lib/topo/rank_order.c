@@ -1,6 +1,5 @@
 #include "topo/rank_order.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,9 +191,6 @@ static void write_layout(
 	for (int rank = 0; rank < count; rank++)
 		entries[rank] = (struct entry){ .place = &places[rank], .rank = rank };
 	layout->group_count = sort_entries(entries, count);
-	/* A ring of two is the same both ways. */
-	if (layout->group_count == 1 && count > 2 && channel % 2)
-		reverse(entries, count);
 	for (int at = 0; at < count; at += length, group++) {
 		length = host_length(entries + at, count - at);
 		if (layout->group_count > 1)
@@ -237,42 +233,11 @@ void rd_order_destroy(struct rd_layout *layout)
 	free(layout);
 }
 
-/* ---- All channels -------------------------------------------------------------------------- */
-
-/* Two channels' orders: their ranks have the same hosts. */
-static bool is_equal(const struct rd_layout *a, const struct rd_layout *b)
+bool rd_order_equal(const struct rd_layout *a, const struct rd_layout *b)
 {
-	return memcmp(a->order, b->order, (size_t)a->size * sizeof(*a->order)) == 0;
-}
+	size_t size = (size_t)a->size;
 
-static void share(struct rd_layout **layouts, int channel)
-{
-	struct rd_layout *own = layouts[channel];
-	int first = 0;
-
-	while (!is_equal(layouts[first], own))
-		first++;
-	layouts[channel] = layouts[first];
-	if (first < channel)
-		rd_order_destroy(own);
-}
-
-int rd_orders_create(
-	struct rd_layout **layouts, int channels, const struct rd_place *places, int size)
-{
-	int err = 0;
-
-	for (int channel = 0; channel < channels && !err; channel++) {
-		err = rd_order_create(&layouts[channel], places, size, channel);
-		if (!err)
-			share(layouts, channel);
-	}
-	return err;
-}
-
-void rd_orders_destroy(struct rd_layout **layouts, int channels)
-{
-	for (int channel = channels - 1; channel >= 0; channel--)
-		if (rd_orders_first(layouts, channel) == channel)
-			rd_order_destroy(layouts[channel]);
+	return a->size == b->size && a->group_count == b->group_count &&
+	       memcmp(a->order, b->order, size * sizeof(*a->order)) == 0 &&
+	       memcmp(a->group, b->group, size * sizeof(*a->group)) == 0;
 }
