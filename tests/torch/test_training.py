@@ -27,6 +27,23 @@ def train(rank, size):
 	return torch.cat([p.detach().flatten() for p in network.parameters()]).numpy().tobytes()
 
 
+def train_sharded(rank, size):
+	"""The parameters of a small network after 10 steps, by FSDP on processors, which torch 2 has."""
+	from torch.distributed.fsdp import FullyShardedDataParallel
+
+	torch.manual_seed(1)
+	network = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.ReLU(), torch.nn.Linear(300, 5))
+	model = FullyShardedDataParallel(network, device_id=torch.device("cpu"), use_orig_params=True)
+	optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+	torch.manual_seed(2 + rank)
+	for _ in range(10):
+		optimizer.zero_grad()
+		model(torch.randn(8, 20)).square().mean().backward()
+		optimizer.step()
+	with FullyShardedDataParallel.summon_full_params(model):
+		return torch.cat([p.detach().flatten() for p in model.parameters()]).numpy().tobytes()
+
+
 def with_unused_parameters(rank, size):
 	class Branches(torch.nn.Module):
 		def __init__(self):
@@ -165,6 +182,12 @@ def made_again(rank, size):
 class Training(unittest.TestCase):
 	def test_parameters_are_those_of_gloo(self):
 		ours, theirs = ranks.run(2, train), ranks.run(2, train, backend="gloo")
+		self.assertEqual(ours[0], ours[1])
+		self.assertEqual(ours, theirs)
+
+	@unittest.skipIf(torch.__version__ < "2", "FSDP on processors needs torch 2")
+	def test_parameters_of_fsdp_are_those_of_gloo(self):
+		ours, theirs = ranks.run(2, train_sharded), ranks.run(2, train_sharded, backend="gloo")
 		self.assertEqual(ours[0], ours[1])
 		self.assertEqual(ours, theirs)
 
