@@ -14,8 +14,14 @@ int rd_plan_chunk_count(const struct rd_plan *plan)
 
 struct rd_step *rd_plan_append(struct rd_plan *plan, enum rd_step_kind kind)
 {
-	static const struct rd_step nothing = { .peer = -1, .to = -1, .sender = -1, .chunk = -1 };
+	struct rd_step new = { .kind = kind, .peer = -1, .to = -1, .sender = -1, .chunk = -1 };
 
+	/* Other ranks' memory may have places that this rank's has not: see finish.c. */
+	if ((rd_step_is_signal(&new) || rd_step_is_direct(&new)) && !plan->direct_access) {
+		rd_plan_refuse(plan, "accesses another rank's memory, and its algorithm is not "
+				     "marked `direct_access`");
+		return NULL;
+	}
 	if (plan->step_count == plan->capacity) {
 		int capacity = plan->capacity ? 2 * plan->capacity : 16;
 		struct rd_step *steps = realloc(plan->steps, capacity * sizeof(*steps));
@@ -27,11 +33,8 @@ struct rd_step *rd_plan_append(struct rd_plan *plan, enum rd_step_kind kind)
 		plan->steps = steps;
 		plan->capacity = capacity;
 	}
-	struct rd_step *step = &plan->steps[plan->step_count++];
-
-	*step = nothing;
-	step->kind = kind;
-	return step;
+	plan->steps[plan->step_count] = new;
+	return &plan->steps[plan->step_count++];
 }
 
 void rd_plan_place_chunks(struct rd_plan *plan)

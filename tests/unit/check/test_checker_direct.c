@@ -1,5 +1,6 @@
 /* Plans of direct access that the checker refuses. */
 #include <criterion/criterion.h>
+#include <string.h>
 
 #include "check/checker.h"
 #include "mesh/mesh.h"
@@ -44,6 +45,28 @@ Test(checker, refuses_direct_access_by_an_algorithm_that_is_not_marked_for_it)
 		"marked `direct_access`");
 	expect_refused("two_shot", RD_BROADCAST, EDITS({ 0, 0, DIRECT_ACCESS, false }),
 		"rank 0, step 0 (signal 1): its algorithm is not marked `direct_access`");
+}
+
+static void fetch_from_root(struct rd_plan *plan)
+{
+	const struct rd_problem *problem = rd_problem_of(plan);
+
+	if (problem->rank != problem->root)
+		rd_fetch(plan, problem->root, problem->rank);
+}
+
+/* The root's input has more places than the others', so no such plan may be finished. */
+Test(checker, refuses_an_unmarked_algorithm_at_its_first_step_of_direct_access)
+{
+	static const struct rd_algorithm unmarked = {
+		.name = "unmarked",
+		.write = { [RD_SCATTER] = fetch_from_root },
+	};
+
+	cr_expect_eq(rd_check_algorithm(&unmarked, RD_SCATTER, 8, 0, 0, NULL), RONDO_INVALID);
+	cr_expect(strstr(rondo_last_error(), "rank 1 of 8, step 0: accesses another rank's memory, "
+					     "and its algorithm is not marked `direct_access`"),
+		"%s", rondo_last_error());
 }
 
 Test(checker, refuses_a_fetch_of_another_chunk_or_from_another_rank_than_has_it)
