@@ -13,7 +13,7 @@ gpu 11030
 transports 14110
 trainer 19160
 tools 29270
-tests 106390
+tests 106410
 bench 5230
 adapters 5490
 docs 9850

@@ -85,7 +85,6 @@ char mscclpp_buffer(struct mscclpp *reading, const struct rd_json_value *object)
 /* An array of objects or numbers. One that is missing has none. */
 const struct rd_json_value *mscclpp_array(
 	struct mscclpp *reading, const struct rd_json_value *object, const char *member);
-/* A type that is missing is MSCCLPP_OTHER, as that of a switch is. */
 enum mscclpp_type mscclpp_channel_type(
 	struct mscclpp *reading, const struct rd_json_value *object, const char *member);
 

@@ -90,11 +90,8 @@ const struct rd_json_value *mscclpp_next(const struct mscclpp *reading,
 enum mscclpp_type mscclpp_channel_type(
 	struct mscclpp *reading, const struct rd_json_value *object, const char *member)
 {
-	const char *text;
+	const char *text = mscclpp_text(reading, object, member);
 
-	if (!rd_json_member(&reading->json, object, member))
-		return MSCCLPP_OTHER;
-	text = mscclpp_text(reading, object, member);
 	if (strcmp(text, "memory") == 0)
 		return MSCCLPP_MEMORY;
 	if (strcmp(text, "port") == 0)

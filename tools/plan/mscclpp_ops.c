@@ -360,7 +360,9 @@ static void read_shared(struct mscclpp *reading, const struct rd_json_value *op)
 {
 	const struct rd_json_value *group = rd_json_member(&reading->json, op, "tbg_info");
 
-	reading->type = mscclpp_channel_type(reading, op, "channel_type");
+	reading->type = MSCCLPP_OTHER;
+	if (rd_json_member(&reading->json, op, "channel_type"))
+		reading->type = mscclpp_channel_type(reading, op, "channel_type");
 	reading->share = 0;
 	reading->shares = 1;
 	if (!group)
