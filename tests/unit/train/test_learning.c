@@ -18,6 +18,13 @@
 #include "train/job.h"
 #include "train/scratch.h"
 
+/* AddressSanitizer sees a short run of the code; what it learns, the other variants see. */
+#ifdef __SANITIZE_ADDRESS__
+#define SHARE 10
+#else
+#define SHARE 1
+#endif
+
 TestSuite(learning, .init = scratch_make, .fini = scratch_remove, .timeout = 400);
 
 struct run {
@@ -48,9 +55,11 @@ static void expect_learnt(const struct run *run, int ranks)
 	job.reports = true;
 	run_ranks(&job, ranks);
 	const struct totals *test = &job.outcome->test;
-	cr_expect_lt(test->loss / test->count, run->entropy, "%d ranks: the loss is %g", ranks,
-		test->loss / test->count);
-	if (run->tokens == 0)
+	cr_expect_gt(test->count, 0);
+	if (SHARE == 1)
+		cr_expect_lt(test->loss / test->count, run->entropy, "%d ranks: the loss is %g",
+			ranks, test->loss / test->count);
+	if (SHARE == 1 && run->tokens == 0)
 		cr_expect_gt(test->correct / test->count, right_by_chance(test->count),
 			"%d ranks: %g of %g", ranks, test->correct, test->count);
 	finish_job(&job);
@@ -58,6 +67,10 @@ static void expect_learnt(const struct run *run, int ranks)
 
 static void expect_runs_learn(struct run run)
 {
+	run.train_count /= SHARE;
+	run.test_count /= SHARE;
+	if (SHARE > 1)
+		run.epochs = 1;
 	cr_assert_eq(
 		set_draw(set_named(run.set), scratch_path(""), run.train_count, run.test_count), 0,
 		"%s", failure());
