@@ -42,7 +42,7 @@ void program_start_with(struct program *program, const char *path, char *const *
 	cr_assert_gt(program->pid, 0);
 }
 
-static void start(struct program *program, const char *path, va_list args)
+void program_start_list(struct program *program, const char *path, va_list args)
 {
 	char *arguments[ARGS_MAX] = { (char *)path };
 	int count = 0;
@@ -58,7 +58,7 @@ void program_start(struct program *program, const char *path, ...)
 	va_list args;
 
 	va_start(args, path);
-	start(program, path, args);
+	program_start_list(program, path, args);
 	va_end(args);
 }
 
@@ -75,7 +75,7 @@ void program_run(struct program *program, const char *path, ...)
 	va_list args;
 
 	va_start(args, path);
-	start(program, path, args);
+	program_start_list(program, path, args);
 	va_end(args);
 	program_finish(program);
 }

@@ -5,6 +5,7 @@
 #define PROGRAM_H
 
 #include <poll.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -24,6 +25,7 @@ struct program program_files(void);
 void program_start_with(struct program *program, const char *path, char *const *arguments);
 /* Starts it with these arguments, and its path as its name. */
 void program_start(struct program *program, const char *path, ...);
+void program_start_list(struct program *program, const char *path, va_list args);
 /* Waits until it ends. */
 void program_finish(struct program *program);
 /* Starts it with these arguments, and waits until it ends. */

@@ -2,7 +2,6 @@
    line. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,50 +11,13 @@
 #include "base/json.h"
 #include "program.h"
 #include "text.h"
+#include "tool_run.h"
 #include "topo/paths.h"
 #include "topo/smi.h"
 #include "topo/topology.h"
 #include "topo/topology_file.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
-#define ARGS_MAX 16
-
-struct run {
-	int status;
-	char *out, *err; /* its outputs; run_free() */
-};
-
-/* Runs it with these arguments, the last of them NULL. */
-static struct run run(const char *first, ...)
-{
-	char *arguments[ARGS_MAX] = { "rondo-topo", (char *)first };
-	struct program program = program_files();
-	struct run run;
-	va_list args;
-
-	va_start(args, first);
-	for (int i = 2; arguments[i - 1] && i < ARGS_MAX - 1; i++)
-		arguments[i] = va_arg(args, char *);
-	va_end(args);
-	program_start_with(&program, RONDO_TOOL, arguments);
-	program_finish(&program);
-	run = (struct run){ program.status, file_text(program.out), file_text(program.err) };
-	close(program.out);
-	close(program.err);
-	return run;
-}
-
-static void run_free(struct run *run)
-{
-	free(run->out);
-	free(run->err);
-}
-
-static void assert_went_well(const struct run *run)
-{
-	cr_assert_eq(run->status, 0, "%s", run->err);
-	cr_assert_str_empty(run->err);
-}
 
 static char *contents(const char *path)
 {
