@@ -6,27 +6,6 @@
 #include "plan/refuse.h"
 #include "plan/steps.h"
 
-/* Makes one step of a receive and the send of its chunk right after it. */
-static void fuse(struct rd_plan *plan)
-{
-	int kept = 0;
-
-	for (int i = 0; i < plan->step_count; i++) {
-		struct rd_step step = plan->steps[i];
-		const struct rd_step *next = i + 1 < plan->step_count ? &plan->steps[i + 1] : NULL;
-		bool receives = step.kind == RD_STEP_RECV || step.kind == RD_STEP_RECV_REDUCE;
-
-		if (receives && next && next->kind == RD_STEP_SEND && next->chunk == step.chunk) {
-			step.kind = step.kind == RD_STEP_RECV ? RD_STEP_FORWARD
-							      : RD_STEP_REDUCE_FORWARD;
-			step.to = next->to;
-			i++;
-		}
-		plan->steps[kept++] = step;
-	}
-	plan->step_count = kept;
-}
-
 /* The next access to each place, while the pass goes from the last step to the first. */
 enum access { NONE, READ, WRITTEN };
 
@@ -284,7 +263,6 @@ int rd_plan_finish(struct rd_plan *plan)
 		rd_plan_refuse(plan, "began a view and never wrote it");
 	if (plan->error)
 		return plan->error;
-	fuse(plan);
 	if (drop_stores(plan) || pack_scratch(plan))
 		return RONDO_MEMORY;
 	add_copies(plan);

@@ -98,6 +98,20 @@ static struct rd_where home(struct rd_plan *plan, int chunk)
 	return (struct rd_where){ RD_SCRATCH, plan->scratch_chunks++ };
 }
 
+/* Makes one step of a receive and the send of its chunk right after it. False: the last step is
+   none. */
+static bool forward(struct rd_plan *plan, int peer, int chunk)
+{
+	struct rd_step *last = plan->step_count > 0 ? &plan->steps[plan->step_count - 1] : NULL;
+
+	if (!last || last->chunk != chunk ||
+		(last->kind != RD_STEP_RECV && last->kind != RD_STEP_RECV_REDUCE))
+		return false;
+	last->kind = last->kind == RD_STEP_RECV ? RD_STEP_FORWARD : RD_STEP_REDUCE_FORWARD;
+	last->to = peer;
+	return true;
+}
+
 void rd_send(struct rd_plan *plan, int peer, int chunk)
 {
 	if (!valid(plan, &peer, &chunk))
@@ -107,6 +121,9 @@ void rd_send(struct rd_plan *plan, int peer, int chunk)
 			peer, chunk);
 		return;
 	}
+	if (forward(plan, peer, chunk))
+		return;
+
 	struct rd_step *step = rd_plan_append(plan, RD_STEP_SEND);
 
 	if (!step)
@@ -127,8 +144,11 @@ static void receive(struct rd_plan *plan, enum rd_step_kind kind, int peer, int 
 	step->last = last && !rd_view_is_partial(plan);
 	if (kind != RD_STEP_RECV)
 		step->from = plan->now[chunk];
-	step->into = home(plan, chunk);
-	plan->now[chunk] = step->into;
+
+	struct rd_where into = home(plan, chunk);
+
+	step->into = into;
+	plan->now[chunk] = into;
 }
 
 void rd_recv(struct rd_plan *plan, int peer, int chunk)

@@ -141,6 +141,8 @@ static int reordered(const struct rd_plan *plan, int block)
 /* The first chunk of a part, of the `count` chunks of its block. */
 static int part_first(int part, int parts, int count)
 {
+	if (parts == count)
+		return part;
 	return (int)((long long)part * count / parts);
 }
 
@@ -168,7 +170,10 @@ int rd_view_real_chunk(const struct rd_plan *plan, int chunk)
 	if (!plan->view)
 		return chunk;
 	if (plan->view->all_blocks)
-		return reordered(plan, chunk / plan->parts) * plan->parts + chunk % plan->parts;
+		return rd_blocks(&plan->problem) == 1
+			       ? chunk
+			       : reordered(plan, chunk / plan->parts) * plan->parts +
+					 chunk % plan->parts;
 	return listed(plan->view, chunk);
 }
 
