@@ -12,13 +12,13 @@ control 19590
 gpu 11030
 transports 14110
 trainer 19160
-tools 29270
-tests 106410
+tools 29400
+tests 106560
 bench 5230
 adapters 5490
 docs 9850
-product 132570
-files 1840'
+product 132710
+files 1850'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.
 files() {

@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arrays.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "topo/processors.h"
 
 #define THREADS_MAX 64
 #define DISTINCT_MAX 65535
-/* All ranks together: 4 GiB. */
+/* All ranks together: 8 GiB, if no step follows an equal one. */
 #define STEPS_MAX INT32_MAX
 
 /* The work that the threads share. */
@@ -44,6 +45,8 @@ struct packer {
 	int *after; /* the distinct step that came after this one last: a good guess */
 	struct packed_step *distinct;
 	int count, capacity;
+	struct packed_run *runs;
+	int run_count, run_room;
 };
 
 static int fail_memory(void)
@@ -136,7 +139,33 @@ static void begin(struct packer *packer)
 
 		packer->heads[key->peer >= 0 ? key->peer : key->to >= 0 ? key->to : size] = -1;
 	}
-	packer->count = 0;
+	packer->count = packer->run_count = 0;
+}
+
+/* Adds a step to the runs. */
+static bool add_step(struct packer *packer, int number)
+{
+	struct packed_run *last =
+		packer->run_count > 0 ? &packer->runs[packer->run_count - 1] : NULL;
+
+	if (last && last->number == number && last->times < UINT16_MAX) {
+		last->times++;
+		return true;
+	}
+	if (!plan_grow(&packer->runs, packer->run_count, &packer->run_room, sizeof(*packer->runs)))
+		return false;
+	packer->runs[packer->run_count++] = (struct packed_run){ (uint16_t)number, 1 };
+	return true;
+}
+
+/* A copy of `count` elements; NULL: no memory. */
+static void *copy_of(const void *elements, int count, size_t size)
+{
+	void *copy = malloc((size_t)count * size + 1);
+
+	if (copy && count > 0)
+		memcpy(copy, elements, (size_t)count * size);
+	return copy;
 }
 
 static int pack(struct packer *packer, const struct rd_plan *plan, struct packed_plan *packed)
@@ -144,10 +173,6 @@ static int pack(struct packer *packer, const struct rd_plan *plan, struct packed
 	int before = -1;
 
 	begin(packer);
-	packed->count = plan->step_count;
-	packed->steps = malloc(((size_t)plan->step_count + PACKED_NEAR) * sizeof(*packed->steps));
-	if (!packed->steps)
-		return fail_memory();
 	for (int i = 0; i < plan->step_count; i++) {
 		int number = number_of(packer, plan, i, before);
 
@@ -155,17 +180,16 @@ static int pack(struct packer *packer, const struct rd_plan *plan, struct packed
 			return number;
 		if (before >= 0)
 			packer->after[before] = number;
-		packed->steps[i] = (uint16_t)number;
+		if (!add_step(packer, number))
+			return fail_memory();
 		before = number;
 	}
+	packed->count = plan->step_count;
+	packed->run_count = packer->run_count;
+	packed->runs = copy_of(packer->runs, packer->run_count, sizeof(*packer->runs));
 	packed->distinct_count = packer->count;
-	packed->distinct = malloc(((size_t)packer->count + 1) * sizeof(*packed->distinct));
-	if (!packed->distinct)
-		return fail_memory();
-	if (packer->count > 0)
-		memcpy(packed->distinct, packer->distinct,
-			(size_t)packer->count * sizeof(*packed->distinct));
-	return 0;
+	packed->distinct = copy_of(packer->distinct, packer->count, sizeof(*packer->distinct));
+	return packed->runs && packed->distinct ? 0 : fail_memory();
 }
 
 static int pack_rank(struct packer *packer, int rank)
@@ -221,6 +245,7 @@ static void *run(void *argument)
 	free(packer->next);
 	free(packer->after);
 	free(packer->distinct);
+	free(packer->runs);
 	return NULL;
 }
 
@@ -369,7 +394,7 @@ void packed_destroy(struct packed *packed)
 	if (!packed)
 		return;
 	for (int rank = 0; packed->plans && rank < packed->size; rank++) {
-		free(packed->plans[rank].steps);
+		free(packed->plans[rank].runs);
 		free(packed->plans[rank].distinct);
 	}
 	free(packed->plans);

@@ -1,14 +1,12 @@
 /*
- * The plans of all ranks in two bytes a step: a rank has thousands of steps, but few that differ in
- * more than their chunk. A simulation needs no chunks. 10,000 ranks of a ring have 2e8 steps.
+ * The plans of all ranks, as runs of equal steps: a rank has thousands of steps, but few that
+ * differ in more than their chunk. A simulation needs no chunks. 10,000 ranks of a ring have 2e8
+ * steps.
  */
 #ifndef PLAN_PACKED_H
 #define PLAN_PACKED_H
 
 #include "tuner/schedule.h"
-
-/* Steps that are read at once: there is room for them behind the last. */
-#define PACKED_NEAR 16
 
 /* A step, as far as its time depends on it. */
 struct packed_step {
@@ -17,9 +15,15 @@ struct packed_step {
 	int takes, puts; /* the queues of these messages; -1: none */
 };
 
+/* Equal steps, one after the other. */
+struct packed_run {
+	uint16_t number; /* in `distinct` */
+	uint16_t times; /* at least 1 */
+};
+
 struct packed_plan {
-	uint16_t *steps; /* indices into `distinct` */
-	int count;
+	struct packed_run *runs;
+	int run_count, count; /* count: steps */
 	struct packed_step *distinct;
 	int distinct_count;
 	int first_queue, queue_count; /* of the messages that it puts: a queue for each receiver */

@@ -4,11 +4,16 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "queues.h"
 #include "routes.h"
 #include "windows.h"
 
 /* Steps of a rank at a time: the messages under way stay in the processor's caches. */
 #define TURN 256
+/* Messages of a rank that wait at a time for the windows in which they come to links. */
+#define AHEAD 8
+/* Links of a window's messages fetched into the caches before their turn. */
+#define FETCHED 8
 
 /* A distinct step of a rank at the setup's costs. */
 struct timed_step {
@@ -17,26 +22,18 @@ struct timed_step {
 	bool has_bytes; /* its message; a signal has none */
 };
 
-/* Messages from one rank to another: when each arrives. Two share a line of the caches. */
-struct queue {
-	int64_t *arrivals; /* [capacity], a power of 2 */
-	unsigned first, count;
-	unsigned capacity : 31;
-	bool awaited : 1; /* its receiver waits for a message of it */
-	int route : 31; /* in the routes' hops; -1: no link is shared */
-	bool merges : 1; /* some link of its route does */
-	int sender, receiver;
-};
-
 struct state {
-	const uint16_t *steps;
-	uint16_t near[PACKED_NEAR]; /* the steps around `at`, from a multiple of their number on */
-	const struct timed_step *timed;
+	struct timed_step step; /* of the run at hand */
+	int left; /* steps of it */
+	int at; /* steps before the next one */
 	int64_t now_ps, work_ps, death_ps;
 	uint64_t pieces_left, drawn; /* drawn: random numbers */
-	int at, count;
+	const struct timed_step *timed;
+	const struct packed_run *runs;
+	int run, run_count; /* run: the next */
 	int waits; /* the queue of the message that it waits for; -1 */
 	int slow;
+	int ahead; /* messages for later windows that it put since it last waited for one */
 	bool died;
 };
 
@@ -50,7 +47,7 @@ struct run {
 	int ready_first, ready_count;
 	struct windows windows;
 	int64_t horizon_ps; /* the window's end, while messages come to its links */
-	struct message_list here; /* the messages of the window, at links that merge */
+	struct message_list here; /* the messages of the window, then those that come to it */
 	struct message_list sorted; /* those of one link */
 	int *touched; /* [links]: those that have such messages */
 	int touched_count;
@@ -93,32 +90,15 @@ static void fail_long(struct run *run)
 
 /* ---- Messages that arrive ------------------------------------------------------------------- */
 
-static bool grow(struct queue *queue)
-{
-	unsigned capacity = queue->capacity ? 2 * queue->capacity : 4;
-	int64_t *arrivals = malloc(capacity * sizeof(*arrivals));
-
-	if (!arrivals)
-		return false;
-	for (unsigned i = 0; i < queue->count; i++)
-		arrivals[i] = queue->arrivals[(queue->first + i) & (queue->capacity - 1)];
-	free(queue->arrivals);
-	queue->arrivals = arrivals;
-	queue->capacity = capacity;
-	queue->first = 0;
-	return true;
-}
-
 /* The message arrives; its receiver goes on, if it waits for it. */
 static void put_message(struct run *run, int index, int64_t arrival_ps)
 {
 	struct queue *queue = &run->queues[index];
 
-	if (queue->count == queue->capacity && !grow(queue)) {
+	if (!queue_put(queue, arrival_ps)) {
 		run->err = rd_fail(RONDO_MEMORY, "no memory for the messages under way");
 		return;
 	}
-	queue->arrivals[(queue->first + queue->count++) & (queue->capacity - 1)] = arrival_ps;
 	if (queue->awaited) {
 		queue->awaited = false;
 		run->states[queue->receiver].waits = -1;
@@ -134,7 +114,7 @@ static void fail_memory(struct run *run)
 }
 
 /* Passes a link, when that has sent all that came before. */
-static void pass_link(struct run *run, struct route_link *link, struct message *message)
+static inline void pass_link(struct run *run, struct route_link *link, struct message *message)
 {
 	int64_t time = message->has_bytes ? link->bytes_ps : 0;
 	int64_t start = rd_longer(message->at_ps, link->free_ps);
@@ -152,34 +132,43 @@ static void pass_link(struct run *run, struct route_link *link, struct message *
 }
 
 /* Comes to a link that merges, in this window. */
-static void come(struct run *run, struct message *message)
+static void come(struct run *run, int index)
 {
-	int index = run->routes.hops[message->hop].link;
-	struct route_link *link = &run->routes.links[index];
+	struct message *message = &run->here.messages[index];
+	struct route_link *link = &run->routes.links[message->link];
 
 	if (link->first < 0)
-		run->touched[run->touched_count++] = index;
+		run->touched[run->touched_count++] = message->link;
 	message->next = link->first;
-	link->first = run->here.count;
-	if (!message_list_add(&run->here, message))
-		fail_memory(run);
+	link->first = index;
 }
 
-/* Goes on to the next link that merges, or to its receiver. */
-static void go_on(struct run *run, struct message *message)
+/* Goes on to the next link that merges, or to its receiver. Returns whether it waits for a later
+   window. In line, it keeps the message in registers:
+   copies of what was just written wait. */
+static inline __attribute__((always_inline)) bool go_on(struct run *run, struct message message)
 {
-	const struct route_hop *hop = &run->routes.hops[message->hop];
+	const struct route_hop *hop = &run->routes.hops[message.hop];
 
 	for (; hop->link >= 0 && !hop->merges && !run->err; hop++)
-		pass_link(run, &run->routes.links[hop->link], message);
+		pass_link(run, &run->routes.links[hop->link], &message);
 	if (run->err)
-		return;
-	if (hop->link < 0)
-		put_message(run, message->queue, message->tail_ps);
-	else if (message->at_ps < run->horizon_ps)
-		come(run, message);
-	else if (!windows_put(&run->windows, message))
+		return false;
+	message.link = hop->link;
+	if (hop->link < 0) {
+		put_message(run, message.queue, message.tail_ps);
+		return false;
+	}
+	if (message.at_ps < run->horizon_ps) {
+		if (message_list_add(&run->here, &message))
+			come(run, run->here.count - 1);
+		else
+			fail_memory(run);
+		return false;
+	}
+	if (!windows_put(&run->windows, &message))
 		fail_memory(run);
+	return true;
 }
 
 /* Lists the messages that came to the link, the first to pass last. */
@@ -199,7 +188,7 @@ static void list_messages(struct run *run, const struct route_link *link)
 /* All that came to it in this window pass the link. */
 static void serve_link(struct run *run, struct route_link *link)
 {
-	struct message *messages = &run->here.messages[link->first];
+	const struct message *messages = &run->here.messages[link->first];
 	int count = 1;
 
 	if (messages->next >= 0) {
@@ -209,8 +198,10 @@ static void serve_link(struct run *run, struct route_link *link)
 	}
 	link->first = -1;
 	for (int i = count - 1; i >= 0 && !run->err; i--) {
-		pass_link(run, link, &messages[i]);
-		go_on(run, &messages[i]);
+		struct message message = messages[i];
+
+		pass_link(run, link, &message);
+		go_on(run, message);
 	}
 }
 
@@ -253,14 +244,12 @@ static bool do_work(struct run *run, struct state *state, const struct timed_ste
 	if (step->takes >= 0) {
 		struct queue *queue = &run->queues[step->takes];
 
-		if (queue->count == 0) {
+		if (queue_is_empty(queue)) {
 			state->waits = step->takes;
 			queue->awaited = true;
 			return false;
 		}
-		begin = rd_longer(begin, queue->arrivals[queue->first]);
-		queue->first = (queue->first + 1) & (queue->capacity - 1);
-		queue->count--;
+		begin = rd_longer(begin, queue_take(queue));
 	}
 
 	int64_t work = work_of(run, state, step), end = begin + work;
@@ -281,47 +270,44 @@ static bool do_work(struct run *run, struct state *state, const struct timed_ste
 	return true;
 }
 
-static void fill_near(struct state *state)
-{
-	memcpy(state->near, state->steps + state->at, sizeof(state->near));
-}
-
 /* The next step; NULL: the rank is done. */
 static const struct timed_step *next_step(struct state *state)
 {
-	if (state->at == state->count) {
-		if (state->count == 0 || state->pieces_left <= 1) {
-			state->pieces_left = 0;
-			return NULL;
+	if (state->left == 0) {
+		if (state->run == state->run_count) {
+			if (state->run_count == 0 || state->pieces_left <= 1) {
+				state->pieces_left = 0;
+				return NULL;
+			}
+			state->pieces_left--;
+			state->at = state->run = 0;
 		}
-		state->pieces_left--;
-		state->at = 0;
+		state->left = state->runs[state->run].times;
+		state->step = state->timed[state->runs[state->run++].number];
 	}
-	if (state->at % PACKED_NEAR == 0)
-		fill_near(state);
-	return &state->timed[state->near[state->at % PACKED_NEAR]];
+	return &state->step;
 }
 
 /* Puts the step's message. False: the rank waits for the window in which it comes to links. */
-static bool put_step(struct run *run, const struct state *state, const struct timed_step *step)
+static bool put_step(struct run *run, struct state *state, const struct timed_step *step)
 {
 	const struct queue *queue = &run->queues[step->puts];
 	struct message message = { .at_ps = state->now_ps,
 		.tail_ps = state->now_ps,
 		.queue = step->puts,
 		.hop = queue->route,
-		.is_first = true,
 		.has_bytes = step->has_bytes };
 
 	if (queue->route < 0) {
 		put_message(run, step->puts, state->now_ps + step->flight_ps);
 		return true;
 	}
-	if (!queue->merges || message.at_ps < run->horizon_ps) {
-		message.is_first = false;
-		go_on(run, &message);
+	if (!go_on(run, message) || ++state->ahead < AHEAD || state->now_ps < run->horizon_ps)
 		return true;
-	}
+	/* It goes on when all that came before this message passes links, also those that this has
+	   not come to: the next may take another way. */
+	state->ahead = 0;
+	message.link = -1;
 	if (!windows_put(&run->windows, &message))
 		fail_memory(run);
 	return false;
@@ -340,9 +326,10 @@ static void run_rank(struct run *run, int rank)
 		}
 		if (!do_work(run, state, step))
 			return;
+		state->left--;
+		state->at++;
 		if (step->puts >= 0 && !put_step(run, state, step))
 			return;
-		state->at++;
 	}
 }
 
@@ -356,40 +343,35 @@ static void run_ranks(struct run *run)
 
 /* A window is no longer than a message takes from a link that merges to its next such link or its
    receiver. So nothing that comes to such a link within the window follows from another. */
-static void run_window(struct run *run, struct message_list *window)
+static void run_window(struct run *run)
 {
+	const struct message *messages = run->here.messages;
+	int count = run->here.count;
+
 	run->horizon_ps = (int64_t)((run->windows.now + 1) << run->windows.shift);
-	run->here.count = 0;
-	for (int i = 0; i < window->count && !run->err; i++) {
-		struct message *message = &window->messages[i];
-
-		/* Its sender has waited for this window. */
-		if (message->is_first) {
-			int sender = run->queues[message->queue].sender;
-
-			run->states[sender].at++;
-			message->is_first = false;
-			add_ready(run, sender);
-		}
-		go_on(run, message);
+	for (int i = 0; i < count; i++) {
+		if (i + FETCHED < count)
+			__builtin_prefetch(&run->routes.links[messages[i + FETCHED].link], 1);
+		if (messages[i].link < 0)
+			add_ready(run, run->queues[messages[i].queue].sender);
+		else
+			come(run, i);
 	}
-	window->count = 0;
 	run_ranks(run);
 	run->horizon_ps = 0;
 	for (int i = 0; i < run->touched_count && !run->err; i++)
 		serve_link(run, &run->routes.links[run->touched[i]]);
 	run->touched_count = 0;
+	run->here.count = 0;
 }
 
 static void run_all(struct run *run)
 {
-	struct message_list *window;
-
 	for (int rank = 0; rank < run->setup->packed->size; rank++)
 		add_ready(run, rank);
 	run_ranks(run);
-	while (!run->err && (window = windows_next(&run->windows, &run->err))) {
-		run_window(run, window);
+	while (!run->err && windows_next(&run->windows, &run->here, &run->err)) {
+		run_window(run);
 		run_ranks(run);
 	}
 }
@@ -419,21 +401,20 @@ static void time_steps(struct run *run)
 		const struct packed_plan *plan = &packed->plans[rank];
 
 		run->states[rank] = (struct state){
-			.steps = plan->steps,
+			.runs = plan->runs,
 			.timed = timed,
 			.now_ps = run->setup->starts_ps ? run->setup->starts_ps[rank] : 0,
 			.death_ps = run->setup->deaths_ps ? run->setup->deaths_ps[rank] : INT64_MAX,
 			.pieces_left = run->setup->pieces,
-			.count = plan->count,
+			.run_count = plan->run_count,
 			.waits = -1,
 			.slow = run->setup->slow ? run->setup->slow[rank] : 1000,
 		};
-		for (int i = 0; i < plan->queue_count; i++)
-			run->queues[plan->first_queue + i] = (struct queue){
-				.sender = rank,
-				.receiver = packed->receivers[plan->first_queue + i],
-				.route = -1,
-			};
+		for (int i = 0; i < plan->queue_count; i++) {
+			int queue = plan->first_queue + i;
+
+			queue_init(&run->queues[queue], rank, packed->receivers[queue]);
+		}
 		for (int i = 0; i < plan->distinct_count; i++) {
 			const struct packed_step *step = &plan->distinct[i];
 			const struct rd_event *event = &step->event;
@@ -475,11 +456,7 @@ static int add_routes(struct run *run)
 
 		if (queue->route < 0)
 			continue;
-
-		int64_t time = routes_finish(routes, queue->route);
-
-		queue->merges = time < INT64_MAX;
-		least = rd_shorter(least, time);
+		least = rd_shorter(least, routes_finish(routes, queue->route));
 	}
 	/* Where links have no latency, the messages of each instant are a window. */
 	run->windows.shift = least > 0 ? 63 - __builtin_clzll((uint64_t)least) : 0;
@@ -494,7 +471,7 @@ static int create(struct run *run, struct simulation *simulation)
 
 	run->states = calloc(size, sizeof(*run->states));
 	run->timed = calloc((size_t)packed->distinct_count + 1, sizeof(*run->timed));
-	run->queues = calloc((size_t)packed->queue_count + 1, sizeof(*run->queues));
+	run->queues = queues_create(packed->queue_count);
 	run->touched = calloc(links + 1, sizeof(*run->touched));
 	run->ready = calloc(size, sizeof(*run->ready));
 	simulation->ranks = calloc(size, sizeof(*simulation->ranks));
@@ -510,11 +487,9 @@ static int create(struct run *run, struct simulation *simulation)
 
 static void destroy(struct run *run)
 {
-	for (int i = 0; run->queues && i < run->setup->packed->queue_count; i++)
-		free(run->queues[i].arrivals);
+	queues_destroy(run->queues, run->setup->packed->queue_count);
 	free(run->states);
 	free(run->timed);
-	free(run->queues);
 	routes_destroy(&run->routes);
 	windows_finish(&run->windows);
 	free(run->touched);

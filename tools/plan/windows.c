@@ -42,30 +42,44 @@ static uint64_t first_window(const struct windows *windows, const struct message
 	return (uint64_t)first >> windows->shift;
 }
 
-struct message_list *windows_next(struct windows *windows, int *err)
+/* Moves those of the first far windows that have messages to lists before theirs. */
+static bool bring_near(struct windows *windows)
 {
-	if (windows->lists[0].count > 0)
-		return &windows->lists[0];
-	if (!windows->used)
-		return NULL;
-
-	int index = 1 + __builtin_ctzll(windows->used);
-	struct message_list *list = &windows->lists[index];
+	int index = __builtin_ctzll(windows->far_used);
+	struct message_list *list = &windows->far[index];
 
 	windows->now = first_window(windows, list);
-	windows->used &= windows->used - 1;
-	/* All go to lists before this. */
+	windows->far_used &= windows->far_used - 1;
 	for (int i = 0; i < list->count; i++)
-		if (!windows_put(windows, &list->messages[i])) {
-			*err = rd_fail(RONDO_MEMORY, "no memory for the messages under way");
-			return NULL;
-		}
+		if (!windows_put(windows, &list->messages[i]))
+			return false;
 	list->count = 0;
-	return &windows->lists[0];
+	return true;
+}
+
+bool windows_next(struct windows *windows, struct message_list *list, int *err)
+{
+	struct message_list empty = *list;
+	int index;
+
+	if (!windows->near_used && windows->far_used && !bring_near(windows)) {
+		*err = rd_fail(RONDO_MEMORY, "no memory for the messages under way");
+		return false;
+	}
+	if (!windows->near_used)
+		return false;
+	index = __builtin_ctzll(windows->near_used);
+	windows->near_used &= windows->near_used - 1;
+	windows->now = windows->now / WINDOWS_NEAR * WINDOWS_NEAR + (unsigned)index;
+	*list = windows->near[index];
+	windows->near[index] = empty;
+	return true;
 }
 
 void windows_finish(struct windows *windows)
 {
-	for (int i = 0; i < 65; i++)
-		free(windows->lists[i].messages);
+	for (int i = 0; i < WINDOWS_NEAR; i++)
+		free(windows->near[i].messages);
+	for (int i = 0; i < 64 - WINDOWS_NEAR_BITS; i++)
+		free(windows->far[i].messages);
 }

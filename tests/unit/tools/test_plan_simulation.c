@@ -211,21 +211,21 @@ static int64_t draw(uint64_t *random, int64_t most)
 Test(plan_simulation, messages_come_out_by_windows)
 {
 	struct windows windows = { .shift = 4 };
-	struct message_list *list;
+	struct message_list list = { 0 };
 	uint64_t random = 1, before = 0;
 	int put = 0, taken = 0, err = 0;
 
 	for (; put < 1000; put++)
 		cr_assert(windows_put(
 			&windows, &(struct message){ .at_ps = draw(&random, 1 << 20) }));
-	while ((list = windows_next(&windows, &err))) {
-		int count = list->count;
+	while (windows_next(&windows, &list, &err)) {
+		int count = list.count;
 
 		cr_assert(windows.now > before || taken == 0);
 		before = windows.now;
 		for (int i = 0; i < count; i++)
-			cr_assert_eq((uint64_t)list->messages[i].at_ps >> 4, before);
-		list->count = 0;
+			cr_assert_eq((uint64_t)list.messages[i].at_ps >> 4, before);
+		list.count = 0;
 		taken += count;
 		for (int i = 0; i < count && put < 20000; i++, put++)
 			cr_assert(windows_put(
@@ -234,6 +234,7 @@ Test(plan_simulation, messages_come_out_by_windows)
 	}
 	cr_assert_eq(err, 0);
 	cr_assert_eq(taken, 20000);
+	free(list.messages);
 	windows_finish(&windows);
 }
 
@@ -399,6 +400,34 @@ Test(plan_simulation, a_later_message_may_come_first_to_a_link)
 	simulate_on_network(&options, "linear");
 	cr_assert_eq(simulated.simulation.ranks[2].end_ps, 1000 * BYTE_PS);
 	cr_assert_eq(simulated.simulation.ranks[1].end_ps, 10 * LINK_PS + 1000 * BYTE_PS);
+	finish();
+}
+
+/* Rank 0 sends one after the other, at once: to 1, which the shared link serves after 1 ms, and to
+   seven over a slow link. Then it sends to 10, over the shared link alone. */
+Test(plan_simulation, messages_on_a_slow_way_hold_no_later_message_up)
+{
+	struct plan_options options = options_of(RD_SCATTER, 11, 1000);
+	char text[2000];
+	int length = snprintf(text, sizeof(text),
+		"{\"hosts\": 11, \"links\": ["
+		"{\"name\": \"far\", \"mbps\": 100000, \"ns\": 1000000},"
+		"{\"name\": \"slow\", \"mbps\": 1, \"ns\": 0},"
+		"{\"name\": \"last\", \"mbps\": 100000, \"ns\": 0},"
+		"{\"name\": \"shared\", \"mbps\": 100000, \"ns\": 0}], \"routes\": ["
+		"{\"from\": 0, \"to\": 1, \"links\": [\"far\", \"shared\"]},"
+		"{\"from\": 0, \"to\": 9, \"links\": [\"last\"]},"
+		"{\"from\": 0, \"to\": 10, \"links\": [\"shared\"]}");
+
+	for (int to = 2; to < 9; to++)
+		length += snprintf(text + length, sizeof(text) - (size_t)length,
+			",{\"from\": 0, \"to\": %d, \"links\": [\"slow\", \"last\"]}", to);
+	snprintf(text + length, sizeof(text) - (size_t)length, "]}");
+	options.hosts = 11;
+	cr_assert_eq(parse(text), 0, "%s", rondo_last_error());
+	simulate_on_network(&options, "linear");
+	cr_assert_eq(simulated.simulation.ranks[10].end_ps, 1000 * BYTE_PS);
+	cr_assert_eq(simulated.simulation.ranks[1].end_ps, 2000 * LINK_PS + 1000 * BYTE_PS);
 	finish();
 }
 
