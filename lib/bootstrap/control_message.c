@@ -198,8 +198,6 @@ static void walk_message(struct rd_codec *codec, struct rd_control_message *mess
 		rd_codec_i32(codec, &message->made.refuses, 0, 1);
 		rd_codec_text(codec, message->made.reason, sizeof(message->made.reason));
 		return;
-	case RD_CONTROL_LATE:
-		return;
 	case RD_CONTROL_STRAGGLERS:
 		walk_stragglers(codec, message);
 		return;

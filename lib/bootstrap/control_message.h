@@ -21,7 +21,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 27
+#define RD_WIRE_VERSION 28
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3328 /* of the text of costs, and of rows (calibrate.c) */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */
@@ -48,16 +48,17 @@ enum rd_control_kind {
 	   open links to it. */
 	RD_CONTROL_OPEN,
 	RD_CONTROL_COSTS, /* rank 0's to the coordinator; to each other rank */
-	RD_CONTROL_SLOW, /* to the coordinator: a call waits for long */
+	/* To the coordinator: this rank waits for long, in a call; before READY, for the other
+	   ranks. */
+	RD_CONTROL_SLOW,
 	/* In a shrink (shrink/shrink.h), beside VERDICT: */
 	RD_CONTROL_GATHER, /* to the leader: this rank has come */
 	RD_CONTROL_PLAN, /* to each member: its place in the new comm */
 	/* To the leader: this rank has made the new comm, or cannot. To each member: all have made
 	   it, which commits it. */
 	RD_CONTROL_MADE,
-	/* In a rendezvous again: */
-	RD_CONTROL_LATE, /* to the coordinator: init_timeout_ms has passed, and no READY has come */
-	RD_CONTROL_STRAGGLERS, /* to each rank: who is late for the call that the VERDICT ends */
+	/* In a rendezvous again, to each rank: who is late for the call that the VERDICT ends. */
+	RD_CONTROL_STRAGGLERS,
 	RD_CONTROL_LAST = RD_CONTROL_STRAGGLERS
 };
 

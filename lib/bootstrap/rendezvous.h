@@ -25,9 +25,9 @@
  *   <- QUERY, ANSWER ->           the state of this rank's calls
  *   <- STRAGGLERS * parts         before the VERDICT of a timeout: the ranks that are late
  *   <- VERDICT                    the comm is over, with the reason; nothing follows
- *   LATE ->                       init_timeout_ms has passed: a VERDICT follows, unless READY
+ *   SLOW ->                       a call waits for long; a QUERY to all follows. Before READY:
+ *                                 init_timeout_ms has passed; a VERDICT follows, unless READY
  *                                 crosses it
- *   SLOW ->                       a call waits for long, and goes on; a QUERY to all follows
  *   BYE ->, <- LEFT               this rank leaves; nothing follows. The others receive LEFT, too:
  *                                 of the first one that leaves, and of rank 0; the last of them,
  *                                 once all others have left

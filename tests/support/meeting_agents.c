@@ -13,6 +13,8 @@ static void note(void *context, int id, const struct message *message)
 	(void)context;
 	cr_assert(id >= 0 && id < AGENTS && agents[id].connected, "sends to agent %d", id);
 	agents[id].last = *message;
+	if (message->type == MESSAGE_STOP && message->stop.ends)
+		agents[id].last.type = GOT_END;
 	agents[id].received++;
 	agents[id].refused |= message->type == MESSAGE_REFUSED;
 }

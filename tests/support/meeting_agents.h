@@ -12,6 +12,9 @@
 
 #define AGENTS 64
 
+/* The type in agents[] of a STOP that ends the job. */
+#define GOT_END ((enum message_type)(MESSAGE_LAST + 1))
+
 /* The agents, as far as the meeting has sent them something. */
 extern struct agent {
 	bool connected;

@@ -102,8 +102,9 @@ static inline struct message longest(enum message_type type)
 		fill(message.leave.reason, REASON_SIZE, 'x');
 		break;
 	case MESSAGE_STOP:
-	case MESSAGE_END:
-		message.stop = (struct stop){ .at_once = true, .status = -1, .failed = true };
+		message.stop = (struct stop){
+			.ends = true, .at_once = true, .status = -1, .failed = true
+		};
 		fill_failure(&message.stop.failure);
 		fill(message.stop.reason, REASON_SIZE, 'x');
 		break;

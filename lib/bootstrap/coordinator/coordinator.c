@@ -391,17 +391,15 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	case RD_CONTROL_REPORT:
 		rd_diagnose_report(coordinator, connection->rank, message, now_ms);
 		return;
-	case RD_CONTROL_LATE:
-		/* Where all are ready, the READY that says so crosses it. */
-		rd_diagnose_give_up(coordinator);
-		return;
 	case RD_CONTROL_ANSWER:
 		take_answer(coordinator, connection->rank, message, now_ms);
 		return;
 	case RD_CONTROL_SLOW:
-		if (coordinator->phase != RD_COORDINATOR_RUNNING)
-			break;
-		rd_slow_call_report(coordinator, connection->rank, message, now_ms);
+		/* Where READY crosses it, a query of all does no harm. */
+		if (coordinator->phase == RD_COORDINATOR_RUNNING)
+			rd_slow_call_report(coordinator, connection->rank, message, now_ms);
+		else
+			rd_diagnose_give_up(coordinator);
 		return;
 	case RD_CONTROL_READY:
 		if (coordinator->phase == RD_COORDINATOR_RUNNING || state->ready)

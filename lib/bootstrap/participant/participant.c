@@ -362,7 +362,9 @@ static void give_up(struct rd_participant *participant, int64_t now_ms)
 			"rank %d: rank 0 at %s does not answer (tried for %s)", rank,
 			participant->address, duration);
 	participant->report_ms = now_ms + RD_REPORT_MS;
-	participant->to_send |= rd_control_bit(RD_CONTROL_LATE);
+	participant->slow_culprit = -1;
+	rd_reason_set(&participant->slow_reason, "%s", rd_reason_text(participant->report_reason));
+	participant->to_send |= rd_control_bit(RD_CONTROL_SLOW);
 }
 
 /* A call that waits for long may wait for a rank that has failed meanwhile: nobody tells. */

@@ -83,7 +83,7 @@ struct rd_participant {
 	char *report_reason; /* base/error.h */
 	int dead; /* a rank whose death is to be reported; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
-	int64_t slow_line_ms; /* our call that waits for long */
+	int64_t slow_line_ms; /* our call that waits for long; 0: before READY */
 	int slow_culprit;
 	char *slow_reason;
 

@@ -64,7 +64,7 @@ static void take_ready(struct rd_participant *participant, const struct rd_link_
 	/* The bound has passed, but all are ready. */
 	if (!participant->reported)
 		participant->report_ms = RD_NEVER;
-	participant->to_send &= ~rd_control_bit(RD_CONTROL_LATE);
+	participant->to_send &= ~rd_control_bit(RD_CONTROL_SLOW);
 }
 
 static void take_costs(struct rd_participant *participant, const struct rd_control_message *message,

@@ -127,8 +127,6 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 		message->ready.limits = participant->limits;
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_ANSWER)) {
 		write_answer(participant, message);
-	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_LATE)) {
-		message->kind = RD_CONTROL_LATE;
 	} else if (rd_control_take_bit(&participant->to_send, RD_CONTROL_SLOW)) {
 		write_slow(participant, message);
 	} else if (participant->dead >= 0) {

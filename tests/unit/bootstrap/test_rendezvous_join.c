@@ -22,7 +22,7 @@ Test(rendezvous, ranks_that_never_open_their_links_are_named)
 	net_expect_verdict(RONDO_TIMEOUT, "rank 2 of 3 has not opened all links within 3 s");
 }
 
-/* One rank's bound ends at each moment around the last READY, which may cross its LATE: there is a
+/* One rank's bound ends at each moment around the last READY, which may cross its SLOW: there is a
    verdict, or all go on. */
 Test(rendezvous, a_bound_that_ends_while_all_begin_ends_nothing, .timeout = 60)
 {

@@ -28,7 +28,7 @@ Test(run_meeting, starts_when_all_nodes_are_there)
 	}
 	for (int id = 0; id < 3; id++)
 		tell(id, MESSAGE_ENDED);
-	all_got(0, 3, MESSAGE_END);
+	all_got(0, 3, GOT_END);
 	cr_assert_eq(agents[2].last.stop.status, 0);
 	meeting_finish(&meeting);
 }
@@ -91,7 +91,7 @@ Test(run_meeting, ends_where_too_few_come_and_names_one_that_is_missing)
 	}
 	cr_assert_eq(meeting_deadline(&meeting), 61000);
 	wait_ms(60000);
-	all_got(0, 2, MESSAGE_END);
+	all_got(0, 2, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 1);
 	cr_assert_str_eq(
 		agents[0].last.stop.reason, "2 of 3 nodes came within 60 s, and node 1 did not");
@@ -123,7 +123,7 @@ Test(run_meeting, refuses_nodes_that_disagree_and_goes_on_with_the_others)
 	tell(0, MESSAGE_JOIN);
 
 	is_refused(5, &(struct hello){ .version = 1 },
-		"host host0 speaks version 2 of rondo-run's messages, and this one version 1");
+		"host host0 speaks version 3 of rondo-run's messages, and this one version 1");
 	hello = hello_of(5);
 	strcpy(hello.run_id, "other");
 	is_refused(5, &hello, "has the id job, and this one other");
@@ -349,7 +349,7 @@ static void finish_well(unsigned seed)
 		meeting.state, MEETING_OVER, "seed %u is stuck in state %d", seed, meeting.state);
 	for (int id = 0; id < AGENTS; id++)
 		if (agents[id].connected && !agents[id].refused)
-			got(id, MESSAGE_END);
+			got(id, GOT_END);
 }
 
 Test(run_meeting, comes_to_its_end_whatever_happens_in_whatever_order, .timeout = 60)

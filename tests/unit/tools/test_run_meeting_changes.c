@@ -30,7 +30,7 @@ Test(run_meeting, starts_again_while_restarts_are_left)
 	cr_assert_eq(agents[1].last.stop.status, 9);
 	tell(0, MESSAGE_ENDED);
 	tell(1, MESSAGE_ENDED);
-	all_got(0, 2, MESSAGE_END);
+	all_got(0, 2, GOT_END);
 	cr_assert_eq(agents[1].last.stop.status, 9);
 	cr_assert_eq(agents[1].last.stop.failure.rank, 0);
 	meeting_finish(&meeting);
@@ -55,7 +55,7 @@ Test(run_meeting, counts_an_end_that_crosses_the_stop_once)
 	tell(0, MESSAGE_ENDED);
 	all_got(0, 2, MESSAGE_WORLD);
 	tell(1, MESSAGE_ENDED);
-	all_got(0, 2, MESSAGE_END);
+	all_got(0, 2, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 0);
 	meeting_finish(&meeting);
 }
@@ -69,7 +69,7 @@ Test(run_meeting, puts_failures_on_its_clock_and_blames_the_first)
 	fail(2, 7, false, 200);
 	for (int id = 0; id < 3; id++)
 		tell(id, MESSAGE_ENDED);
-	got(0, MESSAGE_END);
+	got(0, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 7);
 	cr_assert_eq(agents[0].last.stop.failure.node, 2);
 	cr_assert_eq(agents[0].last.stop.failure.after_ms, 4800);
@@ -101,7 +101,7 @@ Test(run_meeting, ends_with_a_line_where_a_node_of_a_fixed_number_is_lost)
 	/* It follows from the loss. */
 	fail(0, 5, false, 0);
 	tell(0, MESSAGE_ENDED);
-	got(0, MESSAGE_END);
+	got(0, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 1);
 	cr_assert_str_eq(
 		agents[0].last.stop.reason, "node 1 (host host1) is lost: Connection timed out");
@@ -210,7 +210,7 @@ Test(run_meeting, disturbs_no_full_job_for_a_spare_node)
 	cr_assert_eq(meeting_deadline(&meeting), 0);
 	tell(0, MESSAGE_ENDED);
 	tell(1, MESSAGE_ENDED);
-	all_got(0, 3, MESSAGE_END);
+	all_got(0, 3, GOT_END);
 	meeting_finish(&meeting);
 }
 
@@ -226,9 +226,9 @@ Test(run_meeting, disturbs_no_job_that_is_about_to_end)
 	lose(0);
 	got(1, MESSAGE_WORLD);
 	tell(1, MESSAGE_ENDED);
-	got(1, MESSAGE_END);
+	got(1, GOT_END);
 	cr_assert_eq(agents[1].last.stop.status, 0);
-	got(2, MESSAGE_END);
+	got(2, GOT_END);
 	meeting_finish(&meeting);
 }
 
@@ -271,7 +271,7 @@ Test(run_meeting, ends_when_a_node_of_a_fixed_number_leaves_also_while_it_gather
 	cr_assert_eq(agents[0].last.stop.status, 143);
 	tell(1, MESSAGE_ENDED);
 	tell(0, MESSAGE_ENDED);
-	got(0, MESSAGE_END);
+	got(0, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 143);
 	meeting_finish(&meeting);
 
@@ -281,7 +281,7 @@ Test(run_meeting, ends_when_a_node_of_a_fixed_number_leaves_also_while_it_gather
 	tell(0, MESSAGE_ENDED);
 	tell(1, MESSAGE_ENDED);
 	leave(1);
-	got(0, MESSAGE_END);
+	got(0, GOT_END);
 	reason_has(agents[0].last.stop.reason, "node 1 (host host1) leaves");
 	meeting_finish(&meeting);
 }
@@ -400,7 +400,7 @@ Test(run_meeting, ends_a_job_whose_nodes_come_and_go_without_end)
 	open_meeting(1, 3, 0);
 	enter(0);
 	wait_ms(3000);
-	for (int i = 0; i < 400 && agents[0].last.type != MESSAGE_END; i++) {
+	for (int i = 0; i < 400 && agents[0].last.type != GOT_END; i++) {
 		enter(1 + i % 60);
 		for (int step = 0; step < 30; step++) {
 			wait_ms(100);
@@ -413,7 +413,7 @@ Test(run_meeting, ends_a_job_whose_nodes_come_and_go_without_end)
 				follow(0);
 			}
 	}
-	got(0, MESSAGE_END);
+	got(0, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 1);
 	reason_has(agents[0].last.stop.reason,
 		"100 attempts in a row ended within 60 s because nodes came and went");

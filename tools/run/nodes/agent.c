@@ -287,10 +287,10 @@ static void take(struct agent *agent, const struct message *message)
 			start(agent, &message->start.world);
 		break;
 	case MESSAGE_STOP:
-		take_stop(agent, &message->stop);
-		break;
-	case MESSAGE_END:
-		take_end(agent, &message->stop);
+		if (message->stop.ends)
+			take_end(agent, &message->stop);
+		else
+			take_stop(agent, &message->stop);
 		break;
 	default:
 		break;

@@ -44,10 +44,11 @@ static void send_to(struct meeting *meeting, int id, const struct message *messa
 	meeting->rules.send(meeting->rules.context, id, message);
 }
 
-static void send_stop(struct meeting *meeting, int id, enum message_type type)
+static void send_stop(struct meeting *meeting, int id, bool ends)
 {
-	struct message message = { .type = type, .stop = meeting->stop };
+	struct message message = { .type = MESSAGE_STOP, .stop = meeting->stop };
 
+	message.stop.ends = ends;
 	send_to(meeting, id, &message);
 }
 
@@ -161,7 +162,7 @@ static void end_job(struct meeting *meeting)
 	meeting->state = MEETING_OVER;
 	for (int i = 0; i < meeting->members.count; i++)
 		if (!meeting->members.list[i].leaves)
-			send_stop(meeting, meeting->members.list[i].id, MESSAGE_END);
+			send_stop(meeting, meeting->members.list[i].id, true);
 }
 
 static void give_up_waiting(struct meeting *meeting)
@@ -270,7 +271,7 @@ static void stop_all(struct meeting *meeting)
 	meeting->stop.status = verdict(meeting);
 	for (int i = 0; i < meeting->members.count; i++)
 		if (is_running(&meeting->members.list[i]))
-			send_stop(meeting, meeting->members.list[i].id, MESSAGE_STOP);
+			send_stop(meeting, meeting->members.list[i].id, false);
 }
 
 static void note_cause(struct meeting *meeting, enum cause cause, int status, const char *format,
@@ -354,7 +355,7 @@ void meeting_hello(struct meeting *meeting, int id, const struct hello *hello, c
 		return;
 	}
 	if (meeting->state == MEETING_OVER) {
-		send_stop(meeting, id, MESSAGE_END);
+		send_stop(meeting, id, true);
 		return;
 	}
 	member = members_add(&meeting->members);

@@ -5,7 +5,7 @@
  *     GATHERING  until enough nodes have sent JOIN; then each gets WORLD
  *     RUNNING    until all are DONE, a rank fails, a node is lost or leaves, or one more comes
  *     STOPPING   each gets STOP, and sends ENDED when none of its ranks is left
- *     OVER       each got END
+ *     OVER       each got the last STOP
  *
  * From STOPPING the meeting gathers again (AGAIN), or it is over. So ranks of an attempt start
  * only when those of the attempt before have ended. After short attempts, a restart and newcomers
@@ -60,7 +60,7 @@ void meeting_finish(struct meeting *meeting);
    Where the number of nodes is fixed, its loss counts as a restart. */
 void meeting_take_over(struct meeting *meeting, const struct world *last, int64_t now_ms);
 
-/* An agent's HELLO, and the numeric address it comes from. Answers WELCOME or REFUSED, or END. */
+/* An agent's HELLO, and its numeric address. Answers WELCOME, REFUSED or the last STOP. */
 void meeting_hello(struct meeting *meeting, int id, const struct hello *hello, const char *address,
 	int64_t now_ms);
 /* A later message. Ignores messages of ids without a member, and those out of place. */

@@ -95,6 +95,7 @@ static void walk_failure(struct rd_codec *codec, struct failure *value)
 
 static void walk_stop(struct rd_codec *codec, struct stop *value)
 {
+	rd_codec_bool(codec, &value->ends);
 	rd_codec_bool(codec, &value->at_once);
 	rd_codec_i32(codec, &value->status, -1, 255);
 	rd_codec_bool(codec, &value->failed);
@@ -136,7 +137,6 @@ static void walk_message(struct rd_codec *codec, struct message *message)
 		rd_codec_text(codec, message->leave.reason, sizeof(message->leave.reason));
 		return;
 	case MESSAGE_STOP:
-	case MESSAGE_END:
 		walk_stop(codec, &message->stop);
 		return;
 	case MESSAGE_AGAIN:

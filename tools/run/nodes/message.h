@@ -5,7 +5,7 @@
  * REFUSED, and one that is not the leader answers MOVED. The agent sends JOIN when it can start
  * ranks, and the leader sends WORLD to each node of a round. The agent then sends FAILED when a
  * rank fails, LEAVE when it is to end, and ENDED when its ranks have ended. After STOP it ends
- * them, and sends ENDED; AGAIN asks for the next JOIN, and END closes the job. Both sides send
+ * them, and sends ENDED; AGAIN asks for the next JOIN. A STOP may end the job, too. Both sides send
  * PING.
  *
  * A leader away from the endpoint sends MOVED, in place of HELLO, to an agent that listens there.
@@ -22,7 +22,7 @@
 
 /* All agents of a job have the same. HELLO begins with it, and REFUSED has a reason alone, in every
    version. */
-#define MESSAGE_VERSION 2
+#define MESSAGE_VERSION 3
 /* Bytes of a message on the wire, at most. */
 #define MESSAGE_MAX ((size_t)32768)
 /* Agents that may lead the meeting after its present leader. */
@@ -44,8 +44,7 @@ enum message_type {
 	MESSAGE_STOP,
 	MESSAGE_ENDED,
 	MESSAGE_AGAIN,
-	MESSAGE_END,
-	MESSAGE_LAST = MESSAGE_END
+	MESSAGE_LAST = MESSAGE_AGAIN
 };
 
 /* A numeric address, and a port where an agent listens. */
@@ -113,6 +112,7 @@ struct leave {
 
 /* The end of an attempt, or of the job. */
 struct stop {
+	bool ends; /* the job, for this agent: no ENDED is awaited */
 	bool at_once; /* the ranks have no time for last words */
 	int status; /* exit status of the job; -1: it may go on */
 	bool failed;
@@ -134,7 +134,7 @@ struct message {
 		struct start start; /* WORLD */
 		struct failed failed;
 		struct leave leave;
-		struct stop stop; /* STOP and END */
+		struct stop stop;
 		int pause_ms; /* AGAIN: until ranks may start */
 	};
 };

@@ -53,7 +53,6 @@ static void follow(const struct peer *peer, const struct message *message)
 	case MESSAGE_FAILED:
 	case MESSAGE_LEAVE:
 	case MESSAGE_STOP:
-	case MESSAGE_END:
 		set_silence(peer, SILENCE_MS);
 		break;
 	default:

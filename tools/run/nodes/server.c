@@ -64,7 +64,8 @@ static void send_member(void *context, int id, const struct message *message)
 
 		if (client->id != id)
 			continue;
-		if (message->type == MESSAGE_REFUSED || message->type == MESSAGE_END)
+		if (message->type == MESSAGE_REFUSED ||
+			(message->type == MESSAGE_STOP && message->stop.ends))
 			send_last(client, message);
 		else
 			peer_send(&client->peer, message);
