@@ -2,10 +2,10 @@
  * The coordinator: rank 0's state machine, by which ranks meet and failures become a verdict
  * (rendezvous.h). For one thread at a time.
  *
- * coordinator.c holds its life, events and deadlines; connections.c numbers the connections;
- * join.c admits ranks, and links.c has them open their links. query.c queries all ranks, for
- * diagnose.c, which judges failures, and slow_call.c. verdict.c writes the verdict, and send.c
- * chooses what is sent. Callers read the state, and change it by the functions alone.
+ * coordinator.c holds its life, events and deadlines; join.c numbers the connections and admits
+ * ranks, and links.c has them open their links. diagnose.c queries all ranks, judges failures and
+ * decides the verdict; slow_call.c judges slow calls. send.c chooses what is sent. Callers read the
+ * state, and change it by the functions alone.
  */
 #ifndef RD_COORDINATOR_H
 #define RD_COORDINATOR_H

@@ -1,9 +1,170 @@
 #include "bootstrap/coordinator/parts.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
+#include "plan/collective.h"
+
+#define NAMED_RANKS_MAX 6
+
+/* ---- The verdict, and the names in it ------------------------------------------------------- */
+
+const char *rd_coordinator_name_rank(
+	const struct rd_coordinator *coordinator, int rank, char name[RD_RANK_NAME_SIZE])
+{
+	return rd_place_name(&coordinator->ranks[rank].place, rank, name);
+}
+
+const char *rd_coordinator_name_call(int collective, uint32_t number, char name[RD_RANK_NAME_SIZE])
+{
+	snprintf(name, RD_RANK_NAME_SIZE, "%s #%u",
+		collective < 0 ? "call" : rd_collective_name((enum rd_collective)collective),
+		number);
+	return name;
+}
+
+void rd_coordinator_name_ranks(const struct rd_coordinator *coordinator,
+	bool (*which)(const struct rd_coordinator_rank *), char *text, size_t size)
+{
+	int ranks[NAMED_RANKS_MAX], count = 0;
+	size_t at;
+
+	for (int rank = 0; rank < coordinator->size; rank++) {
+		if (!which(&coordinator->ranks[rank]))
+			continue;
+		if (count < NAMED_RANKS_MAX)
+			ranks[count] = rank;
+		count++;
+	}
+	at = (size_t)snprintf(text, size, count == 1 ? "rank" : "ranks");
+	for (int i = 0; i < count && i < NAMED_RANKS_MAX; i++) {
+		const char *before = i == 0 ? " " : i == count - 1 ? " and " : ", ";
+		at += (size_t)snprintf(text + at, size - at, "%s%d", before, ranks[i]);
+	}
+	if (count > NAMED_RANKS_MAX)
+		at += (size_t)snprintf(
+			text + at, size - at, " and %d more", count - NAMED_RANKS_MAX);
+	snprintf(text + at, size - at, " of %d %s", coordinator->size, count == 1 ? "has" : "have");
+}
+
+void rd_coordinator_send_to_all(struct rd_coordinator *coordinator, enum rd_control_kind kind)
+{
+	for (int i = 0; i < coordinator->connection_count; i++) {
+		struct rd_coordinator_connection *connection = &coordinator->connections[i];
+		if (connection->open && connection->rank >= 0 &&
+			!coordinator->ranks[connection->rank].left)
+			connection->to_send |= rd_control_bit(kind);
+	}
+}
+
+void rd_coordinator_lose(struct rd_coordinator *coordinator, int rank)
+{
+	if (!coordinator->error)
+		coordinator->lost = rank;
+}
+
+void rd_coordinator_spare(struct rd_coordinator *coordinator, uint32_t calls)
+{
+	if (!coordinator->error)
+		coordinator->spared = calls;
+}
+
+void rd_coordinator_decide(struct rd_coordinator *coordinator, int error, const char *format, ...)
+{
+	va_list args;
+
+	if (coordinator->error)
+		return;
+	coordinator->error = error;
+	va_start(args, format);
+	rd_reason_set_args(&coordinator->reason, format, args);
+	va_end(args);
+	coordinator->failure_reporter = -1;
+	coordinator->slow_rank = coordinator->next_slow_rank = -1;
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_VERDICT);
+}
+
+/* ---- A query of all ranks -------------------------------------------------------------------- */
+
+void rd_query_all(struct rd_coordinator *coordinator, int64_t now_ms)
+{
+	coordinator->query++;
+	coordinator->query_ms = now_ms + RD_QUERY_MS;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->ranks[rank].answered = false;
+	rd_coordinator_send_to_all(coordinator, RD_CONTROL_QUERY);
+}
+
+bool rd_query_take_answer(
+	struct rd_coordinator *coordinator, int rank, const struct rd_control_message *message)
+{
+	struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+
+	if ((coordinator->failure_reporter < 0 && coordinator->slow_rank < 0) ||
+		message->answer.number != coordinator->query)
+		return false;
+	state->answered = true;
+	state->calls = message->answer.calls;
+	state->done = message->answer.done;
+	state->collective = message->answer.collective;
+	state->waiting_for = message->answer.waiting_for;
+	state->waited_ms = message->answer.waited_ms;
+	state->slept_in = message->answer.slept_in;
+	memcpy(state->called_at, message->answer.called_at, sizeof(state->called_at));
+	memcpy(state->waits_at, message->answer.waits_at, sizeof(state->waits_at));
+	return rd_query_unresponsive(coordinator, -1) < 0;
+}
+
+int rd_query_unresponsive(const struct rd_coordinator *coordinator, int suspect)
+{
+	if (suspect >= 0 && !coordinator->ranks[suspect].left &&
+		!coordinator->ranks[suspect].answered)
+		return suspect;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		if (!coordinator->ranks[rank].left && !coordinator->ranks[rank].answered)
+			return rank;
+	return -1;
+}
+
+uint32_t rd_query_present_call(const struct rd_coordinator_rank *state)
+{
+	return state->calls == state->done ? state->calls : state->done + 1;
+}
+
+/* "all_reduce #17 of 100 f32 sum at train+0x11b8". */
+static void print_call(const struct rd_coordinator_rank *state, char *text, size_t size)
+{
+	size_t length;
+
+	rd_signature_print(&state->slept_in, text, size);
+	length = strlen(text);
+	if (state->waits_at[0])
+		snprintf(text + length, size - length, " at %s", state->waits_at);
+}
+
+bool rd_query_judge_calls(struct rd_coordinator *coordinator)
+{
+	char there[128 + RD_CALL_SITE_SIZE], here[128 + RD_CALL_SITE_SIZE];
+
+	for (int rank = 1; rank < coordinator->size; rank++) {
+		const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+
+		for (int other = 0; other < rank && state->slept_in.number > 0; other++) {
+			if (!rd_signature_mismatches(
+				    &state->slept_in, &coordinator->ranks[other].slept_in))
+				continue;
+			print_call(state, there, sizeof(there));
+			print_call(&coordinator->ranks[other], here, sizeof(here));
+			rd_coordinator_decide(coordinator, RONDO_MISMATCH,
+				"ranks made different calls: rank %d %s, rank %d %s", rank, there,
+				other, here);
+			return true;
+		}
+	}
+	return false;
+}
 
 /* ---- Judging ------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 
 #include "bootstrap/coordinator/coordinator.h"
 
-/* ---- verdict.c: the verdict; names of ranks and calls ---------------------------------------- */
+/* ---- diagnose.c: judges failures by a query of all ranks, and decides the verdict ------------ */
 
 /* Sets the verdict and sends it to all ranks. The first stands: a later one is likely its
    consequence. */
@@ -32,7 +32,7 @@ const char *rd_coordinator_name_call(int collective, uint32_t number, char name[
 void rd_coordinator_name_ranks(const struct rd_coordinator *coordinator,
 	bool (*which)(const struct rd_coordinator_rank *), char *text, size_t size);
 
-/* ---- query.c: a QUERY to all ranks, and their answers ---------------------------------------- */
+/* A QUERY to all ranks, and their answers. */
 
 /* Queries all ranks; earlier answers count no more. The query ends after RD_QUERY_MS. */
 void rd_query_all(struct rd_coordinator *coordinator, int64_t now_ms);
@@ -51,7 +51,7 @@ uint32_t rd_query_present_call(const struct rd_coordinator_rank *state);
    never sends. False: there are none. */
 bool rd_query_judge_calls(struct rd_coordinator *coordinator);
 
-/* ---- diagnose.c: judges failures ------------------------------------------------------------- */
+/* Failures. */
 
 /* The first REPORT starts a query of all ranks. Once all have answered, or RD_QUERY_MS have passed,
    the verdict names the rank at fault. */

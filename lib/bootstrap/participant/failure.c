@@ -1,4 +1,4 @@
-#include "bootstrap/participant/failure.h"
+#include "bootstrap/participant/participant.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/participant/failure.h"
 
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 250
