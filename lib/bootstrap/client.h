@@ -7,7 +7,7 @@
 #define RD_CLIENT_H
 
 #include "bootstrap/control_socket.h"
-#include "bootstrap/lineage.h"
+#include "bootstrap/listener.h"
 #include "bootstrap/participant/participant.h"
 #include "net/socket.h"
 

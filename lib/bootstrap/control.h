@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 
 #include "base/settings.h"
-#include "bootstrap/lineage.h"
+#include "bootstrap/listener.h"
 #include "bootstrap/link_failure.h"
 #include "bootstrap/cards.h"
 #include "bootstrap/member.h"

@@ -4,8 +4,8 @@
  *
  * - Trunks (net/trunk.h), by which other processes make groups with this rank.
  * - Ranks that shrink a comm of the job. Each greets with GATHER, and waits among the arrivals of
- *   its lineage (lineage.h). A GATHER without an origin asks whether this rank still has a comm of
- *   the lineage: its connection stays open as long as there is one.
+ *   its lineage. A GATHER without an origin asks whether this rank still has a comm of the lineage:
+ *   its connection stays open as long as there is one.
  *
  * A rank that comes for a lineage of which no comm is left here gets LEFT, after the proof of the
  * secret as any message. A shrink takes that for a refused connection.
@@ -27,6 +27,7 @@
 
 #include "base/close_on_fork.h"
 #include "base/settings.h"
+#include "bootstrap/member.h"
 #include "net/door.h"
 #include "net/socket.h"
 
@@ -91,5 +92,31 @@ void rd_arrivals_release(struct rd_arrivals *arrivals);
 struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals);
 /* Where to write that one has come; -1: nowhere. */
 void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd);
+
+/*
+ * The lineage of a comm: it, and those that it has shrunk to, one after the other. All have one
+ * place where their rank is met after a failure (shrink/): the listener of the first comm's job,
+ * which lives as long as one of them. Ranks are told apart by their number in the first comm, their
+ * origin.
+ */
+struct rd_lineage {
+	uint64_t id; /* the id of the first comm; 0: this comm is the first */
+	struct rd_lineage_address place; /* of this rank */
+	struct rd_arrivals *arrivals; /* which come there; NULL: none do */
+};
+
+/* The place of this rank, in a comm whose job has this listener, which is open. */
+void rd_lineage_place(struct rd_lineage *lineage, const struct rd_listener *listener, int origin);
+/* The first comm, which has this id now: ranks that shrink it may come. most: as
+   rd_arrivals_open(). RONDO_MEMORY. */
+int rd_lineage_begin(
+	struct rd_lineage *lineage, uint64_t id, struct rd_listener *listener, int most);
+/* Another comm of the lineage. */
+void rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of);
+/* The comm ends, or has shrunk; again: does nothing. */
+void rd_lineage_end(struct rd_lineage *lineage);
+
+/* A comm that meets at this place of a rank of another comm, whose settings these are. */
+void rd_lineage_meet(struct rd_settings *settings, const struct rd_lineage_address *place);
 
 #endif

@@ -13,7 +13,7 @@
 #include "comm/buffer_exchange.h"
 #include "comm/call_check.h"
 #include "bootstrap/control.h"
-#include "bootstrap/lineage.h"
+#include "bootstrap/listener.h"
 #include "bootstrap/shrink/shrink.h"
 #include "topo/processors.h"
 #include "topo/rank_order.h"

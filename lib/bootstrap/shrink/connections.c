@@ -1,6 +1,7 @@
 #include "bootstrap/shrink/connections.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -10,11 +11,13 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "bootstrap/lineage.h"
+#include "base/log.h"
+#include "base/thread.h"
 #include "net/socket.h"
 
 #define EVENTS_MAX 64
 #define WAIT_MOST_MS 60000
+#define STACK_SIZE (64 << 10)
 
 /* Events of the epoll: a rank's number with one of these. */
 #define MARK_ARRIVAL (UINT64_C(1) << 34)
@@ -257,6 +260,62 @@ void rd_shrink_run(struct rd_shrink *shrink)
 		rd_shrink_serve(shrink);
 		take_arrivals(shrink);
 	}
+}
+
+/* ---- The watch ------------------------------------------------------------------------------- */
+
+/* The first descriptor is the one that ends it. */
+static void *wait_for_death(void *argument)
+{
+	struct rd_shrink *shrink = argument;
+	struct rd_shrink_watch *watch = &shrink->watch;
+
+	rd_log_rank(shrink->quorum.rank);
+	while (poll(watch->fds, (nfds_t)watch->count, -1) < 0)
+		; /* a signal */
+	if (!watch->fds[0].revents)
+		rd_control_fail_children(shrink->control, RONDO_DIED,
+			"a rank died while the ranks that were left made a communicator");
+	return NULL;
+}
+
+static void watch_end(struct rd_shrink_watch *watch, const struct rd_control_socket *socket)
+{
+	/* Messages stay for later. */
+	if (socket)
+		watch->fds[watch->count++] =
+			(struct pollfd){ .fd = socket->connection.wire.fd, .events = POLLRDHUP };
+}
+
+void rd_shrink_watch_start(struct rd_shrink *shrink)
+{
+	struct rd_shrink_watch *watch = &shrink->watch;
+
+	rd_control_spare_children(shrink->control);
+	watch->fds = calloc(2 * (size_t)shrink->quorum.size + 1, sizeof(*watch->fds));
+	watch->stop_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC));
+	watch->count = 1;
+	if (watch->fds) {
+		watch->fds[0] = (struct pollfd){ .fd = watch->stop_fd, .events = POLLIN };
+		for (int rank = 0; rank < shrink->quorum.size; rank++) {
+			watch_end(watch, shrink->dialled[rank].socket);
+			watch_end(watch, shrink->arrived[rank]);
+		}
+	}
+	watch->runs = watch->fds && watch->stop_fd >= 0 &&
+		      rd_thread_start(&watch->thread, STACK_SIZE, wait_for_death, shrink) == 0;
+}
+
+void rd_shrink_watch_stop(struct rd_shrink *shrink)
+{
+	struct rd_shrink_watch *watch = &shrink->watch;
+
+	if (watch->runs && eventfd_write(watch->stop_fd, 1) == 0)
+		pthread_join(watch->thread, NULL);
+	if (watch->stop_fd >= 0)
+		close(watch->stop_fd);
+	free(watch->fds);
+	*watch = (struct rd_shrink_watch){ .stop_fd = -1 };
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */

@@ -18,7 +18,8 @@ struct rd_dialled {
 	unsigned attempt; /* of the quorum */
 };
 
-/* The thread of watch.h. */
+/* While the ranks make the new comm, a thread watches their connections: a rank that dies before it
+   comes to the new comm ends the making at once, not by its timeout. */
 struct rd_shrink_watch {
 	bool runs;
 	pthread_t thread;
@@ -47,5 +48,9 @@ void rd_shrink_close(struct rd_shrink *shrink);
 void rd_shrink_run(struct rd_shrink *shrink);
 /* Sends and closes what the quorum asks for, after the caller has told it something. */
 void rd_shrink_serve(struct rd_shrink *shrink);
+/* Without the watch, where no thread can be made, the timeout ends the making. */
+void rd_shrink_watch_start(struct rd_shrink *shrink);
+/* Also where none was started. */
+void rd_shrink_watch_stop(struct rd_shrink *shrink);
 
 #endif

@@ -6,7 +6,7 @@
  *   quorum.c    rounds, events and output
  *   leader.c    the side of the lowest rank, to which the others come
  *   member.c    the side of those that come
- *   vote.c      whether a rank may vote
+ *   peers.c     the ranks, for both sides, and whether one may vote
  *
  * A rank may have two connections with another one. This rank opens the one to the other's place: a
  * member the one to its leader; a leader one that shows whether a rank that has not come is there.

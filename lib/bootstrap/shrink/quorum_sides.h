@@ -22,7 +22,7 @@ void rd_member_received(
 void rd_member_tick(struct rd_quorum *quorum, int64_t now_ms);
 void rd_member_vote(struct rd_quorum *quorum, int64_t now_ms);
 
-/* ---- peers.c: the ranks of a quorum, for both of its sides and the vote ---------------------- */
+/* ---- peers.c: the ranks of a quorum, for both of its sides, and whether one may vote --------- */
 
 /* The quorum ends, with this error. */
 void rd_quorum_fail(struct rd_quorum *quorum, int error, const char *format, ...)
@@ -36,8 +36,6 @@ bool rd_quorum_judge(struct rd_quorum *quorum, int rank, int error, int64_t now_
 /* From now on refusals are tried again for RD_QUORUM_DOUBTS_MS. Each rank has that time; and again
    when a connection with it has ended. */
 void rd_quorum_doubt(struct rd_quorum *quorum, int64_t now_ms);
-
-/* ---- vote.c: whether a rank may vote --------------------------------------------------------- */
 
 /*
  * A rank votes for a plan by its MADE, and may lose the leader before it hears the end of the plan.

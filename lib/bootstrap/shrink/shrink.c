@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "bootstrap/shrink/connections.h"
-#include "bootstrap/shrink/watch.h"
 #include "net/socket.h"
 
 /* ---- Life ----------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * runs this, and waits in it. quorum.h decides; here are its connections.
  *
  * Each rank connects to the lowest one that it does not take for failed, the leader, at the place
- * of its lineage (lineage.h). That one waits until all have come but those that failed, and then
+ * of its lineage (listener.h). That one waits until all have come but those that failed, and then
  * sends each its number in the new comm, and where that meets. All make the new comm, in the usual
  * way. The leader commits it once all have made it; else, or where the leader is gone, all begin
  * again. The messages are those of a control connection, and each proves the job's secret first:
@@ -20,7 +20,7 @@
  * A commit may not reach all before the leader dies, or is cut off. Then those that it reached have
  * a comm that fails, and meet the others again, in the same lineage. The others do not know whether
  * such ranks go on without them. A rank that has voted for a plan, and lost the leader before it
- * heard its end, votes for the next one only if that plan's ranks cannot go on elsewhere (vote.c).
+ * heard its end, votes for the next one only if that plan's ranks cannot go on elsewhere (peers.c).
  *
  * A rank has failed where the verdict calls it dead or silent, or no process listens at its place,
  * or that sends LEFT.

@@ -13,7 +13,7 @@
 #include "net/socket.h"
 #include "control_ranks.h"
 #include "free_port.h"
-#include "bootstrap/lineage.h"
+#include "bootstrap/listener.h"
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
 
