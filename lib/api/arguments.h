@@ -24,4 +24,15 @@ struct rd_arguments {
 	struct rd_user_op *user_op;
 };
 
+/* Checks it, then runs it now, queues it, or adds it to the open group. */
+int rd_submit(const struct rd_arguments *arguments);
+
+/*
+ * Checks the memory of a call whose blocks differ in length. Returns 0; RONDO_INVALID if a buffer
+ * is NULL, if this rank's block for itself has two lengths, or if blocks overlap. Blocks of the
+ * input may overlap each other. A block of the output may be the block of the input with which the
+ * call is in place. Or RONDO_MEMORY.
+ */
+int rd_extents_check(const struct rd_arguments *arguments, const struct rd_problem *problem);
+
 #endif

@@ -53,4 +53,12 @@ int rd_comm_check_origin(
    another call: the error then says where this rank was. */
 int rd_comm_agree_on_memory(rondo_comm *comm, bool has_memory, bool *differs, const char *function);
 
+/*
+ * Makes the comm of these ranks of the parent, this one among them, in their order. They meet at
+ * the place of the first. purpose: another one each time that the same ranks make a comm; the same
+ * on all of them. Returns 0 or an error.
+ */
+int rd_comm_make_group(
+	rondo_comm *parent, const int *ranks, int count, uint64_t purpose, rondo_comm **made);
+
 #endif

@@ -3,13 +3,12 @@
  * from the parent's, the ranks and the purpose, so nothing is exchanged before they meet: each
  * greets with the id at the place of the first rank, which holds it until its own call.
  */
-#include "api/create_group.h"
+#include "api/communicator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/communicator.h"
 #include "api/creation.h"
 #include "base/error.h"
 #include "base/hash.h"

@@ -1,4 +1,4 @@
-#include "api/extents.h"
+#include "api/arguments.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "api/communicator.h"
-#include "api/create_group.h"
 #include "base/error.h"
 
 /* The arguments of one rank. */

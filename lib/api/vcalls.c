@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "api/group.h"
 #include "api/op.h"
-#include "api/calls.h"
+#include "api/arguments.h"
 
 /* The user's blocks of send or recv. Counts and displacements are elements. */
 struct lengths {
