@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "bootstrap/control_events.h"
 #include "bootstrap/control_state.h"
 #include "bootstrap/job.h"
 

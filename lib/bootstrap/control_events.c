@@ -1,4 +1,9 @@
-#include "bootstrap/control_events.h"
+/*
+ * The descriptors that the control thread watches for one control connection. The first comm of a
+ * job has an epoll of its own, for its sockets, which the job's epoll watches. A group's are in the
+ * job's, with the control connection and the mark in each event.
+ */
+#include "bootstrap/control_state.h"
 
 #include <sys/epoll.h>
 

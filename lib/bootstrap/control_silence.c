@@ -1,4 +1,10 @@
-#include "bootstrap/control_silence.h"
+/*
+ * Notices that another host sends nothing: a host or a network that is gone without a word. Between
+ * hosts rank 0 sends a heartbeat several times a second, and the rank answers. The kernel
+ * tells when the other host's last acknowledged one, or the probe that it sends after a second
+ * without any. A stopped process does not matter. For the control thread.
+ */
+#include "bootstrap/control_state.h"
 
 #include <errno.h>
 #include <netinet/in.h>

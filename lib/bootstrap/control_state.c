@@ -10,7 +10,6 @@
 #include "base/cancellation.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/control_events.h"
 #include "bootstrap/job.h"
 
 /* ---- Callers and the thread ---------------------------------------------------------------- */

@@ -154,6 +154,42 @@ void rd_control_release(struct rd_control *control);
    Returns whether nobody else has the control connection. */
 bool rd_control_publish(struct rd_control *control, bool over);
 
+/* ---- control_events.c: the descriptors that the thread watches for one ----------------------- */
+
+/* The marks of events, beside the numbers of the server's connections. */
+#define RD_MARK_DOOR UINT64_MAX
+#define RD_MARK_CLIENT (UINT64_MAX - 1)
+#define RD_MARK_ELSEWHERE (UINT64_MAX - 2)
+#define RD_MARK_LINKS (UINT64_MAX - 3)
+#define RD_MARK_CANCEL (UINT64_MAX - 4)
+
+/* Which event in the job's epoll is a group's; false: none. */
+bool rd_control_find_event(uint64_t data, struct rd_control **control, uint64_t *mark);
+
+/* Watches a descriptor. 0, or -1 and errno. */
+int rd_control_watch(struct rd_control *control, int fd, uint32_t events, uint64_t mark);
+void rd_control_unwatch(const struct rd_control *control, int fd);
+/* The thread lets go of it: no event is its any more. */
+void rd_control_end_events(struct rd_control *control);
+
+/* The links', which comms of the job may share: each event is one of all these. */
+void rd_control_watch_links(struct rd_control *control, int fd);
+void rd_control_unwatch_links(struct rd_control *control);
+void rd_control_stir_links(struct rd_control *control);
+
+/* ---- control_silence.c: hosts that send nothing ---------------------------------------------- */
+
+/* Where that is due, looks at the connections to other hosts. Logs where a silence begins or ends,
+   and ends a connection whose silence is about to reach RONDO_UNREACHABLE_MS. */
+void rd_control_look(struct rd_control *control, int64_t now_ms);
+/* When it is due. */
+int64_t rd_control_look_deadline(const struct rd_control *control);
+
+/* Calls `see` for each rank whose host is silent, and for how long it had been at the last look.
+   Rank 0 sees all, others rank 0 alone. */
+void rd_control_silent_ranks(const struct rd_control *control,
+	void (*see)(int rank, uint32_t silent_ms, void *argument), void *argument);
+
 /* ---- control_status.c: the state of a rank in one comm, for `rondo-run --status` ------------- */
 
 /* The thread's: writes one line of JSON, as docs/rondo-run.md describes it. */

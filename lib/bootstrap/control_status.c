@@ -7,7 +7,6 @@
 #include "base/call_site.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "bootstrap/control_silence.h"
 #include "plan/collective.h"
 
 #define RANKS_MAX 64 /* in a list; for more there is no room */

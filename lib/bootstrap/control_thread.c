@@ -9,8 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "bootstrap/control_events.h"
-#include "bootstrap/control_silence.h"
 #include "bootstrap/job.h"
 #include "topo/place.h"
 

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "bootstrap/control_events.h"
 #include "bootstrap/control_state.h"
 
 #define STACK_SIZE (256 << 10) /* transports, and plug-ins, open links on it */

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "bootstrap/address_card.h"
-#include "bootstrap/pmi_conversation.h"
+#include "bootstrap/pmi.h"
 #include "fuzz.h"
 
 #define TIMEOUT_MS 5000
