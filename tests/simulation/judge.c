@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "named.h"
+#include "report.h"
 #include "world.h"
 
 /* ---- Which faults do harm ------------------------------------------------------------------ */

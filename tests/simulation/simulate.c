@@ -17,14 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "jobs/jobs.h"
-#include "shrink/shrinks.h"
+#include "kinds.h"
 #include "world.h"
 
 enum kind {
 	CALLS, /* of one comm */
-	SHRINKS, /* ranks that shrink a comm (shrink/shrinks.h) */
-	GROUPS, /* ranks that make groups (jobs/jobs.h) */
+	SHRINKS, /* ranks that shrink a comm (shrink/) */
+	GROUPS, /* ranks that make groups (jobs/) */
 	KINDS
 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "trace.h"
+#include "report.h"
 
 /* ---- Drawing ------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "named.h"
+#include "report.h"
 #include "world.h"
 
 static int delays_ms(enum fault_kind kind)

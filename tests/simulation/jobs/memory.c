@@ -1,10 +1,8 @@
-#include "memory.h"
+#include "world.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "world.h"
 
 /* Before each allocation; aligned as malloc() does. */
 struct block {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "trace.h"
+#include "report.h"
 
 struct job_world job;
 

@@ -14,6 +14,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -22,9 +23,8 @@
 #include "draw.h"
 #include "faults.h"
 #include "fibers.h"
-#include "jobs.h"
 #include "kernel.h"
-#include "memory.h"
+#include "kinds.h"
 #include "sockets.h"
 
 #define JOB_RANKS 6
@@ -139,5 +139,17 @@ void program_start(int rank);
 
 /* judge.c */
 void job_judge(void);
+
+/* ---- memory.c: what the library has allocated in each rank's threads ------------------------- */
+
+/* Allocations from now on are this rank's; -1: nobody's. Returns whose they were. */
+int memory_enter(int rank);
+void *memory_allocate(size_t size);
+void *memory_reallocate(void *memory, size_t size);
+void memory_free(void *memory);
+/* Bytes of this rank's. */
+size_t memory_used(int rank);
+/* The rank has died. */
+void memory_free_all(int rank);
 
 #endif

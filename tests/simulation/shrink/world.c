@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bootstrap/control.h"
-#include "trace.h"
+#include "report.h"
 
 struct shrink_world world;
 

@@ -18,7 +18,7 @@
 #include "check/event_queue.h"
 #include "draw.h"
 #include "faults.h"
-#include "shrinks.h"
+#include "kinds.h"
 #include "sockets.h"
 
 #define SHRINK_RANKS 8

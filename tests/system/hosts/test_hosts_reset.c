@@ -6,13 +6,82 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "firewall.h"
+#include "hosts.h"
 #include "world.h"
+
+/* ---- A firewall of nftables on a host, which stands for one on the way there ----------------- */
+
+/* Answers each TCP packet that comes to the host by a reset, and takes none but resets. */
+#define FIREWALL_RESETS \
+	"table inet wall { chain in { type filter hook input priority 0;\n" \
+	"iifname \"eth0\" tcp flags & rst == 0 reject with tcp reset\n}\n}\n"
+/* Refuses the first of each two attempts to connect. */
+#define FIREWALL_REFUSES \
+	"table inet wall { chain in { type filter hook input priority 0;\niifname \"eth0\" " \
+	"tcp flags & (syn | ack) == syn numgen inc mod 2 0 reject with tcp reset\n}\n}\n"
+/* Forgets a connection where nothing passed for 2 s, and resets it at its next packet. */
+#define FIREWALL_FORGETS_S 2
+#define FIREWALL_FORGETS \
+	"table inet wall { chain in { type filter hook input priority 0;\n" \
+	"iifname \"eth0\" ct state invalid tcp flags & rst == 0 reject with tcp reset\n}\n}\n"
+#define FIREWALL_NONE "delete table inet wall\n"
+
+#define NFT "PATH=$PATH:/usr/sbin:/sbin nft"
+
+/* A new connection alone is taken for one; and for how long it is remembered. */
+static void configure_tracking(void)
+{
+	FILE *loose = fopen("/proc/sys/net/netfilter/nf_conntrack_tcp_loose", "we");
+	FILE *established =
+		fopen("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", "we");
+
+	if (!loose || fputs("0", loose) < 0 || fclose(loose) || !established ||
+		fprintf(established, "%d", FIREWALL_FORGETS_S) < 0 || fclose(established))
+		_exit(1);
+}
+
+static bool load(const char *rules)
+{
+	FILE *nft = popen(NFT " -f - >/dev/null 2>&1", "w");
+
+	return nft && fputs(rules, nft) >= 0 && pclose(nft) == 0;
+}
+
+static pid_t enter(const struct hosts *hosts, int host)
+{
+	pid_t pid = fork();
+
+	if (pid == 0 && !hosts_enter(hosts, host))
+		_exit(1);
+	return pid;
+}
+
+/* For any process of the test. False: nft is missing, or the kernel has not what it needs. */
+static bool firewall_set(const struct hosts *hosts, int host, const char *rules)
+{
+	pid_t pid = enter(hosts, host);
+	int status = -1;
+
+	if (pid == 0) {
+		bool set = load(rules);
+
+		/* With the rules, the kernel has what tracks connections. */
+		if (set && strcmp(rules, FIREWALL_FORGETS) == 0)
+			configure_tracking();
+		_exit(!set);
+	}
+	return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* ---- The tests ------------------------------------------------------------------------------ */
 
 #define HOSTS 2
 #define FDS_MAX 256

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #include "train/base/fail.h"
+#include "train/data/files.h"
 #include "train/data/sets.h"
-#include "train/entropy.h"
 #include "train/job.h"
 #include "train/scratch.h"
 

@@ -1,6 +1,7 @@
 #include "train/data/files.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <zlib.h>
@@ -50,4 +51,17 @@ void files_refuse(const struct data_kind *kind, const char *name, enum data_part
 	cr_assert(strstr(failure(), file), "%s is not in: %s", file, failure());
 	cr_assert(strstr(failure(), reason), "'%s' is not in: %s", reason, failure());
 	cr_assert_null(strchr(failure(), '\n'));
+}
+
+double entropy_of_bytes(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	double counts[256] = { 0 }, all = 0, entropy = 0;
+	cr_assert_not_null(file, "%s", path);
+	for (int byte; (byte = getc(file)) != EOF; all++)
+		counts[byte]++;
+	fclose(file);
+	for (int byte = 0; byte < 256; byte++)
+		entropy -= counts[byte] ? counts[byte] / all * log(counts[byte] / all) : 0;
+	return entropy;
 }

@@ -19,4 +19,8 @@ struct data *files_open(const struct data_kind *kind, const char *name, enum dat
 void files_refuse(const struct data_kind *kind, const char *name, enum data_part part,
 	const char *file, const char *reason);
 
+/* The entropy of a file's bytes, in nats: no model that ignores the bytes before has a mean loss
+   below it. */
+double entropy_of_bytes(const char *path);
+
 #endif

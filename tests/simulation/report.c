@@ -1,4 +1,4 @@
-#include "named.h"
+#include "report.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,4 +22,13 @@ unsigned named_ranks(const char *text, int *first)
 		}
 	}
 	return named;
+}
+
+void trace_print(uint64_t event, uint64_t now_ns, int rank, const char *format, va_list args)
+{
+	printf("%6llu %11.3f ms  ", (unsigned long long)event, (double)now_ns / 1e6);
+	if (rank >= 0)
+		printf("rank %d: ", rank);
+	vprintf(format, args);
+	putchar('\n');
 }
