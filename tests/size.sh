@@ -7,8 +7,8 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 39600
-control 19590
+core 39590
+control 19510
 gpu 11030
 transports 14110
 trainer 19160

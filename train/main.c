@@ -42,7 +42,7 @@ static int report_device(struct report *report, const struct device *device,
 	return places_report(report, world, local_rank, text);
 }
 
-/* With --shrink: the steps of the run are kept. After a death it goes on. */
+/* With --shrink: the steps of the run are kept. After a death it continues. */
 static int go_on(struct train *run, struct recovery *recovery)
 {
 	if (!run->options.shrink || !run->world->comm)

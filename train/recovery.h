@@ -30,7 +30,7 @@ int recovery_keep(struct recovery *recovery, struct train *train);
    not. */
 bool recovery_shrink(struct train_world *world);
 
-/* The run that was created again goes on from the latest step of all ranks. Collective. */
+/* The run that was created again continues from the latest step of all ranks. Collective. */
 int recovery_restore(struct recovery *recovery, struct train *train);
 
 #endif

@@ -39,7 +39,7 @@ static int watch(struct train *train)
 	return err;
 }
 
-/* Steps of this epoch. After a death or SIGTERM the run goes on within it. */
+/* Steps of this epoch. After a death or SIGTERM the run continues within it. */
 static size_t steps_done(const struct train *train)
 {
 	return (size_t)train->step - train->epochs * sampler_steps(train->train_sampler);

@@ -29,7 +29,7 @@ void rd_background_init(struct rd_background *work,
 /* Waits for a run() under way. Not for the work of a parent process, which a child just frees. */
 void rd_background_finish(struct rd_background *work);
 
-/* A worker looks at it at once, and goes on to look until look() returns RD_BACKGROUND_NONE.
+/* A worker looks at it at once, and continues to look until look() returns RD_BACKGROUND_NONE.
    Returns 0, or RONDO_SYSTEM: there is no thread for it. Take no lock that look() takes. */
 int rd_background_post(struct rd_background *work);
 

@@ -107,7 +107,7 @@ static bool was_at_rest(struct rondo_comm *comm)
 	       atomic_load(&comm->started) <= atomic_load(&comm->finished);
 }
 
-/* In a forked child, by the rule of base/fork.h: the comm goes on in the parent. The gpu is left,
+/* In a forked child, by the rule of base/fork.h: the comm continues in the parent. The gpu is left,
    for no device driver survives a fork. */
 static void abandon(struct rondo_comm *comm)
 {

@@ -71,7 +71,7 @@ static int open_alone(struct rd_control *control)
 }
 
 /* Once a process: its other comms have the same settings. */
-static void warn_of_strangers(const struct rd_control *control)
+static void warn_without_secret(const struct rd_control *control)
 {
 	static _Atomic bool warned;
 	bool here = rd_address_is_loopback(&control->local);
@@ -119,7 +119,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 	}
 	rd_address_print(control->address, control->group ? &addresses.at[0] : &control->local);
 	if (!settings->has_psk && !control->group)
-		warn_of_strangers(control);
+		warn_without_secret(control);
 	return 0;
 }
 

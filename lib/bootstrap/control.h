@@ -170,7 +170,7 @@ _Atomic uint32_t *rd_control_done(struct rd_control *control);
 void rd_control_report_soon(struct rd_control *control, int error, int culprit, const char *reason);
 
 /*
- * A call of this rank has waited for RD_SLOW_MS or more, and goes on. The coordinator queries all
+ * A call of this rank has waited for RD_SLOW_MS or more, and continues. The coordinator queries all
  * ranks. Ranks that wait for each other for heartbeat_timeout_ms are a verdict. Else rank 0 logs
  * which ranks hold the call up. line_ms: for how long the call has waited; 0: no line is due.
  * Returns at once.
@@ -199,10 +199,10 @@ int rd_control_verdict(struct rd_control *control);
  * unequal digests are RONDO_MISMATCH. Leaving is no failure, unless another rank has begun a call
  * that the leaver never made: "rank 1 left after call #16; rank 0 is in all_reduce #17".
  *
- * Rank 0's coordinator goes on by itself, in the thread, until all ranks have left or this process
- * ends. It tells the others that rank 0 leaves, so that the end of its process is no death. Then
- * they finish their last call without it, and judge its failure themselves. Returns once rank 0
- * knows, or all do, in 100 ms at most; later, in heartbeat_timeout_ms at most, where the kernel
+ * Rank 0's coordinator continues by itself, in the thread, until all ranks have left or this
+ * process ends. It tells the others that rank 0 leaves, so that the end of its process is no death.
+ * Then they finish their last call without it, and judge its failure themselves. Returns once rank
+ * 0 knows, or all do, in 100 ms at most; later, in heartbeat_timeout_ms at most, where the kernel
  * takes the goodbye no sooner. Returns 0, or the verdict so far.
  */
 int rd_control_leave(struct rd_control *control);

@@ -207,7 +207,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
 			rd_reason_text(requests.parent_reason), now_ms);
 	control->leaving = requests.leave;
 	control->ends = requests.ends;
-	control->goes_on = requests.leave == RD_LEAVE_ALONE || requests.ends;
+	control->continues = requests.leave == RD_LEAVE_ALONE || requests.ends;
 	control->quitting = requests.quit;
 }
 

@@ -24,7 +24,7 @@
 enum rd_leave {
 	RD_LEAVE_NOT,
 	RD_LEAVE_TOGETHER, /* in rank 0 it is over when all ranks have left */
-	RD_LEAVE_ALONE, /* it goes on without the comm */
+	RD_LEAVE_ALONE, /* it continues without the comm */
 };
 
 enum rd_goodbye {
@@ -122,7 +122,7 @@ struct rd_control {
 	uint32_t dead_done; /* calls that it had finished */
 	enum rd_leave leaving; /* as requested, like these: */
 	bool quitting, ends;
-	bool goes_on; /* nobody waits until it is over */
+	bool continues; /* nobody waits until it is over */
 	int64_t linger_ms; /* until when the others may read the verdict */
 	int64_t look_ms; /* when rd_control_look() is due, once all ranks can call */
 };
@@ -147,7 +147,7 @@ void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
    be sent any more. For the thread alone. */
 bool rd_control_goodbye_is_sent(const struct rd_control *control);
 
-/* The thread goes on without the comm, whose memory the caller may free. */
+/* The thread continues without the comm, whose memory the caller may free. */
 void rd_control_release(struct rd_control *control);
 
 /* The thread publishes the states of the participant and the coordinator. over: for the last time.

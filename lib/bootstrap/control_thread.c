@@ -36,7 +36,7 @@ static bool all_have_left(const struct rd_job *job)
 {
 	const struct rd_control *at = job->controls;
 
-	while (at && at->goes_on && at->participant->phase >= RD_PARTICIPANT_LEFT)
+	while (at && at->continues && at->participant->phase >= RD_PARTICIPANT_LEFT)
 		at = at->next_in_job;
 	return !at;
 }
@@ -63,7 +63,7 @@ static void advance_watch(struct rd_control *control)
 	if (phase == RD_PARTICIPANT_OPEN && job->watch)
 		rd_watch_start(job->watch);
 	/* A rank that watches this process may report its end before rank 0 reads the goodbye. */
-	if (control->count && control->goes_on && rd_control_goodbye_is_sent(control))
+	if (control->count && control->continues && rd_control_goodbye_is_sent(control))
 		rd_watch_left(control->count);
 	if (job->watch && rd_watch_fd(job->watch) >= 0 && all_have_left(job))
 		end_watch(job);

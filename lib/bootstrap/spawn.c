@@ -73,7 +73,7 @@ static void set_environment(const struct spawned_job *job, int rank)
 	setenv("MASTER_ADDR", job->address, 1);
 	set_number("MASTER_PORT", job->master_port);
 	set_number("RONDO_PORT", job->port);
-	/* A rank may start another program, which goes on as the rank. */
+	/* A rank may start another program, which continues as the rank. */
 	fcntl(job->secret_fd, F_SETFD, 0);
 	set_number("RONDO_SECRET_FD", job->secret_fd);
 	if (rank == 0)

@@ -16,7 +16,7 @@
 #include "base/port.h"
 #include "net/socket.h"
 
-#define STRANGERS_MAX 16 /* a call hangs up on */
+#define FOREIGN_MAX 16 /* a call hangs up on */
 #define NAMES_MAX 64 /* attempts: containers may share a network, and number processes alike */
 
 /* ---- The socket ------------------------------------------------------------------------------ */
@@ -141,7 +141,7 @@ bool rd_status_accept(struct rd_status *status, int64_t now_ms)
 		send_more(status, now_ms);
 	if (status->fd >= 0 || status->listen_fd < 0)
 		return false;
-	for (int i = 0; i < STRANGERS_MAX; i++) {
+	for (int i = 0; i < FOREIGN_MAX; i++) {
 		status->fd = rd_accept(status->listen_fd);
 		if (status->fd < 0) {
 			if (!rd_lacks_resources(errno) && !rd_is_forbidden(errno))

@@ -1,7 +1,7 @@
 /*
  * Receives from any source that no other rank can match. All have left: then such a receive ends,
- * and the comm goes on. Or rank 0's process has ended: nobody can have a further link opened then,
- * and those that are open end with their ranks, which ends the comm.
+ * and the comm continues. Or rank 0's process has ended: nobody can have a further link opened
+ * then, and those that are open end with their ranks, which ends the comm.
  *
  * All functions where nothing moved, with the mailbox's lock.
  */

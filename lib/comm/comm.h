@@ -192,7 +192,7 @@ bool rd_comm_advance(struct rondo_comm *comm);
  */
 int rd_comm_fail(struct rondo_comm *comm, int error, int culprit);
 /*
- * Reports a long wait to the coordinator; the call goes on. culprit: the rank that it waits for;
+ * Reports a long wait to the coordinator; the call continues. culprit: the rank that it waits for;
  * -1: unknown. Reports when the wait exceeds RD_SLOW_MS, each time that it has doubled since, and
  * after each further heartbeat_timeout_ms. *reported_ms: of this wait; 0 at first.
  */

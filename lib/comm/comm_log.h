@@ -7,7 +7,7 @@
 void rd_comm_log(const struct rondo_comm *comm, const struct rd_member *members);
 /* The links to a peer are open. */
 void rd_comm_log_links(const struct rondo_comm *comm, int peer);
-/* A pair of ranks, of which this is one, goes on over another transport. */
+/* A pair of ranks, of which this is one, continues over another transport. */
 void rd_comm_log_fallback(const struct rondo_comm *comm, const struct rd_link_failure *link_failure,
 	const struct rd_transport *next);
 

@@ -219,8 +219,8 @@ static void give_up(struct rd_mailbox *mailbox, int peer, int error)
 	rd_control_report_soon(mailbox->comm->control, error, peer, rondo_last_error());
 }
 
-/* The pair's transport has failed, here or there: goes on over the next one. A link that was ready
-   here may have messages that do not arrive. */
+/* The pair's transport has failed, here or there: takes the next one. A link that was ready here
+   may have messages that do not arrive. */
 static int move_pair(
 	struct rd_mailbox *mailbox, int peer, int index, const struct rd_link_failure *failure)
 {

@@ -411,7 +411,7 @@ static bool put_piece(struct rd_mailbox *mailbox, struct rd_link *link, struct r
 }
 
 /* Whether a step moves another message of a link, after some. */
-static bool goes_on(const struct rd_mailbox *mailbox, int moved)
+static bool continues(const struct rd_mailbox *mailbox, int moved)
 {
 	return moved == 0 || (moved < STEP_MOST && !rd_mailbox_is_awaited(mailbox));
 }
@@ -421,7 +421,7 @@ static bool send_data(struct rd_mailbox *mailbox, struct rd_mailbox_peer *peer)
 	struct rd_tagged *message;
 	bool moved = false;
 
-	for (int pieces = 0; goes_on(mailbox, pieces) && (message = peer->accepted.first) &&
+	for (int pieces = 0; continues(mailbox, pieces) && (message = peer->accepted.first) &&
 			     put_piece(mailbox, peer->link, message);
 		pieces++) {
 		moved = true;
@@ -567,8 +567,8 @@ static bool step_peer(struct rd_mailbox *mailbox, int rank)
 
 	if (peer->link && peer->link->ready) {
 		moved = send_out(mailbox, peer);
-		for (int i = 0; goes_on(mailbox, i) && !mailbox->over && receive_one(mailbox, rank);
-			i++)
+		for (int i = 0;
+			continues(mailbox, i) && !mailbox->over && receive_one(mailbox, rank); i++)
 			moved = true;
 		mailbox->unsent |= peer->link->unsent;
 	}
@@ -577,7 +577,7 @@ static bool step_peer(struct rd_mailbox *mailbox, int rank)
 	return moved;
 }
 
-/* The receives from any source to which nobody sends any more. The comm goes on. */
+/* The receives from any source to which nobody sends any more. The comm continues. */
 static bool end_deserted(struct rd_mailbox *mailbox)
 {
 	struct rd_tagged *before = NULL, *next;

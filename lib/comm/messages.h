@@ -60,7 +60,7 @@ static inline bool rd_messages_need(const struct rd_mailbox *mailbox, int rank)
 
 /* Begins a message. RONDO_MEMORY, or an error of a link that cannot be opened: nothing began. */
 int rd_messages_post(struct rd_mailbox *mailbox, struct rd_tagged *message);
-/* Ends a receive that has matched nothing, with RONDO_REVOKED. Any other goes on. */
+/* Ends a receive that has matched nothing, with RONDO_REVOKED. Any other continues. */
 void rd_messages_cancel(struct rd_mailbox *mailbox, struct rd_tagged *message);
 /* Moves all that can move now. True: something did. */
 bool rd_messages_step(struct rd_mailbox *mailbox);

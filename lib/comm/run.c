@@ -291,7 +291,7 @@ static int step_exec(const struct rd_task *task)
 	return rd_exec_step(task->exec);
 }
 
-/* The stage before the call is done: the call goes on. Returns as rd_exec_step(). */
+/* The stage before the call is done: the call continues. Returns as rd_exec_step(). */
 static int go_on(struct rd_task *task)
 {
 	int err, moved;
@@ -495,7 +495,7 @@ static __attribute__((noinline)) struct rd_exec *run_steps(
 	return rd_exec_step(exec) == RD_DONE ? NULL : exec;
 }
 
-/* Returns NULL if the call is done, else the exec in which it goes on. */
+/* Returns NULL if the call is done, else the exec in which it continues. */
 static struct rd_exec *run_straight(
 	struct rondo_comm *comm, struct rd_prepared *last, uint32_t number)
 {

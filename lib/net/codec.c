@@ -149,7 +149,7 @@ bool rd_codec_is_done(const struct rd_codec *codec)
 
 long rd_frame_size(const unsigned char *bytes, size_t size)
 {
-	/* A stranger is refused by its first bytes, however few they are. */
+	/* Another protocol is refused by its first bytes, however few they are. */
 	if (memcmp(bytes, magic, size < sizeof(magic) ? size : sizeof(magic)) != 0)
 		return -1;
 	if (size < RD_FRAME_HEAD)

@@ -39,7 +39,7 @@ void rd_codec_bytes(struct rd_codec *codec, void *bytes, uint16_t *count, uint16
 void rd_codec_text(struct rd_codec *codec, char *text, size_t size);
 void rd_codec_lines(struct rd_codec *codec, char *text, size_t size);
 
-/* A reader goes on only where this holds of the fields. */
+/* A reader continues only where this holds of the fields. */
 void rd_codec_check(struct rd_codec *codec, bool holds);
 /* Ends the message here: a reader ignores the bytes that are left. */
 void rd_codec_skip_rest(struct rd_codec *codec);

@@ -32,7 +32,7 @@ int rd_wire_secure(struct rd_wire *wire, bool accepts, const unsigned char psk[R
    not; 0: not yet; -1: it has failed, with errno. */
 int rd_wire_prove(struct rd_wire *wire);
 
-/* After the proof: goes on without encryption. Both sides do so, before any further byte. */
+/* After the proof: continues without encryption. Both sides do so, before any further byte. */
 void rd_wire_strip(struct rd_wire *wire);
 
 /* For a wire that carries calls, which allocate nothing. When: see rd_tls_keep_buffers(). */

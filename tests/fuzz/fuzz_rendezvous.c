@@ -1,7 +1,7 @@
 /*
  * The state machines by which ranks meet and failures reach all (bootstrap/rendezvous.h). The input
  * is a course of events: messages that travel, are lost or are corrupted, connections that end,
- * strangers, failures of ranks, and time. Whatever has happened, all ranks then end in time.
+ * foreign bytes, failures of ranks, and time. Whatever has happened, all ranks then end in time.
  */
 #include <errno.h>
 
@@ -10,7 +10,7 @@
 #include "fuzz.h"
 
 #define RANKS_MAX 4
-#define STRANGERS_MAX 4
+#define FOREIGN_MAX 4
 #define EVENTS_MAX 400
 #define TIMEOUT_MS 1000
 #define INIT_TIMEOUT_MS 3000
@@ -28,7 +28,7 @@ struct node {
 
 static struct node nodes[RANKS_MAX];
 static struct rd_coordinator *coordinator;
-static int size, strangers[STRANGERS_MAX];
+static int size, foreign[FOREIGN_MAX];
 static int64_t now_ms;
 
 static void node_init(struct node *node, int rank)
@@ -91,10 +91,10 @@ static void close_ended(void)
 			(coordinator->connections[nodes[i].connection].dropped ||
 				phase_of(&nodes[i]) >= RD_PARTICIPANT_LEFT))
 			node_close(&nodes[i], 0);
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		if (strangers[i] >= 0 && coordinator->connections[strangers[i]].dropped) {
-			rd_coordinator_closed(coordinator, strangers[i], 0);
-			strangers[i] = -1;
+	for (int i = 0; i < FOREIGN_MAX; i++)
+		if (foreign[i] >= 0 && coordinator->connections[foreign[i]].dropped) {
+			rd_coordinator_closed(coordinator, foreign[i], 0);
+			foreign[i] = -1;
 		}
 }
 
@@ -145,7 +145,7 @@ static bool send_down(struct node *node, struct fuzz_input *input)
 }
 
 /* A process that is no rank, or claims to be one, sends any message. */
-static void stranger_send(int *connection, struct fuzz_input *input)
+static void foreign_send(int *connection, struct fuzz_input *input)
 {
 	static unsigned char frame[RD_FRAME_MAX];
 	static struct rd_control_message message;
@@ -290,7 +290,7 @@ static void event(struct fuzz_input *input)
 		node_close(node, what & 128 ? ECONNRESET : 0);
 		return;
 	case 8:
-		stranger_send(&strangers[(what >> 4) % STRANGERS_MAX], input);
+		foreign_send(&foreign[(what >> 4) % FOREIGN_MAX], input);
 		return;
 	case 9:
 		now_ms += 4 * fuzz_byte(input);
@@ -380,8 +380,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	now_ms = 1000;
 	for (int i = 0; i < size; i++)
 		node_init(&nodes[i], i);
-	for (int i = 0; i < STRANGERS_MAX; i++)
-		strangers[i] = -1;
+	for (int i = 0; i < FOREIGN_MAX; i++)
+		foreign[i] = -1;
 	FUZZ_CHECK(rd_coordinator_create(&coordinator, &nodes[0].settings, "10.0.0.1:29500",
 			   &(struct rd_comm_id){ 42, { 0 } }, now_ms) == 0);
 	for (int i = 0; i < EVENTS_MAX && input.left > 0; i++)

@@ -83,7 +83,7 @@ static size_t unread(int fd)
 
 /* ---- A peer without the key ----------------------------------------------------------------- */
 
-static void meet_stranger(struct fuzz_input *input, bool accepts)
+static void meet_foreign(struct fuzz_input *input, bool accepts)
 {
 	struct rd_wire wire = RD_WIRE(-1);
 	size_t part = 1 + 16 * (size_t)fuzz_byte(input), sent = 0;
@@ -276,7 +276,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	fix_numbers((uint64_t)kind);
 	if (kind < 2)
-		meet_stranger(&input, kind);
+		meet_foreign(&input, kind);
 	else
 		meet_peer(&input, kind == 2);
 	return 0;

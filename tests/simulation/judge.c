@@ -197,7 +197,7 @@ static void judge_culprit(struct world *world, const struct sim_rank *rank)
 		!(first >= 0 && guilty >> first & 1))
 		world_fail(
 			world, "rank %d names the wrong rank: %s", rank->rank, rank->result_reason);
-	/* A stranger that sends a rank's HELLO again ends as it likes. */
+	/* A foreign connection that sends a rank's HELLO again ends as it likes. */
 	if (rank->result == RONDO_DIED && first >= 0 && !world->ranks[first].dead &&
 		!has_fault(world, FAULT_twice))
 		world_fail(world, "rank %d calls a living rank dead: %s", rank->rank,

@@ -54,8 +54,8 @@ struct socket_rules {
 struct sim_socket {
 	bool open; /* its owner has not closed it */
 	int owner; /* the rank */
-	int toward; /* the rank at the other end; -1: a stranger */
-	int peer; /* the other end; -1: none yet, or a stranger */
+	int toward; /* the rank at the other end; -1: none, it is foreign */
+	int peer; /* the other end; -1: none yet, or it is foreign */
 	bool connected;
 	int error; /* with which the attempt to connect ended; 0: it has not */
 	struct pipe in;

@@ -97,7 +97,7 @@ void group_end(struct group *group, int signal)
 {
 	group->ending = true;
 	group_signal(group, signal);
-	/* A stopped rank takes no other signal before it goes on. */
+	/* A stopped rank takes no other signal before it continues. */
 	group_signal(group, SIGCONT);
 	group->term_at = 0;
 	group->kill_at = rd_clock_ms() + (int64_t)group->options->grace_s * 1000;

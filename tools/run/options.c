@@ -274,7 +274,7 @@ static bool status_complete(const struct options *options, bool has_program)
 	return true;
 }
 
-/* Under nohup a job goes on without its terminal. */
+/* Under nohup a job continues without its terminal. */
 static bool ends_with_terminal(void)
 {
 	struct sigaction action;

@@ -29,7 +29,7 @@ struct streams {
 /* Texts last as long as the process. */
 struct options {
 	/* Nodes and ranks. */
-	int nodes_min, nodes; /* the job goes on with as few, and has at most these */
+	int nodes_min, nodes; /* the job continues with as few, and has at most these */
 	int node; /* the number of this node; -1: the order of coming decides */
 	int local_size; /* ranks on this node */
 	bool standalone; /* this node is the whole job */

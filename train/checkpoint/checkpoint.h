@@ -1,5 +1,5 @@
 /*
- * Checkpoints: a file that a run goes on from. It is a file of safetensors.h: parameters and
+ * Checkpoints: a file that a run continues from. It is a file of safetensors.h: parameters and
  * buffers by their names, the optimizer's state as "optimizer.N/NAME", settings as texts.
  *
  * Saving keeps the file before as FILE.previous. A file is replaced at once, so a run that is

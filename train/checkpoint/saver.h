@@ -1,4 +1,4 @@
-/* Saves checkpoints from a thread, so that training goes on meanwhile. One thread uses a saver. */
+/* Saves checkpoints from a thread: training continues meanwhile. One thread uses a saver. */
 #ifndef TRAIN_CHECKPOINT_SAVER_H
 #define TRAIN_CHECKPOINT_SAVER_H
 

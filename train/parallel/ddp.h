@@ -16,7 +16,7 @@
  * Gradients lie as the parameters do, and buckets are ranges of them, from the last tensor to the
  * first: backward's order, where tensors are in forward's. Each tensor, and so each bucket, begins
  * at a multiple of 64 bytes. A bucket's communication starts on a stream once its last gradient is
- * computed, while backward goes on (Li et al.: "PyTorch Distributed: Experiences on Accelerating
+ * computed, while backward continues (Li et al.: "PyTorch Distributed: Experiences on Accelerating
  * Data Parallel Training", 2020). No copy is made.
  *
  * On a GPU all of this is queued, and the host runs at most two steps ahead. Events let a bucket
@@ -144,7 +144,7 @@ int ddp_start(struct ddp *ddp, const struct bucket *bucket);
 int ddp_times(struct ddp *ddp, double *busy_s, double *wait_s);
 
 /*
- * Gradients of micro-batches, added up tensor by tensor while backward goes on.
+ * Gradients of micro-batches, added up tensor by tensor while backward continues.
  *
  * Usually the first micro-batch writes ddp->gradients, and the later ones ddp->partial, which is
  * added. A deterministic ddp adds in a binary tree: micro-batches 0 and 1, 2 and 3, then both

@@ -213,7 +213,7 @@ static void take_hello(struct rd_coordinator *coordinator,
 	}
 }
 
-/* Two jobs have one port, by chance: this one goes on waiting for its own ranks. */
+/* Two jobs have one port, by chance: this one continues waiting for its own ranks. */
 static bool is_of_other_job(
 	const struct rd_coordinator *coordinator, const struct rd_control_message *hello)
 {

@@ -66,7 +66,7 @@ void rd_diagnose_leaver(struct rd_coordinator *coordinator, int leaver);
 /* A participant, or the coordinator, has waited for the others for init_timeout_ms. */
 void rd_diagnose_give_up(struct rd_coordinator *coordinator);
 
-/* All ranks have answered. Silence is judged at once. Where a link broke, the query goes on for
+/* All ranks have answered. Silence is judged at once. Where a link broke, the query continues for
    RD_QUERY_MS: the report of a death may come later than that of the broken link. */
 void rd_diagnose_answered(struct rd_coordinator *coordinator);
 

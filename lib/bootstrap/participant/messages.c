@@ -43,7 +43,7 @@ static void take_table(struct rd_participant *participant, const struct rd_contr
 	if (participant->joining->table.count < size)
 		return;
 	participant->phase = RD_PARTICIPANT_JOINED;
-	/* Bytes of a stranger may come before HELLO is sent. */
+	/* Bytes of another program may come before HELLO is sent. */
 	participant->to_send &= ~rd_control_bit(RD_CONTROL_HELLO);
 	free(participant->joining);
 	participant->joining = NULL;

@@ -13,7 +13,7 @@
 #define ITEMS 48 /* of an epoll */
 #define BACKLOG 64
 #define FIRST_PORT 30000
-#define FIRST_STRANGER (FIRST_PORT + SOCKETS_MAX)
+#define FIRST_FOREIGN (FIRST_PORT + SOCKETS_MAX)
 
 enum kind { NONE, SOCKET, LISTENER, EPOLL, EVENT };
 
@@ -403,7 +403,7 @@ int kernel_accept(int fd)
 	descriptor->socket = socket;
 	descriptor->port = listener->port;
 	descriptor->peer_rank = sockets_at(socket)->toward;
-	descriptor->peer_port = peer < 0 ? FIRST_STRANGER : dialled_from[peer];
+	descriptor->peer_port = peer < 0 ? FIRST_FOREIGN : dialled_from[peer];
 	return made;
 }
 
@@ -415,7 +415,7 @@ int kernel_name(int fd, struct sockaddr *address, socklen_t *size, bool of_peer)
 	if (of_peer && (descriptor->kind != SOCKET || descriptor->socket < 0 ||
 			       !sockets_at(descriptor->socket)->connected))
 		return ENOTCONN;
-	/* A stranger is on a host of its own. */
+	/* A foreign connection is from a host of its own. */
 	name(address, rank < 0 ? JOB_RANKS : job.ranks[rank].host,
 		of_peer ? descriptor->peer_port : descriptor->port);
 	*size = sizeof(struct sockaddr_in);

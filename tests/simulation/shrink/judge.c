@@ -47,7 +47,7 @@ static void judge_one_comm(void)
 	}
 }
 
-/* A comm that goes on has all its ranks. */
+/* A comm that continues has all its ranks. */
 static void judge_whole(const struct shrink_rank *rank)
 {
 	const struct shrink_comm *comm = &world.comms[rank->comm];
@@ -56,7 +56,7 @@ static void judge_whole(const struct shrink_rank *rank)
 		int origin = comm->origins[i];
 
 		if (!is_there(&world.ranks[origin]))
-			shrink_fail("rank %d of the lineage goes on with rank %d, which is gone",
+			shrink_fail("rank %d of the lineage continues with rank %d, which is gone",
 				rank->origin, origin);
 		if (i > 0 && origin <= comm->origins[i - 1])
 			shrink_fail("the ranks of a comm are not in their order");

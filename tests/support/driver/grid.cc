@@ -1,5 +1,5 @@
 /*
- * A launch's threads are coroutines: each goes on until it waits for its block or polls for a peer,
+ * A launch's threads are coroutines: each runs until it waits for its block or polls for a peer,
  * then it is the next one's turn. A real thread for each took most of a test's time to make and to
  * wake. Ranks, and the streams of one, stay threads.
  *

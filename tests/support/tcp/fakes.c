@@ -116,7 +116,7 @@ void fake_is_rejected(int fd, struct rank *rank)
 
 	AWAIT((got = recv(fd, &byte, 1, MSG_DONTWAIT)) >= 0 || errno == ECONNRESET,
 		rank_advance(rank));
-	cr_assert(got <= 0, "a stranger was answered");
+	cr_assert(got <= 0, "a foreign connection was answered");
 	close(fd);
 }
 

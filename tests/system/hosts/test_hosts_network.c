@@ -188,9 +188,9 @@ Test(hosts_network, where_the_peer_answers_by_the_other_one_line_warns, .timeout
 	hosts_destroy(hosts);
 }
 
-/* ---- Strangers ------------------------------------------------------------------------------ */
+/* ---- No secret ------------------------------------------------------------------------------ */
 
-Test(hosts_network, a_job_without_a_secret_is_warned_of_strangers, .timeout = 60)
+Test(hosts_network, a_job_without_a_secret_is_warned, .timeout = 60)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .networks = 1 });
 	struct world world = {

@@ -209,12 +209,12 @@ Test(hosts_reset, so_do_four, .timeout = 90)
 	cut_off(4, meet_again, (const uint64_t[]){ 4, 4 });
 }
 
-Test(hosts_reset, of_two_that_stay_cut_off_one_goes_on, .timeout = 90)
+Test(hosts_reset, of_two_that_stay_cut_off_one_continues, .timeout = 90)
 {
 	cut_off(2, go_on_apart, (const uint64_t[]){ 1, 0 });
 }
 
-Test(hosts_reset, of_four_one_half_goes_on, .timeout = 90)
+Test(hosts_reset, of_four_one_half_continues, .timeout = 90)
 {
 	cut_off(4, go_on_apart, (const uint64_t[]){ 2, 0 });
 }
@@ -236,7 +236,7 @@ static int go_on_alone(struct rank_env *env)
 	return 0;
 }
 
-Test(hosts_reset, a_lone_survivor_of_a_death_goes_on, .timeout = 90)
+Test(hosts_reset, a_lone_survivor_of_a_death_continues, .timeout = 90)
 {
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = HOSTS });
 	struct world world = world_of(2, hosts);

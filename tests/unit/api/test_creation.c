@@ -492,7 +492,7 @@ Test(creation, that_is_cancelled_late_revokes_the_comm_of_the_others, .timeout =
 	expect_no_more(&before);
 }
 
-/* The parent goes on. */
+/* The parent continues. */
 Test(creation, is_refused_in_a_forked_child, .timeout = 60)
 {
 	struct rondo_config config = patient_config(1, 2, free_port());

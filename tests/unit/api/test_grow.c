@@ -165,7 +165,7 @@ Test(grow, is_refused_on_all_ranks_where_one_is_wrong, .timeout = 60)
 	munmap(meeting, sizeof(*meeting));
 }
 
-/* Newcomers 3 and 4 do not come: the old comm goes on. */
+/* Newcomers 3 and 4 do not come: the old comm continues. */
 static int wait_in_vain(struct rank_env *env)
 {
 	struct meeting *meeting = env->argument;

@@ -230,7 +230,7 @@ static int die_twice(struct rank_env *env)
 	return failed;
 }
 
-Test(shrink, goes_on_after_a_second_death, .timeout = 200)
+Test(shrink, continues_after_a_second_death, .timeout = 200)
 {
 	run(4, die_twice, &(struct deaths){ .victims = 1, .second_victims = 2 });
 	run(4, die_twice, &(struct deaths){ .victims = 8, .second_victims = 1 });
@@ -277,7 +277,7 @@ static int die_in_a_shrink(struct rank_env *env)
 	return check(env, env->comm, rank, size);
 }
 
-Test(shrink, goes_on_when_a_rank_dies_meanwhile, .timeout = 280)
+Test(shrink, continues_when_a_rank_dies_meanwhile, .timeout = 280)
 {
 	for (int moment = 0; moment < 30000; moment += 2000) {
 		/* Rank 1 is the host. */
@@ -286,7 +286,7 @@ Test(shrink, goes_on_when_a_rank_dies_meanwhile, .timeout = 280)
 	}
 }
 
-Test(shrink, goes_on_when_a_guest_dies_meanwhile, .timeout = 280)
+Test(shrink, continues_when_a_member_dies_meanwhile, .timeout = 280)
 {
 	for (int moment = 1000; moment < 30000; moment += 2000)
 		run(5, die_in_a_shrink,

@@ -157,7 +157,7 @@ void *__wrap_calloc(size_t count, size_t size)
 	return memory_is_short ? NULL : __real_calloc(count, size);
 }
 
-/* The last two ranks lack memory, all get the error of the first of these, and the comm goes on. */
+/* The last two ranks lack memory, all get the error of the first of these; the comm continues. */
 static int lack_memory(struct rank_env *env)
 {
 	int rank = env->rank, size = env->size;

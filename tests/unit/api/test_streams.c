@@ -194,7 +194,7 @@ static int skip_behind_a_failure(struct rank_env *env)
 
 	if (err)
 		return err;
-	/* Rank 0 goes on when both have created the other comm. Rank 1 gets the abort in this
+	/* Rank 0 continues when both have created the other comm. Rank 1 gets the abort in this
 	   barrier or in the next. */
 	err = rondo_barrier(other, NULL);
 	if (env->rank == 1) {

@@ -30,7 +30,7 @@ static int leave_comm(struct rank_env *env, rondo_comm *comm)
 }
 
 /* A receive that takes a message of this rank itself, and one that is cancelled: the comm lives. */
-static int goes_on(struct rank_env *env, rondo_comm *comm)
+static int continues(struct rank_env *env, rondo_comm *comm)
 {
 	rondo_request *receive, *cancelled;
 	char in[2] = "";
@@ -92,7 +92,7 @@ static int receive_of(struct rank_env *env, rondo_comm *comm, int leavers)
 	rondo_request_destroy(request);
 	for (int i = 0; i < leavers && way.send; i++)
 		TRY(receive_one(comm, &in[0], 1, RONDO_ANY_SOURCE, 5));
-	if (!way.polls && goes_on(env, comm))
+	if (!way.polls && continues(env, comm))
 		return 1;
 	if (way.send && in[0] != 'y')
 		return world_report(env, "it received %d", in[0]);

@@ -70,7 +70,7 @@ Test(control, rank_0_binds_its_address_and_may_come_last, .timeout = 30)
 	control_expect(0, 3, 0, "");
 }
 
-/* Each rank goes on to the next comm at once: it must not fall into the one that still ends. */
+/* Each rank moves on to the next comm at once: it must not fall into the one that still ends. */
 static int many_comms(struct control_rank *rank)
 {
 	for (int i = 0; i < 20; i++)

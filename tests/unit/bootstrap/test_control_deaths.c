@@ -92,8 +92,8 @@ static void keep_outcome(int from, int to)
 	memcpy(ranks[to].reason, outcomes[from].reason, RD_REASON_SIZE);
 }
 
-/* Stores the errors of the survivors in ranks[0] and on, behind them that of a victim that goes on;
-   returns the number of survivors. */
+/* Stores the errors of the survivors in ranks[0] and on, behind them that of a victim that
+   continues; returns the number of survivors. */
 static int run_with_death(struct scenario scenario)
 {
 	pid_t pids[RANKS_MAX] = { 0 };
@@ -178,7 +178,7 @@ Test(control, a_stopped_rank_is_noticed_by_its_silence, .timeout = 60)
 }
 
 /* The others have given rank 0 up, and have ended. */
-Test(control, rank_0_that_goes_on_after_a_stop_says_so, .timeout = 60)
+Test(control, rank_0_that_continues_after_a_stop_says_so, .timeout = 60)
 {
 	struct scenario scenario = { 3, 0, RESUMED, -1 };
 	int survivors = run_with_death(scenario);

@@ -95,7 +95,7 @@ static void fill_and_leave(struct control_rank *rank)
 	rd_control_leave(rank->control);
 }
 
-/* Rank 0 refuses that many requests, once it goes on. */
+/* Rank 0 refuses that many requests, once it continues. */
 Test(control_leaving, a_rank_stays_until_its_goodbye_is_sent, .timeout = 60)
 {
 	pid_t zero, leaver;

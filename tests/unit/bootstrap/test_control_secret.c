@@ -34,7 +34,7 @@ static int prepare_with_secret(int size)
 }
 
 /* Rank 2 is of another job: it ends before rank 1 begins. */
-static void run_stranger_first(void)
+static void run_foreign_first(void)
 {
 	ranks[2].settings.init_timeout_ms = 1000;
 	control_start(2, 3);
@@ -57,7 +57,7 @@ Test(control_secret, a_rank_that_has_another_one_is_turned_away)
 
 	control_prepare_rank(&ranks[2], 1, 2, port, control_no_call);
 	give_secret(&ranks[2], "of another job");
-	run_stranger_first();
+	run_foreign_first();
 	control_expect(
 		2, 3, RONDO_UNREACHABLE, "the two do not have the same secret: RONDO_SECRET_FILE");
 	control_expect(0, 2, 0, "");
@@ -95,7 +95,7 @@ Test(control_secret, a_rank_of_another_job_takes_no_seat)
 	strcpy(ranks[1].settings.job, "this job");
 	control_prepare_rank(&ranks[2], 1, 2, port, control_no_call);
 	strcpy(ranks[2].settings.job, "another job");
-	run_stranger_first();
+	run_foreign_first();
 	control_expect(2, 3, RONDO_UNREACHABLE, "it may be of another job");
 	control_expect(0, 2, 0, "");
 }

@@ -68,20 +68,20 @@ Test(quorum, a_first_plan_gets_it)
 	expect_vote(0);
 }
 
-Test(quorum, half_of_the_plan_before_goes_on_with_its_first_rank)
+Test(quorum, half_of_the_plan_before_continues_with_its_first_rank)
 {
 	after_a_vote(0, 2);
 	expect_vote(0);
 }
 
-Test(quorum, half_of_the_plan_before_goes_on_nowhere_without_its_first_rank)
+Test(quorum, half_of_the_plan_before_continues_nowhere_without_its_first_rank)
 {
 	after_a_vote(1, 2);
 	expect_vote(RONDO_TIMEOUT);
 }
 
 /* And it stays so: the others may go on for long. */
-Test(quorum, less_than_half_of_the_plan_before_goes_on_nowhere)
+Test(quorum, less_than_half_of_the_plan_before_continues_nowhere)
 {
 	after_a_vote(0, 3);
 	expect_vote(RONDO_TIMEOUT);
@@ -102,7 +102,7 @@ Test(quorum, a_leader_that_has_not_voted_keeps_the_plan_before)
 	expect_vote(RONDO_TIMEOUT);
 }
 
-Test(quorum, where_all_others_are_dead_for_certain_one_rank_goes_on)
+Test(quorum, where_all_others_are_dead_for_certain_one_rank_continues)
 {
 	begin(2, 3, RD_DEAD);
 	expect_vote(0);

@@ -294,7 +294,7 @@ Test(rendezvous, connections_of_others_are_counted_in_the_verdict)
 	net_finish();
 }
 
-Test(rendezvous, a_stranger_that_sends_invalid_bytes_is_dropped_without_an_answer)
+Test(rendezvous, a_foreign_connection_that_sends_invalid_bytes_is_dropped_without_an_answer)
 {
 	struct rd_coordinator *coordinator = net_coordinator();
 	struct rd_control_message message = { .kind = RD_CONTROL_READY };

@@ -479,7 +479,7 @@ static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
 	atomic_store(&activity->waiting_seen_ms, net.now_ms);
 }
 
-Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_goes_on)
+Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_continues)
 {
 	char text[RD_REASON_SIZE], site[RD_CALL_SITE_SIZE], here[2 * RD_CALL_SITE_SIZE];
 

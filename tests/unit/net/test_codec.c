@@ -288,7 +288,7 @@ Test(codec, a_frame_is_cut_out_once_it_is_whole)
 	cr_assert_eq(rd_frame_size(frame, sizeof(frame)), (long)size);
 }
 
-Test(codec, a_stranger_is_refused_at_its_first_byte)
+Test(codec, another_protocol_is_refused_at_its_first_byte)
 {
 	cr_assert_eq(rd_frame_size((const unsigned char *)"GET /", 1), -1);
 	cr_assert_eq(rd_frame_size((const unsigned char *)"RND", 3), RD_FRAME_HEAD);

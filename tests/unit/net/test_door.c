@@ -1,4 +1,4 @@
-/* A door: which connections reach its owner, and what strangers cost. Time is the test's. */
+/* A door: which connections reach its owner, and what foreign ones cost. Time is the test's. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -315,7 +315,7 @@ Test(door, one_that_has_shown_the_secret_is_closed_last, .init = load)
 	rd_door_destroy(door);
 }
 
-Test(door, goes_on_in_plain_where_the_rules_say_so, .init = load)
+Test(door, continues_in_plain_where_the_rules_say_so, .init = load)
 {
 	struct rd_door_rules rules = secret;
 	struct rd_arrival arrival;
@@ -355,7 +355,7 @@ static void serve_below(int limit)
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-Test(door, rests_where_it_has_no_descriptor_and_goes_on_later)
+Test(door, rests_where_it_has_no_descriptor_and_continues_later)
 {
 	int64_t since_ms;
 	int fd;

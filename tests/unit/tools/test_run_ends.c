@@ -202,7 +202,7 @@ Test(run, a_signal_is_passed_on_and_its_number_returned, .timeout = 30)
 		SH("trap '' TERM; " SLEEPER), NULL);
 	watch_processes(out, ends, 2);
 	kill(run.pid, SIGINT);
-	cr_assert(all_end(ends, 2), "a rank goes on");
+	cr_assert(all_end(ends, 2), "a rank continues");
 	program_finish(&run);
 	cr_assert_eq(run.status, 128 + SIGINT);
 	assert_contains(run.err, "rondo-run: Interrupt: ending the ranks\n");
@@ -251,7 +251,7 @@ Test(run, a_signal_reaches_what_a_rank_started, .timeout = 30)
 		SH("trap : INT; sh -c 'echo $$; exec sleep 1000'; exit 0"), NULL);
 	watch_processes(out, ends, 1);
 	kill(run.pid, SIGINT);
-	cr_assert(all_end(ends, 1), "the rank's child goes on");
+	cr_assert(all_end(ends, 1), "the rank's child continues");
 	program_finish(&run);
 	cr_assert_eq(run.status, 128 + SIGINT);
 }
@@ -458,7 +458,7 @@ Test(run, ranks_that_cannot_be_waited_for_are_killed_with_a_reason, .timeout = 6
 	watch_processes(out, ends, 2);
 	cr_assert_eq(prlimit(child_of(run.pid), RLIMIT_NOFILE, &low, NULL), 0);
 	cr_assert_eq(write(go, "\n\n", 2), 2);
-	cr_assert(all_end(ends, 2), "a rank goes on");
+	cr_assert(all_end(ends, 2), "a rank continues");
 	program_finish(&run);
 	cr_assert_eq(run.status, 1);
 	assert_contains(run.err,

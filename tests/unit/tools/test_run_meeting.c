@@ -112,7 +112,7 @@ static void is_refused(int id, const struct hello *hello, const char *part)
 	lose(id);
 }
 
-Test(run_meeting, refuses_nodes_that_disagree_and_goes_on_with_the_others)
+Test(run_meeting, refuses_nodes_that_disagree_and_continues_with_the_others)
 {
 	struct hello hello;
 
@@ -331,7 +331,7 @@ static void check_worlds(void)
 	cr_assert_leq(running, meeting.rules.nodes);
 }
 
-/* Agents that obey, and a clock that goes on, bring every meeting to its end. */
+/* Agents that obey, and a clock that continues, bring every meeting to its end. */
 static void finish_well(unsigned seed)
 {
 	for (int step = 0; step < 10000 && meeting.state != MEETING_OVER; step++) {

@@ -178,7 +178,7 @@ Test(run_meeting, does_not_wait_for_a_node_that_is_lost_before_it_joins_again)
 
 /* ---- Nodes that come and go ----------------------------------------------------------------- */
 
-Test(run_meeting, goes_on_with_fewer_nodes_and_takes_in_new_ones)
+Test(run_meeting, continues_with_fewer_nodes_and_takes_in_new_ones)
 {
 	open_meeting(2, 4, 0);
 	enter_all(4);
@@ -243,7 +243,7 @@ Test(run_meeting, takes_a_spare_node_for_a_lost_one)
 	meeting_finish(&meeting);
 }
 
-Test(run_meeting, goes_on_when_a_node_leaves_once_its_ranks_have_ended)
+Test(run_meeting, continues_when_a_node_leaves_once_its_ranks_have_ended)
 {
 	open_meeting(1, 3, 0);
 	enter_all(3);
@@ -343,7 +343,7 @@ static void follow(int id)
 		tell(id, MESSAGE_JOIN);
 }
 
-Test(run_meeting, goes_on_beside_a_node_that_dies_again_and_again)
+Test(run_meeting, continues_beside_a_node_that_dies_again_and_again)
 {
 	int attempts;
 

@@ -59,7 +59,7 @@ Test(run_message, is_awaited_until_it_is_whole)
 	cr_assert_eq(message_decode(&got, data, 2 * size), (long)size);
 }
 
-Test(run_message, of_a_stranger_is_refused_at_its_first_byte)
+Test(run_message, of_a_foreign_protocol_is_refused_at_its_first_byte)
 {
 	struct message got;
 

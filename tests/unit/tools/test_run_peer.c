@@ -160,7 +160,7 @@ TRY(that_does_not_read_is_lost_before_it_takes_all_memory)
 	close_peers();
 }
 
-Test(run_peer, that_sends_something_else_is_a_stranger, .timeout = 60)
+Test(run_peer, that_sends_something_else_is_foreign, .timeout = 60)
 {
 	struct message message;
 
@@ -168,7 +168,7 @@ Test(run_peer, that_sends_something_else_is_a_stranger, .timeout = 60)
 	turn(&here, &there);
 	cr_assert_eq(write(here.connection.wire.fd, "GET / HTTP/1.1\r\n\r\n", 18), 18);
 	cr_assert_not(receive(&message));
-	cr_assert(there.stranger);
+	cr_assert(there.foreign);
 	close_peers();
 }
 
@@ -185,7 +185,7 @@ TRY(that_nobody_accepts_is_lost_with_the_reason)
 	close(fd);
 }
 
-Test(run_peer_with_secret, that_has_another_one_is_a_stranger, .timeout = 60, .init = use_secret)
+Test(run_peer_with_secret, that_has_another_one_is_foreign, .timeout = 60, .init = use_secret)
 {
 	struct message message = { .type = MESSAGE_LEAVE };
 
@@ -193,10 +193,10 @@ Test(run_peer_with_secret, that_has_another_one_is_a_stranger, .timeout = 60, .i
 	open_peers();
 	peer_send(&here, &message);
 	cr_assert_not(receive(&message));
-	cr_assert(there.stranger);
+	cr_assert(there.foreign);
 	while (!here.lost)
 		turn(&here, NULL);
-	cr_assert(here.stranger);
+	cr_assert(here.foreign);
 	cr_assert(strstr(here.reason, "another secret"), "%s", here.reason);
 	close_peers();
 }
@@ -209,7 +209,7 @@ Test(run_peer_with_secret, finds_no_other_that_has_none, .timeout = 60, .init = 
 	open_peers();
 	peer_send(&here, &message);
 	cr_assert_not(receive(&message));
-	cr_assert(there.stranger);
+	cr_assert(there.foreign);
 	peer_close(&there);
 	while (!here.lost)
 		turn(&here, NULL);

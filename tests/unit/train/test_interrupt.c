@@ -1,4 +1,4 @@
-/* SIGTERM in a run that saves: all ranks end after one step, and the run goes on to the bit. */
+/* SIGTERM in a run that saves: all ranks end after one step, and the run continues to the bit. */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <signal.h>
@@ -70,7 +70,7 @@ static void expect_resumed(int whom)
 	finish_job(&rest);
 }
 
-Test(interrupt, a_run_that_one_rank_must_leave_saves_once_and_goes_on_to_the_bit)
+Test(interrupt, a_run_that_one_rank_must_leave_saves_once_and_continues_to_the_bit)
 {
 	expect_resumed(ONE_RANK);
 	struct job other = make_job();

@@ -193,7 +193,7 @@ Test(train, worker_threads_change_no_bit)
 	}
 }
 
-Test(train, a_resumed_run_goes_on_to_the_bit)
+Test(train, a_resumed_run_continues_to_the_bit)
 {
 	for (int size = 1; size <= 3; size += 2) {
 		struct job whole = make_job(), half = make_job(), rest = make_job();
@@ -223,7 +223,7 @@ Test(train, a_resumed_run_goes_on_to_the_bit)
 }
 
 /* The same command line starts a run and continues it, on other ranks as well. */
-Test(train, an_auto_resumed_run_starts_without_a_checkpoint_and_goes_on_with_one)
+Test(train, an_auto_resumed_run_starts_without_a_checkpoint_and_continues_with_one)
 {
 	struct job whole = make_job(), first = make_job(), second = make_job();
 	whole.options.epochs = second.options.epochs = 3;
@@ -264,7 +264,7 @@ static void expect_resumed(struct job whole, int size)
 	finish_job(&rest);
 }
 
-Test(train, a_resumed_run_with_momentum_goes_on_to_the_bit)
+Test(train, a_resumed_run_with_momentum_continues_to_the_bit)
 {
 	struct job whole = make_job();
 	whole.options.momentum = 0.9;
@@ -273,7 +273,7 @@ Test(train, a_resumed_run_with_momentum_goes_on_to_the_bit)
 	expect_resumed(whole, 2);
 }
 
-Test(train, a_resumed_run_with_adam_goes_on_to_the_bit)
+Test(train, a_resumed_run_with_adam_continues_to_the_bit)
 {
 	struct job whole = make_job();
 	whole.options.optimizer = OPTIMIZER_ADAMW;

@@ -288,7 +288,7 @@ static bool take(struct link *link, const struct message *message)
 /* The connection has ended, and its last messages have been taken. */
 static void take_loss(struct link *link)
 {
-	bool stranger = link->peer.stranger && link->next_candidate < 0;
+	bool foreign = link->peer.foreign && link->next_candidate < 0;
 	char reason[REASON_SIZE];
 
 	link->lost = link->state == LINK_JOINED;
@@ -301,7 +301,7 @@ static void take_loss(struct link *link)
 	link->state = LINK_SEEKS;
 	/* The agent decides after a loss. */
 	link->retry_ms = link->lost ? 0 : rd_clock_ms();
-	if (stranger && !link->lost)
+	if (foreign && !link->lost)
 		fail(link, "at %s:%d listens %s", link->endpoint.name, link->endpoint.port, reason);
 }
 

@@ -110,9 +110,9 @@ void peer_close(struct peer *peer)
 
 static void lose_unproved(struct peer *peer, int error)
 {
-	peer->stranger = error == EPROTO;
-	lose(peer, peer->stranger ? "a rondo-run that has another secret (RONDO_SECRET_FILE)"
-				  : "it hung up: it may have no secret (RONDO_SECRET_FILE)");
+	peer->foreign = error == EPROTO;
+	lose(peer, peer->foreign ? "a rondo-run that has another secret (RONDO_SECRET_FILE)"
+				 : "it hung up: it may have no secret (RONDO_SECRET_FILE)");
 }
 
 static void flush(struct peer *peer)
@@ -198,7 +198,7 @@ static int take(struct peer *peer, struct message *message)
 	if (size == 0)
 		return 0;
 	if (size < 0 || message_decode(message, frame, (size_t)size) <= 0) {
-		peer->stranger = true;
+		peer->foreign = true;
 		lose(peer, "something else than this version of rondo-run");
 		return -1;
 	}

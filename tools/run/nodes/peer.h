@@ -25,7 +25,7 @@ struct peer {
 	bool connecting;
 	bool ends; /* nothing more is sent; it is closed once the other side closes it */
 	bool lost; /* for `reason`; messages that came before may be left */
-	bool stranger; /* lost, because it sends something else, or has another secret */
+	bool foreign; /* lost, because it sends something else, or has another secret */
 	bool barred; /* lost by an error of connect() that another attempt would meet too */
 	bool heard; /* bytes have come */
 	char reason[128];

@@ -186,7 +186,7 @@ Test(cuda, parameters_that_differ_are_found_on_the_device)
 
 /* ---- Checkpoints ---- */
 
-Test(cuda, a_resumed_run_goes_on_to_the_bit)
+Test(cuda, a_resumed_run_continues_to_the_bit)
 {
 	struct job whole = make_cuda_job(), half = make_cuda_job(), rest = make_cuda_job();
 	need_gpus(scratch_remove);

@@ -19,7 +19,7 @@
 #include "control_ranks.h"
 #include "filter.h"
 
-Test(control, strangers_do_not_disturb, .timeout = 30)
+Test(control, foreign_connections_do_not_disturb, .timeout = 30)
 {
 	static const char request[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 	int port = control_prepare(3, control_no_call), mute[40], scanner, web;
@@ -32,7 +32,7 @@ Test(control, strangers_do_not_disturb, .timeout = 30)
 	close(scanner);
 	web = control_connect(port);
 	cr_expect_eq(write(web, request, sizeof(request)), (ssize_t)sizeof(request));
-	cr_expect_leq(read(web, &byte, 1), 0, "a stranger was answered");
+	cr_expect_leq(read(web, &byte, 1), 0, "a foreign connection was answered");
 	control_start(2, 3);
 	control_wait(0, 3);
 	control_expect(0, 3, 0, "");
@@ -105,7 +105,7 @@ static void *crowd_in(void *argument)
 	return NULL;
 }
 
-Test(control, a_silent_crowd_that_goes_on_keeps_nobody_out, .timeout = 60)
+Test(control, a_silent_crowd_that_continues_keeps_nobody_out, .timeout = 60)
 {
 	pthread_barrier_t begun;
 	pthread_t crowd;
@@ -247,7 +247,7 @@ Test(control, a_request_for_the_status_that_may_not_be_accepted_wakes_once, .tim
 }
 
 /* Before a shrink nobody accepts at a rank's place: those that wait there for nothing make room. */
-Test(control, strangers_do_not_fill_the_backlog_of_a_shrink, .timeout = 60)
+Test(control, foreign_connections_do_not_fill_the_backlog_of_a_shrink, .timeout = 60)
 {
 	int bound = 2 + RD_PENDING_MAX, count = bound + 300, crowd[2 + RD_PENDING_MAX + 300];
 
