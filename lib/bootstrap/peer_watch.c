@@ -7,25 +7,28 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/close_on_fork.h"
 #include "base/descriptor.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "bootstrap/watch_socket.h"
 #include "topo/cpus.h"
 #include "topo/place.h"
 
 #define STACK_SIZE (128 << 10)
 /* The threads that wait, and the futexes, of which the kernel wakes one waiter each. */
 #define WAITERS 2
+#define PACKET_MAGIC 0x64617772u /* "rwad" */
 
 /*
  * The kernel reads this when the owner's thread ends. All of it is in shared memory: the private
@@ -56,14 +59,25 @@ struct neighbor {
 	uint32_t pid_space;
 };
 
-enum end { GOES_ON, LEFT, DIED };
+enum end { NONE, LEFT, DIED };
+
+enum packet_kind { SHARES = 1, REPORTS, ASKS };
+
+/* Between ranks of this host. */
+struct packet {
+	uint32_t magic, kind;
+	uint64_t comm_id;
+	int32_t from, zero;
+	struct rd_death death; /* of REPORTS; the others end before it */
+};
 
 struct rd_watch {
 	struct rd_watch_config config;
 	struct neighbor *here; /* the ranks of this host */
 	int here_count, own_at, next_at; /* numbers in it */
 	int next, previous; /* waited for, and waiting; -1: none */
-	struct rd_watch_socket socket;
+	int fd; /* of its socket; -1: it is closed */
+	struct rd_close_on_fork unshared_socket;
 	_Atomic int next_end; /* enum end */
 	bool reported; /* that it has died */
 
@@ -178,12 +192,6 @@ static void disown_segment(struct rd_watch *watch)
 		syscall(SYS_set_robust_list, watch->replaced, watch->replaced_size);
 }
 
-static void watch_notify(const struct rd_watch *watch)
-{
-	/* It can only fail where the counter is full, and the thread wakes all the same. */
-	eventfd_write(watch->config.event_fd, 1);
-}
-
 /*
  * Each waiter runs on CPUs of its own: every second one. A dying thread may free memory for long
  * without giving way, and the scheduler may put a thread that it wakes behind it.
@@ -216,7 +224,8 @@ static void *wait_for_end(void *argument)
 		futex_wait(futex, value);
 	atomic_store(&watch->next_end, value & FUTEX_OWNER_DIED ? DIED : LEFT);
 	atomic_store(&waiter->over, true);
-	watch_notify(watch);
+	/* It can only fail where the counter is full, and the thread wakes all the same. */
+	eventfd_write(watch->config.event_fd, 1);
 	return NULL;
 }
 
@@ -233,6 +242,121 @@ static void join_waiters(struct rd_watch *watch)
 		pthread_join(watch->waiters[i].thread, NULL);
 	}
 	watch->waiter_count = 0;
+}
+
+/* ---- Packets: over abstract datagram sockets, which leave nothing behind -------------------- */
+
+/* The first byte is zero: an abstract address, with no file. */
+static socklen_t fill_name(struct sockaddr_un *address, uint64_t comm_id, int rank)
+{
+	int length = sprintf(
+		address->sun_path + 1, "rondo-watch-%016llx-%d", (unsigned long long)comm_id, rank);
+
+	address->sun_family = AF_UNIX;
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+/* False: errno has the reason, and the caller closes it all the same. */
+static bool open_socket(struct rd_watch *watch)
+{
+	struct sockaddr_un address = { 0 };
+	socklen_t size = fill_name(&address, watch->config.comm_id, watch->config.rank);
+
+	watch->fd = rd_above_stderr(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (watch->fd < 0)
+		return false;
+	rd_close_on_fork_add(&watch->unshared_socket, &watch->fd);
+	return !setsockopt(watch->fd, SOL_SOCKET, SO_PASSCRED, &(int){ 1 }, sizeof(int)) &&
+	       !bind(watch->fd, (struct sockaddr *)&address, size);
+}
+
+union control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+};
+
+/* The packet's size on its way. */
+static size_t size_of(const struct packet *packet)
+{
+	return packet->kind == REPORTS ? sizeof(*packet) : offsetof(struct packet, death);
+}
+
+/* fd goes along; -1: none. False: errno has the reason. */
+static bool send_packet(const struct rd_watch *watch, int rank, struct packet *packet, int fd)
+{
+	struct sockaddr_un address = { 0 };
+	socklen_t size = fill_name(&address, watch->config.comm_id, rank);
+	struct iovec bytes = { packet, size_of(packet) };
+	union control control = { 0 };
+	struct msghdr message = {
+		.msg_name = &address, .msg_namelen = size, .msg_iov = &bytes, .msg_iovlen = 1
+	};
+
+	if (fd >= 0) {
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(sizeof(fd));
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	}
+	packet->magic = PACKET_MAGIC;
+	packet->comm_id = watch->config.comm_id;
+	packet->from = watch->config.rank;
+	return sendmsg(watch->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+	       (ssize_t)size_of(packet);
+}
+
+/* Keeps the first descriptor and closes the others. */
+static void take_fds(const struct cmsghdr *header, int *fd)
+{
+	size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	int fds[sizeof(union control) / sizeof(int)];
+
+	memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+	for (size_t i = 1; i < count; i++)
+		close(fds[i]);
+	*fd = rd_above_stderr(fds[0]);
+}
+
+/* The descriptor in the message (-1: none), and the uid of its sender. */
+static void read_control(struct msghdr *message, int *fd, uid_t *uid)
+{
+	struct ucred sender;
+
+	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+		header = CMSG_NXTHDR(message, header)) {
+		if (header->cmsg_level != SOL_SOCKET)
+			continue;
+		if (header->cmsg_type == SCM_RIGHTS) {
+			take_fds(header, fd);
+		} else if (header->cmsg_type == SCM_CREDENTIALS) {
+			memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+			*uid = sender.uid;
+		}
+	}
+}
+
+/* 1: a valid packet; 0: an invalid one; -1: none has come. The caller closes *fd, which is -1 where
+   there is none. */
+static int receive_packet(const struct rd_watch *watch, struct packet *packet, int *fd)
+{
+	struct iovec bytes = { packet, sizeof(*packet) };
+	union control control;
+	struct msghdr message = { .msg_iov = &bytes,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control) };
+	ssize_t got = recvmsg(watch->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	uid_t uid = (uid_t)-1;
+
+	*fd = -1;
+	if (got < 0)
+		return errno == EINTR ? 0 : -1;
+	read_control(&message, fd, &uid);
+	return got >= (ssize_t)offsetof(struct packet, death) && got == (ssize_t)size_of(packet) &&
+	       !(message.msg_flags & MSG_TRUNC) && packet->magic == PACKET_MAGIC &&
+	       packet->comm_id == watch->config.comm_id && uid == getuid();
 }
 
 /* ---- Messages ------------------------------------------------------------------------------ */
@@ -284,7 +408,7 @@ static void start_waiting(struct rd_watch *watch, int fd)
    packet. */
 static void report_next(struct rd_watch *watch, struct rd_death *death)
 {
-	struct rd_watch_packet packet = { .kind = RD_WATCH_REPORTS };
+	struct packet packet = { .kind = REPORTS };
 
 	watch->reported = true;
 	death->pid = watch->here[watch->next_at].pid;
@@ -293,14 +417,14 @@ static void report_next(struct rd_watch *watch, struct rd_death *death)
 	packet.death = *death;
 	for (int i = 0; i < watch->here_count; i++)
 		if (i != watch->own_at && i != watch->next_at)
-			rd_watch_socket_send(&watch->socket, watch->here[i].rank, &packet, -1);
+			send_packet(watch, watch->here[i].rank, &packet, -1);
 }
 
 /* Once the next rank has left, or died and been reported: waits for the one behind it, which is
    asked. A rank without a socket has left as well. */
 static void close_ring(struct rd_watch *watch)
 {
-	struct rd_watch_packet packet = { .kind = RD_WATCH_ASKS };
+	struct packet packet = { .kind = ASKS };
 
 	for (int i = 0; i < watch->waiter_count; i++)
 		if (!atomic_load(&watch->waiters[i].over))
@@ -311,45 +435,44 @@ static void close_ring(struct rd_watch *watch)
 	munmap(watch->watched, sizeof(*watch->watched));
 	watch->watched = NULL;
 	watch->reported = false;
-	atomic_store(&watch->next_end, GOES_ON);
+	atomic_store(&watch->next_end, NONE);
 	do
 		watch->next = neighbor_of(watch, &watch->next_at, 1);
-	while (watch->next >= 0 && !rd_watch_socket_send(&watch->socket, watch->next, &packet, -1));
+	while (watch->next >= 0 && !send_packet(watch, watch->next, &packet, -1));
 }
 
 static void share(struct rd_watch *watch, int rank)
 {
-	struct rd_watch_packet packet = { .kind = RD_WATCH_SHARES };
+	struct packet packet = { .kind = SHARES };
 
 	if (!watch->own && (!make_segment(watch) || !own_segment(watch)))
 		return;
 	/* A rank without a socket has left, or has said why it has none. */
-	if (!rd_watch_socket_send(&watch->socket, rank, &packet, watch->own_fd) &&
-		errno != ECONNREFUSED)
+	if (!send_packet(watch, rank, &packet, watch->own_fd) && errno != ECONNREFUSED)
 		rd_log(RD_INFO, RD_BOOTSTRAP, "rank %d does not watch over this process: %m", rank);
 }
 
 bool rd_watch_next(struct rd_watch *watch, struct rd_death *death)
 {
-	struct rd_watch_packet packet;
+	struct packet packet;
 	int fd, valid;
 
-	if (watch->socket.fd < 0)
+	if (watch->fd < 0)
 		return false;
 	if (atomic_load(&watch->next_end) == DIED && !watch->reported) {
 		report_next(watch, death);
 		return true;
 	}
 	close_ring(watch);
-	while ((valid = rd_watch_socket_recv(&watch->socket, &packet, &fd)) >= 0) {
-		if (valid && packet.kind == RD_WATCH_SHARES && fd >= 0 &&
-			packet.from == watch->next && !watch->watched)
+	while ((valid = receive_packet(watch, &packet, &fd)) >= 0) {
+		if (valid && packet.kind == SHARES && fd >= 0 && packet.from == watch->next &&
+			!watch->watched)
 			start_waiting(watch, fd);
-		else if (valid && packet.kind == RD_WATCH_ASKS)
+		else if (valid && packet.kind == ASKS)
 			share(watch, packet.from);
 		if (fd >= 0)
 			close(fd);
-		if (valid && packet.kind == RD_WATCH_REPORTS) {
+		if (valid && packet.kind == REPORTS) {
 			*death = packet.death;
 			return true;
 		}
@@ -371,7 +494,7 @@ int rd_watch_rank(const struct rd_watch *watch)
 
 int rd_watch_fd(const struct rd_watch *watch)
 {
-	return watch->socket.fd;
+	return watch->fd;
 }
 
 /* ---- Finished calls ------------------------------------------------------------------------- */
@@ -423,7 +546,7 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 	if (!watch)
 		return NULL;
 	watch->config = *config;
-	watch->socket.fd = watch->own_fd = -1;
+	watch->fd = watch->own_fd = -1;
 	if (!find_here(watch)) {
 		free(watch);
 		return NULL;
@@ -435,19 +558,13 @@ struct rd_watch *rd_watch_create(const struct rd_watch_config *config)
 		rd_watch_destroy(watch);
 		return NULL;
 	}
-	if (!rd_watch_socket_open(&watch->socket, config->comm_id, config->rank) ||
+	if (!open_socket(watch) ||
 		(watch->previous >= 0 && (!make_segment(watch) || !own_segment(watch)))) {
 		rd_log(RD_INFO, RD_BOOTSTRAP, "no watch over the processes of this host: %m");
 		rd_watch_destroy(watch);
 		return NULL;
 	}
 	return watch;
-}
-
-static void close_all(struct rd_watch *watch)
-{
-	rd_close_unshared(&watch->unshared, &watch->own_fd);
-	rd_watch_socket_close(&watch->socket);
 }
 
 void rd_watch_end(struct rd_watch *watch)
@@ -460,7 +577,8 @@ void rd_watch_end(struct rd_watch *watch)
 		munmap(watch->watched, sizeof(*watch->watched));
 		watch->watched = NULL;
 	}
-	close_all(watch);
+	rd_close_unshared(&watch->unshared, &watch->own_fd);
+	rd_close_unshared(&watch->unshared_socket, &watch->fd);
 }
 
 void rd_watch_destroy(struct rd_watch *watch)

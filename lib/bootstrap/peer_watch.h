@@ -7,10 +7,10 @@
  * sockets too.
  *
  * The ranks of a host form a ring: each waits for the next, unless both are in one process. Once
- * that one has left or died, it waits for the one behind it. They exchange memory over sockets
- * (watch_socket.h). A rank that learns of the next one's death tells all others of its host, for
- * the comms that it has no part in. With it go how many calls the dead rank had finished in each
- * comm.
+ * that one has left or died, it waits for the one behind it. They exchange memory over abstract
+ * sockets, which leave nothing behind; packets of other users are dropped. A rank that learns of
+ * the next one's death tells all others of its host, for the comms that it has no part in. With it
+ * go how many calls the dead rank had finished in each comm.
  *
  * Only the control thread, which owns the futexes, calls these functions. The watch is optional:
  * where it cannot be created a line is logged, and the end of a socket reports the death later.
