@@ -12,7 +12,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "run/base/address.h"
+#include "run/nodes/endpoint.h"
 
 static const void *bytes_of(const struct sockaddr *address, size_t *size)
 {
@@ -131,7 +131,7 @@ void check_host_read(struct check_host *host, const char *master)
 	gethostname(own, sizeof(own) - 1);
 	if (resolve(own, &address)) {
 		check_address(&address, host->resolved);
-		host->is_loopback = address_is_loopback(host->resolved);
+		host->is_loopback = endpoint_is_loopback(host->resolved);
 	}
 	if (resolve(master, &address))
 		check_route_read(&host->route, &address);

@@ -12,13 +12,13 @@
 
 #include "base/clock.h"
 #include "rondo.h"
-#include "run/base/address.h"
 #include "run/base/descriptor.h"
 #include "run/base/memory.h"
 #include "run/guard.h"
 #include "run/hosts/connection.h"
 #include "run/hosts/list.h"
 #include "run/hosts/remote.h"
+#include "run/nodes/endpoint.h"
 #include "run/output/console.h"
 #include "secure/secret.h"
 
@@ -281,10 +281,10 @@ static bool check_address(struct front *front)
 	const struct connection *first = &front->connections[0];
 
 	if (front->options->address || front->list.count == 1 ||
-		!address_is_loopback(first->address))
+		!endpoint_is_loopback(first->address))
 		return true;
 	for (int i = 1; i < front->list.count; i++) {
-		if (address_is_loopback(front->connections[i].address))
+		if (endpoint_is_loopback(front->connections[i].address))
 			continue;
 		console_print(&front->console,
 			"host %s answers at %s, where host %s does not reach it: give its name, or "

@@ -1,6 +1,7 @@
 #include "run/nodes/endpoint.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +30,14 @@ void endpoint_text(const struct sockaddr *address, char text[ADDRESS_SIZE])
 		}
 	}
 	rd_address_print_host(text, address);
+}
+
+bool endpoint_is_loopback(const char *address)
+{
+	struct rd_addresses numeric;
+
+	return !rd_addresses_find(&numeric, address, 0, AI_NUMERICHOST) &&
+	       rd_address_is_loopback(&numeric.at[0]);
 }
 
 /* The first address that is this node's own; the count: none. */

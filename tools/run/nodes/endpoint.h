@@ -50,5 +50,7 @@ int endpoint_reserve_for_program(int taken, int *fd);
 
 /* The numeric address, without the port. An address of IPv4 in one of IPv6 becomes IPv4. */
 void endpoint_text(const struct sockaddr *address, char text[ADDRESS_SIZE]);
+/* Whether other nodes cannot reach a numeric address. */
+bool endpoint_is_loopback(const char *address);
 
 #endif

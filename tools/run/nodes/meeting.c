@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/base/address.h"
 #include "run/base/deadline.h"
 #include "run/nodes/endpoint.h"
 
@@ -15,7 +14,7 @@
 static void copy_address(
 	const struct meeting *meeting, const struct member *member, char address[ADDRESS_SIZE])
 {
-	bool local = address_is_loopback(member->address) && *meeting->address;
+	bool local = endpoint_is_loopback(member->address) && *meeting->address;
 
 	memcpy(address, local ? meeting->address : member->address, ADDRESS_SIZE);
 }

@@ -10,7 +10,6 @@
 #include "base/port.h"
 #include "net/codec.h"
 #include "net/socket.h"
-#include "run/base/address.h"
 #include "run/base/deadline.h"
 #include "run/base/memory.h"
 #include "run/nodes/endpoint.h"
@@ -82,7 +81,7 @@ static void note_own_address(struct server *server, const struct client *client)
 	if (rd_local_address_get(&here, client->peer.connection.wire.fd))
 		return;
 	endpoint_text((struct sockaddr *)&here, text);
-	if (!address_is_loopback(text))
+	if (!endpoint_is_loopback(text))
 		memcpy(server->meeting.address, text, sizeof(text));
 }
 
