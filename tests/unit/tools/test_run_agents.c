@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/pidfd.h"
-#include "endpoint.h"
+#include "free_port.h"
 #include "filter.h"
 #include "hosts.h"
 #include "program.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "endpoint.h"
+#include "free_port.h"
 #include "program.h"
 #include "rondo.h"
 #include "secure/tls.h"
