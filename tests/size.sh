@@ -8,7 +8,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 limits='
 core 39590
-control 19510
+control 19460
 gpu 11030
 transports 14110
 trainer 19160
