@@ -7,13 +7,13 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 39590
-control 19460
+core 39700
+control 19590
 gpu 11030
 transports 14110
 trainer 19160
 tools 29400
-tests 106560
+tests 106580
 bench 5230
 adapters 5490
 docs 9850

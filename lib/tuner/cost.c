@@ -82,7 +82,7 @@ int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps)
 
 /* Three measured times give three costs: in a sequence of messages the receiver is the busier rank,
    as it waits for lines of the sender's cache or copies from the kernel. */
-struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size)
+static struct rd_message_cost cost_of(const struct rd_link_cost *link, uint64_t size)
 {
 	int64_t way = between(link->way_ns, size), busy = between(link->busy_ns, size);
 	int64_t both = between(link->both_ns, size), recv, send;
@@ -91,7 +91,19 @@ struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t
 		both = 2 * busy < way ? 2 * busy : way;
 	recv = busy > both / 2 ? busy : both / 2;
 	send = both > recv ? both - recv : 0;
-	return (struct rd_message_cost){ send, recv, way - recv > 0 ? way - recv - send : -send };
+	return (struct rd_message_cost){ send, recv, way - recv > 0 ? way - recv - send : -send,
+		0 };
+}
+
+/* Bytes that the cable limits are delayed between the ranks, or in a sequence keep the receiver
+   busy. Where ranks are the limit, the cable counts as no quicker than a receiver. */
+struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size)
+{
+	struct rd_message_cost cost = cost_of(link, size), empty = cost_of(link, 0);
+	int64_t flight = cost.flight_ns - empty.flight_ns, recv = cost.recv_ns - empty.recv_ns;
+
+	cost.cable_ns = flight > recv ? flight : recv > 0 ? recv : 0;
+	return cost;
 }
 
 uint32_t rd_rails_share(const struct rd_link_cost *link, int channels)

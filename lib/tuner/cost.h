@@ -107,12 +107,14 @@ struct rd_costs {
 /* Sets defaults for a machine that was not measured: memory costs as much as a cache. */
 void rd_costs_default(struct rd_costs *costs);
 
-/* The cost in ns of a message: to its sender, to its receiver, and between them. */
+/* The cost in ns of a message: to its sender, to its receiver, between them, and on a cable. */
 struct rd_message_cost {
 	int64_t send_ns, recv_ns; /* of the two ranks */
 	/* Between them. Negative, but not below -send_ns, where a message by itself takes less than
 	   two that cross. */
 	int64_t flight_ns;
+	/* On the cables of two hosts, for its bytes: each carries one message at a time. */
+	int64_t cable_ns;
 };
 
 struct rd_message_cost rd_message_cost(const struct rd_link_cost *link, uint64_t size);

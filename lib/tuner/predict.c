@@ -87,17 +87,46 @@ static int64_t host_ns(const struct rd_schedule *schedule, const struct rd_costs
 	       costs->cores;
 }
 
+/* A host's cable carries the messages of all its ranks, at once in each direction. A sample has few
+   ranks of each host, so it shows the mean host's. */
+static int64_t cable_ns(
+	const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int host)
+{
+	int64_t out = 0, in = 0;
+	int rank_schedules = 0;
+
+	for (int i = 0; i < schedule->rank_count; i++) {
+		const struct rd_rank_schedule *rank = &schedule->rank_schedules[i];
+		bool counts = schedule->sampled || rank->host == host;
+
+		rank_schedules += counts;
+		for (int k = 0; counts && k < rank->count; k++) {
+			const struct rd_event *event = &schedule->events[rank->first + k];
+
+			out += event->puts && event->to == RD_FAR ? event->times : 0;
+			in += event->takes && event->from == RD_FAR ? event->times : 0;
+		}
+	}
+	return rank_schedules == 0
+		       ? 0
+		       : rd_ns_product((uint64_t)(rd_longer(out, in) * schedule->host_ranks[host]),
+				 (uint64_t)step_cost->message[RD_FAR].cable_ns) /
+				 rank_schedules;
+}
+
 /* The least that a piece takes however many are under way: the busiest rank, or where ranks share
-   cores, the busiest host. */
-static int64_t busy_ns(
-	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct sums *sums)
+   cores, the busiest host, or its cable. */
+static int64_t busy_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
+	const struct sums *sums)
 {
 	int64_t busiest = 0;
 
 	for (int i = 0; i < schedule->rank_count; i++)
 		busiest = rd_longer(busiest, sums->rank_ns[i]);
-	for (int host = 0; host < schedule->host_count; host++)
-		busiest = rd_longer(busiest, host_ns(schedule, costs, sums, host, 0));
+	for (int host = 0; host < schedule->host_count; host++) {
+		busiest = rd_longer(busiest, host_ns(schedule, step_cost->costs, sums, host, 0));
+		busiest = rd_longer(busiest, cable_ns(schedule, step_cost, host));
+	}
 	return busiest;
 }
 
@@ -113,7 +142,7 @@ static bool has_rails(const struct rd_costs *costs)
 static void find_busy(struct rd_timing *timing, const struct rd_schedule *schedule,
 	const struct rd_step_cost *step_cost, struct sums *sums, int channels)
 {
-	timing->busy_ns[0] = busy_ns(schedule, step_cost->costs, sums);
+	timing->busy_ns[0] = busy_ns(schedule, step_cost, sums);
 	for (int more = 2; more <= channels; more++) {
 		timing->busy_ns[more - 1] = timing->busy_ns[0];
 		if (!has_rails(step_cost->costs))
@@ -122,7 +151,7 @@ static void find_busy(struct rd_timing *timing, const struct rd_schedule *schedu
 		struct rd_step_cost striped = rd_step_cost_striped(step_cost, more);
 
 		add_up(sums, schedule, &striped);
-		timing->busy_ns[more - 1] = busy_ns(schedule, step_cost->costs, sums);
+		timing->busy_ns[more - 1] = busy_ns(schedule, &striped, sums);
 	}
 }
 

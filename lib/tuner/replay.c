@@ -90,6 +90,23 @@ static int64_t begin_ns(const struct replay *replay, int row, int64_t now)
 	return schedule->sent_ns[place_of(schedule, schedule->states[row].piece, event->sender)];
 }
 
+/* How long a message that is sent now waits for its hosts' cables. */
+static int64_t cable_wait_ns(
+	const struct replay *replay, int row, const struct rd_event *event, int64_t now)
+{
+	const struct rd_schedule *schedule = replay->schedule;
+	struct rd_cable *from, *to;
+	int64_t cable_ns = replay->step_cost->message[RD_FAR].cable_ns, free_ns;
+
+	if (event->to != RD_FAR || cable_ns == 0)
+		return 0;
+	from = &schedule->cables[schedule->rank_schedules[row].host];
+	to = &schedule->cables[schedule->rank_schedules[event->taker].host];
+	free_ns = rd_longer(now, rd_longer(from->out_ns, to->in_ns));
+	from->out_ns = to->in_ns = free_ns + cable_ns;
+	return free_ns - now;
+}
+
 static int64_t replay_event(struct replay *replay, int row, int64_t now)
 {
 	const struct rd_schedule *schedule = replay->schedule;
@@ -99,12 +116,34 @@ static int64_t replay_event(struct replay *replay, int row, int64_t now)
 	now += rd_step_cost_event_ns(replay->step_cost, event, schedule->size);
 	if (event->puts)
 		put_message(replay, schedule->states[row].piece, (int)(event - schedule->events),
-			now + rd_step_cost_flight_ns(replay->step_cost, event));
+			now + cable_wait_ns(replay, row, event, now) +
+				rd_step_cost_flight_ns(replay->step_cost, event));
 	if (schedule->times)
 		schedule->times[place_of(schedule, schedule->states[row].piece,
 			(int)(event - schedule->events))] = (struct rd_event_time){ begin, now };
 	schedule->states[row].event++;
 	return now;
+}
+
+/* The index of the free rank that can go on first; -1: there is none. */
+static int first_free(const struct replay *replay)
+{
+	const struct rd_schedule *schedule = replay->schedule;
+	int first = -1;
+
+	for (int i = 0; i < replay->free_count; i++)
+		if (first < 0 || schedule->states[schedule->free[i]].ready_ns <
+					 schedule->states[schedule->free[first]].ready_ns)
+			first = i;
+	return first;
+}
+
+/* Another rank's message may be the next on a cable. */
+static bool is_after_others(const struct replay *replay, const struct rd_event *event, int64_t now)
+{
+	int first = event->puts && event->to == RD_FAR ? first_free(replay) : -1;
+
+	return first >= 0 && replay->schedule->states[replay->schedule->free[first]].ready_ns < now;
 }
 
 /* Replays one rank from `now` until it must wait, or is done; returns when that is. */
@@ -128,7 +167,13 @@ static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 			state->ready_ns = rd_longer(begin, now);
 			return now;
 		}
-		now = replay_event(replay, row, rd_longer(now, begin));
+		now = rd_longer(now, begin);
+		if (is_after_others(replay, next_event(replay, row), now)) {
+			state->ready_ns = now;
+			release(replay, row);
+			return now;
+		}
+		now = replay_event(replay, row, now);
 	}
 	return now;
 }
@@ -173,9 +218,12 @@ static bool next_turn(const struct replay *replay, int *row, int *core, int64_t 
 
 static void replay_free(struct replay *replay)
 {
-	while (replay->free_count > 0) {
-		int row = replay->schedule->free[--replay->free_count];
+	int *free = replay->schedule->free;
 
+	while (replay->free_count > 0) {
+		int first = first_free(replay), row = free[first];
+
+		free[first] = free[--replay->free_count];
 		replay_rank(replay, row, replay->schedule->states[row].ready_ns);
 	}
 }
@@ -193,6 +241,7 @@ bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *st
 	for (size_t i = 0; i < (size_t)pieces * schedule->event_count; i++)
 		schedule->sent_ns[i] = -1;
 	memset(schedule->states, 0, schedule->rank_count * sizeof(*schedule->states));
+	memset(schedule->cables, 0, schedule->host_count * sizeof(*schedule->cables));
 	*replayed = (struct rd_replayed){ 0 };
 	for (int i = 0; i < schedule->rank_count; i++)
 		release(&replay, i);

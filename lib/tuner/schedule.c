@@ -188,14 +188,15 @@ static int create_state(struct rd_schedule *schedule, bool whole)
 {
 	schedule->states = calloc(schedule->rank_count, sizeof(*schedule->states));
 	schedule->cores = calloc(schedule->rank_count, sizeof(*schedule->cores));
+	schedule->cables = calloc(schedule->host_count, sizeof(*schedule->cables));
 	schedule->free = calloc(schedule->rank_count, sizeof(*schedule->free));
 	schedule->sent_ns = calloc((size_t)RD_REPLAYED_PIECES * (schedule->event_count + 1),
 		sizeof(*schedule->sent_ns));
 	if (whole)
 		schedule->times = calloc((size_t)RD_REPLAYED_PIECES * (schedule->event_count + 1),
 			sizeof(*schedule->times));
-	return schedule->states && schedule->cores && schedule->free && schedule->sent_ns &&
-			       (schedule->times || !whole)
+	return schedule->states && schedule->cores && schedule->cables && schedule->free &&
+			       schedule->sent_ns && (schedule->times || !whole)
 		       ? 0
 		       : fail_memory();
 }
@@ -346,6 +347,7 @@ void rd_schedule_destroy(struct rd_schedule *schedule)
 	free(schedule->sent_ns);
 	free(schedule->states);
 	free(schedule->cores);
+	free(schedule->cables);
 	free(schedule->free);
 	free(schedule->times);
 	free(schedule);

@@ -50,6 +50,11 @@ struct rd_core {
 	int64_t free_ns;
 };
 
+/* A host's cable: when it has carried all messages so far, in each direction. */
+struct rd_cable {
+	int64_t out_ns, in_ns;
+};
+
 struct rd_schedule {
 	int size; /* ranks of the problem */
 	int parts;
@@ -67,6 +72,7 @@ struct rd_schedule {
 	int64_t *sent_ns;
 	struct rd_rank_state *states; /* [rank schedules] */
 	struct rd_core *cores; /* [rank schedules] */
+	struct rd_cable *cables; /* [host_count] */
 	/* [rank schedules]: a stack of those that can go on, and have a core to themselves */
 	int *free;
 	/* As sent_ns, of a whole schedule: the work of each event in the last replay. */

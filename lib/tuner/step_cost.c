@@ -31,6 +31,7 @@ struct rd_step_cost rd_step_cost_striped(const struct rd_step_cost *step_cost, i
 
 		striped.message[class].send_ns = step_cost->message[class].send_ns * share / 1000;
 		striped.message[class].recv_ns = step_cost->message[class].recv_ns * share / 1000;
+		striped.message[class].cable_ns = step_cost->message[class].cable_ns * share / 1000;
 	}
 	return striped;
 }

@@ -247,7 +247,25 @@ Test(pick, crosses_a_slow_network_as_little_as_it_can)
 	config.layout = layout;
 	config.costs.links[RD_FAR] = link_of(20000, 10000);
 
-	expect(&config, RD_ALL_REDUCE, 1 << 20, "hierarchical");
+	/* Others have as few bytes as hierarchical on the cable of a host. */
+	expect_not(&config, RD_ALL_REDUCE, 1 << 20, "ring");
+	expect_not(&config, RD_ALL_REDUCE, 1 << 20, "doubling");
+}
+
+/* Hierarchical leaves a host's cable idle while its ranks sum, and takes fewer messages. */
+Test(pick, keeps_the_cable_of_a_host_busy_that_its_ranks_share)
+{
+	struct rd_tuner_config config = shared_cores_of(8, 350, 60, 50);
+	struct rd_link_cost far = link_of(3000, 800);
+	static const int hosts[] = { 4, 4, 0 };
+	static struct any_layout any;
+
+	config.layout = layout_of(&any, hosts, 0);
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		far.way_ns[i] = 100000 + 12 * far.busy_ns[i];
+	config.costs.links[RD_FAR] = far;
+	expect_not(&config, RD_ALL_REDUCE, 64 << 10, "tree");
+	expect(&config, RD_ALL_REDUCE, 16 << 20, "tree");
 }
 
 /* Two ranks on two hosts, with four channels between them, whose bytes cost far more than their

@@ -295,6 +295,63 @@ Test(predicted, between_hosts_is_that_of_far_links)
 	cr_assert_eq(predict_with(&costs, "doubling", problem, &cut), 2 * 1200 + 50000);
 }
 
+static int64_t over_slow_cables(const char *name, const int *hosts, uint64_t bytes, int channels)
+{
+	struct rd_costs costs = plain();
+	struct any_layout any;
+	const struct rd_layout *layout = layout_of(&any, hosts, 0);
+	struct rd_problem problem = {
+		.collective = RD_ALL_REDUCE, .size = layout->size, .layout = layout
+	};
+	struct rd_cut cut = { bytes, RD_WHOLE, 128 << 10, channels };
+
+	/* A byte takes 38 ns on the cable, and 1 of each rank. Ranks share cores. */
+	costs.cores = 2;
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		costs.links[RD_FAR].way_ns[i] = 20 * costs.links[RD_NEAR].way_ns[i];
+	return predict_with(&costs, name, problem, &cut);
+}
+
+/* Over the cable of each of h hosts with m ranks: hierarchical and halving 2 (h - 1) / h of the
+   buffer each way, as the tree of two hosts, and the ring 2 (hm - 1) / hm. */
+Test(predicted, between_hosts_counts_the_messages_of_all_ranks_on_one_cable)
+{
+	const uint64_t bytes = 16 << 20;
+	static const int two[] = { 4, 4, 0 }, four[] = { 2, 2, 2, 2, 0 }, single[] = { 1, 1, 0 };
+	static const int many[] = { 16, 16, 16, 16, 16, 16, 16, 16, 0 }; /* a sampled schedule */
+	static const struct {
+		const char *name;
+		const int *hosts;
+		int eighths;
+	} tries[] = { { "hierarchical", two, 8 }, { "tree", two, 8 }, { "ring", two, 14 },
+		{ "hierarchical", four, 12 }, { "halving", four, 12 }, { "ring", four, 14 },
+		{ "ring", single, 8 }, { "hierarchical", many, 14 } };
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		int64_t cable_ns = (int64_t)bytes * 38 * tries[i].eighths / 8;
+
+		for (int channels = 1; channels <= 4; channels *= 4) {
+			int64_t predicted_ns =
+				over_slow_cables(tries[i].name, tries[i].hosts, bytes, channels);
+
+			cr_expect_geq(predicted_ns, cable_ns, "%zu, %d", i, channels);
+			cr_expect_leq(predicted_ns, cable_ns * 5 / 4, "%zu, %d", i, channels);
+		}
+	}
+}
+
+/* Two of the eight ranks of a sample have links to other hosts, of all ranks one in four. */
+Test(predicted, between_many_hosts_takes_a_sample_for_all)
+{
+	const uint64_t bytes = 16 << 20;
+	static const int hosts[] = { 8, 8, 8, 8, 8, 8, 8, 8, 0 };
+	int64_t predicted_ns = over_slow_cables("ring", hosts, bytes, 1);
+
+	cr_expect_geq(predicted_ns, (int64_t)bytes * 38 * 2 * 63 / 64);
+	cr_expect_leq(predicted_ns, (int64_t)bytes * 38 * 4, "%lld",
+		(long long)predicted_ns / (bytes * 38));
+}
+
 /* ---- Memory beyond the caches --------------------------------------------------------------- */
 
 /* A byte more than it is in cache: copied 2 ns, reduced 6 ns. */
