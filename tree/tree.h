@@ -21,4 +21,7 @@ void rd_leaders_broadcast(struct rd_plan *plan, const struct rd_algorithm *algor
 /* Inside the hosts, between them, and inside again: the fewest bytes on slow links. */
 extern const struct rd_algorithm rd_hierarchical;
 
+/* The same all-reduce, overlapped: for long blocks. */
+extern const struct rd_algorithm rd_pipelined;
+
 #endif

@@ -21,6 +21,7 @@ const struct rd_algorithm *_Atomic rd_algorithms[RD_ALGORITHMS_KNOWN + 1] = {
 	&rd_pat,
 	&rd_one_round,
 	&rd_hierarchical,
+	&rd_pipelined,
 	&rd_leaders,
 	&rd_chain,
 	NULL,

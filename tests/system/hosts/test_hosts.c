@@ -120,6 +120,7 @@ static const struct layout layouts[] = {
 	{ .size = 4, .hosts = 2, .host_of = { 0, 0, 1, 1 }, .v6_only = true },
 	{ .size = 4, .hosts = 2, .host_of = { 0, 0, 1, 1 }, .algo = "hierarchical" },
 	{ .size = 6, .hosts = 3, .host_of = { 2, 0, 1, 2, 1, 2 }, .algo = "hierarchical" },
+	{ .size = 6, .hosts = 3, .host_of = { 2, 0, 1, 2, 1, 0 }, .algo = "pipelined" },
 	{ .size = 5, .hosts = 2, .host_of = { 1, 0, 1, 0, 1 }, .algo = "tree" },
 };
 

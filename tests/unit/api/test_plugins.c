@@ -353,7 +353,7 @@ static int run_short_messages(void)
 Test(plugins, whose_messages_are_short_carry_all_algorithms, .timeout = LIMIT_S)
 {
 	static const char *const algorithms[] = { "", "ring", "tree", "binomial", "doubling",
-		"halving", "pat", "one_round", "hierarchical", "leaders", "chain" };
+		"halving", "pat", "one_round", "hierarchical", "pipelined", "leaders", "chain" };
 	static const char *const paths[] = { PLUGINS "packets_1400.so", PLUGINS "packets_64.so" };
 
 	setenv("RONDO_DEBUG", "INFO", 1);

@@ -185,6 +185,7 @@ Test(algorithms, that_are_hierarchical_cross_expensive_links_with_the_fewest_byt
 	expect_fewest("hierarchical", RD_BROADCAST, 1);
 	expect_fewest("hierarchical", RD_REDUCE, 1);
 	expect_fewest("hierarchical", RD_ALL_REDUCE, 2);
+	expect_fewest("pipelined", RD_ALL_REDUCE, 2);
 	expect_fewest("leaders", RD_BROADCAST, 1);
 	expect_fewest("leaders", RD_REDUCE, 1);
 	expect_fewest("tree", RD_BROADCAST, 1);
@@ -213,6 +214,7 @@ Test(algorithms, that_are_hierarchical_are_for_two_hosts_at_least)
 	job.layout = layout_of(&any, (int[]){ 4, 0 }, 3);
 	cr_expect_null(job_algorithm(&job, "hierarchical"));
 	job.layout = layout_of(&any, (int[]){ 3, 1, 0 }, 3);
+	cr_expect_null(job_algorithm(&job, "pipelined"));
 	cr_expect_not_null(job_algorithm(&job, "hierarchical"));
 	cr_expect_not_null(job_algorithm(&job, "leaders"));
 }

@@ -9,6 +9,7 @@
 #include "check/layouts.h"
 #include "mesh/mesh.h"
 #include "plan/peer_set.h"
+#include "tree/tree.h"
 
 /* Under sanitizers fewer ranks run the same code. */
 #ifdef __SANITIZE_ADDRESS__
@@ -159,6 +160,19 @@ Test(plans, of_every_algorithm_are_right_for_any_layout, .timeout = 180)
 	for (int size = 2; size <= 9; size++)
 		for (int seed = 1; seed <= 5 * size; seed++)
 			prove_layout(size, 3, seed);
+}
+
+Test(plans, that_need_hosts_of_as_many_ranks_are_right_for_those, .timeout = 180)
+{
+	for (int hosts = 2; hosts <= 6; hosts++)
+		for (int ranks = 2; ranks <= 5; ranks++) {
+			int sizes[7] = { 0 };
+
+			for (int host = 0; host < hosts; host++)
+				sizes[host] = ranks;
+			layout = layout_of(&any, sizes, hosts * ranks);
+			prove_size(&rd_pipelined, hosts * ranks);
+		}
 }
 
 Test(plans, of_every_algorithm_are_right_for_some_larger_sizes, .timeout = 180)
