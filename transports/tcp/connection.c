@@ -58,16 +58,21 @@ static bool hello_send(const struct rd_tcp_connection *connection, struct rd_wir
 	return size == sizeof(hello);
 }
 
-/* Whether the job has a secret, and the peer's bytes may come from another host: by its card, or by
-   this address, since hosts may have one name by mistake. */
+/* Whether the peer's bytes come from this host: by its card, and by this address, since hosts may
+   have one name by mistake. */
+static bool is_within_host(
+	const struct rd_tcp_connection *connection, const struct sockaddr_storage *address)
+{
+	return connection->card.host == connection->connector->station->card.host &&
+	       rd_address_is_local(address);
+}
+
+/* Whether the job has a secret, and the peer's bytes may come from another host. */
 static bool must_prove(
 	const struct rd_tcp_connection *connection, const struct sockaddr_storage *address)
 {
-	const struct rd_tcp_connector *connector = connection->connector;
-
-	return connector->local->settings->has_psk &&
-	       (connection->card.host != connector->station->card.host ||
-		       !rd_address_is_local(address));
+	return connection->connector->local->settings->has_psk &&
+	       !is_within_host(connection, address);
 }
 
 static bool has_proved(const struct rd_tcp_connection *connection, const struct rd_wire *wire)
@@ -157,6 +162,17 @@ static void fail_at_address(
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
 
+/* The door's sockets have what suits this host's own. */
+static void restore_congestion(const struct rd_tcp_connection *connection, int fd)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t size = sizeof(address);
+
+	if (getpeername(fd, (struct sockaddr *)&address, &size) == 0 &&
+		!is_within_host(connection, &address))
+		rd_tcp_congestion_restore(fd, connection->connector->station->congestion);
+}
+
 /* Takes over the wire if the connection waits for it, else rejects it. */
 static void accept_from(struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
@@ -166,6 +182,7 @@ static void accept_from(struct rd_tcp_connection *connection, struct rd_wire *wi
 	}
 	rd_wire_keep_buffers(wire);
 	if (hello_send(connection, wire)) {
+		restore_congestion(connection, wire->fd);
 		open_with(connection, wire);
 		return;
 	}
@@ -278,6 +295,8 @@ static int attempt_connect(struct rd_tcp_connection *connection)
 	connection->hello_size = 0;
 	if (fd >= 0)
 		bind_device(connection);
+	if (fd >= 0 && is_within_host(connection, &connection->address))
+		rd_tcp_congestion_near(fd);
 	if (fd < 0 || bind_outgoing(outgoing_interface(connection), fd, family) ||
 		(connect(fd, (struct sockaddr *)&connection->address, rd_address_size(family)) &&
 			errno != EINPROGRESS) ||

@@ -33,14 +33,18 @@ static int listen_with(struct rd_tcp_station *station, int fd, const struct rd_i
 	return RONDO_SYSTEM;
 }
 
-static int make_socket(int *fd, const struct rd_interface *interface)
+static int make_socket(
+	struct rd_tcp_station *station, int *fd, const struct rd_interface *interface)
 {
 	int on = interface->is_contested;
 
 	*fd = rd_above_stderr(socket(
 		interface->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-	if (*fd >= 0 && setsockopt(*fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0)
+	if (*fd >= 0 && setsockopt(*fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0) {
+		rd_tcp_congestion_read(*fd, station->congestion);
+		rd_tcp_congestion_near(*fd);
 		return 0;
+	}
 	rd_fail_errno("cannot make a socket");
 	if (*fd >= 0)
 		close(*fd);
@@ -52,7 +56,7 @@ static int make_socket(int *fd, const struct rd_interface *interface)
 static int listen_on_device(struct rd_tcp_station *station, struct rd_interface *interface,
 	struct sockaddr_storage *address)
 {
-	int fd, err = make_socket(&fd, interface);
+	int fd, err = make_socket(station, &fd, interface);
 
 	if (err)
 		return err;
@@ -73,7 +77,7 @@ static int listen_at(struct rd_tcp_station *station, const struct rd_local *loca
 	struct rd_interface *interface = &station->interfaces.at[index];
 	struct sockaddr_storage address = interface->address;
 	char where[RD_ADDRESS_SIZE];
-	int fd, err = make_socket(&fd, interface);
+	int fd, err = make_socket(station, &fd, interface);
 
 	if (!err)
 		err = listen_with(station, fd, interface, &address);

@@ -15,6 +15,7 @@
 #include "rondo/transport.h"
 #include "transports/event_source.h"
 #include "transports/tcp/card.h"
+#include "transports/tcp/congestion.h"
 #include "transports/tcp/early.h"
 #include "transports/tcp/interface.h"
 #include "transports/tcp/timer.h"
@@ -27,6 +28,7 @@ struct rd_tcp_station {
 	int rank; /* in the job's first comm, for log lines */
 	struct rd_interfaces interfaces;
 	struct rd_tcp_card card;
+	char congestion[RD_TCP_CONGESTION_NAME]; /* control that this host's sockets begin with */
 	/* In the comm's epoll of those that connect. A connector that has the station alone may add
 	   sources of its own, and has it there all the time. */
 	int epoll_fd;
