@@ -16,7 +16,7 @@ tools 29400
 tests 106680
 bench 5230
 adapters 5490
-docs 9850
+docs 9890
 product 132870
 files 1850'
 
