@@ -42,10 +42,17 @@ static struct rd_mailbox *create(struct rondo_comm *comm)
 	mailbox->settings = comm->settings;
 	mailbox->settings.channels = 1;
 	mailbox->settings.piece_size = comm->piece_size;
-	mailbox->local = comm->local;
-	mailbox->local.settings = &mailbox->settings;
-	mailbox->local.epoll_fd = -1;
-	mailbox->local.comm_id = rd_hash(RD_HASH_INIT, &comm->local.comm_id, sizeof(uint64_t));
+	/* Not its epoll: another thread's call may be making that now. */
+	mailbox->local = (struct rd_local){
+		.rank = comm->local.rank,
+		.size = comm->local.size,
+		.place = comm->local.place,
+		.settings = &mailbox->settings,
+		.comm_id = rd_hash(RD_HASH_INIT, &comm->local.comm_id, sizeof(uint64_t)),
+		.epoll_fd = -1,
+		.shared = comm->local.shared,
+	};
+	memcpy(mailbox->local.key, comm->local.key, sizeof(mailbox->local.key));
 	return mailbox;
 }
 
