@@ -105,12 +105,10 @@ void rondo_request_destroy(rondo_request *request)
 {
 	if (!request)
 		return;
-	if (rd_is_inherited(request->forks) || rd_request_is_done(request))
+	if (rd_is_inherited(request->forks))
 		rd_request_free(request);
-	else if (request->tagged)
-		rd_tagged_drop(request);
 	else
-		rd_request_queue_drop(request);
+		rd_request_drop(request);
 }
 
 int rondo_request_cancel(rondo_request *request)

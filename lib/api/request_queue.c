@@ -84,16 +84,13 @@ static void run_first(struct rd_request_queue *queue)
 	if (!queue->first)
 		queue->last = &queue->first;
 	queue->runs = true;
-	atomic_store(&request->state, RD_REQUEST_RUNS);
+	atomic_compare_exchange_strong(
+		&request->state, &(int){ RD_REQUEST_QUEUED }, RD_REQUEST_RUNS);
 	pthread_mutex_unlock(&queue->lock);
 	run_tasks(request);
 	pthread_mutex_lock(&queue->lock);
 	queue->runs = false;
-	/* Once it is done, another thread may free it. */
-	if (request->dropped)
-		rd_request_free(request);
-	else
-		atomic_store_explicit(&request->state, RD_REQUEST_DONE, memory_order_release);
+	rd_request_end(request);
 	pthread_cond_broadcast(&queue->change);
 }
 
@@ -291,19 +288,6 @@ void rd_request_queue_poll(struct rondo_request *request)
 	pthread_mutex_unlock(&queue->lock);
 	if (wake)
 		post(queue);
-}
-
-void rd_request_queue_drop(struct rondo_request *request)
-{
-	struct rd_request_queue *queue = request->queue;
-	bool done;
-
-	pthread_mutex_lock(&queue->lock);
-	done = atomic_load(&request->state) == RD_REQUEST_DONE;
-	request->dropped = !done;
-	pthread_mutex_unlock(&queue->lock);
-	if (done)
-		rd_request_free(request);
 }
 
 void rd_request_queue_drain(struct rondo_comm *comm)

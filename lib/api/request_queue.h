@@ -9,16 +9,16 @@
 #include "comm/run.h"
 #include "api/background.h"
 
-enum rd_request_state { RD_REQUEST_DONE, RD_REQUEST_QUEUED, RD_REQUEST_RUNS };
+/* Dropped: destroyed while under way, and so until its end. */
+enum rd_request_state { RD_REQUEST_DONE, RD_REQUEST_QUEUED, RD_REQUEST_RUNS, RD_REQUEST_DROPPED };
 
 struct rondo_request {
 	struct rondo_comm *comm;
 	struct rd_tagged *tagged; /* a tagged message (tagged.h); NULL: calls */
 	struct rd_request_queue *queue; /* of its comm; set by each start */
 	struct rondo_request *next; /* in the queue */
-	_Atomic int state; /* an rd_request_state; also under the queue's lock, but for the start */
+	_Atomic int state; /* an rd_request_state */
 	bool seen; /* by a worker that left it to a thread that may wait; by one that polls */
-	bool dropped; /* destroyed while under way: freed at its end */
 	unsigned forks; /* rd_forks in the process that made it */
 	void (*done)(void *argument, int error);
 	void *argument;
@@ -38,6 +38,21 @@ static inline bool rd_request_is_done(const struct rondo_request *request)
 /* Frees it and what it has of its calls. */
 void rd_request_free(struct rondo_request *request);
 
+/*
+ * A request is freed once it has ended and is dropped: by the thread that comes second. Neither
+ * looks at the comm, which another thread may destroy once its requests have ended.
+ */
+static inline void rd_request_end(struct rondo_request *request)
+{
+	if (atomic_exchange(&request->state, RD_REQUEST_DONE) == RD_REQUEST_DROPPED)
+		rd_request_free(request);
+}
+static inline void rd_request_drop(struct rondo_request *request)
+{
+	if (atomic_exchange(&request->state, RD_REQUEST_DROPPED) == RD_REQUEST_DONE)
+		rd_request_free(request);
+}
+
 /* Issues the request's calls on its comm, and queues it. Returns 0, or an error: nothing was
    issued. */
 int rd_request_queue_add(struct rondo_request *request);
@@ -46,9 +61,6 @@ int rd_request_queue_add(struct rondo_request *request);
 bool rd_request_queue_wait(struct rondo_request *request, int timeout_ms);
 /* A thread polls the request: a worker runs it, if none does. */
 void rd_request_queue_poll(struct rondo_request *request);
-
-/* Frees the request: now, or at its end. */
-void rd_request_queue_drop(struct rondo_request *request);
 
 /* Runs what is queued on the comm, and waits for what runs. */
 void rd_request_queue_drain(struct rondo_comm *comm);

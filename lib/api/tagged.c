@@ -66,18 +66,6 @@ void rd_tagged_cancel(struct rondo_request *request)
 	rd_mailbox_exit(driver->mailbox);
 }
 
-void rd_tagged_drop(struct rondo_request *request)
-{
-	struct rd_tagged_driver *driver = rd_tagged_driver_of(request);
-
-	rd_mailbox_enter(driver->mailbox);
-	if (rd_request_is_done(request))
-		rd_request_free(request);
-	else
-		request->dropped = true;
-	rd_mailbox_exit(driver->mailbox);
-}
-
 /* ---- Preparing ------------------------------------------------------------------------------ */
 
 static int make_mailbox(struct rondo_comm *comm)

@@ -14,7 +14,5 @@ int rd_tagged_start(
 /* Moves what can move now. */
 void rd_tagged_poll(struct rondo_request *request);
 void rd_tagged_cancel(struct rondo_request *request);
-/* Frees the request: now, or at its end. */
-void rd_tagged_drop(struct rondo_request *request);
 
 #endif

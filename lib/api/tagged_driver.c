@@ -119,11 +119,7 @@ static void end_request(struct rd_tagged_driver *driver, const struct rd_tagged 
 	if (message->error)
 		request->reason = reason_of(driver->mailbox, message);
 	call_done(driver, request);
-	/* Once it is done, another thread may free it. */
-	if (request->dropped)
-		rd_request_free(request);
-	else
-		atomic_store_explicit(&request->state, RD_REQUEST_DONE, memory_order_release);
+	rd_request_end(request);
 }
 
 void rd_tagged_settle(struct rd_tagged_driver *driver)

@@ -780,7 +780,8 @@ RONDO_API int rondo_request_test(rondo_request *request);
 RONDO_API int rondo_request_wait(rondo_request *request, int timeout_ms);
 /*
  * Frees the request. NULL is allowed. Where it is under way its calls go on, and it is freed at
- * their end. A request may outlive its comm, whose destruction waits for its calls.
+ * their end. A request may outlive its comm, whose destruction waits for its calls. Any thread may
+ * call it, also while another destroys the comm.
  */
 RONDO_API void rondo_request_destroy(rondo_request *request);
 
