@@ -331,6 +331,19 @@ void rd_tagged_exit_to_worker(struct rd_tagged_driver *driver)
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
+/* A wait for a receive from any source may end it: all other ranks may have left. The thread that
+   drives has looked before, and sleeps. Returns whether the receive has ended. */
+static bool look_for_senders(struct rd_tagged_driver *driver, const struct rondo_request *receive)
+{
+	struct rd_mailbox *mailbox = driver->mailbox;
+
+	/* Where something moves, the next look is the driver's. */
+	if (rd_messages_step(mailbox) && mailbox->sleeps)
+		rd_mailbox_wake(mailbox);
+	rd_tagged_settle(driver);
+	return rd_request_is_done(receive);
+}
+
 /* Another thread drives. */
 static void wait_for_change(struct rd_tagged_driver *driver, int64_t until_ns)
 {
@@ -346,19 +359,23 @@ bool rd_tagged_wait(struct rondo_request *request, int timeout_ms)
 	struct rd_tagged_driver *driver = rd_tagged_driver_of(request);
 	int64_t until_ns =
 		timeout_ms < 0 ? INT64_MAX : rd_clock_ns() + timeout_ms * INT64_C(1000000);
-	bool done;
+	bool done = false;
 
 	rd_mailbox_enter(driver->mailbox);
 	driver->waits++;
 	driver->waiters++;
 	request->tagged->awaited++;
-	do {
+	if (driver->drives && request->tagged->peer == RONDO_ANY_SOURCE)
+		done = look_for_senders(driver, request);
+	while (!done) {
 		if (!driver->drives)
 			drive(driver, request, until_ns);
 		else if (left_ms(until_ns) > 0)
 			wait_for_change(driver, until_ns);
 		done = rd_request_is_done(request);
-	} while (!done && left_ms(until_ns) > 0);
+		if (left_ms(until_ns) == 0)
+			break;
+	}
 	driver->waiters--;
 	request->tagged->awaited--;
 	if (driver->stops)

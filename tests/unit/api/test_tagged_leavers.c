@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "api/tagged_driver.h"
 #include "tagged.h"
 
 /* The receiver, and whether messages go before, so that there is a link. */
@@ -145,6 +146,55 @@ Test(tagged_leavers, end_a_receive_while_they_finalize, .timeout = 60)
 	way.finalizes = true;
 	for (way.receiver = 0; way.receiver < 2; way.receiver++)
 		try_all(3, all_leave);
+}
+
+static void set_drives(rondo_comm *comm, bool drives)
+{
+	struct rd_mailbox *mailbox = atomic_load(&comm->mailbox);
+
+	rd_mailbox_enter(mailbox);
+	mailbox->driver->drives = drives;
+	rd_mailbox_exit(mailbox);
+}
+
+/* Another thread drives, as it seems, and looks no more: the wait itself ends the receive. */
+static int receive_beside_a_driver(struct rank_env *env, rondo_comm *comm)
+{
+	int64_t until_ms = world_now_ms() + WAIT_MS;
+	rondo_request *request;
+	char in;
+	int err;
+
+	while (!rd_control_others_left(comm->control) && world_now_ms() < until_ms)
+		sched_yield();
+	TRY(rondo_recv_tagged(comm, &in, 1, RONDO_ANY_SOURCE, 4, &request));
+	set_drives(comm, true);
+	TRY(rondo_request_start(request, NULL, NULL));
+	err = rondo_request_wait(request, WAIT_MS / 4);
+	set_drives(comm, false);
+	EXPECT_ERROR(err, RONDO_LEFT, words);
+	rondo_request_destroy(request);
+	TRY(rondo_comm_destroy(comm));
+	return 0;
+}
+
+static int end_beside_a_driver(struct rank_env *env)
+{
+	rondo_comm *comm = env->comm;
+	int wrong;
+
+	TRY(rondo_barrier(comm, NULL));
+	env->comm = NULL;
+	wrong = env->rank == way.receiver ? receive_beside_a_driver(env, comm)
+					  : leave_comm(env, comm);
+	world_meet(env, env->size);
+	return wrong;
+}
+
+Test(tagged_leavers, end_a_receive_while_another_thread_drives, .timeout = 60)
+{
+	for (way.receiver = 0; way.receiver < 2; way.receiver++)
+		try_all(2, end_beside_a_driver);
 }
 
 /* ---- Sends ----------------------------------------------------------------------------------- */
