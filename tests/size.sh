@@ -13,9 +13,9 @@ gpu 11030
 transports 14190
 trainer 19160
 tools 29400
-tests 106800
+tests 106850
 bench 5230
-adapters 5490
+adapters 5560
 docs 9890
 product 132880
 files 1850'

@@ -31,9 +31,9 @@ class Checks
 			refuse("invalid root rank: " + std::to_string(rank));
 	}
 
-	void root_tensor(int64_t tensor) const
+	void root_tensor(int64_t tensor, size_t tensors) const
 	{
-		if (tensor != 0)
+		if (tensor < 0 || static_cast<size_t>(tensor) >= tensors)
 			refuse("invalid root tensor: " + std::to_string(tensor));
 	}
 
@@ -41,43 +41,59 @@ class Checks
 	void dense(const at::Tensor &tensor) const
 	{
 		if (!tensor.device().is_cpu())
-			refuse("only supports CPU tensors, not those of " + tensor.device().str());
+			refuse("unsupported device type " + tensor.device().str() +
+				": only supports CPU tensors");
 		if (tensor.layout() != at::kStrided)
-			refuse("only supports dense tensors");
+			refuse("unsupported layout: only supports dense tensors");
 	}
 
-	void single(const Tensors &tensors) const
+	void single(const Tensors &tensors, const char *name = "") const
 	{
 		if (tensors.size() != 1)
-			refuse("requires a single-element tensor list, not one of " +
-				std::to_string(tensors.size()));
+			refuse(c10::str("requires a single-element ", name,
+				"tensor list, not one of ", tensors.size()));
 		dense(tensors[0]);
 	}
 
-	/* Each with the type and sizes of `like`. */
+	/* The tensor's number in a list is i. */
+	void same_layout(const at::Tensor &tensor, const at::Tensor &like, size_t i) const
+	{
+		if (tensor.layout() != like.layout())
+			differs("layout", i, like.layout(), tensor.layout());
+	}
+
+	void same_type(const at::Tensor &tensor, const at::Tensor &like, size_t i) const
+	{
+		if (tensor.scalar_type() != like.scalar_type())
+			differs("type", i, like.toString(), tensor.toString());
+	}
+
+	void match(const at::Tensor &tensor, const at::Tensor &like, size_t i) const
+	{
+		same_layout(tensor, like, i);
+		if (tensor.device() != like.device())
+			differs("device", i, like.device(), tensor.device());
+		same_type(tensor, like, i);
+		if (tensor.sizes() != like.sizes())
+			differs("size", i, like.sizes(), tensor.sizes());
+	}
+
 	void alike(const Tensors &tensors, const at::Tensor &like) const
 	{
-		for (size_t i = 0; i < tensors.size(); i++) {
-			dense(tensors[i]);
-			if (tensors[i].scalar_type() != like.scalar_type())
-				refuse(c10::str("invalid tensor type at index ", i, " (expected ",
-					like.toString(), ", got ", tensors[i].toString(), ")"));
-			if (tensors[i].sizes() != like.sizes())
-				refuse(c10::str("invalid tensor size at index ", i, " (expected ",
-					c10d::toString(like.sizes()), ", got ",
-					c10d::toString(tensors[i].sizes()), ")"));
-		}
+		for (size_t i = 0; i < tensors.size(); i++)
+			match(tensors[i], like, i);
 	}
 
 	/* A list of one list, with a tensor like `like` for each rank. */
-	void list(const Lists &lists, size_t size, const at::Tensor &like) const
+	void list(const Lists &lists, size_t size, const at::Tensor &like, const char *name,
+		const char *title) const
 	{
 		if (lists.size() != 1)
-			refuse("requires a single-element list containing a list with " +
-				std::to_string(size) + " tensors");
+			refuse(c10::str("requires a single-element ", name,
+				" list containing a list with ", size, " tensors"));
 		if (lists[0].size() != size)
-			refuse(c10::str("Incorrect list size ", lists[0].size(),
-				". List size should be ", size,
+			refuse(c10::str("Incorrect ", name, " list size ", lists[0].size(), ". ",
+				title, " list size should be ", size,
 				", same as size of the process group."));
 		alike(lists[0], like);
 	}
@@ -101,6 +117,13 @@ class Checks
 	}
 
       private:
+	template <typename T>
+	[[noreturn]] void differs(const char *what, size_t i, const T &expected, const T &got) const
+	{
+		refuse(c10::str("invalid tensor ", what, " at index ", i, " (expected ", expected,
+			", got ", got, ")"));
+	}
+
 	const char *call_;
 };
 
@@ -143,13 +166,18 @@ inline WorkPointer Group::broadcast(Tensors &tensors, const c10d::BroadcastOptio
 	Checks checks("broadcast");
 
 	checks.root(options.rootRank, getSize());
-	checks.root_tensor(options.rootTensor);
-	checks.single(tensors);
+	checks.root_tensor(options.rootTensor, tensors.size());
+	checks.dense(tensors[0]);
+	checks.alike(tensors, tensors[0]);
 
 	auto made = work(c10d::OpType::BROADCAST, "rondo:broadcast", tensors);
-	Type type = moved_type(tensors[0]);
-	void *data = made->in_place(tensors[0]);
-	size_t count = tensors[0].numel() * type.width;
+	const at::Tensor &moved = tensors[options.rootTensor];
+	Type type = moved_type(moved);
+	void *data = made->in_place(moved);
+	size_t count = moved.numel() * type.width;
+
+	if (tensors.size() > 1)
+		made->copy_later(moved, tensors);
 
 	made->give(tensors);
 	return start(made, options.timeout, [&] {
@@ -157,18 +185,51 @@ inline WorkPointer Group::broadcast(Tensors &tensors, const c10d::BroadcastOptio
 	});
 }
 
+/* One tensor of those that a rank has. */
+inline at::Tensor combine(
+	const Checks &checks, const Tensors &tensors, c10d::ReduceOp::RedOpType op)
+{
+	at::Tensor all = tensors[0];
+
+	for (size_t i = 1; i < tensors.size(); i++) {
+		if (op == c10d::ReduceOp::SUM)
+			all = all + tensors[i];
+		else if (op == c10d::ReduceOp::PRODUCT)
+			all = all * tensors[i];
+		else if (op == c10d::ReduceOp::MIN)
+			all = at::minimum(all, tensors[i]);
+		else if (op == c10d::ReduceOp::MAX)
+			all = at::maximum(all, tensors[i]);
+		else if (op == c10d::ReduceOp::BAND)
+			all = at::bitwise_and(all, tensors[i]);
+		else if (op == c10d::ReduceOp::BOR)
+			all = at::bitwise_or(all, tensors[i]);
+		else if (op == c10d::ReduceOp::BXOR)
+			all = at::bitwise_xor(all, tensors[i]);
+		else
+			checks.refuse(c10::str(op_name(op), " takes a single tensor of each rank"));
+	}
+	return all;
+}
+
 inline WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options)
 {
 	Checks checks("allreduce");
 
-	if (tensors.size() == 1 && tensors[0].layout() == at::kSparse)
+	if (tensors.empty())
+		checks.refuse("requires non-empty tensor list");
+	checks.alike(tensors, tensors[0]);
+	if (tensors[0].layout() == at::kSparse)
 		return allreduce_sparse(tensors, options);
-	checks.single(tensors);
+	checks.dense(tensors[0]);
 
 	auto made = work(c10d::OpType::ALLREDUCE, "rondo:all_reduce", tensors);
-	void *data = made->in_place(tensors[0]);
-	size_t count = tensors[0].numel();
+	at::Tensor combined = combine(checks, tensors, options.reduceOp.op_);
+	void *data = made->in_place(combined);
+	size_t count = combined.numel();
 
+	if (tensors.size() > 1)
+		made->copy_later(combined, tensors);
 	made->give(tensors);
 	return start_reduction(made, options.timeout, options.reduceOp, tensors[0].scalar_type(),
 		[&](rondo_op op, const Type &type) {
@@ -184,9 +245,10 @@ inline WorkPointer Group::allreduce_coalesced(
 
 	if (tensors.empty())
 		checks.refuse("requires non-empty tensor list");
-	for (const at::Tensor &tensor : tensors) {
-		checks.dense(tensor);
-		if (tensor.scalar_type() != tensors[0].scalar_type())
+	for (size_t i = 0; i < tensors.size(); i++) {
+		checks.same_layout(tensors[i], tensors[0], i);
+		checks.dense(tensors[i]);
+		if (tensors[i].scalar_type() != tensors[0].scalar_type())
 			checks.refuse("tensors must all have the same type");
 	}
 
@@ -213,7 +275,7 @@ inline WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &op
 	Checks checks("reduce");
 
 	checks.root(options.rootRank, getSize());
-	checks.root_tensor(options.rootTensor);
+	checks.root_tensor(options.rootTensor, tensors.size());
 	checks.single(tensors);
 
 	auto made = work(c10d::OpType::REDUCE, "rondo:reduce", tensors);
@@ -238,8 +300,10 @@ inline WorkPointer Group::reduce_scatter(
 	checks.single(outputs);
 	if (inputs.size() != 1 || inputs[0].size() != static_cast<size_t>(getSize()))
 		checks.refuse("requires a list with one tensor for each rank");
-	for (const at::Tensor &input : inputs[0])
-		checks.alike({ input.flatten() }, input.new_empty({ input.numel() }));
+	for (size_t i = 0; i < inputs[0].size(); i++) {
+		checks.dense(inputs[0][i]);
+		checks.same_type(inputs[0][i], outputs[0], i);
+	}
 	checks.alike({ inputs[0][getRank()] }, outputs[0]);
 
 	auto made = work(c10d::OpType::REDUCE_SCATTER, "rondo:reduce_scatter", inputs[0]);
@@ -286,18 +350,46 @@ inline WorkPointer Group::allgather(
 
 	if (inputs.empty())
 		checks.refuse("requires non-empty input tensor list");
-	checks.single(inputs);
-	checks.list(outputs, getSize(), inputs[0]);
+	if (inputs.size() != outputs.size())
+		checks.refuse("requires input/output tensor lists to have the same length");
+	checks.dense(inputs[0]);
+	checks.alike(inputs, inputs[0]);
+	const size_t tensors = inputs.size() * getSize();
+	for (size_t i = 0; i < outputs.size(); i++) {
+		if (outputs[i].size() != tensors)
+			checks.refuse(c10::str("invalid output tensor list at index ", i,
+				" (expected length ", tensors, ", got ", outputs[i].size(), ")"));
+		checks.alike(outputs[i], inputs[0]);
+	}
 
 	auto made = work(c10d::OpType::ALLGATHER, "rondo:all_gather", inputs);
-	Type type = moved_type(inputs[0]);
-	const void *send = made->input(inputs[0]);
-	Blocks blocks = output_blocks(*made, outputs[0], type.width);
+	Lists columns(inputs.size());
 
-	made->give(outputs[0]);
-	return start(made, options.timeout, [&] {
-		rondo_all_gather_list(
-			comm_, send, blocks.data.data(), blocks.counts.data(), type.rondo, nullptr);
+	/* All lists get the same. */
+	for (size_t k = 0; k < tensors; k++) {
+		columns[k % inputs.size()].push_back(outputs[0][k]);
+		for (size_t i = 1; i < outputs.size(); i++)
+			made->copy_later(outputs[0][k], { outputs[i][k] });
+	}
+	made->give_lists(outputs);
+	return start_all_gathers(made, options.timeout, inputs, columns);
+}
+
+/* A call for each input. Its column has a tensor for each rank. */
+inline WorkPointer Group::start_all_gathers(const c10::intrusive_ptr<Work> &work,
+	Milliseconds timeout, const Tensors &inputs, const Lists &columns)
+{
+	std::vector<const void *> sends;
+	std::vector<Blocks> blocks;
+
+	for (size_t i = 0; i < inputs.size(); i++) {
+		sends.push_back(work->input(inputs[i]));
+		blocks.push_back(output_blocks(*work, columns[i], moved_type(inputs[i]).width));
+	}
+	return start(work, timeout, [&] {
+		for (size_t i = 0; i < inputs.size(); i++)
+			rondo_all_gather_list(comm_, sends[i], blocks[i].data.data(),
+				blocks[i].counts.data(), moved_type(inputs[i]).rondo, nullptr);
 	});
 }
 
@@ -319,7 +411,7 @@ inline WorkPointer Group::_allgather_base(
 		[&] { rondo_all_gather(comm_, send, recv, count, type.rondo, nullptr); });
 }
 
-/* A list of tensors for each rank, and a call for each input. */
+/* A list of tensors for each rank. */
 inline WorkPointer Group::allgather_coalesced(
 	Lists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options)
 {
@@ -334,28 +426,24 @@ inline WorkPointer Group::allgather_coalesced(
 			checks.refuse("invalid output size: (expected length " +
 				      std::to_string(inputs.size()) + ", got " +
 				      std::to_string(list.size()) + ")");
-		for (size_t i = 0; i < inputs.size(); i++)
-			checks.alike({ list[i] }, inputs[i]);
+		for (size_t i = 0; i < inputs.size(); i++) {
+			checks.dense(inputs[i]);
+			if (list[i].sizes() != inputs[i].sizes())
+				checks.refuse(c10::str("invalid size of output tensor at index ", i,
+					" (expected length ", inputs[i].sizes(), ", got ",
+					list[i].sizes(), ")"));
+			checks.match(list[i], inputs[i], i);
+		}
 	}
 
 	auto made = work(c10d::OpType::ALLGATHER_COALESCED, "rondo:all_gather", inputs);
-	std::vector<const void *> sends;
-	std::vector<Blocks> blocks;
+	Lists columns(inputs.size());
 
-	for (size_t i = 0; i < inputs.size(); i++) {
-		Tensors column;
-
-		for (const Tensors &list : outputs)
-			column.push_back(list[i]);
-		sends.push_back(made->input(inputs[i]));
-		blocks.push_back(output_blocks(*made, column, moved_type(inputs[i]).width));
-	}
-	made->give_lists(outputs);
-	return start(made, options.timeout, [&] {
+	for (const Tensors &list : outputs)
 		for (size_t i = 0; i < inputs.size(); i++)
-			rondo_all_gather_list(comm_, sends[i], blocks[i].data.data(),
-				blocks[i].counts.data(), moved_type(inputs[i]).rondo, nullptr);
-	});
+			columns[i].push_back(list[i]);
+	made->give_lists(outputs);
+	return start_all_gathers(made, options.timeout, inputs, columns);
 }
 
 inline WorkPointer Group::gather(
@@ -365,9 +453,9 @@ inline WorkPointer Group::gather(
 	bool is_root = getRank() == options.rootRank;
 
 	checks.root(options.rootRank, getSize());
-	checks.single(inputs);
+	checks.single(inputs, "input ");
 	if (is_root)
-		checks.list(outputs, getSize(), inputs[0]);
+		checks.list(outputs, getSize(), inputs[0], "output", "Output");
 	else
 		checks.no_list(outputs, "output");
 
@@ -392,9 +480,9 @@ inline WorkPointer Group::scatter(
 	bool is_root = getRank() == options.rootRank;
 
 	checks.root(options.rootRank, getSize());
-	checks.single(outputs);
+	checks.single(outputs, "output ");
 	if (is_root)
-		checks.list(inputs, getSize(), outputs[0]);
+		checks.list(inputs, getSize(), outputs[0], "input", "Input");
 	else
 		checks.no_list(inputs, "input");
 

@@ -121,6 +121,8 @@ class Group : public Base
 	WorkPointer receive(Tensors &tensors, int from, int tag, c10d::OpType type);
 	template <typename Prepare>
 	WorkPointer start_message(const c10::intrusive_ptr<Work> &work, const Prepare &prepare);
+	WorkPointer start_all_gathers(const c10::intrusive_ptr<Work> &work, Milliseconds timeout,
+		const Tensors &inputs, const Lists &columns);
 	WorkPointer allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options);
 	WorkPointer start_entries(const Entries &mine, const std::vector<int64_t> &counts,
 		Milliseconds timeout, Entries &all);

@@ -73,13 +73,6 @@ class Lifetime : public std::enable_shared_from_this<Lifetime>
 		return comm_;
 	}
 
-	/* The request goes when nobody has it. */
-	Request own(rondo_request *request)
-	{
-		return Request(request, [life = shared_from_this()](
-						rondo_request *dropped) { life->drop(dropped); });
-	}
-
 	void call_began()
 	{
 		std::lock_guard<std::mutex> guard(lock_);
@@ -102,7 +95,6 @@ class Lifetime : public std::enable_shared_from_this<Lifetime>
       private:
 	friend class Use;
 
-	void drop(rondo_request *request);
 	void cancel_receives();
 	bool wait_until_unused(Time until);
 	void destroy(Time until);
@@ -112,9 +104,8 @@ class Lifetime : public std::enable_shared_from_this<Lifetime>
 	std::mutex lock_;
 	std::condition_variable change_;
 	int calls_ = 0, users_ = 0;
-	bool ends_ = false, is_destroyed_ = false;
+	bool ends_ = false;
 	std::vector<Request> waited_for_; /* by threads */
-	std::vector<rondo_request *> dropped_; /* since it ends */
 };
 
 /* A thread's use of a communicator, which is not destroyed meanwhile. None once its end began, and
@@ -161,20 +152,6 @@ class Use
 	const Request request_;
 	bool is_valid_ = false;
 };
-
-/* While the communicator is destroyed, its requests are its own. */
-inline void Lifetime::drop(rondo_request *request)
-{
-	if (is_inherited()) {
-		rondo_request_destroy(request);
-		return;
-	}
-	std::lock_guard<std::mutex> guard(lock_);
-	if (ends_ && !is_destroyed_)
-		dropped_.push_back(request);
-	else
-		rondo_request_destroy(request);
-}
 
 inline void Lifetime::end(Time until)
 {
@@ -232,11 +209,6 @@ inline void Lifetime::destroy(Time until)
 		change_.wait(guard, [this] { return !users_; });
 	}
 	rondo_comm_destroy(comm_);
-
-	std::lock_guard<std::mutex> guard(lock_);
-	is_destroyed_ = true;
-	for (rondo_request *request : dropped_)
-		rondo_request_destroy(request);
 }
 
 /* Waits for the ends that callbacks have begun, until the time. */

@@ -93,10 +93,11 @@ inline WorkPointer Group::allreduce_sparse(Tensors &tensors, const c10d::Allredu
 		checks.refuse("a sum of sparse tensors waits, which a callback must not");
 
 	auto made = work(c10d::OpType::ALLREDUCE, "rondo:sparse_all_reduce", tensors);
-	Tensors all = gather_sparse(tensors[0], options.timeout);
+	Tensors all = gather_sparse(combine(checks, tensors, c10d::ReduceOp::SUM), options.timeout);
 	at::Tensor sum = std::accumulate(all.begin() + 1, all.end(), all[0],
 		[](const at::Tensor &a, const at::Tensor &b) { return a + b; });
-	tensors[0].copy_(sum.coalesce());
+	for (at::Tensor &tensor : tensors)
+		tensor.copy_(sum.coalesce());
 	made->give(tensors);
 	made->end();
 	return made;

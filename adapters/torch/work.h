@@ -31,6 +31,8 @@ class Work : public c10d::Work
 	const void *input(const at::Tensor &tensor);
 	void *output(const at::Tensor &tensor);
 	void *in_place(const at::Tensor &tensor);
+	/* At the call's end others get the elements of a tensor, which may be one of them. */
+	void copy_later(const at::Tensor &from, const std::vector<at::Tensor> &others);
 
 	/* Sets what result() and the future's value are. */
 	void give(std::vector<at::Tensor> tensors);
@@ -67,7 +69,7 @@ class Work : public c10d::Work
 	bool is_call_ = false;
 	int most_ms_ = -1;
 	std::vector<at::Tensor> used_;
-	std::vector<Copy> copies_;
+	std::vector<Copy> copies_, later_copies_;
 	std::vector<at::Tensor> tensors_;
 	c10::IValue value_;
 	c10::intrusive_ptr<c10::ivalue::Future> future_;
@@ -110,6 +112,13 @@ inline void *Work::in_place(const at::Tensor &tensor)
 	return used_.back().data_ptr();
 }
 
+inline void Work::copy_later(const at::Tensor &from, const std::vector<at::Tensor> &others)
+{
+	for (const at::Tensor &other : others)
+		if (!other.is_same(from))
+			later_copies_.push_back({ other, from });
+}
+
 inline void Work::give(std::vector<at::Tensor> tensors)
 {
 	tensors_ = std::move(tensors);
@@ -135,7 +144,7 @@ inline void Work::give_lists(std::vector<std::vector<at::Tensor>> lists)
 inline void Work::start(const std::shared_ptr<Lifetime> &life, rondo_request *request, bool is_call)
 {
 	life_ = life;
-	request_ = life->own(request);
+	request_ = Request(request, rondo_request_destroy);
 	is_call_ = is_call;
 	if (is_call)
 		life->call_began();
@@ -178,13 +187,14 @@ inline void Work::done(void *argument, int error)
 /* Modes of Python, which the waiting thread may be in, must not see these copies. */
 inline void Work::copy_back()
 {
-	if (copies_.empty())
+	if (copies_.empty() && later_copies_.empty())
 		return;
 	at::AutoDispatchBelowADInplaceOrView below;
 	c10::impl::ExcludeDispatchKeyGuard no_python(c10::DispatchKeySet(
 		{ c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot }));
-	for (const Copy &copy : copies_)
-		copy.to.copy_(copy.from);
+	for (const auto *copies : { &copies_, &later_copies_ })
+		for (const Copy &copy : *copies)
+			copy.to.copy_(copy.from);
 }
 
 inline void Work::complete(std::exception_ptr failure)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """
 suites.py [--ranks N] [--backend NAME] [--scratch DIR] [FILE...] [-- UNITTEST_ARGUMENT...]: runs PyTorch's own tests of
-torch.distributed with this backend's name in place of gloo's. FILE is one of its test_c10d_gloo.py, test_c10d_common.py
-or such, from the sources of the installed torch; without one, the distributed_test.py that torch brings. The scratch
-copy, in which the name is exchanged, goes at the end. Needs expecttest, and rondo_torch on PYTHONPATH. Ranks are forked,
-as spawned ones would each import torch for each test.
+torch.distributed with this backend's name in place of gloo's, and those of all_to_all in place of MPI's. FILE is one of
+its test_c10d_gloo.py, test_c10d_common.py or such, from the sources of the installed torch; without one, the
+distributed_test.py that torch brings. The scratch copy, in which the name is exchanged, goes at the end. Needs
+expecttest, and rondo_torch on PYTHONPATH. Ranks are forked, as spawned ones would each import torch for each test.
 """
 
 import argparse
@@ -37,6 +37,8 @@ def exchange(text, backend):
 	for constructor in ("c10d.ProcessGroupGloo(", "dist.ProcessGroupGloo("):
 		text = text.replace(constructor, "_rondo_group(")
 	text = text.replace("gloo:", f"{backend}:")
+	# Tests of all_to_all, which gloo lacks.
+	text = text.replace('BACKEND != "mpi", "Only MPI', f'BACKEND != "{backend}", "Only MPI')
 	# Behind the imports from __future__, which come first.
 	lines = text.splitlines(keepends=True)
 	first = next(i for i, line in enumerate(lines) if line.startswith("import "))
@@ -98,7 +100,9 @@ def main():
 
 		common_distributed.MultiProcessTestCase._spawn_processes = fork_processes
 		leave_off_replicated_tensors()
-		common_distributed.DistTestCases.backend_feature["plugin"].add(options.backend)
+		for feature, backends in common_distributed.DistTestCases.backend_feature.items():
+			if feature == "plugin" or "gloo" in backends:
+				backends.add(options.backend)
 		internal = os.path.join(os.path.dirname(torch.__file__), "testing", "_internal", "distributed")
 		files = options.files or [os.path.join(internal, "distributed_test.py")]
 		main_module = sys.modules["__main__"]

@@ -4,7 +4,6 @@ import itertools
 import unittest
 
 import ranks
-import rondo_torch
 import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
@@ -206,42 +205,64 @@ def premultiplied(rank, size):
 	same(tensor, torch.full((3,), size / 2), "a factor in a tensor")
 
 
+def several(rank, size):
+	"""Calls with several tensors a rank, which the programs of torch 1 make by ..._multigpu."""
+	group = dist.distributed_c10d._get_default_group()
+	inputs = [[values(10 * r + k, torch.int32) for k in range(3)] for r in range(size)]
+	every = [tensor for each in inputs for tensor in each]
+	options = dist.distributed_c10d.AllreduceOptions()
+	for name, layout in itertools.product(operations(torch.int32), LAYOUTS):
+		options.reduceOp = getattr(ReduceOp, name)
+		tensors = [layout(tensor) for tensor in inputs[rank]]
+		if name == "AVG":
+			refused(RuntimeError, "AVG takes a single tensor of each rank", group.allreduce, tensors, options)
+			continue
+		work = group.allreduce(tensors, options)
+		work.wait()
+		for tensor in [*tensors, *work.result()]:
+			same(tensor, expected(name, every), f"all_reduce {name}")
+	options = dist.distributed_c10d.BroadcastOptions()
+	for options.rootRank, options.rootTensor, layout in itertools.product(range(size), range(3), LAYOUTS):
+		tensors = [layout(tensor) for tensor in inputs[rank]]
+		group.broadcast(tensors, options).wait()
+		for tensor in tensors:
+			same(tensor, inputs[options.rootRank][options.rootTensor], "broadcast")
+	for layout in LAYOUTS:
+		outputs = [[layout(torch.zeros_like(tensor)) for tensor in every] for _ in range(3)]
+		group.allgather(outputs, [layout(tensor) for tensor in inputs[rank]]).wait()
+		for got, want in itertools.chain(*(zip(each, every) for each in outputs)):
+			same(got, want, "all_gather")
+	tensors = [tensor.to_sparse() for tensor in inputs[rank]]
+	group.allreduce(tensors, dist.distributed_c10d.AllreduceOptions()).wait()
+	for tensor in tensors:
+		same(tensor.to_dense(), expected("SUM", every), "sparse all_reduce")
+	options = dist.distributed_c10d.ReduceOptions()
+	refused(RuntimeError, "requires a single-element tensor list, not one of 3", group.reduce, inputs[rank], options)
+
+
 def lists(rank, size):
-	"""A list of one tensor is that tensor. Several tensors a rank are refused, which harms nothing. In torch 1 alone."""
+	"""A list of one tensor is that tensor. In torch 1 alone."""
 	if torch.__version__ >= "2":
 		return
 
-	def check(count):
-		def full(value):
-			return [torch.full((2,), float(value)) for _ in range(count)]
+	def full(value):
+		return [torch.full((2,), float(value))]
 
-		def call(name, *arguments):
-			function = getattr(dist, name + "_multigpu")
-			if count > 1:
-				text = f"requires a single-element tensor list, not one of {count}"
-				refused(rondo_torch.RondoError, text, function, *arguments)
-				return False
-			function(*arguments)
-			return True
-
-		total = float(sum(range(size)))
-		for name, tensors, more, want in (
-			("all_reduce", full(rank), [], total),
-			("broadcast", full(rank), [size - 1], size - 1),
-			("reduce", full(rank), [0], total if rank == 0 else rank),
-		):
-			if call(name, tensors, *more):
-				same(tensors[0], full(want)[0], name)
-		gathered = [[torch.zeros(2) for _ in range(size * count)] for _ in range(count)]
-		if call("all_gather", gathered, full(rank)):
-			for r in range(size):
-				same(gathered[0][r], full(r)[0], "all_gather")
-		outputs, inputs = full(0), [[torch.full((2,), float(k)) for k in range(size * count)] for _ in range(count)]
-		if call("reduce_scatter", outputs, inputs):
-			same(outputs[0], full(size * rank)[0], "reduce_scatter")
-
-	for count in (2, 1):
-		check(count)
+	total = float(sum(range(size)))
+	for name, tensors, more, want in (
+		("all_reduce", full(rank), [], total),
+		("broadcast", full(rank), [size - 1], size - 1),
+		("reduce", full(rank), [0], total if rank == 0 else rank),
+	):
+		getattr(dist, name + "_multigpu")(tensors, *more)
+		same(tensors[0], full(want)[0], name)
+	gathered = [[torch.zeros(2) for _ in range(size)]]
+	dist.all_gather_multigpu(gathered, full(rank))
+	for r in range(size):
+		same(gathered[0][r], full(r)[0], "all_gather")
+	outputs = full(0)
+	dist.reduce_scatter_multigpu(outputs, [[full(k)[0] for k in range(size)]])
+	same(outputs[0], full(size * rank)[0], "reduce_scatter")
 
 
 def odd_shapes(rank, size):
@@ -258,6 +279,21 @@ def odd_shapes(rank, size):
 	same(conjugate.resolve_conj(), torch.tensor([1 - 2j, 3 + 1j]), "broadcast of a conjugate view")
 
 
+reduce_options = dist.distributed_c10d.AllreduceOptions
+
+
+def gather_to(root):
+	options = dist.distributed_c10d.GatherOptions()
+	options.rootRank = root
+	return options
+
+
+def scatter_from(root):
+	options = dist.distributed_c10d.ScatterOptions()
+	options.rootRank = root
+	return options
+
+
 def refusals(rank, size):
 	x = torch.zeros(2)
 	group = dist.distributed_c10d._get_default_group()
@@ -269,7 +305,17 @@ def refusals(rank, size):
 	refused(RuntimeError, "", dist.broadcast, x.to_sparse(), 0)
 	refused(RuntimeError, "invalid tensor size at index 1", dist.all_gather, [x] + [x[:1]] * (size - 1), x)
 	refused(RuntimeError, "invalid tensor type at index 0", group.allgather, [[x.int()] * size], [x])
-	refused(RuntimeError, "Incorrect list size", dist.all_gather, [x], x)
+	refused(RuntimeError, "invalid output tensor list at index 0", dist.all_gather, [x], x)
+	refused(RuntimeError, "Incorrect output list size 1. Output list size", group.gather, [[x]], [x], gather_to(rank))
+	refused(RuntimeError, "a single-element output list containing", group.gather, [], [x], gather_to(rank))
+	refused(RuntimeError, "a single-element output tensor list", group.scatter, [x, x], [], scatter_from(rank))
+	refused(RuntimeError, "Incorrect input list size 1", group.scatter, [x], [[x]], scatter_from(rank))
+	refused(RuntimeError, "invalid tensor layout at index 1", group.allreduce, [x, x.to_sparse()], reduce_options())
+	refused(RuntimeError, "invalid tensor size at index 1", group.allreduce, [x, x[:1]], reduce_options())
+	if torch.__version__ < "2":
+		refused(RuntimeError, "requires non-empty tensor list", group.allreduce, [], reduce_options())
+	wrong = [[x[:1]]] + [[x]] * (size - 1)
+	refused(RuntimeError, "invalid size of output tensor at index 0", dist.all_gather_coalesced, wrong, [x])
 	refused(RuntimeError, "non-root", group.gather, [x] * size, x, (rank + 1) % size)
 	refused(RuntimeError, "dim 0 does not divide", dist.all_to_all_single, torch.zeros(7), torch.zeros(7))
 	refused(RuntimeError, "Split sizes", dist.all_to_all_single, x, x, [5] * size, [5] * size)
@@ -291,7 +337,7 @@ class Ops(unittest.TestCase):
 		self.of(movements)
 
 	def test_the_rest(self):
-		for function in (splits, coalesced, sparse, premultiplied, lists, odd_shapes, refusals):
+		for function in (splits, coalesced, sparse, premultiplied, several, lists, odd_shapes, refusals):
 			with self.subTest(function.__name__):
 				self.of(function)
 
