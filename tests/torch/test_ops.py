@@ -319,7 +319,9 @@ def refusals(rank, size):
 	refused(RuntimeError, "non-root", group.gather, [x] * size, x, (rank + 1) % size)
 	refused(RuntimeError, "dim 0 does not divide", dist.all_to_all_single, torch.zeros(7), torch.zeros(7))
 	refused(RuntimeError, "Split sizes", dist.all_to_all_single, x, x, [5] * size, [5] * size)
-	refused(RuntimeError, "invalid tensor", group.reduce_scatter, [x], [[x.int()] * size])
+	for k in range(size):
+		mixed = [[x.double() if other == k else x for other in range(size)]]
+		refused(RuntimeError, f"invalid tensor type at index {k}", group.reduce_scatter, [x], mixed)
 	# None of these did any harm.
 	dist.all_reduce(x)
 
