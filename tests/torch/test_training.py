@@ -8,6 +8,7 @@ import unittest
 from datetime import timedelta
 
 import ranks
+import rondo_torch
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -168,6 +169,19 @@ def monitored_barrier(rank, size):
 	return tensor.item()
 
 
+def wrapped(rank, size):
+	"""In torch 2, a backend in another, which checks calls."""
+	group = dist.new_group(list(range(size)))
+	dist.monitored_barrier(group)
+	dist.destroy_process_group(group)
+	try:
+		group.barrier()
+	except rondo_torch.RondoError as error:
+		assert "destroyed" in str(error), error
+		return True
+	return False
+
+
 def made_again(rank, size):
 	"""Every rank destroys the default group, and makes another."""
 	for count in range(2, 5):
@@ -211,6 +225,11 @@ class Training(unittest.TestCase):
 
 	def test_monitored_barrier_names_all_late_ranks(self):
 		self.assertEqual(ranks.run(4, monitored_barrier), [4.0] * 4)
+
+	def test_groups_with_detailed_debugging(self):
+		self.addCleanup(dist.set_debug_level, dist.get_debug_level())
+		dist.set_debug_level(dist.DebugLevel.DETAIL)
+		self.assertEqual(ranks.run(2, wrapped), [True] * 2)
 
 	def test_a_default_group_made_again(self):
 		with tempfile.TemporaryDirectory() as made_again.directory:

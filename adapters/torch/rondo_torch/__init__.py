@@ -42,6 +42,8 @@ def _rondo_group(group):
 		backend = group._get_backend(torch.device("cpu"))
 	except (AttributeError, RuntimeError):
 		return None
+	# TORCH_DISTRIBUTED_DEBUG=DETAIL wraps backends, in torch 2.
+	backend = getattr(backend, "wrapped_pg", backend)
 	return backend if isinstance(backend, ProcessGroupRondo) else None
 
 
