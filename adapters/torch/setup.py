@@ -31,7 +31,8 @@ setup(
 	description="Rondo as a backend of torch.distributed",
 	license="Apache-2.0",
 	python_requires=">=3.8",
-	install_requires=["torch>=1.13"],
+	# Debian has 1.13.0a0.
+	install_requires=["torch>=1.13.0a0"],
 	packages=["rondo_torch"],
 	ext_modules=[Extension("rondo_torch._C", ["rondo_torch.cc"])],
 	cmdclass={"build_ext": Build},

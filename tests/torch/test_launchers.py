@@ -114,6 +114,19 @@ class Launchers(unittest.TestCase):
 		shown = self.run_program([*self.torchrun(), "--max_restarts", "1", "--monitor_interval", "0.1"], ELASTIC)
 		self.assertEqual(shown.count("weight 6.0 from step 3 after 1 restart"), 2, shown)
 
+	def test_the_source_package_takes_this_torch(self):
+		"""Else pip would install another one."""
+		try:
+			from pkg_resources import Requirement
+		except ImportError:
+			self.skipTest("no setuptools")
+		source = os.path.join(os.path.dirname(PAGE), "..", "adapters", "torch")
+		command = [sys.executable, "-W", "ignore", "setup.py", "-q", "egg_info", "--egg-base", self.directory]
+		subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+		with open(os.path.join(self.directory, "rondo_torch.egg-info", "requires.txt")) as file:
+			requirement = Requirement.parse(file.read().strip())
+		self.assertTrue(requirement.specifier.contains(torch.__version__, prereleases=True), str(requirement))
+
 	def test_spawn(self):
 		with self.assertRaisesRegex(Exception, "of rank 1|rank 1 .* left"):
 			torch.multiprocessing.spawn(spawned, (os.path.join(self.directory, "store"),), 2)
