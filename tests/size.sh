@@ -15,7 +15,7 @@ trainer 19160
 tools 29400
 tests 106890
 bench 5230
-adapters 5560
+adapters 5580
 docs 9890
 product 132880
 files 1850'

@@ -233,6 +233,13 @@ def _is_contiguous(tensor: _Tensor) -> bool:
 	return True
 
 
+def _capsule_of(array: Any) -> Any:
+	try:
+		return array.__dlpack__(max_version=(1, 0))
+	except TypeError: # from before version 1, which has no read-only arrays
+		return array.__dlpack__()
+
+
 def _read_dlpack(array: Any, writable: bool) -> Buffer:
 	device = array.__dlpack_device__()[0]
 	if device not in _HOST_DEVICES:
@@ -241,11 +248,13 @@ def _read_dlpack(array: Any, writable: bool) -> Buffer:
 			" in the host's memory, such as array.cpu()"
 		)
 	try:
-		capsule = array.__dlpack__(max_version=(1, 0))
-	except TypeError: # from before version 1, which has no read-only arrays
-		capsule = array.__dlpack__()
+		capsule, kind = _capsule_of(array), None
+	except RuntimeError: # torch 1 exports no tensors of bool
+		if str(getattr(array, "dtype", None)) != "torch.bool":
+			raise
+		capsule, kind = _capsule_of(array.view(sys.modules["torch"].uint8)), Type.BOOL
 	tensor, read_only = _open_capsule(capsule)
-	kind = _DLPACK_TYPES.get((tensor.code, tensor.bits))
+	kind = kind or _DLPACK_TYPES.get((tensor.code, tensor.bits))
 	if kind is None or tensor.lanes != 1:
 		raise _refuse_type(array, str(getattr(array, "dtype", (tensor.code, tensor.bits))))
 	if not _is_contiguous(tensor):
