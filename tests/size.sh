@@ -13,7 +13,7 @@ gpu 11030
 transports 14190
 trainer 19160
 tools 29400
-tests 106890
+tests 106910
 bench 5230
 adapters 5580
 docs 9890

@@ -103,11 +103,9 @@ int rondo_request_wait(rondo_request *request, int timeout_ms)
 
 void rondo_request_destroy(rondo_request *request)
 {
-	if (!request)
-		return;
-	if (rd_is_inherited(request->forks))
+	if (request && rd_is_inherited(request->forks))
 		rd_request_free(request);
-	else
+	else if (request)
 		rd_request_drop(request);
 }
 

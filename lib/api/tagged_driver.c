@@ -282,7 +282,9 @@ static enum rd_background_state look(struct rd_background *work)
 	struct rd_tagged_driver *driver = of_work(work);
 	enum rd_background_state state = RD_BACKGROUND_LATER;
 
-	rd_mailbox_enter(driver->mailbox);
+	/* The thread that has the lock moves messages, and would give it up. */
+	if (pthread_mutex_trylock(&driver->mailbox->lock))
+		return state;
 	if (driver->stops || (!is_active(driver->mailbox) && ++driver->looks > LOOKS)) {
 		state = RD_BACKGROUND_NONE;
 	} else if (is_active(driver->mailbox)) {

@@ -74,6 +74,29 @@ Test(tagged_lock, is_given_up_after_each_piece, .timeout = 60)
 	on_all_ways(2, step_by_step);
 }
 
+/* ---- The worker ----------------------------------------------------------------------------- */
+
+/* It would wait for the lock, for which the thread that moves data would stop. */
+static int look_meanwhile(struct rank_env *env)
+{
+	struct rd_background *work;
+	rondo_request *request;
+	bool waited;
+
+	TRY(rondo_recv_tagged(env->comm, NULL, 0, 1 - env->rank, 2, &request));
+	work = &mailbox_of(env)->driver->work;
+	rd_mailbox_enter(mailbox_of(env));
+	waited = work->look(work) != RD_BACKGROUND_LATER;
+	rd_mailbox_exit(mailbox_of(env));
+	rondo_request_destroy(request);
+	return waited ? world_report(env, "the worker had the lock") : 0;
+}
+
+Test(tagged_lock, is_not_awaited_by_the_worker, .timeout = 30)
+{
+	world_try(2, "shm", look_meanwhile);
+}
+
 /* ---- Threads -------------------------------------------------------------------------------- */
 
 static void *wait_for(void *request)
