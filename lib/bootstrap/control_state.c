@@ -333,10 +333,10 @@ bool rd_control_publish(struct rd_control *control, bool over)
 	opened = store_opened(control);
 	if (fallbacks || opened)
 		atomic_store(&control->links_due, true);
-	if (fallbacks || opened || others_left != atomic_load(&control->others_left))
+	/* Behind the links that they opened, and before the caller looks. */
+	if (atomic_exchange(&control->others_left, others_left) != others_left || fallbacks ||
+		opened)
 		wake_caller(control);
-	/* Behind the links that they opened. */
-	atomic_store(&control->others_left, others_left);
 	control->phase = phase;
 	control->costs_known = costs_known;
 	control->limits = control->participant->limits;
