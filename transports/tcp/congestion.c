@@ -2,8 +2,18 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
+
+/* In place of a default that paces. */
+static const char near[] = "reno";
+
+/* BBR, of whichever version. */
+static bool paces(const char *name)
+{
+	return strncmp(name, "bbr", 3) == 0;
+}
 
 /* Where the kernel refuses, the connection is slower, and works. */
 static void set(int fd, const char *name)
@@ -13,7 +23,11 @@ static void set(int fd, const char *name)
 
 void rd_tcp_congestion_near(int fd)
 {
-	set(fd, "reno");
+	char name[RD_TCP_CONGESTION_NAME];
+
+	rd_tcp_congestion_read(fd, name);
+	if (paces(name))
+		set(fd, near);
 }
 
 void rd_tcp_congestion_read(int fd, char name[RD_TCP_CONGESTION_NAME])
@@ -28,6 +42,9 @@ void rd_tcp_congestion_read(int fd, char name[RD_TCP_CONGESTION_NAME])
 
 void rd_tcp_congestion_restore(int fd, const char *name)
 {
-	if (*name)
+	char present[RD_TCP_CONGESTION_NAME];
+
+	rd_tcp_congestion_read(fd, present);
+	if (paces(name) && strcmp(present, near) == 0)
 		set(fd, name);
 }
