@@ -1,6 +1,6 @@
 /*
  * Splitting a comm into parts. If no rank lacks memory, the ranks exchange their colors and keys,
- * from which each computes its part, and makes it (create_group.h). A duplicate needs no such
+ * from which each computes its part, and makes it (create_group.c). A duplicate needs no such
  * exchange. Last, all ranks learn whether each has made it, so that those of a part return the
  * same.
  */
