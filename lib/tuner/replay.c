@@ -41,6 +41,42 @@ static const struct rd_event *next_event(const struct replay *replay, int row)
 	return &schedule->events[schedule->rank_schedules[row].first + schedule->states[row].event];
 }
 
+/* Whether a rank can go on before another: at the same time, the lower one. */
+static bool is_before(const struct rd_schedule *schedule, int row, int other)
+{
+	int64_t ready_ns = schedule->states[row].ready_ns;
+	int64_t other_ns = schedule->states[other].ready_ns;
+
+	return ready_ns < other_ns || (ready_ns == other_ns && row < other);
+}
+
+/* The free ranks are a heap: the first that can go on is free[0]. */
+static void add_free(struct replay *replay, int row)
+{
+	int *free = replay->schedule->free, at = replay->free_count++;
+
+	for (; at > 0 && is_before(replay->schedule, row, free[(at - 1) / 2]); at = (at - 1) / 2)
+		free[at] = free[(at - 1) / 2];
+	free[at] = row;
+}
+
+static int take_free(struct replay *replay)
+{
+	int *free = replay->schedule->free, count = --replay->free_count, at = 0;
+	int first = free[0], last = free[count];
+
+	for (int next = 1; next < count; next = 2 * at + 1) {
+		if (next + 1 < count && is_before(replay->schedule, free[next + 1], free[next]))
+			next++;
+		if (is_before(replay->schedule, last, free[next]))
+			break;
+		free[at] = free[next];
+		at = next;
+	}
+	free[at] = last;
+	return first;
+}
+
 /* A rank can go on from here. */
 static void release(struct replay *replay, int row)
 {
@@ -48,7 +84,7 @@ static void release(struct replay *replay, int row)
 
 	schedule->states[row].waits = false;
 	if (!oversubscribed(replay, schedule->rank_schedules[row].host))
-		schedule->free[replay->free_count++] = row;
+		add_free(replay, row);
 }
 
 static size_t place_of(const struct rd_schedule *schedule, int piece, int index)
@@ -125,25 +161,13 @@ static int64_t replay_event(struct replay *replay, int row, int64_t now)
 	return now;
 }
 
-/* The index of the free rank that can go on first; -1: there is none. */
-static int first_free(const struct replay *replay)
-{
-	const struct rd_schedule *schedule = replay->schedule;
-	int first = -1;
-
-	for (int i = 0; i < replay->free_count; i++)
-		if (first < 0 || schedule->states[schedule->free[i]].ready_ns <
-					 schedule->states[schedule->free[first]].ready_ns)
-			first = i;
-	return first;
-}
-
 /* Another rank's message may be the next on a cable. */
 static bool is_after_others(const struct replay *replay, const struct rd_event *event, int64_t now)
 {
-	int first = event->puts && event->to == RD_FAR ? first_free(replay) : -1;
+	const struct rd_schedule *schedule = replay->schedule;
 
-	return first >= 0 && replay->schedule->states[replay->schedule->free[first]].ready_ns < now;
+	return event->puts && event->to == RD_FAR && replay->free_count > 0 &&
+	       schedule->states[schedule->free[0]].ready_ns < now;
 }
 
 /* Replays one rank from `now` until it must wait, or is done; returns when that is. */
@@ -218,12 +242,9 @@ static bool next_turn(const struct replay *replay, int *row, int *core, int64_t 
 
 static void replay_free(struct replay *replay)
 {
-	int *free = replay->schedule->free;
-
 	while (replay->free_count > 0) {
-		int first = first_free(replay), row = free[first];
+		int row = take_free(replay);
 
-		free[first] = free[--replay->free_count];
 		replay_rank(replay, row, replay->schedule->states[row].ready_ns);
 	}
 }

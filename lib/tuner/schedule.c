@@ -145,20 +145,20 @@ static int count_hosts(struct rd_schedule *schedule, const struct rd_problem *pr
 	return 0;
 }
 
-static bool was_sent_to(const struct rd_plan *plan, int before, int to)
-{
-	for (int i = 0; i < before; i++)
-		if (rd_step_puts(&plan->steps[i]) && plan->steps[i].to == to)
-			return true;
-	return false;
-}
-
+/* Returns how many ranks it sends to; -1: there is no memory. */
 static int count_peers(const struct rd_plan *plan)
 {
+	bool *found = calloc((size_t)plan->problem.size, sizeof(*found));
 	int peers = 0;
 
-	for (int i = 0; i < plan->step_count; i++)
-		peers += rd_step_puts(&plan->steps[i]) && !was_sent_to(plan, i, plan->steps[i].to);
+	for (int i = 0; found && i < plan->step_count; i++) {
+		if (!rd_step_puts(&plan->steps[i]))
+			continue;
+		peers += !found[plan->steps[i].to];
+		found[plan->steps[i].to] = true;
+	}
+	peers = found ? peers : -1;
+	free(found);
 	return peers;
 }
 
@@ -215,7 +215,7 @@ static int add_rank(struct rd_schedule *schedule, struct rd_rank_schedule *rank_
 	const struct rd_plan *plan)
 {
 	int first = schedule->event_count, peers = count_peers(plan);
-	int err = resize_events(schedule, first + plan->step_count);
+	int err = peers < 0 ? fail_memory() : resize_events(schedule, first + plan->step_count);
 
 	if (err)
 		return err;

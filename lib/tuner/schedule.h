@@ -73,7 +73,7 @@ struct rd_schedule {
 	struct rd_rank_state *states; /* [rank schedules] */
 	struct rd_core *cores; /* [rank schedules] */
 	struct rd_cable *cables; /* [host_count] */
-	/* [rank schedules]: a stack of those that can go on, and have a core to themselves */
+	/* [rank schedules]: a heap of those that can go on, and have a core to themselves */
 	int *free;
 	/* As sent_ns, of a whole schedule: the work of each event in the last replay. */
 	struct rd_event_time *times;
