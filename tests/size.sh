@@ -7,7 +7,7 @@ set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
 
 limits='
-core 39860
+core 39870
 control 19590
 gpu 11030
 transports 14210

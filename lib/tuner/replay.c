@@ -126,21 +126,28 @@ static int64_t begin_ns(const struct replay *replay, int row, int64_t now)
 	return schedule->sent_ns[place_of(schedule, schedule->states[row].piece, event->sender)];
 }
 
-/* How long a message that is sent now waits for its hosts' cables. */
+/* A cable carries messages in the order in which they are sent. Returns when it has this one. */
+static int64_t carry(int64_t *carried_ns, int64_t now, int64_t cable_ns)
+{
+	*carried_ns = rd_longer(now, *carried_ns) + cable_ns;
+	return *carried_ns;
+}
+
+/* How long a message that is sent now waits for its hosts' cables. Between the two it lies in a
+   switch, and the sender's goes on with the next. */
 static int64_t cable_wait_ns(
 	const struct replay *replay, int row, const struct rd_event *event, int64_t now)
 {
 	const struct rd_schedule *schedule = replay->schedule;
 	struct rd_cable *from, *to;
-	int64_t cable_ns = replay->step_cost->message[RD_FAR].cable_ns, free_ns;
+	int64_t cable_ns = replay->step_cost->message[RD_FAR].cable_ns;
 
 	if (event->to != RD_FAR || cable_ns == 0)
 		return 0;
 	from = &schedule->cables[schedule->rank_schedules[row].host];
 	to = &schedule->cables[schedule->rank_schedules[event->taker].host];
-	free_ns = rd_longer(now, rd_longer(from->out_ns, to->in_ns));
-	from->out_ns = to->in_ns = free_ns + cable_ns;
-	return free_ns - now;
+	return rd_longer(carry(&from->out_ns, now, cable_ns), carry(&to->in_ns, now, cable_ns)) -
+	       cable_ns - now;
 }
 
 static int64_t replay_event(struct replay *replay, int row, int64_t now)
