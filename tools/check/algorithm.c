@@ -19,7 +19,7 @@
 
 #define TIMEOUT_S 600
 #define LARGER 3 /* numbers of ranks above `ranks` */
-#define LAYOUTS 3 /* ranks in order, and in two other orders and groups */
+#define LAYOUTS 4 /* ranks in order, and in three other orders and groups */
 /* A function of the plug-in hangs that runs for longer, or for half of the time limit. */
 #define HANGS_MS 10000
 
@@ -107,6 +107,33 @@ static int prove_roots(struct proof *proof, struct rd_problem *problem)
 	return err;
 }
 
+/* Groups of as many ranks each, more than one of more than one rank. False: there are none. */
+static bool draw_even(struct rd_layout *layout, int *sizes, int size, unsigned seed)
+{
+	int count = 2;
+
+	while (count < size && size % count != 0)
+		count++;
+	if (count >= size)
+		return false;
+	if (seed % 2)
+		count = size / count;
+	for (int i = 0; i < count; i++)
+		sizes[i] = size / count;
+	sizes[count] = 0;
+	layout_fill(layout, sizes, seed);
+	return true;
+}
+
+/* The last has groups of as many ranks each: some algorithms need them. False: there are none. */
+static bool draw_layout(struct rd_layout *layout, int *sizes, int size, int which, unsigned seed)
+{
+	if (which == LAYOUTS - 1)
+		return draw_even(layout, sizes, size, seed);
+	layout_draw(layout, sizes, size, which == 1 ? 4 : size, seed);
+	return true;
+}
+
 /* `memory` holds 3 * size + 1 numbers. */
 static int prove_layouts(struct proof *proof, int size, int *memory)
 {
@@ -115,8 +142,8 @@ static int prove_layouts(struct proof *proof, int size, int *memory)
 	int err = prove_roots(proof, &problem);
 
 	for (int i = 1; i < LAYOUTS && size > 1 && !err; i++) {
-		layout_draw(&layout, memory + 2 * size, size, i == 1 ? 4 : size,
-			proof->seed + (unsigned)i);
+		if (!draw_layout(&layout, memory + 2 * size, size, i, proof->seed + (unsigned)i))
+			continue;
 		problem.layout = &layout;
 		err = prove_roots(proof, &problem);
 	}

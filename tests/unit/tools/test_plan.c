@@ -230,6 +230,17 @@ Test(plan, compare_prices_an_algorithm_on_a_topology)
 	run_free(&shown);
 }
 
+/* Groups of as many ranks each, which pipelined needs: 4 ranks have them, 5 do not. */
+Test(plan, prove_tries_groups_of_as_many_ranks_each)
+{
+	struct run shown = run("prove", "pipelined", "--ranks", "9", NULL);
+
+	assert_went_well(&shown);
+	cr_assert_not_null(
+		strstr(shown.out, "  ok      all_reduce: proved for 4, 6, 8.."), "%s", shown.out);
+	run_free(&shown);
+}
+
 Test(plan, prove_counts_sizes_that_are_proved_and_declined)
 {
 	struct run shown = run("prove", "one_round", "--ranks", "5", NULL);
