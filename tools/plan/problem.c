@@ -69,8 +69,9 @@ int plan_algorithm_find(
 	if (can < 0)
 		return can;
 	return can ? 0
-		   : rd_fail(RONDO_INVALID, "%s declines %s on %d ranks of %d hosts", name,
-			     collective, made->problem.size, made->layout.group_count);
+		   : rd_fail(RONDO_INVALID, "%s declines %s on %d rank%s of %d host%s", name,
+			     collective, made->problem.size, RD_PLURAL(made->problem.size),
+			     made->layout.group_count, RD_PLURAL(made->layout.group_count));
 }
 
 /* ---- Costs ---------------------------------------------------------------------------------- */

@@ -101,6 +101,10 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(1, "there is no algorithm 'rign'; did you mean ring?", "print", "rign",
 		"broadcast");
 	REFUSED(1, "chain has no all_to_all", "print", "chain", "all_to_all");
+	REFUSED(1, "pipelined declines all_reduce on 4 ranks of 1 host\n", "print", "pipelined",
+		"all_reduce");
+	REFUSED(1, "pipelined declines all_reduce on 5 ranks of 2 hosts\n", "print", "pipelined",
+		"all_reduce", "--ranks", "5", "--hosts", "2");
 	REFUSED(1, "cannot read /nowhere", "compare", "all_reduce", "--costs", "/nowhere");
 	REFUSED(1, "cannot write /nowhere/a.svg", "draw", "ring", "all_reduce", "--svg",
 		"/nowhere/a.svg");
