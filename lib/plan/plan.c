@@ -11,15 +11,15 @@
 
 _Static_assert(offsetof(struct rd_plan, problem) == 0, "rd_problem_of()");
 
-/* A shift that gives each algorithm of Rondo's own a mark of its own. */
-#define MARK_SHIFT 27
+/* A divisor that gives each algorithm of Rondo's own a mark of its own. */
+#define MARK_DIVISOR 6
 #define MARKS 31
 
 uint8_t rd_algorithm_mark(const char *name)
 {
 	uint64_t hash = rd_hash(RD_HASH_INIT, name, strlen(name));
 
-	return (uint8_t)((hash >> MARK_SHIFT) % MARKS + 1);
+	return (uint8_t)(hash / MARK_DIVISOR % MARKS + 1);
 }
 
 static int create(struct rd_plan **plan_out, const struct rd_algorithm *algorithm,
