@@ -13,7 +13,7 @@ gpu 11030
 transports 14210
 trainer 19160
 tools 29400
-tests 106860
+tests 106870
 bench 5230
 adapters 5580
 docs 9890

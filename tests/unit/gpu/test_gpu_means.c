@@ -44,7 +44,7 @@ Test(gpu_means, are_right_at_the_ends_of_the_range, .timeout = 240)
 {
 	static const char *const kernels[] = { "auto", "stepped", "staged" };
 	static const char *const algorithms[] = { "ring", "tree", "binomial", "doubling", "halving",
-		"pat", "chain", "leaders", "hierarchical", "pipelined" };
+		"pat", "chain" };
 
 	if (!has_gpus(1))
 		cr_skip_test(NO_GPU);
