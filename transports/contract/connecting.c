@@ -19,8 +19,33 @@ static void advance_much(struct fixture *fixture)
 	}
 }
 
-static void try_card(
-	const char *transport, int rank, const unsigned char *card, size_t card_size, bool refused)
+/* A card of a wrong size is refused. */
+static void refuse_card(struct fixture *fixture, const unsigned char *card, size_t card_size)
+{
+	struct rd_link *link = NULL;
+	int err = fixture->transport->open(fixture->endpoint, 0, 0, card, card_size, &link);
+
+	ok(fixture, err < 0, "a card of %zu bytes was taken: open returned %d", card_size, err);
+}
+
+/* One endpoint refuses them all, and goes on. */
+static void refuse_sizes(const char *transport, const unsigned char *card, size_t card_size)
+{
+	struct shared *shared = shared_create();
+	struct fixture fixture;
+
+	if (fixture_listen(&fixture, shared, transport, 1, &shape_small)) {
+		for (size_t size = 0; size < card_size && !failed(&fixture); size++)
+			refuse_card(&fixture, card, size);
+		refuse_card(&fixture, card, card_size + 1);
+		advance_much(&fixture);
+	}
+	fixture_close(&fixture);
+	shared_end(shared);
+}
+
+/* A card of the right size may be taken, but makes no link. */
+static void try_card(const char *transport, int rank, const unsigned char *card, size_t card_size)
 {
 	struct shared *shared = shared_create();
 	struct fixture fixture;
@@ -31,7 +56,6 @@ static void try_card(
 			fixture.endpoint, 1 - rank, 0, card, card_size, &link);
 
 		ok(&fixture, err <= 0, "open returned %d", err);
-		ok(&fixture, err != 0 || !refused, "a card of %zu bytes was taken", card_size);
 		advance_much(&fixture);
 		ok(&fixture, err != 0 || !link->ready, "a bad card made a link");
 	}
@@ -47,14 +71,12 @@ void contract_a_bad_card_is_an_error(const char *transport)
 
 	if (fixture_listen(&fixture, shared, transport, 0, &shape_small)) {
 		memcpy(card, fixture.card, fixture.card_size);
-		for (size_t size = 0; size < fixture.card_size; size++)
-			try_card(transport, 1, card, size, true);
-		try_card(transport, 1, card, fixture.card_size + 1, true);
+		refuse_sizes(transport, card, fixture.card_size);
 		for (int rank = 0; rank < 2; rank++) {
 			memset(card, 0, sizeof(card));
-			try_card(transport, rank, card, fixture.card_size, false);
+			try_card(transport, rank, card, fixture.card_size);
 			memset(card, 0xff, sizeof(card));
-			try_card(transport, rank, card, fixture.card_size, false);
+			try_card(transport, rank, card, fixture.card_size);
 		}
 	}
 	fixture_close(&fixture);
