@@ -14,7 +14,7 @@ transports 14230
 trainer 19160
 tools 29400
 tests 106870
-bench 5230
+bench 5240
 adapters 5580
 docs 9890
 product 132970
