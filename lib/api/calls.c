@@ -274,53 +274,58 @@ static __attribute__((noinline)) bool may_start(
 	return last->repeats == RD_STARTS_BY_EXCHANGE && rd_buffer_exchange_repeats(comm, last);
 }
 
-/* The plan of this collective's last call, if this call equals it, buffers and all: its arguments
-   have been checked. It runs now, and may start at once. NULL: there is none. */
-static struct rd_prepared *find_last(const struct rd_arguments *arguments)
+/* Whether a call of this thread would run now, if its arguments are right and it has no open
+   group. */
+static inline bool runs_now(const struct rondo_comm *comm, const struct rondo_stream *stream)
 {
-	const struct rondo_comm *comm = arguments->comm;
+	return comm && !stream && !rd_is_inherited(comm->forks) && rd_turn_is_free(comm);
+}
 
-	if (!comm || arguments->stream || arguments->vcounts || rd_is_inherited(comm->forks) ||
-		rd_group_open() || !rd_turn_is_free(comm))
-		return NULL;
+/* Whether the call equals the collective's last one, buffers and all, and may start at once: its
+   arguments have been checked. */
+static bool repeats_last(const struct rd_arguments *arguments)
+{
+	const struct rd_prepared *last = arguments->comm->prepared[arguments->collective];
 
-	struct rd_prepared *last = comm->prepared[arguments->collective];
-
-	if (!last || (last->repeats != RD_STARTS_AT_ONCE && !may_start(comm, last)))
-		return NULL;
+	if (!last || arguments->vcounts ||
+		(last->repeats != RD_STARTS_AT_ONCE && !may_start(arguments->comm, last)))
+		return false;
 
 	const struct rd_call *call = &last->exec.call;
-	bool equal = call->count == arguments->count && call->in == arguments->send &&
-		     call->out == arguments->recv && call->type == arguments->type &&
-		     call->op == arguments->op && call->problem.root == arguments->root;
 
-	return equal ? last : NULL;
+	return call->count == arguments->count && call->in == arguments->send &&
+	       call->out == arguments->recv && call->type == arguments->type &&
+	       call->op == arguments->op && call->problem.root == arguments->root;
 }
 
-RD_HOT_CALL __attribute__((noinline)) int rd_submit(const struct rd_arguments *arguments)
+/* Enters the comm for a call that runs now. False: another thread is in it, or a request's end has
+   issued a call meanwhile. */
+static inline bool enter_again(struct rondo_comm *comm)
+{
+	if (!rd_comm_enter(comm))
+		return false;
+	if (rd_turn_has_come(comm))
+		return true;
+	rd_comm_exit(comm);
+	return false;
+}
+
+int rd_submit(const struct rd_arguments *arguments)
 {
 	struct rondo_comm *comm = arguments->comm;
-	struct rd_prepared *last = find_last(arguments);
-	int err;
 
-	if (!last || !rd_comm_enter(comm))
-		return submit_new(arguments);
-	/* A request's end may have issued a call meanwhile. */
-	if (!rd_turn_has_come(comm)) {
-		rd_comm_exit(comm);
-		return submit_new(arguments);
-	}
-	err = rd_run_again(comm, last, rd_call_site_here(arguments->called_at));
-	rd_comm_exit(comm);
-	return err;
+	if (runs_now(comm, arguments->stream) && !rd_group_open() && repeats_last(arguments) &&
+		enter_again(comm))
+		return rd_run_again(
+			comm, &comm->shorts[arguments->collective], arguments->called_at);
+	return submit_new(arguments);
 }
 
-/* All but transfers; op and root are ignored, and 0, where the collective has none. */
-static int submit_collective(enum rd_collective collective, rondo_comm *comm, const void *send,
-	void *recv, size_t count, rondo_type type, rondo_op op, int root, rondo_stream *stream,
-	uintptr_t called_at)
+static __attribute__((noinline)) int submit_unusual(enum rd_collective collective, rondo_comm *comm,
+	const void *send, void *recv, size_t count, rondo_type type, rondo_op op, int root,
+	rondo_stream *stream, uintptr_t called_at)
 {
-	struct rd_arguments arguments = { .comm = comm,
+	return rd_submit(&(struct rd_arguments){ .comm = comm,
 		.collective = collective,
 		.send = send,
 		.recv = recv,
@@ -329,9 +334,21 @@ static int submit_collective(enum rd_collective collective, rondo_comm *comm, co
 		.op = op,
 		.root = root,
 		.stream = stream,
-		.called_at = called_at };
+		.called_at = called_at });
+}
 
-	return rd_submit(&arguments);
+/* All but transfers; op and root are ignored, and 0, where the collective has none. Inline, so that
+   a short call that equals the last one makes no other test than this one. */
+static inline __attribute__((always_inline)) int submit_collective(enum rd_collective collective,
+	rondo_comm *comm, const void *send, void *recv, size_t count, rondo_type type, rondo_op op,
+	int root, rondo_stream *stream, uintptr_t called_at)
+{
+	if (runs_now(comm, stream) && !rd_group_some_open() && comm->shorts[collective].repeats &&
+		rd_short_equals(&comm->shorts[collective], send, recv, count, type, op, root) &&
+		enter_again(comm))
+		return rd_run_again(comm, &comm->shorts[collective], called_at);
+	return submit_unusual(
+		collective, comm, send, recv, count, type, op, root, stream, called_at);
 }
 
 RD_HOT_CALL int rondo_all_reduce(rondo_comm *comm, const void *send, void *recv, size_t count,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 
 _Thread_local struct rd_group rd_group;
+_Atomic unsigned rd_groups;
 
 void rd_group_lose_stream(const struct rondo_stream *stream)
 {
@@ -69,6 +70,7 @@ static void drop_inherited(void)
 {
 	rd_tasks_finish(rd_group.tasks, rd_group.count);
 	rd_group_clear();
+	rd_groups--;
 }
 
 int rondo_group_start(void)
@@ -76,7 +78,8 @@ int rondo_group_start(void)
 	if (rd_group.depth > 0 && !rd_group_open())
 		drop_inherited();
 	rd_group.forks = rd_forks;
-	rd_group.depth++;
+	if (rd_group.depth++ == 0)
+		rd_groups++;
 	return 0;
 }
 
@@ -89,7 +92,9 @@ int rd_group_close(struct rd_group **closed)
 		drop_inherited();
 		return rd_refuse_inherited("rondo_group_end", "group");
 	}
-	if (--rd_group.depth == 0)
+	if (--rd_group.depth == 0) {
+		rd_groups--;
 		*closed = &rd_group;
+	}
 	return 0;
 }

@@ -3,6 +3,7 @@
 #define RD_GROUP_H
 
 #include "base/error.h"
+#include "base/hot_call.h"
 #include "comm/run.h"
 
 struct rd_group {
@@ -21,6 +22,15 @@ extern _Thread_local struct rd_group rd_group;
 static inline bool rd_group_open(void)
 {
 	return rd_group.depth > 0 && !rd_is_inherited(rd_group.forks);
+}
+
+/* Threads with an open group, and those that ended inside theirs. */
+extern RD_HOT_DATA _Atomic unsigned rd_groups;
+
+/* Returns false where no thread has one: most calls need not look for that of their thread. */
+static inline bool rd_group_some_open(void)
+{
+	return atomic_load_explicit(&rd_groups, memory_order_relaxed) > 0;
 }
 
 /* Adds a call to the open group. Takes over its vcounts and user operation. */

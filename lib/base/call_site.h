@@ -6,10 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hot_call.h"
+
 #define RD_CALL_SITE_SIZE 80
 
 /* Some thread has set a text: most programs never do, and their calls do not look for one. */
-extern _Atomic bool rd_call_sites_set;
+extern RD_HOT_DATA _Atomic bool rd_call_sites_set;
 
 /* The text that this thread has set, as a word; else the return address. */
 uintptr_t rd_call_site_set(uintptr_t return_address);

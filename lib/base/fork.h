@@ -13,9 +13,11 @@
 
 #include <stdbool.h>
 
+#include "base/hot_call.h"
+
 /* Forks between the first process that called rd_forks_watch() and this one. Each handle stores
    the number when it is made. */
-extern unsigned rd_forks;
+extern RD_HOT_DATA unsigned rd_forks;
 
 /* Starts to count forks, in children alone. One call a process is enough. */
 int rd_forks_watch(void);

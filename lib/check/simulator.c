@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "exec/exec_init.h"
-#include "exec/short.h"
+#include "exec/short_run.h"
 #include "check/fields.h"
 #include "check/network.h"
 #include "plan/print.h"

@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "base/error.h"
+#include "exec/short_run.h"
 #include "exec/exec_init.h"
 #include "mesh/mesh.h"
 #include "tuner/thresholds.h"

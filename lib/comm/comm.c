@@ -8,6 +8,10 @@
 #include "base/error.h"
 #include "base/log.h"
 
+_Static_assert(offsetof(struct rondo_comm, activity.called_at) + sizeof(uintptr_t) <=
+		       (size_t)2 * RD_CACHE_LINE,
+	"what each call needs is two lines of the cache");
+
 /* ---- Sleeping ------------------------------------------------------------------------------ */
 
 /* With no epoll to sleep on, links are looked at every millisecond. */

@@ -8,7 +8,8 @@
 
 #include <pthread.h>
 
-#include "exec/exec.h"
+#include "exec/short.h"
+#include "base/cache_line.h"
 #include "base/fork.h"
 #include "comm/buffer_exchange.h"
 #include "comm/call_check.h"
@@ -63,9 +64,8 @@ struct rd_group_use {
 };
 
 struct rondo_comm {
-	int rank, size;
-
-	/* Each call reads or writes these. They lie in few lines of the cache. */
+	/* Each call reads or writes some of these, up to activity.called_at: two lines of the
+	   cache. One that is short, and repeats the last, needs two or three lines of `shorts`. */
 	unsigned forks; /* rd_forks in the process that made it */
 	_Atomic bool used; /* a thread of the program is in a call, or issues one */
 	_Atomic bool changes; /* a thread explains, finalizes or destroys it, outside of calls */
@@ -76,8 +76,11 @@ struct rondo_comm {
 	_Atomic uint32_t
 		*watched_done; /* once more, where others read it once this rank has died */
 	uint32_t calls; /* collectives issued: their numbers */
-	struct rd_activity activity;
 	struct rd_connecting connecting;
+	struct rd_activity activity;
+	/* The last call of each collective, if it may be repeated and is short. */
+	_Alignas(RD_CACHE_LINE) struct rd_short shorts[RD_COLLECTIVE_COUNT];
+	int rank, size;
 	struct rd_prepared *prepared[RD_COLLECTIVE_COUNT]; /* last used first (plan_cache.h) */
 
 	struct rd_settings settings;

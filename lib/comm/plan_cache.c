@@ -249,6 +249,7 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_m
 		return err;
 	prepared->next = *list;
 	*list = prepared;
+	rd_short_forget(comm, call->problem.collective);
 	prepared->choice = chosen == &simple ? NULL : chosen;
 	if (*comm->settings.algo)
 		rd_warn_of_replacement(comm, call->problem.collective,
@@ -259,9 +260,11 @@ int rd_prepare(struct rondo_comm *comm, const struct rd_call *call, bool peers_m
 
 void rd_plan_cache_drop_choices(struct rondo_comm *comm)
 {
-	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++)
+	for (int i = 0; i < RD_COLLECTIVE_COUNT; i++) {
+		rd_short_forget(comm, (enum rd_collective)i);
 		for (struct rd_prepared *it = comm->prepared[i]; it; it = it->next)
 			it->repeats = RD_STARTS_ANEW;
+	}
 }
 
 void rd_plan_cache_destroy(struct rondo_comm *comm)

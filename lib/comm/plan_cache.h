@@ -9,7 +9,6 @@
 #define RD_PLAN_CACHE_H
 
 #include "comm/comm.h"
-#include "exec/short.h"
 #include "plan/peer_set.h"
 
 /* How a call that equals a plan's last one may start. */
@@ -26,9 +25,7 @@ enum rd_repetition {
 
 /* Serves one call at a time, until the comm ends. */
 struct rd_prepared {
-	uint64_t digest; /* rd_task_digest() of the last call */
 	enum rd_repetition repeats;
-	struct rd_short brief; /* the last call, if it is short */
 	struct rd_exec exec; /* has the last call's arguments */
 	struct rd_choice *choice; /* for the last call; NULL: there was nothing to choose */
 	const struct rd_plan *plans[RD_CHANNELS_MAX]; /* one plan where layouts are the same */
@@ -66,6 +63,17 @@ static inline bool rd_prepared_repeats(
 	return last->count == call->count && last->full_count == call->full_count &&
 	       last->type == call->type && last->op == call->op &&
 	       last->problem.root == call->problem.root;
+}
+
+/* The collective's last call is another one, or it may not be repeated: what its short call has
+   looked up is forgotten. */
+static inline void rd_short_forget(struct rondo_comm *comm, enum rd_collective collective)
+{
+	struct rd_short *brief = &comm->shorts[collective];
+
+	brief->signature.collective = (uint8_t)collective;
+	brief->count = -1;
+	brief->repeats = false;
 }
 
 /* The comm gets another picker: no call may start again by a choice of the one before. */

@@ -1,6 +1,7 @@
 #include "comm/run.h"
 
 #include "base/hot_call.h"
+#include "base/call_site.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -12,6 +13,7 @@
 #include "comm/wait.h"
 #include "comm/widen.h"
 #include "exec/exec_init.h"
+#include "exec/short_run.h"
 #include "exec/trace.h"
 #include "tuner/thresholds.h"
 
@@ -83,7 +85,8 @@ static bool start_again(struct rd_task *task)
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
 	set_single_copy(task);
-	prepared->brief.count = -1;
+	if (prepared == task->comm->prepared[call->problem.collective])
+		rd_short_forget(task->comm, call->problem.collective);
 	rd_exec_again(task->exec, call->in, call->out, call->number);
 	if (task->comm->trace)
 		rd_trace_begin(task->comm->trace, task->exec);
@@ -155,8 +158,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 		rd_trace_begin(comm->trace, task->exec);
 	open_links(task, &prepared->peers);
 	prepared->repeats = repetition(task);
-	prepared->brief.count = -1;
-	prepared->digest = rd_task_digest(&task->call);
+	comm->shorts[task->call.problem.collective].digest = rd_task_digest(&task->call);
 	return 0;
 }
 
@@ -478,9 +480,9 @@ static int short_looks(const struct rondo_comm *comm)
 	return comm->oversubscribed ? 0 : SHORT_LOOKS;
 }
 
-/* The exchange, if the call begins with one, and the plan's steps from this one on. Returns as
-   run_straight(). */
-static __attribute__((noinline)) struct rd_exec *run_steps(
+/* The exchange, if the call begins with one, and the plan's steps from this one on. Returns NULL if
+   the call is done, else the exec in which it continues. */
+static struct rd_exec *run_steps(
 	struct rondo_comm *comm, struct rd_prepared *last, uint32_t number, int step)
 {
 	struct rd_exec *exec = &last->exec;
@@ -495,35 +497,48 @@ static __attribute__((noinline)) struct rd_exec *run_steps(
 	return rd_exec_step(exec) == RD_DONE ? NULL : exec;
 }
 
-/* Returns NULL if the call is done, else the exec in which it continues. */
-static struct rd_exec *run_straight(
-	struct rondo_comm *comm, struct rd_prepared *last, uint32_t number)
+/* The call's steps from this one on. runs: the comm has not failed, and this thread has the
+   links. */
+static __attribute__((noinline)) int run_rest(struct rondo_comm *comm, const struct rd_short *brief,
+	bool runs, uint32_t number, int step, uintptr_t called_at)
 {
-	int step;
+	struct rd_prepared *last = comm->prepared[brief->signature.collective];
+	struct rd_exec *left = runs ? run_steps(comm, last, number, step) : &last->exec;
 
-	if (__builtin_expect(last->brief.count < 0, false))
-		rd_short_init(&last->brief, &last->exec, short_looks(comm));
-	step = rd_short_run(&last->brief, number);
-	return step < 0 ? NULL : run_steps(comm, last, number, step);
+	return left ? go_on_as_task(comm, last, left, called_at) : 0;
 }
 
-RD_HOT_CALL int rd_run_again(struct rondo_comm *comm, struct rd_prepared *last, uintptr_t called_at)
+static __attribute__((noinline)) void init_short(
+	const struct rondo_comm *comm, struct rd_short *brief)
 {
-	struct rd_exec *left = &last->exec;
-	uint32_t number = rd_task_number_collective(
-		comm, left->call.problem.collective, last->digest, called_at);
+	const struct rd_prepared *last = comm->prepared[brief->signature.collective];
+
+	rd_short_init(brief, &last->exec, short_looks(comm));
+	brief->repeats = brief->count > 0 && last->repeats == RD_STARTS_AT_ONCE;
+}
+
+RD_HOT_CALL int rd_run_again(struct rondo_comm *comm, struct rd_short *brief, uintptr_t called_at)
+{
+	enum rd_collective collective = (enum rd_collective)brief->signature.collective;
+	uintptr_t site = rd_call_site_here(called_at);
+	uint32_t number = rd_task_number_collective(comm, collective, brief->digest, site);
 	bool holds = rd_hold(comm);
-	int err = 0;
+	bool runs = holds && !atomic_load_explicit(&comm->failed, memory_order_acquire);
+	int err = 0, step = 0;
 
 	comm->issued++;
-	if (holds && !atomic_load_explicit(&comm->failed, memory_order_acquire))
-		left = run_straight(comm, last, number);
-	if (left)
-		err = go_on_as_task(comm, last, left, called_at);
-	if (holds)
+	if (__builtin_expect(runs, true)) {
+		if (__builtin_expect(brief->count < 0, false))
+			init_short(comm, brief);
+		step = rd_short_run(brief, number);
+	}
+	if (__builtin_expect(step >= 0, false))
+		err = run_rest(comm, brief, runs, number, step, site);
+	if (__builtin_expect(holds, true))
 		rd_unhold(comm);
 	rd_turn_record(comm, number);
 	atomic_store_explicit(&comm->finished, comm->issued, memory_order_release);
+	rd_comm_exit(comm);
 	return err;
 }
 

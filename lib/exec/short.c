@@ -1,8 +1,11 @@
 #include "exec/short.h"
 
-#include "base/hot_call.h"
 #include "exec/block.h"
+#include "exec/short_run.h"
 #include "exec/slice.h"
+
+_Static_assert(offsetof(struct rd_short, steps) == 64, "all but the steps is a line of the cache");
+_Static_assert(RD_EXEC_BLOCK <= UINT16_MAX, "the size of a short call is 16 bits");
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
 
@@ -54,13 +57,17 @@ void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks)
 	const struct rd_plan *plan = exec->plans[0];
 
 	call->count = 0;
-	call->looks = looks;
+	call->looks = (uint8_t)looks;
+	call->shares_room = false;
 	if (!is_short(exec))
 		return;
 	call->signature = exec->signature;
-	call->elements = (uint32_t)exec->piece_count;
-	call->size = exec->piece_count * exec->element;
+	call->in = exec->call.in;
+	call->out = exec->call.out;
+	call->elements = (uint16_t)exec->piece_count;
+	call->size = (uint16_t)(exec->piece_count * exec->element);
 	call->reduce = exec->reduce;
+	call->shares_room = true;
 	for (int i = 0; i < plan->step_count; i++) {
 		/* A flush waits for sends from memory, and these are copied. */
 		if (plan->steps[i].kind == RD_STEP_FLUSH)
@@ -68,72 +75,36 @@ void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks)
 		/* The executor does the rest, if it is not too much for this. */
 		if (call->count == RD_SHORT_STEPS || !take_step(call, exec, &plan->steps[i])) {
 			call->count = 0;
-			return;
+			break;
 		}
 		const struct rd_link *link = call->steps[call->count++].link;
 
-		/* Elsewhere a look may be a system call: the wait decides how many. */
 		if (link && !link->shares_room)
-			call->looks = 0;
+			call->shares_room = false;
 	}
+	call->shares_room &= call->count > 0;
+	/* Elsewhere a look may be a system call: the wait decides how many. */
+	if (!call->shares_room)
+		call->looks = 0;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-static bool send(struct rd_short *call, const struct rd_short_step *step, bool *unsent)
+bool rd_short_look_again(struct rd_short *call, const struct rd_short_step *step)
 {
-	struct rd_link *link = step->link;
-	void *slot = link->ops->reserve(link, call->size);
-
-	if (!slot)
-		return false;
-	rd_copy(slot, step->from, call->size);
-	link->ops->commit(link, (const struct rd_tag *)&call->signature, call->size);
-	*unsent |= link->unsent;
-	return true;
+	for (int looks = call->looks; looks > 0; looks--)
+		if (rd_short_step(call, step))
+			return true;
+	return false;
 }
 
-/* False: it has not come, or is another call's. It stays in its link. */
-static bool receive(struct rd_short *call, const struct rd_short_step *step)
+int rd_short_left(const struct rd_short *call)
 {
-	struct rd_link *link = step->link;
-	struct rd_message message;
-
-	if (!link->ops->recv(link, step->from ? NULL : step->into, call->size, &message) ||
-		!rd_signature_is_same(message.tag, &call->signature) || message.size != call->size)
-		return false;
-	if (step->from)
-		call->reduce(step->into, message.data, step->from, call->elements);
-	else
-		rd_exec_copy(step->into, message.data, call->size);
-	link->ops->release(link);
-	return true;
-}
-
-static bool run_step(struct rd_short *call, const struct rd_short_step *step, bool *unsent)
-{
-	/* Written only where it differs: see sign() of the executor. */
-	if (call->signature.chunk != step->chunk)
-		call->signature.chunk = step->chunk;
-	if (!step->into)
-		return send(call, step, unsent);
-	if (step->link)
-		return receive(call, step);
-	rd_exec_copy(step->into, step->from, call->size);
-	return true;
-}
-
-RD_HOT_CALL int rd_short_run(struct rd_short *call, uint32_t number)
-{
-	const struct rd_short_step *step = call->steps, *end = step + call->count;
 	bool unsent = false;
 
-	call->signature.number = number;
-	for (; step != end; step++)
-		for (int looks = call->looks; !run_step(call, step, &unsent); looks--)
-			if (looks == 0)
-				return step->index;
 	if (call->count == 0)
 		return 0;
-	return unsent ? end[-1].index + 1 : -1;
+	for (int i = 0; i < call->count; i++)
+		unsent |= call->steps[i].link && call->steps[i].link->unsent;
+	return unsent ? call->steps[call->count - 1].index + 1 : -1;
 }

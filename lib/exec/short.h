@@ -19,22 +19,36 @@ struct rd_short_step {
 	int index; /* in the plan */
 };
 
+/* All but the steps is a line of the cache, and two steps are the next. */
 struct rd_short {
-	struct rd_signature signature;
-	size_t size; /* bytes of each message */
+	struct rd_signature signature; /* with the call's arguments, but for its buffers: */
+	const void *in;
+	void *out;
 	rd_reduce_function reduce;
+	uint16_t size; /* bytes of each message */
 	uint16_t elements;
-	uint16_t looks; /* for a message or room, beyond the first */
-	int count; /* of steps; 0: the call is not short; -1: not known yet */
+	uint8_t looks; /* for a message or room, beyond the first */
+	int8_t count; /* of steps; 0: the call is not short; -1: not known yet */
+	bool shares_room; /* it has steps, and all links share: what they accepted is sent */
+	/* Its user's: whether an equal call may start here, and its digest (comm/task.h). */
+	bool repeats;
+	uint64_t digest;
 	struct rd_short_step steps[RD_SHORT_STEPS];
 };
+
+/* Returns whether a call with these arguments equals the one that it was made of. */
+static inline bool rd_short_equals(const struct rd_short *call, const void *in, const void *out,
+	size_t count, rondo_type type, rondo_op op, int root)
+{
+	const struct rd_signature *last = &call->signature;
+
+	return last->count == count && call->in == in && call->out == out &&
+	       last->type == (unsigned)type && last->op == (unsigned)op &&
+	       last->root == (unsigned)root;
+}
 
 /* Looks up what the steps of the exec's call use. All its links are open. looks: at a link that has
    no message or no room, before the executor goes on; none where a link is not in shared memory. */
 void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks);
-
-/* Runs the call once more, with this number. Returns -1 if it is done, else the index of the plan's
-   step at which the executor goes on (rd_exec_skip()). */
-int rd_short_run(struct rd_short *call, uint32_t number);
 
 #endif

@@ -60,11 +60,15 @@ int rd_signature_mismatch(const struct rd_call *call, int parts, int peer,
 /* Returns whether a message's tag is this signature. */
 static inline bool rd_signature_is_same(const void *tag, const struct rd_signature *signature)
 {
-	uint64_t x[3], y[3];
+	uint64_t differ = 0, x, y;
 
-	memcpy(x, tag, sizeof(x));
-	memcpy(y, signature, sizeof(y));
-	return ((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2])) == 0;
+	/* Word by word: compilers would copy arrays to the stack in other units, and wait. */
+	for (size_t at = 0; at < sizeof(*signature); at += sizeof(x)) {
+		memcpy(&x, (const char *)tag + at, sizeof(x));
+		memcpy(&y, (const char *)signature + at, sizeof(y));
+		differ |= x ^ y;
+	}
+	return differ == 0;
 }
 
 /* Returns whether theirs has this call's number and is the signature of another call. A buffer
