@@ -16,7 +16,7 @@ tools 29400
 tests 107080
 bench 5240
 adapters 5580
-docs 9890
+docs 9900
 product 133120
 files 1820'
 
