@@ -13,7 +13,7 @@ gpu 11030
 transports 14250
 trainer 19160
 tools 29400
-tests 107080
+tests 107120
 bench 5240
 adapters 5580
 docs 9900

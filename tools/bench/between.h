@@ -50,9 +50,10 @@ bool bench_start_init(struct bench_start *start, const struct bench_between *bet
 void bench_start_finish(struct bench_start *start);
 
 /*
- * Prepares a call, and returns at the common start with its own time, of rd_clock_ns(). A rank that
- * the kernel runs later returns later: a call lasts from the latest start. -1 if a rank did not
- * come within 30 s.
+ * Prepares a call, returns at the common start, and returns the rank's own start, of rd_clock_ns().
+ * A call lasts from the latest of them. Where each rank has a processor, a rank that the kernel
+ * runs later starts later. Where they share processors, all start at the common start. -1 if a rank
+ * did not come within 30 s.
  */
 int64_t bench_start_await(struct bench_start *start, const struct bench_touched *touched);
 /* After each call, outside its time. */

@@ -2,7 +2,9 @@
 /* The work between two timed calls, and the common start. */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "bench/between.h"
@@ -16,8 +18,10 @@
 struct side {
 	struct bench_meeting *meeting;
 	const struct bench_between *between;
+	int ranks;
 	int64_t arrivals[ROUNDS], starts[ROUNDS];
 	bool met;
+	pthread_t thread;
 };
 
 static void *run_side(void *argument)
@@ -26,7 +30,7 @@ static void *run_side(void *argument)
 	struct side *side = argument;
 	struct bench_start start;
 
-	side->met = bench_start_init(&start, side->between, side->meeting, 2);
+	side->met = bench_start_init(&start, side->between, side->meeting, side->ranks);
 	for (int i = 0; i < ROUNDS && side->met; i++) {
 		side->arrivals[i] = rd_clock_ns();
 		side->starts[i] = bench_start_await(&start, &none);
@@ -36,23 +40,35 @@ static void *run_side(void *argument)
 	return NULL;
 }
 
-static void expect_common_starts(const struct bench_between *between)
+/* One side a rank; the caller frees them. */
+static struct side *run_sides(const struct bench_between *between, int ranks)
 {
 	static struct bench_meeting meeting;
-	struct side sides[2] = { { &meeting, between, { 0 }, { 0 }, false },
-		{ &meeting, between, { 0 }, { 0 }, false } };
-	pthread_t other;
+	struct side *sides = calloc((size_t)ranks, sizeof(*sides));
 
+	cr_assert_not_null(sides);
 	memset(&meeting, 0, sizeof(meeting));
-	cr_assert_eq(pthread_create(&other, NULL, run_side, &sides[1]), 0);
-	run_side(&sides[0]);
-	pthread_join(other, NULL);
+	for (int i = 0; i < ranks; i++) {
+		sides[i] = (struct side){ &meeting, between, .ranks = ranks };
+		cr_assert_eq(pthread_create(&sides[i].thread, NULL, run_side, &sides[i]), 0);
+	}
+	for (int i = 0; i < ranks; i++)
+		pthread_join(sides[i].thread, NULL);
+	for (int i = 0; i < ranks; i++)
+		cr_assert(sides[i].met, "rank %d", i);
+	return sides;
+}
+
+static void expect_common_starts(const struct bench_between *between)
+{
+	struct side *sides = run_sides(between, 2);
+
 	for (int i = 0; i < ROUNDS; i++)
 		for (int side = 0; side < 2; side++)
 			for (int k = 0; k < 2; k++)
 				cr_assert_geq(sides[side].starts[i],
 					sides[k].arrivals[i] + between->gap_ns, "round %d", i);
-	cr_assert(sides[0].met && sides[1].met);
+	free(sides);
 }
 
 Test(bench_between, no_rank_starts_before_the_gap_after_the_last_arrival, .timeout = 60)
@@ -62,6 +78,25 @@ Test(bench_between, no_rank_starts_before_the_gap_after_the_last_arrival, .timeo
 
 	expect_common_starts(&gap);
 	expect_common_starts(&asleep);
+}
+
+Test(bench_between, a_call_of_ranks_that_share_processors_lasts_from_the_common_start,
+	.timeout = 60)
+{
+	const struct bench_between touch = { .touch = true };
+	int ranks = (int)sysconf(_SC_NPROCESSORS_ONLN) + 1;
+	struct side *sides = run_sides(&touch, ranks);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int64_t latest = 0;
+		for (int k = 0; k < ranks; k++)
+			latest = sides[k].arrivals[i] > latest ? sides[k].arrivals[i] : latest;
+		for (int k = 0; k < ranks; k++) {
+			cr_assert_eq(sides[k].starts[i], sides[0].starts[i], "round %d", i);
+			cr_assert_gt(sides[k].starts[i], latest, "round %d", i);
+		}
+	}
+	free(sides);
 }
 
 Test(bench_between, a_rank_that_touches_its_input_keeps_the_values, .timeout = 30)
