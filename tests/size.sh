@@ -13,8 +13,8 @@ gpu 11030
 transports 14250
 trainer 19160
 tools 29400
-tests 107120
-bench 5240
+tests 107130
+bench 5620
 adapters 5580
 docs 9900
 product 133120

@@ -1,20 +1,24 @@
 // Gloo, over its TCP transport. PEERS_RANKS says how many ranks to fork, PEERS_STORE names an empty
 // directory in which they meet, and PEERS_INTERFACE an interface other than the loopback. With
-// PEERS_RANK it forks none, and is this one.
+// PEERS_RANK it forks none, and is this one. With PEERS_POLLING the rank's own thread reads its
+// sockets, and polls. Only Gloo's older algorithms can.
 //
 // prepare() creates what a pair of buffers needs once, outside the time. There
 // Gloo's three ways of an all-reduce are tried, and the fastest is taken. Its only reduce-scatter
 // works in place and overwrites its input, so this one copies first, as its callers must.
 #include <gloo/allgather.h>
+#include <gloo/allgather_ring.h>
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/broadcast_one_to_all.h>
 #include <gloo/math.h>
 #include <gloo/reduce_scatter.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,12 +33,13 @@
 #include "base/clock.h"
 #include "measure.h"
 
-static std::shared_ptr<gloo::rendezvous::Context> context;
+// Barriers use the first, calls the second.
+static std::shared_ptr<gloo::rendezvous::Context> context, calls;
 static std::unique_ptr<gloo::AllreduceOptions> all_reduce;
 static std::unique_ptr<gloo::AllgatherOptions> all_gather;
 static std::unique_ptr<gloo::BroadcastOptions> broadcast;
 static std::unique_ptr<gloo::AlltoallOptions> all_to_all;
-static std::unique_ptr<gloo::Algorithm> reduce_scatter, halving_doubling;
+static std::unique_ptr<gloo::Algorithm> reduce_scatter, halving_doubling, polled;
 static std::vector<float> work;
 
 static void barrier(void)
@@ -71,7 +76,7 @@ static void take_way(enum way way, float *send, float *recv, size_t count)
 	halving_doubling.reset();
 	if (way == HALVING_DOUBLING) {
 		halving_doubling.reset(new gloo::AllreduceHalvingDoubling<float>(
-			context, std::vector<float *>{ recv }, static_cast<int>(count)));
+			calls, std::vector<float *>{ recv }, static_cast<int>(count)));
 		return;
 	}
 	all_reduce.reset(new gloo::AllreduceOptions(context));
@@ -110,26 +115,44 @@ static void prepare_all_reduce(float *send, float *recv, size_t count)
 	take_way(static_cast<enum way>(best), send, recv, count);
 }
 
+static bool polls(void)
+{
+	return calls != context;
+}
+
 static void prepare(enum peers_collective collective, float *send, float *recv, size_t count)
 {
 	size_t size = static_cast<size_t>(context->size);
 
 	switch (collective) {
 	case PEERS_ALL_REDUCE:
-		prepare_all_reduce(send, recv, count);
+		if (polls())
+			take_way(HALVING_DOUBLING, send, recv, count);
+		else
+			prepare_all_reduce(send, recv, count);
 		break;
 	case PEERS_REDUCE_SCATTER:
 		work.resize(count * size);
-		reduce_scatter.reset(new gloo::ReduceScatterHalvingDoubling<float>(context,
+		reduce_scatter.reset(new gloo::ReduceScatterHalvingDoubling<float>(calls,
 			std::vector<float *>{ work.data() }, static_cast<int>(work.size()),
 			std::vector<int>(size, static_cast<int>(count))));
 		break;
 	case PEERS_ALL_GATHER:
+		if (polls()) {
+			polled.reset(new gloo::AllgatherRing<float>(calls,
+				std::vector<const float *>{ send }, recv, static_cast<int>(count)));
+			break;
+		}
 		all_gather.reset(new gloo::AllgatherOptions(context));
 		all_gather->setInput(send, count);
 		all_gather->setOutput(recv, count * size);
 		break;
 	case PEERS_BROADCAST:
+		if (polls()) {
+			polled.reset(new gloo::BroadcastOneToAll<float>(
+				calls, std::vector<float *>{ recv }, count));
+			break;
+		}
 		broadcast.reset(new gloo::BroadcastOptions(context));
 		broadcast->setOutput(recv, count);
 		broadcast->setRoot(0);
@@ -158,14 +181,31 @@ static void run(enum peers_collective collective, const float *send, float *recv
 		memcpy(recv, work.data(), count * sizeof(float));
 		break;
 	case PEERS_ALL_GATHER:
-		gloo::allgather(*all_gather);
+		polls() ? polled->run() : gloo::allgather(*all_gather);
 		break;
 	case PEERS_BROADCAST:
-		gloo::broadcast(*broadcast);
+		polls() ? polled->run() : gloo::broadcast(*broadcast);
 		break;
 	default:
 		gloo::alltoall(*all_to_all);
 	}
+}
+
+// The ranks meet where `prefix` is theirs.
+static std::shared_ptr<gloo::rendezvous::Context> connect(
+	int rank, int size, const char *prefix, std::shared_ptr<gloo::transport::Device> device)
+{
+	auto connected = std::make_shared<gloo::rendezvous::Context>(rank, size);
+	gloo::rendezvous::FileStore files(getenv("PEERS_STORE"));
+	gloo::rendezvous::PrefixStore store(prefix, files);
+
+	connected->connectFullMesh(store, device);
+	return connected;
+}
+
+static int has(enum peers_collective collective)
+{
+	return !polls() || collective != PEERS_ALL_TO_ALL;
 }
 
 static int live(int rank, int size, int argc, char **argv)
@@ -175,17 +215,21 @@ static int live(int rank, int size, int argc, char **argv)
 
 	const char *interface = getenv("PEERS_INTERFACE");
 	attr.iface = interface ? interface : "lo";
-	context = std::make_shared<gloo::rendezvous::Context>(rank, size);
-	gloo::rendezvous::FileStore store(getenv("PEERS_STORE"));
 	auto device = gloo::transport::tcp::CreateDevice(attr);
-	context->connectFullMesh(store, device);
+	calls = context = connect(rank, size, "barriers", device);
+	if (getenv("PEERS_POLLING"))
+		calls = connect(rank, size, "calls", device);
+	for (int i = 0; i < size && polls(); i++)
+		if (i != rank)
+			calls->getPair(i)->setSync(true, true);
 	library.rank = rank;
 	library.size = size;
 	library.barrier = barrier;
 	library.greatest = greatest;
+	library.has = has;
 	library.run = run;
 	library.prepare = prepare;
-	library.has_threads = 1;
+	library.has_threads = !polls();
 	int status = peers_measure(&library, argc, argv);
 	barrier(); // a rank that leaves first breaks the others' connections
 	fflush(stdout);

@@ -423,7 +423,7 @@ int peers_measure(const struct peers_library *library, int argc, char **argv)
 	settle(library);
 	for (int i = 0; i < PEERS_COLLECTIVES && !status; i++) {
 		run.collective = (enum peers_collective)i;
-		if (listed(argv[3], names[i]))
+		if (listed(argv[3], names[i]) && (!library->has || library->has(run.collective)))
 			status = measure_sizes(&run, argv[4], batches);
 	}
 	bench_start_finish(&run.start);

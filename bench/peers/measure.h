@@ -35,6 +35,8 @@ struct peers_library {
 	void (*barrier)(void);
 	/* *value = the greatest over all ranks. */
 	void (*greatest)(double *value);
+	/* May be NULL: it has all. */
+	int (*has)(enum peers_collective collective);
 	/*
 	 * float, sum, root 0. Count is that of one rank's part: of the whole for all_reduce and
 	 * broadcast (in place in recv), of one rank's block for the others.

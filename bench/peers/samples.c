@@ -7,9 +7,9 @@
 #define STEADY 1.5 /* greater changes of distance or pace than by this factor spoil a sample */
 
 static const char *const names[PROGRAMS] = { "rondo", "rondo-registered", "openmpi", "openmpi-sm",
-	"mpich", "gloo", "line" };
+	"mpich", "gloo", "gloo-polling", "line", "sockets" };
 static const char *const titles[PROGRAMS] = { "Rondo", "Rondo, registered", "Open MPI",
-	"Open MPI, coll/sm", "MPICH", "Gloo", "Bare lines" };
+	"Open MPI, coll/sm", "MPICH", "Gloo", "Gloo, polling", "Bare lines", "Bare sockets" };
 
 const char *program_name(enum program program)
 {
@@ -226,7 +226,7 @@ int point_best_peer(const struct point *point)
 {
 	int best = -1;
 
-	for (int program = OPENMPI; program <= GLOO; program++) {
+	for (int program = OPENMPI; program <= GLOO_POLLING; program++) {
 		if (point->counts[program] &&
 			(best < 0 || point->time_us[program] < point->time_us[best]))
 			best = program;

@@ -13,8 +13,20 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The peers are those from OPENMPI to GLOO. LINE is the floor: a bare exchange of lines. */
-enum program { RONDO, RONDO_REGISTERED, OPENMPI, OPENMPI_SM, MPICH, GLOO, LINE, PROGRAMS };
+/* The peers are those from OPENMPI to GLOO_POLLING. LINE and SOCKETS are the floors of shm and tcp:
+   bare loops. */
+enum program {
+	RONDO,
+	RONDO_REGISTERED,
+	OPENMPI,
+	OPENMPI_SM,
+	MPICH,
+	GLOO,
+	GLOO_POLLING,
+	LINE,
+	SOCKETS,
+	PROGRAMS
+};
 
 struct sample {
 	/* Means of before and after: the round trip of a cache line, and the cores' pace. */

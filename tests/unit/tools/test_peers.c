@@ -95,6 +95,17 @@ Test(peers, the_median_of_the_90th_percentiles_is_taken_at_the_same_distance)
 	comparison_finish(&c);
 }
 
+Test(peers, gloo_that_polls_is_a_peer_and_bare_sockets_are_none)
+{
+	struct comparison c = read_text("tcp 2 sockets all_reduce 8 30 900 3 30 900 nan\n"
+					"tcp 2 gloo all_reduce 8 30 900 90 30 900 nan\n"
+					"tcp 2 gloo-polling all_reduce 8 30 900 15 30 900 nan\n");
+
+	cr_assert_eq(point_best_peer(&c.points[0]), GLOO_POLLING);
+	cr_assert_eq(c.points[0].time_us[SOCKETS], 3);
+	comparison_finish(&c);
+}
+
 Test(peers, a_bare_exchange_of_lines_is_no_peer)
 {
 	struct comparison c = read_text("shm 2 line all_reduce 8 30 900 0.1 30 900 nan\n"
