@@ -13,8 +13,8 @@ gpu 11030
 transports 14250
 trainer 19160
 tools 29400
-tests 107130
-bench 5620
+tests 107180
+bench 5630
 adapters 5580
 docs 9900
 product 133120

@@ -3,9 +3,9 @@
  * calls.
  *
  * For each collective and size: warm-up; then batches of calls back to back, each batch long enough
- * for the clock. A batch's time is its slowest rank's mean. Before and after every batch, ranks 0
- * and 1 measure the distance (bench/machine/line.h) and the pace (pace.h) of their cores. The
- * others sleep.
+ * for the clock. It lasts from the first rank's start to the last one's end. Before and after every
+ * batch, ranks 0 and 1 measure the distance (bench/machine/line.h) and the pace (pace.h) of their
+ * cores. The others sleep.
  *
  * Or each call by itself, after other work (bench/between.h), with a common start.
  */
