@@ -16,7 +16,7 @@ tools 29400
 tests 107180
 bench 5630
 adapters 5580
-docs 10000
+docs 10010
 product 133120
 files 1820'
 
