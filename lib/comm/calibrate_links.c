@@ -88,7 +88,8 @@ static int ping(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 
 /* One measurement at a point, as rd_link_cost has it. */
 struct sample {
-	int64_t way_ns, busy_ns, both_ns;
+	int64_t way_ns, busy_ns, both_ns, send_ns, recv_ns;
+	bool by_turns; /* each rank's part is measured while the other does nothing */
 	bool one_core; /* both ranks ended it on one core */
 };
 
@@ -122,6 +123,50 @@ static int exchange(struct rondo_comm *comm, struct measured_pair pair, char *by
 		if (i > 0)
 			sample->both_ns = rd_shorter(sample->both_ns, rd_clock_ns() - began);
 	}
+	return err;
+}
+
+static int time_messages(struct rondo_comm *comm, int from, int to, char *bytes, size_t size,
+	int count, int64_t *took_ns)
+{
+	int64_t began = rd_clock_ns();
+	int err = 0;
+
+	for (int k = 0; k < count && !err; k++)
+		err = rd_own_transfer(comm, from, to, bytes, size);
+	*took_ns = rd_clock_ns() - began;
+	return err;
+}
+
+/*
+ * Messages of which each rank does its part while the other does nothing, as ranks do that share a
+ * core: where both run, they wait for each other's locks and cache lines in the kernel. The other
+ * rank reads the clock until all have come, and answers with its time. Transfers to the rank itself
+ * move nothing: the time of their calls does not count. The first ones make their plan.
+ */
+static int take_turns(struct rondo_comm *comm, struct measured_pair pair, char *bytes, size_t size,
+	int count, struct sample *sample)
+{
+	bool leads = comm->rank == pair.leader;
+	char *place = leads ? bytes : bytes + points[RD_COST_POINT_COUNT - 1];
+	int64_t idle_ns = 0, took_ns = 0, began;
+	int64_t all_ns = rd_shorter(count * sample->way_ns, BUDGET_NS);
+	int err = pass_one(comm, pair, true, bytes, 0);
+
+	for (int i = 0; i < 2 && !err; i++)
+		err = time_messages(comm, comm->rank, comm->rank, bytes, 0, count, &idle_ns);
+	began = rd_clock_ns();
+	while (!leads && rd_clock_ns() - began < all_ns)
+		continue;
+	if (!err)
+		err = time_messages(comm, pair.leader, pair.other, place, size, count, &took_ns);
+	took_ns = rd_longer(took_ns - idle_ns, count) / count;
+	if (leads)
+		sample->send_ns = rd_shorter(sample->send_ns, took_ns);
+	if (!err)
+		err = send_one(comm, pair, true, &took_ns, sizeof(took_ns));
+	if (leads)
+		sample->recv_ns = rd_shorter(sample->recv_ns, took_ns);
 	return err;
 }
 
@@ -164,11 +209,13 @@ static int measure_point(struct rondo_comm *comm, struct measured_pair pair, voi
 	size_t size = points[point];
 	int err = ping(comm, pair, bytes, size, effort, &sample->way_ns);
 
-	sample->busy_ns = sample->both_ns = UINT32_MAX;
+	sample->busy_ns = sample->both_ns = sample->send_ns = sample->recv_ns = UINT32_MAX;
 	for (int i = 0; i < effort->bursts && !err; i++) {
 		err = burst(comm, pair, bytes, size, effort->length, sample);
 		if (!err)
 			err = exchange(comm, pair, bytes, size, effort->length, sample);
+		if (!err && sample->by_turns)
+			err = take_turns(comm, pair, bytes, size, comm->settings.slots, sample);
 	}
 	sample->busy_ns = rd_shorter(sample->busy_ns, sample->way_ns);
 	sample->one_core = false;
@@ -177,13 +224,26 @@ static int measure_point(struct rondo_comm *comm, struct measured_pair pair, voi
 
 /* ---- The leader ----------------------------------------------------------------------------- */
 
-/* The effort for a point; -1: there is no time for it. */
-static int affordable(const struct rondo_comm *comm, int64_t message_ns, int64_t left_ns)
+/* Whether the pair shares cores with other ranks, and the kernel carries its messages. */
+static bool takes_turns(const struct rondo_comm *comm, struct measured_pair pair)
 {
+	const struct rd_link *link = comm->links[pair.other * comm->channels];
+	const int *host = comm->layouts[0]->group;
+
+	return comm->oversubscribed && host[pair.leader] == host[pair.other] && link->ops->send &&
+	       link->send_min < UINT32_MAX && !link->single_copy;
+}
+
+/* The effort for a point; -1: there is no time for it. */
+static int affordable(const struct rondo_comm *comm, struct measured_pair pair, int64_t message_ns,
+	int64_t left_ns)
+{
+	int by_turns = takes_turns(comm, pair) ? 2 * (comm->settings.slots + 1) : 0;
+
 	for (int i = 0; i < LEAST_EFFORT; i++) {
 		const struct effort *effort = &efforts[i];
 		int messages = 2 * (effort->pings + rounds_before(comm, effort)) +
-			       3 * effort->bursts * (effort->length + 1);
+			       effort->bursts * (3 * (effort->length + 1) + by_turns);
 
 		if (messages * message_ns <= (left_ns > 0 ? left_ns / 2 : 0))
 			return i;
@@ -191,19 +251,20 @@ static int affordable(const struct rondo_comm *comm, int64_t message_ns, int64_t
 	return -1;
 }
 
-/* Sends the next point and effort to the other rank, and how both write messages; point -1: there
-   is no more. */
+/* Sends the next point and effort to the other rank, and how both measure; point -1: there is no
+   more. */
 static int send_next(struct rondo_comm *comm, struct measured_pair pair, int point, int effort)
 {
 	int past = (int)comm->costs.links[RD_NEAR].past_caches;
-	int32_t next = point < 0 ? -1 : (point * EFFORT_COUNT + effort) * 2 + past;
+	int32_t next = (point * EFFORT_COUNT + effort) * 4 + 2 * takes_turns(comm, pair) + past;
 
+	next = point < 0 ? -1 : next;
 	return send_one(comm, pair, false, &next, sizeof(next));
 }
 
 /* All points. */
 struct series {
-	struct rd_samples ways, busy, both;
+	struct rd_samples ways, busy, both, sends, recvs;
 	int64_t deadline_ns, latest_ns;
 	int one_core_repeats;
 	bool one_core; /* during the last sample */
@@ -212,7 +273,7 @@ struct series {
 static int take_sample(struct rondo_comm *comm, struct measured_pair pair, void *bytes, int point,
 	int effort, struct series *series)
 {
-	struct sample sample;
+	struct sample sample = { .by_turns = takes_turns(comm, pair) };
 	int err = send_next(comm, pair, point, effort);
 
 	if (!err)
@@ -223,6 +284,10 @@ static int take_sample(struct rondo_comm *comm, struct measured_pair pair, void 
 	rd_samples_add(&series->busy, point, (uint32_t)sample.busy_ns);
 	if (efforts[effort].bursts > 0)
 		rd_samples_add(&series->both, point, (uint32_t)sample.both_ns);
+	if (efforts[effort].bursts > 0 && sample.by_turns) {
+		rd_samples_add(&series->sends, point, (uint32_t)sample.send_ns);
+		rd_samples_add(&series->recvs, point, (uint32_t)sample.recv_ns);
+	}
 	series->one_core = sample.one_core;
 	return 0;
 }
@@ -303,9 +368,9 @@ static int measure_series(struct rondo_comm *comm, struct measured_pair pair, vo
 		bool known = series->ways.measured >> point & 1;
 		bool first = point == RD_SAMPLES_SLOPE_FROM && !known;
 		int64_t message_ns = rd_samples_expect(&series->ways, point);
-		int effort =
-			first ? LEAST_EFFORT
-			      : affordable(comm, message_ns, series->deadline_ns - rd_clock_ns());
+		int effort = first ? LEAST_EFFORT
+				   : affordable(comm, pair, message_ns,
+					     series->deadline_ns - rd_clock_ns());
 
 		if (effort >= 0 && points[point] <= comm->piece_size)
 			err = measure_repeatedly(comm, pair, bytes, point, effort, series);
@@ -341,6 +406,10 @@ static int lead(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 	rd_samples_settle(&series.ways, standard.way_ns, cost->way_ns);
 	rd_samples_settle(&series.busy, standard.busy_ns, cost->busy_ns);
 	rd_samples_settle(&series.both, standard.both_ns, cost->both_ns);
+	if (series.sends.measured) {
+		rd_samples_settle(&series.sends, standard.busy_ns, cost->send_ns);
+		rd_samples_settle(&series.recvs, standard.busy_ns, cost->recv_ns);
+	}
 	leave_out_tasks(cost);
 	cost->posts = link->ops->send != NULL && link->send_min < UINT32_MAX;
 	cost->posts_min = cost->posts ? (uint32_t)link->send_min : 0;
@@ -352,7 +421,7 @@ static int lead(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 
 static int follow(struct rondo_comm *comm, struct measured_pair pair, void *bytes)
 {
-	struct sample ignored;
+	struct sample sample;
 	int32_t next;
 	int err;
 
@@ -362,14 +431,15 @@ static int follow(struct rondo_comm *comm, struct measured_pair pair, void *byte
 		err = send_one(comm, pair, false, &next, sizeof(next));
 		if (err || next < 0)
 			return err;
-		if (next >= RD_COST_POINT_COUNT * EFFORT_COUNT * 2)
+		if (next >= RD_COST_POINT_COUNT * EFFORT_COUNT * 4)
 			return rd_comm_fail(comm,
 				rd_fail(RONDO_PROTOCOL, "rank %d asked rank %d for measurement %d",
 					pair.leader, comm->rank, (int)next),
 				pair.leader);
 		comm->costs.links[RD_NEAR].past_caches = next % 2;
-		err = measure_point(comm, pair, bytes, next / 2 / EFFORT_COUNT,
-			&efforts[next / 2 % EFFORT_COUNT], &ignored);
+		sample.by_turns = next / 2 % 2;
+		err = measure_point(comm, pair, bytes, next / 4 / EFFORT_COUNT,
+			&efforts[next / 4 % EFFORT_COUNT], &sample);
 		if (err)
 			return err;
 	}

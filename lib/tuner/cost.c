@@ -85,12 +85,15 @@ int64_t rd_bytes_ns(uint64_t size, uint32_t byte_ps)
 static struct rd_message_cost cost_of(const struct rd_link_cost *link, uint64_t size)
 {
 	int64_t way = between(link->way_ns, size), busy = between(link->busy_ns, size);
-	int64_t both = between(link->both_ns, size), recv, send;
+	int64_t both = between(link->both_ns, size);
+	int64_t recv = between(link->recv_ns, size), send = between(link->send_ns, size);
 
 	if (both == 0)
 		both = 2 * busy < way ? 2 * busy : way;
-	recv = busy > both / 2 ? busy : both / 2;
-	send = both > recv ? both - recv : 0;
+	if (recv == 0) {
+		recv = busy > both / 2 ? busy : both / 2;
+		send = both > recv ? both - recv : 0;
+	}
 	return (struct rd_message_cost){ send, recv, way - recv > 0 ? way - recv - send : -send,
 		0 };
 }
@@ -118,7 +121,7 @@ uint32_t rd_rails_share(const struct rd_link_cost *link, int channels)
 
 /* ---- As text -------------------------------------------------------------------------------- */
 
-#define LINES_MAX 26
+#define LINES_MAX 30
 
 /* A line: its name, the address of its numbers, and their bounds. */
 struct line {
@@ -160,6 +163,10 @@ static void add_later(struct lines *lines, const char *prefix, struct rd_link_co
 {
 	add_line(lines, prefix,
 		(struct line){ "both_ns", link->both_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
+	add_line(lines, prefix,
+		(struct line){ "send_ns", link->send_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
+	add_line(lines, prefix,
+		(struct line){ "recv_ns", link->recv_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
 	add_line(lines, prefix, (struct line){ "rails", &link->rails, 1, 1, RD_COST_RAILS_MAX });
 	add_line(lines, prefix, (struct line){ "striped", &link->striped, 1, 0, 1000 });
 	add_line(lines, prefix, (struct line){ "past_caches", &link->past_caches, 1, 0, 1 });
@@ -340,6 +347,8 @@ bool rd_costs_read(
 		costs->links[class].striped = 0;
 		costs->links[class].past_caches = 0;
 		memset(costs->links[class].both_ns, 0, sizeof(costs->links[class].both_ns));
+		memset(costs->links[class].send_ns, 0, sizeof(costs->links[class].send_ns));
+		memset(costs->links[class].recv_ns, 0, sizeof(costs->links[class].recv_ns));
 	}
 	list_lines(costs, &lines);
 	for (*line = 1; *text; ++*line) {

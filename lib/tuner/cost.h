@@ -73,6 +73,9 @@ struct rd_link_cost {
 	/* Where both ranks send at once: the time of a message sent and one received. 0: unknown,
 	   then as if each cost what the busier rank's does. */
 	uint32_t both_ns[RD_COST_POINT_COUNT];
+	/* Through the kernel where ranks share cores: the work of a message on each rank while the
+	   other does nothing. 0: not measured, then as busy_ns and both_ns yield. */
+	uint32_t send_ns[RD_COST_POINT_COUNT], recv_ns[RD_COST_POINT_COUNT];
 	/* posts is 1: from posts_min bytes on, a message is sent from the user's memory
 	   (rd_link_ops.send). 0: all messages are written into the link's slots. */
 	uint32_t posts, posts_min;
@@ -135,7 +138,7 @@ void rd_costs_bound(struct rd_costs *costs);
 /* Reads the text of rd_costs_print(), all of it, each number within its bounds. False: `wrong`
    holds the reason, and *line the line of the text, from 1 on (0: no single line). The lines of
    memory may be missing: memory then costs as much as a cache. It never costs less. So may both_ns,
-   and those of rails: there is one then. */
+   send_ns, recv_ns, and those of rails: there is one then. */
 bool rd_costs_read(
 	struct rd_costs *costs, const char *text, int *line, char *wrong, size_t wrong_size);
 

@@ -215,13 +215,54 @@ struct rd_step_cost rd_cut_costs(int parts, int blocks, const struct rd_costs *c
 	return rd_step_cost_of(costs, slice, how->type, is_in_memory(blocks, costs, how));
 }
 
+/* The most ranks that take turns on one core. */
+static int most_turns(const struct rd_schedule *schedule, const struct rd_costs *costs)
+{
+	int most = 1;
+
+	for (int host = 0; host < schedule->host_count; host++) {
+		int cores = (int)costs->cores;
+		int turns = (schedule->host_ranks[host] - 1) / cores + 1;
+
+		most = turns > most ? turns : most;
+	}
+	return most;
+}
+
+/* How many of these begin in a replay of their own. Where ranks are many, fewer do. */
+static int replays_of(const struct rd_schedule *schedule, int turns)
+{
+	int most = RD_REPLAYED_MAX / schedule->rank_count;
+
+	most = most > RD_REPLAYED_TURNS ? RD_REPLAYED_TURNS : most < 1 ? 1 : most;
+	return turns < most ? turns : most;
+}
+
+/* A call finds the ranks of a core at any of their turns: the mean over who has the first one. */
+static bool replay(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
+	int pieces, struct rd_timing *timing)
+{
+	int turns = most_turns(schedule, step_cost->costs), replays = replays_of(schedule, turns);
+	int64_t later_ns = 0;
+	struct rd_replayed replayed;
+
+	for (int i = 0; i < replays; i++) {
+		if (!rd_replay(schedule, step_cost, pieces, i * turns / replays, &replayed))
+			return false;
+		timing->first_ns += (replayed.ends_ns[0] - replayed.start_ns) / replays;
+		later_ns += (replayed.ends_ns[pieces - 1] - replayed.ends_ns[0]) / replays;
+	}
+	if (pieces > 1)
+		timing->each_ns = later_ns / (pieces - 1);
+	return true;
+}
+
 struct rd_timing rd_timing_of(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
 	struct rd_timing timing = { 0 };
 	struct rd_step_cost step_cost =
 		rd_cut_costs(schedule->parts, schedule->blocks, costs, how, &timing.pieces);
-	struct rd_replayed replayed;
 	int pieces = (int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
 	struct sums sums;
@@ -241,15 +282,10 @@ struct rd_timing rd_timing_of(
 		timing.each_ns = timing.first_ns;
 		return timing;
 	}
-	if (!summed || !rd_replay(schedule, &step_cost, pieces, &replayed)) {
+	if (!summed || !replay(schedule, &step_cost, pieces, &timing)) {
 		timing.first_ns = NEVER;
 		timing.pieces = 1;
-		return timing;
 	}
-	timing.first_ns = replayed.ends_ns[0] - replayed.start_ns;
-	if (pieces > 1)
-		timing.each_ns =
-			(replayed.ends_ns[pieces - 1] - replayed.ends_ns[0]) / (pieces - 1);
 	return timing;
 }
 

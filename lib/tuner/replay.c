@@ -16,17 +16,30 @@ static bool oversubscribed(const struct replay *replay, int host)
 	return replay->schedule->host_ranks[host] > (int)replay->step_cost->costs->cores;
 }
 
-/* The cores of the hosts on which ranks share them. */
-static void init_cores(struct replay *replay)
+/* The cores of the hosts on which ranks share them. Ranks go to a host's cores by turns. */
+static void init_cores(struct replay *replay, int first)
 {
 	const struct rd_schedule *schedule = replay->schedule;
+	int cores = (int)replay->step_cost->costs->cores;
 
 	replay->core_count = 0;
-	for (int host = 0; host < schedule->host_count; host++)
-		for (int i = 0;
-			oversubscribed(replay, host) && i < (int)replay->step_cost->costs->cores;
-			i++)
-			schedule->cores[replay->core_count++] = (struct rd_core){ host, -1, 0 };
+	for (int host = 0; host < schedule->host_count; host++) {
+		struct rd_core *own = schedule->cores + replay->core_count;
+		int count = 0;
+
+		if (!oversubscribed(replay, host))
+			continue;
+		memset(own, 0, (size_t)cores * sizeof(*own));
+		for (int i = 0; i < schedule->rank_count; i++) {
+			if (schedule->rank_schedules[i].host != host)
+				continue;
+			schedule->states[i].core = replay->core_count + count % cores;
+			schedule->states[i].turn = own[count++ % cores].ranks++;
+		}
+		for (int i = 0; i < cores; i++)
+			own[i].next = first % own[i].ranks;
+		replay->core_count += cores;
+	}
 }
 
 static bool is_done(const struct replay *replay, int row)
@@ -219,30 +232,42 @@ static void begin_rank(struct replay *replay, int row, int64_t now)
 	state->began = true;
 }
 
-/* Finds the rank that can go on first, on which shared core, and when; false: none can. */
-static bool next_turn(const struct replay *replay, int *row, int *core, int64_t *at)
+/* When a rank that can go on has its next turn. Those that wait have theirs, too: they look for
+   their messages, and yield. */
+static int64_t turn_ns(const struct replay *replay, int row)
+{
+	const struct rd_rank_state *state = &replay->schedule->states[row];
+	const struct rd_core *core = &replay->schedule->cores[state->core];
+	int64_t switch_ns = core->ranks > 1 ? replay->step_cost->costs->switch_ns : 0;
+	int64_t all_ns = core->ranks * switch_ns;
+	int before = (state->turn - core->next + core->ranks) % core->ranks;
+	int64_t turn = core->free_ns + (before + 1) * switch_ns;
+
+	if (turn >= state->ready_ns)
+		return turn;
+	if (all_ns == 0)
+		return state->ready_ns;
+	return turn + (state->ready_ns - turn + all_ns - 1) / all_ns * all_ns;
+}
+
+/* Finds the rank that goes on first on a shared core, and when; false: none can. */
+static bool next_turn(const struct replay *replay, int *row, int64_t *at)
 {
 	const struct rd_schedule *schedule = replay->schedule;
 	bool found = false;
 
 	for (int i = 0; replay->core_count > 0 && i < schedule->rank_count; i++) {
-		if (is_done(replay, i) || schedule->states[i].waits)
-			continue;
-		for (int k = 0; k < replay->core_count; k++) {
-			const struct rd_core *place = &schedule->cores[k];
-			int64_t begin = rd_longer(place->free_ns, schedule->states[i].ready_ns);
+		int64_t turn;
 
-			/* To go on where it was costs nothing. */
-			if (place->last != i)
-				begin += replay->step_cost->costs->switch_ns;
-			if (place->host != schedule->rank_schedules[i].host ||
-				(found && begin >= *at))
-				continue;
-			found = true;
-			*row = i;
-			*core = k;
-			*at = begin;
-		}
+		if (!oversubscribed(replay, schedule->rank_schedules[i].host) ||
+			is_done(replay, i) || schedule->states[i].waits)
+			continue;
+		turn = turn_ns(replay, i);
+		if (found && turn >= *at)
+			continue;
+		found = true;
+		*row = i;
+		*at = turn;
 	}
 	return found;
 }
@@ -257,27 +282,29 @@ static void replay_free(struct replay *replay)
 }
 
 bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost, int pieces,
-	struct rd_replayed *replayed)
+	int first, struct rd_replayed *replayed)
 {
 	struct replay replay = {
 		.schedule = schedule, .step_cost = step_cost, .pieces = pieces, .replayed = replayed
 	};
-	int row = 0, core = 0;
+	int row = 0;
 	int64_t at = 0;
 
-	init_cores(&replay);
 	for (size_t i = 0; i < (size_t)pieces * schedule->event_count; i++)
 		schedule->sent_ns[i] = -1;
 	memset(schedule->states, 0, schedule->rank_count * sizeof(*schedule->states));
+	init_cores(&replay, first);
 	memset(schedule->cables, 0, schedule->host_count * sizeof(*schedule->cables));
 	*replayed = (struct rd_replayed){ 0 };
 	for (int i = 0; i < schedule->rank_count; i++)
 		release(&replay, i);
 	replay_free(&replay);
-	while (next_turn(&replay, &row, &core, &at)) {
-		schedule->cores[core].last = row;
+	while (next_turn(&replay, &row, &at)) {
+		struct rd_core *core = &schedule->cores[schedule->states[row].core];
+
+		core->next = (schedule->states[row].turn + 1) % core->ranks;
 		begin_rank(&replay, row, at);
-		schedule->cores[core].free_ns = replay_rank(&replay, row, at);
+		core->free_ns = replay_rank(&replay, row, at);
 		replay_free(&replay);
 	}
 	for (int i = 0; i < schedule->rank_count; i++)

@@ -36,6 +36,7 @@ struct rd_rank_state {
 	int64_t ready_ns; /* when it could go on */
 	bool waits; /* for a message that is not sent yet, since ready_ns */
 	bool began; /* it has had a turn on a core that ranks share */
+	int core, turn; /* that core, and its place among the ranks there */
 };
 
 /* The work of an event in a replay, without its wait before that. */
@@ -45,8 +46,8 @@ struct rd_event_time {
 
 /* A core of a host whose ranks share cores. */
 struct rd_core {
-	int host;
-	int last; /* the rank that it ran last; -1: none yet */
+	int ranks; /* which take turns, one after the other */
+	int next; /* whose turn is next */
 	int64_t free_ns;
 };
 

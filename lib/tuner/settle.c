@@ -13,7 +13,8 @@ enum group { NEAR_LINKS, FAR_LINKS, MEMORY, SWITCHES, GROUP_COUNT };
 	}
 #define LINK(group_, class) \
 	NUMBERS(group_, links[class].way_ns), NUMBERS(group_, links[class].busy_ns), \
-		NUMBERS(group_, links[class].both_ns), NUMBERS(group_, links[class].past_caches)
+		NUMBERS(group_, links[class].both_ns), NUMBERS(group_, links[class].send_ns), \
+		NUMBERS(group_, links[class].recv_ns), NUMBERS(group_, links[class].past_caches)
 
 static const struct numbers {
 	enum group group;
@@ -48,6 +49,8 @@ static struct rd_costs usual_like(const struct rd_costs *usual, const struct rd_
 			like.links[class].way_ns[i] = from->way_ns[i];
 			like.links[class].busy_ns[i] = from->busy_ns[i];
 			like.links[class].both_ns[i] = from->both_ns[i];
+			like.links[class].send_ns[i] = link->send_ns[i] ? from->busy_ns[i] : 0;
+			like.links[class].recv_ns[i] = link->recv_ns[i] ? from->busy_ns[i] : 0;
 		}
 	}
 	return like;

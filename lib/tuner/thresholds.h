@@ -104,6 +104,9 @@
 /* Schedules that are added up assume that one message in this many waits for its receiver's turn on
    a core. Replays of 64 ranks on two cores had one in 4 to 40; this was within twice their time. */
 #define RD_TURNS_ONE_IN 8
+/* Where ranks share cores, at most so many of a core's begin in a replay of their own. Not
+   measured: 8 ranks on two cores, the most that were tried, have 4. */
+#define RD_REPLAYED_TURNS 4
 /* Pieces that are replayed one by one; each later piece takes as long as the last of them.
    "Predicted cost on oversubscribed cores" has the bound that mends what this leaves out. */
 #define RD_REPLAYED_PIECES 3

@@ -129,7 +129,7 @@ static int replay(struct plan_timeline *timeline, const struct plan_options *opt
 	timeline->pieces = options->pieces > 0 ? options->pieces : 1;
 	if ((uint64_t)timeline->pieces > timeline->all_pieces)
 		timeline->pieces = (int)timeline->all_pieces;
-	if (!rd_replay(timeline->schedule, &step_cost, timeline->pieces, &replayed))
+	if (!rd_replay(timeline->schedule, &step_cost, timeline->pieces, 0, &replayed))
 		return rd_fail(RONDO_INVALID, "the ranks of %s wait for each other for ever",
 			timeline->algorithm->name);
 	timeline->end_ns = replayed.ends_ns[timeline->pieces - 1];

@@ -30,6 +30,8 @@ static void fake_leave(int cpu);
 static struct {
 	int64_t now_ns;
 	int64_t through_ns, past_ns; /* of a message through the caches, and past them */
+	int64_t idle_ns; /* of a transfer that moves nothing */
+	int64_t look_ns; /* at the clock */
 	int messages; /* left before one fails; -1: none does */
 	struct own_core here, there; /* this rank's, and its peer's */
 	int left; /* how often this rank left its core */
@@ -38,7 +40,7 @@ static struct {
 
 static int64_t fake_clock_ns(void)
 {
-	return now.now_ns;
+	return now.now_ns += now.look_ns;
 }
 
 static int pass(const struct rondo_comm *comm)
@@ -53,7 +55,10 @@ static int pass(const struct rondo_comm *comm)
 static __attribute__((noinline)) int fake_transfer(
 	struct rondo_comm *comm, int from, int to, void *bytes, size_t size)
 {
-	(void)from;
+	if (from == to) {
+		now.now_ns += now.idle_ns;
+		return 0;
+	}
 	if (to == comm->rank)
 		memset(bytes, 0, size);
 	return pass(comm);
@@ -91,13 +96,14 @@ static void fake_leave(int cpu)
 /* Ranks 0 and 1 are on one host, and rank 2 on another. */
 static struct rondo_comm *comm_of(int rank)
 {
+	static const struct rd_link_ops no_ops;
 	static int hosts[RANKS] = { 0, 0, 1 };
 	static struct rd_layout layout = { .group = hosts };
 	static struct rd_link link;
 	static struct rd_link *links[RANKS];
 	static struct rondo_comm comm;
 
-	link = (struct rd_link){ .shares_room = true };
+	link = (struct rd_link){ .ops = &no_ops, .shares_room = true };
 	for (int i = 0; i < RANKS; i++)
 		links[i] = &link;
 	comm = (struct rondo_comm){ .rank = rank,
@@ -108,6 +114,7 @@ static struct rondo_comm *comm_of(int rank)
 		.settings.slots = 4 };
 	now.now_ns = 1;
 	now.through_ns = now.past_ns = 1000;
+	now.idle_ns = now.look_ns = 0;
 	now.messages = -1;
 	now.left = now.questions = 0;
 	return &comm;
@@ -177,6 +184,88 @@ Test(calibrate_links, both_ranks_ask_for_cores_at_the_same_two_points)
 				"rank %d, point %d: %d", rank, point, now.questions);
 			cr_expect_not(sample.one_core);
 		}
+}
+
+/* ---- Costs ---------------------------------------------------------------------------------- */
+
+static bool send_nothing(
+	struct rd_link *link, const struct rd_tag *tag, const void *from, size_t size)
+{
+	(void)link;
+	(void)tag;
+	(void)from;
+	(void)size;
+	return true;
+}
+
+static struct sample sample_of(struct rondo_comm *comm, bool by_turns)
+{
+	static char bytes[2 << 17];
+	struct sample sample = { .by_turns = by_turns };
+
+	now.here = now.there = (struct own_core){ -1, 8 };
+	cr_assert_eq(
+		measure_point(comm, (struct measured_pair){ 0, 1 }, bytes, 1, &efforts[0], &sample),
+		0);
+	return sample;
+}
+
+Test(calibrate_links, a_message_by_turns_is_work_without_the_call_around_it)
+{
+	struct rondo_comm *comm = comm_of(0);
+
+	now.idle_ns = 100;
+	cr_expect_eq(sample_of(comm, true).send_ns, 900);
+	comm = comm_of(0);
+	cr_expect_eq(sample_of(comm, false).send_ns, UINT32_MAX);
+}
+
+/* Its peer sends all of the messages meanwhile. */
+Test(calibrate_links, a_rank_receives_by_turns_when_its_peer_has_sent)
+{
+	struct rondo_comm *comm = comm_of(1);
+	int64_t without_ns, began_ns;
+
+	began_ns = now.now_ns;
+	sample_of(comm, false);
+	without_ns = now.now_ns - began_ns;
+	comm = comm_of(1);
+	now.look_ns = 1;
+	began_ns = now.now_ns;
+	sample_of(comm, true);
+	/* Each time: two messages around it, four in it, and as long as those take before. */
+	cr_expect_geq(now.now_ns - began_ns - without_ns, efforts[0].bursts * (2 + 4 + 4) * 1000);
+}
+
+/* Shared memory has no locks of a kernel; ranks with cores of their own take no turns. */
+Test(calibrate_links, only_messages_through_the_kernel_on_shared_cores_are_by_turns)
+{
+	static const struct rd_link_ops sends = { .send = send_nothing }, writes = { .send = NULL };
+	static const struct {
+		const struct rd_link_ops *ops;
+		size_t send_min;
+		int other;
+		bool shares_cores, single_copy, by_turns;
+	} tries[] = {
+		{ &sends, 1024, 1, true, false, true },
+		{ &sends, 1024, 1, false, false, false },
+		{ &sends, 1024, 2, true, false, false },
+		{ &sends, 1024, 1, true, true, false },
+		{ &sends, SIZE_MAX, 1, true, false, false },
+		{ &writes, 1024, 1, true, false, false },
+	};
+
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		struct rondo_comm *comm = comm_of(0);
+		struct rd_link *link = comm->links[tries[i].other];
+
+		comm->oversubscribed = tries[i].shares_cores;
+		link->ops = tries[i].ops;
+		link->send_min = tries[i].send_min;
+		link->single_copy = tries[i].single_copy;
+		cr_expect_eq(takes_turns(comm, (struct measured_pair){ 0, tries[i].other }),
+			tries[i].by_turns, "%zu", i);
+	}
 }
 
 /* ---- Past the caches ------------------------------------------------------------------------ */

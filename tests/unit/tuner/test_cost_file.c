@@ -25,6 +25,8 @@ static struct rd_costs made_up(uint32_t first)
 			costs.links[class].way_ns[i] = first++;
 			costs.links[class].busy_ns[i] = first++;
 			costs.links[class].both_ns[i] = first++;
+			costs.links[class].send_ns[i] = first++;
+			costs.links[class].recv_ns[i] = first++;
 		}
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		costs.links[class].rails = 2 + first++ % 32;
@@ -301,35 +303,35 @@ static void write_with(const char *line)
 	write_text(changed);
 }
 
-/* Line numbers are those of the file: 25 lines are before the section [a]. */
+/* Line numbers are those of the file: 29 lines are before the section [a]. */
 Test(cost_file, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 {
 	static const struct {
 		const char *line, *error;
 	} tries[] = {
-		{ "cores 0", "line 41: cores is \"0\": each is a whole number, 1 to 65536." },
-		{ "cores 65537", "line 41: cores is \"65537\"" },
-		{ "cores 4294967296", "line 41: cores is \"4294967296\"" },
-		{ "cores", "line 41: cores has 0 numbers, not 1." },
+		{ "cores 0", "line 45: cores is \"0\": each is a whole number, 1 to 65536." },
+		{ "cores 65537", "line 45: cores is \"65537\"" },
+		{ "cores 4294967296", "line 45: cores is \"4294967296\"" },
+		{ "cores", "line 45: cores has 0 numbers, not 1." },
 		{ "copy_ps -1",
-			"line 38: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
-		{ "copy_ps 1000001", "line 38: copy_ps is \"1000001\"" },
-		{ "copy_ps nan", "line 38: copy_ps is \"nan\"" },
-		{ "copy_ps 1e300", "line 38: copy_ps is \"1e300\"" },
-		{ "copy_ps 1.5", "line 38: copy_ps is \"1.5\"" },
-		{ "copy_ps 5 6", "line 38: copy_ps has 2 numbers, not 1." },
+			"line 42: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
+		{ "copy_ps 1000001", "line 42: copy_ps is \"1000001\"" },
+		{ "copy_ps nan", "line 42: copy_ps is \"nan\"" },
+		{ "copy_ps 1e300", "line 42: copy_ps is \"1e300\"" },
+		{ "copy_ps 1.5", "line 42: copy_ps is \"1.5\"" },
+		{ "copy_ps 5 6", "line 42: copy_ps has 2 numbers, not 1." },
 		{ "reduce_ps 7 9223372036854775808",
-			"line 39: reduce_ps is \"9223372036854775808\"" },
-		{ "switch_ns 99999999999999999999999999", "line 40: switch_ns is \"9999999" },
-		{ "memory_reduce_ps 1 1000001", "line 43: memory_reduce_ps is \"1000001\"" },
-		{ "cache_bytes 4294967296", "line 44: cache_bytes is \"4294967296\"" },
-		{ "near_posts 2", "line 30: near_posts is \"2\": each is a whole number, 0 to 1." },
-		{ "far_single_copy 4294967295", "line 37: far_single_copy is \"4294967295\"" },
-		{ "far_rails 0", "line 50: far_rails is \"0\": each is a whole number, 1 to 64." },
-		{ "near_striped 1001", "line 47: near_striped is \"1001\"" },
-		{ "near_past_caches 2", "line 48: near_past_caches is \"2\"" },
+			"line 43: reduce_ps is \"9223372036854775808\"" },
+		{ "switch_ns 99999999999999999999999999", "line 44: switch_ns is \"9999999" },
+		{ "memory_reduce_ps 1 1000001", "line 47: memory_reduce_ps is \"1000001\"" },
+		{ "cache_bytes 4294967296", "line 48: cache_bytes is \"4294967296\"" },
+		{ "near_posts 2", "line 34: near_posts is \"2\": each is a whole number, 0 to 1." },
+		{ "far_single_copy 4294967295", "line 41: far_single_copy is \"4294967295\"" },
+		{ "far_rails 0", "line 58: far_rails is \"0\": each is a whole number, 1 to 64." },
+		{ "near_striped 1001", "line 53: near_striped is \"1001\"" },
+		{ "near_past_caches 2", "line 54: near_past_caches is \"2\"" },
 		{ "far_way_ns 1 2 3 4 5 4000000001",
-			"line 33: far_way_ns is \"4000000001\": each is a whole number, 0 to "
+			"line 37: far_way_ns is \"4000000001\": each is a whole number, 0 to "
 			"4000000000." },
 	};
 

@@ -190,7 +190,7 @@ Test(pick, takes_one_round_for_few_bytes_where_ranks_share_cores)
 	config.size = 8;
 	expect(&config, RD_ALL_GATHER, 512, "one_round");
 	/* Predicted about half as much again: the load is too high. */
-	config.costs.switch_ns = 3200;
+	config.costs.switch_ns = 800;
 	expect(&config, RD_ALL_REDUCE, 512, "doubling");
 	expect(&config, RD_ALL_REDUCE, 256, "one_round");
 	config.costs.switch_ns = 200;
