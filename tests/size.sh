@@ -16,7 +16,7 @@ tools 29400
 tests 107310
 bench 5630
 adapters 5580
-docs 10010
+docs 10020
 product 133300
 files 1820'
 
