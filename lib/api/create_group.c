@@ -93,7 +93,6 @@ static void plan(
 	struct group *group, rondo_comm *parent, const int *ranks, int count, uint64_t purpose)
 {
 	struct rd_settings *settings = &group->settings;
-	struct rd_lineage_address place;
 
 	*settings = parent->settings;
 	settings->rendezvous_fd = -1;
@@ -113,9 +112,7 @@ static void plan(
 		return;
 	find_limits(group, parent, ranks, count);
 	group->origin.group = make_id(parent, ranks, count, purpose);
-	place = rd_control_members(parent->control)[ranks[0]].lineage;
-	place.port = place.group_port;
-	rd_lineage_meet(settings, &place);
+	rd_lineage_meet(settings, &rd_control_members(parent->control)[ranks[0]].lineage);
 }
 
 static int make(struct group *group, rondo_comm **made)

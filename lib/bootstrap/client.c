@@ -75,17 +75,15 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 	connect_from(client, error, now_ms);
 }
 
-/* The first comm's listener: near the lineage's, or this rank's address on the way to rank 0.
-   Another attempt may have had another. */
+/* At the address on the way to rank 0. Another attempt may have had another. */
 static int open_place(struct rd_client *client)
 {
 	struct rd_lineage *lineage = client->lineage;
 	int error = 0;
 
-	if (!client->trunks)
-		error = rd_listener_open(client->listener,
-			lineage->arrivals ? &lineage->arrivals->listener->near : client->local,
-			client->settings, client->listener_epoll_fd);
+	if (!client->trunks && !lineage->id)
+		error = rd_listener_open(client->listener, client->local, client->settings,
+			client->listener_epoll_fd);
 	if (error)
 		return error;
 	rd_lineage_place(lineage, client->listener, client->settings->rank);

@@ -32,16 +32,6 @@ static int open_epoll(struct rd_control *control, const struct rd_control *paren
 	return 0;
 }
 
-/* At the listener of the job of the comm that has shrunk, which may end before. */
-static int join_lineage(struct rd_control *control, const struct rd_lineage *of)
-{
-	rd_lineage_join(&control->lineage, of);
-	control->elsewhere = of->arrivals->listener;
-	if (rd_listener_watch(control->elsewhere, control->epoll_fd, RD_MARK_ELSEWHERE))
-		return rd_fail_errno("cannot watch for other ranks");
-	return 0;
-}
-
 /* Once the thread may take the event. */
 static int watch_cancellation(struct rd_control *control)
 {
@@ -257,7 +247,7 @@ static int control_begin(struct rd_control **made, const struct rd_control_confi
 	int error = control ? open_epoll(control, config->parent) : RONDO_MEMORY;
 
 	if (!error && config->lineage)
-		error = join_lineage(control, config->lineage);
+		rd_lineage_join(&control->lineage, config->lineage);
 	*fd = config->settings->rendezvous_fd;
 	*cut_off = false;
 	*made = control;

@@ -21,7 +21,7 @@
 #include "exec/signature.h"
 
 #define RD_LIBRARY_SIZE 32
-#define RD_WIRE_VERSION 28
+#define RD_WIRE_VERSION 29
 #define RD_FRAME_MAX 5120
 #define RD_COSTS_SIZE 3328 /* of the text of costs, and of rows (calibrate.c) */
 #define RD_OPEN_MOST 64 /* ranks in an OPEN */

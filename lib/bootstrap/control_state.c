@@ -79,9 +79,6 @@ void rd_control_detach(struct rd_control *control)
 void rd_control_end_lineage(struct rd_control *control)
 {
 	pthread_mutex_lock(&control->lock);
-	if (control->elsewhere)
-		rd_listener_unwatch(control->elsewhere, control->epoll_fd);
-	control->elsewhere = NULL;
 	rd_lineage_end(&control->lineage);
 	pthread_mutex_unlock(&control->lock);
 }

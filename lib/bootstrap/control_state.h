@@ -61,7 +61,6 @@ struct rd_control {
 	char address[RD_ADDRESS_SIZE]; /* where rank 0 listens, for reasons */
 	struct sockaddr_storage local; /* set before RD_PARTICIPANT_JOINED */
 	struct rd_lineage lineage; /* the same; its end is under the lock */
-	struct rd_listener *elsewhere; /* the same: another job's, served here; NULL: none */
 	struct rd_control *parent; /* the caller's; NULL: none, or no longer */
 	uint64_t group; /* the id of this comm, of ranks of `whole`; 0: it is none */
 	struct rd_control *whole; /* of a first rank, until all ranks have come; else NULL */
@@ -159,9 +158,8 @@ bool rd_control_publish(struct rd_control *control, bool over);
 /* The marks of events, beside the numbers of the server's connections. */
 #define RD_MARK_DOOR UINT64_MAX
 #define RD_MARK_CLIENT (UINT64_MAX - 1)
-#define RD_MARK_ELSEWHERE (UINT64_MAX - 2)
-#define RD_MARK_LINKS (UINT64_MAX - 3)
-#define RD_MARK_CANCEL (UINT64_MAX - 4)
+#define RD_MARK_LINKS (UINT64_MAX - 2)
+#define RD_MARK_CANCEL (UINT64_MAX - 3)
 
 /* Which event in the job's epoll is a group's; false: none. */
 bool rd_control_find_event(uint64_t data, struct rd_control **control, uint64_t *mark);

@@ -48,6 +48,17 @@ static void end_watch(struct rd_job *job)
 	rd_watch_end(job->watch);
 }
 
+/* By the first comm of the job: the other ranks dial trunks once this one is ready. */
+static void name_trunks(struct rd_control *control)
+{
+	struct rd_job *job = control->job;
+
+	if (control->participant->phase < RD_PARTICIPANT_JOINED || job->trunks.job)
+		return;
+	job->trunks.job = control->participant->id.number;
+	rd_arrivals_begin(job->come, job->trunks.job, control->settings.size + RD_PENDING_MAX);
+}
+
 /* Each rank that is ready has made its watch; so once all are, all have. */
 static void advance_watch(struct rd_control *control)
 {
@@ -111,37 +122,15 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 
 /* ---- This rank's place ----------------------------------------------------------------------- */
 
-/* The listener of another job, which the comm that has shrunk belonged to. */
-static void serve_elsewhere(struct rd_control *control, int64_t now_ms)
-{
-	pthread_mutex_lock(&control->lock);
-	if (control->elsewhere)
-		rd_listener_serve(control->elsewhere, now_ms);
-	pthread_mutex_unlock(&control->lock);
-}
-
-static int64_t elsewhere_deadline(struct rd_control *control)
-{
-	int64_t deadline_ms = RD_NEVER;
-
-	pthread_mutex_lock(&control->lock);
-	if (control->elsewhere)
-		deadline_ms = rd_listener_deadline(control->elsewhere);
-	pthread_mutex_unlock(&control->lock);
-	return deadline_ms;
-}
-
 /* Rank 0's; of other ranks see client.c. */
 static void open_place(struct rd_control *control)
 {
 	struct rd_job *job = control->job;
 	int err = 0;
 
-	if (!control->group && control->settings.size > 1)
-		err = rd_listener_open(job->listener,
-			control->lineage.arrivals ? &control->lineage.arrivals->listener->near
-						  : &control->local,
-			&control->settings, job->epoll_fd);
+	if (!control->group && !control->lineage.id && control->settings.size > 1)
+		err = rd_listener_open(
+			job->listener, &control->local, &control->settings, job->epoll_fd);
 	if (err)
 		rd_coordinator_decline(control->server.coordinator, 0, err, rondo_last_error());
 	rd_lineage_place(&control->lineage, job->listener, 0);
@@ -233,8 +222,6 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 		rd_client_receive(&control->client, now_ms);
 	else if (mark == RD_MARK_DOOR)
 		rd_server_accept(&control->server, now_ms);
-	else if (mark == RD_MARK_ELSEWHERE)
-		serve_elsewhere(control, now_ms);
 	else if (mark == RD_MARK_LINKS)
 		rd_control_stir_links(control);
 	else if (mark == RD_MARK_CANCEL)
@@ -303,7 +290,6 @@ static int64_t deadline_of(struct rd_control *control, int64_t now_ms)
 	if (control->ends && control->goodbye < RD_GOODBYE_AT_END)
 		deadline = rd_sooner(deadline, now_ms + 1);
 	deadline = rd_sooner(deadline, control->links_ms);
-	deadline = rd_sooner(deadline, elsewhere_deadline(control));
 	if (control->server.coordinator)
 		deadline = rd_sooner(rd_sooner(deadline, rd_server_deadline(&control->server)),
 			rd_coordinator_deadline(control->server.coordinator));
@@ -345,8 +331,6 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	control->woken = false;
 	look_at_channels(control, now_ms);
 	rd_control_take_requests(control, now_ms);
-	if (now_ms >= elsewhere_deadline(control))
-		serve_elsewhere(control, now_ms);
 	report_death(control, now_ms);
 	rd_participant_tick(control->participant, now_ms);
 	rd_control_look(control, now_ms);
@@ -358,6 +342,7 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	} else {
 		rd_client_serve(&control->client, now_ms);
 	}
+	name_trunks(control);
 	advance_watch(control);
 	/* Behind the goodbye: after its caller's process has ended, nobody sends it. */
 	if (control->leaving == RD_LEAVE_ALONE && !control->released &&

@@ -60,7 +60,25 @@ static void open_status(struct rd_job *job, uint64_t launch_id)
 			strerror(errno));
 }
 
-struct rd_job *rd_job_make(uint64_t launch_id)
+/* One that is open already has events from now on. */
+static int join_listener(struct rd_job *job, struct rd_listener *listener)
+{
+	struct rd_listener *own = listener ? NULL : rd_listener_create();
+
+	job->listener = listener ? listener : own;
+	if (job->listener)
+		job->come = rd_arrivals_open(job->listener, RD_ARRIVALS_TRUNKS, job->event_fd);
+	rd_listener_release(own);
+	if (!job->come)
+		return RONDO_MEMORY;
+	if (listener && rd_listener_watch(listener, job->epoll_fd, (uintptr_t)listener)) {
+		rd_arrivals_release(job->come);
+		return rd_fail_errno("cannot watch for other ranks");
+	}
+	return 0;
+}
+
+struct rd_job *rd_job_make(uint64_t launch_id, struct rd_listener *listener)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	struct rd_job *job = calloc(1, sizeof(*job));
@@ -82,12 +100,10 @@ struct rd_job *rd_job_make(uint64_t launch_id)
 		free_job(job);
 		return NULL;
 	}
-	job->come = rd_listener_create(job->event_fd);
-	if (!job->come) {
+	if (join_listener(job, listener)) {
 		free_job(job);
 		return NULL;
 	}
-	job->listener = job->come->listener;
 	open_status(job, launch_id);
 	job->references = 1;
 	job->trunks = (struct rd_trunks){

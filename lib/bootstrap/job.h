@@ -22,7 +22,7 @@ struct rd_job {
 	int epoll_fd; /* has the epoll of each control connection */
 	int event_fd; /* wakes the thread */
 	struct rd_close_on_fork unshared_epoll, unshared_event;
-	struct rd_listener *listener; /* which the first comm opens */
+	struct rd_listener *listener; /* the rank's */
 	struct rd_arrivals *come; /* there: trunks that have no owner yet */
 
 	pthread_mutex_t lock;
@@ -42,8 +42,9 @@ struct rd_job {
 };
 
 /* A job whose thread is to be started; rd_job_release() frees it, if that fails. launch_id is of
-   its ranks (bootstrap/inherited.h). NULL: an error. */
-struct rd_job *rd_job_make(uint64_t launch_id);
+   its ranks (bootstrap/inherited.h). listener: the rank's; NULL: one of its own, which its first
+   comm opens. NULL: an error. */
+struct rd_job *rd_job_make(uint64_t launch_id, struct rd_listener *listener);
 /* The thread, running or not yet, will serve the control connection. */
 int rd_job_add(struct rd_job *job, struct rd_control *control);
 /* Waits until the thread does not serve it any more, and for the end of the thread where it served

@@ -91,7 +91,7 @@ static void take_trunks(struct rd_job *job)
 
 	while ((greeted = rd_arrivals_take(job->come))) {
 		rd_socket_tune(greeted->arrival.wire.fd, job->listener->unreachable_ms);
-		rd_trunks_adopt(&job->trunks, &greeted->arrival);
+		rd_trunks_adopt(&job->trunks, &greeted->arrival.wire);
 		free(greeted);
 	}
 }
@@ -251,7 +251,10 @@ static void *run(void *argument)
 
 int rd_job_start(struct rd_control *control, struct rd_job *parents)
 {
-	struct rd_job *job = parents ? parents : rd_job_make(control->settings.launch_id);
+	const struct rd_arrivals *arrivals = control->lineage.arrivals;
+	struct rd_job *job = parents ? parents
+				     : rd_job_make(control->settings.launch_id,
+					       arrivals ? arrivals->listener : NULL);
 	int error = job ? rd_job_add(job, control) : RONDO_MEMORY;
 
 	if (parents || !job)

@@ -16,6 +16,8 @@
 #include "net/codec.h"
 #include "net/trunk.h"
 
+#define GREETING_MOST 64 /* bytes of a GATHER, and of a trunk's first frame: some more */
+
 /* ---- Those that wait ------------------------------------------------------------------------ */
 
 static struct rd_greeted *unlink_greeted(struct rd_arrivals *arrivals, struct rd_greeted **at)
@@ -43,7 +45,8 @@ static bool has_ended(const struct rd_arrivals *arrivals, const struct rd_greete
 {
 	struct pollfd fd = { .fd = greeted->arrival.wire.fd, .events = POLLRDHUP };
 
-	return arrivals->id && poll(&fd, 1, 0) > 0 && fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
+	return arrivals->kind == RD_ARRIVALS_LINEAGE && poll(&fd, 1, 0) > 0 &&
+	       fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 static void drop_ended(struct rd_arrivals *arrivals)
@@ -108,30 +111,26 @@ void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd)
 
 /* ---- Those that come ------------------------------------------------------------------------ */
 
-static struct rd_arrivals *find(const struct rd_listener *listener, uint64_t id)
+static struct rd_arrivals *find(
+	const struct rd_listener *listener, enum rd_arrivals_kind kind, uint64_t id)
 {
 	struct rd_arrivals *at = listener->arrivals;
 
-	while (at && at->id != id)
+	while (at && (at->kind != kind || at->id != id))
 		at = at->next;
 	return at;
 }
 
-/* For which lineage it comes; 0 for a trunk. False: for nothing that can be here. */
-static bool find_id(const struct rd_arrival *arrival, uint64_t *id, bool *asks)
+/* For which lineage it comes; 0: for none. */
+static uint64_t find_lineage(const struct rd_arrival *arrival, bool *asks)
 {
 	struct rd_control_message message;
 
-	*id = 0;
-	*asks = false;
-	if (rd_trunk_begins(arrival->greeting))
-		return true;
 	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0 ||
 		message.kind != RD_CONTROL_GATHER)
-		return false;
-	*id = message.gather.lineage;
+		return 0;
 	*asks = message.gather.origin < 0;
-	return *id != 0;
+	return message.gather.lineage;
 }
 
 /* It fits the socket's buffer. Where it is lost, the other end comes again. */
@@ -147,15 +146,20 @@ static void send_left(struct rd_wire *wire)
 
 static void take_in(struct rd_listener *listener, struct rd_arrival *arrival)
 {
-	struct rd_arrivals *arrivals;
-	uint64_t id;
-	bool asks, fits = find_id(arrival, &id, &asks);
+	uint64_t job = rd_trunk_job(arrival->greeting, arrival->greeting_size), lineage = 0;
+	struct rd_arrivals *arrivals = NULL;
+	bool asks = false;
 
-	arrivals = fits ? find(listener, id) : NULL;
+	if (job)
+		arrivals = find(listener, RD_ARRIVALS_TRUNKS, job);
+	else
+		lineage = find_lineage(arrival, &asks);
+	if (lineage)
+		arrivals = find(listener, RD_ARRIVALS_LINEAGE, lineage);
 	if (arrivals && hold(arrivals, arrival, asks)) {
 		if (!asks)
 			wake(arrivals);
-	} else if (!fits || !id || arrivals) {
+	} else if (!lineage || arrivals) {
 		rd_door_reject(listener->door, &arrival->wire, "nothing here is its");
 	} else {
 		send_left(&arrival->wire);
@@ -202,7 +206,8 @@ int rd_listener_error(struct rd_listener *listener)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-static struct rd_arrivals *add(struct rd_listener *listener, uint64_t id, int most, int wake_fd)
+struct rd_arrivals *rd_arrivals_open(
+	struct rd_listener *listener, enum rd_arrivals_kind kind, int wake_fd)
 {
 	struct rd_arrivals *arrivals = calloc(1, sizeof(*arrivals));
 
@@ -211,19 +216,23 @@ static struct rd_arrivals *add(struct rd_listener *listener, uint64_t id, int mo
 		return NULL;
 	}
 	*arrivals = (struct rd_arrivals){
-		.listener = listener, .id = id, .users = 1, .wake_fd = wake_fd, .most = most
+		.listener = listener, .kind = kind, .users = 1, .wake_fd = wake_fd
 	};
 	arrivals->end = &arrivals->first;
 	pthread_mutex_lock(&listener->lock);
+	listener->references++;
 	arrivals->next = listener->arrivals;
 	listener->arrivals = arrivals;
 	pthread_mutex_unlock(&listener->lock);
 	return arrivals;
 }
 
-struct rd_arrivals *rd_arrivals_open(struct rd_listener *listener, uint64_t id, int most)
+void rd_arrivals_begin(struct rd_arrivals *arrivals, uint64_t id, int most)
 {
-	return add(listener, id, most, -1);
+	pthread_mutex_lock(&arrivals->listener->lock);
+	arrivals->id = id;
+	arrivals->most = most;
+	pthread_mutex_unlock(&arrivals->listener->lock);
 }
 
 struct rd_arrivals *rd_arrivals_share(struct rd_arrivals *arrivals)
@@ -243,8 +252,18 @@ static void unlink_arrivals(struct rd_arrivals *arrivals)
 	*at = arrivals->next;
 }
 
-static void free_listener(struct rd_listener *listener)
+void rd_listener_release(struct rd_listener *listener)
 {
+	int left;
+
+	if (!listener)
+		return;
+	pthread_mutex_lock(&listener->lock);
+	left = --listener->references;
+	pthread_mutex_unlock(&listener->lock);
+	if (left)
+		return;
+	rd_door_destroy(listener->door);
 	pthread_mutex_destroy(&listener->lock);
 	explicit_bzero(listener->psk, sizeof(listener->psk));
 	free(listener);
@@ -254,7 +273,7 @@ static void free_listener(struct rd_listener *listener)
 void rd_arrivals_release(struct rd_arrivals *arrivals)
 {
 	struct rd_listener *listener;
-	bool ends, last;
+	bool ends;
 
 	if (!arrivals)
 		return;
@@ -267,30 +286,24 @@ void rd_arrivals_release(struct rd_arrivals *arrivals)
 		drop_ended(arrivals);
 	while (ends && arrivals->first)
 		drop(arrivals, &arrivals->first);
-	last = !listener->arrivals;
 	pthread_mutex_unlock(&listener->lock);
-	if (ends)
-		free(arrivals);
-	if (!last)
+	if (!ends)
 		return;
-	rd_door_destroy(listener->door);
-	free_listener(listener);
+	free(arrivals);
+	rd_listener_release(listener);
 }
 
-struct rd_arrivals *rd_listener_create(int wake_fd)
+struct rd_listener *rd_listener_create(void)
 {
 	struct rd_listener *listener = calloc(1, sizeof(*listener));
-	struct rd_arrivals *trunks;
 
 	if (!listener) {
 		rd_fail(RONDO_MEMORY, "no memory for the connections to this rank");
 		return NULL;
 	}
 	pthread_mutex_init(&listener->lock, NULL);
-	trunks = add(listener, 0, 0, wake_fd);
-	if (!trunks)
-		free_listener(listener);
-	return trunks;
+	listener->references = 1;
+	return listener;
 }
 
 int rd_listener_watch(struct rd_listener *listener, int epoll_fd, uint64_t mark)
@@ -326,7 +339,7 @@ static int open_door(struct rd_listener *listener, const struct sockaddr_storage
 	struct rd_door_rules rules = { .psk = settings->has_psk ? listener->psk : NULL,
 		.most = settings->size + RD_PENDING_MAX,
 		.greeting_ms = RD_PENDING_MS,
-		.greeting_most = RD_TRUNK_MOST(RD_FRAME_MAX),
+		.greeting_most = GREETING_MOST,
 		.greeting_size = rd_frame_size };
 	int err;
 
@@ -334,7 +347,6 @@ static int open_door(struct rd_listener *listener, const struct sockaddr_storage
 	rd_door_destroy(listener->door);
 	memcpy(listener->psk, settings->psk, sizeof(listener->psk));
 	listener->unreachable_ms = settings->unreachable_ms;
-	listener->arrivals->most = rules.most;
 	err = rd_door_create(&listener->door, &rules);
 	if (!err)
 		err = listen_near(listener, near);
@@ -360,7 +372,6 @@ void rd_lineage_place(struct rd_lineage *lineage, const struct rd_listener *list
 {
 	struct rd_lineage_address *place = &lineage->place;
 
-	place->group_port = listener->port;
 	if (lineage->id)
 		return;
 	place->origin = origin;
@@ -372,8 +383,11 @@ int rd_lineage_begin(
 	struct rd_lineage *lineage, uint64_t id, struct rd_listener *listener, int most)
 {
 	lineage->id = id;
-	lineage->arrivals = rd_arrivals_open(listener, id, most);
-	return lineage->arrivals ? 0 : RONDO_MEMORY;
+	lineage->arrivals = rd_arrivals_open(listener, RD_ARRIVALS_LINEAGE, -1);
+	if (!lineage->arrivals)
+		return RONDO_MEMORY;
+	rd_arrivals_begin(lineage->arrivals, id, most);
+	return 0;
 }
 
 void rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of)

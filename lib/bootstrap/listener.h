@@ -1,8 +1,9 @@
 /*
- * The listening socket of a job (job.h), from its first comm's creation on. Two kinds of
- * connections come, and wait until they are taken:
+ * The listening socket of a rank, from its first comm's creation on. Jobs (job.h) share it: that of
+ * the first comm, and those of the comms that this one shrinks to. Two kinds of connections come,
+ * and wait until they are taken:
  *
- * - Trunks (net/trunk.h), by which other processes make groups with this rank.
+ * - Trunks (net/trunk.h), by which other processes make groups with this rank. Each names its job.
  * - Ranks that shrink a comm of the job. Each greets with GATHER, and waits among the arrivals of
  *   its lineage. A GATHER without an origin asks whether this rank still has a comm of the lineage:
  *   its connection stays open as long as there is one.
@@ -10,10 +11,10 @@
  * A rank that comes for a lineage of which no comm is left here gets LEFT, after the proof of the
  * secret as any message. A shrink takes that for a refused connection.
  *
- * The other ranks know a lineage by this address alone. So the socket listens until the job has
- * ended, and all comms of the job's lineages have, too. A comm that has shrunk is of another job,
- * whose thread serves this listener beside the job's own. A comm of one rank has no thread: a rank
- * that comes late connects to the socket, and waits for an answer until its timeout.
+ * The other ranks know a lineage by this address alone. So the socket listens until the jobs have
+ * ended, and all comms of their lineages have, too. The thread of each job serves it. A comm of one
+ * rank has no thread: a rank that comes late connects to the socket, and waits for an answer until
+ * its timeout.
  *
  * Any thread may call. The lock is the last one that a thread takes.
  */
@@ -39,10 +40,13 @@ struct rd_greeted {
 	unsigned char greeting[];
 };
 
-/* The connections that have come for one lineage, or the trunks. */
+enum rd_arrivals_kind { RD_ARRIVALS_LINEAGE, RD_ARRIVALS_TRUNKS };
+
+/* The connections that have come for one lineage, or the trunks of one job. */
 struct rd_arrivals {
 	struct rd_listener *listener;
-	uint64_t id; /* of the lineage; 0: trunks */
+	enum rd_arrivals_kind kind;
+	uint64_t id; /* of the first comm; 0: not known yet, and none come */
 	/* Under the listener's lock: */
 	int users; /* comms of the lineage, which each release it */
 	int wake_fd; /* an eventfd, written where one has come to be taken; -1: none */
@@ -53,8 +57,9 @@ struct rd_arrivals {
 
 struct rd_listener {
 	pthread_mutex_t lock;
+	int references;
 	struct rd_door *door; /* NULL: it is not open */
-	struct rd_arrivals *arrivals; /* of all lineages, and the job's trunks */
+	struct rd_arrivals *arrivals; /* of all lineages and jobs */
 	int error; /* why no connection can be accepted, an errno; 0: nothing is wrong */
 	/* Set when it opens: */
 	unsigned char psk[RD_PSK_SIZE];
@@ -64,8 +69,10 @@ struct rd_listener {
 	int unreachable_ms; /* of the settings */
 };
 
-/* Returns the trunks' arrivals, which write this eventfd. NULL: an error. */
-struct rd_arrivals *rd_listener_create(int wake_fd);
+/* With one reference; each of its arrivals has another. NULL: no memory. */
+struct rd_listener *rd_listener_create(void);
+/* The last one closes the socket. NULL is none. */
+void rd_listener_release(struct rd_listener *listener);
 /* Listens at any port of this address, a socket's own. Again: there, in place of where it has. The
    epoll reports events with the listener as data.ptr. RONDO_MEMORY, RONDO_SYSTEM. */
 int rd_listener_open(struct rd_listener *listener, const struct sockaddr_storage *near,
@@ -79,9 +86,12 @@ int64_t rd_listener_deadline(struct rd_listener *listener);
 /* As rd_door_error(). */
 int rd_listener_error(struct rd_listener *listener);
 
-/* `most` connections wait for this lineage. Where one more comes, those that have ended make room,
-   then the oldest. NULL: no memory. */
-struct rd_arrivals *rd_arrivals_open(struct rd_listener *listener, uint64_t id, int most);
+/* Those of this kind, which write this eventfd, or -1. NULL: no memory. */
+struct rd_arrivals *rd_arrivals_open(
+	struct rd_listener *listener, enum rd_arrivals_kind kind, int wake_fd);
+/* From now on they come, and `most` wait. Where one more comes, those that have ended make room,
+   then the oldest. */
+void rd_arrivals_begin(struct rd_arrivals *arrivals, uint64_t id, int most);
 /* One more comm of the lineage. */
 struct rd_arrivals *rd_arrivals_share(struct rd_arrivals *arrivals);
 /* A comm of the lineage less, or the job: the last one closes its connections. NULL is none. */
@@ -95,9 +105,8 @@ void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd);
 
 /*
  * The lineage of a comm: it, and those that it has shrunk to, one after the other. All have one
- * place where their rank is met after a failure (shrink/): the listener of the first comm's job,
- * which lives as long as one of them. Ranks are told apart by their number in the first comm, their
- * origin.
+ * place where their rank is met after a failure (shrink/): its listener, which lives as long as one
+ * of them. Ranks are told apart by their number in the first comm, their origin.
  */
 struct rd_lineage {
 	uint64_t id; /* the id of the first comm; 0: this comm is the first */

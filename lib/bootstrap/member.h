@@ -27,11 +27,11 @@ struct rd_card {
 	unsigned char bytes[RD_CARD_MAX];
 };
 
-/* Where a rank can be met after a failure (listener.h), and for groups (job.h). */
+/* Where a rank can be met after a failure, and for groups (listener.h). */
 struct rd_lineage_address {
 	int32_t origin; /* the rank in the first comm of the lineage */
 	char address[RD_NUMERIC_ADDRESS]; /* numeric; "": the one at which rank 0 is reached */
-	uint32_t port, group_port;
+	uint32_t port;
 };
 
 struct rd_member {

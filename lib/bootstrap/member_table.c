@@ -66,9 +66,7 @@ void rd_member_walk(
 	walk_process(codec, &member->place);
 	rd_codec_i32(codec, &member->lineage.origin, 0, RD_SIZE_MAX - 1);
 	rd_codec_u32(codec, &member->lineage.port);
-	rd_codec_u32(codec, &member->lineage.group_port);
-	rd_codec_check(codec,
-		member->lineage.port <= UINT16_MAX && member->lineage.group_port <= UINT16_MAX);
+	rd_codec_check(codec, member->lineage.port <= UINT16_MAX);
 	rd_codec_count(codec, &count, RD_TRANSPORTS_MAX);
 	for (int i = 0; i < count; i++)
 		walk_card(codec, &cards[i]);

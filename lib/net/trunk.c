@@ -11,10 +11,12 @@
 /* Kinds of frames between the ends of a trunk. */
 enum {
 	KIND_FRAME = 0x7101, /* u32 channel; then the channel's frame */
-	KIND_END /* u32 channel, bool resets: nothing more comes over it */
+	KIND_END, /* u32 channel, bool resets: nothing more comes over it */
+	KIND_TRUNK /* u64 job: the first one, of the dialling end */
 };
 
 #define HEAD (RD_FRAME_HEAD + 4) /* bytes before a channel's frame */
+#define FRAME_MOST(most) ((most) + 16) /* bytes of a frame with one of a channel inside */
 #define OUT_FRAMES 16 /* that may wait to be sent */
 #define ENDS 4 /* of those, the room for ends */
 #define WAITING_MOST 4096 /* channels without an owner: another attempt follows */
@@ -60,7 +62,7 @@ static void watch_wire(struct rd_trunk *trunk)
 static struct rd_trunk *make_trunk(struct rd_trunks *trunks, struct rd_wire *wire, uint32_t events)
 {
 	struct rd_trunk *trunk = calloc(1, sizeof(*trunk));
-	size_t frame_most = RD_TRUNK_MOST(trunks->frame_most);
+	size_t frame_most = FRAME_MOST(trunks->frame_most);
 
 	if (!trunk) {
 		rd_wire_close(wire);
@@ -95,7 +97,7 @@ static void free_trunk(struct rd_trunk *trunk)
 
 static void send_end(struct rd_trunk *trunk, uint32_t number, bool resets)
 {
-	size_t most = RD_TRUNK_MOST(trunk->trunks->frame_most);
+	size_t most = FRAME_MOST(trunk->trunks->frame_most);
 	unsigned char *frame = rd_connection_reserve(&trunk->connection);
 	struct rd_codec codec;
 
@@ -295,24 +297,22 @@ static bool receive(struct rd_trunk *trunk, int failed)
 	return got >= 0;
 }
 
-bool rd_trunk_begins(const unsigned char *frame)
+uint64_t rd_trunk_job(const unsigned char *frame, size_t size)
 {
 	unsigned kind;
+	struct rd_codec codec = rd_frame_read(frame, size, &kind);
+	uint64_t job = 0;
 
-	rd_frame_read(frame, RD_FRAME_HEAD, &kind);
-	return kind == KIND_FRAME;
+	rd_codec_u64(&codec, &job);
+	return kind == KIND_TRUNK && rd_codec_is_done(&codec) ? job : 0;
 }
 
-void rd_trunks_adopt(struct rd_trunks *trunks, struct rd_arrival *arrival)
+void rd_trunks_adopt(struct rd_trunks *trunks, struct rd_wire *wire)
 {
-	struct rd_trunk *trunk = make_trunk(trunks, &arrival->wire, EPOLLIN);
+	struct rd_trunk *trunk = make_trunk(trunks, wire, EPOLLIN);
 
-	if (!trunk)
-		return;
-	if (take_frame(trunk, arrival->greeting, arrival->greeting_size))
+	if (trunk)
 		rd_trunk_serve(trunk);
-	else
-		lose(trunk, EPROTO);
 }
 
 /* ---- Dialling ------------------------------------------------------------------------------- */
@@ -326,6 +326,20 @@ static struct rd_trunk *find_trunk(
 				memcmp(&trunk->to, &addresses->at[index], sizeof(trunk->to)) != 0))
 		trunk = trunk->next;
 	return trunk;
+}
+
+/* False: no memory. */
+static bool send_job(struct rd_trunk *trunk)
+{
+	unsigned char *frame = rd_connection_reserve(&trunk->connection);
+	struct rd_codec codec;
+
+	if (!frame)
+		return false;
+	codec = rd_frame_write(frame, FRAME_MOST(0));
+	rd_codec_u64(&codec, &trunk->trunks->job);
+	rd_connection_commit(&trunk->connection, rd_frame_end(&codec, frame, KIND_TRUNK));
+	return true;
 }
 
 static struct rd_trunk *dial(struct rd_trunks *trunks, const struct rd_addresses *addresses,
@@ -342,6 +356,10 @@ static struct rd_trunk *dial(struct rd_trunks *trunks, const struct rd_addresses
 		return NULL;
 	}
 	trunk = make_trunk(trunks, &wire, EPOLLOUT);
+	if (trunk && !send_job(trunk)) {
+		lose(trunk, ENOMEM);
+		trunk = NULL;
+	}
 	if (!trunk) {
 		errno = ENOMEM;
 		return NULL;
@@ -467,7 +485,7 @@ void rd_channel_commit(struct rd_channel *channel, size_t size)
 {
 	struct rd_connection *connection = &channel->trunk->connection;
 	unsigned char *frame = rd_connection_reserve(connection);
-	struct rd_codec codec = rd_frame_write(frame, RD_TRUNK_MOST(size));
+	struct rd_codec codec = rd_frame_write(frame, FRAME_MOST(size));
 
 	/* Counted as they greet, in whatever order they were opened. */
 	if (!channel->number)

@@ -19,8 +19,6 @@
 #include "net/door.h"
 #include "net/socket.h"
 
-#define RD_TRUNK_MOST(frame_most) ((frame_most) + 16) /* bytes of a frame with one inside */
-
 struct rd_trunk;
 
 struct rd_trunks {
@@ -28,6 +26,7 @@ struct rd_trunks {
 	size_t frame_most; /* of a channel's frames */
 	/* For what a channel has come that begins with this frame; 0: for nothing. */
 	uint64_t (*find)(const unsigned char *frame, size_t size, bool *lasts);
+	uint64_t job; /* whose they are, the same at both ends: set before one is dialled */
 	struct rd_trunk *first;
 	struct rd_channel *waiting; /* which have come, and have no owner: the latest first */
 	int waiting_count;
@@ -37,10 +36,10 @@ struct rd_trunks {
 /* Closes all trunks, whose channels have been closed but for those without an owner. */
 void rd_trunks_finish(struct rd_trunks *trunks);
 
-/* Whether the first frame of a connection, which is whole, says that it is a trunk. */
-bool rd_trunk_begins(const unsigned char *frame);
-/* Takes over a connection that has been accepted; it is tuned. */
-void rd_trunks_adopt(struct rd_trunks *trunks, struct rd_arrival *arrival);
+/* The job of a trunk that begins with this frame; 0: none does. */
+uint64_t rd_trunk_job(const unsigned char *frame, size_t size);
+/* Takes over a connection that has been accepted, and has greeted; it is tuned. */
+void rd_trunks_adopt(struct rd_trunks *trunks, struct rd_wire *wire);
 /* The next channel without an owner that has come for this: the caller's. NULL: none. */
 struct rd_channel *rd_trunks_take(struct rd_trunks *trunks, uint64_t id);
 

@@ -79,7 +79,6 @@ static void meet(const struct role *role, struct rd_settings *settings)
 	const struct job_comm *comm = &job.comms[role->comm];
 	const struct rd_control *parent = parent_of(role)->control;
 	int numbers[JOB_RANKS];
-	struct rd_lineage_address place;
 	uint64_t id;
 
 	for (int i = 0; i < comm->size; i++)
@@ -90,9 +89,7 @@ static void meet(const struct role *role, struct rd_settings *settings)
 	if (comm->id && comm->id != id)
 		job_fail("ranks have two ids for comm %d", role->comm);
 	job.comms[role->comm].id = id;
-	place = rd_control_members(parent)[numbers[0]].lineage;
-	place.port = place.group_port;
-	rd_lineage_meet(settings, &place);
+	rd_lineage_meet(settings, &rd_control_members(parent)[numbers[0]].lineage);
 }
 
 /* The members are those that were asked for. */

@@ -243,7 +243,6 @@ Test(control, another_piece_size_is_reported_to_all, .timeout = 30)
 
 static int join_group(struct control_rank *rank, struct control_rank *in_group)
 {
-	struct rd_lineage_address place = rd_control_members(rank->control)[0].lineage;
 	int wake_fd = eventfd(0, EFD_CLOEXEC);
 	struct rd_control_config config = { .settings = &in_group->settings,
 		.self = &in_group->self,
@@ -255,8 +254,7 @@ static int join_group(struct control_rank *rank, struct control_rank *in_group)
 
 	control_prepare_rank(in_group, rank->rank, rank->size, rank->settings.port, NULL);
 	in_group->wake_fd = wake_fd;
-	place.port = place.group_port;
-	rd_lineage_meet(&in_group->settings, &place);
+	rd_lineage_meet(&in_group->settings, &rd_control_members(rank->control)[0].lineage);
 	return control_keep_error(rank, rd_control_create(&in_group->control, &config)) ||
 	       control_keep_error(rank, control_ready(in_group));
 }

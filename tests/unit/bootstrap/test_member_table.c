@@ -57,7 +57,6 @@ static struct rd_identity draw_member(bool longest)
 	member->place.pid = (int)draw(1 << 22);
 	member->lineage.origin = (int)draw(MOST);
 	member->lineage.port = draw(1 << 16);
-	member->lineage.group_port = draw(1 << 16);
 	draw_cards(&drawn, longest);
 	return drawn;
 }
@@ -203,7 +202,6 @@ Test(member_table, survives_bytes_that_make_no_sense, .timeout = 60)
 		for (uint32_t i = 0; i < reader.count; i++) {
 			cr_assert(memchr(back[i].place.host_name, '\0', RD_HOST_SIZE));
 			cr_assert_leq(back[i].lineage.port, UINT16_MAX);
-			cr_assert_leq(back[i].lineage.group_port, UINT16_MAX);
 			for (int k = 0; rd_cards_at(&cards, (int)i, k, &card); k++)
 				cr_assert_leq(card.size, RD_CARD_MAX);
 		}

@@ -70,7 +70,6 @@ static void fill_identity(struct rd_identity *identity, int rank)
 	snprintf(place->host_id, sizeof(place->host_id), "5f0a9c6e-%04d-boot", host);
 	identity->member.lineage.origin = rank;
 	identity->member.lineage.port = draw_port();
-	identity->member.lineage.group_port = draw_port();
 	snprintf(identity->member.lineage.address, sizeof(identity->member.lineage.address),
 		"10.0.%d.%d", host / 256, host % 256);
 	add_shm_card(&identity->cards[0]);

@@ -16,6 +16,7 @@
 
 #define KIND 7
 #define FRAME_MOST 256
+#define JOB 0x123456789abcdef
 #define WAIT_MS 10000
 
 #define LASTING 77 /* a greeting that counts after its channel's end */
@@ -37,9 +38,10 @@ static uint64_t find(const unsigned char *frame, size_t size, bool *lasts)
 
 static void open_trunks(struct rd_trunks *trunks)
 {
-	*trunks = (struct rd_trunks){
-		.epoll_fd = epoll_create1(EPOLL_CLOEXEC), .frame_most = FRAME_MOST, .find = find
-	};
+	*trunks = (struct rd_trunks){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC),
+		.frame_most = FRAME_MOST,
+		.find = find,
+		.job = JOB };
 	cr_assert_geq(trunks->epoll_fd, 0);
 }
 
@@ -156,20 +158,16 @@ static struct rd_channel *open_channel(void)
 /* Takes a trunk from the listener as a door does. */
 static void accept_trunk(void)
 {
-	unsigned char greeting[RD_TRUNK_MOST(FRAME_MOST)];
-	struct rd_arrival arrival = { .greeting = greeting };
+	unsigned char greeting[RD_FRAME_HEAD + 8];
 	struct pollfd fd = { .fd = accept(listener, NULL, NULL), .events = POLLIN };
+	struct rd_wire wire = RD_WIRE(fd.fd);
 
 	cr_assert_geq(fd.fd, 0);
 	cr_assert_eq(poll(&fd, 1, WAIT_MS), 1);
-	cr_assert_eq(recv(fd.fd, greeting, RD_FRAME_HEAD, 0), RD_FRAME_HEAD);
-	arrival.greeting_size = (size_t)rd_frame_size(greeting, RD_FRAME_HEAD);
-	cr_assert_gt(recv(fd.fd, greeting + RD_FRAME_HEAD, arrival.greeting_size - RD_FRAME_HEAD,
-			     MSG_WAITALL),
-		0);
-	cr_assert(rd_trunk_begins(greeting));
-	arrival.wire = (struct rd_wire)RD_WIRE(fd.fd);
-	rd_trunks_adopt(&far, &arrival);
+	cr_assert_eq(recv(fd.fd, greeting, sizeof(greeting), 0), sizeof(greeting));
+	cr_assert_eq(rd_frame_size(greeting, sizeof(greeting)), sizeof(greeting));
+	cr_assert_eq(rd_trunk_job(greeting, sizeof(greeting)), JOB);
+	rd_trunks_adopt(&far, &wire);
 }
 
 /* The other end of a channel with this greeting. */
