@@ -8,6 +8,7 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "bootstrap/listener.h"
 
 static int add(int epoll_fd, int fd)
 {
@@ -136,6 +137,18 @@ void rd_shared_unwatch(struct rd_shared *shared, int fd)
 	pthread_mutex_unlock(&shared->lock);
 }
 
+struct rd_listener *rd_shared_listener(struct rd_shared *shared, const struct rd_settings *settings)
+{
+	struct rd_listener *listener;
+
+	pthread_mutex_lock(&shared->lock);
+	if (!shared->listener)
+		shared->listener = rd_listener_create(settings);
+	listener = shared->listener;
+	pthread_mutex_unlock(&shared->lock);
+	return listener;
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static void free_all(struct rd_shared *shared)
@@ -196,6 +209,7 @@ void rd_shared_release(struct rd_shared *shared)
 	pthread_mutex_unlock(&shared->lock);
 	if (left)
 		return;
+	rd_listener_release(shared->listener);
 	pthread_mutex_destroy(&shared->lock);
 	pthread_mutex_destroy(&shared->stations);
 	free_all(shared);

@@ -12,6 +12,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+struct rd_listener;
+struct rd_settings;
 struct rd_shm_station;
 struct rd_tcp_station;
 
@@ -31,12 +33,18 @@ struct rd_shared {
 	int epoll_count;
 	int *watched; /* [watched_count]: descriptors that wake sleepers, beside the eventfd */
 	int watched_count;
+	struct rd_listener *listener; /* NULL: nobody has needed it */
 
 	pthread_mutex_t stations; /* comes before the lock */
 	/* Under that: */
 	struct rd_shm_station *shm; /* NULL: no endpoint of shm is there */
 	struct rd_tcp_station *tcp; /* the same of tcp */
 };
+
+/* The rank's listener (bootstrap/listener.h), for comms with the secret of these settings. NULL: an
+   error. */
+struct rd_listener *rd_shared_listener(
+	struct rd_shared *shared, const struct rd_settings *settings);
 
 /* With one reference. Errors: RONDO_MEMORY, RONDO_SYSTEM. */
 int rd_shared_make(struct rd_shared **made);

@@ -196,6 +196,8 @@ static int prepare(
 	if (comm->size == 1)
 		return 0;
 	err = await_master(&comm->settings);
+	if (!err && !rd_shared_listener(comm->shared, &comm->settings))
+		err = RONDO_MEMORY;
 	return err ? err : rd_route_listen(comm, self->cards);
 }
 

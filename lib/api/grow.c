@@ -48,11 +48,11 @@ static int check_parts(const rondo_comm *comm, const struct part *all)
 		RD_SIZE_MAX, all[0].size);
 }
 
-/* The secret's key derives from the id. */
+/* The secret's key derives from the id: the listener of the comm's job has another. */
 static int make(rondo_comm *comm, const struct part *first, rondo_comm **made)
 {
 	struct rd_settings settings = comm->settings;
-	struct rd_comm_origin origin = { .parent = comm->control, .shared = comm->shared };
+	struct rd_comm_origin origin = { .parent = comm->control };
 	int err;
 
 	settings.size = first->size;

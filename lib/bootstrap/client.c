@@ -78,17 +78,12 @@ static void connect_next(struct rd_client *client, int error, int64_t now_ms)
 /* At the address on the way to rank 0. Another attempt may have had another. */
 static int open_place(struct rd_client *client)
 {
-	struct rd_lineage *lineage = client->lineage;
-	int error = 0;
+	int error = rd_lineage_place(client->lineage, client->listener, client->settings->rank,
+		client->trunks ? NULL : client->local);
 
-	if (!client->trunks && !lineage->id)
-		error = rd_listener_open(client->listener, client->local, client->settings,
-			client->listener_epoll_fd);
-	if (error)
-		return error;
-	rd_lineage_place(lineage, client->listener, client->settings->rank);
-	rd_participant_set_lineage(client->participant, &lineage->place);
-	return 0;
+	if (!error)
+		rd_participant_set_lineage(client->participant, &client->lineage->place);
+	return error;
 }
 
 static void finish_connecting(struct rd_client *client, int64_t now_ms)

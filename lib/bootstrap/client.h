@@ -15,8 +15,7 @@ struct rd_client {
 	struct rd_participant *participant; /* the caller's */
 	struct sockaddr_storage *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
 	struct rd_lineage *lineage; /* the caller's; the same */
-	struct rd_listener *listener; /* the rank's, which its first comm opens; */
-	int listener_epoll_fd; /* its events are the job's */
+	struct rd_listener *listener; /* the job's */
 	struct rd_trunks *trunks; /* the caller's, for a channel to rank 0; NULL: a connection */
 	_Atomic bool *due; /* the caller's; set by the channel's events */
 	int epoll_fd; /* the caller's */

@@ -45,19 +45,18 @@ static int watch_cancellation(struct rd_control *control)
 	return 0;
 }
 
-/* A single rank needs no address. */
-static int open_alone(struct rd_control *control)
+/* Leaves a descriptor that is no listening socket, which belongs to the program. */
+static int close_listener(const struct rd_settings *settings)
 {
 	struct rd_addresses none = { 0 };
-	int error = 0, fd = -1;
+	int fd, error;
 
-	if (control->settings.rendezvous_fd >= 0)
-		error = rd_listen(&fd, &none, &control->settings);
-	if (error)
-		return error;
-	if (fd >= 0)
+	if (settings->rank != 0 || settings->rendezvous_fd < 0)
+		return 0;
+	error = rd_listen(&fd, &none, settings);
+	if (!error)
 		close(fd);
-	return 0;
+	return error;
 }
 
 /* Once a process: its other comms have the same settings. */
@@ -82,7 +81,7 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 	int error;
 
 	if (settings->size == 1)
-		return open_alone(control);
+		return close_listener(settings); /* a single rank needs no address */
 	if (settings->rank != 0 || settings->rendezvous_fd < 0) {
 		error = rd_resolve(&addresses, settings, deadline_ms);
 		if (error)
@@ -193,7 +192,7 @@ static int control_start(struct rd_control *control, const struct rd_control_con
 		return error;
 	rd_control_enlist(control);
 	/* A comm that shrinks has lost ranks, one that grows gets others: each makes a watch. */
-	return rd_job_start(control, config->group ? config->parent->job : NULL);
+	return rd_job_start(control, config->group ? config->parent->job : NULL, config->listener);
 }
 
 static struct rd_control *control_allocate(const struct rd_control_config *config)
@@ -274,16 +273,6 @@ static void await_meeting(struct rd_control *control)
 	pthread_mutex_lock(&control->lock);
 	rd_control_wait(control, RD_PARTICIPANT_JOINED);
 	pthread_mutex_unlock(&control->lock);
-}
-
-/* Leaves a descriptor that is no listening socket, which belongs to the program. */
-static void close_listener(const struct rd_settings *settings)
-{
-	struct rd_addresses none = { 0 };
-	int fd;
-
-	if (settings->rank == 0 && settings->rendezvous_fd >= 0 && !rd_listen(&fd, &none, settings))
-		close(fd);
 }
 
 void rd_control_decline(const struct rd_control_config *origin, int error, const char *reason)

@@ -53,6 +53,7 @@ struct rd_control_config {
 	struct rd_activity *activity; /* outlives the control connection */
 	_Atomic int *failed; /* set to the verdict's error; outlives the control connection */
 	int wake_fd; /* eventfd, written after *failed is set */
+	struct rd_listener *listener; /* the rank's; NULL: one of its own */
 	struct rd_control *parent; /* of the comm that this one is made from; NULL: none */
 	const struct rd_lineage *lineage; /* of the comm that has shrunk to this one; NULL: none */
 	/* The id of this comm, a group of the parent's ranks: settings have the place of the first

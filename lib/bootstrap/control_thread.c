@@ -56,7 +56,7 @@ static void name_trunks(struct rd_control *control)
 	if (control->participant->phase < RD_PARTICIPANT_JOINED || job->trunks.job)
 		return;
 	job->trunks.job = control->participant->id.number;
-	rd_arrivals_begin(job->come, job->trunks.job, control->settings.size + RD_PENDING_MAX);
+	rd_arrivals_name(job->come, job->trunks.job, control->settings.size + RD_PENDING_MAX);
 }
 
 /* Each rank that is ready has made its watch; so once all are, all have. */
@@ -125,15 +125,12 @@ static void report_death(struct rd_control *control, int64_t now_ms)
 /* Rank 0's; of other ranks see client.c. */
 static void open_place(struct rd_control *control)
 {
-	struct rd_job *job = control->job;
-	int err = 0;
+	bool opens = !control->group && control->settings.size > 1;
+	int err = rd_lineage_place(
+		&control->lineage, control->job->listener, 0, opens ? &control->local : NULL);
 
-	if (!control->group && !control->lineage.id && control->settings.size > 1)
-		err = rd_listener_open(
-			job->listener, &control->local, &control->settings, job->epoll_fd);
 	if (err)
 		rd_coordinator_decline(control->server.coordinator, 0, err, rondo_last_error());
-	rd_lineage_place(&control->lineage, job->listener, 0);
 	rd_participant_set_lineage(control->participant, &control->lineage.place);
 }
 
@@ -158,7 +155,7 @@ static void note_accept_error(struct rd_control *control)
 {
 	if (control->whole)
 		control->server.coordinator->accept_error =
-			rd_listener_error(control->job->listener);
+			rd_listener_error(control->job->listener, NULL);
 }
 
 /* Takes what has come over channels of trunks. */

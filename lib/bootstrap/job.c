@@ -60,28 +60,11 @@ static void open_status(struct rd_job *job, uint64_t launch_id)
 			strerror(errno));
 }
 
-/* One that is open already has events from now on. */
-static int join_listener(struct rd_job *job, struct rd_listener *listener)
-{
-	struct rd_listener *own = listener ? NULL : rd_listener_create();
-
-	job->listener = listener ? listener : own;
-	if (job->listener)
-		job->come = rd_arrivals_open(job->listener, RD_ARRIVALS_TRUNKS, job->event_fd);
-	rd_listener_release(own);
-	if (!job->come)
-		return RONDO_MEMORY;
-	if (listener && rd_listener_watch(listener, job->epoll_fd, (uintptr_t)listener)) {
-		rd_arrivals_release(job->come);
-		return rd_fail_errno("cannot watch for other ranks");
-	}
-	return 0;
-}
-
-struct rd_job *rd_job_make(uint64_t launch_id, struct rd_listener *listener)
+struct rd_job *rd_job_make(const struct rd_settings *settings, struct rd_listener *listener)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	struct rd_job *job = calloc(1, sizeof(*job));
+	struct rd_listener *own;
 
 	if (!job) {
 		rd_fail(RONDO_MEMORY, "no memory for a control thread");
@@ -100,11 +83,19 @@ struct rd_job *rd_job_make(uint64_t launch_id, struct rd_listener *listener)
 		free_job(job);
 		return NULL;
 	}
-	if (join_listener(job, listener)) {
+	own = listener ? NULL : rd_listener_create(settings);
+	job->listener = listener ? listener : own;
+	if (job->listener)
+		job->come =
+			rd_arrivals_open(job->listener, RD_ARRIVALS_TRUNKS, 0, 0, job->event_fd);
+	rd_listener_release(own);
+	if (!job->come ||
+		rd_listener_watch(job->listener, job->epoll_fd, (uintptr_t)job->listener)) {
+		rd_arrivals_release(job->come);
 		free_job(job);
 		return NULL;
 	}
-	open_status(job, launch_id);
+	open_status(job, settings->launch_id);
 	job->references = 1;
 	job->trunks = (struct rd_trunks){
 		.epoll_fd = job->epoll_fd, .frame_most = RD_FRAME_MAX, .find = find_comm
@@ -124,7 +115,6 @@ int rd_job_add(struct rd_job *job, struct rd_control *control)
 		return rd_fail_errno("cannot watch the control connection's sockets");
 	control->job = job;
 	control->client.listener = job->listener;
-	control->client.listener_epoll_fd = job->epoll_fd;
 	control->event_fd = job->event_fd;
 	control->shown = true;
 	atomic_fetch_add(&job->shown, 1);

@@ -42,9 +42,8 @@ struct rd_job {
 };
 
 /* A job whose thread is to be started; rd_job_release() frees it, if that fails. launch_id is of
-   its ranks (bootstrap/inherited.h). listener: the rank's; NULL: one of its own, which its first
-   comm opens. NULL: an error. */
-struct rd_job *rd_job_make(uint64_t launch_id, struct rd_listener *listener);
+   its ranks (bootstrap/inherited.h). listener: NULL: one of its own. NULL: an error. */
+struct rd_job *rd_job_make(const struct rd_settings *settings, struct rd_listener *listener);
 /* The thread, running or not yet, will serve the control connection. */
 int rd_job_add(struct rd_job *job, struct rd_control *control);
 /* Waits until the thread does not serve it any more, and for the end of the thread where it served
@@ -53,7 +52,8 @@ void rd_job_await(struct rd_control *control);
 /* When a control connection is freed, or the thread ends. */
 void rd_job_release(struct rd_job *job);
 
-/* The thread of its parent's job serves the control connection from now on; NULL: a new job's. */
-int rd_job_start(struct rd_control *control, struct rd_job *parents);
+/* The thread of its parent's job serves the control connection from now on; NULL: a new job's, with
+   this listener. */
+int rd_job_start(struct rd_control *control, struct rd_job *parents, struct rd_listener *listener);
 
 #endif

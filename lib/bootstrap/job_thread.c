@@ -249,12 +249,9 @@ static void *run(void *argument)
 	return NULL;
 }
 
-int rd_job_start(struct rd_control *control, struct rd_job *parents)
+int rd_job_start(struct rd_control *control, struct rd_job *parents, struct rd_listener *listener)
 {
-	const struct rd_arrivals *arrivals = control->lineage.arrivals;
-	struct rd_job *job = parents ? parents
-				     : rd_job_make(control->settings.launch_id,
-					       arrivals ? arrivals->listener : NULL);
+	struct rd_job *job = parents ? parents : rd_job_make(&control->settings, listener);
 	int error = job ? rd_job_add(job, control) : RONDO_MEMORY;
 
 	if (parents || !job)

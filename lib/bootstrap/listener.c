@@ -17,6 +17,7 @@
 #include "net/trunk.h"
 
 #define GREETING_MOST 64 /* bytes of a GATHER, and of a trunk's first frame: some more */
+#define GREETING_MS 10000
 
 /* ---- Those that wait ------------------------------------------------------------------------ */
 
@@ -58,6 +59,24 @@ static void drop_ended(struct rd_arrivals *arrivals)
 			at = &(*at)->next;
 }
 
+/* tcp connects again after a reset. */
+static void make_room(struct rd_arrivals *arrivals)
+{
+	static const struct linger none = { .l_onoff = 1 };
+	struct rd_greeted **at = &arrivals->first;
+
+	drop_ended(arrivals);
+	if (arrivals->count < arrivals->most)
+		return;
+	while (*at && (*at)->arrival.wire.keyed)
+		at = &(*at)->next;
+	if (!*at)
+		at = &arrivals->first;
+	if (arrivals->kind == RD_ARRIVALS_TCP)
+		setsockopt((*at)->arrival.wire.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	drop(arrivals, at);
+}
+
 static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival, bool asks)
 {
 	struct rd_greeted *greeted = calloc(1, sizeof(*greeted) + arrival->greeting_size);
@@ -65,9 +84,7 @@ static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival,
 	if (!greeted)
 		return false;
 	if (arrivals->count >= arrivals->most)
-		drop_ended(arrivals);
-	if (arrivals->count >= arrivals->most)
-		drop(arrivals, &arrivals->first);
+		make_room(arrivals);
 	greeted->asks = asks;
 	greeted->arrival = *arrival;
 	greeted->arrival.greeting =
@@ -80,8 +97,9 @@ static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival,
 }
 
 /* It can only fail where the counter is full, and its reader wakes all the same. */
-static void wake(const struct rd_arrivals *arrivals)
+static void wake(struct rd_arrivals *arrivals)
 {
+	atomic_store(&arrivals->due, true);
 	if (arrivals->wake_fd >= 0)
 		eventfd_write(arrivals->wake_fd, 1);
 }
@@ -111,26 +129,30 @@ void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd)
 
 /* ---- Those that come ------------------------------------------------------------------------ */
 
-static struct rd_arrivals *find(
-	const struct rd_listener *listener, enum rd_arrivals_kind kind, uint64_t id)
-{
-	struct rd_arrivals *at = listener->arrivals;
-
-	while (at && (at->kind != kind || at->id != id))
-		at = at->next;
-	return at;
-}
-
-/* For which lineage it comes; 0: for none. */
-static uint64_t find_lineage(const struct rd_arrival *arrival, bool *asks)
+/* For which it comes. False: for nothing that can be here, or without the proof that it needs. */
+static bool classify(const struct rd_listener *listener, const struct rd_arrival *arrival,
+	enum rd_arrivals_kind *kind, uint64_t *id, bool *asks)
 {
 	struct rd_control_message message;
 
+	*id = 0;
+	*asks = false;
+	*kind = RD_ARRIVALS_TCP;
+	if (arrival->greeting[0] == RD_HELLO_FIRST)
+		return true;
+	if (listener->has_psk && !arrival->wire.keyed)
+		return false;
+	*kind = RD_ARRIVALS_TRUNKS;
+	*id = rd_trunk_job(arrival->greeting, arrival->greeting_size);
+	if (*id)
+		return true;
+	*kind = RD_ARRIVALS_LINEAGE;
 	if (rd_control_decode(arrival->greeting, arrival->greeting_size, &message) <= 0 ||
 		message.kind != RD_CONTROL_GATHER)
-		return 0;
+		return false;
+	*id = message.gather.lineage;
 	*asks = message.gather.origin < 0;
-	return message.gather.lineage;
+	return *id != 0;
 }
 
 /* It fits the socket's buffer. Where it is lost, the other end comes again. */
@@ -144,22 +166,24 @@ static void send_left(struct rd_wire *wire)
 		return;
 }
 
+static long greeting_size(const unsigned char *bytes, size_t size)
+{
+	return size && bytes[0] == RD_HELLO_FIRST ? RD_HELLO_SIZE : rd_frame_size(bytes, size);
+}
+
 static void take_in(struct rd_listener *listener, struct rd_arrival *arrival)
 {
-	uint64_t job = rd_trunk_job(arrival->greeting, arrival->greeting_size), lineage = 0;
-	struct rd_arrivals *arrivals = NULL;
-	bool asks = false;
+	struct rd_arrivals *at = listener->arrivals;
+	enum rd_arrivals_kind kind;
+	uint64_t id;
+	bool asks, fits = classify(listener, arrival, &kind, &id, &asks);
 
-	if (job)
-		arrivals = find(listener, RD_ARRIVALS_TRUNKS, job);
-	else
-		lineage = find_lineage(arrival, &asks);
-	if (lineage)
-		arrivals = find(listener, RD_ARRIVALS_LINEAGE, lineage);
-	if (arrivals && hold(arrivals, arrival, asks)) {
+	while (at && (!fits || at->kind != kind || at->id != id))
+		at = at->next;
+	if (at && hold(at, arrival, asks)) {
 		if (!asks)
-			wake(arrivals);
-	} else if (!lineage || arrivals) {
+			wake(at);
+	} else if (!fits || kind != RD_ARRIVALS_LINEAGE || at) {
 		rd_door_reject(listener->door, &arrival->wire, "nothing here is its");
 	} else {
 		send_left(&arrival->wire);
@@ -172,13 +196,10 @@ void rd_listener_serve(struct rd_listener *listener, int64_t now_ms)
 	struct rd_arrival arrival;
 
 	pthread_mutex_lock(&listener->lock);
-	if (listener->door) {
-		rd_door_serve(listener->door, now_ms);
-		while (rd_door_next(listener->door, &arrival))
-			take_in(listener, &arrival);
-		listener->error = rd_door_error(listener->door, NULL);
-	}
-	for (const struct rd_arrivals *at = listener->arrivals; at && listener->error;
+	rd_door_serve(listener->door, now_ms);
+	while (rd_door_next(listener->door, &arrival))
+		take_in(listener, &arrival);
+	for (struct rd_arrivals *at = listener->arrivals; at && rd_door_error(listener->door, NULL);
 		at = at->next)
 		wake(at);
 	pthread_mutex_unlock(&listener->lock);
@@ -189,25 +210,32 @@ int64_t rd_listener_deadline(struct rd_listener *listener)
 	int64_t deadline_ms;
 
 	pthread_mutex_lock(&listener->lock);
-	deadline_ms = listener->door ? rd_door_deadline(listener->door) : RD_NEVER;
+	deadline_ms = rd_door_deadline(listener->door);
 	pthread_mutex_unlock(&listener->lock);
 	return deadline_ms;
 }
 
-int rd_listener_error(struct rd_listener *listener)
+int rd_listener_error(struct rd_listener *listener, int64_t *since_ms)
 {
 	int error;
 
 	pthread_mutex_lock(&listener->lock);
-	error = listener->error;
+	error = rd_door_error(listener->door, since_ms);
 	pthread_mutex_unlock(&listener->lock);
 	return error;
 }
 
+void rd_listener_reject(struct rd_listener *listener, struct rd_wire *wire, const char *why)
+{
+	pthread_mutex_lock(&listener->lock);
+	rd_door_reject(listener->door, wire, why);
+	pthread_mutex_unlock(&listener->lock);
+}
+
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-struct rd_arrivals *rd_arrivals_open(
-	struct rd_listener *listener, enum rd_arrivals_kind kind, int wake_fd)
+struct rd_arrivals *rd_arrivals_open(struct rd_listener *listener, enum rd_arrivals_kind kind,
+	uint64_t id, int most, int wake_fd)
 {
 	struct rd_arrivals *arrivals = calloc(1, sizeof(*arrivals));
 
@@ -215,9 +243,12 @@ struct rd_arrivals *rd_arrivals_open(
 		rd_fail(RONDO_MEMORY, "no memory for the connections to this rank");
 		return NULL;
 	}
-	*arrivals = (struct rd_arrivals){
-		.listener = listener, .kind = kind, .users = 1, .wake_fd = wake_fd
-	};
+	*arrivals = (struct rd_arrivals){ .listener = listener,
+		.kind = kind,
+		.id = id,
+		.users = 1,
+		.wake_fd = wake_fd,
+		.most = most };
 	arrivals->end = &arrivals->first;
 	pthread_mutex_lock(&listener->lock);
 	listener->references++;
@@ -227,7 +258,7 @@ struct rd_arrivals *rd_arrivals_open(
 	return arrivals;
 }
 
-void rd_arrivals_begin(struct rd_arrivals *arrivals, uint64_t id, int most)
+void rd_arrivals_name(struct rd_arrivals *arrivals, uint64_t id, int most)
 {
 	pthread_mutex_lock(&arrivals->listener->lock);
 	arrivals->id = id;
@@ -293,14 +324,27 @@ void rd_arrivals_release(struct rd_arrivals *arrivals)
 	rd_listener_release(listener);
 }
 
-struct rd_listener *rd_listener_create(void)
+struct rd_listener *rd_listener_create(const struct rd_settings *settings)
 {
 	struct rd_listener *listener = calloc(1, sizeof(*listener));
+	struct rd_door_rules rules = { .psk = settings->has_psk && listener ? listener->psk : NULL,
+		.takes_plain = true,
+		.most = RD_PENDING_MAX + settings->size * settings->channels,
+		.greeting_ms = GREETING_MS,
+		.greeting_most = GREETING_MOST,
+		.greeting_size = greeting_size };
 
 	if (!listener) {
 		rd_fail(RONDO_MEMORY, "no memory for the connections to this rank");
 		return NULL;
 	}
+	if (rd_door_create(&listener->door, &rules)) {
+		free(listener);
+		return NULL;
+	}
+	memcpy(listener->psk, settings->psk, sizeof(listener->psk));
+	listener->has_psk = settings->has_psk;
+	listener->unreachable_ms = settings->unreachable_ms;
 	pthread_mutex_init(&listener->lock, NULL);
 	listener->references = 1;
 	return listener;
@@ -310,84 +354,58 @@ int rd_listener_watch(struct rd_listener *listener, int epoll_fd, uint64_t mark)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = mark };
 
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, rd_door_fd(listener->door), &event);
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, rd_door_fd(listener->door), &event))
+		return rd_fail_errno("cannot watch for other ranks");
+	return 0;
 }
 
 /* A child may hold a copy of the door's epoll. */
 void rd_listener_unwatch(struct rd_listener *listener, int epoll_fd)
 {
-	if (listener->door)
-		epoll_ctl(epoll_fd, EPOLL_CTL_DEL, rd_door_fd(listener->door), NULL);
-}
-
-static int listen_near(struct rd_listener *listener, const struct sockaddr_storage *near)
-{
-	int fd = rd_listen_at(near, 0);
-
-	if (fd >= 0 && rd_socket_place(fd, listener->address, &listener->port) == 0 &&
-		rd_local_address_get(&listener->near, fd) == 0)
-		return rd_door_listen(listener->door, fd);
-	if (fd >= 0)
-		close(fd);
-	return rd_fail_errno("cannot listen for other ranks");
-}
-
-/* Under the lock. */
-static int open_door(struct rd_listener *listener, const struct sockaddr_storage *near,
-	const struct rd_settings *settings, int epoll_fd)
-{
-	struct rd_door_rules rules = { .psk = settings->has_psk ? listener->psk : NULL,
-		.most = settings->size + RD_PENDING_MAX,
-		.greeting_ms = RD_PENDING_MS,
-		.greeting_most = GREETING_MOST,
-		.greeting_size = rd_frame_size };
-	int err;
-
-	rd_listener_unwatch(listener, epoll_fd);
-	rd_door_destroy(listener->door);
-	memcpy(listener->psk, settings->psk, sizeof(listener->psk));
-	listener->unreachable_ms = settings->unreachable_ms;
-	err = rd_door_create(&listener->door, &rules);
-	if (!err)
-		err = listen_near(listener, near);
-	if (!err && rd_listener_watch(listener, epoll_fd, (uintptr_t)listener))
-		err = rd_fail_errno("cannot watch for other ranks");
-	return err;
-}
-
-int rd_listener_open(struct rd_listener *listener, const struct sockaddr_storage *near,
-	const struct rd_settings *settings, int epoll_fd)
-{
-	int err;
-
-	pthread_mutex_lock(&listener->lock);
-	err = open_door(listener, near, settings, epoll_fd);
-	pthread_mutex_unlock(&listener->lock);
-	return err;
+	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, rd_door_fd(listener->door), NULL);
 }
 
 /* ---- Lineages ------------------------------------------------------------------------------- */
 
-void rd_lineage_place(struct rd_lineage *lineage, const struct rd_listener *listener, int origin)
+/* Under the lock. */
+static int open_place(struct rd_listener *listener, const struct sockaddr_storage *near)
+{
+	int fd = rd_door_find(listener->door, near), err = 0;
+
+	if (fd < 0) {
+		fd = rd_listen_at(near, 0);
+		err = fd < 0 ? RONDO_SYSTEM : rd_door_listen(listener->door, fd);
+	}
+	if (!err && rd_socket_place(fd, listener->address, &listener->port) == 0 &&
+		rd_local_address_get(&listener->near, fd) == 0)
+		return 0;
+	return rd_fail_errno("cannot listen for other ranks");
+}
+
+int rd_lineage_place(struct rd_lineage *lineage, struct rd_listener *listener, int origin,
+	const struct sockaddr_storage *near)
 {
 	struct rd_lineage_address *place = &lineage->place;
+	int err = 0;
 
 	if (lineage->id)
-		return;
+		return 0;
+	pthread_mutex_lock(&listener->lock);
+	if (near)
+		err = open_place(listener, near);
 	place->origin = origin;
 	place->port = listener->port;
 	memcpy(place->address, listener->address, sizeof(place->address));
+	pthread_mutex_unlock(&listener->lock);
+	return err;
 }
 
 int rd_lineage_begin(
 	struct rd_lineage *lineage, uint64_t id, struct rd_listener *listener, int most)
 {
 	lineage->id = id;
-	lineage->arrivals = rd_arrivals_open(listener, RD_ARRIVALS_LINEAGE, -1);
-	if (!lineage->arrivals)
-		return RONDO_MEMORY;
-	rd_arrivals_begin(lineage->arrivals, id, most);
-	return 0;
+	lineage->arrivals = rd_arrivals_open(listener, RD_ARRIVALS_LINEAGE, id, most, -1);
+	return lineage->arrivals ? 0 : RONDO_MEMORY;
 }
 
 void rd_lineage_join(struct rd_lineage *lineage, const struct rd_lineage *of)

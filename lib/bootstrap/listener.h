@@ -1,8 +1,9 @@
 /*
- * The listening socket of a rank, from its first comm's creation on. Jobs (job.h) share it: that of
- * the first comm, and those of the comms that this one shrinks to. Two kinds of connections come,
- * and wait until they are taken:
+ * The listener of a rank, from its first comm's creation on. The jobs (job.h) of its comms share it
+ * with tcp. Three kinds of connections come, and wait until they are taken:
  *
+ * - Those of tcp. Each greets with a hello (transports/tcp/card.h), whose receiver knows the peer's
+ *   host: it need not have proved the secret. All others must.
  * - Trunks (net/trunk.h), by which other processes make groups with this rank. Each names its job.
  * - Ranks that shrink a comm of the job. Each greets with GATHER, and waits among the arrivals of
  *   its lineage. A GATHER without an origin asks whether this rank still has a comm of the lineage:
@@ -11,9 +12,10 @@
  * A rank that comes for a lineage of which no comm is left here gets LEFT, after the proof of the
  * secret as any message. A shrink takes that for a refused connection.
  *
- * The other ranks know a lineage by this address alone. So the socket listens until the jobs have
- * ended, and all comms of their lineages have, too. The thread of each job serves it. A comm of one
- * rank has no thread: a rank that comes late connects to the socket, and waits for an answer until
+ * It listens at the addresses of tcp, one an interface, and at the one where the other ranks look
+ * for a lineage, if that is none of these. It does until the jobs have ended, and all comms of
+ * their lineages have, too. The thread of each job serves it, and each thread that connects by tcp.
+ * A comm of one rank has no thread: a rank that comes late connects, and waits for an answer until
  * its timeout.
  *
  * Any thread may call. The lock is the last one that a thread takes.
@@ -40,58 +42,61 @@ struct rd_greeted {
 	unsigned char greeting[];
 };
 
-enum rd_arrivals_kind { RD_ARRIVALS_LINEAGE, RD_ARRIVALS_TRUNKS };
+#define RD_HELLO_FIRST 'r' /* the first byte of a hello of tcp, */
+#define RD_HELLO_SIZE 48 /* and its bytes */
 
-/* The connections that have come for one lineage, or the trunks of one job. */
+enum rd_arrivals_kind { RD_ARRIVALS_LINEAGE, RD_ARRIVALS_TRUNKS, RD_ARRIVALS_TCP };
+
+/* The connections that have come for one lineage, the trunks of one job, or those of tcp. */
 struct rd_arrivals {
 	struct rd_listener *listener;
 	enum rd_arrivals_kind kind;
-	uint64_t id; /* of the first comm; 0: not known yet, and none come */
+	uint64_t id; /* of the first comm; 0: not known yet, and of tcp */
 	/* Under the listener's lock: */
 	int users; /* comms of the lineage, which each release it */
 	int wake_fd; /* an eventfd, written where one has come to be taken; -1: none */
 	int count, most;
 	struct rd_greeted *first, **end; /* in the order in which they came */
 	struct rd_arrivals *next;
+	_Atomic bool due; /* one has come, or none can; cleared by its user, without the lock */
 };
 
 struct rd_listener {
 	pthread_mutex_t lock;
 	int references;
-	struct rd_door *door; /* NULL: it is not open */
+	struct rd_door *door; /* gets sockets of tcp before another thread has the listener */
 	struct rd_arrivals *arrivals; /* of all lineages and jobs */
-	int error; /* why no connection can be accepted, an errno; 0: nothing is wrong */
-	/* Set when it opens: */
 	unsigned char psk[RD_PSK_SIZE];
+	bool has_psk;
+	int unreachable_ms; /* of the settings */
+	/* Set by rd_lineage_place(): */
 	struct sockaddr_storage near; /* where it listens, */
 	char address[RD_NUMERIC_ADDRESS]; /* as text; "": at any address of this host */
 	uint32_t port;
-	int unreachable_ms; /* of the settings */
 };
 
-/* With one reference; each of its arrivals has another. NULL: no memory. */
-struct rd_listener *rd_listener_create(void);
-/* The last one closes the socket. NULL is none. */
+/* With one reference; each of its arrivals has another. For comms with the secret of these
+   settings. NULL: an error. */
+struct rd_listener *rd_listener_create(const struct rd_settings *settings);
+/* The last one closes all sockets. NULL is none. */
 void rd_listener_release(struct rd_listener *listener);
-/* Listens at any port of this address, a socket's own. Again: there, in place of where it has. The
-   epoll reports events with the listener as data.ptr. RONDO_MEMORY, RONDO_SYSTEM. */
-int rd_listener_open(struct rd_listener *listener, const struct sockaddr_storage *near,
-	const struct rd_settings *settings, int epoll_fd);
-/* An epoll reports its events, or no longer. 0, or -1 and errno. */
+/* An epoll reports its events, or no longer. RONDO_SYSTEM. */
 int rd_listener_watch(struct rd_listener *listener, int epoll_fd, uint64_t mark);
 void rd_listener_unwatch(struct rd_listener *listener, int epoll_fd);
 /* After an event, and at the deadline. */
 void rd_listener_serve(struct rd_listener *listener, int64_t now_ms);
+/* As those of the door. */
 int64_t rd_listener_deadline(struct rd_listener *listener);
-/* As rd_door_error(). */
-int rd_listener_error(struct rd_listener *listener);
+int rd_listener_error(struct rd_listener *listener, int64_t *since_ms);
+void rd_listener_reject(struct rd_listener *listener, struct rd_wire *wire, const char *why);
 
-/* Those of this kind, which write this eventfd, or -1. NULL: no memory. */
-struct rd_arrivals *rd_arrivals_open(
-	struct rd_listener *listener, enum rd_arrivals_kind kind, int wake_fd);
-/* From now on they come, and `most` wait. Where one more comes, those that have ended make room,
-   then the oldest. */
-void rd_arrivals_begin(struct rd_arrivals *arrivals, uint64_t id, int most);
+/* Those of this kind and id, which write this eventfd, or -1. `most` wait: where one more comes,
+   those that have ended make room, then the oldest, and those last that have proved the secret.
+   NULL: no memory. */
+struct rd_arrivals *rd_arrivals_open(struct rd_listener *listener, enum rd_arrivals_kind kind,
+	uint64_t id, int most, int wake_fd);
+/* The id is known. */
+void rd_arrivals_name(struct rd_arrivals *arrivals, uint64_t id, int most);
 /* One more comm of the lineage. */
 struct rd_arrivals *rd_arrivals_share(struct rd_arrivals *arrivals);
 /* A comm of the lineage less, or the job: the last one closes its connections. NULL is none. */
@@ -114,8 +119,10 @@ struct rd_lineage {
 	struct rd_arrivals *arrivals; /* which come there; NULL: none do */
 };
 
-/* The place of this rank, in a comm whose job has this listener, which is open. */
-void rd_lineage_place(struct rd_lineage *lineage, const struct rd_listener *listener, int origin);
+/* The place of this rank in a comm, unless that has one: at the address of its own socket, or where
+   the listener has been met before (NULL). RONDO_SYSTEM. */
+int rd_lineage_place(struct rd_lineage *lineage, struct rd_listener *listener, int origin,
+	const struct sockaddr_storage *near);
 /* The first comm, which has this id now: ranks that shrink it may come. most: as
    rd_arrivals_open(). RONDO_MEMORY. */
 int rd_lineage_begin(

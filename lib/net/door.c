@@ -1,6 +1,5 @@
 #include "net/door.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -135,13 +134,10 @@ static int look_at_first(const struct rd_door *door, struct pending *pending)
 /* 1: it has proved what it must before its greeting; 0: not yet; -1: it never will. */
 static int prove(struct rd_door *door, struct pending *pending)
 {
-	bool proved_before = pending->wire.keyed;
 	int result = look_at_first(door, pending);
 
 	if (result > 0)
 		result = rd_wire_prove(&pending->wire);
-	if (result > 0 && !proved_before && pending->wire.tls && door->rules.strips)
-		rd_wire_strip(&pending->wire);
 	/* One that just leaves has proved nothing, and is not foreign for that. */
 	door->foreign += result < 0 && errno == EPROTO;
 	return result;
@@ -357,7 +353,10 @@ int rd_door_listen(struct rd_door *door, int fd)
 {
 	struct listener *listener = &door->listeners[door->listener_count];
 
-	assert(door->listener_count < RD_DOOR_LISTENERS);
+	if (door->listener_count == RD_DOOR_LISTENERS) {
+		close(fd);
+		return rd_fail(RONDO_SYSTEM, "there are %d listening sockets", RD_DOOR_LISTENERS);
+	}
 	listener->fd = fd;
 	if (!door->rest_ms && watch(door, EPOLL_CTL_ADD, door->listener_count)) {
 		close(fd);
@@ -366,6 +365,17 @@ int rd_door_listen(struct rd_door *door, int fd)
 	rd_close_on_fork_add(&listener->unshared, &listener->fd);
 	door->listener_count++;
 	return 0;
+}
+
+int rd_door_find(const struct rd_door *door, const struct sockaddr_storage *address)
+{
+	struct sockaddr_storage at;
+
+	for (int i = 0; i < door->listener_count; i++)
+		if (rd_local_address_get(&at, door->listeners[i].fd) == 0 &&
+			rd_address_same_host((struct sockaddr *)&at, address))
+			return door->listeners[i].fd;
+	return -1;
 }
 
 void rd_door_close(struct rd_door *door)

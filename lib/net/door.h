@@ -27,7 +27,6 @@ struct rd_door_rules {
 	/* A connection that does not begin with TLS needs no proof: the owner looks where it is
 	   from. */
 	bool takes_plain;
-	bool strips; /* behind the proof all bytes are plain: rd_wire_strip() */
 	int most; /* pending connections */
 	int greeting_ms; /* for the proof and the greeting */
 	size_t greeting_most; /* bytes */
@@ -50,8 +49,10 @@ int rd_door_create(struct rd_door **door, const struct rd_door_rules *rules);
 /* Closes all that it holds. NULL is none. */
 void rd_door_destroy(struct rd_door *door);
 
-/* Takes over a listening socket: RD_DOOR_LISTENERS at most. RONDO_SYSTEM: it is closed. */
+/* Takes over a listening socket. RONDO_SYSTEM: it is closed; RD_DOOR_LISTENERS are there, too. */
 int rd_door_listen(struct rd_door *door, int fd);
+/* The listening socket at this address, whatever the port; -1: there is none. */
+int rd_door_find(const struct rd_door *door, const struct sockaddr_storage *address);
 /* Closes all listening sockets. Pending connections stay. */
 void rd_door_close(struct rd_door *door);
 

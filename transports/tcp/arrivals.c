@@ -1,5 +1,6 @@
 #include "transports/tcp/arrivals.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -7,19 +8,12 @@
 #include "base/log.h"
 #include "base/settings.h"
 #include "net/socket.h"
+#include "transports/shared.h"
 #include "transports/tcp/connection.h"
 #include "transports/tcp/connector.h"
 
-#define HELLO_MS 10000
 /* Connections that wait for a peer fail when none could be accepted for so long. */
 #define ACCEPT_MS 1000
-
-static long hello_size(const unsigned char *bytes, size_t size)
-{
-	(void)bytes;
-	(void)size;
-	return sizeof(struct rd_tcp_hello);
-}
 
 /* No sign of life of a peer: a connection that has taken a wire counts by itself. */
 static bool handle(void *station)
@@ -28,31 +22,34 @@ static bool handle(void *station)
 	return false;
 }
 
-/* The station may outlive the settings, and so has a copy of the secret. */
+/* The station may outlive the settings. */
 int rd_tcp_arrivals_start(struct rd_tcp_station *station, const struct rd_local *local)
 {
 	const struct rd_settings *settings = local->settings;
-	struct rd_door_rules rules = {
-		.psk = settings->has_psk ? station->psk : NULL,
-		.takes_plain = true,
-		.strips = !settings->encrypt,
-		.most = RD_DOOR_MOST + local->size * settings->channels,
-		.greeting_ms = HELLO_MS,
-		.greeting_most = sizeof(struct rd_tcp_hello),
-		.greeting_size = hello_size,
-	};
-	int err;
+	struct rd_shared *shared = station->shared;
+	struct rd_listener *own = shared ? NULL : rd_listener_create(settings);
 
-	memcpy(station->psk, settings->psk, sizeof(station->psk));
-	err = rd_door_create(&station->door, &rules);
-	if (err)
-		return err;
-	station->early.most = rules.most;
-	station->door_source = (struct rd_event_source){ handle, station };
-	if (rd_event_watch(station->epoll_fd, EPOLL_CTL_ADD, rd_door_fd(station->door), EPOLLIN,
-		    &station->door_source))
-		return rd_fail_errno("cannot watch a socket");
-	return 0;
+	station->strips = !settings->encrypt;
+	station->early.most = RD_DOOR_MOST + local->size * settings->channels;
+	station->listener = shared ? rd_shared_listener(shared, settings) : own;
+	if (station->listener)
+		station->come = rd_arrivals_open(station->listener, RD_ARRIVALS_TCP, 0,
+			station->early.most, shared ? shared->wake_fd : -1);
+	rd_listener_release(own);
+	if (!station->come)
+		return RONDO_MEMORY;
+	station->listener_source = (struct rd_event_source){ handle, station };
+	return rd_listener_watch(
+		station->listener, station->epoll_fd, (uintptr_t)&station->listener_source);
+}
+
+void rd_tcp_arrivals_end(struct rd_tcp_station *station)
+{
+	if (!station->come)
+		return;
+	rd_listener_unwatch(station->listener, station->epoll_fd);
+	rd_arrivals_release(station->come);
+	station->come = NULL;
 }
 
 static struct rd_tcp_connector *find(const struct rd_tcp_station *station, uint64_t comm_id)
@@ -77,19 +74,21 @@ static void admit(struct rd_tcp_station *station, struct rd_arrival *arrival)
 	struct rd_tcp_hello hello;
 
 	memcpy(&hello, arrival->greeting, sizeof(hello));
+	if (station->strips)
+		rd_wire_strip(&arrival->wire);
 	connector = find(station, hello.comm_id);
 	if (!rd_tcp_hello_valid(&hello) ||
 		!(connector ? rd_tcp_hello_fits(&hello, connector->local) : may_be_early(station)))
-		rd_door_reject(station->door, &arrival->wire, "not a rank of this job");
+		rd_listener_reject(station->listener, &arrival->wire, "not a rank of this job");
 	else if (!connector || !rd_tcp_connections_admit(connector, &arrival->wire, &hello))
-		rd_tcp_early_keep(
-			&station->early, station->door, &arrival->wire, &hello, connector != NULL);
+		rd_tcp_early_keep(&station->early, station->listener, &arrival->wire, &hello,
+			connector != NULL);
 }
 
 static void look_at_error(struct rd_tcp_station *station, int64_t now_ms)
 {
 	int64_t since_ms;
-	int error = rd_door_error(station->door, &since_ms);
+	int error = rd_listener_error(station->listener, &since_ms);
 
 	if (error && !station->warned)
 		rd_log(RD_WARN, RD_NET, "NET/Socket : rank %d cannot accept a connection: %s",
@@ -102,13 +101,15 @@ static void look_at_error(struct rd_tcp_station *station, int64_t now_ms)
 void rd_tcp_arrivals_serve(struct rd_tcp_station *station)
 {
 	int64_t now_ms = rd_clock_ms(), deadline_ms;
-	struct rd_arrival arrival;
+	struct rd_greeted *greeted;
 
-	rd_door_serve(station->door, now_ms);
-	while (rd_door_next(station->door, &arrival))
-		admit(station, &arrival);
+	rd_listener_serve(station->listener, now_ms);
+	while ((greeted = rd_arrivals_take(station->come))) {
+		admit(station, &greeted->arrival);
+		free(greeted);
+	}
 	look_at_error(station, now_ms);
-	deadline_ms = rd_door_deadline(station->door);
+	deadline_ms = rd_listener_deadline(station->listener);
 	if (deadline_ms != RD_NEVER)
 		rd_tcp_timer_request(&station->timer, deadline_ms);
 }

@@ -7,13 +7,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "bootstrap/listener.h"
 
 #define MAGIC 0x63646f72u /* "rodc" */
 
 _Static_assert(__BYTE_ORDER == __LITTLE_ENDIAN, "structs travel as they lie in memory");
 _Static_assert(sizeof(struct rd_tcp_card) == 16 + RD_TCP_ADDRESSES_MAX * 24, "no gaps");
 _Static_assert(sizeof(struct rd_tcp_card) <= RD_CARD_MAX, "it fits");
-_Static_assert(sizeof(struct rd_tcp_hello) == 48, "no gaps");
+_Static_assert(sizeof(struct rd_tcp_hello) == RD_HELLO_SIZE, "no gaps");
 
 void rd_tcp_card_init(struct rd_tcp_card *card, const struct rd_place *place)
 {

@@ -11,10 +11,10 @@
 #include "rondo/transport.h"
 #include "base/settings.h"
 
-#define RD_TCP_VERSION 7
+#define RD_TCP_VERSION 8
 #define RD_TCP_CHANNELS_MAX 64
 #define RD_TCP_ADDRESSES_MAX 8
-#define RD_TCP_HELLO_MAGIC 0x68646f72u /* "rodh" */
+#define RD_TCP_HELLO_MAGIC 0x68646f72u /* "rodh": RD_HELLO_FIRST (bootstrap/listener.h) */
 
 struct rd_tcp_address {
 	uint16_t family; /* 4 or 6 */

@@ -162,7 +162,7 @@ static void fail_at_address(
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
 
-/* The door's sockets have what suits this host's own. */
+/* The listener's sockets have what suits this host's own. */
 static void restore_congestion(const struct rd_tcp_connection *connection, int fd)
 {
 	struct sockaddr_storage address = { 0 };
@@ -177,7 +177,7 @@ static void restore_congestion(const struct rd_tcp_connection *connection, int f
 static void accept_from(struct rd_tcp_connection *connection, struct rd_wire *wire)
 {
 	if (connection->state != RD_TCP_AWAITED || !has_proved(connection, wire)) {
-		rd_door_reject(connection->connector->station->door, wire, "not awaited");
+		rd_listener_reject(connection->connector->station->listener, wire, "not awaited");
 		return;
 	}
 	rd_wire_keep_buffers(wire);
@@ -405,12 +405,13 @@ static void connect_first(struct rd_tcp_connection *connection)
 /* The peer has proved itself, or need not. */
 static void greet(struct rd_tcp_connection *connection)
 {
+	if (!hello_send(connection, &connection->wire)) {
+		retry(connection, RONDO_UNREACHABLE, "cannot be reached", errno);
+		return;
+	}
 	if (!connection->connector->local->settings->encrypt)
 		rd_wire_strip(&connection->wire);
-	if (hello_send(connection, &connection->wire))
-		connection->state = RD_TCP_GREETED;
-	else
-		retry(connection, RONDO_UNREACHABLE, "cannot be reached", errno);
+	connection->state = RD_TCP_GREETED;
 }
 
 static void prove(struct rd_tcp_connection *connection)

@@ -34,20 +34,20 @@ static struct rd_wire take_out(struct rd_tcp_early_wires *wires, struct rd_tcp_e
 }
 
 /* Peers may have tried another address since, or given up. */
-static void drop_ended(struct rd_tcp_early_wires *wires, struct rd_door *door)
+static void drop_ended(struct rd_tcp_early_wires *wires, struct rd_listener *listener)
 {
 	for (struct rd_tcp_early **at = &wires->first; *at;)
 		if (rd_wire_peek(&(*at)->wire) == 0) {
 			struct rd_wire wire = take_out(wires, at);
 
-			rd_door_reject(door, &wire, "it left before its link was opened");
+			rd_listener_reject(listener, &wire, "it left before its link was opened");
 		} else {
 			at = &(*at)->next;
 		}
 }
 
 /* By a reset: a peer that gets one tries again. */
-static void make_room(struct rd_tcp_early_wires *wires, struct rd_door *door)
+static void make_room(struct rd_tcp_early_wires *wires, struct rd_listener *listener)
 {
 	static const struct linger none = { .l_onoff = 1 };
 	struct rd_tcp_early **at = &wires->first;
@@ -57,7 +57,7 @@ static void make_room(struct rd_tcp_early_wires *wires, struct rd_door *door)
 		at = &(*at)->next;
 	wire = take_out(wires, *at ? at : &wires->first);
 	setsockopt(wire.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-	rd_door_reject(door, &wire, "others need its place");
+	rd_listener_reject(listener, &wire, "others need its place");
 }
 
 static bool append(struct rd_tcp_early_wires *wires, struct rd_wire *wire,
@@ -76,14 +76,14 @@ static bool append(struct rd_tcp_early_wires *wires, struct rd_wire *wire,
 	return true;
 }
 
-void rd_tcp_early_keep(struct rd_tcp_early_wires *wires, struct rd_door *door, struct rd_wire *wire,
-	const struct rd_tcp_hello *hello, bool known)
+void rd_tcp_early_keep(struct rd_tcp_early_wires *wires, struct rd_listener *listener,
+	struct rd_wire *wire, const struct rd_tcp_hello *hello, bool known)
 {
-	drop_ended(wires, door);
+	drop_ended(wires, listener);
 	if (!append(wires, wire, hello, known))
-		rd_door_reject(door, wire, "it is here already");
+		rd_listener_reject(listener, wire, "it is here already");
 	while (wires->count > wires->most)
-		make_room(wires, door);
+		make_room(wires, listener);
 }
 
 bool rd_tcp_early_take(

@@ -6,7 +6,7 @@
 #ifndef RD_TCP_EARLY_H
 #define RD_TCP_EARLY_H
 
-#include "net/door.h"
+#include "bootstrap/listener.h"
 #include "transports/tcp/card.h"
 
 struct rd_tcp_early;
@@ -16,10 +16,10 @@ struct rd_tcp_early_wires {
 	int count, most;
 };
 
-/* Takes over the wire; rejects it at the door where another with this hello is here. known: this
+/* Takes over the wire; rejects it where another with this hello is here. known: this
    rank has the comm, and the hello its key. */
-void rd_tcp_early_keep(struct rd_tcp_early_wires *wires, struct rd_door *door, struct rd_wire *wire,
-	const struct rd_tcp_hello *hello, bool known);
+void rd_tcp_early_keep(struct rd_tcp_early_wires *wires, struct rd_listener *listener,
+	struct rd_wire *wire, const struct rd_tcp_hello *hello, bool known);
 
 /* Hands over the wire with this hello. False: there is none. */
 bool rd_tcp_early_take(

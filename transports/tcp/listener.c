@@ -26,7 +26,7 @@ static int listen_with(struct rd_tcp_station *station, int fd, const struct rd_i
 	if (bind(fd, (struct sockaddr *)address, interface->address_size) == 0 &&
 		listen(fd, RD_BACKLOG) == 0 &&
 		getsockname(fd, (struct sockaddr *)address, &size) == 0)
-		return rd_door_listen(station->door, fd);
+		return rd_door_listen(station->listener->door, fd);
 	rd_fail_errno(
 		"cannot listen at %s (%s)", rd_address_print(where, address), interface->name);
 	close(fd);

@@ -43,6 +43,9 @@ bool rd_tcp_station_poll(struct rd_tcp_station *station)
 	const struct rd_event_source *source;
 	bool moved = false;
 
+	/* Another thread may have accepted them. */
+	if (station->come && atomic_exchange(&station->come->due, false))
+		rd_tcp_arrivals_serve(station);
 	for (int i = 0; i < EVENTS_MAX; i++) {
 		if (epoll_wait(station->epoll_fd, &event, 1, 0) != 1)
 			return moved;
@@ -70,8 +73,7 @@ static bool timer_handle(void *owner)
 void rd_tcp_station_close(struct rd_tcp_station *station)
 {
 	rd_tcp_early_close(&station->early);
-	rd_door_destroy(station->door);
-	station->door = NULL;
+	rd_tcp_arrivals_end(station);
 	rd_event_close(station->epoll_fd, &station->timer.fd);
 }
 
@@ -80,7 +82,6 @@ static void destroy(struct rd_tcp_station *station)
 	rd_tcp_station_close(station);
 	if (station->epoll_fd >= 0)
 		close(station->epoll_fd);
-	explicit_bzero(station->psk, sizeof(station->psk));
 	pthread_mutex_destroy(&station->lock);
 	free(station);
 }

@@ -1,7 +1,7 @@
 /*
- * A station: the network interfaces of one rank, its door there (net/door.h), and an epoll for all
- * that connects. The connectors of all comms of a job share one. A hello names its comm, so each
- * arrival finds its connector. It lives as long as one of them.
+ * A station: the network interfaces of one rank, its listener (bootstrap/listener.h), and an epoll
+ * for all that connects. The connectors of all comms of a job share one. A hello names its comm, so
+ * each arrival finds its connector. It lives as long as one of them.
  *
  * Any thread that waits for one of the comms handles the events of all, under the station's lock.
  * Each connector then finds its own (rd_tcp_stir()).
@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#include "net/door.h"
+#include "bootstrap/listener.h"
 #include "rondo/transport.h"
 #include "transports/event_source.h"
 #include "transports/tcp/card.h"
@@ -32,13 +32,14 @@ struct rd_tcp_station {
 	/* In the comm's epoll of those that connect. A connector that has the station alone may add
 	   sources of its own, and has it there all the time. */
 	int epoll_fd;
-	unsigned char psk[RD_PSK_SIZE];
+	struct rd_listener *listener; /* the rank's, or with no other connector its own */
+	struct rd_arrivals *come; /* there; NULL: closed */
+	bool strips; /* behind a hello all bytes are plain: rd_wire_strip() */
 
 	pthread_mutex_t lock;
 	/* Under the lock: */
 	struct rd_tcp_timer timer;
-	struct rd_event_source timer_source, door_source;
-	struct rd_door *door; /* NULL: closed */
+	struct rd_event_source timer_source, listener_source;
 	bool warned; /* that no connection can be accepted */
 	struct rd_tcp_early_wires early;
 	struct rd_tcp_connector *connectors; /* from their first connection on */

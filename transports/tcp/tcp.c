@@ -5,7 +5,8 @@
  * ---------------
  * All numbers are little endian. Structs travel as they are in memory, without gaps.
  *
- * A rank listens on one socket an interface, bound to one address there, for all comms of its job.
+ * A rank listens on one socket an interface, bound to one address there, for all comms of its job,
+ * and for control connections (bootstrap/listener.h).
  * RONDO_INTERFACE names the interfaces. Without it, the rank listens on the one that leads to
  * MASTER_ADDR and, in reserve, on the others that lead out. Its card lists the addresses. Cards
  * travel through the rendezvous, as does the comm's key (rd_local): only its ranks have it.
@@ -26,7 +27,7 @@
  *   hello     magic 4 | version 2 | stripe 2 | from 4 | to 4 | channel 4 | 0 4 | comm 8 | key 16
  *
  * Where the job has a secret, and the two ranks are on different hosts, a TLS handshake comes first
- * (secure/tls.h). All that follows is encrypted, unless RONDO_ENCRYPT is 0.
+ * (secure/tls.h). All that follows is encrypted; where RONDO_ENCRYPT is 0, the first hello alone.
  *
  * An acceptor closes a connection that sends anything else, without an answer. A connection that
  * comes before this side's open() waits for it, also where this side has no such comm yet; a
@@ -77,7 +78,7 @@
  *   timer       one timer for all deadlines
  *   early       sockets that came before open()
  *   connection  the socket of one peer and channel, until it is proved
- *   arrivals    the door (net/door.h), and what it hands over
+ *   arrivals    what comes to the rank's listener (bootstrap/listener.h)
  *   listener    one listening socket an interface
  *   station     all of these, for a job
  *   connector   the connections of an endpoint; verbs connects its links by it as well

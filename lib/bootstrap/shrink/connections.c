@@ -143,7 +143,7 @@ static void take_arrivals(struct rd_shrink *shrink)
 		free(greeted);
 		rd_shrink_serve(shrink);
 	}
-	error = rd_listener_error(shrink->lineage->arrivals->listener);
+	error = rd_listener_error(shrink->lineage->arrivals->listener, NULL);
 	if (rd_quorum_listens(&shrink->quorum) && rd_is_forbidden(error))
 		rd_quorum_cannot_accept(&shrink->quorum, error);
 }

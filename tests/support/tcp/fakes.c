@@ -74,7 +74,7 @@ struct card fake_card(int fd)
 {
 	struct sockaddr_in address = fake_address(fd);
 	struct card card = {
-		.magic = 0x63646f72, .version = 7, .count = 1, .shared = 1, .family = 4
+		.magic = 0x63646f72, .version = 8, .count = 1, .shared = 1, .family = 4
 	};
 
 	card.port = ntohs(address.sin_port);
@@ -84,7 +84,7 @@ struct card fake_card(int fd)
 
 struct hello fake_hello(const struct rank *to, int from)
 {
-	struct hello hello = { .magic = 0x68646f72, .version = 7, .from = from, .comm_id = COMM };
+	struct hello hello = { .magic = 0x68646f72, .version = 8, .from = from, .comm_id = COMM };
 
 	hello.to = to->local.rank;
 	memcpy(hello.key, to->local.key, sizeof(hello.key));

@@ -74,7 +74,7 @@ static int grow(struct rank_env *env)
 {
 	struct meeting *meeting = env->argument;
 	const struct rondo_unique_id *id = env->rank ? NULL : &meeting->second;
-	rondo_comm *old, *grown;
+	rondo_comm *old, *grown, *copy;
 
 	if (make_old(env, &old))
 		return 1;
@@ -84,6 +84,11 @@ static int grow(struct rank_env *env)
 		TRY(create(&grown, env->rank, env->size, &meeting->second));
 	if (sum(env, grown, env->size) || (old && sum(env, old, OLD)))
 		return 1;
+	/* Its own secret counts, also where ranks that were in the old one meet. */
+	TRY(rondo_comm_duplicate(grown, &copy));
+	if (sum(env, copy, env->size))
+		return 1;
+	TRY(rondo_comm_destroy(copy));
 	/* Either may go first. */
 	TRY(rondo_comm_destroy(old));
 	if (sum(env, grown, env->size))

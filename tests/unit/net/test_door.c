@@ -315,21 +315,20 @@ Test(door, one_that_has_shown_the_secret_is_closed_last, .init = load)
 	rd_door_destroy(door);
 }
 
-Test(door, continues_in_plain_where_the_rules_say_so, .init = load)
+Test(door, takes_a_plain_greeting_too_where_the_rules_say_so, .init = load)
 {
 	struct rd_door_rules rules = secret;
 	struct rd_arrival arrival;
 	struct rd_wire right;
 	int fd;
 
-	rules.takes_plain = rules.strips = true;
+	rules.takes_plain = true;
 	open_door(&rules);
 	right = dial_secured(key);
 	cr_expect_eq(prove_at(&right), 1);
-	rd_wire_strip(&right);
 	greet(&right);
 	cr_assert(rd_door_next(door, &arrival));
-	cr_expect(arrival.wire.keyed && !arrival.wire.tls);
+	cr_expect(arrival.wire.keyed);
 	rd_wire_close(&arrival.wire);
 	fd = dial_with("!\2", 2);
 	serve();

@@ -332,7 +332,7 @@ static void try_answer(const struct hello *patch, size_t size, int error, const 
 
 Test(tcp, an_answer_without_the_key_is_refused, .timeout = 60)
 {
-	struct hello answer = { .magic = 0x68646f72, .version = 7, .to = 1, .comm_id = COMM };
+	struct hello answer = { .magic = 0x68646f72, .version = 8, .to = 1, .comm_id = COMM };
 
 	/* A valid answer carries the comm's key. */
 	try_answer(&answer, sizeof(answer), RONDO_PROTOCOL, "someone else answers at 127.0.0.1:");

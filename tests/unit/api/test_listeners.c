@@ -1,0 +1,147 @@
+/* The sockets on which a rank listens: one a network interface, for all comms of its job. */
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "world.h"
+
+#define LISTENS 0x0a /* TCP_LISTEN */
+#define RANKS 4
+#define MOST 8
+
+/* The inodes of this process's listening sockets. */
+struct sockets {
+	uint64_t at[MOST];
+};
+
+static bool is_open_here(uint64_t inode)
+{
+	char wanted[40], path[40], link[40] = "";
+
+	snprintf(wanted, sizeof(wanted), "socket:[%" PRIu64 "]", inode);
+	for (int fd = 0; fd < 1024; fd++) {
+		ssize_t size;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		size = readlink(path, link, sizeof(link) - 1);
+		link[size > 0 ? size : 0] = '\0';
+		if (strcmp(link, wanted) == 0)
+			return true;
+	}
+	return false;
+}
+
+static struct sockets find_sockets(void)
+{
+	struct sockets found = { { 0 } };
+	FILE *file = fopen("/proc/self/net/tcp", "r");
+	unsigned state;
+	uint64_t inode;
+	char line[512];
+	int count = 0;
+
+	while (file && fgets(line, sizeof(line), file) && count < MOST)
+		if (sscanf(line, " %*d: %*s %*s %x %*s %*s %*s %*d %*d %" SCNu64, &state, &inode) ==
+				2 &&
+			state == LISTENS && is_open_here(inode))
+			found.at[count++] = inode;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static bool has(const struct sockets *sockets, uint64_t inode)
+{
+	for (int i = 0; i < MOST; i++)
+		if (sockets->at[i] == inode)
+			return true;
+	return false;
+}
+
+/* Not counting the test's own socket for rank 0, of which all other ranks hold a copy. */
+static int expect_one(struct rank_env *env, rondo_comm *comm, const char *when)
+{
+	int size = rondo_comm_size(comm), rank = rondo_comm_rank(comm), count = 0;
+	struct sockets mine = find_sockets(), all[RANKS];
+
+	TRY(rondo_all_gather(comm, &mine, all, sizeof(mine), RONDO_U8, NULL));
+	for (int i = 0; i < MOST && mine.at[i]; i++) {
+		int holders = 0;
+
+		for (int other = 0; other < size; other++)
+			holders += has(&all[other], mine.at[i]);
+		count += holders == 1;
+	}
+	return count == 1
+		       ? 0
+		       : world_report(env, "%s rank %d listens on %d sockets", when, rank, count);
+}
+
+static int split_and_duplicate(struct rank_env *env)
+{
+	rondo_comm *part, *copy;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	if (world_sum_one(env) || expect_one(env, env->comm, "at first"))
+		return 1;
+	TRY(rondo_comm_split(env->comm, env->rank == 0, 0, &part));
+	TRY(rondo_comm_duplicate(env->comm, &copy));
+	if (expect_one(env, copy, "with three comms"))
+		return 1;
+	TRY(rondo_comm_destroy(part));
+	TRY(rondo_comm_destroy(copy));
+	return 0;
+}
+
+static int shrink(struct rank_env *env)
+{
+	rondo_comm *shrunk, *copy;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	world_meet(env, RANKS);
+	if (env->rank == RANKS - 1)
+		_exit(0);
+	while (!rondo_barrier(env->comm, NULL))
+		;
+	TRY(rondo_comm_shrink(env->comm, &shrunk));
+	if (expect_one(env, shrunk, "after a shrink"))
+		return 1;
+	/* Trunks of the new job come to the socket of the old one. */
+	TRY(rondo_comm_duplicate(shrunk, &copy));
+	if (expect_one(env, copy, "with a group of the shrunk comm"))
+		return 1;
+	TRY(rondo_comm_destroy(copy));
+	rondo_comm_destroy(env->comm);
+	env->comm = shrunk;
+	return 0;
+}
+
+static void run(int (*body)(struct rank_env *env))
+{
+	static const char *const transports[] = { "shm", "tcp", NULL };
+
+	for (int i = 0; i < 6; i++) {
+		struct world world = {
+			.size = RANKS, .transport = transports[i / 2], .has_no_secret = i % 2
+		};
+
+		cr_expect_eq(world_run(&world, body, NULL, NULL), 0, "%s, secret %d",
+			transports[i / 2] ? transports[i / 2] : "any", !(i % 2));
+	}
+}
+
+TestSuite(listeners, .timeout = 120);
+
+Test(listeners, are_one_for_all_comms)
+{
+	run(split_and_duplicate);
+}
+
+Test(listeners, are_one_after_a_shrink)
+{
+	run(shrink);
+}
