@@ -1,0 +1,115 @@
+/* A rank's listener: whose a connection is, and which ones need the proof of the secret. */
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/port.h"
+#include "bootstrap/control_message.h"
+#include "bootstrap/listener.h"
+
+#define LINEAGE 17
+
+static struct rd_settings settings = { .size = 2, .channels = 1 };
+static struct rd_listener *listener;
+static struct rd_arrivals *members, *hellos;
+static int port;
+
+static void open_listener(bool has_secret)
+{
+	int fd;
+
+	settings.has_psk = has_secret;
+	if (has_secret && rd_tls_load())
+		cr_skip("%s", rondo_last_error());
+	listener = rd_listener_create(&settings);
+	cr_assert(listener);
+	fd = rd_listen_on_loopback(&port);
+	cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	cr_assert_eq(rd_door_listen(listener->door, fd), 0);
+	members = rd_arrivals_open(listener, RD_ARRIVALS_LINEAGE, LINEAGE, 4, -1);
+	hellos = rd_arrivals_open(listener, RD_ARRIVALS_TCP, 0, 4, -1);
+}
+
+static void close_listener(void)
+{
+	rd_arrivals_release(members);
+	rd_arrivals_release(hellos);
+	rd_listener_release(listener);
+}
+
+static int dial_with(const void *bytes, size_t size)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct pollfd event = { .fd = rd_door_fd(listener->door), .events = POLLIN };
+
+	cr_assert_eq(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	cr_assert_eq(send(fd, bytes, size, 0), (ssize_t)size);
+	cr_assert_eq(poll(&event, 1, 10000), 1);
+	rd_listener_serve(listener, rd_clock_ms());
+	return fd;
+}
+
+static int gather(uint64_t lineage)
+{
+	struct rd_control_message message = { .kind = RD_CONTROL_GATHER,
+		.gather = { .lineage = lineage, .origin = 1 } };
+	unsigned char frame[RD_FRAME_MAX];
+
+	return dial_with(frame, rd_control_encode(&message, frame));
+}
+
+/* Frees the next one that has come. */
+static bool has_come(struct rd_arrivals *arrivals)
+{
+	struct rd_greeted *greeted = rd_arrivals_take(arrivals);
+
+	if (greeted)
+		rd_wire_close(&greeted->arrival.wire);
+	free(greeted);
+	return greeted;
+}
+
+TestSuite(listener, .timeout = 60, .fini = close_listener);
+
+Test(listener, hands_each_connection_over_to_its_owner)
+{
+	unsigned char hello[RD_HELLO_SIZE] = { RD_HELLO_FIRST };
+	int fds[2];
+
+	open_listener(false);
+	fds[0] = gather(LINEAGE);
+	fds[1] = dial_with(hello, sizeof(hello));
+	cr_expect(has_come(members) && !has_come(members));
+	cr_expect(has_come(hellos) && !has_come(hellos));
+	close(fds[0]);
+	close(fds[1]);
+}
+
+Test(listener, answers_no_control_message_without_the_proof)
+{
+	unsigned char hello[RD_HELLO_SIZE] = { RD_HELLO_FIRST };
+	int fds[3];
+	char byte;
+
+	open_listener(true);
+	fds[0] = gather(LINEAGE);
+	fds[1] = gather(LINEAGE + 1);
+	cr_expect_not(has_come(members));
+	for (int i = 0; i < 2; i++)
+		cr_expect_leq(recv(fds[i], &byte, 1, 0), 0, "it was answered");
+	/* The station looks where it is from. */
+	fds[2] = dial_with(hello, sizeof(hello));
+	cr_expect(has_come(hellos));
+	for (int i = 0; i < 3; i++)
+		close(fds[i]);
+}
