@@ -14,7 +14,7 @@ transports 14280
 trainer 19160
 tools 29400
 tests 107570
-bench 5630
+bench 5640
 adapters 5580
 docs 10030
 product 133360

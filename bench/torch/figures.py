@@ -4,9 +4,9 @@ figures.py [--ranks N] [--rounds N] [--memory] [--svg FILE]: torch.distributed w
 Markdown. Both are groups of the same processes, and make their calls in turns, one thread a rank. Times are rank 0's
 medians, in microseconds of a call, and the time that a tenth of the rounds exceed (p90). Processor time is all of
 rank 0's threads'. "touched" writes the tensor before each call, as a training step does. "without" is DDP's
-ratio if communication took no time: a hook leaves each bucket as it is. --memory makes Rondo's tensors and models in
-rondo_torch.use_memory(). --svg draws them: bars of time, gloo's all of one length. The second table has groups,
-results and deaths. Needs rondo_torch on PYTHONPATH.
+ratio if communication took no time: a hook leaves each bucket as it is. "waiting" is that of a hook which sums 4 bytes:
+ranks only wait for each other. --memory makes Rondo's tensors and models in rondo_torch.use_memory(). --svg draws them:
+bars of time, gloo's all of one length. The second table has groups, results and deaths. PYTHONPATH has rondo_torch.
 """
 
 import argparse
@@ -81,10 +81,14 @@ def leave(state, bucket):
 	return future
 
 
-def step(network, data, group, silent):
+def wait_alone(state, bucket):
+	return dist.all_reduce(torch.zeros(1), group=state, async_op=True).get_future().then(lambda _: bucket.buffer())
+
+
+def step(network, data, group, hook):
 	model = DistributedDataParallel(network, process_group=group)
-	if silent:
-		model.register_comm_hook(None, leave)
+	if hook:
+		model.register_comm_hook(group, hook)
 	optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
 	def call():
@@ -95,15 +99,15 @@ def step(network, data, group, silent):
 	return call
 
 
-def training(width, group, size, silent=False):
+def training(width, group, size, hook=None):
 	torch.manual_seed(1)
 	layers = [torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, width), torch.nn.ReLU()]
-	return step(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(32, 64), group, silent)
+	return step(torch.nn.Sequential(*layers, torch.nn.Linear(width, 10)), torch.randn(32, 64), group, hook)
 
 
-def transformer(tokens, group, size, silent=False):
+def transformer(tokens, group, size, hook=None):
 	torch.manual_seed(1)
-	return step(Transformer(), torch.randint(0, 2000, (4, tokens)), group, silent)
+	return step(Transformer(), torch.randint(0, 2000, (4, tokens)), group, hook)
 
 
 def new_group(count, group, size):
@@ -173,18 +177,17 @@ def measure(rank, size, store, rounds, memory, svg):
 	dist.init_process_group(
 		"rondo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=timedelta(seconds=120)
 	)
-	rows = []
-	backends = [dist.new_group(range(size), backend="gloo"), dist.group.WORLD]
+	rows, backends = [], [dist.new_group(range(size), backend="gloo"), dist.group.WORLD]
 	if rank == 0:
 		print(f"{processor_name()}, torch {torch.__version__}\n")
-		print("| | gloo, µs | p90 | Rondo, µs | p90 | ratio | without | processor: gloo | Rondo | ratio |")
-		print("|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+		print("| | gloo, µs | p90 | Rondo, µs | p90 | ratio | without | waiting | processor: gloo | Rondo | ratio |")
+		print("|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
 	for name, make, count, calls in CASES:
 		made = [make(count, backends[0], size)]
 		with rondo_torch.use_memory() if memory else contextlib.nullcontext():
 			made.append(make(count, backends[1], size))
 		if make in (training, transformer):
-			made.append(make(count, backends[1], size, silent=True))
+			made += [make(count, backends[1], size, hook) for hook in (leave, wait_alone)]
 		wall, processor = [[] for _ in made], [[] for _ in made]
 		for k in range(rounds + 1):
 			for at, call in enumerate(made):
@@ -204,7 +207,7 @@ def measure(rank, size, store, rounds, memory, svg):
 					columns += [f"{it:,.0f}" for it in (median, *(bounds.percentile(sample, part) for part in parts))]
 				columns.append(f"{gloo / rondo:.2f}")
 				if samples is wall:
-					columns.append(f"{gloo / alone[0]:.2f}" if alone else "")
+					columns += [f"{gloo / it:.2f}" for it in alone] or ["", ""]
 			print(f"| {name} | {' | '.join(columns)} |", flush=True)
 	if rank == 0 and svg:
 		draw(rows, svg)
