@@ -112,10 +112,11 @@ static void advance(struct simulator *simulator, int rank)
 /* As rd_run_again() does. Virtual time stands still: a second look at a link finds no more. */
 static void run_short(struct actor *actor, uint32_t number)
 {
+	struct rd_short_step many[RD_SHORT_STEPS];
 	struct rd_short call;
 	int step;
 
-	rd_short_init(&call, &actor->exec, 0);
+	rd_short_init(&call, &actor->exec, 0, many);
 	step = rd_short_run(&call, number);
 	if (step < 0)
 		actor->exec.running = 0;

@@ -371,7 +371,7 @@ bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number, int look
 
 	exchange->last = number;
 	if (exchange->brief.count < 0)
-		rd_short_init(&exchange->brief, exec, looks);
+		rd_short_init(&exchange->brief, exec, looks, exchange->steps);
 	step = rd_short_run(&exchange->brief, number);
 	if (step >= 0) {
 		rd_exec_again(exec, exec->call.in, exec->call.out, number);

@@ -36,6 +36,7 @@ struct rd_buffer_exchange {
 	uint64_t *send_marks;
 	struct rd_exec exec;
 	struct rd_short brief; /* the same exchange again */
+	struct rd_short_step steps[RD_SHORT_STEPS]; /* of it, if it has many */
 	struct rd_buffers mine, *all, *mapped; /* [size]: as mapped: when the peers' were */
 	const struct rd_prepared *served; /* the call of the last exchange; NULL: not mapped */
 	struct rd_peer_buffers *peer_buffers; /* [size] */

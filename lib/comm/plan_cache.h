@@ -25,6 +25,7 @@ enum rd_repetition {
 
 /* Serves one call at a time, until the comm ends. */
 struct rd_prepared {
+	struct rd_short_step steps[RD_SHORT_STEPS]; /* of the short call, if it has many */
 	enum rd_repetition repeats;
 	struct rd_exec exec; /* has the last call's arguments */
 	struct rd_choice *choice; /* for the last call; NULL: there was nothing to choose */

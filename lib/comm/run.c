@@ -511,9 +511,9 @@ static __attribute__((noinline)) int run_rest(struct rondo_comm *comm, const str
 static __attribute__((noinline)) void init_short(
 	const struct rondo_comm *comm, struct rd_short *brief)
 {
-	const struct rd_prepared *last = comm->prepared[brief->signature.collective];
+	struct rd_prepared *last = comm->prepared[brief->signature.collective];
 
-	rd_short_init(brief, &last->exec, short_looks(comm));
+	rd_short_init(brief, &last->exec, short_looks(comm), last->steps);
 	brief->repeats = brief->count > 0 && last->repeats == RD_STARTS_AT_ONCE;
 }
 

@@ -1,10 +1,14 @@
 #include "exec/short.h"
 
+#include <string.h>
+
+#include "base/cache_line.h"
 #include "exec/block.h"
 #include "exec/short_run.h"
 #include "exec/slice.h"
 
-_Static_assert(offsetof(struct rd_short, steps) == 64, "all but the steps is a line of the cache");
+_Static_assert(offsetof(struct rd_short, few) == RD_CACHE_LINE, "all but the steps is a line");
+_Static_assert(sizeof(struct rd_short) == 2 * RD_CACHE_LINE, "a few steps are a line");
 _Static_assert(RD_EXEC_BLOCK <= UINT16_MAX, "the size of a short call is 16 bits");
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
@@ -15,10 +19,9 @@ static struct rd_link *link_to(const struct rd_exec *exec, int peer)
 }
 
 /* False: steps of this kind are the executor's. */
-static bool take_step(struct rd_short *call, const struct rd_exec *exec, const struct rd_step *step)
+static bool take_step(const struct rd_short *call, const struct rd_exec *exec,
+	const struct rd_step *step, struct rd_short_step *taken)
 {
-	struct rd_short_step *taken = &call->steps[call->count];
-
 	taken->link = NULL;
 	taken->from = rd_slice_at(exec, step->from, 0, 0);
 	taken->into = rd_slice_at(exec, step->into, 0, 0);
@@ -52,10 +55,32 @@ static bool is_short(const struct rd_exec *exec)
 	       size <= RD_EXEC_BLOCK && size < exec->past_least;
 }
 
-void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks)
+static void take_steps(struct rd_short *call, const struct rd_exec *exec,
+	struct rd_short_step taken[RD_SHORT_STEPS])
 {
 	const struct rd_plan *plan = exec->plans[0];
 
+	for (int i = 0; i < plan->step_count; i++) {
+		/* A flush waits for sends from memory, and these are copied. */
+		if (plan->steps[i].kind == RD_STEP_FLUSH)
+			continue;
+		/* The executor does the rest, if it is not too much for this. */
+		if (call->count == RD_SHORT_STEPS ||
+			!take_step(call, exec, &plan->steps[i], &taken[call->count])) {
+			call->count = 0;
+			break;
+		}
+		const struct rd_link *link = taken[call->count++].link;
+
+		if (link && !link->shares_room)
+			call->shares_room = false;
+	}
+	call->shares_room &= call->count > 0;
+}
+
+void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks,
+	struct rd_short_step many[RD_SHORT_STEPS])
+{
 	call->count = 0;
 	call->looks = (uint8_t)looks;
 	call->shares_room = false;
@@ -68,21 +93,11 @@ void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks)
 	call->size = (uint16_t)(exec->piece_count * exec->element);
 	call->reduce = exec->reduce;
 	call->shares_room = true;
-	for (int i = 0; i < plan->step_count; i++) {
-		/* A flush waits for sends from memory, and these are copied. */
-		if (plan->steps[i].kind == RD_STEP_FLUSH)
-			continue;
-		/* The executor does the rest, if it is not too much for this. */
-		if (call->count == RD_SHORT_STEPS || !take_step(call, exec, &plan->steps[i])) {
-			call->count = 0;
-			break;
-		}
-		const struct rd_link *link = call->steps[call->count++].link;
-
-		if (link && !link->shares_room)
-			call->shares_room = false;
-	}
-	call->shares_room &= call->count > 0;
+	take_steps(call, exec, many);
+	if (call->count > RD_SHORT_FEW)
+		call->many = many;
+	else
+		memcpy(call->few, many, call->count * sizeof(*many));
 	/* Elsewhere a look may be a system call: the wait decides how many. */
 	if (!call->shares_room)
 		call->looks = 0;
@@ -100,11 +115,12 @@ bool rd_short_look_again(struct rd_short *call, const struct rd_short_step *step
 
 int rd_short_left(const struct rd_short *call)
 {
+	const struct rd_short_step *steps = rd_short_steps(call);
 	bool unsent = false;
 
 	if (call->count == 0)
 		return 0;
 	for (int i = 0; i < call->count; i++)
-		unsent |= call->steps[i].link && call->steps[i].link->unsent;
-	return unsent ? call->steps[call->count - 1].index + 1 : -1;
+		unsent |= steps[i].link && steps[i].link->unsent;
+	return unsent ? steps[call->count - 1].index + 1 : -1;
 }

@@ -9,6 +9,7 @@
 #include "exec/exec.h"
 
 #define RD_SHORT_STEPS 8
+#define RD_SHORT_FEW 2
 
 /* NULL: `into` of a send, `from` of a receive that combines nothing, `link` of a copy. */
 struct rd_short_step {
@@ -19,7 +20,7 @@ struct rd_short_step {
 	int index; /* in the plan */
 };
 
-/* All but the steps is a line of the cache, and two steps are the next. */
+/* All but the steps is a line of the cache, and the steps of most calls of two ranks the next. */
 struct rd_short {
 	struct rd_signature signature; /* with the call's arguments, but for its buffers: */
 	const void *in;
@@ -33,8 +34,16 @@ struct rd_short {
 	/* Its user's: whether an equal call may start here, and its digest (comm/task.h). */
 	bool repeats;
 	uint64_t digest;
-	struct rd_short_step steps[RD_SHORT_STEPS];
+	union {
+		struct rd_short_step few[RD_SHORT_FEW];
+		const struct rd_short_step *many; /* where there are more */
+	};
 };
+
+static inline const struct rd_short_step *rd_short_steps(const struct rd_short *call)
+{
+	return __builtin_expect(call->count > RD_SHORT_FEW, false) ? call->many : call->few;
+}
 
 /* Returns whether a call with these arguments equals the one that it was made of. */
 static inline bool rd_short_equals(const struct rd_short *call, const void *in, const void *out,
@@ -48,7 +57,9 @@ static inline bool rd_short_equals(const struct rd_short *call, const void *in, 
 }
 
 /* Looks up what the steps of the exec's call use. All its links are open. looks: at a link that has
-   no message or no room, before the executor goes on; none where a link is not in shared memory. */
-void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks);
+   no message or no room, before the executor goes on; none where a link is not in shared memory.
+   many: holds the steps if there are more than a few, as long as the call is used. */
+void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks,
+	struct rd_short_step many[RD_SHORT_STEPS]);
 
 #endif

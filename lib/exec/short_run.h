@@ -59,7 +59,7 @@ int rd_short_left(const struct rd_short *call);
    step at which the executor goes on (rd_exec_skip()). */
 static inline int rd_short_run(struct rd_short *call, uint32_t number)
 {
-	const struct rd_short_step *step = call->steps, *end = step + call->count;
+	const struct rd_short_step *step = rd_short_steps(call), *end = step + call->count;
 
 	call->signature.number = number;
 	for (; step != end; step++)

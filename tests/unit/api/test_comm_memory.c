@@ -7,7 +7,7 @@
 #define COMMS 32
 /* Bytes of a rank, in a comm of two; rank 0 has the coordinator as well. The aim is 8 KiB before
    the first call. */
-#define COMM_MOST (11 << 10)
+#define COMM_MOST (10 << 10)
 #define FIRST_CALL_MOST (10 << 10)
 
 /* All threads have one arena. */
