@@ -194,12 +194,12 @@ static int process_of(const struct rd_trace *trace)
 		     (origin->group % ((1U << 30) / size) * size + (uint64_t)origin->rank));
 }
 
-/* The place of this rank along the channel's line of ranks. */
+/* The place of this rank along the channel's line of ranks. A rank alone has no layout. */
 static int place_of(const struct rd_layout *layout, int rank)
 {
 	int place = 0;
 
-	while (layout->order[place] != rank)
+	while (layout && layout->order[place] != rank)
 		place++;
 	return place;
 }
@@ -229,7 +229,7 @@ static void write_names(FILE *out, const struct rd_trace *trace)
 			"{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"args\":"
 			"{\"name\":\"channel %d\",\"place\":%d,\"group\":%d}},\n",
 			process, channel, channel, place_of(layout, origin->rank),
-			layout->group[origin->rank]);
+			layout ? layout->group[origin->rank] : 0);
 	}
 	if (trace->recorded > RD_TRACE_STEPS)
 		fprintf(out,

@@ -17,11 +17,11 @@
 
 static int make_calls(struct rank_env *env)
 {
-	static float sums[RANKS][COUNT];
+	static float values[COUNT], sums[RANKS][COUNT];
 	float *sum = sums[env->rank];
 
 	for (int i = 0; i < CALLS; i++)
-		TRY(rondo_all_reduce(env->comm, sum, sum, COUNT, RONDO_F32, RONDO_SUM, NULL));
+		TRY(rondo_all_reduce(env->comm, values, sum, COUNT, RONDO_F32, RONDO_SUM, NULL));
 	return 0;
 }
 
@@ -53,7 +53,8 @@ static int count_lines(const char *text, const char *kind, const char *collectiv
 	return count;
 }
 
-static void check_file(const char *path)
+/* Each rank's calls have this number of such steps each. */
+static void check_file(const char *path, int ranks, const char *kind, int each)
 {
 	static char text[FILE_MOST];
 	size_t size = read_array(path, text);
@@ -61,29 +62,38 @@ static void check_file(const char *path)
 
 	cr_expect_eq(rd_json_parse(&json, path, text, size), 0, "%s", rondo_last_error());
 	rd_json_finish(&json);
-	for (int rank = 0; rank < RANKS; rank++) {
-		int sends = count_lines(text, "send", "all_reduce", rank);
+	for (int rank = 0; rank < ranks; rank++) {
+		int steps = count_lines(text, kind, "all_reduce", rank);
 
-		cr_expect_eq(sends, CALLS * (RANKS - 1), "rank %d sends %d", rank, sends);
+		cr_expect_eq(steps, CALLS * each, "rank %d: %d of %s", rank, steps, kind);
 	}
+}
+
+static void try_traces(struct world *world, const char *kind, int each)
+{
+	struct rank_outcome outcomes[WORLD_MAX];
+	char path[] = "/tmp/rondo_trace_XXXXXX";
+
+	world->threads = true;
+	close(mkstemp(path));
+	setenv("RONDO_TRACE", path, 1);
+	cr_expect_eq(world_run(world, make_calls, NULL, outcomes), 0);
+	check_file(path, world->size, kind, each);
+	unlink(path);
 }
 
 Test(traces, have_the_steps_of_all_ranks, .timeout = 60)
 {
 	const char *const transports[] = { "shm", "tcp" };
 
-	for (int i = 0; i < 2; i++) {
-		struct world world = { .size = RANKS,
-			.transport = transports[i],
-			.algo = "one_round",
-			.threads = true };
-		struct rank_outcome outcomes[WORLD_MAX];
-		char path[] = "/tmp/rondo_trace_XXXXXX";
+	for (int i = 0; i < 2; i++)
+		try_traces(
+			&(struct world){
+				.size = RANKS, .transport = transports[i], .algo = "one_round" },
+			"send", RANKS - 1);
+}
 
-		close(mkstemp(path));
-		setenv("RONDO_TRACE", path, 1);
-		cr_expect_eq(world_run(&world, make_calls, NULL, outcomes), 0);
-		check_file(path);
-		unlink(path);
-	}
+Test(traces, have_the_steps_of_a_rank_alone, .timeout = 60)
+{
+	try_traces(&(struct world){ .size = 1 }, "copy", 1);
 }
