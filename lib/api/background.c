@@ -16,7 +16,7 @@ static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_BACKGROUND);
 
 /* Under the lock. */
 static struct {
-	unsigned forks; /* rd_forks in the process of the threads */
+	unsigned forks; /* rd_process.forks in the process of the threads */
 	pthread_cond_t change, ended;
 	int works; /* that are not finished */
 	int threads, idle;
@@ -29,10 +29,10 @@ static bool made;
 static void lock_workers(void)
 {
 	rd_fork_lock(&lock);
-	if (made && workers.forks == rd_forks)
+	if (made && workers.forks == rd_process.forks)
 		return;
 	memset(&workers, 0, sizeof(workers));
-	workers.forks = rd_forks;
+	workers.forks = rd_process.forks;
 	rd_condition_init(&workers.change);
 	rd_condition_init(&workers.ended);
 	made = true;

@@ -126,7 +126,7 @@ static struct rondo_comm *create(const struct rd_settings *settings)
 
 	if (!comm)
 		return NULL;
-	comm->forks = rd_forks;
+	comm->forks = rd_process.forks;
 	comm->settings = *settings;
 	comm->timeout_ms = settings->timeout_ms;
 	comm->rank = settings->rank;

@@ -20,7 +20,7 @@
 struct rondo_creation {
 	struct rd_cancellation cancellation;
 	struct rd_creation_work work;
-	unsigned forks; /* rd_forks in the process that began it */
+	unsigned forks; /* rd_process.forks in the process that began it */
 	pthread_t thread;
 	/* The result, once the thread is over: */
 	rondo_comm *comm;
@@ -73,7 +73,7 @@ int rd_creation_begin(rondo_creation **created, const struct rd_creation_work *w
 		return err;
 	}
 	creation->work = *work;
-	creation->forks = rd_forks;
+	creation->forks = rd_process.forks;
 	err = rd_thread_start(&creation->thread, 0, run, creation);
 	if (err) {
 		free_creation(creation);

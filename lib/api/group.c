@@ -7,7 +7,6 @@
 #include "base/error.h"
 
 _Thread_local struct rd_group rd_group;
-_Atomic unsigned rd_groups;
 
 void rd_group_lose_stream(const struct rondo_stream *stream)
 {
@@ -70,16 +69,16 @@ static void drop_inherited(void)
 {
 	rd_tasks_finish(rd_group.tasks, rd_group.count);
 	rd_group_clear();
-	rd_groups--;
+	rd_process.groups--;
 }
 
 int rondo_group_start(void)
 {
 	if (rd_group.depth > 0 && !rd_group_open())
 		drop_inherited();
-	rd_group.forks = rd_forks;
+	rd_group.forks = rd_process.forks;
 	if (rd_group.depth++ == 0)
-		rd_groups++;
+		rd_process.groups++;
 	return 0;
 }
 
@@ -93,7 +92,7 @@ int rd_group_close(struct rd_group **closed)
 		return rd_refuse_inherited("rondo_group_end", "group");
 	}
 	if (--rd_group.depth == 0) {
-		rd_groups--;
+		rd_process.groups--;
 		*closed = &rd_group;
 	}
 	return 0;

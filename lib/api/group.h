@@ -8,7 +8,7 @@
 
 struct rd_group {
 	int depth;
-	unsigned forks; /* rd_forks where it was started */
+	unsigned forks; /* rd_process.forks where it was started */
 	int count, capacity;
 	struct rd_task *tasks;
 	struct rondo_stream *stream;
@@ -24,13 +24,10 @@ static inline bool rd_group_open(void)
 	return rd_group.depth > 0 && !rd_is_inherited(rd_group.forks);
 }
 
-/* Threads with an open group, and those that ended inside theirs. */
-extern RD_HOT_DATA _Atomic unsigned rd_groups;
-
 /* Returns false where no thread has one: most calls need not look for that of their thread. */
 static inline bool rd_group_some_open(void)
 {
-	return atomic_load_explicit(&rd_groups, memory_order_relaxed) > 0;
+	return atomic_load_explicit(&rd_process.groups, memory_order_relaxed) > 0;
 }
 
 /* Adds a call to the open group. Takes over its vcounts and user operation. */

@@ -280,7 +280,7 @@ static void forget_parents(void)
 	while (*at && !(*at)->settings)
 		at = &(*at)->next;
 	*at = NULL;
-	forks = rd_forks;
+	forks = rd_process.forks;
 }
 
 /* Without memory for the handler of fork(), a child may find the lock held. */

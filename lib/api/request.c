@@ -29,7 +29,7 @@ int rd_request_create(rondo_request **made, const struct rd_task *tasks, int cou
 	memcpy(request->tasks, tasks, size);
 	request->count = count;
 	request->comm = tasks[0].comm;
-	request->forks = rd_forks;
+	request->forks = rd_process.forks;
 	*made = request;
 	return 0;
 }

@@ -19,7 +19,7 @@ struct rondo_request {
 	struct rondo_request *next; /* in the queue */
 	_Atomic int state; /* an rd_request_state */
 	bool seen; /* by a worker that left it to a thread that may wait; by one that polls */
-	unsigned forks; /* rd_forks in the process that made it */
+	unsigned forks; /* rd_process.forks in the process that made it */
 	void (*done)(void *argument, int error);
 	void *argument;
 	/* The result of the last start, once it is done: */

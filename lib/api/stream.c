@@ -23,7 +23,7 @@ struct item {
 
 struct rondo_stream {
 	struct rd_turn_queue queue; /* first: it is cast to the stream */
-	unsigned forks; /* rd_forks in the process that made it */
+	unsigned forks; /* rd_process.forks in the process that made it */
 	struct rd_device_stream *device_stream; /* a device's stream: the rest is not used */
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -150,7 +150,7 @@ int rondo_stream_create(rondo_stream **stream)
 
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
-	made->forks = rd_forks;
+	made->forks = rd_process.forks;
 	made->queue.find = find_earlier;
 	made->last = &made->first;
 	pthread_mutex_init(&made->lock, NULL);
@@ -179,7 +179,7 @@ static int create_on_device(
 
 	if (!made)
 		return rd_fail(RONDO_MEMORY, "no memory for a stream");
-	made->forks = rd_forks;
+	made->forks = rd_process.forks;
 
 	int err = rd_device_stream_create(&made->device_stream, device, owned, handle);
 

@@ -144,7 +144,7 @@ static int prepare(rondo_comm *comm, const struct rd_tagged *message, const char
 	}
 	*request->tagged = *message;
 	request->comm = comm;
-	request->forks = rd_forks;
+	request->forks = rd_process.forks;
 	*made = request;
 	return 0;
 }

@@ -11,14 +11,13 @@
 /* A site that has this bit is the address of a text. No address of a program's has it. */
 #define IS_TEXT ((uintptr_t)1 << (8 * sizeof(uintptr_t) - 1))
 
-_Atomic bool rd_call_sites_set;
 static _Thread_local const char *set_text;
 
 void rondo_set_call_site(const char *site)
 {
 	set_text = site;
 	if (site)
-		atomic_store_explicit(&rd_call_sites_set, true, memory_order_relaxed);
+		atomic_store_explicit(&rd_process.call_sites_set, true, memory_order_relaxed);
 }
 
 uintptr_t rd_call_site_set(uintptr_t return_address)

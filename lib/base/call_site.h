@@ -10,16 +10,14 @@
 
 #define RD_CALL_SITE_SIZE 80
 
-/* Some thread has set a text: most programs never do, and their calls do not look for one. */
-extern RD_HOT_DATA _Atomic bool rd_call_sites_set;
-
 /* The text that this thread has set, as a word; else the return address. */
 uintptr_t rd_call_site_set(uintptr_t return_address);
 
 /* The site of a call of this thread, as a word. */
 static inline uintptr_t rd_call_site_here(uintptr_t return_address)
 {
-	if (__builtin_expect(atomic_load_explicit(&rd_call_sites_set, memory_order_relaxed), false))
+	if (__builtin_expect(
+		    atomic_load_explicit(&rd_process.call_sites_set, memory_order_relaxed), false))
 		return rd_call_site_set(return_address);
 	return return_address;
 }

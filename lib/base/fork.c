@@ -4,14 +4,14 @@
 
 #include "base/error.h"
 
-unsigned rd_forks;
+struct rd_process rd_process;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int watching; /* an errno; 0: forks are counted */
 
 static void count_fork(void)
 {
-	rd_forks++;
+	rd_process.forks++;
 }
 
 static void watch(void)

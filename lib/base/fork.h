@@ -15,18 +15,15 @@
 
 #include "base/hot_call.h"
 
-/* Forks between the first process that called rd_forks_watch() and this one. Each handle stores
-   the number when it is made. */
-extern RD_HOT_DATA unsigned rd_forks;
-
-/* Starts to count forks, in children alone. One call a process is enough. */
+/* Starts to count forks, in children alone. One call a process is enough. Each handle stores the
+   number (hot_call.h) when it is made. */
 int rd_forks_watch(void);
 
 /* Returns whether a handle that stored `forks` belongs to a parent process. Makes no system
    call. */
 static inline bool rd_is_inherited(unsigned forks)
 {
-	return __builtin_expect(forks != rd_forks, false);
+	return __builtin_expect(forks != rd_process.forks, false);
 }
 
 /* Records that `function` refuses an inherited `thing`; returns RONDO_INVALID. */

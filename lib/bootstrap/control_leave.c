@@ -34,7 +34,7 @@ static void forget_parents(void)
 	pthread_mutex_init(&all.lock, NULL);
 	all.first = NULL;
 	all.ending = false;
-	all.forks = rd_forks;
+	all.forks = rd_process.forks;
 }
 
 void rd_control_enlist(struct rd_control *control)

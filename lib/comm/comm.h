@@ -66,7 +66,7 @@ struct rd_group_use {
 struct rondo_comm {
 	/* Each call reads or writes some of these, up to activity.called_at: two lines of the
 	   cache. One that is short, and repeats the last, needs two or three lines of `shorts`. */
-	unsigned forks; /* rd_forks in the process that made it */
+	unsigned forks; /* rd_process.forks in the process that made it */
 	_Atomic bool used; /* a thread of the program is in a call, or issues one */
 	_Atomic bool changes; /* a thread explains, finalizes or destroys it, outside of calls */
 	_Atomic int in_use; /* 1: a thread has the links (hold.h) */

@@ -83,7 +83,7 @@ static int add_device(const char *name, struct rd_verbs_device **result)
 		close_device(device);
 		return err;
 	}
-	device->forks = rd_forks;
+	device->forks = rd_process.forks;
 	device->next = devices;
 	devices = device;
 	*result = device;

@@ -28,7 +28,7 @@ struct rd_verbs_device {
 	_Atomic bool fatal; /* it failed, and must be opened anew */
 
 	unsigned references;
-	unsigned forks; /* rd_forks when it was opened: a forked child opens its own */
+	unsigned forks; /* rd_process.forks when it was opened: a forked child opens its own */
 	struct rd_verbs_shared *shared; /* registrations of the program's memory */
 	struct rd_verbs_device *next;
 };
