@@ -191,17 +191,31 @@ static void take_in(struct rd_listener *listener, struct rd_arrival *arrival)
 	}
 }
 
+/* The thread that has set a deadline may look no more, and those of jobs sleep until theirs. */
+static void wake_owners(struct rd_listener *listener, int past_error, int64_t past_deadline_ms)
+{
+	int error = rd_door_error(listener->door, NULL);
+	bool fails = error && error != past_error;
+	bool sooner = rd_door_deadline(listener->door) < past_deadline_ms;
+
+	for (struct rd_arrivals *at = listener->arrivals; at; at = at->next)
+		if (fails || (sooner && at->kind == RD_ARRIVALS_TRUNKS))
+			wake(at);
+}
+
 void rd_listener_serve(struct rd_listener *listener, int64_t now_ms)
 {
 	struct rd_arrival arrival;
+	int64_t deadline_ms;
+	int error;
 
 	pthread_mutex_lock(&listener->lock);
+	error = rd_door_error(listener->door, NULL);
+	deadline_ms = rd_door_deadline(listener->door);
 	rd_door_serve(listener->door, now_ms);
 	while (rd_door_next(listener->door, &arrival))
 		take_in(listener, &arrival);
-	for (struct rd_arrivals *at = listener->arrivals; at && rd_door_error(listener->door, NULL);
-		at = at->next)
-		wake(at);
+	wake_owners(listener, error, deadline_ms);
 	pthread_mutex_unlock(&listener->lock);
 }
 
@@ -374,9 +388,11 @@ static int open_place(struct rd_listener *listener, const struct sockaddr_storag
 
 	if (fd < 0) {
 		fd = rd_listen_at(near, 0);
-		err = fd < 0 ? RONDO_SYSTEM : rd_door_listen(listener->door, fd);
+		err = fd < 0 ? 0 : rd_door_listen(listener->door, fd);
 	}
-	if (!err && rd_socket_place(fd, listener->address, &listener->port) == 0 &&
+	if (err)
+		return err;
+	if (fd >= 0 && rd_socket_place(fd, listener->address, &listener->port) == 0 &&
 		rd_local_address_get(&listener->near, fd) == 0)
 		return 0;
 	return rd_fail_errno("cannot listen for other ranks");
