@@ -19,7 +19,7 @@
 
 #include "net/wire.h"
 
-#define RD_DOOR_LISTENERS 16
+#define RD_DOOR_LISTENERS 17
 #define RD_DOOR_MOST 128 /* pending connections, beside those that are expected */
 
 struct rd_door_rules {

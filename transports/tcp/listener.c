@@ -10,6 +10,9 @@
 #include "base/port.h"
 #include "base/settings.h"
 
+/* Two sockets for an interface, and one where other ranks look for this one. */
+_Static_assert(RD_DOOR_LISTENERS > 2 * RD_INTERFACES_MAX, "the door has room");
+
 static bool carries_channel(
 	const struct rd_tcp_station *station, const struct rd_local *local, int index)
 {
