@@ -137,7 +137,7 @@ void rd_shared_unwatch(struct rd_shared *shared, int fd)
 	pthread_mutex_unlock(&shared->lock);
 }
 
-struct rd_listener *rd_shared_listener(struct rd_shared *shared, const struct rd_settings *settings)
+struct rd_listener *rd_shared_listen(struct rd_shared *shared, const struct rd_settings *settings)
 {
 	struct rd_listener *listener;
 
@@ -145,8 +145,22 @@ struct rd_listener *rd_shared_listener(struct rd_shared *shared, const struct rd
 	if (!shared->listener)
 		shared->listener = rd_listener_create(settings);
 	listener = shared->listener;
+	shared->listening += listener != NULL;
 	pthread_mutex_unlock(&shared->lock);
 	return listener;
+}
+
+void rd_shared_unlisten(struct rd_shared *shared)
+{
+	struct rd_listener *listener = NULL;
+
+	pthread_mutex_lock(&shared->lock);
+	if (--shared->listening == 0) {
+		listener = shared->listener;
+		shared->listener = NULL;
+	}
+	pthread_mutex_unlock(&shared->lock);
+	rd_listener_release(listener);
 }
 
 /* ---- Life ------------------------------------------------------------------------------------ */
@@ -209,7 +223,6 @@ void rd_shared_release(struct rd_shared *shared)
 	pthread_mutex_unlock(&shared->lock);
 	if (left)
 		return;
-	rd_listener_release(shared->listener);
 	pthread_mutex_destroy(&shared->lock);
 	pthread_mutex_destroy(&shared->stations);
 	free_all(shared);

@@ -33,7 +33,8 @@ struct rd_shared {
 	int epoll_count;
 	int *watched; /* [watched_count]: descriptors that wake sleepers, beside the eventfd */
 	int watched_count;
-	struct rd_listener *listener; /* NULL: nobody has needed it */
+	struct rd_listener *listener; /* NULL: it has no users */
+	int listening; /* its users */
 
 	pthread_mutex_t stations; /* comes before the lock */
 	/* Under that: */
@@ -41,10 +42,11 @@ struct rd_shared {
 	struct rd_tcp_station *tcp; /* the same of tcp */
 };
 
-/* The rank's listener (bootstrap/listener.h), for comms with the secret of these settings. NULL: an
-   error. */
-struct rd_listener *rd_shared_listener(
-	struct rd_shared *shared, const struct rd_settings *settings);
+/* The rank's listener (bootstrap/listener.h), for comms with the secret of these settings. Its
+   users are comms of several ranks, and stations. NULL: an error. */
+struct rd_listener *rd_shared_listen(struct rd_shared *shared, const struct rd_settings *settings);
+/* A user less. */
+void rd_shared_unlisten(struct rd_shared *shared);
 
 /* With one reference. Errors: RONDO_MEMORY, RONDO_SYSTEM. */
 int rd_shared_make(struct rd_shared **made);

@@ -86,6 +86,8 @@ static void destroy(struct rondo_comm *comm)
 	rd_open_finish(comm);
 	if (comm->epoll_fd >= 0)
 		rd_shared_close(comm->shared, comm->epoll_fd);
+	if (comm->listens)
+		rd_shared_unlisten(comm->shared);
 	rd_shared_release(comm->shared);
 	pthread_mutex_destroy(&comm->hold_lock);
 	pthread_mutex_destroy(&comm->turn_lock);
@@ -196,9 +198,10 @@ static int prepare(
 	if (comm->size == 1)
 		return 0;
 	err = await_master(&comm->settings);
-	if (!err && !rd_shared_listener(comm->shared, &comm->settings))
-		err = RONDO_MEMORY;
-	return err ? err : rd_route_listen(comm, self->cards);
+	if (err)
+		return err;
+	comm->listens = rd_shared_listen(comm->shared, &comm->settings);
+	return comm->listens ? rd_route_listen(comm, self->cards) : RONDO_MEMORY;
 }
 
 /* Sends the reason to the other ranks, which wait for this one. */

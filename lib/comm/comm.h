@@ -112,6 +112,7 @@ struct rondo_comm {
 	   where there is a control connection, which has it. */
 	struct rd_lineage alone;
 	bool halted; /* the links of a failed comm (route.h) */
+	bool listens; /* a user of the rank's listener (transports/shared.h) */
 
 	/* Sleeping: the shared eventfd is also written when the comm fails. */
 	struct rd_shared *shared; /* by the comms of the job */

@@ -27,15 +27,14 @@ int rd_tcp_arrivals_start(struct rd_tcp_station *station, const struct rd_local 
 {
 	const struct rd_settings *settings = local->settings;
 	struct rd_shared *shared = station->shared;
-	struct rd_listener *own = shared ? NULL : rd_listener_create(settings);
 
 	station->strips = !settings->encrypt;
 	station->early.most = RD_DOOR_MOST + local->size * settings->channels;
-	station->listener = shared ? rd_shared_listener(shared, settings) : own;
+	station->listener =
+		shared ? rd_shared_listen(shared, settings) : rd_listener_create(settings);
 	if (station->listener)
 		station->come = rd_arrivals_open(station->listener, RD_ARRIVALS_TCP, 0,
 			station->early.most, shared ? shared->wake_fd : -1);
-	rd_listener_release(own);
 	if (!station->come)
 		return RONDO_MEMORY;
 	station->listener_source = (struct rd_event_source){ handle, station };
@@ -45,11 +44,16 @@ int rd_tcp_arrivals_start(struct rd_tcp_station *station, const struct rd_local 
 
 void rd_tcp_arrivals_end(struct rd_tcp_station *station)
 {
-	if (!station->come)
+	if (!station->listener)
 		return;
 	rd_listener_unwatch(station->listener, station->epoll_fd);
 	rd_arrivals_release(station->come);
+	if (station->shared)
+		rd_shared_unlisten(station->shared);
+	else
+		rd_listener_release(station->listener);
 	station->come = NULL;
+	station->listener = NULL;
 }
 
 static struct rd_tcp_connector *find(const struct rd_tcp_station *station, uint64_t comm_id)

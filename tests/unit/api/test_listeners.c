@@ -61,7 +61,7 @@ static bool has(const struct sockets *sockets, uint64_t inode)
 }
 
 /* Not counting the test's own socket for rank 0, of which all other ranks hold a copy. */
-static int expect_one(struct rank_env *env, rondo_comm *comm, const char *when)
+static int find_one(struct rank_env *env, rondo_comm *comm, const char *when, uint64_t *one)
 {
 	int size = rondo_comm_size(comm), rank = rondo_comm_rank(comm), count = 0;
 	struct sockets mine = find_sockets(), all[RANKS];
@@ -73,10 +73,39 @@ static int expect_one(struct rank_env *env, rondo_comm *comm, const char *when)
 		for (int other = 0; other < size; other++)
 			holders += has(&all[other], mine.at[i]);
 		count += holders == 1;
+		*one = holders == 1 ? mine.at[i] : *one;
 	}
 	return count == 1
 		       ? 0
 		       : world_report(env, "%s rank %d listens on %d sockets", when, rank, count);
+}
+
+static int expect_one(struct rank_env *env, rondo_comm *comm, const char *when)
+{
+	uint64_t one;
+
+	return find_one(env, comm, when, &one);
+}
+
+/* Alone, a rank has no thread that would serve it. */
+static int split_into_single_ranks(struct rank_env *env)
+{
+	int64_t until_ms = world_now_ms() + 20000;
+	rondo_comm *alone;
+	uint64_t one = 0;
+
+	if (env->create_error)
+		return world_report(env, "%s", rondo_last_error());
+	if (world_sum_one(env) || find_one(env, env->comm, "at first", &one))
+		return 1;
+	TRY(rondo_comm_split(env->comm, env->rank, 0, &alone));
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = alone;
+	/* Its control thread may still say goodbye. */
+	while (is_open_here(one))
+		if (world_now_ms() > until_ms)
+			return world_report(env, "rank %d listens, alone", env->rank);
+	return 0;
 }
 
 static int split_and_duplicate(struct rank_env *env)
@@ -139,6 +168,11 @@ TestSuite(listeners, .timeout = 120);
 Test(listeners, are_one_for_all_comms)
 {
 	run(split_and_duplicate);
+}
+
+Test(listeners, are_none_where_each_rank_is_alone)
+{
+	run(split_into_single_ranks);
 }
 
 Test(listeners, are_one_after_a_shrink)
