@@ -456,6 +456,11 @@ static int calibrate_pair(struct rondo_comm *comm, struct measured_pair pair, vo
 {
 	int err = 0;
 
+	/* Opens the link, whose kind decides how to measure. */
+	if (takes_part(comm, pair))
+		err = pass_one(comm, pair, false, bytes, 0);
+	if (err)
+		return err;
 	if (comm->rank == pair.leader)
 		err = lead(comm, pair, bytes, budget_ns, cost);
 	else if (comm->rank == pair.other)

@@ -33,6 +33,7 @@ static struct {
 	int64_t idle_ns; /* of a transfer that moves nothing */
 	int64_t look_ns; /* at the clock */
 	int messages; /* left before one fails; -1: none does */
+	struct rd_link *opened; /* by the first message, to rank 1; NULL: all links are open */
 	struct own_core here, there; /* this rank's, and its peer's */
 	int left; /* how often this rank left its core */
 	int questions; /* how often the ranks exchanged their cores */
@@ -48,6 +49,8 @@ static int pass(const struct rondo_comm *comm)
 	if (now.messages == 0)
 		return RONDO_TIMEOUT;
 	now.messages -= now.messages > 0;
+	if (now.opened)
+		comm->links[1] = now.opened;
 	now.now_ns += comm->costs.links[RD_NEAR].past_caches ? now.past_ns : now.through_ns;
 	return 0;
 }
@@ -116,6 +119,7 @@ static struct rondo_comm *comm_of(int rank)
 	now.through_ns = now.past_ns = 1000;
 	now.idle_ns = now.look_ns = 0;
 	now.messages = -1;
+	now.opened = NULL;
 	now.left = now.questions = 0;
 	return &comm;
 }
@@ -266,6 +270,29 @@ Test(calibrate_links, only_messages_through_the_kernel_on_shared_cores_are_by_tu
 		cr_expect_eq(takes_turns(comm, (struct measured_pair){ 0, tries[i].other }),
 			tries[i].by_turns, "%zu", i);
 	}
+}
+
+/* Ranks of another host than rank 0's have exchanged no message before. */
+Test(calibrate_links, the_first_message_of_a_pair_opens_its_link)
+{
+	static const struct rd_link_ops sends = { .send = send_nothing };
+	static char bytes[2 << 17];
+	struct rondo_comm *comm = comm_of(0);
+	struct rd_costs costs;
+
+	rd_costs_default(&costs);
+	now.here = now.there = (struct own_core){ -1, 8 };
+	now.look_ns = 1;
+	now.opened = comm->links[1];
+	now.opened->ops = &sends;
+	comm->links[1] = NULL;
+	comm->oversubscribed = true;
+	comm->piece_size = 128 << 10;
+	cr_expect_eq(calibrate_pair(comm, (struct measured_pair){ 0, 1 }, bytes, BUDGET_NS,
+			     &costs.links[RD_NEAR]),
+		0);
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		cr_expect_gt(costs.links[RD_NEAR].send_ns[i], 0, "point %d", i);
 }
 
 /* ---- Past the caches ------------------------------------------------------------------------ */
