@@ -141,8 +141,8 @@ static int time_messages(struct rondo_comm *comm, int from, int to, char *bytes,
 /*
  * Messages of which each rank does its part while the other does nothing, as ranks do that share a
  * core: where both run, they wait for each other's locks and cache lines in the kernel. The other
- * rank reads the clock until all have come, and answers with its time. Transfers to the rank itself
- * move nothing: the time of their calls does not count. The first ones make their plan.
+ * rank yields until all have come, and answers with its time. Transfers to the rank itself move
+ * nothing: the time of their calls does not count. The first ones make their plan.
  */
 static int take_turns(struct rondo_comm *comm, struct measured_pair pair, char *bytes, size_t size,
 	int count, struct sample *sample)
@@ -157,7 +157,7 @@ static int take_turns(struct rondo_comm *comm, struct measured_pair pair, char *
 		err = time_messages(comm, comm->rank, comm->rank, bytes, 0, count, &idle_ns);
 	began = rd_clock_ns();
 	while (!leads && rd_clock_ns() - began < all_ns)
-		continue;
+		sched_yield();
 	if (!err)
 		err = time_messages(comm, pair.leader, pair.other, place, size, count, &took_ns);
 	took_ns = rd_longer(took_ns - idle_ns, count) / count;

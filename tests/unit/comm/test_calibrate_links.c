@@ -15,6 +15,7 @@ static int fake_exchange(struct rondo_comm *comm, int peer, void *out, void *in,
 static bool fake_allowed(struct rd_cpus *cpus);
 static int fake_core(void);
 static void fake_leave(int cpu);
+static int fake_yield(void);
 
 #define rd_clock_ns fake_clock_ns
 #define rd_own_transfer fake_transfer
@@ -22,6 +23,7 @@ static void fake_leave(int cpu);
 #define rd_cpus_allowed fake_allowed
 #define rd_cpus_leave fake_leave
 #define sched_getcpu fake_core
+#define sched_yield fake_yield
 #include "comm/calibrate_links.c"
 
 #define RANKS 3
@@ -36,6 +38,7 @@ static struct {
 	struct rd_link *opened; /* by the first message, to rank 1; NULL: all links are open */
 	struct own_core here, there; /* this rank's, and its peer's */
 	int left; /* how often this rank left its core */
+	int yields; /* how often it yielded */
 	int questions; /* how often the ranks exchanged their cores */
 } now;
 
@@ -96,6 +99,12 @@ static void fake_leave(int cpu)
 	now.left++;
 }
 
+static int fake_yield(void)
+{
+	now.yields++;
+	return 0;
+}
+
 /* Ranks 0 and 1 are on one host, and rank 2 on another. */
 static struct rondo_comm *comm_of(int rank)
 {
@@ -120,7 +129,7 @@ static struct rondo_comm *comm_of(int rank)
 	now.idle_ns = now.look_ns = 0;
 	now.messages = -1;
 	now.opened = NULL;
-	now.left = now.questions = 0;
+	now.left = now.questions = now.yields = 0;
 	return &comm;
 }
 
@@ -224,7 +233,7 @@ Test(calibrate_links, a_message_by_turns_is_work_without_the_call_around_it)
 	cr_expect_eq(sample_of(comm, false).send_ns, UINT32_MAX);
 }
 
-/* Its peer sends all of the messages meanwhile. */
+/* Its peer sends all of the messages meanwhile, and may need the core for that. */
 Test(calibrate_links, a_rank_receives_by_turns_when_its_peer_has_sent)
 {
 	struct rondo_comm *comm = comm_of(1);
@@ -239,6 +248,7 @@ Test(calibrate_links, a_rank_receives_by_turns_when_its_peer_has_sent)
 	sample_of(comm, true);
 	/* Each time: two messages around it, four in it, and as long as those take before. */
 	cr_expect_geq(now.now_ns - began_ns - without_ns, efforts[0].bursts * (2 + 4 + 4) * 1000);
+	cr_expect_gt(now.yields, 0);
 }
 
 /* Shared memory has no locks of a kernel; ranks with cores of their own take no turns. */
