@@ -89,15 +89,15 @@ static void add_calls(struct rondo_comm *comm, struct rd_link_cost *near)
 {
 	int64_t call_ns = START_NS;
 
-	for (int i = 0; i < BARRIERS && near->recv_ns[0] > 0; i++) {
+	if (near->recv_ns[0] == 0)
+		return;
+	for (int i = 0; i < BARRIERS; i++) {
 		int64_t began_ns = rd_clock_ns();
 
 		if (rd_own_transfer(comm, comm->rank, comm->rank, NULL, 0))
 			return;
 		call_ns = rd_shorter(call_ns, rd_clock_ns() - began_ns);
 	}
-	if (near->recv_ns[0] == 0)
-		return;
 	near->send_ns[0] += (uint32_t)call_ns;
 	near->recv_ns[0] += (uint32_t)call_ns;
 }
