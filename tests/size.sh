@@ -16,7 +16,7 @@ tools 29400
 tests 107680
 bench 5640
 adapters 5580
-docs 10030
+docs 10040
 product 133440
 files 1830'
 

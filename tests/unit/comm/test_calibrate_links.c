@@ -186,7 +186,7 @@ Test(calibrate_links, both_ranks_ask_for_cores_at_the_same_two_points)
 	for (int rank = 0; rank < 2; rank++)
 		for (int point = 0; point < RD_COST_POINT_COUNT; point++) {
 			struct rondo_comm *comm = comm_of(rank);
-			struct sample sample;
+			struct sample sample = { .by_turns = false };
 
 			now.here = (struct own_core){ rank, 8 };
 			now.there = (struct own_core){ 1 - rank, 8 };
