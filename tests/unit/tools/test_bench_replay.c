@@ -118,7 +118,8 @@ Test(bench_replay, every_recorded_call_is_made_once)
 	}
 }
 
-/* The other rank waits for the one that computes, in its call. */
+/* From the first rank's begin to the last one's end. How long the other one waits in its call is
+   the scheduler's to say. */
 Test(bench_replay, a_rank_computes_between_calls_as_it_did)
 {
 	double recorded_us, measured_us;
@@ -130,7 +131,6 @@ Test(bench_replay, a_rank_computes_between_calls_as_it_did)
 	read_whole(outcome, &recorded_us, &measured_us);
 	cr_expect_eq(recorded_us, 2020 + GAP_US, "%s", outcome->text);
 	cr_expect_geq(measured_us, GAP_US, "%s", outcome->text);
-	cr_expect_geq(row_of(outcome, "barrier", 0).measured_us, GAP_US / 4, "%s", outcome->text);
 }
 
 Test(bench_replay, what_ranks_recorded_they_make_again)
