@@ -137,17 +137,17 @@ void rd_shared_unwatch(struct rd_shared *shared, int fd)
 	pthread_mutex_unlock(&shared->lock);
 }
 
-struct rd_listener *rd_shared_listen(struct rd_shared *shared, const struct rd_settings *settings)
+int rd_shared_listen(
+	struct rd_shared *shared, struct rd_listener **listener, const struct rd_settings *settings)
 {
-	struct rd_listener *listener;
+	int error;
 
 	pthread_mutex_lock(&shared->lock);
-	if (!shared->listener)
-		shared->listener = rd_listener_create(settings);
-	listener = shared->listener;
-	shared->listening += listener != NULL;
+	error = shared->listener ? 0 : rd_listener_create(&shared->listener, settings);
+	*listener = shared->listener;
+	shared->listening += !error;
 	pthread_mutex_unlock(&shared->lock);
-	return listener;
+	return error;
 }
 
 void rd_shared_unlisten(struct rd_shared *shared)

@@ -43,8 +43,9 @@ struct rd_shared {
 };
 
 /* The rank's listener (bootstrap/listener.h), for comms with the secret of these settings. Its
-   users are comms of several ranks, and stations. NULL: an error. */
-struct rd_listener *rd_shared_listen(struct rd_shared *shared, const struct rd_settings *settings);
+   users are comms of several ranks, and stations. Errors: as rd_listener_create(). */
+int rd_shared_listen(struct rd_shared *shared, struct rd_listener **listener,
+	const struct rd_settings *settings);
 /* A user less. */
 void rd_shared_unlisten(struct rd_shared *shared);
 

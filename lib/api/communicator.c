@@ -168,6 +168,7 @@ static int find_place(struct rondo_comm *comm, const struct rd_findings *parents
 static int prepare(
 	struct rondo_comm *comm, struct rd_identity *self, const struct rd_comm_origin *origin)
 {
+	struct rd_listener *listener;
 	int err = rd_forks_watch();
 
 	if (!err)
@@ -200,8 +201,9 @@ static int prepare(
 	err = await_master(&comm->settings);
 	if (err)
 		return err;
-	comm->listens = rd_shared_listen(comm->shared, &comm->settings);
-	return comm->listens ? rd_route_listen(comm, self->cards) : RONDO_MEMORY;
+	err = rd_shared_listen(comm->shared, &listener, &comm->settings);
+	comm->listens = !err;
+	return err ? err : rd_route_listen(comm, self->cards);
 }
 
 /* Sends the reason to the other ranks, which wait for this one. */

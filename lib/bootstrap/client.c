@@ -25,26 +25,17 @@ static struct rd_control_socket *join(struct rd_client *client)
 	struct rd_channel *channel =
 		rd_channel_open(client->trunks, client->addresses, client->attempt,
 			settings->has_psk ? settings->psk : NULL, settings->unreachable_ms);
-	struct rd_control_socket *socket =
-		channel ? rd_control_socket_join(channel, client->due) : NULL;
 
-	if (channel && !socket)
-		errno = ENOMEM;
-	return socket;
+	return channel ? rd_control_socket_join(channel, client->due) : NULL;
 }
 
 static struct rd_control_socket *connect_alone(struct rd_client *client)
 {
 	int fd = rd_connect_start(client->addresses, client->attempt);
-	struct rd_control_socket *socket;
 
-	if (fd < 0)
-		return NULL;
-	socket = rd_control_socket_open(
-		client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings, false);
-	if (!socket)
-		errno = ENOMEM;
-	return socket;
+	return fd < 0 ? NULL
+		      : rd_control_socket_open(
+				client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings);
 }
 
 /* Goes on to the next address. After the last one the attempt has failed with this error. */

@@ -1,5 +1,6 @@
 #include "bootstrap/control_socket.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
@@ -14,10 +15,13 @@ struct rd_control_socket *rd_control_socket_adopt(
 {
 	struct epoll_event event = { .events = events, .data.u64 = mark };
 	struct rd_control_socket *socket = calloc(1, sizeof(*socket));
-	int fd = wire->fd;
+	int fd = wire->fd, error;
 
-	if (!socket) {
+	if (!socket || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event)) {
+		error = errno;
 		rd_wire_close(wire);
+		free(socket);
+		errno = error;
 		return NULL;
 	}
 	rd_connection_init(&socket->connection, wire, RD_FRAME_MAX, OUT_MOST);
@@ -25,18 +29,17 @@ struct rd_control_socket *rd_control_socket_adopt(
 	socket->mark = mark;
 	socket->watched = events;
 	socket->near = rd_socket_is_near(fd);
-	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event))
-		rd_control_socket_close(&socket, false);
 	return socket;
 }
 
-struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t mark,
-	uint32_t events, const struct rd_settings *settings, bool accepts)
+struct rd_control_socket *rd_control_socket_open(
+	int epoll_fd, int fd, uint64_t mark, uint32_t events, const struct rd_settings *settings)
 {
 	struct rd_wire wire = RD_WIRE(fd);
 
-	if (settings->has_psk && rd_wire_secure(&wire, accepts, settings->psk)) {
+	if (settings->has_psk && rd_wire_secure(&wire, false, settings->psk)) {
 		rd_wire_close(&wire);
+		errno = ENOMEM;
 		return NULL;
 	}
 	return rd_control_socket_adopt(epoll_fd, &wire, mark, events);
@@ -48,6 +51,7 @@ struct rd_control_socket *rd_control_socket_join(struct rd_channel *channel, _At
 
 	if (!socket) {
 		rd_channel_close(channel, true);
+		errno = ENOMEM;
 		return NULL;
 	}
 	socket->channel = channel;

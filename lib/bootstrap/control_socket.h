@@ -22,10 +22,10 @@ struct rd_control_socket {
 	uint32_t silent_ms; /* its other end's host owes a packet for so long; 0: it does not */
 };
 
-/* Takes over fd, and has the epoll watch it for these events, reported with this mark. accepts:
-   this end accepted it. NULL: no memory; the socket is closed. */
-struct rd_control_socket *rd_control_socket_open(int epoll_fd, int fd, uint64_t mark,
-	uint32_t events, const struct rd_settings *settings, bool accepts);
+/* Takes over fd, which connects, and has the epoll watch it for these events, reported with this
+   mark. NULL: errno says why; the socket is closed. */
+struct rd_control_socket *rd_control_socket_open(
+	int epoll_fd, int fd, uint64_t mark, uint32_t events, const struct rd_settings *settings);
 /* The same with a wire, which is taken over, too. */
 struct rd_control_socket *rd_control_socket_adopt(
 	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events);

@@ -16,6 +16,7 @@
 
 static void free_job(struct rd_job *job)
 {
+	rd_arrivals_release(job->come);
 	rd_status_close(&job->status);
 	rd_close_unshared(&job->unshared_event, &job->event_fd);
 	rd_close_unshared(&job->unshared_epoll, &job->epoll_fd);
@@ -35,7 +36,6 @@ void rd_job_release(struct rd_job *job)
 	pthread_mutex_destroy(&job->lock);
 	rd_watch_destroy(job->watch);
 	rd_listener_unwatch(job->listener, job->epoll_fd);
-	rd_arrivals_release(job->come);
 	free_job(job);
 }
 
@@ -60,16 +60,16 @@ static void open_status(struct rd_job *job, uint64_t launch_id)
 			strerror(errno));
 }
 
-struct rd_job *rd_job_make(const struct rd_settings *settings, struct rd_listener *listener)
+int rd_job_make(
+	struct rd_job **made, const struct rd_settings *settings, struct rd_listener *listener)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 	struct rd_job *job = calloc(1, sizeof(*job));
-	struct rd_listener *own;
+	struct rd_listener *own = NULL;
+	int error = 0;
 
-	if (!job) {
-		rd_fail(RONDO_MEMORY, "no memory for a control thread");
-		return NULL;
-	}
+	if (!job)
+		return rd_fail(RONDO_MEMORY, "no memory for a control thread");
 	rd_status_init(&job->status);
 	job->epoll_fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC));
 	job->event_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -78,22 +78,22 @@ struct rd_job *rd_job_make(const struct rd_settings *settings, struct rd_listene
 	if (job->event_fd >= 0)
 		rd_close_on_fork_add(&job->unshared_event, &job->event_fd);
 	if (job->epoll_fd < 0 || job->event_fd < 0 ||
-		epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, job->event_fd, &event)) {
-		rd_fail_errno("cannot wake a control thread");
-		free_job(job);
-		return NULL;
-	}
-	own = listener ? NULL : rd_listener_create(settings);
-	job->listener = listener ? listener : own;
-	if (job->listener)
+		epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, job->event_fd, &event))
+		error = rd_fail_errno("cannot wake a control thread");
+	if (!error && !listener)
+		error = rd_listener_create(&own, settings);
+	job->listener = own ? own : listener;
+	if (!error) {
 		job->come =
 			rd_arrivals_open(job->listener, RD_ARRIVALS_TRUNKS, 0, 0, job->event_fd);
+		error = job->come ? rd_listener_watch(
+					    job->listener, job->epoll_fd, (uintptr_t)job->listener)
+				  : RONDO_MEMORY;
+	}
 	rd_listener_release(own);
-	if (!job->come ||
-		rd_listener_watch(job->listener, job->epoll_fd, (uintptr_t)job->listener)) {
-		rd_arrivals_release(job->come);
+	if (error) {
 		free_job(job);
-		return NULL;
+		return error;
 	}
 	open_status(job, settings->launch_id);
 	job->references = 1;
@@ -102,7 +102,8 @@ struct rd_job *rd_job_make(const struct rd_settings *settings, struct rd_listene
 	};
 	pthread_mutex_init(&job->lock, NULL);
 	rd_condition_init(&job->changed);
-	return job;
+	*made = job;
+	return 0;
 }
 
 /* ---- Control connections -------------------------------------------------------------------- */

@@ -42,8 +42,9 @@ struct rd_job {
 };
 
 /* A job whose thread is to be started; rd_job_release() frees it, if that fails. launch_id is of
-   its ranks (bootstrap/inherited.h). listener: NULL: one of its own. NULL: an error. */
-struct rd_job *rd_job_make(const struct rd_settings *settings, struct rd_listener *listener);
+   its ranks (bootstrap/inherited.h). listener: NULL: one of its own. RONDO_MEMORY, RONDO_SYSTEM. */
+int rd_job_make(
+	struct rd_job **job, const struct rd_settings *settings, struct rd_listener *listener);
 /* The thread, running or not yet, will serve the control connection. */
 int rd_job_add(struct rd_job *job, struct rd_control *control);
 /* Waits until the thread does not serve it any more, and for the end of the thread where it served

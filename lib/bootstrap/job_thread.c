@@ -251,9 +251,11 @@ static void *run(void *argument)
 
 int rd_job_start(struct rd_control *control, struct rd_job *parents, struct rd_listener *listener)
 {
-	struct rd_job *job = parents ? parents : rd_job_make(&control->settings, listener);
-	int error = job ? rd_job_add(job, control) : RONDO_MEMORY;
+	struct rd_job *job = parents;
+	int error = job ? 0 : rd_job_make(&job, &control->settings, listener);
 
+	if (!error)
+		error = rd_job_add(job, control);
 	if (parents || !job)
 		return error;
 	if (!error) {

@@ -338,7 +338,7 @@ void rd_arrivals_release(struct rd_arrivals *arrivals)
 	rd_listener_release(listener);
 }
 
-struct rd_listener *rd_listener_create(const struct rd_settings *settings)
+int rd_listener_create(struct rd_listener **made, const struct rd_settings *settings)
 {
 	struct rd_listener *listener = calloc(1, sizeof(*listener));
 	struct rd_door_rules rules = { .psk = settings->has_psk && listener ? listener->psk : NULL,
@@ -347,21 +347,22 @@ struct rd_listener *rd_listener_create(const struct rd_settings *settings)
 		.greeting_ms = GREETING_MS,
 		.greeting_most = GREETING_MOST,
 		.greeting_size = greeting_size };
+	int error;
 
-	if (!listener) {
-		rd_fail(RONDO_MEMORY, "no memory for the connections to this rank");
-		return NULL;
-	}
-	if (rd_door_create(&listener->door, &rules)) {
+	if (!listener)
+		return rd_fail(RONDO_MEMORY, "no memory for the connections to this rank");
+	error = rd_door_create(&listener->door, &rules);
+	if (error) {
 		free(listener);
-		return NULL;
+		return error;
 	}
 	memcpy(listener->psk, settings->psk, sizeof(listener->psk));
 	listener->has_psk = settings->has_psk;
 	listener->unreachable_ms = settings->unreachable_ms;
 	pthread_mutex_init(&listener->lock, NULL);
 	listener->references = 1;
-	return listener;
+	*made = listener;
+	return 0;
 }
 
 int rd_listener_watch(struct rd_listener *listener, int epoll_fd, uint64_t mark)

@@ -76,8 +76,8 @@ struct rd_listener {
 };
 
 /* With one reference; each of its arrivals has another. For comms with the secret of these
-   settings. NULL: an error. */
-struct rd_listener *rd_listener_create(const struct rd_settings *settings);
+   settings. RONDO_MEMORY, RONDO_SYSTEM. */
+int rd_listener_create(struct rd_listener **listener, const struct rd_settings *settings);
 /* The last one closes all sockets. NULL is none. */
 void rd_listener_release(struct rd_listener *listener);
 /* An epoll reports its events, or no longer. RONDO_SYSTEM. */

@@ -27,14 +27,16 @@ int rd_tcp_arrivals_start(struct rd_tcp_station *station, const struct rd_local 
 {
 	const struct rd_settings *settings = local->settings;
 	struct rd_shared *shared = station->shared;
+	int err;
 
 	station->strips = !settings->encrypt;
 	station->early.most = RD_DOOR_MOST + local->size * settings->channels;
-	station->listener =
-		shared ? rd_shared_listen(shared, settings) : rd_listener_create(settings);
-	if (station->listener)
-		station->come = rd_arrivals_open(station->listener, RD_ARRIVALS_TCP, 0,
-			station->early.most, shared ? shared->wake_fd : -1);
+	err = shared ? rd_shared_listen(shared, &station->listener, settings)
+		     : rd_listener_create(&station->listener, settings);
+	if (err)
+		return err;
+	station->come = rd_arrivals_open(station->listener, RD_ARRIVALS_TCP, 0, station->early.most,
+		shared ? shared->wake_fd : -1);
 	if (!station->come)
 		return RONDO_MEMORY;
 	station->listener_source = (struct rd_event_source){ handle, station };

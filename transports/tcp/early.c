@@ -97,24 +97,14 @@ bool rd_tcp_early_take(
 	return true;
 }
 
-static void close_one(struct rd_tcp_early_wires *wires, struct rd_tcp_early **at)
-{
-	struct rd_wire wire = take_out(wires, at);
-
-	rd_wire_close(&wire);
-}
-
 void rd_tcp_early_refuse(struct rd_tcp_early_wires *wires, uint64_t comm_id)
 {
 	for (struct rd_tcp_early **at = &wires->first; *at;)
-		if ((*at)->hello.comm_id == comm_id)
-			close_one(wires, at);
-		else
-			at = &(*at)->next;
-}
+		if (!comm_id || (*at)->hello.comm_id == comm_id) {
+			struct rd_wire wire = take_out(wires, at);
 
-void rd_tcp_early_close(struct rd_tcp_early_wires *wires)
-{
-	while (wires->first)
-		close_one(wires, &wires->first);
+			rd_wire_close(&wire);
+		} else {
+			at = &(*at)->next;
+		}
 }

@@ -25,10 +25,7 @@ void rd_tcp_early_keep(struct rd_tcp_early_wires *wires, struct rd_listener *lis
 bool rd_tcp_early_take(
 	struct rd_tcp_early_wires *wires, const struct rd_tcp_hello *hello, struct rd_wire *wire);
 
-/* This rank uses a comm no more: closes its wires. */
+/* This rank uses a comm no more, or none (0): closes its wires. */
 void rd_tcp_early_refuse(struct rd_tcp_early_wires *wires, uint64_t comm_id);
-
-/* Closes all of them. */
-void rd_tcp_early_close(struct rd_tcp_early_wires *wires);
 
 #endif

@@ -72,7 +72,7 @@ static bool timer_handle(void *owner)
 
 void rd_tcp_station_close(struct rd_tcp_station *station)
 {
-	rd_tcp_early_close(&station->early);
+	rd_tcp_early_refuse(&station->early, 0);
 	rd_tcp_arrivals_end(station);
 	rd_event_close(station->epoll_fd, &station->timer.fd);
 }
@@ -165,7 +165,7 @@ void rd_tcp_station_abandon(struct rd_tcp_station *station)
 {
 	if (--station->references > 0)
 		return;
-	rd_tcp_early_close(&station->early);
+	rd_tcp_early_refuse(&station->early, 0);
 	if (station->timer.fd >= 0)
 		close(station->timer.fd);
 	close(station->epoll_fd);

@@ -50,9 +50,9 @@ static int start_dialling(struct rd_shrink *shrink, int rank)
 	if (fd < 0)
 		return errno;
 	dialled->connecting = true;
-	dialled->socket = rd_control_socket_open(shrink->epoll_fd, fd,
-		MARK_DIALLED + (uint64_t)rank, EPOLLOUT, shrink->settings, false);
-	return dialled->socket ? 0 : ENOMEM;
+	dialled->socket = rd_control_socket_open(
+		shrink->epoll_fd, fd, MARK_DIALLED + (uint64_t)rank, EPOLLOUT, shrink->settings);
+	return dialled->socket ? 0 : errno;
 }
 
 static void dial(struct rd_shrink *shrink, int rank)

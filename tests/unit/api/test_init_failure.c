@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -107,6 +108,52 @@ Test(failure, a_route_that_is_missing_is_waited_for, .timeout = 20)
 	cr_expect(strstr(rondo_last_error(), "rank 1: cannot reach rank 0 at 255.255.255.255:1 "
 					     "(Network is unreachable, tried for 300 ms)"),
 		"%s", rondo_last_error());
+}
+
+/* ---- Few descriptors ------------------------------------------------------------------------- */
+
+#define FILES_MOST 100
+
+/* 0: they do not suffice, and the error says so; 1: they do; 2: the error has another reason. */
+static int create_with_files(int rank, int count)
+{
+	struct rondo_config config = world_config(rank, 2, rank ? 1 : free_port());
+	int free_fd = dup(STDERR_FILENO), error;
+	struct rlimit limit;
+	rondo_comm *comm;
+
+	config.init_timeout_ms = 300;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = (rlim_t)(free_fd + count);
+	close(free_fd);
+	if (free_fd < 0 || setrlimit(RLIMIT_NOFILE, &limit))
+		return 3;
+	error = rondo_comm_create(&comm, &config);
+	if (error == (rank ? RONDO_UNREACHABLE : RONDO_TIMEOUT))
+		return 1;
+	if (error == RONDO_SYSTEM && strstr(rondo_last_error(), strerror(EMFILE)))
+		return 0;
+	fprintf(stderr, "rank %d with %d descriptors: %s: %s\n", rank, count,
+		rondo_error_name(error), rondo_last_error());
+	return 2;
+}
+
+/* Wherever the first one lacks. */
+Test(failure, a_lack_of_descriptors_is_the_reason_in_the_error, .timeout = 60)
+{
+	for (int rank = 0; rank < 2; rank++) {
+		int result = 0, count = 0, status;
+
+		for (; result == 0 && count < FILES_MOST; count++) {
+			pid_t pid = fork();
+
+			if (pid == 0)
+				_exit(create_with_files(rank, count));
+			cr_assert_eq(waitpid(pid, &status, 0), pid);
+			result = WIFEXITED(status) ? WEXITSTATUS(status) : 4;
+		}
+		cr_expect_eq(result, 1, "rank %d with %d descriptors", rank, count - 1);
+	}
 }
 
 /* ---- Failures of one rank before it meets the others ---------------------------------------- */

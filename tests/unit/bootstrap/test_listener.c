@@ -31,8 +31,7 @@ static void open_listener(bool has_secret)
 	settings.has_psk = has_secret;
 	if (has_secret && rd_tls_load())
 		cr_skip("%s", rondo_last_error());
-	listener = rd_listener_create(&settings);
-	cr_assert(listener);
+	cr_assert_eq(rd_listener_create(&listener, &settings), 0, "%s", rondo_last_error());
 	fd = rd_listen_on_loopback(&port);
 	cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	cr_assert_eq(rd_door_listen(listener->door, fd), 0);
