@@ -1,74 +1,12 @@
 /* Predictions: small cases computed by hand, and properties of all. */
 #include <criterion/criterion.h>
-#include <string.h>
 
 #include "exec/algorithms.h"
-#include "tuner/eligible.h"
 #include "base/error.h"
 #include "check/layouts.h"
+#include "predictions.h"
 #include "tuner/predict.h"
 #include "tuner/replay.h"
-
-/* Costs for computation by hand. A message takes 1000 ns on its way, and each side 100 ns and 1 ns
-   a byte. A byte takes 1 ns to copy and 2 ns to reduce, in a cache and beyond. */
-static struct rd_costs plain(void)
-{
-	static const uint32_t sizes[] = {
-#define SIZE(bytes) (bytes),
-		RD_COST_POINTS(SIZE)
-#undef SIZE
-	};
-	struct rd_costs costs = { .copy_ps = 1000,
-		.reduce_ps = { 2000, 4000 },
-		.cores = 64,
-		.memory_copy_ps = 1000,
-		.memory_reduce_ps = { 2000, 4000 },
-		.cache_bytes = 1 << 20 };
-
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
-		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
-			costs.links[class].way_ns[i] = 1200 + 2 * sizes[i];
-			costs.links[class].busy_ns[i] = 100 + sizes[i];
-		}
-	return costs;
-}
-
-static const struct rd_algorithm *algorithm(const char *name)
-{
-	const struct rd_algorithm *found = rd_algorithm_named(name);
-
-	cr_assert_not_null(found, "%s", name);
-	return found;
-}
-
-static int64_t predict_with(const struct rd_costs *costs, const char *name,
-	struct rd_problem problem, const struct rd_cut *cut)
-{
-	struct rd_schedule *schedule;
-	int64_t predicted;
-
-	cr_assert_eq(rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s",
-		rondo_last_error());
-	predicted = rd_predict(schedule, costs, cut);
-	rd_schedule_destroy(schedule);
-	return predicted;
-}
-
-/* Calls `try` for each algorithm, collective and size (0 at the end) that can run, but for
-   transfers. */
-static void each_problem(const int *sizes,
-	void (*try)(const struct rd_algorithm *one, enum rd_collective collective, int size))
-{
-	for (int i = 0; rd_algorithms[i]; i++)
-		for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
-			for (int s = 0; sizes[s]; s++) {
-				struct rd_problem problem = { .collective = c, .size = sizes[s] };
-
-				if (c != RD_TRANSFER &&
-					rd_algorithm_can(rd_algorithms[i], &problem))
-					try(rd_algorithms[i], c, sizes[s]);
-			}
-}
 
 static size_t piece_of(const struct rd_algorithm *one, size_t piece_size)
 {
@@ -77,7 +15,7 @@ static size_t piece_of(const struct rd_algorithm *one, size_t piece_size)
 
 static int64_t predicted(const char *name, enum rd_collective collective, int size, uint64_t bytes)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = collective, .size = size };
 	struct rd_cut cut = { bytes, RD_WHOLE, 1 << 20, 1 };
 
@@ -88,7 +26,7 @@ static int64_t predicted(const char *name, enum rd_collective collective, int si
 
 Test(predicted, of_a_message_is_its_way)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_message_cost empty = rd_message_cost(&costs.links[RD_NEAR], 0);
 	struct rd_message_cost long_one = rd_message_cost(&costs.links[RD_NEAR], 1 << 20);
 	struct rd_message_cost odd = rd_message_cost(&costs.links[RD_NEAR], 3000);
@@ -130,7 +68,7 @@ Test(predicted, of_a_message_is_as_measured_each_way)
 	};
 
 	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
-		struct rd_costs costs = plain();
+		struct rd_costs costs = plain_costs();
 		struct rd_problem doubling = { .collective = RD_ALL_REDUCE, .size = 2 },
 				  chain = { .collective = RD_BROADCAST, .size = 2 };
 		struct rd_cut one = { 8, RD_WHOLE, 8, 1 }, many = { 8000, RD_WHOLE, 8, 1 };
@@ -159,7 +97,7 @@ Test(predicted, of_a_message_is_as_measured_each_way)
 /* Each rank's part as measured by itself, whatever the two take together. */
 Test(predicted, of_a_message_has_the_parts_that_were_measured)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_message_cost cost;
 
 	cross_in(&costs, 900);
@@ -197,7 +135,7 @@ Test(predicted, of_a_ring_grows_with_ranks)
 
 Test(predicted, of_a_chain_is_one_way_and_then_a_message_for_each_piece)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = RD_BROADCAST, .size = 4 };
 	struct rd_cut one = { 1000, RD_WHOLE, 1000, 1 }, ten = { 10000, RD_WHOLE, 1000, 1 };
 	int64_t first = predict_with(&costs, "ring", problem, &one);
@@ -210,7 +148,7 @@ Test(predicted, of_a_chain_is_one_way_and_then_a_message_for_each_piece)
 /* The absolute end of doubling on 8 ranks that share a core. */
 static int64_t end_on_a_core(uint32_t switch_ns, uint64_t bytes)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 8 };
 	struct rd_cut cut = { bytes, RD_WHOLE, 1 << 20, 1 };
 	struct rd_step_cost step_cost;
@@ -220,7 +158,7 @@ static int64_t end_on_a_core(uint32_t switch_ns, uint64_t bytes)
 
 	costs.cores = 1;
 	costs.switch_ns = switch_ns;
-	cr_assert_eq(rd_schedule_create(&schedule, algorithm("doubling"), &problem), 0, "%s",
+	cr_assert_eq(rd_schedule_create(&schedule, algorithm_named("doubling"), &problem), 0, "%s",
 		rondo_last_error());
 	step_cost = rd_cut_costs(schedule->parts, schedule->blocks, &costs, &cut, &pieces);
 	cr_assert(rd_replay(schedule, &step_cost, 1, 0, &replayed));
@@ -240,7 +178,7 @@ Test(predicted, where_ranks_share_a_core_is_at_least_all_their_work)
 
 static int64_t on_one_core(const char *name, const struct rd_problem *problem, uint32_t switch_ns)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_cut cut = { 0, RD_WHOLE, 1 << 20, 1 };
 
 	costs.cores = 1;
@@ -279,7 +217,7 @@ Test(predicted, where_ranks_share_a_core_is_the_mean_over_who_begins)
 
 Test(predicted, of_channels_hides_waiting_but_not_work)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
 	struct rd_cut one = { 1 << 20, RD_WHOLE, 4096, 1 }, four = { 1 << 20, RD_WHOLE, 4096, 4 };
 	int64_t with_one = predict_with(&costs, "ring", problem, &one);
@@ -292,7 +230,7 @@ Test(predicted, of_channels_hides_waiting_but_not_work)
 
 static int64_t predict_over(uint32_t rails, int channels)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
 	struct rd_cut cut = { 1 << 30, RD_WHOLE, 128 << 10, channels };
 
@@ -324,7 +262,7 @@ Test(predicted, of_channels_over_rails_is_that_of_the_busiest_rail)
 
 Test(predicted, between_hosts_is_that_of_far_links)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	static const int hosts[] = { 2, 2, 0 };
 	static struct any_layout any;
 	const struct rd_layout *layout = layout_of(&any, hosts, 0);
@@ -339,7 +277,7 @@ Test(predicted, between_hosts_is_that_of_far_links)
 
 static int64_t over_slow_cables(const char *name, const int *hosts, uint64_t bytes, int channels)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct any_layout any;
 	const struct rd_layout *layout = layout_of(&any, hosts, 0);
 	struct rd_problem problem = {
@@ -400,7 +338,7 @@ Test(predicted, between_many_hosts_takes_a_sample_for_all)
 /* A byte more than it is in cache: copied 2 ns, reduced 6 ns. */
 static struct rd_costs with_slow_memory(void)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 
 	costs.memory_copy_ps = 3000;
 	costs.memory_reduce_ps[RD_WHOLE] = 8000;
@@ -411,9 +349,9 @@ static struct rd_costs with_slow_memory(void)
 /* The time that slow memory adds. */
 static int64_t added(const char *name, enum rd_collective collective, int size, uint64_t bytes)
 {
-	struct rd_costs costs = plain(), slow = with_slow_memory();
+	struct rd_costs costs = plain_costs(), slow = with_slow_memory();
 	struct rd_problem problem = { .collective = collective, .size = size };
-	struct rd_cut cut = { bytes, RD_WHOLE, piece_of(algorithm(name), 16 << 20), 1 };
+	struct rd_cut cut = { bytes, RD_WHOLE, piece_of(algorithm_named(name), 16 << 20), 1 };
 
 	return predict_with(&slow, name, problem, &cut) - predict_with(&costs, name, problem, &cut);
 }
@@ -462,7 +400,7 @@ Test(predicted, of_every_algorithm_rises_with_that_of_memory_for_large_calls_alo
 static void predict_every_size(
 	const struct rd_algorithm *one, enum rd_collective collective, int size)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = collective, .size = size };
 	struct rd_schedule *schedule;
 	int64_t last = 0;
@@ -493,7 +431,7 @@ Test(predicted, of_every_algorithm_is_something_and_grows_with_bytes, .timeout =
 static void predict_on_shared_cores(
 	const struct rd_algorithm *one, enum rd_collective collective, int size)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = collective, .size = size };
 	struct rd_cut cut = { 1 << 20, RD_WHOLE, piece_of(one, 128 << 10), 2 };
 
@@ -510,7 +448,7 @@ Test(predicted, of_every_algorithm_is_one_also_where_ranks_share_cores, .timeout
 
 Test(predicted, is_the_same_on_every_rank)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_cut cut = { 100000, RD_HALF, 4096, 2 };
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 7 };
 	int64_t first = predict_with(&costs, "ring", problem, &cut);
@@ -578,7 +516,7 @@ static const struct rd_algorithm waiting = {
 
 Test(predicted, of_what_never_ends_is_more_than_any_other)
 {
-	struct rd_costs costs = plain();
+	struct rd_costs costs = plain_costs();
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
 	struct rd_cut cut = { 1000, RD_WHOLE, 4096, 1 };
 	struct rd_schedule *schedule;
@@ -587,118 +525,4 @@ Test(predicted, of_what_never_ends_is_more_than_any_other)
 		rd_schedule_create(&schedule, &waiting, &problem), 0, "%s", rondo_last_error());
 	cr_assert_geq(rd_predict(schedule, &costs, &cut), INT64_MAX / 4);
 	rd_schedule_destroy(schedule);
-}
-
-/* ---- Shapes ---------------------------------------------------------------------------------- */
-
-static struct rd_shape shape_of(const char *name, int size)
-{
-	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = size };
-	struct rd_schedule *schedule;
-	struct rd_shape shape;
-
-	cr_assert_eq(rd_schedule_create(&schedule, algorithm(name), &problem), 0, "%s",
-		rondo_last_error());
-	shape = rd_schedule_shape(schedule);
-	rd_schedule_destroy(schedule);
-	return shape;
-}
-
-Test(predicted, the_shape_has_rounds_peers_and_load)
-{
-	struct rd_shape ring = shape_of("ring", 8), doubling = shape_of("doubling", 8);
-
-	cr_expect_eq(ring.rounds, 14, "%d", ring.rounds);
-	cr_expect_eq(ring.peers, 1, "%d", ring.peers);
-	cr_expect_eq(ring.load, 1750, "%d", ring.load);
-	cr_expect_eq(doubling.rounds, 3, "%d", doubling.rounds);
-	cr_expect_eq(doubling.peers, 3, "%d", doubling.peers);
-	cr_expect_eq(doubling.load, 3000, "%d", doubling.load);
-}
-
-/* A sample of many ranks has the same load. */
-Test(predicted, the_shape_of_many_ranks_has_their_load)
-{
-	cr_expect_eq(shape_of("ring", 80).load, 2000 * 79 / 80);
-	cr_expect_eq(shape_of("doubling", 128).load, 7000);
-}
-
-/* ---- The cost of a prediction --------------------------------------------------------------- */
-
-/* A ring that counts the plans that it writes. */
-static int written;
-
-static void write_and_count(struct rd_plan *plan)
-{
-	written++;
-	algorithm("ring")->write[plan->problem.collective](plan);
-}
-
-static const struct rd_algorithm counting = {
-	.name = "counting",
-	.write = { [RD_ALL_REDUCE] = write_and_count, [RD_BROADCAST] = write_and_count },
-};
-
-static int plans_for(enum rd_collective collective, int size)
-{
-	struct rd_problem problem = { .collective = collective, .size = size };
-	struct rd_schedule *schedule;
-
-	written = 0;
-	cr_assert_eq(
-		rd_schedule_create(&schedule, &counting, &problem), 0, "%s", rondo_last_error());
-	rd_schedule_destroy(schedule);
-	return written;
-}
-
-Test(predicted, is_of_all_ranks_plans_where_those_are_few_or_short)
-{
-	for (int size = 2; size <= 16; size++)
-		cr_expect_eq(plans_for(RD_ALL_REDUCE, size), size);
-	cr_expect_eq(plans_for(RD_BROADCAST, 64), 64);
-}
-
-Test(predicted, is_of_a_few_ranks_plans_where_those_are_long)
-{
-	cr_expect_eq(plans_for(RD_ALL_REDUCE, 64), 8);
-	cr_expect_eq(plans_for(RD_ALL_REDUCE, 300), 8);
-	cr_expect_eq(plans_for(RD_BROADCAST, 65), 8);
-}
-
-/* Each comm keeps the schedules of its algorithms. */
-static void keep_few_events(const struct rd_algorithm *one, enum rd_collective collective, int size)
-{
-	struct rd_problem problem = { .collective = collective, .size = size };
-	struct rd_schedule *schedule;
-
-	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
-	cr_expect_leq(schedule->event_count, 8 * 8, "%s, %s on %d ranks: %d events", one->name,
-		rd_collective_name(collective), size, schedule->event_count);
-	rd_schedule_destroy(schedule);
-}
-
-Test(predicted, is_of_few_events_however_many_the_ranks)
-{
-	each_problem((const int[]){ 65, 256, 300, 0 }, keep_few_events);
-}
-
-Test(predicted, of_a_few_ranks_is_near_that_of_all)
-{
-	struct rd_costs costs = plain();
-	struct rd_cut cut = { 1 << 20, RD_WHOLE, 1 << 20, 1 };
-	struct rd_problem all = { .collective = RD_ALL_REDUCE, .size = 54 };
-	struct rd_problem few = { .collective = RD_ALL_REDUCE, .size = 58 };
-	int64_t played = predict_with(&costs, "ring", all, &cut);
-	int64_t added_up = predict_with(&costs, "ring", few, &cut);
-
-	cr_expect_eq(plans_for(RD_ALL_REDUCE, 54), 54);
-	cr_expect_eq(plans_for(RD_ALL_REDUCE, 58), 8);
-	cr_expect_gt(added_up, played);
-	cr_expect_lt(added_up, 2 * played);
-	/* Where ranks share two cores, those outside the sample have work to do, too. */
-	costs.cores = 2;
-	played = predict_with(&costs, "ring", all, &cut);
-	added_up = predict_with(&costs, "ring", few, &cut);
-	cr_expect_gt(added_up, played / 2);
-	cr_expect_lt(added_up, 2 * played);
 }

@@ -1,0 +1,121 @@
+/* Schedules: the shapes that they show, and how many plans and events they take. */
+#include <criterion/criterion.h>
+
+#include "exec/algorithms.h"
+#include "base/error.h"
+#include "predictions.h"
+#include "tuner/schedule.h"
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+static struct rd_shape shape_of(const char *name, int size)
+{
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = size };
+	struct rd_schedule *schedule;
+	struct rd_shape shape;
+
+	cr_assert_eq(rd_schedule_create(&schedule, algorithm_named(name), &problem), 0, "%s",
+		rondo_last_error());
+	shape = rd_schedule_shape(schedule);
+	rd_schedule_destroy(schedule);
+	return shape;
+}
+
+Test(schedule, the_shape_has_rounds_peers_and_load)
+{
+	struct rd_shape ring = shape_of("ring", 8), doubling = shape_of("doubling", 8);
+
+	cr_expect_eq(ring.rounds, 14, "%d", ring.rounds);
+	cr_expect_eq(ring.peers, 1, "%d", ring.peers);
+	cr_expect_eq(ring.load, 1750, "%d", ring.load);
+	cr_expect_eq(doubling.rounds, 3, "%d", doubling.rounds);
+	cr_expect_eq(doubling.peers, 3, "%d", doubling.peers);
+	cr_expect_eq(doubling.load, 3000, "%d", doubling.load);
+}
+
+/* A sample of many ranks has the same load. */
+Test(schedule, the_shape_of_many_ranks_has_their_load)
+{
+	cr_expect_eq(shape_of("ring", 80).load, 2000 * 79 / 80);
+	cr_expect_eq(shape_of("doubling", 128).load, 7000);
+}
+
+/* ---- The cost of a prediction --------------------------------------------------------------- */
+
+/* A ring that counts the plans that it writes. */
+static int written;
+
+static void write_and_count(struct rd_plan *plan)
+{
+	written++;
+	algorithm_named("ring")->write[plan->problem.collective](plan);
+}
+
+static const struct rd_algorithm counting = {
+	.name = "counting",
+	.write = { [RD_ALL_REDUCE] = write_and_count, [RD_BROADCAST] = write_and_count },
+};
+
+static int plans_for(enum rd_collective collective, int size)
+{
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_schedule *schedule;
+
+	written = 0;
+	cr_assert_eq(
+		rd_schedule_create(&schedule, &counting, &problem), 0, "%s", rondo_last_error());
+	rd_schedule_destroy(schedule);
+	return written;
+}
+
+Test(schedule, is_of_all_ranks_plans_where_those_are_few_or_short)
+{
+	for (int size = 2; size <= 16; size++)
+		cr_expect_eq(plans_for(RD_ALL_REDUCE, size), size);
+	cr_expect_eq(plans_for(RD_BROADCAST, 64), 64);
+}
+
+Test(schedule, is_of_a_few_ranks_plans_where_those_are_long)
+{
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 64), 8);
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 300), 8);
+	cr_expect_eq(plans_for(RD_BROADCAST, 65), 8);
+}
+
+/* Each comm keeps the schedules of its algorithms. */
+static void keep_few_events(const struct rd_algorithm *one, enum rd_collective collective, int size)
+{
+	struct rd_problem problem = { .collective = collective, .size = size };
+	struct rd_schedule *schedule;
+
+	cr_assert_eq(rd_schedule_create(&schedule, one, &problem), 0, "%s", rondo_last_error());
+	cr_expect_leq(schedule->event_count, 8 * 8, "%s, %s on %d ranks: %d events", one->name,
+		rd_collective_name(collective), size, schedule->event_count);
+	rd_schedule_destroy(schedule);
+}
+
+Test(schedule, is_of_few_events_however_many_the_ranks)
+{
+	each_problem((const int[]){ 65, 256, 300, 0 }, keep_few_events);
+}
+
+Test(schedule, of_a_few_ranks_is_near_that_of_all)
+{
+	struct rd_costs costs = plain_costs();
+	struct rd_cut cut = { 1 << 20, RD_WHOLE, 1 << 20, 1 };
+	struct rd_problem all = { .collective = RD_ALL_REDUCE, .size = 54 };
+	struct rd_problem few = { .collective = RD_ALL_REDUCE, .size = 58 };
+	int64_t played = predict_with(&costs, "ring", all, &cut);
+	int64_t added_up = predict_with(&costs, "ring", few, &cut);
+
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 54), 54);
+	cr_expect_eq(plans_for(RD_ALL_REDUCE, 58), 8);
+	cr_expect_gt(added_up, played);
+	cr_expect_lt(added_up, 2 * played);
+	/* Where ranks share two cores, those outside the sample have work to do, too. */
+	costs.cores = 2;
+	played = predict_with(&costs, "ring", all, &cut);
+	added_up = predict_with(&costs, "ring", few, &cut);
+	cr_expect_gt(added_up, played / 2);
+	cr_expect_lt(added_up, 2 * played);
+}
