@@ -17,7 +17,7 @@
    itself. */
 #define RD_CUT_GAIN 32
 
-/* ---- Corrections among algorithms of messages (pick.c) -------------------------------------- */
+/* ---- Corrections among algorithms of messages (prefer.c) ------------------------------------ */
 
 /*
  * Algorithms are alike whose predicted times differ by this part at most. Among these the fewest
