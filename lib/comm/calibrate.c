@@ -24,7 +24,7 @@
 #define BARRIERS 12
 #define BARRIER_RANKS 16
 /* From the order to start a barrier until the ranks start it. */
-#define START_NS 30000
+#define START_NS 100000
 
 /* The time after which costs are not measured again, whatever they are. One measurement takes some
    10 ms, and longer where the machine is busy. */
@@ -127,6 +127,7 @@ static void fit_switch(struct rondo_comm *comm, int ranks, int64_t measured_ns)
 
 /* The times of a barrier on one rank, by the clock that the ranks of a host share. */
 struct barrier_times {
+	int64_t start_ns; /* of all ranks */
 	int64_t began_ns, ended_ns;
 };
 
@@ -155,14 +156,15 @@ static int time_barriers(
 			comm, team->ranks, team->near, team->at, &at_ns, sizeof(at_ns));
 		if (err)
 			break;
-		times[i].began_ns = await_start(at_ns);
+		times[i] =
+			(struct barrier_times){ .start_ns = at_ns, .began_ns = await_start(at_ns) };
 		err = rd_own_barrier(comm, team->ranks, team->near, team->at);
 		times[i].ended_ns = rd_clock_ns();
 	}
 	return err;
 }
 
-/* On rank 0: the latest begin and end of each barrier, over the ranks whose clock is its own. */
+/* On rank 0: the latest end of each barrier, over the ranks whose clock is its own. */
 static int add_times(
 	struct rondo_comm *comm, const struct team *team, struct barrier_times times[BARRIERS])
 {
@@ -178,7 +180,6 @@ static int add_times(
 			if (there[i].began_ns > times[i].ended_ns ||
 				there[i].ended_ns < times[i].began_ns)
 				continue;
-			times[i].began_ns = rd_longer(times[i].began_ns, there[i].began_ns);
 			times[i].ended_ns = rd_longer(times[i].ended_ns, there[i].ended_ns);
 		}
 	}
@@ -190,7 +191,7 @@ static int64_t least_ns(const struct barrier_times times[BARRIERS])
 	int64_t least = INT64_MAX;
 
 	for (int i = 0; i < BARRIERS; i++)
-		least = rd_shorter(least, times[i].ended_ns - times[i].began_ns);
+		least = rd_shorter(least, times[i].ended_ns - times[i].start_ns);
 	return least;
 }
 

@@ -249,7 +249,7 @@ static bool replay(const struct rd_schedule *schedule, const struct rd_step_cost
 	for (int i = 0; i < replays; i++) {
 		if (!rd_replay(schedule, step_cost, pieces, i * turns / replays, &replayed))
 			return false;
-		timing->first_ns += (replayed.ends_ns[0] - replayed.start_ns) / replays;
+		timing->first_ns += replayed.ends_ns[0] / replays;
 		later_ns += (replayed.ends_ns[pieces - 1] - replayed.ends_ns[0]) / replays;
 	}
 	if (pieces > 1)

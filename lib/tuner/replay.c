@@ -21,6 +21,7 @@ static void init_cores(struct replay *replay, int first)
 {
 	const struct rd_schedule *schedule = replay->schedule;
 	int cores = (int)replay->step_cost->costs->cores;
+	int64_t switch_ns = replay->step_cost->costs->switch_ns;
 
 	replay->core_count = 0;
 	for (int host = 0; host < schedule->host_count; host++) {
@@ -36,8 +37,11 @@ static void init_cores(struct replay *replay, int first)
 			schedule->states[i].core = replay->core_count + count % cores;
 			schedule->states[i].turn = own[count++ % cores].ranks++;
 		}
-		for (int i = 0; i < cores; i++)
+		/* The common start is in the middle of a turn, in the mean. */
+		for (int i = 0; i < cores; i++) {
 			own[i].next = first % own[i].ranks;
+			own[i].free_ns = own[i].ranks > 1 ? -switch_ns / 2 : 0;
+		}
 		replay->core_count += cores;
 	}
 }
@@ -222,16 +226,6 @@ static int64_t replay_rank(struct replay *replay, int row, int64_t now)
 	return now;
 }
 
-/* In its first turn. */
-static void begin_rank(struct replay *replay, int row, int64_t now)
-{
-	struct rd_rank_state *state = &replay->schedule->states[row];
-
-	if (!state->began)
-		replay->replayed->start_ns = rd_longer(replay->replayed->start_ns, now);
-	state->began = true;
-}
-
 /* When a rank that can go on has its next turn. Those that wait have theirs, too: they look for
    their messages, and yield. */
 static int64_t turn_ns(const struct replay *replay, int row)
@@ -303,7 +297,6 @@ bool rd_replay(const struct rd_schedule *schedule, const struct rd_step_cost *st
 		struct rd_core *core = &schedule->cores[schedule->states[row].core];
 
 		core->next = (schedule->states[row].turn + 1) % core->ranks;
-		begin_rank(&replay, row, at);
 		core->free_ns = replay_rank(&replay, row, at);
 		replay_free(&replay);
 	}

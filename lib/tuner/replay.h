@@ -9,10 +9,8 @@
 
 #include "tuner/step_cost.h"
 
-/* The times of a replay. */
+/* The times of a replay, from the common start. Ranks that share cores begin in turns. */
 struct rd_replayed {
-	/* When the last rank began. Ranks that share cores begin in turns. */
-	int64_t start_ns;
 	int64_t ends_ns[RD_REPLAYED_PIECES]; /* when the last rank was done with each piece */
 };
 

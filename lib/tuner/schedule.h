@@ -35,7 +35,6 @@ struct rd_rank_state {
 	int piece, event; /* the next piece and event */
 	int64_t ready_ns; /* when it could go on */
 	bool waits; /* for a message that is not sent yet, since ready_ns */
-	bool began; /* it has had a turn on a core that ranks share */
 	int core, turn; /* that core, and its place among the ranks there */
 };
 

@@ -186,22 +186,25 @@ static int64_t on_one_core(const char *name, const struct rd_problem *problem, u
 	return predict_with(&costs, name, *problem, &cut);
 }
 
-/* The first rank sends and gives way. The last one begins a switch later, sends, and takes the
-   message that came meanwhile. The first takes the other's in its next turn. */
-Test(predicted, where_ranks_share_a_core_counts_from_where_the_last_begins)
+/* The first rank begins half a switch after the common start, sends, and gives way. The last one
+   begins a switch later, sends, and takes the message that came meanwhile. The first takes the
+   other's in its next turn. */
+Test(predicted, where_ranks_share_a_core_counts_from_the_common_start)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
 
-	cr_assert_eq(on_one_core("doubling", &problem, 5000), 100 + 100 + 5000 + 100);
+	cr_assert_eq(on_one_core("doubling", &problem, 5000),
+		2500 + 100 + 5000 + 100 + 100 + 5000 + 100);
 }
 
-/* The last one sends, and gives way. Both look in vain twice. The last takes its message in its
-   third turn, and then the first takes the other. */
+/* The first one sends and gives way, and so does the last one. Both look in vain twice. The last
+   takes its message in its third turn, and then the first takes the other. */
 Test(predicted, where_ranks_share_a_core_has_turns_in_which_they_wait)
 {
 	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
 
-	cr_assert_eq(on_one_core("doubling", &problem, 170), 100 + 3 * 2 * 170 + 100 + 170 + 100);
+	cr_assert_eq(on_one_core("doubling", &problem, 172),
+		86 + 100 + 172 + 100 + 3 * 2 * 172 + 100 + 172 + 100);
 }
 
 /* Where the root begins, the last rank finds its message. Where it begins last, the other one has
@@ -211,7 +214,8 @@ Test(predicted, where_ranks_share_a_core_is_the_mean_over_who_begins)
 	for (int root = 0; root < 2; root++) {
 		struct rd_problem problem = { .collective = RD_BROADCAST, .size = 2, .root = root };
 
-		cr_assert_eq(on_one_core("ring", &problem, 5000), (100 + 100 + 5000 + 100) / 2);
+		cr_assert_eq(
+			on_one_core("ring", &problem, 5000), 2500 + 100 + 5000 + 100 + 5000 / 2);
 	}
 }
 
