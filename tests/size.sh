@@ -13,7 +13,7 @@ gpu 11030
 transports 14294
 trainer 19160
 tools 29400
-tests 107680
+tests 107700
 bench 5640
 adapters 5580
 docs 10040

@@ -226,7 +226,8 @@ static void describe_links(
 		snprintf(text, LINKS_SIZE, "%s", name);
 }
 
-/* Describes the conditions of the measurement; on rank 0. */
+/* Describes the conditions of the measurement; on rank 0. Older files say "cores" also where ranks
+   share them: their cost of a switch was measured otherwise, and is not found. */
 static void describe(const struct rondo_comm *comm, char key[RD_COST_KEY_SIZE])
 {
 	int hosts = comm->layouts[0]->group_count;
@@ -235,9 +236,10 @@ static void describe(const struct rondo_comm *comm, char key[RD_COST_KEY_SIZE])
 	describe_links(comm, RD_NEAR, near);
 	describe_links(comm, RD_FAR, far);
 	snprintf(key, RD_COST_KEY_SIZE,
-		"%s, %d ranks on %d host%s, %u cores, near %s, far %s, pieces of %zu",
+		"%s, %d ranks on %d host%s, %u %scores, near %s, far %s, pieces of %zu",
 		comm->local.place.host_name, comm->size, hosts, hosts == 1 ? "" : "s",
-		comm->costs.cores, near, far, comm->piece_size);
+		comm->costs.cores, comm->oversubscribed ? "shared " : "", near, far,
+		comm->piece_size);
 	for (char *c = key; *c; c++)
 		if (*c == '\n' || *c == ']')
 			*c = '?';

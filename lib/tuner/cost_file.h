@@ -3,7 +3,7 @@
  * The key holds the conditions of the measurement: host, ranks, transports. The file is text, and
  * users may edit it:
  *
- *   [host1, 8 ranks on 1 host, 2 cores, near shm, far none]
+ *   [host1, 8 ranks on 1 host, 2 shared cores, near shm, far none]
  *   near_way_ns 310 450 ...
  *   ...                         (the lines of rd_costs_print(), all that are not optional)
  *
@@ -14,7 +14,7 @@
 
 #include "tuner/cost.h"
 
-#define RD_COST_KEY_SIZE 200
+#define RD_COST_KEY_SIZE 256
 
 /* Reads the whole file, which the caller frees. NULL: there is none, or it is no text of at most
    1 MiB (*wrong holds the reason, and is else NULL). */

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -519,6 +520,21 @@ Test(cost_file, ranks_take_their_costs_from_the_file, .timeout = 60)
 	captured_stderr_end();
 	cr_assert_eq(outcomes[0].number, 54321);
 	cr_assert_eq(outcomes[1].number, 54321);
+}
+
+/* Older files do not say that cores are shared, and have another cost of a switch. */
+Test(cost_file, ranks_that_share_cores_find_no_costs_of_older_files, .timeout = 60)
+{
+	struct rank_outcome outcomes[WORLD_MAX];
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	cr_assert_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	setenv("RONDO_DEBUG", "INFO", 1);
+	captured_stderr_begin();
+	run_world(outcomes);
+	cr_assert_not_null(strstr(captured_stderr_end(), ", 1 shared cores, "));
 }
 
 static uint32_t number_of(const char *text, const char *name)
