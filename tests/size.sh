@@ -16,7 +16,7 @@ tools 29400
 tests 107700
 bench 5640
 adapters 5580
-docs 10040
+docs 10050
 product 133450
 files 1830'
 
