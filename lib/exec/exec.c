@@ -191,14 +191,24 @@ static bool is_flushed_next(
 	       next->sender == index && may_be_overwritten(exec, step);
 }
 
+/* Whether the same step's message of the next piece follows at once. Between the two a copy out of
+   place may take time, for which the first one does not wait. */
+static bool is_row(const struct rd_exec *exec, size_t piece)
+{
+	return exec->sends_alone && piece + exec->channels < exec->pieces &&
+	       (piece >= (size_t)exec->channels || exec->call.in == exec->call.out);
+}
+
 static int run_send(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
 {
 	struct rd_link *link = link_to(exec, step->to, channel);
 	size_t size = rd_slice_count(exec, step->chunk, piece) * exec->element;
 	const char *from = rd_slice_at(exec, step->from, channel, piece);
 
-	if (may_post(exec, link, step->from, size) && !is_flushed_next(exec, link, step))
+	if (may_post(exec, link, step->from, size) && !is_flushed_next(exec, link, step)) {
+		link->more = is_row(exec, piece);
 		return post(exec, channel, step, from, size);
+	}
 
 	void *slot = link->ops->reserve(link, size);
 

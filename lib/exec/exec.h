@@ -65,6 +65,7 @@ struct rd_exec {
 	bool copied_once; /* a message of this call used single copy */
 	bool message_is_sum; /* of a mean: a partial sum (mean.h) came in the last message */
 	bool lingers; /* some message may not have been sent yet */
+	bool sends_alone; /* as a root: this rank's steps are sends, and copies of its own block */
 	struct rd_signature signature; /* chunk, and a v-call's count: of the latest message */
 	struct rd_cursor cursors[RD_CHANNELS_MAX];
 	/* [size]; for plans of direct access, else NULL */

@@ -26,6 +26,16 @@ static int most_steps(const struct rd_plan *const *plans, int channels)
 	return most;
 }
 
+static bool sends_alone(const struct rd_plan *const *plans, int channels)
+{
+	for (int channel = 0; channel < channels; channel++)
+		for (int i = 0; i < plans[channel]->step_count; i++)
+			if (plans[channel]->steps[i].kind != RD_STEP_SEND &&
+				plans[channel]->steps[i].kind != RD_STEP_COPY)
+				return false;
+	return true;
+}
+
 size_t rd_exec_scratch_size(const struct rd_plan *const *plans, int channels, size_t piece_size)
 {
 	return (size_t)channels * most_scratch(plans, channels) * rd_slice_most(piece_size);
@@ -72,6 +82,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->single_copy = false;
 	exec->past_least = SIZE_MAX;
 	exec->one_chunk = plans[0]->parts == 1;
+	exec->sends_alone = sends_alone(plans, channels);
 	if (!rd_call_is_ordinary(call))
 		init_unusual(exec);
 	exec->signature.form |= plans[0]->mark * RD_FORM_ALGORITHM;

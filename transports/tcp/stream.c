@@ -109,7 +109,7 @@ static uint32_t header_crc(const struct rd_tcp_stream_header *header)
 
 static void queue_drop(struct rd_tcp_stream *stream)
 {
-	stream->queued = stream->staged = 0;
+	stream->queued = stream->row = stream->staged = 0;
 	stream->link->unsent = false;
 	stream->written = 0;
 	stream->link->sent = stream->link->posted;
@@ -159,8 +159,10 @@ bool rd_tcp_stream_send(
 	struct rd_tcp_stream *stream, const struct rd_tag *tag, const void *from, size_t size)
 {
 	struct rd_tcp_stream_output *output;
+	bool more = stream->link->more;
 
 	assert(size <= stream->link->message_max);
+	stream->link->more = false;
 	if (!may_send(stream))
 		return false;
 	stream->link->posted++;
@@ -168,7 +170,8 @@ bool rd_tcp_stream_send(
 	output->bytes = from;
 	output->size = size;
 	output->staged = false;
-	if (stream->queued == 1)
+	stream->row++;
+	if (stream->row == stream->queued && (!more || stream->row == RD_TCP_STREAM_ROW))
 		rd_tcp_stream_flush(stream);
 	return true;
 }
@@ -241,6 +244,7 @@ bool rd_tcp_stream_flush(struct rd_tcp_stream *stream)
 	size_t total, count;
 	ssize_t size;
 
+	stream->row = 0;
 	while (stream->queued > 0 && !stream->link->error) {
 		count = queue_gather(stream, iov, &total);
 		size = rd_wire_send(&stream->wire, iov, count);

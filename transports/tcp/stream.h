@@ -22,6 +22,9 @@
 /* Maximum of messages that wait for the socket; of committed ones among them. */
 #define RD_TCP_STREAM_QUEUE 16
 #define RD_TCP_STREAM_STAGES 4
+/* Messages that leave by one write, where link->more announces each next one. A write ends in a
+   segment that is not full, and that costs as much as a full one. */
+#define RD_TCP_STREAM_ROW 8
 
 struct rd_tcp_stream_header {
 	uint32_t size; /* of the payload, bytes */
@@ -49,6 +52,7 @@ struct rd_tcp_stream {
 	/* Going out: queue[first], queue[first + 1], ... */
 	struct rd_tcp_stream_output queue[RD_TCP_STREAM_QUEUE];
 	unsigned first, queued;
+	unsigned row; /* messages queued since the last write */
 	size_t written; /* bytes of queue[first] that the kernel has */
 	char *stages;
 	unsigned stage, staged; /* the next stage; stages in use, all before it */

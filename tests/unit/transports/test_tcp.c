@@ -13,6 +13,7 @@
 
 #include "transports/contract/leaks.h"
 #include "tcp/fakes.h"
+#include "transports/tcp/stream.h"
 
 Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
 {
@@ -42,6 +43,49 @@ Test(tcp, an_expected_message_lands_in_place, .timeout = 60)
 	}
 	pair_close(&pair);
 	free(into);
+}
+
+/* Sends a row from `memory`; all but the last announce another. Returns how many have left. */
+static uint64_t send_row(struct rd_link *link, const unsigned char *memory, unsigned count)
+{
+	uint64_t before = link->sent;
+
+	for (unsigned key = 0; key < count; key++) {
+		struct rd_tag tag = tag_of(key);
+
+		link->more = key + 1 < count;
+		cr_assert(link->ops->send(link, &tag, memory + key * PIECE, PIECE));
+		if (key + 1 < count && key + 1 < RD_TCP_STREAM_ROW)
+			cr_assert_eq(link->sent, before, "message %u did not wait", key);
+	}
+	return link->sent - before;
+}
+
+Test(tcp, messages_that_announce_another_leave_together, .timeout = 60)
+{
+	enum { MOST = RD_TCP_STREAM_ROW + 1 };
+	unsigned char *memory = malloc((size_t)MOST * PIECE);
+	struct rd_tag tag = tag_of(0);
+	struct pair pair;
+
+	pair_open(&pair, "127.0.0.1");
+	for (unsigned key = 0; key < MOST; key++)
+		fill_bytes(memory + key * PIECE, PIECE, key);
+	for (unsigned count = 1; count <= MOST; count++) {
+		cr_assert_eq(send_row(pair.zero.link, memory, count), count);
+		for (unsigned key = 0; key < count; key++)
+			rank_recv(&pair.one, key, PIECE, NULL, PIECE);
+	}
+
+	/* None follows: the next advance() sends it. */
+	pair.zero.link->more = true;
+	cr_assert(pair.zero.link->ops->send(pair.zero.link, &tag, memory, PIECE));
+	cr_assert(pair.zero.link->unsent && pair.zero.link->sent < pair.zero.link->posted);
+	rank_advance(&pair.zero);
+	cr_assert(!pair.zero.link->unsent && pair.zero.link->sent == pair.zero.link->posted);
+	rank_recv(&pair.one, 0, PIECE, NULL, PIECE);
+	pair_close(&pair);
+	free(memory);
 }
 
 /* A random number below `bound`, the same in each run of the test. */
