@@ -15,7 +15,7 @@ trainer 19160
 tools 29400
 tests 107930
 bench 5640
-adapters 5580
+adapters 5590
 docs 10050
 product 133465
 files 1830'
