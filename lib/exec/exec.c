@@ -191,12 +191,18 @@ static bool is_flushed_next(
 	       next->sender == index && may_be_overwritten(exec, step);
 }
 
-/* Whether the same step's message of the next piece follows at once. Between the two a copy out of
-   place may take time, for which the first one does not wait. */
-static bool is_row(const struct rd_exec *exec, size_t piece)
+/* Whether the same step posts a message of the next piece at once. Between the two a copy out of
+   place may take time, for which the first one does not wait. A v-call's block may end earlier. */
+static bool is_row(const struct rd_exec *exec, const struct rd_link *link,
+	const struct rd_step *step, size_t piece)
 {
-	return exec->sends_alone && piece + exec->channels < exec->pieces &&
-	       (piece >= (size_t)exec->channels || exec->call.in == exec->call.out);
+	size_t next = piece + exec->channels, size;
+
+	if (!exec->sends_alone || next >= exec->pieces ||
+		(piece < (size_t)exec->channels && exec->call.in != exec->call.out))
+		return false;
+	size = rd_slice_count(exec, step->chunk, next) * exec->element;
+	return size > 0 && may_post(exec, link, step->from, size);
 }
 
 static int run_send(struct rd_exec *exec, int channel, size_t piece, const struct rd_step *step)
@@ -206,8 +212,10 @@ static int run_send(struct rd_exec *exec, int channel, size_t piece, const struc
 	const char *from = rd_slice_at(exec, step->from, channel, piece);
 
 	if (may_post(exec, link, step->from, size) && !is_flushed_next(exec, link, step)) {
-		link->more = is_row(exec, piece);
-		return post(exec, channel, step, from, size);
+		link->more = is_row(exec, link, step, piece);
+		int moved = post(exec, channel, step, from, size);
+		link->more = false;
+		return moved;
 	}
 
 	void *slot = link->ops->reserve(link, size);

@@ -159,10 +159,8 @@ bool rd_tcp_stream_send(
 	struct rd_tcp_stream *stream, const struct rd_tag *tag, const void *from, size_t size)
 {
 	struct rd_tcp_stream_output *output;
-	bool more = stream->link->more;
 
 	assert(size <= stream->link->message_max);
-	stream->link->more = false;
 	if (!may_send(stream))
 		return false;
 	stream->link->posted++;
@@ -171,7 +169,8 @@ bool rd_tcp_stream_send(
 	output->size = size;
 	output->staged = false;
 	stream->row++;
-	if (stream->row == stream->queued && (!more || stream->row == RD_TCP_STREAM_ROW))
+	if (stream->row == stream->queued &&
+		(!stream->link->more || stream->row == RD_TCP_STREAM_ROW))
 		rd_tcp_stream_flush(stream);
 	return true;
 }

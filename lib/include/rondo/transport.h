@@ -106,7 +106,7 @@ struct rd_link {
 	size_t send_min; /* below this many bytes, reserve() and a copy cost less than send() */
 	bool single_copy; /* the peer reads send()'s memory itself, then `sent` advances */
 	bool shares_room; /* the peer reads reserve()'s room itself: it is in both's memory */
-	bool more; /* for one send(), by its caller: another follows at once, and it may wait */
+	bool more; /* in send() alone, by its caller: another follows at once, and this may wait */
 	uint64_t posted; /* count of messages that send() has accepted */
 	uint64_t sent; /* of those, how many no longer need the caller's memory; in order */
 	bool unsent; /* some accepted message needs advance() to move on */

@@ -1,6 +1,7 @@
 /* Transports and algorithms from shared objects: those in docs/examples, and bad ones. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,11 +12,18 @@
 
 #include "free_port.h"
 #include "rondo.h"
+#include "rondo/transport.h"
 #include "world.h"
 
 #define LIMIT_S 90
 #define STAR PLUGINS "plugin_algorithm.so"
 #define NEARBY PLUGINS "plugin_transport.so"
+
+/* Plug-ins of this version of the contract may have been built without `more`. */
+_Static_assert(offsetof(struct rd_link, more) % _Alignof(uint64_t) != 0 &&
+		       offsetof(struct rd_link, posted) - offsetof(struct rd_link, more) <
+			       _Alignof(uint64_t),
+	"`more` lies in what was padding before `posted`");
 
 /* ---- One rank, and what it writes to stderr -------------------------------------------------- */
 
