@@ -13,8 +13,8 @@ gpu 11030
 transports 14302
 trainer 19160
 tools 29400
-tests 107930
-bench 5640
+tests 107963
+bench 5802
 adapters 5590
 docs 10050
 product 133472

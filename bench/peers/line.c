@@ -1,7 +1,6 @@
 /*
  * The floor of a small call between two ranks: each writes its cache lines, the first with a flag,
- * and waits for the other's. It is no library: it knows no errors, and no ranks that die. It forks
- * its two ranks.
+ * and waits for the other's. It is no library: an error ends it. It forks its two ranks.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -9,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "measure.h"
+#include "ranks.h"
 
 #define RANKS 2
 #define CARRIED (16 << 10) /* bytes */
@@ -33,11 +32,16 @@ static void exchange(const void *mine, size_t sent, void *theirs, size_t receive
 {
 	size_t turn = ++calls % 2;
 	struct line *own = &lines[rank][turn], *other = &lines[!rank][turn];
+	struct peers_wait wait = { 0 };
 
 	memcpy(own->bytes, mine, sent);
 	atomic_store_explicit(&own->call, calls, memory_order_release);
-	while (atomic_load_explicit(&other->call, memory_order_acquire) != calls)
-		;
+	while (atomic_load_explicit(&other->call, memory_order_acquire) != calls) {
+		if (peers_wait_is_over(&wait)) {
+			fprintf(stderr, "line: rank %d waited in vain for rank %d\n", rank, !rank);
+			_exit(1);
+		}
+	}
 	memcpy(theirs, other->bytes, received);
 }
 
@@ -84,15 +88,24 @@ static void run(enum peers_collective collective, const float *send, float *recv
 	}
 }
 
-static int live(int argc, char **argv)
+struct arguments {
+	int count;
+	char **values;
+};
+
+static int live(int which, void *argument)
 {
+	struct arguments *arguments = argument;
+
+	rank = which;
+
 	struct peers_library library = { .rank = rank,
 		.size = RANKS,
 		.most = CARRIED,
 		.barrier = barrier,
 		.greatest = greatest,
 		.run = run };
-	int status = peers_measure(&library, argc, argv);
+	int status = peers_measure(&library, arguments->count, arguments->values);
 
 	fflush(stdout);
 	return status;
@@ -100,17 +113,11 @@ static int live(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status = 0, failed = 0;
+	struct arguments arguments = { argc, argv };
 
 	lines = mmap(NULL, RANKS * sizeof(*lines), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (lines == MAP_FAILED)
 		return 1;
-	for (rank = 0; rank < RANKS; rank++) {
-		if (fork() == 0)
-			_exit(live(argc, argv));
-	}
-	while (wait(&status) > 0)
-		failed |= status != 0;
-	return failed;
+	return peers_ranks_run("line", RANKS, live, NULL, &arguments);
 }

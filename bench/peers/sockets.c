@@ -1,7 +1,7 @@
 /*
  * The floor of calls over tcp: the same steps in a plain loop over sockets that are tuned as
- * Rondo's. It is no library: its messages have no header, and it knows no errors, and no ranks that
- * die. It forks its PEERS_RANKS ranks. It has the all-reduce of two ranks, and broadcasts.
+ * Rondo's. It is no library: its messages have no header, and an error ends it. It forks its
+ * PEERS_RANKS ranks. It has the all-reduce of two ranks, and broadcasts.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,13 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "measure.h"
+#include "ranks.h"
 
-#define RANKS_MOST 8
 /* Bytes that a rank receives and sums at once. */
 #define STEP ((size_t)64 << 10)
 /* Several messages of up to this size are read by one call. */
@@ -30,7 +29,7 @@ struct peer {
 	char ahead[2 * AHEAD];
 };
 
-static struct peer peers[RANKS_MOST];
+static struct peer peers[PEERS_RANKS_MOST];
 static int rank, ranks;
 static bool yields; /* there are more ranks than processors */
 static bool in_halves; /* how an all-reduce runs */
@@ -43,6 +42,16 @@ static void must(bool done, const char *what)
 	_exit(1);
 }
 
+/* As must(); names the peer. */
+static void must_reach(const struct peer *peer, bool done, const char *what)
+{
+	if (done)
+		return;
+	fprintf(stderr, "sockets: rank %d: %s rank %d: %s\n", rank, what, (int)(peer - peers),
+		strerror(errno));
+	_exit(1);
+}
+
 /* ---- Bytes --------------------------------------------------------------------------------- */
 
 /* Bytes that the kernel took. */
@@ -50,7 +59,7 @@ static size_t send_some(struct peer *peer, const void *from, size_t size)
 {
 	ssize_t done = size ? send(peer->fd, from, size, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
 
-	must(done >= 0 || errno == EAGAIN, "send");
+	must_reach(peer, done >= 0 || errno == EAGAIN, "send to");
 	return done > 0 ? (size_t)done : 0;
 }
 
@@ -58,7 +67,9 @@ static size_t read_some(struct peer *peer, void *into, size_t size)
 {
 	ssize_t done = recv(peer->fd, into, size, MSG_DONTWAIT);
 
-	must(done > 0 || (done < 0 && errno == EAGAIN), "recv");
+	if (done == 0)
+		errno = ECONNRESET; /* its end, and no message is whole */
+	must_reach(peer, done > 0 || (done < 0 && errno == EAGAIN), "receive from");
 	return done > 0 ? (size_t)done : 0;
 }
 
@@ -83,24 +94,32 @@ static size_t receive_some(struct peer *peer, void *into, size_t size)
 	return there;
 }
 
-static void idle(void)
+static void idle(struct peers_wait *wait, const struct peer *peer)
 {
 	if (yields)
 		sched_yield();
+	if (!peers_wait_is_over(wait))
+		return;
+	errno = ETIMEDOUT;
+	must_reach(peer, false, "wait for");
 }
 
 static void send_all(struct peer *peer, const void *from, size_t size)
 {
+	struct peers_wait wait = { 0 };
+
 	for (size_t sent = 0, more; sent < size; sent += more)
 		if ((more = send_some(peer, (const char *)from + sent, size - sent)) == 0)
-			idle();
+			idle(&wait, peer);
 }
 
 static void receive_all(struct peer *peer, void *into, size_t size)
 {
+	struct peers_wait wait = { 0 };
+
 	for (size_t received = 0, more; received < size; received += more)
 		if ((more = receive_some(peer, (char *)into + received, size - received)) == 0)
-			idle();
+			idle(&wait, peer);
 }
 
 /* ---- Calls --------------------------------------------------------------------------------- */
@@ -147,6 +166,7 @@ static void all_reduce(const float *send, float *recv, size_t count)
 	size_t end = first + (in_halves ? mine.count * sizeof(float) : 0);
 	size_t results_size = in_halves ? first : 0, sent = 0, received = 0, summed = 0;
 	struct peer *peer = &peers[!rank];
+	struct peers_wait wait = { 0 };
 
 	while (sent < end || summed < mine.count || received < results_size) {
 		size_t before = sent + received + summed;
@@ -162,7 +182,7 @@ static void all_reduce(const float *send, float *recv, size_t count)
 		else
 			received += receive_some(peer, results + received, results_size - received);
 		if (sent + received + summed == before)
-			idle();
+			idle(&wait, peer);
 	}
 }
 
@@ -251,7 +271,7 @@ static int tuned(int fd)
 }
 
 /* All connections are made before the ranks are forked. */
-static void connect_all(int fds[RANKS_MOST][RANKS_MOST])
+static void connect_all(int fds[PEERS_RANKS_MOST][PEERS_RANKS_MOST])
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 		.sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -271,8 +291,35 @@ static void connect_all(int fds[RANKS_MOST][RANKS_MOST])
 	close(listener);
 }
 
-static int live(int argc, char **argv)
+struct start {
+	int argc;
+	char **argv;
+	int fds[PEERS_RANKS_MOST][PEERS_RANKS_MOST];
+};
+
+/* All but those of `mine` (-1: all). While any process has a socket open, its peer gets no end. */
+static void close_others(const struct start *start, int mine)
 {
+	for (int i = 0; i < ranks; i++)
+		for (int k = 0; k < ranks && i != mine; k++)
+			if (k != i)
+				close(start->fds[i][k]);
+}
+
+static void close_all(void *argument)
+{
+	close_others(argument, -1);
+}
+
+static int live(int which, void *argument)
+{
+	struct start *start = argument;
+
+	rank = which;
+	close_others(start, rank);
+	for (int i = 0; i < ranks; i++)
+		peers[i] = (struct peer){ .fd = start->fds[rank][i] };
+
 	struct peers_library library = { .rank = rank,
 		.size = ranks,
 		.barrier = barrier,
@@ -280,7 +327,7 @@ static int live(int argc, char **argv)
 		.has = has,
 		.run = run,
 		.prepare = prepare };
-	int status = peers_measure(&library, argc, argv);
+	int status = peers_measure(&library, start->argc, start->argv);
 
 	fflush(stdout);
 	return status;
@@ -289,22 +336,14 @@ static int live(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *number = getenv("PEERS_RANKS");
-	int fds[RANKS_MOST][RANKS_MOST], status = 0, failed = 0;
+	struct start start = { .argc = argc, .argv = argv };
 
 	ranks = number ? atoi(number) : 0;
-	if (ranks < 2 || ranks > RANKS_MOST) {
-		fprintf(stderr, "set PEERS_RANKS to 2 to %d\n", RANKS_MOST);
+	if (ranks < 2 || ranks > PEERS_RANKS_MOST) {
+		fprintf(stderr, "set PEERS_RANKS to 2 to %d\n", PEERS_RANKS_MOST);
 		return 2;
 	}
 	yields = ranks > sysconf(_SC_NPROCESSORS_ONLN);
-	connect_all(fds);
-	for (rank = 0; rank < ranks; rank++) {
-		for (int i = 0; i < ranks; i++)
-			peers[i] = (struct peer){ .fd = fds[rank][i] };
-		if (fork() == 0)
-			_exit(live(argc, argv));
-	}
-	while (wait(&status) > 0)
-		failed |= status != 0;
-	return failed;
+	connect_all(start.fds);
+	return peers_ranks_run("sockets", ranks, live, close_all, &start);
 }
