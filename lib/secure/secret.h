@@ -19,8 +19,8 @@
 
 /*
  * Sets has_psk and psk in settings that know where the ranks meet. Without a secret, or without
- * OpenSSL for one that the user has not asked for, has_psk is false: rank 0 warns, see
- * rd_secret_warn(). May wait for the file, up to init_timeout_ms.
+ * OpenSSL for one that the user has not asked for, has_psk is false: rank 0 warns (control.c).
+ * May wait for the file, up to init_timeout_ms.
  *
  * RONDO_SETTING, with a remedy: the descriptor is closed, the file is open to others, is another
  * user's, is too short or too long; there is a file, and no OpenSSL.
