@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "printed.h"
+#include "run/base/memory.h"
 #include "run/check/host.h"
 
 /* ---- Between ranks --------------------------------------------------------------------------- */
@@ -78,10 +79,8 @@ static int partner(int rank, int round, int places)
 static int check_bandwidths(rondo_comm *comm, double *gbps)
 {
 	int size = rondo_comm_size(comm), places = size + size % 2, err = 0;
-	char *bytes = calloc(1, STREAM);
+	char *bytes = memory_calloc(1, STREAM);
 
-	if (!bytes)
-		return RONDO_MEMORY;
 	for (int round = 0; round < places - 1 && !err; round++) {
 		int peer = partner(rondo_comm_rank(comm), round, places);
 
@@ -354,16 +353,15 @@ static void print_table(struct findings *findings)
 
 /* ---- The ranks ------------------------------------------------------------------------------ */
 
-static bool findings_init(struct findings *findings, int size)
+static void findings_init(struct findings *findings, int size)
 {
 	size_t count = (size_t)size;
 
 	findings->size = size;
-	findings->hosts = calloc(count, sizeof(*findings->hosts));
-	findings->routes = calloc(count * count, sizeof(*findings->routes));
-	findings->gbps = calloc(count * count, sizeof(*findings->gbps));
-	findings->skew = calloc(count, sizeof(*findings->skew));
-	return findings->hosts && findings->routes && findings->gbps && findings->skew;
+	findings->hosts = memory_calloc(count, sizeof(*findings->hosts));
+	findings->routes = memory_calloc(count * count, sizeof(*findings->routes));
+	findings->gbps = memory_calloc(count * count, sizeof(*findings->gbps));
+	findings->skew = memory_calloc(count, sizeof(*findings->skew));
 }
 
 static void findings_finish(struct findings *findings)
@@ -420,14 +418,13 @@ int check_run(void)
 	check_host_read(&own, master ? master : "127.0.0.1");
 	err = rondo_comm_create(&comm, NULL);
 	rank = err ? 0 : rondo_comm_rank(comm);
-	if (!err && !findings_init(&findings, rondo_comm_size(comm)))
-		err = RONDO_MEMORY;
-	if (!err)
+	if (!err) {
+		findings_init(&findings, rondo_comm_size(comm));
 		err = find(comm, &findings, &own);
+	}
 	if (err) {
 		print_host(&findings, &own);
-		print(&findings, FAIL, "connection", own.name, "%s",
-			err == RONDO_MEMORY ? "out of memory" : rondo_last_error());
+		print(&findings, FAIL, "connection", own.name, "%s", rondo_last_error());
 	} else if (rank == 0) {
 		print_table(&findings);
 	}
