@@ -134,6 +134,32 @@ int rd_out_block(const struct rd_problem *problem, int block)
 	}
 }
 
+int rd_block_of_in(const struct rd_problem *problem, int in_block)
+{
+	switch (problem->collective) {
+	case RD_ALL_GATHER:
+	case RD_GATHER:
+		return problem->rank;
+	case RD_ALL_TO_ALL:
+		return problem->rank * problem->size + in_block;
+	default:
+		return in_block;
+	}
+}
+
+int rd_block_of_out(const struct rd_problem *problem, int out_block)
+{
+	switch (problem->collective) {
+	case RD_REDUCE_SCATTER:
+	case RD_SCATTER:
+		return problem->rank;
+	case RD_ALL_TO_ALL:
+		return out_block * problem->size + problem->rank;
+	default:
+		return out_block;
+	}
+}
+
 int rd_alias_block(const struct rd_problem *problem, int out_block)
 {
 	switch (problem->collective) {

@@ -23,6 +23,10 @@ int rd_out_blocks(const struct rd_problem *problem);
 /* The index in this rank's input (output) of a block of the space; -1: it is not there. */
 int rd_in_block(const struct rd_problem *problem, int block);
 int rd_out_block(const struct rd_problem *problem, int block);
+/* The inverse: the block that an input or output block of this rank is. It rises with the output's
+   block. */
+int rd_block_of_in(const struct rd_problem *problem, int in_block);
+int rd_block_of_out(const struct rd_problem *problem, int out_block);
 /* The input block that lies at the same address as this output block when the call is in place;
    -1: none does. */
 int rd_alias_block(const struct rd_problem *problem, int out_block);

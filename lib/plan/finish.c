@@ -114,12 +114,13 @@ static int pack_scratch(struct rd_plan *plan)
 /* Copies the chunks that the output must hold and that lie elsewhere at the end of the plan. */
 static void add_copies(struct rd_plan *plan)
 {
-	int count = rd_plan_chunk_count(plan);
+	int outs = rd_plan_chunks(plan, RD_OUT);
 
-	for (int chunk = 0; chunk < count && !plan->error; chunk++) {
-		int block = rd_out_block(&plan->problem, chunk / plan->parts);
+	for (int out = 0; out < outs && !plan->error; out++) {
+		int block = rd_block_of_out(&plan->problem, out / plan->parts);
+		int chunk = block * plan->parts + out % plan->parts;
 
-		if (block < 0 || plan->now[chunk].memory == RD_OUT)
+		if (plan->now[chunk].memory == RD_OUT)
 			continue;
 		if (plan->now[chunk].memory == RD_NOWHERE) {
 			rd_plan_refuse(plan,
@@ -132,7 +133,7 @@ static void add_copies(struct rd_plan *plan)
 			return;
 		step->chunk = chunk;
 		step->from = plan->now[chunk];
-		step->into = (struct rd_where){ RD_OUT, block * plan->parts + chunk % plan->parts };
+		step->into = (struct rd_where){ RD_OUT, out };
 	}
 }
 

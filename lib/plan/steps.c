@@ -42,17 +42,15 @@ void rd_plan_place_chunks(struct rd_plan *plan)
 	int count = rd_plan_chunk_count(plan);
 
 	free(plan->now);
-	plan->now = malloc(count * sizeof(*plan->now));
+	plan->now = calloc(count, sizeof(*plan->now)); /* RD_NOWHERE is 0 */
 	if (!plan->now) {
 		rd_plan_out_of_memory(plan);
 		return;
 	}
-	for (int chunk = 0; chunk < count; chunk++) {
-		int block = rd_in_block(&plan->real, chunk / plan->parts);
-		struct rd_where none = { RD_NOWHERE, 0 };
-		struct rd_where in = { RD_IN, block * plan->parts + chunk % plan->parts };
+	for (int in = 0; in < rd_in_blocks(&plan->real) * plan->parts; in++) {
+		int block = rd_block_of_in(&plan->real, in / plan->parts);
 
-		plan->now[chunk] = block < 0 ? none : in;
+		plan->now[block * plan->parts + in % plan->parts] = (struct rd_where){ RD_IN, in };
 	}
 }
 

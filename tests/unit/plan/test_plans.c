@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "check/layouts.h"
 #include "mesh/mesh.h"
+#include "plan/collective.h"
 #include "plan/peer_set.h"
 #include "tree/tree.h"
 
@@ -234,4 +235,33 @@ Test(plans, exist_for_every_collective_size_and_root)
 				cr_expect(rd_algorithm_find(&problem, NULL), "%s of %d ranks",
 					rd_collective_name(c), size);
 			}
+}
+
+/* Each block of the space is at its place in a rank's input and output, and those are all. */
+static void find_own_blocks(const struct rd_problem *problem)
+{
+	int in = 0, out = 0;
+
+	for (int block = 0; block < rd_blocks(problem); block++) {
+		int in_block = rd_in_block(problem, block),
+		    out_block = rd_out_block(problem, block);
+
+		in += in_block >= 0;
+		out += out_block >= 0;
+		if (in_block >= 0)
+			cr_expect_eq(rd_block_of_in(problem, in_block), block);
+		if (out_block >= 0)
+			cr_expect_eq(rd_block_of_out(problem, out_block), block);
+	}
+	cr_expect_eq(in, rd_in_blocks(problem));
+	cr_expect_eq(out, rd_out_blocks(problem));
+}
+
+Test(plans, know_the_blocks_of_a_rank_both_ways)
+{
+	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++)
+		for (int size = 1; size <= 5; size++)
+			for (int rank = 0; rank < size; rank++)
+				find_own_blocks(&(struct rd_problem){
+					c, rank, size, size / 2, size - 1, NULL });
 }
