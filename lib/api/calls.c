@@ -270,7 +270,7 @@ static __attribute__((noinline)) bool may_start(
 	const struct rondo_comm *comm, const struct rd_prepared *last)
 {
 	if (last->repeats == RD_STARTS_UNTIL_EXCHANGE)
-		return !rd_buffer_exchange_is_due(comm, comm->calls + 1);
+		return !rd_buffer_exchange_is_due(comm, &last->exec.call, comm->calls + 1);
 	return last->repeats == RD_STARTS_BY_EXCHANGE && rd_buffer_exchange_repeats(comm, last);
 }
 

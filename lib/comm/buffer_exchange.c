@@ -170,13 +170,20 @@ static void describe(struct rondo_comm *comm, const void *at, size_t size, struc
 
 /* ---- The exchange --------------------------------------------------------------------------- */
 
-/* A program whose buffers were out of reach each time will hardly bring others now. */
-bool rd_buffer_exchange_is_due(const struct rondo_comm *comm, uint32_t number)
+static int power_of(const struct rd_call *call)
+{
+	return 63 - __builtin_clzll((call->count * rondo_type_size(call->type)) | 1);
+}
+
+/* A program whose buffers of a size were out of reach each time will hardly bring others now. */
+bool rd_buffer_exchange_is_due(
+	const struct rondo_comm *comm, const struct rd_call *call, uint32_t number)
 {
 	const struct rd_buffer_exchange *exchange = comm->exchange;
+	int power = power_of(call);
 
-	return exchange->failed_in_a_row < RD_EXCHANGE_TRIES ||
-	       number - exchange->last >= RD_EXCHANGE_RETRY_EVERY;
+	return exchange->failed_in_a_row[power] < RD_EXCHANGE_TRIES ||
+	       number - exchange->last[power] >= RD_EXCHANGE_RETRY_EVERY;
 }
 
 int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call, bool *pays)
@@ -235,7 +242,8 @@ struct rd_exec *rd_buffer_exchange_begin(struct rondo_comm *comm, const struct r
 	struct rd_call exchange_call = *call;
 	uint64_t version = rd_regions_version();
 
-	exchange->last = call->number;
+	exchange->power = (uint8_t)power_of(call);
+	exchange->last[exchange->power] = call->number;
 	exchange->brief.count = -1;
 	if (version != exchange->version)
 		withdraw_freed(comm, version);
@@ -336,15 +344,16 @@ void rd_buffer_exchange_has_all(struct rondo_comm *comm)
 int rd_buffer_exchange_end(struct rondo_comm *comm, const struct rd_call *call, bool *peers_mapped)
 {
 	struct rd_buffer_exchange *exchange = comm->exchange;
+	uint8_t *failed = &exchange->failed_in_a_row[exchange->power];
 	int err = 0;
 
 	*peers_mapped = false;
 	exchange->served = NULL;
-	exchange->failed_in_a_row++;
+	*failed += *failed < RD_EXCHANGE_TRIES;
 	for (int rank = 0; rank < comm->size; rank++)
 		if (!has_buffers(comm, call, rank))
 			return 0;
-	exchange->failed_in_a_row = 0;
+	*failed = 0;
 	for (int rank = 0; rank < comm->size && !err; rank++)
 		if (rank != comm->rank)
 			err = reach_peer(comm, call, rank);
@@ -369,7 +378,7 @@ bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number, int look
 	struct rd_exec *exec = &exchange->exec;
 	int step;
 
-	exchange->last = number;
+	exchange->last[exchange->power] = number;
 	if (exchange->brief.count < 0)
 		rd_short_init(&exchange->brief, exec, looks, exchange->steps);
 	step = rd_short_run(&exchange->brief, number);

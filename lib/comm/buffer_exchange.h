@@ -42,10 +42,11 @@ struct rd_buffer_exchange {
 	struct rd_peer_buffers *peer_buffers; /* [size] */
 	struct rd_peer_region *ins, *outs; /* [size] */
 
-	/* Exchanges in a row that found a buffer outside regions, and the number of the call that
-	   made the last exchange. The same on every rank. */
-	unsigned failed_in_a_row;
-	uint32_t last;
+	/* For calls of each size, by the power of two of their bytes: exchanges in a row that found
+	   a buffer outside regions, RD_EXCHANGE_TRIES at most, and the number of the call that made
+	   the last one. The same on every rank. `power`: of the last exchange. */
+	uint8_t failed_in_a_row[64], power;
+	uint32_t last[64];
 
 	uint64_t version; /* of the process's regions, when `in` and `out` were found */
 	struct rd_region in, out; /* our own, used last; id 0: none */
@@ -61,9 +62,10 @@ void rd_buffer_exchange_destroy(struct rondo_comm *comm);
 /* *pays: direct access gains enough in a call like this to pay for a buffer exchange. The same on
    every rank. Returns 0 or an error. */
 int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call, bool *pays);
-/* Returns whether the call of this number begins with an exchange, if one pays for it: not each
-   does after RD_EXCHANGE_TRIES failed ones in a row. The same on every rank. */
-bool rd_buffer_exchange_is_due(const struct rondo_comm *comm, uint32_t number);
+/* Returns whether this call, of this number, begins with an exchange, if one pays for it: not each
+   does after RD_EXCHANGE_TRIES failed ones in a row, of its size. The same on every rank. */
+bool rd_buffer_exchange_is_due(
+	const struct rondo_comm *comm, const struct rd_call *call, uint32_t number);
 
 /* Returns whether the next call, which equals the last one of `last`, may begin with the last
    exchange again. */

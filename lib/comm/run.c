@@ -80,7 +80,7 @@ static bool start_again(struct rd_task *task)
 	if (!rd_prepared_repeats(prepared, call) || prepared->repeats == RD_STARTS_BY_EXCHANGE)
 		return false;
 	if (prepared->repeats == RD_STARTS_UNTIL_EXCHANGE &&
-		rd_buffer_exchange_is_due(task->comm, call->number))
+		rd_buffer_exchange_is_due(task->comm, call, call->number))
 		return false;
 	task->choice = prepared->choice;
 	task->exec = &prepared->exec;
@@ -184,7 +184,8 @@ static int start_checked(struct rd_task *task)
 		err = rd_buffer_exchange_pays(task->comm, &task->call, &task->exchange_pays);
 	if (err)
 		return err;
-	exchanges = task->exchange_pays && rd_buffer_exchange_is_due(task->comm, task->call.number);
+	exchanges = task->exchange_pays &&
+		    rd_buffer_exchange_is_due(task->comm, &task->call, task->call.number);
 	task->stage = exchanges ? RD_EXCHANGES : RD_RUNS;
 	if (!exchanges)
 		return start_plan(task, false);

@@ -122,6 +122,11 @@ static int expect_start(struct rank_env *env, const char *when, enum rd_repetiti
 	return found == wanted ? 0 : world_report(env, "%s: starts by %d", when, (int)found);
 }
 
+static bool began_with_exchange(const struct rondo_comm *comm)
+{
+	return comm->exchange->last[comm->exchange->power] == comm->calls;
+}
+
 /* The number of calls that began with an exchange. */
 static int repeat_at(struct rank_env *env, float *at, int *exchanges)
 {
@@ -129,7 +134,7 @@ static int repeat_at(struct rank_env *env, float *at, int *exchanges)
 	for (int call = 0; call < EQUAL_CALLS; call++) {
 		if (sum_at(env, at, call))
 			return 1;
-		*exchanges += env->comm->exchange->last == env->comm->calls;
+		*exchanges += began_with_exchange(env->comm);
 	}
 	return 0;
 }
@@ -158,6 +163,38 @@ Test(exchanges_again, are_few_for_plain_memory_and_found_for_mapped, .timeout = 
 	setenv("RONDO_ALGO", "two_shot", 1);
 	world_try(2, "shm", change_once);
 	world_try(3, "shm", change_once);
+}
+
+/* Exchanges of the long calls in plain memory fail. Those of the short ones do not, in between. */
+static int alternate(struct rank_env *env)
+{
+	static _Thread_local struct memory memory;
+	int tried = 0, turns = 2 * RD_EXCHANGE_RETRY_EVERY, calls = turns * (RD_EXCHANGE_TRIES + 1);
+	int most = RD_EXCHANGE_TRIES + calls / RD_EXCHANGE_RETRY_EVERY + 1;
+
+	if (get_memory(env, &memory))
+		return 1;
+	for (int turn = 0; turn < turns; turn++) {
+		for (int call = 0; call < RD_EXCHANGE_TRIES; call++) {
+			if (world_sum(env, memory.plain, 2 * COUNT))
+				return 1;
+			tried += began_with_exchange(env->comm);
+		}
+		if (sum_at(env, memory.region, turn))
+			return 1;
+		if (!began_with_exchange(env->comm))
+			return world_report(env, "no exchange in turn %d", turn);
+	}
+	if (tried <= RD_EXCHANGE_TRIES || tried > most)
+		return world_report(env, "plain memory: %d exchanges", tried);
+	return put_memory(env, &memory);
+}
+
+Test(exchanges_again, go_on_at_one_size_where_those_of_another_fail, .timeout = 60)
+{
+	setenv("RONDO_ALGO", "two_shot", 1);
+	world_try(2, "shm", alternate);
+	world_try(3, "shm", alternate);
 }
 
 /* So long that trials would decide on single copies, if messages carried the data. */
