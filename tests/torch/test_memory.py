@@ -1,6 +1,7 @@
 """Tensors in memory that ranks map: DDP's buckets, forked children, threads, and the memory's end."""
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -72,6 +73,23 @@ def train(is_mapped, is_view):
 		return torch.cat([value.detach().flatten() for value in values]).numpy().tobytes()
 
 	return run
+
+
+def mapped_buckets(rank, size):
+	"""Of DDP's models without a block: before a step, after two, and when the model has gone."""
+	counts = []
+	for is_view in (False, True):
+		model = DistributedDataParallel(torch.nn.Linear(LEAST, 1, bias=False), gradient_as_bucket_view=is_view)
+		counts.append(regions()[0])
+		for _ in range(2):
+			model(torch.ones(LEAST)).backward()
+		counts.append(regions()[0])
+		del model
+		gc.collect()
+		ranks.meet(rank, size)
+		counts.append(regions()[0])
+	plain = torch.ones(LEAST)
+	return counts + [regions()[0], plain.numel()]
 
 
 def with_children(rank, size):
@@ -219,11 +237,16 @@ class Memory(unittest.TestCase):
 					with unittest.mock.patch.dict(os.environ, RONDO_TRACE=trace):
 						results += ranks.run(2, train(is_mapped, is_view))
 					ran = algorithms(trace)
-				# Buckets before and after the first step.
+				# Buckets before and after the first step. Those that are gradients, too, are mapped where asked for.
 				self.assertGreaterEqual(len(ran), 12)
-				self.assertEqual(set(ran) <= DIRECT, is_mapped, ran)
-				self.assertEqual(set(ran) & DIRECT != set(), is_mapped, ran)
+				is_direct = is_mapped or not is_view
+				self.assertEqual(set(ran) <= DIRECT, is_direct, ran)
+				self.assertEqual(set(ran) & DIRECT != set(), is_direct, ran)
 			self.assertEqual(results[:2], results[2:])
+
+	def test_a_bucket_is_mapped_where_it_is_no_gradient(self):
+		self.assertEqual(ranks.run(2, mapped_buckets), [[1, 1, 0, 0, 0, 0, 0, LEAST]] * 2)
+		self.assertEqual(ranks.run(2, mapped_buckets, backend="gloo"), [[0, 0, 0, 0, 0, 0, 0, LEAST]] * 2)
 
 	def test_forked_children(self):
 		self.assertEqual(ranks.run(2, with_children), [True] * 2)

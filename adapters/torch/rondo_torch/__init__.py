@@ -21,7 +21,8 @@ def use_memory():
 
 	Tensors of 64 KiB and more that this thread makes in the block lie in memory that the ranks of a host map, and
 	so do the buckets of DDP's models that it makes there, as long as these live. Where the tensors of all ranks lie
-	there, a collective reads and writes them in place. The ranks must make the same ones so to gain.
+	there, a collective reads and writes them in place. The ranks must make the same ones so to gain. DDP's buckets of
+	a group of Rondo need no block, but for those that are the gradients (gradient_as_bucket_view).
 
 	Make tensors there that live long: each has a descriptor, and ranks map it at its first call. Beyond a quarter of
 	the process's descriptors, and where memory lacks, tensors are plain. A process forked later shares them, as
@@ -98,16 +99,23 @@ def _own_destroy_process_group():
 
 
 def _own_reducer():
-	"""DDP makes its buckets anew after its first backward pass, outside of the block in which it was made."""
+	"""DDP's buckets are mapped, but for those that are its gradients, which a forked child would share. DDP makes
+	them anew after its first backward pass, outside of the block in which it was made."""
 	theirs = torch.distributed.Reducer
 
 	class Reducer(theirs):
-		def __init__(self, *args, **kwargs):
-			self._uses_memory = _C.uses_memory()
-			super().__init__(*args, **kwargs)
+		def __init__(self, params, bucket_indices, per_bucket_size_limits, process_group, *others, **named):
+			are_gradients = named.get("gradient_as_bucket_view", len(others) > 3 and others[3])
+			is_own = _rondo_group(process_group) is not None
+			self._uses_memory = _C.uses_memory() or (is_own and not are_gradients)
+			with self._memory():
+				super().__init__(params, bucket_indices, per_bucket_size_limits, process_group, *others, **named)
+
+		def _memory(self):
+			return use_memory() if self._uses_memory else contextlib.nullcontext()
 
 		def _rebuild_buckets(self):
-			with use_memory() if self._uses_memory else contextlib.nullcontext():
+			with self._memory():
 				return super()._rebuild_buckets()
 
 	torch.distributed.Reducer = Reducer
