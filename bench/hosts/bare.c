@@ -14,7 +14,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,24 +21,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "ranks.h"
 
-#define RANKS_MOST 64
 #define STEP ((size_t)64 << 10) /* bytes that a rank sums, receives or copies at once */
 #define BATCH_NS 50000000
 #define NAP_NS 50000 /* a host's other ranks do not wake this one */
+#define LOOK_NS 900000000 /* at the clock */
 #define WARMUP 3
 
 /* In shared memory, of all ranks. */
 struct table {
-	pthread_barrier_t all, hosts[RANKS_MOST];
-	_Atomic size_t finished[RANKS_MOST]; /* bytes of this rank's shares, all calls together */
-	double elapsed_ns[RANKS_MOST];
+	pthread_barrier_t all, hosts[PEERS_RANKS_MOST];
+	_Atomic size_t
+		finished[PEERS_RANKS_MOST]; /* bytes of this rank's shares, all calls together */
+	double elapsed_ns[PEERS_RANKS_MOST];
 };
 
 static struct table *table;
@@ -55,7 +54,7 @@ static void must(bool done, const char *what)
 	if (done)
 		return;
 	fprintf(stderr, "bare: host %d, rank %d: %s: %s\n", host, member, what, strerror(errno));
-	exit(1);
+	_exit(1);
 }
 
 static float *memory_of(float *memory, int of)
@@ -73,7 +72,7 @@ struct call {
 	size_t share, chunk; /* bytes */
 	size_t summed; /* of the share */
 	size_t sent, received; /* of the ring's two rounds */
-	size_t copied[RANKS_MOST]; /* of the others' shares */
+	size_t copied[PEERS_RANKS_MOST]; /* of the others' shares */
 };
 
 static size_t least(size_t a, size_t b)
@@ -222,20 +221,23 @@ static bool over(const struct call *call)
 	return end;
 }
 
-static void await(const struct call *call)
+static void await(const struct call *call, struct peers_wait *wait)
 {
 	struct pollfd polls[] = {
 		{ .fd = next, .events = call->sent < sendable(call) ? POLLOUT : 0 },
 		{ .fd = previous, .events = call->received < receivable(call) ? POLLIN : 0 },
 	};
-	const struct timespec nap = { .tv_nsec = NAP_NS };
+	const struct timespec nap = { .tv_nsec = ranks > 1 ? NAP_NS : LOOK_NS };
 
-	must(ppoll(polls, 2, ranks > 1 ? &nap : NULL, NULL) >= 0, "ppoll");
+	must(ppoll(polls, 2, &nap, NULL) >= 0, "ppoll");
+	errno = ETIMEDOUT;
+	must(!peers_wait_is_late(wait), "wait for the other ranks");
 }
 
 static void all_reduce(size_t size)
 {
 	struct call call = { .share = size / (size_t)ranks };
+	struct peers_wait wait = { 0 };
 
 	call.chunk = call.share / (size_t)hosts;
 	/* The others have copied the result of the last call, and their inputs are there. */
@@ -251,8 +253,10 @@ static void all_reduce(size_t size)
 		active |= sum(&call);
 		for (int i = 0; i < ranks; i++)
 			active |= i != member && copy(&call, i);
-		if (!active)
-			await(&call);
+		if (active)
+			wait = (struct peers_wait){ 0 };
+		else
+			await(&call, &wait);
 	}
 	before += call.share;
 }
@@ -320,15 +324,27 @@ static void connect_ring(void)
 	must(previous >= 0, "accept");
 }
 
-static int live(const char *namespace, int batches, const char *sizes)
+struct arguments {
+	int batches;
+	char *sizes;
+	char **namespaces;
+};
+
+/* Ranks are in the order of hosts. */
+static int live(int which, void *argument)
 {
+	const struct arguments *arguments = argument;
+
+	host = which / ranks;
+	member = which % ranks;
+
+	const char *namespace = arguments->namespaces[host];
 	int file = open(namespace, O_RDONLY);
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	must(file >= 0 && setns(file, CLONE_NEWNET) == 0, namespace);
 	connect_ring();
-	for (char *end; *sizes; sizes = *end ? end + 1 : end)
-		measure_size(strtoull(sizes, &end, 10), batches);
+	for (char *end, *sizes = arguments->sizes; *sizes; sizes = *end ? end + 1 : end)
+		measure_size(strtoull(sizes, &end, 10), arguments->batches);
 	pthread_barrier_wait(&table->all);
 	fflush(stdout);
 	return 0;
@@ -364,11 +380,11 @@ static void make_barrier(pthread_barrier_t *barrier, int count)
 
 int main(int argc, char **argv)
 {
-	int status, failed = 0;
+	struct arguments arguments = { 0 };
 
 	ranks = argc > 4 ? atoi(argv[1]) : 0;
 	hosts = argc - 4;
-	if (ranks < 1 || hosts < 2 || hosts * ranks > RANKS_MOST) {
+	if (ranks < 1 || hosts < 2 || hosts * ranks > PEERS_RANKS_MOST) {
 		fprintf(stderr, "usage: bare RANKS BATCHES SIZES NAMESPACE...\n");
 		return 2;
 	}
@@ -377,13 +393,8 @@ int main(int argc, char **argv)
 	send_memory = share_memory((size_t)(hosts * ranks) * memory_count * sizeof(float));
 	recv_memory = share_memory((size_t)(hosts * ranks) * memory_count * sizeof(float));
 	make_barrier(&table->all, hosts * ranks);
-	for (host = 0; host < hosts; host++) {
-		make_barrier(&table->hosts[host], ranks);
-		for (member = 0; member < ranks; member++)
-			if (fork() == 0)
-				exit(live(argv[4 + host], atoi(argv[2]), argv[3]));
-	}
-	while (wait(&status) > 0)
-		failed |= status != 0;
-	return failed;
+	for (int i = 0; i < hosts; i++)
+		make_barrier(&table->hosts[i], ranks);
+	arguments = (struct arguments){ atoi(argv[2]), argv[3], argv + 4 };
+	return peers_ranks_run("bare", hosts * ranks, live, NULL, &arguments);
 }

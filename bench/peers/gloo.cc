@@ -20,7 +20,6 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/rendezvous/prefix_store.h>
 #include <gloo/transport/tcp/device.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,6 +31,7 @@
 
 #include "base/clock.h"
 #include "measure.h"
+#include "ranks.h"
 
 // Barriers use the first, calls the second.
 static std::shared_ptr<gloo::rendezvous::Context> context, calls;
@@ -236,12 +236,19 @@ static int live(int rank, int size, int argc, char **argv)
 	_exit(status); // its destructors would wait on each other
 }
 
-static int try_live(int rank, int size, int argc, char **argv)
+struct arguments {
+	int size, argc;
+	char **argv;
+};
+
+static int try_live(int rank, void *argument)
 {
+	const struct arguments *arguments = static_cast<struct arguments *>(argument);
+
 	try {
-		return live(rank, size, argc, argv);
+		return live(rank, arguments->size, arguments->argc, arguments->argv);
 	} catch (const std::exception &e) {
-		fprintf(stderr, "rank %d: %s\n", rank, e.what());
+		fprintf(stderr, "gloo: rank %d: %s\n", rank, e.what());
 		return 1;
 	}
 }
@@ -249,19 +256,13 @@ static int try_live(int rank, int size, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *ranks = getenv("PEERS_RANKS"), *rank_alone = getenv("PEERS_RANK");
-	int size = ranks ? atoi(ranks) : 0, status = 0, failed = 0;
+	struct arguments arguments = { ranks ? atoi(ranks) : 0, argc, argv };
 
-	if (size < 1 || !getenv("PEERS_STORE")) {
-		fprintf(stderr, "set PEERS_RANKS and PEERS_STORE\n");
+	if (arguments.size < 1 || arguments.size > PEERS_RANKS_MOST || !getenv("PEERS_STORE")) {
+		fprintf(stderr, "set PEERS_RANKS to 1 to %d, and PEERS_STORE\n", PEERS_RANKS_MOST);
 		return 2;
 	}
 	if (rank_alone)
-		return try_live(atoi(rank_alone), size, argc, argv);
-	for (int rank = 0; rank < size; rank++) {
-		if (fork() == 0)
-			_exit(try_live(rank, size, argc, argv));
-	}
-	while (wait(&status) > 0)
-		failed |= status != 0;
-	return failed;
+		return try_live(atoi(rank_alone), &arguments);
+	return peers_ranks_run("gloo", arguments.size, try_live, nullptr, &arguments);
 }

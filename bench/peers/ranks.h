@@ -8,9 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PEERS_RANKS_MOST 8
+#define PEERS_RANKS_MOST 64
 /* Looks in vain between two readings of the clock. */
 #define PEERS_LOOKS 4096
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* One wait; zeroed before. */
 struct peers_wait {
@@ -31,5 +35,9 @@ static inline bool peers_wait_is_over(struct peers_wait *wait)
    (may be NULL) is called in the parent when all have been forked. */
 int peers_ranks_run(const char *program, int ranks, int (*live)(int rank, void *argument),
 	void (*forked)(void *argument), void *argument);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -18,6 +18,7 @@
 #include "measure.h"
 #include "ranks.h"
 
+#define RANKS_MOST 8
 /* Bytes that a rank receives and sums at once. */
 #define STEP ((size_t)64 << 10)
 /* Several messages of up to this size are read by one call. */
@@ -29,7 +30,7 @@ struct peer {
 	char ahead[2 * AHEAD];
 };
 
-static struct peer peers[PEERS_RANKS_MOST];
+static struct peer peers[RANKS_MOST];
 static int rank, ranks;
 static bool yields; /* there are more ranks than processors */
 static bool in_halves; /* how an all-reduce runs */
@@ -271,7 +272,7 @@ static int tuned(int fd)
 }
 
 /* All connections are made before the ranks are forked. */
-static void connect_all(int fds[PEERS_RANKS_MOST][PEERS_RANKS_MOST])
+static void connect_all(int fds[RANKS_MOST][RANKS_MOST])
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 		.sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -294,7 +295,7 @@ static void connect_all(int fds[PEERS_RANKS_MOST][PEERS_RANKS_MOST])
 struct start {
 	int argc;
 	char **argv;
-	int fds[PEERS_RANKS_MOST][PEERS_RANKS_MOST];
+	int fds[RANKS_MOST][RANKS_MOST];
 };
 
 /* All but those of `mine` (-1: all). While any process has a socket open, its peer gets no end. */
@@ -339,8 +340,8 @@ int main(int argc, char **argv)
 	struct start start = { .argc = argc, .argv = argv };
 
 	ranks = number ? atoi(number) : 0;
-	if (ranks < 2 || ranks > PEERS_RANKS_MOST) {
-		fprintf(stderr, "set PEERS_RANKS to 2 to %d\n", PEERS_RANKS_MOST);
+	if (ranks < 2 || ranks > RANKS_MOST) {
+		fprintf(stderr, "set PEERS_RANKS to 2 to %d\n", RANKS_MOST);
 		return 2;
 	}
 	yields = ranks > sysconf(_SC_NPROCESSORS_ONLN);
