@@ -14,7 +14,7 @@ transports 14302
 trainer 19160
 tools 29400
 tests 108280
-bench 5882
+bench 5954
 adapters 5590
 docs 10060
 product 133520

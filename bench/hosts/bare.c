@@ -1,6 +1,6 @@
 /*
  * The limit of an all-reduce over hosts: a ring of sockets from host to host, with no library.
- * `bare RANKS BATCHES SIZES NAMESPACE...` prints lines `bytes us`.
+ * `bare RANKS ROUNDS BATCHES SIZES NAMESPACE...` prints lines `bytes us`.
  *
  * With one rank on each host, the ring only moves the bytes, for their limit. With more, the ranks
  * of a host do the same sums and copies as a hierarchical all-reduce, in shared memory: each sums
@@ -32,6 +32,8 @@
 #define NAP_NS 50000 /* a host's other ranks do not wake this one */
 #define LOOK_NS 900000000 /* at the clock */
 #define WARMUP 3
+#define ROUNDS_MOST 8
+#define MESSAGES_MOST (ROUNDS_MOST * 2 * PEERS_RANKS_MOST)
 
 /* In shared memory, of all ranks. */
 struct table {
@@ -45,6 +47,7 @@ static struct table *table;
 static float *send_memory, *recv_memory; /* of all ranks, one after the other */
 static size_t memory_count; /* floats of each rank */
 static int hosts, ranks; /* of each host */
+static int rounds;
 static int host, member; /* this rank's */
 static int next, previous; /* sockets */
 static size_t before; /* bytes of each share in earlier calls */
@@ -64,14 +67,39 @@ static float *memory_of(float *memory, int of)
 
 /* ---- A call -------------------------------------------------------------------------------- */
 
-/*
- * A share has a chunk for each host. Each counter below runs over chunks in the order in which
- * their turn comes. Sums begin with the chunk that leaves first.
- */
+/* A rank sends and receives one in each step of its ring: a chunk of a round. */
+struct message {
+	int round, step;
+};
+
+/* In the order of both; the number of each; and those that complete a chunk. */
+static struct message messages[MESSAGES_MOST];
+static int number_of[ROUNDS_MOST][2 * PEERS_RANKS_MOST], message_count;
+static int finals[MESSAGES_MOST], final_count;
+
+/* A round begins when the one before has half of its steps behind it (tree/pipelined.c). */
+static void order_messages(void)
+{
+	int gap = hosts - 1, steps = (rounds + 1) * gap;
+
+	for (int i = 0; i < steps * rounds; i++) {
+		struct message message = { i % rounds, i / rounds - i % rounds * gap };
+
+		if (message.step < 0 || message.step >= 2 * gap)
+			continue;
+		if (message.step >= hosts - 2)
+			finals[final_count++] = message_count;
+		number_of[message.round][message.step] = message_count;
+		messages[message_count++] = message;
+	}
+}
+
+/* A share has a chunk for each host and round. Sums are made round by round, and begin with the
+   chunk that leaves first. The other counters run over messages. */
 struct call {
 	size_t share, chunk; /* bytes */
 	size_t summed; /* of the share */
-	size_t sent, received; /* of the ring's two rounds */
+	size_t sent, received; /* of the ring's messages */
 	size_t copied[PEERS_RANKS_MOST]; /* of the others' shares */
 };
 
@@ -80,12 +108,19 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* The offset in a share of a position in an order that begins with chunk `first` and goes down. */
-static size_t offset_of(const struct call *call, int first, size_t position)
+/* The offset in a share of the chunk of a round, and of the byte in it that a counter is at. */
+static size_t offset_of(const struct call *call, int round, int chunk, size_t position)
 {
-	int turn = (int)(position / call->chunk);
+	return (size_t)(round * hosts + (chunk + 2 * hosts) % hosts) * call->chunk +
+	       position % call->chunk;
+}
 
-	return (size_t)((first - turn + 2 * hosts) % hosts) * call->chunk + position % call->chunk;
+/* The bytes of the chunk with this number that a counter has behind it. */
+static size_t behind(const struct call *call, size_t position, int number)
+{
+	size_t start = (size_t)number * call->chunk;
+
+	return position < start ? 0 : least(position - start, call->chunk);
 }
 
 /* At most a step, and within the chunk. */
@@ -110,7 +145,8 @@ static void add(float *into, const float *from, size_t count)
 static bool sum(struct call *call)
 {
 	size_t size = step_of(call, call->summed, call->share);
-	size_t offset = offset_of(call, host, call->summed);
+	int turn = (int)(call->summed / call->chunk);
+	size_t offset = offset_of(call, turn / hosts, host - turn % hosts, call->summed);
 	char *into = share_of(call, recv_memory, member, member) + offset;
 
 	if (size == 0)
@@ -127,38 +163,61 @@ static bool sum(struct call *call)
 
 static size_t ring_end(const struct call *call)
 {
-	return 2 * (size_t)(hosts - 1) * call->chunk;
+	return (size_t)message_count * call->chunk;
 }
 
-/* Its own chunk, then what has come. Two hosts can exchange all of their bytes at once. */
+/* The message that a counter is at. */
+static struct message message_at(const struct call *call, size_t position)
+{
+	return messages[least(position / call->chunk, (size_t)message_count - 1)];
+}
+
+/* Its own chunk, then what has come: where there are rounds, all of a chunk. Two hosts can exchange
+   all of their bytes at once. */
 static size_t sendable(const struct call *call)
 {
-	if (hosts == 2 && ranks == 1)
+	struct message message = message_at(call, call->sent);
+	size_t there;
+
+	if (call->sent == ring_end(call) || (hosts == 2 && ranks == 1))
 		return ring_end(call);
-	return least(ring_end(call), least(call->summed, call->chunk) + call->received);
+	if (message.step == 0)
+		there = behind(call, call->summed, message.round * hosts);
+	else
+		there = behind(call, call->received, number_of[message.round][message.step - 1]);
+	if (rounds > 1 && there < call->chunk)
+		there = 0;
+	return call->sent / call->chunk * call->chunk + there;
 }
 
 static bool send_step(struct call *call)
 {
 	size_t size = step_of(call, call->sent, sendable(call));
+	struct message message = message_at(call, call->sent);
 	ssize_t done;
 
 	if (size == 0)
 		return false;
 	done = send(next,
-		share_of(call, recv_memory, member, member) + offset_of(call, host, call->sent),
+		share_of(call, recv_memory, member, member) +
+			offset_of(call, message.round, host - message.step, call->sent),
 		size, MSG_DONTWAIT | MSG_NOSIGNAL);
 	must(done > 0 || errno == EAGAIN, "send");
 	call->sent += done > 0 ? (size_t)done : 0;
 	return done > 0;
 }
 
-/* In the first round, sums arrive, which belong to what is summed here. */
+/* In the first half of a round's steps, sums arrive, which belong to what is summed here. */
 static size_t receivable(const struct call *call)
 {
-	if (call->received >= ring_end(call) / 2 || call->summed == call->share)
+	struct message message = message_at(call, call->received);
+
+	if (call->received == ring_end(call))
 		return ring_end(call);
-	return call->summed < call->chunk ? 0 : call->summed - call->chunk;
+	return call->received / call->chunk * call->chunk +
+	       (message.step >= hosts - 1 ? call->chunk
+					  : behind(call, call->summed,
+						    message.round * hosts + message.step + 1));
 }
 
 static bool receive_step(struct call *call)
@@ -166,9 +225,10 @@ static bool receive_step(struct call *call)
 	static float scratch[STEP / sizeof(float)];
 	static size_t odd; /* bytes of a float that has come in part */
 	size_t size = step_of(call, call->received, receivable(call));
-	bool adds = ranks > 1 && call->received < ring_end(call) / 2;
+	struct message message = message_at(call, call->received);
+	bool adds = ranks > 1 && message.step < hosts - 1;
 	char *into = share_of(call, recv_memory, member, member) +
-		     offset_of(call, host - 1, call->received);
+		     offset_of(call, message.round, host - 1 - message.step, call->received);
 	ssize_t done;
 
 	if (size == 0)
@@ -190,22 +250,27 @@ static bool receive_step(struct call *call)
 	return true;
 }
 
-/* The last chunk of the first round is the first that holds the result. */
+/* Bytes of chunks that hold the result, in the order in which they came. */
 static size_t finished(const struct call *call)
 {
-	size_t sums = (size_t)(hosts - 2) * call->chunk;
+	size_t bytes = 0;
 
-	return call->received > sums ? call->received - sums : 0;
+	for (int i = 0; i < final_count; i++)
+		bytes += behind(call, call->received, finals[i]);
+	return bytes;
 }
 
 static bool copy(struct call *call, int from)
 {
 	size_t there = atomic_load(&table->finished[host * ranks + from]) - before;
 	size_t size = step_of(call, call->copied[from], there);
-	size_t offset = offset_of(call, host + 1, call->copied[from]);
 
 	if (size == 0)
 		return false;
+
+	struct message message = messages[finals[call->copied[from] / call->chunk]];
+	size_t offset = offset_of(call, message.round, host - 1 - message.step, call->copied[from]);
+
 	memcpy(share_of(call, recv_memory, member, from) + offset,
 		share_of(call, recv_memory, from, from) + offset, size);
 	call->copied[from] += size;
@@ -239,7 +304,7 @@ static void all_reduce(size_t size)
 	struct call call = { .share = size / (size_t)ranks };
 	struct peers_wait wait = { 0 };
 
-	call.chunk = call.share / (size_t)hosts;
+	call.chunk = call.share / (size_t)(hosts * rounds);
 	/* The others have copied the result of the last call, and their inputs are there. */
 	if (ranks > 1)
 		pthread_barrier_wait(&table->hosts[host]);
@@ -286,7 +351,8 @@ static void measure_size(size_t size, int batches)
 	float *input = memory_of(send_memory, member), *output = memory_of(recv_memory, member);
 
 	errno = EINVAL;
-	must(count % (size_t)(hosts * ranks) == 0, "a size that the ranks do not divide");
+	must(count % (size_t)(hosts * ranks * rounds) == 0,
+		"a size that ranks and rounds do not divide");
 	for (size_t i = 0; i < count; i++)
 		input[i] = (float)(host * ranks + member + 1);
 	long calls = 1 + (long)(BATCH_NS / measure(size, WARMUP));
@@ -382,19 +448,22 @@ int main(int argc, char **argv)
 {
 	struct arguments arguments = { 0 };
 
-	ranks = argc > 4 ? atoi(argv[1]) : 0;
-	hosts = argc - 4;
-	if (ranks < 1 || hosts < 2 || hosts * ranks > PEERS_RANKS_MOST) {
-		fprintf(stderr, "usage: bare RANKS BATCHES SIZES NAMESPACE...\n");
+	ranks = argc > 5 ? atoi(argv[1]) : 0;
+	rounds = argc > 5 ? atoi(argv[2]) : 0;
+	hosts = argc - 5;
+	if (ranks < 1 || rounds < 1 || rounds > ROUNDS_MOST || hosts < 2 ||
+		hosts * ranks > PEERS_RANKS_MOST) {
+		fprintf(stderr, "usage: bare RANKS ROUNDS BATCHES SIZES NAMESPACE...\n");
 		return 2;
 	}
-	memory_count = largest(argv[3]) / sizeof(float);
+	memory_count = largest(argv[4]) / sizeof(float);
 	table = share_memory(sizeof(*table));
 	send_memory = share_memory((size_t)(hosts * ranks) * memory_count * sizeof(float));
 	recv_memory = share_memory((size_t)(hosts * ranks) * memory_count * sizeof(float));
 	make_barrier(&table->all, hosts * ranks);
 	for (int i = 0; i < hosts; i++)
 		make_barrier(&table->hosts[i], ranks);
-	arguments = (struct arguments){ atoi(argv[2]), argv[3], argv + 4 };
+	order_messages();
+	arguments = (struct arguments){ atoi(argv[3]), argv[4], argv + 5 };
 	return peers_ranks_run("bare", hosts * ranks, live, NULL, &arguments);
 }
