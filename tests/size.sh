@@ -16,7 +16,7 @@ tools 29400
 tests 108280
 bench 5954
 adapters 5590
-docs 10060
+docs 10110
 product 133520
 files 1840'
 
