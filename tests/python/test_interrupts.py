@@ -16,6 +16,11 @@ from rondo._library import library
 from test_comms import in_a_wait, raises, threads, wait_for
 
 
+def setUpModule():
+	# Background jobs of a shell ignore SIGINT, and so do their children.
+	signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def unread():
 	"""Bytes of signals that the package has yet to read."""
 	return array.array("i", fcntl.ioctl(_interrupts._pair[0], termios.FIONREAD, bytes(4)))[0]
