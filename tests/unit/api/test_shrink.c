@@ -403,19 +403,25 @@ Test(shrink, of_a_rank_alone_gives_another, .timeout = 30)
 
 struct lateness {
 	sem_t gone; /* posted by those that have gone on */
+	_Atomic bool refused; /* the last one has come in vain */
 	/* They destroy the old comm before, and so its job ends. One alone shrinks once more. */
 	bool leaves;
 };
 
-/* The other ranks go on in this comm while the last one comes. */
+/* The other ranks go on in this comm until the last one has come. */
 static int outlast_the_late(struct rank_env *env, rondo_comm *shrunk)
 {
-	for (int i = 0; i < 200; i++) {
-		TRY(rondo_barrier(shrunk, NULL));
+	const struct lateness *lateness = env->argument;
+	int64_t until_ms = world_now_ms() + 20000;
+	int32_t ends = 0;
+
+	while (!ends) {
+		ends = atomic_load(&lateness->refused) || world_now_ms() > until_ms;
+		TRY(rondo_all_reduce(shrunk, &ends, &ends, 1, RONDO_I32, RONDO_MAX, NULL));
 		poll(NULL, 0, 10);
 	}
 	rondo_comm_destroy(shrunk);
-	return 0;
+	return atomic_load(&lateness->refused) ? 0 : world_report(env, "the late rank waits");
 }
 
 static int shrink_alone(struct rank_env *env, rondo_comm **shrunk)
@@ -436,7 +442,7 @@ static int come_late(struct rank_env *env)
 
 	if (env->create_error)
 		return world_report(env, "%s", rondo_last_error());
-	TRY(rondo_comm_set_timeout(env->comm, 700));
+	TRY(rondo_comm_set_timeout(env->comm, 3000));
 	rondo_comm_revoke(env->comm, NULL);
 	if (env->rank == others) {
 		for (int i = 0; i < others; i++)
@@ -444,6 +450,7 @@ static int come_late(struct rank_env *env)
 				return world_report(env, "the others do not shrink");
 		EXPECT_ERROR(rondo_comm_shrink(env->comm, &shrunk), RONDO_TIMEOUT,
 			"fewer than half, or half without rank 0, must not go on");
+		atomic_store(&lateness->refused, true);
 		return 0;
 	}
 	TRY(rondo_comm_shrink(env->comm, &shrunk));
@@ -469,6 +476,7 @@ static void try_late(int size, int (*body)(struct rank_env *env))
 	sem_init(&lateness->gone, 1, 0);
 	for (int leaves = 0; leaves < 2; leaves++) {
 		lateness->leaves = leaves;
+		lateness->refused = false;
 		cr_assert_eq(world_run(&world, body, lateness, NULL), 0);
 	}
 	munmap(lateness, sizeof(*lateness));
@@ -520,7 +528,7 @@ Test(shrink, leaves_out_a_rank_that_destroyed_the_comm_and_lives, .timeout = 90)
 {
 	for (size_t i = 0; i < TRANSPORTS; i++) {
 		/* No call's timeout ends it. */
-		struct world world = { .size = 3, .transport = transports[i], .limit_ms = 10000 };
+		struct world world = { .size = 3, .transport = transports[i], .limit_ms = 20000 };
 
 		cr_assert_eq(world_run(&world, outlive_a_copy, NULL, NULL), 0, "%s", transports[i]);
 	}
