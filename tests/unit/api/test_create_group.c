@@ -344,12 +344,13 @@ static int cancelled_alone(struct rank_env *env)
 	rondo_comm *group;
 	int64_t began;
 
+	/* The group's ranks would wait for 30 s. */
 	if (env->rank == *(const int *)env->argument) {
 		TRY(rondo_comm_create_group_begin(env->comm, ranks, 2, 0, &creation));
 		began = world_now_ms();
 		TRY(rondo_comm_create_cancel(creation));
 		EXPECT_ERROR(rondo_comm_create_test(creation, &group), RONDO_REVOKED, "cancelled");
-		if (world_now_ms() - began > 800)
+		if (world_now_ms() - began > 20000)
 			return world_report(
 				env, "it took %lld ms", (long long)(world_now_ms() - began));
 	}

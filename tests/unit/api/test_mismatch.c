@@ -70,7 +70,7 @@ Test(failure, calls_that_differ_are_an_error_on_every_rank_and_name_the_odd_one,
 			struct world world = { .size = 4,
 				.transport = transports[i],
 				.timeout_ms = 3000,
-				.limit_ms = 15000 };
+				.limit_ms = 20000 };
 
 			cr_assert_eq(world_run(&world, differ, &difference, NULL), 0,
 				"difference %d over %s", difference, transports[i]);

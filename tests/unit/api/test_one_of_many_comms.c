@@ -124,7 +124,7 @@ static int be_late(struct rank_env *env, const struct made_comm *made)
 {
 	int64_t end_ms = world_now_ms() + 20000;
 
-	TRY(rondo_comm_set_timeout(made->comm, 200));
+	TRY(rondo_comm_set_timeout(made->comm, 2000));
 	while (rondo_comm_rank(made->comm) == 1 && !rondo_comm_error(made->comm) &&
 		world_now_ms() < end_ms)
 		poll(NULL, 0, 1);
