@@ -58,7 +58,7 @@ def different(rank, size):
 
 
 def late(rank, size):
-	group = dist.new_group(range(size), timeout=timedelta(milliseconds=300))
+	group = dist.new_group(range(size), timeout=timedelta(seconds=3))
 	if rank == 1:
 		os.read(late.wait_for, 1)
 	# Rank 1 may get its first sum of what the others have sent, and then the failure in its second call.
@@ -66,7 +66,7 @@ def late(rank, size):
 
 
 def late_for_a_bucket(rank, size):
-	group = dist.new_group(range(size), timeout=timedelta(milliseconds=300))
+	group = dist.new_group(range(size), timeout=timedelta(seconds=3))
 	model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 1), process_group=group)
 	loss = model(torch.ones(1, 3)).sum()
 	if rank == 1:
@@ -145,7 +145,7 @@ class Failures(unittest.TestCase):
 				for name, text, seconds in (results[0], results[2]):
 					self.assertEqual(name, "RONDO_DIED")
 					self.assertIn("rank 1", text)
-					self.assertLess(seconds, 10)
+					self.assertLess(seconds, 20) # silence would take 30 s
 
 	def test_a_future_names_the_killed_rank(self):
 		name, text = [rank.result() for rank in self.start(2, killed_in_a_future)][0]
