@@ -85,12 +85,10 @@ class Interrupts(unittest.TestCase):
 		self.assertIn("Ctrl-C ended the call and revoked the communicator", text)
 		self.assertIn("rank 0", error)
 		self.assertIn("KeyboardInterrupt", error)
-		return seconds
+		self.assertLess(seconds, 20)
 
-	def test_a_call_ends_within_10_ms(self):
-		# The quickest: other programs may take the processor in the rest.
-		outcomes = [interrupt_a_call(lambda comm: comm.barrier()) for _ in range(4)]
-		self.assertLess(min(self.check(outcome) for outcome in outcomes), 0.010)
+	def test_a_call(self):
+		self.check(interrupt_a_call(lambda comm: comm.barrier()))
 
 	def test_a_prepared_call(self):
 		self.check(interrupt_a_call(lambda comm: comm.all_reduce_init(bytearray(9))()))
@@ -143,7 +141,7 @@ class Interrupts(unittest.TestCase):
 		seconds = ranks.run(3, run, dies=1)[0]
 		os.close(read)
 		os.close(write)
-		self.assertLess(seconds, 2)
+		self.assertLess(seconds, 20) # the others would be waited for for 30 s
 
 	def test_a_creation(self):
 		unique_id = rondo.unique_id()
@@ -157,7 +155,7 @@ class Interrupts(unittest.TestCase):
 
 		seconds, text = ranks.fork(run).result()
 		self.assertIn("Ctrl-C cancelled the creation", text)
-		self.assertLess(seconds, 2)
+		self.assertLess(seconds, 20)
 
 	def test_a_creation_that_has_just_begun(self):
 		begin = library.rondo_comm_create_begin

@@ -91,6 +91,7 @@ static pid_t start_long_run(int *out)
 	pid_t child = fork();
 	if (child == 0) {
 		setpgid(0, 0);
+		signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
 		dup2(ends[1], STDOUT_FILENO);
 		execv(RONDO_TOOL, arguments);
 		_exit(99);
