@@ -104,9 +104,9 @@ static int run_with_death(struct scenario scenario)
 	control_prepare(scenario.size, NULL);
 	for (int i = 0; i < scenario.size; i++) {
 		if (scenario.death == STOPPED || scenario.death == RESUMED)
-			ranks[i].settings.heartbeat_timeout_ms = 1000;
+			ranks[i].settings.heartbeat_timeout_ms = 3000;
 		if (scenario.death == BEFORE_JOINING)
-			ranks[i].settings.init_timeout_ms = 1000;
+			ranks[i].settings.init_timeout_ms = 3000;
 		if (i != scenario.absent)
 			fork_rank(&ranks[i], &pids[i], &scenario);
 	}
@@ -186,9 +186,9 @@ Test(control, rank_0_that_continues_after_a_stop_says_so, .timeout = 60)
 
 	cr_assert_eq(survivors, 2);
 	for (int i = 0; i < survivors; i++)
-		cr_expect(strstr(ranks[i].reason, "has not been heard of for 1 s"), "%s",
+		cr_expect(strstr(ranks[i].reason, "has not been heard of for 3 s"), "%s",
 			ranks[i].reason);
 	cr_expect_eq(zero->error, RONDO_TIMEOUT, "%s", zero->reason);
 	cr_expect(strstr(zero->reason, "hung up while rank 0 (host "), "%s", zero->reason);
-	cr_expect(strstr(zero->reason, "it waits for 1 s"), "%s", zero->reason);
+	cr_expect(strstr(zero->reason, "it waits for 3 s"), "%s", zero->reason);
 }
