@@ -62,11 +62,13 @@ static void ends_with(struct program *agent, int status)
 	free(text);
 }
 
+/* But for lines of agents that had to wait for another: load makes that one late. */
 static void is_empty(int fd)
 {
 	char *text = file_text(fd);
+	int lines = count_of(text, "\n");
 
-	cr_assert_str_empty(text);
+	cr_assert_eq(lines, count_of(text, "rondo-run: waiting for other nodes"), "%s", text);
 	free(text);
 }
 
