@@ -14,6 +14,11 @@ int count_of(const char *text, const char *part)
 	return found;
 }
 
+int warnings_of(const char *log)
+{
+	return count_of(log, " WARN ") - count_of(log, " WARN slow call: ");
+}
+
 char *file_text(int fd)
 {
 	off_t size = lseek(fd, 0, SEEK_END);

@@ -7,6 +7,9 @@
 /* How often the part stands in the text. */
 int count_of(const char *text, const char *part);
 
+/* The warnings in a log, but for those of slow calls: load may make any call slow. */
+int warnings_of(const char *log);
+
 /* All that a file holds, as a string that the caller frees. */
 char *file_text(int fd);
 

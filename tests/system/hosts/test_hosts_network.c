@@ -156,7 +156,7 @@ static void run_with_eth1_beside_eth0(int network, double times)
 	setenv("RONDO_ALGO", "ring", 1);
 	/* Ranks of one host connect to an address of it, too. */
 	setenv("RONDO_TRANSPORT", "tcp", 1);
-	cr_assert_eq(count_of(world_run_captured(&world, cross, &crossing), " WARN "), 0);
+	cr_assert_eq(warnings_of(world_run_captured(&world, cross, &crossing)), 0);
 	hosts_destroy(hosts);
 }
 
@@ -182,7 +182,7 @@ Test(hosts_network, where_the_peer_answers_by_the_other_one_line_warns, .timeout
 	};
 	const char *text = world_run_captured(&world, world_sum_one, NULL);
 
-	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, "rank 1 does not reach rank 0 at 10.7.0.1:"), "%s", text);
 	cr_expect(strstr(text, " by eth1, and lets the kernel choose"), "%s", text);
 	hosts_destroy(hosts);
@@ -198,7 +198,7 @@ Test(hosts_network, a_job_without_a_secret_is_warned, .timeout = 60)
 	};
 	const char *text = world_run_captured(&world, world_sum_one, NULL);
 
-	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, "[0] RONDO WARN no secret: anyone on the network may join"), "%s",
 		text);
 	hosts_destroy(hosts);
@@ -217,7 +217,7 @@ Test(hosts_network, a_dead_interface_beside_the_one_in_use_is_left_alone, .timeo
 
 	cr_assert(hosts_unplug(hosts, 1, 1));
 	text = world_run_captured(&world, world_sum_one, NULL);
-	cr_expect_eq(count_of(text, " WARN "), 0, "%s", text);
+	cr_expect_eq(warnings_of(text), 0, "%s", text);
 	hosts_destroy(hosts);
 }
 

@@ -30,7 +30,7 @@ Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout
 
 	cr_assert(hosts_divide(hosts, 1, 2, 0));
 	text = world_run_captured(&world, all_reduce, NULL);
-	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, "[2] RONDO WARN NET/Socket : rank 2 does not reach rank 1 at 10."),
 		"%s", text);
 	cr_expect(strstr(text, " by eth0 ("), "%s", text);
@@ -46,7 +46,7 @@ Test(hosts_routes, of_two_interfaces_that_are_named_a_dead_one_is_done_without, 
 	cr_assert(hosts_unplug(hosts, 0, 1));
 	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
 	text = world_run_captured(&world, all_reduce, NULL);
-	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, " by eth1 ("), "%s", text);
 	hosts_destroy(hosts);
 }

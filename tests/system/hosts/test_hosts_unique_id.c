@@ -89,7 +89,7 @@ static void expect_address(const char *lines, const char *wanted, int warnings)
 	id = make_ids(hosts, wanted);
 	text = captured_stderr_end();
 	cr_expect_str_eq(address_of(&id), wanted);
-	cr_expect_eq(count_of(text, " WARN "), warnings, "%s", text);
+	cr_expect_eq(warnings_of(text), warnings, "%s", text);
 	cr_expect_eq(count_of(text, "ranks meet at 127.0.0.1, which other hosts do not reach"),
 		warnings, "%s", text);
 	hosts_destroy(hosts);

@@ -204,7 +204,7 @@ Test(registration, that_a_transport_refuses_is_one_warning, .timeout = 60)
 	registering_add();
 	registering_refuse();
 	text = world_run_captured(&world, register_two, NULL);
-	cr_expect_eq(count_of(text, " WARN "), 2, "one on each rank: %s", text);
+	cr_expect_eq(warnings_of(text), 2, "one on each rank: %s", text);
 	cr_expect_eq(count_of(text, "registers does not register 65536 bytes at "), 2, "%s", text);
 	cr_expect_eq(count_of(text, "no room on the card"), 2, "%s", text);
 }
@@ -332,7 +332,7 @@ Test(registration, of_device_memory_is_by_a_dma_buf, .timeout = 60)
 
 	registering_add();
 	text = register_on_device(1);
-	cr_expect_eq(count_of(text, " WARN "), 0, "%s", text);
+	cr_expect_eq(warnings_of(text), 0, "%s", text);
 	cr_expect_eq(contract_open_files(), files);
 }
 

@@ -186,7 +186,7 @@ static void expect_fallback(enum fault of, int rank, const char *line)
 	setenv("RONDO_INIT_TIMEOUT_MS", "8000", 1);
 	text = routes_run(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, line), "%s", text);
 }
 
@@ -256,7 +256,7 @@ Test(routes, each_pair_says_so_once_however_many_there_are, .timeout = 60)
 	cr_assert_eq(rd_transport_add(&second), 0);
 	text = routes_run(&world, &failed, outcomes);
 	cr_expect_eq(failed, 0, "%s", text);
-	cr_expect_eq(count_of(text, " WARN "), 20, "%s", text);
+	cr_expect_eq(warnings_of(text), 20, "%s", text);
 	cr_expect_eq(count_of(text, "over first (rank "), 10, "%s", text);
 	cr_expect_eq(count_of(text, "and go on over second"), 10, "%s", text);
 	cr_expect_eq(count_of(text, "over second (rank "), 10, "%s", text);

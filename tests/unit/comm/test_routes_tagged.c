@@ -103,7 +103,7 @@ static void expect_fallback(enum fault of, int rank, const char *line)
 	faulty_rank = rank;
 	add_first();
 	text = world_run_captured(&world, send_a_message, NULL);
-	cr_expect_eq(count_of(text, " WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, line), "%s", text);
 }
 

@@ -67,7 +67,7 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 	wrong = in_child(run_named, &by_kernel);
 	text = captured_stderr_end();
 	cr_expect_eq(wrong, 0);
-	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text,
 			  "[0] RONDO WARN RONDO_ALGO=ring is not used for all_reduce on 3 ranks: "
 			  "kernels run by direct access (RONDO_KERNEL); two_shot runs it\n"),
@@ -76,7 +76,7 @@ Test(gpu_messages, an_algorithm_that_devices_do_not_run_is_one_warning, .timeout
 	wrong = in_child(run_named, &by_messages);
 	text = captured_stderr_end();
 	cr_expect_eq(wrong, 0);
-	cr_expect_eq(count_of(text, " RONDO WARN "), 1, "%s", text);
+	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, "[0] RONDO WARN RONDO_ALGO=binomial is not used for all_reduce on 3 "
 			       "ranks: it does not run on these devices; ring runs it\n"),
 		"%s", text);
