@@ -2,7 +2,7 @@
 #ifndef TEST_HELD_FORK_H
 #define TEST_HELD_FORK_H
 
-/* To be called by a function that the test has put below the lock (--wrap). In the thread that
+/* To be called by a function that the library calls below the lock. In the thread that
    fork_while() made, it returns after the fork, or after a while if fork() waits for the lock. */
 void held_fork_dwell(void);
 
