@@ -6,7 +6,6 @@
 #define RD_ADDRESS_CARD_H
 
 #include "base/settings.h"
-#include "bootstrap/address_card.h"
 #include "net/address.h"
 
 #define RD_ADDRESS_CARD_TEXT 104
@@ -31,15 +30,5 @@ int rd_address_card_read(struct rd_address_card *card, const char *text);
 
 /* Lets the settings meet there. */
 void rd_address_card_use(struct rd_settings *settings, const struct rd_address_card *card);
-
-/* This host's address at which its rank 0 meets the others, where nothing gives MASTER_ADDR. */
-
-/*
- * Finds the address, numeric: of the first interface that RONDO_INTERFACE names, or else that from
- * which packets leave by the default route. Without that route, it takes an interface that is up,
- * first those with a gateway, and no bridge of containers. The last is the loopback, with a
- * warning. RONDO_SETTING; RONDO_SYSTEM: there is none.
- */
-int rd_own_address(char text[RD_NUMERIC_ADDRESS]);
 
 #endif

@@ -94,36 +94,6 @@ static int find_host(struct rd_launch_address *address, const struct rd_launch *
 		launch->rank, launch->size, rd_launch_text(launch->launcher));
 }
 
-/* ---- All ----------------------------------------------------------------------------------- */
-
-static int find_in_slurm(struct rd_launch_address *address)
-{
-	address->port = rd_slurm_port();
-	return rd_slurm_step_host(address->host, sizeof(address->host));
-}
-
-int rd_launch_find_address(struct rd_launch_address *address, const struct rd_launch *launch)
-{
-	*address = (struct rd_launch_address){ .pmi_fd = -1 };
-	switch (launch->launcher) {
-	case RD_LAUNCHER_NONE:
-	case RD_LAUNCHER_TORCHRUN:
-		return 0;
-	case RD_LAUNCHER_SLURM:
-		return find_in_slurm(address);
-	case RD_LAUNCHER_KUBERNETES:
-		return rd_kubernetes_host(address->host, sizeof(address->host), launch->rank);
-	case RD_LAUNCHER_PMI:
-	case RD_LAUNCHER_FLUX:
-		if (is_slurm_step(launch))
-			return find_in_slurm(address);
-		address->pmi_fd = pmi_socket();
-		return address->pmi_fd < 0 ? find_host(address, launch) : 0;
-	default:
-		return find_host(address, launch);
-	}
-}
-
 /* ---- Kubernetes ------------------------------------------------------------------------------ */
 
 static int refuse(const char *name, int index, const char *reason)
@@ -152,7 +122,10 @@ static bool read_domain(char *domain, size_t size, const char *name)
 	return is_full;
 }
 
-int rd_kubernetes_host(char *host, size_t size, int index)
+/* Writes the name of the pod of index 0. A pod's host name is JOB-INDEX. With a headless service
+   (`subdomain`) its full name is JOB-INDEX.SERVICE.NAMESPACE.svc.DOMAIN. RONDO_SETTING, with a
+   remedy, where this host has no such names. */
+static int kubernetes_host(char *host, size_t size, int index)
 {
 	char name[256] = "", domain[256], suffix[16];
 	size_t length, suffix_length;
@@ -170,4 +143,34 @@ int rd_kubernetes_host(char *host, size_t size, int index)
 		size)
 		return refuse(name, index, "is too long");
 	return 0;
+}
+
+/* ---- All ----------------------------------------------------------------------------------- */
+
+static int find_in_slurm(struct rd_launch_address *address)
+{
+	address->port = rd_slurm_port();
+	return rd_slurm_step_host(address->host, sizeof(address->host));
+}
+
+int rd_launch_find_address(struct rd_launch_address *address, const struct rd_launch *launch)
+{
+	*address = (struct rd_launch_address){ .pmi_fd = -1 };
+	switch (launch->launcher) {
+	case RD_LAUNCHER_NONE:
+	case RD_LAUNCHER_TORCHRUN:
+		return 0;
+	case RD_LAUNCHER_SLURM:
+		return find_in_slurm(address);
+	case RD_LAUNCHER_KUBERNETES:
+		return kubernetes_host(address->host, sizeof(address->host), launch->rank);
+	case RD_LAUNCHER_PMI:
+	case RD_LAUNCHER_FLUX:
+		if (is_slurm_step(launch))
+			return find_in_slurm(address);
+		address->pmi_fd = pmi_socket();
+		return address->pmi_fd < 0 ? find_host(address, launch) : 0;
+	default:
+		return find_host(address, launch);
+	}
 }
