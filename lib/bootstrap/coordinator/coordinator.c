@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "bootstrap/coordinator/parts.h"
 #include "topo/place.h"
 
 /* ---- Failing ------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-#include "bootstrap/coordinator/parts.h"
+#include "bootstrap/coordinator/coordinator.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/coordinator/parts.h"
-
 static void write_table(struct rd_coordinator *coordinator,
 	struct rd_coordinator_connection *connection, struct rd_control_message *message)
 {
