@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 
 _Thread_local struct rd_group rd_group;
 
@@ -27,19 +28,11 @@ int rd_group_refuse(int error)
 
 static int grow(void)
 {
-	int capacity = rd_group.capacity ? 2 * rd_group.capacity : 16;
-	struct rd_task *tasks;
-
-	if (rd_group.count < rd_group.capacity)
-		return 0;
 	if (rd_group.count == RONDO_GROUP_MAX)
 		return rd_fail(RONDO_INVALID, "a group holds at most %d calls", RONDO_GROUP_MAX);
-	tasks = realloc(rd_group.tasks, capacity * sizeof(*tasks));
-	if (!tasks)
-		return rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", capacity);
-	rd_group.tasks = tasks;
-	rd_group.capacity = capacity;
-	return 0;
+	if (rd_grow(&rd_group.tasks, rd_group.count, &rd_group.capacity, sizeof(*rd_group.tasks)))
+		return 0;
+	return rd_fail(RONDO_MEMORY, "no memory for a group of %d calls", rd_group.count + 1);
 }
 
 int rd_group_add(struct rd_task *task, struct rondo_stream *stream)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/utf8.h"
 
 struct reader {
@@ -44,15 +45,9 @@ static int add_value(struct reader *reader, enum rd_json_kind kind)
 {
 	struct rd_json *json = reader->json;
 
-	if (json->count == json->room) {
-		int room = json->room ? 2 * json->room : 64;
-		void *grown = realloc(json->values, (size_t)room * sizeof(*json->values));
-		if (!grown) {
-			rd_fail(RONDO_MEMORY, "no memory to read %s", reader->name);
-			return -1;
-		}
-		json->values = grown;
-		json->room = room;
+	if (!rd_grow(&json->values, json->count, &json->room, sizeof(*json->values))) {
+		rd_fail(RONDO_MEMORY, "no memory to read %s", reader->name);
+		return -1;
 	}
 	json->values[json->count] = (struct rd_json_value){
 		.kind = kind, .line = reader->line, .next = json->count + 1

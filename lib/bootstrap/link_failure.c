@@ -3,19 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 bool rd_link_failures_add(
 	struct rd_link_failures *link_failures, const struct rd_link_failure *link_failure)
 {
-	if (link_failures->count == link_failures->capacity) {
-		int capacity = link_failures->capacity ? 2 * link_failures->capacity : 8;
-		struct rd_link_failure *at =
-			realloc(link_failures->at, (size_t)capacity * sizeof(*at));
-
-		if (!at)
-			return false;
-		link_failures->at = at;
-		link_failures->capacity = capacity;
-	}
+	if (!rd_grow(&link_failures->at, link_failures->count, &link_failures->capacity,
+		    sizeof(*link_failure)))
+		return false;
 	link_failures->at[link_failures->count++] = *link_failure;
 	return true;
 }
@@ -42,15 +37,8 @@ bool rd_link_failures_have(
 
 bool rd_rank_list_add(struct rd_rank_list *list, int32_t rank)
 {
-	if (list->count == list->capacity) {
-		int capacity = list->capacity ? 2 * list->capacity : 8;
-		int32_t *at = realloc(list->at, (size_t)capacity * sizeof(*at));
-
-		if (!at)
-			return false;
-		list->at = at;
-		list->capacity = capacity;
-	}
+	if (!rd_grow(&list->at, list->count, &list->capacity, sizeof(rank)))
+		return false;
 	list->at[list->count++] = rank;
 	return true;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 
 static bool before(const struct rd_timed_event *a, const struct rd_timed_event *b)
 {
@@ -11,28 +12,12 @@ static bool before(const struct rd_timed_event *a, const struct rd_timed_event *
 	return a->number < b->number;
 }
 
-static int grow(struct rd_event_queue *queue)
-{
-	int capacity = queue->capacity ? 2 * queue->capacity : 64;
-	struct rd_timed_event *heap = realloc(queue->heap, capacity * sizeof(*heap));
-
-	if (!heap)
-		return rd_fail(RONDO_MEMORY, "no memory for %d events", capacity);
-	queue->heap = heap;
-	queue->capacity = capacity;
-	return 0;
-}
-
 int rd_event_queue_put(struct rd_event_queue *queue, struct rd_timed_event event)
 {
 	int i;
 
-	if (queue->count == queue->capacity) {
-		int err = grow(queue);
-
-		if (err)
-			return err;
-	}
+	if (!rd_grow(&queue->heap, queue->count, &queue->capacity, sizeof(event)))
+		return rd_fail(RONDO_MEMORY, "no memory for %d events", queue->count + 1);
 	event.number = queue->numbers++;
 	for (i = queue->count++; i > 0; i = (i - 1) / 2) {
 		if (!before(&event, &queue->heap[(i - 1) / 2]))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "plan/print.h"
 
 /* The end of a message without a FLUSH: its memory may be read until its rank's plan ends. */
@@ -39,16 +40,9 @@ int rd_races_send(struct rd_races *races, int rank, int *clock)
 	*clock = -1;
 	if (!races->size)
 		return 0;
-	if (races->shared[rank] < 0 && races->snapshot_count == races->snapshot_capacity) {
-		int capacity =
-			races->snapshot_capacity ? 2 * races->snapshot_capacity : races->size;
-		int *snapshots = realloc(races->snapshots, capacity * clock_size);
-
-		if (!snapshots)
-			return rd_fail(RONDO_MEMORY, "no memory to check plans");
-		races->snapshots = snapshots;
-		races->snapshot_capacity = capacity;
-	}
+	if (races->shared[rank] < 0 && !rd_grow(&races->snapshots, races->snapshot_count,
+					       &races->snapshot_capacity, clock_size))
+		return rd_fail(RONDO_MEMORY, "no memory to check plans");
 	if (races->shared[rank] < 0) {
 		races->shared[rank] = races->snapshot_count++;
 		memcpy(races->snapshots + (size_t)races->shared[rank] * races->size,
@@ -129,15 +123,9 @@ static int check_pair(const struct rd_races *races, const struct rd_access *acce
 
 static int keep(struct rd_races *races, struct rd_access access, int cell)
 {
-	if (races->access_count == races->access_capacity) {
-		int capacity = races->access_capacity ? 2 * races->access_capacity : 256;
-		struct rd_access *accesses = realloc(races->accesses, capacity * sizeof(*accesses));
-
-		if (!accesses)
-			return rd_fail(RONDO_MEMORY, "no memory to check plans");
-		races->accesses = accesses;
-		races->access_capacity = capacity;
-	}
+	if (!rd_grow(
+		    &races->accesses, races->access_count, &races->access_capacity, sizeof(access)))
+		return rd_fail(RONDO_MEMORY, "no memory to check plans");
 	access.next = races->heads[cell];
 	races->heads[cell] = races->access_count;
 	races->accesses[races->access_count++] = access;

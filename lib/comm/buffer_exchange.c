@@ -5,6 +5,7 @@
 
 #include "comm/comm.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "exec/short_run.h"
 #include "exec/exec_init.h"
 #include "mesh/mesh.h"
@@ -128,15 +129,9 @@ static bool offer(struct rondo_comm *comm, const struct rd_region *region)
 
 	if (was_offered(exchange, region->id))
 		return true;
-	if (exchange->offered_count == exchange->offered_capacity) {
-		int capacity = exchange->offered_capacity ? 2 * exchange->offered_capacity : 16;
-		uint64_t *offered = realloc(exchange->offered, capacity * sizeof(*offered));
-
-		if (!offered)
-			return false;
-		exchange->offered = offered;
-		exchange->offered_capacity = capacity;
-	}
+	if (!rd_grow(&exchange->offered, exchange->offered_count, &exchange->offered_capacity,
+		    sizeof(region->id)))
+		return false;
 	if (!offer_to_all(comm, region)) {
 		withdraw_from_all(comm, region->id);
 		return false;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/fork_lock.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "device/device.h"
 #include "device/region.h"
@@ -18,9 +19,9 @@ struct region {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_REGISTRATIONS);
 static struct region *regions;
-static size_t region_count, region_capacity;
+static int region_count, region_capacity;
 static struct rd_endpoint **endpoints;
-static size_t endpoint_count, endpoint_capacity;
+static int endpoint_count, endpoint_capacity;
 static uint64_t last_id;
 static bool warned;
 
@@ -60,20 +61,6 @@ static void leave(void)
 
 /* ---- With the lock ------------------------------------------------------------------------- */
 
-/* Returns the table with room for one more; NULL: no memory, and the table is as it was. */
-static void *with_room(void *table, size_t count, size_t *capacity, size_t element)
-{
-	size_t more = *capacity ? 2 * *capacity : 16;
-	void *grown;
-
-	if (count < *capacity)
-		return table;
-	grown = realloc(table, more * element);
-	if (grown)
-		*capacity = more;
-	return grown;
-}
-
 /* A driver makes a dma-buf for each call: a descriptor for each region would be too many. */
 static int attach_device(struct rd_endpoint *endpoint, struct rd_registration registration)
 {
@@ -110,7 +97,7 @@ static void attach(struct rd_endpoint *endpoint, const struct region *region)
 
 static void detach(const struct region *region)
 {
-	for (size_t i = 0; i < endpoint_count; i++)
+	for (int i = 0; i < endpoint_count; i++)
 		endpoints[i]->transport->detach(endpoints[i], region->registration.id);
 }
 
@@ -118,7 +105,7 @@ static struct region *overlapping(const void *at, size_t size)
 {
 	uintptr_t first = (uintptr_t)at;
 
-	for (size_t i = 0; i < region_count; i++) {
+	for (int i = 0; i < region_count; i++) {
 		uintptr_t base = (uintptr_t)regions[i].registration.base;
 
 		if (first < base + regions[i].registration.size && base < first + size)
@@ -130,19 +117,16 @@ static struct region *overlapping(const void *at, size_t size)
 static int add(void *base, size_t size, enum rd_registration_kind kind, const char *function)
 {
 	const struct region *other = overlapping(base, size);
-	struct region *grown;
 
 	if (other)
 		return rd_fail(RONDO_INVALID,
 			"%s: %zu bytes at %p overlap %zu bytes at %p, which %s", function, size,
 			base, other->registration.size, other->registration.base,
 			other->kind == RD_ALLOCATED ? "Rondo allocated" : "are registered");
-	grown = with_room(regions, region_count, &region_capacity, sizeof(*regions));
-	if (!grown)
+	if (!rd_grow(&regions, region_count, &region_capacity, sizeof(*regions)))
 		return rd_fail(RONDO_MEMORY, "%s: no memory to note a region", function);
-	regions = grown;
 	regions[region_count] = (struct region){ { ++last_id, base, size, -1, 0 }, kind };
-	for (size_t i = 0; i < endpoint_count; i++)
+	for (int i = 0; i < endpoint_count; i++)
 		attach(endpoints[i], &regions[region_count]);
 	region_count++;
 	return 0;
@@ -150,17 +134,13 @@ static int add(void *base, size_t size, enum rd_registration_kind kind, const ch
 
 static void join(struct rd_endpoint *endpoint)
 {
-	struct rd_endpoint **grown =
-		with_room(endpoints, endpoint_count, &endpoint_capacity, sizeof(*endpoints));
-
-	if (!grown) {
+	if (!rd_grow(&endpoints, endpoint_count, &endpoint_capacity, sizeof(*endpoints))) {
 		rd_log(RD_WARN, RD_NET, "no memory to register memory with %s: it copies messages",
 			endpoint->transport->name);
 		return;
 	}
-	endpoints = grown;
 	endpoints[endpoint_count++] = endpoint;
-	for (size_t i = 0; i < region_count; i++)
+	for (int i = 0; i < region_count; i++)
 		attach(endpoint, &regions[i]);
 }
 
@@ -233,7 +213,7 @@ bool rd_registered_free(void *memory)
 
 static bool has_joined(const struct rd_endpoint *endpoint)
 {
-	for (size_t i = 0; i < endpoint_count; i++)
+	for (int i = 0; i < endpoint_count; i++)
 		if (endpoints[i] == endpoint)
 			return true;
 	return false;
@@ -252,7 +232,7 @@ void rd_registration_join(struct rondo_comm *comm, int endpoint)
 void rd_registration_leave(struct rondo_comm *comm)
 {
 	enter();
-	for (size_t i = 0; i < endpoint_count;) {
+	for (int i = 0; i < endpoint_count;) {
 		bool mine = false;
 
 		for (int k = 0; k < comm->endpoint_count; k++)

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -11,10 +10,11 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fork_lock.h"
+#include "base/grow.h"
 
 static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_LEAF);
 static struct rd_region *regions;
-static size_t region_count, region_capacity;
+static int region_count, region_capacity;
 static _Atomic uint64_t version = 1;
 
 uint64_t rd_regions_version(void)
@@ -28,7 +28,7 @@ bool rd_region_find(const void *at, size_t size, struct rd_region *region)
 	bool found = false;
 
 	rd_fork_lock(&lock);
-	for (size_t i = 0; i < region_count && !found; i++) {
+	for (int i = 0; i < region_count && !found; i++) {
 		const struct rd_region *candidate = &regions[i];
 
 		found = first >= candidate->base && size <= candidate->size &&
@@ -45,7 +45,7 @@ bool rd_region_exists(uint64_t id)
 	bool found = false;
 
 	rd_fork_lock(&lock);
-	for (size_t i = 0; i < region_count && !found; i++)
+	for (int i = 0; i < region_count && !found; i++)
 		found = regions[i].id == id;
 	rd_fork_unlock(&lock);
 	return found;
@@ -56,17 +56,8 @@ static int keep(const struct rd_region *region)
 	int err = 0;
 
 	rd_fork_lock(&lock);
-	if (region_count == region_capacity) {
-		size_t capacity = region_capacity ? 2 * region_capacity : 16;
-		struct rd_region *grown = realloc(regions, capacity * sizeof(*grown));
-
-		if (grown) {
-			regions = grown;
-			region_capacity = capacity;
-		} else {
-			err = rd_fail(RONDO_MEMORY, "no memory to note a region");
-		}
-	}
+	if (!rd_grow(&regions, region_count, &region_capacity, sizeof(*regions)))
+		err = rd_fail(RONDO_MEMORY, "no memory to note a region");
 	if (!err) {
 		regions[region_count++] = *region;
 		atomic_fetch_add(&version, 1);
@@ -132,7 +123,7 @@ bool rd_region_free(void *memory)
 	struct rd_region region = { .base = MAP_FAILED, .fd = -1 };
 
 	rd_fork_lock(&lock);
-	for (size_t i = 0; i < region_count; i++) {
+	for (int i = 0; i < region_count; i++) {
 		if (regions[i].base != memory)
 			continue;
 		region = regions[i];

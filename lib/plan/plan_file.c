@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "plan/steps.h"
 
 static const char *const call_names[] = {
@@ -41,16 +42,8 @@ int rd_plan_file_add(struct rd_plan_file *file, struct rd_file_step step)
 	if (file->step_count == RD_FILE_STEPS_MAX)
 		return rd_fail(RONDO_INVALID, "a plan file has at most %d steps, of all ranks",
 			RD_FILE_STEPS_MAX);
-	if (file->step_count == file->capacity) {
-		int capacity = file->capacity ? 2 * file->capacity : 64;
-		struct rd_file_step *steps =
-			realloc(file->steps, (size_t)capacity * sizeof(*steps));
-
-		if (!steps)
-			return rd_fail(RONDO_MEMORY, "no memory for a plan file");
-		file->steps = steps;
-		file->capacity = capacity;
-	}
+	if (!rd_grow(&file->steps, file->step_count, &file->capacity, sizeof(step)))
+		return rd_fail(RONDO_MEMORY, "no memory for a plan file");
 	file->steps[file->step_count++] = step;
 	return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "plan/refuse.h"
 #include "plan/view.h"
 
@@ -22,16 +23,9 @@ struct rd_step *rd_plan_append(struct rd_plan *plan, enum rd_step_kind kind)
 				     "marked `direct_access`");
 		return NULL;
 	}
-	if (plan->step_count == plan->capacity) {
-		int capacity = plan->capacity ? 2 * plan->capacity : 16;
-		struct rd_step *steps = realloc(plan->steps, capacity * sizeof(*steps));
-
-		if (!steps) {
-			rd_plan_out_of_memory(plan);
-			return NULL;
-		}
-		plan->steps = steps;
-		plan->capacity = capacity;
+	if (!rd_grow(&plan->steps, plan->step_count, &plan->capacity, sizeof(new))) {
+		rd_plan_out_of_memory(plan);
+		return NULL;
 	}
 	plan->steps[plan->step_count] = new;
 	return &plan->steps[plan->step_count++];

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "plan/refuse.h"
 #include "rondo/layout.h"
 
@@ -29,18 +30,10 @@ struct rd_view {
 
 static void add(struct rd_plan *plan, struct list *list, int item)
 {
-	if (list->count == list->capacity) {
-		int capacity = list->capacity ? 2 * list->capacity : 8;
-		int *items = realloc(list->items, capacity * sizeof(*items));
-
-		if (!items) {
-			rd_plan_out_of_memory(plan);
-			return;
-		}
-		list->items = items;
-		list->capacity = capacity;
-	}
-	list->items[list->count++] = item;
+	if (rd_grow(&list->items, list->count, &list->capacity, sizeof(item)))
+		list->items[list->count++] = item;
+	else
+		rd_plan_out_of_memory(plan);
 }
 
 static bool drafting(struct rd_plan *plan)
