@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/error.h"
-#include "comm/messages.h"
+#include "comm/matching.h"
 
 static bool has_sender(const struct rd_mailbox *mailbox)
 {
@@ -41,13 +41,35 @@ bool rd_any_source_is_deserted(const struct rd_mailbox *mailbox)
 	return mailbox->deserted && is_awaited(mailbox) && !has_link(mailbox);
 }
 
-bool rd_any_source_gives_up(const struct rd_mailbox *mailbox, struct rd_tagged *receive)
+/* A message of this rank itself may match the receive, for the timeout of calls; but not where a
+   thread waits for it. */
+static bool gives_up(const struct rd_mailbox *mailbox, struct rd_tagged *receive)
 {
 	if (receive->peer != RONDO_ANY_SOURCE)
 		return false;
 	if (!receive->until_ms)
 		receive->until_ms = rd_clock_ms() + rd_comm_timeout_ms(mailbox->comm);
 	return receive->awaited > 0 || rd_clock_ms() >= receive->until_ms;
+}
+
+bool rd_any_source_end_deserted(struct rd_mailbox *mailbox)
+{
+	struct rd_tagged *before = NULL, *next;
+	bool moved = false;
+
+	for (struct rd_tagged *at = mailbox->posted.first; at; at = next) {
+		next = at->next;
+		if (!gives_up(mailbox, at)) {
+			before = at;
+			continue;
+		}
+		rd_tagged_remove_after(&mailbox->posted, before, at);
+		at->error = RONDO_LEFT;
+		at->deserted = true;
+		rd_match_end(mailbox, at);
+		moved = true;
+	}
+	return moved;
 }
 
 static int fail(struct rd_mailbox *mailbox)

@@ -12,9 +12,8 @@
 
 /* Whether all other ranks have left, all that they sent has come, and such a receive is left. */
 bool rd_any_source_is_deserted(const struct rd_mailbox *mailbox);
-/* In that case: whether this receive is one, and ends. A message of this rank itself may match it,
-   for the timeout of calls; but not where a thread waits for it. */
-bool rd_any_source_gives_up(const struct rd_mailbox *mailbox, struct rd_tagged *receive);
+/* In that case: ends those. The comm continues. True: some have ended. */
+bool rd_any_source_end_deserted(struct rd_mailbox *mailbox);
 
 /* An error, with its reason, where a receive from any source has waited for the timeout of calls
    without a link over which a message may come. *culprit: the rank whose link ended last; -1: none

@@ -71,7 +71,7 @@ struct rd_mailbox {
 	bool unready; /* a link is not ready */
 	bool sleeps; /* a thread sleeps, with the links armed */
 
-	/* Those of messages.c: */
+	/* Those of messages.c and matching.c: */
 	struct rd_tagged_list posted; /* receives that have matched nothing */
 	struct rd_unexpected *unexpected, *last_unexpected; /* that nobody receives yet */
 	struct rd_tagged_list ended; /* for the owner, to be taken */
