@@ -493,7 +493,7 @@ Test(requests, refuse_misuse_with_the_reason, .timeout = 60)
 	world_try(2, "shm", refusals);
 }
 
-/* ---- Processes and threads ------------------------------------------------------------------ */
+/* ---- Processes ------------------------------------------------------------------------------ */
 
 /* The parent has a worker. A child uses none of it, and makes its own. */
 static int forks(struct rank_env *env)
@@ -542,69 +542,4 @@ Test(requests, belong_to_the_process_that_made_them, .timeout = 60)
 {
 	if (!ONLY_THREADS)
 		world_try(2, "shm", forks);
-}
-
-enum { THREADS = 4, ROUNDS = 200 };
-
-struct user {
-	rondo_comm *comm;
-	const struct rank_env *env;
-	const char *wrong;
-};
-
-/* Several under way at once, polled and waited for. */
-static void *use(void *argument)
-{
-	struct user *user = argument;
-	int32_t values[3] = { 0 };
-	rondo_request *requests[3];
-
-	for (int i = 0; i < 3; i++)
-		if (prepare_sum(user->comm, &values[i], 1, &requests[i]))
-			user->wrong = "prepare";
-	for (int round = 0; round < ROUNDS && !user->wrong; round++) {
-		for (int i = 0; i < 3; i++) {
-			values[i] = user->env->rank + round + i;
-			if (rondo_request_start(requests[i], NULL, NULL))
-				user->wrong = "start";
-		}
-		if (round % 3 == 0)
-			while (rondo_request_test(requests[1]) == RONDO_PENDING)
-				sched_yield();
-		for (int i = 0; i < 3; i++)
-			if (rondo_request_wait(requests[i], round % 2 ? -1 : WAIT_MS) ||
-				values[i] != sum_of(user->env, round + i))
-				user->wrong = "wait";
-	}
-	for (int i = 0; i < 3; i++)
-		rondo_request_destroy(requests[i]);
-	return NULL;
-}
-
-static int threads(struct rank_env *env)
-{
-	pthread_t ids[THREADS];
-	struct user users[THREADS];
-
-	for (int i = 0; i < THREADS; i++) {
-		users[i] = (struct user){ .env = env };
-		TRY(rondo_comm_duplicate(env->comm, &users[i].comm));
-	}
-	for (int i = 0; i < THREADS; i++)
-		if (pthread_create(&ids[i], NULL, use, &users[i]))
-			return world_report(env, "no thread");
-	for (int i = 0; i < THREADS; i++) {
-		pthread_join(ids[i], NULL);
-		if (users[i].wrong)
-			return world_report(
-				env, "thread %d: %s: %s", i, users[i].wrong, rondo_last_error());
-		TRY(rondo_comm_destroy(users[i].comm));
-	}
-	return 0;
-}
-
-Test(requests, of_several_comms_go_in_several_threads, .timeout = 120)
-{
-	world_try(2, "shm", threads);
-	world_try(3, "mixed", threads);
 }
