@@ -13,7 +13,7 @@ gpu 11030
 transports 14302
 trainer 19160
 tools 29400
-tests 108340
+tests 108360
 bench 5954
 adapters 5590
 docs 10110
