@@ -116,12 +116,14 @@ static void add_steps(struct writer *writer)
 static void expect_rest(struct writer *writer)
 {
 	const struct rd_plan *plan = writer->plan;
-	int chunks = rd_blocks(&plan->problem) * plan->parts;
+	int parts = plan->parts, outs = rd_out_blocks(&plan->problem) * parts;
 
-	for (int chunk = 0; chunk < chunks; chunk++)
-		if (rd_out_block(&plan->problem, chunk / plan->parts) >= 0 &&
-			writer->now[chunk] != RD_OUT)
+	for (int out = 0; out < outs; out++) {
+		int chunk = rd_block_of_out(&plan->problem, out / parts) * parts + out % parts;
+
+		if (writer->now[chunk] != RD_OUT)
 			expect(writer, chunk);
+	}
 }
 
 int plan_calls_add(struct rd_plan_file *file, const struct rd_plan *plan)
@@ -167,6 +169,14 @@ static void make_heading(struct rd_plan_file *file, const struct rd_algorithm *a
 		make_name(file->name, algorithm->name, problem->size);
 }
 
+static int check_chunks(const struct rd_problem *problem, int parts)
+{
+	if ((int64_t)rd_blocks(problem) * problem->size * parts <= RD_FILE_CHUNKS_MAX)
+		return 0;
+	return rd_fail(RONDO_UNSUPPORTED, "%s of %d ranks has more chunks than a plan file",
+		rd_collective_name(problem->collective), problem->size);
+}
+
 static int add_ranks(struct rd_plan_file *file, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem)
 {
@@ -180,7 +190,9 @@ static int add_ranks(struct rd_plan_file *file, const struct rd_algorithm *algor
 		if (err)
 			return err;
 		file->parts = plan->parts;
-		err = plan_calls_add(file, plan);
+		err = check_chunks(problem, plan->parts);
+		if (!err)
+			err = plan_calls_add(file, plan);
 		rd_plan_destroy(plan);
 	}
 	return err;
@@ -196,10 +208,6 @@ int plan_calls_file(struct rd_plan_file **file, const struct rd_algorithm *algor
 		return rd_fail(RONDO_MEMORY, "no memory for a plan file");
 	make_heading(*file, algorithm, problem);
 	err = add_ranks(*file, algorithm, problem);
-	if (!err &&
-		(int64_t)rd_blocks(problem) * problem->size * (*file)->parts > RD_FILE_CHUNKS_MAX)
-		err = rd_fail(RONDO_UNSUPPORTED, "%s of %d ranks has more chunks than a plan file",
-			rd_collective_name(problem->collective), problem->size);
 	if (err) {
 		rd_plan_file_destroy(*file);
 		*file = NULL;

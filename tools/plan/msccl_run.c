@@ -82,12 +82,10 @@ static bool init_rank(struct msccl_run *run, int rank)
 	if (!it->slots || !it->now || !it->stays)
 		return msccl_no_memory(run);
 	problem.rank = rank;
-	for (int chunk = 0; chunk < run->chunks; chunk++) {
-		int block = rd_in_block(&problem, chunk / parts);
-		struct msccl_slot slot = { 'i', block * parts + chunk % parts };
+	for (int in = 0; in < rd_in_blocks(&problem) * parts; in++) {
+		int chunk = rd_block_of_in(&problem, in / parts) * parts + in % parts;
+		struct msccl_slot slot = { 'i', in };
 
-		if (block < 0)
-			continue;
 		it->now[chunk] = (struct msccl_value){ chunk + 1, 1, 1, 0, 0 };
 		*msccl_slot_at(run, rank, slot, 0) = it->now[chunk];
 	}

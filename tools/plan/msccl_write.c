@@ -83,27 +83,27 @@ static int add_call(struct writer *writer, const struct rd_file_step *step)
 
 static void add_copies(struct writer *writer)
 {
-	int parts = writer->file->parts, chunks = rd_blocks(&writer->problem) * parts;
+	int parts = writer->file->parts, outs = rd_out_blocks(&writer->problem) * parts;
 
-	for (int chunk = 0; chunk < chunks; chunk++)
-		if (rd_out_block(&writer->problem, chunk / parts) >= 0 &&
-			writer->now[chunk].buffer && writer->now[chunk].buffer != 'o')
+	for (int out = 0; out < outs; out++) {
+		int chunk = rd_block_of_out(&writer->problem, out / parts) * parts + out % parts;
+
+		if (writer->now[chunk].buffer && writer->now[chunk].buffer != 'o')
 			add(writer, MSCCL_COPY, writer->problem.rank, writer->now[chunk],
-				home(writer, chunk));
+				(struct msccl_slot){ 'o', out });
+	}
 }
 
 static int place(struct writer *writer)
 {
 	const struct rd_plan_file *file = writer->file;
 	int rank = writer->problem.rank, parts = file->parts, err = 0;
-	int chunks = rd_blocks(&writer->problem) * parts;
+	int ins = rd_in_blocks(&writer->problem) * parts;
 
-	for (int chunk = 0; chunk < chunks; chunk++) {
-		int block = rd_in_block(&writer->problem, chunk / parts);
+	for (int in = 0; in < ins; in++) {
+		int block = rd_block_of_in(&writer->problem, in / parts);
 
-		if (block >= 0)
-			writer->now[chunk] =
-				(struct msccl_slot){ 'i', block * parts + chunk % parts };
+		writer->now[block * parts + in % parts] = (struct msccl_slot){ 'i', in };
 	}
 	for (int i = file->firsts[rank]; i < file->firsts[rank + 1] && !err; i++)
 		err = add_call(writer, &file->steps[i]);
@@ -119,14 +119,10 @@ static void number(const struct writer *writer, int *blocks, int *places)
 {
 	int count = 0;
 
-	for (int peer = 0; peer < writer->problem.size; peer++) {
-		int steps = 0;
-
-		for (int i = 0; i < writer->count; i++)
-			if (writer->peers[i] == peer)
-				places[i] = steps++;
-		blocks[peer] = steps ? count++ : -1;
-	}
+	for (int i = 0; i < writer->count; i++)
+		places[i] = blocks[writer->peers[i]]++;
+	for (int peer = 0; peer < writer->problem.size; peer++)
+		blocks[peer] = blocks[peer] ? count++ : -1;
 }
 
 static void write_step(

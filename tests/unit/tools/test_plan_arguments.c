@@ -87,6 +87,9 @@ Test(plan, wrong_arguments_get_one_line)
 		"all_to_all", "--ranks", "65536");
 	REFUSED(1, "all_to_all of 257 ranks has more chunks than a plan file", "export", "linear",
 		"all_to_all", "--ranks", "257", "-o", "/dev/null");
+	/* Before it has too many steps: the first rank's plan shows it. */
+	REFUSED(1, "all_to_all of 1024 ranks has more chunks than a plan file", "export", "linear",
+		"all_to_all", "--ranks", "1024", "-o", "/dev/null");
 	REFUSED(2, "at most 1024 ranks are shown, not 1025", "print", "ring", "all_reduce",
 		"--ranks", "1025");
 	REFUSED(2, "'card:x' is no shape, such as", "simulate", "ring", "all_reduce", "--topology",
