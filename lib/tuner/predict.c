@@ -20,7 +20,8 @@ struct sums {
 	int64_t *rank_ns; /* NULL: there was no memory */
 };
 
-_Static_assert(RD_SAMPLED <= RD_REPLAYED_MAX, "the tuner's schedules have no more rank schedules");
+_Static_assert(RD_SAMPLED + RD_SAMPLED_EDGES <= RD_REPLAYED_MAX,
+	"the tuner's schedules have no more rank schedules");
 
 static void begin_sums(struct sums *sums, const struct rd_schedule *schedule)
 {
@@ -73,7 +74,7 @@ static int64_t host_ns(const struct rd_schedule *schedule, const struct rd_costs
 	int64_t sum = 0;
 	int rank_schedules = 0;
 
-	for (int i = 0; i < schedule->rank_count; i++) {
+	for (int i = 0; i < schedule->even_count; i++) {
 		if (schedule->rank_schedules[i].host != host)
 			continue;
 		rank_schedules++;
@@ -95,7 +96,7 @@ static int64_t cable_ns(
 	int64_t out = 0, in = 0;
 	int rank_schedules = 0;
 
-	for (int i = 0; i < schedule->rank_count; i++) {
+	for (int i = 0; i < schedule->even_count; i++) {
 		const struct rd_rank_schedule *rank = &schedule->rank_schedules[i];
 		bool counts = schedule->sampled || rank->host == host;
 
@@ -324,9 +325,9 @@ static int load_of(const struct rd_schedule *schedule)
 {
 	int64_t taken = 0;
 
-	for (int i = 0; i < schedule->event_count; i++)
-		taken += schedule->events[i].takes ? schedule->events[i].times : 0;
-	return (int)(taken * 1000 / schedule->parts / schedule->rank_count);
+	for (int row = 0; row < schedule->even_count; row++)
+		taken += takes_count(schedule, row);
+	return (int)(taken * 1000 / schedule->parts / schedule->even_count);
 }
 
 struct rd_shape rd_schedule_shape(const struct rd_schedule *schedule)

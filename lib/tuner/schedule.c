@@ -15,7 +15,45 @@ static int sample(int size, int index)
 /* The rank of a rank schedule. */
 static int rank_of(const struct rd_schedule *schedule, int row)
 {
-	return schedule->sampled ? sample(schedule->size, row) : row;
+	if (!schedule->sampled)
+		return row;
+	return row < RD_SAMPLED ? sample(schedule->size, row) : schedule->edges[row - RD_SAMPLED];
+}
+
+/* The last rank whose neighbour before it, by number or along the line, is on another host. Rank 0,
+   which each sample has, if there is none. */
+static int last_edge(const struct rd_problem *problem, bool along_line)
+{
+	const struct rd_layout *layout = problem->layout;
+
+	for (int at = problem->size - 1; layout && at > 0; at--) {
+		int rank = along_line ? layout->order[at] : at;
+		int before = along_line ? layout->order[at - 1] : at - 1;
+
+		if (layout->group[rank] != layout->group[before])
+			return rank;
+	}
+	return 0;
+}
+
+/* Adds a rank to the sample, which may have it already. */
+static void add_edge(struct rd_schedule *schedule, int rank)
+{
+	for (int row = 0; row < schedule->rank_count; row++)
+		if (rank_of(schedule, row) == rank)
+			return;
+	schedule->edges[schedule->rank_count++ - RD_SAMPLED] = rank;
+}
+
+/* Ranks in the middle of a host have no messages to another in some plans. */
+static void choose_ranks(struct rd_schedule *schedule, const struct rd_problem *problem)
+{
+	schedule->rank_count = schedule->sampled ? RD_SAMPLED : schedule->size;
+	schedule->even_count = schedule->rank_count;
+	if (!schedule->sampled)
+		return;
+	add_edge(schedule, last_edge(problem, false));
+	add_edge(schedule, last_edge(problem, true));
 }
 
 static int host_of(const struct rd_problem *problem, int rank)
@@ -252,7 +290,6 @@ static int choose_sample(struct rd_schedule *schedule, struct rd_plan **plans,
 	}
 	schedule->sampled = many || (schedule->size > RD_SAMPLED &&
 					    longest * schedule->size > RD_REPLAYED_EVENTS_MAX);
-	schedule->rank_count = schedule->sampled ? RD_SAMPLED : schedule->size;
 	return err;
 }
 
@@ -263,9 +300,9 @@ static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
 {
 	int err = 0;
 
-	schedule->rank_count = schedule->size;
 	if (!whole)
 		err = choose_sample(schedule, plans, algorithm, problem);
+	choose_ranks(schedule, problem);
 	if (!err)
 		err = count_hosts(schedule, problem);
 	if (err)

@@ -62,6 +62,10 @@ struct rd_schedule {
 	int peers; /* the most ranks that one rank sends to */
 	bool sampled; /* not replayed: costs are added up for a sample of ranks */
 	int rank_count; /* all ranks, or the sample */
+	/* Those that stand for the others: all, or the even sample. After them come ranks at hosts'
+	   edges, which have more messages to other hosts. */
+	int even_count;
+	int edges[RD_SAMPLED_EDGES];
 	struct rd_rank_schedule *rank_schedules;
 	struct rd_event *events;
 	int event_count;

@@ -3,6 +3,7 @@
 
 #include "exec/algorithms.h"
 #include "base/error.h"
+#include "check/layouts.h"
 #include "predictions.h"
 #include "tuner/schedule.h"
 
@@ -118,4 +119,38 @@ Test(schedule, of_a_few_ranks_is_near_that_of_all)
 	added_up = predict_with(&costs, "ring", few, &cut);
 	cr_expect_gt(added_up, played / 2);
 	cr_expect_lt(added_up, 2 * played);
+}
+
+/* A chain's ranks within a host have no messages to others. The line may enter and leave each host
+   anywhere. */
+Test(schedule, of_a_few_ranks_has_some_where_hosts_meet)
+{
+	static const int hosts[] = { 16, 16, 16, 16, 0 };
+	static const char *const names[] = { "chain", "ring" };
+	struct rd_costs costs = plain_costs();
+	struct rd_cut cut = { 1 << 10, RD_WHOLE, 1 << 20, 1 };
+	struct any_layout any;
+	struct rd_problem problem = {
+		.collective = RD_ALL_REDUCE, .size = 64, .layout = layout_of(&any, hosts, 0)
+	};
+
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
+		costs.links[RD_FAR].way_ns[i] += 10000;
+	for (int i = 0; i < 64; i++)
+		any.order[i] = i / 16 * 16 + (i + 5) % 16;
+	for (int i = 0; i < 2; i++) {
+		struct rd_schedule *whole;
+
+		cr_assert_eq(rd_schedule_create_whole(&whole, algorithm_named(names[i]), &problem),
+			0, "%s", rondo_last_error());
+
+		int64_t played = rd_predict(whole, &costs, &cut);
+		int64_t added_up = predict_with(&costs, names[i], problem, &cut);
+
+		cr_expect_gt(
+			added_up, played, "%s: %ld, %ld", names[i], (long)added_up, (long)played);
+		cr_expect_lt(added_up, 8 * played, "%s: %ld, %ld", names[i], (long)added_up,
+			(long)played);
+		rd_schedule_destroy(whole);
+	}
 }
