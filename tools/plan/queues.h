@@ -20,6 +20,7 @@ struct queue {
 	unsigned put, taken; /* messages ever, modulo 2^32 */
 	uint8_t shift;
 	bool awaited; /* its receiver waits for a message of it */
+	bool light; /* messages of its route wait for no others */
 	int route; /* in the routes' hops; -1: no link is shared */
 	int sender, receiver;
 };

@@ -4,6 +4,9 @@
  * A link merges if messages come to it from several links or ranks: it has to put them in order.
  * To all others they come in the order in which the one before sent them, so they pass such a link
  * as soon as they have passed that one.
+ *
+ * A link is light if its ranks fill at most an eighth of its time, when each sends as often as its
+ * steps allow. A message that passes light links alone waits for no other: it needs no order.
  */
 #ifndef PLAN_ROUTES_H
 #define PLAN_ROUTES_H
@@ -11,12 +14,15 @@
 #include <stdbool.h>
 
 #include "network.h"
+#include "queues.h"
 
 struct route_link {
 	int64_t bytes_ps, latency_ps; /* bytes_ps: what a message with bytes takes */
 	int64_t free_ps; /* when it has sent all that came */
 	uint64_t messages, filled; /* that it sent; filled: of these, with bytes */
+	double load; /* the most of its time that its ranks fill */
 	int from; /* the link before it, or ~rank */
+	int rank; /* the last one that `load` has */
 	int first; /* for its user, -1 at first */
 	bool merges;
 };
@@ -34,13 +40,19 @@ struct routes {
 
 /* Makes the links, for messages of this many bytes. Returns 0 or an error. */
 int routes_create(struct routes *routes, const struct network *network, uint64_t bytes);
-/* Adds the route of a rank's messages between two hosts. It begins in hops[*first]. Returns 0 or an
-   error with its reason: the network has no such route. */
-int routes_add(struct routes *routes, const struct network *network, int rank, int from_host,
-	int to_host, int *first);
-/* Once all routes are added, for each: returns the least time from a link of it that merges to the
-   next such link, or to its end; INT64_MAX: none merges. */
-int64_t routes_finish(struct routes *routes, int first);
+/* Adds the routes of a rank's messages to other hosts, and sets where each queue's begins. From one
+   of these messages to the next take at least gap_ps. Returns 0 or an error with its reason: the
+   network lacks a route. */
+int routes_add(struct routes *routes, const struct network *network, const int *hosts,
+	int64_t gap_ps, struct queue *queues, int count);
+/* Once the routes of all queues are added: finds light queues. Returns the least time of the other
+   messages from a link that merges to the next such link, or to the route's end; INT64_MAX: none
+   merges. */
+int64_t routes_finish(struct routes *routes, struct queue *queues, int count);
+/* The time that a message with bytes takes over light links; -1: the route has others. */
+int64_t routes_light_ps(const struct routes *routes, int first);
+/* Counts the messages of a light queue. */
+void routes_count(struct routes *routes, const struct queue *queue);
 void routes_destroy(struct routes *routes);
 
 #endif

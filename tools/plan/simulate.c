@@ -298,7 +298,7 @@ static bool put_step(struct run *run, struct state *state, const struct timed_st
 		.hop = queue->route,
 		.has_bytes = step->has_bytes };
 
-	if (queue->route < 0) {
+	if (queue->route < 0 || queue->light) {
 		put_message(run, step->puts, state->now_ps + step->flight_ps);
 		return true;
 	}
@@ -433,34 +433,59 @@ static void time_steps(struct run *run)
 	}
 }
 
+/* The least time from one of a rank's messages to another host to its next. 0, as if there were
+   none, where its queues might count more messages than they can. */
+static int64_t gap_of(const struct run *run, int rank)
+{
+	const struct packed_plan *plan = &run->setup->packed->plans[rank];
+	const struct state *state = &run->states[rank];
+	const int *hosts = run->setup->hosts;
+	int64_t gap_ps = INT64_MAX;
+
+	if (run->setup->pieces > UINT32_MAX / ((unsigned)plan->count + 1))
+		return 0;
+	for (int i = 0; i < plan->distinct_count; i++) {
+		const struct timed_step *step = &state->timed[i];
+
+		if (step->puts >= 0 && hosts[run->queues[step->puts].receiver] != hosts[rank])
+			gap_ps = rd_shorter(gap_ps, share(step->work_ps, state->slow, 1000));
+	}
+	return gap_ps;
+}
+
+/* The flight over light links is known. */
+static void time_light(struct run *run)
+{
+	for (int i = 0; i < run->setup->packed->distinct_count; i++) {
+		struct timed_step *step = &run->timed[i];
+
+		if (step->puts >= 0 && run->queues[step->puts].light)
+			step->flight_ps =
+				routes_light_ps(&run->routes, run->queues[step->puts].route);
+	}
+}
+
 static int add_routes(struct run *run)
 {
 	const struct packed *packed = run->setup->packed;
-	const int *hosts = run->setup->hosts;
-	struct routes *routes = &run->routes;
-	int64_t least = INT64_MAX;
-	int err = routes_create(routes, run->setup->network, run->setup->step_cost->slice);
+	const struct network *network = run->setup->network;
+	int err = routes_create(&run->routes, network, run->setup->step_cost->slice);
 
-	for (int i = 0; i < packed->queue_count && !err; i++) {
-		struct queue *queue = &run->queues[i];
+	for (int rank = 0; rank < packed->size && !err; rank++) {
+		const struct packed_plan *plan = &packed->plans[rank];
 
-		int route = -1, from = hosts[queue->sender], to = hosts[queue->receiver];
-
-		if (from != to)
-			err = routes_add(
-				routes, run->setup->network, queue->sender, from, to, &route);
-		queue->route = route;
+		err = routes_add(&run->routes, network, run->setup->hosts, gap_of(run, rank),
+			&run->queues[plan->first_queue], plan->queue_count);
 	}
-	for (int i = 0; i < packed->queue_count && !err; i++) {
-		struct queue *queue = &run->queues[i];
+	if (err)
+		return err;
 
-		if (queue->route < 0)
-			continue;
-		least = rd_shorter(least, routes_finish(routes, queue->route));
-	}
+	int64_t least = routes_finish(&run->routes, run->queues, packed->queue_count);
+
 	/* Where links have no latency, the messages of each instant are a window. */
 	run->windows.shift = least > 0 ? 63 - __builtin_clzll((uint64_t)least) : 0;
-	return err;
+	time_light(run);
+	return 0;
 }
 
 static int create(struct run *run, struct simulation *simulation)
@@ -522,8 +547,11 @@ static void collect(const struct run *run, struct simulation *simulation)
 	}
 }
 
-static void collect_links(const struct run *run, struct simulation *simulation)
+static void collect_links(struct run *run, struct simulation *simulation)
 {
+	for (int i = 0; i < run->setup->packed->queue_count; i++)
+		if (run->queues[i].light)
+			routes_count(&run->routes, &run->queues[i]);
 	for (int i = 0; i < simulation->link_count; i++) {
 		const struct route_link *link = &run->routes.links[i];
 

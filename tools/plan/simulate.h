@@ -5,7 +5,7 @@
  *
  * Over a network, a message occupies each link of its route for its bytes' time. A link serves
  * messages as they come, one after the other. A message goes on to the next link after the
- * latency, while its last bytes still come (cut-through).
+ * latency, while its last bytes still come (cut-through). Light links (routes.h) delay nothing.
  *
  * Times are picoseconds: a short message takes less than a nanosecond on a link.
  */
