@@ -12,12 +12,12 @@ control 19502
 gpu 11030
 transports 14302
 trainer 19160
-tools 29505
+tools 29515
 tests 108590
 bench 5954
 adapters 5590
 docs 10120
-product 133665
+product 133675
 files 1850'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.

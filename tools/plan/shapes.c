@@ -18,6 +18,9 @@
 struct numbers {
 	int64_t mbps, ns, over, k, p, a, h;
 	int dimensions[DIMENSIONS_MAX], dimension_count;
+	const char
+		*wrong; /* the name of a number that is beyond its range, 1 to `most`; NULL: none */
+	int64_t most;
 };
 
 static int up(int host)
@@ -372,7 +375,11 @@ static bool read_part(const char **text, struct numbers *numbers, bool is_torus)
 
 		if (strncmp(*text, known[i].name, length) == 0) {
 			*text += length;
-			return read_number(text, known[i].most, known[i].number);
+			if (read_number(text, known[i].most, known[i].number))
+				return true;
+			numbers->wrong = known[i].name;
+			numbers->most = known[i].most;
+			return false;
 		}
 	}
 	return false;
@@ -399,10 +406,13 @@ static int read_shape(const char *text, struct numbers *numbers, const struct sh
 		if (strlen(shapes[i].name) == length && !strncmp(text, shapes[i].name, length))
 			*shape = &shapes[i];
 	if (*shape && !read_numbers(text + length, numbers, (*shape)->make == make_torus))
-		return rd_fail(RONDO_INVALID,
-			"'%s' is no shape, such as fat-tree:k=8,over=2 or "
-			"torus:8x8,mbps=100000,ns=500",
-			text);
+		return numbers->wrong
+			       ? rd_fail(RONDO_INVALID, "'%s': %s wants a number from 1 to %lld",
+					 text, numbers->wrong, (long long)numbers->most)
+			       : rd_fail(RONDO_INVALID,
+					 "'%s' is no shape, such as fat-tree:k=8,over=2 or "
+					 "torus:8x8,mbps=100000,ns=500",
+					 text);
 	if (*shape && (*shape)->make == make_torus && numbers->dimension_count == 0)
 		return rd_fail(RONDO_INVALID, "a torus wants its sizes, such as torus:8x8x4");
 	return 0;

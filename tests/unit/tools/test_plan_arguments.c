@@ -94,6 +94,8 @@ Test(plan, wrong_arguments_get_one_line)
 		"--ranks", "1025");
 	REFUSED(2, "'card:x' is no shape, such as", "simulate", "ring", "all_reduce", "--topology",
 		"card:x");
+	REFUSED(2, "'torus:8,ns=0': ns= wants a number from 1 to 1000000000", "simulate", "ring",
+		"all_reduce", "--topology", "torus:8,ns=0");
 	REFUSED(2, "--seed wants a --jitter", "simulate", "ring", "all_reduce", "--seed", "1");
 	REFUSED(2, "a torus wants its sizes, such as torus:8x8x4", "simulate", "ring", "all_reduce",
 		"--topology", "torus");
