@@ -50,7 +50,7 @@ static void *come_and_go(void *argument)
 }
 
 /* The last work ends, which waits for the threads to go, while another comes and stays. */
-Test(background, an_end_waits_for_no_work_that_comes_meanwhile, .timeout = 60)
+Test(background, an_end_waits_for_no_work_that_comes_meanwhile, .timeout = 280)
 {
 	pthread_t thread;
 
