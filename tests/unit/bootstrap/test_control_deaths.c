@@ -51,13 +51,13 @@ static void run_scenario(struct control_rank *rank, const struct scenario *scena
 	if (dies(rank, scenario, BEFORE_JOINING))
 		raise(SIGKILL);
 	if (dies(rank, scenario, WHILE_JOINING))
-		ualarm(500000, 0);
+		alarm(3);
 	if (control_join(rank))
 		return;
 	if (dies(rank, scenario, BEFORE_READY))
 		raise(SIGKILL);
 	if (dies(rank, scenario, WHILE_OPENING))
-		ualarm(500000, 0);
+		alarm(3);
 	if (!lags && control_keep_error(rank, control_ready(rank)))
 		return;
 	if (dies(rank, scenario, RUNNING))
