@@ -479,15 +479,20 @@ struct round {
 	bool cancelled[3];
 };
 
-/* The first one that rank 0 learns of counts. */
+/* The first one that rank 0 learns of counts. A rank to which rank 0 does not answer for a while
+   hangs up: then it has died. */
 static void expect_one_of(const bool cancelled[3], int result)
 {
-	const char *words =
-		strstr(rondo_last_error(), " cancelled the creation of the communicator");
-	int rank = words > rondo_last_error() ? words[-1] - '0' : -1;
+	const char *reason = rondo_last_error();
+	const char *words = strstr(reason, " cancelled the creation of the communicator");
+	int rank = -1;
 
-	cr_expect(result == RONDO_REVOKED && rank >= 0 && rank < 3 && cancelled[rank], "%s: %s",
-		rondo_error_name(result), rondo_last_error());
+	if (result == RONDO_REVOKED && words > reason)
+		rank = words[-1] - '0';
+	else if (result == RONDO_DIED && strncmp(reason, "rank ", 5) == 0)
+		rank = reason[5] - '0';
+	cr_expect(rank >= 0 && rank < 3 && cancelled[rank], "%s: %s", rondo_error_name(result),
+		reason);
 }
 
 static void test_rank(struct round *round, int rank)
