@@ -9,14 +9,14 @@ cd "${1:-$(dirname "$0")/..}"
 limits='
 core 40345
 control 19502
-gpu 11030
+gpu 11045
 transports 14302
 trainer 19160
 tools 29515
 tests 108590
-bench 5954
+bench 6062
 adapters 5590
-docs 10120
+docs 10125
 product 133675
 files 1850'
 

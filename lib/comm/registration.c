@@ -203,9 +203,11 @@ int rd_registered_alloc(void **memory, size_t size)
 
 bool rd_registered_free(void *memory)
 {
-	struct rd_region region;
+	enum rd_registration_kind kind;
+	void *base;
 
-	if (!rd_region_find(memory, 1, &region) || region.base != memory)
+	if (!rd_registration_find(memory, 1, &base, &kind) || base != memory ||
+		kind != RD_ALLOCATED)
 		return false;
 	rd_registration_remove(memory);
 	return rd_region_free(memory);

@@ -1,6 +1,7 @@
 #include "device/region.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -16,6 +17,32 @@ static struct rd_fork_lock lock = RD_FORK_LOCK(RD_FORK_LEAF);
 static struct rd_region *regions;
 static int region_count, region_capacity;
 static _Atomic uint64_t version = 1;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/*
+ * In a forked child, in which the table is as between two changes. The parent's calls must not see
+ * the child's writes. Its peers could not see them either: the child's calls take the regions for
+ * plain memory.
+ */
+static void make_private(void)
+{
+	for (int i = 0; i < region_count; i++) {
+		struct rd_region *region = &regions[i];
+
+		if (region->fd < 0)
+			continue;
+		/* Where there is no memory for it, the child shares the region. */
+		mmap(region->base, region->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+			region->fd, 0);
+		close(region->fd);
+		region->fd = -1;
+	}
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, make_private);
+}
 
 uint64_t rd_regions_version(void)
 {
@@ -31,7 +58,7 @@ bool rd_region_find(const void *at, size_t size, struct rd_region *region)
 	for (int i = 0; i < region_count && !found; i++) {
 		const struct rd_region *candidate = &regions[i];
 
-		found = first >= candidate->base && size <= candidate->size &&
+		found = candidate->fd >= 0 && first >= candidate->base && size <= candidate->size &&
 			(size_t)(first - candidate->base) <= candidate->size - size;
 		if (found)
 			*region = *candidate;
@@ -55,6 +82,7 @@ static int keep(const struct rd_region *region)
 {
 	int err = 0;
 
+	pthread_once(&once, watch_forks);
 	rd_fork_lock(&lock);
 	if (!rd_grow(&regions, region_count, &region_capacity, sizeof(*regions)))
 		err = rd_fail(RONDO_MEMORY, "no memory to note a region");
@@ -137,8 +165,6 @@ bool rd_region_free(void *memory)
 		region_capacity = 0;
 	}
 	rd_fork_unlock(&lock);
-	if (region.fd < 0)
-		return false;
 	region_close(&region);
-	return true;
+	return region.base != MAP_FAILED;
 }

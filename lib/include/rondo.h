@@ -852,9 +852,10 @@ RONDO_API int rondo_request_source(rondo_request *request, int *rank, size_t *si
 /*
  * Allocates memory (zeroed, page-aligned) that ranks on this host address directly. Collectives
  * whose buffers lie in it on every rank copy each byte once at most. Otherwise it is as malloc()'s:
- * buffers may begin anywhere in it. `size` is bytes; 0 gives NULL. A process forked later shares it
- * rather than having a copy: allocate in each rank, after rondo_spawn(). A peer that cannot map it
- * (too many descriptors, no address space) ends the comm with RONDO_SYSTEM at the first call.
+ * buffers may begin anywhere in it. `size` is bytes; 0 gives NULL. A process forked later has a
+ * copy of its own, plain memory: allocate in each rank, after rondo_spawn(). Until the child writes
+ * a page of it, the page may show what the parent writes. A peer that cannot map the memory (too
+ * many descriptors, no address space) ends the comm with RONDO_SYSTEM at the first call.
  *
  * It is registered, too, as by rondo_mem_register().
  */

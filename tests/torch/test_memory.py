@@ -93,7 +93,7 @@ def mapped_buckets(rank, size):
 
 
 def with_children(rank, size):
-	"""Workers read mapped tensors, and a child writes and frees them, all forked in the block. New ones are plain there."""
+	"""Workers read mapped tensors, and a child writes and frees its copies, all forked in the block. New ones are plain."""
 	with rondo_torch.use_memory():
 		data = torch.arange(float(LEAST)).view(8, LEAST // 8)
 		batches = list(torch.utils.data.DataLoader(data, batch_size=2, num_workers=2))
@@ -109,16 +109,40 @@ def with_children(rank, size):
 			data[0, 0] = -1
 			del data
 			seen.append(regions())
-			is_right = seen == [before, (2, 2), (1, 1)] and torch.equal(plain, mapped)
+			is_right = seen == [(0, 1), (1, 2), (1, 1)] and torch.equal(plain, mapped)
 			os._exit(0 if is_right else 1)
 		assert os.waitpid(child, 0)[1] == 0
 	assert regions() == before
 	ranks.meet(rank, size)
-	# As after share_memory_().
-	assert data[0, 0].item() == -1
+	assert data[0, 0].item() == 0
 	dist.all_reduce(data)
 	assert data[1, 0].item() == size * LEAST // 8
 	return True
+
+
+def with_a_child_in_backward(rank, size):
+	"""A child runs the backward pass of its parent's model, whose call is refused there. Its buckets are copies."""
+	kept = []
+
+	def keep(state, bucket):
+		kept.append(bucket.buffer())
+		return dist.all_reduce(bucket.buffer(), async_op=True).get_future().then(lambda done: done.value()[0])
+
+	model = DistributedDataParallel(torch.nn.Linear(LEAST, 1, bias=False))
+	model.register_comm_hook(None, keep)
+	for _ in range(2):
+		model(torch.ones(LEAST)).backward()
+		model.zero_grad()
+	model(torch.ones(LEAST)) # the next backward pass has buckets to write
+	child = os.fork()
+	if child == 0:
+		try:
+			model.module(torch.full((LEAST,), 9.0)).backward()
+		except RuntimeError:
+			os._exit(0 if kept[-1][-1].item() == 9 else 1)
+		os._exit(2)
+	assert os.waitpid(child, 0)[1] == 0
+	return kept[-1].max().item()
 
 
 def given_back(rank, size):
@@ -256,6 +280,7 @@ class Memory(unittest.TestCase):
 
 	def test_forked_children(self):
 		self.assertEqual(ranks.run(2, with_children), [True] * 2)
+		self.assertEqual(ranks.run(2, with_a_child_in_backward), [2] * 2)
 
 	def test_memory_is_given_back(self):
 		self.assertEqual(ranks.run(2, given_back), [True] * 2)

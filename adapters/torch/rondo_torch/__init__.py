@@ -25,8 +25,8 @@ def use_memory():
 	a group of Rondo need no block, but for those that are the gradients (gradient_as_bucket_view).
 
 	Make tensors there that live long: each has a descriptor, and ranks map it at its first call. Beyond a quarter of
-	the process's descriptors, and where memory lacks, tensors are plain. A process forked later shares them, as
-	after Tensor.share_memory_(), rather than having a copy; its own new tensors are plain.
+	the process's descriptors, and where memory lacks, tensors are plain. A process forked later has its own copies
+	of them, in which it may see what the parent writes later; its own new tensors are plain.
 	"""
 	before = _C.use_memory(True)
 	try:
@@ -99,7 +99,7 @@ def _own_destroy_process_group():
 
 
 def _own_reducer():
-	"""DDP's buckets are mapped, but for those that are its gradients, which a forked child would share. DDP makes
+	"""DDP's buckets are mapped, but for those that are its gradients, which a program may keep or hand on. DDP makes
 	them anew after its first backward pass, outside of the block in which it was made."""
 	theirs = torch.distributed.Reducer
 

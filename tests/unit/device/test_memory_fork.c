@@ -59,6 +59,38 @@ Test(memory_fork, a_child_allocates_though_a_thread_held_the_table_of_regions, .
 		rd_region_free(memory[i]);
 }
 
+/* Returns 0 if the child has a copy of its own, which is plain memory, and frees it. */
+static int write_and_free(char *memory)
+{
+	struct rd_region region;
+
+	if (memory[0] != 1 || rd_region_find(memory, 1, &region))
+		return 1;
+	memory[0] = 2;
+	return !rd_registered_free(memory) || rd_registered_free(memory);
+}
+
+Test(memory_fork, a_child_writes_a_copy_of_its_own, .timeout = 60)
+{
+	struct rd_region region;
+	int status = -1;
+	void *memory;
+	pid_t child;
+
+	cr_assert_eq(rd_registered_alloc(&memory, 10000), 0, "%s", rondo_last_error());
+	*(char *)memory = 1;
+	child = fork();
+	if (child == 0) {
+		alarm(20);
+		_exit(write_and_free(memory));
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_expect_eq(status, 0, "%#x", (unsigned)status);
+	cr_expect_eq(*(char *)memory, 1, "the child wrote its parent's memory");
+	cr_expect(rd_region_find(memory, 10000, &region));
+	rd_registered_free(memory);
+}
+
 /* ---- Registrations --------------------------------------------------------------------------- */
 
 /* Called below their lock. */
