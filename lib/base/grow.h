@@ -10,7 +10,7 @@
    False: no memory, and the table is as it was. */
 static inline bool rd_grow(void *table, int count, int *capacity, size_t size)
 {
-	int more = *capacity ? 2 * *capacity : 16;
+	int more = *capacity ? 2 * *capacity : 8;
 	void *elements;
 
 	if (count < *capacity)
