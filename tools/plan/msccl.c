@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrays.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "exec/algorithms.h"
 
 int msccl_refuse(const struct msccl *msccl, int line, const char *format, ...)
@@ -116,7 +116,7 @@ int msccl_add_block(struct msccl *msccl, struct msccl_block block)
 	if (msccl->block_count == MSCCL_BLOCKS_MAX)
 		return msccl_refuse(
 			msccl, block.line, "there are more than %d tb", MSCCL_BLOCKS_MAX);
-	if (!plan_grow(&msccl->blocks, msccl->block_count, &msccl->capacity, sizeof(block)))
+	if (!rd_grow(&msccl->blocks, msccl->block_count, &msccl->capacity, sizeof(block)))
 		return no_memory(msccl);
 	msccl->blocks[msccl->block_count++] = block;
 	msccl->firsts[msccl->ranks] = msccl->block_count;
@@ -127,7 +127,7 @@ int msccl_add_step(struct msccl *msccl, struct msccl_step step)
 {
 	struct msccl_block *block = &msccl->blocks[msccl->block_count - 1];
 
-	if (!plan_grow(&block->steps, block->step_count, &block->capacity, sizeof(step)))
+	if (!rd_grow(&block->steps, block->step_count, &block->capacity, sizeof(step)))
 		return no_memory(msccl);
 	block->steps[block->step_count++] = step;
 	return 0;

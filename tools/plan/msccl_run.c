@@ -1,7 +1,7 @@
 #include "msccl_run.h"
 
-#include "arrays.h"
 #include "base/error.h"
+#include "base/grow.h"
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
@@ -127,7 +127,7 @@ static bool add_call(struct msccl_run *run, int rank, enum rd_file_call call, in
 {
 	struct msccl_rank *it = &run->ranks[rank];
 
-	if (!plan_grow(&it->steps, it->step_count, &it->capacity, sizeof(*it->steps)))
+	if (!rd_grow(&it->steps, it->step_count, &it->capacity, sizeof(*it->steps)))
 		return msccl_no_memory(run);
 	it->steps[it->step_count++] = (struct rd_file_step){ call, { first, second } };
 	return true;
@@ -143,7 +143,7 @@ bool msccl_put(
 {
 	struct msccl_link *link = msccl_link_of(run, from, to);
 
-	if (!plan_grow(&run->messages, run->message_count, &run->capacity, sizeof(*run->messages)))
+	if (!rd_grow(&run->messages, run->message_count, &run->capacity, sizeof(*run->messages)))
 		return msccl_no_memory(run);
 	run->messages[run->message_count] =
 		(struct msccl_message){ -1, from, channel, value->chunk - 1, value->count };
@@ -219,7 +219,7 @@ bool msccl_stay(struct msccl_run *run, int from, int to, struct msccl_value *val
 {
 	int *first = &run->ranks[from].stays[value->chunk - 1];
 
-	if (!plan_grow(&run->stays, run->stay_count, &run->stay_capacity, sizeof(*run->stays)))
+	if (!rd_grow(&run->stays, run->stay_count, &run->stay_capacity, sizeof(*run->stays)))
 		return msccl_no_memory(run);
 	value->at = from + 1;
 	run->stays[run->stay_count++] = (struct msccl_stay){ value, to, *first };

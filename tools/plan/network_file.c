@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrays.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "network.h"
 
@@ -142,7 +142,7 @@ static int add_hop(struct reader *reader, int link)
 	struct network *network = reader->network;
 
 	if (reader->hop_count == HOPS_MAX ||
-		!plan_grow(&network->hops, reader->hop_count, &reader->hop_capacity, sizeof(link)))
+		!rd_grow(&network->hops, reader->hop_count, &reader->hop_capacity, sizeof(link)))
 		return rd_fail(RONDO_MEMORY, "no memory for the routes");
 	network->hops[reader->hop_count++] = link;
 	return 0;

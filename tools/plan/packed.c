@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrays.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/thread.h"
 #include "topo/processors.h"
 
@@ -152,7 +152,7 @@ static bool add_step(struct packer *packer, int number)
 		last->times++;
 		return true;
 	}
-	if (!plan_grow(&packer->runs, packer->run_count, &packer->run_room, sizeof(*packer->runs)))
+	if (!rd_grow(&packer->runs, packer->run_count, &packer->run_room, sizeof(*packer->runs)))
 		return false;
 	packer->runs[packer->run_count++] = (struct packed_run){ (uint16_t)number, 1 };
 	return true;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrays.h"
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "base/grow.h"
 #include "base/json.h"
 #include "trace_events.h"
 
@@ -185,7 +185,7 @@ static int read_process(struct reader *reader, int id, const struct rd_json_valu
 			"the rank is here twice: remove the file before the next run, and trace "
 			"one comm of these ranks");
 	rank->known = true;
-	if (!plan_grow(&reader->processes, reader->process_count, &reader->process_room,
+	if (!rd_grow(&reader->processes, reader->process_count, &reader->process_room,
 		    sizeof(process)))
 		return fail_memory();
 	reader->processes[reader->process_count++] = process;
@@ -282,7 +282,7 @@ static int read_step(
 		return reader->err;
 	if (trace->step_count == PLAN_TRACE_STEPS_MAX)
 		return refuse(reader, "the trace has more than 8,388,608 steps");
-	if (!plan_grow(&trace->steps, trace->step_count, &reader->step_room, sizeof(step)))
+	if (!rd_grow(&trace->steps, trace->step_count, &reader->step_room, sizeof(step)))
 		return fail_memory();
 	trace->steps[trace->step_count++] = step;
 	return 0;

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "arrays.h"
+#include "base/grow.h"
 
 /* A message that comes to a link of its route; or the time at which its sender may go on. */
 struct message {
@@ -29,7 +29,7 @@ struct message_list {
 /* False: no memory. */
 static inline bool message_list_add(struct message_list *list, const struct message *message)
 {
-	if (!plan_grow(&list->messages, list->count, &list->room, sizeof(*list->messages)))
+	if (!rd_grow(&list->messages, list->count, &list->room, sizeof(*list->messages)))
 		return false;
 	list->messages[list->count++] = *message;
 	return true;
