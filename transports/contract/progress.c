@@ -79,10 +79,12 @@ void contract_sleepers_take_in_what_they_did_not_ask_for(const char *transport)
 	fixture_pair(transport, &large, THREADS, pass_asleep, pass_asleep);
 }
 
-/* Both ranks commit two messages before either receives. */
+/* Both ranks commit two messages before either receives. None closes its endpoint before the other
+   has received: the kernel cannot hold what is left. */
 static void put_two_and_take(struct fixture *fixture, struct rd_link **links)
 {
 	uint64_t mine = 2 * (uint64_t)fixture->local.rank, theirs = 2 - mine;
+	uint64_t deadline = now_ms() + fixture_wait_ms;
 	size_t size = fixture_fit(fixture, large.piece);
 
 	for (uint64_t i = 0; i < 2; i++)
@@ -90,6 +92,10 @@ static void put_two_and_take(struct fixture *fixture, struct rd_link **links)
 			return;
 	for (uint64_t i = 0; i < 2; i++)
 		if (!recv_message(fixture, links[0], theirs + i, size))
+			return;
+	fixture->shared->stage++;
+	while (fixture->shared->stage < 2)
+		if (!fixture_wait(fixture, deadline, "the other to receive"))
 			return;
 }
 
