@@ -12,7 +12,7 @@
 #include "train/option_table.h"
 #include "train/scratch.h"
 
-TestSuite(interrupt, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(interrupt, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 enum { NOBODY, ONE_RANK, THE_PARENT };
 static int victim;

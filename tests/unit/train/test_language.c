@@ -16,7 +16,7 @@ static void make_text(void)
 	cr_assert_eq(set_draw(set, scratch_path(""), 60000, 6000), 0, "%s", failure());
 }
 
-TestSuite(language, .init = make_text, .fini = scratch_remove, .timeout = 240);
+TestSuite(language, .init = make_text, .fini = scratch_remove, .timeout = 600);
 
 static struct job text_job(void)
 {

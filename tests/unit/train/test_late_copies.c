@@ -6,7 +6,7 @@
 #include "train/job.h"
 #include "train/scratch.h"
 
-TestSuite(late_copies, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(late_copies, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 /* A put of rank 1's that its device has yet to do. */
 static struct {

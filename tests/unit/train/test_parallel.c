@@ -7,7 +7,7 @@
 #include "train/job.h"
 #include "train/scratch.h"
 
-TestSuite(parallel, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(parallel, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 static struct job divided(int tensor, int pipeline, int micro_batches)
 {

@@ -10,7 +10,7 @@
 #include "train/metrics/read_rows.h"
 #include "train/scratch.h"
 
-TestSuite(reports, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(reports, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 /* Runs the job with reports, and reads its metrics. */
 static struct rows run_with_metrics(struct job *job, int size, const char *name)

@@ -13,7 +13,7 @@
 #include "train/option_table.h"
 #include "train/scratch.h"
 
-TestSuite(train, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(train, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 static void expect_ranks_like_one(int hosts)
 {

@@ -11,7 +11,7 @@
 #include "train/job.h"
 #include "train/scratch.h"
 
-TestSuite(replica, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(replica, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 Test(replica, micro_batches_train_as_whole_batches_do)
 {

@@ -8,7 +8,7 @@
 #include "train/scratch.h"
 #include "train/steps.h"
 
-TestSuite(statistics, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(statistics, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 static struct job make_norm_job(bool sync)
 {

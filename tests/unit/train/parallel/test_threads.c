@@ -10,7 +10,7 @@
 #include "train/scratch.h"
 #include "train/threads.h"
 
-TestSuite(threads_of_ranks, .init = make_data, .fini = scratch_remove, .timeout = 240);
+TestSuite(threads_of_ranks, .init = make_data, .fini = scratch_remove, .timeout = 600);
 
 #define THREADS 3
 #define THREADS_MAX 4
