@@ -19,7 +19,8 @@ static struct {
 	unsigned forks; /* rd_process.forks in the process of the threads */
 	pthread_cond_t change, ended;
 	int works; /* that are not finished */
-	int threads, idle;
+	int threads;
+	int idle; /* those that begin, too: they look first */
 	struct rd_background *listed;
 } workers;
 
@@ -43,6 +44,15 @@ static void unlock_workers(void)
 	rd_fork_unlock(&lock);
 }
 
+static void list(struct rd_background *work)
+{
+	if (work->listed)
+		return;
+	work->next = workers.listed;
+	workers.listed = work;
+	work->listed = true;
+}
+
 static void unlist(struct rd_background *work)
 {
 	struct rd_background **at = &workers.listed;
@@ -59,10 +69,9 @@ static struct rd_background *look(bool *later)
 	*later = false;
 	for (struct rd_background *work = workers.listed, *next; work; work = next) {
 		next = work->next;
-		if (work->runs)
-			continue;
 		switch (work->look(work)) {
 		case RD_BACKGROUND_NOW:
+			unlist(work);
 			return work;
 		case RD_BACKGROUND_LATER:
 			*later = true;
@@ -79,14 +88,17 @@ static int add_thread(void);
 
 static void run_work(struct rd_background *work)
 {
-	work->runs = true;
+	work->runs++;
 	/* Somebody looks at the others meanwhile. Without a thread for that, they wait. */
-	if (workers.idle == 0 && workers.works > workers.threads)
+	if (workers.listed && workers.idle > 0)
+		pthread_cond_signal(&workers.change);
+	else if (workers.listed)
 		add_thread();
 	unlock_workers();
 	work->run(work);
 	rd_fork_lock(&lock);
-	work->runs = false;
+	work->runs--;
+	list(work);
 	pthread_cond_broadcast(&workers.ended);
 }
 
@@ -96,6 +108,7 @@ static void *serve(void *argument)
 
 	(void)argument;
 	rd_fork_lock(&lock);
+	workers.idle--;
 	while (workers.works > 0) {
 		struct rd_background *work = look(&later);
 
@@ -125,6 +138,7 @@ static int add_thread(void)
 		return err;
 	pthread_detach(thread);
 	workers.threads++;
+	workers.idle++;
 	return 0;
 }
 
@@ -143,7 +157,7 @@ void rd_background_init(struct rd_background *work,
 void rd_background_finish(struct rd_background *work)
 {
 	lock_workers();
-	while (work->runs)
+	while (work->runs > 0)
 		pthread_cond_wait(&workers.ended, &lock.mutex);
 	if (work->listed)
 		unlist(work);
@@ -160,17 +174,10 @@ int rd_background_post(struct rd_background *work)
 	int err = 0;
 
 	lock_workers();
-	if (workers.idle == 0 && workers.works > workers.threads)
+	if (workers.idle == 0)
 		err = add_thread();
-	if (!err || workers.threads > 0) {
-		if (!work->listed) {
-			work->next = workers.listed;
-			workers.listed = work;
-			work->listed = true;
-		}
-		pthread_cond_signal(&workers.change);
-		err = 0;
-	}
+	list(work);
+	pthread_cond_signal(&workers.change);
 	unlock_workers();
 	return err ? rd_fail(RONDO_SYSTEM, "cannot start a thread for requests: %s", strerror(err))
 		   : 0;

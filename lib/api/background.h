@@ -14,23 +14,25 @@ enum rd_background_state {
 /* Something that has work at times. Its owner frees it, after rd_background_finish(). */
 struct rd_background {
 	/* Both in a worker's thread. look() only looks, under the lock of the workers; run() works
-	   until there is nothing left. */
+	   until there is nothing left. A post meanwhile may have another thread run it as well. */
 	enum rd_background_state (*look)(struct rd_background *work);
 	void (*run)(struct rd_background *work);
-	/* The list of those that are looked at, and whether it is in that and runs: */
+	/* The list of those that are looked at, whether it is in that, and how many run it: */
 	struct rd_background *next;
-	_Bool listed, runs;
+	_Bool listed;
+	int runs;
 };
 
 /* The workers stay until the last work is finished. */
 void rd_background_init(struct rd_background *work,
 	enum rd_background_state (*look)(struct rd_background *work),
 	void (*run)(struct rd_background *work));
-/* Waits for a run() under way. Not for the work of a parent process, which a child just frees. */
+/* Waits for runs under way. Not for the work of a parent process, which a child just frees. */
 void rd_background_finish(struct rd_background *work);
 
 /* A worker looks at it at once, and continues to look until look() returns RD_BACKGROUND_NONE.
-   Returns 0, or RONDO_SYSTEM: there is no thread for it. Take no lock that look() takes. */
+   Returns 0, or RONDO_SYSTEM: no thread is free for it, and none can be started. Take no lock that
+   look() takes. */
 int rd_background_post(struct rd_background *work);
 
 #endif

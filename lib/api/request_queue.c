@@ -25,6 +25,7 @@ struct rd_request_queue {
 	pthread_cond_t change;
 	struct rondo_request *first, **last;
 	bool runs; /* a thread runs requests */
+	int calling; /* threads in a request's done() */
 	bool posted; /* a worker looks at the queue */
 	int awaited; /* requests in a row that a waiting thread ran */
 	int looks; /* of the worker, in a row, while the queue was empty */
@@ -33,6 +34,26 @@ struct rd_request_queue {
 static struct rd_request_queue *queue_of(struct rd_background *work)
 {
 	return (struct rd_request_queue *)((char *)work - offsetof(struct rd_request_queue, work));
+}
+
+/* The one whose done() the calling thread is in. */
+static _Thread_local const struct rondo_request *ending;
+
+static bool is_queued(const struct rondo_request *request)
+{
+	return atomic_load(&request->state) == RD_REQUEST_QUEUED;
+}
+
+/* Whether starts wake a worker only where none looks at the queue. A done() that returns soon has
+   what is behind it run by its thread. */
+static bool is_lazy(const struct rd_request_queue *queue)
+{
+	return queue->awaited >= LAZY_AFTER || queue->calling > 0;
+}
+
+static bool needs_wake(const struct rd_request_queue *queue)
+{
+	return queue->first && !queue->runs && (!queue->posted || !is_lazy(queue));
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -71,14 +92,40 @@ static void run_tasks(struct rondo_request *request)
 	request->error = err;
 	if (err)
 		request->reason = strdup(rondo_last_error());
-	if (request->done)
-		request->done(request->argument, err);
+}
+
+static void post(struct rd_request_queue *queue);
+
+/* Others may run requests meanwhile: done() may wait for them. */
+static void call_done(struct rd_request_queue *queue, struct rondo_request *request)
+{
+	const struct rondo_request *outer = ending;
+	bool wake;
+
+	pthread_mutex_lock(&queue->lock);
+	queue->runs = false;
+	queue->calling++;
+	wake = needs_wake(queue);
+	pthread_mutex_unlock(&queue->lock);
+	ending = request;
+	if (wake)
+		post(queue);
+	if (wake && request->reason)
+		rd_fail(request->error, "%s", request->reason);
+	request->done(request->argument, request->error);
+	ending = outer;
+}
+
+bool rd_request_ends_here(const struct rondo_request *request)
+{
+	return request == ending;
 }
 
 /* Under the lock, which it gives up meanwhile: runs the first request. */
 static void run_first(struct rd_request_queue *queue)
 {
 	struct rondo_request *request = queue->first;
+	bool called = request->done;
 
 	queue->first = request->next;
 	if (!queue->first)
@@ -88,24 +135,18 @@ static void run_first(struct rd_request_queue *queue)
 		&request->state, &(int){ RD_REQUEST_QUEUED }, RD_REQUEST_RUNS);
 	pthread_mutex_unlock(&queue->lock);
 	run_tasks(request);
+	if (called)
+		call_done(queue, request);
 	pthread_mutex_lock(&queue->lock);
-	queue->runs = false;
+	if (called)
+		queue->calling--;
+	else
+		queue->runs = false;
 	rd_request_end(request);
 	pthread_cond_broadcast(&queue->change);
 }
 
 /* ---- The worker's part ---------------------------------------------------------------------- */
-
-/* Whether starts wake a worker only where none looks at the queue. */
-static bool is_lazy(const struct rd_request_queue *queue)
-{
-	return queue->awaited >= LAZY_AFTER;
-}
-
-static bool needs_wake(const struct rd_request_queue *queue)
-{
-	return queue->first && !queue->runs && (!queue->posted || !is_lazy(queue));
-}
 
 static enum rd_background_state look(struct rd_background *work)
 {
@@ -121,7 +162,7 @@ static enum rd_background_state look(struct rd_background *work)
 	} else if (!is_lazy(queue) || ++queue->looks > LOOKS) {
 		state = RD_BACKGROUND_NONE;
 	}
-	queue->posted = state != RD_BACKGROUND_NONE;
+	queue->posted = state == RD_BACKGROUND_LATER;
 	pthread_mutex_unlock(&queue->lock);
 	return state;
 }
@@ -228,10 +269,20 @@ int rd_request_queue_add(struct rondo_request *request)
 	return 0;
 }
 
-/* Whether the waiting thread may run calls that it cannot leave: it waits as long as they may. */
+/* Whether the waiting thread may run calls that it cannot leave: it waits as long as they may. A
+   done() that ran in another would have to return before that. */
 static bool waits_for_calls(const struct rondo_request *request, int timeout_ms)
 {
+	if (ending)
+		return false;
 	return timeout_ms < 0 || timeout_ms >= request->runs[0].timeout_ms;
+}
+
+/* Under the lock: whether a thread that waits may run the first request. A worker alone looks
+   whether a done() takes long. */
+static bool may_run_first(const struct rd_request_queue *queue)
+{
+	return queue->first && !queue->runs && queue->calling == 0;
 }
 
 /* Under the lock: waits for another thread, until the time. */
@@ -256,8 +307,8 @@ bool rd_request_queue_wait(struct rondo_request *request, int timeout_ms)
 		rd_request_queue_poll(request);
 	pthread_mutex_lock(&queue->lock);
 	while (atomic_load(&request->state) != RD_REQUEST_DONE) {
-		if (may_run && !queue->runs) {
-			queue->awaited += !is_lazy(queue);
+		if (may_run && may_run_first(queue) && is_queued(request)) {
+			queue->awaited += queue->awaited < LAZY_AFTER;
 			run_first(queue);
 		} else if (rd_clock_ns() < until_ns) {
 			wait_for_change(queue, until_ns);
@@ -280,10 +331,10 @@ void rd_request_queue_poll(struct rondo_request *request)
 	bool wake = false;
 
 	pthread_mutex_lock(&queue->lock);
-	if (atomic_load(&request->state) == RD_REQUEST_QUEUED && !request->seen) {
+	if (is_queued(request) && !request->seen && (queue->calling == 0 || ending)) {
 		queue->awaited = 0;
-		request->seen = true;
-		wake = needs_wake(queue);
+		request->seen = queue->first->seen = true;
+		wake = !queue->runs;
 	}
 	pthread_mutex_unlock(&queue->lock);
 	if (wake)
@@ -297,11 +348,11 @@ void rd_request_queue_drain(struct rondo_comm *comm)
 	if (!queue)
 		return;
 	pthread_mutex_lock(&queue->lock);
-	while (queue->first || queue->runs) {
-		if (queue->runs)
-			wait_for_change(queue, INT64_MAX);
-		else
+	while (queue->first || queue->runs || queue->calling > 0) {
+		if (may_run_first(queue))
 			run_first(queue);
+		else
+			wait_for_change(queue, INT64_MAX);
 	}
 	pthread_mutex_unlock(&queue->lock);
 }

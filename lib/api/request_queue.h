@@ -1,7 +1,7 @@
 /*
  * The started requests of a comm, in the order of their starts. A thread that waits for one runs it
  * itself, and those before it: a call that changes threads waits for a wake-up. A worker runs those
- * for which no thread waits. One thread at a time runs them.
+ * for which no thread waits. One thread at a time runs them; while one is in a done(), others may.
  */
 #ifndef RD_REQUEST_QUEUE_H
 #define RD_REQUEST_QUEUE_H
@@ -59,10 +59,12 @@ int rd_request_queue_add(struct rondo_request *request);
 /* Waits for the end of a request: at most timeout_ms, which is no bound where it is negative.
    Returns whether it is done. */
 bool rd_request_queue_wait(struct rondo_request *request, int timeout_ms);
+/* Whether the calling thread is in its done(). */
+bool rd_request_ends_here(const struct rondo_request *request);
 /* A thread polls the request: a worker runs it, if none does. */
 void rd_request_queue_poll(struct rondo_request *request);
 
-/* Runs what is queued on the comm, and waits for what runs. */
+/* Runs what is queued on the comm, and waits for what runs and each done(). */
 void rd_request_queue_drain(struct rondo_comm *comm);
 /* Frees the comm's queue, which is empty. */
 void rd_request_queue_finish(struct rondo_comm *comm);

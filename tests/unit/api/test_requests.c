@@ -294,6 +294,8 @@ static int start_at_the_end(struct rank_env *env)
 			TRY(rondo_request_wait(request, -1));
 		if (!await_ends(&chain.end, round + 1))
 			return world_report(env, "round %d did not end", round);
+		/* The function that started the next may return later than that ends. */
+		TRY(rondo_request_wait(request, -1));
 		TRY(chain.error);
 		TRY(rondo_request_wait(chain.next, -1));
 		if (second != sum_of(env, round))

@@ -1,0 +1,205 @@
+/* ctest label: threads */
+/* Functions at the ends of requests, which wait for the ends of later ones. */
+#include <criterion/criterion.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+
+#include "world.h"
+
+enum { STEPS = 3, WAIT_MS = 20000 };
+
+enum { BY_FUTURE = 1, STARTS_NEXT = 2, IS_WAITED_FOR = 4, TWO_COMMS = 8, WAYS = 16 };
+
+/* A sum whose function waits for the next step, whose function does so, too. */
+struct step {
+	struct step *next; /* NULL: it waits for none */
+	int way;
+	rondo_request *request;
+	int32_t value;
+	int error; /* of the sum, or of what its function does */
+	bool kills, ended;
+	sem_t started; /* all are that the program starts: a wait for another ends at once */
+	sem_t end; /* a future of the program */
+};
+
+static void go_on(void *argument, int error)
+{
+	struct step *step = argument, *next = step->next;
+
+	if (step->kills)
+		raise(SIGKILL);
+	if (!error && !world_wait(&step->started))
+		error = RONDO_TIMEOUT;
+	if (next && !error && step->way & STARTS_NEXT)
+		error = rondo_request_start(next->request, go_on, next);
+	if (next && !error && step->way & BY_FUTURE)
+		error = world_wait(&next->end) ? next->error : RONDO_TIMEOUT;
+	else if (next && !error)
+		error = rondo_request_wait(next->request, -1);
+	step->error = error;
+	step->ended = true;
+	sem_post(&step->end);
+}
+
+/* The second step may be on another comm. */
+static int prepare(struct rank_env *env, rondo_comm *other, struct step *steps, int way)
+{
+	for (int i = 0; i < STEPS; i++) {
+		steps[i] = (struct step){ .way = way };
+		steps[i].next = i < STEPS - 1 ? &steps[i + 1] : NULL;
+		rondo_comm *comm = i == 1 ? other : env->comm;
+
+		TRY(rondo_group_start());
+		TRY(rondo_all_reduce(
+			comm, &steps[i].value, &steps[i].value, 1, RONDO_I32, RONDO_SUM, NULL));
+		TRY(rondo_group_prepare(&steps[i].request));
+	}
+	return 0;
+}
+
+/* The first step alone, where its function starts the next. */
+static int start(struct rank_env *env, struct step *steps)
+{
+	for (int i = 0; i < STEPS; i++) {
+		steps[i].value = env->rank + i;
+		steps[i].ended = false;
+		sem_init(&steps[i].started, 0, 0);
+		sem_init(&steps[i].end, 0, 0);
+	}
+	for (int i = 0; i < (steps->way & STARTS_NEXT ? 1 : STEPS); i++)
+		TRY(rondo_request_start(steps[i].request, go_on, &steps[i]));
+	for (int i = 0; i < STEPS; i++)
+		sem_post(&steps[i].started);
+	return 0;
+}
+
+/* Their functions have ended. */
+static int check(struct rank_env *env, const struct step *steps)
+{
+	int ranks = env->size * (env->size - 1) / 2;
+
+	for (int i = 0; i < STEPS; i++) {
+		TRY(rondo_request_wait(steps[i].request, WAIT_MS));
+		if (!steps[i].ended || steps[i].error || steps[i].value != ranks + i * env->size)
+			return world_report(env, "way %d, step %d: error %d, sum %d", steps->way, i,
+				steps[i].error, steps[i].value);
+	}
+	return 0;
+}
+
+static void destroy(struct step *steps)
+{
+	for (int i = 0; i < STEPS; i++)
+		rondo_request_destroy(steps[i].request);
+}
+
+/* A thread that waits for the first step calls its function, else a worker does. */
+static int wait_in_all_ways(struct rank_env *env)
+{
+	struct step steps[STEPS];
+	rondo_comm *other;
+	int wrong = world_second_comm(env, &other);
+
+	for (int way = 0; way < WAYS && !wrong; way++) {
+		wrong = prepare(env, way & TWO_COMMS ? other : env->comm, steps, way);
+		for (int round = 0; round < 10 && !wrong; round++) {
+			wrong = start(env, steps);
+			if (!wrong && way & IS_WAITED_FOR)
+				TRY(rondo_request_wait(steps[0].request, -1));
+			if (!wrong && !world_wait(&steps[0].end))
+				wrong = world_report(env, "way %d, round %d hangs", way, round);
+			wrong = wrong ? wrong : check(env, steps);
+		}
+		if (!wrong)
+			destroy(steps);
+	}
+	if (!wrong)
+		TRY(rondo_comm_destroy(other));
+	return wrong;
+}
+
+Test(request_functions, wait_for_later_requests, .timeout = 60)
+{
+	world_try(2, "shm", wait_in_all_ways);
+	world_try(3, "tcp", wait_in_all_ways);
+}
+
+static int destroy_the_comm(struct rank_env *env)
+{
+	struct step steps[STEPS];
+	int wrong = prepare(env, env->comm, steps, BY_FUTURE);
+
+	wrong = wrong ? wrong : start(env, steps);
+	if (wrong)
+		return wrong;
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
+	wrong = check(env, steps);
+	destroy(steps);
+	return wrong;
+}
+
+Test(request_functions, end_before_their_comm_does, .timeout = 60)
+{
+	world_try(2, "shm", destroy_the_comm);
+	world_try(3, "tcp", destroy_the_comm);
+}
+
+/* A rank dies in the first function; the others wait there for the second sum. */
+static int lose_a_rank(struct rank_env *env)
+{
+	struct step steps[STEPS];
+	int wrong = prepare(env, env->comm, steps, *(int *)env->argument);
+
+	steps[0].kills = env->rank == env->size - 1;
+	wrong = wrong ? wrong : start(env, steps);
+	if (wrong)
+		return wrong;
+	if (!world_wait(&steps[0].end))
+		return world_report(env, "the first function hangs");
+	TRY(rondo_comm_destroy(env->comm));
+	env->comm = NULL;
+	destroy(steps);
+	return steps[0].error == RONDO_DIED ? 0 : world_report(env, "error %d", steps[0].error);
+}
+
+Test(request_functions, get_the_error_of_a_rank_that_dies, .timeout = 60)
+{
+	struct world world = { .size = 3, .quiet = true };
+	struct rank_outcome outcomes[WORLD_MAX];
+
+	for (int way = 0; way < TWO_COMMS && !ONLY_THREADS; way++) {
+		cr_expect_eq(world_run(&world, lose_a_rank, &way, outcomes), 1, "way %d", way);
+		for (int rank = 0; rank < 3; rank++)
+			cr_expect_eq(outcomes[rank].status, rank == 2 ? 128 + SIGKILL : 0,
+				"way %d, rank %d: %s", way, rank, outcomes[rank].text);
+	}
+}
+
+static void wait_for_itself(void *argument, int error)
+{
+	struct step *step = argument;
+
+	step->error = error ? error : rondo_request_wait(step->request, -1);
+	step->ended =
+		step->error == RONDO_INVALID && strstr(rondo_last_error(), "waits for that end");
+}
+
+static int refuse_its_own_end(struct rank_env *env)
+{
+	struct step steps[STEPS];
+	int wrong = prepare(env, env->comm, steps, 0);
+
+	if (wrong)
+		return wrong;
+	TRY(rondo_request_start(steps[0].request, wait_for_itself, &steps[0]));
+	TRY(rondo_request_wait(steps[0].request, WAIT_MS));
+	destroy(steps);
+	return steps[0].ended ? 0 : world_report(env, "error %d", steps[0].error);
+}
+
+Test(request_functions, cannot_wait_for_their_own_end, .timeout = 60)
+{
+	world_try(2, "shm", refuse_its_own_end);
+}
