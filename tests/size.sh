@@ -13,10 +13,10 @@ gpu 11045
 transports 14302
 trainer 19160
 tools 29515
-tests 108750
+tests 108920
 bench 6062
-adapters 5590
-docs 10125
+adapters 5592
+docs 10126
 product 133700
 files 1850'
 

@@ -134,6 +134,9 @@ WorkPointer Group::start(
 	rondo_set_call_site(nullptr);
 	check(rondo_group_prepare(&request));
 	work->start(life_, request, true);
+	/* The callback may wait for it, in the thread that else would run it. */
+	if (callbacks_here)
+		work->isCompleted();
 	return work;
 }
 
