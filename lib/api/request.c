@@ -97,8 +97,9 @@ int rondo_request_wait(rondo_request *request, int timeout_ms)
 		return err;
 	if (!rd_request_is_done(request) && rd_request_ends_here(request))
 		return rd_fail(RONDO_INVALID,
-			"rondo_request_wait: the function that the request's end calls waits for "
-			"that end");
+			"rondo_request_wait: the function at %s end cannot wait for %s",
+			request->tagged ? "a message's" : "the request's",
+			request->tagged ? "a message of its comm" : "that end");
 	if (!rd_request_is_done(request) &&
 		!(request->tagged ? rd_tagged_wait : rd_request_queue_wait)(request, timeout_ms))
 		return RONDO_PENDING;

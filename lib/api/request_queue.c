@@ -82,6 +82,24 @@ static int copy_tasks(struct rondo_request *request)
 	return err;
 }
 
+void rd_request_call_done(struct rondo_request *request)
+{
+	const struct rondo_request *outer = ending;
+
+	if (request->error && request->reason)
+		rd_fail(request->error, "%s", request->reason);
+	ending = request;
+	request->done(request->argument, request->error);
+	ending = outer;
+}
+
+bool rd_request_ends_here(const struct rondo_request *request)
+{
+	if (!ending || !ending->tagged || !request->tagged)
+		return request == ending;
+	return request->comm == ending->comm;
+}
+
 static void run_tasks(struct rondo_request *request)
 {
 	int err = rd_run(request->runs, request->count);
@@ -99,7 +117,6 @@ static void post(struct rd_request_queue *queue);
 /* Others may run requests meanwhile: done() may wait for them. */
 static void call_done(struct rd_request_queue *queue, struct rondo_request *request)
 {
-	const struct rondo_request *outer = ending;
 	bool wake;
 
 	pthread_mutex_lock(&queue->lock);
@@ -107,18 +124,9 @@ static void call_done(struct rd_request_queue *queue, struct rondo_request *requ
 	queue->calling++;
 	wake = needs_wake(queue);
 	pthread_mutex_unlock(&queue->lock);
-	ending = request;
 	if (wake)
 		post(queue);
-	if (wake && request->reason)
-		rd_fail(request->error, "%s", request->reason);
-	request->done(request->argument, request->error);
-	ending = outer;
-}
-
-bool rd_request_ends_here(const struct rondo_request *request)
-{
-	return request == ending;
+	rd_request_call_done(request);
 }
 
 /* Under the lock, which it gives up meanwhile: runs the first request. */

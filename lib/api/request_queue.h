@@ -59,7 +59,10 @@ int rd_request_queue_add(struct rondo_request *request);
 /* Waits for the end of a request: at most timeout_ms, which is no bound where it is negative.
    Returns whether it is done. */
 bool rd_request_queue_wait(struct rondo_request *request, int timeout_ms);
-/* Whether the calling thread is in its done(). */
+/* Calls its done(), which is not NULL, with its error and the reason. */
+void rd_request_call_done(struct rondo_request *request);
+/* Whether the calling thread is in its done(); for a message, in that of any message of its comm: a
+   thread in one moves no other message. */
 bool rd_request_ends_here(const struct rondo_request *request);
 /* A thread polls the request: a worker runs it, if none does. */
 void rd_request_queue_poll(struct rondo_request *request);

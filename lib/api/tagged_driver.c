@@ -84,9 +84,7 @@ static void call_done(struct rd_tagged_driver *driver, struct rondo_request *req
 		return;
 	driver->calling++;
 	rd_mailbox_exit(driver->mailbox);
-	if (request->error && request->reason)
-		rd_fail(request->error, "%s", request->reason);
-	request->done(request->argument, request->error);
+	rd_request_call_done(request);
 	rd_mailbox_enter(driver->mailbox);
 	driver->calling--;
 }

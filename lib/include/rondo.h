@@ -759,12 +759,12 @@ RONDO_API int rondo_group_prepare(rondo_request **request);
  * Issues the request's calls, and returns. Buffers must stay untouched until it is done. `done`
  * may be NULL; else it is called once when the calls have ended, with their error or 0, in the
  * thread that ran them, before a wait or a test returns the end. rondo_last_error() has the reason
- * there. It may start other requests. It may wait for those and for later ones, also by
- * means of its own, such as a future that their functions complete. A thread of the library runs
- * them meanwhile; a wait for its own request returns RONDO_INVALID. It makes no other call on a
- * comm, and may destroy the request, if nobody waits for that. The comm's destruction waits for it.
- * Functions of a comm's requests are called in the order of starts, one after the other. But where
- * one waits or takes long, later requests end meanwhile. A message's function waits for no message.
+ * there. It may start other requests, and wait for those and for later ones, also by means of its
+ * own, such as a future that their functions complete. A thread of the library runs them meanwhile.
+ * Waits for its own request are RONDO_INVALID, and those of a message's function for a message of
+ * its comm. It makes no other call on a comm, and may destroy the request, if nobody waits for
+ * that. The comm's destruction waits for it. Functions of a comm's requests are called in the order
+ * of starts, one after the other. But where one waits or takes long, later requests end meanwhile.
  * RONDO_INVALID while the request is under way, or another thread uses the comm (a tagged message
  * may be started nevertheless).
  */

@@ -177,13 +177,19 @@ Test(request_functions, get_the_error_of_a_rank_that_dies, .timeout = 60)
 	}
 }
 
+static void expect_refusal(struct step *step, rondo_request *awaited)
+{
+	step->error = rondo_request_wait(awaited, -1);
+	step->ended =
+		step->error == RONDO_INVALID && strstr(rondo_last_error(), " end cannot wait for ");
+}
+
 static void wait_for_itself(void *argument, int error)
 {
 	struct step *step = argument;
 
-	step->error = error ? error : rondo_request_wait(step->request, -1);
-	step->ended =
-		step->error == RONDO_INVALID && strstr(rondo_last_error(), "waits for that end");
+	(void)error;
+	expect_refusal(step, step->request);
 }
 
 static int refuse_its_own_end(struct rank_env *env)
@@ -202,4 +208,44 @@ static int refuse_its_own_end(struct rank_env *env)
 Test(request_functions, cannot_wait_for_their_own_end, .timeout = 60)
 {
 	world_try(2, "shm", refuse_its_own_end);
+}
+
+static void wait_for_the_next(void *argument, int error)
+{
+	struct step *step = argument;
+
+	(void)error;
+	expect_refusal(step, step->next->request);
+}
+
+/* The second messages are sent after the functions at the ends of the first. */
+static int refuse_messages(struct rank_env *env)
+{
+	struct step steps[2] = { { .next = &steps[1] } };
+	rondo_request *sends[2];
+
+	for (int i = 0; i < 2; i++) {
+		TRY(rondo_recv_tagged(
+			env->comm, &steps[i].value, 4, 1 - env->rank, i, &steps[i].request));
+		TRY(rondo_send_tagged(env->comm, &env->rank, 4, 1 - env->rank, i, &sends[i]));
+	}
+	TRY(rondo_request_start(steps[1].request, NULL, NULL));
+	TRY(rondo_request_start(steps[0].request, wait_for_the_next, &steps[0]));
+	TRY(rondo_request_start(sends[0], NULL, NULL));
+	TRY(rondo_request_wait(steps[0].request, WAIT_MS));
+	TRY(rondo_barrier(env->comm, NULL));
+	TRY(rondo_request_start(sends[1], NULL, NULL));
+	for (int i = 0; i < 2; i++) {
+		TRY(rondo_request_wait(sends[i], WAIT_MS));
+		TRY(rondo_request_wait(steps[i].request, WAIT_MS));
+		rondo_request_destroy(sends[i]);
+		rondo_request_destroy(steps[i].request);
+	}
+	return steps[0].ended ? 0 : world_report(env, "error %d", steps[0].error);
+}
+
+Test(request_functions, of_messages_cannot_wait_for_messages, .timeout = 60)
+{
+	world_try(2, "shm", refuse_messages);
+	world_try(2, "tcp", refuse_messages);
 }
