@@ -129,10 +129,13 @@ static struct rd_task *waiting_task(const struct rd_batch *batch)
 	return &batch->tasks[0];
 }
 
-static int fail_by_timeout(const struct rd_batch *batch, int64_t waited_ms)
+static int fail_by_timeout(const struct rd_batch *batch, const struct rd_wait *wait, int64_t now_ns)
 {
 	struct rd_task *task = waiting_task(batch);
+	int64_t waited_ms = (now_ns - wait->since_ns) / 1000000;
 
+	if (wait->published)
+		atomic_store(&wait->published->waiting_seen_ms, now_ns / 1000000);
 	rd_fail(RONDO_TIMEOUT, "rank %d waited %lld ms for %srank %d in %s #%u", task->comm->rank,
 		(long long)waited_ms, task->opens ? "its link to " : "", rd_task_waiting_for(task),
 		rd_collective_name(task->call.problem.collective), task->call.number);
@@ -234,7 +237,7 @@ int rd_wait_round(const struct rd_batch *batch, struct rd_wait *wait, int *sleep
 	int64_t left_ms = waiting_task(batch)->timeout_ms - waited_ns / 1000000;
 
 	if (left_ms <= 0)
-		return fail_by_timeout(batch, waited_ns / 1000000);
+		return fail_by_timeout(batch, wait, now_ns);
 	if (!comm->oversubscribed && !leaves && waited_ns < comm->spin_ns)
 		return RD_IDLE;
 	wait->slept = true;

@@ -235,6 +235,9 @@ int rd_query_unresponsive(const struct rd_coordinator *coordinator, int suspect)
 /* The number of the collective that a rank is in, or was last. */
 uint32_t rd_query_present_call(const struct rd_coordinator_rank *state);
 
+/* For how long a rank has waited, in whole seconds where it was one or more. */
+int64_t rd_query_wait_ms(const struct rd_coordinator_rank *state);
+
 /* A verdict where two ranks wait in different calls of one number: each for messages that the other
    never sends. False: there are none. */
 bool rd_query_judge_calls(struct rd_coordinator *coordinator);

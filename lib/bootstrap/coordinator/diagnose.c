@@ -252,31 +252,27 @@ static bool is_late(const struct rd_coordinator_rank *state)
 	return state->late;
 }
 
-/* In whole seconds where it took some. Its bound may be less than that of all calls. */
-static int64_t wait_of(
-	const struct rd_coordinator *coordinator, const struct rd_coordinator_rank *state)
+int64_t rd_query_wait_ms(const struct rd_coordinator_rank *state)
 {
-	int64_t waited_ms = state->waited_ms;
-
-	if (waited_ms == 0)
-		return coordinator->settings->timeout_ms;
-	return waited_ms < 1000 ? waited_ms : waited_ms / 1000 * 1000;
+	return state->waited_ms < 1000 ? state->waited_ms : state->waited_ms / 1000 * 1000;
 }
 
-/* The end of a reason: "rank 0 (...) waited 600 s for it in all_reduce #17". */
+/* The end of a reason: "rank 0 (...) waited 600 s for it in all_reduce #17". A rank publishes no
+   wait of a device: the reason of its report has that. */
 static const char *describe_wait(
 	const struct rd_coordinator *coordinator, int reporter, char text[RD_REASON_SIZE])
 {
 	const struct rd_coordinator_rank *state = &coordinator->ranks[reporter];
 	char name[RD_RANK_NAME_SIZE], call[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
-	if (!state->answered || state->calls == state->done || state->report == RONDO_BROKEN) {
+	if (!state->answered || state->calls == state->done || state->waited_ms == 0 ||
+		state->report == RONDO_BROKEN) {
 		snprintf(text, RD_REASON_SIZE, "%s", rd_reason_text(state->reason));
 		return text;
 	}
 	snprintf(text, RD_REASON_SIZE, "%s waited %s for it in %s%s%s",
 		rd_coordinator_name_rank(coordinator, reporter, name),
-		rd_duration(duration, wait_of(coordinator, state)),
+		rd_duration(duration, rd_query_wait_ms(state)),
 		rd_coordinator_name_call(state->collective, state->done + 1, call),
 		state->waits_at[0] ? " at " : "", state->waits_at);
 	return text;

@@ -150,7 +150,7 @@ static void judge_circle(struct rd_coordinator *coordinator)
 	rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
 		"%s waited %s for %s in %s: ranks wait for each other, and nothing comes through",
 		rd_coordinator_name_rank(coordinator, rank, name),
-		rd_duration(duration, coordinator->settings->heartbeat_timeout_ms),
+		rd_duration(duration, rd_query_wait_ms(state)),
 		rd_coordinator_name_rank(coordinator, next, next_name),
 		state->calls == state->done
 			? "a transfer"

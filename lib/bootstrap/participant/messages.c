@@ -287,17 +287,22 @@ static void load_slept_in(struct rd_activity *activity, struct rd_signature *sig
 static void write_answer(
 	const struct rd_participant *participant, struct rd_control_message *message)
 {
+	struct rd_activity *activity = participant->activity;
+	/* A wait that ended by its timeout lasted until it was last seen. */
+	int64_t until_ms = participant->report == RONDO_TIMEOUT
+				   ? atomic_load(&activity->waiting_seen_ms)
+				   : participant->ticked_ms;
+
 	message->kind = RD_CONTROL_ANSWER;
 	message->answer.number = participant->query;
-	message->answer.calls = atomic_load(&participant->activity->calls);
-	message->answer.done = atomic_load(&participant->activity->done);
-	message->answer.collective = atomic_load(&participant->activity->collective);
-	message->answer.waiting_for = atomic_load(&participant->activity->waiting_for);
-	message->answer.waited_ms =
-		rd_activity_waited_ms(participant->activity, participant->ticked_ms);
-	load_slept_in(participant->activity, &message->answer.slept_in);
-	rd_call_site(atomic_load(&participant->activity->called_at), message->answer.called_at);
-	rd_call_site(message->answer.waited_ms ? atomic_load(&participant->activity->waits_at) : 0,
+	message->answer.calls = atomic_load(&activity->calls);
+	message->answer.done = atomic_load(&activity->done);
+	message->answer.collective = atomic_load(&activity->collective);
+	message->answer.waiting_for = atomic_load(&activity->waiting_for);
+	message->answer.waited_ms = rd_activity_waited_ms(activity, until_ms);
+	load_slept_in(activity, &message->answer.slept_in);
+	rd_call_site(atomic_load(&activity->called_at), message->answer.called_at);
+	rd_call_site(message->answer.waited_ms ? atomic_load(&activity->waits_at) : 0,
 		message->answer.waits_at);
 }
 

@@ -374,7 +374,9 @@ Test(failure, late_ranks_need_a_comm_and_room)
 static int stay_away_for_less(struct rank_env *env)
 {
 	static const int refused[] = { -1, 9, 86400001 };
+	int64_t begin_ms = world_now_ms();
 	rondo_stream *stream;
+	int seconds;
 
 	if (env->create_error)
 		return fails_as_expected(env, env->create_error);
@@ -388,17 +390,24 @@ static int stay_away_for_less(struct rank_env *env)
 		return stay_away(env);
 	TRY(rondo_stream_create(&stream));
 	/* It holds for calls that are issued later. */
-	TRY(rondo_comm_set_timeout(env->comm, 2000));
+	TRY(rondo_comm_set_timeout(env->comm, 2100));
 	rondo_barrier(env->comm, stream);
 	rondo_comm_set_timeout(env->comm, 0);
 
 	int err = rondo_stream_synchronize(stream);
 
 	if (!err)
-		err = rondo_comm_set_timeout(env->comm, 2100);
+		err = rondo_comm_set_timeout(env->comm, 2000);
 	if (!err)
 		err = rondo_barrier(env->comm, NULL);
 	rondo_stream_destroy(stream);
+
+	const char *waited = strstr(rondo_last_error(), " waited ");
+	int64_t took_ms = world_now_ms() - begin_ms;
+
+	if (!waited || sscanf(waited, " waited %d s for it in", &seconds) != 1 || seconds < 2 ||
+		seconds > took_ms / 1000)
+		return world_report(env, "in %d ms: %s", (int)took_ms, rondo_last_error());
 	return fails_as_expected(env, err);
 }
 

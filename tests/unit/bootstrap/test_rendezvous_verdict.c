@@ -15,11 +15,21 @@ static void is_in_call(int rank, uint32_t number, int waiting_for)
 	atomic_store(&activity->waiting_for, waiting_for);
 }
 
+/* This rank has waited for another in call `number` for waited_ms. */
+static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
+{
+	struct rd_activity *activity = &net.nodes[rank].activity;
+
+	is_in_call(rank, number, other);
+	atomic_store(&activity->waiting_since_ms, net.now_ms - waited_ms);
+	atomic_store(&activity->waiting_seen_ms, net.now_ms);
+}
+
 /* Each rank waits in call #17 for the next one. */
 static void wait_in_circle(void)
 {
 	for (int i = 0; i < net.size; i++)
-		is_in_call(i, 17, (i + 1) % net.size);
+		waits_for(i, 17, (i + 1) % net.size, 1000);
 }
 
 static void has_made(int rank, uint32_t calls)
@@ -106,6 +116,39 @@ Test(rendezvous, after_a_timeout_the_rank_that_has_not_joined_is_the_reason)
 	net_expect_verdict(RONDO_TIMEOUT,
 		"rank 1 (host h1, pid 101) has not joined all_reduce #17 (it has made 16 calls); "
 		"rank 3 (host h3, pid 103) waited 1 s for it in all_reduce #17");
+}
+
+/* Rank 2 reports rank 1, for which it waited for 3500 ms, until ago_ms ago: a call has a bound of
+   its own, and a control thread may be late. */
+static void report_wait_of(int64_t ago_ms)
+{
+	net_meet(3);
+	wait_in_circle();
+	has_made(1, 16);
+	waits_for(2, 17, 1, 3500 + ago_ms);
+	atomic_fetch_sub(&net.nodes[2].activity.waiting_seen_ms, ago_ms);
+	report(2, RONDO_TIMEOUT, 1, "rank 2 waited 3500 ms");
+	net_expect_verdict(RONDO_TIMEOUT,
+		"(it has made 16 calls); rank 2 (host h2, pid 102) waited 3 s for it in "
+		"all_reduce #17");
+}
+
+Test(rendezvous, after_a_timeout_the_reason_has_the_length_of_the_wait)
+{
+	report_wait_of(0);
+	report_wait_of(700);
+	report_wait_of(1700);
+}
+
+Test(rendezvous, a_wait_of_a_device_is_that_of_the_report)
+{
+	net_meet(3);
+	all_have_made(17);
+	has_made(1, 16);
+	is_in_call(2, 17, 1);
+	report(2, RONDO_TIMEOUT, 1, "rank 2's kernel waited 3500 ms for rank 1");
+	net_expect_verdict(
+		RONDO_TIMEOUT, "(it has made 16 calls); rank 2's kernel waited 3500 ms for rank 1");
 }
 
 /* In the coordinator and in each participant: the ranks whose bits are set. */
@@ -247,11 +290,11 @@ static void wait_for_a_leaver(uint32_t call_of_others)
 	leave(2, 0);
 	net_run_steps(50);
 	is_in_call(1, 5, 2);
-	is_in_call(0, call_of_others, 1);
-	report(0, RONDO_TIMEOUT, 1, "rank 0 waited 600 s for rank 1");
+	waits_for(0, call_of_others, 1, 600000);
+	report(0, RONDO_TIMEOUT, 1, "rank 0 waited 600000 ms for rank 1");
 	net_expect_verdict(RONDO_TIMEOUT,
 		"rank 1 (host h1, pid 101) waits in all_reduce #5 for rank 2 (host h2, pid 102), "
-		"which left after call #5; rank 0 (host h0, pid 100) waited");
+		"which left after call #5; rank 0 (host h0, pid 100) waited 600 s for it");
 }
 
 Test(rendezvous, after_a_timeout_a_rank_that_waits_for_a_leaver_is_no_reason)
@@ -468,16 +511,6 @@ Test(rendezvous, a_rank_that_has_left_may_die)
 	expect_all_left();
 }
 
-/* This rank has waited for another in call `number` for waited_ms. */
-static void waits_for(int rank, uint32_t number, int other, int64_t waited_ms)
-{
-	struct rd_activity *activity = &net.nodes[rank].activity;
-
-	is_in_call(rank, number, other);
-	atomic_store(&activity->waiting_since_ms, net.now_ms - waited_ms);
-	atomic_store(&activity->waiting_seen_ms, net.now_ms);
-}
-
 Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_continues)
 {
 	char text[RD_REASON_SIZE], site[RD_CALL_SITE_SIZE], here[2 * RD_CALL_SITE_SIZE];
@@ -523,12 +556,12 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_continues)
 Test(rendezvous, ranks_that_wait_for_each_other_are_named)
 {
 	net_meet(4);
-	waits_for(1, 6, 2, NET_TIMEOUT_MS);
-	waits_for(2, 6, 3, NET_TIMEOUT_MS);
-	waits_for(3, 6, 2, NET_TIMEOUT_MS);
-	rd_participant_slow(net.nodes[1].participant, 0, 2, "rank 1 has waited 1000 ms");
+	waits_for(1, 6, 2, 3 * NET_TIMEOUT_MS);
+	waits_for(2, 6, 3, 3 * NET_TIMEOUT_MS);
+	waits_for(3, 6, 2, 3 * NET_TIMEOUT_MS);
+	rd_participant_slow(net.nodes[1].participant, 0, 2, "rank 1 has waited 3000 ms");
 	net_expect_verdict(RONDO_TIMEOUT,
-		"rank 3 (host h3, pid 103) waited 1 s for rank 2 (host h2, pid 102) in all_reduce "
+		"rank 3 (host h3, pid 103) waited 3 s for rank 2 (host h2, pid 102) in all_reduce "
 		"#6: ranks wait for each other, and nothing comes through");
 }
 
