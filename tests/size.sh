@@ -17,7 +17,7 @@ tests 108920
 bench 6062
 adapters 5592
 docs 10130
-product 133710
+product 133720
 files 1850'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.

@@ -30,6 +30,7 @@ struct report {
 	int error;
 	char reason[RD_REASON_SIZE];
 	char stage[128];
+	int64_t stage_ms; /* when it began, by rd_clock_ms() */
 };
 
 static struct report *mine; /* in the child; else NULL */
@@ -43,6 +44,7 @@ void rd_trial_stage(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(mine->stage, sizeof(mine->stage), format, args);
 	va_end(args);
+	mine->stage_ms = rd_clock_ms();
 }
 
 /*
@@ -80,21 +82,20 @@ static int reap(pid_t child)
 }
 
 /* Whether it ends in time. */
-static bool ends(int fd, int timeout_ms)
+static bool ends(int fd, int64_t deadline_ms)
 {
 	struct pollfd watch = { .fd = fd, .events = POLLIN };
-	int64_t deadline = rd_clock_ms() + timeout_ms;
 	int ready;
 
 	do {
-		int64_t left = deadline - rd_clock_ms();
+		int64_t left = deadline_ms - rd_clock_ms();
 
 		ready = poll(&watch, 1, left > 0 ? (int)left : 0);
 	} while (ready < 0 && errno == EINTR);
 	return ready > 0;
 }
 
-static int judge(struct report *report, bool ended, int status, int timeout_ms)
+static int judge(struct report *report, bool ended, int status, int64_t deadline_ms)
 {
 	report->reason[sizeof(report->reason) - 1] = '\0';
 	report->stage[sizeof(report->stage) - 1] = '\0';
@@ -102,8 +103,8 @@ static int judge(struct report *report, bool ended, int status, int timeout_ms)
 	const char *in = *report->stage ? " in " : "";
 
 	if (!ended)
-		return rd_fail(RONDO_TIMEOUT, "hung for %.1f s%s%s", timeout_ms / 1000.0, in,
-			report->stage);
+		return rd_fail(RONDO_TIMEOUT, "hung for %.1f s%s%s",
+			(double)(deadline_ms - report->stage_ms) / 1000, in, report->stage);
 	if (atomic_load(&report->done))
 		return report->error ? rd_fail(report->error, "%s", report->reason) : 0;
 	if (status == UNKNOWN)
@@ -122,11 +123,11 @@ static int judge(struct report *report, bool ended, int status, int timeout_ms)
 }
 
 /* By its descriptor: once the kernel has discarded it, its number may be another process's. */
-static int watch(pid_t child, struct report *report, int timeout_ms)
+static int watch(pid_t child, struct report *report, int64_t deadline_ms)
 {
 	int fd = rd_pidfd_open(child);
 	/* ESRCH: it has ended, and is discarded. */
-	bool ended = fd >= 0 ? ends(fd, timeout_ms) : errno == ESRCH;
+	bool ended = fd >= 0 ? ends(fd, deadline_ms) : errno == ESRCH;
 
 	if (fd < 0 && !ended) {
 		int err = rd_fail_errno("cannot watch a trial by a pidfd");
@@ -139,7 +140,7 @@ static int watch(pid_t child, struct report *report, int timeout_ms)
 		rd_pidfd_kill(fd, SIGKILL);
 	if (fd >= 0)
 		close(fd);
-	return judge(report, ended, reap(child), timeout_ms);
+	return judge(report, ended, reap(child), deadline_ms);
 }
 
 int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms)
@@ -147,10 +148,12 @@ int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms)
 	struct report *report = mmap(
 		NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t parent = getpid(), child;
+	int64_t began_ms = rd_clock_ms();
 	int err;
 
 	if (report == MAP_FAILED)
 		return rd_fail(RONDO_MEMORY, "no memory for a trial");
+	report->stage_ms = began_ms;
 	child = fork();
 	if (child == 0) {
 		prepare_to_crash(parent);
@@ -158,7 +161,7 @@ int rd_trial(int (*body)(void *argument), void *argument, int timeout_ms)
 		_exit(0);
 	}
 	err = child < 0 ? rd_fail_errno("cannot fork for a trial")
-			: watch(child, report, timeout_ms);
+			: watch(child, report, began_ms + timeout_ms);
 	munmap(report, sizeof(*report));
 	return err;
 }

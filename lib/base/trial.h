@@ -8,8 +8,8 @@
  *
  * A body that does not return gives an error whose reason names the stage of rd_trial_stage(), if
  * any. RONDO_SYSTEM: "crashed (Segmentation fault) in probe() of gate" or "ended the process".
- * RONDO_TIMEOUT: "hung for 5.0 s". RONDO_MEMORY: "was killed from outside". Where the program
- * ignores SIGCHLD, no status is left: "crashed, or ended the process".
+ * RONDO_TIMEOUT: "hung for 5.0 s", the time of that stage alone. RONDO_MEMORY: "was killed from
+ * outside". Where the program ignores SIGCHLD, no status is left: "crashed, or ended the process".
  *
  * Changes that the body makes to memory are lost. In a process with threads, the body may call
  * only functions that are safe in a forked child.

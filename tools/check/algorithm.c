@@ -304,7 +304,7 @@ static void report_timeout(const struct proof *proof, int timeout_ms, struct rep
 	print_problem(progress, problem, sizeof(problem));
 	if (progress->running && (ran_ms >= HANGS_MS || ran_ms >= timeout_ms / 2)) {
 		snprintf(text, sizeof(text), "hung for %.1f s in %s, for %s, rank %d",
-			timeout_ms / 1000.0, progress->running, problem, progress->problem.rank);
+			(double)ran_ms / 1000, progress->running, problem, progress->problem.rank);
 		say(proof, report, REFUSED, text);
 		return;
 	}

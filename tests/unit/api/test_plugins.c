@@ -157,7 +157,7 @@ Test(plugins, whose_algorithms_make_no_sense_are_skipped, .timeout = LIMIT_S)
 
 Test(plugins, that_hang_are_skipped, .timeout = LIMIT_S)
 {
-	expect_skipped(PLUGINS "transport_HANGS.so", "", "hung for 5.0 s in probe() of gate");
+	expect_skipped(PLUGINS "transport_HANGS.so", "", " s in probe() of gate");
 }
 
 Test(plugins, whose_hardware_is_not_here_are_skipped, .timeout = LIMIT_S)
