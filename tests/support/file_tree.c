@@ -11,12 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-char tree_root[64];
+char tree_root[64], tree_file[80];
 
 void tree_begin(void)
 {
 	strcpy(tree_root, "/tmp/tree.XXXXXX");
 	cr_assert_not_null(mkdtemp(tree_root));
+	snprintf(tree_file, sizeof(tree_file), "%s/file", tree_root);
 }
 
 static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)

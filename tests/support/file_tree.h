@@ -3,6 +3,7 @@
 #define TEST_FILE_TREE_H
 
 extern char tree_root[64]; /* the path of the tree that is open */
+extern char tree_file[80]; /* a path in it, for a file that the test or its program writes */
 
 void tree_begin(void);
 /* Removes the tree with all its files. */

@@ -1,6 +1,7 @@
 #include "text.h"
 
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,5 +27,17 @@ char *file_text(int fd)
 
 	cr_assert_not_null(text);
 	cr_assert_eq(pread(fd, text, (size_t)size, 0), size);
+	return text;
+}
+
+char *file_text_at(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	cr_assert_geq(fd, 0, "no %s", path);
+
+	char *text = file_text(fd);
+
+	close(fd);
 	return text;
 }

@@ -12,5 +12,6 @@ int warnings_of(const char *log);
 
 /* All that a file holds, as a string that the caller frees. */
 char *file_text(int fd);
+char *file_text_at(const char *path);
 
 #endif

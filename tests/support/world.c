@@ -220,6 +220,15 @@ static int live_alone(struct life *life)
 	return status;
 }
 
+rondo_creation *world_create(const struct rondo_config *config)
+{
+	rondo_creation *creation;
+	int err = rondo_comm_create_begin(&creation, config);
+
+	cr_assert_eq(err, 0, "%s", rondo_last_error());
+	return creation;
+}
+
 int64_t world_now_ms(void)
 {
 	struct timespec now;

@@ -85,6 +85,9 @@ const char *world_run_captured(
 /* The config of a rank of 127.0.0.1, the rest by default. */
 struct rondo_config world_config(int rank, int size, int port);
 
+/* Begins to create a comm, beside the caller; asserts that it begins. */
+rondo_creation *world_create(const struct rondo_config *config);
+
 /* On the monotonic clock, the same in all processes. */
 int64_t world_now_ms(void);
 

@@ -86,15 +86,6 @@ static struct rondo_config patient_config(int rank, int size, int port)
 	return config;
 }
 
-static rondo_creation *begin(const struct rondo_config *config)
-{
-	rondo_creation *creation;
-	int err = rondo_comm_create_begin(&creation, config);
-
-	cr_assert_eq(err, 0, "%s", rondo_last_error());
-	return creation;
-}
-
 /* Tests until the end. */
 static int await_end(rondo_creation *creation, rondo_comm **comm)
 {
@@ -198,7 +189,7 @@ Test(creation, is_tested_until_it_gives_a_comm_that_works, .timeout = 60)
 		struct rondo_config config = patient_config(rank, SIZE, port);
 
 		config.address = address;
-		creations[rank] = begin(&config);
+		creations[rank] = world_create(&config);
 		/* The library has copies. */
 		explicit_bzero(address, sizeof(address));
 		explicit_bzero(&config, sizeof(config));
@@ -242,7 +233,7 @@ static void cancel_among_three(int canceller)
 	for (int rank = 0; rank < 3; rank++) {
 		struct rondo_config config = patient_config(rank, 4, port);
 
-		creations[rank] = begin(&config);
+		creations[rank] = world_create(&config);
 	}
 	await_answers(port, 2);
 	cr_assert_eq(pthread_create(&thread, NULL, cancel, creations[canceller]), 0);
@@ -267,7 +258,7 @@ Test(creation, of_rank_0_is_cancelled_while_nobody_comes, .timeout = 60)
 	config.rendezvous_fd = listen_at(config.port);
 	config.port = -1;
 	config.address = NULL;
-	creation = begin(&config);
+	creation = world_create(&config);
 	cancel_at_once(creation, 0);
 	expect_no_more(&before);
 }
@@ -277,7 +268,7 @@ static void cancel_unaccepted(bool listens)
 	struct belongings before = belongings_now();
 	struct rondo_config config = patient_config(1, 2, free_port());
 	int fd = listen_at(config.port);
-	rondo_creation *creation = begin(&config);
+	rondo_creation *creation = world_create(&config);
 
 	await_connection(fd);
 	if (!listens)
@@ -330,7 +321,7 @@ static rondo_creation *begin_resolving(const char *name)
 	config.address = name;
 	sem_init(&resolver.asked, 0, 0);
 	sem_init(&resolver.answered, 0, 0);
-	creation = begin(&config);
+	creation = world_create(&config);
 	cr_assert(world_wait(&resolver.asked));
 	return creation;
 }
@@ -364,7 +355,7 @@ Test(creation, is_cancelled_while_there_is_no_secret, .timeout = 60)
 	struct rondo_config config = patient_config(1, 2, 1);
 
 	setenv("RONDO_SECRET_FILE", "/tmp/rondo-no-such-folder/secret", 1);
-	cancel_at_once(begin(&config), 1);
+	cancel_at_once(world_create(&config), 1);
 	expect_no_more(&before);
 }
 
@@ -383,7 +374,7 @@ Test(creation, is_cancelled_during_the_exchange_over_pmi, .timeout = 60)
 	setenv("PMI_RANK", "1", 1);
 	setenv("PMI_SIZE", "2", 1);
 	config.init_timeout_ms = 60000;
-	creation = begin(&config);
+	creation = world_create(&config);
 	manager.fd = ends[1];
 	cr_assert_eq(poll(&manager, 1, BOUND_MS), 1);
 	cancel_at_once(creation, 1);
@@ -395,7 +386,7 @@ Test(creation, that_is_done_is_cancelled_and_leaves_no_comm, .timeout = 60)
 {
 	struct belongings before = belongings_now();
 	struct rondo_config config = world_config(0, 1, -1);
-	rondo_creation *creation = begin(&config);
+	rondo_creation *creation = world_create(&config);
 	int64_t until = world_now_ms() + BOUND_MS;
 	rondo_comm *comm = NULL;
 
@@ -413,7 +404,7 @@ Test(creation, that_is_cancelled_late_revokes_the_comm_of_the_others, .timeout =
 	rondo_comm *comms[2] = { NULL, NULL };
 	int port = free_port(), err;
 	struct rondo_config zero = patient_config(0, 2, port), one = patient_config(1, 2, port);
-	rondo_creation *creations[2] = { begin(&zero), begin(&one) };
+	rondo_creation *creations[2] = { world_create(&zero), world_create(&one) };
 	int64_t until = world_now_ms() + BOUND_MS;
 
 	cr_assert_eq(await_end(creations[0], &comms[0]), 0, "%s", rondo_last_error());
@@ -430,7 +421,7 @@ Test(creation, that_is_cancelled_late_revokes_the_comm_of_the_others, .timeout =
 Test(creation, is_refused_in_a_forked_child, .timeout = 60)
 {
 	struct rondo_config config = patient_config(1, 2, free_port());
-	rondo_creation *creation = begin(&config);
+	rondo_creation *creation = world_create(&config);
 	pid_t pid = fork();
 	rondo_comm *comm;
 	int status;
@@ -535,7 +526,7 @@ static int64_t run_round(const char *transport, int canceller, long after_us)
 
 		config.transport = transport;
 		config.host = strcmp(transport, "tcp") == 0 ? (rank ? "a" : "b") : NULL;
-		round.creations[rank] = begin(&config);
+		round.creations[rank] = world_create(&config);
 	}
 	if (canceller < 0)
 		test_all(&round, began + BOUND_MS);

@@ -7,15 +7,6 @@
 #include "free_port.h"
 #include "world.h"
 
-static rondo_creation *begin(const struct rondo_config *config)
-{
-	rondo_creation *creation;
-	int err = rondo_comm_create_begin(&creation, config);
-
-	cr_assert_eq(err, 0, "%s", rondo_last_error());
-	return creation;
-}
-
 /* Tests until the end, or the timeout of the test. */
 static int await_end(rondo_creation *creation, rondo_comm **comm)
 {
@@ -39,7 +30,7 @@ Test(creation_arguments, has_the_unique_id_of_the_config_and_outlives_it, .timeo
 
 		config.address = NULL;
 		config.unique_id = &copy;
-		creations[rank] = begin(&config);
+		creations[rank] = world_create(&config);
 		explicit_bzero(&copy, sizeof(copy));
 	}
 	for (int rank = 0; rank < 2; rank++)
@@ -68,7 +59,7 @@ Test(creation_arguments, refuses_arguments_that_make_no_sense, .timeout = 60)
 	cr_expect_eq(rondo_comm_create_begin(&creation, &config), RONDO_SETTING);
 	cr_expect_null(creation);
 	config.struct_size++;
-	creation = begin(&config);
+	creation = world_create(&config);
 	expect_invalid(rondo_comm_create_test(creation, NULL), "_test: comm is NULL");
 	cr_assert_eq(await_end(creation, &comm), 0);
 	rondo_comm_destroy(comm);
@@ -79,11 +70,11 @@ Test(creation_arguments, returns_a_bad_setting_from_its_test, .timeout = 60)
 {
 	int port = free_port();
 	struct rondo_config right = world_config(0, 2, port), wrong = world_config(1, 2, port);
-	rondo_creation *first = begin(&right), *second;
+	rondo_creation *first = world_create(&right), *second;
 	rondo_comm *comm;
 
 	wrong.channels = 99;
-	second = begin(&wrong);
+	second = world_create(&wrong);
 	cr_expect_eq(await_end(second, &comm), RONDO_SETTING);
 	cr_expect(strstr(rondo_last_error(), "99"), "%s", rondo_last_error());
 	cr_expect_eq(await_end(first, &comm), RONDO_SETTING);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "file_tree.h"
 #include "program.h"
 #include "text.h"
 #include "tool_run.h"
@@ -17,16 +18,6 @@
 #include "topo/topology_file.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
-
-static char *contents(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	cr_assert_geq(fd, 0, "no %s", path);
-	char *text = file_text(fd);
-	close(fd);
-	return text;
-}
 
 /* ---- The matrix ---- */
 
@@ -41,7 +32,7 @@ Test(topo, the_matrix_of_each_fixture_is_the_text_beside_it)
 		snprintf(path, sizeof(path), "%s/%s.json", RONDO_TOPOLOGIES, names[i]);
 		snprintf(wanted_path, sizeof(wanted_path), "%s/%s.txt", RONDO_TOPOLOGIES, names[i]);
 		struct run shown = run("--load", path, NULL);
-		char *wanted = contents(wanted_path);
+		char *wanted = file_text_at(wanted_path);
 		assert_went_well(&shown);
 		cr_assert_str_eq(
 			shown.out, wanted, "%s: not\n%s\nbut\n%s", names[i], wanted, shown.out);
@@ -68,7 +59,7 @@ static void matrix_words(char *text, int most, char words[4096])
 /* The host of a text has its matrix. most: words of a row to compare. */
 static void expect_the_matrix_of(const char *path, int most)
 {
-	char wanted[4096], got[4096], *text = contents(path);
+	char wanted[4096], got[4096], *text = file_text_at(path);
 	struct run shown = run("--from", path, NULL);
 
 	assert_went_well(&shown);
@@ -131,7 +122,7 @@ static void write_slowly(int to, const char *text)
 
 Test(topo, a_pipe_with_the_text_is_read_whole_and_one_that_nobody_writes_is_empty, .timeout = 60)
 {
-	char path[64], *text = contents(RONDO_TOPOLOGIES "/hgx.smi");
+	char path[64], *text = file_text_at(RONDO_TOPOLOGIES "/hgx.smi");
 	int ends[2], status = -1;
 
 	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -317,25 +308,10 @@ Test(topo, missing_parts_are_logged_with_rondo_debug)
 
 /* ---- Files ---- */
 
-static char folder[] = "/tmp/topo.XXXXXX";
-static char file[64];
-
-static void begin_folder(void)
+Test(topo, what_is_dumped_can_be_loaded, .init = tree_begin, .fini = tree_end)
 {
-	cr_assert_not_null(mkdtemp(folder));
-	snprintf(file, sizeof(file), "%s/file", folder);
-}
-
-static void end_folder(void)
-{
-	unlink(file);
-	rmdir(folder);
-}
-
-Test(topo, what_is_dumped_can_be_loaded, .init = begin_folder, .fini = end_folder)
-{
-	struct run dumped = run("--dump", file, NULL), here = run("--json", NULL);
-	struct run loaded = run("--load", file, "--json", NULL);
+	struct run dumped = run("--dump", tree_file, NULL), here = run("--json", NULL);
+	struct run loaded = run("--load", tree_file, "--json", NULL);
 
 	assert_went_well(&dumped);
 	cr_assert_str_empty(dumped.out);
@@ -352,7 +328,7 @@ Test(topo, a_dump_is_the_fixture_it_was_loaded_from)
 		char path[512];
 		snprintf(path, sizeof(path), "%s/%s.json", RONDO_TOPOLOGIES, names[i]);
 		struct run dumped = run("--load", path, "--dump", "-", NULL);
-		char *wanted = contents(path);
+		char *wanted = file_text_at(path);
 		assert_went_well(&dumped);
 		cr_assert_str_eq(dumped.out, wanted);
 		free(wanted);
@@ -361,10 +337,10 @@ Test(topo, a_dump_is_the_fixture_it_was_loaded_from)
 }
 
 /* CPUs are numbered in turn on some machines of two packages: "0,2,4,...". */
-Test(topo, a_long_list_of_cpus_is_shown_whole, .init = begin_folder, .fini = end_folder)
+Test(topo, a_long_list_of_cpus_is_shown_whole, .init = tree_begin, .fini = tree_end)
 {
 	char cpus[1024] = "0";
-	FILE *out = fopen(file, "we");
+	FILE *out = fopen(tree_file, "we");
 
 	for (int cpu = 2; cpu < 400; cpu += 2)
 		snprintf(cpus + strlen(cpus), sizeof(cpus) - strlen(cpus), ",%d", cpu);
@@ -374,7 +350,7 @@ Test(topo, a_long_list_of_cpus_is_shown_whole, .init = begin_folder, .fini = end
 		"{\"numa\": 0}, {\"numa\": 1}]}]}",
 		cpus);
 	fclose(out);
-	struct run shown = run("--load", file, NULL);
+	struct run shown = run("--load", tree_file, NULL);
 	assert_went_well(&shown);
 	strcat(cpus, "\n");
 	cr_assert_not_null(strstr(shown.out, cpus), "%s", shown.out);

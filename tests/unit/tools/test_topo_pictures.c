@@ -1,41 +1,15 @@
 /* rondo-topo's pictures. */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "file_tree.h"
 #include "program.h"
 #include "text.h"
 #include "tool_run.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
-
-static char *contents(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	cr_assert_geq(fd, 0, "no %s", path);
-	char *text = file_text(fd);
-	close(fd);
-	return text;
-}
-
-static char folder[] = "/tmp/topo.XXXXXX";
-static char file[64];
-
-static void begin_folder(void)
-{
-	cr_assert_not_null(mkdtemp(folder));
-	snprintf(file, sizeof(file), "%s/file", folder);
-}
-
-static void end_folder(void)
-{
-	unlink(file);
-	rmdir(folder);
-}
 
 /* Elements end in order, and all coordinates are numbers. */
 static void assert_valid_svg(const char *svg)
@@ -55,14 +29,13 @@ static void assert_valid_svg(const char *svg)
 	cr_assert_eq(count_of(svg, "&"), count_of(svg, "&#"));
 }
 
-Test(topo_pictures, a_picture_has_every_device_rank_and_edge, .init = begin_folder,
-	.fini = end_folder)
+Test(topo_pictures, a_picture_has_every_device_rank_and_edge, .init = tree_begin, .fini = tree_end)
 {
-	struct run drawn = run("--load", FIXTURE("dgx"), "--ranks", "8", "--svg", file, NULL);
+	struct run drawn = run("--load", FIXTURE("dgx"), "--ranks", "8", "--svg", tree_file, NULL);
 
 	assert_went_well(&drawn);
 	cr_assert_str_empty(drawn.out);
-	char *svg = contents(file);
+	char *svg = file_text_at(tree_file);
 	assert_valid_svg(svg);
 	cr_assert_eq(count_of(svg, "class=\"gpu\""), 8);
 	cr_assert_eq(count_of(svg, "class=\"nic\""), 11);
@@ -109,16 +82,16 @@ Test(topo_pictures, pictures_of_all_fixtures_are_sound)
 	}
 }
 
-Test(topo_pictures, what_xml_gives_a_meaning_is_escaped, .init = begin_folder, .fini = end_folder)
+Test(topo_pictures, what_xml_gives_a_meaning_is_escaped, .init = tree_begin, .fini = tree_end)
 {
 	static const char text[] =
 		"{\"rondo_topology\": 1, \"hosts\": [{\"name\": \"<a&b>\", \"numa\": "
 		"[{\"cpus\": \"0\"}]}]}";
-	FILE *out = fopen(file, "w");
+	FILE *out = fopen(tree_file, "w");
 
 	fputs(text, out);
 	fclose(out);
-	struct run drawn = run("--load", file, "--svg", "-", NULL);
+	struct run drawn = run("--load", tree_file, "--svg", "-", NULL);
 	assert_went_well(&drawn);
 	assert_valid_svg(drawn.out);
 	cr_assert_not_null(strstr(drawn.out, ">&#60;a&#38;b&#62;<"));
