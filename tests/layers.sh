@@ -5,6 +5,7 @@
 # port.h of base/. rondo-run adds environment.h and pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h of secure/, address.h, socket.h, wire.h, codec.h, connection.h and door.h of net/, status.h of bootstrap/, rondo-bench graph.h of api/, and for replay program.h of tools/plan; rondo-topo, rondo-plan, rondo-check and tools/xml.c include any of it.
 # One file asks the processor for its instructions, so that a test build holds all kernels to less.
 # The library makes descriptors above 0, 1 and 2. Tests lie where CMake finds them.
+# No header includes itself, directly or through others.
 # With the library's object files: no two files of it call each other, directly or through others.
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -94,6 +95,28 @@ if find tests -name 'test_*.c' | grep -vE '^tests/(unit|system)/[a-z]+/[^/]*$|^t
 	bad=1
 fi
 
+# tsort(1) names the files of each circle.
+circles() { # circles PAIRS VERB
+	local found
+	found=$(tsort <<<"$1" 2>&1 >/dev/null) && return
+	sed "s/^tsort: //; s/^-: input contains a loop:/these $2 each other in a circle:/" <<<"$found"
+	bad=1
+}
+
+# Names are from lib, from the top, or from the file's own folder.
+circles "$(find lib ring mesh tree transports train tools -name '*.h' -o -name '*.cuh' | LC_ALL=C sort |
+	xargs awk '
+	BEGIN { for (i = 1; i < ARGC; i++) header[ARGV[i]] }
+	/^[ \t]*#[ \t]*include[ \t]+"/ {
+		match($0, /"[^"]+"/)
+		name = substr($0, RSTART + 1, RLENGTH - 2)
+		folder = FILENAME
+		sub(/[^\/]*$/, "", folder)
+		if ((to = "lib/" name) in header || (to = "lib/include/" name) in header ||
+			(to = name) in header || (to = folder name) in header || (to = "tools/" name) in header)
+			print FILENAME, to
+	}')" include
+
 if [ $# -gt 0 ]; then
 	pairs=$(printf '%s\n' "$@" | xargs nm -A -P | awk '
 		{
@@ -109,10 +132,6 @@ if [ $# -gt 0 ]; then
 					print user[i], where[used[i]]
 		}' | LC_ALL=C sort -u)
 	[ -n "$pairs" ] || { echo "these are no object files of the library: $*"; exit 1; }
-	# tsort(1) names the files of each circle.
-	if ! circles=$(tsort <<<"$pairs" 2>&1 >/dev/null); then
-		sed 's/^tsort: //; s/^-: input contains a loop:/these call each other in a circle:/' <<<"$circles"
-		bad=1
-	fi
+	circles "$pairs" call
 fi
 exit $bad
