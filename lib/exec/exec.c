@@ -256,7 +256,7 @@ static void add_to_mean(struct rd_exec *exec, const struct rd_step *step, void *
 }
 
 /* into = message op from. */
-static void combine(struct rd_exec *exec, const struct rd_step *step, void *into,
+static void rd_values_combine(struct rd_exec *exec, const struct rd_step *step, void *into,
 	const void *message, const void *from, size_t count)
 {
 	if (exec->call.op == RONDO_AVG)
@@ -276,14 +276,14 @@ static __attribute__((noinline)) void combine_past(struct rd_exec *exec, const s
 		size_t at = done * exec->element, part = rd_min(most, count - done);
 		char *result = into ? into + at : block;
 
-		combine(exec, step, result, message + at, from + at, part);
+		rd_values_combine(exec, step, result, message + at, from + at, part);
 		rd_copy_past(slot + at, result, part * exec->element);
 	}
 	rd_copy_past_end();
 }
 
 /* The same into a slot of a link. */
-static void combine_to_slot(struct rd_exec *exec, const struct rd_link *link,
+static void rd_values_combine_to_slot(struct rd_exec *exec, const struct rd_link *link,
 	const struct rd_step *step, char *slot, char *into, const char *message, const char *from,
 	size_t count)
 {
@@ -294,13 +294,13 @@ static void combine_to_slot(struct rd_exec *exec, const struct rd_link *link,
 		return;
 	}
 	if (!into) {
-		combine(exec, step, slot, message, from, count);
+		rd_values_combine(exec, step, slot, message, from, count);
 		return;
 	}
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element, part = rd_min(most, count - done);
 
-		combine(exec, step, into + at, message + at, from + at, part);
+		rd_values_combine(exec, step, into + at, message + at, from + at, part);
 		rd_exec_copy(slot + at, into + at, part * exec->element);
 	}
 }
@@ -315,7 +315,7 @@ static inline __attribute__((always_inline)) int run_recv_reduce(
 
 	if (moved <= 0)
 		return moved;
-	combine(exec, step, rd_slice_at(exec, step->into, channel, piece), message.data,
+	rd_values_combine(exec, step, rd_slice_at(exec, step->into, channel, piece), message.data,
 		rd_slice_at(exec, step->from, channel, piece), count);
 	link->ops->release(link);
 	return RD_MOVED;
@@ -372,7 +372,7 @@ static int run_forward(
 	if (!slot)
 		return wait_for(exec, to_link);
 	if (reduces) {
-		combine_to_slot(exec, to_link, step, slot, into, message.data,
+		rd_values_combine_to_slot(exec, to_link, step, slot, into, message.data,
 			rd_slice_at(exec, step->from, channel, cursor->piece), count);
 	} else {
 		rd_exec_copy_out(exec, to_link, slot, message.data, size);
@@ -428,7 +428,7 @@ static const char *value_of(const void *context, int rank)
 }
 
 /* Our value may lie where the result goes, so partial results go elsewhere until it is read. */
-static void merge_block(
+static void rd_values_combine_all(
 	struct rd_exec *exec, char *into, const char *const *sources, size_t at, size_t count)
 {
 	_Alignas(RD_SLICE_ALIGNMENT) char partial[RD_EXEC_BLOCK];
@@ -476,7 +476,7 @@ static void run_merge(struct rd_exec *exec, int channel, size_t piece, const str
 	for (size_t done = 0; done < count; done += most) {
 		size_t at = done * exec->element;
 
-		merge_block(exec, into + at, sources, at, rd_min(most, count - done));
+		rd_values_combine_all(exec, into + at, sources, at, rd_min(most, count - done));
 	}
 	for (int peer = 0; peer < size; peer++)
 		if (peer != rank)

@@ -21,13 +21,14 @@ _Static_assert(sizeof(struct rd_shm_fifo) == 4 * RD_SHM_CELL, "every second cell
 
 /* Where the payload is: flags in `size`, above the bytes. */
 enum {
-	NEAR = 0,
-	IN_ROOM = 1u << 31,
-	POSTED = 1u << 30, /* in the sender's memory */
-	TAKEN = 1u << 29, /* with POSTED: the receiver reads it; alone: it has read it */
-	COPYING = 1u << 28, /* the sender is copying it into the room */
-	REFUSED = 1u << 27, /* the receiver cannot read it: the sender must copy it */
-	BYTES = REFUSED - 1,
+	RD_SHM_NEAR = 0,
+	RD_SHM_IN_ROOM = 1u << 31,
+	RD_SHM_POSTED = 1u << 30, /* in the sender's memory */
+	/* with RD_SHM_POSTED: the receiver reads it; alone: it has read it */
+	RD_SHM_TAKEN = 1u << 29,
+	RD_SHM_COPYING = 1u << 28, /* the sender is copying it into the room */
+	RD_SHM_REFUSED = 1u << 27, /* the receiver cannot read it: the sender must copy it */
+	RD_SHM_BYTES = RD_SHM_REFUSED - 1,
 };
 
 /*
@@ -117,7 +118,7 @@ void rd_shm_link_barrier(const struct rd_shm_link *link)
 }
 
 /* Writes the peer's eventfd. The exchange ensures one write for each sleep. */
-__attribute__((noinline, cold)) static void wake_peer(
+__attribute__((noinline, cold)) static void rd_shm_wake_peer(
 	struct rd_shm_link *link, _Atomic uint32_t *waits)
 {
 	uint64_t one = 1;
@@ -134,7 +135,7 @@ __attribute__((noinline, cold)) static void wake_peer(
  * Publishes a value, and wakes the peer if it sleeps for it. Thread fences would do the same, but
  * ThreadSanitizer does not support them.
  */
-static inline void publish(
+static inline void rd_shm_publish(
 	struct rd_shm_link *link, _Atomic uint32_t *flag, uint32_t value, _Atomic uint32_t *waits)
 {
 	rd_tsan_release(flag);
@@ -146,26 +147,26 @@ static inline void publish(
 		atomic_signal_fence(memory_order_seq_cst);
 	}
 	if (atomic_load(waits))
-		wake_peer(link, waits);
+		rd_shm_wake_peer(link, waits);
 }
 
 /* ---- Sending --------------------------------------------------------------------------------- */
 
 /* Messages that the peer had consumed when its count was last read. */
-static uint64_t consumed_count(const struct rd_shm_link *link)
+static uint64_t rd_shm_consumed_count(const struct rd_shm_link *link)
 {
 	return link->out_limit - RD_SHM_LINES;
 }
 
-static bool is_consumed(const struct rd_shm_link *link, uint64_t number)
+static bool rd_shm_is_consumed(const struct rd_shm_link *link, uint64_t number)
 {
-	return consumed_count(link) >= number;
+	return rd_shm_consumed_count(link) >= number;
 }
 
 /* `count`: the peer's count of consumed messages. False: it is impossible. */
 static bool update_consumed(struct rd_shm_link *link, uint32_t count)
 {
-	uint64_t before = consumed_count(link);
+	uint64_t before = rd_shm_consumed_count(link);
 	uint32_t newly = count - (uint32_t)before;
 
 	if (newly > link->out_count - before)
@@ -174,7 +175,7 @@ static bool update_consumed(struct rd_shm_link *link, uint32_t count)
 	return true;
 }
 
-static bool read_consumed(struct rd_shm_link *link)
+static bool rd_shm_read_consumed(struct rd_shm_link *link)
 {
 	uint32_t consumed = atomic_load(&link->outbound->consumed);
 
@@ -188,13 +189,13 @@ static bool read_consumed(struct rd_shm_link *link)
 static inline bool has_room(const struct rd_shm_link *link, bool large)
 {
 	return link->out_count != link->out_limit &&
-	       (!large || is_consumed(link, link->room_used[link->out_room]));
+	       (!large || rd_shm_is_consumed(link, link->room_used[link->out_room]));
 }
 
 /* The FIFO seems full, or the link is not ready or has failed. */
 __attribute__((noinline)) static bool find_room(struct rd_shm_link *link, bool large)
 {
-	if (!link->base.ready || link->base.error || !read_consumed(link))
+	if (!link->base.ready || link->base.error || !rd_shm_read_consumed(link))
 		return false;
 	if (has_room(link, large)) {
 		link->found_full = false;
@@ -219,7 +220,7 @@ static __attribute__((noinline)) void *reserve_slowly(struct rd_shm_link *link, 
 {
 	if (!has_room(link, large) && !find_room(link, large))
 		return NULL;
-	link->out_how = large ? IN_ROOM : NEAR;
+	link->out_how = large ? RD_SHM_IN_ROOM : RD_SHM_NEAR;
 	return large ? (void *)out_room_of(link) : link->out->near;
 }
 
@@ -230,7 +231,7 @@ static RD_HOT_CALL void *shm_reserve(struct rd_link *base, size_t size)
 
 	if (large || !has_room(link, false))
 		return reserve_slowly(link, large);
-	link->out_how = NEAR;
+	link->out_how = RD_SHM_NEAR;
 	return link->out->near;
 }
 
@@ -258,13 +259,13 @@ static void put_line(struct rd_shm_link *link, const struct rd_tag *tag, uint32_
 
 	line->tag = *tag;
 	atomic_store_explicit(&line->size, flag, memory_order_relaxed);
-	if (__builtin_expect(flag & ~BYTES, 0)) {
+	if (__builtin_expect(flag & ~RD_SHM_BYTES, 0)) {
 		link->room_used[link->out_room] = count;
 		if (++link->out_room == link->slots)
 			link->out_room = 0;
 	}
 	link->out = next;
-	publish(link, &line->stamp, (uint16_t)count | link->in_count << 16,
+	rd_shm_publish(link, &line->stamp, (uint16_t)count | link->in_count << 16,
 		&link->outbound->waits.message);
 	prefetch_to_write(next);
 }
@@ -282,7 +283,8 @@ static void copy_to_room(struct rd_shm_link *link, const struct rd_shm_post *pos
 {
 	if (post->size > 0)
 		memcpy(post->room, post->from, post->size);
-	publish(link, &post->line->size, post->size | IN_ROOM, &link->outbound->waits.message);
+	rd_shm_publish(link, &post->line->size, post->size | RD_SHM_IN_ROOM,
+		&link->outbound->waits.message);
 }
 
 /* Logs the refusal once for all links to the peer. */
@@ -301,20 +303,21 @@ __attribute__((noinline, cold)) static void log_refusal(struct rd_shm_link *link
 /* Copies a post to its room if the peer has not begun to read it. True: the post is done. */
 static bool finish_post(struct rd_shm_link *link, const struct rd_shm_post *post, bool at_once)
 {
-	uint32_t unread = post->size | POSTED;
+	uint32_t unread = post->size | RD_SHM_POSTED;
 	uint32_t flag = atomic_load(&post->line->size);
 
-	if (flag == (post->size | TAKEN)) {
+	if (flag == (post->size | RD_SHM_TAKEN)) {
 		rd_tsan_acquire(&post->line->size);
 		return true;
 	}
-	if (flag == (post->size | REFUSED)) {
+	if (flag == (post->size | RD_SHM_REFUSED)) {
 		log_refusal(link);
 		copy_to_room(link, post);
 		return true;
 	}
 	if (flag == unread && (at_once || ++link->unread_looks > looks_before_copy(post->size)) &&
-		atomic_compare_exchange_strong(&post->line->size, &unread, post->size | COPYING)) {
+		atomic_compare_exchange_strong(
+			&post->line->size, &unread, post->size | RD_SHM_COPYING)) {
 		copy_to_room(link, post);
 		return true;
 	}
@@ -324,16 +327,16 @@ static bool finish_post(struct rd_shm_link *link, const struct rd_shm_post *post
 	return false;
 }
 
-static bool settle_posts(struct rd_shm_link *link, bool at_once)
+static bool rd_shm_settle_posts(struct rd_shm_link *link, bool at_once)
 {
 	bool moved = false;
 
-	if (link->base.error || link->post_count == 0 || !read_consumed(link))
+	if (link->base.error || link->post_count == 0 || !rd_shm_read_consumed(link))
 		return false;
 	while (link->post_count > 0) {
 		const struct rd_shm_post *post = &link->posts[link->post_first];
 
-		if (!is_consumed(link, post->number) && !finish_post(link, post, at_once))
+		if (!rd_shm_is_consumed(link, post->number) && !finish_post(link, post, at_once))
 			break;
 		link->post_first = (link->post_first + 1) % link->slots;
 		if (--link->post_count == 0)
@@ -347,7 +350,7 @@ static bool settle_posts(struct rd_shm_link *link, bool at_once)
 
 bool rd_shm_link_settle(struct rd_shm_link *link)
 {
-	return settle_posts(link, false);
+	return rd_shm_settle_posts(link, false);
 }
 
 static bool shm_send(struct rd_link *base, const struct rd_tag *tag, const void *from, size_t size)
@@ -358,7 +361,7 @@ static bool shm_send(struct rd_link *base, const struct rd_tag *tag, const void 
 	if (!has_room(link, true) && !find_room(link, true))
 		return false;
 	/* The room of the next was that of the oldest, which is done. */
-	if (link->post_count == link->slots && !settle_posts(link, false))
+	if (link->post_count == link->slots && !rd_shm_settle_posts(link, false))
 		return false;
 	memcpy(link->out->near, &address, sizeof(address));
 	if (link->post_count == 0)
@@ -367,11 +370,11 @@ static bool shm_send(struct rd_link *base, const struct rd_tag *tag, const void 
 		(struct rd_shm_post){ link->out, link->out_count + 1, (uint32_t)size, from,
 			out_room_of(link) };
 	base->posted++;
-	put_line(link, tag, (uint32_t)size | POSTED);
+	put_line(link, tag, (uint32_t)size | RD_SHM_POSTED);
 	/* About to sleep: see arm(). */
 	if (*link->peer->armed && rd_shm_link_arm(link)) {
 		rd_shm_link_barrier(link);
-		settle_posts(link, true);
+		rd_shm_settle_posts(link, true);
 	}
 	return true;
 }
@@ -428,16 +431,16 @@ static void *copy_place(struct rd_shm_link *link, void *into, bool fits)
 }
 
 /* Reads the next message by a single copy. True: it has been read, now or before. */
-static bool read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
+static bool rd_shm_read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
 {
 	struct rd_shm_line *line = link->in;
-	uint32_t bytes = flag & BYTES;
+	uint32_t bytes = flag & RD_SHM_BYTES;
 	uint64_t address;
 
 	if (link->fetched && link->fetched_count == link->in_count)
 		return true;
-	if (flag != (bytes | POSTED) ||
-		!atomic_compare_exchange_strong(&line->size, &flag, flag | TAKEN))
+	if (flag != (bytes | RD_SHM_POSTED) ||
+		!atomic_compare_exchange_strong(&line->size, &flag, flag | RD_SHM_TAKEN))
 		return false;
 	memcpy(&address, line->near, sizeof(address));
 
@@ -447,17 +450,18 @@ static bool read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_
 		link->fetched = at;
 		link->fetched_count = link->in_count;
 		/* Before the release, which may wait for a post in the other direction. */
-		publish(link, &line->size, bytes | TAKEN, &link->outbound->waits.room);
+		rd_shm_publish(
+			link, &line->size, bytes | RD_SHM_TAKEN, &link->outbound->waits.room);
 		return true;
 	}
-	publish(link, &line->size, bytes | REFUSED, &link->outbound->waits.room);
+	rd_shm_publish(link, &line->size, bytes | RD_SHM_REFUSED, &link->outbound->waits.room);
 	return false;
 }
 
 /* Each message carries the low half of the peer's count. An older count changes nothing. */
 static void update_consumed_low(struct rd_shm_link *link, uint16_t count)
 {
-	uint32_t before = (uint32_t)consumed_count(link);
+	uint32_t before = (uint32_t)rd_shm_consumed_count(link);
 
 	update_consumed(link, before + (uint16_t)(count - (uint16_t)before));
 }
@@ -465,9 +469,9 @@ static void update_consumed_low(struct rd_shm_link *link, uint16_t count)
 /* Where the payload of a larger message lies. NULL: it is still being copied. */
 static void *large_payload(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
 {
-	if (flag & IN_ROOM)
+	if (flag & RD_SHM_IN_ROOM)
 		return in_room_of(link);
-	return read_post(link, flag, into, size) ? link->fetched : NULL;
+	return rd_shm_read_post(link, flag, into, size) ? link->fetched : NULL;
 }
 
 static void describe(struct rd_shm_link *link, uint32_t stamp, const void *data, uint32_t bytes,
@@ -486,13 +490,13 @@ static void describe(struct rd_shm_link *link, uint32_t stamp, const void *data,
 static bool recv_large(struct rd_shm_link *link, uint32_t stamp, uint32_t flag, void *into,
 	size_t size, struct rd_message *message)
 {
-	uint32_t bytes = flag & BYTES;
+	uint32_t bytes = flag & RD_SHM_BYTES;
 	void *data;
 
 	/* Before the peer's memory is read. */
 	rd_tsan_acquire(&link->in->stamp);
 	rd_tsan_acquire(&link->in->size);
-	if (bytes > (flag & ~BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
+	if (bytes > (flag & ~RD_SHM_BYTES ? link->base.message_max : RD_SHM_NEAR_MAX)) {
 		rd_shm_link_fail(link, RONDO_PROTOCOL,
 			"sent a message of %u bytes, more than there can be", bytes);
 		return false;
@@ -557,13 +561,13 @@ static RD_HOT_CALL void shm_release(struct rd_link *base)
 	struct rd_shm_link *link = (struct rd_shm_link *)base;
 
 	if (__builtin_expect(
-		    atomic_load_explicit(&link->in->size, memory_order_relaxed) & ~BYTES, 0))
+		    atomic_load_explicit(&link->in->size, memory_order_relaxed) & ~RD_SHM_BYTES, 0))
 		if (++link->in_room == link->slots)
 			link->in_room = 0;
 	link->in_count++;
 	link->in_stamp = (uint16_t)(link->in_count + 1);
 	link->in = line_at(link->inbound, link->in_count);
-	publish(link, &link->inbound->consumed, link->in_count, &link->outbound->waits.room);
+	rd_shm_publish(link, &link->inbound->consumed, link->in_count, &link->outbound->waits.room);
 }
 
 /* In one line of the cache, like all that short messages need. */
@@ -613,7 +617,7 @@ void rd_shm_link_start(struct rd_shm_link *link, void *channel, bool lower_rank,
 void rd_shm_link_finish(struct rd_shm_link *link)
 {
 	if (link->base.ready)
-		settle_posts(link, true);
+		rd_shm_settle_posts(link, true);
 }
 
 void rd_shm_link_free(struct rd_shm_link *link)
@@ -630,15 +634,15 @@ void rd_shm_link_trim(struct rd_shm_link *link)
 	size_t head = -(uintptr_t)link->out_rooms % page;
 	uint32_t latest = (link->out_room > 0 ? link->out_room : link->slots) - 1;
 
-	if (link->base.ready && !link->base.error && size >= head + page && read_consumed(link) &&
-		is_consumed(link, link->room_used[latest]))
+	if (link->base.ready && !link->base.error && size >= head + page &&
+		rd_shm_read_consumed(link) && rd_shm_is_consumed(link, link->room_used[latest]))
 		madvise(link->out_rooms + head, (size - head) / page * page, MADV_REMOVE);
 }
 
 bool rd_shm_link_arm(struct rd_shm_link *link)
 {
 	/* A sleeping sender cannot copy. */
-	settle_posts(link, true);
+	rd_shm_settle_posts(link, true);
 	if (!link->found_empty && !link->found_full && link->post_count == 0)
 		return false;
 	raise_flags(link);

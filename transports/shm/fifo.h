@@ -105,7 +105,7 @@ struct rd_shm_link {
 	uint64_t out_count; /* messages committed */
 	uint64_t out_limit; /* out_count may go up to here */
 	uint32_t in_count; /* messages released */
-	uint32_t out_how; /* NEAR or IN_ROOM: as reserved last */
+	uint32_t out_how; /* RD_SHM_NEAR or RD_SHM_IN_ROOM: as reserved last */
 	uint16_t in_stamp; /* the expected stamp of the message at `in` */
 	bool fenced; /* peer->fenced */
 	bool found_empty, found_full; /* the last look at inbound, at outbound */
