@@ -1,48 +1,21 @@
 #include "transports/shm/fifo.h"
 
 #include <linux/membarrier.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/hot_call.h"
 #include "base/arith.h"
 #include "base/tsan.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "transports/shm/publish.h"
+#include "transports/shm/single_copy.h"
 
 _Static_assert(sizeof(struct rd_shm_line) == 64, "a short message is one cache line");
 _Static_assert(sizeof(struct rd_shm_fifo) == 4 * RD_SHM_CELL, "every second cell is the other's");
-
-/* Where the payload is: flags in `size`, above the bytes. */
-enum {
-	RD_SHM_NEAR = 0,
-	RD_SHM_IN_ROOM = 1u << 31,
-	RD_SHM_POSTED = 1u << 30, /* in the sender's memory */
-	/* with RD_SHM_POSTED: the receiver reads it; alone: it has read it */
-	RD_SHM_TAKEN = 1u << 29,
-	RD_SHM_COPYING = 1u << 28, /* the sender is copying it into the room */
-	RD_SHM_REFUSED = 1u << 27, /* the receiver cannot read it: the sender must copy it */
-	RD_SHM_BYTES = RD_SHM_REFUSED - 1,
-};
-
-/*
- * The sender checks an unread post this often before it copies it into its room: for about the time
- * of the copy. With fewer checks it would often copy a message that is read a moment later. The
- * checks at most double the cost of a copy.
- */
-static unsigned looks_before_copy(uint32_t size)
-{
-	return 32 + size / 256;
-}
-
-/* Stands in for the next message of a link where none can arrive. */
-static struct rd_shm_line no_line;
 
 static size_t room_stride(size_t piece_size)
 {
@@ -72,31 +45,6 @@ static char *in_room_of(const struct rd_shm_link *link)
 	return link->in_rooms + link->in_room * link->stride;
 }
 
-/* ---- Failing --------------------------------------------------------------------------------- */
-
-/* From here on the hot paths find neither message nor room, without another check. */
-void rd_shm_link_fail(struct rd_shm_link *link, int error, const char *format, ...)
-{
-	va_list args;
-
-	if (link->base.error)
-		return;
-	va_start(args, format);
-	vsnprintf(link->base.reason, sizeof(link->base.reason), format, args);
-	va_end(args);
-	link->base.error = error;
-	link->in = &no_line;
-	link->in_stamp = 1;
-	link->out_limit = link->out_count;
-}
-
-void rd_shm_link_end(struct rd_shm_link *link)
-{
-	rd_shm_link_fail(link, RONDO_BROKEN, "%s",
-		link->peer->goodbye ? "closed its connection"
-				    : "ended without closing its connection");
-}
-
 /* ---- Waking ---------------------------------------------------------------------------------- */
 
 /* The caller must call rd_shm_link_barrier(), then check the FIFOs once more. */
@@ -117,74 +65,7 @@ void rd_shm_link_barrier(const struct rd_shm_link *link)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }
 
-/* Writes the peer's eventfd. The exchange ensures one write for each sleep. */
-__attribute__((noinline, cold)) static void rd_shm_wake_peer(
-	struct rd_shm_link *link, _Atomic uint32_t *waits)
-{
-	uint64_t one = 1;
-
-	if (!atomic_exchange(waits, 0))
-		return;
-	/* Fails only when the count is at its maximum; then the peer is awake. */
-	ssize_t written = write(link->peer->wake_fd, &one, sizeof(one));
-
-	(void)written;
-}
-
-/*
- * Publishes a value, and wakes the peer if it sleeps for it. Thread fences would do the same, but
- * ThreadSanitizer does not support them.
- */
-static inline void rd_shm_publish(
-	struct rd_shm_link *link, _Atomic uint32_t *flag, uint32_t value, _Atomic uint32_t *waits)
-{
-	rd_tsan_release(flag);
-	if (__builtin_expect(link->fenced, false)) {
-		atomic_store(flag, value);
-	} else {
-		atomic_store_explicit(flag, value, memory_order_release);
-		/* For the compiler. The sleeper orders the processors: rd_shm_link_barrier(). */
-		atomic_signal_fence(memory_order_seq_cst);
-	}
-	if (atomic_load(waits))
-		rd_shm_wake_peer(link, waits);
-}
-
 /* ---- Sending --------------------------------------------------------------------------------- */
-
-/* Messages that the peer had consumed when its count was last read. */
-static uint64_t rd_shm_consumed_count(const struct rd_shm_link *link)
-{
-	return link->out_limit - RD_SHM_LINES;
-}
-
-static bool rd_shm_is_consumed(const struct rd_shm_link *link, uint64_t number)
-{
-	return rd_shm_consumed_count(link) >= number;
-}
-
-/* `count`: the peer's count of consumed messages. False: it is impossible. */
-static bool update_consumed(struct rd_shm_link *link, uint32_t count)
-{
-	uint64_t before = rd_shm_consumed_count(link);
-	uint32_t newly = count - (uint32_t)before;
-
-	if (newly > link->out_count - before)
-		return false;
-	link->out_limit += newly;
-	return true;
-}
-
-static bool rd_shm_read_consumed(struct rd_shm_link *link)
-{
-	uint32_t consumed = atomic_load(&link->outbound->consumed);
-
-	rd_tsan_acquire(&link->outbound->consumed);
-	if (update_consumed(link, consumed))
-		return true;
-	rd_shm_link_fail(link, RONDO_PROTOCOL, "released messages that it was never sent");
-	return false;
-}
 
 static inline bool has_room(const struct rd_shm_link *link, bool large)
 {
@@ -279,75 +160,6 @@ static RD_HOT_CALL void shm_commit(struct rd_link *base, const struct rd_tag *ta
 
 /* ---- Posting --------------------------------------------------------------------------------- */
 
-static void copy_to_room(struct rd_shm_link *link, const struct rd_shm_post *post)
-{
-	if (post->size > 0)
-		memcpy(post->room, post->from, post->size);
-	rd_shm_publish(link, &post->line->size, post->size | RD_SHM_IN_ROOM,
-		&link->outbound->waits.message);
-}
-
-/* Logs the refusal once for all links to the peer. */
-__attribute__((noinline, cold)) static void log_refusal(struct rd_shm_link *link)
-{
-	link->base.send_min = SIZE_MAX;
-	if (*link->peer->refused)
-		return;
-	*link->peer->refused = true;
-	rd_log(RD_INFO, RD_NET,
-		"NET/SHM : rank %d may not read this process's memory: messages to it are copied "
-		"through shared memory instead",
-		link->base.peer);
-}
-
-/* Copies a post to its room if the peer has not begun to read it. True: the post is done. */
-static bool finish_post(struct rd_shm_link *link, const struct rd_shm_post *post, bool at_once)
-{
-	uint32_t unread = post->size | RD_SHM_POSTED;
-	uint32_t flag = atomic_load(&post->line->size);
-
-	if (flag == (post->size | RD_SHM_TAKEN)) {
-		rd_tsan_acquire(&post->line->size);
-		return true;
-	}
-	if (flag == (post->size | RD_SHM_REFUSED)) {
-		log_refusal(link);
-		copy_to_room(link, post);
-		return true;
-	}
-	if (flag == unread && (at_once || ++link->unread_looks > looks_before_copy(post->size)) &&
-		atomic_compare_exchange_strong(
-			&post->line->size, &unread, post->size | RD_SHM_COPYING)) {
-		copy_to_room(link, post);
-		return true;
-	}
-	/* The peer died while it read the post. */
-	if (link->peer->ended && flag != unread)
-		rd_shm_link_end(link);
-	return false;
-}
-
-static bool rd_shm_settle_posts(struct rd_shm_link *link, bool at_once)
-{
-	bool moved = false;
-
-	if (link->base.error || link->post_count == 0 || !rd_shm_read_consumed(link))
-		return false;
-	while (link->post_count > 0) {
-		const struct rd_shm_post *post = &link->posts[link->post_first];
-
-		if (!rd_shm_is_consumed(link, post->number) && !finish_post(link, post, at_once))
-			break;
-		link->post_first = (link->post_first + 1) % link->slots;
-		if (--link->post_count == 0)
-			--*link->peer->posting;
-		link->unread_looks = 0;
-		link->base.sent++;
-		moved = true;
-	}
-	return moved;
-}
-
 bool rd_shm_link_settle(struct rd_shm_link *link)
 {
 	return rd_shm_settle_posts(link, false);
@@ -398,72 +210,12 @@ static bool note_empty(struct rd_shm_link *link)
 	return false;
 }
 
-/* Reads the peer's memory at this address. False: this process may not. */
-static bool read_peer(const struct rd_shm_link *link, void *into, uint64_t address, size_t size)
-{
-	pid_t pid = link->peer->pid;
-
-	if (pid == getpid()) {
-		if (size > 0)
-			memcpy(into, (const void *)(uintptr_t)address, size);
-		return true;
-	}
-	for (size_t done = 0; done < size;) {
-		struct iovec here = { (char *)into + done, size - done };
-		struct iovec there = { (char *)(uintptr_t)address + done, size - done };
-		ssize_t got = pid ? process_vm_readv(pid, &here, 1, &there, 1, 0) : -1;
-
-		if (got <= 0)
-			return false;
-		done += (size_t)got;
-	}
-	return true;
-}
-
-/* Returns where a single copy goes: the caller's `into` if the message fits, else `stage`. */
-static void *copy_place(struct rd_shm_link *link, void *into, bool fits)
-{
-	if (into && fits)
-		return into;
-	if (!link->stage)
-		link->stage = aligned_alloc(128, link->stride);
-	return link->stage;
-}
-
-/* Reads the next message by a single copy. True: it has been read, now or before. */
-static bool rd_shm_read_post(struct rd_shm_link *link, uint32_t flag, void *into, size_t size)
-{
-	struct rd_shm_line *line = link->in;
-	uint32_t bytes = flag & RD_SHM_BYTES;
-	uint64_t address;
-
-	if (link->fetched && link->fetched_count == link->in_count)
-		return true;
-	if (flag != (bytes | RD_SHM_POSTED) ||
-		!atomic_compare_exchange_strong(&line->size, &flag, flag | RD_SHM_TAKEN))
-		return false;
-	memcpy(&address, line->near, sizeof(address));
-
-	void *at = copy_place(link, into, bytes == size);
-
-	if (at && read_peer(link, at, address, bytes)) {
-		link->fetched = at;
-		link->fetched_count = link->in_count;
-		/* Before the release, which may wait for a post in the other direction. */
-		rd_shm_publish(
-			link, &line->size, bytes | RD_SHM_TAKEN, &link->outbound->waits.room);
-		return true;
-	}
-	rd_shm_publish(link, &line->size, bytes | RD_SHM_REFUSED, &link->outbound->waits.room);
-	return false;
-}
-
 /* Each message carries the low half of the peer's count. An older count changes nothing. */
 static void update_consumed_low(struct rd_shm_link *link, uint16_t count)
 {
 	uint32_t before = (uint32_t)rd_shm_consumed_count(link);
 
-	update_consumed(link, before + (uint16_t)(count - (uint16_t)before));
+	rd_shm_update_consumed(link, before + (uint16_t)(count - (uint16_t)before));
 }
 
 /* Where the payload of a larger message lies. NULL: it is still being copied. */
@@ -585,7 +337,7 @@ void rd_shm_link_init(struct rd_shm_link *link, const struct rd_shm_peer *peer)
 {
 	link->base.ops = &rd_shm_ops;
 	link->peer = peer;
-	link->in = &no_line;
+	link->in = &rd_shm_no_line;
 	link->in_stamp = 1;
 }
 
