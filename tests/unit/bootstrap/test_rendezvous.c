@@ -112,7 +112,7 @@ static void report_at_times(void)
 			(int)net_draw((uint32_t)net.size + 1) - 1, "it says", net.now_ms);
 }
 
-Test(rendezvous, nobody_hangs_when_much_goes_wrong, .timeout = 120)
+Test(rendezvous, nobody_hangs_when_much_goes_wrong, .timeout = 240)
 {
 	for (uint32_t seed = 1; seed <= 2000; seed++) {
 		bool late = init_chaos(seed);

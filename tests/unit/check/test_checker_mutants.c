@@ -222,7 +222,7 @@ static void try_mutants(const struct rd_algorithm *algorithm, enum rd_collective
 	job_destroy(&job);
 }
 
-Test(checker, refuses_every_mutant_of_a_right_plan_that_gives_wrong_numbers, .timeout = 120)
+Test(checker, refuses_every_mutant_of_a_right_plan_that_gives_wrong_numbers, .timeout = 240)
 {
 	struct tally tally = { 0 };
 

@@ -113,7 +113,7 @@ static void expect_collective_right(enum rd_collective collective, int size)
 	}
 }
 
-Test(simulator, every_collective_gives_the_right_numbers_over_jittery_links, .timeout = 60)
+Test(simulator, every_collective_gives_the_right_numbers_over_jittery_links, .timeout = 240)
 {
 	static const int sizes[] = { 1, 2, 3, 4, 5, 8 };
 
@@ -138,7 +138,7 @@ Test(simulator, short_calls_that_are_repeated_give_the_right_numbers, .timeout =
 			}
 }
 
-Test(simulator, runs_many_ranks, .timeout = 60)
+Test(simulator, runs_many_ranks, .timeout = 240)
 {
 	for (int c = 0; c < RD_COLLECTIVE_COUNT; c++) {
 		struct rd_simulation set = any_simulation(33);

@@ -371,7 +371,7 @@ static int as_many_as_there_may_be(struct rank_env *env)
 	return wrong;
 }
 
-Test(gpu_transfers, a_group_holds_as_many_as_it_may, .timeout = 120)
+Test(gpu_transfers, a_group_holds_as_many_as_it_may, .timeout = 300)
 {
 	try_transfers(2, as_many_as_there_may_be, 0);
 }

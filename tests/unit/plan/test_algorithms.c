@@ -81,7 +81,7 @@ static int pat_rounds(int size)
 	return exchanges(size) + (is_power(size) ? 0 : log2_up(size));
 }
 
-Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeout = 240)
+Test(algorithms, that_are_for_short_messages_take_a_logarithm_of_rounds, .timeout = 480)
 {
 	for (int size = 1; size <= 70; size++) {
 		int log = log2_up(size), pat = pat_rounds(size);

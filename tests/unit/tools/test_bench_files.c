@@ -191,7 +191,7 @@ Test(bench, a_file_keeps_what_it_holds_until_there_are_results, .timeout = 60)
 	remove_scratch(path);
 }
 
-Test(bench, a_table_that_nobody_can_read_is_a_failure, .timeout = 240)
+Test(bench, a_table_that_nobody_can_read_is_a_failure, .timeout = 480)
 {
 	static const char *const runs[] = { "barrier --ranks 2", "init --ranks 2 -n 1",
 		"barrier --ranks 2 --sweep --quick", "floor --quick" };

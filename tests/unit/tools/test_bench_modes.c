@@ -7,7 +7,7 @@
 
 #include "bench_run.h"
 
-Test(bench, the_floor_measures_what_it_promises, .timeout = 120)
+Test(bench, the_floor_measures_what_it_promises, .timeout = 300)
 {
 	static const char *const parts[] = { "cache line, there and back", "copy      ordinary",
 		"add      ordinary", "stream of 256K, both ways, each",

@@ -302,7 +302,7 @@ static void await_more(const struct hosts_program *agent, const char *part)
 
 /* Rank 0 counts epochs on from the last checkpoint, whatever nodes there are, and on whatever of
    them it is. */
-Test(run_elastic, training_continues_from_the_last_checkpoint, .timeout = 180)
+Test(run_elastic, training_continues_from_the_last_checkpoint, .timeout = 400)
 {
 	char folder[] = "/tmp/rondo-elastic-XXXXXX", data[64], checkpoint[64], remove[64];
 	char *const train[] = { RONDO_TRAIN, "--model", "gpt-nano", "--tokens", "32", "--data",

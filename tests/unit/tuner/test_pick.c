@@ -90,7 +90,7 @@ static void expect_not(const struct rd_tuner_config *config, enum rd_collective 
 }
 
 /* At the bounds of the costs in a file and of the bytes given to rondo_explain(). */
-Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 60)
+Test(pick, stays_within_its_bounds_whatever_the_costs_and_bytes, .timeout = 240)
 {
 	struct rd_tuner_config config = config_of(8, 1, 1);
 	struct rondo_way ways[16];

@@ -232,7 +232,7 @@ Test(draw, a_trained_model_knows_most_digits, .timeout = 120)
 	expect_learning("drawn", 0.7, 1.0);
 }
 
-Test(draw, a_trained_model_knows_most_digits_in_colours, .timeout = 120)
+Test(draw, a_trained_model_knows_most_digits_in_colours, .timeout = 240)
 {
 	expect_learning("drawn-cifar", 0.3, 0.9);
 }

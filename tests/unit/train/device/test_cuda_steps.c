@@ -18,7 +18,7 @@
 #include "train/scratch.h"
 #include "train/threads.h"
 
-TestSuite(cuda_steps, .init = scratch_make, .fini = scratch_remove, .timeout = 240);
+TestSuite(cuda_steps, .init = scratch_make, .fini = scratch_remove, .timeout = 600);
 
 #define SAMPLES_A_STEP 4
 #define MANY_STEPS 105
