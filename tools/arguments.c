@@ -95,8 +95,17 @@ bool arguments_parse_size(const char *text, size_t *size)
 
 bool arguments_size(const struct argument *argument, void *target, const char *text)
 {
-	return arguments_parse_size(text, target) ||
-	       arguments_refuse_value(argument, "a size such as 8, 64K, 128M or 1G", text);
+	char wanted[80];
+	size_t size;
+
+	if (arguments_parse_size(text, &size) && size >= (size_t)argument->least &&
+		size <= ARGUMENTS_BYTES_MAX) {
+		*(size_t *)target = size;
+		return true;
+	}
+	snprintf(wanted, sizeof(wanted), "a size such as 8, 64K or 128M, from %ld to %ldG",
+		argument->least, ARGUMENTS_BYTES_MAX >> 30);
+	return arguments_refuse_value(argument, wanted, text);
 }
 
 bool arguments_text(const struct argument *argument, void *target, const char *text)

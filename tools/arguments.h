@@ -14,6 +14,8 @@
 #include <stdint.h>
 
 #define ARGUMENTS_MAX 48
+/* No buffer has more bytes: the user's half of 48-bit addresses. */
+#define ARGUMENTS_BYTES_MAX (1L << 47)
 
 struct argument {
 	/* Without the "--". A reader may also get "PET_MAX_RESTARTS", whose value it reads. */
@@ -23,7 +25,7 @@ struct argument {
 	/* Stores the value of `text` in `target`; false: refused. NULL: a flag, whose bool is
 	   set. */
 	bool (*read)(const struct argument *argument, void *target, const char *text);
-	long least, most; /* range of a number */
+	long least, most; /* range of a number; of a size, `least` counts alone */
 };
 
 struct arguments {
@@ -64,8 +66,8 @@ struct rd_nearest;
 bool arguments_refuse_name(
 	const struct argument *argument, const char *wanted, const struct rd_nearest *nearest);
 
-/* Readers of an int from `least` to `most`, of a size_t in bytes, and of a const char * that is not
-   empty. */
+/* Readers of an int from `least` to `most`, of a size_t from `least` to ARGUMENTS_BYTES_MAX bytes,
+   and of a const char * that is not empty. */
 bool arguments_number(const struct argument *argument, void *target, const char *text);
 bool arguments_size(const struct argument *argument, void *target, const char *text);
 bool arguments_text(const struct argument *argument, void *target, const char *text);

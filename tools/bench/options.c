@@ -66,13 +66,6 @@ size_t bench_size_next(const struct bench_options *options, rondo_type type, siz
 	return next;
 }
 
-static bool read_step(const struct argument *argument, void *target, const char *text)
-{
-	if (!arguments_size(argument, target, text))
-		return false;
-	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
-}
-
 /* Bounded: every call waits for it. */
 static bool read_gap(const struct argument *argument, void *target, const char *text)
 {
@@ -164,7 +157,7 @@ static bool read_ranks(const struct argument *argument, void *target, const char
 static const struct argument table[] = {
 	{ "minbytes", 'b', AT(least), arguments_size, 0, 0 },
 	{ "maxbytes", 'e', AT(most), arguments_size, 0, 0 },
-	{ "stepbytes", 'i', AT(step), read_step, 0, 0 },
+	{ "stepbytes", 'i', AT(step), arguments_size, 1, 0 },
 	{ "stepfactor", 'f', AT(factor), arguments_number, 1, 1 << 20 },
 	{ "iters", 'n', AT(iterations), arguments_number, 1, 100000000 },
 	{ "warmup_iters", 'w', AT(warmup), arguments_number, 0, 100000000 },
@@ -181,7 +174,7 @@ static const struct argument table[] = {
 	{ "percentiles", 'I', AT(percentiles), NULL, 0, 0 },
 	{ "touch", 0, AT(between.touch), NULL, 0, 0 },
 	{ "gap", 0, AT(between.gap_ns), read_gap, 0, 0 },
-	{ "walk", 0, AT(between.walk), read_step, 0, 0 },
+	{ "walk", 0, AT(between.walk), arguments_size, 1, 0 },
 	{ "sleep", 0, AT(between.sleep), NULL, 0, 0 },
 	{ "ranks", 0, WHOLE, read_ranks, 1, MOST_RANKS },
 	{ "transport", 0, AT(transport), arguments_text, 0, 0 },

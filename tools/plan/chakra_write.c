@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "chakra_calls.h"
 #include "chakra_node.h"
 #include "exec/slice.h"
 #include "output.h"
@@ -143,7 +144,20 @@ static int put_step(struct writer *writer, const struct rd_step *step)
 	return err;
 }
 
-static int put_pieces(struct writer *writer, int chunks)
+/* Takes the nodes of all pieces from *left. Each has as many as the first, which was written. */
+static int spend(const struct writer *writer, uint64_t *left)
+{
+	uint64_t nodes = writer->next - 1;
+
+	if (nodes > 0 && writer->exec.pieces > *left / nodes)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"the call has more nodes than a trace, %d: give a larger --piece",
+			CHAKRA_NODES_MAX);
+	*left -= nodes * writer->exec.pieces;
+	return 0;
+}
+
+static int put_pieces(struct writer *writer, int chunks, uint64_t *left)
 {
 	int err = chakra_begin(writer->out);
 
@@ -153,11 +167,14 @@ static int put_pieces(struct writer *writer, int chunks)
 			writer->values[chunk] = 0;
 		for (int i = 0; i < writer->plan->step_count && !err; i++)
 			err = put_step(writer, &writer->plan->steps[i]);
+		if (!err && writer->piece == 0)
+			err = spend(writer, left);
 	}
 	return err;
 }
 
-int chakra_write_plan(const struct rd_plan *plan, const struct plan_options *options, FILE *out)
+static int write_plan(
+	const struct rd_plan *plan, const struct plan_options *options, FILE *out, uint64_t *left)
 {
 	size_t ranks = (size_t)plan->problem.size, steps = (size_t)plan->step_count;
 	int chunks = rd_blocks(&plan->problem) * plan->parts, err;
@@ -180,7 +197,7 @@ int chakra_write_plan(const struct rd_plan *plan, const struct plan_options *opt
 	writer.received = calloc(ranks, sizeof(*writer.received));
 	err = writer.values && writer.sends && writer.flushed.list && writer.parts.list &&
 			      writer.sent && writer.received
-		      ? put_pieces(&writer, chunks)
+		      ? put_pieces(&writer, chunks, left)
 		      : rd_fail(RONDO_MEMORY, "no memory for a Chakra trace");
 	free(writer.values);
 	free(writer.sends);
@@ -204,7 +221,8 @@ static int save(const char *path, const char *bytes, size_t size)
 }
 
 /* An existing file stays as it is until the nodes are whole. */
-static int write_rank(const struct rd_plan *plan, const struct plan_options *options)
+static int write_rank(
+	const struct rd_plan *plan, const struct plan_options *options, uint64_t *left)
 {
 	char path[PATH_MAX], *bytes = NULL;
 	size_t size = 0;
@@ -215,7 +233,7 @@ static int write_rank(const struct rd_plan *plan, const struct plan_options *opt
 		PATH_MAX)
 		return rd_fail(RONDO_INVALID, "the name %.40s... is too long", options->output);
 	out = open_memstream(&bytes, &size);
-	err = out ? chakra_write_plan(plan, options, out) : RONDO_MEMORY;
+	err = out ? write_plan(plan, options, out, left) : RONDO_MEMORY;
 	if (!out || fclose(out))
 		err = rd_fail(RONDO_MEMORY, "no memory for a Chakra trace");
 	if (!err)
@@ -228,6 +246,7 @@ int chakra_export(const struct plan_problem *made, const struct plan_options *op
 	const struct rd_algorithm *algorithm)
 {
 	struct rd_problem problem = made->problem;
+	uint64_t left = CHAKRA_NODES_MAX;
 	int err = 0;
 
 	for (problem.rank = 0; problem.rank < problem.size && !err; problem.rank++) {
@@ -236,7 +255,7 @@ int chakra_export(const struct plan_problem *made, const struct plan_options *op
 		err = rd_plan_create(&plan, algorithm, &problem);
 		if (err)
 			return err;
-		err = write_rank(plan, options);
+		err = write_rank(plan, options, &left);
 		rd_plan_destroy(plan);
 	}
 	return err;

@@ -92,13 +92,6 @@ static bool read_plugin(const struct argument *argument, void *target, const cha
 	return arguments_text(argument, &plugins[count], text);
 }
 
-static bool read_piece(const struct argument *argument, void *target, const char *text)
-{
-	if (!arguments_size(argument, target, text))
-		return false;
-	return *(size_t *)target > 0 || arguments_refuse_value(argument, "a size above 0", text);
-}
-
 /* Reads "RANK" and the mark behind it. Returns the text past them, and the fault; NULL: refused. */
 static const char *read_fault(
 	struct plan_faults *faults, const char *text, char mark, struct plan_fault **fault)
@@ -204,7 +197,7 @@ static bool read_format(const struct argument *argument, void *target, const cha
 	X("root", 0, root, arguments_number, 0, PLAN_RANKS_MAX - 1, TIMED | OF(EXPORT)) \
 	X("rank", 0, rank, arguments_number, 0, PLAN_RANKS_MAX - 1, OF(PRINT)) \
 	X("size", 0, size, arguments_size, 0, 0, SHOWN | OF(SIMULATE) | OF(EXPORT)) \
-	X("piece", 0, piece_size, read_piece, 0, 0, TIMED | OF(EXPORT)) \
+	X("piece", 0, piece_size, arguments_size, 1, 0, TIMED | OF(EXPORT)) \
 	X("pieces", 0, pieces, arguments_number, 1, RD_REPLAYED_PIECES, SHOWN) \
 	X("costs", 0, costs, arguments_text, 0, 0, TIMED | TRACED) \
 	X("plugin", 0, plugins, read_plugin, 0, 0, TIMED | OF(PROVE) | OF(EXPORT) | TRACED) \

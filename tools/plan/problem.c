@@ -26,8 +26,11 @@ int plan_plugins_load(const char *const *plugins)
 	alone.rank = 0;
 	alone.size = 1;
 	err = rd_settings_read(&settings, &alone);
-	for (int i = 0; plugins[i] && !err; i++)
+	for (int i = 0; plugins[i] && !err; i++) {
 		err = rd_plugin_load(RD_PLUGIN_ALGORITHM, plugins[i], &settings);
+		if (err)
+			rd_fail(err, "--plugin %s: %s", plugins[i], rondo_last_error());
+	}
 	return err;
 }
 

@@ -1,5 +1,6 @@
 #include "simulated.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -7,6 +8,8 @@
 #include "document.h"
 
 #define LINES_MOST 10 /* of a list, in text */
+/* Steps of one simulation. Each takes some ten nanoseconds: these take hours. */
+#define STEPS_MOST INT64_C(100000000000)
 
 /* ---- Running one ---------------------------------------------------------------------------- */
 
@@ -97,6 +100,11 @@ int plan_simulated_run(struct plan_simulated *simulated, size_t size)
 
 	simulation_finish(&simulated->simulation);
 	simulated->size = size;
+	if (plan_simulated_steps(simulated, size) > STEPS_MOST)
+		return rd_fail(RONDO_UNSUPPORTED,
+			"%s of %zu bytes has more than %" PRId64 " steps to simulate: give a "
+			"larger --piece",
+			simulated->algorithm->name, size, STEPS_MOST);
 
 	int err = simulation_run(&simulated->simulation, &setup);
 

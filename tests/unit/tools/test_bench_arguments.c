@@ -26,8 +26,9 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 	expect_bench_refused("all_reduce --warm x", "--warmup_iters wants a number");
 	expect_bench_refused("all_reduce --m 8", "--m may be --minbytes, --maxbytes (see");
 	expect_bench_refused("all_reduce --quick=3", "--quick takes no value (see");
-	expect_bench_refused(
-		"all_reduce -b 1X", "--minbytes wants a size such as 8, 64K, 128M or 1G, not '1X'");
+	expect_bench_refused("all_reduce -b 1X",
+		"--minbytes wants a size such as 8, 64K or 128M, from 0 to 131072G, not '1X'");
+	expect_bench_refused("barrier -e 999999G", "from 0 to 131072G, not '999999G'");
 	expect_bench_refused("all_reduce -e -5", "--maxbytes wants a size");
 	expect_bench_refused("all_reduce -b 8M -e 4M", "-b 8388608 is more than -e 4194304");
 	expect_bench_refused(
@@ -36,7 +37,7 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 	expect_bench_refused("all_reduce -o xor", "--op wants sum, prod, min, max, avg, band, ");
 	expect_bench_refused("all_reduce -d float8", "--datatype wants");
 	expect_bench_refused("all_reduce -f 0", "--stepfactor wants");
-	expect_bench_refused("all_reduce -i 0", "--stepbytes wants a size above 0, not '0'");
+	expect_bench_refused("all_reduce -i 0", "from 1 to 131072G, not '0'");
 	expect_bench_refused("broadcast -r x", "--root wants a number from -1 to ");
 	expect_bench_refused("all_reduce -a 4", "--average wants a number from 0 to 3, not '4'");
 	expect_bench_refused("all_reduce -q", "-q is no option here");
@@ -63,8 +64,8 @@ Test(bench, bad_input_gives_one_line_that_names_it, .timeout = 60)
 
 Test(bench, buffers_that_this_host_cannot_hold_are_refused, .timeout = 30)
 {
-	expect_bench_refused("all_reduce --ranks 2 -b 8 -e 1000000G",
-		"two buffers of -e 1073741824000000 bytes for each of 2 ranks take 4000000.0 GiB, "
+	expect_bench_refused("all_reduce --ranks 2 -b 8 -e 100000G",
+		"two buffers of -e 107374182400000 bytes for each of 2 ranks take 400000.0 GiB, "
 		"and "
 		"this host has ");
 }
@@ -93,8 +94,9 @@ Test(bench, what_cannot_lie_between_two_calls_is_refused, .timeout = 30)
 	expect_bench_refused("all_reduce --gap 5", "--gap wants a time");
 	expect_bench_refused("all_reduce --gap 0ms", "--gap wants a time");
 	expect_bench_refused("all_reduce --gap 11s", "--gap wants a time");
-	expect_bench_refused("all_reduce --walk 0", "--walk wants a size above 0, not '0'");
-	expect_bench_refused("all_reduce --ranks 2 --walk 1000000G",
+	expect_bench_refused("all_reduce --walk 0",
+		"--walk wants a size such as 8, 64K or 128M, from 1 to 131072G, not '0'");
+	expect_bench_refused("all_reduce --ranks 2 --walk 100000G",
 		"two buffers of -e 33554432 bytes, and --walk, for each of 2 ranks take ");
 	expect_bench_refused("floor --touch",
 		"--touch, --gap, --walk and --sleep go with a collective, not with floor");

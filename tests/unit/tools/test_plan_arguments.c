@@ -71,7 +71,18 @@ Test(plan, wrong_arguments_get_one_line)
 	REFUSED(2, "--root is for collectives that have one: all_reduce has none", "compare",
 		"all_reduce", "--root", "0");
 	REFUSED(2, "5 hosts for 4 ranks", "print", "ring", "broadcast", "--hosts", "5");
-	REFUSED(2, "--piece wants a size above 0", "print", "ring", "broadcast", "--piece", "0");
+	REFUSED(2, "--piece wants a size such as 8, 64K or 128M, from 1 to 131072G, not '0'",
+		"print", "ring", "broadcast", "--piece", "0");
+	REFUSED(2, "--size wants a size such as 8, 64K or 128M, from 0 to 131072G, not '999999G'",
+		"simulate", "ring", "all_reduce", "--size", "999999G");
+	REFUSED(1,
+		"ring of 140737488355328 bytes has more than 100000000000 steps to simulate: give "
+		"a larger --piece",
+		"simulate", "ring", "all_reduce", "--size", "131072G", "--piece", "1K");
+	REFUSED(1, "the call has more nodes than a trace, 8388608: give a larger --piece", "export",
+		"ring", "all_reduce", "--format", "chakra", "-o", "/dev/null", "--size", "131072G");
+	REFUSED(1, "--plugin /nowhere/ring.json: cannot open", "print", "ring", "all_reduce",
+		"--plugin", "/nowhere/ring.json");
 	REFUSED(2, "--slow wants RANK=FACTOR, such as 3=1.1", "simulate", "ring", "all_reduce",
 		"--slow", "3=0");
 	REFUSED(2, "--kill wants RANK@TIME, such as 3@250us", "simulate", "ring", "all_reduce",
