@@ -143,18 +143,22 @@ static int64_t await_start(int64_t at_ns)
 	return now_ns;
 }
 
-/* Barriers that the ranks start together, as they do a call: each ends before the next begins. */
-static int time_barriers(
-	struct rondo_comm *comm, const struct team *team, struct barrier_times times[BARRIERS])
+/* Barriers that the ranks start together, as they do a call: each ends before the next begins. Rank
+   0 gives up for all. */
+static int time_barriers(struct rondo_comm *comm, const struct team *team,
+	struct barrier_times times[BARRIERS], bool *gave_up)
 {
+	int64_t give_up_ns = rd_clock_ns() + RD_CALIBRATE_PATIENCE * RD_CALIBRATE_NS;
 	int err = 0;
 
 	for (int i = 0; i < BARRIERS && !err; i++) {
-		int64_t at_ns = rd_clock_ns() + START_NS;
+		int64_t now_ns = rd_clock_ns();
+		int64_t at_ns = *gave_up || now_ns >= give_up_ns ? 0 : now_ns + START_NS;
 
 		err = rd_own_broadcast(
 			comm, team->ranks, team->near, team->at, &at_ns, sizeof(at_ns));
-		if (err)
+		*gave_up = at_ns == 0;
+		if (err || *gave_up)
 			break;
 		times[i] =
 			(struct barrier_times){ .start_ns = at_ns, .began_ns = await_start(at_ns) };
@@ -195,13 +199,14 @@ static int64_t least_ns(const struct barrier_times times[BARRIERS])
 	return least;
 }
 
-static int calibrate_switch(struct rondo_comm *comm, const struct team *team)
+static int calibrate_switch(struct rondo_comm *comm, const struct team *team, bool *gave_up)
 {
 	struct barrier_times times[BARRIERS];
-	int err = time_barriers(comm, team, times);
+	int err = time_barriers(comm, team, times, gave_up);
 
-	if (!err)
-		err = add_times(comm, team, times);
+	if (err || *gave_up)
+		return err;
+	err = add_times(comm, team, times);
 	if (!err && comm->rank == 0)
 		fit_switch(comm, team->near, least_ns(times));
 	return err;
@@ -256,16 +261,17 @@ static int pass_order(struct rondo_comm *comm, const struct team *team, struct o
 	return rd_own_broadcast(comm, team->ranks, team->count, team->at, order, sizeof(*order));
 }
 
-static int measure_once(struct rondo_comm *comm, const struct team *team)
+/* *gave_up: of rank 0. */
+static int measure_once(struct rondo_comm *comm, const struct team *team, bool *gave_up)
 {
 	enum rd_single_copy_mode single_copy = comm->single_copy;
-	int err = rd_calibrate_links(comm);
+	int err = rd_calibrate_links(comm, gave_up);
 
-	if (!err && comm->rank == 0)
+	if (!err && comm->rank == 0 && !*gave_up)
 		rd_calibrate_memory(&comm->costs);
 	/* Where each has a core, none waits for a switch: a default serves. */
 	if (!err && team->near > (int)comm->costs.cores && team->at < team->near)
-		err = calibrate_switch(comm, team);
+		err = calibrate_switch(comm, team, gave_up);
 	comm->single_copy = single_copy;
 	rd_costs_bound(&comm->costs);
 	return err;
@@ -297,7 +303,7 @@ static int measure(
 
 	while (!err && order->measure) {
 		comm->costs = order->costs;
-		err = measure_once(comm, team);
+		err = measure_once(comm, team, &settling.gave_up);
 		if (!err && comm->rank == 0) {
 			order->measure = rd_settling_add(
 				&settling, &comm->costs, rd_clock_ms() < deadline_ms);

@@ -17,15 +17,16 @@
 static const size_t points[RD_COST_POINT_COUNT] = { RD_COST_POINTS(POINT) };
 #undef POINT
 
-/* In this order: the ends soon, so that a point which is not reached lies between two that are.
-   RD_SAMPLES_SLOPE_FROM comes first with the least effort, whatever the time: its result shows
-   whether there is time for more. */
-static const int points_order[] = { 0, 1, RD_SAMPLES_SLOPE_FROM, RD_SAMPLES_SLOPE_FROM, 5, 2, 4 };
+/* In this order: the ends soon, so that a point which is not reached lies between two that are. Two
+   come first with the least effort, whatever the time: the result shows whether there is time for
+   more. */
+static const int points_order[] = { 0, 0, 1, RD_SAMPLES_SLOPE_FROM, RD_SAMPLES_SLOPE_FROM, 5, 2,
+	4 };
 #define POINTS_ORDER_COUNT ((int)(sizeof(points_order) / sizeof(points_order[0])))
 
 /* The effort at a point, for messages through the link's slots: round trips, of which the quickest
    counts; and bursts of `length` messages one way, each with as many exchanges. The leader takes
-   the first that there is time for. The last is for RD_SAMPLES_SLOPE_FROM alone. */
+   the first that there is time for. The last is for the two points that come twice. */
 static const struct effort {
 	int pings, bursts, length;
 } efforts[] = { { 8, 2, 8 }, { 2, 1, 4 }, { 1, 0, 0 } };
@@ -36,8 +37,7 @@ static const struct effort {
 /* How many samples of a pair at most are taken again because both ranks were on one core. */
 #define ONE_CORE_REPEATS 4
 
-/* The most time for a pair of ranks on one host, and on two. */
-#define BUDGET_NS INT64_C(7000000)
+/* The time for a pair of ranks on two hosts. */
 #define FAR_BUDGET_NS INT64_C(20000000)
 
 /* ---- One point ------------------------------------------------------------------------------ */
@@ -150,7 +150,7 @@ static int take_turns(struct rondo_comm *comm, struct measured_pair pair, char *
 	bool leads = comm->rank == pair.leader;
 	char *place = leads ? bytes : bytes + points[RD_COST_POINT_COUNT - 1];
 	int64_t idle_ns = 0, took_ns = 0, began;
-	int64_t all_ns = rd_shorter(count * sample->way_ns, BUDGET_NS);
+	int64_t all_ns = rd_shorter(count * sample->way_ns, RD_CALIBRATE_NS);
 	int err = pass_one(comm, pair, true, bytes, 0);
 
 	for (int i = 0; i < 2 && !err; i++)
@@ -197,7 +197,8 @@ static int leave_one_core(struct rondo_comm *comm, struct measured_pair pair, bo
 }
 
 /* The points whose samples decide on others: how long those may take, and whether messages go past
-   the caches. Both ranks know the point, so that neither waits for a message that never comes. */
+   the caches. They come twice. Both ranks know the point, so that neither waits for a message that
+   never comes. */
 static bool matters_most(int point)
 {
 	return point == 0 || point == RD_SAMPLES_SLOPE_FROM;
@@ -265,7 +266,7 @@ static int send_next(struct rondo_comm *comm, struct measured_pair pair, int poi
 /* All points. */
 struct series {
 	struct rd_samples ways, busy, both, sends, recvs;
-	int64_t deadline_ns, latest_ns;
+	int64_t deadline_ns, latest_ns, give_up_ns;
 	int one_core_repeats;
 	bool one_core; /* during the last sample */
 };
@@ -307,8 +308,8 @@ static int take_apart(struct rondo_comm *comm, struct measured_pair pair, void *
 	return err;
 }
 
-/* A time out of line is measured again, whatever the time. If it was a disturbance, its time is
-   added to the deadline, so that it does not leave the other points unmeasured. */
+/* A time out of line is measured again, also past the deadline. If it was a disturbance, its time
+   is added to the deadline, so that it does not leave the other points unmeasured. */
 static int measure_repeatedly(struct rondo_comm *comm, struct measured_pair pair, void *bytes,
 	int point, int effort, struct series *series)
 {
@@ -316,7 +317,9 @@ static int measure_repeatedly(struct rondo_comm *comm, struct measured_pair pair
 	int err = take_apart(comm, pair, bytes, point, effort, series);
 	uint32_t first = series->ways.least[point];
 
-	for (int i = 0; i < REPEATS && !err && rd_samples_doubt(&series->ways, point); i++)
+	for (int i = 0; i < REPEATS && !err && rd_clock_ns() < series->give_up_ns &&
+			rd_samples_doubt(&series->ways, point);
+		i++)
 		err = take_sample(comm, pair, bytes, point, LEAST_EFFORT, series);
 	if (first / 2 > series->ways.least[point])
 		series->deadline_ns += rd_clock_ns() - began;
@@ -363,14 +366,16 @@ static int measure_series(struct rondo_comm *comm, struct measured_pair pair, vo
 	comm->single_copy = RD_SINGLE_COPY_NEVER;
 	series->deadline_ns = rd_clock_ns() + budget_ns;
 	series->latest_ns = series->deadline_ns + budget_ns;
-	for (int i = 0; i < POINTS_ORDER_COUNT && !err; i++) {
+	series->give_up_ns = rd_clock_ns() + RD_CALIBRATE_PATIENCE * budget_ns;
+	for (int i = 0; i < POINTS_ORDER_COUNT && !err && rd_clock_ns() < series->give_up_ns; i++) {
 		int point = points_order[i];
 		bool known = series->ways.measured >> point & 1;
-		bool first = point == RD_SAMPLES_SLOPE_FROM && !known;
+		/* The first messages take longer than others. */
+		int64_t until_ns = point == 0 ? series->give_up_ns : series->deadline_ns;
 		int64_t message_ns = rd_samples_expect(&series->ways, point);
-		int effort = first ? LEAST_EFFORT
-				   : affordable(comm, pair, message_ns,
-					     series->deadline_ns - rd_clock_ns());
+		int effort = matters_most(point) && !known
+				     ? LEAST_EFFORT
+				     : affordable(comm, pair, message_ns, until_ns - rd_clock_ns());
 
 		if (effort >= 0 && points[point] <= comm->piece_size)
 			err = measure_repeatedly(comm, pair, bytes, point, effort, series);
@@ -486,12 +491,13 @@ struct measured_pair rd_calibrate_pair(const struct rondo_comm *comm, enum rd_li
 	return (struct measured_pair){ -1, -1 };
 }
 
-int rd_calibrate_links(struct rondo_comm *comm)
+int rd_calibrate_links(struct rondo_comm *comm, bool *gave_up)
 {
 	struct measured_pair near = rd_calibrate_pair(comm, RD_NEAR);
 	struct measured_pair far = rd_calibrate_pair(comm, RD_FAR);
 	struct rd_link_cost *costs = comm->costs.links;
 	size_t size = points[RD_COST_POINT_COUNT - 1];
+	int64_t began_ns = rd_clock_ns();
 	void *bytes = NULL;
 	int err = 0;
 
@@ -504,7 +510,8 @@ int rd_calibrate_links(struct rondo_comm *comm)
 		memset(bytes, 1, 2 * size);
 	}
 	if (near.leader >= 0)
-		err = calibrate_pair(comm, near, bytes, BUDGET_NS, &costs[RD_NEAR]);
+		err = calibrate_pair(comm, near, bytes, RD_CALIBRATE_NS, &costs[RD_NEAR]);
+	*gave_up = rd_clock_ns() - began_ns >= RD_CALIBRATE_PATIENCE * RD_CALIBRATE_NS;
 	if (!err && far.leader >= 0)
 		err = calibrate_pair(comm, far, bytes, FAR_BUDGET_NS, &costs[RD_FAR]);
 	rd_scratch_destroy(bytes, 2 * size);

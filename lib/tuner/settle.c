@@ -79,7 +79,7 @@ bool rd_settling_add(
 
 			again |= is_unusual(&usual, &all_numbers[k], number, get(measured, number));
 		}
-	return again && is_time_left && settling->count < RD_SETTLE_ROUNDS;
+	return again && is_time_left && !settling->gave_up && settling->count < RD_SETTLE_ROUNDS;
 }
 
 /* The lower of two is their median. */
@@ -109,6 +109,8 @@ enum state { SETTLED, UNKNOWN, DISTURBED };
 static enum state judge(const struct rd_settling *settling, const struct rd_costs *usual,
 	const struct numbers *numbers, size_t number, const struct spread *spread)
 {
+	if (settling->gave_up && numbers->group != FAR_LINKS)
+		return DISTURBED;
 	if (!is_unusual(usual, numbers, number, spread->median))
 		return SETTLED;
 	if (numbers->group != FAR_LINKS)

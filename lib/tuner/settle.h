@@ -15,6 +15,7 @@
 /* `usual` is set by its user, the rest 0 at first. */
 struct rd_settling {
 	struct rd_costs usual; /* of rd_costs_default() */
+	bool gave_up; /* its user did: nothing of a host has settled, and none follows */
 	struct rd_costs rounds[RD_SETTLE_ROUNDS];
 	int count;
 };

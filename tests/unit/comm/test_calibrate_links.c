@@ -35,6 +35,7 @@ static struct {
 	int64_t idle_ns; /* of a transfer that moves nothing */
 	int64_t look_ns; /* at the clock */
 	int messages; /* left before one fails; -1: none does */
+	int passed; /* messages */
 	struct rd_link *opened; /* by the first message, to rank 1; NULL: all links are open */
 	struct own_core here, there; /* this rank's, and its peer's */
 	int left; /* how often this rank left its core */
@@ -52,6 +53,7 @@ static int pass(const struct rondo_comm *comm)
 	if (now.messages == 0)
 		return RONDO_TIMEOUT;
 	now.messages -= now.messages > 0;
+	now.passed++;
 	if (now.opened)
 		comm->links[1] = now.opened;
 	now.now_ns += comm->costs.links[RD_NEAR].past_caches ? now.past_ns : now.through_ns;
@@ -109,8 +111,8 @@ static int fake_yield(void)
 static struct rondo_comm *comm_of(int rank)
 {
 	static const struct rd_link_ops no_ops;
-	static int hosts[RANKS] = { 0, 0, 1 };
-	static struct rd_layout layout = { .group = hosts };
+	static int hosts[RANKS] = { 0, 0, 1 }, order[RANKS] = { 0, 1, 2 };
+	static struct rd_layout layout = { .order = order, .group = hosts };
 	static struct rd_link link;
 	static struct rd_link *links[RANKS];
 	static struct rondo_comm comm;
@@ -129,7 +131,7 @@ static struct rondo_comm *comm_of(int rank)
 	now.idle_ns = now.look_ns = 0;
 	now.messages = -1;
 	now.opened = NULL;
-	now.left = now.questions = now.yields = 0;
+	now.passed = now.left = now.questions = now.yields = 0;
 	return &comm;
 }
 
@@ -298,11 +300,47 @@ Test(calibrate_links, the_first_message_of_a_pair_opens_its_link)
 	comm->links[1] = NULL;
 	comm->oversubscribed = true;
 	comm->piece_size = 128 << 10;
-	cr_expect_eq(calibrate_pair(comm, (struct measured_pair){ 0, 1 }, bytes, BUDGET_NS,
+	cr_expect_eq(calibrate_pair(comm, (struct measured_pair){ 0, 1 }, bytes, RD_CALIBRATE_NS,
 			     &costs.links[RD_NEAR]),
 		0);
 	for (int i = 0; i < RD_COST_POINT_COUNT; i++)
 		cr_expect_gt(costs.links[RD_NEAR].send_ns[i], 0, "point %d", i);
+}
+
+/* ---- Time ----------------------------------------------------------------------------------- */
+
+static bool gives_up(int64_t message_ns)
+{
+	struct rondo_comm *comm = comm_of(0);
+	bool gave_up;
+
+	comm->piece_size = 128 << 10;
+	rd_costs_default(&comm->costs);
+	now.here = (struct own_core){ 0, 8 };
+	now.there = (struct own_core){ 1, 8 };
+	now.through_ns = now.past_ns = message_ns;
+	cr_expect_eq(rd_calibrate_links(comm, &gave_up), 0);
+	return gave_up;
+}
+
+/* Where every message waits for other processes, a sample of the full effort takes seconds. */
+Test(calibrate_links, a_busy_host_has_few_messages_until_the_leader_gives_up)
+{
+	cr_expect(gives_up(20 * 1000000));
+	/* One opens the link, and one chooses the point. Two round trips and the cores; the end,
+	   and what the other pair found. */
+	cr_expect_eq(now.passed, 9);
+	cr_expect(gives_up(2000000));
+	cr_expect_leq(now.passed, 21);
+}
+
+Test(calibrate_links, on_a_quiet_host_the_leader_does_not_give_up)
+{
+	cr_expect_not(gives_up(1000));
+	cr_expect_eq(now.passed, 445);
+	/* Beyond the time for all points, the first still has its bursts. */
+	cr_expect_not(gives_up(100000));
+	cr_expect_eq(now.passed, 83);
 }
 
 /* ---- Past the caches ------------------------------------------------------------------------ */

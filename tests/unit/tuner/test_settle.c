@@ -162,3 +162,20 @@ Test(settle, no_measurement_follows_where_time_is_short, .init = init)
 	cr_expect_eq(costs.links[RD_NEAR].way_ns[4], usual.links[RD_NEAR].way_ns[4]);
 	cr_expect_eq(costs.links[RD_FAR].way_ns[4], 500000000);
 }
+
+/* Links that were measured may be right, but all of a host are of a busy one. */
+Test(settle, a_user_that_gives_up_has_the_usual_costs_of_a_host, .init = init)
+{
+	struct rd_settling settling = { .gave_up = true };
+	struct rd_costs measured = quiet, costs, usual;
+
+	rd_costs_default(&usual);
+	settling.usual = usual;
+	measured.links[RD_NEAR].way_ns[0] /= 2;
+	measured.links[RD_FAR].way_ns[4] = 500000000;
+	cr_expect_not(rd_settling_add(&settling, &measured, true));
+	cr_expect_not(rd_settling_end(&settling, &costs));
+	cr_expect_eq(costs.links[RD_NEAR].way_ns[0], usual.links[RD_NEAR].way_ns[0]);
+	cr_expect_eq(costs.copy_ps, usual.copy_ps);
+	cr_expect_eq(costs.links[RD_FAR].way_ns[4], 500000000);
+}
