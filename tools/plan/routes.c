@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "tuner/step_cost.h"
 
-/* Simulations over 13 networks ended up to a ten-thousandth earlier than with all links' waits. */
-#define LIGHT 0.125
+/* 550 simulations over 30 networks ended up to a two-thousandth earlier than with all waits. */
+#define LIGHT 0.25
 
 #define NOWHERE (-1 - INT32_MAX)
 
@@ -68,7 +68,7 @@ static int add_route(struct routes *routes, const struct network *network, struc
 	for (int i = 0, from = ~queue->sender; i < count; i++) {
 		struct route_link *link = &routes->links[links[i]];
 
-		link->merges |= link->from != NOWHERE && link->from != from;
+		link->many |= link->from != NOWHERE && link->from != from;
 		link->from = from;
 		add_load(link, queue->sender, gap_ps);
 		from = links[i];
@@ -106,11 +106,15 @@ int64_t routes_light_ps(const struct routes *routes, int first)
 static int64_t finish(struct routes *routes, int first)
 {
 	int64_t least = INT64_MAX, since = INT64_MAX;
+	bool in_order = true;
 
 	for (struct route_hop *hop = &routes->hops[first]; hop->link >= 0; hop++) {
 		const struct route_link *link = &routes->links[hop->link];
 
-		hop->merges = link->merges;
+		in_order &= !link->many;
+		hop->light = link->load <= LIGHT;
+		hop->merges = !in_order && !hop->light;
+		in_order |= !hop->light;
 		if (hop->merges) {
 			least = rd_shorter(least, since);
 			since = 0;

@@ -1,12 +1,12 @@
 /*
  * The links of a simulation's network as its messages use them.
  *
- * A link merges if messages come to it from several links or ranks: it has to put them in order.
- * To all others they come in the order in which the one before sent them, so they pass such a link
- * as soon as they have passed that one.
+ * A link is light if its ranks fill at most a quarter of its time, when each sends as often as its
+ * steps allow. It delays no message, and puts none in order.
  *
- * A link is light if its ranks fill at most an eighth of its time, when each sends as often as its
- * steps allow. A message that passes light links alone waits for no other: it needs no order.
+ * Another link merges if messages come to it from several links or ranks, or from a light link to
+ * which they did: it has to put them in order. To all others they come in the order in which the
+ * one before sent them, so they pass such a link as soon as they have passed that one.
  */
 #ifndef PLAN_ROUTES_H
 #define PLAN_ROUTES_H
@@ -21,15 +21,15 @@ struct route_link {
 	int64_t free_ps; /* when it has sent all that came */
 	uint64_t messages, filled; /* that it sent; filled: of these, with bytes */
 	double load; /* the most of its time that its ranks fill */
-	int from; /* the link before it, or ~rank */
+	int from; /* the last link before it, or ~rank */
 	int rank; /* the last one that `load` has */
 	int first; /* for its user, -1 at first */
-	bool merges;
+	bool many; /* there are several */
 };
 
 struct route_hop {
-	int link : 31; /* -1: the route's end */
-	bool merges : 1; /* the link does; known once routes_finish() was called */
+	int link : 30; /* -1: the route's end */
+	bool light : 1, merges : 1; /* the link's; known once routes_finish() was called */
 };
 
 struct routes {

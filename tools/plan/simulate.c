@@ -113,17 +113,19 @@ static void fail_memory(struct run *run)
 	run->err = rd_fail(RONDO_MEMORY, "no memory for the messages under way");
 }
 
-/* Passes a link, when that has sent all that came before. */
-static inline void pass_link(struct run *run, struct route_link *link, struct message *message)
+/* Passes a link: a light one at once, another when that has sent all that came before. */
+static inline void pass_link(
+	struct run *run, struct route_link *link, struct message *message, bool light)
 {
 	int64_t time = message->has_bytes ? link->bytes_ps : 0;
-	int64_t start = rd_longer(message->at_ps, link->free_ps);
+	int64_t start = light ? message->at_ps : rd_longer(message->at_ps, link->free_ps);
 
 	if (start + time > SIMULATION_PS_MAX) {
 		fail_long(run);
 		return;
 	}
-	link->free_ps = start + time;
+	if (!light)
+		link->free_ps = start + time;
 	link->messages++;
 	link->filled += message->has_bytes;
 	message->at_ps = start + link->latency_ps;
@@ -151,7 +153,7 @@ static inline __attribute__((always_inline)) bool go_on(struct run *run, struct 
 	const struct route_hop *hop = &run->routes.hops[message.hop];
 
 	for (; hop->link >= 0 && !hop->merges && !run->err; hop++)
-		pass_link(run, &run->routes.links[hop->link], &message);
+		pass_link(run, &run->routes.links[hop->link], &message, hop->light);
 	if (run->err)
 		return false;
 	message.link = hop->link;
@@ -200,7 +202,7 @@ static void serve_link(struct run *run, struct route_link *link)
 	for (int i = count - 1; i >= 0 && !run->err; i--) {
 		struct message message = messages[i];
 
-		pass_link(run, link, &message);
+		pass_link(run, link, &message, false);
 		go_on(run, message);
 	}
 }
