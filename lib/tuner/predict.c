@@ -156,12 +156,23 @@ static void find_busy(struct rd_timing *timing, const struct rd_schedule *schedu
 	}
 }
 
-/* Too many ranks to replay: assumes that each message is waited for from the moment it is sent.
-   Where ranks share cores, adds a switch now and then. */
-static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
+static int64_t path_ns(const struct rd_path *path, const struct rd_step_cost *step_cost, int size)
+{
+	int64_t ns = 0;
+
+	for (int i = 0; i < path->work.count; i++)
+		ns += path->work.events[i].times *
+		      rd_step_cost_event_ns(step_cost, &path->work.events[i], size);
+	for (int i = 0; i < path->flights.count; i++)
+		ns += path->flights.events[i].times *
+		      rd_step_cost_flight_ns(step_cost, &path->flights.events[i]);
+	return path->hops > 0 ? rd_ns_product((uint64_t)ns, (uint64_t)path->all) / path->hops : ns;
+}
+
+/* The work of the busiest rank, which waits for each message from the moment it was sent. */
+static int64_t waiting_ns(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
 	const struct sums *sums)
 {
-	const struct rd_costs *costs = step_cost->costs;
 	int64_t longest = 0;
 
 	for (int i = 0; i < schedule->rank_count; i++) {
@@ -172,17 +183,30 @@ static int64_t sampled_ns(const struct rd_schedule *schedule, const struct rd_st
 				&schedule->events[schedule->rank_schedules[i].first + k];
 
 			if (event->receives)
-				sum += event->times *
-				       (step_cost->message[event->from].flight_ns +
-					       step_cost->message[event->from].send_ns);
+				sum += event->times * step_cost->message[event->from].flight_ns;
 		}
 		longest = rd_longer(longest, sum);
 	}
+	return longest;
+}
+
+/* Too many ranks to replay: the first piece takes the path of messages. The next one begins when a
+   rank is done with this one's messages, from the first to the last. Where ranks share cores, adds
+   a switch now and then. */
+static void time_sampled(const struct rd_schedule *schedule, const struct rd_step_cost *step_cost,
+	const struct sums *sums, struct rd_timing *timing)
+{
+	const struct rd_costs *costs = step_cost->costs;
+
+	timing->first_ns = path_ns(&schedule->path, step_cost, schedule->size);
+	timing->each_ns = rd_longer(waiting_ns(schedule, step_cost, sums),
+		timing->first_ns - path_ns(&schedule->begin, step_cost, schedule->size));
 	for (int host = 0; host < schedule->host_count; host++)
 		if (schedule->host_ranks[host] > (int)costs->cores)
-			longest = rd_longer(longest, host_ns(schedule, costs, sums, host,
-							     costs->switch_ns / RD_TURNS_ONE_IN));
-	return longest;
+			timing->first_ns = rd_longer(
+				timing->first_ns, host_ns(schedule, costs, sums, host,
+							  costs->switch_ns / RD_TURNS_ONE_IN));
+	timing->each_ns = rd_shorter(timing->first_ns, timing->each_ns);
 }
 
 /* ---- Prediction ------------------------------------------------------------------------------ */
@@ -274,13 +298,12 @@ struct rd_timing rd_timing_of(
 	if (summed) {
 		add_up(&sums, schedule, &step_cost);
 		if (schedule->sampled)
-			timing.first_ns = sampled_ns(schedule, &step_cost, &sums);
+			time_sampled(schedule, &step_cost, &sums, &timing);
 		find_busy(&timing, schedule, &step_cost, &sums, how->channels);
 	}
 	end_sums(&sums);
 	if (summed && schedule->sampled) {
 		timing.first_ns = rd_longer(timing.first_ns, timing.busy_ns[0]);
-		timing.each_ns = timing.first_ns;
 		return timing;
 	}
 	if (!summed || !replay(schedule, &step_cost, pieces, &timing)) {

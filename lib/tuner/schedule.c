@@ -61,45 +61,6 @@ static int host_of(const struct rd_problem *problem, int rank)
 	return problem->layout ? problem->layout->group[rank] : 0;
 }
 
-static enum rd_link_class class_of(const struct rd_problem *problem, int a, int b)
-{
-	return host_of(problem, a) == host_of(problem, b) ? RD_NEAR : RD_FAR;
-}
-
-static bool is_users(struct rd_where where)
-{
-	return where.memory == RD_IN || where.memory == RD_OUT;
-}
-
-struct rd_event rd_event_of(const struct rd_plan *plan, int index)
-{
-	const struct rd_problem *problem = &plan->problem;
-	const struct rd_step *step = &plan->steps[index];
-	int rank = problem->rank;
-	struct rd_event event = { .kind = step->kind, .sender = -1, .times = 1 };
-
-	event.puts = rd_step_puts(step);
-	event.takes = rd_step_takes(step);
-	event.receives = rd_step_receives(step);
-	event.stores = step->into.memory != RD_NOWHERE;
-	event.in_user_memory = is_users(step->into);
-	if (event.takes || step->kind == RD_STEP_FETCH || step->kind == RD_STEP_SWAP)
-		event.from = class_of(problem, rank, step->peer);
-	if (event.puts) {
-		event.to = class_of(problem, rank, step->to);
-		event.taker = step->to;
-	}
-	event.to_all = step->kind == RD_STEP_COMBINE && step->to < 0;
-	return event;
-}
-
-static bool costs_the_same(const struct rd_event *a, const struct rd_event *b)
-{
-	return a->kind == b->kind && a->from == b->from && a->to == b->to &&
-	       a->stores == b->stores && a->in_user_memory == b->in_user_memory &&
-	       a->to_all == b->to_all;
-}
-
 /* Message n from one rank to another is the n-th that the one puts and the n-th that the other
    takes: each pair's are counted. `puts` lists the events that put, by pair. */
 struct matching {
@@ -211,7 +172,7 @@ static int list_events(const struct rd_schedule *schedule, const struct rd_plan 
 		int same = schedule->sampled ? 0 : count;
 
 		events[count] = rd_event_of(plan, i);
-		while (same < count && !costs_the_same(&events[same], &events[count]))
+		while (same < count && !rd_event_costs_the_same(&events[same], &events[count]))
 			same++;
 		if (same < count)
 			events[same].times++;
@@ -303,6 +264,11 @@ static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
 	if (!whole)
 		err = choose_sample(schedule, plans, algorithm, problem);
 	choose_ranks(schedule, problem);
+	if (!err && schedule->sampled) {
+		err = rd_paths_find(&schedule->path, &schedule->begin, algorithm, problem);
+		/* The even sample has few ranks in the middle of a tree. */
+		add_edge(schedule, schedule->path.busiest);
+	}
 	if (!err)
 		err = count_hosts(schedule, problem);
 	if (err)
@@ -380,6 +346,10 @@ void rd_schedule_destroy(struct rd_schedule *schedule)
 		return;
 	free(schedule->rank_schedules);
 	free(schedule->events);
+	free(schedule->path.work.events);
+	free(schedule->path.flights.events);
+	free(schedule->begin.work.events);
+	free(schedule->begin.flights.events);
 	free(schedule->host_ranks);
 	free(schedule->sent_ns);
 	free(schedule->states);

@@ -6,23 +6,8 @@
 #define RD_SCHEDULE_H
 
 #include "tuner/cost.h"
+#include "tuner/path.h"
 #include "tuner/thresholds.h"
-#include "plan/plan.h"
-
-/* One step of one rank, with all that its cost depends on; or several of equal cost. */
-struct rd_event {
-	enum rd_step_kind kind : 8;
-	enum rd_link_class from : 4, to : 4; /* the links that it uses */
-	bool puts : 1; /* puts a message (data or a signal) on a link: rd_step_puts() */
-	bool takes : 1; /* consumes a message: rd_step_takes() */
-	bool receives : 1; /* takes a message with data: rd_step_receives() */
-	bool stores : 1; /* a value that is passed on is also stored here */
-	bool in_user_memory : 1; /* the message is in user memory, and may be sent from there */
-	bool to_all : 1; /* COMBINE: the outputs of all ranks get the result */
-	int sender; /* takes: the event that puts the message; -1: unknown, or it takes none */
-	int taker; /* puts: the rank that takes the message; unknown in a sampled schedule */
-	int times; /* how many steps of its rank it stands for: 1, or more in a sampled schedule */
-};
 
 /* The events of one rank. */
 struct rd_rank_schedule {
@@ -62,13 +47,14 @@ struct rd_schedule {
 	int peers; /* the most ranks that one rank sends to */
 	bool sampled; /* not replayed: costs are added up for a sample of ranks */
 	int rank_count; /* all ranks, or the sample */
-	/* Those that stand for the others: all, or the even sample. After them come ranks at hosts'
-	   edges, which have more messages to other hosts. */
+	/* Those that stand for the others: all, or the even sample. After them come ranks
+	   that have more to do, at hosts' edges and on the path. */
 	int even_count;
 	int edges[RD_SAMPLED_EDGES];
 	struct rd_rank_schedule *rank_schedules;
 	struct rd_event *events;
 	int event_count;
+	struct rd_path path, begin; /* of a sampled schedule; begin: to its rank's first message */
 	int host_count;
 	int *host_ranks; /* [host_count] */
 	/* State of a replay, one at a time; NULL in a sampled schedule: */
@@ -93,8 +79,6 @@ int rd_schedule_create_whole(struct rd_schedule **schedule, const struct rd_algo
 	const struct rd_problem *problem);
 void rd_schedule_destroy(struct rd_schedule *schedule);
 
-/* The event of a step of a plan, outside any schedule: its cost is known, its sender is not. */
-struct rd_event rd_event_of(const struct rd_plan *plan, int step);
 /* The blocks in the input and output of the rank with the most. */
 int rd_most_blocks(const struct rd_problem *problem);
 

@@ -102,8 +102,12 @@
 #define RD_REPLAYED_MAX 64
 #define RD_REPLAYED_EVENTS_MAX 6144
 #define RD_SAMPLED 8
-/* Ranks beside them, whose neighbour by number or along the line is on another host. */
-#define RD_SAMPLED_EDGES 2
+/* Ranks beside them: two whose neighbour by number or along the line is on another host, and the
+   busiest one of the path. */
+#define RD_SAMPLED_EDGES 3
+/* Steps of plans that are written to follow a path (path.h), which takes 0.6 ms. The rest of a
+   longer path is estimated; where nothing shows its length, after four times as many steps. */
+#define RD_PATH_STEPS (32 << 10)
 /* Schedules that are added up assume that one message in this many waits for its receiver's turn on
    a core. Replays of 64 ranks on two cores had one in 4 to 40; this was within twice their time. */
 #define RD_TURNS_ONE_IN 8

@@ -40,11 +40,12 @@ static int fake_broadcast(
 	(void)comm;
 	(void)ranks;
 	(void)count;
+	cr_assert(size == sizeof(*now.ordered) && now.broadcasts <= BARRIERS);
 	now.ns += now.broadcast_ns;
 	if (at > 0)
-		memcpy(bytes, &now.ordered[now.broadcasts], size);
+		memcpy(bytes, &now.ordered[now.broadcasts], sizeof(*now.ordered));
 	else
-		memcpy(&now.ordered[now.broadcasts], bytes, size);
+		memcpy(&now.ordered[now.broadcasts], bytes, sizeof(*now.ordered));
 	now.broadcasts++;
 	return 0;
 }

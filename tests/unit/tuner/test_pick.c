@@ -413,7 +413,8 @@ Test(pick, writes_plans_once_for_all_sizes_and_few_of_them_at_many_ranks)
 			cr_assert_eq(rd_picker_choose(
 					     picker, RD_ALL_REDUCE, bytes, type, false, &choice),
 				0);
-	cr_assert_eq(written, 8, "%d", written);
+	/* Those of a sample, and of the path of 126 messages. */
+	cr_assert_leq(written, RD_SAMPLED + RD_SAMPLED_EDGES + 127, "%d", written);
 	rd_picker_destroy(picker);
 }
 
