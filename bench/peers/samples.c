@@ -7,9 +7,10 @@
 #define STEADY 1.5 /* greater changes of distance or pace than by this factor spoil a sample */
 
 static const char *const names[PROGRAMS] = { "rondo", "rondo-registered", "openmpi", "openmpi-sm",
-	"mpich", "gloo", "gloo-polling", "line", "sockets" };
+	"mpich", "gloo", "gloo-polling", "line", "slots", "single-copy", "sockets" };
 static const char *const titles[PROGRAMS] = { "Rondo", "Rondo, registered", "Open MPI",
-	"Open MPI, coll/sm", "MPICH", "Gloo", "Gloo, polling", "Bare lines", "Bare sockets" };
+	"Open MPI, coll/sm", "MPICH", "Gloo", "Gloo, polling", "Bare lines", "Bare slots",
+	"Bare single copy", "Bare sockets" };
 
 const char *program_name(enum program program)
 {

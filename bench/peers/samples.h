@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* The peers are those from OPENMPI to GLOO_POLLING. LINE and SOCKETS are the floors of shm and tcp:
-   bare loops. */
+/* The peers are those from OPENMPI to GLOO_POLLING. Those after them are bare loops, the floors: of
+   shm, and SOCKETS of tcp. */
 enum program {
 	RONDO,
 	RONDO_REGISTERED,
@@ -24,6 +24,8 @@ enum program {
 	GLOO,
 	GLOO_POLLING,
 	LINE,
+	SLOTS,
+	SINGLE_COPY,
 	SOCKETS,
 	PROGRAMS
 };
