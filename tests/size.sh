@@ -14,7 +14,7 @@ transports 14360
 trainer 19160
 tools 29516
 tests 109290
-bench 6236
+bench 6238
 adapters 5592
 docs 10140
 product 134100
