@@ -306,6 +306,7 @@ static int init_actor(struct simulator *simulator, int rank)
 		set->channels, set->piece_size, actor->scratch, actor->send_marks);
 	actor->exec.peer_buffers = simulator->peer_buffers;
 	actor->exec.past_least = set->seed % 2 ? 0 : SIZE_MAX;
+	actor->exec.in_memory = set->seed % 3 == 0;
 	return 0;
 }
 

@@ -124,6 +124,15 @@ static bool goes_past_caches(const struct rondo_comm *comm)
 	return comm->costs.links[RD_NEAR].past_caches && !comm->oversubscribed;
 }
 
+/* Whether a rank's input and output are more than a core's own caches hold. */
+static bool is_in_memory(const struct rd_task *task)
+{
+	const struct rd_problem *problem = &task->call.problem;
+	size_t blocks = (size_t)(rd_in_blocks(problem) + rd_out_blocks(problem));
+
+	return blocks * block_size(task) > task->comm->costs.cache_bytes;
+}
+
 static int start_plan(struct rd_task *task, bool peers_mapped)
 {
 	struct rondo_comm *comm = task->comm;
@@ -147,6 +156,7 @@ static int start_plan(struct rd_task *task, bool peers_mapped)
 	task->exec->stride = comm->channels;
 	if (goes_past_caches(comm))
 		task->exec->past_least = RD_PAST_LEAST;
+	task->exec->in_memory = is_in_memory(task);
 	task->exec->signature.type = type;
 	if (direct_access) {
 		task->exec->peer_buffers = comm->exchange->peer_buffers;

@@ -60,6 +60,7 @@ struct rd_exec {
 	int waiting_for; /* peer of the link that it last waited for; -1: none yet */
 	/* a block is one chunk, and all have the same length: the common case */
 	bool one_chunk;
+	bool in_memory; /* input and output are more than a core's caches hold; false by default */
 	/* use single copy on links that have it (link->single_copy); false by default */
 	bool single_copy;
 	bool copied_once; /* a message of this call used single copy */

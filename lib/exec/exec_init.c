@@ -81,6 +81,7 @@ void rd_exec_init(struct rd_exec *exec, const struct rd_plan *const *plans,
 	exec->error = 0;
 	exec->single_copy = false;
 	exec->past_least = SIZE_MAX;
+	exec->in_memory = false;
 	exec->one_chunk = plans[0]->parts == 1;
 	exec->sends_alone = sends_alone(plans, channels);
 	if (!rd_call_is_ordinary(call))
