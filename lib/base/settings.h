@@ -78,7 +78,7 @@
 	X(single_copy, SIZE, "RONDO_SINGLE_COPY", 8 << 10, 0, 1 << 30, \
 		"least bytes of a message over shm that the receiver may copy from the sender's " \
 		"memory") \
-	X(spin_us, INT, "RONDO_SPIN_US", 20, 0, 1000000, \
+	X(spin_us, INT, "RONDO_SPIN_US", 100, 0, 1000000, \
 		"microseconds to spin before sleeping, if each rank has a core to itself") \
 	X(timeout_ms, INT, "RONDO_TIMEOUT_MS", 600000, RD_TIMEOUT_LEAST_MS, RD_TIMEOUT_MOST_MS, \
 		"milliseconds that a call waits for a live rank that has not joined it") \
