@@ -16,7 +16,7 @@ tools 29516
 tests 109290
 bench 6238
 adapters 5592
-docs 10140
+docs 10690
 product 134120
 files 1860'
 
