@@ -45,16 +45,19 @@ static uint32_t step_beyond(const uint32_t costs[RD_COST_POINT_COUNT], int last,
 						    : UINT32_MAX - costs[point - 1];
 }
 
-/* Between measured points a straight line; beyond the last, as steep as before it. */
+/* Between measured points a straight line; beyond the last, as steep as before it. Before the
+   first, which a busy machine left out, the standard, but no more than the first. */
 static void fill_gaps(uint32_t costs[RD_COST_POINT_COUNT], unsigned measured,
 	const uint32_t standard[RD_COST_POINT_COUNT])
 {
-	for (int i = 1; i < RD_COST_POINT_COUNT; i++) {
+	for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
 		int low = nearest(measured, i, -1), high = nearest(measured, i, 1);
 
-		if (low == i)
+		if (low == i || (low < 0 && high < 0))
 			continue;
-		if (high < 0)
+		if (low < 0)
+			costs[i] = costs[high] < standard[i] ? costs[high] : standard[i];
+		else if (high < 0)
 			costs[i] = costs[i - 1] + step_beyond(costs, low, i, standard);
 		else
 			costs[i] = costs[low] + (uint32_t)((uint64_t)(costs[high] - costs[low]) *

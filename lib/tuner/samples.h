@@ -33,7 +33,8 @@ bool rd_samples_doubt(const struct rd_samples *samples, int point);
 /*
  * Computes the costs: the least sample of each size, and never more than a longer message's. Sizes
  * that were not measured, or are in doubt, are interpolated linearly. Beyond the last point the
- * slope stays the same, and is at least that of the standard.
+ * slope stays the same, and is at least that of the standard. Before the first, costs are the
+ * standard, but no more than the first; where none was measured, all are.
  */
 void rd_samples_settle(const struct rd_samples *samples,
 	const uint32_t standard[RD_COST_POINT_COUNT], uint32_t costs[RD_COST_POINT_COUNT]);

@@ -118,6 +118,7 @@ int open_room(struct rank_env *env, struct memory *memory, size_t count)
 	size_t bytes = (size_t)env->size * (count + 1) * sizeof(float);
 	int device = env->rank % rondo_device_count();
 
+	*memory = (struct memory){ 0 };
 	if (env->create_error)
 		return world_report(env, "create: %s", rondo_last_error());
 	if (rondo_mem_alloc_on((void **)&memory->in, bytes, device) ||

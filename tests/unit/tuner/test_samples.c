@@ -100,6 +100,31 @@ Test(samples, a_wrong_sample_of_the_least_size_is_corrected)
 	expect_sane(&samples, "at no bytes");
 }
 
+/* A busy machine may leave no time for the first. */
+Test(samples, sizes_before_the_first_have_the_standard)
+{
+	struct rd_costs standard;
+	struct rd_samples samples = { 0 };
+
+	rd_costs_default(&standard);
+	for (int first = RD_COST_POINT_COUNT; first >= 0; first--) {
+		const uint32_t *usual = standard.links[RD_NEAR].way_ns;
+		struct rd_costs costs;
+
+		if (first < RD_COST_POINT_COUNT)
+			rd_samples_add(&samples, first, quick[first]);
+		costs = settle(&samples);
+		for (int i = 0; i < first; i++)
+			cr_expect_eq(costs.links[RD_NEAR].way_ns[i],
+				first < RD_COST_POINT_COUNT && quick[first] < usual[i]
+					? quick[first]
+					: usual[i],
+				"size %d, first %d", i, first);
+		for (int i = first; i < RD_COST_POINT_COUNT; i++)
+			cr_expect_eq(costs.links[RD_NEAR].way_ns[i], quick[i], "size %d", i);
+	}
+}
+
 Test(samples, a_slow_network_confirms_itself)
 {
 	struct rd_samples samples = { 0 };
