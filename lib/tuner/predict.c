@@ -198,9 +198,9 @@ static void time_sampled(const struct rd_schedule *schedule, const struct rd_ste
 {
 	const struct rd_costs *costs = step_cost->costs;
 
-	timing->first_ns = path_ns(&schedule->path, step_cost, schedule->size);
+	timing->first_ns = path_ns(&schedule->paths[0], step_cost, schedule->size);
 	timing->each_ns = rd_longer(waiting_ns(schedule, step_cost, sums),
-		timing->first_ns - path_ns(&schedule->begin, step_cost, schedule->size));
+		timing->first_ns - path_ns(&schedule->paths[1], step_cost, schedule->size));
 	for (int host = 0; host < schedule->host_count; host++)
 		if (schedule->host_ranks[host] > (int)costs->cores)
 			timing->first_ns = rd_longer(

@@ -254,6 +254,21 @@ static int choose_sample(struct rd_schedule *schedule, struct rd_plan **plans,
 	return err;
 }
 
+static int find_paths(struct rd_schedule *schedule, const struct rd_algorithm *algorithm,
+	const struct rd_problem *problem)
+{
+	struct rd_path *paths = calloc(2, sizeof(*paths));
+	int err;
+
+	if (!paths)
+		return fail_memory();
+	schedule->paths = paths;
+	err = rd_paths_find(&paths[0], &paths[1], algorithm, problem);
+	/* The even sample has few ranks in the middle of a tree. */
+	add_edge(schedule, paths[0].busiest);
+	return err;
+}
+
 /* Plans of many ranks are long. The plan of a rank in a sample is freed before the next is written,
    which keeps the heap small. */
 static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
@@ -264,11 +279,8 @@ static int fill_schedule(struct rd_schedule *schedule, struct rd_plan **plans,
 	if (!whole)
 		err = choose_sample(schedule, plans, algorithm, problem);
 	choose_ranks(schedule, problem);
-	if (!err && schedule->sampled) {
-		err = rd_paths_find(&schedule->path, &schedule->begin, algorithm, problem);
-		/* The even sample has few ranks in the middle of a tree. */
-		add_edge(schedule, schedule->path.busiest);
-	}
+	if (!err && schedule->sampled)
+		err = find_paths(schedule, algorithm, problem);
 	if (!err)
 		err = count_hosts(schedule, problem);
 	if (err)
@@ -346,10 +358,11 @@ void rd_schedule_destroy(struct rd_schedule *schedule)
 		return;
 	free(schedule->rank_schedules);
 	free(schedule->events);
-	free(schedule->path.work.events);
-	free(schedule->path.flights.events);
-	free(schedule->begin.work.events);
-	free(schedule->begin.flights.events);
+	for (int i = 0; schedule->paths && i < 2; i++) {
+		free(schedule->paths[i].work.events);
+		free(schedule->paths[i].flights.events);
+	}
+	free(schedule->paths);
 	free(schedule->host_ranks);
 	free(schedule->sent_ns);
 	free(schedule->states);

@@ -54,7 +54,8 @@ struct rd_schedule {
 	struct rd_rank_schedule *rank_schedules;
 	struct rd_event *events;
 	int event_count;
-	struct rd_path path, begin; /* of a sampled schedule; begin: to its rank's first message */
+	/* [2] of a sampled schedule: to its rank's last message, and to the first; else NULL */
+	struct rd_path *paths;
 	int host_count;
 	int *host_ranks; /* [host_count] */
 	/* State of a replay, one at a time; NULL in a sampled schedule: */
