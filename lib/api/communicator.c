@@ -407,13 +407,20 @@ void rd_comm_wait_for_calls(struct rondo_comm *comm)
 	pthread_mutex_unlock(&comm->turn_lock);
 }
 
+/* The functions of messages may start requests of calls, and wait for them. */
+static void end_requests(struct rondo_comm *comm)
+{
+	rd_comm_wait_for_calls(comm);
+	rd_tagged_finish(comm);
+	rd_request_queue_drain(comm);
+	rd_request_queue_finish(comm);
+}
+
 static int finalize(rondo_comm *comm)
 {
 	int err;
 
-	rd_comm_wait_for_calls(comm);
-	rd_request_queue_finish(comm);
-	rd_tagged_finish(comm);
+	end_requests(comm);
 	rd_gpu_finish(comm->gpu);
 	err = comm->finalized || atomic_load(&comm->failed) ? rd_comm_failure(comm) : 0;
 	if (err)
@@ -462,9 +469,7 @@ int rondo_comm_destroy(rondo_comm *comm)
 	if (rd_group_open())
 		return rd_fail(RONDO_INVALID, "rondo_comm_destroy: end the group first");
 	atomic_store(&comm->changes, true);
-	rd_comm_wait_for_calls(comm);
-	rd_request_queue_finish(comm);
-	rd_tagged_finish(comm);
+	end_requests(comm);
 	rd_gpu_finish(comm->gpu);
 	failed = atomic_load(&comm->failed);
 	if (comm->control)

@@ -249,3 +249,42 @@ Test(request_functions, of_messages_cannot_wait_for_messages, .timeout = 60)
 	world_try(2, "shm", refuse_messages);
 	world_try(2, "tcp", refuse_messages);
 }
+
+static void start_the_next(void *argument, int error)
+{
+	struct step *step = argument;
+
+	step->error = rondo_request_start(step->next->request, go_on, step->next);
+	step->ended = error == RONDO_LEFT;
+}
+
+/* The end of the comm is that of a message, whose function starts the first sum. */
+static int start_while_the_comm_ends(struct rank_env *env)
+{
+	struct step sum, last = { .next = &sum };
+	rondo_comm *comm;
+
+	TRY(rondo_comm_duplicate(env->comm, &comm));
+	sum = (struct step){ .value = env->rank };
+	sem_init(&sum.started, 0, 1);
+	sem_init(&sum.end, 0, 0);
+	TRY(rondo_group_start());
+	TRY(rondo_all_reduce(comm, &sum.value, &sum.value, 1, RONDO_I32, RONDO_SUM, NULL));
+	TRY(rondo_group_prepare(&sum.request));
+	TRY(rondo_recv_tagged(comm, &last.value, 4, env->rank, 0, &last.request));
+	TRY(rondo_request_start(last.request, start_the_next, &last));
+	TRY(rondo_comm_destroy(comm));
+	TRY(last.error);
+	if (!last.ended || !sum.ended || sum.error || sum.value != env->size * (env->size - 1) / 2)
+		return world_report(env, "ended: %d %d, error %d, sum %d", last.ended, sum.ended,
+			sum.error, sum.value);
+	rondo_request_destroy(last.request);
+	rondo_request_destroy(sum.request);
+	return 0;
+}
+
+Test(request_functions, of_messages_start_calls_while_their_comm_ends, .timeout = 60)
+{
+	world_try(2, "shm", start_while_the_comm_ends);
+	world_try(3, "tcp", start_while_the_comm_ends);
+}
