@@ -21,6 +21,7 @@ static struct {
 	int works; /* that are not finished */
 	int threads;
 	int idle; /* those that begin, too: they look first */
+	bool looks; /* an idle one looks again, soon */
 	struct rd_background *listed;
 } workers;
 
@@ -117,10 +118,13 @@ static void *serve(void *argument)
 			continue;
 		}
 		workers.idle++;
-		if (later)
+		if (later && !workers.looks) {
+			workers.looks = true;
 			rd_condition_wait_us(&workers.change, &lock.mutex, LOOK_US);
-		else
+			workers.looks = false;
+		} else {
 			pthread_cond_wait(&workers.change, &lock.mutex);
+		}
 		workers.idle--;
 	}
 	workers.threads--;

@@ -68,3 +68,59 @@ Test(background, an_end_waits_for_no_work_that_comes_meanwhile, .timeout = 280)
 	atomic_store(&stops, true);
 	pthread_join(thread, NULL);
 }
+
+enum { MANY = 8, LOOKS = 200 };
+
+/* Work that several threads run at once; then it is for later, for so many looks. */
+struct crowd {
+	struct rd_background work; /* first: it is cast to the crowd */
+	pthread_barrier_t together;
+	atomic_int due, looks, lookers;
+	atomic_bool over;
+};
+
+static _Thread_local int own_looks;
+
+static enum rd_background_state look_at_crowd(struct rd_background *work)
+{
+	struct crowd *crowd = (struct crowd *)work;
+
+	if (atomic_load(&crowd->due) > 0) {
+		atomic_fetch_sub(&crowd->due, 1);
+		return RD_BACKGROUND_NOW;
+	}
+	if (atomic_fetch_add(&crowd->looks, 1) >= LOOKS) {
+		atomic_store(&crowd->over, true);
+		return RD_BACKGROUND_NONE;
+	}
+	/* The first may be that at the end of its run. */
+	if (++own_looks == 2)
+		atomic_fetch_add(&crowd->lookers, 1);
+	return RD_BACKGROUND_LATER;
+}
+
+static void meet(struct rd_background *work)
+{
+	pthread_barrier_wait(&((struct crowd *)work)->together);
+	own_looks = 0;
+}
+
+/* Each thread that looks takes a core for a moment, and the work from a thread that may wait. */
+Test(background, one_thread_at_a_time_looks_again, .timeout = 280)
+{
+	struct crowd crowd = { .due = 0 };
+
+	pthread_barrier_init(&crowd.together, NULL, MANY);
+	rd_background_init(&crowd.work, look_at_crowd, meet);
+	for (int i = 0; i < MANY; i++) {
+		atomic_store(&crowd.due, 1);
+		cr_assert_eq(rd_background_post(&crowd.work), 0);
+		while (atomic_load(&crowd.due) > 0)
+			sched_yield();
+	}
+	while (!atomic_load(&crowd.over))
+		sched_yield();
+	cr_expect_eq(atomic_load(&crowd.lookers), 1, "%d threads looked", crowd.lookers);
+	rd_background_finish(&crowd.work);
+	pthread_barrier_destroy(&crowd.together);
+}
