@@ -11,9 +11,13 @@
 
 int rd_request_create(rondo_request **made, const struct rd_task *tasks, int count)
 {
-	struct rondo_request *request = calloc(1, sizeof(*request));
+	struct rondo_comm *comm = tasks[0].comm;
+	struct rondo_request *request;
 	size_t size = count * sizeof(*tasks);
 
+	if (!comm->requests && rd_request_queue_create(comm))
+		return RONDO_MEMORY;
+	request = calloc(1, sizeof(*request));
 	if (request) {
 		request->tasks = malloc(size);
 		request->runs = malloc(size);
@@ -28,7 +32,7 @@ int rd_request_create(rondo_request **made, const struct rd_task *tasks, int cou
 	}
 	memcpy(request->tasks, tasks, size);
 	request->count = count;
-	request->comm = tasks[0].comm;
+	request->comm = comm;
 	request->forks = rd_process.forks;
 	*made = request;
 	return 0;

@@ -212,7 +212,7 @@ static bool find_none(const struct rd_turn_queue *queue, const struct rd_task *t
 	return false;
 }
 
-static int make_queue(struct rondo_comm *comm)
+int rd_request_queue_create(struct rondo_comm *comm)
 {
 	struct rd_request_queue *queue = calloc(1, sizeof(*queue));
 
@@ -252,12 +252,10 @@ static void append(struct rd_request_queue *queue, struct rondo_request *request
 int rd_request_queue_add(struct rondo_request *request)
 {
 	struct rondo_comm *comm = request->comm;
-	int err = comm->requests ? 0 : make_queue(comm);
 	struct rd_request_queue *queue = comm->requests;
+	int err = copy_tasks(request);
 	bool enters, wake;
 
-	if (!err)
-		err = copy_tasks(request);
 	if (err)
 		return err;
 	pthread_mutex_lock(&queue->lock);

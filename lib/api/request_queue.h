@@ -53,6 +53,9 @@ static inline void rd_request_drop(struct rondo_request *request)
 		rd_request_free(request);
 }
 
+/* Once for a comm, by the thread that uses it: the functions of its messages may start calls at any
+   time. */
+int rd_request_queue_create(struct rondo_comm *comm);
 /* Issues the request's calls on its comm, and queues it. Returns 0, or an error: nothing was
    issued. */
 int rd_request_queue_add(struct rondo_request *request);

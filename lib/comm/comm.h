@@ -152,7 +152,7 @@ struct rondo_comm {
 	struct rd_made_op *ops;
 	unsigned ops_made;
 
-	struct rd_request_queue *requests; /* (api/request_queue.h); NULL: none was started */
+	struct rd_request_queue *requests; /* (api/request_queue.h); NULL: none was made */
 
 	struct rd_mailbox *_Atomic mailbox; /* (mailbox.h); NULL: no tagged message was sent */
 

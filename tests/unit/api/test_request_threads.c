@@ -87,3 +87,88 @@ Test(request_threads, of_several_comms_go_in_several_threads, .timeout = 120)
 	world_try(2, "shm", threads);
 	world_try(3, "mixed", threads);
 }
+
+enum { COMMS = 500 };
+
+/* A comm's first two starts, of which a message's function makes one, in another thread. */
+struct firsts {
+	pthread_barrier_t start;
+	rondo_request *sums[2], *message[2]; /* a receive, and its send */
+	int32_t values[4];
+	int error;
+	int ended[2];
+};
+
+static void record_end(void *argument, int error)
+{
+	*(int *)argument = error ? error : 1;
+}
+
+/* Another thread may be in its start. */
+static int start_sum(struct firsts *firsts, int which)
+{
+	int err;
+
+	do
+		err = rondo_request_start(firsts->sums[which], record_end, &firsts->ended[which]);
+	while (err == RONDO_INVALID);
+	return err;
+}
+
+static void start_second(void *argument, int error)
+{
+	struct firsts *firsts = argument;
+
+	firsts->error = error ? error : start_sum(firsts, 1);
+}
+
+static void *send_message(void *argument)
+{
+	struct firsts *firsts = argument;
+
+	pthread_barrier_wait(&firsts->start);
+	rondo_request_start(firsts->message[1], NULL, NULL);
+	return NULL;
+}
+
+static int start_both(struct rank_env *env)
+{
+	struct firsts firsts;
+	pthread_t thread;
+
+	pthread_barrier_init(&firsts.start, NULL, 2);
+	for (int i = 0; i < COMMS; i++) {
+		int32_t *values = firsts.values;
+		rondo_comm *comm;
+
+		firsts.ended[0] = firsts.ended[1] = 0;
+		TRY(rondo_comm_duplicate(env->comm, &comm));
+		TRY(prepare_sum(comm, &values[0], &firsts.sums[0]));
+		TRY(prepare_sum(comm, &values[1], &firsts.sums[1]));
+		TRY(rondo_recv_tagged(comm, &values[2], 4, 0, 0, &firsts.message[0]));
+		TRY(rondo_send_tagged(comm, &values[3], 4, 0, 0, &firsts.message[1]));
+		TRY(rondo_request_start(firsts.message[0], start_second, &firsts));
+		if (pthread_create(&thread, NULL, send_message, &firsts))
+			return world_report(env, "no thread");
+		pthread_barrier_wait(&firsts.start);
+		TRY(start_sum(&firsts, 0));
+		pthread_join(thread, NULL);
+		TRY(rondo_comm_destroy(comm));
+		if (firsts.error || firsts.ended[0] != 1 || firsts.ended[1] != 1)
+			return world_report(env, "comm %d: error %d, ends %d and %d", i,
+				firsts.error, firsts.ended[0], firsts.ended[1]);
+		for (int at = 0; at < 2; at++) {
+			rondo_request_destroy(firsts.sums[at]);
+			rondo_request_destroy(firsts.message[at]);
+		}
+	}
+	pthread_barrier_destroy(&firsts.start);
+	return 0;
+}
+
+Test(request_threads, may_start_the_first_two_at_once, .timeout = 120)
+{
+	struct world world = { .size = 1, .threads = true };
+
+	cr_assert_eq(world_run(&world, start_both, NULL, NULL), 0);
+}
