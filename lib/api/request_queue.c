@@ -36,8 +36,13 @@ static struct rd_request_queue *queue_of(struct rd_background *work)
 	return (struct rd_request_queue *)((char *)work - offsetof(struct rd_request_queue, work));
 }
 
-/* The one whose done() the calling thread is in. */
-static _Thread_local const struct rondo_request *ending;
+/* A done() that the calling thread is in, and the one that waits in it for a message. */
+struct ending {
+	const struct rondo_request *request;
+	const struct ending *outer;
+};
+
+static _Thread_local const struct ending *ending;
 
 static bool is_queued(const struct rondo_request *request)
 {
@@ -84,20 +89,22 @@ static int copy_tasks(struct rondo_request *request)
 
 void rd_request_call_done(struct rondo_request *request)
 {
-	const struct rondo_request *outer = ending;
+	const struct ending own = { .request = request, .outer = ending };
 
 	if (request->error && request->reason)
 		rd_fail(request->error, "%s", request->reason);
-	ending = request;
+	ending = &own;
 	request->done(request->argument, request->error);
-	ending = outer;
+	ending = own.outer;
 }
 
 bool rd_request_ends_here(const struct rondo_request *request)
 {
-	if (!ending || !ending->tagged || !request->tagged)
-		return request == ending;
-	return request->comm == ending->comm;
+	for (const struct ending *at = ending; at; at = at->outer)
+		if (at->request == request || (at->request->tagged && request->tagged &&
+						      at->request->comm == request->comm))
+			return true;
+	return false;
 }
 
 static void run_tasks(struct rondo_request *request)

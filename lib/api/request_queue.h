@@ -64,8 +64,8 @@ int rd_request_queue_add(struct rondo_request *request);
 bool rd_request_queue_wait(struct rondo_request *request, int timeout_ms);
 /* Calls its done(), which is not NULL, with its error and the reason. */
 void rd_request_call_done(struct rondo_request *request);
-/* Whether the calling thread is in its done(); for a message, in that of any message of its comm: a
-   thread in one moves no other message. */
+/* Whether the calling thread is in its done(), if only in that of a message for which that waits;
+   for a message, in that of any message of its comm: a thread in one moves no other message. */
 bool rd_request_ends_here(const struct rondo_request *request);
 /* A thread polls the request: a worker runs it, if none does. */
 void rd_request_queue_poll(struct rondo_request *request);

@@ -288,3 +288,40 @@ Test(request_functions, of_messages_start_calls_while_their_comm_ends, .timeout 
 	world_try(2, "shm", start_while_the_comm_ends);
 	world_try(3, "tcp", start_while_the_comm_ends);
 }
+
+/* A message's function, in that of the sum that it waits for. */
+static void send_to_itself(void *argument, int error)
+{
+	struct step *step = argument;
+
+	for (int i = 1; i < 3 && !error; i++)
+		error = rondo_request_start(
+			step[i].request, i == 1 ? wait_for_the_next : NULL, &step[i]);
+	for (int i = 1; i < 3 && !error; i++)
+		error = rondo_request_wait(step[i].request, -1);
+	step->error = error;
+}
+
+static int refuse_an_outer_end(struct rank_env *env)
+{
+	struct step steps[3];
+	int wrong = prepare(env, env->comm, steps, 0);
+
+	if (wrong)
+		return wrong;
+	for (int i = 1; i < 3; i++)
+		rondo_request_destroy(steps[i].request);
+	steps[1].next = steps;
+	TRY(rondo_recv_tagged(env->comm, &steps[1].value, 4, env->rank, 0, &steps[1].request));
+	TRY(rondo_send_tagged(env->comm, &steps[2].value, 4, env->rank, 0, &steps[2].request));
+	TRY(rondo_request_start(steps[0].request, send_to_itself, steps));
+	TRY(rondo_request_wait(steps[0].request, WAIT_MS));
+	destroy(steps);
+	TRY(steps[0].error);
+	return steps[1].ended ? 0 : world_report(env, "error %d", steps[1].error);
+}
+
+Test(request_functions, of_messages_cannot_wait_for_what_they_end_in, .timeout = 60)
+{
+	world_try(2, "shm", refuse_an_outer_end);
+}
