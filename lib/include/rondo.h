@@ -764,22 +764,25 @@ RONDO_API int rondo_group_prepare(rondo_request **request);
  * Waits for its own request are RONDO_INVALID, and those of a message's function for a message of
  * its comm. It makes no other call on a comm, and may destroy the request, if nobody waits for
  * that. The comm's destruction waits for it. Functions of a comm's requests are called in the order
- * of starts, one after the other. But where one waits or takes long, later requests end meanwhile.
- * RONDO_INVALID while the request is under way, or another thread uses the comm (a tagged message
- * may be started nevertheless).
+ * of starts, one after the other. But where one waits or takes long, later requests end meanwhile:
+ * their functions run beside it, and its request is under way until it returns. Any call that moves
+ * messages, a start too, may call a message's function. Until that returns the comm's messages may
+ * wait, so it waits for no request that needs one. RONDO_INVALID while the request is under way, or
+ * another thread uses the comm (a tagged message may be started nevertheless).
  */
 RONDO_API int rondo_request_start(
 	rondo_request *request, void (*done)(void *argument, int error), void *argument);
 /*
  * Returns RONDO_PENDING, which is positive, while the request is under way. Then, and until it is
  * started again, returns 0 or the error of its calls; rondo_last_error() has the reason. Never
- * waits. 0 before the first start. Any thread may call it.
+ * waits. 0 before the first start. Any thread may call it. When the comm is finalized or destroyed,
+ * no thread may be in it or in a wait, except in functions at the ends of its requests.
  */
 RONDO_API int rondo_request_test(rondo_request *request);
 /*
  * Waits for the end of a request, and returns as rondo_request_test(). timeout_ms: RONDO_PENDING
  * after that time, and the request goes on; below 0: no bound but that of the calls. Any thread may
- * call it. No thread may be in it when the comm is finalized or destroyed.
+ * call it.
  */
 RONDO_API int rondo_request_wait(rondo_request *request, int timeout_ms);
 /*
