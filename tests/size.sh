@@ -14,7 +14,7 @@ transports 14360
 trainer 19160
 tools 29516
 tests 109540
-bench 6238
+bench 6250
 adapters 5592
 docs 10690
 product 134160

@@ -8,13 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "measure.h"
 #include "ranks.h"
+#include "two.h"
 
 #define RANKS 2
 #define PIECE (128 << 10) /* bytes */
@@ -124,41 +123,24 @@ static void run(enum peers_collective collective, const float *send, float *recv
 	}
 }
 
-struct arguments {
-	int count;
-	char **values;
-};
-
-static int live(int which, void *argument)
+static struct peers_library live(int which, void *memory)
 {
-	struct arguments *arguments = argument;
-
 	rank = which;
+	slots = memory;
 	/* Each may read the other's memory where the kernel asks for consent. */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	pids[rank] = getpid();
 	memcpy(&pids[!rank], exchange_piece(&pids[rank], sizeof(*pids)), sizeof(*pids));
-
-	struct peers_library library = { .rank = rank,
+	return (struct peers_library){ .rank = rank,
 		.size = RANKS,
 		.barrier = barrier,
 		.greatest = greatest,
 		.has = has,
 		.run = run };
-	int status = peers_measure(&library, arguments->count, arguments->values);
-
-	fflush(stdout);
-	return status;
 }
 
 int main(int argc, char **argv)
 {
-	struct arguments arguments = { argc, argv };
-
 	single_copy = getenv("PEERS_SINGLE_COPY") != NULL;
-	slots = mmap(NULL, RANKS * sizeof(*slots), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (slots == MAP_FAILED)
-		return 1;
-	return peers_ranks_run("copies", RANKS, live, NULL, &arguments);
+	return peers_two_run("copies", RANKS * sizeof(*slots), live, argc, argv);
 }

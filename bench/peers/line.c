@@ -7,11 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "measure.h"
 #include "ranks.h"
+#include "two.h"
 
 #define RANKS 2
 #define CARRIED (16 << 10) /* bytes */
@@ -88,36 +87,19 @@ static void run(enum peers_collective collective, const float *send, float *recv
 	}
 }
 
-struct arguments {
-	int count;
-	char **values;
-};
-
-static int live(int which, void *argument)
+static struct peers_library live(int which, void *memory)
 {
-	struct arguments *arguments = argument;
-
 	rank = which;
-
-	struct peers_library library = { .rank = rank,
+	lines = memory;
+	return (struct peers_library){ .rank = rank,
 		.size = RANKS,
 		.most = CARRIED,
 		.barrier = barrier,
 		.greatest = greatest,
 		.run = run };
-	int status = peers_measure(&library, arguments->count, arguments->values);
-
-	fflush(stdout);
-	return status;
 }
 
 int main(int argc, char **argv)
 {
-	struct arguments arguments = { argc, argv };
-
-	lines = mmap(NULL, RANKS * sizeof(*lines), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (lines == MAP_FAILED)
-		return 1;
-	return peers_ranks_run("line", RANKS, live, NULL, &arguments);
+	return peers_two_run("line", RANKS * sizeof(*lines), live, argc, argv);
 }
