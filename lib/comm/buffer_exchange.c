@@ -194,9 +194,9 @@ int rd_buffer_exchange_pays(struct rondo_comm *comm, const struct rd_call *call,
 		&choice);
 	if (err == RONDO_UNSUPPORTED)
 		return 0;
-	if (!err && choice->exchange_pays)
+	if (!err && choice->algorithm->direct_access)
 		err = rd_buffer_exchange_make(comm);
-	*pays = !err && choice->exchange_pays;
+	*pays = !err && choice->algorithm->direct_access;
 	return err;
 }
 

@@ -16,9 +16,6 @@ struct rd_choice {
 	size_t piece_size;
 	int64_t predicted_ns;
 	struct rd_shape shape; /* of the algorithm's plans */
-	/* In a choice with peers_mapped: direct access gains enough to pay for a buffer
-	   exchange. */
-	bool exchange_pays;
 	struct rd_single_copy learned; /* whether its messages use single copy */
 	/* Kept where the log level asks for them: measured times of calls. */
 	uint64_t calls;

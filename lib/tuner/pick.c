@@ -322,39 +322,18 @@ static const struct rd_choice *best_of(const struct rd_picker *picker,
 {
 	const struct rd_choice *direct = cheapest_of(predicted, count, true);
 	const struct rd_choice *other = cheapest_of(predicted, count, false);
-	int factor = block_size >= RD_DIRECT_LEAST ? RD_DIRECT_TIME : 1;
-	int64_t most = other ? other->predicted_ns * factor : INT64_MAX;
 	int index = fixed->index;
 	bool bound = index >= 0 || is_named(picker, collective, peers_mapped, &index);
 
 	for (int i = 0; i < count && bound; i++)
 		if (predicted[i].algorithm == rd_algorithms[index])
 			return &predicted[i];
-	if (direct && direct->predicted_ns < most)
+	if (direct &&
+		(!other || (block_size >= RD_DIRECT_LEAST &&
+				   direct->predicted_ns < other->predicted_ns * RD_DIRECT_TIME)))
 		return direct;
 	return other ? rd_prefer(&picker->config, collective, block_size, other, predicted, count)
 		     : NULL;
-}
-
-/* Sets whether direct access pays for the buffer exchange before it; always true where RONDO_ALGO
-   names it, or it is fixed. Returns 0 or an error. */
-static int judge_exchange(struct rd_picker *picker, enum rd_collective collective,
-	uint64_t block_size, const struct fixed *fixed, struct rd_choice *choice,
-	const struct rd_choice *predicted, int count)
-{
-	const struct rd_choice *other = cheapest_of(predicted, count, false);
-	int64_t exchange_ns = 0;
-	int index, err;
-
-	choice->exchange_pays = choice->algorithm->direct_access;
-	if (!choice->exchange_pays || fixed->index >= 0 ||
-		is_named(picker, collective, true, &index) || block_size >= RD_DIRECT_LEAST ||
-		!other)
-		return 0;
-	err = predict_exchange(picker, &exchange_ns);
-	choice->exchange_pays = block_size >= RD_EXCHANGE_LEAST &&
-				choice->predicted_ns + exchange_ns < other->predicted_ns;
-	return err;
 }
 
 static void log_choice(enum rd_collective collective, uint64_t block_size, int size,
@@ -389,18 +368,13 @@ static int choose(struct rd_picker *picker, enum rd_collective collective, uint6
 
 	const struct rd_choice *best =
 		best_of(picker, collective, least, peers_mapped, fixed, predicted, count);
-	int err = 0;
 
 	if (!best)
 		return rd_fail(RONDO_UNSUPPORTED, "no algorithm does %s on %d ranks",
 			rd_collective_name(collective), picker->config.size);
 	*choice = *best;
-	if (peers_mapped)
-		err = judge_exchange(picker, collective, least, fixed, choice, predicted, count);
-	if (err)
-		return err;
-	/* Direct access that does not pay for its exchange: logs the choice without it instead. */
-	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->exchange_pays))
+	/* In mapped memory, messages are chosen once more as in other memory, which logs them. */
+	if (rd_log_on(RD_INFO, RD_PICK) && (!peers_mapped || choice->algorithm->direct_access))
 		log_choice(collective, least, picker->config.size, choice, predicted, count);
 	return 0;
 }
@@ -436,13 +410,13 @@ static int by_prediction(const void *a, const void *b)
 	       (one->predicted_us < other->predicted_us);
 }
 
-/* The final choice: direct access where it pays for the exchange, else the best without it. */
+/* The choice of a call in memory like this. */
 static int choose_as_called(struct rd_picker *picker, enum rd_collective collective,
 	uint64_t block_size, enum rd_type_class type, bool peers_mapped, struct rd_choice **choice)
 {
 	int err = rd_picker_choose(picker, collective, block_size, type, peers_mapped, choice);
 
-	if (!err && peers_mapped && !(*choice)->exchange_pays)
+	if (!err && peers_mapped && !(*choice)->algorithm->direct_access)
 		err = rd_picker_choose(picker, collective, block_size, type, false, choice);
 	return err;
 }

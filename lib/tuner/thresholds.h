@@ -65,15 +65,14 @@
 /* ---- Direct access (pick.c, comm/buffer_exchange.c) ----------------------------------------- */
 
 /*
- * From this block on, direct access wins unless predicted to take RD_DIRECT_TIME times as long as
- * anything else: its predicted time leaves out bytes in caches. "One pass over registered buffers,
- * and doubling" has the size. Without the factor, two ranks took 190 us for 1 MiB, with it 47.
+ * Smaller blocks go by messages, in mapped memory too: a buffer exchange gains nothing where inputs
+ * have just been written, and costs half as much again out of the cold. From this block on, direct
+ * access wins unless predicted to take RD_DIRECT_TIME times as long as anything else: its predicted
+ * time leaves out bytes in caches. "Short calls and buffer exchanges" has the size. Without the
+ * factor, two ranks took 190 us for 1 MiB, with it 47.
  */
-#define RD_DIRECT_LEAST (4 << 10)
+#define RD_DIRECT_LEAST (8 << 10)
 #define RD_DIRECT_TIME 2
-/* Smaller blocks go without a buffer exchange, in mapped memory too. "Short calls and buffer
-   exchanges": out of 1 ms of nothing, 1 KiB took 1.3 us with one, and 0.9 without. */
-#define RD_EXCHANGE_LEAST (2 << 10)
 /* After RD_EXCHANGE_TRIES failed buffer exchanges in a row, all of calls of one size, the next is
    RD_EXCHANGE_RETRY_EVERY calls later. Not measured: an exchange costs two messages of a cache
    line. */

@@ -85,7 +85,6 @@ static void expect_alike(const struct rd_choice *choice, const struct rd_choice 
 	cr_assert_eq(choice->channels, other->channels);
 	cr_assert_eq(choice->piece_size, other->piece_size);
 	cr_assert_eq(choice->predicted_ns, other->predicted_ns);
-	cr_assert_eq(choice->exchange_pays, other->exchange_pays);
 }
 
 /* As on ranks whose calls of one size differ in the history before them. */

@@ -347,7 +347,7 @@ Test(pick, takes_the_named_algorithm_wherever_that_can_run)
 	expect(&config, RD_ALL_REDUCE, 8, "ring");
 	expect(&config, RD_BARRIER, 0, "linear");
 	/* The named algorithm has no direct access, and needs no buffer exchange. */
-	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).exchange_pays);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 1 << 20, true).algorithm->direct_access);
 }
 
 Test(pick, exchanges_buffers_where_direct_access_pays)
@@ -355,8 +355,9 @@ Test(pick, exchanges_buffers_where_direct_access_pays)
 	struct rd_tuner_config config = config_of(4, 100, 1000);
 
 	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).algorithm->direct_access);
-	cr_assert(choice_of(&config, RD_ALL_REDUCE, 16 << 20, true).exchange_pays);
-	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 8, true).exchange_pays);
+	cr_assert(choice_of(&config, RD_ALL_REDUCE, 8 << 10, true).algorithm->direct_access);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 7 << 10, true).algorithm->direct_access);
+	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 8, true).algorithm->direct_access);
 	cr_assert_not(choice_of(&config, RD_ALL_REDUCE, 16 << 20, false).algorithm->direct_access);
 }
 
