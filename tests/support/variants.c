@@ -140,6 +140,18 @@ void close_memory(struct memory *memory)
 	rondo_mem_free(memory->out);
 }
 
+int with_memory(struct rank_env *env, int (*body)(struct rank_env *env, struct memory *memory))
+{
+	struct memory memory;
+	int wrong = open_memory(env, &memory);
+
+	if (wrong)
+		return wrong;
+	wrong = body(env, &memory);
+	close_memory(&memory);
+	return wrong;
+}
+
 struct rd_problem problem_of(const struct rank_env *env, enum rd_collective collective, int root)
 {
 	return (struct rd_problem){ .collective = collective,

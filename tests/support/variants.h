@@ -68,6 +68,16 @@ int open_room(struct rank_env *env, struct memory *memory, size_t count);
 int open_memory(struct rank_env *env, struct memory *memory);
 void close_memory(struct memory *memory);
 
+/* Begins a body whose block has the memory, as open_memory() opens it; it is closed at its end. */
+#define WITH_MEMORY(name) \
+	static int name##_with(struct rank_env *env, struct memory *memory); \
+	static int name(struct rank_env *env) \
+	{ \
+		return with_memory(env, name##_with); \
+	} \
+	static int name##_with(struct rank_env *env, struct memory *memory)
+int with_memory(struct rank_env *env, int (*body)(struct rank_env *env, struct memory *memory));
+
 /* One call, and the check of its output. The root is the last rank. */
 int try_call(struct rank_env *env, struct memory *memory, enum rd_collective collective,
 	rondo_op op, size_t count, bool in_place, bool on_stream);

@@ -256,35 +256,31 @@ Test(gpu_beside_captures, a_call_follows_the_last_one_while_its_stream_is_captur
 }
 
 /* The host cannot tell when a launched call is done: the next one is refused, and made again. */
-static int after_a_launched_call(struct rank_env *env)
+WITH_MEMORY(after_a_launched_call)
 {
 	const struct variant *variant = env->argument;
 	bool launched =
 		variant->becomes == RD_KERNEL_MESSAGES || (env->comm && env->comm->gpu->spins);
 	struct rd_graph *graph;
-	struct memory memory;
 	rondo_stream *other;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
 	TRY(rondo_stream_create_on(&other, env->rank % rondo_device_count()));
-	memory.in[0] = (float)(env->rank + 1);
+	memory->in[0] = (float)(env->rank + 1);
 	TRY(rondo_all_reduce(
-		env->comm, memory.in, memory.out, 1, RONDO_F32, RONDO_SUM, memory.stream));
+		env->comm, memory->in, memory->out, 1, RONDO_F32, RONDO_SUM, memory->stream));
 	if (launched && env->rank == 0) {
-		TRY(rd_graph_begin(memory.stream));
-		EXPECT_ERROR(rondo_all_reduce(env->comm, memory.in, memory.out, 1, RONDO_F32,
+		TRY(rd_graph_begin(memory->stream));
+		EXPECT_ERROR(rondo_all_reduce(env->comm, memory->in, memory->out, 1, RONDO_F32,
 				     RONDO_SUM, other),
 			RONDO_UNSUPPORTED, "end the capture first");
-		TRY(rd_graph_end(memory.stream, &graph));
+		TRY(rd_graph_end(memory->stream, &graph));
 		rd_graph_destroy(graph);
 	}
-	TRY(rondo_all_reduce(env->comm, memory.out, memory.out, 1, RONDO_F32, RONDO_SUM, other));
+	TRY(rondo_all_reduce(env->comm, memory->out, memory->out, 1, RONDO_F32, RONDO_SUM, other));
 	TRY(rondo_stream_synchronize(other));
-	wrong = expect_floats(env, memory.out, 1, 18);
+	wrong = expect_floats(env, memory->out, 1, 18);
 	rondo_stream_destroy(other);
-	close_memory(&memory);
 	return wrong;
 }
 

@@ -134,33 +134,29 @@ Test(gpu, calls_return_at_once_and_run_in_the_streams_order, .timeout = 120)
 }
 
 /* Calls of one comm on two streams in turn, many of them under way. */
-static int on_two_streams(struct rank_env *env)
+WITH_MEMORY(on_two_streams)
 {
 	enum { CALLS = 100, COUNT = 33 };
-	struct memory memory;
 	rondo_stream *other;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
 	if (rondo_stream_create_on(&other, env->rank % rondo_device_count()))
 		return world_report(env, "%s", rondo_last_error());
 	for (int i = 0; i < CALLS * COUNT; i++)
-		memory.in[i] = (float)(i % 7 + env->rank);
+		memory->in[i] = (float)(i % 7 + env->rank);
 	for (int i = 0; i < CALLS && !wrong; i++) {
 		size_t at = (size_t)i * COUNT;
 
-		if (rondo_all_reduce(env->comm, memory.in + at, memory.out + at, COUNT, RONDO_F32,
-			    RONDO_SUM, i % 3 ? memory.stream : other))
+		if (rondo_all_reduce(env->comm, memory->in + at, memory->out + at, COUNT, RONDO_F32,
+			    RONDO_SUM, i % 3 ? memory->stream : other))
 			wrong = world_report(env, "%s", rondo_last_error());
 	}
-	if (rondo_stream_synchronize(memory.stream) || rondo_stream_synchronize(other))
+	if (rondo_stream_synchronize(memory->stream) || rondo_stream_synchronize(other))
 		wrong = world_report(env, "%s", rondo_last_error());
 	for (int i = 0; i < CALLS * COUNT && !wrong; i++)
-		if (memory.out[i] != (float)(4 * (i % 7) + 6))
-			wrong = world_report(env, "element %d is %g", i, memory.out[i]);
+		if (memory->out[i] != (float)(4 * (i % 7) + 6))
+			wrong = world_report(env, "element %d is %g", i, memory->out[i]);
 	rondo_stream_destroy(other);
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -198,30 +194,26 @@ Test(gpu, buffers_may_come_and_go, .timeout = 120)
 	try_variants(3, with_buffers_that_change, 0, true);
 }
 
-static int exchange_in_a_ring(struct rank_env *env)
+WITH_MEMORY(exchange_in_a_ring)
 {
 	int next = (env->rank + 1) % env->size;
 	int before = (env->rank + env->size - 1) % env->size, err;
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	fill_floats(memory.in, env->rank, 1000);
+	fill_floats(memory->in, env->rank, 1000);
 	rondo_group_start();
-	rondo_send(env->comm, memory.in, 1000, RONDO_F32, next, memory.stream);
-	rondo_recv(env->comm, memory.out, 1000, RONDO_F32, before, memory.stream);
-	rondo_all_reduce(env->comm, memory.in + 1000, memory.in + 1000, 1000, RONDO_F32, RONDO_SUM,
-		memory.stream);
+	rondo_send(env->comm, memory->in, 1000, RONDO_F32, next, memory->stream);
+	rondo_recv(env->comm, memory->out, 1000, RONDO_F32, before, memory->stream);
+	rondo_all_reduce(env->comm, memory->in + 1000, memory->in + 1000, 1000, RONDO_F32,
+		RONDO_SUM, memory->stream);
 	err = rondo_group_end();
 	if (!err)
-		err = rondo_stream_synchronize(memory.stream);
+		err = rondo_stream_synchronize(memory->stream);
 	if (err)
 		wrong = world_report(env, "%s", rondo_last_error());
 	for (size_t i = 0; i < 1000 && !wrong; i++)
-		if (memory.out[i] != value(before, i))
-			wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
-	close_memory(&memory);
+		if (memory->out[i] != value(before, i))
+			wrong = world_report(env, "element %zu is %g", i, memory->out[i]);
 	return wrong;
 }
 
@@ -252,26 +244,22 @@ static int one_own_call(struct rank_env *env, struct memory *memory, rondo_op op
 }
 
 /* The user's own function runs on the host; a factor on the device. */
-static int own_operations(struct rank_env *env)
+WITH_MEMORY(own_operations)
 {
 	static const float weights[3] = { 2, 3, 5 }, signs[3] = { 1, -1, -1 };
-	struct memory memory;
 	rondo_op weighed, own;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
 	if (rondo_op_create_premul(env->comm, &weighed, &weights[env->rank], RONDO_F32) ||
 		rondo_op_create(env->comm, &own, subtract, 0, NULL))
 		return world_report(env, "%s", rondo_last_error());
 	for (int big = 0; big < 2 && !wrong; big++) {
 		size_t count = big ? 2 * COUNT_MAX : 5;
 
-		wrong = one_own_call(env, &memory, weighed, count, weights);
+		wrong = one_own_call(env, memory, weighed, count, weights);
 		if (!wrong)
-			wrong = one_own_call(env, &memory, own, count, signs);
+			wrong = one_own_call(env, memory, own, count, signs);
 	}
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -543,41 +531,38 @@ static int refused(
 		err ? rondo_last_error() : "");
 }
 
-static int mixed_up(struct rank_env *env)
+WITH_MEMORY(mixed_up)
 {
 	static float host[1000];
 	float *elsewhere, *freed;
 	rondo_stream *host_stream, *other_stream;
-	struct memory memory;
-	int other = (env->rank + 1) % 2, wrong = open_memory(env, &memory);
+	int other = (env->rank + 1) % 2, wrong = 0;
 
-	if (wrong)
-		return wrong;
 	rondo_mem_alloc_on((void **)&elsewhere, 8192, other);
 	rondo_mem_alloc_on((void **)&freed, 4096, env->rank % 2);
 	rondo_mem_free(freed);
 	rondo_stream_create(&host_stream);
 	rondo_stream_create_on(&other_stream, other);
-	wrong |= refused(env, host, memory.out, memory.stream, "send is no device memory");
-	wrong |= refused(env, memory.in, host, memory.stream, "recv is no device memory");
-	wrong |= refused(env, freed, memory.out, memory.stream, "or was freed");
-	wrong |= refused(env, memory.in, memory.out, host_stream, "the stream is a host stream");
-	wrong |= refused(env, memory.in, host, NULL, "the other buffer is not");
-	wrong |= refused(env, host, memory.out, NULL, "the other buffer is not");
-	wrong |= refused(env, elsewhere, memory.out, memory.stream, "send lies on device");
-	wrong |= refused(env, memory.in, memory.out, other_stream, "the stream is of device");
-	wrong |= refused(env, elsewhere + 100, memory.out, NULL, "send lies on device");
+	wrong |= refused(env, host, memory->out, memory->stream, "send is no device memory");
+	wrong |= refused(env, memory->in, host, memory->stream, "recv is no device memory");
+	wrong |= refused(env, freed, memory->out, memory->stream, "or was freed");
+	wrong |= refused(env, memory->in, memory->out, host_stream, "the stream is a host stream");
+	wrong |= refused(env, memory->in, host, NULL, "the other buffer is not");
+	wrong |= refused(env, host, memory->out, NULL, "the other buffer is not");
+	wrong |= refused(env, elsewhere, memory->out, memory->stream, "send lies on device");
+	wrong |= refused(env, memory->in, memory->out, other_stream, "the stream is of device");
+	wrong |= refused(env, elsewhere + 100, memory->out, NULL, "send lies on device");
 	wrong |= expect_error(env,
 		rondo_all_reduce(
-			env->comm, memory.in, memory.out, 1000, 77, RONDO_SUM, memory.stream),
+			env->comm, memory->in, memory->out, 1000, 77, RONDO_SUM, memory->stream),
 		RONDO_INVALID);
 	if (!strstr(rondo_last_error(), "77 is no type: give one of enum rondo_type, 0 (i8) to "))
 		wrong |= world_report(env, "%s", rondo_last_error());
-	wrong |= refused(env, memory.in + (size_t)env->size * (COUNT_MAX + 1) - 10, memory.out,
-		memory.stream, "its memory ends after");
+	wrong |= refused(env, memory->in + (size_t)env->size * (COUNT_MAX + 1) - 10, memory->out,
+		memory->stream, "its memory ends after");
 	/* None of these harmed the comm, on which host memory is as good as ever. */
 	if (!wrong)
-		wrong = expect_error(env, one_call(env, &memory, 1000), 0);
+		wrong = expect_error(env, one_call(env, memory, 1000), 0);
 	if (!wrong)
 		wrong = expect_error(env,
 			rondo_all_reduce(env->comm, host, host, 1000, RONDO_F32, RONDO_SUM, NULL),
@@ -585,7 +570,6 @@ static int mixed_up(struct rank_env *env)
 	rondo_stream_destroy(host_stream);
 	rondo_stream_destroy(other_stream);
 	rondo_mem_free(elsewhere);
-	close_memory(&memory);
 	return wrong;
 }
 

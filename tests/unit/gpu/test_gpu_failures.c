@@ -33,22 +33,18 @@ static int call_until_it_fails(struct rank_env *env, struct memory *memory)
 	return err;
 }
 
-static int when_a_peer_dies(struct rank_env *env)
+WITH_MEMORY(when_a_peer_dies)
 {
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	int err = call_until_it_fails(env, &memory);
+	int err = call_until_it_fails(env, memory);
 
 	if (env->rank == 1)
 		raise(SIGKILL);
 	wrong = expect_error(env, err, RONDO_DIED);
 	/* Later calls are refused, or end at once. */
 	if (!wrong)
-		wrong = expect_error(env, one_call(env, &memory, 1000), RONDO_DIED);
-	close_memory(&memory);
+		wrong = expect_error(env, one_call(env, memory, 1000), RONDO_DIED);
 	return wrong;
 }
 
@@ -57,19 +53,15 @@ Test(gpu_failures, the_death_of_a_peer_frees_the_streams_that_wait_for_it, .time
 	try_variants(3, when_a_peer_dies, NEVER_MS, false);
 }
 
-static int when_one_aborts(struct rank_env *env)
+WITH_MEMORY(when_one_aborts)
 {
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	int err = call_until_it_fails(env, &memory);
+	int err = call_until_it_fails(env, memory);
 
 	if (env->rank == 1)
 		rondo_comm_revoke(env->comm, "enough");
 	wrong = expect_error(env, err, env->rank == 1 ? 0 : RONDO_REVOKED);
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -127,14 +119,11 @@ Test(gpu_failures, streams_still_wait_for_peers_that_may_be_at_work, .timeout = 
 }
 
 /* Rank 1 makes no second call. It waits for the comm to end, and ends it where nobody else does. */
-static int when_one_is_silent(struct rank_env *env)
+WITH_MEMORY(when_one_is_silent)
 {
-	struct memory memory;
-	int wrong = open_memory(env, &memory), err;
+	int wrong = 0, err;
 
-	if (wrong)
-		return wrong;
-	err = call_until_it_fails(env, &memory);
+	err = call_until_it_fails(env, memory);
 	for (int i = 0; i < 8000 && err == 0 && env->rank == 1; i++) {
 		usleep(1000);
 		err = rondo_comm_error(env->comm);
@@ -142,7 +131,6 @@ static int when_one_is_silent(struct rank_env *env)
 	if (err == 0)
 		rondo_comm_revoke(env->comm, "nobody's silence was noticed");
 	wrong = expect_error(env, err, RONDO_TIMEOUT);
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -157,25 +145,21 @@ static int shorten_by_one(struct rank_env *env, struct memory *memory)
 }
 
 /* Rank 1 stays away until a line of the log names it, for longer than it may be silent. */
-static int when_one_comes_late(struct rank_env *env)
+WITH_MEMORY(when_one_comes_late)
 {
 	off_t from = lseek(STDERR_FILENO, 0, SEEK_END);
-	struct memory memory;
 	char text[4096] = "";
-	int wrong = open_memory(env, &memory), err = 0;
+	int wrong = 0, err = 0;
 
-	if (wrong)
-		return wrong;
-	err = one_call(env, &memory, 1000);
+	err = one_call(env, memory, 1000);
 	for (int i = 0; env->rank == 1 && !strstr(text, "rank 1 of 3 has not joined "); i++) {
 		if (i == 2000 || pread(STDERR_FILENO, text, sizeof(text) - 1, from) < 0)
 			return world_report(env, "no line, but: %s", text);
 		poll(NULL, 0, 10);
 	}
 	if (!err)
-		err = one_call(env, &memory, 1000);
+		err = one_call(env, memory, 1000);
 	wrong = expect_error(env, err, 0);
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -447,19 +431,15 @@ Test(gpu_failures, a_device_that_is_lost_amid_a_group_ends_the_comm, .timeout = 
 
 /* The call itself returns the error, though a stream would run it later; but where the call goes
    through host memory. */
-static int when_checked_roots_differ(struct rank_env *env)
+WITH_MEMORY(when_checked_roots_differ)
 {
-	struct memory memory;
-	int wrong = open_memory(env, &memory), err;
+	int wrong = 0, err;
 
-	if (wrong)
-		return wrong;
 	err = rondo_broadcast(
-		env->comm, memory.in, memory.out, 100, RONDO_F32, env->rank == 1, memory.stream);
+		env->comm, memory->in, memory->out, 100, RONDO_F32, env->rank == 1, memory->stream);
 	if (!err && env->comm->gpu->kernel == RD_KERNEL_STAGED)
-		err = rondo_stream_synchronize(memory.stream);
+		err = rondo_stream_synchronize(memory->stream);
 	wrong = world_expect(env, "call", err, RONDO_MISMATCH, "of 100 f32 root 1");
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -480,19 +460,14 @@ static int when_checked_memories_differ(struct rank_env *env)
 }
 
 /* Rank 1 gives no memory, of neither kind. */
-static int when_a_checked_rank_is_idle(struct rank_env *env)
+WITH_MEMORY(when_a_checked_rank_is_idle)
 {
 	size_t counts[3] = { 4, 0, 4 }, displs[3] = { 0 }, none[3] = { 0 };
 	const size_t *mine = env->rank == 1 ? none : counts;
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
 
-	if (wrong)
-		return wrong;
 	displs[2] = 4;
 	TRY(rondo_all_to_all_v(
-		env->comm, memory.in, mine, displs, memory.out, mine, displs, RONDO_F32, NULL));
-	close_memory(&memory);
+		env->comm, memory->in, mine, displs, memory->out, mine, displs, RONDO_F32, NULL));
 	return 0;
 }
 

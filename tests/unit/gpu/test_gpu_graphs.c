@@ -55,30 +55,26 @@ static int make_other_calls(struct rank_env *env, struct memory *memory)
 	return err;
 }
 
-static int capture_and_replay(struct rank_env *env)
+WITH_MEMORY(capture_and_replay)
 {
 	struct rd_graph *graph = NULL;
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	if (capture_calls(env, &memory, &graph))
+	if (capture_calls(env, memory, &graph))
 		wrong = world_report(env, "%s", rondo_last_error());
 	/* Nothing has run yet. */
 	if (!wrong)
-		wrong = expect_floats(env, memory.out, COUNT_MAX, 0);
+		wrong = expect_floats(env, memory->out, COUNT_MAX, 0);
 	for (int replay = 0; replay < 60 && !wrong; replay++) {
 		for (size_t i = 0; i < COUNT_MAX; i++)
-			memory.in[i] = value(env->rank, i) + (float)replay;
-		if (rd_graph_launch(graph) || rondo_stream_synchronize(memory.stream) ||
-			(replay % 20 == 5 && make_other_calls(env, &memory)))
+			memory->in[i] = value(env->rank, i) + (float)replay;
+		if (rd_graph_launch(graph) || rondo_stream_synchronize(memory->stream) ||
+			(replay % 20 == 5 && make_other_calls(env, memory)))
 			wrong = world_report(env, "%s", rondo_last_error());
 		if (!wrong)
-			wrong = check_replay(env, &memory, (float)replay);
+			wrong = check_replay(env, memory, (float)replay);
 	}
 	rd_graph_destroy(graph);
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -146,32 +142,28 @@ static int check_around(struct rank_env *env, const struct memory *memory, float
 	return 0;
 }
 
-static int capture_transfers(struct rank_env *env)
+WITH_MEMORY(capture_transfers)
 {
 	struct rd_graph *graph = NULL;
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	TRY(rd_graph_begin(memory.stream));
-	TRY(call_around(env, &memory));
-	TRY(rd_graph_end(memory.stream, &graph));
-	wrong = expect_floats(env, memory.out, COUNT_MAX, 0);
+	TRY(rd_graph_begin(memory->stream));
+	TRY(call_around(env, memory));
+	TRY(rd_graph_end(memory->stream, &graph));
+	wrong = expect_floats(env, memory->out, COUNT_MAX, 0);
 	for (int replay = 0; replay < 60 && !wrong; replay++) {
 		for (size_t i = 0; i < COUNT_MAX; i++)
-			memory.in[i] = value(env->rank, i) + (float)replay;
+			memory->in[i] = value(env->rank, i) + (float)replay;
 		/* Others in between are counted apart, or together. */
-		if (rd_graph_launch(graph) || rondo_stream_synchronize(memory.stream) ||
+		if (rd_graph_launch(graph) || rondo_stream_synchronize(memory->stream) ||
 			(replay % 20 == 5 &&
-				(make_other_calls(env, &memory) || call_around(env, &memory) ||
-					rondo_stream_synchronize(memory.stream))))
+				(make_other_calls(env, memory) || call_around(env, memory) ||
+					rondo_stream_synchronize(memory->stream))))
 			wrong = world_report(env, "%s", rondo_last_error());
 		if (!wrong)
-			wrong = check_around(env, &memory, (float)replay);
+			wrong = check_around(env, memory, (float)replay);
 	}
 	rd_graph_destroy(graph);
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -219,30 +211,27 @@ Test(gpu_graphs, transfers_that_cannot_be_captured_say_why, .timeout = 120)
 	try_variants(3, capture_transfers_in_vain, 0, true);
 }
 
-static int capture_in_vain(struct rank_env *env)
+WITH_MEMORY(capture_in_vain)
 {
 	const struct variant *variant = env->argument;
 	const char *reason = variant->becomes == RD_KERNEL_STAGED    ? "go through host memory"
 			     : variant->becomes == RD_KERNEL_STEPPED ? "take turns on a device"
 								     : "have no kernel for it";
 	struct rd_graph *graph;
-	struct memory memory;
 	rondo_op own;
-	int wrong = open_memory(env, &memory), err;
+	int wrong = 0, err;
 
-	if (wrong)
-		return wrong;
 	rondo_op_create(env->comm, &own, subtract, 0, NULL);
-	rd_graph_begin(memory.stream);
-	err = rondo_all_reduce(env->comm, memory.in, memory.out, 10, RONDO_F32, own, memory.stream);
+	rd_graph_begin(memory->stream);
+	err = rondo_all_reduce(
+		env->comm, memory->in, memory->out, 10, RONDO_F32, own, memory->stream);
 	if (err != RONDO_UNSUPPORTED || !strstr(rondo_last_error(), reason))
 		wrong = world_report(env, "%s: %s", rondo_error_name(err), rondo_last_error());
-	rd_graph_end(memory.stream, &graph);
+	rd_graph_end(memory->stream, &graph);
 	rd_graph_destroy(graph);
 	/* And does no harm. */
 	if (!wrong)
-		wrong = expect_error(env, one_call(env, &memory, 1000), 0);
-	close_memory(&memory);
+		wrong = expect_error(env, one_call(env, memory, 1000), 0);
 	return wrong;
 }
 
@@ -252,38 +241,34 @@ Test(gpu_graphs, what_cannot_be_captured_says_why, .timeout = 120)
 }
 
 /* Every way takes those of no elements, and only those where the host takes part in calls. */
-static int capture_empty_calls(struct rank_env *env)
+WITH_MEMORY(capture_empty_calls)
 {
 	const struct variant *variant = env->argument;
 	bool with_barrier = variant->becomes == RD_KERNEL_FUSED;
 	struct rd_graph *graph;
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	TRY(rd_graph_begin(memory.stream));
+	TRY(rd_graph_begin(memory->stream));
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT; collective++)
 		if (collective != RD_TRANSFER && collective != RD_BARRIER)
-			TRY(call_collective(env->comm, collective, memory.in, memory.out, 0,
-				RONDO_F32, RONDO_SUM, 1, memory.stream));
+			TRY(call_collective(env->comm, collective, memory->in, memory->out, 0,
+				RONDO_F32, RONDO_SUM, 1, memory->stream));
 	if (with_barrier)
-		TRY(rondo_barrier(env->comm, memory.stream));
+		TRY(rondo_barrier(env->comm, memory->stream));
 	else if (variant->becomes != RD_KERNEL_MESSAGES)
-		EXPECT_ERROR(rondo_barrier(env->comm, memory.stream), RONDO_UNSUPPORTED,
+		EXPECT_ERROR(rondo_barrier(env->comm, memory->stream), RONDO_UNSUPPORTED,
 			"barrier cannot be captured");
-	TRY(rd_graph_end(memory.stream, &graph));
+	TRY(rd_graph_end(memory->stream, &graph));
 	for (int replay = 0; replay < 3; replay++) {
 		TRY(rd_graph_launch(graph));
-		TRY(rondo_stream_synchronize(memory.stream));
-		fill_floats(memory.in, env->rank, COUNT_MAX);
-		TRY(call_around(env, &memory));
-		TRY(rondo_stream_synchronize(memory.stream));
+		TRY(rondo_stream_synchronize(memory->stream));
+		fill_floats(memory->in, env->rank, COUNT_MAX);
+		TRY(call_around(env, memory));
+		TRY(rondo_stream_synchronize(memory->stream));
 		if (!wrong)
-			wrong = check_around(env, &memory, 0);
+			wrong = check_around(env, memory, 0);
 	}
 	rd_graph_destroy(graph);
-	close_memory(&memory);
 	return wrong;
 }
 
@@ -294,30 +279,26 @@ Test(gpu_graphs, collectives_of_no_elements_are_captured_by_every_way, .timeout 
 
 /* The program waits for a stream that it captures. Nothing can be recorded from then on, which is
    the program's to mend. */
-static int call_in_an_invalidated_capture(struct rank_env *env)
+WITH_MEMORY(call_in_an_invalidated_capture)
 {
 	static const char words[] = "the capture of the stream was invalidated by an earlier error";
 	struct rd_graph *graph;
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	TRY(rd_graph_begin(memory.stream));
+	TRY(rd_graph_begin(memory->stream));
 	EXPECT_ERROR(
-		rondo_stream_synchronize(memory.stream), RONDO_SYSTEM, "cannot wait for a stream");
-	EXPECT_ERROR(one_call(env, &memory, 10), RONDO_INVALID, words);
-	EXPECT_ERROR(rondo_barrier(env->comm, memory.stream), RONDO_INVALID, words);
-	EXPECT_ERROR(call_around(env, &memory), RONDO_INVALID, words);
-	EXPECT_ERROR(rondo_copy(memory.out, memory.in, 8, memory.stream), RONDO_INVALID, words);
-	EXPECT_ERROR(rondo_stream_query(memory.stream), RONDO_INVALID, words);
-	EXPECT_ERROR(rd_graph_end(memory.stream, &graph), RONDO_SYSTEM, "cannot make a graph");
+		rondo_stream_synchronize(memory->stream), RONDO_SYSTEM, "cannot wait for a stream");
+	EXPECT_ERROR(one_call(env, memory, 10), RONDO_INVALID, words);
+	EXPECT_ERROR(rondo_barrier(env->comm, memory->stream), RONDO_INVALID, words);
+	EXPECT_ERROR(call_around(env, memory), RONDO_INVALID, words);
+	EXPECT_ERROR(rondo_copy(memory->out, memory->in, 8, memory->stream), RONDO_INVALID, words);
+	EXPECT_ERROR(rondo_stream_query(memory->stream), RONDO_INVALID, words);
+	EXPECT_ERROR(rd_graph_end(memory->stream, &graph), RONDO_SYSTEM, "cannot make a graph");
 	/* The comm is as good as ever. */
-	fill_floats(memory.in, env->rank, COUNT_MAX);
-	TRY(call_around(env, &memory));
-	TRY(rondo_stream_synchronize(memory.stream));
-	wrong = check_around(env, &memory, 0);
-	close_memory(&memory);
+	fill_floats(memory->in, env->rank, COUNT_MAX);
+	TRY(call_around(env, memory));
+	TRY(rondo_stream_synchronize(memory->stream));
+	wrong = check_around(env, memory, 0);
 	return wrong;
 }
 

@@ -28,21 +28,17 @@ int __wrap_rd_plan_create(struct rd_plan **plan, const struct rd_algorithm *algo
 	return __real_rd_plan_create(plan, algorithm, problem);
 }
 
-static int sum_without_memory(struct rank_env *env)
+WITH_MEMORY(sum_without_memory)
 {
-	struct memory memory;
-	int wrong = open_memory(env, &memory), err;
+	int wrong = 0, err;
 
-	if (wrong)
-		return wrong;
 	/* The comm is made on every rank. Rank 1's next call may end the others' barrier. */
 	err = rondo_barrier(env->comm, NULL);
 	if (env->rank == 1)
 		rank_1_lacks = true;
 	if (!err)
-		err = one_call(env, &memory, 1000);
+		err = one_call(env, memory, 1000);
 	wrong = expect_error(env, err, RONDO_MEMORY);
-	close_memory(&memory);
 	return wrong;
 }
 

@@ -4,20 +4,17 @@
 
 #include "variants.h"
 
-static int shrink_after_a_death(struct rank_env *env)
+WITH_MEMORY(shrink_after_a_death)
 {
-	struct memory memory;
 	rondo_comm *shrunk;
-	int wrong = open_memory(env, &memory), err;
+	int wrong = 0, err;
 
-	if (wrong)
-		return wrong;
-	err = one_call(env, &memory, 1000);
+	err = one_call(env, memory, 1000);
 	if (env->rank == 1)
 		raise(SIGKILL);
 	/* The death may end the first call on others. */
 	if (err == 0)
-		err = one_call(env, &memory, 1000);
+		err = one_call(env, memory, 1000);
 	wrong = expect_error(env, err, RONDO_DIED);
 	if (wrong)
 		return wrong;
@@ -28,7 +25,6 @@ static int shrink_after_a_death(struct rank_env *env)
 	env->size = rondo_comm_size(shrunk);
 	if (env->size != 3)
 		wrong = world_report(env, "%d ranks", env->size);
-	close_memory(&memory);
 	return wrong ? wrong : all_collectives(env);
 }
 

@@ -276,34 +276,30 @@ Test(gpu_transfer_failures, silence_has_a_bound_and_a_name, .timeout = 120)
 #define STEPS 8
 
 /* Rank 0 sends a group. Rank 1 takes a transfer of it at a time, and lets time pass in between. */
-static int move_slowly(struct rank_env *env)
+WITH_MEMORY(move_slowly)
 {
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	fill_floats(memory.in, env->rank, STEPS);
+	fill_floats(memory->in, env->rank, STEPS);
 	if (env->rank == 0)
 		rondo_group_start();
 	for (int i = 0; i < STEPS; i++) {
 		if (env->rank == 0) {
-			TRY(rondo_send(env->comm, memory.in + i, 1, RONDO_F32, 1, memory.stream));
+			TRY(rondo_send(env->comm, memory->in + i, 1, RONDO_F32, 1, memory->stream));
 			continue;
 		}
 		usleep(1000 * LONG_MS / 4);
-		TRY(rondo_recv(env->comm, memory.out + i, 1, RONDO_F32, 0, memory.stream));
+		TRY(rondo_recv(env->comm, memory->out + i, 1, RONDO_F32, 0, memory->stream));
 	}
 	if (env->rank == 0)
 		TRY(rondo_group_end());
-	TRY(rondo_stream_synchronize(memory.stream));
+	TRY(rondo_stream_synchronize(memory->stream));
 	for (size_t i = 0; i < STEPS && env->rank == 1 && !wrong; i++)
-		if (memory.out[i] != value(0, i))
-			wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
+		if (memory->out[i] != value(0, i))
+			wrong = world_report(env, "element %zu is %g", i, memory->out[i]);
 	/* Neither has failed meanwhile. */
 	if (!wrong)
 		TRY(rondo_barrier(env->comm, NULL));
-	close_memory(&memory);
 	return wrong;
 }
 

@@ -187,29 +187,25 @@ Test(gpu_transfers, receives_of_a_group_end_in_the_order_in_which_they_can, .tim
 /* ---- Pairs --------------------------------------------------------------------------------- */
 
 /* The first two exchange again and again, while the others make no call at all; then all meet. */
-static int two_alone(struct rank_env *env)
+WITH_MEMORY(two_alone)
 {
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
 	for (int i = 0; i < 50 && !wrong && env->rank < 2; i++) {
-		float *at = memory.out + i * 10;
+		float *at = memory->out + i * 10;
 
-		fill_floats(memory.in, env->rank + i, 10);
+		fill_floats(memory->in, env->rank + i, 10);
 		rondo_group_start();
-		rondo_send(env->comm, memory.in, 10, RONDO_F32, 1 - env->rank, memory.stream);
-		rondo_recv(env->comm, at, 10, RONDO_F32, 1 - env->rank, memory.stream);
-		if (end_group(&memory))
+		rondo_send(env->comm, memory->in, 10, RONDO_F32, 1 - env->rank, memory->stream);
+		rondo_recv(env->comm, at, 10, RONDO_F32, 1 - env->rank, memory->stream);
+		if (end_group(memory))
 			wrong = world_report(env, "%s", rondo_last_error());
 		for (size_t k = 0; k < 10 && !wrong; k++)
 			if (at[k] != value(1 - env->rank + i, k))
 				wrong = world_report(env, "%d: element %zu is %g", i, k, at[k]);
 	}
 	for (int i = 0; i < 3 && !wrong; i++)
-		wrong = try_call(env, &memory, RD_ALL_REDUCE, RONDO_SUM, 1000, false, true);
-	close_memory(&memory);
+		wrong = try_call(env, memory, RD_ALL_REDUCE, RONDO_SUM, 1000, false, true);
 	return wrong;
 }
 
@@ -344,30 +340,26 @@ Test(gpu_transfers, a_group_on_several_comms_is_right_in_any_order, .timeout = 1
 }
 
 /* As many as a group holds, twice: more than a kernel is passed. */
-static int as_many_as_there_may_be(struct rank_env *env)
+WITH_MEMORY(as_many_as_there_may_be)
 {
 	enum { CALLS = RONDO_GROUP_MAX / 2 };
-	struct memory memory;
-	int wrong = open_memory(env, &memory);
+	int wrong = 0;
 
-	if (wrong)
-		return wrong;
-	fill_floats(memory.in, env->rank, CALLS);
+	fill_floats(memory->in, env->rank, CALLS);
 	for (int round = 0; round < 2; round++) {
 		rondo_group_start();
 		for (int i = 0; i < CALLS; i++)
-			rondo_recv(env->comm, memory.out + round * CALLS + i, 1, RONDO_F32,
-				previous_rank(env), memory.stream);
+			rondo_recv(env->comm, memory->out + round * CALLS + i, 1, RONDO_F32,
+				previous_rank(env), memory->stream);
 		for (int i = 0; i < CALLS; i++)
-			rondo_send(env->comm, memory.in + i, 1, RONDO_F32, next_rank(env),
-				memory.stream);
+			rondo_send(env->comm, memory->in + i, 1, RONDO_F32, next_rank(env),
+				memory->stream);
 		TRY(rondo_group_end());
 	}
-	TRY(rondo_stream_synchronize(memory.stream));
+	TRY(rondo_stream_synchronize(memory->stream));
 	for (size_t i = 0; i < 2 * CALLS && !wrong; i++)
-		if (memory.out[i] != value(previous_rank(env), i % CALLS))
-			wrong = world_report(env, "element %zu is %g", i, memory.out[i]);
-	close_memory(&memory);
+		if (memory->out[i] != value(previous_rank(env), i % CALLS))
+			wrong = world_report(env, "element %zu is %g", i, memory->out[i]);
 	return wrong;
 }
 
