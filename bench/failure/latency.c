@@ -215,7 +215,5 @@ int main(int argc, char **argv)
 			well = run_scenario(scenario, hosts,
 				options.rounds ? options.rounds : scenario->rounds);
 	}
-	if (hosts)
-		hosts_destroy(hosts);
 	return well ? 0 : 1;
 }

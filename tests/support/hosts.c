@@ -112,7 +112,6 @@ static bool run_script(const char *program, int net, const struct script *script
 		text[strcspn(text, "\n")] = '\0';
 		give_up("%s: %s", program,
 			WIFEXITED(status) && WEXITSTATUS(status) == 127 ? "not installed" : text);
-		free(text);
 	}
 	close(in);
 	close(output);
@@ -316,16 +315,25 @@ static bool make(struct hosts *hosts)
 	return true;
 }
 
+static void end(struct hosts *hosts)
+{
+	for (int i = 0; i < HOSTS_MAX; i++)
+		for (int kind = 0; kind < KINDS; kind++)
+			if (hosts->fds[i][kind] >= 0)
+				close(hosts->fds[i][kind]);
+	if (hosts->switches >= 0)
+		close(hosts->switches);
+}
+
 struct hosts *hosts_create(const struct hosts_shape *shape, const char **reason)
 {
-	struct hosts *hosts = calloc(1, sizeof(*hosts));
+	static struct hosts only;
+	struct hosts *hosts = &only;
 
 	*reason = reason_text;
-	if (!hosts) {
-		give_up("no memory for hosts");
-		return NULL;
-	}
-	hosts->shape = *shape;
+	if (hosts->shape.count > 0)
+		end(hosts);
+	*hosts = (struct hosts){ .shape = *shape };
 	if (hosts->shape.networks == 0)
 		hosts->shape.networks = 1;
 	if (shape->count > HOSTS_MAX || hosts->shape.networks > HOSTS_NETWORKS_MAX)
@@ -333,23 +341,7 @@ struct hosts *hosts_create(const struct hosts_shape *shape, const char **reason)
 	hosts->switches = -1;
 	memset(hosts->fds, -1, sizeof(hosts->fds));
 	name_addresses(hosts);
-	if (make(hosts))
-		return hosts;
-	hosts_destroy(hosts);
-	return NULL;
-}
-
-void hosts_destroy(struct hosts *hosts)
-{
-	if (!hosts)
-		return;
-	for (int i = 0; i < HOSTS_MAX; i++)
-		for (int kind = 0; kind < KINDS; kind++)
-			if (hosts->fds[i][kind] >= 0)
-				close(hosts->fds[i][kind]);
-	if (hosts->switches >= 0)
-		close(hosts->switches);
-	free(hosts);
+	return make(hosts) ? hosts : NULL;
 }
 
 /* ---- Using --------------------------------------------------------------------------------- */
@@ -486,11 +478,7 @@ void hosts_finish(struct hosts_program *program, int limit_ms)
 bool hosts_await(int fd, const char *part, int limit_ms)
 {
 	for (int waited_ms = 0; waited_ms < limit_ms; waited_ms += 10) {
-		char *text = file_text(fd);
-		bool there = strstr(text, part) != NULL;
-
-		free(text);
-		if (there)
+		if (strstr(file_text(fd), part))
 			return true;
 		poll(NULL, 0, 10);
 	}

@@ -30,10 +30,9 @@ struct hosts_shape {
 
 struct hosts;
 
-/* NULL where hosts cannot be made here: *reason says why, for cr_skip_test(). At most one at a
- * time. */
+/* NULL where hosts cannot be made here: *reason says why, for cr_skip_test(). They last until the
+   test's process ends, or makes others. */
 struct hosts *hosts_create(const struct hosts_shape *shape, const char **reason);
-void hosts_destroy(struct hosts *hosts);
 
 /* The calling process, which has one thread, moves there for good, and is killed when its parent
    ends. False: it could not. */

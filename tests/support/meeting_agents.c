@@ -33,12 +33,19 @@ static struct rules rules_of(int least, int most, int max_restarts)
 		.send = note };
 }
 
+/* The test's process ends. */
+__attribute__((destructor)) static void finish(void)
+{
+	meeting_finish(&meeting);
+}
+
 void open_meeting(int least, int most, int max_restarts)
 {
 	struct rules rules = rules_of(least, most, max_restarts);
 
 	now = 1000;
 	memset(agents, 0, sizeof(agents));
+	finish();
 	meeting_init(&meeting, &rules, 0, now);
 }
 

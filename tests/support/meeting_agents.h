@@ -27,7 +27,7 @@ extern struct agent {
 extern struct meeting meeting;
 extern int64_t now; /* ms */
 
-/* Begins anew: a meeting without agents. The caller finishes it. */
+/* Begins anew: a meeting without agents. */
 void open_meeting(int least, int most, int max_restarts);
 
 /* The HELLO of an agent with two ranks on "hostID", for any node. */

@@ -124,7 +124,6 @@ void assert_contains(int fd, const char *part)
 	char *text = file_text(fd);
 
 	cr_assert_not_null(strstr(text, part), "'%s' is not in:\n%s", part, text);
-	free(text);
 }
 
 int pipe_from(int *end)

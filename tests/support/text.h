@@ -10,7 +10,7 @@ int count_of(const char *text, const char *part);
 /* The warnings in a log, but for those of slow calls: load may make any call slow. */
 int warnings_of(const char *log);
 
-/* All that a file holds, as a string that the caller frees. */
+/* All that a file holds, as a string until the end of the test's process. */
 char *file_text(int fd);
 char *file_text_at(const char *path);
 

@@ -2,7 +2,6 @@
 
 #include <criterion/criterion.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "program.h"
@@ -23,12 +22,6 @@ struct run run_tool(const char *path, ...)
 	close(program.out);
 	close(program.err);
 	return run;
-}
-
-void run_free(struct run *run)
-{
-	free(run->out);
-	free(run->err);
 }
 
 void assert_went_well(const struct run *run)

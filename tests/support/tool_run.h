@@ -6,13 +6,12 @@
 
 struct run {
 	int status;
-	char *out, *err; /* its outputs; run_free() */
+	char *out, *err; /* its outputs, until the test's end */
 };
 
 /* Runs it with these arguments; NULL comes last. */
 #define run(...) run_tool(RONDO_TOOL, __VA_ARGS__)
 struct run run_tool(const char *path, ...);
-void run_free(struct run *run);
 
 /* Asserts that it returned 0 and wrote no error. */
 void assert_went_well(const struct run *run);

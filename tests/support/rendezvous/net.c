@@ -456,8 +456,17 @@ void net_run_steps(int count)
 
 /* ---- Networks ------------------------------------------------------------------------------ */
 
+/* The test's process ends. */
+__attribute__((destructor)) static void finish(void)
+{
+	for (int i = 0; i < net.size; i++)
+		rd_participant_destroy(net.nodes[i].participant);
+	rd_coordinator_destroy(net.coordinator);
+}
+
 void net_init(int size, uint32_t seed)
 {
+	finish();
 	memset(&net, 0, sizeof(net));
 	net.size = size;
 	net.seed = seed;
@@ -485,13 +494,6 @@ void net_init(int size, uint32_t seed)
 		node->start_ms = net.now_ms;
 		node->calls = 3;
 	}
-}
-
-void net_finish(void)
-{
-	for (int i = 0; i < net.size; i++)
-		rd_participant_destroy(net.nodes[i].participant);
-	rd_coordinator_destroy(net.coordinator);
 }
 
 void net_stagger(uint32_t most_ms)
@@ -537,7 +539,6 @@ void net_expect_verdict(int error, const char *part)
 		rondo_error_name(net.coordinator_error), net.coordinator_reason);
 	cr_expect(strstr(net.coordinator_reason, part), "\"%s\" lacks \"%s\"",
 		net.coordinator_reason, part);
-	net_finish();
 }
 
 void net_break_links(void)

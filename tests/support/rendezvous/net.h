@@ -67,9 +67,8 @@ extern struct net net;
 /* A number from the seed, below this; 0 where below is 0. */
 uint32_t net_draw(uint32_t below);
 
-/* A network of ranks that start at once, make three calls and leave. net_finish() frees it. */
+/* A network of ranks that start at once, make three calls and leave. */
 void net_init(int size, uint32_t seed);
-void net_finish(void);
 /* Delays each rank's start by a random time. */
 void net_stagger(uint32_t most_ms);
 /* Links fail at random: either of a pair may see it, over any transport but the last. */

@@ -173,5 +173,4 @@ ParameterizedTest(int *number, hosts, share_memory_within_and_sockets_between_an
 	if (layout->algo)
 		setenv("RONDO_ALGO", layout->algo, 1);
 	cr_assert_eq(world_run(&world, check_links_and_collectives, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }

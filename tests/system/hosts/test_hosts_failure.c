@@ -99,7 +99,6 @@ static void lose_within(const char *setting, const char *bound_ms, int host, enu
 		cr_assert_eq(outcomes[rank].status, killed ? 128 + SIGKILL : 0, "rank %d: %d: %s",
 			rank, outcomes[rank].status, outcomes[rank].text);
 	}
-	hosts_destroy(hosts);
 }
 
 static void lose(int host, enum way way)
@@ -200,7 +199,6 @@ Test(hosts_failure, a_break_is_in_the_log_at_once_and_loses_nothing, .timeout = 
 	};
 
 	world_run_captured(&world, go_on_after_a_break, NULL);
-	hosts_destroy(hosts);
 }
 
 /* Two hosts lose each other, while both still reach rank 0. */
@@ -230,5 +228,4 @@ Test(hosts_failure, hosts_that_lose_each_other_are_named, .timeout = 60)
 	setenv("RONDO_HEARTBEAT_TIMEOUT_MS", HEARTBEAT_TIMEOUT_MS, 1);
 	setenv("RONDO_ALGO", "ring", 1);
 	cr_assert_eq(world_run(&world, go_on_until_divided, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }

@@ -38,10 +38,7 @@ static void assert_one_world(void (*print)(char *variables, size_t size, int hos
 		snprintf(line, sizeof(line), "rank %d of %d: the sum is 10\n", rank, SIZE);
 		cr_expect_str_eq(out, line, "%s%s", out, err);
 		cr_expect_eq(tasks[rank].status, 0);
-		free(out);
-		free(err);
 	}
-	hosts_destroy(hosts);
 }
 
 static void print_slurm(char *variables, size_t size, int host, int local_rank)

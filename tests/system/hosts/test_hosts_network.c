@@ -75,7 +75,6 @@ static void cross_slowly(const struct world *ranks, double times, const char *ra
 	world.hosts = hosts;
 	cr_assert(hosts_slow(hosts, 0, 0, rate));
 	cr_assert_eq(world_run(&world, cross, &crossing, NULL), 0);
-	hosts_destroy(hosts);
 }
 
 static const struct world two_and_two = { .size = 4, .host_of = { 0, 0, 1, 1 } };
@@ -121,7 +120,6 @@ static void run_with_eth1(int network, double times)
 
 	setenv("RONDO_INTERFACE", "eth1", 1);
 	cr_assert_eq(world_run(&world, cross, &crossing, NULL), 0);
-	hosts_destroy(hosts);
 }
 
 Test(hosts_network, the_interface_that_was_named_carries_what_ranks_send, .timeout = 60)
@@ -157,7 +155,6 @@ static void run_with_eth1_beside_eth0(int network, double times)
 	/* Ranks of one host connect to an address of it, too. */
 	setenv("RONDO_TRANSPORT", "tcp", 1);
 	cr_assert_eq(warnings_of(world_run_captured(&world, cross, &crossing)), 0);
-	hosts_destroy(hosts);
 }
 
 /* Each rank sends 2 * 2/3 of the values, and one rank of each host sends them away. */
@@ -185,7 +182,6 @@ Test(hosts_network, where_the_peer_answers_by_the_other_one_line_warns, .timeout
 	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, "rank 1 does not reach rank 0 at 10.7.0.1:"), "%s", text);
 	cr_expect(strstr(text, " by eth1, and lets the kernel choose"), "%s", text);
-	hosts_destroy(hosts);
 }
 
 /* ---- No secret ------------------------------------------------------------------------------ */
@@ -201,7 +197,6 @@ Test(hosts_network, a_job_without_a_secret_is_warned, .timeout = 60)
 	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, "[0] RONDO WARN no secret: anyone on the network may join"), "%s",
 		text);
-	hosts_destroy(hosts);
 }
 
 /* ---- Dead interfaces ------------------------------------------------------------------------ */
@@ -218,7 +213,6 @@ Test(hosts_network, a_dead_interface_beside_the_one_in_use_is_left_alone, .timeo
 	cr_assert(hosts_unplug(hosts, 1, 1));
 	text = world_run_captured(&world, world_sum_one, NULL);
 	cr_expect_eq(warnings_of(text), 0, "%s", text);
-	hosts_destroy(hosts);
 }
 
 Test(hosts_network, an_interface_that_leads_nowhere_falls_back_to_one_that_does, .timeout = 60)
@@ -229,7 +223,6 @@ Test(hosts_network, an_interface_that_leads_nowhere_falls_back_to_one_that_does,
 	setenv("RONDO_INTERFACE", "eth1,eth0", 1);
 	cr_assert(hosts_unplug(hosts, 1, 1));
 	cr_assert_eq(world_run(&world, world_sum_one, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }
 
 static int miss_the_other_host(struct rank_env *env)
@@ -251,7 +244,6 @@ Test(hosts_network, where_no_other_may_be_used_the_error_says_what_cannot_be_rea
 	setenv("RONDO_INTERFACE", "eth1", 1);
 	cr_assert(hosts_unplug(hosts, 1, 1));
 	cr_assert_eq(world_run(&world, miss_the_other_host, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }
 
 Test(hosts_network, hosts_that_do_not_reach_each_other_here_meet_elsewhere, .timeout = 60)
@@ -261,7 +253,6 @@ Test(hosts_network, hosts_that_do_not_reach_each_other_here_meet_elsewhere, .tim
 
 	cr_assert(hosts_divide(hosts, 1, 2, 0));
 	cr_assert_eq(world_run(&world, world_sum_one, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }
 
 /* ---- Nothing is left ------------------------------------------------------------------------ */
@@ -291,7 +282,8 @@ static void be_hosts_until_killed(pid_t watcher, int ready)
 Test(hosts_network, a_test_that_is_killed_leaves_no_hosts, .timeout = 60)
 {
 	/* In a namespace of its own: the machine stays as it is. */
-	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 1 });
+	world_hosts(&(struct hosts_shape){ .count = 1 });
+
 	int ready[2];
 	char byte;
 
@@ -309,5 +301,4 @@ Test(hosts_network, a_test_that_is_killed_leaves_no_hosts, .timeout = 60)
 	for (int waited_ms = 0; if_nametoindex("far") && waited_ms < 20000; waited_ms += 10)
 		poll(NULL, 0, 10);
 	cr_assert_not(if_nametoindex("far"), "the killed test's host is still there");
-	hosts_destroy(hosts);
 }

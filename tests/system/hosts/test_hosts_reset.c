@@ -103,7 +103,6 @@ static struct hosts *hosts_with_firewalls(const char *rules)
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = HOSTS });
 
 	if (!firewall_set(hosts, 1, rules)) {
-		hosts_destroy(hosts);
 		cr_skip_test("no firewall can be made here (nft)");
 	}
 	return hosts;
@@ -196,7 +195,6 @@ static void cut_off(int size, int (*body)(struct rank_env *env), const uint64_t 
 		cr_expect_eq(outcomes[rank].number, sizes[world.host_of[rank]],
 			"rank %d is in a comm of %d", rank, (int)outcomes[rank].number);
 	}
-	hosts_destroy(hosts);
 }
 
 Test(hosts_reset, two_ranks_that_were_cut_off_meet_again, .timeout = 90)
@@ -245,7 +243,6 @@ Test(hosts_reset, a_lone_survivor_of_a_death_continues, .timeout = 90)
 	world_run(&world, go_on_alone, NULL, outcomes);
 	cr_expect_eq(outcomes[1].status, 0, "%s", outcomes[1].text);
 	cr_expect_eq(outcomes[1].number, 1);
-	hosts_destroy(hosts);
 }
 
 /* ---- While a comm is made ------------------------------------------------------------------ */
@@ -278,7 +275,6 @@ static void make_beside_refusals(bool has_no_secret)
 		cr_expect_eq(outcomes[rank].status, 0, "rank %d: %s", rank, outcomes[rank].text);
 		cr_expect_eq(outcomes[rank].number, 4);
 	}
-	hosts_destroy(hosts);
 }
 
 Test(hosts_reset, comms_are_made_where_each_second_connection_is_refused, .timeout = 90)
@@ -333,5 +329,4 @@ Test(hosts_reset, idle_links_outlive_a_firewall_that_forgets_connections, .timeo
 	struct world world = world_of(2, hosts);
 
 	cr_expect_eq(world_run(&world, compute_for_long, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }

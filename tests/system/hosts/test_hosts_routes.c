@@ -34,7 +34,6 @@ Test(hosts_routes, a_pair_goes_by_another_network_where_its_own_is_cut, .timeout
 	cr_expect(strstr(text, "[2] RONDO WARN NET/Socket : rank 2 does not reach rank 1 at 10."),
 		"%s", text);
 	cr_expect(strstr(text, " by eth0 ("), "%s", text);
-	hosts_destroy(hosts);
 }
 
 Test(hosts_routes, of_two_interfaces_that_are_named_a_dead_one_is_done_without, .timeout = 60)
@@ -48,7 +47,6 @@ Test(hosts_routes, of_two_interfaces_that_are_named_a_dead_one_is_done_without, 
 	text = world_run_captured(&world, all_reduce, NULL);
 	cr_expect_eq(warnings_of(text), 1, "%s", text);
 	cr_expect(strstr(text, " by eth1 ("), "%s", text);
-	hosts_destroy(hosts);
 }
 
 /* Connected sockets of this process at an address of its own. */
@@ -94,7 +92,6 @@ Test(hosts_routes, channels_are_connected_over_the_interfaces_that_are_named, .t
 
 	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
 	cr_expect_eq(count_of(world_run_captured(&world, count_links, NULL), " RONDO "), 0);
-	hosts_destroy(hosts);
 }
 
 /* ---- Bytes over several interfaces ---------------------------------------------------------- */
@@ -210,7 +207,6 @@ static void expect_striping_unmeasured(int networks, int channels_there, const c
 
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	expect_striping(&world, &(struct striping){ carrying, networks }, channels);
-	hosts_destroy(hosts);
 }
 
 Test(hosts_routes, bytes_spread_over_the_interfaces_that_are_named, .timeout = 60)
@@ -250,7 +246,6 @@ Test(hosts_routes, ranks_that_share_hosts_spread_their_bytes_too, .timeout = 60)
 	setenv("RONDO_INTERFACE", "eth0,eth1", 1);
 	setenv("RONDO_REPRODUCIBLE", "1", 1);
 	expect_striping(&world, &(struct striping){ 2, 2 }, 2);
-	hosts_destroy(hosts);
 }
 
 /* The kernel moves bytes within a host without its cards. */
@@ -267,7 +262,6 @@ Test(hosts_routes, within_a_host_interfaces_add_nothing_up, .timeout = 60)
 	cr_assert_eq(world_run(&world, look_up_channels, NULL, outcomes), 0);
 	cr_expect_eq(outcomes[0].number, 1);
 	cr_expect_eq(outcomes[1].number, 1);
-	hosts_destroy(hosts);
 }
 
 /* A channel short, the third interface is in reserve. */
@@ -287,7 +281,6 @@ Test(hosts_routes, the_log_names_the_interface_of_each_channel, .timeout = 60)
 	cr_expect_eq(count_of(text, "] via tcp/0"), 2, "%s", text);
 	cr_expect_eq(count_of(text, "] via tcp/1"), 2, "%s", text);
 	cr_expect_eq(count_of(text, "Using network tcp over 2 rails"), 2, "%s", text);
-	hosts_destroy(hosts);
 }
 
 /* Both ranks measure the same two links; the costs differ from the built-in ones by far. */
@@ -304,7 +297,6 @@ Test(hosts_routes, interfaces_that_limit_are_measured_to_add_up, .timeout = 120)
 	cr_assert(hosts_slow(hosts, 0, 0, "200mbit"));
 	cr_assert(hosts_slow(hosts, 0, 1, "200mbit"));
 	expect_striping(&world, &(struct striping){ 2, 2 }, 2);
-	hosts_destroy(hosts);
 }
 
 /* Measured briefly: 50 Mbit/s are 6.25 bytes/us. */
@@ -333,5 +325,4 @@ Test(hosts_routes, a_slow_link_is_priced_as_slow_as_it_is, .timeout = 120)
 
 	cr_assert(hosts_slow(hosts, 0, 0, "50mbit"));
 	cr_assert_eq(world_run(&world, is_priced_as_slow, NULL, NULL), 0);
-	hosts_destroy(hosts);
 }

@@ -577,5 +577,4 @@ Test(hosts, are_left_out_with_their_ranks, .timeout = 120)
 				is_in(deaths.victims, rank) ? 128 + SIGKILL : 0, "rank %d: %s",
 				rank, outcomes[rank].text);
 	}
-	hosts_destroy(hosts);
 }

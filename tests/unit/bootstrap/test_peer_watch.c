@@ -53,7 +53,6 @@ Test(peer_watch, says_nothing_of_a_rank_that_has_left, .timeout = 10)
 	text = file_text(file);
 	unlink(path);
 	cr_expect_str_empty(text);
-	free(text);
 	close(file);
 	rd_watch_destroy(watch);
 }

@@ -20,7 +20,6 @@ Test(rendezvous, ranks_meet_work_and_part_whatever_the_delays, .timeout = 60)
 					net.nodes[i].participant->members[k].place.pid, 100 + k);
 		}
 		cr_assert(rd_coordinator_decided(net.coordinator));
-		net_finish();
 	}
 }
 
@@ -41,7 +40,6 @@ static void run_every_moment(int size, int victim, enum fault fault)
 		cr_assert(net_run_until(net_all_ended), "%s: it hangs", what);
 		fault_came = net.events > moment;
 		net_check_survivors(what);
-		net_finish();
 	}
 }
 
@@ -76,7 +74,6 @@ Test(rendezvous, a_death_among_fallbacks_is_the_same_error_on_all, .timeout = 12
 		net_break_links();
 		cr_assert(net_run_until(net_all_ended), "seed %u hangs", seed);
 		net_check_survivors("fallbacks");
-		net_finish();
 	}
 }
 
@@ -133,6 +130,5 @@ Test(rendezvous, nobody_hangs_when_much_goes_wrong, .timeout = 240)
 		   reason of its own. */
 		if (!late && net.delay_ms <= 5)
 			net_check_survivors(what);
-		net_finish();
 	}
 }

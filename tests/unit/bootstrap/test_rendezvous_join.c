@@ -44,7 +44,6 @@ Test(rendezvous, a_bound_that_ends_while_all_begin_ends_nothing, .timeout = 60)
 				"%d ms: rank %d", timeout_ms, i);
 		late += calls == 0;
 		in_time += calls > 0;
-		net_finish();
 	}
 	cr_expect(late > 0 && in_time > 0, "%d late, %d in time", late, in_time);
 }
@@ -109,7 +108,6 @@ Test(rendezvous, a_library_of_another_version_is_named)
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_PROTOCOL);
 	cr_expect(strstr(reason, "rank 1 (host h1, pid 101) runs Rondo 0.0.9, rank 0 runs "), "%s",
 		reason);
-	net_finish();
 }
 
 Test(rendezvous, a_rank_of_an_earlier_version_of_the_protocol_is_named)
@@ -127,7 +125,6 @@ Test(rendezvous, a_rank_of_an_earlier_version_of_the_protocol_is_named)
 	rd_coordinator_take(coordinator, rd_coordinator_open(coordinator, 0), &hello, 0);
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_PROTOCOL);
 	cr_expect_str_eq(reason, expected);
-	net_finish();
 }
 
 Test(rendezvous, who_comes_after_the_failure_learns_of_it)
@@ -151,7 +148,6 @@ Test(rendezvous, a_failed_gathering_ends_once_the_error_has_reached_all)
 	while (net_next_ms() < net.now_ms + 100)
 		net_run_steps(1);
 	cr_expect(rd_coordinator_over(net.coordinator));
-	net_finish();
 }
 
 /* The verdict of a participant in a comm of two after two TABLEs, which begin with these ranks. */
@@ -176,7 +172,6 @@ static int take_tables(uint32_t first, uint32_t second)
 	error = rd_participant_verdict(participant, &reason);
 	while (!error && rd_participant_next(participant, &message))
 		cr_expect_neq(message.kind, RD_CONTROL_HELLO, "the members are known");
-	net_finish();
 	return error;
 }
 
@@ -218,7 +213,6 @@ Test(rendezvous, a_refused_rank_is_kept_for_a_short_time)
 	cr_expect(!coordinator->connections[refused].dropped);
 	rd_coordinator_tick(coordinator, RD_PENDING_MS);
 	cr_expect(coordinator->connections[refused].dropped);
-	net_finish();
 }
 
 /* Until a refused rank has received the reason, it is not closed for another. */
@@ -240,7 +234,6 @@ Test(rendezvous, the_refused_rank_that_knows_for_longest_goes_first)
 	cr_assert_eq(refused[count], refused[0], "its number is free");
 	send_verdict(coordinator, refused[count]);
 	cr_assert_eq(rd_coordinator_oldest_refused(coordinator), refused[1]);
-	net_finish();
 }
 
 /* Rank 2 cannot take part: its report comes before the others, between them, or last. */
@@ -279,7 +272,6 @@ Test(rendezvous, a_rank_that_is_none_cannot_decline)
 		cr_expect(coordinator->connections[connection].dropped);
 	}
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
-	net_finish();
 }
 
 Test(rendezvous, connections_of_others_are_counted_in_the_verdict)
@@ -291,7 +283,6 @@ Test(rendezvous, connections_of_others_are_counted_in_the_verdict)
 	rd_coordinator_tick(coordinator, net.nodes[0].settings.init_timeout_ms);
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), RONDO_TIMEOUT);
 	cr_expect(strstr(reason, "2 connections did not prove to be of this job"), "%s", reason);
-	net_finish();
 }
 
 Test(rendezvous, a_foreign_connection_that_sends_invalid_bytes_is_dropped_without_an_answer)
@@ -307,5 +298,4 @@ Test(rendezvous, a_foreign_connection_that_sends_invalid_bytes_is_dropped_withou
 	cr_expect(!rd_coordinator_next(coordinator, a, &message) &&
 		  !rd_coordinator_next(coordinator, b, &message));
 	cr_expect_eq(rd_coordinator_verdict(coordinator, &reason), 0);
-	net_finish();
 }

@@ -61,7 +61,6 @@ Test(rendezvous, a_death_spares_calls_that_the_rank_had_finished)
 	has_made(3, 6, 5);
 	net_run_steps(20);
 	expect_verdict(3, RONDO_DIED, "rank 2 (host h2, pid 102) died");
-	net_finish();
 }
 
 Test(rendezvous, a_spared_call_that_fails_has_the_verdict)
@@ -70,7 +69,6 @@ Test(rendezvous, a_spared_call_that_fails_has_the_verdict)
 	rd_participant_report(
 		net.nodes[3].participant, RONDO_BROKEN, 1, "rank 1 closed it", net.now_ms);
 	expect_verdict(3, RONDO_DIED, "rank 2 (host h2, pid 102) died");
-	net_finish();
 }
 
 /* The hosts of these are one. */
@@ -103,7 +101,6 @@ Test(rendezvous, the_end_of_a_connection_waits_for_the_report_of_the_death)
 	cr_expect_eq(net.coordinator_error, 0);
 	rd_participant_died(net.nodes[1].participant, 2, 5);
 	expect_spared();
-	net_finish();
 }
 
 Test(rendezvous, a_death_that_nobody_reports_spares_no_call)
@@ -127,7 +124,6 @@ Test(rendezvous, the_death_of_rank_0_spares_calls_within_a_host)
 	has_made(2, 5, 5);
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
-	net_finish();
 }
 
 /* Rank 0 broadcast before rank 2 had the costs, without which it makes no call. */
@@ -138,14 +134,12 @@ Test(rendezvous, the_death_of_rank_0_spares_no_rank_that_waits_for_the_costs)
 	net.nodes[2].participant->awaits_costs = true;
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
-	net_finish();
 }
 
 Test(rendezvous, the_death_of_rank_0_spares_none_where_others_do_not_learn_which)
 {
 	lose_rank_0(2);
 	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
-	net_finish();
 }
 
 Test(rendezvous, a_spared_call_waits_no_longer_than_a_silent_rank)
@@ -162,7 +156,6 @@ Test(rendezvous, a_spared_call_waits_no_longer_than_a_silent_rank)
 	net.now_ms++;
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_DIED, "rank 0 (host h0, pid 100) died");
-	net_finish();
 }
 
 /* Else its kernel has nothing to be acknowledged, and never finds that the network is gone. */
@@ -180,7 +173,6 @@ Test(rendezvous, a_rank_that_hears_nothing_of_rank_0_sends_it_a_heartbeat)
 	rd_participant_beat(participant, net.now_ms + 1);
 	cr_expect(rd_participant_next(participant, &message));
 	cr_expect_eq(message.kind, RD_CONTROL_HEARTBEAT);
-	net_finish();
 }
 
 /* ---- Without rank 0 -------------------------------------------------------------------------- */
@@ -209,7 +201,6 @@ Test(rendezvous, the_end_of_rank_0_is_no_death_once_it_has_left)
 	expect_verdict(2, RONDO_LEFT, "rank 0 (host h0, pid 100) left after call #5; rank 2 is in");
 	rd_participant_leave(net.nodes[1].participant, 0, net.now_ms);
 	cr_expect_eq(net.nodes[1].participant->phase, RD_PARTICIPANT_LEFT);
-	net_finish();
 }
 
 Test(rendezvous, without_rank_0_a_rank_judges_alone)
@@ -220,7 +211,6 @@ Test(rendezvous, without_rank_0_a_rank_judges_alone)
 	expect_verdict(2, RONDO_BROKEN, "rank 1 closed it");
 	rd_participant_died(net.nodes[1].participant, 2, 5);
 	expect_verdict(1, RONDO_DIED, "rank 2 (host h2, pid 102) died");
-	net_finish();
 }
 
 Test(rendezvous, without_rank_0_a_network_that_parted_it_is_named)
@@ -230,7 +220,6 @@ Test(rendezvous, without_rank_0_a_network_that_parted_it_is_named)
 		net.nodes[2].participant, RONDO_BROKEN, 1, "rank 1 closed it", net.now_ms);
 	expect_verdict(2, RONDO_BROKEN,
 		"rank 1 closed it; the network had ended the connection to rank 0 (host h0");
-	net_finish();
 }
 
 /* Rank 1 may have left after the last call, which needs nothing of it. */
@@ -250,7 +239,6 @@ Test(rendezvous, without_rank_0_a_link_that_failed_ends_the_call_that_waits_for_
 	atomic_store(&activity->waiting_for, 1);
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_UNREACHABLE, "no link to rank 1 over shm: closed its connection");
-	net_finish();
 }
 
 /* No call waits. */
@@ -265,7 +253,6 @@ Test(rendezvous, without_rank_0_a_link_that_failed_ends_the_tagged_message_that_
 	rd_participant_link_failed(net.nodes[2].participant, &failed);
 	rd_participant_tick(net.nodes[2].participant, net.now_ms);
 	expect_verdict(2, RONDO_UNREACHABLE, "no link to rank 1 over shm: the driver says no");
-	net_finish();
 }
 
 /* ---- The last -------------------------------------------------------------------------------- */
@@ -282,7 +269,6 @@ static void expect_last(int last, int step)
 	}
 	cr_expect(net.nodes[last].participant->others_left, "%d", last);
 	expect_verdict(last, 0, "");
-	net_finish();
 }
 
 Test(rendezvous, the_last_rank_learns_that_all_others_have_left)
@@ -306,6 +292,5 @@ Test(rendezvous, more_leavers_than_other_ranks_make_no_sense)
 		rd_participant_take(net.nodes[0].participant, &left, net.now_ms);
 		cr_expect_not(net.nodes[0].participant->others_left);
 		expect_verdict(0, RONDO_PROTOCOL, "sent bytes that make no sense");
-		net_finish();
 	}
 }

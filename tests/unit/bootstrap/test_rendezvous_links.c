@@ -50,7 +50,6 @@ Test(rendezvous, both_of_a_pair_take_the_first_transport_that_fails_neither, .ti
 					i, peer);
 			}
 		}
-		net_finish();
 	}
 }
 
@@ -67,7 +66,6 @@ Test(rendezvous, ranks_may_be_ready_as_they_come, .timeout = 60)
 			for (int peer = 0; peer < net.size; peer++)
 				net.nodes[i].route[peer] = 0;
 		expect_limits(seed);
-		net_finish();
 	}
 }
 
@@ -153,7 +151,6 @@ Test(rendezvous, the_peer_of_a_link_that_opens_learns_of_it_and_no_other_rank_do
 	cr_expect_eq(opened_to(0)->count, 1);
 	cr_expect_eq(opened_to(0)->at[0], 1);
 	cr_expect_eq(opened_to(2)->count + opened_to(3)->count, 0);
-	net_finish();
 }
 
 static bool all_opened(void)
@@ -182,7 +179,6 @@ Test(rendezvous, each_may_open_both_links_to_each, .timeout = 60)
 				open_both(i, (i + step) % net.size);
 		cr_assert(net_run_until(all_opened), "seed %u", seed);
 		cr_assert_eq(net.coordinator_error, 0);
-		net_finish();
 	}
 }
 
@@ -239,7 +235,6 @@ Test(rendezvous, the_costs_of_rank_0_come_to_all)
 	settle();
 	cr_expect_eq(count_knowing(), 4);
 	cr_expect_eq(net.coordinator_error, 0);
-	net_finish();
 }
 
 Test(rendezvous, costs_of_another_rank_are_an_invalid_message)
@@ -277,7 +272,6 @@ Test(rendezvous, who_opens_a_link_to_a_rank_that_leaves_learns_that_it_has_left)
 	rd_participant_open(net.nodes[0].participant, 1);
 	settle();
 	expect_left(0, 1);
-	net_finish();
 }
 
 Test(rendezvous, a_link_may_fail_after_all_were_ready)
@@ -291,7 +285,6 @@ Test(rendezvous, a_link_may_fail_after_all_were_ready)
 		cr_expect_eq(net.nodes[rank].participant->fallbacks.count, rank == 1 ? 0 : 1);
 		cr_expect_eq(net.nodes[rank].participant->phase, RD_PARTICIPANT_OPEN);
 	}
-	net_finish();
 }
 
 Test(rendezvous, link_failures_without_end_are_invalid_messages)

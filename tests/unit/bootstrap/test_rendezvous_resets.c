@@ -63,7 +63,6 @@ Test(rendezvous, a_reset_does_not_make_rank_0_dead)
 	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_BROKEN);
 	cr_expect_str_eq(reason,
 		"rank 0 (host h0, pid 100) is cut off: the network reset the connection to it");
-	net_finish();
 }
 
 /* Bytes that rank 0 has not read when it dies would hide its death. */
@@ -86,7 +85,6 @@ Test(rendezvous, a_rank_answers_heartbeats_and_sends_few)
 		cr_assert(rd_participant_next(participant, &sent));
 		cr_assert_eq(sent.kind, RD_CONTROL_HEARTBEAT);
 	}
-	net_finish();
 }
 
 Test(rendezvous, a_report_of_a_broken_link_waits_for_the_end_of_rank_0)
@@ -104,7 +102,6 @@ Test(rendezvous, a_report_of_a_broken_link_waits_for_the_end_of_rank_0)
 	while (sent.kind == RD_CONTROL_HEARTBEAT)
 		cr_assert(rd_participant_next(participant, &sent));
 	cr_expect_eq(sent.kind, RD_CONTROL_REPORT);
-	net_finish();
 }
 
 Test(rendezvous, a_host_that_sends_no_packet_is_a_timeout)

@@ -64,7 +64,6 @@ static void expect_all_left(void)
 	expect_no_verdict();
 	for (int i = 0; i < net.size; i++)
 		cr_expect_eq(net.nodes[i].participant->phase, RD_PARTICIPANT_LEFT);
-	net_finish();
 }
 
 /* Four ranks are in a call, one of them is stopped, and rank 2 reports rank 3. */
@@ -255,7 +254,6 @@ Test(rendezvous, a_late_rank_beyond_the_last_makes_no_sense)
 	cr_expect_eq(take_stragglers(participant, 1, 7), 0);
 	cr_expect(rd_participant_is_late(participant, 8));
 	cr_expect_eq(take_stragglers(participant, 1, 8), RONDO_PROTOCOL);
-	net_finish();
 }
 
 Test(rendezvous, after_a_timeout_a_suspect_that_waits_itself_is_not_the_reason)
@@ -396,7 +394,6 @@ Test(rendezvous, a_report_that_nobody_receives_stands_by_itself)
 	cr_expect_leq(net.now_ms, began_ms + RD_REPORT_MS + 1);
 	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_MISMATCH);
 	cr_expect_str_eq(reason, "rank 0 made another call");
-	net_finish();
 }
 
 Test(rendezvous, a_call_beyond_a_leavers_names_it_where_nobody_judges)
@@ -414,7 +411,6 @@ Test(rendezvous, a_call_beyond_a_leavers_names_it_where_nobody_judges)
 	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_LEFT);
 	cr_expect_str_eq(
 		reason, "rank 0 (host h0, pid 100) left after call #5; rank 1 is in all_reduce #6");
-	net_finish();
 }
 
 Test(rendezvous, a_goodbye_that_is_never_answered_ends)
@@ -433,7 +429,6 @@ Test(rendezvous, a_goodbye_that_is_never_answered_ends)
 	}
 	cr_expect_eq(rd_participant_verdict(participant, &reason), RONDO_TIMEOUT);
 	cr_expect(strstr(reason, "did not answer a goodbye within 1 s"), "%s", reason);
-	net_finish();
 }
 
 static bool is_quiet(void)
@@ -495,7 +490,6 @@ Test(rendezvous, each_rank_finds_the_death_of_rank_0_itself)
 	rd_participant_died(net.nodes[1].participant, 0, 0);
 	cr_expect_eq(rd_participant_verdict(net.nodes[1].participant, &reason), RONDO_DIED);
 	cr_expect_str_eq(reason, "rank 0 (host h0, pid 100) died");
-	net_finish();
 }
 
 Test(rendezvous, a_rank_that_has_left_may_die)
@@ -550,7 +544,6 @@ Test(rendezvous, a_call_that_waits_for_long_is_looked_into_and_continues)
 	rd_participant_slow(net.nodes[0].participant, 0, 2, "rank 0 has waited 3 s");
 	net_run_steps(200);
 	expect_no_verdict();
-	net_finish();
 }
 
 Test(rendezvous, ranks_that_wait_for_each_other_are_named)
@@ -573,5 +566,4 @@ Test(rendezvous, ranks_that_have_just_begun_to_wait_are_not)
 	rd_participant_slow(net.nodes[1].participant, 0, 2, "rank 1 has waited 1000 ms");
 	net_run_steps(100);
 	expect_no_verdict();
-	net_finish();
 }

@@ -115,7 +115,6 @@ Test(spawn, ranks_meet_where_there_is_no_IPv4, .timeout = 60)
 		_exit(!hosts_enter(hosts, 0) || rondo_spawn(2, meet, NULL));
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert_eq(status, 0);
-	hosts_destroy(hosts);
 }
 
 static int last_connects(void *argument)

@@ -108,7 +108,6 @@ Test(plan, print_has_a_line_for_each_step)
 	cr_assert_not_null(strstr(shown.out, "  send chunk 2, in[2], to 1\n"));
 	cr_assert_eq(count_of(shown.out, "\nrank "), 3);
 	cr_assert_eq(count_of(shown.out, "flush step"), 3);
-	run_free(&shown);
 }
 
 /* The tuner replays no more than 128. */
@@ -118,7 +117,6 @@ Test(plan, print_has_many_ranks)
 
 	assert_went_well(&shown);
 	cr_assert_eq(count_of(shown.out, "\nrank "), 300);
-	run_free(&shown);
 }
 
 Test(plan, print_of_one_rank_has_no_other)
@@ -130,7 +128,6 @@ Test(plan, print_of_one_rank_has_no_other)
 	cr_assert_eq(strncmp(shown.out, "rank\tpiece\tstep\tkind\tchunk\t", 27), 0);
 	cr_assert_gt(lines, 1);
 	cr_assert_eq(count_of(shown.out, "\n2\t0\t"), lines - 1);
-	run_free(&shown);
 }
 
 Test(plan, the_document_is_json)
@@ -144,7 +141,6 @@ Test(plan, the_document_is_json)
 	cr_assert_not_null(strstr(shown.out, "\"direct_access\": true"));
 	cr_assert_eq(count_of(shown.out, "{\"rank\": "), 4);
 	rd_json_finish(&json);
-	run_free(&shown);
 }
 
 Test(plan, compare_marks_the_best_of_each_size)
@@ -155,12 +151,10 @@ Test(plan, compare_marks_the_best_of_each_size)
 	cr_assert_eq(count_of(shown.out, "\n"), 2 + 8);
 	cr_assert_geq(count_of(shown.out, "*"), 8);
 	cr_assert_not_null(strstr(shown.out, " ring "));
-	run_free(&shown);
 	shown = run("compare", "all_reduce", "--tsv", NULL);
 	assert_went_well(&shown);
 	cr_assert_eq(strncmp(shown.out, "bytes\t", 6), 0);
 	cr_assert_eq(count_of(shown.out, "*"), 0);
-	run_free(&shown);
 }
 
 Test(plan, simulate_names_ranks_that_wait_and_busy_links)
@@ -174,7 +168,6 @@ Test(plan, simulate_names_ranks_that_wait_and_busy_links)
 	cr_assert_not_null(strstr(shown.out, "\n3 ranks would wait for ever\n"));
 	cr_assert_not_null(strstr(shown.out, "\n  rank 3 for rank 2, since "));
 	cr_assert_not_null(strstr(shown.out, "%  host 0 up: "));
-	run_free(&shown);
 }
 
 Test(plan, simulate_has_lines_and_a_document)
@@ -187,7 +180,6 @@ Test(plan, simulate_has_lines_and_a_document)
 	cr_assert_eq(count_of(shown.out, "\nrank\t"), 4);
 	cr_assert_eq(count_of(shown.out, "\nlink\t"), 8);
 	cr_assert_eq(count_of(shown.out, "\tended\t"), 4);
-	run_free(&shown);
 	shown = run("simulate", "ring", "all_reduce", "--topology", "card", "--json", "--jitter",
 		"10", "--seed", "3", NULL);
 	assert_went_well(&shown);
@@ -195,7 +187,6 @@ Test(plan, simulate_has_lines_and_a_document)
 		rondo_last_error());
 	cr_assert_eq(count_of(shown.out, "\"state\": \"ended\""), 4);
 	rd_json_finish(&json);
-	run_free(&shown);
 }
 
 /* Over a network the times are those of simulations: 2 * 3 messages of a quarter. */
@@ -221,13 +212,11 @@ Test(plan, compare_prices_an_algorithm_on_a_topology)
 	cr_assert_gt(ns, 6 * 524288 * 8.0 + 6 * 2e6);
 	cr_assert_lt(ns, 1.1 * (6 * 524288 * 8.0 + 4 * 6 * 2e6));
 	rd_json_finish(&json);
-	run_free(&shown);
 	shown = run("compare", "all_reduce", "--topology", "torus:2x2", "--tsv", NULL);
 	assert_went_well(&shown);
 	cr_assert_eq(count_of(shown.out, "\n"), 1 + 8);
 	cr_assert_not_null(strstr(shown.out, "\thierarchical"));
 	cr_assert_null(strstr(shown.out, "\ttwo_shot"), "it would read other hosts' memory");
-	run_free(&shown);
 }
 
 /* Groups of as many ranks each, which pipelined needs: 4 ranks have them, 5 do not. */
@@ -238,7 +227,6 @@ Test(plan, prove_tries_groups_of_as_many_ranks_each)
 	assert_went_well(&shown);
 	cr_assert_not_null(
 		strstr(shown.out, "  ok      all_reduce: proved for 4, 6, 8.."), "%s", shown.out);
-	run_free(&shown);
 }
 
 Test(plan, prove_counts_sizes_that_are_proved_and_declined)
@@ -251,19 +239,16 @@ Test(plan, prove_counts_sizes_that_are_proved_and_declined)
 	cr_assert_not_null(strstr(shown.out, "  ok      all_reduce: proved for 3.."));
 	cr_assert_not_null(strstr(shown.out, " ranks: 6 sizes; declined 2\n"));
 	cr_assert_not_null(strstr(shown.out, "\n4 ok, 0 refused, 0 skipped\n"));
-	run_free(&shown);
 	shown = run("prove", "one_round", "all_reduce", "--ranks", "5", "--tsv", NULL);
 	assert_went_well(&shown);
 	cr_assert_eq(count_of(shown.out, "\n"), 2);
 	cr_assert_not_null(strstr(shown.out, "\none_round\tall_reduce\tok\t6\t2\t0\tproved for "));
-	run_free(&shown);
 	shown = run("prove", "one_round", "--ranks", "5", "--json", NULL);
 	assert_went_well(&shown);
 	cr_assert_eq(rd_json_parse(&json, "the proofs", shown.out, strlen(shown.out)), 0, "%s",
 		rondo_last_error());
 	cr_assert_eq(count_of(shown.out, "\"verdict\": \"ok\""), 4);
 	rd_json_finish(&json);
-	run_free(&shown);
 }
 
 /* ---- Pictures ------------------------------------------------------------------------------- */
@@ -279,7 +264,6 @@ Test(plan, a_picture_has_each_step_that_takes_time)
 		count_of(shown.out, "class=\"message\"") + count_of(shown.out, "class=\"path\""),
 		4 * 6);
 	cr_assert_str_eq(shown.out + strlen(shown.out) - 7, "</svg>\n");
-	run_free(&shown);
 }
 
 Test(plan, a_page_has_the_picture_in_it)
@@ -291,7 +275,6 @@ Test(plan, a_page_has_the_picture_in_it)
 	cr_assert_eq(count_of(shown.out, "<svg "), 1);
 	cr_assert_eq(count_of(shown.out, "src="), 0, "it needs another file");
 	cr_assert_eq(count_of(shown.out, "class=\"host\""), 1, "the line between two hosts");
-	run_free(&shown);
 }
 
 /* ---- Costs ---------------------------------------------------------------------------------- */
@@ -319,12 +302,10 @@ Test(plan, costs_of_a_file_count)
 	assert_went_well(&shown);
 	snprintf(wanted, sizeof(wanted), "predicted to take 7 ms");
 	cr_assert_not_null(strstr(shown.out, wanted), "%s", shown.out);
-	run_free(&shown);
 	cr_assert_eq(pwrite(fd, "near_way_ns x\n", 14, 16), 14);
 	shown = run("print", "binomial", "broadcast", "--costs", path, NULL);
 	cr_assert_eq(shown.status, 1);
 	cr_assert_not_null(strstr(shown.err, ":2: "), "%s", shown.err);
-	run_free(&shown);
 	close(fd);
 	unlink(path);
 }
@@ -343,7 +324,6 @@ static void make_file(char path[64])
 		run("export", "tree", "reduce", "-n", "6", "--root", "2", "-o", path, NULL);
 
 	assert_went_well(&made);
-	run_free(&made);
 }
 
 /* The first line has the name. */
@@ -364,8 +344,6 @@ Test(plan, a_file_stands_for_an_algorithm_and_its_collective)
 	assert_went_well(&made);
 	cr_expect_str_eq(behind_heading(&file), behind_heading(&made));
 	cr_expect_eq(strncmp(file.out, "tree_6 reduce, 6 ranks", 22), 0, "%s", file.out);
-	run_free(&file);
-	run_free(&made);
 	unlink(path);
 }
 
@@ -379,7 +357,6 @@ Test(plan, a_file_is_compared_with_the_algorithms)
 	assert_went_well(&compared);
 	cr_expect_not_null(strstr(compared.out, "tree_6"), "%s", compared.out);
 	cr_expect_not_null(strstr(compared.out, "binomial"), "%s", compared.out);
-	run_free(&compared);
 	unlink(path);
 }
 
@@ -401,7 +378,6 @@ Test(plan, an_execution_plan_of_mscclpp_is_known_by_its_brace)
 	unlink(path);
 	assert_went_well(&imported);
 	cr_expect_not_null(strstr(imported.out, "\"name\": \"one\""), "%s", imported.out);
-	run_free(&imported);
 }
 
 Test(plan, a_plan_file_is_imported_as_it_is)
@@ -419,9 +395,6 @@ Test(plan, a_plan_file_is_imported_as_it_is)
 	assert_went_well(&exported);
 	assert_went_well(&imported);
 	cr_expect_str_eq(imported.out, printed.out);
-	run_free(&exported);
-	run_free(&printed);
-	run_free(&imported);
 }
 
 /* ---- Other files ---------------------------------------------------------------------------- */
@@ -456,7 +429,6 @@ Test(plan, a_diff_that_fails_late_writes_nothing)
 		cr_expect_eq(got.status, 1);
 		cr_expect_str_empty(got.out);
 		cr_expect(strstr(got.err, "there is no algorithm 'elsewhere'"), "%s", got.err);
-		run_free(&got);
 	}
 	unlink(path);
 }
@@ -473,7 +445,6 @@ Test(plan, compare_has_a_plan_file_in_its_range_alone)
 	fprintf(file, "%.*s\"least_bytes\": 64, \"most_bytes\": 4096, %s", (int)(at - got.out),
 		got.out, at);
 	fclose(file);
-	run_free(&got);
 	got = run("compare", path, "--tsv", NULL);
 	assert_went_well(&got);
 	at = strtok(got.out, "\n");
@@ -484,11 +455,9 @@ Test(plan, compare_has_a_plan_file_in_its_range_alone)
 		snprintf(line, sizeof(line), "%s", at);
 		cr_expect_eq(line[strlen(line) - 1] == '\t', bytes < 64 || bytes > 4096, "%s", at);
 	}
-	run_free(&got);
 	got = run("compare", path, "--json", NULL);
 	assert_went_well(&got);
 	cr_expect_eq(count_of(got.out, "\"ring_2\""), 3); /* 64, 512 and 4096 bytes */
-	run_free(&got);
 	unlink(path);
 }
 
@@ -507,5 +476,4 @@ Test(plan, simulate_names_who_reports_a_death)
 		strstr(got.out, "rank 3 died after 5 us; no rank is left on its host, and the end "
 				"of its connection to rank 0 reports"),
 		"%s", got.out);
-	run_free(&got);
 }

@@ -12,7 +12,6 @@
 		cr_assert_eq(count_of(refused.err, "\n"), 1, "%s", refused.err); \
 		cr_assert_not_null(strstr(refused.err, text), "%s", refused.err); \
 		cr_assert_str_empty(refused.out); \
-		run_free(&refused); \
 	} while (0)
 
 Test(plan, wrong_arguments_get_one_line)

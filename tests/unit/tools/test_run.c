@@ -45,7 +45,6 @@ Test(run, ranks_find_torchruns_environment, .timeout = 30)
 	cr_assert_eq(count_lines(text,
 			     "2 2 3 3 0 1 2 3 default 127.0.0.1 0 0 False 1 1 threads port id"),
 		1, "%s", text);
-	free(text);
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
 }
 
@@ -58,7 +57,6 @@ Test(run, a_choice_of_threads_is_respected, .timeout = 30)
 	program_run(&run, RONDO_TOOL, "--nproc_per_node=2", SH("echo $OMP_NUM_THREADS"), NULL);
 	text = file_text(run.out);
 	cr_assert_str_eq(text, "3\n3\n");
-	free(text);
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0, "there was nothing to say");
 }
 
@@ -79,7 +77,6 @@ Test(run, one_thread_on_one_processor_is_not_reported, .timeout = 30)
 	program_run(&run, RONDO_TOOL, "--nproc-per-node", "2", SH("echo $OMP_NUM_THREADS"), NULL);
 	text = file_text(run.out);
 	cr_assert_str_eq(text, "1\n1\n");
-	free(text);
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
 }
 
@@ -131,7 +128,6 @@ Test(run, two_nodes_make_one_world, .timeout = 30)
 				i + local == 0 ? " has" : "");
 			cr_assert_eq(count_lines(text, line), 1, "no '%s' in:\n%s", line, text);
 		}
-		free(text);
 	}
 }
 
@@ -184,7 +180,6 @@ static void assert_port_refused(int master_port, const char *line)
 	cr_assert_eq(run.status, 1);
 	text = file_text(run.err);
 	cr_assert_str_eq(text, line);
-	free(text);
 	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0);
 }
 
@@ -235,7 +230,6 @@ Test(run, more_ranks_than_the_soft_limit_on_open_files_allows_run_with_that_limi
 	cr_assert_eq(run.status, 0);
 	text = file_text(run.out);
 	cr_assert_eq(count_lines(text, "64"), 40, "%s", text);
-	free(text);
 }
 
 Test(run, more_ranks_than_the_hard_limit_on_open_files_allows_are_refused, .timeout = 60)

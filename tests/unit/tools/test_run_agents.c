@@ -49,7 +49,6 @@ static void await(int fd, const char *part)
 	char *text = file_text(fd);
 
 	cr_assert(there, "no '%s' in:\n%s", part, text);
-	free(text);
 }
 
 static void ends_with(struct program *agent, int status)
@@ -59,7 +58,6 @@ static void ends_with(struct program *agent, int status)
 	program_finish(agent);
 	text = file_text(agent->err);
 	cr_assert_eq(agent->status, status, "status %d:\n%s", agent->status, text);
-	free(text);
 }
 
 /* But for lines of agents that had to wait for another: load makes that one late. */
@@ -69,7 +67,6 @@ static void is_empty(int fd)
 	int lines = count_of(text, "\n");
 
 	cr_assert_eq(lines, count_of(text, "rondo-run: waiting for other nodes"), "%s", text);
-	free(text);
 }
 
 /* The agent of this rank, which has printed it. */
@@ -80,7 +77,6 @@ static int agent_of(struct program *agents, int count, const char *rank)
 			char *text = file_text(agents[i].out);
 			bool found = strstr(text, rank) != NULL;
 
-			free(text);
 			if (found)
 				return i;
 		}
@@ -259,7 +255,6 @@ Test(run_agents, end_with_the_failure_when_no_restart_is_left, .timeout = 60)
 		assert_contains(agents[i].err, "exited with status 7\n");
 		text = file_text(agents[i].out);
 		cr_assert_eq(count_of(text, "\n"), 2, "%s", text);
-		free(text);
 	}
 }
 
@@ -371,7 +366,6 @@ Test(run_agents, go_on_without_one_that_is_killed_and_take_in_new_ones, .timeout
 	pid = strstr(text, "pid ");
 	cr_assert_not_null(pid);
 	rank[0] = (struct pollfd){ .fd = rd_pidfd_open(atoi(pid + 4)), .events = POLLIN };
-	free(text);
 	cr_assert_geq(rank[0].fd, 0);
 	kill(agents[gone].pid, SIGKILL);
 	program_finish(&agents[gone]);
@@ -394,7 +388,6 @@ Test(run_agents, go_on_without_one_that_is_killed_and_take_in_new_ones, .timeout
 	await(agents[2].out, "rank 0 of 1\n");
 	text = file_text(agents[2].err);
 	cr_assert_null(strstr(text, "restart"), "%s", text);
-	free(text);
 	end_agent(&agents[2]);
 }
 

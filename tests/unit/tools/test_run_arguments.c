@@ -121,7 +121,6 @@ static void expect_line(struct program *run, const char *reason)
 	snprintf(line, sizeof(line), "rondo-run: %s (see rondo-run --help)\n", reason);
 	cr_expect_eq(run->status, 2, "%s: status %d", reason, run->status);
 	cr_expect_str_eq(text, line);
-	free(text);
 }
 
 static void expect_refusals(const struct refusal *refusals, size_t count)
@@ -231,7 +230,6 @@ Test(run, a_missing_program_is_reported_once_as_by_a_shell, .timeout = 30)
 	text = file_text(run.err);
 	cr_assert_str_eq(
 		text, "rondo-run: cannot run ./no-such-program: No such file or directory\n");
-	free(text);
 }
 
 Test(run, what_follows_the_program_is_the_programs, .timeout = 30)

@@ -192,7 +192,6 @@ Test(run_bind, ranks_run_on_their_slices, .timeout = 30)
 		slice_describe(&slice, described);
 		assert_contains(run.err, described);
 	}
-	free(out);
 }
 
 Test(run_bind, numa_nodes_bring_their_memory_where_the_kernel_allows_it, .timeout = 30)
@@ -208,5 +207,4 @@ Test(run_bind, numa_nodes_bring_their_memory_where_the_kernel_allows_it, .timeou
 		cr_skip_test("the kernel does not allow to choose memory");
 	cr_assert(strstr(err, "memory\n"), "%s", err);
 	assert_contains(run.out, " prefer");
-	free(err);
 }

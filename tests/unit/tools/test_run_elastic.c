@@ -40,7 +40,6 @@ static void await(int fd, const char *part)
 	char *text = file_text(fd);
 
 	cr_assert(there, "no '%s' in:\n%s", part, text);
-	free(text);
 }
 
 static void awaits_ranks(struct hosts_program *agent, int size)
@@ -70,7 +69,6 @@ static void end_job(struct hosts_program *agents, int first, int count)
 {
 	for (int i = first; i < first + count; i++)
 		end_agent(&agents[i], SIGKILL);
-	hosts_destroy(hosts);
 }
 
 /* The last rank that printed its pid. */
@@ -84,7 +82,6 @@ static struct pollfd rank_of(const struct hosts_program *agent)
 	cr_assert_not_null(last);
 	end.fd = rd_pidfd_open(atoi(last + 4));
 	cr_assert_geq(end.fd, 0);
-	free(text);
 	return end;
 }
 
@@ -233,13 +230,10 @@ Test(run_elastic, the_endpoint_is_localhost_to_one_agent_and_an_address_to_the_o
 		cr_assert_eq(agents[i].status, 0);
 		text = file_text(agents[i].err);
 		cr_assert_str_empty(text);
-		free(text);
 		text = file_text(agents[i].out);
 		cr_assert(
 			strstr(text, "at 10.7.0.1\n") || strstr(text, "at 10.7.0.2\n"), "%s", text);
-		free(text);
 	}
-	hosts_destroy(hosts);
 }
 
 Test(run_elastic, agents_and_ranks_meet_over_IPv6, .timeout = 120)
@@ -257,7 +251,6 @@ Test(run_elastic, agents_and_ranks_meet_over_IPv6, .timeout = 120)
 		cr_assert_eq(agents[i].status, 0);
 		await(agents[i].out, " of 3: the sum is 6\n");
 	}
-	hosts_destroy(hosts);
 }
 
 /* Within 4 s TCP sends a SYN again that a network of a moment's age has lost. */
@@ -273,7 +266,6 @@ Test(run_elastic, an_endpoint_that_nobody_reaches_is_reported, .timeout = 120)
 	cr_assert_eq(agent.status, 1);
 	await(agent.err, "rondo-run: no rondo-run answers at 10.7.0.2:29400 within 4 s (Connection "
 			 "refused)\n");
-	hosts_destroy(hosts);
 }
 
 /* ---- Training ------------------------------------------------------------------------------- */
@@ -283,7 +275,6 @@ static int count_in(const struct hosts_program *agent, const char *part)
 	char *text = file_text(agent->out);
 	int count = count_of(text, part);
 
-	free(text);
 	return count;
 }
 
@@ -341,6 +332,5 @@ Test(run_elastic, training_continues_from_the_last_checkpoint, .timeout = 400)
 	cr_assert_eq(count_in(&agents[1], "Epoch 2\n"), 0);
 	end_agent(&agents[1], SIGKILL);
 	end_agent(&agents[3], SIGKILL);
-	hosts_destroy(hosts);
 	cr_assert_eq(system(remove), 0);
 }

@@ -187,7 +187,6 @@ Test(run_failure, the_report_names_all_that_is_known)
 			       "rondo-run:   the end of its stderr:\n"
 			       "rondo-run:   | one\n"
 			       "rondo-run:   | two\n");
-	free(text);
 }
 
 Test(run_failure, the_report_leaves_out_what_is_not_known)
@@ -200,7 +199,6 @@ Test(run_failure, the_report_leaves_out_what_is_not_known)
 	cr_assert_str_eq(text, "rondo-run: first failure: node 3 (host c) was lost\n"
 			       "rondo-run:   time: 1970-01-01 00:00:00.000 +0000, 0.007 s after "
 			       "the start\n");
-	free(text);
 }
 
 Test(run_failure, a_lost_node_and_a_death_by_signal_outrank_an_exit)

@@ -82,7 +82,6 @@ Test(run_front, a_host_may_print_as_it_opens)
 	cr_assert_eq(count_lines(text, "1 3 1 2 127.0.0.1"), 1, "%s", text);
 	cr_assert_eq(count_lines(text, "2 3 1 2 127.0.0.1"), 1, "%s", text);
 	cr_assert_null(strstr(text, "welcome"), "%s", text);
-	free(text);
 	cr_assert_eq(lseek(run.err, 0, SEEK_END), 0);
 }
 
@@ -97,7 +96,6 @@ Test(run_front, the_name_of_this_host_is_no_other_host_s)
 		SH("echo host $RONDO_HOST"), NULL);
 	text = file_text(run.out);
 	cr_expect_eq(count_lines(text, "host"), 2, "%s", text);
-	free(text);
 }
 
 Test(run_front, a_check_runs_on_each_host)
@@ -118,7 +116,6 @@ static void refuse(const char *hosts, const char *line)
 	cr_assert_eq(run.status, 1);
 	text = file_text(run.err);
 	cr_assert_str_eq(text, line);
-	free(text);
 	cr_assert_eq(lseek(run.out, 0, SEEK_END), 0, "a rank ran");
 }
 
@@ -142,7 +139,6 @@ Test(run_front, an_exit_status_of_255_is_the_ranks_own)
 	cr_assert_eq(run.status, 255);
 	text = file_text(run.err);
 	cr_assert_null(strstr(text, "lost"), "%s", text);
-	free(text);
 }
 
 Test(run_front, the_exit_status_255_of_ssh_is_a_lost_connection)

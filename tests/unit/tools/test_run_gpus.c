@@ -57,7 +57,6 @@ Test(run_gpus, without_a_driver_gpu_is_refused_in_one_line, .timeout = 30)
 	cr_assert_eq(run.status, 2);
 	text = file_text(run.err);
 	cr_assert_eq(count_of(text, "\n"), 1, "%s", text);
-	free(text);
 	assert_contains(run.err, "rondo-run: --nproc-per-node gpu: there is no GPU here: ");
 }
 
@@ -77,5 +76,4 @@ Test(run_gpus, without_a_driver_auto_counts_processors, .timeout = 30)
 	char *text = file_text(run.out);
 
 	cr_assert_str_eq(text, "1\n");
-	free(text);
 }

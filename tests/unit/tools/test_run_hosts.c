@@ -54,8 +54,6 @@ static void print_all(struct hosts_program *launchers, int count)
 		char *out = file_text(launchers[i].out), *err = file_text(launchers[i].err);
 
 		fprintf(stderr, "---- node %d: status %d\n%s%s", i, launchers[i].status, out, err);
-		free(out);
-		free(err);
 	}
 }
 
@@ -86,7 +84,6 @@ static void assert_sums(const struct hosts_program *launcher, int first, int ran
 		cr_assert_eq(count_of(text, line), 1, "no '%s' in:\n%s", line, text);
 	}
 	cr_assert_eq(count_of(text, "\n"), ranks, "%s", text);
-	free(text);
 }
 
 static void assert_two_nodes_work(const struct hosts_shape *shape, char *address)
@@ -101,7 +98,6 @@ static void assert_two_nodes_work(const struct hosts_shape *shape, char *address
 	finish_well(launchers, 2);
 	for (int node = 0; node < 2; node++)
 		assert_sums(&launchers[node], 2 * node, 2, 4);
-	hosts_destroy(hosts);
 }
 
 TestSuite(run_hosts, .init = secret_file_use, .fini = secret_file_remove);
@@ -135,7 +131,6 @@ Test(run_hosts, one_node_needs_no_IPv4, .timeout = 120)
 	hosts_start(hosts, 0, arguments, &launcher);
 	finish_well(&launcher, 1);
 	assert_sums(&launcher, 0, 2, 2);
-	hosts_destroy(hosts);
 }
 
 Test(run_hosts, a_name_may_resolve_later, .timeout = 120)
@@ -156,7 +151,6 @@ Test(run_hosts, a_name_may_resolve_later, .timeout = 120)
 	start_node(hosts, &here, 0, &launchers[0]);
 	hosts_finish(&naming, LIMIT_MS);
 	finish_well(launchers, 2);
-	hosts_destroy(hosts);
 }
 
 /* The ranks of both attempts meet at the same port, which the first ones have left. */
@@ -178,9 +172,7 @@ Test(run_hosts, a_restart_meets_at_the_same_port, .timeout = 120)
 
 		cr_assert_eq(count_of(text, " of 4: the sum is 10\n"), 6, "%s", text);
 		cr_assert_eq(count_of(text, "port 27500 29500\n"), 6, "%s", text);
-		free(text);
 	}
-	hosts_destroy(hosts);
 }
 
 /* ---- The pages in docs/ --------------------------------------------------------------------- */
@@ -230,8 +222,6 @@ static void assert_sum_of_all(struct hosts_program *programs, const char *comman
 	if (sums != size)
 		print_all(programs, 2);
 	cr_assert_eq(sums, size, "%s", command);
-	free(texts[0]);
-	free(texts[1]);
 }
 
 static void run_page(const char *page, int least)
@@ -256,7 +246,6 @@ static void run_page(const char *page, int least)
 		finish_well(programs, 2);
 		assert_sum_of_all(programs, blocks[i].commands[0]);
 	}
-	hosts_destroy(hosts);
 }
 
 Test(run_hosts, the_commands_of_the_page_on_several_hosts_do_what_it_says, .timeout = 240)
@@ -286,8 +275,6 @@ Test(run_hosts, an_interface_that_is_dead_costs_a_line, .timeout = 120)
 	text = file_text(launchers[1].err);
 	cr_assert_eq(count_of(text, "rank 1 does not reach rank 0 at 10.7.1.1:"), 1, "%s", text);
 	cr_assert_eq(count_of(text, "\n"), 1, "%s", text);
-	free(text);
-	hosts_destroy(hosts);
 }
 
 /* ---- It fails ------------------------------------------------------------------------------ */
@@ -325,7 +312,6 @@ static pid_t pid_of(const struct hosts_program *launcher, int rank)
 	for (char *line = strtok(text, "\n"); line && !pid; line = strtok(NULL, "\n"))
 		if (strstr(line, mark))
 			sscanf(line, "host%*d:%d:", &pid);
-	free(text);
 	cr_assert_gt(pid, 0, "rank %d has printed nothing", rank);
 	return pid;
 }
@@ -340,7 +326,6 @@ static void assert_ends_with(
 	cr_assert_eq(launcher->status, status, "status %d:\n%s", launcher->status, text);
 	cr_assert_not_null(strstr(text, first), "no '%s' in:\n%s", first, text);
 	cr_assert_not_null(strstr(text, second), "no '%s' in:\n%s", second, text);
-	free(text);
 }
 
 /* The ranks there may still be starting, or in the collective. */
@@ -354,33 +339,30 @@ static void assert_bench_ends_by(struct hosts_program *launcher, const char *cul
 	text = file_text(launcher->err);
 	cr_assert(
 		strstr(text, starting) || strstr(text, running), "no '%s' in:\n%s", culprit, text);
-	free(text);
 }
 
 Test(run_hosts, a_rank_killed_on_one_host_ends_the_other_hosts_launcher_too, .timeout = 120)
 {
 	struct hosts_program launchers[HOSTS_MAX];
 	struct job job;
-	struct hosts *hosts = start_endless_job(&job, launchers);
 
+	start_endless_job(&job, launchers);
 	kill(pid_of(&launchers[1], 3), SIGKILL);
 	assert_ends_with(
 		&launchers[1], 128 + SIGKILL, "rondo-run: rank 3 (pid ", "was killed by signal 9");
 	assert_ends_with(&launchers[0], 128 + SIGKILL, "rondo-run: first failure: rank 3 (pid ",
 		"rank 3 (host host1, pid ");
-	hosts_destroy(hosts);
 }
 
 Test(run_hosts, a_launcher_killed_with_all_its_ranks_ends_the_others, .timeout = 120)
 {
 	struct hosts_program launchers[HOSTS_MAX];
 	struct job job;
-	struct hosts *hosts = start_endless_job(&job, launchers);
 
+	start_endless_job(&job, launchers);
 	kill(launchers[0].pid, SIGKILL);
 	assert_bench_ends_by(&launchers[1], "rank 0 (host host0, pid ");
 	hosts_finish(&launchers[0], LIMIT_MS);
-	hosts_destroy(hosts);
 }
 
 Test(run_hosts, a_cable_that_is_pulled_ends_the_launchers_on_both_sides, .timeout = 120)
@@ -394,7 +376,6 @@ Test(run_hosts, a_cable_that_is_pulled_ends_the_launchers_on_both_sides, .timeou
 	cr_assert(hosts_unplug(hosts, 1, 0));
 	assert_ends_with(&launchers[0], 1, "(host host1, pid ", "rondo-run: rank ");
 	assert_ends_with(&launchers[1], 1, "(host host0, pid ", "rondo-run: rank ");
-	hosts_destroy(hosts);
 }
 
 Test(run_hosts, a_master_whose_name_one_host_cannot_resolve_is_reported_there_and_missed_here,
@@ -418,7 +399,6 @@ Test(run_hosts, a_master_whose_name_one_host_cannot_resolve_is_reported_there_an
 	assert_ends_with(&launchers[1], 1,
 		"rondo-run: \"nowhere.invalid\" has no address here yet (",
 		"rondo-run: no rondo-run answers at nowhere.invalid:28500 within 1 s (");
-	hosts_destroy(hosts);
 }
 
 Test(run_hosts, nodes_may_have_different_numbers_of_ranks, .timeout = 120)
@@ -436,7 +416,6 @@ Test(run_hosts, nodes_may_have_different_numbers_of_ranks, .timeout = 120)
 	finish_well(launchers, 2);
 	assert_sums(&launchers[0], 0, 2, 5);
 	assert_sums(&launchers[1], 2, 3, 5);
-	hosts_destroy(hosts);
 }
 
 Test(run_hosts, a_name_that_leads_only_node_0_to_itself_is_reported, .timeout = 120)
@@ -456,5 +435,4 @@ Test(run_hosts, a_name_that_leads_only_node_0_to_itself_is_reported, .timeout = 
 	assert_ends_with(&launcher, 1,
 		"rondo-run: debian is 127.0.1.1 on this node, where no other node gets",
 		"and node 1 did not");
-	hosts_destroy(hosts);
 }

@@ -111,7 +111,6 @@ static void run_demo(struct hosts_program launchers[NODES])
 		hosts_finish(&launchers[node], LIMIT_MS);
 		cr_assert_eq(launchers[node].status, 0, "node %d", node);
 	}
-	hosts_destroy(hosts);
 }
 
 TestSuite(run_hosts_logs, .init = secret_file_use, .fini = secret_file_remove);
@@ -130,7 +129,6 @@ Test(run_hosts_logs, the_log_of_two_hosts_of_four_ranks_is_what_people_know, .ti
 		for (char *line = strtok_r(text, "\n", &rest); line;
 			line = strtok_r(NULL, "\n", &rest))
 			check_line(line, node, &reading);
-		free(text);
 	}
 	for (int rank = 0; rank < JOB_RANKS; rank++)
 		for (size_t i = 0; i < KINDS; i++) {
@@ -156,6 +154,5 @@ Test(run_hosts_logs, a_healthy_job_of_two_hosts_warns_of_nothing, .timeout = 120
 			cr_assert(matches(line,
 					  "^host[01]:[0-9]+:[0-9]+ (\\[[0-7]\\] )?RONDO INFO ."),
 				"%s", line);
-		free(text);
 	}
 }

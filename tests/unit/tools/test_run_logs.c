@@ -65,7 +65,6 @@ static void assert_log(const char *name, const char *wanted)
 		cr_assert_str_eq(text ? text : "(no file)", wanted, "%s", name);
 	else
 		cr_assert_null(text, "%s holds %s", name, text);
-	free(text);
 }
 
 static void assert_empty(int fd)
@@ -73,7 +72,6 @@ static void assert_empty(int fd)
 	char *text = file_text(fd);
 
 	cr_assert_str_eq(text, "");
-	free(text);
 }
 
 Test(run_logs, redirected_outputs_go_to_files_alone)
@@ -108,11 +106,9 @@ Test(run_logs, a_list_redirects_outputs_of_its_ranks)
 	cr_assert_eq(count_lines(text, "out 0"), 0);
 	cr_assert_eq(count_lines(text, "out 1"), 1);
 	cr_assert_eq(count_lines(text, "out 2"), 1);
-	free(text);
 	text = file_text(run.err);
 	cr_assert_eq(count_lines(text, "err 0"), 1);
 	cr_assert_eq(count_lines(text, "err 1"), 0);
-	free(text);
 }
 
 Test(run_logs, a_single_rank_is_redirected_too)
@@ -141,7 +137,6 @@ Test(run_logs, tee_writes_files_and_shows_lines_with_torchruns_prefix)
 	cr_assert_eq(count_lines(text, "[trainer0]:out 0"), 1, "%s", text);
 	cr_assert_eq(count_lines(text, "[trainer1]:out 1"), 1, "%s", text);
 	cr_assert_eq(count_lines(text, "[trainer1]:end"), 1, "%s", text);
-	free(text);
 	assert_contains(run.err, "[trainer1]:err 1\n");
 	assert_log("job/attempt_0/1/stdout.log", "out 1\nend");
 	assert_log("job/attempt_0/1/stderr.log", "err 1\n");
@@ -205,10 +200,8 @@ Test(run_logs, ranks_outside_the_filter_are_not_shown)
 	text = file_text(run.out);
 	cr_assert_eq(count_of(text, "out"), 2, "%s", text);
 	cr_assert_null(strstr(text, "out 1"));
-	free(text);
 	text = file_text(run.err);
 	cr_assert_eq(count_of(text, "err"), 2, "%s", text);
-	free(text);
 	assert_log("job/attempt_0/1/stdout.log", "out 1\n");
 }
 
@@ -270,7 +263,6 @@ Test(run_logs, without_a_folder_logs_go_to_a_fresh_one_under_tmpdir)
 	snprintf(name, sizeof(name), "%.*s/job/attempt_0/0/stdout.log", (int)strcspn(path, "\n"),
 		path);
 	assert_log(name, "out 0\n");
-	free(text);
 }
 
 Test(run_logs, logs_of_an_earlier_run_stay)
@@ -335,7 +327,6 @@ static void expect_refusal(const char *log_dir, const char *wanted)
 	cr_assert_eq(run.status, 1);
 	text = file_text(run.err);
 	cr_assert_str_eq(text, wanted);
-	free(text);
 	assert_empty(run.out);
 }
 
@@ -419,7 +410,6 @@ Test(run_logs, a_reader_that_leaves_takes_nothing_from_a_teed_file)
 	text = log_text("job/attempt_0/1/stdout.log");
 	cr_assert_not_null(text);
 	cr_assert_eq(strlen(text), strlen("first\n") + WRITTEN, "%zu bytes", strlen(text));
-	free(text);
 }
 
 Test(run_logs, nothing_stays_of_error_files_when_the_launcher_is_killed)

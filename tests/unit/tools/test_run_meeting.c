@@ -30,7 +30,6 @@ Test(run_meeting, starts_when_all_nodes_are_there)
 		tell(id, MESSAGE_ENDED);
 	all_got(0, 3, GOT_END);
 	cr_assert_eq(agents[2].last.stop.status, 0);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, gives_nodes_the_numbers_that_they_want)
@@ -53,7 +52,6 @@ Test(run_meeting, gives_nodes_the_numbers_that_they_want)
 	cr_assert_eq(world_of(0)->size, 6);
 	cr_assert_str_eq(world_of(0)->address, "10.0.0.2");
 	cr_assert_eq(world_of(0)->port, 2002);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, waits_for_more_nodes_until_the_last_call)
@@ -67,7 +65,6 @@ Test(run_meeting, waits_for_more_nodes_until_the_last_call)
 	got(0, MESSAGE_WELCOME);
 	wait_ms(1);
 	cr_assert_eq(world_of(0)->nodes, 3);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, starts_at_once_with_the_most)
@@ -75,7 +72,6 @@ Test(run_meeting, starts_at_once_with_the_most)
 	open_meeting(2, 4, 0);
 	enter_all(4);
 	cr_assert_eq(world_of(3)->nodes, 4);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, ends_where_too_few_come_and_names_one_that_is_missing)
@@ -95,7 +91,6 @@ Test(run_meeting, ends_where_too_few_come_and_names_one_that_is_missing)
 	cr_assert_eq(agents[0].last.stop.status, 1);
 	cr_assert_str_eq(
 		agents[0].last.stop.reason, "2 of 3 nodes came within 60 s, and node 1 did not");
-	meeting_finish(&meeting);
 }
 
 /* ---- Refusals ------------------------------------------------------------------------------ */
@@ -148,7 +143,6 @@ Test(run_meeting, refuses_nodes_that_disagree_and_continues_with_the_others)
 	greet(1, &hello);
 	tell(1, MESSAGE_JOIN);
 	all_got(0, 2, MESSAGE_WORLD);
-	meeting_finish(&meeting);
 }
 
 /* ---- Another host --------------------------------------------------------------------------- */
@@ -188,7 +182,6 @@ Test(run_meeting, names_those_that_can_host_it_next)
 	cr_assert_eq(agents[1].last.start.candidates.list[0].id, 2);
 	cr_assert_eq(agents[1].last.start.candidates.list[0].place.port, 1002);
 	cr_assert_str_eq(agents[1].last.start.candidates.list[0].place.address, "10.0.0.2");
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, taken_over_waits_for_all_survivors_and_keeps_their_order)
@@ -204,7 +197,6 @@ Test(run_meeting, taken_over_waits_for_all_survivors_and_keeps_their_order)
 	cr_assert_eq(world_of(1)->node, 2);
 	cr_assert_eq(world_of(1)->attempt, 3);
 	cr_assert_eq(world_of(1)->restarts, 1);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, taken_over_does_not_wait_forever)
@@ -215,7 +207,6 @@ Test(run_meeting, taken_over_does_not_wait_forever)
 	cr_assert_eq(meeting_deadline(&meeting), now + MEETING_RETURN_MS);
 	wait_ms(MEETING_RETURN_MS);
 	cr_assert_eq(world_of(1)->nodes, 2);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, taken_over_with_a_fixed_number_counts_a_restart_and_waits_for_a_node)
@@ -229,7 +220,6 @@ Test(run_meeting, taken_over_with_a_fixed_number_counts_a_restart_and_waits_for_
 	enter(3);
 	cr_assert_eq(world_of(3)->restarts, 2);
 	cr_assert_eq(world_of(3)->node, 3);
-	meeting_finish(&meeting);
 }
 
 /* ---- Random orders of events ---------------------------------------------------------------- */
@@ -366,6 +356,5 @@ Test(run_meeting, comes_to_its_end_whatever_happens_in_whatever_order, .timeout 
 			check_worlds();
 		}
 		finish_well(seed);
-		meeting_finish(&meeting);
 	}
 }

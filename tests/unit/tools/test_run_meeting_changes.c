@@ -33,7 +33,6 @@ Test(run_meeting, starts_again_while_restarts_are_left)
 	all_got(0, 2, GOT_END);
 	cr_assert_eq(agents[1].last.stop.status, 9);
 	cr_assert_eq(agents[1].last.stop.failure.rank, 0);
-	meeting_finish(&meeting);
 }
 
 /* Its ranks end well while STOP is on the way: it answers STOP as well. */
@@ -57,7 +56,6 @@ Test(run_meeting, counts_an_end_that_crosses_the_stop_once)
 	tell(1, MESSAGE_ENDED);
 	all_got(0, 2, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 0);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, puts_failures_on_its_clock_and_blames_the_first)
@@ -74,7 +72,6 @@ Test(run_meeting, puts_failures_on_its_clock_and_blames_the_first)
 	cr_assert_eq(agents[0].last.stop.failure.node, 2);
 	cr_assert_eq(agents[0].last.stop.failure.after_ms, 4800);
 	cr_assert_eq(agents[0].last.stop.failure.at_ms, 1000000 + 1000 + 4800);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, blames_a_signal_before_an_earlier_exit)
@@ -88,7 +85,6 @@ Test(run_meeting, blames_a_signal_before_an_earlier_exit)
 	tell(1, MESSAGE_ENDED);
 	cr_assert_eq(agents[0].last.stop.status, 137);
 	cr_assert_eq(agents[1].last.stop.failure.rank, 2);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, ends_with_a_line_where_a_node_of_a_fixed_number_is_lost)
@@ -106,7 +102,6 @@ Test(run_meeting, ends_with_a_line_where_a_node_of_a_fixed_number_is_lost)
 	cr_assert_str_eq(
 		agents[0].last.stop.reason, "node 1 (host host1) is lost: Connection timed out");
 	cr_assert_eq(agents[0].last.stop.failure.rank, -1);
-	meeting_finish(&meeting);
 }
 
 /* The ranks of the others often notice it first. */
@@ -124,7 +119,6 @@ Test(run_meeting, blames_a_lost_node_before_the_ranks_that_fail_of_it)
 	tell(1, MESSAGE_JOIN);
 	cr_assert_eq(world_of(1)->nodes, 2);
 	cr_assert_eq(world_of(1)->restarts, 0);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, waits_for_a_node_in_place_of_a_lost_one_while_restarts_are_left)
@@ -145,7 +139,6 @@ Test(run_meeting, waits_for_a_node_in_place_of_a_lost_one_while_restarts_are_lef
 	cr_assert_eq(world_of(1)->node, 0);
 	cr_assert_eq(world_of(7)->node, 1);
 	cr_assert_str_eq(world_of(7)->address, "10.0.0.1");
-	meeting_finish(&meeting);
 }
 
 /* A node that ended its ranks, and is gone then, is lost as well: no restart counts. */
@@ -158,7 +151,6 @@ Test(run_meeting, blames_a_node_that_is_lost_after_its_ranks_have_ended)
 	lose(2);
 	come_again(ALL(0, 1));
 	cr_assert_eq(world_of(0)->restarts, 0);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, does_not_wait_for_a_node_that_is_lost_before_it_joins_again)
@@ -173,7 +165,6 @@ Test(run_meeting, does_not_wait_for_a_node_that_is_lost_before_it_joins_again)
 	got(0, MESSAGE_AGAIN);
 	lose(2);
 	cr_assert_eq(world_of(0)->nodes, 2);
-	meeting_finish(&meeting);
 }
 
 /* ---- Nodes that come and go ----------------------------------------------------------------- */
@@ -198,7 +189,6 @@ Test(run_meeting, continues_with_fewer_nodes_and_takes_in_new_ones)
 	come_again(ALL(0, 2, 3));
 	cr_assert_eq(world_of(8)->node, 3);
 	cr_assert_eq(world_of(8)->attempt, 2);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, disturbs_no_full_job_for_a_spare_node)
@@ -211,7 +201,6 @@ Test(run_meeting, disturbs_no_full_job_for_a_spare_node)
 	tell(0, MESSAGE_ENDED);
 	tell(1, MESSAGE_ENDED);
 	all_got(0, 3, GOT_END);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, disturbs_no_job_that_is_about_to_end)
@@ -229,7 +218,6 @@ Test(run_meeting, disturbs_no_job_that_is_about_to_end)
 	got(1, GOT_END);
 	cr_assert_eq(agents[1].last.stop.status, 0);
 	got(2, GOT_END);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, takes_a_spare_node_for_a_lost_one)
@@ -240,7 +228,6 @@ Test(run_meeting, takes_a_spare_node_for_a_lost_one)
 	come_again(ALL(1));
 	cr_assert_eq(world_of(1)->node, 0);
 	cr_assert_eq(world_of(2)->node, 1);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, continues_when_a_node_leaves_once_its_ranks_have_ended)
@@ -260,7 +247,6 @@ Test(run_meeting, continues_when_a_node_leaves_once_its_ranks_have_ended)
 	cr_assert_eq(world_of(1)->nodes, 2);
 	lose(2);
 	got(1, MESSAGE_WORLD);
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, ends_when_a_node_of_a_fixed_number_leaves_also_while_it_gathers)
@@ -273,7 +259,6 @@ Test(run_meeting, ends_when_a_node_of_a_fixed_number_leaves_also_while_it_gather
 	tell(0, MESSAGE_ENDED);
 	got(0, GOT_END);
 	cr_assert_eq(agents[0].last.stop.status, 143);
-	meeting_finish(&meeting);
 
 	open_meeting(2, 2, 5);
 	enter_all(2);
@@ -283,7 +268,6 @@ Test(run_meeting, ends_when_a_node_of_a_fixed_number_leaves_also_while_it_gather
 	leave(1);
 	got(0, GOT_END);
 	reason_has(agents[0].last.stop.reason, "node 1 (host host1) leaves");
-	meeting_finish(&meeting);
 }
 
 Test(run_meeting, waits_on_when_a_node_leaves_that_never_ran)
@@ -291,7 +275,6 @@ Test(run_meeting, waits_on_when_a_node_leaves_that_never_ran)
 	open_meeting(2, 2, 0);
 	enter(0);
 	enter(1);
-	meeting_finish(&meeting);
 	open_meeting(3, 3, 0);
 	enter_all(2);
 	leave(1);
@@ -299,7 +282,6 @@ Test(run_meeting, waits_on_when_a_node_leaves_that_never_ran)
 	enter(3);
 	enter(4);
 	cr_assert_eq(world_of(0)->nodes, 3);
-	meeting_finish(&meeting);
 }
 
 /* ---- Attempts that end early ---------------------------------------------------------------- */
@@ -331,7 +313,6 @@ Test(run_meeting, doubles_the_pause_before_each_restart_up_to_a_minute)
 	fail(0, 1, false, 0);
 	tell(0, MESSAGE_ENDED);
 	cr_assert_eq(agents[0].last.pause_ms, 0);
-	meeting_finish(&meeting);
 }
 
 /* The survivors of a stop end their ranks, and join again, at once. */
@@ -373,7 +354,6 @@ Test(run_meeting, continues_beside_a_node_that_dies_again_and_again)
 		follow(1);
 	}
 	cr_assert_eq(world_of(40)->nodes, 3);
-	meeting_finish(&meeting);
 }
 
 /* In a job of a fixed number, nodes are missing until the newcomer counts. */
@@ -391,7 +371,6 @@ Test(run_meeting, takes_a_node_that_has_to_wait_rather_than_give_up)
 			wait_ms(meeting_deadline(&meeting) - now);
 		cr_assert_eq(world_of(0)->restarts, restart + 1);
 	}
-	meeting_finish(&meeting);
 }
 
 /* As many nodes come as go: each has waited for its minute, and dies at its start. */
@@ -417,5 +396,4 @@ Test(run_meeting, ends_a_job_whose_nodes_come_and_go_without_end)
 	cr_assert_eq(agents[0].last.stop.status, 1);
 	reason_has(agents[0].last.stop.reason,
 		"100 attempts in a row ended within 60 s because nodes came and went");
-	meeting_finish(&meeting);
 }

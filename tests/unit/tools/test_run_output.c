@@ -40,7 +40,6 @@ Test(run, lines_of_different_ranks_do_not_mix, .timeout = 60)
 	}
 	for (int i = 0; i < 4; i++)
 		cr_assert_eq(lines[i], LONG_LINES, "rank %d: %d lines", i, lines[i]);
-	free(text);
 }
 
 Test(run, a_line_without_an_end_is_ended, .timeout = 30)
@@ -53,7 +52,6 @@ Test(run, a_line_without_an_end_is_ended, .timeout = 30)
 	text = file_text(run.out);
 	cr_assert_eq(count_lines(text, "ab"), 3, "%s", text);
 	cr_assert_eq(count_lines(text, "c"), 3, "%s", text);
-	free(text);
 }
 
 Test(run, tags_name_the_rank_of_each_line, .timeout = 30)
@@ -67,7 +65,6 @@ Test(run, tags_name_the_rank_of_each_line, .timeout = 30)
 		cr_assert_eq(count_lines(text, i ? "[1] a" : "[0] a"), 1, "%s", text);
 		cr_assert_eq(count_lines(text, i ? "[1] b" : "[0] b"), 1, "%s", text);
 	}
-	free(text);
 }
 
 Test(run, stdout_and_stderr_that_are_one_stay_in_order, .timeout = 30)
@@ -87,7 +84,6 @@ Test(run, stdout_and_stderr_that_are_one_stay_in_order, .timeout = 30)
 		at = strstr(at, pair);
 		cr_assert_not_null(at, "out of order at %d", i);
 	}
-	free(text);
 }
 
 Test(run, a_reader_that_leaves_ends_the_ranks_as_in_any_pipe, .timeout = 30)
@@ -119,7 +115,6 @@ Test(run, rank_0_alone_reads_the_input, .timeout = 30)
 	text = file_text(run.out);
 	cr_assert_eq(count_lines(text, "0 input"), 1, "%s", text);
 	cr_assert_eq(count_lines(text, "1 /dev/null"), 1, "%s", text);
-	free(text);
 }
 
 Test(run, a_progress_line_on_a_terminal_makes_room_for_other_ranks_lines, .timeout = 30)

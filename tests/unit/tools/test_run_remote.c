@@ -145,7 +145,6 @@ static void refuse(const char *input, size_t size, const char *wanted)
 	text = file_text(remote.run.err);
 	cr_assert_not_null(strstr(text, wanted), "'%s' is not in '%s'", wanted, text);
 	cr_assert_eq(count_of(text, "\n"), 1, "%s", text);
-	free(text);
 	close(remote.out);
 }
 

@@ -82,7 +82,6 @@ Test(run_report, a_job_that_succeeds_or_is_ended_has_no_report, .timeout = 30)
 	cr_assert_eq(run.status, 128 + SIGTERM);
 	text = file_text(run.err);
 	cr_assert_null(strstr(text, "first failure"), "%s", text);
-	free(text);
 }
 
 Test(run_report, the_message_of_torchs_error_file_is_in_the_report, .timeout = 30)
@@ -108,5 +107,4 @@ Test(run_report, a_single_rank_has_our_stderr_and_no_tail, .timeout = 30)
 	text = file_text(run.err);
 	assert_part(report_in(text), ") was killed by signal 9 (Killed)\n");
 	cr_assert_null(strstr(text, "| last words"), "%s", text);
-	free(text);
 }

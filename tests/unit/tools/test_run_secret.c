@@ -54,7 +54,6 @@ static void ends_with(struct program *agent, int status, const char *words)
 	text = file_text(agent->err);
 	cr_expect_eq(agent->status, status, "status %d:\n%s", agent->status, text);
 	cr_expect(strstr(text, words), "no '%s' in:\n%s", words, text);
-	free(text);
 }
 
 /* ---- One node ------------------------------------------------------------------------------ */

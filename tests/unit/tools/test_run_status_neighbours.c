@@ -219,7 +219,6 @@ Test(run_status_neighbours, believes_no_nonsense)
 	snprintf(wanted, sizeof(wanted), "{\"pid\":%d,\"answers\":false}", (int)child);
 	cr_expect_eq(count_of(text, wanted), count, "%s", text);
 	cr_expect_eq(run.status, 1);
-	free(text);
 	run = program_files();
 	program_run(&run, RONDO_TOOL, "--prometheus", NULL);
 	cr_expect_eq(run.status, 1);

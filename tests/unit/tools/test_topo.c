@@ -36,8 +36,6 @@ Test(topo, the_matrix_of_each_fixture_is_the_text_beside_it)
 		assert_went_well(&shown);
 		cr_assert_str_eq(
 			shown.out, wanted, "%s: not\n%s\nbut\n%s", names[i], wanted, shown.out);
-		free(wanted);
-		run_free(&shown);
 	}
 }
 
@@ -67,8 +65,6 @@ static void expect_the_matrix_of(const char *path, int most)
 	matrix_words(shown.out, most, got);
 	cr_assert_str_eq(got, wanted);
 	cr_assert_not_null(strstr(wanted, "NIC0"));
-	free(text);
-	run_free(&shown);
 }
 
 Test(topo, the_text_of_nvidia_smi_is_shown_and_written)
@@ -88,8 +84,6 @@ Test(topo, the_text_of_nvidia_smi_is_shown_and_written)
 	expect_the_matrix_of(RONDO_TOPOLOGIES "/vm.txt", 4);
 	struct run json = run("--from", RONDO_TOPOLOGIES "/hgx.smi", "--json", NULL);
 	cr_assert_not_null(strstr(json.out, "\"memory_numa\": 9"), "%s", json.out);
-	run_free(&shown);
-	run_free(&json);
 }
 
 Test(topo, the_xml_of_nccl_is_shown_and_written)
@@ -106,8 +100,6 @@ Test(topo, the_xml_of_nccl_is_shown_and_written)
 	cr_assert_not_null(strstr(shown.out, "  NIC0: mlx5_7  up, 200 Gbit/s\n"), "%s", shown.out);
 	struct run json = run("--from", RONDO_TOPOLOGIES "/hgx.xml", "--json", NULL);
 	cr_assert_not_null(strstr(json.out, "\"cpus\": \"96-127\""), "%s", json.out);
-	run_free(&shown);
-	run_free(&json);
 }
 
 /* The text comes slowly: behind more empty lines than a pipe holds. */
@@ -140,16 +132,12 @@ Test(topo, a_pipe_with_the_text_is_read_whole_and_one_that_nobody_writes_is_empt
 	file = run("--from", RONDO_TOPOLOGIES "/hgx.smi", NULL);
 	assert_went_well(&whole);
 	cr_assert_str_eq(whole.out, file.out);
-	run_free(&whole);
-	run_free(&file);
 	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
 	close(ends[1]);
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), ends[0]);
 	file = run("--from", path, NULL);
 	cr_assert_eq(file.status, 1);
 	cr_assert_not_null(strstr(file.err, ": has no line of columns GPU0"), "%s", file.err);
-	run_free(&file);
-	free(text);
 	close(ends[0]);
 }
 
@@ -250,11 +238,6 @@ Test(topo, the_file_that_ranks_would_believe_is_shown_unless_another_is_named)
 	cr_assert_str_empty(missing.out);
 	cr_assert_not_null(strstr(missing.err, "RONDO_TOPO_FILE: "), "%s", missing.err);
 	cr_assert_not_null(strstr(missing.err, "/nowhere.json"), "%s", missing.err);
-	run_free(&named);
-	run_free(&believed);
-	run_free(&other);
-	run_free(&here);
-	run_free(&missing);
 }
 
 Test(topo, with_ranks_their_places_ring_and_trees_are_shown)
@@ -268,7 +251,6 @@ Test(topo, with_ranks_their_places_ring_and_trees_are_shown)
 		"\nRing: 0 -PIX- 1 -SYS- 2 -PIX- 3 -NET- 4 -PIX- 5 -SYS- 6 -PIX- 7 -NET- 0\n"));
 	cr_assert_not_null(strstr(shown.out, "\nTree 0: "));
 	cr_assert_not_null(strstr(shown.out, "\nTree 1: "));
-	run_free(&shown);
 }
 
 Test(topo, without_ranks_no_ring_is_shown)
@@ -278,7 +260,6 @@ Test(topo, without_ranks_no_ring_is_shown)
 	assert_went_well(&shown);
 	cr_assert_null(strstr(shown.out, "Ring"));
 	cr_assert_not_null(strstr(shown.out, "NUMA Affinity"));
-	run_free(&shown);
 }
 
 Test(topo, this_machine_is_shown)
@@ -288,7 +269,6 @@ Test(topo, this_machine_is_shown)
 	assert_went_well(&shown);
 	cr_assert(!strncmp(shown.out, "Host ", 5));
 	cr_assert_not_null(strstr(shown.out, "NUMA node "));
-	run_free(&shown);
 }
 
 Test(topo, missing_parts_are_logged_with_rondo_debug)
@@ -298,12 +278,10 @@ Test(topo, missing_parts_are_logged_with_rondo_debug)
 	cr_assert_eq(shown.status, 0);
 	cr_assert_not_null(strstr(shown.err, "RONDO INFO"), "%s", shown.err);
 	cr_assert_not_null(strstr(shown.err, "NUMA nodes "), "%s", shown.err);
-	run_free(&shown);
 	setenv("RONDO_DEBUG", "LOUD", 1);
 	shown = run(NULL);
 	cr_assert_eq(shown.status, 1);
 	cr_assert_not_null(strstr(shown.err, "RONDO_DEBUG is \"LOUD\""));
-	run_free(&shown);
 }
 
 /* ---- Files ---- */
@@ -317,9 +295,6 @@ Test(topo, what_is_dumped_can_be_loaded, .init = tree_begin, .fini = tree_end)
 	cr_assert_str_empty(dumped.out);
 	assert_went_well(&loaded);
 	cr_assert_str_eq(loaded.out, here.out);
-	run_free(&dumped);
-	run_free(&loaded);
-	run_free(&here);
 }
 
 Test(topo, a_dump_is_the_fixture_it_was_loaded_from)
@@ -331,8 +306,6 @@ Test(topo, a_dump_is_the_fixture_it_was_loaded_from)
 		char *wanted = file_text_at(path);
 		assert_went_well(&dumped);
 		cr_assert_str_eq(dumped.out, wanted);
-		free(wanted);
-		run_free(&dumped);
 	}
 }
 
@@ -357,7 +330,6 @@ Test(topo, a_long_list_of_cpus_is_shown_whole, .init = tree_begin, .fini = tree_
 	strcpy(strchr(cpus, '\n'), "  0              N/A\n");
 	cr_assert_not_null(strstr(shown.out, cpus), "%s", shown.out);
 	cr_assert_not_null(strstr(shown.out, "X      N/A "), "%s", shown.out);
-	run_free(&shown);
 }
 
 /* The value of the member, or -1. */
@@ -392,7 +364,6 @@ Test(topo, json_has_the_matrix_and_the_ranks_and_can_be_loaded)
 		rondo_last_error());
 	cr_assert_eq(topology.host_count, 2);
 	rd_topology_finish(&topology);
-	run_free(&shown);
 }
 
 /* ---- Paths ---- */
@@ -447,7 +418,6 @@ static void assert_refused(struct run refused, int status, const char *line)
 	cr_assert_not_null(strstr(refused.err, line), "no \"%s\" in: %s", line, refused.err);
 	cr_assert(!strncmp(refused.err, "rondo-topo: ", 12), "%s", refused.err);
 	cr_assert_eq(count_of(refused.err, "\n"), 1, "one line: %s", refused.err);
-	run_free(&refused);
 }
 
 Test(topo, bad_arguments_are_refused_in_one_line)
@@ -495,10 +465,7 @@ Test(topo, help_and_version_answer)
 	assert_went_well(&help);
 	assert_went_well(&short_help);
 	cr_assert_str_eq(short_help.out, help.out);
-	run_free(&short_help);
 	assert_went_well(&version);
 	cr_assert(!strncmp(help.out, "usage: rondo-topo", 17));
 	cr_assert(!strncmp(version.out, "rondo-topo ", 11));
-	run_free(&help);
-	run_free(&version);
 }

@@ -46,11 +46,6 @@ struct job make_job(void)
 	return job;
 }
 
-void finish_job(struct job *job)
-{
-	munmap(job->outcome, sizeof(*job->outcome));
-}
-
 /* train_epoch() that records every step's loss. */
 static int note_epoch(struct train *train, const struct job *job)
 {
@@ -228,8 +223,6 @@ void expect_same_hash(struct job first, struct job second, int size)
 	run_ranks(&first, size);
 	run_ranks(&second, size);
 	cr_assert_eq(first.outcome->hashes[0], second.outcome->hashes[0]);
-	finish_job(&first);
-	finish_job(&second);
 }
 
 double furthest_parameter(const struct job_outcome *a, const struct job_outcome *b)
@@ -273,5 +266,4 @@ void expect_failure(struct job *job, int size, const char *reason)
 	cr_assert_gt(rondo_spawn(size, run_rank, job), 0);
 	cr_assert(strstr(job->outcome->reason, reason), "'%s' is not in: %s", reason,
 		job->outcome->reason);
-	finish_job(job);
 }

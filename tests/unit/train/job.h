@@ -65,16 +65,15 @@ int job_parameters(const struct model *model, float *parameters /* [PARAMETERS] 
 void make_data(void);
 
 struct job make_job(void);
-void finish_job(struct job *job);
 /* One rank of a job: in a process of rondo_spawn(), or alone without a launcher. */
 int run_rank(void *job);
 /* The same, in a thread; config NULL: that of the environment. */
 int run_rank_as(struct job *job, const struct rondo_config *config, int local_rank);
 /* Runs the job on ranks; all must succeed, with the same parameters. */
 void run_ranks(struct job *job, int size);
-/* Runs two jobs on `size` ranks, which end with the same parameters. Finishes both. */
+/* Runs two jobs on `size` ranks, which end with the same parameters. */
 void expect_same_hash(struct job first, struct job second, int size);
-/* All ranks end, and one of them reports this. Finishes the job. */
+/* All ranks end, and one of them reports this. */
 void expect_failure(struct job *job, int size, const char *reason);
 
 /*

@@ -65,9 +65,6 @@ static void expect_resumed(int whom)
 	cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
 	cr_assert_neq(half.outcome->hashes[0], whole.outcome->hashes[0]);
 	cr_assert(strstr(rest.outcome->report, "  [  290/  290]  step 7, "));
-	finish_job(&whole);
-	finish_job(&half);
-	finish_job(&rest);
 }
 
 Test(interrupt, a_run_that_one_rank_must_leave_saves_once_and_continues_to_the_bit)

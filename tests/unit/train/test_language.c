@@ -40,7 +40,6 @@ static void expect_learnt(int ranks, int pipeline)
 	double loss = job.outcome->test.loss / job.outcome->test.count;
 	cr_assert_lt(loss, entropy_of_bytes(scratch_path("drawn-text/text.txt")), "%d ranks: %s",
 		ranks, job.outcome->report);
-	finish_job(&job);
 }
 
 Test(language, gpt_learns_the_drawn_text_alone_and_as_a_pipeline)
@@ -63,7 +62,6 @@ static void export_of(const char *name, int ranks, int tensor, int pipeline)
 	job.options.export = scratch_path(name);
 	job.reports = true;
 	run_ranks(&job, ranks);
-	finish_job(&job);
 }
 
 static size_t read_file(const char *name, char *bytes, size_t size)

@@ -61,6 +61,4 @@ Test(late_copies, are_waited_for_before_ranks_share_a_checkpoint)
 	rest.reports = true; /* it waits for the device after each epoch */
 	rest.opened = delay;
 	run_ranks(&rest, 2);
-	finish_job(&half);
-	finish_job(&rest);
 }

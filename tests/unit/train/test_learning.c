@@ -62,7 +62,6 @@ static void expect_learnt(const struct run *run, int ranks)
 	if (SHARE == 1 && run->tokens == 0)
 		cr_expect_gt(test->correct / test->count, right_by_chance(test->count),
 			"%d ranks: %g of %g", ranks, test->correct, test->count);
-	finish_job(&job);
 }
 
 static void expect_runs_learn(struct run run)
@@ -123,7 +122,6 @@ static void expect_quickstart(const char *dir, int ranks)
 	const struct totals *test = &job.outcome->test;
 	cr_expect_float_eq(test->loss / test->count, 1.085, 0.035, "%d ranks", ranks);
 	cr_expect_float_eq(test->correct / test->count, 0.65, 0.01, "%d ranks", ranks);
-	finish_job(&job);
 }
 
 Test(learning, mlp_on_fashion_mnist_as_in_the_quickstart)

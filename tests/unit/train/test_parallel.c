@@ -22,7 +22,6 @@ static void expect_losses(const struct job_outcome *plain, struct job job, int s
 {
 	run_ranks(&job, size);
 	expect_near_losses(job.outcome, plain, size);
-	finish_job(&job);
 }
 
 Test(parallel, losses_are_those_of_one_rank)
@@ -36,7 +35,6 @@ Test(parallel, losses_are_those_of_one_rank)
 	struct job gpipe = divided(1, 4, 4);
 	gpipe.options.pipeline_schedule = PIPELINE_GPIPE;
 	expect_losses(plain.outcome, gpipe, 4);
-	finish_job(&plain);
 }
 
 static void exit_if_stepped(struct train *train, int step)
@@ -52,7 +50,6 @@ Test(parallel, backward_takes_no_step_in_a_pipeline)
 	struct job job = divided(1, 2, 1);
 	job.change = exit_if_stepped;
 	run_ranks(&job, 2);
-	finish_job(&job);
 }
 
 Test(parallel, clipping_sees_the_gradients_of_all_parts)
@@ -64,8 +61,6 @@ Test(parallel, clipping_sees_the_gradients_of_all_parts)
 	run_ranks(&alone, 1);
 	run_ranks(&parts, 4);
 	expect_near_losses(parts.outcome, alone.outcome, 4);
-	finish_job(&alone);
-	finish_job(&parts);
 }
 
 static int failed_step;
@@ -84,7 +79,6 @@ Test(parallel, a_rank_that_dies_ends_all_of_them)
 	job.before_step = exit_in_step;
 	int status = rondo_spawn(8, run_rank, &job);
 	cr_assert_gt(status, 0);
-	finish_job(&job);
 }
 
 Test(parallel, what_cannot_be_divided_is_one_line)

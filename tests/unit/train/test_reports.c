@@ -55,8 +55,6 @@ Test(reports, metrics_cover_all_ranks)
 	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
 	snprintf(line, sizeof(line), "Avg loss: %.6f \n", many.rows[3].loss);
 	cr_assert(strstr(three.outcome->report, line), "%s", three.outcome->report);
-	finish_job(&one);
-	finish_job(&three);
 }
 
 /* The clock of these tests: a step takes a second, and a test a thousand. */
@@ -111,8 +109,6 @@ Test(reports, a_line_has_the_mean_and_the_speed_since_the_line_before)
 	cr_assert(strstr(three.outcome->report, "  [  144/  290]  step 3, 48 images/s\nloss: "),
 		"%s", three.outcome->report);
 	cr_assert(strstr(three.outcome->report, "  [  290/  290]  step 14, 2 images/s\n"));
-	finish_job(&each);
-	finish_job(&three);
 }
 
 Test(reports, a_resumed_run_continues_its_metrics)
@@ -127,9 +123,6 @@ Test(reports, a_resumed_run_continues_its_metrics)
 	rest.options.global_batch = -1;
 	struct rows again = run_with_metrics(&rest, 2, "run.jsonl");
 	expect_rows(&again, &all);
-	finish_job(&whole);
-	finish_job(&half);
-	finish_job(&rest);
 }
 
 Test(reports, a_file_that_cannot_be_written_ends_all_ranks_before_training)
@@ -171,5 +164,4 @@ Test(reports, a_trace_holds_the_steps_of_every_rank)
 	cr_assert_eq(count_of(text, "\"name\":\"bucket 0\",\"pid\":1,\"tid\":1"), STEPS);
 	cr_assert_eq(count_of(text, "\"name\":\"ready: bucket 0\",\"pid\":1,\"tid\":0"), STEPS);
 	cr_assert_geq(count_of(text, "\"name\":\"loader\",\"pid\":1"), STEPS);
-	finish_job(&job);
 }

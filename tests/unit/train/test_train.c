@@ -27,9 +27,7 @@ static void expect_ranks_like_one(int hosts)
 		many.hosts = hosts;
 		run_ranks(&many, sizes[i]);
 		expect_near(many.outcome, one.outcome, sizes[i]);
-		finish_job(&many);
 	}
-	finish_job(&one);
 }
 
 Test(train, ranks_train_as_one_does_over_shm)
@@ -55,8 +53,6 @@ Test(train, a_rank_without_a_launcher_trains_as_one)
 	run_plain(&one);
 	cr_assert_eq(run_rank(&many), 0, "%s", many.outcome->reason);
 	expect_near(many.outcome, one.outcome, 1);
-	finish_job(&one);
-	finish_job(&many);
 }
 
 static bool steps_in_backward;
@@ -79,8 +75,6 @@ Test(train, a_step_in_backward_has_the_bits_of_the_optimizers)
 	cr_assert_eq(run_rank(&without), 0, "%s", without.outcome->reason);
 	cr_assert_not(steps_in_backward);
 	cr_assert_eq(with.outcome->hashes[0], without.outcome->hashes[0]);
-	finish_job(&with);
-	finish_job(&without);
 }
 
 static void require_gradients(struct job job)
@@ -88,7 +82,6 @@ static void require_gradients(struct job job)
 	job.change = note_stepped;
 	cr_assert_eq(run_rank(&job), 0, "%s", job.outcome->reason);
 	cr_assert_not(steps_in_backward);
-	finish_job(&job);
 }
 
 Test(train, backward_takes_no_step_where_gradients_are_used)
@@ -115,8 +108,6 @@ Test(train, whole_epochs_are_their_steps)
 	memcpy(many.outcome->losses, one.outcome->losses, sizeof(one.outcome->losses));
 	run_ranks(&many, 2);
 	expect_near(many.outcome, one.outcome, 2);
-	finish_job(&one);
-	finish_job(&many);
 }
 
 Test(train, many_small_buckets_change_nothing_but_rounding)
@@ -126,8 +117,6 @@ Test(train, many_small_buckets_change_nothing_but_rounding)
 	many.options.bucket_mb = 0.001;
 	run_ranks(&many, 3);
 	expect_near(many.outcome, one.outcome, 3);
-	finish_job(&one);
-	finish_job(&many);
 }
 
 Test(train, overlap_changes_no_bit)
@@ -152,8 +141,6 @@ Test(train, a_run_stops_after_its_steps)
 	run_ranks(&whole, 2);
 	cr_assert(strstr(strstr(whole.outcome->report, "Epoch 2"), "Test Error"));
 	cr_assert_neq(job.outcome->hashes[0], whole.outcome->hashes[0]);
-	finish_job(&job);
-	finish_job(&whole);
 }
 
 Test(train, a_run_is_the_same_every_time)
@@ -179,8 +166,6 @@ Test(train, samples_are_shuffled_unless_asked_not_to)
 	without.options.no_shuffle = true;
 	cr_assert_eq(run_rank(&without), 0, "%s", without.outcome->reason);
 	cr_assert(is_in_order);
-	finish_job(&with);
-	finish_job(&without);
 }
 
 Test(train, worker_threads_change_no_bit)
@@ -216,9 +201,6 @@ Test(train, a_resumed_run_continues_to_the_bit)
 		run_ranks(&rest, size);
 		cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
 		cr_assert_neq(half.outcome->hashes[0], whole.outcome->hashes[0]);
-		finish_job(&whole);
-		finish_job(&half);
-		finish_job(&rest);
 	}
 }
 
@@ -237,9 +219,6 @@ Test(train, an_auto_resumed_run_starts_without_a_checkpoint_and_continues_with_o
 	cr_assert_eq(second.outcome->hashes[0], whole.outcome->hashes[0]);
 	cr_assert(strstr(second.outcome->report, "Epoch 3\n"), "%s", second.outcome->report);
 	cr_assert_null(strstr(second.outcome->report, "Epoch 2\n"));
-	finish_job(&whole);
-	finish_job(&first);
-	finish_job(&second);
 }
 
 /* The state of the optimizer and the settings of the run are in the checkpoint, too. */
@@ -259,9 +238,6 @@ static void expect_resumed(struct job whole, int size)
 	rest.options.epochs = whole.options.epochs;
 	run_ranks(&rest, size);
 	cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
-	finish_job(&whole);
-	finish_job(&half);
-	finish_job(&rest);
 }
 
 Test(train, a_resumed_run_with_momentum_continues_to_the_bit)
@@ -302,8 +278,6 @@ Test(train, another_optimizer_starts_without_the_state)
 	run_ranks(&rest, 1);
 	cr_assert(strstr(rest.outcome->report, "has the state of sgd: adam starts without"), "%s",
 		rest.outcome->report);
-	finish_job(&half);
-	finish_job(&rest);
 }
 
 Test(train, a_damaged_checkpoint_gives_way_to_the_one_before)
@@ -321,8 +295,6 @@ Test(train, a_damaged_checkpoint_gives_way_to_the_one_before)
 	cr_assert_eq(unlink(scratch_path("it.previous")), 0);
 	again.options.resume = scratch_path("it");
 	expect_failure(&again, 2, "it: is damaged");
-	finish_job(&whole);
-	finish_job(&rest);
 }
 
 Test(train, an_exported_model_has_the_parameters)
@@ -340,7 +312,6 @@ Test(train, an_exported_model_has_the_parameters)
 	cr_assert_eq(stored.tensor_count, 6);
 	cr_assert_arr_eq(bias->values, job.outcome->parameters + PARAMETERS - 10, 40);
 	stored_finish(&stored);
-	finish_job(&job);
 }
 
 Test(train, a_checkpoint_of_two_ranks_resumes_on_four)
@@ -354,9 +325,6 @@ Test(train, a_checkpoint_of_two_ranks_resumes_on_four)
 	memcpy(four.outcome->losses, one.outcome->losses, sizeof(one.outcome->losses) / 2);
 	run_ranks(&four, 4);
 	expect_near(four.outcome, one.outcome, 4);
-	finish_job(&one);
-	finish_job(&two);
-	finish_job(&four);
 }
 
 Test(train, an_error_of_one_rank_ends_all_with_one_reason)

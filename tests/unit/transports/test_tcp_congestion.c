@@ -110,7 +110,6 @@ Test(tcp_congestion, a_connection_paces_between_hosts_alone, .timeout = 60)
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2 });
 
 	run_between(hosts, "bbr");
-	hosts_destroy(hosts);
 }
 
 Test(tcp_congestion, a_connection_paces_between_hosts_alone_over_ipv6, .timeout = 60)
@@ -118,7 +117,6 @@ Test(tcp_congestion, a_connection_paces_between_hosts_alone_over_ipv6, .timeout 
 	struct hosts *hosts = world_hosts(&(struct hosts_shape){ .count = 2, .v6_only = true });
 
 	run_between(hosts, "bbr");
-	hosts_destroy(hosts);
 }
 
 Test(tcp_congestion, what_a_route_asks_for_stays, .timeout = 60)
@@ -130,5 +128,4 @@ Test(tcp_congestion, what_a_route_asks_for_stays, .timeout = 60)
 		if (!hosts_configure(hosts, host, route))
 			cr_skip_test("this kernel has no route with cubic");
 	run_between(hosts, "cubic");
-	hosts_destroy(hosts);
 }

@@ -106,8 +106,6 @@ static void expect_ranks_like_the_cpu(const char *kernel, double bucket_mb, int 
 	many.options.bucket_mb = bucket_mb;
 	run_ranks(&many, size);
 	expect_near(many.outcome, one.outcome, size);
-	finish_job(&many);
-	finish_job(&one);
 }
 
 Test(cuda, ranks_train_as_one_does_on_the_cpu)
@@ -130,8 +128,6 @@ Test(cuda, tensor_parallel_stages_train_as_one_does_on_the_cpu)
 	many.options.tensor = many.options.pipeline = many.options.accumulate = 2;
 	run_ranks(&many, 4);
 	expect_near_losses(many.outcome, one.outcome, 4);
-	finish_job(&many);
-	finish_job(&one);
 }
 
 Test(cuda, many_small_buckets_change_nothing_but_rounding)
@@ -151,8 +147,6 @@ Test(cuda, a_rank_without_a_launcher_trains_as_one)
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert_eq(status, 0, "%s", alone.outcome->reason);
 	expect_near(alone.outcome, one.outcome, 1);
-	finish_job(&one);
-	finish_job(&alone);
 }
 
 Test(cuda, a_run_is_the_same_every_time)
@@ -200,9 +194,6 @@ Test(cuda, a_resumed_run_continues_to_the_bit)
 	run_ranks(&rest, 2);
 	cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
 	cr_assert_neq(half.outcome->hashes[0], whole.outcome->hashes[0]);
-	finish_job(&whole);
-	finish_job(&half);
-	finish_job(&rest);
 }
 
 static void expect_moving(enum device_kind from, enum device_kind to)
@@ -218,9 +209,6 @@ static void expect_moving(enum device_kind from, enum device_kind to)
 	memcpy(second.outcome->losses, one.outcome->losses, sizeof(one.outcome->losses) / 2);
 	run_ranks(&second, 2);
 	expect_near(second.outcome, one.outcome, 2);
-	finish_job(&one);
-	finish_job(&first);
-	finish_job(&second);
 }
 
 Test(cuda, a_checkpoint_moves_between_the_cpu_and_gpus)
@@ -252,7 +240,6 @@ Test(cuda, the_report_says_how_much_communication_was_hidden)
 	double hidden = number_before(report, " % hidden behind backward");
 	cr_assert(hidden >= 0 && hidden <= 100, "%s", report);
 	cr_assert_gt(number_before(report, " images/s; communication"), 0);
-	finish_job(&job);
 }
 
 /* ---- Failures ---- */
@@ -311,7 +298,6 @@ Test(cuda, a_killed_rank_ends_the_others_with_its_name)
 	job.before_step = kill_rank_1;
 	cr_assert_eq(rondo_spawn(2, run_rank, &job), 128 + SIGKILL);
 	cr_assert(strstr(job.outcome->reason, "rank 1"), "%s", job.outcome->reason);
-	finish_job(&job);
 }
 
 /* Its other threads go on; only its part of the step never comes. */
@@ -335,7 +321,6 @@ Test(cuda, a_silent_rank_ends_the_others_with_its_name)
 	job.before_step = stall_rank_1;
 	cr_assert_neq(rondo_spawn(2, run_rank, &job), 0);
 	cr_assert(strstr(job.outcome->reason, "rank 1"), "%s", job.outcome->reason);
-	finish_job(&job);
 }
 
 /* ---- Models ---------------------------------------------------------------------------------- */
@@ -381,8 +366,6 @@ static void expect_like_the_cpu(const char *name, const char *set, size_t sample
 		gpu.outcome->test.loss / gpu.outcome->test.count, STEP_LOSS_BOUND,
 		"%.9g and %.9g, of %g", cpu.outcome->test.loss, gpu.outcome->test.loss,
 		cpu.outcome->test.count);
-	finish_job(&cpu);
-	finish_job(&gpu);
 }
 
 Test(cuda_models, convnet_trains_as_on_the_cpu)

@@ -149,8 +149,6 @@ static void expect_training(int precision, int size, double unit)
 	/* And they are rounded: f32 has 2^-24. */
 	cr_expect_gt(errors.loss, 0x1p-24 * 4, "a loss is off by %g", errors.loss);
 	cr_expect_gt(errors.update, unit, "an update is off by %g", errors.update);
-	finish_job(&plain);
-	finish_job(&rounded);
 }
 
 Test(cuda_precision, ranks_train_with_halves_nearly_as_without)
@@ -221,7 +219,6 @@ static void expect_skip(int size)
 	}
 	cr_assert_neq(job.outcome->hashes[0], seen[0].after);
 	munmap(seen, size * sizeof(*seen));
-	finish_job(&job);
 }
 
 Test(cuda_precision, an_overflow_on_one_rank_skips_the_step_on_all)
@@ -244,7 +241,6 @@ Test(cuda_precision, the_report_counts_skipped_steps)
 	run_ranks(&job, 2);
 	cr_assert(strstr(job.outcome->report, "\nLoss scale: 65536; steps skipped so far: 0\n"),
 		"%s", job.outcome->report);
-	finish_job(&job);
 }
 
 /* The head of a checkpoint is text. */
@@ -270,6 +266,4 @@ Test(cuda_precision, a_resumed_run_keeps_its_loss_scale)
 	rest.options.resume = scratch_path("half");
 	run_ranks(&rest, 2);
 	expect_in_checkpoint("half", "\"rondo.loss_scale_steps\":\"14\"");
-	finish_job(&half);
-	finish_job(&rest);
 }

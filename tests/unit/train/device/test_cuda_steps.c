@@ -61,8 +61,6 @@ static void expect_like_the_cpu(void)
 	cr_expect_float_eq(late_loss(job.outcome->report), late_loss(cpu.outcome->report),
 		MANY_LOSS_BOUND + 1e-6, "%s%s", job.outcome->report, cpu.outcome->report);
 	cr_expect_float_eq(job.outcome->test.loss, cpu.outcome->test.loss, TESTS * MANY_LOSS_BOUND);
-	finish_job(&cpu);
-	finish_job(&job);
 }
 
 static void need_samples(size_t count)
@@ -211,5 +209,4 @@ Test(cuda_steps, no_rank_begins_before_all_are_warm)
 	job.reports = false;
 	job.before_step = count_early_step;
 	expect_success(run_counted);
-	finish_job(&job);
 }

@@ -23,9 +23,7 @@ Test(replica, micro_batches_train_as_whole_batches_do)
 		many.options.accumulate = 4 - size / 2;
 		run_ranks(&many, size);
 		expect_near(many.outcome, one.outcome, size);
-		finish_job(&many);
 	}
-	finish_job(&one);
 }
 
 /* An element of a gradient is rounded on each of two ranks and once more in their sum, each time by
@@ -51,10 +49,6 @@ Test(replica, compressed_gradients_train_alike_but_for_rounding)
 	again.options.bucket_mb = 0.1;
 	run_ranks(&again, 2);
 	cr_assert_eq(again.outcome->hashes[0], half.outcome->hashes[0]);
-	finish_job(&whole);
-	finish_job(&half);
-	finish_job(&brain);
-	finish_job(&again);
 }
 
 static void change_parameter(struct train *train)
@@ -113,8 +107,6 @@ Test(replica, a_sharded_optimizer_steps_as_a_whole_one_does)
 		/* The norm is added up in another order. */
 		double distance = mean_distance(whole.outcome, zero.outcome);
 		cr_assert_lt(distance, adam_bound(), "%d ranks: %g", size, distance);
-		finish_job(&whole);
-		finish_job(&zero);
 	}
 }
 
@@ -146,7 +138,6 @@ Test(replica, a_rank_holds_its_part_of_the_state)
 	job.options.zero = true;
 	job.created = note_state;
 	run_ranks(&job, 3);
-	finish_job(&job);
 }
 
 Test(replica, a_sharded_state_is_saved_whole_and_resumed_on_other_numbers_of_ranks)
@@ -167,10 +158,7 @@ Test(replica, a_sharded_state_is_saved_whole_and_resumed_on_other_numbers_of_ran
 			cr_assert_eq(rest.outcome->hashes[0], whole.outcome->hashes[0]);
 		double distance = mean_distance(whole.outcome, rest.outcome);
 		cr_assert_lt(distance, adam_bound(), "%d ranks: %g", size, distance);
-		finish_job(&rest);
 	}
-	finish_job(&whole);
-	finish_job(&half);
 }
 
 Test(replica, gradients_are_compressed_on_their_way_to_shards)
@@ -232,12 +220,9 @@ static void expect_same_bits(struct job (*make)(void), distance_function *distan
 		cr_assert_arr_eq(job.outcome->losses, first.outcome->losses,
 			sizeof(job.outcome->losses), "variant %zu", i);
 		cr_assert_eq(job.outcome->test.loss, first.outcome->test.loss);
-		finish_job(&job);
 	}
 	double distance = distance_of(plain.outcome, first.outcome);
 	cr_assert(distance > 0 && distance < bound, "%g", distance);
-	finish_job(&plain);
-	finish_job(&first);
 }
 
 Test(replica, a_deterministic_run_has_the_same_bits_everywhere)
@@ -323,7 +308,6 @@ Test(replica, buckets_and_stragglers_are_reported)
 	cr_assert_gt(buckets, 2);
 	/* The 669,706 parameters, each tensor up to 64 bytes. */
 	cr_assert(all > 669706 * 4 / 1024.0 - 1 && all < 669706 * 4 / 1024.0 + 1, "%g", all);
-	finish_job(&job);
 }
 
 static void fail_rank_1(struct train *train)

@@ -29,8 +29,6 @@ Test(statistics, ranks_that_share_them_train_as_one_rank)
 		cr_expect_lt(errors.update, STEP_UPDATE_BOUND, "%d ranks: %g", size, errors.update);
 		cr_expect_float_eq(many.outcome->test.loss, one.outcome->test.loss,
 			TESTS * STEP_LOSS_BOUND, "%d ranks", size);
-		finish_job(&many);
-		finish_job(&one);
 	}
 }
 
@@ -41,8 +39,6 @@ Test(statistics, ranks_with_their_own_train_otherwise)
 	struct step_errors errors = compare_steps(&one, 1, &apart, 2, STEPS);
 	cr_expect_gt(errors.loss, 10 * STEP_LOSS_BOUND, "%g", errors.loss);
 	cr_expect_gt(errors.update, 2 * STEP_UPDATE_BOUND, "%g", errors.update);
-	finish_job(&apart);
-	finish_job(&one);
 }
 
 Test(statistics, a_run_with_shared_ones_is_the_same_every_time)

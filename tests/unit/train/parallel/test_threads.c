@@ -35,8 +35,6 @@ Test(threads_of_ranks, threads_train_as_processes_do)
 	run_ranks(&processes, THREADS);
 	for (int rank = 0; rank < THREADS; rank++)
 		cr_assert_eq(job.outcome->hashes[rank], processes.outcome->hashes[0]);
-	finish_job(&processes);
-	finish_job(&job);
 }
 
 static void fail_rank_1(struct train *train)
@@ -61,7 +59,6 @@ Test(threads_of_ranks, a_thread_that_fails_ends_all_and_each_has_its_own_reason)
 		for (int rank = 0; rank < threads; rank++)
 			cr_assert(rank == 1 || strstr(reasons[rank], "rank "), "rank %d: %s", rank,
 				reasons[rank]);
-		finish_job(&job);
 	}
 }
 
@@ -74,8 +71,6 @@ Test(threads_of_ranks, a_deterministic_run_has_the_bits_of_processes)
 	cr_assert_eq(threads_run(&job.options, 2, 0, run), 0, "%s", reasons[0]);
 	run_ranks(&processes, 4);
 	cr_assert_eq(job.outcome->hashes[0], processes.outcome->hashes[0]);
-	finish_job(&processes);
-	finish_job(&job);
 }
 
 /* ---- A model in two halves, on two devices of a process ---- */
@@ -101,8 +96,6 @@ Test(threads_of_ranks, a_model_in_two_halves_trains_as_the_whole)
 	job = halves();
 	cr_assert_eq(threads_run(&job.options, 2, 0, run), 0, "%s", reasons[0]);
 	expect_near_losses(job.outcome, plain.outcome, 2);
-	finish_job(&job);
-	finish_job(&plain);
 }
 
 Test(threads_of_ranks, replicas_in_two_halves_train_as_the_whole)
@@ -112,8 +105,6 @@ Test(threads_of_ranks, replicas_in_two_halves_train_as_the_whole)
 	job = halves();
 	cr_assert_eq(rondo_spawn(2, run_process, NULL), 0, "%s", job.outcome->reason);
 	expect_near_losses(job.outcome, plain.outcome, 2);
-	finish_job(&job);
-	finish_job(&plain);
 }
 
 Test(threads_of_ranks, a_half_that_fails_ends_the_other)
@@ -123,5 +114,4 @@ Test(threads_of_ranks, a_half_that_fails_ends_the_other)
 	cr_assert_neq(threads_run(&job.options, 2, 0, run), 0);
 	cr_assert_str_eq(reasons[1], "GPU 1 fell off the bus");
 	cr_assert(strstr(reasons[0], "rank 1"), "%s", reasons[0]);
-	finish_job(&job);
 }
