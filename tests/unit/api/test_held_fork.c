@@ -5,10 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "api/plugin.h"
+#include "base/library.h"
+#include "check/proof.h"
 #include "comm/comm.h"
 #include "comm/registration.h"
 #include "device/region.h"
 #include "held_fork.h"
+#include "ring/ring.h"
 
 /* ---- The table of regions -------------------------------------------------------------------- */
 
@@ -125,4 +129,82 @@ Test(memory_fork, a_child_allocates_though_a_thread_held_the_registrations, .tim
 	rd_registration_join(&comm, 0);
 	fork_while(allocate);
 	rd_registration_leave(&comm);
+}
+
+/* A child that is forked while another thread loads plug-ins and plan files. */
+
+/* Below the lock of all that is loaded. */
+int __wrap_rd_plan_files_load(const char *list);
+
+int __wrap_rd_plan_files_load(const char *list)
+{
+	(void)list;
+	held_fork_dwell();
+	return 0;
+}
+
+static void load_plugins(void)
+{
+	struct rd_settings settings = {
+		.transport_plugin = "", .algo_plugin = "", .plan_files = ""
+	};
+
+	rd_plugins_load(&settings);
+}
+
+Test(plugin_fork, a_child_loads_though_a_thread_was_loading, .timeout = 60)
+{
+	fork_while(load_plugins);
+}
+
+/* A child that is forked while another thread loads a library. */
+
+static int (*function)(void);
+static const char *const name = "getpid";
+
+/* Called below its lock. */
+static struct rd_library library = {
+	.file = "libc.so.6",
+	.names = &name,
+	.functions = &function,
+	.count = 1,
+	.start = held_fork_dwell,
+	.lock = RD_FORK_LOCK(RD_FORK_LEAF),
+};
+
+static void load_library(void)
+{
+	rd_library_load(&library);
+}
+
+Test(library_fork, a_child_loads_it_though_a_thread_was_loading_it, .timeout = 60)
+{
+	fork_while(load_library);
+	cr_expect(library.loaded);
+}
+
+/* A child that is forked while another thread proves an algorithm of a plug-in. */
+
+static bool may_run(const struct rd_problem *problem)
+{
+	(void)problem;
+	held_fork_dwell(); /* the proof asks for each rank, below its lock */
+	return true;
+}
+
+static struct rd_algorithm brought;
+
+static void prove(void)
+{
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 4 };
+
+	rd_proof_holds(&brought, &problem);
+}
+
+Test(proof_fork, a_child_proves_though_a_thread_was_proving, .timeout = 60)
+{
+	brought = rd_ring;
+	brought.may_run = may_run;
+	cr_assert_eq(rd_proof_add(&brought), 0);
+	fork_while(prove);
 }
