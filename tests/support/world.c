@@ -416,8 +416,7 @@ int world_sum(struct rank_env *env, float *values, size_t count)
 
 	for (size_t i = 0; i < count; i++)
 		values[i] = (float)env->rank + 1;
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_all_reduce(env->comm, values, values, count, RONDO_F32, RONDO_SUM, NULL));
 	for (size_t i = 0; i < count; i++)
 		if (values[i] != sum)

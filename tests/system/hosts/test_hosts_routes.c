@@ -302,8 +302,7 @@ Test(hosts_routes, interfaces_that_limit_are_measured_to_add_up, .timeout = 120)
 /* Measured briefly: 50 Mbit/s are 6.25 bytes/us. */
 static int is_priced_as_slow(struct rank_env *env)
 {
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 
 	const struct rd_link_cost *far = &env->comm->costs.links[RD_FAR];
 

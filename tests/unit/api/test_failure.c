@@ -431,8 +431,7 @@ static int come_late(struct rank_env *env)
 	const int *file = env->argument;
 	int64_t end = world_now_ms() + 20000;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (env->rank == 1)
 		rondo_set_call_site("train.py:7");
 	TRY(rondo_barrier(env->comm, NULL));

@@ -55,8 +55,7 @@ static int make_old(struct rank_env *env, rondo_comm **old)
 	struct meeting *meeting = env->argument;
 
 	*old = NULL;
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (env->rank == 0) {
 		TRY(rondo_get_unique_id(&meeting->first));
 		TRY(rondo_get_unique_id(&meeting->second));

@@ -94,8 +94,7 @@ static int split_into_single_ranks(struct rank_env *env)
 	rondo_comm *alone;
 	uint64_t one = 0;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (world_sum_one(env) || find_one(env, env->comm, "at first", &one))
 		return 1;
 	TRY(rondo_comm_split(env->comm, env->rank, 0, &alone));
@@ -112,8 +111,7 @@ static int split_and_duplicate(struct rank_env *env)
 {
 	rondo_comm *part, *copy;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (world_sum_one(env) || expect_one(env, env->comm, "at first"))
 		return 1;
 	TRY(rondo_comm_split(env->comm, env->rank == 0, 0, &part));
@@ -129,8 +127,7 @@ static int shrink(struct rank_env *env)
 {
 	rondo_comm *shrunk, *copy;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	world_meet(env, RANKS);
 	if (env->rank == RANKS - 1)
 		_exit(0);

@@ -109,8 +109,7 @@ static int register_before_and_after(struct rank_env *env)
 {
 	rondo_comm *second;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	/* It was registered before there were comms. */
 	if (expect_count(env, "with a comm", 1) || sum_registered(env))
 		return 1;
@@ -140,8 +139,7 @@ static int alloc_and_free(struct rank_env *env)
 {
 	void *allocated, *none;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_mem_alloc(&allocated, 5000));
 	TRY(rondo_mem_alloc(&none, 0));
 	if (registering_count(allocated, 5000) != 1)
@@ -164,8 +162,7 @@ Test(registration, includes_memory_that_rondo_allocates, .timeout = 60)
 
 static int use_other_transport(struct rank_env *env)
 {
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_mem_register(memory, SIZE));
 	if (expect_count(env, "over shm", 0) || sum_registered(env))
 		return 1;
@@ -185,8 +182,7 @@ Test(registration, leaves_out_endpoints_without_links_and_other_transports, .tim
 
 static int register_two(struct rank_env *env)
 {
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_mem_register(memory, SIZE));
 	TRY(rondo_mem_register(memory + SIZE, 100));
 	if (sum_registered(env))
@@ -267,8 +263,7 @@ static int fork_a_child(struct rank_env *env)
 	int status = -1;
 	pid_t child;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_mem_register(memory, SIZE));
 	child = fork();
 	if (child == 0)
@@ -298,8 +293,7 @@ static int register_device_memory(struct rank_env *env)
 	unsigned char byte = 0x5a;
 	char *device;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_mem_alloc_on((void **)&device, 8192, 0));
 	TRY(rondo_copy(device + 100, &byte, 1, NULL));
 	EXPECT_ERROR(rondo_mem_register(device + 100, 8093), RONDO_INVALID, "exceed their alloca");

@@ -153,8 +153,7 @@ static int die_idle(struct rank_env *env)
 {
 	const struct deaths *deaths = env->argument;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (is_in(deaths->victims, env->rank))
 		raise(SIGKILL);
 	while (!rondo_comm_error(env->comm))
@@ -181,8 +180,7 @@ static int die_in_a_call(struct rank_env *env)
 	const struct deaths *deaths = env->argument;
 	rondo_stream *stream;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (is_in(deaths->victims, env->rank)) {
 		for (int i = 0; i < 3; i++) {
 			TRY(call(env->comm, deaths->moment, NULL));
@@ -212,8 +210,7 @@ static int die_twice(struct rank_env *env)
 	rondo_comm *shrunk, *again;
 	int failed;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (is_in(deaths->victims, env->rank))
 		raise(SIGKILL);
 	call_until_it_fails(env->comm, 0);
@@ -260,8 +257,7 @@ static int die_in_a_shrink(struct rank_env *env)
 	int size = env->size - count_of(gone), rank = rank_without(env->rank, gone);
 	rondo_comm *shrunk;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (is_in(deaths->victims, env->rank))
 		raise(SIGKILL);
 	if (is_in(deaths->second_victims, env->rank))
@@ -344,8 +340,7 @@ static int shrink_intact(struct rank_env *env)
 	rondo_comm *first = env->comm, *second;
 	int failed, before;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (world_second_comm(env, &second))
 		return 1;
 	TRY(rondo_barrier(second, NULL));
@@ -441,8 +436,7 @@ static int come_late(struct rank_env *env)
 	int others = env->size - 1, failed = 0;
 	rondo_comm *shrunk;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_comm_set_timeout(env->comm, 3000));
 	rondo_comm_revoke(env->comm, NULL);
 	if (env->rank == others) {
@@ -499,8 +493,7 @@ static int outlive_a_copy(struct rank_env *env)
 	const int ranks[] = { 1, 0 };
 	rondo_comm *copy, *shrunk, *group;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_comm_duplicate(env->comm, &copy));
 	TRY(rondo_barrier(copy, NULL));
 	/* All have had the copy's. */
@@ -540,8 +533,7 @@ static int outlive_the_other_host(struct rank_env *env)
 {
 	rondo_comm *shrunk;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (env->rank > 0)
 		raise(SIGKILL);
 	while (!rondo_comm_error(env->comm))

@@ -458,8 +458,7 @@ static int shrunk(struct rank_env *env)
 	pthread_t thread;
 	int failed;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	pthread_create(&thread, NULL, abort_comm, env);
 	failed = rondo_comm_shrink(env->comm, &comm);
 	pthread_join(thread, NULL);

@@ -240,8 +240,7 @@ static int sum_up_several_times(struct rank_env *env)
 	static float numbers[64 << 10];
 	rondo_comm *again;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_barrier(env->comm, NULL));
 	for (size_t count = 1; count <= 64 << 10; count *= 16)
 		TRY(rondo_all_reduce(

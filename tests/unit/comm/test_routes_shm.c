@@ -76,8 +76,7 @@ static int sum_up_much(struct rank_env *env)
 	size_t count = sizeof(numbers) / sizeof(*numbers);
 	struct rondo_way way;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	for (size_t i = 0; i < count; i++)
 		numbers[i] = env->rank + (int32_t)i;
 	if (rondo_all_reduce(env->comm, numbers, numbers, count, RONDO_I32, RONDO_SUM, NULL))
@@ -141,8 +140,7 @@ static int call_all(struct rank_env *env)
 	struct memory memory = { NULL, NULL, NULL };
 	int wrong = 0;
 
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	TRY(rondo_mem_alloc((void **)&memory.in, bytes));
 	TRY(rondo_mem_alloc((void **)&memory.out, bytes));
 	for (int collective = 0; collective < RD_COLLECTIVE_COUNT && !wrong; collective++)

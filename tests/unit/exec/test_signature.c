@@ -108,8 +108,7 @@ static int run_otherwise(struct rank_env *env, const char *reason)
    memory of this process alone. */
 static int run_by_another(struct rank_env *env)
 {
-	if (env->create_error)
-		return world_report(env, "%s", rondo_last_error());
+	TRY(env->create_error);
 	if (env->rank == 1)
 		strcpy((char *)env->comm->settings.algo, "pat");
 	return run_otherwise(env, "by doubling");

@@ -117,8 +117,7 @@ static int in_the_streams_order(struct rank_env *env)
 		return world_report(env, "%s", rondo_last_error());
 	wrong = expect_floats(env, memory.out, COUNT, 0);
 	rd_flag_write(gate, 1);
-	if (rondo_stream_synchronize(memory.stream))
-		return world_report(env, "%s", rondo_last_error());
+	TRY(rondo_stream_synchronize(memory.stream));
 	if (!wrong)
 		wrong = expect_floats(env, sums, COUNT, (float)env->size);
 	if (!wrong)
@@ -175,8 +174,7 @@ static int with_buffers_that_change(struct rank_env *env)
 	for (int i = 0; i < 100 && !wrong; i++) {
 		float *buffer;
 
-		if (rondo_mem_alloc_on((void **)&buffer, 4096, device))
-			return world_report(env, "%s", rondo_last_error());
+		TRY(rondo_mem_alloc_on((void **)&buffer, 4096, device));
 		for (int k = 0; k < 1000; k++)
 			buffer[k] = (float)(i + env->rank);
 		if (rondo_all_reduce(env->comm, buffer, buffer, 1000, RONDO_F32, RONDO_MAX, NULL))
