@@ -237,14 +237,3 @@ int count_threads(void)
 	closedir(tasks);
 	return count;
 }
-
-int count_files(void)
-{
-	DIR *files = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (readdir(files))
-		count++;
-	closedir(files);
-	return count;
-}

@@ -69,8 +69,7 @@ void control_run(int size);
 /* Expects this error, and one reason with this text in it, on these ranks. */
 void control_expect(int from, int to, int error, const char *part);
 
-/* The descriptors, and the threads, of this process. */
-int count_files(void);
+/* The threads of this process. */
 int count_threads(void);
 
 #endif

@@ -21,6 +21,7 @@
 #include "comm/comm.h"
 #include "control_ranks.h"
 #include "world.h"
+#include "transports/contract/leaks.h"
 
 #define SIZE 4
 #define LIMIT_MS 20000
@@ -385,7 +386,7 @@ static void run_case(const struct place_in_matrix *place)
 static int run_cases(int from, int to)
 {
 	const char *only = getenv("MATRIX_CASE");
-	int files = count_files(), cases = 0;
+	int files = contract_open_files(), cases = 0;
 	struct place_in_matrix place;
 
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
@@ -398,7 +399,8 @@ static int run_cases(int from, int to)
 		run_case(&place);
 		cases++;
 	}
-	cr_expect_eq(count_files(), files, "%d descriptors are left", count_files() - files);
+	cr_expect_eq(contract_open_files(), files, "%d descriptors are left",
+		contract_open_files() - files);
 	return cases;
 }
 

@@ -19,6 +19,7 @@
 #include "control_ranks.h"
 #include "free_port.h"
 #include "rounds.h"
+#include "transports/contract/leaks.h"
 
 #define PROGRESS_MS 10000
 #define DEFAULT_MINUTES 10
@@ -154,7 +155,7 @@ struct footprint {
 
 static struct footprint footprint_now(void)
 {
-	return (struct footprint){ count_files(), count_threads(), mallinfo2().uordblks };
+	return (struct footprint){ contract_open_files(), count_threads(), mallinfo2().uordblks };
 }
 
 static int footprint_check(const struct footprint *before)

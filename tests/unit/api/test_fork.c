@@ -11,6 +11,7 @@
 
 #include "free_port.h"
 #include "world.h"
+#include "transports/contract/leaks.h"
 
 #define CALLS 50
 #define COUNT 3000
@@ -59,18 +60,6 @@ static int child_fails(struct child_report *report, const char *format, ...)
 	vsnprintf(report->text, sizeof(report->text), format, args);
 	va_end(args);
 	return 1;
-}
-
-/* Descriptors of this process. */
-static int count_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (dir && readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 /* Epolls and eventfds of this process. */
@@ -144,7 +133,7 @@ static int destroy_the_parents(const struct estate *estate, struct child_report 
 	rondo_stream_destroy(estate->stream);
 	if (rondo_comm_destroy(estate->second))
 		return child_fails(report, "destroy: %s", rondo_last_error());
-	fds = count_fds();
+	fds = contract_open_files();
 	if (fds > estate->fds) /* fewer: fork() closed connections of the first comm */
 		return child_fails(
 			report, "%d descriptors after destroy, %d before", fds, estate->fds);
@@ -219,7 +208,7 @@ static int end_of(struct rank_env *env, pid_t pid, const struct child_report *re
 
 static int fork_amid_calls(struct rank_env *env)
 {
-	struct estate estate = { .comm = env->comm, .fds = count_fds() };
+	struct estate estate = { .comm = env->comm, .fds = contract_open_files() };
 	struct child_report *report = shared();
 	pid_t pid = 0;
 	int err;

@@ -1,6 +1,5 @@
 /* Ranks that outlive others shrink their comm, and go on; nobody hangs, and no two comms go on. */
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,6 +12,7 @@
 
 #include "base/error.h"
 #include "world.h"
+#include "transports/contract/leaks.h"
 
 static const char *const transports[] = { "shm", "tcp", "mixed" };
 #define TRANSPORTS (sizeof(transports) / sizeof(*transports))
@@ -292,15 +292,6 @@ Test(shrink, continues_when_a_member_dies_meanwhile, .timeout = 560)
 
 /* ---- No deaths ----------------------------------------------------------------------------- */
 
-static int count_descriptors(void)
-{
-	int count = 0;
-
-	for (int fd = 0; fd < 1024; fd++)
-		count += fcntl(fd, F_GETFD) >= 0;
-	return count;
-}
-
 #define ROUNDS 6
 
 /* The comm is ended by each, or by one of them: all are in. */
@@ -352,15 +343,16 @@ static int shrink_intact(struct rank_env *env)
 	TRY(rondo_comm_finalize(env->comm));
 	TRY(rondo_comm_destroy(env->comm));
 	env->comm = NULL;
-	before = count_descriptors();
+	before = contract_open_files();
 	TRY(rondo_comm_duplicate(second, &env->comm));
 	failed = shrink_again_and_again(env);
 	if (!failed)
 		TRY(rondo_comm_finalize(env->comm));
 	rondo_comm_destroy(env->comm);
 	env->comm = NULL;
-	if (!failed && count_descriptors() != before)
-		failed = world_report(env, "%d descriptors, after %d", count_descriptors(), before);
+	if (!failed && contract_open_files() != before)
+		failed = world_report(
+			env, "%d descriptors, after %d", contract_open_files(), before);
 	/* The others' sockets are there until here. */
 	if (!failed)
 		TRY(rondo_barrier(second, NULL));

@@ -14,6 +14,7 @@
 #include "control_ranks.h"
 #include "free_port.h"
 #include "bootstrap/listener.h"
+#include "transports/contract/leaks.h"
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
 
@@ -37,7 +38,7 @@ static int check_members(struct control_rank *rank)
 Test(control, ranks_meet_exchange_places_and_part, .timeout = 30)
 {
 	for (int size = 1; size <= RANKS_MAX; size++) {
-		int files = count_files();
+		int files = contract_open_files();
 
 		control_prepare(size, check_members);
 		control_run(size);
@@ -45,7 +46,7 @@ Test(control, ranks_meet_exchange_places_and_part, .timeout = 30)
 		for (int i = 0; i < size; i++)
 			cr_expect_eq(ranks[i].comm_id, ranks[0].comm_id);
 		cr_expect_neq(ranks[0].comm_id, 0);
-		cr_expect_eq(count_files(), files);
+		cr_expect_eq(contract_open_files(), files);
 	}
 }
 
@@ -113,7 +114,7 @@ Test(control, ipv6_and_names_do_as_well, .timeout = 30)
 
 Test(control, a_rank_that_never_comes_is_named_on_every_rank, .timeout = 30)
 {
-	int files = count_files(), threads = count_threads();
+	int files = contract_open_files(), threads = count_threads();
 
 	control_prepare(5, control_no_call);
 	for (int i = 0; i < 5; i++)
@@ -125,20 +126,20 @@ Test(control, a_rank_that_never_comes_is_named_on_every_rank, .timeout = 30)
 	ranks[2] = ranks[4];
 	control_expect(0, 3, RONDO_TIMEOUT, "ranks 2 and 3 of 5 have not come to 127.0.0.1:");
 	control_expect(0, 3, RONDO_TIMEOUT, "within 1 s");
-	cr_expect_eq(count_files(), files);
+	cr_expect_eq(contract_open_files(), files);
 	cr_expect_eq(count_threads(), threads);
 }
 
 Test(control, where_nobody_listens_the_address_is_named, .timeout = 30)
 {
-	int files = count_files();
+	int files = contract_open_files();
 
 	control_prepare_rank(&ranks[0], 3, 4, free_port(), control_no_call);
 	ranks[0].settings.init_timeout_ms = 200;
 	control_run(1);
 	control_expect(0, 1, RONDO_UNREACHABLE, "rank 3: no one listens at 127.0.0.1:");
 	control_expect(0, 1, RONDO_UNREACHABLE, "(Connection refused, tried for 200 ms)");
-	cr_expect_eq(count_files(), files);
+	cr_expect_eq(contract_open_files(), files);
 }
 
 /* This may happen where no process listens at an ephemeral port. */
@@ -169,7 +170,7 @@ Test(control, a_listener_that_never_answers_is_given_up, .timeout = 30)
 
 Test(control, a_name_without_an_address_is_named, .timeout = 60)
 {
-	int files = count_files();
+	int files = contract_open_files();
 
 	for (int number = 0; number < 2; number++) {
 		control_prepare_rank(&ranks[0], number, 2, 29500, control_no_call);
@@ -179,7 +180,7 @@ Test(control, a_name_without_an_address_is_named, .timeout = 60)
 		control_expect(0, 1, RONDO_UNREACHABLE,
 			"MASTER_ADDR \"no-such-host.invalid\" has no address here");
 	}
-	cr_expect_eq(count_files(), files);
+	cr_expect_eq(contract_open_files(), files);
 }
 
 Test(control, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
@@ -192,12 +193,12 @@ Test(control, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
 
 Test(control, a_port_in_use_is_reported, .timeout = 30)
 {
-	int port, fd = control_listen(&port), files = count_files();
+	int port, fd = control_listen(&port), files = contract_open_files();
 
 	control_prepare_rank(&ranks[0], 0, 2, port, control_no_call);
 	control_run(1);
 	control_expect(0, 1, RONDO_SYSTEM, "the port is in use");
-	cr_expect_eq(count_files(), files);
+	cr_expect_eq(contract_open_files(), files);
 	close(fd);
 }
 

@@ -18,6 +18,7 @@
 #include "bootstrap/rendezvous.h"
 #include "control_ranks.h"
 #include "filter.h"
+#include "transports/contract/leaks.h"
 
 Test(control, foreign_connections_do_not_disturb, .timeout = 30)
 {
@@ -139,7 +140,7 @@ static int join_with_few_files(struct control_rank *rank)
 	struct rlimit limit = { 0 };
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	limit.rlim_cur = (rlim_t)count_files() + 16;
+	limit.rlim_cur = (rlim_t)contract_open_files() + 16;
 	return setrlimit(RLIMIT_NOFILE, &limit) ? -1 : control_no_call(rank);
 }
 

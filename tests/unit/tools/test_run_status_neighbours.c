@@ -1,6 +1,5 @@
 /* rondo-run --status among other users, and processes that lie: nobody learns or forges a thing. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -18,6 +17,7 @@
 #include "run/status/ask.h"
 #include "text.h"
 #include "world.h"
+#include "transports/contract/leaks.h"
 
 #define LIMIT_MS 20000
 
@@ -46,18 +46,6 @@ static int connect_to(pid_t pid)
 	return -1;
 }
 
-static int count_files(void)
-{
-	DIR *directory = opendir("/proc/self/fd");
-	int count = 0;
-
-	while (directory && readdir(directory))
-		count++;
-	if (directory)
-		closedir(directory);
-	return count;
-}
-
 /* Connections that read nothing, and some that are closed at once, harm nobody. */
 static int be_asked_much(struct rank_env *env)
 {
@@ -66,7 +54,7 @@ static int be_asked_much(struct rank_env *env)
 
 	TRY(env->create_error);
 	TRY(rondo_barrier(env->comm, NULL));
-	before = count_files();
+	before = contract_open_files();
 	for (int i = 0; i < 64; i++)
 		fds[i] = connect_to(getpid());
 	for (int i = 0; i < 1000; i++)
@@ -82,10 +70,10 @@ static int be_asked_much(struct rank_env *env)
 	if (fds[0] < 0 || read(fds[0], &byte, 1) != 1)
 		wrong = world_report(env, "the last connection has no answer");
 	close(fds[0]);
-	for (int i = 0; count_files() > before && i < LIMIT_MS; i++)
+	for (int i = 0; contract_open_files() > before && i < LIMIT_MS; i++)
 		poll(NULL, 0, 1);
-	if (!wrong && count_files() > before)
-		wrong = world_report(env, "%d files, then %d", before, count_files());
+	if (!wrong && contract_open_files() > before)
+		wrong = world_report(env, "%d files, then %d", before, contract_open_files());
 	return wrong;
 }
 
