@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ends.h"
 #include "world.h"
 
 #define COUNT 3001
@@ -169,45 +170,6 @@ Test(requests, have_calls_of_all_kinds, .timeout = 60)
 }
 
 /* ---- Ends ----------------------------------------------------------------------------------- */
-
-struct end {
-	pthread_mutex_t lock;
-	pthread_cond_t change;
-	int times, error;
-	rondo_request *destroyed; /* by its own end */
-};
-
-static void note_end(void *argument, int error)
-{
-	struct end *end = argument;
-
-	rondo_request_destroy(end->destroyed);
-	pthread_mutex_lock(&end->lock);
-	end->times++;
-	end->error = error;
-	pthread_cond_broadcast(&end->change);
-	pthread_mutex_unlock(&end->lock);
-}
-
-/* Returns whether the end was noted that often, within WAIT_MS. */
-static bool await_ends(struct end *end, int times)
-{
-	struct timespec until;
-	int err = 0;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += WAIT_MS / 1000;
-	pthread_mutex_lock(&end->lock);
-	while (end->times < times && !err)
-		err = pthread_cond_timedwait(&end->change, &end->lock, &until);
-	pthread_mutex_unlock(&end->lock);
-	return !err;
-}
-
-#define END \
-	{ \
-		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, NULL \
-	}
 
 /* A worker runs what nobody waits for: also after many that were waited for at once. */
 static int nobody_waits(struct rank_env *env)

@@ -12,6 +12,7 @@
 
 #include "api/tagged_driver.h"
 #include "comm/comm.h"
+#include "ends.h"
 #include "tagged.h"
 
 /* ---- Cancelling ----------------------------------------------------------------------------- */
@@ -57,51 +58,11 @@ Test(tagged_ends, are_cancelled, .timeout = 60)
 
 /* ---- Without a thread that waits ------------------------------------------------------------ */
 
-struct ends {
-	pthread_mutex_t lock;
-	pthread_cond_t change;
-	int times, error;
-	rondo_request *destroyed; /* by its own end */
-};
-
-static void note_end(void *argument, int error)
-{
-	struct ends *ends = argument;
-
-	rondo_request_destroy(ends->destroyed);
-	pthread_mutex_lock(&ends->lock);
-	ends->times++;
-	ends->error = error;
-	pthread_cond_broadcast(&ends->change);
-	pthread_mutex_unlock(&ends->lock);
-}
-
-/* The number of ends, once there are as many, or the time is over. */
-static int await_ends(struct ends *ends, int times)
-{
-	struct timespec until;
-	int err = 0, seen;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += WAIT_MS / 1000;
-	pthread_mutex_lock(&ends->lock);
-	while (ends->times < times && !err)
-		err = pthread_cond_timedwait(&ends->change, &ends->lock, &until);
-	seen = ends->times;
-	pthread_mutex_unlock(&ends->lock);
-	return seen;
-}
-
-#define ENDS \
-	{ \
-		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, NULL \
-	}
-
 #define LARGE 1200000
 
 static int nobody_waits(struct rank_env *env)
 {
-	struct ends ends = ENDS;
+	struct end ends = END;
 	int peer = 1 - env->rank;
 	char *out = calloc(LARGE, 1), *in = calloc(LARGE, 1);
 	rondo_request *send, *receive;
@@ -112,7 +73,7 @@ static int nobody_waits(struct rank_env *env)
 		memset(out, round + env->rank, LARGE);
 		TRY(rondo_request_start(send, note_end, &ends));
 		TRY(rondo_request_start(receive, note_end, &ends));
-		if (await_ends(&ends, 2 * round) != 2 * round || ends.error)
+		if (!await_ends(&ends, 2 * round) || ends.times != 2 * round || ends.error)
 			return world_report(env, "round %d: end %d", round, ends.error);
 		while (rondo_request_test(send) == RONDO_PENDING ||
 			rondo_request_test(receive) == RONDO_PENDING)
@@ -125,7 +86,7 @@ static int nobody_waits(struct rank_env *env)
 	TRY(rondo_request_start(receive, note_end, &ends));
 	TRY(rondo_request_start(send, NULL, NULL));
 	rondo_request_destroy(send);
-	if (await_ends(&ends, 21) != 21)
+	if (!await_ends(&ends, 21) || ends.times != 21)
 		return world_report(env, "the destroyed one did not end");
 	TRY(rondo_barrier(env->comm, NULL));
 	/* The destroyed send may still have its memory, though the peer has received all of it. */
