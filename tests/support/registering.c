@@ -26,21 +26,7 @@ static struct rd_transport registering;
 static int listen_renamed(struct rd_endpoint **endpoint, const struct rd_local *local,
 	unsigned char card[RD_CARD_MAX], size_t *card_size)
 {
-	int err = rd_transport_shm.listen(endpoint, local, card, card_size);
-
-	if (!err)
-		(*endpoint)->transport = &registering;
-	return err;
-}
-
-static int open_renamed(struct rd_endpoint *endpoint, int peer, int channel,
-	const unsigned char *card, size_t card_size, struct rd_link **link)
-{
-	int err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
-
-	if (!err)
-		(*link)->transport = &registering;
-	return err;
+	return routes_listen(&registering, endpoint, local, card, card_size);
 }
 
 /* Emulated GPUs have a memfd for a dma-buf. */
@@ -114,7 +100,7 @@ void registering_add(void)
 	registering.name = "registers";
 	registering.reach = routes_reach;
 	registering.listen = listen_renamed;
-	registering.open = open_renamed;
+	registering.open = routes_open;
 	registering.attach = attach;
 	registering.detach = detach;
 	registering.close = close_and_forget;

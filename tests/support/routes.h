@@ -10,6 +10,12 @@
 /* The reach() of a transport that any pair prefers to shm. */
 int routes_reach(const struct rd_place *here, const struct rd_place *there);
 
+/* The listen() and open() of a transport that is shm by another name. */
+int routes_listen(const struct rd_transport *transport, struct rd_endpoint **endpoint,
+	const struct rd_local *local, unsigned char *card, size_t *card_size);
+int routes_open(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
+	size_t card_size, struct rd_link **link);
+
 /* Runs a sum on all ranks. Returns what they wrote to standard error, until the next run. */
 const char *routes_run(const struct world *world, int *failed, struct rank_outcome *outcomes);
 

@@ -11,27 +11,7 @@
 
 /* ---- shm by another name ------------------------------------------------------------------- */
 
-static int renamed_listen(const struct rd_transport *transport, struct rd_endpoint **result,
-	const struct rd_local *local, unsigned char *card, size_t *card_size)
-{
-	int err = rd_transport_shm.listen(result, local, card, card_size);
-
-	if (!err)
-		(*result)->transport = transport;
-	return err;
-}
-
-static int renamed_open(struct rd_endpoint *endpoint, int peer, int channel,
-	const unsigned char *card, size_t card_size, struct rd_link **link)
-{
-	int err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
-
-	if (!err)
-		(*link)->transport = endpoint->transport;
-	return err;
-}
-
-/* Its listen() ends in renamed_listen(). */
+/* Its listen() ends in routes_listen(). */
 static void rename_shm(struct rd_transport *transport, const char *name,
 	int (*listen)(struct rd_endpoint **, const struct rd_local *, unsigned char *, size_t *))
 {
@@ -39,7 +19,7 @@ static void rename_shm(struct rd_transport *transport, const char *name,
 	transport->name = name;
 	transport->reach = routes_reach;
 	transport->listen = listen;
-	transport->open = renamed_open;
+	transport->open = routes_open;
 }
 
 /* ---- Short messages, between ranks 0 and 1 only -------------------------------------------- */
@@ -59,7 +39,7 @@ static int narrow_listen(struct rd_endpoint **result, const struct rd_local *loc
 	settings.piece_size = width;
 	own = *local;
 	own.settings = &settings;
-	return renamed_listen(&narrow, result, &own, card, card_size);
+	return routes_listen(&narrow, result, &own, card, card_size);
 }
 
 static void add_narrow(size_t bytes)
@@ -194,7 +174,7 @@ static struct rd_transport late;
 static int late_listen(struct rd_endpoint **result, const struct rd_local *local,
 	unsigned char *card, size_t *card_size)
 {
-	return renamed_listen(&late, result, local, card, card_size);
+	return routes_listen(&late, result, local, card, card_size);
 }
 
 static int late_open(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
@@ -203,7 +183,7 @@ static int late_open(struct rd_endpoint *endpoint, int peer, int channel, const 
 	/* Ranks are processes of the test. */
 	if (peer == 0)
 		usleep(LATE_MS * 1000);
-	return renamed_open(endpoint, peer, channel, card, card_size, link);
+	return routes_open(endpoint, peer, channel, card, card_size, link);
 }
 
 /* Silence is no refusal. */
@@ -223,13 +203,13 @@ static struct rd_transport twins[2], opener;
 static int listen_castor(struct rd_endpoint **result, const struct rd_local *local,
 	unsigned char *card, size_t *card_size)
 {
-	return renamed_listen(&twins[0], result, local, card, card_size);
+	return routes_listen(&twins[0], result, local, card, card_size);
 }
 
 static int listen_pollux(struct rd_endpoint **result, const struct rd_local *local,
 	unsigned char *card, size_t *card_size)
 {
-	return renamed_listen(&twins[1], result, local, card, card_size);
+	return routes_listen(&twins[1], result, local, card, card_size);
 }
 
 /* Ranks probe the table of transports in order, and this one is in it: it adds the twins behind it,

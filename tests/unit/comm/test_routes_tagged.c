@@ -23,21 +23,17 @@ static int listen_as_first(struct rd_endpoint **result, const struct rd_local *l
 	unsigned char *card, size_t *card_size)
 {
 	static int listens;
-	int err = rd_transport_shm.listen(result, local, card, card_size);
+	int err = routes_listen(&first, result, local, card, card_size);
 
-	if (err)
-		return err;
-	(*result)->transport = &first;
-	if (listens++ == 1 && (faulty_rank < 0 || faulty_rank == local->rank))
+	if (!err && listens++ == 1 && (faulty_rank < 0 || faulty_rank == local->rank))
 		mailboxes = *result;
-	return 0;
+	return err;
 }
 
 static int open_as_first(struct rd_endpoint *endpoint, int peer, int channel,
 	const unsigned char *card, size_t card_size, struct rd_link **link)
 {
 	static struct rd_link broken = { .error = RONDO_SYSTEM, .reason = "fell off the bus" };
-	int err;
 
 	if (endpoint == mailboxes && fault == OPEN_FAILS)
 		return rd_fail(RONDO_SYSTEM, "the driver says no");
@@ -46,10 +42,7 @@ static int open_as_first(struct rd_endpoint *endpoint, int peer, int channel,
 		*link = &broken;
 		return 0;
 	}
-	err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
-	if (!err)
-		(*link)->transport = &first;
-	return err;
+	return routes_open(endpoint, peer, channel, card, card_size, link);
 }
 
 static void add_first(void)

@@ -23,23 +23,10 @@ static int listen_late(struct rd_endpoint **result, const struct rd_local *local
 	unsigned char *card, size_t *card_size)
 {
 	static int listens[2];
-	int err = rd_transport_shm.listen(result, local, card, card_size);
+	int err = routes_listen(&late, result, local, card, card_size);
 
-	if (err)
-		return err;
-	(*result)->transport = &late;
-	if (listens[local->rank]++ == 1)
+	if (!err && listens[local->rank]++ == 1)
 		tagged[local->rank] = *result;
-	return 0;
-}
-
-static int open_late(struct rd_endpoint *endpoint, int peer, int channel, const unsigned char *card,
-	size_t card_size, struct rd_link **link)
-{
-	int err = rd_transport_shm.open(endpoint, peer, channel, card, card_size, link);
-
-	if (!err)
-		(*link)->transport = &late;
 	return err;
 }
 
@@ -96,7 +83,7 @@ static void expect_message(int from)
 	late.name = "late";
 	late.reach = routes_reach;
 	late.listen = listen_late;
-	late.open = open_late;
+	late.open = routes_open;
 	late.advance = advance_late;
 	cr_assert_eq(rd_transport_add(&late), 0);
 	cr_assert_eq(world_run(&world, send_and_leave, NULL, NULL), 0);
