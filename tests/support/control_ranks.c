@@ -12,23 +12,10 @@
 #include <unistd.h>
 
 #include "topo/place.h"
+#include "free_port.h"
 
 struct control_rank ranks[RANKS_MAX];
 pthread_barrier_t together;
-
-int control_listen(int *port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t size = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(fd, (struct sockaddr *)&address, size) || listen(fd, 1024) ||
-		getsockname(fd, (struct sockaddr *)&address, &size))
-		return -1;
-	*port = ntohs(address.sin_port);
-	return fd;
-}
 
 void control_prepare_rank(struct control_rank *rank, int number, int size, int port,
 	int (*script)(struct control_rank *))
@@ -58,7 +45,7 @@ void control_prepare_rank(struct control_rank *rank, int number, int size, int p
 
 int control_prepare(int size, int (*script)(struct control_rank *))
 {
-	int port = 0, fd = control_listen(&port);
+	int port = 0, fd = listen_somewhere(&port);
 
 	cr_assert_geq(fd, 0);
 	for (int i = 0; i < size; i++)

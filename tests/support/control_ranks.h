@@ -34,9 +34,6 @@ struct control_rank {
 extern struct control_rank ranks[RANKS_MAX];
 extern pthread_barrier_t together; /* of all ranks of control_run() */
 
-/* A socket that listens at a free port of 127.0.0.1; -1: none. */
-int control_listen(int *port);
-
 /* A socket connected to 127.0.0.1:port; -1: it cannot. */
 int control_connect(int port);
 

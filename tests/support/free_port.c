@@ -46,6 +46,20 @@ int free_port(void)
 	return port;
 }
 
+int listen_somewhere(int *port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+		listen(fd, 1024) < 0 || getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+		return -1;
+	*port = ntohs(address.sin_port);
+	return fd;
+}
+
 void endpoint_choose(const char *host, char endpoint[ENDPOINT_SIZE])
 {
 	snprintf(endpoint, ENDPOINT_SIZE, "%s:%d", host, free_port());

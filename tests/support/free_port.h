@@ -9,6 +9,9 @@
  */
 int free_port(void);
 
+/* A socket that listens at a free port of 127.0.0.1; -1: there is none. */
+int listen_somewhere(int *port);
+
 /* Endpoints at which agents of a job meet on this host. */
 #define ENDPOINT_SIZE 32
 

@@ -1,6 +1,5 @@
 #include "world.h"
 
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <poll.h>
@@ -23,6 +22,7 @@
 #include "captured_stderr.h"
 #include "secure/secret.h"
 #include "secure/tls.h"
+#include "free_port.h"
 
 /*
  * Ranks with a comm wait here until all ranks have tried to create theirs: a body may fail its comm
@@ -100,20 +100,6 @@ int world_expect(struct rank_env *env, const char *call, int err, int wanted, co
 		return 0;
 	return world_report(env, "%s: %s: %s; wanted %s: ...%s...", call, rondo_error_name(err),
 		rondo_last_error(), rondo_error_name(wanted), words);
-}
-
-static int listen_somewhere(int *port)
-{
-	struct sockaddr_in address = { .sin_family = AF_INET };
-	socklen_t size = sizeof(address);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-		listen(fd, 64) < 0 || getsockname(fd, (struct sockaddr *)&address, &size) < 0)
-		return -1;
-	*port = ntohs(address.sin_port);
-	return fd;
 }
 
 static struct rondo_config config_of(const struct life *life)

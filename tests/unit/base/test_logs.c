@@ -26,17 +26,6 @@ static const char *log_of(const char *level, const char *subsystems, const char 
 	return world_run_captured(&world, world_sum_one, NULL);
 }
 
-static char *read_source(const char *path)
-{
-	static char text[256 << 10];
-	FILE *file = fopen(path, "r");
-
-	cr_assert_not_null(file, "no %s", path);
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	fclose(file);
-	return text;
-}
-
 /* Whether a whole line of this rank, at this level, matches the pattern. */
 static bool has_line(const char *text, int rank, const char *level, const char *pattern)
 {
@@ -150,7 +139,7 @@ static void expect_files(bool threads)
 		host[strcspn(host, ".")] = '\0';
 		snprintf(file, sizeof(file), "%s/%s.%d.100%%", dir, host, rank);
 
-		const char *text = read_source(file);
+		const char *text = file_text_at(file);
 
 		cr_expect(has_line(text, rank, "INFO", "comm .* Init COMPLETE .*"), "%s", text);
 		cr_expect_eq(has_line(text, 0, "INFO", "Rondo version .*"), rank == 0, "%s", text);
@@ -363,7 +352,7 @@ static bool has_words(const char *text)
 
 static void list_calls(const char *path)
 {
-	for (const char *at = read_source(path); (at = strstr(at, "rd_log(")); at++) {
+	for (const char *at = file_text_at(path); (at = strstr(at, "rd_log(")); at++) {
 		struct kind *kind = &calls[call_count];
 		size_t length = strcspn(at, "\";");
 
@@ -423,7 +412,7 @@ static void list_rows(void)
 {
 	const char *level = "RD_INFO,";
 
-	for (const char *line = read_source(RONDO_SOURCE "/docs/logs.md"); line;
+	for (const char *line = file_text_at(RONDO_SOURCE "/docs/logs.md"); line;
 		line = strchr(line, '\n')) {
 		line += *line == '\n';
 		if (strncmp(line, "`RONDO_DEBUG=TRACE` adds", 24) == 0)

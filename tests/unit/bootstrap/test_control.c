@@ -159,7 +159,7 @@ Test(control, a_socket_that_met_itself_met_nobody, .timeout = 10)
 
 Test(control, a_listener_that_never_answers_is_given_up, .timeout = 30)
 {
-	int port, fd = control_listen(&port);
+	int port, fd = listen_somewhere(&port);
 
 	control_prepare_rank(&ranks[0], 1, 2, port, control_no_call);
 	ranks[0].settings.init_timeout_ms = 200;
@@ -193,7 +193,7 @@ Test(control, an_address_of_another_host_is_refused_in_rank_0, .timeout = 30)
 
 Test(control, a_port_in_use_is_reported, .timeout = 30)
 {
-	int port, fd = control_listen(&port), files = contract_open_files();
+	int port, fd = listen_somewhere(&port), files = contract_open_files();
 
 	control_prepare_rank(&ranks[0], 0, 2, port, control_no_call);
 	control_run(1);

@@ -52,17 +52,6 @@ static bool is_xml(const char *text)
 	return depth == 0 && elements > 1;
 }
 
-static char *read_file(const char *path)
-{
-	static char text[OUTPUT_MAX];
-	FILE *file = fopen(path, "r");
-
-	cr_assert_not_null(file, "%s", path);
-	text[fread(text, 1, OUTPUT_MAX - 1, file)] = '\0';
-	fclose(file);
-	return text;
-}
-
 Test(bench, the_checkers_of_this_file_distinguish_right_from_wrong)
 {
 	cr_assert(is_json("{\"a\": [1, -2.5e3, null, {\"b\\\"\": \"c\"}], \"d\": {}}"));
@@ -102,7 +91,7 @@ Test(bench, json_is_valid_and_holds_every_row, .timeout = 60)
 	const char *path = scratch_path("a \\quoted\\ name.json");
 	struct bench_outcome *outcome =
 		run_bench("sendrecv --ranks 2 -b 8 -e 32 -f 2 -I -J '%s'", path);
-	const char *text = read_file(path);
+	const char *text = file_text_at(path);
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(is_json(text), "%s", text);
@@ -122,7 +111,7 @@ Test(bench, a_file_holds_nothing_else_where_standard_output_is_closed, .timeout 
 		run_bench("barrier --ranks 2 -J '%s' <&- >&- 2>/dev/null", path);
 
 	cr_assert_eq(outcome->status, 0);
-	cr_assert(is_json(read_file(path)), "%s", read_file(path));
+	cr_assert(is_json(file_text_at(path)), "%s", file_text_at(path));
 	remove_scratch(path);
 }
 
@@ -130,7 +119,7 @@ Test(bench, json_without_checks_has_null_for_wrong, .timeout = 60)
 {
 	const char *path = scratch_path("x.json");
 	struct bench_outcome *outcome = run_bench("barrier --ranks 2 -c 0 -J '%s'", path);
-	const char *text = read_file(path);
+	const char *text = file_text_at(path);
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(is_json(text), "%s", text);
@@ -144,7 +133,7 @@ Test(bench, the_plot_is_well_formed_and_has_a_curve_a_half, .timeout = 60)
 	const char *path = scratch_path("plot.svg");
 	struct bench_outcome *outcome =
 		run_bench("all_reduce --ranks 2 -b 0 -e 64K -f 4 --svg '%s'", path);
-	const char *text = read_file(path);
+	const char *text = file_text_at(path);
 
 	cr_assert_eq(outcome->status, 0, "%s", outcome->text);
 	cr_assert(is_xml(text), "%s", text);
@@ -185,9 +174,9 @@ Test(bench, a_file_keeps_what_it_holds_until_there_are_results, .timeout = 60)
 		fputs("old\n", file);
 	fclose(file);
 	cr_assert_eq(run_bench("barrier -J '%s' --svg /nowhere/x", path)->status, 1);
-	cr_assert_eq(strncmp(read_file(path), "old\n", 4), 0);
+	cr_assert_eq(strncmp(file_text_at(path), "old\n", 4), 0);
 	cr_assert_eq(run_bench("barrier -J '%s'", path)->status, 0);
-	cr_assert(is_json(read_file(path)), "%s", read_file(path));
+	cr_assert(is_json(file_text_at(path)), "%s", file_text_at(path));
 	remove_scratch(path);
 }
 

@@ -1,5 +1,4 @@
 /* rondo-run: the environment of ranks, several nodes, and limits on open files. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdio.h>
@@ -152,21 +151,6 @@ Test(run, ranks_of_two_nodes_all_reduce, .timeout = 60)
 	assert_contains(nodes[0].out, "rank 3 of 4: the sum is 10\n");
 	assert_contains(nodes[1].out, "rank 0 of 4: the sum is 10\n");
 	assert_contains(nodes[1].out, "rank 1 of 4: the sum is 10\n");
-}
-
-/* A socket that listens at a free port of 127.0.0.1. */
-static int listen_somewhere(int *port)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t size = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	cr_assert_eq(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-	cr_assert_eq(listen(fd, 1), 0);
-	cr_assert_eq(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-	*port = ntohs(at.sin_port);
-	return fd;
 }
 
 /* Runs a job that must end with this line, and start no rank. */

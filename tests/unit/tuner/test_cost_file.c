@@ -80,17 +80,6 @@ static void write_text(const char *text)
 	fclose(file);
 }
 
-static char *read_text(void)
-{
-	static char text[1 << 16];
-	FILE *file = fopen(path, "r");
-
-	cr_assert_not_null(file);
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	fclose(file);
-	return text;
-}
-
 Test(cost_file, costs_are_read_as_they_were_printed)
 {
 	struct rd_costs costs = made_up(7), read = { 0 };
@@ -264,7 +253,7 @@ Test(cost_file, a_file_gets_each_key_once)
 	rd_cost_file_keep(path, "a key", &costs);
 	rd_cost_file_keep(path, "another", &costs);
 	rd_cost_file_keep(path, "a key", &costs);
-	text = read_text();
+	text = file_text_at(path);
 	cr_assert_eq(strncmp(text, "[a key]\n", 8), 0);
 	cr_assert_not_null(strstr(text, "\n[another]\n"));
 	cr_assert_null(strstr(text + 1, "[a key]"));
@@ -281,7 +270,7 @@ Test(cost_file, a_file_that_is_no_list_of_costs_is_left_as_it_is)
 		write_text(texts[i]);
 		cr_assert_not(rd_cost_file_find(path, "a", &found), "%s", texts[i]);
 		rd_cost_file_keep(path, "k", &costs);
-		cr_assert_str_eq(read_text(), texts[i]);
+		cr_assert_str_eq(file_text_at(path), texts[i]);
 	}
 	cr_assert_not(rd_cost_file_find("/", "a", &found));
 	cr_assert_not(rd_cost_file_find("/dev/zero", "a", &found));
@@ -408,7 +397,7 @@ Test(cost_file, a_link_to_the_file_stays_a_link)
 	cr_assert_gt(readlink(link, target, sizeof(target) - 1), 0, "%s is no link any more", link);
 	unlink(link);
 	cr_assert_str_eq(target, path);
-	text = read_text();
+	text = file_text_at(path);
 	cr_assert_eq(strncmp(text, "[a key]\n", 8), 0);
 	cr_assert_eq(files_beside(), 1);
 }
@@ -421,7 +410,7 @@ Test(cost_file, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_logged
 	char *before;
 
 	rd_cost_file_keep(path, "a", &one);
-	before = strdup(read_text());
+	before = file_text_at(path);
 	signal(SIGXFSZ, SIG_IGN);
 	getrlimit(RLIMIT_FSIZE, &limit);
 	limit.rlim_cur = strlen(before) + 100;
@@ -431,18 +420,17 @@ Test(cost_file, a_file_that_cannot_grow_stays_as_it_was_and_the_reason_is_logged
 	log = captured_stderr_end();
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_FSIZE, &limit);
-	cr_expect_str_eq(read_text(), before);
+	cr_expect_str_eq(file_text_at(path), before);
 	cr_expect(strstr(log, "cannot write RONDO_TUNE_FILE /tmp/rondo-tune-") &&
 			  strstr(log, ": File too large\n"),
 		"%s", log);
 	cr_expect_eq(files_beside(), 1, "%d files", files_beside());
 	/* And when there is room again, it grows. */
 	rd_cost_file_keep(path, "b", &other);
-	cr_expect_eq(strncmp(read_text(), before, strlen(before)), 0);
-	cr_expect_not_null(strstr(read_text(), "\n[b]\n"));
+	cr_expect_eq(strncmp(file_text_at(path), before, strlen(before)), 0);
+	cr_expect_not_null(strstr(file_text_at(path), "\n[b]\n"));
 	cr_expect(rd_cost_file_find(path, "a", &found) && equal(&found, &one));
 	cr_expect_eq(files_beside(), 1);
-	free(before);
 }
 
 Test(cost_file, a_file_whose_last_line_has_no_end_gets_one)
@@ -451,12 +439,13 @@ Test(cost_file, a_file_whose_last_line_has_no_end_gets_one)
 	char *text;
 
 	rd_cost_file_keep(path, "a", &costs);
-	text = read_text();
+	text = file_text_at(path);
 	text[strlen(text) - 1] = '\0';
 	write_text(text);
 	rd_cost_file_keep(path, "b", &costs);
-	cr_expect(rd_cost_file_find(path, "b", &found) && equal(&found, &costs), "%s", read_text());
-	cr_expect_not_null(strstr(read_text(), "\n[b]\n"));
+	cr_expect(rd_cost_file_find(path, "b", &found) && equal(&found, &costs), "%s",
+		file_text_at(path));
+	cr_expect_not_null(strstr(file_text_at(path), "\n[b]\n"));
 }
 
 /* ---- A world -------------------------------------------------------------------------------- */
@@ -485,7 +474,7 @@ static void run_world(struct rank_outcome outcomes[WORLD_MAX])
 /* On a busy machine costs may not settle: then the log says so, and the file gets none. */
 static void expect_kept_if_settled(const char *log, uint64_t copy_ps)
 {
-	const char *at = strstr(read_text(), "copy_ps ");
+	const char *at = strstr(file_text_at(path), "copy_ps ");
 
 	if (strstr(log, "did not settle"))
 		cr_assert_null(at);
