@@ -378,9 +378,7 @@ bool world_wait(sem_t *sem)
 
 void world_try(int size, const char *transport, int (*body)(struct rank_env *env))
 {
-	struct world world = { .size = size, .transport = transport };
-
-	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+	WORLD_TRY(body, .size = size, .transport = transport);
 }
 
 const char *world_run_captured(

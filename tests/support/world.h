@@ -71,6 +71,9 @@ struct rank_outcome {
 int world_run(const struct world *world, int (*body)(struct rank_env *env), void *argument,
 	struct rank_outcome outcomes[WORLD_MAX]);
 
+/* Runs body on such a world (.size = 3); asserts that no rank fails. */
+#define WORLD_TRY(body, ...) \
+	cr_assert_eq(world_run(&(struct world){ __VA_ARGS__ }, body, NULL, NULL), 0)
 /* Runs body on `size` ranks over the transport, the rest by default; asserts that none fails. */
 void world_try(int size, const char *transport, int (*body)(struct rank_env *env));
 

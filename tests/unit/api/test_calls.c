@@ -12,9 +12,7 @@
 
 static void run_soon(int (*body)(struct rank_env *env))
 {
-	struct world world = { .size = 2, .transport = "shm", .limit_ms = 30000 };
-
-	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+	WORLD_TRY(body, .size = 2, .transport = "shm", .limit_ms = 30000);
 }
 
 /* ---- After a call --------------------------------------------------------------------------- */
@@ -251,11 +249,8 @@ static int outwait_a_knot(struct rank_env *env)
 
 Test(calls, that_wait_for_a_turn_that_never_comes_end_by_the_timeout, .timeout = 90)
 {
-	struct world world = {
-		.size = 2, .transport = "shm", .call_timeout_ms = 1000, .limit_ms = 30000
-	};
-
-	cr_assert_eq(world_run(&world, outwait_a_knot, NULL, NULL), 0);
+	WORLD_TRY(outwait_a_knot, .size = 2, .transport = "shm", .call_timeout_ms = 1000,
+		.limit_ms = 30000);
 }
 
 static int wait_for_itself(struct rank_env *env)
@@ -427,9 +422,8 @@ static int repeat_elsewhere(struct rank_env *env)
 
 Test(calls, that_repeat_the_last_run_where_and_when_they_must, .timeout = 60)
 {
-	struct world world = { .size = 2, .transport = "shm", .quiet = true, .limit_ms = 30000 };
-
-	cr_assert_eq(world_run(&world, repeat_elsewhere, NULL, NULL), 0);
+	WORLD_TRY(
+		repeat_elsewhere, .size = 2, .transport = "shm", .quiet = true, .limit_ms = 30000);
 }
 
 /* ---- An equal call -------------------------------------------------------------------------- */

@@ -356,9 +356,7 @@ static int stay_away_of_four(struct rank_env *env)
 
 Test(failure, all_late_ranks_of_a_part_are_listed, .timeout = 90)
 {
-	struct world world = { .size = 5, .limit_ms = 20000 };
-
-	cr_assert_eq(world_run(&world, stay_away_of_four, NULL, NULL), 0);
+	WORLD_TRY(stay_away_of_four, .size = 5, .limit_ms = 20000);
 }
 
 Test(failure, late_ranks_need_a_comm_and_room)

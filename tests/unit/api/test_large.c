@@ -34,13 +34,8 @@ static int exchange(struct rank_env *env)
 
 static void run(int size, const char *transport, int channels)
 {
-	struct world world = { .size = size,
-		.transport = transport,
-		.channels = channels,
-		.piece_size = PIECE,
-		.timeout_ms = 20000 };
-
-	cr_assert_eq(world_run(&world, exchange, NULL, NULL), 0);
+	WORLD_TRY(exchange, .size = size, .transport = transport, .channels = channels,
+		.piece_size = PIECE, .timeout_ms = 20000);
 }
 
 Test(large_pieces, are_exchanged_in_place_over_tcp, .timeout = 120)

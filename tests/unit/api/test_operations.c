@@ -407,9 +407,7 @@ static int call_wrongly(struct rank_env *env)
 
 Test(operations, that_cannot_be_done_are_refused_and_harm_nothing, .timeout = 60)
 {
-	struct world world = { .size = 2, .piece_size = 2048 };
-
-	cr_assert_eq(world_run(&world, call_wrongly, NULL, NULL), 0);
+	WORLD_TRY(call_wrongly, .size = 2, .piece_size = 2048);
 }
 
 Test(operations, say_which_types_they_are_for)

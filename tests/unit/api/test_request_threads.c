@@ -169,9 +169,7 @@ static int start_both(struct rank_env *env)
 
 Test(request_threads, may_start_the_first_two_at_once, .timeout = 120)
 {
-	struct world world = { .size = 1, .threads = true };
-
-	cr_assert_eq(world_run(&world, start_both, NULL, NULL), 0);
+	WORLD_TRY(start_both, .size = 1, .threads = true);
 }
 
 /* A thread destroys requests that are under way, while another destroys their comm. */

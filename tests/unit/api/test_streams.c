@@ -238,7 +238,5 @@ static int skip_behind_a_failure(struct rank_env *env)
 
 Test(streams, skip_calls_behind_a_failure_and_call_functions, .timeout = 90)
 {
-	struct world world = { .size = 2, .transport = "shm", .limit_ms = 30000 };
-
-	cr_assert_eq(world_run(&world, skip_behind_a_failure, NULL, NULL), 0);
+	WORLD_TRY(skip_behind_a_failure, .size = 2, .transport = "shm", .limit_ms = 30000);
 }

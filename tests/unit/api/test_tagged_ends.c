@@ -477,9 +477,7 @@ static int waits_without_bound(struct rank_env *env)
 
 Test(tagged_ends, are_waited_for_without_a_bound, .timeout = 60)
 {
-	struct world world = { .size = 2, .threads = ONLY_THREADS, .call_timeout_ms = 300 };
-
-	cr_assert_eq(world_run(&world, waits_without_bound, NULL, NULL), 0);
+	WORLD_TRY(waits_without_bound, .size = 2, .threads = ONLY_THREADS, .call_timeout_ms = 300);
 }
 
 /* ---- Refusals ------------------------------------------------------------------------------- */

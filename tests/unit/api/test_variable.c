@@ -413,7 +413,5 @@ static int look_at_places(struct rank_env *env)
 
 Test(variable, the_place_of_a_call_is_the_programs, .timeout = 60)
 {
-	struct world world = { .size = 2, .limit_ms = 20000 };
-
-	cr_assert_eq(world_run(&world, look_at_places, NULL, NULL), 0);
+	WORLD_TRY(look_at_places, .size = 2, .limit_ms = 20000);
 }

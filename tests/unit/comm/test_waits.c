@@ -135,9 +135,7 @@ static int wait_once(struct rank_env *env)
 
 Test(waits, that_are_over_are_not_seen, .timeout = 60)
 {
-	struct world world = { .size = 2, .threads = true };
-
-	cr_assert_eq(world_run(&world, wait_once, NULL, NULL), 0);
+	WORLD_TRY(wait_once, .size = 2, .threads = true);
 }
 
 static int find_one_core(struct rank_env *env)

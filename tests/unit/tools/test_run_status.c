@@ -179,9 +179,7 @@ static int join_late(struct rank_env *env)
 
 Test(run_status, shows_who_waits_and_who_has_not_joined)
 {
-	struct world world = { .size = 3 };
-
-	cr_assert_eq(world_run(&world, join_late, NULL, NULL), 0);
+	WORLD_TRY(join_late, .size = 3);
 }
 
 /* Whether this thread of a process is stopped: proc(5). */
@@ -250,9 +248,7 @@ static int stop_one(struct rank_env *env)
 
 Test(run_status, shows_a_process_that_is_stopped)
 {
-	struct world world = { .size = 2 };
-
-	cr_assert_eq(world_run(&world, stop_one, NULL, NULL), 0);
+	WORLD_TRY(stop_one, .size = 2);
 }
 
 static int fail_all(struct rank_env *env)
@@ -282,9 +278,7 @@ static int fail_all(struct rank_env *env)
 
 Test(run_status, shows_why_a_comm_has_failed)
 {
-	struct world world = { .size = 3, .quiet = true };
-
-	cr_assert_eq(world_run(&world, fail_all, NULL, NULL), 0);
+	WORLD_TRY(fail_all, .size = 3, .quiet = true);
 }
 
 /* Those of this process's sockets that listen, or all. A connection has the name of its listener,
@@ -320,9 +314,7 @@ static int leave(struct rank_env *env)
 
 Test(run_status, leaves_no_socket_behind)
 {
-	struct world world = { .size = 2 };
-
-	cr_assert_eq(world_run(&world, leave, NULL, NULL), 0);
+	WORLD_TRY(leave, .size = 2);
 }
 
 /* ---- Many comms ------------------------------------------------------------------------------ */
@@ -378,9 +370,7 @@ static int make_many(struct rank_env *env)
 
 Test(run_status, shows_each_comm_at_one_socket_of_the_job)
 {
-	struct world world = { .size = 2 };
-
-	cr_assert_eq(world_run(&world, make_many, NULL, NULL), 0);
+	WORLD_TRY(make_many, .size = 2);
 }
 
 /* ---- Prometheus ------------------------------------------------------------------------------ */

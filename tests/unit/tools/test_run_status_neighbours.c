@@ -79,9 +79,7 @@ static int be_asked_much(struct rank_env *env)
 
 Test(run_status_neighbours, is_no_burden_to_a_rank_that_many_ask)
 {
-	struct world world = { .size = 2 };
-
-	cr_assert_eq(world_run(&world, be_asked_much, NULL, NULL), 0);
+	WORLD_TRY(be_asked_much, .size = 2);
 }
 
 /* As a child of the rank: 0 where the rank tells it nothing, and root something. */

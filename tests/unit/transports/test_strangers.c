@@ -127,11 +127,8 @@ static int wait_among_strangers(struct rank_env *env)
 
 static void run(const char *transport, int (*body)(struct rank_env *env))
 {
-	struct world world = {
-		.size = 2, .transport = transport, .timeout_ms = SILENCE_MS, .limit_ms = 20000
-	};
-
-	cr_assert_eq(world_run(&world, body, NULL, NULL), 0);
+	WORLD_TRY(body, .size = 2, .transport = transport, .timeout_ms = SILENCE_MS,
+		.limit_ms = 20000);
 }
 
 Test(strangers, at_a_data_port_are_no_sign_of_life, .timeout = 60)

@@ -468,9 +468,7 @@ static int spell(struct rank_env *env)
 
 Test(pick, finds_a_collective_in_every_spelling, .timeout = 60)
 {
-	struct world world = { .size = 2, .transport = "shm" };
-
-	cr_assert_eq(world_run(&world, spell, NULL, NULL), 0);
+	WORLD_TRY(spell, .size = 2, .transport = "shm");
 }
 
 Test(pick, suggests_the_algorithm_that_may_have_been_meant)

@@ -186,9 +186,7 @@ static int gather_in_each_mode(struct rank_env *env)
 
 Test(learned, is_tried_and_then_done_or_not)
 {
-	struct world world = { .size = 2, .transport = "shm", .algo = "ring" };
-
-	cr_assert_eq(world_run(&world, gather_in_each_mode, NULL, NULL), 0);
+	WORLD_TRY(gather_in_each_mode, .size = 2, .transport = "shm", .algo = "ring");
 }
 
 /* The mode of a new comm, and whether its calls keep to it. */
@@ -244,7 +242,5 @@ static int gather_over_tcp(struct rank_env *env)
 
 Test(learned, never_wins_where_no_link_has_it)
 {
-	struct world world = { .size = 2, .transport = "tcp", .algo = "ring" };
-
-	cr_assert_eq(world_run(&world, gather_over_tcp, NULL, NULL), 0);
+	WORLD_TRY(gather_over_tcp, .size = 2, .transport = "tcp", .algo = "ring");
 }
