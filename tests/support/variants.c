@@ -70,6 +70,14 @@ int run_trial(void *argument)
 	return go(trial->variant, trial->size, trial->body, trial->timeout_ms);
 }
 
+int try_body(
+	const struct variant *variant, int size, int (*body)(struct rank_env *env), int timeout_ms)
+{
+	struct trial trial = { variant, size, body, timeout_ms };
+
+	return in_child(run_trial, &trial);
+}
+
 /* ---- Values -------------------------------------------------------------------------------- */
 
 /* Small whole numbers: sums and products are exact in every type. */
@@ -240,10 +248,8 @@ int all_collectives(struct rank_env *env)
 static void try_way(
 	const struct variant *variant, int size, int (*body)(struct rank_env *env), int timeout_ms)
 {
-	struct trial trial = { variant, size, body, timeout_ms };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variant->gpus, variant->kernel,
-		variant->threads ? "threads" : "processes",
+	cr_expect_eq(try_body(variant, size, body, timeout_ms), 0, "%s %s %s %s", variant->gpus,
+		variant->kernel, variant->threads ? "threads" : "processes",
 		variant->transport ? variant->transport : "");
 }
 

@@ -34,6 +34,9 @@ struct trial {
    in_child(run_trial, &trial) is 0 if it went well. A body finds the variant in rank->argument. */
 int in_child(int (*run)(void *argument), void *argument);
 int run_trial(void *argument);
+/* Such a trial: 0 if it went well. timeout_ms: of calls; 0: the default. */
+int try_body(
+	const struct variant *variant, int size, int (*body)(struct rank_env *env), int timeout_ms);
 
 /* In a test: runs the body by every variant. */
 void try_variants(int size, int (*body)(struct rank_env *env), int timeout_ms, bool threads_too);

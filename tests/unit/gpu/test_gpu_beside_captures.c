@@ -351,7 +351,5 @@ static int capture_out_of_reach(struct rank_env *env)
 Test(gpu_beside_captures, a_capture_that_one_ranks_memory_refuses_harms_no_other_call,
 	.timeout = 60)
 {
-	struct trial trial = { &fused, 3, capture_out_of_reach, 3000 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&fused, 3, capture_out_of_reach, 3000), 0);
 }

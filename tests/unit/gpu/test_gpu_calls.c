@@ -19,10 +19,9 @@
 Test(gpu, all_collectives_are_right_by_every_way, .timeout = 240)
 {
 	for (size_t i = 0; i < VARIANTS; i++) {
-		struct trial trial = { &variants[i], 4, all_collectives, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s %s %s", variants[i].gpus,
-			variants[i].kernel, variants[i].threads ? "threads" : "processes",
+		cr_expect_eq(try_body(&variants[i], 4, all_collectives, 0), 0, "%s %s %s %s",
+			variants[i].gpus, variants[i].kernel,
+			variants[i].threads ? "threads" : "processes",
 			variants[i].transport ? variants[i].transport : "");
 	}
 }
@@ -334,9 +333,7 @@ static int few_bytes_are_small(struct rank_env *env)
 
 Test(gpu, calls_of_few_bytes_are_small_whatever_the_collective, .timeout = 60)
 {
-	struct trial trial = { &variants[1], 4, few_bytes_are_small, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&variants[1], 4, few_bytes_are_small, 0), 0);
 }
 
 static float sum_of_firsts(int size)
@@ -377,9 +374,7 @@ static int small_calls_map_nothing(struct rank_env *env)
 
 Test(gpu, small_calls_leave_the_buffers_of_other_processes_alone, .timeout = 60)
 {
-	struct trial trial = { &variants[3], 4, small_calls_map_nothing, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&variants[3], 4, small_calls_map_nothing, 0), 0);
 }
 
 /* ---- New buffers --------------------------------------------------------------------------- */
@@ -422,9 +417,7 @@ Test(gpu, a_rank_with_new_buffers_does_the_part_of_all, .timeout = 60)
 			{ "1", "stepped", false, NULL, RD_KERNEL_STEPPED },
 			{ "3", "fused", false, NULL, RD_KERNEL_FUSED },
 		};
-		struct trial trial = { &ways[i], 3, call_with_new_buffers, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%d", i);
+		cr_expect_eq(try_body(&ways[i], 3, call_with_new_buffers, 0), 0, "%d", i);
 	}
 }
 
@@ -472,9 +465,7 @@ Test(gpu, buffers_that_are_freed_are_not_kept_by_peers, .timeout = 60)
 	};
 
 	for (int i = 0; i < 2; i++) {
-		struct trial trial = { &ways[i], 3, free_after_each_call, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%d", i);
+		cr_expect_eq(try_body(&ways[i], 3, free_after_each_call, 0), 0, "%d", i);
 	}
 }
 

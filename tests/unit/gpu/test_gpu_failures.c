@@ -113,9 +113,7 @@ static int when_a_peer_may_be_at_work(struct rank_env *env)
 Test(gpu_failures, streams_still_wait_for_peers_that_may_be_at_work, .timeout = 120)
 {
 	static const struct variant stepped = { "1", "stepped", false, NULL, RD_KERNEL_STEPPED };
-	struct trial trial = { &stepped, 2, when_a_peer_may_be_at_work, NEVER_MS };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&stepped, 2, when_a_peer_may_be_at_work, NEVER_MS), 0);
 }
 
 /* Rank 1 makes no second call. It waits for the comm to end, and ends it where nobody else does. */
@@ -348,9 +346,7 @@ static int when_a_later_call_is_refused(struct rank_env *env)
 Test(gpu_failures, a_stream_waits_for_the_calls_of_a_group_before_the_one_that_is_refused,
 	.timeout = 60)
 {
-	struct trial trial = { &variants[2], 2, when_a_later_call_is_refused, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&variants[2], 2, when_a_later_call_is_refused, 0), 0);
 }
 
 /* Batches of flags of this thread that streams may still take before the device fails; -1: any

@@ -88,9 +88,7 @@ static const struct variant fused_variants[] = {
 Test(gpu_graphs, fused_calls_are_captured_and_replayed_any_number_of_times, .timeout = 120)
 {
 	for (int i = 0; i < 3; i++) {
-		struct trial trial = { &fused_variants[i], 3, capture_and_replay, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s, %s",
+		cr_expect_eq(try_body(&fused_variants[i], 3, capture_and_replay, 0), 0, "%s, %s",
 			fused_variants[i].threads ? "threads" : "processes",
 			fused_variants[i].gpus);
 	}
@@ -101,10 +99,8 @@ Test(gpu_graphs, calls_by_messages_are_captured_and_replayed_too, .timeout = 120
 {
 	for (int threads = ONLY_THREADS; threads < 2; threads++) {
 		struct variant variant = { "4", "messages", threads, NULL, RD_KERNEL_MESSAGES };
-		struct trial trial = { &variant, 3, capture_and_replay, 0 };
-
-		cr_expect_eq(
-			in_child(run_trial, &trial), 0, "%s", threads ? "threads" : "processes");
+		cr_expect_eq(try_body(&variant, 3, capture_and_replay, 0), 0, "%s",
+			threads ? "threads" : "processes");
 	}
 }
 
@@ -170,9 +166,7 @@ WITH_MEMORY(capture_transfers)
 Test(gpu_graphs, transfers_are_captured_and_replayed_too, .timeout = 120)
 {
 	for (int i = 0; i < 2; i++) {
-		struct trial trial = { &fused_variants[i], 3, capture_transfers, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s",
+		cr_expect_eq(try_body(&fused_variants[i], 3, capture_transfers, 0), 0, "%s",
 			fused_variants[i].threads ? "threads" : "processes");
 	}
 }
@@ -337,9 +331,7 @@ static int capture_on_one(struct rank_env *env)
 
 Test(gpu_graphs, a_call_that_only_some_capture_is_a_mismatch, .timeout = 60)
 {
-	struct trial trial = { &fused_variants[1], 3, capture_on_one, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&fused_variants[1], 3, capture_on_one, 0), 0);
 }
 
 static int capture_a_transfer_on_rank_1(struct rank_env *env, struct memory *memory)
@@ -369,7 +361,5 @@ static int capture_a_transfer_on_one(struct rank_env *env)
 
 Test(gpu_graphs, a_transfer_that_only_one_side_captures_is_a_mismatch, .timeout = 60)
 {
-	struct trial trial = { &fused_variants[1], 3, capture_a_transfer_on_one, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&fused_variants[1], 3, capture_a_transfer_on_one, 0), 0);
 }

@@ -142,10 +142,8 @@ Test(gpu_messages, long_messages_go_in_many_pieces, .timeout = 120)
 {
 	for (int threads = ONLY_THREADS; threads < 2; threads++) {
 		struct variant variant = { "3", "messages", threads, NULL, RD_KERNEL_MESSAGES };
-		struct trial trial = { &variant, 3, long_calls, 0 };
-
-		cr_expect_eq(
-			in_child(run_trial, &trial), 0, "%s", threads ? "threads" : "processes");
+		cr_expect_eq(try_body(&variant, 3, long_calls, 0), 0, "%s",
+			threads ? "threads" : "processes");
 	}
 }
 
@@ -186,10 +184,8 @@ Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout 
 		for (int threads = ONLY_THREADS; threads < 2; threads++) {
 			struct variant variant = { NEIGHBOURS, "auto", threads, NULL,
 				RD_KERNEL_MESSAGES };
-			struct trial trial = { &variant, size, among_neighbours, 0 };
-
-			cr_expect_eq(in_child(run_trial, &trial), 0, "%d %s", size,
-				threads ? "threads" : "processes");
+			cr_expect_eq(try_body(&variant, size, among_neighbours, 0), 0, "%d %s",
+				size, threads ? "threads" : "processes");
 		}
 }
 
@@ -197,9 +193,7 @@ Test(gpu_messages, messages_go_where_only_neighbours_reach_each_other, .timeout 
 Test(gpu_messages, ranks_that_reach_nobody_have_all_staged, .timeout = 60)
 {
 	struct variant variant = { NEIGHBOURS, "auto", false, NULL, RD_KERNEL_STAGED };
-	struct trial trial = { &variant, 4, all_collectives, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&variant, 4, all_collectives, 0), 0);
 }
 
 /* A name decides only where there is a choice. */

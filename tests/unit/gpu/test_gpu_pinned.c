@@ -150,9 +150,7 @@ static int call_alone(struct rank_env *env)
 Test(gpu_pinned, a_rank_alone_queues_its_call_on_a_stream_that_waits, .timeout = 60)
 {
 	static const struct variant alone = { "2", "auto", true, NULL, 0 };
-	struct trial trial = { &alone, 1, call_alone, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&alone, 1, call_alone, 0), 0);
 }
 
 static int try_wrong_memory(struct rank_env *env)
@@ -187,7 +185,5 @@ static int try_wrong_memory(struct rank_env *env)
 
 Test(gpu_pinned, other_host_memory_is_refused_and_ends_no_comm, .timeout = 60)
 {
-	struct trial trial = { &variants[1], RANKS, try_wrong_memory, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&variants[1], RANKS, try_wrong_memory, 0), 0);
 }

@@ -100,9 +100,7 @@ Test(gpu_pools, every_collective_takes_memory_that_has_no_handle, .timeout = 120
 
 	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
-		struct trial trial = { &ways[i], RANKS, try_all, 0 };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "%s %s", ways[i].kernel,
+		cr_expect_eq(try_body(&ways[i], RANKS, try_all, 0), 0, "%s %s", ways[i].kernel,
 			ways[i].threads ? "threads" : "processes");
 	}
 }

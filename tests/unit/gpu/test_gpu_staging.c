@@ -89,9 +89,7 @@ static int with_little_memory(struct rank_env *env)
 
 Test(gpu_staging, what_is_staged_needs_no_memory_of_its_size, .timeout = 60)
 {
-	struct trial trial = { &staged_variants[0], 2, with_little_memory, 0 };
-
-	cr_expect_eq(in_child(run_trial, &trial), 0);
+	cr_expect_eq(try_body(&staged_variants[0], 2, with_little_memory, 0), 0);
 }
 
 /*

@@ -176,10 +176,9 @@ Test(gpu_transfer_failures, memory_of_another_kind_than_the_peers_ends_by_the_ti
 
 	for (int i = 0; i <= FIRST_STAGED; i++)
 		for (int k = 0; k < 3 && (variants[i].threads || !ONLY_THREADS); k++) {
-			struct trial trial = { &variants[i], 2, bodies[k],
-				i < FIRST_STAGED ? 1000 : 0 };
-
-			cr_expect_eq(in_child(run_trial, &trial), 0, "way %d, body %d", i, k);
+			cr_expect_eq(
+				try_body(&variants[i], 2, bodies[k], i < FIRST_STAGED ? 1000 : 0),
+				0, "way %d, body %d", i, k);
 		}
 }
 
@@ -311,8 +310,6 @@ Test(gpu_transfer_failures, a_group_that_goes_on_may_last_longer_than_the_bound,
 	};
 
 	for (int i = 0; i < 2; i++) {
-		struct trial trial = { &ways[i], 2, move_slowly, LONG_MS };
-
-		cr_expect_eq(in_child(run_trial, &trial), 0, "variant %d", i);
+		cr_expect_eq(try_body(&ways[i], 2, move_slowly, LONG_MS), 0, "variant %d", i);
 	}
 }
