@@ -367,6 +367,14 @@ void world_put_memory(const struct rank_env *env, void *memory)
 		free(memory);
 }
 
+int world_leave(struct rank_env *env)
+{
+	int err = rondo_comm_destroy(env->comm);
+
+	env->comm = NULL;
+	return err;
+}
+
 bool world_wait(sem_t *sem)
 {
 	struct timespec until;

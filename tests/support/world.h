@@ -132,6 +132,9 @@ int world_sum_one(struct rank_env *env);
 void *world_get_memory(const struct rank_env *env, size_t size);
 void world_put_memory(const struct rank_env *env, void *memory);
 
+/* In a body: destroys its comm, before it returns; returns that error. */
+int world_leave(struct rank_env *env);
+
 /* Waits for a post, for at most 20 s; false: none came. */
 bool world_wait(sem_t *sem);
 

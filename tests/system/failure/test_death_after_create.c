@@ -23,8 +23,7 @@ static int die_or_name_the_dead(struct rank_env *env)
 	if (env->rank == victim)
 		raise(SIGKILL);
 	/* It fails, too. */
-	rondo_comm_destroy(env->comm);
-	env->comm = NULL;
+	world_leave(env);
 	snprintf(words, sizeof(words), "RONDO_DIED: rank %d (host ", victim);
 	if (err)
 		return strstr(env->text, words) ? 0 : err;

@@ -159,8 +159,7 @@ static int make_and_destroy(struct rank_env *env)
 	/* The comm that all come from goes before some of them. */
 	for (int i = 0; i < COMMS; i++) {
 		if (i == COMMS / 2) {
-			TRY(rondo_comm_destroy(env->comm));
-			env->comm = NULL;
+			TRY(world_leave(env));
 		}
 		if (comms[i] && use(env, comms[i]))
 			return 1;

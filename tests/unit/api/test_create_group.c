@@ -64,8 +64,7 @@ static int two_of_four(struct rank_env *env)
 		failed = check_group(env, group, ranks, 2);
 	}
 	TRY(rondo_barrier(env->comm, NULL));
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	if (!group)
 		return failed;
 	if (!failed)

@@ -478,8 +478,7 @@ static int leave_early(struct rank_env *env)
 		err = rondo_barrier(env->comm, NULL);
 	if (env->rank == expected->victim) {
 		/* It gets the error, if at all, as it leaves. */
-		rondo_comm_destroy(env->comm);
-		env->comm = NULL;
+		world_leave(env);
 		return 0;
 	}
 	return fails_as_expected(env, err);

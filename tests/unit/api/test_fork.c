@@ -325,8 +325,7 @@ static int fork_within_destroy(struct rank_env *env)
 
 	TRY(rondo_recv_tagged(env->comm, &in, 1, RONDO_ANY_SOURCE, 1, &receive));
 	TRY(rondo_request_start(receive, fork_and_destroy, env));
-	rondo_comm_destroy(env->comm);
-	env->comm = NULL;
+	world_leave(env);
 	rondo_request_destroy(receive);
 	return end_of(env, forked, &report);
 }

@@ -31,8 +31,7 @@ static int duplicate_often(struct rank_env *env)
 	if (!env->world->threads && count_threads() > threads + WATCHERS)
 		return world_report(env, "%d threads, then %d", threads, count_threads());
 	/* The first of them last, and the comm that they are made from before them. */
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	for (int i = COPIES - 1; i >= 0; i--)
 		TRY(rondo_comm_destroy(copies[i]));
 	return 0;
@@ -228,8 +227,7 @@ static int lose_two(struct rank_env *env)
 		die(scenario);
 	if (env->rank == VICTIM || env->rank == 1) {
 		rondo_comm_destroy(half);
-		rondo_comm_destroy(env->comm);
-		env->comm = NULL;
+		world_leave(env);
 		return 0;
 	}
 	/* Until rank 3 has gone. */

@@ -133,8 +133,7 @@ static int destroy_the_comm(struct rank_env *env)
 	wrong = wrong ? wrong : start(env, steps);
 	if (wrong)
 		return wrong;
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	wrong = check(env, steps);
 	destroy(steps);
 	return wrong;
@@ -158,8 +157,7 @@ static int lose_a_rank(struct rank_env *env)
 		return wrong;
 	if (!world_wait(&steps[0].end))
 		return world_report(env, "the first function hangs");
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	destroy(steps);
 	return steps[0].error == RONDO_DIED ? 0 : world_report(env, "error %d", steps[0].error);
 }

@@ -213,8 +213,7 @@ static int nobody_waits(struct rank_env *env)
 	}
 	value = env->rank;
 	TRY(rondo_request_start(request, note_end, &end));
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	TRY(rondo_request_wait(request, 0));
 	rondo_request_destroy(request);
 	return value == sum_of(env, 0) ? 0 : world_report(env, "at the end: %d", value);
@@ -384,8 +383,7 @@ static int failures(struct rank_env *env)
 		if (!await_ends(&ends[i], 1) || ends[i].error != RONDO_REVOKED)
 			return world_report(env, "end %d: error %d", i, ends[i].error);
 	/* They outlive their comm. */
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	EXPECT_ERROR(rondo_request_test(failing), RONDO_REVOKED, "enough");
 	rondo_request_destroy(failing);
 	rondo_request_destroy(behind);

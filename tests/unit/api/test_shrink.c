@@ -341,15 +341,13 @@ static int shrink_intact(struct rank_env *env)
 	/* The first copy makes the means to meet at the other comm's place, which stay with it. */
 	TRY(rondo_comm_duplicate(second, &env->comm));
 	TRY(rondo_comm_finalize(env->comm));
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	before = contract_open_files();
 	TRY(rondo_comm_duplicate(second, &env->comm));
 	failed = shrink_again_and_again(env);
 	if (!failed)
 		TRY(rondo_comm_finalize(env->comm));
-	rondo_comm_destroy(env->comm);
-	env->comm = NULL;
+	world_leave(env);
 	if (!failed && contract_open_files() != before)
 		failed = world_report(
 			env, "%d descriptors, after %d", contract_open_files(), before);
@@ -445,8 +443,7 @@ static int come_late(struct rank_env *env)
 	if (!failed)
 		failed = check_failed(env, 1u << others);
 	if (lateness->leaves) {
-		rondo_comm_destroy(env->comm);
-		env->comm = NULL;
+		world_leave(env);
 		if (others == 1 && shrink_alone(env, &shrunk))
 			return 1;
 	}

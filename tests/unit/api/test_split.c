@@ -100,8 +100,7 @@ static int duplicate(struct rank_env *env)
 	TRY(rondo_stream_create(&stream));
 	TRY(rondo_comm_duplicate(env->comm, &copy));
 	TRY(rondo_comm_duplicate(copy, &again));
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	if (rondo_comm_rank(again) != rank || rondo_comm_size(again) != env->size)
 		return world_report(env, "the copy is another");
 	for (int i = 0; i < 20; i++)
@@ -495,8 +494,7 @@ static int finalize(struct rank_env *env)
 	/* Local: rank 0 has destroyed it, and the others wait for that. */
 	if (env->rank > 0 && poll(&fd, 1, 20000) != 1)
 		return world_report(env, "rank 0 waits");
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	return env->rank == 0 && write(pipe_fds[1], &pipe_word, 4) != 4;
 }
 
@@ -531,8 +529,7 @@ static int finalize_unlike(struct rank_env *env)
 
 	world_report(env, "%s", rondo_last_error());
 	*env->number = err == RONDO_MISMATCH;
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	return 0;
 }
 

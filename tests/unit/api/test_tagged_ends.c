@@ -204,8 +204,7 @@ static int starts_while_leaving(struct rank_env *env)
 	TRY(rondo_recv_tagged(env->comm, &in[1], 8, RONDO_ANY_SOURCE, 2, &again.next));
 	TRY(rondo_request_start(request, start_again, &again));
 	TRY(rondo_barrier(env->comm, NULL));
-	rondo_comm_destroy(env->comm);
-	env->comm = NULL;
+	world_leave(env);
 	if (!again.error || again.start != RONDO_LEFT)
 		return world_report(env, "ends with %d, starts with %d", again.error, again.start);
 	rondo_request_destroy(request);
@@ -234,8 +233,7 @@ static int leaves(struct rank_env *env)
 	if (env->rank == leaver) {
 		for (int i = 0; i < 3 && used; i++)
 			TRY(send_one(env->comm, &out[i], 8, 0, 4));
-		TRY(rondo_comm_destroy(env->comm));
-		env->comm = NULL;
+		TRY(world_leave(env));
 	}
 	TRY(rondo_barrier(other, NULL));
 	if (env->rank == 0) {
@@ -252,8 +250,7 @@ static int leaves(struct rank_env *env)
 	TRY(rondo_barrier(other, NULL));
 	TRY(rondo_comm_destroy(other));
 	/* The rank that took no part learns of the failure here, or not at all. */
-	rondo_comm_destroy(env->comm);
-	env->comm = NULL;
+	world_leave(env);
 	return 0;
 }
 
@@ -278,8 +275,7 @@ static int sends_without_rank_0(struct rank_env *env)
 
 	TRY(rondo_barrier(env->comm, NULL));
 	if (env->rank == 0) {
-		TRY(rondo_comm_destroy(env->comm));
-		env->comm = NULL;
+		TRY(world_leave(env));
 		return 0;
 	}
 	while (!rd_control_is_unattended(env->comm->control))
@@ -334,8 +330,7 @@ static int receives_without_senders(struct rank_env *env)
 		rondo_request_destroy(request);
 		return used == (in[0] == 'x') ? 0 : world_report(env, "%d", in[0]);
 	}
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	return 0;
 }
 
@@ -360,8 +355,7 @@ static int leaves_itself(struct rank_env *env)
 	if (wrong || begin_all(env, &pending, env->rank))
 		return 1;
 	TRY(rondo_barrier(other, NULL));
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	EXPECT_ERROR(rondo_request_test(pending.from_one), RONDO_LEFT, "left");
 	EXPECT_ERROR(rondo_request_test(pending.from_any), RONDO_LEFT, "left");
 	EXPECT_ERROR(rondo_request_wait(pending.send, -1), RONDO_LEFT, "left");

@@ -55,8 +55,7 @@ static int send_and_leave(struct rank_env *env)
 		atomic_store(&driver, atomic_load(&env->comm->mailbox)->driver);
 		atomic_store(&full_fd, atomic_load(&learnt_fd));
 	}
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	if (atomic_load(&refused) <= REFUSALS)
 		return world_report(env, "the socket refused %d times", atomic_load(&refused));
 	return 0;
@@ -79,8 +78,7 @@ static int flushes(struct rank_env *env)
 			(long long)in[2]);
 	TRY(rondo_barrier(other, NULL));
 	TRY(rondo_comm_destroy(other));
-	rondo_comm_destroy(env->comm);
-	env->comm = NULL;
+	world_leave(env);
 	return 0;
 }
 

@@ -279,8 +279,7 @@ static int unfinished_streams(struct rank_env *env)
 		rondo_stream_destroy(stream);
 		stream = NULL;
 	}
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	rondo_stream_destroy(stream);
 	return sums[env->rank][49] == env->size ? 0 : world_report(env, "a wrong sum");
 }

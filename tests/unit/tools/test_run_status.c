@@ -307,8 +307,7 @@ static int leave(struct rank_env *env)
 	if (!count_sockets(false))
 		return world_report(env, "no socket");
 	TRY(rondo_comm_destroy(second));
-	TRY(rondo_comm_destroy(env->comm));
-	env->comm = NULL;
+	TRY(world_leave(env));
 	return count_sockets(false) ? world_report(env, "a socket is left") : 0;
 }
 
