@@ -5,7 +5,17 @@
 
 #include "world.h"
 
-enum misfit { GATHERED, SCATTERED, EXCHANGED, AT_THE_ROOT, FROM_THE_ROOT, NOT_VARIED, OTHER_ROOT };
+enum misfit {
+	GATHERED,
+	SCATTERED,
+	EXCHANGED,
+	AT_THE_ROOT,
+	FROM_THE_ROOT,
+	NOT_VARIED,
+	OTHER_ROOT,
+	LISTED,
+	LISTS_EXCHANGED
+};
 
 /* Rank 1 passes another length for one block. */
 static int differ(struct rank_env *env)
@@ -13,6 +23,8 @@ static int differ(struct rank_env *env)
 	enum misfit misfit = *(enum misfit *)env->argument;
 	size_t counts[3] = { 4, 5, 6 }, same[3] = { 5, 5, 5 };
 	int in[64] = { 0 }, out[64], err = 0;
+	const void *send[3] = { in, in + 8, in + 16 };
+	void *recv[3] = { out + 16, out + 8, out };
 	bool odd_one = env->rank == 1;
 
 	counts[2] += odd_one;
@@ -45,6 +57,14 @@ static int differ(struct rank_env *env)
 		err = rondo_gather_v(
 			env->comm, in, 5, out, same, NULL, RONDO_I32, odd_one ? 1 : 0, NULL);
 		break;
+	case LISTED:
+		err = rondo_all_gather_list(env->comm, in, recv, counts, RONDO_I32, NULL);
+		break;
+	case LISTS_EXCHANGED:
+		same[2] += odd_one;
+		err = rondo_all_to_all_list(
+			env->comm, send, same, recv, (size_t[]){ 5, 5, 5 }, RONDO_I32, NULL);
+		break;
 	}
 	/* A rank that only sends gets the error at the next call, unless calls are checked. */
 	if (!err && !getenv("RONDO_CHECK"))
@@ -75,6 +95,7 @@ Test(variable, counts_that_differ_are_an_error_everywhere, .timeout = 120)
 {
 	expect_misfit(GATHERED, "all_gather_v #1: rank ", "rank 1");
 	expect_misfit(SCATTERED, "reduce_scatter_v #1: rank ", "rank 1");
+	expect_misfit(LISTED, "all_gather_v #1: rank ", "rank 1");
 }
 
 /*
@@ -108,6 +129,7 @@ Test(variable, counts_that_lead_to_another_algorithm_are_the_reason, .timeout = 
 Test(variable, a_pair_that_disagrees_is_named_with_its_numbers, .timeout = 120)
 {
 	expect_misfit(EXCHANGED, "rank 1 sends 6 i32 to rank 2", "which expects 5");
+	expect_misfit(LISTS_EXCHANGED, "rank 1 sends 6 i32 to rank 2", "which expects 5");
 	expect_misfit(AT_THE_ROOT, "rank 1 sends 6 i32 to rank 0", "which expects 5");
 	expect_misfit(FROM_THE_ROOT, "rank 0 sends 5 i32 to rank 1", "which expects 6");
 }
