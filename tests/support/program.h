@@ -55,4 +55,17 @@ void watch_processes(int fd, struct pollfd *ends, int count);
 /* Whether all of them end; those that do not are killed. */
 bool all_end(struct pollfd *ends, int count);
 
+/* A tool as its user sees it: a test with the name of a tool runs that. */
+struct run {
+	int status;
+	char *out, *err; /* its outputs, until the test's end */
+};
+
+/* Runs it with these arguments; NULL comes last. */
+#define run(...) run_tool(RONDO_TOOL, __VA_ARGS__)
+struct run run_tool(const char *path, ...);
+
+/* Asserts that it returned 0 and wrote no error. */
+void assert_went_well(const struct run *run);
+
 #endif

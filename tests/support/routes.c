@@ -2,7 +2,6 @@
 
 #include <criterion/criterion.h>
 
-#include "captured_stderr.h"
 #include "text.h"
 
 int routes_reach(const struct rd_place *here, const struct rd_place *there)

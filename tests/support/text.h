@@ -14,4 +14,10 @@ int warnings_of(const char *log);
 char *file_text(int fd);
 char *file_text_at(const char *path);
 
+/* Captures the standard error of this process and its children from here on; nothing is shown. */
+void captured_stderr_begin(void);
+
+/* Ends the capture. Returns its text, valid until the next call. */
+const char *captured_stderr_end(void);
+
 #endif

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/pidfd.h"
-#include "captured_stderr.h"
+#include "text.h"
 #include "secure/secret.h"
 #include "secure/tls.h"
 #include "free_port.h"

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "captured_stderr.h"
 #include "text.h"
 #include "world.h"
 

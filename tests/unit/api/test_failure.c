@@ -11,7 +11,6 @@
 
 #include "comm/comm.h"
 #include "base/error.h"
-#include "captured_stderr.h"
 #include "text.h"
 #include "world.h"
 

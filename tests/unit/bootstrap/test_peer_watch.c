@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/trial.h"
 #include "bootstrap/peer_watch.h"
-#include "captured_stderr.h"
 #include "mute_files.h"
 #include "rondo.h"
 #include "text.h"

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "transports/transports.h"
-#include "captured_stderr.h"
 #include "routes.h"
 #include "text.h"
 

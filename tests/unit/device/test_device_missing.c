@@ -7,7 +7,6 @@
 
 #include "device/device.h"
 #include "rondo.h"
-#include "captured_stderr.h"
 #include "gpus.h"
 #include "text.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gpus.h"
-#include "captured_stderr.h"
+#include "text.h"
 #include "elements.h"
 
 TestSuite(gpu, .init = gpu_die_with_parent);
@@ -83,7 +83,7 @@ static uint32_t dice(int call, int which)
 	return x ^ x >> 13;
 }
 
-static size_t count_of(int call)
+static size_t length_of(int call)
 {
 	return dice(call, 1) % 4 ? dice(call, 2) % 300 + 1 : dice(call, 2) % COUNT_MAX + 1;
 }
@@ -171,7 +171,7 @@ static int mixed_calls(struct rank_env *env)
 	int wrong = open_buffers(env, &b);
 
 	for (int call = 0; call < calls && !wrong; call++) {
-		size_t count = count_of(call);
+		size_t count = length_of(call);
 
 		for (size_t i = 0; i < count * (size_t)env->size; i++)
 			b.host[i] = value(env->rank, i, call);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "device/device_stream.h"
-#include "captured_stderr.h"
 #include "text.h"
 #include "api/stream.h"
 #include "gpu/direct.h"

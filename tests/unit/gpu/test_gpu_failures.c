@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "captured_stderr.h"
+#include "text.h"
 #include "api/stream.h"
 #include "gpu/peers.h"
 #include "gpu/watch.h"

@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 
 #include "gpu/messages.h"
-#include "captured_stderr.h"
 #include "filter.h"
 #include "text.h"
 #include "variants.h"

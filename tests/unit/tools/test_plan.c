@@ -10,7 +10,7 @@
 #include "plan/timeline.h"
 #include "rondo.h"
 #include "text.h"
-#include "tool_run.h"
+#include "program.h"
 #include "tuner/eligible.h"
 
 /* ---- Timelines ------------------------------------------------------------------------------ */

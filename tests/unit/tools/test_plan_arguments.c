@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "text.h"
-#include "tool_run.h"
+#include "program.h"
 
 #define REFUSED(wanted_status, text, ...) \
 	do { \

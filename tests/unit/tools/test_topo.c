@@ -11,7 +11,6 @@
 #include "file_tree.h"
 #include "program.h"
 #include "text.h"
-#include "tool_run.h"
 #include "topo/paths.h"
 #include "topo/smi.h"
 #include "topo/topology.h"

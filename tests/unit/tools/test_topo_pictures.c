@@ -7,7 +7,6 @@
 #include "file_tree.h"
 #include "program.h"
 #include "text.h"
-#include "tool_run.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "topo/probe.h"
-#include "captured_stderr.h"
+#include "text.h"
 #include "file_tree.h"
 #include "topo/sysfs.h"
 #include "topo/probes.h"

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "transports/contract/fixture.h"
 #include "transports/contract/traffic.h"
-#include "captured_stderr.h"
 #include "filter.h"
 #include "text.h"
 

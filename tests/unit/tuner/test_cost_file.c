@@ -10,7 +10,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "captured_stderr.h"
 #include "text.h"
 #include "tuner/cost_file.h"
 #include "world.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bootstrap/control_message.h"
-#include "captured_stderr.h"
+#include "text.h"
 #include "exec/algorithms.h"
 #include "tuner/pick.h"
 #include "tuner/tuner_rows.h"
