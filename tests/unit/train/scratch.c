@@ -2,9 +2,14 @@
 
 #include <criterion/criterion.h>
 #include <ftw.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+#include <zlib.h>
+
+#include "train/base/fail.h"
 
 static char dir[256];
 static int entries;
@@ -56,4 +61,85 @@ int scratch_count(void)
 	entries = 0;
 	nftw(dir, count_entry, 8, FTW_PHYS);
 	return entries;
+}
+
+/* ---- Data sets ---- */
+
+void files_gzip(const char *name, const void *bytes, unsigned size)
+{
+	gzFile file = gzopen(scratch_path(name), "wb");
+	cr_assert(file);
+	cr_assert_eq(gzwrite(file, bytes, size), (int)size);
+	cr_assert_eq(gzclose(file), Z_OK);
+}
+
+size_t files_read(const char *name, void *bytes, size_t room)
+{
+	FILE *file = fopen(scratch_path(name), "rb");
+	cr_assert(file);
+	size_t size = fread(bytes, 1, room, file);
+	fclose(file);
+	return size;
+}
+
+struct data_source files_source(const struct data_kind *kind, const char *name)
+{
+	struct data_source source = { .kind = kind, .window = FILES_WINDOW };
+	snprintf(source.path, sizeof(source.path), "%s", scratch_path(name));
+	return source;
+}
+
+struct data *files_open(const struct data_kind *kind, const char *name, enum data_part part)
+{
+	struct data_source source = files_source(kind, name);
+	struct data *data;
+	cr_assert_eq(data_open(&data, &source, part), 0, "%s", failure());
+	return data;
+}
+
+void files_refuse(const struct data_kind *kind, const char *name, enum data_part part,
+	const char *file, const char *reason)
+{
+	struct data_source source = files_source(kind, name);
+	struct data *data;
+	cr_assert_neq(data_open(&data, &source, part), 0, "no failure: %s", reason);
+	cr_assert_null(data);
+	cr_assert(strstr(failure(), file), "%s is not in: %s", file, failure());
+	cr_assert(strstr(failure(), reason), "'%s' is not in: %s", reason, failure());
+	cr_assert_null(strchr(failure(), '\n'));
+}
+
+double entropy_of_bytes(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	double counts[256] = { 0 }, all = 0, entropy = 0;
+	cr_assert_not_null(file, "%s", path);
+	for (int byte; (byte = getc(file)) != EOF; all++)
+		counts[byte]++;
+	fclose(file);
+	for (int byte = 0; byte < 256; byte++)
+		entropy -= counts[byte] ? counts[byte] / all * log(counts[byte] / all) : 0;
+	return entropy;
+}
+
+/* ---- Metrics ---- */
+
+struct rows read_rows(const char *path)
+{
+	struct rows rows = { 0 };
+	const struct metrics_format *format = metrics_format_of(path);
+	char line[1024], *end;
+	FILE *file = fopen(path, "r");
+	cr_assert(file, "%s", path);
+	while (fgets(line, sizeof(line), file) && (end = strchr(line, '\n'))) {
+		*end = '\0';
+		bool is_head = !rows.size && format->head_line;
+		rows.size += end - line + 1;
+		if (is_head)
+			cr_assert_str_eq(line, format->head_line);
+		else
+			cr_assert(format->read_row(line, &rows.rows[rows.count++]), "%s", line);
+	}
+	fclose(file);
+	return rows;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "train/base/fail.h"
-#include "train/data/files.h"
 #include "train/data/sets.h"
 #include "train/job.h"
 #include "train/scratch.h"
@@ -64,15 +63,6 @@ static void export_of(const char *name, int ranks, int tensor, int pipeline)
 	run_ranks(&job, ranks);
 }
 
-static size_t read_file(const char *name, char *bytes, size_t size)
-{
-	FILE *file = fopen(scratch_path(name), "rb");
-	cr_assert(file, "%s", name);
-	size_t read = fread(bytes, 1, size, file);
-	fclose(file);
-	return read;
-}
-
 Test(language, the_parts_of_a_model_are_exported_whole)
 {
 	enum { ROOM = 4 << 20 };
@@ -80,9 +70,9 @@ Test(language, the_parts_of_a_model_are_exported_whole)
 	cr_assert(whole && parts);
 	export_of("whole", 1, 1, 1);
 	export_of("parts", 8, 2, 2);
-	size_t size = read_file("whole", whole, ROOM);
+	size_t size = files_read("whole", whole, ROOM);
 	cr_assert_gt(size, 830208 * sizeof(float)); /* gpt with a context of 32 */
-	cr_assert_eq(read_file("parts", parts, ROOM), size);
+	cr_assert_eq(files_read("parts", parts, ROOM), size);
 	cr_assert_arr_eq(whole, parts, size);
 	free(whole);
 	free(parts);

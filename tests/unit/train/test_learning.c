@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "train/base/fail.h"
-#include "train/data/files.h"
 #include "train/data/sets.h"
 #include "train/job.h"
 #include "train/scratch.h"

@@ -7,7 +7,6 @@
 #include "base/json.h"
 #include "train/base/fail.h"
 #include "train/job.h"
-#include "train/metrics/read_rows.h"
 #include "train/scratch.h"
 
 TestSuite(reports, .init = make_data, .fini = scratch_remove, .timeout = 600);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "train/data/cifar.h"
-#include "train/data/files.h"
 #include "train/rounding.h"
 #include "train/scratch.h"
 

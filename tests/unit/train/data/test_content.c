@@ -12,7 +12,6 @@
 #include "train/base/fail.h"
 #include "train/base/rng.h"
 #include "train/data/content.h"
-#include "train/data/files.h"
 #include "train/scratch.h"
 
 TestSuite(content, .init = scratch_make, .fini = scratch_remove, .timeout = 60);

@@ -8,7 +8,6 @@
 #include "train/base/fail.h"
 #include "train/base/rng.h"
 #include "train/data/draw.h"
-#include "train/data/files.h"
 #include "train/scratch.h"
 
 TestSuite(damage, .init = scratch_make, .fini = scratch_remove, .timeout = 120);

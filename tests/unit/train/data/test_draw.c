@@ -8,7 +8,6 @@
 #include "train/base/fail.h"
 #include "train/base/hash.h"
 #include "train/data/draw.h"
-#include "train/data/files.h"
 #include "train/data/sampler.h"
 #include "train/data/sets.h"
 #include "train/model/model.h"

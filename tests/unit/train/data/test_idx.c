@@ -5,7 +5,6 @@
 #include <zlib.h>
 
 #include "train/base/fail.h"
-#include "train/data/files.h"
 #include "train/rounding.h"
 #include "train/scratch.h"
 

@@ -6,7 +6,6 @@
 
 #include "train/base/fail.h"
 #include "train/base/hash.h"
-#include "train/data/files.h"
 #include "train/data/loader.h"
 #include "train/data/sets.h"
 #include "train/scratch.h"

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "train/base/fail.h"
-#include "train/data/files.h"
 #include "train/scratch.h"
 
 TestSuite(windows, .init = scratch_make, .fini = scratch_remove);

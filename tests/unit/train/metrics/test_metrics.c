@@ -12,7 +12,6 @@
 #include "base/json.h"
 #include "train/base/fail.h"
 #include "train/metrics/metrics.h"
-#include "train/metrics/read_rows.h"
 #include "train/scratch.h"
 
 TestSuite(metrics, .init = scratch_make, .fini = scratch_remove, .timeout = 60);
