@@ -134,10 +134,9 @@ static void assert_refused(const struct rondo_config *config, const char *reason
 
 Test(unique_id, bytes_that_are_no_id_and_an_id_of_another_process_are_refused, .timeout = 60)
 {
-	struct rondo_unique_id id, wrong;
+	struct rondo_unique_id id, wrong = { 0 };
 	struct rondo_config config = config_of(1, 2, &wrong);
 
-	memset(&wrong, 0, sizeof(wrong));
 	assert_refused(&config, "rank 1: unique_id in struct rondo_config is none that");
 	cr_assert_eq(rondo_get_unique_id(&id), 0, "%s", rondo_last_error());
 	/* One byte at a time: what is read is checked. */
