@@ -68,7 +68,6 @@ static const char *const devices[] = { "cpu", "cuda", NULL };
 static const char *const compressions[] = { "no", "fp16", "bf16", NULL };
 static const char *const precisions[] = { "f32", "bf16", "f16", NULL };
 static const char *const optimizers[] = { "sgd", "adam", "adamw", NULL };
-static const char *const pipeline_schedules[] = { "1f1b", "gpipe", NULL };
 static const char *const schedules[] = { "constant", "step", "cosine", NULL };
 
 /* Below INT64_MAX, and exact in a double. */
@@ -176,9 +175,6 @@ const struct option_row option_table[] = {
 	COUNT("pipeline", pipeline, 4096,
 		"cut the model into N stages, a rank each; --accumulate gives the micro-batches\n"
 		"that go through them. Default: 1"),
-	NAME("pipeline-schedule", pipeline_schedule, pipeline_schedules,
-		"1f1b: a stage alternates between forward and backward; gpipe: all forward\n"
-		"first, which needs more memory. Default: 1f1b"),
 	COUNT("accumulate", accumulate, 65536,
 		"compute N micro-batches a rank and step, and send gradients after the last.\n"
 		"Default: 1"),

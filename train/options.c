@@ -349,7 +349,6 @@ int options_refuse_idle(const struct options *options)
 		{ "lr-gamma", options->schedule == SCHEDULE_STEP, "--schedule step" },
 		{ "min-lr", options->schedule == SCHEDULE_COSINE, "--schedule cosine" },
 		{ "shards", options->deterministic, "--deterministic" },
-		{ "pipeline-schedule", options->pipeline > 1, "--pipeline above 1" },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (options->given[option_number(rows[i].name)] && !rows[i].has_effect)

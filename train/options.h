@@ -26,7 +26,6 @@ struct options {
 	const struct network *network; /* NULL: not given */
 	int tokens; /* of a sample of a text; 0: the network's default */
 	int tensor, pipeline; /* ranks that share layers, and stages, of a replica */
-	int pipeline_schedule; /* enum pipeline_schedule */
 	int workers; /* threads of each rank that gather batches */
 	int ranks; /* to start on this host */
 	int threads; /* of each process, each a rank */

@@ -39,8 +39,7 @@ int parts_config(
 	int err = network_cut(options->network, train->device, samples, config, stages, first);
 	config->first_layer = first[stage];
 	config->last_layer = first[stage + 1];
-	config->passes =
-		turns_passes(options->pipeline_schedule, stage, stages, train->micro_batches);
+	config->passes = turns_passes(stage, stages, train->micro_batches);
 	free(first);
 	return err;
 }
@@ -50,14 +49,13 @@ int parts_create(struct train *train)
 	const struct groups *groups = train->groups;
 	if (is_whole(train))
 		return 0;
-	report_line(train->report, "%d x data, %d x tensor, %d x pipeline (%s, %d micro-batches)",
+	report_line(train->report, "%d x data, %d x tensor, %d x pipeline (%d micro-batches)",
 		groups->data.size, groups->tensor.size, groups->pipeline.size,
-		train->options.pipeline_schedule == PIPELINE_GPIPE ? "gpipe" : "1f1b",
 		train->micro_batches);
 	if (groups->pipeline.size == 1)
 		return 0;
 	return pipeline_create(&train->pipeline, &groups->pipeline, &groups->ends, train->model,
-		train->options.pipeline_schedule, train->micro_batches);
+		train->micro_batches);
 }
 
 bool parts_measures(const struct train *train)

@@ -43,18 +43,15 @@ static int allocate(struct pipeline *pipeline)
 }
 
 int pipeline_create(struct pipeline **out, const struct train_world *group,
-	const struct train_world *ends, struct model *model, enum pipeline_schedule schedule,
-	int micro_batches)
+	const struct train_world *ends, struct model *model, int micro_batches)
 {
 	struct pipeline *pipeline = calloc(1, sizeof(*pipeline));
 	*out = NULL;
 	if (!pipeline)
 		return fail("out of memory");
-	*pipeline = (struct pipeline){ .group = group,
-		.ends = ends,
-		.model = model,
-		.schedule = schedule,
-		.micro_batches = micro_batches };
+	*pipeline = (struct pipeline){
+		.group = group, .ends = ends, .model = model, .micro_batches = micro_batches
+	};
 	int err = allocate(pipeline);
 	if (!err)
 		err = open_stream(pipeline);
@@ -62,7 +59,7 @@ int pipeline_create(struct pipeline **out, const struct train_world *group,
 		pipeline_destroy(pipeline);
 		return err;
 	}
-	turns_of(schedule, group->rank, group->size, micro_batches, pipeline->turns);
+	turns_of(group->rank, group->size, micro_batches, pipeline->turns);
 	*out = pipeline;
 	return 0;
 }
@@ -243,16 +240,15 @@ int pipeline_sum_shared(struct pipeline *pipeline)
 
 /* ---- Turns ---- */
 
-int turns_passes(enum pipeline_schedule schedule, int stage, int stages, int micro_batches)
+int turns_passes(int stage, int stages, int micro_batches)
 {
 	int behind = stages - stage;
-	return schedule == PIPELINE_GPIPE || micro_batches < behind ? micro_batches : behind;
+	return micro_batches < behind ? micro_batches : behind;
 }
 
-void turns_of(enum pipeline_schedule schedule, int stage, int stages, int micro_batches,
-	struct turn *turns)
+void turns_of(int stage, int stages, int micro_batches, struct turn *turns)
 {
-	int passes = turns_passes(schedule, stage, stages, micro_batches);
+	int passes = turns_passes(stage, stages, micro_batches);
 	int forward = 0, backward = 0;
 	while (backward < micro_batches) {
 		bool is_full = forward - backward == passes || forward == micro_batches;

@@ -5,7 +5,7 @@
  * gradients come back. A stage sends one micro-batch's result and receives the next one's input in
  * a group: so no order makes two stages wait for each other.
  *
- *     pipeline_create(&pipeline, &groups.pipeline, &groups.ends, model, PIPELINE_1F1B, 8);
+ *     pipeline_create(&pipeline, &groups.pipeline, &groups.ends, model, 8);
  *     for each step:
  *             pipeline_train(pipeline, parts, scale, ddp);
  *             ddp_wait(ddp);
@@ -27,13 +27,10 @@
 /*
  * The turns of a stage of a pipeline: the order in which it takes the micro-batches of a step.
  *
- * GPipe (Huang et al.: "GPipe: Efficient Training of Giant Neural Networks", 2019): all forward,
- * then all backward. 1F1B (Narayanan et al.: "PipeDream", 2019; here with a flush at the end of
- * each step): a stage begins with as many forward as there are stages behind it, then alternates.
- * Both compute the same. 1F1B holds at most as many micro-batches at a time as there are stages.
+ * 1F1B (Narayanan et al.: "PipeDream", 2019; here with a flush at the end of each step): a stage
+ * begins with as many forward as there are stages behind it, then alternates. So it holds at most
+ * as many micro-batches at a time as there are stages.
  */
-
-enum pipeline_schedule { PIPELINE_1F1B, PIPELINE_GPIPE };
 
 struct turn {
 	bool backward;
@@ -41,10 +38,9 @@ struct turn {
 };
 
 /* Writes turns[2 * micro_batches]. Micro-batches go back in the order in which they came. */
-void turns_of(enum pipeline_schedule schedule, int stage, int stages, int micro_batches,
-	struct turn *turns);
+void turns_of(int stage, int stages, int micro_batches, struct turn *turns);
 /* Micro-batches between forward and backward at a time, at most. */
-int turns_passes(enum pipeline_schedule schedule, int stage, int stages, int micro_batches);
+int turns_passes(int stage, int stages, int micro_batches);
 
 struct micro_batch {
 	const void *inputs; /* on the device; the first stage reads them */
@@ -58,7 +54,6 @@ struct pipeline {
 	const struct train_world *group; /* a rank is a stage */
 	const struct train_world *ends;
 	struct model *model; /* with turns_passes() passes */
-	enum pipeline_schedule schedule;
 	int micro_batches; /* of a step */
 	struct turn *turns; /* [2 * micro_batches] */
 	rondo_stream *stream; /* of messages between devices; NULL: on the host */
@@ -68,8 +63,7 @@ struct pipeline {
 
 /* The groups and the model outlive the pipeline. On failure *pipeline is NULL. */
 int pipeline_create(struct pipeline **pipeline, const struct train_world *group,
-	const struct train_world *ends, struct model *model, enum pipeline_schedule schedule,
-	int micro_batches);
+	const struct train_world *ends, struct model *model, int micro_batches);
 /* Accepts NULL. */
 void pipeline_destroy(struct pipeline *pipeline);
 

@@ -240,8 +240,6 @@ Test(options, one_without_an_effect_is_refused)
 	cr_assert_str_eq(idle("convnet"), "--model mlp or a gpt, whose layers ranks can share");
 	cr_assert_eq(PARSE("--tensor", "1"), 0);
 	cr_assert_str_eq(idle("lenet"), "nothing");
-	cr_assert_eq(PARSE("--pipeline-schedule", "gpipe"), 0);
-	cr_assert_str_eq(idle("gpt"), "--pipeline above 1");
 }
 
 /* ---- Checkpoints ---- */
@@ -249,9 +247,9 @@ Test(options, one_without_an_effect_is_refused)
 /* Not the run's: where and how fast it is computed, what it prints and writes. --global-batch
    stands for --batch too; a run that is divided has no checkpoint. */
 static const char *const not_kept[] = { "fetch", "workers", "ranks", "threads", "device", "steps",
-	"batch", "no-overlap", "tensor", "pipeline", "pipeline-schedule", "shrink", "check-every",
-	"checkpoint", "resume", "auto-resume", "export", "metrics", "bucket-report", "report-every",
-	"stragglers", "trace", NULL };
+	"batch", "no-overlap", "tensor", "pipeline", "shrink", "check-every", "checkpoint",
+	"resume", "auto-resume", "export", "metrics", "bucket-report", "report-every", "stragglers",
+	"trace", NULL };
 
 static bool is_kept(const struct option_row *row)
 {

@@ -36,9 +36,7 @@ Test(parallel, losses_are_those_of_one_rank)
 	expect_losses(plain.outcome, divided(1, 2, 4), 2);
 	expect_losses(plain.outcome, divided(1, 2, 3), 4);
 	expect_losses(plain.outcome, divided(2, 2, 2), 8);
-	struct job gpipe = divided(1, 4, 4);
-	gpipe.options.pipeline_schedule = PIPELINE_GPIPE;
-	expect_losses(plain.outcome, gpipe, 4);
+	expect_losses(plain.outcome, divided(1, 4, 4), 4);
 }
 
 static void exit_if_stepped(struct train *train, int step)

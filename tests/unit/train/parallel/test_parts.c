@@ -48,7 +48,6 @@ static struct outcome *serial, *shared; /* shared with the ranks */
 struct way {
 	const struct network *network;
 	int ranks, tensor, stages;
-	enum pipeline_schedule schedule;
 	int micro_batches; /* of a rank's share of a step */
 	bool is_cut_badly; /* each stage but the last has one layer */
 };
@@ -122,7 +121,7 @@ static int create_models(struct rank *rank, struct device *device)
 	int err = network_cut(way.network, device, &samples, &config, way.stages, first);
 	if (err)
 		return err;
-	config.passes = turns_passes(way.schedule, stage, way.stages, way.micro_batches);
+	config.passes = turns_passes(stage, way.stages, way.micro_batches);
 	config.first_layer = way.is_cut_badly && stage ? stage + 1 : first[stage];
 	config.last_layer =
 		way.is_cut_badly && stage < way.stages - 1 ? stage + 2 : first[stage + 1];
@@ -143,7 +142,7 @@ static int create(struct rank *rank, struct device *device)
 			&rank->ddp, &rank->groups.data, device, &rank->model->parameters, &config);
 	if (!err)
 		err = pipeline_create(&rank->pipeline, &rank->groups.pipeline, &rank->groups.ends,
-			rank->model, way.schedule, way.micro_batches);
+			rank->model, way.micro_batches);
 	if (!err)
 		err = optimizer_create(
 			&rank->optimizer, device, &sgd, rank->model->parameters.elements);
@@ -316,9 +315,8 @@ static void run_serial(const struct network *network)
 static void expect_serial(struct way tried)
 {
 	char name[128];
-	snprintf(name, sizeof(name), "%s on %d ranks, tensor %d, %d stages, schedule %d, %d parts",
-		tried.network->name, tried.ranks, tried.tensor, tried.stages, tried.schedule,
-		tried.micro_batches);
+	snprintf(name, sizeof(name), "%s on %d ranks, tensor %d, %d stages, %d parts",
+		tried.network->name, tried.ranks, tried.tensor, tried.stages, tried.micro_batches);
 	way = tried;
 	memset(shared, 0, sizeof(*shared));
 	cr_assert_eq(rondo_spawn(way.ranks, run_rank, NULL), 0, "%s: %s", name, shared->reason);
@@ -358,14 +356,12 @@ static void expect_pipelines(const struct network *network)
 	static const int micro_batches[] = { 1, 3, 8 };
 	run_serial(network);
 	for (int stages = 2; stages <= 4; stages *= 2)
-		for (int schedule = PIPELINE_1F1B; schedule <= PIPELINE_GPIPE; schedule++)
-			for (int i = 0; i < 3; i++)
-				expect_serial((struct way){ .network = network,
-					.ranks = stages,
-					.tensor = 1,
-					.stages = stages,
-					.schedule = schedule,
-					.micro_batches = micro_batches[i] });
+		for (int i = 0; i < 3; i++)
+			expect_serial((struct way){ .network = network,
+				.ranks = stages,
+				.tensor = 1,
+				.stages = stages,
+				.micro_batches = micro_batches[i] });
 }
 
 Test(parts, pipelines_of_gpt_equal_the_serial_model)
@@ -387,7 +383,6 @@ Test(parts, a_pipeline_of_8_stages_equals_the_serial_model)
 		.ranks = 8,
 		.tensor = 1,
 		.stages = 8,
-		.schedule = PIPELINE_GPIPE,
 		.micro_batches = 5,
 		.is_cut_badly = true });
 }
@@ -403,13 +398,8 @@ Test(parts, empty_micro_batches_change_nothing)
 Test(parts, data_tensor_and_pipeline_on_8_ranks_equal_the_serial_model)
 {
 	run_serial(&gpt);
-	for (int schedule = PIPELINE_1F1B; schedule <= PIPELINE_GPIPE; schedule++)
-		expect_serial((struct way){ .network = &gpt,
-			.ranks = 8,
-			.tensor = 2,
-			.stages = 2,
-			.schedule = schedule,
-			.micro_batches = 4 });
+	expect_serial((struct way){
+		.network = &gpt, .ranks = 8, .tensor = 2, .stages = 2, .micro_batches = 4 });
 	expect_serial((struct way){
 		.network = &gpt, .ranks = 8, .tensor = 4, .stages = 2, .micro_batches = 4 });
 	expect_serial((struct way){

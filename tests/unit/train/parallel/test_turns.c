@@ -12,8 +12,6 @@
 #define STAGES_MAX 8
 #define MICRO_BATCHES_MAX 17
 
-static const enum pipeline_schedule schedules[] = { PIPELINE_1F1B, PIPELINE_GPIPE };
-
 /* A message of a turn: to the next stage forward, and to the one before backward. */
 struct message {
 	int to; /* the stage; -1: none */
@@ -61,11 +59,11 @@ static bool deliver(int from)
 	return true;
 }
 
-static void run(enum pipeline_schedule schedule, int count, int micro_batches)
+static void run(int count, int micro_batches)
 {
 	int turn_count = 2 * micro_batches, over = 0;
 	for (int s = 0; s < count; s++) {
-		turns_of(schedule, s, count, micro_batches, stages[s].turns);
+		turns_of(s, count, micro_batches, stages[s].turns);
 		stages[s].at = 0;
 		post(s, count, turn_count);
 	}
@@ -89,18 +87,16 @@ static void run(enum pipeline_schedule schedule, int count, int micro_batches)
 
 Test(turns, no_stages_wait_for_each_other, .timeout = 60)
 {
-	for (int i = 0; i < 2; i++)
-		for (int count = 1; count <= STAGES_MAX; count++)
-			for (int m = 1; m <= MICRO_BATCHES_MAX; m++)
-				run(schedules[i], count, m);
+	for (int count = 1; count <= STAGES_MAX; count++)
+		for (int m = 1; m <= MICRO_BATCHES_MAX; m++)
+			run(count, m);
 }
 
-static void expect_complete(
-	enum pipeline_schedule schedule, int stage, int count, int micro_batches)
+static void expect_complete(int stage, int count, int micro_batches)
 {
 	struct turn turns[2 * MICRO_BATCHES_MAX];
 	int forward = 0, backward = 0, most = 0;
-	turns_of(schedule, stage, count, micro_batches, turns);
+	turns_of(stage, count, micro_batches, turns);
 	for (int t = 0; t < 2 * micro_batches; t++) {
 		cr_assert_eq(turns[t].micro_batch, turns[t].backward ? backward : forward);
 		turns[t].backward ? backward++ : forward++;
@@ -108,26 +104,16 @@ static void expect_complete(
 		most = forward - backward > most ? forward - backward : most;
 	}
 	cr_assert_eq(backward, micro_batches);
-	cr_assert_eq(most, turns_passes(schedule, stage, count, micro_batches));
-	if (schedule == PIPELINE_1F1B)
-		cr_assert_leq(most, count - stage);
+	cr_assert_eq(most, turns_passes(stage, count, micro_batches));
+	cr_assert_leq(most, count - stage);
 }
 
 Test(turns, each_micro_batch_goes_forward_then_back_within_the_passes)
 {
-	for (int i = 0; i < 2; i++)
-		for (int count = 1; count <= STAGES_MAX; count++)
-			for (int stage = 0; stage < count; stage++)
-				for (int m = 1; m <= MICRO_BATCHES_MAX; m++)
-					expect_complete(schedules[i], stage, count, m);
-}
-
-Test(turns, gpipe_goes_all_forward_first)
-{
-	struct turn turns[8];
-	turns_of(PIPELINE_GPIPE, 1, 3, 4, turns);
-	for (int t = 0; t < 8; t++)
-		cr_assert_eq(turns[t].backward, t >= 4);
+	for (int count = 1; count <= STAGES_MAX; count++)
+		for (int stage = 0; stage < count; stage++)
+			for (int m = 1; m <= MICRO_BATCHES_MAX; m++)
+				expect_complete(stage, count, m);
 }
 
 #define SIZE 3
