@@ -24,7 +24,6 @@
 #include "comm/opening.h"
 #include "comm/plan_cache.h"
 #include "comm/route.h"
-#include "comm/run.h"
 #include "device/device.h"
 #include "exec/trace.h"
 #include "gpu/create.h"

@@ -17,7 +17,6 @@
 #include "comm/hold.h"
 #include "comm/opening.h"
 #include "comm/plan_cache.h"
-#include "net/socket.h"
 
 /* ---- Where ---------------------------------------------------------------------------------- */
 

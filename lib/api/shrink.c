@@ -4,7 +4,6 @@
  * they give it up, and begin again.
  */
 #include "api/communicator.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/shrink/shrink.h"
 

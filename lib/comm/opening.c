@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/comm_log.h"
 #include "comm/hold.h"

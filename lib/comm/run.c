@@ -3,7 +3,6 @@
 #include "base/hot_call.h"
 #include "base/call_site.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "comm/batch.h"
 #include "comm/hold.h"

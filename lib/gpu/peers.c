@@ -2,13 +2,11 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "comm/connect.h"
 #include "comm/hold.h"
 #include "device/devmem.h"
 #include "device/region.h"
-#include "gpu/watch.h"
 
 /* ---- Meeting ------------------------------------------------------------------------------- */
 

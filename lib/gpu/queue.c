@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/futex.h"
 #include "gpu/exports.h"
 #include "gpu/launch.h"

@@ -15,7 +15,6 @@
 #include "gpu/queue_direct.h"
 #include "gpu/staging.h"
 #include "gpu/transfers.h"
-#include "gpu/watch.h"
 
 /* ---- Checking calls ------------------------------------------------------------------------ */
 

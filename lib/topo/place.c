@@ -1,6 +1,5 @@
 #include "topo/place.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "topo/identity.h"
 #include "topo/sysfs.h"

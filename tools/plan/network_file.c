@@ -1,5 +1,4 @@
 /* Networks as JSON: links, and routes of pairs of hosts. */
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "simulated.h"
-#include "tuner/replay.h"
 
 struct watched {
 	struct plan_timeline *timeline;

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/algorithms.h"
 #include "base/error.h"
 #include "topo/rank_order.h"
 #include "topo/topology_places.h"

@@ -5,7 +5,6 @@
 #ifndef TRAIN_METRICS_H
 #define TRAIN_METRICS_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "train/metrics/report.h"

@@ -15,7 +15,6 @@
 #ifndef TRAIN_TRACE_H
 #define TRAIN_TRACE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "train/world/world.h"

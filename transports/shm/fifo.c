@@ -10,7 +10,6 @@
 #include "base/hot_call.h"
 #include "base/arith.h"
 #include "base/tsan.h"
-#include "base/error.h"
 #include "transports/shm/publish.h"
 #include "transports/shm/single_copy.h"
 

@@ -43,7 +43,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/settings.h"
 #include "topo/place.h"
 #include "transports/shm/pair.h"
 #include "transports/shm/station.h"

@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/settings.h"
 
 /* Below this many bytes, a copy behind the header costs less than a second iovec. */
 #define GATHER_MIN 1024

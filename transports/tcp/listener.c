@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/port.h"
-#include "base/settings.h"
 
 /* Two sockets for an interface, and one where other ranks look for this one. */
 _Static_assert(RD_DOOR_LISTENERS > 2 * RD_INTERFACES_MAX, "the door has room");

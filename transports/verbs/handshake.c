@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "transports/verbs/endpoint.h"
 

@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "bootstrap/status.h"
-#include "rondo.h"
 #include "run/base/memory.h"
 
 #define ANSWER_MS 1000
