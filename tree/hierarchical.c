@@ -37,9 +37,9 @@ static struct stand stand_of(const struct rd_plan *plan)
 
 /* A view of the members of this rank's group. */
 static void begin_inside(
-	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective, int root)
+	struct rd_plan *plan, const struct stand *stand, enum rd_collective collective)
 {
-	rd_view_begin(plan, collective, root);
+	rd_view_begin(plan, collective, 0);
 	for (int i = 0; i < stand->members; i++)
 		rd_view_rank(plan, rd_group_member(stand->layout, stand->group, i));
 }
@@ -107,7 +107,7 @@ static void all_reduce(struct rd_plan *plan)
 	struct shares shares = shares_of(stand.layout);
 
 	rd_plan_parts(plan, shares.count * shares.cut);
-	begin_inside(plan, &stand, RD_REDUCE_SCATTER, 0);
+	begin_inside(plan, &stand, RD_REDUCE_SCATTER);
 	rd_view_partial(plan);
 	view_shares_of_members(plan, &stand, &shares);
 	rd_view_write(plan, &rd_ring);
@@ -118,7 +118,7 @@ static void all_reduce(struct rd_plan *plan)
 		view_share(plan, &shares, share);
 		rd_view_write(plan, shares.cut == 1 ? &rd_doubling : &rd_ring);
 	}
-	begin_inside(plan, &stand, RD_ALL_GATHER, 0);
+	begin_inside(plan, &stand, RD_ALL_GATHER);
 	view_shares_of_members(plan, &stand, &shares);
 	rd_view_write(plan, &rd_ring);
 }
@@ -162,7 +162,7 @@ static void reduce_scatter(struct rd_plan *plan)
 {
 	struct stand stand = stand_of(plan);
 
-	begin_inside(plan, &stand, RD_REDUCE_SCATTER, 0);
+	begin_inside(plan, &stand, RD_REDUCE_SCATTER);
 	rd_view_partial(plan);
 	view_blocks_of_members(plan, &stand);
 	rd_view_write(plan, &rd_ring);
@@ -174,7 +174,7 @@ static void all_gather(struct rd_plan *plan)
 	struct stand stand = stand_of(plan);
 
 	between_counterparts(plan, &stand, RD_ALL_GATHER);
-	begin_inside(plan, &stand, RD_ALL_GATHER, 0);
+	begin_inside(plan, &stand, RD_ALL_GATHER);
 	view_blocks_of_members(plan, &stand);
 	rd_view_write(plan, &rd_ring);
 }

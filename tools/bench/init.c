@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "memory.h"
+#include "percentile.h"
 #include "plot.h"
 #include "printed.h"
 #include "world.h"
@@ -231,13 +232,6 @@ static int run_rank(void *argument)
 
 /* ---- One number of ranks ------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* The median of `count` numbers, of which each is `step` after the one before. */
 static double median(const double *all, int step, int count)
 {
@@ -246,7 +240,7 @@ static double median(const double *all, int step, int count)
 	for (int i = 0; sorted && i < count; i++)
 		sorted[i] = all[step * i];
 	if (sorted) {
-		qsort(sorted, (size_t)count, sizeof(*sorted), by_value);
+		bench_sort(sorted, (size_t)count);
 		middle = sorted[count / 2];
 	}
 	free(sorted);

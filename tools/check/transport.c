@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "check/crash.h"
 #include "transports/contract/suite.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "transports/contract/fixture.h"
 #include "transports/transports.h"
@@ -210,14 +210,6 @@ enum { DATA, ASKS, LAST };
 
 char *speed_text;
 
-static int64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -364,12 +356,13 @@ static void ping(struct fixture *fixture, struct rd_link **links)
 	for (int i = 0; i < PINGS_WARM; i++)
 		if (!ask(&side, text, SHORT))
 			return;
-	for (int64_t end = now_ns() + PINGS_NS, now = 0; count < PINGS_MAX && now < end; count++) {
-		int64_t begin = now_ns();
+	for (int64_t end = rd_clock_ns() + PINGS_NS, now = 0; count < PINGS_MAX && now < end;
+		count++) {
+		int64_t begin = rd_clock_ns();
 
 		if (!ask(&side, text, SHORT))
 			return;
-		now = now_ns();
+		now = rd_clock_ns();
 		times[count] = now - begin;
 	}
 	send_message(&side, LAST, text, SHORT);
@@ -394,12 +387,12 @@ static const struct shape shape_long = { .size = 2, .channels = 1, .slots = 4, .
 /* The duration of `count` messages, until the last has arrived; -1: a failure. */
 static int64_t stream_round(struct side *side, const void *memory, size_t size, int count)
 {
-	int64_t begin = now_ns();
+	int64_t begin = rd_clock_ns();
 
 	for (int i = 1; i < count; i++)
 		if (!send_message(side, DATA, memory, size))
 			return -1;
-	return ask(side, memory, size) ? now_ns() - begin : -1;
+	return ask(side, memory, size) ? rd_clock_ns() - begin : -1;
 }
 
 static void stream(struct side *side, const void *memory, size_t size)

@@ -9,9 +9,9 @@
 /* With more, the labels of their links would overlap. */
 #define LABELLED_GPUS 4
 
-static double joint_y(double host_y, const struct frame_joint *joint)
+static double joint_y(const struct frame_joint *joint)
 {
-	return host_y + HOST_TITLE + SECTION_TITLE + CORE_HEIGHT + 16 + joint->level * LEVEL_HEIGHT;
+	return MARGIN + HOST_TITLE + SECTION_TITLE + CORE_HEIGHT + 16 + joint->level * LEVEL_HEIGHT;
 }
 
 static const struct frame_section *section_of_device(const struct frame *frame, int device)
@@ -96,19 +96,18 @@ static void draw_wires(const struct picture *picture, const struct frame *frame)
 		const struct frame_joint *above =
 			&frame->joints[joint->above < 0 ? 0 : joint->above];
 		if (joint->above < 0)
-			svg_line(picture->out, joint->x, cpu, joint->x, joint_y(MARGIN, joint),
-				"wire");
+			svg_line(picture->out, joint->x, cpu, joint->x, joint_y(joint), "wire");
 		else
-			draw_wire(picture, above->x, joint_y(MARGIN, above) + JOINT_HEIGHT,
-				joint->x, joint_y(MARGIN, joint));
+			draw_wire(picture, above->x, joint_y(above) + JOINT_HEIGHT, joint->x,
+				joint_y(joint));
 	}
 	for (int i = 0; i < frame->device_count; i++) {
 		const struct frame_device *device = &frame->devices[i];
 		const struct frame_joint *above =
 			&frame->joints[device->above < 0 ? 0 : device->above];
 		if (device->above >= 0)
-			draw_wire(picture, above->x, joint_y(MARGIN, above) + JOINT_HEIGHT,
-				device->x, picture->device_y);
+			draw_wire(picture, above->x, joint_y(above) + JOINT_HEIGHT, device->x,
+				picture->device_y);
 		else if (section_of_device(frame, i)->numa)
 			svg_line(
 				picture->out, device->x, cpu, device->x, picture->device_y, "wire");
@@ -117,7 +116,7 @@ static void draw_wires(const struct picture *picture, const struct frame *frame)
 
 static void draw_joint(const struct picture *picture, const struct frame_joint *joint)
 {
-	double y = joint_y(MARGIN, joint), width = joint->host_bridge ? 58 : 78;
+	double y = joint_y(joint), width = joint->host_bridge ? 58 : 78;
 	uint32_t bus = joint->address >> 8;
 	FILE *out = picture->out;
 

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "bench/percentile.h"
 #include "pair.h"
 
 #define STRETCHES 9
@@ -42,12 +42,6 @@ static bool run_stretch(struct bench_line *line, int side, uint32_t first, int r
 	return true;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
 double bench_line_ping_pong(struct bench_line *line, int side, int rounds)
 {
 	double each_ns[STRETCHES];
@@ -64,7 +58,7 @@ double bench_line_ping_pong(struct bench_line *line, int side, int rounds)
 			return NAN;
 		each_ns[i] = (double)(rd_clock_ns() - start) / rounds;
 	}
-	qsort(each_ns, STRETCHES, sizeof(*each_ns), ascending);
+	bench_sort(each_ns, STRETCHES);
 	return each_ns[STRETCHES / 2];
 }
 
