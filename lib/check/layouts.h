@@ -1,18 +1,8 @@
-/* Layouts for tests: ranks in any order along the line, in groups of any size. */
+/* Layouts for proofs: ranks in any order along the line, in groups of any size. */
 #ifndef LAYOUTS_H
 #define LAYOUTS_H
 
-#include <stdlib.h>
-
 #include "rondo/layout.h"
-
-/* Ranks in the largest layout below, which has memory of its own. */
-#define LAYOUT_MOST 1024
-
-struct any_layout {
-	struct rd_layout layout;
-	int order[LAYOUT_MOST], group[LAYOUT_MOST];
-};
 
 /* xorshift32 (G. Marsaglia, "Xorshift RNGs", 2003); *seed is not 0. */
 static inline unsigned layout_random(unsigned *seed, unsigned most)
@@ -65,32 +55,6 @@ static inline void layout_draw(
 	}
 	sizes[count] = 0;
 	layout_fill(layout, sizes, seed);
-}
-
-static inline const struct rd_layout *layout_of(
-	struct any_layout *any, const int *sizes, unsigned seed)
-{
-	int size = 0;
-
-	for (int i = 0; sizes[i]; i++)
-		size += sizes[i];
-	if (size > LAYOUT_MOST)
-		abort();
-	any->layout = (struct rd_layout){ .order = any->order, .group = any->group };
-	layout_fill(&any->layout, sizes, seed);
-	return &any->layout;
-}
-
-static inline const struct rd_layout *layout_any(
-	struct any_layout *any, int size, int most, unsigned seed)
-{
-	int sizes[LAYOUT_MOST + 1];
-
-	if (size > LAYOUT_MOST)
-		abort();
-	any->layout = (struct rd_layout){ .order = any->order, .group = any->group };
-	layout_draw(&any->layout, sizes, size, most, seed);
-	return &any->layout;
 }
 
 #endif

@@ -1,6 +1,6 @@
 #include "calls.h"
 
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "exec/exec_init.h"
 #include "world.h"
 

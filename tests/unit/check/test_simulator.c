@@ -1,6 +1,6 @@
 #include <criterion/criterion.h>
 
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "simulated.h"
 
 static uint64_t seed = 1;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "exec/algorithms.h"
 #include "tuner/eligible.h"
 #include "elements.h"

@@ -2,7 +2,7 @@
    at work. test_plans.c proves the plans. */
 #include <criterion/criterion.h>
 
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "simulated.h"
 
 static struct simulated_job job_of(const char *algorithm, enum rd_collective collective, int size,

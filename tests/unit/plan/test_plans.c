@@ -6,7 +6,7 @@
 #include "tuner/eligible.h"
 #include "check/checker.h"
 #include "base/error.h"
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "mesh/mesh.h"
 #include "plan/collective.h"
 #include "plan/peer_set.h"

@@ -4,7 +4,7 @@
 
 #include "check/checker.h"
 #include "base/error.h"
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "mesh/mesh.h"
 #include "plan/print.h"
 #include "ring/ring.h"

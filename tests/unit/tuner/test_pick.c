@@ -4,7 +4,7 @@
 
 #include "exec/algorithms.h"
 #include "base/error.h"
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "tuner/pick.h"
 #include "world.h"
 

@@ -3,7 +3,7 @@
 
 #include "exec/algorithms.h"
 #include "base/error.h"
-#include "check/layouts.h"
+#include "any_layout.h"
 #include "predictions.h"
 #include "tuner/predict.h"
 #include "tuner/replay.h"
