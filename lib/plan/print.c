@@ -6,14 +6,14 @@
 #include "base/error.h"
 #include "base/hash.h"
 
-static const char *where_text(struct rd_where where, char text[32])
+static void where_text(struct rd_where where, char text[32])
 {
 	static const char *const names[] = { "nowhere", "in", "out", "scratch" };
 
 	if (where.memory == RD_NOWHERE)
-		return "nowhere";
-	snprintf(text, 32, "%s[%d]", names[where.memory], where.chunk);
-	return text;
+		snprintf(text, 32, "%s", names[RD_NOWHERE]);
+	else
+		snprintf(text, 32, "%s[%d]", names[where.memory], where.chunk);
 }
 
 int rd_step_print(const struct rd_step *step, char *text, size_t size)
@@ -21,28 +21,26 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 	char from[32], into[32];
 
 	where_text(step->from, from);
+	where_text(step->into, into);
 	switch (step->kind) {
 	case RD_STEP_SEND:
-		return snprintf(text, size, "send chunk %d, %s, to %d", step->chunk,
-			where_text(step->from, from), step->to);
+		return snprintf(
+			text, size, "send chunk %d, %s, to %d", step->chunk, from, step->to);
 	case RD_STEP_RECV:
-		return snprintf(text, size, "recv chunk %d from %d into %s", step->chunk,
-			step->peer, where_text(step->into, into));
+		return snprintf(
+			text, size, "recv chunk %d from %d into %s", step->chunk, step->peer, into);
 	case RD_STEP_RECV_REDUCE:
 		return snprintf(text, size, "recv_reduce%s chunk %d from %d with %s into %s",
-			step->last ? "_last" : "", step->chunk, step->peer,
-			where_text(step->from, from), where_text(step->into, into));
+			step->last ? "_last" : "", step->chunk, step->peer, from, into);
 	case RD_STEP_FORWARD:
 		return snprintf(text, size, "forward chunk %d from %d to %d, keep in %s",
-			step->chunk, step->peer, step->to, where_text(step->into, into));
+			step->chunk, step->peer, step->to, into);
 	case RD_STEP_REDUCE_FORWARD:
 		return snprintf(text, size,
 			"reduce_forward%s chunk %d from %d with %s to %d, keep in %s",
-			step->last ? "_last" : "", step->chunk, step->peer,
-			where_text(step->from, from), step->to, where_text(step->into, into));
+			step->last ? "_last" : "", step->chunk, step->peer, from, step->to, into);
 	case RD_STEP_COPY:
-		return snprintf(text, size, "copy chunk %d, %s, to %s", step->chunk,
-			where_text(step->from, from), where_text(step->into, into));
+		return snprintf(text, size, "copy chunk %d, %s, to %s", step->chunk, from, into);
 	case RD_STEP_FLUSH:
 		return snprintf(text, size, "flush step %d (chunk %d to %d)", step->sender,
 			step->chunk, step->to);
@@ -51,29 +49,25 @@ int rd_step_print(const struct rd_step *step, char *text, size_t size)
 	case RD_STEP_AWAIT:
 		return snprintf(text, size, "await %d", step->peer);
 	case RD_STEP_FETCH:
-		return snprintf(text, size, "fetch chunk %d, %s of %d, to %s", step->chunk,
-			where_text(step->from, from), step->peer, where_text(step->into, into));
+		return snprintf(text, size, "fetch chunk %d, %s of %d, to %s", step->chunk, from,
+			step->peer, into);
 	case RD_STEP_SWAP:
 		return snprintf(text, size, "swap chunk %d, %s of %d, with chunk %d, to %s",
-			step->chunk, where_text(step->from, from), step->peer, step->other,
-			where_text(step->into, into));
+			step->chunk, from, step->peer, step->other, into);
 	case RD_STEP_SPREAD:
 		return snprintf(text, size, "spread chunk %d, %s of %d, to %s of all", step->chunk,
-			where_text(step->from, from), step->peer, where_text(step->into, into));
+			from, step->peer, into);
 	case RD_STEP_COMBINE:
 		if (step->to < 0)
 			return snprintf(text, size, "combine chunk %d, %s of all, into %s of all",
-				step->chunk, where_text(step->from, from),
-				where_text(step->into, into));
+				step->chunk, from, into);
 		return snprintf(text, size, "combine chunk %d, %s of all, into %s of %d",
-			step->chunk, where_text(step->from, from), where_text(step->into, into),
-			step->to);
+			step->chunk, from, into, step->to);
 	case RD_STEP_HOLD:
 		return snprintf(text, size, "hold chunk %d from %d", step->chunk, step->peer);
 	case RD_STEP_MERGE:
 		return snprintf(text, size, "merge%s chunk %d from all with %s into %s",
-			step->last ? "_last" : "", step->chunk, where_text(step->from, from),
-			where_text(step->into, into));
+			step->last ? "_last" : "", step->chunk, from, into);
 	}
 	return 0;
 }
