@@ -223,7 +223,8 @@ int rd_wait_round(const struct rd_batch *batch, struct rd_wait *wait, int *sleep
 		sched_yield();
 		return RD_IDLE;
 	}
-	if (!comm->oversubscribed && !leaves && wait->rounds % ROUNDS_A_READING != 0) {
+	if (!comm->oversubscribed && !leaves && comm->spin_ns > 0 &&
+		wait->rounds % ROUNDS_A_READING != 0) {
 		rd_pause();
 		return RD_IDLE;
 	}

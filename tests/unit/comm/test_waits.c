@@ -7,6 +7,7 @@
 
 #include "comm/comm.h"
 #include "comm/turn.h"
+#include "comm/wait.h"
 #include "world.h"
 
 #define WAIT_MS 20000
@@ -136,6 +137,37 @@ static int wait_once(struct rank_env *env)
 Test(waits, that_are_over_are_not_seen, .timeout = 60)
 {
 	WORLD_TRY(wait_once, .size = 2, .threads = true);
+}
+
+/* The first round of a wait, without and with a spin. */
+static int wait_a_round(struct rank_env *env)
+{
+	const int64_t spins_ns[] = { 0, INT64_C(1000000000) };
+
+	for (int i = 0; i < 2; i++) {
+		struct rd_task task = { .comm = env->comm, .timeout_ms = WAIT_MS, .after = -1 };
+		struct rd_wait wait = { 0 };
+		struct rd_batch batch;
+		int sleep_ms;
+
+		rd_batch_init(&batch, &task, 1);
+		env->comm->spin_ns = spins_ns[i];
+		TRY(rd_wait_round(&batch, &wait, &sleep_ms));
+		rd_wait_end(env->comm, &wait);
+		if ((sleep_ms > 0) != (i == 0))
+			return world_report(env, "with %lld ns it sleeps for %d ms",
+				(long long)spins_ns[i], sleep_ms);
+	}
+	return 0;
+}
+
+/* RONDO_SPIN_US=0 leaves the core to others. In each round of a spin tcp asks the kernel. */
+Test(waits, without_a_spin_sleep_at_once, .timeout = 60)
+{
+	struct world world = { .size = 1, .threads = true };
+
+	world_use_two_cores();
+	cr_assert_eq(world_run(&world, wait_a_round, NULL, NULL), 0);
 }
 
 static int find_one_core(struct rank_env *env)
