@@ -69,7 +69,7 @@ static float *memory_of(float *memory, int of)
 
 /* A rank sends and receives one in each step of its ring: a chunk of a round. */
 struct message {
-	int round, step;
+	int round, step, awaits; /* messages of earlier steps, which a rank takes first */
 };
 
 /* In the order of both; the number of each; and those that complete a chunk. */
@@ -80,10 +80,11 @@ static int finals[MESSAGES_MOST], final_count;
 /* A round begins when the one before has half of its steps behind it (tree/pipelined.c). */
 static void order_messages(void)
 {
-	int gap = hosts - 1, steps = (rounds + 1) * gap;
+	int gap = hosts - 1, steps = (rounds + 1) * gap, earlier = 0;
 
 	for (int i = 0; i < steps * rounds; i++) {
-		struct message message = { i % rounds, i / rounds - i % rounds * gap };
+		earlier = i % rounds ? earlier : message_count;
+		struct message message = { i % rounds, i / rounds - i % rounds * gap, earlier };
 
 		if (message.step < 0 || message.step >= 2 * gap)
 			continue;
@@ -185,7 +186,8 @@ static size_t sendable(const struct call *call)
 		there = behind(call, call->summed, message.round * hosts);
 	else
 		there = behind(call, call->received, number_of[message.round][message.step - 1]);
-	if (rounds > 1 && there < call->chunk)
+	if (rounds > 1 &&
+		(there < call->chunk || call->received / call->chunk < (size_t)message.awaits))
 		there = 0;
 	return call->sent / call->chunk * call->chunk + there;
 }
