@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,31 +35,24 @@ TestSuite(checkpoint, .init = begin, .fini = end);
 
 #define SIZE_MAX_HERE 8192
 
-/* Called once, before the next flock() or rename(). */
-static void (*before_flock)(void), (*before_rename)(void);
+static void (*once)(void);
 
-static void call_once(void (**function)(void))
+static int run_once(const struct watched_call *call)
 {
-	void (*once)(void) = *function;
-	*function = NULL;
-	if (once)
-		once();
+	void (*function)(void) = once;
+	(void)call;
+	once = NULL;
+	if (function)
+		function();
+	return 0;
 }
 
-int __real_flock(int fd, int operation);
-int __wrap_flock(int fd, int operation);
-int __wrap_flock(int fd, int operation)
+/* The function runs before the next such call of this process. */
+static void run_before(unsigned call, void (*function)(void))
 {
-	call_once(&before_flock);
-	return __real_flock(fd, operation);
-}
-
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to)
-{
-	call_once(&before_rename);
-	return __real_rename(from, to);
+	once = function;
+	if (!watch_calls(call, run_once))
+		cr_skip_test("system calls cannot be watched here");
 }
 
 /* From here on the call fails with this errno. */
@@ -305,7 +297,7 @@ Test(checkpoint, a_draft_is_locked_until_it_has_its_name, .timeout = 60)
 	struct draft live;
 	cr_assert_eq(draft_open(&live, scratch_path("it")), 0, "%s", failure());
 	fputs("live", live.file);
-	before_rename = leave_a_draft;
+	run_before(FILTER_RENAME, leave_a_draft);
 	cr_assert_eq(draft_finish(&live, NULL), 0, "%s", failure());
 	cr_assert_eq(read_file(bytes), strlen("live"));
 	cr_assert_eq(scratch_count(), 2);
@@ -321,7 +313,7 @@ Test(checkpoint, a_draft_that_gets_its_name_meanwhile_is_not_taken, .timeout = 6
 	unsigned char bytes[SIZE_MAX_HERE];
 	struct draft draft;
 	leave_a_draft();
-	before_flock = publish;
+	run_before(SYS_flock, publish);
 	cr_assert_eq(draft_open(&draft, scratch_path("it")), 0, "%s", failure());
 	draft_discard(&draft);
 	cr_assert_eq(read_file(bytes), strlen("a longer text"));
