@@ -8,7 +8,7 @@
 #include "base/duration.h"
 #include "topo/place.h"
 
-/* ---- Failing ------------------------------------------------------------------------------- */
+/* ---- State --------------------------------------------------------------------------------- */
 
 void rd_coordinator_fail(struct rd_coordinator *coordinator, int error, const char *reason)
 {
@@ -22,66 +22,14 @@ int rd_coordinator_verdict(const struct rd_coordinator *coordinator, const char 
 	return coordinator->error;
 }
 
-/* ---- Life ---------------------------------------------------------------------------------- */
-
-int rd_coordinator_create(struct rd_coordinator **created, const struct rd_settings *settings,
-	const char *address, const struct rd_comm_id *id, int64_t now_ms)
-{
-	struct rd_coordinator *coordinator = calloc(1, sizeof(*coordinator));
-
-	if (!coordinator)
-		goto no_memory;
-	coordinator->settings = settings;
-	coordinator->size = settings->size;
-	coordinator->address = address;
-	coordinator->id = *id;
-	coordinator->ticked_ms = coordinator->woke_ms = now_ms;
-	coordinator->init_ms = now_ms + settings->init_timeout_ms;
-	coordinator->leave_ms = RD_NEVER;
-	coordinator->failure_reporter = coordinator->first_leaver = -1;
-	coordinator->lost = coordinator->cut_off = coordinator->ended = -1;
-	coordinator->slow_rank = coordinator->next_slow_rank = -1;
-	coordinator->connection_count = settings->size;
-	coordinator->connections =
-		calloc((size_t)coordinator->connection_count, sizeof(*coordinator->connections));
-	coordinator->ranks = calloc((size_t)coordinator->size, sizeof(*coordinator->ranks));
-	if (!coordinator->connections || !coordinator->ranks)
-		goto no_memory;
-	for (int rank = 0; rank < coordinator->size; rank++)
-		coordinator->ranks[rank].connection = -1;
-	*created = coordinator;
-	return 0;
-
-no_memory:
-	rd_coordinator_destroy(coordinator);
-	return rd_fail(RONDO_MEMORY, "no memory for a coordinator of %d ranks", settings->size);
-}
-
-void rd_coordinator_destroy(struct rd_coordinator *coordinator)
-{
-	if (!coordinator)
-		return;
-	for (int rank = 0; coordinator->ranks && rank < coordinator->size; rank++) {
-		free(coordinator->ranks[rank].identity);
-		free(coordinator->ranks[rank].reason);
-		rd_rank_list_finish(&coordinator->ranks[rank].opened);
-	}
-	free(coordinator->connections);
-	free(coordinator->ranks);
-	free(coordinator->table);
-	free(coordinator->costs);
-	free(coordinator->slow_text);
-	free(coordinator->reason);
-	rd_link_failures_finish(&coordinator->fallbacks);
-	free(coordinator);
-}
-
 /* Once all ranks have joined, a new connection is a stray, or early for the next comm at this
    address: refused, it retries. After a failure to meet, the coordinator still sends the reason. */
 bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 {
 	return coordinator->phase == RD_COORDINATOR_JOINING && !coordinator->closed;
 }
+
+/* ---- Connections that end ------------------------------------------------------------------ */
 
 /* The bound of the rank at the other end for rank 0's silence. */
 static int64_t bound_of(
@@ -278,64 +226,6 @@ bool rd_coordinator_over(const struct rd_coordinator *coordinator)
 	return rd_coordinator_decided(coordinator);
 }
 
-/* ---- Leaving ------------------------------------------------------------------------------- */
-
-/* All leavers so far made the same calls: compares this one with the first of them. */
-static void compare_calls(struct rd_coordinator *coordinator, int rank)
-{
-	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
-	int first = coordinator->first_leaver;
-	const struct rd_coordinator_rank *other = &coordinator->ranks[first];
-	char name[RD_RANK_NAME_SIZE], other_name[RD_RANK_NAME_SIZE];
-
-	rd_coordinator_name_rank(coordinator, rank, name);
-	rd_coordinator_name_rank(coordinator, first, other_name);
-	if (state->calls != other->calls) {
-		rd_coordinator_spare(
-			coordinator, state->calls < other->calls ? state->calls : other->calls);
-		rd_coordinator_decide(coordinator, RONDO_LEFT,
-			"%s left after call #%u; %s after call #%u", other_name, other->calls, name,
-			state->calls);
-	} else if (state->digest != other->digest)
-		rd_coordinator_decide(coordinator, RONDO_MISMATCH,
-			"%s and %s both left after call #%u, but did not make the same calls",
-			other_name, name, state->calls);
-}
-
-static void take_bye(struct rd_coordinator *coordinator,
-	struct rd_coordinator_connection *connection, const struct rd_control_message *message)
-{
-	struct rd_coordinator_rank *state = &coordinator->ranks[connection->rank];
-	char name[RD_RANK_NAME_SIZE];
-
-	state->calls = message->bye.calls;
-	state->digest = message->bye.digest;
-	if (coordinator->phase != RD_COORDINATOR_RUNNING)
-		rd_coordinator_decide(coordinator, RONDO_LEFT, "%s left before all links were open",
-			rd_coordinator_name_rank(coordinator, connection->rank, name));
-	else if (coordinator->leaver_count > 0)
-		compare_calls(coordinator, connection->rank);
-	if (coordinator->error)
-		return;
-	/* The others learn after which call they can make none; of rank 0, that the end of its
-	   process will be no death; and the last one, that it is. */
-	if (coordinator->leaver_count++ == 0)
-		coordinator->first_leaver = connection->rank;
-	if (coordinator->leaver_count == 1 || connection->rank == 0 ||
-		coordinator->leaver_count == coordinator->size - 1)
-		rd_coordinator_send_to_all(coordinator, RD_CONTROL_LEFT);
-	state->left = true;
-	connection->to_send = rd_control_bit(RD_CONTROL_LEFT);
-	rd_links_left(coordinator, connection->rank);
-	rd_diagnose_leaver(coordinator, connection->rank);
-}
-
-void rd_coordinator_end_by(struct rd_coordinator *coordinator, int64_t deadline_ms)
-{
-	if (coordinator->leave_ms == RD_NEVER)
-		coordinator->leave_ms = deadline_ms;
-}
-
 uint32_t rd_coordinator_slow_call(struct rd_coordinator *coordinator, char text[RD_REASON_SIZE])
 {
 	uint32_t waited_ms = coordinator->slow_due_ms;
@@ -430,12 +320,150 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	case RD_CONTROL_BYE:
 		if (coordinator->phase == RD_COORDINATOR_JOINING)
 			break;
-		take_bye(coordinator, connection, message);
+		rd_join_bye(coordinator, connection, message);
 		return;
 	default:
 		break;
 	}
 	rd_coordinator_bad_message(coordinator, index, now_ms);
+}
+
+/* ---- Sending ------------------------------------------------------------------------------- */
+
+static void write_table(struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_TABLE;
+	message->table.id = coordinator->id;
+	message->table.part = coordinator->table[connection->parts_sent++];
+	if (connection->parts_sent < coordinator->part_count || --coordinator->tables_due > 0)
+		return;
+	free(coordinator->table);
+	coordinator->table = NULL;
+}
+
+static void write_left(
+	const struct rd_coordinator *coordinator, int leaver, struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_LEFT;
+	message->left.rank = leaver;
+	message->left.calls = coordinator->ranks[leaver].calls;
+	message->left.leavers = (uint32_t)coordinator->leaver_count;
+}
+
+/* The next link failure of which this rank is one end, if there is one. */
+static bool write_fallbacks(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+{
+	while (connection->fallbacks_sent < coordinator->fallbacks.count) {
+		const struct rd_link_failure *link_failure =
+			&coordinator->fallbacks.at[connection->fallbacks_sent++];
+
+		if (link_failure->low != connection->rank && link_failure->high != connection->rank)
+			continue;
+		message->kind = RD_CONTROL_LINK_FAILED;
+		message->link_failed = *link_failure;
+		return true;
+	}
+	return false;
+}
+
+/* The ranks that have opened links to this one since the last message. */
+static bool write_opened(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+{
+	const struct rd_rank_list *opened = &coordinator->ranks[connection->rank].opened;
+	int count = 0;
+
+	while (count < RD_OPEN_MOST && connection->opened_sent < opened->count)
+		message->open.ranks[count++] = opened->at[connection->opened_sent++];
+	message->kind = RD_CONTROL_OPEN;
+	message->open.count = count;
+	return count > 0;
+}
+
+/* The next late ranks, from the lowest that this connection has not been sent. */
+static bool write_stragglers(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+{
+	int rank = connection->late_sent, first;
+
+	while (rank < coordinator->size && !coordinator->ranks[rank].late)
+		rank++;
+	first = rank;
+	message->kind = RD_CONTROL_STRAGGLERS;
+	message->stragglers.first = (uint32_t)first;
+	message->stragglers.size = 0;
+	memset(message->stragglers.bits, 0, sizeof(message->stragglers.bits));
+	for (; rank < coordinator->size && rank - first < 8 * RD_STRAGGLERS_SIZE; rank++) {
+		if (!coordinator->ranks[rank].late)
+			continue;
+		message->stragglers.bits[(rank - first) / 8] |=
+			(unsigned char)(1 << (rank - first) % 8);
+		message->stragglers.size = (uint16_t)((rank - first) / 8 + 1);
+	}
+	connection->late_sent = rank;
+	return message->stragglers.size > 0;
+}
+
+static bool write_verdict(const struct rd_coordinator *coordinator,
+	struct rd_coordinator_connection *connection, struct rd_control_message *message)
+{
+	if (!rd_control_take_bit(&connection->to_send, RD_CONTROL_VERDICT))
+		return false;
+	message->kind = RD_CONTROL_VERDICT;
+	message->verdict.error = coordinator->error;
+	message->verdict.lost = coordinator->lost;
+	message->verdict.spared = coordinator->spared;
+	snprintf(message->verdict.reason, sizeof(message->verdict.reason), "%s",
+		rd_reason_text(coordinator->reason));
+	return true;
+}
+
+bool rd_coordinator_next(
+	struct rd_coordinator *coordinator, int index, struct rd_control_message *message)
+{
+	struct rd_coordinator_connection *connection = &coordinator->connections[index];
+
+	if (!connection->open || connection->dropped)
+		return false;
+	if (connection->rank >= 0 && coordinator->ranks[connection->rank].left) {
+		write_left(coordinator, connection->rank, message);
+		return rd_control_take_bit(&connection->to_send, RD_CONTROL_LEFT);
+	}
+	if (coordinator->error)
+		return (connection->rank >= 0 &&
+			       write_stragglers(coordinator, connection, message)) ||
+		       write_verdict(coordinator, connection, message);
+	if (connection->rank < 0)
+		return false;
+	if (rd_control_take_bit(&connection->to_send, RD_CONTROL_HEARTBEAT)) {
+		message->kind = RD_CONTROL_HEARTBEAT;
+		message->heartbeat.timeout_ms =
+			(uint32_t)coordinator->settings->heartbeat_timeout_ms;
+	} else if (connection->parts_sent < coordinator->part_count) {
+		write_table(coordinator, connection, message);
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_READY)) {
+		message->kind = RD_CONTROL_READY;
+		message->ready.fallbacks = 0;
+		message->ready.limits = rd_links_limits(coordinator);
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_COSTS)) {
+		rd_control_write_costs(message, coordinator->costs);
+	} else if (coordinator->phase != RD_COORDINATOR_JOINING &&
+		   write_fallbacks(coordinator, connection, message)) {
+		return true;
+	} else if (write_opened(coordinator, connection, message)) {
+		return true;
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_LEFT)) {
+		write_left(coordinator, coordinator->ranks[0].left ? 0 : coordinator->first_leaver,
+			message);
+	} else if (rd_control_take_bit(&connection->to_send, RD_CONTROL_QUERY)) {
+		message->kind = RD_CONTROL_QUERY;
+		message->query.number = coordinator->query;
+	} else {
+		return false;
+	}
+	return true;
 }
 
 /* ---- Time ---------------------------------------------------------------------------------- */

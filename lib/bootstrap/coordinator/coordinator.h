@@ -2,10 +2,10 @@
  * The coordinator: rank 0's state machine, by which ranks meet and failures become a verdict
  * (rendezvous.h). For one thread at a time.
  *
- * coordinator.c holds its life, events and deadlines; join.c numbers the connections and admits
- * ranks, and links.c has them open their links. diagnose.c queries all ranks, judges failures and
- * decides the verdict; slow_call.c judges slow calls. send.c chooses what is sent. Callers read the
- * state, and change it by the functions alone.
+ * coordinator.c takes what happens, and chooses what is sent. join.c holds its life, numbers the
+ * connections, admits ranks and lets them leave; links.c has them open their links. diagnose.c
+ * queries all ranks, judges failures and decides the verdict; slow_call.c judges slow calls.
+ * Callers read the state, and change it by the functions alone.
  */
 #ifndef RD_COORDINATOR_H
 #define RD_COORDINATOR_H
@@ -294,11 +294,15 @@ void rd_links_ready(struct rd_coordinator *coordinator, struct rd_coordinator_ra
 /* The least limits of all ranks' links, once all are ready. */
 struct rd_link_limits rd_links_limits(const struct rd_coordinator *coordinator);
 
-/* ---- join.c: admits ranks, or refuses them --------------------------------------------------- */
+/* ---- join.c: admits ranks, or refuses them, and lets them leave ------------------------------ */
 
 /* Takes the first message over a connection: a HELLO, or a REPORT of a rank that cannot take
    part. */
 void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
+	const struct rd_control_message *message);
+
+/* A BYE has come from the rank of this connection. */
+void rd_join_bye(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
 	const struct rd_control_message *message);
 
 #endif

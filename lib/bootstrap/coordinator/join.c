@@ -4,6 +4,60 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+int rd_coordinator_create(struct rd_coordinator **created, const struct rd_settings *settings,
+	const char *address, const struct rd_comm_id *id, int64_t now_ms)
+{
+	struct rd_coordinator *coordinator = calloc(1, sizeof(*coordinator));
+
+	if (!coordinator)
+		goto no_memory;
+	coordinator->settings = settings;
+	coordinator->size = settings->size;
+	coordinator->address = address;
+	coordinator->id = *id;
+	coordinator->ticked_ms = coordinator->woke_ms = now_ms;
+	coordinator->init_ms = now_ms + settings->init_timeout_ms;
+	coordinator->leave_ms = RD_NEVER;
+	coordinator->failure_reporter = coordinator->first_leaver = -1;
+	coordinator->lost = coordinator->cut_off = coordinator->ended = -1;
+	coordinator->slow_rank = coordinator->next_slow_rank = -1;
+	coordinator->connection_count = settings->size;
+	coordinator->connections =
+		calloc((size_t)coordinator->connection_count, sizeof(*coordinator->connections));
+	coordinator->ranks = calloc((size_t)coordinator->size, sizeof(*coordinator->ranks));
+	if (!coordinator->connections || !coordinator->ranks)
+		goto no_memory;
+	for (int rank = 0; rank < coordinator->size; rank++)
+		coordinator->ranks[rank].connection = -1;
+	*created = coordinator;
+	return 0;
+
+no_memory:
+	rd_coordinator_destroy(coordinator);
+	return rd_fail(RONDO_MEMORY, "no memory for a coordinator of %d ranks", settings->size);
+}
+
+void rd_coordinator_destroy(struct rd_coordinator *coordinator)
+{
+	if (!coordinator)
+		return;
+	for (int rank = 0; coordinator->ranks && rank < coordinator->size; rank++) {
+		free(coordinator->ranks[rank].identity);
+		free(coordinator->ranks[rank].reason);
+		rd_rank_list_finish(&coordinator->ranks[rank].opened);
+	}
+	free(coordinator->connections);
+	free(coordinator->ranks);
+	free(coordinator->table);
+	free(coordinator->costs);
+	free(coordinator->slow_text);
+	free(coordinator->reason);
+	rd_link_failures_finish(&coordinator->fallbacks);
+	free(coordinator);
+}
+
 /* ---- The numbers of connections. Few comms ever have more of them than ranks. ---------------- */
 
 int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator)
@@ -241,4 +295,62 @@ void rd_join_first(struct rd_coordinator *coordinator, struct rd_coordinator_con
 	} else {
 		connection->dropped = true;
 	}
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------- */
+
+/* All leavers so far made the same calls: compares this one with the first of them. */
+static void compare_calls(struct rd_coordinator *coordinator, int rank)
+{
+	const struct rd_coordinator_rank *state = &coordinator->ranks[rank];
+	int first = coordinator->first_leaver;
+	const struct rd_coordinator_rank *other = &coordinator->ranks[first];
+	char name[RD_RANK_NAME_SIZE], other_name[RD_RANK_NAME_SIZE];
+
+	rd_coordinator_name_rank(coordinator, rank, name);
+	rd_coordinator_name_rank(coordinator, first, other_name);
+	if (state->calls != other->calls) {
+		rd_coordinator_spare(
+			coordinator, state->calls < other->calls ? state->calls : other->calls);
+		rd_coordinator_decide(coordinator, RONDO_LEFT,
+			"%s left after call #%u; %s after call #%u", other_name, other->calls, name,
+			state->calls);
+	} else if (state->digest != other->digest)
+		rd_coordinator_decide(coordinator, RONDO_MISMATCH,
+			"%s and %s both left after call #%u, but did not make the same calls",
+			other_name, name, state->calls);
+}
+
+void rd_join_bye(struct rd_coordinator *coordinator, struct rd_coordinator_connection *connection,
+	const struct rd_control_message *message)
+{
+	struct rd_coordinator_rank *state = &coordinator->ranks[connection->rank];
+	char name[RD_RANK_NAME_SIZE];
+
+	state->calls = message->bye.calls;
+	state->digest = message->bye.digest;
+	if (coordinator->phase != RD_COORDINATOR_RUNNING)
+		rd_coordinator_decide(coordinator, RONDO_LEFT, "%s left before all links were open",
+			rd_coordinator_name_rank(coordinator, connection->rank, name));
+	else if (coordinator->leaver_count > 0)
+		compare_calls(coordinator, connection->rank);
+	if (coordinator->error)
+		return;
+	/* The others learn after which call they can make none; of rank 0, that the end of its
+	   process will be no death; and the last one, that it is. */
+	if (coordinator->leaver_count++ == 0)
+		coordinator->first_leaver = connection->rank;
+	if (coordinator->leaver_count == 1 || connection->rank == 0 ||
+		coordinator->leaver_count == coordinator->size - 1)
+		rd_coordinator_send_to_all(coordinator, RD_CONTROL_LEFT);
+	state->left = true;
+	connection->to_send = rd_control_bit(RD_CONTROL_LEFT);
+	rd_links_left(coordinator, connection->rank);
+	rd_diagnose_leaver(coordinator, connection->rank);
+}
+
+void rd_coordinator_end_by(struct rd_coordinator *coordinator, int64_t deadline_ms)
+{
+	if (coordinator->leave_ms == RD_NEVER)
+		coordinator->leave_ms = deadline_ms;
 }
