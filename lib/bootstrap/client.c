@@ -1,4 +1,4 @@
-#include "bootstrap/client.h"
+#include "bootstrap/control_ends.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -15,10 +15,9 @@
 
 #include "base/close_on_fork.h"
 #include "base/error.h"
-#include "bootstrap/client.h"
 #include "bootstrap/control.h"
+#include "bootstrap/control_ends.h"
 #include "bootstrap/peer_watch.h"
-#include "bootstrap/server.h"
 
 /* How a rank leaves. */
 enum rd_leave {

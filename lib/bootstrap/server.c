@@ -1,4 +1,4 @@
-#include "bootstrap/server.h"
+#include "bootstrap/control_ends.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

@@ -1,15 +1,20 @@
 /*
- * Rank 0's server: takes connections from its door, and carries messages between their sockets and
- * the coordinator. Rank 0's own participant holds connection 0 without a socket. For the control
- * thread alone, after rd_server_start().
+ * The ends of control connections in the control thread, which carry messages between sockets and
+ * state machines. The server is rank 0's: it takes connections from its door, for the coordinator.
+ * Rank 0's own participant holds connection 0 without a socket. The client is any other rank's: it
+ * connects to rank 0, for the participant. For the control thread alone, after rd_server_start().
  */
-#ifndef RD_SERVER_H
-#define RD_SERVER_H
+#ifndef RD_CONTROL_ENDS_H
+#define RD_CONTROL_ENDS_H
 
 #include "bootstrap/control_socket.h"
 #include "bootstrap/coordinator/coordinator.h"
+#include "bootstrap/listener.h"
 #include "bootstrap/participant/participant.h"
 #include "net/door.h"
+#include "net/socket.h"
+
+/* ---- server.c ------------------------------------------------------------------------------- */
 
 struct rd_server {
 	int epoll_fd; /* the caller's */
@@ -56,5 +61,41 @@ bool rd_server_is_flushed(const struct rd_server *server, bool acknowledged);
 /* Sends what the coordinator has to send; exchanges messages with rank 0's participant; closes
    connections that the coordinator has dropped; logs slow calls. */
 void rd_server_serve(struct rd_server *server, struct rd_participant *participant, int64_t now_ms);
+
+/* ---- client.c ------------------------------------------------------------------------------- */
+
+struct rd_client {
+	struct rd_participant *participant; /* the caller's */
+	struct sockaddr_storage *local; /* the caller's; set before RD_PARTICIPANT_JOINED */
+	struct rd_lineage *lineage; /* the caller's; the same */
+	struct rd_listener *listener; /* the job's */
+	struct rd_trunks *trunks; /* the caller's, for a channel to rank 0; NULL: a connection */
+	_Atomic bool *due; /* the caller's; set by the channel's events */
+	int epoll_fd; /* the caller's */
+	uint64_t mark; /* of the socket's epoll events */
+	const struct rd_settings *settings; /* the caller's */
+	struct rd_addresses *addresses; /* of rank 0, malloc()ed; NULL: it has accepted this rank */
+	struct rd_control_socket *socket; /* NULL: none */
+	bool connecting; /* it is not established yet */
+	int attempt; /* index of the address that is being connected to */
+	int barred; /* of the addresses before it: more attempts there would fail too */
+	int64_t attempt_ms; /* until when */
+};
+
+/* Receives the messages that have arrived, after an event of the socket or the channel. */
+void rd_client_receive(struct rd_client *client, int64_t now_ms);
+/* Receives until no byte is left. */
+void rd_client_drain(struct rd_client *client, int64_t now_ms);
+/* The connection has ended: error is its errno, 0 for an end of file. */
+void rd_client_lose(struct rd_client *client, int error, int64_t now_ms);
+/* Connects where the participant wants to, sends its messages, and closes the connection when the
+   participant is done. */
+void rd_client_serve(struct rd_client *client, int64_t now_ms);
+/* Whether the kernel has all of the participant's goodbye. */
+bool rd_client_has_sent_goodbye(const struct rd_client *client);
+/* Frees the addresses of rank 0. */
+void rd_client_forget(struct rd_client *client);
+/* When rd_client_serve() must be called next, at the latest. */
+int64_t rd_client_deadline(const struct rd_client *client);
 
 #endif
