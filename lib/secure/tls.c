@@ -1,6 +1,11 @@
 #include "secure/tls.h"
 
 #include <errno.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/ssl.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/fork_lock.h"
-#include "secure/openssl.h"
+#include "base/library.h"
 
 /* A peer's part of the handshake takes some 500 bytes. */
 #define HANDSHAKE_MAX 4096
@@ -50,21 +55,106 @@ static struct {
 	BIO_METHOD *socket;
 } shared = { .lock = RD_FORK_LOCK(RD_FORK_LEAF) };
 
+/* ---- OpenSSL's functions -------------------------------------------------------------------- */
+
+/*
+ * Loaded when a comm first has a secret, or by rondo_spawn(): programs that need none do not load
+ * it. The version is that of the headers: 3, or 1.1.1, which has the same functions.
+ */
+#define FUNCTIONS(X) \
+	X(BIO_clear_flags) \
+	X(BIO_get_data) \
+	X(BIO_meth_new) \
+	X(BIO_meth_set_ctrl) \
+	X(BIO_meth_set_read) \
+	X(BIO_meth_set_write) \
+	X(BIO_new) \
+	X(BIO_set_data) \
+	X(BIO_set_flags) \
+	X(BIO_set_init) \
+	X(ERR_clear_error) \
+	X(EVP_sha256) \
+	X(HMAC) \
+	X(OPENSSL_cleanse) \
+	X(OPENSSL_init_crypto) \
+	X(SSL_CIPHER_find) \
+	X(SSL_CTX_ctrl) \
+	X(SSL_CTX_free) \
+	X(SSL_CTX_new) \
+	X(SSL_CTX_set_ciphersuites) \
+	X(SSL_CTX_set_num_tickets) \
+	X(SSL_CTX_set_psk_find_session_callback) \
+	X(SSL_CTX_set_psk_use_session_callback) \
+	X(SSL_SESSION_free) \
+	X(SSL_SESSION_new) \
+	X(SSL_SESSION_set1_master_key) \
+	X(SSL_SESSION_set_cipher) \
+	X(SSL_SESSION_set_protocol_version) \
+	X(SSL_ctrl) \
+	X(SSL_do_handshake) \
+	X(SSL_free) \
+	X(SSL_get_ex_data) \
+	X(SSL_key_update) \
+	X(SSL_new) \
+	X(SSL_peek_ex) \
+	X(SSL_read_ex) \
+	X(SSL_session_reused) \
+	X(SSL_set_accept_state) \
+	X(SSL_set_bio) \
+	X(SSL_set_connect_state) \
+	X(SSL_set_default_read_buffer_len) \
+	X(SSL_set_ex_data) \
+	X(SSL_set_read_ahead) \
+	X(SSL_write_ex) \
+	X(TLS_method)
+
+static struct {
+#define FIELD(name) __typeof__(&name) name;
+	FUNCTIONS(FIELD)
+#undef FIELD
+} openssl;
+
+#define NAME(function) #function,
+static const char *const names[] = { FUNCTIONS(NAME) };
+#undef NAME
+
+/*
+ * Where nobody has used OpenSSL before, it would free its tables in an exit handler. Handlers that
+ * run later may use a comm, threads of ours still do, and a forked child that calls exit() could
+ * wait for a lock of a thread that it does not have. A program that used it first has chosen.
+ */
+static void omit_cleanup(void)
+{
+	openssl.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL);
+}
+
+/* libcrypto, on which it depends, has some of the functions. */
+static struct rd_library library = {
+	.file = OPENSSL_VERSION_NUMBER >= 0x30000000L ? "libssl.so.3" : "libssl.so.1.1",
+	.reason = "",
+	.remedy = "",
+	.names = names,
+	.functions = &openssl,
+	.count = sizeof(names) / sizeof(names[0]),
+	.start = omit_cleanup,
+	.lock = RD_FORK_LOCK(RD_FORK_LEAF),
+};
+
 /* ---- The key ------------------------------------------------------------------------------- */
 
 static SSL_SESSION *key_session(SSL *ssl)
 {
 	static const unsigned char aes_128_gcm_sha256[] = { 0x13, 0x01 };
-	const struct rd_tls *tls = rd_openssl.SSL_get_ex_data(ssl, 0);
-	const SSL_CIPHER *cipher = rd_openssl.SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
-	SSL_SESSION *session = rd_openssl.SSL_SESSION_new();
+	const struct rd_tls *tls = openssl.SSL_get_ex_data(ssl, 0);
+	const SSL_CIPHER *cipher = openssl.SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+	SSL_SESSION *session = openssl.SSL_SESSION_new();
 
 	if (session && cipher &&
-		rd_openssl.SSL_SESSION_set1_master_key(session, tls->psk, sizeof(tls->psk)) &&
-		rd_openssl.SSL_SESSION_set_cipher(session, cipher) &&
-		rd_openssl.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
+		openssl.SSL_SESSION_set1_master_key(session, tls->psk, sizeof(tls->psk)) &&
+		openssl.SSL_SESSION_set_cipher(session, cipher) &&
+		openssl.SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
 		return session;
-	rd_openssl.SSL_SESSION_free(session);
+	openssl.SSL_SESSION_free(session);
 	return NULL;
 }
 
@@ -91,11 +181,11 @@ static int find_key(SSL *ssl, const unsigned char *id, size_t id_size, SSL_SESSI
 
 static int socket_read(BIO *bio, char *bytes, int size)
 {
-	struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
+	struct rd_tls *tls = openssl.BIO_get_data(bio);
 	size_t most = (size_t)size;
 	ssize_t got;
 
-	rd_openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+	openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
 	if (!tls->proved && most > HANDSHAKE_MAX - tls->handshake_size)
 		most = HANDSHAKE_MAX - tls->handshake_size;
 	if (most == 0) {
@@ -111,7 +201,7 @@ static int socket_read(BIO *bio, char *bytes, int size)
 		return (int)got;
 	if (errno == EAGAIN || errno == EINTR) {
 		tls->blocked = true;
-		rd_openssl.BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
+		openssl.BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY);
 	} else {
 		tls->error = errno;
 	}
@@ -126,9 +216,9 @@ static bool has_room(const struct rd_tls *tls)
 /* To our buffer alone. A peer's bytes make TLS answer: more than it has room for is an attack. */
 static int socket_write(BIO *bio, const char *bytes, int size)
 {
-	struct rd_tls *tls = rd_openssl.BIO_get_data(bio);
+	struct rd_tls *tls = openssl.BIO_get_data(bio);
 
-	rd_openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+	openssl.BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
 	if (OUT_BATCH - tls->out_size < (size_t)size) {
 		tls->broken = true;
 		return -1;
@@ -181,40 +271,39 @@ static bool flush(struct rd_tls *tls)
 
 static BIO_METHOD *make_socket(void)
 {
-	BIO_METHOD *method = rd_openssl.BIO_meth_new(BIO_TYPE_SOURCE_SINK | 100, "rondo");
+	BIO_METHOD *method = openssl.BIO_meth_new(BIO_TYPE_SOURCE_SINK | 100, "rondo");
 
-	if (method && rd_openssl.BIO_meth_set_read(method, socket_read) &&
-		rd_openssl.BIO_meth_set_write(method, socket_write) &&
-		rd_openssl.BIO_meth_set_ctrl(method, socket_control))
+	if (method && openssl.BIO_meth_set_read(method, socket_read) &&
+		openssl.BIO_meth_set_write(method, socket_write) &&
+		openssl.BIO_meth_set_ctrl(method, socket_control))
 		return method;
 	return NULL;
 }
 
 static SSL_CTX *make_context(void)
 {
-	SSL_CTX *context = rd_openssl.SSL_CTX_new(rd_openssl.TLS_method());
+	SSL_CTX *context = openssl.SSL_CTX_new(openssl.TLS_method());
 
 	if (!context)
 		return NULL;
-	if (!rd_openssl.SSL_CTX_ctrl(
-		    context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL) ||
-		!rd_openssl.SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") ||
-		!rd_openssl.SSL_CTX_ctrl(
+	if (!openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, NULL) ||
+		!openssl.SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256") ||
+		!openssl.SSL_CTX_ctrl(
 			context, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)"X25519:P-256") ||
-		!rd_openssl.SSL_CTX_set_num_tickets(context, 0)) {
-		rd_openssl.SSL_CTX_free(context);
+		!openssl.SSL_CTX_set_num_tickets(context, 0)) {
+		openssl.SSL_CTX_free(context);
 		return NULL;
 	}
-	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
-	rd_openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
-	rd_openssl.SSL_CTX_set_psk_use_session_callback(context, offer_key);
-	rd_openssl.SSL_CTX_set_psk_find_session_callback(context, find_key);
+	openssl.SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
+	openssl.SSL_CTX_ctrl(context, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
+	openssl.SSL_CTX_set_psk_use_session_callback(context, offer_key);
+	openssl.SSL_CTX_set_psk_find_session_callback(context, find_key);
 	return context;
 }
 
 int rd_tls_load(void)
 {
-	int err = rd_openssl_load();
+	int err = rd_library_load(&library);
 	bool made;
 
 	if (err)
@@ -232,21 +321,20 @@ int rd_tls_load(void)
 void rd_tls_derive(unsigned char derived[RD_PSK_SIZE], const void *key, size_t key_size,
 	const void *text, size_t text_size)
 {
-	rd_openssl.HMAC(
-		rd_openssl.EVP_sha256(), key, (int)key_size, text, text_size, derived, NULL);
+	openssl.HMAC(openssl.EVP_sha256(), key, (int)key_size, text, text_size, derived, NULL);
 }
 
 /* ---- Sessions ------------------------------------------------------------------------------ */
 
 static bool attach_socket(struct rd_tls *tls)
 {
-	BIO *bio = rd_openssl.BIO_new(shared.socket);
+	BIO *bio = openssl.BIO_new(shared.socket);
 
 	if (!bio)
 		return false;
-	rd_openssl.BIO_set_data(bio, tls);
-	rd_openssl.BIO_set_init(bio, 1);
-	rd_openssl.SSL_set_bio(tls->ssl, bio, bio); /* which frees it */
+	openssl.BIO_set_data(bio, tls);
+	openssl.BIO_set_init(bio, 1);
+	openssl.SSL_set_bio(tls->ssl, bio, bio); /* which frees it */
 	return true;
 }
 
@@ -258,15 +346,15 @@ struct rd_tls *rd_tls_create(int fd, bool accepts, const unsigned char psk[RD_PS
 		return NULL;
 	tls->fd = fd;
 	memcpy(tls->psk, psk, sizeof(tls->psk));
-	tls->ssl = rd_openssl.SSL_new(shared.context);
-	if (!tls->ssl || !rd_openssl.SSL_set_ex_data(tls->ssl, 0, tls) || !attach_socket(tls)) {
+	tls->ssl = openssl.SSL_new(shared.context);
+	if (!tls->ssl || !openssl.SSL_set_ex_data(tls->ssl, 0, tls) || !attach_socket(tls)) {
 		rd_tls_destroy(tls);
 		return NULL;
 	}
 	if (accepts)
-		rd_openssl.SSL_set_accept_state(tls->ssl);
+		openssl.SSL_set_accept_state(tls->ssl);
 	else
-		rd_openssl.SSL_set_connect_state(tls->ssl);
+		openssl.SSL_set_connect_state(tls->ssl);
 	return tls;
 }
 
@@ -274,8 +362,8 @@ void rd_tls_destroy(struct rd_tls *tls)
 {
 	if (!tls)
 		return;
-	rd_openssl.SSL_free(tls->ssl);
-	rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
+	openssl.SSL_free(tls->ssl);
+	openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
 	free(tls->out);
 	free(tls);
 }
@@ -283,8 +371,8 @@ void rd_tls_destroy(struct rd_tls *tls)
 void rd_tls_keep_buffers(struct rd_tls *tls)
 {
 	tls->keeps_buffers = true;
-	rd_openssl.SSL_set_default_read_buffer_len(tls->ssl, IN_BATCH);
-	rd_openssl.SSL_ctrl(tls->ssl, SSL_CTRL_CLEAR_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
+	openssl.SSL_set_default_read_buffer_len(tls->ssl, IN_BATCH);
+	openssl.SSL_ctrl(tls->ssl, SSL_CTRL_CLEAR_MODE, SSL_MODE_RELEASE_BUFFERS, NULL);
 }
 
 static int why(const struct rd_tls *tls)
@@ -304,7 +392,7 @@ static ssize_t failure(const struct rd_tls *tls)
 /* An operation of OpenSSL has failed. */
 static void note_failure(struct rd_tls *tls)
 {
-	rd_openssl.ERR_clear_error();
+	openssl.ERR_clear_error();
 	tls->broken |= !tls->error && !tls->blocked && !tls->ended;
 }
 
@@ -313,10 +401,10 @@ static void note_failure(struct rd_tls *tls)
 static int shake_hands(struct rd_tls *tls)
 {
 	tls->blocked = false;
-	if (rd_openssl.SSL_do_handshake(tls->ssl) == 1) {
-		tls->proved = rd_openssl.SSL_session_reused(tls->ssl);
-		rd_openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
-		rd_openssl.SSL_set_read_ahead(tls->ssl, 1);
+	if (openssl.SSL_do_handshake(tls->ssl) == 1) {
+		tls->proved = openssl.SSL_session_reused(tls->ssl);
+		openssl.OPENSSL_cleanse(tls->psk, sizeof(tls->psk));
+		openssl.SSL_set_read_ahead(tls->ssl, 1);
 		return 0;
 	}
 	note_failure(tls);
@@ -352,7 +440,7 @@ int rd_tls_handshake(struct rd_tls *tls)
 
 bool rd_tls_has_shown_key(const struct rd_tls *tls)
 {
-	return tls->proved || rd_openssl.SSL_session_reused(tls->ssl);
+	return tls->proved || openssl.SSL_session_reused(tls->ssl);
 }
 
 /* ---- Bytes that come ----------------------------------------------------------------------- */
@@ -365,7 +453,7 @@ static size_t take_bytes(struct rd_tls *tls, char *bytes, size_t room)
 	tls->blocked = false;
 	if (tls->broken || tls->error)
 		return 0;
-	if (rd_openssl.SSL_read_ex(tls->ssl, bytes, room, &taken))
+	if (openssl.SSL_read_ex(tls->ssl, bytes, room, &taken))
 		return taken;
 	note_failure(tls);
 	return 0;
@@ -392,7 +480,7 @@ ssize_t rd_tls_peek(struct rd_tls *tls)
 
 	tls->blocked = false;
 	if (!tls->broken && !tls->error) {
-		if (rd_openssl.SSL_peek_ex(tls->ssl, &byte, 1, &taken))
+		if (openssl.SSL_peek_ex(tls->ssl, &byte, 1, &taken))
 			return 1;
 		note_failure(tls);
 	}
@@ -409,11 +497,11 @@ static bool write_record(struct rd_tls *tls, const char *bytes, size_t size)
 	tls->blocked = false;
 	if (tls->records == KEY_RECORDS) {
 		tls->records = 0;
-		if (!rd_openssl.SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
+		if (!openssl.SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED))
 			note_failure(tls);
 	}
 	tls->records++;
-	if (!rd_openssl.SSL_write_ex(tls->ssl, bytes, size, &written) || written != size)
+	if (!openssl.SSL_write_ex(tls->ssl, bytes, size, &written) || written != size)
 		note_failure(tls);
 	return !tls->broken;
 }
