@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "bootstrap/rendezvous.h"
-#include "bootstrap/shrink/quorum_sides.h"
+#include "bootstrap/shrink/quorum.h"
 #include "net/socket.h"
 
 /* Most ranks come at once, and need not be dialled. */

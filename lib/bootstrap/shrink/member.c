@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "bootstrap/rendezvous.h"
-#include "bootstrap/shrink/quorum_sides.h"
+#include "bootstrap/shrink/quorum.h"
 #include "net/socket.h"
 
 #define AGAIN_LEAST_MS 10

@@ -1,5 +1,5 @@
 /* The ranks of a quorum: whether they come, and whether one may vote. */
-#include "bootstrap/shrink/quorum_sides.h"
+#include "bootstrap/shrink/quorum.h"
 
 #include <errno.h>
 #include <stdarg.h>

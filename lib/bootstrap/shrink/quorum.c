@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "bootstrap/shrink/quorum_sides.h"
 
 int rd_quorum_init(struct rd_quorum *quorum, const struct rd_settings *settings,
 	const struct rd_member *members, uint64_t lineage, struct rd_vote *vote, int timeout_ms,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bootstrap/shrink/quorum_sides.h"
+#include "bootstrap/shrink/quorum.h"
 
 static int64_t clock_ms(void)
 {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "bootstrap/shrink/quorum_sides.h"
+#include "bootstrap/shrink/quorum.h"
 
 static struct rd_vote vote;
 static struct rd_quorum quorum;
