@@ -87,12 +87,12 @@ static void answer_status(struct rd_job *job)
 /* Another thread may have accepted them (listener.h). */
 static void take_trunks(struct rd_job *job)
 {
-	struct rd_greeted *greeted;
+	struct rd_arrival *arrival;
 
-	while ((greeted = rd_arrivals_take(job->come))) {
-		rd_socket_tune(greeted->arrival.wire.fd, job->listener->unreachable_ms);
-		rd_trunks_adopt(&job->trunks, &greeted->arrival.wire);
-		free(greeted);
+	while ((arrival = rd_arrivals_take(job->come))) {
+		rd_socket_tune(arrival->wire.fd, job->listener->unreachable_ms);
+		rd_trunks_adopt(&job->trunks, &arrival->wire);
+		free(arrival);
 	}
 }
 

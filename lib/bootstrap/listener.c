@@ -21,30 +21,30 @@
 
 /* ---- Those that wait ------------------------------------------------------------------------ */
 
-static struct rd_greeted *unlink_greeted(struct rd_arrivals *arrivals, struct rd_greeted **at)
+static struct rd_arrival *unlink_arrival(struct rd_arrivals *arrivals, struct rd_arrival **at)
 {
-	struct rd_greeted *greeted = *at;
+	struct rd_arrival *arrival = *at;
 
-	*at = greeted->next;
+	*at = arrival->next;
 	if (!*at)
 		arrivals->end = at;
 	arrivals->count--;
-	rd_close_on_fork_remove(&greeted->unshared);
-	return greeted;
+	rd_close_on_fork_remove(&arrival->unshared);
+	return arrival;
 }
 
-static void drop(struct rd_arrivals *arrivals, struct rd_greeted **at)
+static void drop(struct rd_arrivals *arrivals, struct rd_arrival **at)
 {
-	struct rd_greeted *greeted = unlink_greeted(arrivals, at);
+	struct rd_arrival *arrival = unlink_arrival(arrivals, at);
 
-	rd_wire_close(&greeted->arrival.wire);
-	free(greeted);
+	rd_wire_close(&arrival->wire);
+	free(arrival);
 }
 
 /* A trunk has bytes to be read, even so. */
-static bool has_ended(const struct rd_arrivals *arrivals, const struct rd_greeted *greeted)
+static bool has_ended(const struct rd_arrivals *arrivals, const struct rd_arrival *arrival)
 {
-	struct pollfd fd = { .fd = greeted->arrival.wire.fd, .events = POLLRDHUP };
+	struct pollfd fd = { .fd = arrival->wire.fd, .events = POLLRDHUP };
 
 	return arrivals->kind == RD_ARRIVALS_LINEAGE && poll(&fd, 1, 0) > 0 &&
 	       fd.revents & (POLLRDHUP | POLLHUP | POLLERR);
@@ -52,7 +52,7 @@ static bool has_ended(const struct rd_arrivals *arrivals, const struct rd_greete
 
 static void drop_ended(struct rd_arrivals *arrivals)
 {
-	for (struct rd_greeted **at = &arrivals->first; *at;)
+	for (struct rd_arrival **at = &arrivals->first; *at;)
 		if (has_ended(arrivals, *at))
 			drop(arrivals, at);
 		else
@@ -63,37 +63,31 @@ static void drop_ended(struct rd_arrivals *arrivals)
 static void make_room(struct rd_arrivals *arrivals)
 {
 	static const struct linger none = { .l_onoff = 1 };
-	struct rd_greeted **at = &arrivals->first;
+	struct rd_arrival **at = &arrivals->first;
 
 	drop_ended(arrivals);
 	if (arrivals->count < arrivals->most)
 		return;
-	while (*at && (*at)->arrival.wire.keyed)
+	while (*at && (*at)->wire.keyed)
 		at = &(*at)->next;
 	if (!*at)
 		at = &arrivals->first;
 	if (arrivals->kind == RD_ARRIVALS_TCP)
-		setsockopt((*at)->arrival.wire.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+		setsockopt((*at)->wire.fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	drop(arrivals, at);
 }
 
-static bool hold(struct rd_arrivals *arrivals, const struct rd_arrival *arrival, bool asks)
+/* One that asks waits for nothing but its end. */
+static void hold(struct rd_arrivals *arrivals, struct rd_arrival *arrival, bool asks)
 {
-	struct rd_greeted *greeted = calloc(1, sizeof(*greeted) + arrival->greeting_size);
-
-	if (!greeted)
-		return false;
 	if (arrivals->count >= arrivals->most)
 		make_room(arrivals);
-	greeted->asks = asks;
-	greeted->arrival = *arrival;
-	greeted->arrival.greeting =
-		memcpy(greeted->greeting, arrival->greeting, arrival->greeting_size);
-	rd_close_on_fork_add(&greeted->unshared, &greeted->arrival.wire.fd);
-	*arrivals->end = greeted;
-	arrivals->end = &greeted->next;
+	arrival->mark = asks;
+	arrival->next = NULL;
+	rd_close_on_fork_add(&arrival->unshared, &arrival->wire.fd);
+	*arrivals->end = arrival;
+	arrivals->end = &arrival->next;
 	arrivals->count++;
-	return true;
 }
 
 /* It can only fail where the counter is full, and its reader wakes all the same. */
@@ -104,20 +98,20 @@ static void wake(struct rd_arrivals *arrivals)
 		eventfd_write(arrivals->wake_fd, 1);
 }
 
-struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals)
+struct rd_arrival *rd_arrivals_take(struct rd_arrivals *arrivals)
 {
-	struct rd_greeted *greeted = NULL;
+	struct rd_arrival *arrival = NULL;
 
 	pthread_mutex_lock(&arrivals->listener->lock);
-	for (struct rd_greeted **at = &arrivals->first; *at && !greeted;)
+	for (struct rd_arrival **at = &arrivals->first; *at && !arrival;)
 		if (has_ended(arrivals, *at))
 			drop(arrivals, at);
-		else if ((*at)->asks)
+		else if ((*at)->mark)
 			at = &(*at)->next;
 		else
-			greeted = unlink_greeted(arrivals, at);
+			arrival = unlink_arrival(arrivals, at);
 	pthread_mutex_unlock(&arrivals->listener->lock);
-	return greeted;
+	return arrival;
 }
 
 void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd)
@@ -180,15 +174,19 @@ static void take_in(struct rd_listener *listener, struct rd_arrival *arrival)
 
 	while (at && (!fits || at->kind != kind || at->id != id))
 		at = at->next;
-	if (at && hold(at, arrival, asks)) {
+	if (at) {
+		hold(at, arrival, asks);
 		if (!asks)
 			wake(at);
-	} else if (!fits || kind != RD_ARRIVALS_LINEAGE || at) {
+		return;
+	}
+	if (!fits || kind != RD_ARRIVALS_LINEAGE) {
 		rd_door_reject(listener->door, &arrival->wire, "nothing here is its");
 	} else {
 		send_left(&arrival->wire);
 		rd_wire_close(&arrival->wire);
 	}
+	free(arrival);
 }
 
 /* The thread that has set a deadline may look no more, and those of jobs sleep until theirs. */
@@ -205,7 +203,7 @@ static void wake_owners(struct rd_listener *listener, int past_error, int64_t pa
 
 void rd_listener_serve(struct rd_listener *listener, int64_t now_ms)
 {
-	struct rd_arrival arrival;
+	struct rd_arrival *arrival;
 	int64_t deadline_ms;
 	int error;
 
@@ -213,8 +211,8 @@ void rd_listener_serve(struct rd_listener *listener, int64_t now_ms)
 	error = rd_door_error(listener->door, NULL);
 	deadline_ms = rd_door_deadline(listener->door);
 	rd_door_serve(listener->door, now_ms);
-	while (rd_door_next(listener->door, &arrival))
-		take_in(listener, &arrival);
+	while ((arrival = rd_door_next(listener->door)))
+		take_in(listener, arrival);
 	wake_owners(listener, error, deadline_ms);
 	pthread_mutex_unlock(&listener->lock);
 }

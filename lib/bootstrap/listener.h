@@ -28,19 +28,10 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "base/close_on_fork.h"
 #include "base/settings.h"
 #include "bootstrap/member.h"
 #include "net/door.h"
 #include "net/socket.h"
-
-struct rd_greeted {
-	bool asks; /* it waits for nothing but its end */
-	struct rd_arrival arrival; /* its greeting lies in `greeting` */
-	struct rd_close_on_fork unshared;
-	struct rd_greeted *next;
-	unsigned char greeting[];
-};
 
 #define RD_HELLO_FIRST 'r' /* the first byte of a hello of tcp, */
 #define RD_HELLO_SIZE 48 /* and its bytes */
@@ -56,7 +47,7 @@ struct rd_arrivals {
 	int users; /* comms of the lineage, which each release it */
 	int wake_fd; /* an eventfd, written where one has come to be taken; -1: none */
 	int count, most;
-	struct rd_greeted *first, **end; /* in the order in which they came */
+	struct rd_arrival *first, **end; /* in the order in which they came */
 	struct rd_arrivals *next;
 	_Atomic bool due; /* one has come, or none can; cleared by its user, without the lock */
 };
@@ -104,7 +95,7 @@ void rd_arrivals_release(struct rd_arrivals *arrivals);
 
 /* The next one, of which the caller takes over the wire, and frees the rest by free(); NULL: none
    has come, or it has gone again. */
-struct rd_greeted *rd_arrivals_take(struct rd_arrivals *arrivals);
+struct rd_arrival *rd_arrivals_take(struct rd_arrivals *arrivals);
 /* Where to write that one has come; -1: nowhere. */
 void rd_arrivals_wake(struct rd_arrivals *arrivals, int wake_fd);
 

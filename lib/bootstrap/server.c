@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
@@ -257,15 +258,17 @@ static void look_at_error(struct rd_server *server)
 
 void rd_server_accept(struct rd_server *server, int64_t now_ms)
 {
-	struct rd_arrival arrival;
+	struct rd_arrival *arrival;
 	unsigned foreign;
 
 	if (!server->door)
 		return;
 	rd_door_serve(server->door, now_ms);
 	while (rd_coordinator_listening(server->coordinator) &&
-		rd_door_next(server->door, &arrival))
-		adopt(server, &arrival, now_ms);
+		(arrival = rd_door_next(server->door))) {
+		adopt(server, arrival, now_ms);
+		free(arrival);
+	}
 	foreign = rd_door_foreign(server->door);
 	server->coordinator->foreign += foreign - server->foreign;
 	server->foreign = foreign;

@@ -7,7 +7,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/close_on_fork.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -20,19 +19,9 @@
 /* The first byte of TLS. Greetings begin with another one. */
 #define TLS_HANDSHAKE 0x16
 
-struct pending {
-	struct rd_wire wire;
-	struct rd_close_on_fork unshared;
-	bool known; /* whether it begins with TLS */
-	int64_t until_ms;
-	struct pending *next;
-	size_t size; /* of the greeting, so far */
-	unsigned char greeting[];
-};
-
 /* In the order in which they came. */
 struct queue {
-	struct pending *first, **end;
+	struct rd_arrival *first, **end;
 	int count;
 };
 
@@ -49,7 +38,6 @@ struct rd_door {
 	int listener_count;
 	int64_t now_ms; /* of the last rd_door_serve() */
 	struct queue pending, greeted;
-	struct pending *handed; /* to the owner: its greeting is valid */
 	int error; /* of accepting; 0: none */
 	int64_t error_ms, rest_ms; /* since when; the listeners are not watched until then */
 	unsigned foreign, rejected;
@@ -57,7 +45,7 @@ struct rd_door {
 
 /* ---- Queues -------------------------------------------------------------------------------- */
 
-static void append(struct queue *queue, struct pending *pending)
+static void append(struct queue *queue, struct rd_arrival *pending)
 {
 	pending->next = NULL;
 	*queue->end = pending;
@@ -65,9 +53,9 @@ static void append(struct queue *queue, struct pending *pending)
 	queue->count++;
 }
 
-static void take_out(struct queue *queue, struct pending *pending)
+static void take_out(struct queue *queue, struct rd_arrival *pending)
 {
-	struct pending **at = &queue->first;
+	struct rd_arrival **at = &queue->first;
 
 	while (*at != pending)
 		at = &(*at)->next;
@@ -97,13 +85,13 @@ void rd_door_reject(struct rd_door *door, struct rd_wire *wire, const char *why)
 }
 
 /* The epoll forgets it by a call: a child of this process may hold a copy of the socket. */
-static void unwatch(struct rd_door *door, struct pending *pending)
+static void unwatch(struct rd_door *door, struct rd_arrival *pending)
 {
 	epoll_ctl(door->epoll_fd, EPOLL_CTL_DEL, pending->wire.fd, NULL);
 	rd_close_on_fork_remove(&pending->unshared);
 }
 
-static void drop(struct rd_door *door, struct pending *pending, const char *why)
+static void drop(struct rd_door *door, struct rd_arrival *pending, const char *why)
 {
 	take_out(&door->pending, pending);
 	unwatch(door, pending);
@@ -114,7 +102,7 @@ static void drop(struct rd_door *door, struct pending *pending, const char *why)
 /* ---- Reading ------------------------------------------------------------------------------- */
 
 /* Looks whether it begins with TLS. 1: that is known; 0: not yet; -1: the connection has ended. */
-static int look_at_first(const struct rd_door *door, struct pending *pending)
+static int look_at_first(const struct rd_door *door, struct rd_arrival *pending)
 {
 	unsigned char first;
 	ssize_t size;
@@ -132,7 +120,7 @@ static int look_at_first(const struct rd_door *door, struct pending *pending)
 }
 
 /* 1: it has proved what it must before its greeting; 0: not yet; -1: it never will. */
-static int prove(struct rd_door *door, struct pending *pending)
+static int prove(struct rd_door *door, struct rd_arrival *pending)
 {
 	int result = look_at_first(door, pending);
 
@@ -144,27 +132,27 @@ static int prove(struct rd_door *door, struct pending *pending)
 }
 
 /* 1: the greeting is whole; 0: not yet; -1: the connection has ended; -2: it is no greeting. */
-static int read_greeting(struct rd_door *door, struct pending *pending)
+static int read_greeting(struct rd_door *door, struct rd_arrival *pending)
 {
 	for (;;) {
-		long size = door->rules.greeting_size(pending->greeting, pending->size);
-		struct iovec rest = { pending->greeting + pending->size, 0 };
+		long size = door->rules.greeting_size(pending->greeting, pending->greeting_size);
+		struct iovec rest = { pending->greeting + pending->greeting_size, 0 };
 		ssize_t got;
 
 		if (size < 0 || (size_t)size > door->rules.greeting_most)
 			return -2;
-		if ((size_t)size <= pending->size)
+		if ((size_t)size <= pending->greeting_size)
 			return 1;
-		rest.iov_len = (size_t)size - pending->size;
+		rest.iov_len = (size_t)size - pending->greeting_size;
 		got = rd_wire_recv(&pending->wire, &rest, 1);
 		if (got <= 0)
 			return got < 0 && rd_is_temporary(errno) ? 0 : -1;
-		pending->size += (size_t)got;
+		pending->greeting_size += (size_t)got;
 	}
 }
 
 /* False: it is no longer pending. */
-static bool advance(struct rd_door *door, struct pending *pending)
+static bool advance(struct rd_door *door, struct rd_arrival *pending)
 {
 	const char *why = "it did not prove itself";
 	int result = prove(door, pending);
@@ -188,7 +176,7 @@ static bool advance(struct rd_door *door, struct pending *pending)
 
 /* ---- Accepting ----------------------------------------------------------------------------- */
 
-static bool has_shown_secret(const struct pending *pending)
+static bool has_shown_secret(const struct rd_arrival *pending)
 {
 	const struct rd_wire *wire = &pending->wire;
 
@@ -198,7 +186,7 @@ static bool has_shown_secret(const struct pending *pending)
 /* The one rule of eviction. False: no connection is pending. */
 static bool make_room(struct rd_door *door)
 {
-	struct pending *first = door->pending.first;
+	struct rd_arrival *first = door->pending.first;
 
 	while (first && has_shown_secret(first))
 		first = first->next;
@@ -213,7 +201,7 @@ static bool make_room(struct rd_door *door)
 
 static void add(struct rd_door *door, int fd)
 {
-	struct pending *pending = calloc(1, sizeof(*pending) + door->rules.greeting_most);
+	struct rd_arrival *pending = calloc(1, sizeof(*pending) + door->rules.greeting_most);
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = pending };
 
 	if (pending)
@@ -315,16 +303,13 @@ void rd_door_serve(struct rd_door *door, int64_t now_ms)
 	end_rest(door);
 }
 
-bool rd_door_next(struct rd_door *door, struct rd_arrival *arrival)
+struct rd_arrival *rd_door_next(struct rd_door *door)
 {
-	free(door->handed);
-	door->handed = door->greeted.first;
-	if (!door->handed)
-		return false;
-	take_out(&door->greeted, door->handed);
-	*arrival = (struct rd_arrival){ door->handed->wire, door->handed->greeting,
-		door->handed->size };
-	return true;
+	struct rd_arrival *first = door->greeted.first;
+
+	if (first)
+		take_out(&door->greeted, first);
+	return first;
 }
 
 /* ---- Life ---------------------------------------------------------------------------------- */
@@ -390,7 +375,7 @@ void rd_door_close(struct rd_door *door)
 static void free_all(struct queue *queue)
 {
 	while (queue->first) {
-		struct pending *pending = queue->first;
+		struct rd_arrival *pending = queue->first;
 
 		take_out(queue, pending);
 		rd_wire_close(&pending->wire);
@@ -403,12 +388,11 @@ void rd_door_destroy(struct rd_door *door)
 	if (!door)
 		return;
 	rd_door_close(door);
-	for (struct pending *at = door->pending.first; at; at = at->next)
+	for (struct rd_arrival *at = door->pending.first; at; at = at->next)
 		unwatch(door, at);
 	free_all(&door->pending);
 	free_all(&door->greeted);
 	rd_close_unshared(&door->unshared, &door->epoll_fd);
-	free(door->handed);
 	free(door);
 }
 

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/close_on_fork.h"
 #include "net/wire.h"
 
 #define RD_DOOR_LISTENERS 17
@@ -35,11 +36,19 @@ struct rd_door_rules {
 	long (*greeting_size)(const unsigned char *bytes, size_t size);
 };
 
-/* A connection for the owner. */
+/* A connection that has come: the door's, then its owner's. */
 struct rd_arrival {
 	struct rd_wire wire; /* TLS may hold bytes of it: it is read once before it is waited for */
-	const unsigned char *greeting; /* valid until the next call of this door */
-	size_t greeting_size;
+	/* For who has it: */
+	struct rd_close_on_fork unshared;
+	struct rd_arrival *next;
+	int mark;
+	/* For the door: */
+	bool known; /* whether it begins with TLS */
+	int64_t until_ms;
+
+	size_t greeting_size; /* so far, at the door */
+	unsigned char greeting[];
 };
 
 struct rd_door;
@@ -64,8 +73,9 @@ int64_t rd_door_deadline(const struct rd_door *door);
 /* Accepts and reads what has come, a bounded number at a time, and closes those whose time is over.
    rd_door_next() is due. */
 void rd_door_serve(struct rd_door *door, int64_t now_ms);
-/* The next connection that has greeted: the wire becomes the caller's. False: none now. */
-bool rd_door_next(struct rd_door *door, struct rd_arrival *arrival);
+/* The next connection that has greeted, of which the caller takes over the wire, and frees the rest
+   by free(). NULL: none now. */
+struct rd_arrival *rd_door_next(struct rd_door *door);
 
 /* Why no connection can be accepted, an errno; 0: nothing is wrong. It is tried again ten times a
    second. *since_ms: since when; NULL: not asked for. */

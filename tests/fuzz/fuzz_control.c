@@ -110,14 +110,14 @@ static void open_listener(void)
 /* Takes the next one. Its greeting is the start of what it has sent. */
 static bool has_come(struct rd_arrivals *arrivals, const uint8_t *data, size_t size)
 {
-	struct rd_greeted *greeted = rd_arrivals_take(arrivals);
+	struct rd_arrival *arrival = rd_arrivals_take(arrivals);
 
-	if (!greeted)
+	if (!arrival)
 		return false;
-	FUZZ_CHECK(greeted->arrival.greeting_size <= size);
-	FUZZ_CHECK(memcmp(greeted->arrival.greeting, data, greeted->arrival.greeting_size) == 0);
-	rd_wire_close(&greeted->arrival.wire);
-	free(greeted);
+	FUZZ_CHECK(arrival->greeting_size <= size);
+	FUZZ_CHECK(memcmp(arrival->greeting, data, arrival->greeting_size) == 0);
+	rd_wire_close(&arrival->wire);
+	free(arrival);
 	return true;
 }
 

@@ -106,12 +106,12 @@ static void look_at_error(struct rd_tcp_station *station, int64_t now_ms)
 void rd_tcp_arrivals_serve(struct rd_tcp_station *station)
 {
 	int64_t now_ms = rd_clock_ms(), deadline_ms;
-	struct rd_greeted *greeted;
+	struct rd_arrival *arrival;
 
 	rd_listener_serve(station->listener, now_ms);
-	while ((greeted = rd_arrivals_take(station->come))) {
-		admit(station, &greeted->arrival);
-		free(greeted);
+	while ((arrival = rd_arrivals_take(station->come))) {
+		admit(station, arrival);
+		free(arrival);
 	}
 	look_at_error(station, now_ms);
 	deadline_ms = rd_listener_deadline(station->listener);

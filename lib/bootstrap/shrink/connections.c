@@ -134,13 +134,13 @@ static void adopt(struct rd_shrink *shrink, struct rd_arrival *arrival)
 
 static void take_arrivals(struct rd_shrink *shrink)
 {
-	struct rd_greeted *greeted;
+	struct rd_arrival *arrival;
 	int error;
 
 	while (rd_quorum_listens(&shrink->quorum) &&
-		(greeted = rd_arrivals_take(shrink->lineage->arrivals))) {
-		adopt(shrink, &greeted->arrival);
-		free(greeted);
+		(arrival = rd_arrivals_take(shrink->lineage->arrivals))) {
+		adopt(shrink, arrival);
+		free(arrival);
 		rd_shrink_serve(shrink);
 	}
 	error = rd_listener_error(shrink->lineage->arrivals->listener, NULL);

@@ -90,12 +90,12 @@ static int gather(uint64_t lineage)
 /* Frees the next one that has come. */
 static bool has_come(struct rd_arrivals *arrivals)
 {
-	struct rd_greeted *greeted = rd_arrivals_take(arrivals);
+	struct rd_arrival *arrival = rd_arrivals_take(arrivals);
 
-	if (greeted)
-		rd_wire_close(&greeted->arrival.wire);
-	free(greeted);
-	return greeted;
+	if (arrival)
+		rd_wire_close(&arrival->wire);
+	free(arrival);
+	return arrival;
 }
 
 TestSuite(listener, .timeout = 60, .fini = close_listener);

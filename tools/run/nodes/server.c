@@ -268,13 +268,15 @@ static void look_at_error(struct server *server)
 
 static void accept_clients(struct server *server)
 {
-	struct rd_arrival arrival;
+	struct rd_arrival *arrival;
 
 	if (!server->door)
 		return;
 	rd_door_serve(server->door, rd_clock_ms());
-	while (rd_door_next(server->door, &arrival))
-		add_client(server, &arrival);
+	while ((arrival = rd_door_next(server->door))) {
+		add_client(server, arrival);
+		free(arrival);
+	}
 	look_at_error(server);
 }
 
