@@ -162,11 +162,7 @@ bool rd_control_socket_flush(struct rd_control_socket *socket, int *error)
 		return rd_channel_flush(socket->channel, error);
 	if (!rd_connection_flush(&socket->connection, error))
 		return false;
-	/* Before the proof the socket has room, and nothing may be sent. */
 	rd_control_socket_watch(
-		socket, rd_connection_is_flushed(&socket->connection) ||
-					!rd_connection_is_proved(&socket->connection)
-				? EPOLLIN
-				: EPOLLIN | EPOLLOUT);
+		socket, rd_connection_waits(&socket->connection) ? EPOLLIN | EPOLLOUT : EPOLLIN);
 	return true;
 }

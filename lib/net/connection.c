@@ -147,6 +147,11 @@ bool rd_connection_is_flushed(const struct rd_connection *connection)
 	return connection->out_size == 0 && !connection->lacks_memory;
 }
 
+bool rd_connection_waits(const struct rd_connection *connection)
+{
+	return !rd_connection_is_flushed(connection) && rd_connection_is_proved(connection);
+}
+
 bool rd_connection_flush(struct rd_connection *connection, int *error)
 {
 	int proved = rd_wire_prove(&connection->wire);

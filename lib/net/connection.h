@@ -53,6 +53,9 @@ unsigned char *rd_connection_reserve(struct rd_connection *connection);
 void rd_connection_commit(struct rd_connection *connection, size_t size);
 /* Whether all frames have gone, and none was lost for lack of memory. */
 bool rd_connection_is_flushed(const struct rd_connection *connection);
+/* Whether the owner waits for room in the socket: before the proof there is room, and nothing may
+   be sent. */
+bool rd_connection_waits(const struct rd_connection *connection);
 /* Sends as much as the socket takes. False: the connection has ended; *error is its errno. */
 bool rd_connection_flush(struct rd_connection *connection, int *error);
 

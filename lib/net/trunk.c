@@ -49,13 +49,10 @@ static void watch(struct rd_trunk *trunk, int operation, uint32_t events)
 		trunk->watched = events;
 }
 
-/* Before the proof the socket has room, and nothing may be sent. */
 static void watch_wire(struct rd_trunk *trunk)
 {
-	bool sends = !rd_connection_is_flushed(&trunk->connection) &&
-		     rd_connection_is_proved(&trunk->connection);
-
-	watch(trunk, EPOLL_CTL_MOD, sends ? EPOLLIN | EPOLLOUT : EPOLLIN);
+	watch(trunk, EPOLL_CTL_MOD,
+		rd_connection_waits(&trunk->connection) ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 /* NULL: an errno, and the wire is closed. */

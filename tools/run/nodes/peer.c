@@ -234,9 +234,7 @@ static void finish_connecting(struct peer *peer)
 
 void peer_add_polls(struct peer *peer, struct polls *polls)
 {
-	/* Before the proof, the socket has room, and nothing may be sent. */
-	bool sends = peer->connecting || (rd_connection_is_proved(&peer->connection) &&
-						 !rd_connection_is_flushed(&peer->connection));
+	bool sends = peer->connecting || rd_connection_waits(&peer->connection);
 
 	peer->poll = polls_add(polls, peer->lost ? -1 : peer->connection.wire.fd,
 		(short)(POLLIN | (sends ? POLLOUT : 0)));
