@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 
 #define ATTEMPT_MS 3000 /* for one address to answer */
 
@@ -25,30 +24,27 @@ static struct rd_control_socket *join(struct rd_client *client)
 	struct rd_channel *channel =
 		rd_channel_open(client->trunks, client->addresses, client->attempt,
 			settings->has_psk ? settings->psk : NULL, settings->unreachable_ms);
+	struct rd_control_socket *socket =
+		channel ? rd_control_socket_join(channel, client->due) : NULL;
 
-	return channel ? rd_control_socket_join(channel, client->due) : NULL;
-}
-
-static struct rd_control_socket *connect_alone(struct rd_client *client)
-{
-	int fd = rd_connect_start(client->addresses, client->attempt);
-
-	return fd < 0 ? NULL
-		      : rd_control_socket_open(
-				client->epoll_fd, fd, client->mark, EPOLLOUT, client->settings);
+	if (socket)
+		socket->connecting = true;
+	return socket;
 }
 
 /* Goes on to the next address. After the last one the attempt has failed with this error. */
 static void connect_from(struct rd_client *client, int error, int64_t now_ms)
 {
 	for (; client->attempt < client->addresses->count; client->attempt++) {
-		client->socket = client->trunks ? join(client) : connect_alone(client);
+		client->socket =
+			client->trunks ? join(client)
+				       : rd_control_socket_dial(client->epoll_fd, client->addresses,
+						 client->attempt, client->mark, client->settings);
 		if (!client->socket) {
 			error = errno;
 			client->barred += rd_is_permanent(error);
 			continue;
 		}
-		client->connecting = true;
 		client->attempt_ms = now_ms + ATTEMPT_MS;
 		return;
 	}
@@ -79,21 +75,14 @@ static int open_place(struct rd_client *client)
 
 static void finish_connecting(struct rd_client *client, int64_t now_ms)
 {
-	struct rd_control_socket *socket = client->socket;
-	int fd = rd_control_socket_fd(socket), error = 0;
-	int connected = rd_control_socket_connect(socket, &error);
+	int error = 0, connected = rd_control_socket_connect(
+			       client->socket, client->settings->unreachable_ms, &error);
 
 	if (connected < 0)
 		connect_next(client, error, now_ms);
 	if (connected <= 0)
 		return;
-	client->connecting = false;
-	socket->near = rd_socket_is_near(fd);
-	/* A trunk is tuned once. */
-	if (!client->trunks)
-		rd_socket_tune(fd, client->settings->unreachable_ms);
-	rd_control_socket_watch(socket, EPOLLIN);
-	rd_local_address_get(client->local, fd);
+	rd_local_address_get(client->local, rd_control_socket_fd(client->socket));
 	error = open_place(client);
 	if (error)
 		rd_participant_report(client->participant, error, client->settings->rank,
@@ -129,7 +118,7 @@ void rd_client_receive(struct rd_client *client, int64_t now_ms)
 {
 	if (!client->socket)
 		return;
-	if (client->connecting)
+	if (client->socket->connecting)
 		finish_connecting(client, now_ms);
 	else
 		while (receive_once(client, 0, now_ms))
@@ -163,7 +152,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	struct rd_control_message message;
 	int error;
 
-	if (client->socket && client->connecting && now_ms >= client->attempt_ms)
+	if (client->socket && client->socket->connecting && now_ms >= client->attempt_ms)
 		connect_next(client, ETIMEDOUT, now_ms);
 	if (rd_participant_connects(client->participant, now_ms)) {
 		client->attempt = client->barred = 0;
@@ -178,7 +167,7 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	else if (client->participant->phase == RD_PARTICIPANT_FAILED ||
 		 rd_participant_spares(client->participant))
 		rd_control_socket_close(&client->socket, true);
-	while (client->socket && !client->connecting) {
+	while (client->socket && !client->socket->connecting) {
 		while (rd_control_socket_has_room(client->socket) &&
 			rd_participant_next(client->participant, &message))
 			rd_control_socket_put(client->socket, &message);
@@ -199,5 +188,5 @@ bool rd_client_has_sent_goodbye(const struct rd_client *client)
 
 int64_t rd_client_deadline(const struct rd_client *client)
 {
-	return client->socket && client->connecting ? client->attempt_ms : RD_NEVER;
+	return client->socket && client->socket->connecting ? client->attempt_ms : RD_NEVER;
 }

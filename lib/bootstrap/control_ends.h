@@ -76,7 +76,6 @@ struct rd_client {
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_addresses *addresses; /* of rank 0, malloc()ed; NULL: it has accepted this rank */
 	struct rd_control_socket *socket; /* NULL: none */
-	bool connecting; /* it is not established yet */
 	int attempt; /* index of the address that is being connected to */
 	int barred; /* of the addresses before it: more attempts there would fail too */
 	int64_t attempt_ms; /* until when */

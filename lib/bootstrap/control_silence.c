@@ -87,7 +87,9 @@ static struct rd_control_socket *connection_at(const struct rd_control *control,
 {
 	if (control->server.coordinator)
 		return control->server.coordinator->connections[index].socket;
-	return control->client.connecting ? NULL : control->client.socket;
+	return control->client.socket && control->client.socket->connecting
+		       ? NULL
+		       : control->client.socket;
 }
 
 static int connection_count(const struct rd_control *control)

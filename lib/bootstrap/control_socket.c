@@ -32,17 +32,23 @@ struct rd_control_socket *rd_control_socket_adopt(
 	return socket;
 }
 
-struct rd_control_socket *rd_control_socket_open(
-	int epoll_fd, int fd, uint64_t mark, uint32_t events, const struct rd_settings *settings)
+struct rd_control_socket *rd_control_socket_dial(int epoll_fd, const struct rd_addresses *addresses,
+	int index, uint64_t mark, const struct rd_settings *settings)
 {
-	struct rd_wire wire = RD_WIRE(fd);
+	struct rd_wire wire = RD_WIRE(rd_connect_start(addresses, index));
+	struct rd_control_socket *socket;
 
+	if (wire.fd < 0)
+		return NULL;
 	if (settings->has_psk && rd_wire_secure(&wire, false, settings->psk)) {
 		rd_wire_close(&wire);
 		errno = ENOMEM;
 		return NULL;
 	}
-	return rd_control_socket_adopt(epoll_fd, &wire, mark, events);
+	socket = rd_control_socket_adopt(epoll_fd, &wire, mark, EPOLLOUT);
+	if (socket)
+		socket->connecting = true;
+	return socket;
 }
 
 struct rd_control_socket *rd_control_socket_join(struct rd_channel *channel, _Atomic bool *due)
@@ -79,17 +85,6 @@ int rd_control_socket_fd(const struct rd_control_socket *socket)
 	return socket->channel ? rd_channel_fd(socket->channel) : socket->connection.wire.fd;
 }
 
-int rd_control_socket_connect(const struct rd_control_socket *socket, int *error)
-{
-	if (!socket->channel)
-		*error = rd_connect_finish(socket->connection.wire.fd);
-	else if (rd_channel_is_connecting(socket->channel))
-		return 0;
-	else
-		*error = socket->channel->ended ? socket->channel->error : 0;
-	return *error ? -1 : 1;
-}
-
 bool rd_control_socket_is_stirred(const struct rd_control_socket *socket)
 {
 	return socket->channel && socket->channel->stirred;
@@ -111,6 +106,27 @@ void rd_control_socket_watch(struct rd_control_socket *socket, uint32_t events)
 		return;
 	socket->watched = events;
 	epoll_ctl(socket->epoll_fd, EPOLL_CTL_MOD, socket->connection.wire.fd, &event);
+}
+
+int rd_control_socket_connect(struct rd_control_socket *socket, int timeout_ms, int *error)
+{
+	int fd = rd_control_socket_fd(socket);
+
+	if (!socket->channel)
+		*error = rd_connect_finish(fd);
+	else if (rd_channel_is_connecting(socket->channel))
+		return 0;
+	else
+		*error = socket->channel->ended ? socket->channel->error : 0;
+	if (*error)
+		return -1;
+	socket->connecting = false;
+	socket->near = rd_socket_is_near(fd);
+	/* A trunk is tuned once. */
+	if (!socket->channel)
+		rd_socket_tune(fd, timeout_ms);
+	rd_control_socket_watch(socket, EPOLLIN);
+	return 1;
 }
 
 int rd_control_socket_read(struct rd_control_socket *socket, int *error)

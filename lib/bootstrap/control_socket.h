@@ -18,15 +18,16 @@ struct rd_control_socket {
 	int epoll_fd; /* that watches it */
 	uint64_t mark;
 	uint32_t watched; /* epoll events */
+	bool connecting; /* rd_control_socket_connect() is due after each of its events */
 	bool near; /* both ends are on this host; known once it is connected */
 	uint32_t silent_ms; /* its other end's host owes a packet for so long; 0: it does not */
 };
 
-/* Takes over fd, which connects, and has the epoll watch it for these events, reported with this
-   mark. NULL: errno says why; the socket is closed. */
-struct rd_control_socket *rd_control_socket_open(
-	int epoll_fd, int fd, uint64_t mark, uint32_t events, const struct rd_settings *settings);
-/* The same with a wire, which is taken over, too. */
+/* Connects to this address, and has the epoll watch the socket, whose events have this mark. NULL:
+   errno says why. */
+struct rd_control_socket *rd_control_socket_dial(int epoll_fd, const struct rd_addresses *addresses,
+	int index, uint64_t mark, const struct rd_settings *settings);
+/* Takes over a wire, watched for these events. NULL: errno says why; the wire is closed. */
 struct rd_control_socket *rd_control_socket_adopt(
 	int epoll_fd, struct rd_wire *wire, uint64_t mark, uint32_t events);
 /* Takes over a channel, of which each event sets *due. NULL: no memory; the channel is closed. */
@@ -38,8 +39,9 @@ void rd_control_socket_close(struct rd_control_socket **socket, bool resets);
 int rd_control_socket_judge(const struct rd_control_socket *socket, int error);
 
 int rd_control_socket_fd(const struct rd_control_socket *socket);
-/* Whether the socket is connected: 1; 0: not yet; -1: *error is the errno of the attempt. */
-int rd_control_socket_connect(const struct rd_control_socket *socket, int *error);
+/* Whether the socket is connected: 1: from now on, and tuned with this timeout; 0: not yet; -1:
+   *error is the errno of the attempt. */
+int rd_control_socket_connect(struct rd_control_socket *socket, int timeout_ms, int *error);
 /* Whether a channel has had an event since it was read. */
 bool rd_control_socket_is_stirred(const struct rd_control_socket *socket);
 

@@ -39,19 +39,15 @@ static int start_dialling(struct rd_shrink *shrink, int rank)
 	struct rd_dialled *dialled = &shrink->dialled[rank];
 	struct rd_settings place = *shrink->settings;
 	struct rd_addresses addresses = { 0 };
-	int error, fd;
+	int error;
 
 	rd_lineage_meet(&place, at);
 	error = rd_resolve(&addresses, &place, rd_clock_ms());
 	rd_settings_forget(&place);
 	if (error)
 		return EHOSTUNREACH;
-	fd = rd_connect_start(&addresses, 0);
-	if (fd < 0)
-		return errno;
-	dialled->connecting = true;
-	dialled->socket = rd_control_socket_open(
-		shrink->epoll_fd, fd, MARK_DIALLED + (uint64_t)rank, EPOLLOUT, shrink->settings);
+	dialled->socket = rd_control_socket_dial(
+		shrink->epoll_fd, &addresses, 0, MARK_DIALLED + (uint64_t)rank, shrink->settings);
 	return dialled->socket ? 0 : errno;
 }
 
@@ -66,18 +62,12 @@ static void dial(struct rd_shrink *shrink, int rank)
 
 static void finish_dialling(struct rd_shrink *shrink, int rank)
 {
-	struct rd_dialled *dialled = &shrink->dialled[rank];
-	int error = 0;
+	int error = 0, timeout_ms = shrink->settings->heartbeat_timeout_ms;
 
-	if (rd_control_socket_connect(dialled->socket, &error) < 0) {
+	if (rd_control_socket_connect(shrink->dialled[rank].socket, timeout_ms, &error) < 0)
 		lose_dialled(shrink, rank, error);
-		return;
-	}
-	dialled->connecting = false;
-	rd_socket_tune(
-		rd_control_socket_fd(dialled->socket), shrink->settings->heartbeat_timeout_ms);
-	rd_control_socket_watch(dialled->socket, EPOLLIN);
-	rd_quorum_connected(&shrink->quorum, rank);
+	else
+		rd_quorum_connected(&shrink->quorum, rank);
 }
 
 /* ---- Connections by which members come ------------------------------------------------------ */
@@ -181,8 +171,7 @@ static void send_due(struct rd_shrink *shrink, int rank, struct rd_control_socke
 	struct rd_control_message message;
 	int error = 0;
 
-	if (!*socket ||
-		(socket == &shrink->dialled[rank].socket && shrink->dialled[rank].connecting))
+	if (!*socket || (*socket)->connecting)
 		return;
 	while (rd_quorum_next(&shrink->quorum, rank, &message, rd_clock_ms()))
 		rd_control_socket_put(*socket, &message);
@@ -224,7 +213,7 @@ static void take_event(struct rd_shrink *shrink, uint64_t mark)
 			take_arrivals(shrink);
 		return;
 	}
-	if (mark >= MARK_DIALLED && dialled->socket && dialled->connecting)
+	if (mark >= MARK_DIALLED && dialled->socket && dialled->socket->connecting)
 		finish_dialling(shrink, rank);
 	else if (mark >= MARK_DIALLED && dialled->socket)
 		receive(shrink, rank, &dialled->socket);

@@ -14,7 +14,6 @@
 /* A connection to a rank's place, as rd_quorum_peer.dials. */
 struct rd_dialled {
 	struct rd_control_socket *socket; /* NULL: none */
-	bool connecting; /* it is not established yet */
 	unsigned attempt; /* of the quorum */
 };
 
