@@ -1,4 +1,4 @@
-#include "net/channel.h"
+#include "net/trunk.h"
 
 #include <stdlib.h>
 #include <string.h>
