@@ -13,7 +13,7 @@ gpu 11045
 transports 14360
 trainer 19160
 tools 29516
-tests 109600
+tests 109670
 bench 6250
 adapters 5592
 docs 10690
