@@ -22,8 +22,11 @@ static void raise_to(uint32_t *number, uint32_t least)
 static void raise_memory(struct rd_costs *costs)
 {
 	raise_to(&costs->memory_copy_ps, costs->copy_ps);
-	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++)
+	raise_to(&costs->beyond_copy_ps, costs->memory_copy_ps);
+	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++) {
 		raise_to(&costs->memory_reduce_ps[type], costs->reduce_ps[type]);
+		raise_to(&costs->beyond_reduce_ps[type], costs->memory_reduce_ps[type]);
+	}
 }
 
 void rd_costs_default(struct rd_costs *costs)
@@ -44,6 +47,8 @@ void rd_costs_default(struct rd_costs *costs)
 		.switch_ns = 3000,
 		.cores = 1,
 		.cache_bytes = RD_CACHE_BYTES,
+		.beyond_copy_ps = 240,
+		.beyond_reduce_ps = { [RD_WHOLE] = 270, [RD_HALF] = 400 },
 	};
 	raise_memory(costs);
 }
@@ -121,7 +126,7 @@ uint32_t rd_rails_share(const struct rd_link_cost *link, int channels)
 
 /* ---- As text -------------------------------------------------------------------------------- */
 
-#define LINES_MAX 30
+#define LINES_MAX 32
 
 /* A line: its name, the address of its numbers, and their bounds. */
 struct line {
@@ -198,6 +203,14 @@ static void list_lines(struct rd_costs *costs, struct lines *lines)
 	add_line(lines, "", (struct line){ "cache_bytes", &costs->cache_bytes, 1, 0, UINT32_MAX });
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		add_later(lines, prefixes[class], &costs->links[class]);
+	add_line(lines, "",
+		(struct line){ "beyond_copy_ps", &costs->beyond_copy_ps, 1, 0, RD_COST_PS_MAX });
+	add_line(lines, "",
+		(struct line){ "beyond_reduce_ps", costs->beyond_reduce_ps, RD_TYPE_CLASS_COUNT, 0,
+			RD_COST_PS_MAX });
+	add_line(lines, "",
+		(struct line){
+			"shared_cache_bytes", &costs->shared_cache_bytes, 1, 0, UINT32_MAX });
 }
 
 void rd_costs_bound(struct rd_costs *costs)
@@ -342,6 +355,8 @@ bool rd_costs_read(
 	costs->memory_copy_ps = 0;
 	memset(costs->memory_reduce_ps, 0, sizeof(costs->memory_reduce_ps));
 	costs->cache_bytes = RD_CACHE_BYTES;
+	costs->beyond_copy_ps = costs->shared_cache_bytes = 0;
+	memset(costs->beyond_reduce_ps, 0, sizeof(costs->beyond_reduce_ps));
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		costs->links[class].rails = 1;
 		costs->links[class].striped = 0;

@@ -105,6 +105,12 @@ struct rd_costs {
 	uint32_t memory_copy_ps;
 	uint32_t memory_reduce_ps[RD_TYPE_CLASS_COUNT];
 	uint32_t cache_bytes;
+	/* The same beyond the caches that a host's cores share, with the bytes that go back to
+	   memory, and never less. They count for a share of the bytes: the buffers of all ranks of
+	   a host in shared_cache_bytes, 1 at most. 0: unknown, then for none. */
+	uint32_t beyond_copy_ps;
+	uint32_t beyond_reduce_ps[RD_TYPE_CLASS_COUNT];
+	uint32_t shared_cache_bytes;
 };
 
 /* Sets defaults for a machine that was not measured: memory costs as much as a cache. */

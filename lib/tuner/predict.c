@@ -231,13 +231,46 @@ static bool is_in_memory(int blocks, const struct rd_costs *costs, const struct 
 	return how->block_size > costs->cache_bytes / (unsigned)blocks;
 }
 
-struct rd_step_cost rd_cut_costs(int parts, int blocks, const struct rd_costs *costs,
-	const struct rd_cut *how, uint64_t *pieces)
+/* Thousandths of the buffers' bytes that the caches of all cores do not hold. Other programs use
+   these caches, too: with the bytes of all ranks of a host this share grows evenly. */
+static uint32_t beyond_share(
+	uint64_t near_blocks, const struct rd_costs *costs, const struct rd_cut *how)
+{
+	if (costs->shared_cache_bytes == 0)
+		return 0;
+	if (how->block_size >= costs->shared_cache_bytes / near_blocks)
+		return 1000;
+	return (uint32_t)(how->block_size * near_blocks * 1000 / costs->shared_cache_bytes);
+}
+
+static uint32_t between_ps(uint32_t memory_ps, uint32_t beyond_ps, uint32_t share)
+{
+	return (uint32_t)(memory_ps + ((int64_t)beyond_ps - memory_ps) * share / 1000);
+}
+
+static struct rd_buffer_cost buffer_cost(
+	int blocks, uint64_t near_blocks, const struct rd_costs *costs, const struct rd_cut *how)
+{
+	uint32_t share;
+
+	if (!is_in_memory(blocks, costs, how))
+		return (struct rd_buffer_cost){ costs->copy_ps, costs->reduce_ps[how->type] };
+	share = beyond_share(near_blocks, costs, how);
+	return (struct rd_buffer_cost){
+		.copy_ps = between_ps(costs->memory_copy_ps, costs->beyond_copy_ps, share),
+		.reduce_ps = between_ps(costs->memory_reduce_ps[how->type],
+			costs->beyond_reduce_ps[how->type], share),
+	};
+}
+
+struct rd_step_cost rd_cut_costs(int parts, int blocks, uint64_t near_blocks,
+	const struct rd_costs *costs, const struct rd_cut *how, uint64_t *pieces)
 {
 	uint64_t slice;
 
 	cut(parts, how, &slice, pieces);
-	return rd_step_cost_of(costs, slice, how->type, is_in_memory(blocks, costs, how));
+	return rd_step_cost_of(
+		costs, slice, how->type, buffer_cost(blocks, near_blocks, costs, how));
 }
 
 /* The most ranks that take turns on one core. */
@@ -286,8 +319,8 @@ struct rd_timing rd_timing_of(
 	const struct rd_schedule *schedule, const struct rd_costs *costs, const struct rd_cut *how)
 {
 	struct rd_timing timing = { 0 };
-	struct rd_step_cost step_cost =
-		rd_cut_costs(schedule->parts, schedule->blocks, costs, how, &timing.pieces);
+	struct rd_step_cost step_cost = rd_cut_costs(schedule->parts, schedule->blocks,
+		schedule->near_blocks, costs, how, &timing.pieces);
 	int pieces = (int)(timing.pieces < RD_REPLAYED_PIECES ? timing.pieces : RD_REPLAYED_PIECES);
 
 	struct sums sums;

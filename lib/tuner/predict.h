@@ -40,10 +40,10 @@ struct rd_timing {
 	int64_t busy_ns[RD_CHANNELS_MAX];
 };
 
-/* The costs of the steps of a call's piece; *pieces: how many there are. parts and blocks: as in
-   struct rd_schedule. */
-struct rd_step_cost rd_cut_costs(int parts, int blocks, const struct rd_costs *costs,
-	const struct rd_cut *cut, uint64_t *pieces);
+/* The costs of the steps of a call's piece; *pieces: how many there are. parts, blocks and
+   near_blocks: as in struct rd_schedule. */
+struct rd_step_cost rd_cut_costs(int parts, int blocks, uint64_t near_blocks,
+	const struct rd_costs *costs, const struct rd_cut *cut, uint64_t *pieces);
 /* Replays the schedule. This takes most of the time of a prediction; one replay serves all
    numbers of channels. */
 struct rd_timing rd_timing_of(

@@ -314,6 +314,27 @@ int rd_most_blocks(const struct rd_problem *problem)
 	return rd_in_blocks(&there) + rd_out_blocks(&there);
 }
 
+static bool is_near_last(const struct rd_layout *layout, int index)
+{
+	return !layout ||
+	       layout->group[layout->order[index]] == layout->group[layout->order[index - 1]];
+}
+
+/* The ranks of a host follow each other along the line. */
+uint64_t rd_most_near_blocks(const struct rd_problem *problem)
+{
+	struct rd_problem there = *problem;
+	uint64_t most = 0, blocks = 0;
+
+	for (int i = 0; i < problem->size; i++) {
+		there.rank = problem->layout ? problem->layout->order[i] : i;
+		blocks = i > 0 && is_near_last(problem->layout, i) ? blocks : 0;
+		blocks += (uint64_t)(rd_in_blocks(&there) + rd_out_blocks(&there));
+		most = blocks > most ? blocks : most;
+	}
+	return most;
+}
+
 static int create(struct rd_schedule **schedule_out, const struct rd_algorithm *algorithm,
 	const struct rd_problem *problem, bool whole)
 {
@@ -329,6 +350,7 @@ static int create(struct rd_schedule **schedule_out, const struct rd_algorithm *
 	}
 	schedule->size = problem->size;
 	schedule->blocks = rd_most_blocks(problem);
+	schedule->near_blocks = rd_most_near_blocks(problem);
 	err = fill_schedule(schedule, plans, algorithm, problem, whole);
 	for (int rank = 0; rank < problem->size; rank++)
 		rd_plan_destroy(plans[rank]);

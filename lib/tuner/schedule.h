@@ -44,6 +44,7 @@ struct rd_schedule {
 	int size; /* ranks of the problem */
 	int parts;
 	int blocks; /* in the input and output of the rank with the most */
+	uint64_t near_blocks; /* the same of all ranks of a host; of the host with the most */
 	int peers; /* the most ranks that one rank sends to */
 	bool sampled; /* not replayed: costs are added up for a sample of ranks */
 	int rank_count; /* all ranks, or the sample */
@@ -82,6 +83,9 @@ void rd_schedule_destroy(struct rd_schedule *schedule);
 
 /* The blocks in the input and output of the rank with the most. */
 int rd_most_blocks(const struct rd_problem *problem);
+
+/* The same of all ranks of a host, of the host with the most. */
+uint64_t rd_most_near_blocks(const struct rd_problem *problem);
 
 /* The event that puts the message this one takes. NULL: it takes none, or the sender is unknown. */
 static inline const struct rd_event *rd_schedule_put(

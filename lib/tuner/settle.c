@@ -21,7 +21,8 @@ static const struct numbers {
 	size_t first, count;
 } all_numbers[] = { LINK(NEAR_LINKS, RD_NEAR), LINK(FAR_LINKS, RD_FAR), NUMBERS(MEMORY, copy_ps),
 	NUMBERS(MEMORY, reduce_ps), NUMBERS(MEMORY, memory_copy_ps),
-	NUMBERS(MEMORY, memory_reduce_ps), NUMBERS(SWITCHES, switch_ns) };
+	NUMBERS(MEMORY, memory_reduce_ps), NUMBERS(MEMORY, beyond_copy_ps),
+	NUMBERS(MEMORY, beyond_reduce_ps), NUMBERS(SWITCHES, switch_ns) };
 #define NUMBERS_COUNT (sizeof(all_numbers) / sizeof(all_numbers[0]))
 
 static uint32_t *at(struct rd_costs *costs, size_t number)

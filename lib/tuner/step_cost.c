@@ -1,7 +1,7 @@
 #include "tuner/step_cost.h"
 
-struct rd_step_cost rd_step_cost_of(
-	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory)
+struct rd_step_cost rd_step_cost_of(const struct rd_costs *costs, uint64_t slice,
+	enum rd_type_class type, struct rd_buffer_cost buffers)
 {
 	struct rd_step_cost step_cost = { .costs = costs, .slice = slice };
 
@@ -15,10 +15,8 @@ struct rd_step_cost rd_step_cost_of(
 	}
 	step_cost.copy_ns = rd_bytes_ns(slice, costs->copy_ps);
 	step_cost.reduce_ns = rd_bytes_ns(slice, costs->reduce_ps[type]);
-	step_cost.memory_copy_ns =
-		in_memory ? rd_bytes_ns(slice, costs->memory_copy_ps) : step_cost.copy_ns;
-	step_cost.memory_reduce_ns =
-		in_memory ? rd_bytes_ns(slice, costs->memory_reduce_ps[type]) : step_cost.reduce_ns;
+	step_cost.memory_copy_ns = rd_bytes_ns(slice, buffers.copy_ps);
+	step_cost.memory_reduce_ns = rd_bytes_ns(slice, buffers.reduce_ps);
 	return step_cost;
 }
 

@@ -28,9 +28,13 @@ struct rd_step_cost {
 	int64_t memory_copy_ns, memory_reduce_ns;
 };
 
-/* in_memory: the call's buffers do not fit a core's own caches. */
-struct rd_step_cost rd_step_cost_of(
-	const struct rd_costs *costs, uint64_t slice, enum rd_type_class type, bool in_memory);
+/* The cost of a byte of the call's buffers, wherever those are. */
+struct rd_buffer_cost {
+	uint32_t copy_ps, reduce_ps;
+};
+
+struct rd_step_cost rd_step_cost_of(const struct rd_costs *costs, uint64_t slice,
+	enum rd_type_class type, struct rd_buffer_cost buffers);
 
 /* The cost to each rank where a call's pieces go over this many channels by turns. */
 struct rd_step_cost rd_step_cost_striped(const struct rd_step_cost *step_cost, int channels);

@@ -64,8 +64,8 @@ static struct rd_step_cost cut_costs(
 	const struct plan_problem *made = simulated->made;
 	struct rd_cut cut = plan_cut(simulated->options, simulated->algorithm, size);
 
-	return rd_cut_costs(simulated->packed->parts, rd_most_blocks(&made->problem), &made->costs,
-		&cut, pieces);
+	return rd_cut_costs(simulated->packed->parts, rd_most_blocks(&made->problem),
+		rd_most_near_blocks(&made->problem), &made->costs, &cut, pieces);
 }
 
 int64_t plan_simulated_steps(const struct plan_simulated *simulated, size_t size)

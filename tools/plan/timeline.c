@@ -123,8 +123,9 @@ static int replay(struct plan_timeline *timeline, const struct plan_options *opt
 
 	timeline->predicted_ns = rd_predict(timeline->schedule, costs, &cut);
 
-	struct rd_step_cost step_cost = rd_cut_costs(timeline->schedule->parts,
-		timeline->schedule->blocks, costs, &cut, &timeline->all_pieces);
+	struct rd_step_cost step_cost =
+		rd_cut_costs(timeline->schedule->parts, timeline->schedule->blocks,
+			timeline->schedule->near_blocks, costs, &cut, &timeline->all_pieces);
 
 	timeline->pieces = options->pieces > 0 ? options->pieces : 1;
 	if ((uint64_t)timeline->pieces > timeline->all_pieces)

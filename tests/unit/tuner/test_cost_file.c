@@ -20,7 +20,7 @@ static struct rd_costs made_up(uint32_t first)
 	struct rd_costs costs;
 
 	rd_costs_default(&costs);
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
+	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		for (int i = 0; i < RD_COST_POINT_COUNT; i++) {
 			costs.links[class].way_ns[i] = first++;
 			costs.links[class].busy_ns[i] = first++;
@@ -28,7 +28,6 @@ static struct rd_costs made_up(uint32_t first)
 			costs.links[class].send_ns[i] = first++;
 			costs.links[class].recv_ns[i] = first++;
 		}
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
 		costs.links[class].rails = 2 + first++ % 32;
 		costs.links[class].striped = first++;
 		costs.links[class].past_caches = 1;
@@ -39,7 +38,8 @@ static struct rd_costs made_up(uint32_t first)
 	costs.memory_copy_ps = first++;
 	for (int type = 0; type < RD_TYPE_CLASS_COUNT; type++)
 		costs.memory_reduce_ps[type] = costs.reduce_ps[type] + first++;
-	costs.cache_bytes = first;
+	costs.cache_bytes = costs.shared_cache_bytes = first;
+	rd_costs_bound(&costs);
 	return costs;
 }
 
@@ -292,35 +292,35 @@ static void write_with(const char *line)
 	write_text(changed);
 }
 
-/* Line numbers are those of the file: 29 lines are before the section [a]. */
+/* Line numbers are those of the file: 32 lines are before the section [a]. */
 Test(cost_file, a_number_out_of_bounds_is_named_with_its_line_and_its_bounds)
 {
 	static const struct {
 		const char *line, *error;
 	} tries[] = {
-		{ "cores 0", "line 45: cores is \"0\": each is a whole number, 1 to 65536." },
-		{ "cores 65537", "line 45: cores is \"65537\"" },
-		{ "cores 4294967296", "line 45: cores is \"4294967296\"" },
-		{ "cores", "line 45: cores has 0 numbers, not 1." },
+		{ "cores 0", "line 48: cores is \"0\": each is a whole number, 1 to 65536." },
+		{ "cores 65537", "line 48: cores is \"65537\"" },
+		{ "cores 4294967296", "line 48: cores is \"4294967296\"" },
+		{ "cores", "line 48: cores has 0 numbers, not 1." },
 		{ "copy_ps -1",
-			"line 42: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
-		{ "copy_ps 1000001", "line 42: copy_ps is \"1000001\"" },
-		{ "copy_ps nan", "line 42: copy_ps is \"nan\"" },
-		{ "copy_ps 1e300", "line 42: copy_ps is \"1e300\"" },
-		{ "copy_ps 1.5", "line 42: copy_ps is \"1.5\"" },
-		{ "copy_ps 5 6", "line 42: copy_ps has 2 numbers, not 1." },
+			"line 45: copy_ps is \"-1\": each is a whole number, 0 to 1000000." },
+		{ "copy_ps 1000001", "line 45: copy_ps is \"1000001\"" },
+		{ "copy_ps nan", "line 45: copy_ps is \"nan\"" },
+		{ "copy_ps 1e300", "line 45: copy_ps is \"1e300\"" },
+		{ "copy_ps 1.5", "line 45: copy_ps is \"1.5\"" },
+		{ "copy_ps 5 6", "line 45: copy_ps has 2 numbers, not 1." },
 		{ "reduce_ps 7 9223372036854775808",
-			"line 43: reduce_ps is \"9223372036854775808\"" },
-		{ "switch_ns 99999999999999999999999999", "line 44: switch_ns is \"9999999" },
-		{ "memory_reduce_ps 1 1000001", "line 47: memory_reduce_ps is \"1000001\"" },
-		{ "cache_bytes 4294967296", "line 48: cache_bytes is \"4294967296\"" },
-		{ "near_posts 2", "line 34: near_posts is \"2\": each is a whole number, 0 to 1." },
-		{ "far_single_copy 4294967295", "line 41: far_single_copy is \"4294967295\"" },
-		{ "far_rails 0", "line 58: far_rails is \"0\": each is a whole number, 1 to 64." },
-		{ "near_striped 1001", "line 53: near_striped is \"1001\"" },
-		{ "near_past_caches 2", "line 54: near_past_caches is \"2\"" },
+			"line 46: reduce_ps is \"9223372036854775808\"" },
+		{ "switch_ns 99999999999999999999999999", "line 47: switch_ns is \"9999999" },
+		{ "memory_reduce_ps 1 1000001", "line 50: memory_reduce_ps is \"1000001\"" },
+		{ "cache_bytes 4294967296", "line 51: cache_bytes is \"4294967296\"" },
+		{ "near_posts 2", "line 37: near_posts is \"2\": each is a whole number, 0 to 1." },
+		{ "far_single_copy 4294967295", "line 44: far_single_copy is \"4294967295\"" },
+		{ "far_rails 0", "line 61: far_rails is \"0\": each is a whole number, 1 to 64." },
+		{ "near_striped 1001", "line 56: near_striped is \"1001\"" },
+		{ "near_past_caches 2", "line 57: near_past_caches is \"2\"" },
 		{ "far_way_ns 1 2 3 4 5 4000000001",
-			"line 37: far_way_ns is \"4000000001\": each is a whole number, 0 to "
+			"line 40: far_way_ns is \"4000000001\": each is a whole number, 0 to "
 			"4000000000." },
 	};
 

@@ -160,7 +160,8 @@ static int64_t end_on_a_core(uint32_t switch_ns, uint64_t bytes)
 	costs.switch_ns = switch_ns;
 	cr_assert_eq(rd_schedule_create(&schedule, algorithm_named("doubling"), &problem), 0, "%s",
 		rondo_last_error());
-	step_cost = rd_cut_costs(schedule->parts, schedule->blocks, &costs, &cut, &pieces);
+	step_cost = rd_cut_costs(
+		schedule->parts, schedule->blocks, schedule->near_blocks, &costs, &cut, &pieces);
 	cr_assert(rd_replay(schedule, &step_cost, 1, 0, &replayed));
 	rd_schedule_destroy(schedule);
 	return replayed.ends_ns[0];
@@ -368,6 +369,48 @@ Test(predicted, of_memory_is_paid_from_the_first_byte_that_caches_do_not_hold)
 	cr_expect_eq(added("doubling", RD_ALL_REDUCE, 2, (1 << 19) + 1), ((1 << 19) + 1) * 4);
 	/* Sent, kept, and sent on from the room that it came in; nothing is combined. */
 	cr_expect_eq(added("ring", RD_BROADCAST, 3, 1 << 20), (1 << 20) * 3);
+}
+
+/* A copy takes 4 ns a byte there, and a reduction 8, where the shared caches hold nothing. */
+static int64_t with_shared_caches(uint64_t bytes, uint32_t shared_cache_bytes)
+{
+	struct rd_costs costs = with_slow_memory();
+	struct rd_problem problem = { .collective = RD_ALL_REDUCE, .size = 2 };
+	struct rd_cut cut = { bytes, RD_WHOLE, piece_of(algorithm_named("doubling"), 16 << 20), 1 };
+
+	costs.beyond_copy_ps = 7000;
+	costs.beyond_reduce_ps[RD_WHOLE] = 16000;
+	costs.shared_cache_bytes = shared_cache_bytes;
+	return predict_with(&costs, "doubling", problem, &cut);
+}
+
+Test(predicted, of_memory_grows_with_the_share_of_bytes_that_shared_caches_do_not_hold)
+{
+	/* Input and output of two ranks. Half of 4 and of 8 ns a byte more. */
+	const uint64_t bytes = 1 << 20, most = 4 * bytes;
+	int64_t none = with_shared_caches(bytes, 0);
+
+	cr_expect_eq(with_shared_caches(bytes, most) - none, (int64_t)bytes * 6);
+	cr_expect_eq(with_shared_caches(bytes, most / 2) - none, (int64_t)bytes * 6);
+	cr_expect_eq(with_shared_caches(bytes, 2 * most) - none, (int64_t)bytes * 3);
+	/* A core's own caches hold these. */
+	cr_expect_eq(with_shared_caches(1 << 19, 1), with_shared_caches(1 << 19, 0));
+}
+
+Test(predicted, of_memory_counts_the_blocks_of_all_ranks_of_the_fullest_host)
+{
+	int order[] = { 0, 2, 3, 1 }, group[] = { 0, 1, 0, 0 };
+	struct rd_layout layout = { 4, 2, order, group };
+	struct rd_problem problem = { .collective = RD_ALL_GATHER, .size = 4, .layout = &layout };
+
+	/* A block in and four out, of three ranks. */
+	cr_expect_eq(rd_most_near_blocks(&problem), 3 * 5);
+	problem.layout = NULL;
+	cr_expect_eq(rd_most_near_blocks(&problem), 4 * 5);
+	problem.collective = RD_BROADCAST;
+	problem.root = 2;
+	/* The root's input, and each rank's output. */
+	cr_expect_eq(rd_most_near_blocks(&problem), 1 + 4);
 }
 
 Test(predicted, of_memory_is_for_all_blocks_of_input_and_output)
