@@ -9,12 +9,16 @@
 
 #include "base/hot_call.h"
 #include "base/arith.h"
+#include "base/cache_line.h"
 #include "base/tsan.h"
 #include "transports/shm/publish.h"
 #include "transports/shm/single_copy.h"
 
 _Static_assert(sizeof(struct rd_shm_line) == 64, "a short message is one cache line");
 _Static_assert(sizeof(struct rd_shm_fifo) == 4 * RD_SHM_CELL, "every second cell is the other's");
+
+/* Longer messages may be written past the caches. "Rooms fetched ahead" has the trial. */
+#define FETCHED_BELOW (4 << 10)
 
 static size_t room_stride(size_t piece_size)
 {
@@ -130,6 +134,15 @@ static inline void prefetch_to_write(const void *line)
 #endif
 }
 
+/* The room of the next message, which may be as long as this one. */
+static inline void prefetch_room(const struct rd_shm_link *link, size_t size)
+{
+	const char *room = out_room_of(link);
+
+	for (size_t at = 0; at < size; at += RD_CACHE_LINE)
+		prefetch_to_write(room + at);
+}
+
 /* Publishes the message, whose payload or address is in place. */
 static void put_line(struct rd_shm_link *link, const struct rd_tag *tag, uint32_t flag)
 {
@@ -150,11 +163,22 @@ static void put_line(struct rd_shm_link *link, const struct rd_tag *tag, uint32_
 	prefetch_to_write(next);
 }
 
+static __attribute__((noinline)) void commit_room(
+	struct rd_shm_link *link, const struct rd_tag *tag, size_t size)
+{
+	put_line(link, tag, (uint32_t)size | RD_SHM_IN_ROOM);
+	if (size < FETCHED_BELOW)
+		prefetch_room(link, size);
+}
+
 static RD_HOT_CALL void shm_commit(struct rd_link *base, const struct rd_tag *tag, size_t size)
 {
 	struct rd_shm_link *link = (struct rd_shm_link *)base;
 
-	put_line(link, tag, (uint32_t)size | link->out_how);
+	if (link->out_how == RD_SHM_NEAR)
+		put_line(link, tag, (uint32_t)size);
+	else
+		commit_room(link, tag, size);
 }
 
 /* ---- Posting --------------------------------------------------------------------------------- */
