@@ -73,7 +73,6 @@ Test(shared_caches, memory_beyond_them_is_measured)
 	rd_costs_default(&costs);
 	costs.beyond_copy_ps = costs.beyond_reduce_ps[RD_WHOLE] = 0;
 	rd_calibrate_memory(&costs);
-	rd_costs_bound(&costs);
 	if (costs.shared_cache_bytes == 0)
 		cr_skip("the size of this machine's shared caches is unknown");
 	/* Lines that are in no cache take longer than those of a block in the first one. */
