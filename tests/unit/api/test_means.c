@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* Means of the greatest and the least numbers of every float type (means.h), by every algorithm. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

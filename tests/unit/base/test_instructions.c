@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* The instructions of this processor as the kernel lists them, and the build's limit. */
 #include "base/instructions.h"
 

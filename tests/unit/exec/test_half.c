@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* Conversions between f32 and the narrow floats, each number and each tie, against the
    definition. */
 #include <criterion/criterion.h>

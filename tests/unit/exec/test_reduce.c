@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /*
  * Every kernel of every instruction set against a slow and obvious reference. Counts are around the
  * vectors' sizes; buffers are misaligned, and in place of either argument; canaries surround the

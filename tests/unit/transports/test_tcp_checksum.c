@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* Checksums of tcp: bytes that change on the way are found before the message is used. */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /*
  * Convolution and its gradients, in every variant of the CPU's kernels, against the plainest loops
  * in double precision.

@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* The CPU's operations on images, in every variant of its kernels, against PyTorch's numbers. */
 #include "train/device/images.h"
 

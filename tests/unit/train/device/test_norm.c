@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /*
  * Batch norm and its gradients, in every variant of the CPU's kernels, against plain loops in
  * double precision and finite differences.

@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /*
  * Products on the CPU, by OpenBLAS and by the kernels for small batches, against sums in double
  * precision.

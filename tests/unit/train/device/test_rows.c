@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* The CPU's operations on rows, its loss and its clipping against PyTorch's numbers. */
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* The CPU's operations of text models: PyTorch's numbers, and errors over all of their range. */
 #include <criterion/criterion.h>
 #include <math.h>

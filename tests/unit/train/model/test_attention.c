@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* The attention layer alone against PyTorch's numbers. */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /*
  * The networks of convolutions: against PyTorch's numbers (logits, loss, gradients, four steps, and
  * batch norm's statistics), and gradients against differences of the loss.

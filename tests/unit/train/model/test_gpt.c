@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* gpt against PyTorch's numbers, against finite differences, and its rules. */
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /*
  * The model against a second one, written the plainest way in double: its loss, and its gradients
  * against finite differences of that loss.

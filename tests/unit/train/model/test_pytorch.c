@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* The classifier against PyTorch's numbers: logits, loss, gradients, and four steps. */
 #include <criterion/criterion.h>
 #include <math.h>

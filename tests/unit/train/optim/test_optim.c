@@ -1,3 +1,4 @@
+/* ctest label: instructions */
 /* Dynamic loss scaling, as torch.amp.GradScaler defines it. */
 #include <criterion/criterion.h>
 #include <math.h>
