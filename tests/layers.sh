@@ -2,7 +2,7 @@
 # usage: tests/layers.sh [SOURCE [OBJECT]...]
 # The order of the folders: a file includes files of its own folder and of lower ones, and names the folder.
 # Tools and the trainer include seven headers of the library alone: clock.h, descriptor.h, host_name.h, instructions.h, json.h, nearest.h and
-# port.h of base/. rondo-run adds environment.h and pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h of secure/, address.h, socket.h, wire.h, codec.h, connection.h and door.h of net/, status.h of bootstrap/, rondo-bench graph.h of api/, and for replay program.h of tools/plan; rondo-topo, rondo-plan, rondo-check and tools/xml.c include any of it.
+# port.h of base/. rondo-run adds environment.h and pidfd.h of base/, cpus.h, processors.h and sysfs.h of topo/, secret.h of secure/, address.h, socket.h, wire.h, codec.h, connection.h and door.h of net/, status.h of bootstrap/, rondo-bench graph.h of api/, and for replay program.h of tools/plan; rondo-topo, rondo-plan, rondo-check, tools/files.c and tools/xml.c include any of it.
 # One file asks the processor for its instructions, so that a test build holds all kernels to less.
 # The library makes descriptors above 0, 1 and 2. Tests lie where CMake finds them.
 # No header includes itself, directly or through others.
@@ -52,7 +52,7 @@ if ! find lib ring mesh tree transports train tools -name '*.[ch]' -o -name '*.c
 			}
 			next
 		}
-		if (part[1] ~ /^(tools|train)\// && part[1] !~ /^tools\/(rondo-)?(topo|check|plan|xml)[.\/]/ &&
+		if (part[1] ~ /^(tools|train)\// && part[1] !~ /^tools\/(rondo-)?(topo|check|plan|files|xml)[.\/]/ &&
 			included !~ /^(base\/(clock|descriptor|host_name|instructions|json|nearest|port)\.h$|train\/)/ &&
 			!(part[1] ~ /^tools\/run\// && included ~ /^(base\/(environment|pidfd)|topo\/(cpus|processors|sysfs)|secure\/secret|net\/(address|socket|wire|codec|connection|door)|bootstrap\/status)\.h$/) &&
 			!(part[1] ~ /^tools\/bench\// && included == "api/graph.h") &&

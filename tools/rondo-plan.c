@@ -7,13 +7,13 @@
 
 #include "base/descriptor.h"
 #include "base/error.h"
+#include "files.h"
 #include "plan/compare.h"
 #include "plan/diff.h"
 #include "plan/document.h"
 #include "plan/export.h"
 #include "plan/import.h"
 #include "plan/options.h"
-#include "plan/output.h"
 #include "plan/picture.h"
 #include "plan/prove.h"
 #include "plan/simulated.h"
@@ -23,12 +23,12 @@
 static int write_file(const char *name, const struct plan_timeline *timeline,
 	void (*write)(const struct plan_timeline *timeline, FILE *out))
 {
-	FILE *file = plan_output_open(name);
+	FILE *file = file_create(name);
 
 	if (!file)
 		return RONDO_SYSTEM;
 	write(timeline, file);
-	return plan_output_close(file, name);
+	return file_close(file, name);
 }
 
 static int draw(const struct plan_timeline *timeline, const struct plan_options *options)

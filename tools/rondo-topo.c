@@ -4,11 +4,11 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "files.h"
 #include "topo/probe.h"
 #include "topo/document.h"
 #include "topo/matrix.h"
@@ -60,45 +60,25 @@ static int get_topology(struct rd_topology *topology, const struct topo_options 
 
 /* ---- Files ---- */
 
-static FILE *open_file(const char *name)
-{
-	bool is_named = strcmp(name, "-") != 0;
-	FILE *file = is_named ? rd_fopen(name, O_WRONLY | O_CREAT | O_TRUNC) : stdout;
-
-	if (!file)
-		rd_fail_errno("cannot write %s", name);
-	return file;
-}
-
-/* A full disk shows here at the latest. */
-static int close_file(FILE *file, const char *name)
-{
-	int err = ferror(file) ? -1 : 0;
-
-	if ((file == stdout ? fflush(file) : fclose(file)) || err)
-		return rd_fail_errno("cannot write %s", file == stdout ? "standard output" : name);
-	return 0;
-}
-
 static int write_dump(const char *name, const struct rd_topology *topology)
 {
-	FILE *file = open_file(name);
+	FILE *file = file_create(name);
 
 	if (!file)
 		return RONDO_SYSTEM;
 	rd_topology_write(topology, file);
-	return close_file(file, name);
+	return file_close(file, name);
 }
 
 static int write_svg(
 	const char *name, const struct rd_topology *topology, const struct topo_paths *paths)
 {
-	FILE *file = open_file(name);
+	FILE *file = file_create(name);
 
 	if (!file)
 		return RONDO_SYSTEM;
 	int err = topo_picture_write(topology, paths, file);
-	int closed = close_file(file, name);
+	int closed = file_close(file, name);
 	return err ? err : closed;
 }
 
@@ -112,7 +92,7 @@ static int write_stdout(const struct topo_options *options, const struct rd_topo
 		if (paths)
 			topo_ranks_write(paths, topology, stdout);
 	}
-	return close_file(stdout, "-");
+	return file_close(stdout, "-");
 }
 
 static int show(const struct topo_options *options, const struct rd_topology *topology,

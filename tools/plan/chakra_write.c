@@ -12,7 +12,7 @@
 #include "chakra_calls.h"
 #include "chakra_node.h"
 #include "exec/slice.h"
-#include "output.h"
+#include "files.h"
 
 /* Ids of nodes. */
 struct ids {
@@ -210,16 +210,6 @@ static int write_plan(
 
 /* ---- Files ---------------------------------------------------------------------------------- */
 
-static int save(const char *path, const char *bytes, size_t size)
-{
-	FILE *out = plan_output_open(path);
-
-	if (!out)
-		return RONDO_SYSTEM;
-	fwrite(bytes, 1, size, out);
-	return plan_output_close(out, path);
-}
-
 /* An existing file stays as it is until the nodes are whole. */
 static int write_rank(
 	const struct rd_plan *plan, const struct plan_options *options, uint64_t *left)
@@ -237,7 +227,7 @@ static int write_rank(
 	if (!out || fclose(out))
 		err = rd_fail(RONDO_MEMORY, "no memory for a Chakra trace");
 	if (!err)
-		err = save(path, bytes, size);
+		err = file_save(path, bytes, size);
 	free(bytes);
 	return err;
 }

@@ -8,8 +8,8 @@
 #include "base/json.h"
 #include "calls.h"
 #include "chakra_write.h"
+#include "files.h"
 #include "msccl.h"
-#include "output.h"
 
 #define STEPS_A_LINE 4
 
@@ -88,14 +88,9 @@ int plan_file_save(const struct rd_plan_file *file, const char *name, bool as_ms
 	char *text = NULL;
 	size_t size = 0;
 	int err = write_text(file, as_msccl, &text, &size);
-	FILE *out = err ? NULL : plan_output_open(name);
 
-	if (out) {
-		fwrite(text, 1, size, out);
-		err = plan_output_close(out, name);
-	} else if (!err) {
-		err = RONDO_SYSTEM;
-	}
+	if (!err)
+		err = file_save(name, text, size);
 	free(text);
 	return err;
 }

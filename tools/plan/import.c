@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "check/proof.h"
 #include "export.h"
-#include "input.h"
+#include "files.h"
 #include "msccl.h"
 
 #define SOURCE_MAX (64 << 20)
@@ -55,7 +55,7 @@ int plan_import(const struct plan_options *options)
 	struct rd_plan_file *file = NULL;
 	char *text = NULL;
 	size_t size = 0;
-	int err = plan_input_read(options->source, SOURCE_MAX, &text, &size);
+	int err = file_read(options->source, SOURCE_MAX, &text, &size);
 
 	if (!err)
 		err = convert(options->source, text, size, &file);

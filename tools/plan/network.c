@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/nearest.h"
-#include "input.h"
+#include "files.h"
 #include "tuner/step_cost.h"
 
 int network_links(struct network *network, int64_t count)
@@ -53,7 +53,7 @@ static int read_file(struct network *network, const char *path)
 {
 	char *text;
 	size_t size;
-	int err = plan_input_read(path, RD_JSON_SIZE_MAX, &text, &size);
+	int err = file_read(path, RD_JSON_SIZE_MAX, &text, &size);
 
 	if (!err)
 		err = network_parse(network, path, text, size);

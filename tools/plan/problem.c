@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "exec/algorithms.h"
-#include "input.h"
+#include "files.h"
 #include "tuner/eligible.h"
 
 #define COSTS_MAX (64 << 10)
@@ -118,7 +118,7 @@ static int read_costs(struct rd_costs *costs, const char *path)
 {
 	char *text;
 	size_t size;
-	int err = plan_input_read(path, COSTS_MAX, &text, &size);
+	int err = file_read(path, COSTS_MAX, &text, &size);
 
 	if (!err)
 		err = memchr(text, 0, size)

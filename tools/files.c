@@ -1,7 +1,6 @@
-#include "input.h"
+#include "files.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@ static int read_all(FILE *file, const char *path, size_t most, char *text, size_
 	return 0;
 }
 
-int plan_input_read(const char *path, size_t most, char **text, size_t *size)
+int file_read(const char *path, size_t most, char **text, size_t *size)
 {
 	bool named = strcmp(path, "-") != 0;
 	FILE *file = named ? rd_fopen(path, O_RDONLY) : stdin;
@@ -38,4 +37,33 @@ int plan_input_read(const char *path, size_t most, char **text, size_t *size)
 		*text = NULL;
 	}
 	return err;
+}
+
+FILE *file_create(const char *name)
+{
+	FILE *file = strcmp(name, "-") == 0 ? stdout : rd_fopen(name, O_WRONLY | O_CREAT | O_TRUNC);
+
+	if (!file)
+		rd_fail_errno("cannot write %s", name);
+	return file;
+}
+
+int file_close(FILE *file, const char *name)
+{
+	bool named = file != stdout;
+	int failed = ferror(file);
+
+	/* A full disk shows here at the latest. */
+	failed |= named ? fclose(file) : fflush(file);
+	return failed ? rd_fail_errno("cannot write %s", named ? name : "standard output") : 0;
+}
+
+int file_save(const char *name, const char *bytes, size_t size)
+{
+	FILE *file = file_create(name);
+
+	if (!file)
+		return RONDO_SYSTEM;
+	fwrite(bytes, 1, size, file);
+	return file_close(file, name);
 }
