@@ -8,16 +8,8 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "files.h"
-#include "plan/compare.h"
-#include "plan/diff.h"
+#include "plan/commands.h"
 #include "plan/document.h"
-#include "plan/export.h"
-#include "plan/import.h"
-#include "plan/options.h"
-#include "plan/picture.h"
-#include "plan/prove.h"
-#include "plan/simulated.h"
-#include "plan/trace_replay.h"
 #include "printed.h"
 
 static int write_file(const char *name, const struct plan_timeline *timeline,
@@ -69,7 +61,7 @@ static int write_to(struct plan_problem *made, const struct plan_options *option
 {
 	switch (options->action) {
 	case PLAN_COMPARE:
-		return plan_compare_write(made, options, out);
+		return plan_compare(made, options, out);
 	case PLAN_DIFF:
 		return plan_diff(made, options, out);
 	case PLAN_REPLAY:

@@ -1,4 +1,4 @@
-#include "compare.h"
+#include "commands.h"
 
 #include <string.h>
 
@@ -171,8 +171,7 @@ static int write_table(struct table *table, FILE *out)
 	return err;
 }
 
-int plan_compare_write(
-	const struct plan_problem *made, const struct plan_options *options, FILE *out)
+int plan_compare(struct plan_problem *made, const struct plan_options *options, FILE *out)
 {
 	struct table table = { .made = made, .options = options };
 	int err = 0;

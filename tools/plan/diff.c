@@ -1,4 +1,4 @@
-#include "diff.h"
+#include "commands.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Timelines as text, as lines for spreadsheets, and as JSON. docs/rondo-plan.md has the columns. */
+/* Timelines as text, as lines for spreadsheets, as JSON and as pictures. docs/rondo-plan.md has the
+   columns. */
 #ifndef PLAN_DOCUMENT_H
 #define PLAN_DOCUMENT_H
 
@@ -10,6 +11,12 @@
 void plan_text_write(const struct plan_timeline *timeline, int rank, FILE *out);
 void plan_tsv_write(const struct plan_timeline *timeline, int rank, FILE *out);
 void plan_json_write(const struct plan_timeline *timeline, int rank, FILE *out);
+
+/* picture.c. A picture as SVG: ranks down, time across, chunks by colour. */
+void plan_picture_write(const struct plan_timeline *timeline, FILE *out);
+/* The same on a page of HTML, which needs no other file: a step under the pointer is described, and
+   its chunk's other steps stay bright. */
+void plan_page_write(const struct plan_timeline *timeline, FILE *out);
 
 /* "ring all_reduce, 4 ranks, 1 MiB a block in 8 pieces" */
 void plan_call_text(const struct plan_problem *made, const struct rd_algorithm *algorithm,

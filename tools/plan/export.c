@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "calls.h"
 #include "chakra_write.h"
+#include "commands.h"
 #include "files.h"
 #include "msccl.h"
 

@@ -5,16 +5,11 @@
 #include <stdio.h>
 
 #include "plan/plan_file.h"
-#include "problem.h"
 
 /* Writes a plan file: rd_plan_file_read() reads the same again. */
 void plan_file_write(const struct rd_plan_file *file, FILE *out);
 
 /* Writes it to the file of this name, or as a program of MSCCL. Returns 0 or an error. */
 int plan_file_save(const struct rd_plan_file *file, const char *name, bool as_msccl);
-
-/* Writes the plans of options->algorithm to options->output, or to its files of all ranks. Returns
-   0 or an error. */
-int plan_export(const struct plan_problem *made, const struct plan_options *options);
 
 #endif

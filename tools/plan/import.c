@@ -1,4 +1,4 @@
-#include "import.h"
+#include "commands.h"
 
 #include <stdlib.h>
 #include <string.h>

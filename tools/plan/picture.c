@@ -1,8 +1,7 @@
-#include "picture.h"
+#include "document.h"
 
 #include <math.h>
 
-#include "document.h"
 #include "plan/print.h"
 #include "svg.h"
 

@@ -1,4 +1,4 @@
-#include "prove.h"
+#include "commands.h"
 
 #include <stdio.h>
 

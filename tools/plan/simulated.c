@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "commands.h"
 #include "document.h"
 
 #define LINES_MOST 10 /* of a list, in text */
@@ -364,7 +365,7 @@ static void write_json(const struct plan_simulated *simulated, FILE *out)
 	fprintf(out, "\n  ]\n}\n");
 }
 
-int plan_simulate(const struct plan_problem *made, const struct plan_options *options, FILE *out)
+int plan_simulate(struct plan_problem *made, const struct plan_options *options, FILE *out)
 {
 	struct plan_simulated simulated = { 0 };
 	const struct rd_algorithm *algorithm;

@@ -1,9 +1,6 @@
-/* Simulations of a collective as the command line asks for them, and their results as text, lines
-   and JSON. */
+/* Simulations of a collective as the command line asks for them. */
 #ifndef PLAN_SIMULATED_H
 #define PLAN_SIMULATED_H
-
-#include <stdio.h>
 
 #include "problem.h"
 #include "simulate.h"
@@ -46,8 +43,5 @@ int plan_simulated_run(struct plan_simulated *simulated, size_t size);
 /* The steps of such a run: those of all pieces on all ranks; INT64_MAX: more. */
 int64_t plan_simulated_steps(const struct plan_simulated *simulated, size_t size);
 void plan_simulated_destroy(struct plan_simulated *simulated);
-
-/* The subcommand. Returns 0 or an error with its reason. */
-int plan_simulate(const struct plan_problem *made, const struct plan_options *options, FILE *out);
 
 #endif

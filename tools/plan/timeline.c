@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "timeline_simulate.h"
 #include "tuner/replay.h"
 
 size_t plan_timeline_at(const struct plan_timeline *timeline, int piece, int rank, int step)

@@ -29,6 +29,11 @@ int plan_timeline_create(struct plan_timeline *timeline, const struct plan_probl
 	const struct plan_options *options);
 void plan_timeline_destroy(struct plan_timeline *timeline);
 
+/* timeline_simulate.c, for plan_timeline_create(): simulates the call, and sets times, ends, pieces
+   and the simulation of a timeline that has its plans and schedule. A step that never ends begins
+   and ends at -1. Returns 0 or an error with its reason. */
+int plan_timeline_simulate(struct plan_timeline *timeline, const struct plan_options *options);
+
 /* False: in a simulation all ranks died, or some wait for ever. */
 bool plan_timeline_ends(const struct plan_timeline *timeline);
 

@@ -1,4 +1,5 @@
-#include "timeline_simulate.h"
+/* The times of a timeline as a simulation has them: with shared links, and slow and dead ranks. */
+#include "timeline.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-#include "trace_replay.h"
+#include "commands.h"
 
 #include <stdlib.h>
 

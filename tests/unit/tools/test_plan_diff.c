@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "exec/algorithms.h"
-#include "plan/diff.h"
+#include "plan/commands.h"
 #include "plan/difference.h"
 #include "plan/document.h"
 #include "plan/timeline.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/picture.h"
+#include "plan/document.h"
 #include "rondo.h"
 #include "text.h"
 

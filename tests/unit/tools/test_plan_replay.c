@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "exec/algorithms.h"
+#include "plan/commands.h"
 #include "plan/difference.h"
 #include "plan/program.h"
 #include "plan/simulated.h"
-#include "plan/trace_replay.h"
 #include "rondo.h"
 
 #define RANKS 3
