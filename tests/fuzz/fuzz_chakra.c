@@ -1,6 +1,6 @@
 /* Chakra's execution traces: collectives of one that is accepted have sizes and bounded times. */
 #include "fuzz.h"
-#include "plan/chakra_calls.h"
+#include "plan/chakra.h"
 #include "plan/chakra_node.h"
 
 #define NODES 10000

@@ -1,12 +1,12 @@
-#include "chakra_calls.h"
+#include "chakra.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/grow.h"
 #include "chakra_node.h"
 
 #define DEPS_MAX (32 << 20) /* of a file */
@@ -16,8 +16,7 @@ enum state { NEW, OPEN, DONE };
 struct node {
 	uint64_t id;
 	int64_t comm_size, duration_ns;
-	size_t first_dep;
-	int dep_count;
+	int first_dep, dep_count;
 	int at; /* the dependency to look at next */
 	int16_t type, comm_type;
 	enum state state;
@@ -29,7 +28,7 @@ struct graph {
 	struct node *nodes;
 	int count, room;
 	uint64_t *deps; /* ids; once the nodes are sorted, indices */
-	size_t dep_count, dep_room;
+	int dep_count, dep_room;
 	int *stack; /* [count]: open nodes, each a dependency of the one before */
 	int depth;
 	struct chakra_calls *calls;
@@ -84,45 +83,29 @@ static int check(const struct graph *graph, const struct chakra_node *node)
 					    : "of another type");
 }
 
-static bool reserve(void **list, size_t wanted, size_t *room, size_t size)
+static bool add_deps(struct graph *graph, const uint64_t *ids, size_t count)
 {
-	size_t more = wanted > 2 * *room ? wanted : 2 * *room;
-	void *bigger;
-
-	if (wanted <= *room)
-		return true;
-	bigger = realloc(*list, more * size);
-	if (!bigger)
-		return false;
-	*list = bigger;
-	*room = more;
+	for (size_t i = 0; i < count; i++) {
+		if (!rd_grow(&graph->deps, graph->dep_count, &graph->dep_room, sizeof(*ids)))
+			return false;
+		graph->deps[graph->dep_count++] = ids[i];
+	}
 	return true;
-}
-
-static void add_deps(struct graph *graph, const uint64_t *ids, size_t count)
-{
-	if (count > 0)
-		memcpy(graph->deps + graph->dep_count, ids, count * sizeof(*ids));
-	graph->dep_count += count;
 }
 
 static int take(void *context, const struct chakra_node *node)
 {
 	struct graph *graph = context;
-	size_t room = (size_t)graph->room, deps = node->ctrl_dep_count + node->data_dep_count;
+	size_t deps = node->ctrl_dep_count + node->data_dep_count;
 	bool takes_time = node->type == CHAKRA_COMP || node->type == CHAKRA_COLL;
 	int err = check(graph, node);
 
 	if (err)
 		return err;
-	if (deps > DEPS_MAX - graph->dep_count)
+	if (deps > (size_t)(DEPS_MAX - graph->dep_count))
 		return refuse(graph, node->id, "the file has more than 33,554,432 dependencies");
-	if (!reserve(
-		    (void **)&graph->nodes, (size_t)graph->count + 1, &room, sizeof(struct node)) ||
-		!reserve((void **)&graph->deps, graph->dep_count + deps, &graph->dep_room,
-			sizeof(*graph->deps)))
+	if (!rd_grow(&graph->nodes, graph->count, &graph->room, sizeof(*graph->nodes)))
 		return fail_memory();
-	graph->room = (int)room;
 	graph->nodes[graph->count++] = (struct node){ .id = node->id,
 		.comm_size = node->comm_type == CHAKRA_BARRIER ? 0 : node->comm_size,
 		.duration_ns = takes_time ? (int64_t)node->duration_us * 1000 : 0,
@@ -130,9 +113,10 @@ static int take(void *context, const struct chakra_node *node)
 		.dep_count = (int)deps,
 		.type = (int16_t)node->type,
 		.comm_type = (int16_t)node->comm_type };
-	add_deps(graph, node->ctrl_deps, node->ctrl_dep_count);
-	add_deps(graph, node->data_deps, node->data_dep_count);
-	return 0;
+	return add_deps(graph, node->ctrl_deps, node->ctrl_dep_count) &&
+			       add_deps(graph, node->data_deps, node->data_dep_count)
+		       ? 0
+		       : fail_memory();
 }
 
 /* ---- The order ------------------------------------------------------------------------------ */
@@ -154,7 +138,7 @@ static int link_nodes(struct graph *graph)
 		if (i > 0 && nodes[i].id == nodes[i - 1].id)
 			return refuse(graph, nodes[i].id, "two nodes have this id");
 		for (int k = 0; k < nodes[i].dep_count; k++) {
-			uint64_t *dep = &graph->deps[nodes[i].first_dep + (size_t)k];
+			uint64_t *dep = &graph->deps[nodes[i].first_dep + k];
 			struct node key = { .id = *dep };
 			const struct node *found = bsearch(
 				&key, nodes, (size_t)graph->count, sizeof(*nodes), compare_nodes);
@@ -198,7 +182,7 @@ static int run_with_deps(struct graph *graph, int index)
 	open_node(graph, index);
 	while (graph->depth > 0 && !err) {
 		struct node *node = &graph->nodes[graph->stack[graph->depth - 1]];
-		size_t at = node->first_dep + (size_t)node->at;
+		int at = node->first_dep + node->at;
 
 		if (node->at == node->dep_count) {
 			node->state = DONE;

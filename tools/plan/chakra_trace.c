@@ -1,4 +1,4 @@
-#include "chakra_trace.h"
+#include "chakra.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -9,7 +9,6 @@
 
 #include "api/plan_files.h"
 #include "base/error.h"
-#include "chakra_calls.h"
 #include "chakra_node.h"
 #include "exec/algorithms.h"
 #include "tuner/pick.h"

@@ -3,13 +3,12 @@
  * or reduction before it, and a send also behind those that made its value. FLUSH steps wait for
  * sends.
  */
-#include "chakra_write.h"
+#include "chakra.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "chakra_calls.h"
 #include "chakra_node.h"
 #include "exec/slice.h"
 #include "files.h"

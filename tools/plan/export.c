@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "calls.h"
-#include "chakra_write.h"
+#include "chakra.h"
 #include "commands.h"
 #include "files.h"
 #include "msccl.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "chakra_trace.h"
+#include "chakra.h"
 #include "document.h"
 #include "program.h"
 

@@ -6,7 +6,7 @@
 
 #include "exec/algorithms.h"
 #include "chakra_files.h"
-#include "plan/chakra_write.h"
+#include "plan/chakra.h"
 #include "rondo.h"
 #include "tuner/eligible.h"
 

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "chakra_files.h"
-#include "plan/chakra_calls.h"
-#include "plan/chakra_trace.h"
+#include "plan/chakra.h"
 #include "plan/program.h"
 #include "rondo.h"
 
