@@ -192,14 +192,14 @@ static void print_name(struct findings *findings, const struct check_host *host)
 static void print_interface(struct findings *findings, const struct check_host *host)
 {
 	const struct check_route *route = &host->route;
-	char address[CHECK_ADDRESS_SIZE], speed[32] = "";
+	char address[RD_NUMERIC_ADDRESS], speed[32] = "";
 
 	if (route->from.ss_family == 0) {
 		print(findings, FAIL, "interface", host->name, "no way to MASTER_ADDR: %s",
 			strerror(route->error));
 		return;
 	}
-	check_address(&route->from, address);
+	rd_address_print_host(address, (const struct sockaddr *)&route->from);
 	if (route->speed)
 		snprintf(speed, sizeof(speed), ", %d Mbit/s", route->speed);
 	print(findings, OK, "interface", host->name, "%s, %s, MTU %d%s", route->interface, address,
@@ -269,15 +269,15 @@ static void print_route(struct findings *findings, const char *pair, int one, in
 	const struct check_route *there = &findings->routes[one * findings->size + other];
 	const struct check_route *back = &findings->routes[other * findings->size + one];
 	const struct check_route *none = there->from.ss_family == 0 ? there : back;
-	char from[CHECK_ADDRESS_SIZE], to[CHECK_ADDRESS_SIZE];
+	char from[RD_NUMERIC_ADDRESS], to[RD_NUMERIC_ADDRESS];
 
 	if (none->from.ss_family == 0) {
 		print(findings, FAIL, "route", pair, "none from %s: %s",
 			findings->hosts[none == there ? one : other].name, strerror(none->error));
 		return;
 	}
-	check_address(&there->from, from);
-	check_address(&back->from, to);
+	rd_address_print_host(from, (const struct sockaddr *)&there->from);
+	rd_address_print_host(to, (const struct sockaddr *)&back->from);
 	print(findings, OK, "route", pair, "%s (%s) - %s (%s)", there->interface, from,
 		back->interface, to);
 	if (there->mtu == back->mtu)

@@ -1,6 +1,5 @@
 #include "run/check/host.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -13,24 +12,7 @@
 #include <unistd.h>
 
 #include "run/nodes/endpoint.h"
-
-static const void *bytes_of(const struct sockaddr *address, size_t *size)
-{
-	bool v6 = address->sa_family == AF_INET6;
-
-	*size = v6 ? sizeof(struct in6_addr) : sizeof(struct in_addr);
-	return v6 ? (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr
-		  : (const void *)&((const struct sockaddr_in *)address)->sin_addr;
-}
-
-void check_address(const struct sockaddr_storage *address, char *text)
-{
-	size_t size;
-
-	if (!inet_ntop(address->ss_family, bytes_of((const struct sockaddr *)address, &size), text,
-		    CHECK_ADDRESS_SIZE))
-		*text = '\0';
-}
+#include "topo/sysfs.h"
 
 static bool resolve(const char *name, struct sockaddr_storage *address)
 {
@@ -49,35 +31,25 @@ static bool resolve(const char *name, struct sockaddr_storage *address)
 static void find_interface(struct check_route *route)
 {
 	struct ifaddrs *list;
-	size_t size;
-	const void *own = bytes_of((const struct sockaddr *)&route->from, &size);
 
 	if (getifaddrs(&list) < 0)
 		return;
-	for (struct ifaddrs *at = list; at; at = at->ifa_next) {
-		if (!at->ifa_addr || at->ifa_addr->sa_family != route->from.ss_family)
-			continue;
-		if (memcmp(bytes_of(at->ifa_addr, &size), own, size) == 0)
+	for (struct ifaddrs *at = list; at; at = at->ifa_next)
+		if (rd_address_same_host(at->ifa_addr, &route->from))
 			snprintf(route->interface, sizeof(route->interface), "%s", at->ifa_name);
-	}
 	freeifaddrs(list);
 }
 
 static void read_interface(struct check_route *route, int fd)
 {
 	struct ifreq request = { 0 };
-	char path[64];
-	FILE *file;
+	long speed;
 
 	memcpy(request.ifr_name, route->interface, sizeof(request.ifr_name));
 	if (ioctl(fd, SIOCGIFMTU, &request) == 0)
 		route->mtu = request.ifr_mtu;
-	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", route->interface);
-	file = fopen(path, "re");
-	if (!file || fscanf(file, "%d", &route->speed) != 1 || route->speed < 0)
-		route->speed = 0;
-	if (file)
-		fclose(file);
+	speed = rd_sysfs_number(0, "", "sys/class/net/%s/speed", route->interface);
+	route->speed = speed > 0 && speed <= INT32_MAX ? (int)speed : 0;
 }
 
 /* A datagram socket that connects sends nothing. */
@@ -130,7 +102,7 @@ void check_host_read(struct check_host *host, const char *master)
 	rd_host_name(host->name);
 	gethostname(own, sizeof(own) - 1);
 	if (resolve(own, &address)) {
-		check_address(&address, host->resolved);
+		rd_address_print_host(host->resolved, (const struct sockaddr *)&address);
 		host->is_loopback = endpoint_is_loopback(host->resolved);
 	}
 	if (resolve(master, &address))

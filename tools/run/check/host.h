@@ -8,11 +8,9 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "base/host_name.h"
-
-#define CHECK_ADDRESS_SIZE 64
+#include "net/address.h"
 
 struct check_route {
 	struct sockaddr_storage from; /* its family is 0 where there is no route... */
@@ -24,7 +22,7 @@ struct check_route {
 
 struct check_host {
 	char name[RD_HOST_NAME_SIZE];
-	char resolved[CHECK_ADDRESS_SIZE]; /* of the host's own name; "": it has no address */
+	char resolved[RD_NUMERIC_ADDRESS]; /* of the host's own name; "": it has no address */
 	bool is_loopback; /* that address */
 	struct check_route route; /* to MASTER_ADDR */
 	uint64_t shm_free; /* bytes of /dev/shm; 0: none */
@@ -34,7 +32,5 @@ struct check_host {
 
 void check_host_read(struct check_host *host, const char *master);
 void check_route_read(struct check_route *route, const struct sockaddr_storage *to);
-/* Writes it as numbers, text[CHECK_ADDRESS_SIZE]. */
-void check_address(const struct sockaddr_storage *address, char *text);
 
 #endif
