@@ -295,21 +295,13 @@ void rank_signal(const struct rank *rank, int signal)
 		kill(-rank->pid, signal);
 }
 
-/* The rank has ended, so its output is complete. Bounded: a process that left its group may go
-   on. */
-static void read_rest(struct lines *lines)
-{
-	for (int reads = 0; reads < 64 && lines_read(lines); reads++)
-		;
-}
-
 static void close_rank(struct rank *rank)
 {
 	rank->ended = true;
 	close(rank->pidfd);
 	rank->pidfd = -1;
-	read_rest(&rank->out);
-	read_rest(&rank->err);
+	lines_read_rest(&rank->out);
+	lines_read_rest(&rank->err);
 }
 
 void rank_leave(struct rank *rank)

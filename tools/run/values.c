@@ -43,8 +43,7 @@ static const char *keep(const char *text, size_t length)
 
 /* ---- Numbers -------------------------------------------------------------------------------- */
 
-/* Reads the digits of [text, end): false for other characters, and numbers outside the range. */
-static bool read_number(const char *text, const char *end, long least, long most, int *value)
+bool values_digits(const char *text, const char *end, long least, long most, int *value)
 {
 	long number = 0;
 
@@ -75,8 +74,9 @@ bool values_nodes(const struct argument *argument, void *target, const char *tex
 	const char *colon = strchr(text, ':'), *end = text + strlen(text);
 	int least, most;
 
-	if (!read_number(text, colon ? colon : end, argument->least, argument->most, &least) ||
-		!read_number(colon ? colon + 1 : text, end, argument->least, argument->most, &most))
+	if (!values_digits(text, colon ? colon : end, argument->least, argument->most, &least) ||
+		!values_digits(
+			colon ? colon + 1 : text, end, argument->least, argument->most, &most))
 		return refuse_range(argument, text, "a number from %ld to %ld, or MIN:MAX");
 	if (least > most)
 		return refuse_range(argument, text, "MIN:MAX with MIN up to MAX");
@@ -90,7 +90,7 @@ bool values_local_size(const struct argument *argument, void *target, const char
 	int *size = target;
 	char name[ARGUMENT_NAME_SIZE], reason[GPUS_REASON_SIZE];
 
-	if (read_number(text, text + strlen(text), argument->least, argument->most, size))
+	if (values_digits(text, text + strlen(text), argument->least, argument->most, size))
 		return true;
 	if (strcmp(text, "cpu") == 0) {
 		*size = rd_processors_here();
@@ -206,7 +206,8 @@ bool values_endpoint(const struct argument *argument, void *target, const char *
 	const char *rest = text + length;
 	int port = -1;
 
-	if (*rest && (*rest != ':' || !read_number(rest + 1, rest + strlen(rest), 0, 65535, &port)))
+	if (*rest &&
+		(*rest != ':' || !values_digits(rest + 1, rest + strlen(rest), 0, 65535, &port)))
 		return arguments_refuse_value(
 			argument, "HOST:PORT with a port from 0 to 65535", text);
 	options->endpoint = keep_host(argument, text, length);
@@ -339,8 +340,9 @@ static bool is_stream_list(const char *text)
 	for (;;) {
 		size_t length = strcspn(text, ","), colon = strcspn(text, ":");
 
-		if (colon >= length || !read_number(text, text + colon, 0, RANKS_MAX - 1, &rank) ||
-			!read_number(text + colon + 1, text + length, 0, 3, &streams))
+		if (colon >= length ||
+			!values_digits(text, text + colon, 0, RANKS_MAX - 1, &rank) ||
+			!values_digits(text + colon + 1, text + length, 0, 3, &streams))
 			return false;
 		if (!text[length])
 			return true;
@@ -353,7 +355,7 @@ bool values_streams(const struct argument *argument, void *target, const char *t
 	struct streams *streams = target;
 	int all;
 
-	if (read_number(text, text + strlen(text), 0, 3, &all)) {
+	if (values_digits(text, text + strlen(text), 0, 3, &all)) {
 		*streams = (struct streams){ .all = all };
 		return true;
 	}
@@ -371,7 +373,7 @@ bool values_list(const struct argument *argument, void *target, const char *text
 	for (const char *at = text;; at++) {
 		const char *end = at + strcspn(at, ",");
 
-		if (!read_number(at, end, 0, RANKS_MAX - 1, &rank))
+		if (!values_digits(at, end, 0, RANKS_MAX - 1, &rank))
 			return arguments_refuse_value(
 				argument, "local ranks with commas between them", text);
 		at = end;

@@ -9,6 +9,10 @@
 
 #include "arguments.h"
 
+/* Reads the digits of [text, end), for parts of values. False for other characters, and numbers
+   outside the range. */
+bool values_digits(const char *text, const char *end, long least, long most, int *value);
+
 /* "2", or "1:4" (whole: nodes_min, nodes). */
 bool values_nodes(const struct argument *argument, void *target, const char *text);
 

@@ -136,14 +136,12 @@ static void release(struct connection *connection)
 	connection->state = CONNECTION_ENDED;
 }
 
-/* A process that ssh leaves (the master of shared connections) holds the pipes: bounded. */
+/* A process that ssh leaves (the master of shared connections) holds the pipes. */
 static void read_rest(struct connection *connection)
 {
 	if (connection->state == CONNECTION_RUNS) {
-		for (int i = 0; i < 64 && lines_read(&connection->out); i++)
-			;
-		for (int i = 0; i < 64 && lines_read(&connection->err); i++)
-			;
+		lines_read_rest(&connection->out);
+		lines_read_rest(&connection->err);
 	} else if (connection->ssh.err >= 0) {
 		read_errors(connection);
 	}

@@ -5,21 +5,7 @@
 #include <string.h>
 
 #include "run/options.h"
-
-/* Reads the digits of [text, end); 0 for any other text. */
-static int read_ranks(const char *text, const char *end)
-{
-	int ranks = 0;
-
-	for (; text < end; text++) {
-		if (!isdigit((unsigned char)*text))
-			return 0;
-		ranks = ranks * 10 + (*text - '0');
-		if (ranks > RANKS_MAX)
-			return 0;
-	}
-	return ranks;
-}
+#include "run/values.h"
 
 static bool is_name(const char *name)
 {
@@ -54,8 +40,7 @@ static const char *read_host(struct host *host, const char *text, const char *en
 	/* Several colons without brackets are those of an address. */
 	if (colon && (bracket ? colon > bracket : !memchr(text, ':', (size_t)(colon - text)))) {
 		last = colon;
-		host->local_size = read_ranks(colon + 1, end);
-		if (!host->local_size)
+		if (!values_digits(colon + 1, end, 1, RANKS_MAX, &host->local_size))
 			return "a number of ranks after each ':'";
 	}
 	host->name = strndup(text, (size_t)(last - text));

@@ -40,7 +40,7 @@ void console_print(struct console *console, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	sink_print(console->messages, "rondo-run: %s", text);
+	sink_print(console->messages, text);
 }
 
 void console_flush(struct console *console)

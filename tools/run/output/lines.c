@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "run/base/memory.h"
 
+#define PROGRAM "rondo-run: "
 #define ERASE_LINE "\r\033[K"
 
 /* Where bytes are secret, realloc() would leave a copy of them behind. */
@@ -129,16 +129,11 @@ static void sink_draw_open(struct sink *sink)
 	sink_write(sink, open->rest.data, open->rest.size);
 }
 
-void sink_print(struct sink *sink, const char *format, ...)
+void sink_print(struct sink *sink, const char *text)
 {
-	char text[1024];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
 	if (sink->open)
 		sink_write(sink, ERASE_LINE, strlen(ERASE_LINE));
+	sink_write(sink, PROGRAM, strlen(PROGRAM));
 	sink_write(sink, text, strlen(text));
 	sink_write(sink, "\n", 1);
 	sink_draw_open(sink);
@@ -277,4 +272,10 @@ bool lines_read(struct lines *lines)
 	if (size == 0 || (errno != EAGAIN && errno != EINTR))
 		lines_finish(lines);
 	return false;
+}
+
+void lines_read_rest(struct lines *lines)
+{
+	for (int reads = 0; reads < 64 && lines_read(lines); reads++)
+		;
 }

@@ -61,8 +61,8 @@ size_t sink_waiting(const struct sink *sink);
 void sink_flush(struct sink *sink);
 /* Queues bytes. */
 void sink_write(struct sink *sink, const char *data, size_t size);
-/* Queues a line of our own. */
-void sink_print(struct sink *sink, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Queues a line of our own, after the name of the program. */
+void sink_print(struct sink *sink, const char *text);
 
 /* Takes over fd. There is no log and no tail; the caller may set both. */
 void lines_init(struct lines *lines, int fd, struct sink *sink, const char *tag);
@@ -71,5 +71,8 @@ int lines_readable_fd(const struct lines *lines);
 void lines_finish(struct lines *lines);
 /* Reads once; false if there was nothing to read. */
 bool lines_read(struct lines *lines);
+/* Reads what is left of an output whose process has ended. Bounded: one that left its group, or
+   holds its pipes, may go on. */
+void lines_read_rest(struct lines *lines);
 
 #endif
