@@ -20,9 +20,8 @@ const struct rd_probe rd_probe_quick = { .root = "", .nvml = NVML, .cuda = CUDA 
 
 static void repair_numa(const struct rd_host *host, struct rd_device *device)
 {
-	for (int i = 0; i < host->numa_count; i++)
-		if (host->numa[i].number == device->numa)
-			return;
+	if (rd_host_numa(host, device->numa))
+		return;
 	if (device->numa >= 0)
 		rd_log(RD_INFO, RD_PROBE,
 			"%s is said to be at NUMA node %d, which is not there: taken as not known",

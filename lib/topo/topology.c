@@ -37,6 +37,14 @@ const char *rd_distance_text(char text[16], enum rd_distance distance, int nvlin
 	return text;
 }
 
+const struct rd_numa *rd_host_numa(const struct rd_host *host, int number)
+{
+	for (int i = 0; i < host->numa_count; i++)
+		if (host->numa[i].number == number)
+			return &host->numa[i];
+	return NULL;
+}
+
 /* On a host of one NUMA node, every device is at it, though the kernel often reports -1. */
 static int numa_of(const struct rd_host *host, int numa)
 {
@@ -355,14 +363,6 @@ static int check_numa(const struct rd_host *host)
 	return any ? 0 : rd_fail(RONDO_INVALID, "host %s has no CPU", host->name);
 }
 
-static bool has_numa(const struct rd_host *host, int number)
-{
-	for (int i = 0; i < host->numa_count; i++)
-		if (host->numa[i].number == number)
-			return true;
-	return number == -1;
-}
-
 /* A bridge has one path to it: two devices below it have the same path above. */
 static bool paths_agree(const struct rd_pci_path *a, const struct rd_pci_path *b)
 {
@@ -401,7 +401,7 @@ static int check_devices(const struct rd_host *host)
 		if (!a->name[0])
 			return rd_fail(
 				RONDO_INVALID, "host %s has a device without a name", host->name);
-		if (!has_numa(host, a->numa))
+		if (a->numa != -1 && !rd_host_numa(host, a->numa))
 			return rd_fail(RONDO_INVALID,
 				"host %s: %s is at NUMA node %d, which the host does not have",
 				host->name, a->name, a->numa);

@@ -140,6 +140,9 @@ int rd_host_settle(struct rd_host *host);
 
 /* ---- Queries ---- */
 
+/* Returns the NUMA node of this number; NULL: the host has none. */
+const struct rd_numa *rd_host_numa(const struct rd_host *host, int number);
+
 /* Returns the distance of two devices of one host. */
 enum rd_distance rd_device_distance(
 	const struct rd_host *host, const struct rd_device *a, const struct rd_device *b);

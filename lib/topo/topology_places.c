@@ -12,14 +12,6 @@ static const struct rd_numa *numa_with(const struct rd_host *host, int cpu)
 	return NULL;
 }
 
-static const struct rd_numa *numa_numbered(const struct rd_host *host, int number)
-{
-	for (int i = 0; i < host->numa_count; i++)
-		if (host->numa[i].number == number)
-			return &host->numa[i];
-	return NULL;
-}
-
 /* Returns the number of CPUs before this one in the host's order: by package, NUMA node, number. */
 static int slot_of_cpu(const struct rd_host *host, int cpu)
 {
@@ -88,7 +80,7 @@ static int core_count(const struct rd_host *host)
 /* Returns the first core near the GPU; the first of the host, if the GPU's node is unknown. */
 static int core_near(const struct rd_host *host, int gpu)
 {
-	const struct rd_numa *numa = numa_numbered(host, host->gpus[gpu].device.numa);
+	const struct rd_numa *numa = rd_host_numa(host, host->gpus[gpu].device.numa);
 	int core = numa ? rd_cpus_at(&numa->cores, 0) : -1;
 
 	return core >= 0 ? core : core_at(host, 0);

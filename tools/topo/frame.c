@@ -23,10 +23,8 @@ static const struct rd_device *device_of(const struct frame *frame, int i)
 static bool belongs(
 	const struct rd_host *host, const struct rd_device *device, const struct rd_numa *numa)
 {
-	bool known = false;
+	bool known = rd_host_numa(host, device->numa);
 
-	for (int i = 0; i < host->numa_count; i++)
-		known = known || host->numa[i].number == device->numa;
 	if (!known && host->numa_count == 1)
 		return numa;
 	return numa ? numa->number == device->numa : !known;

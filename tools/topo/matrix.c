@@ -73,19 +73,12 @@ static void write_host(const struct rd_host *host, FILE *out)
 
 /* ---- The matrix ---- */
 
-/* The NUMA node of the device, or the only one of the host. */
-static const struct rd_numa *numa_of(const struct rd_host *host, const struct rd_device *device)
-{
-	for (int i = 0; i < host->numa_count; i++)
-		if (host->numa[i].number == device->numa || host->numa_count == 1)
-			return &host->numa[i];
-	return NULL;
-}
-
 static void affinities(char cpus[RD_CPUS_TEXT_SIZE], char node[16], const struct rd_host *host,
 	const struct rd_device *device)
 {
-	const struct rd_numa *numa = numa_of(host, device);
+	/* The only one of the host is that of each device. */
+	const struct rd_numa *numa =
+		host->numa_count == 1 ? &host->numa[0] : rd_host_numa(host, device->numa);
 
 	snprintf(cpus, RD_CPUS_TEXT_SIZE, "N/A");
 	snprintf(node, 16, "N/A");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "matrix.h"
 #include "smi.h"
 
 enum { BY_PIX, BY_PXB, BY_PHB, BY_NODE, LEVELS };
@@ -189,14 +190,9 @@ static int check_distances(const struct rd_host *host, const struct smi *smi)
 	for (int a = 0; a < smi->count; a++) {
 		for (int b = 0; b < a; b++) {
 			char text[16], other[16];
-			int nvlinks = 0;
-			enum rd_distance wanted = smi->cells[a][b].distance, found;
-			if (a < smi->gpu_count)
-				found = rd_gpu_distance(host, a, b, &nvlinks);
-			else
-				found = rd_device_distance(host, host->nics[a - smi->gpu_count],
-					b < smi->gpu_count ? &host->gpus[b].device
-							   : host->nics[b - smi->gpu_count]);
+			int nvlinks;
+			enum rd_distance wanted = smi->cells[a][b].distance;
+			enum rd_distance found = topo_matrix_distance(host, a, b, &nvlinks);
 			if (found != wanted)
 				return rd_fail(RONDO_INVALID,
 					"%s:%d: column %s: %s, but by the distances to others it is "
