@@ -340,7 +340,6 @@ static const struct rd_device *device_at(const struct rd_host *host, int index)
 
 static int check_numa(const struct rd_host *host)
 {
-	static const struct rd_cpus none;
 	bool any = false;
 
 	for (int i = 0; i < host->numa_count; i++) {
@@ -358,7 +357,7 @@ static int check_numa(const struct rd_host *host)
 			return rd_fail(RONDO_INVALID,
 				"host %s: NUMA node %d has cores that are none of its CPUs",
 				host->name, numa->number);
-		any = any || !rd_cpus_within(&numa->cpus, &none);
+		any = any || rd_cpus_count(&numa->cpus);
 	}
 	return any ? 0 : rd_fail(RONDO_INVALID, "host %s has no CPU", host->name);
 }
@@ -461,13 +460,12 @@ static int compare_numa(const void *a, const void *b)
 
 int rd_host_settle(struct rd_host *host)
 {
-	static const struct rd_cpus none;
 	int err;
 
 	for (int i = 0; i < host->gpu_count; i++)
 		snprintf(host->gpus[i].device.name, RD_NAME_SIZE, "gpu%d", i);
 	for (int i = 0; i < host->numa_count; i++)
-		if (rd_cpus_within(&host->numa[i].cores, &none))
+		if (!rd_cpus_count(&host->numa[i].cores))
 			host->numa[i].cores = host->numa[i].cpus;
 	qsort(host->numa, (size_t)host->numa_count, sizeof(host->numa[0]), compare_numa);
 	err = check_numa(host);

@@ -77,17 +77,15 @@ static bool meets_another(const struct rd_host *host, const struct rd_cpus *cpus
 static int add_node(struct rd_host *host, const struct smi *smi, const struct groups *groups,
 	int low, int number, bool known)
 {
-	static const struct rd_cpus none;
-
 	if (host->numa_count == RD_NUMA_MAX)
 		return rd_fail(
 			RONDO_INVALID, "%s: more than %d NUMA nodes", smi->file, RD_NUMA_MAX);
 	struct rd_numa node = { .number = number };
 	for (int i = low; i < smi->count; i++) {
 		const struct rd_cpus *cpus = &smi->devices[i].cpus;
-		if (groups->of[BY_NODE][i] != low || rd_cpus_within(cpus, &none))
+		if (groups->of[BY_NODE][i] != low || !rd_cpus_count(cpus))
 			continue;
-		if (rd_cpus_within(&node.cpus, &none) && (known || !meets_another(host, cpus)))
+		if (!rd_cpus_count(&node.cpus) && (known || !meets_another(host, cpus)))
 			node.cpus = *cpus;
 		else if (known && memcmp(&node.cpus, cpus, sizeof(*cpus)))
 			return rd_fail(RONDO_INVALID,
