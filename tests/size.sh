@@ -12,13 +12,13 @@ control 19395
 gpu 11045
 transports 14370
 trainer 19140
-tools 29290
+tools 29237
 tests 109789
 bench 6250
 adapters 5592
 docs 10690
-product 132982
-files 1790'
+product 132929
+files 1785'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.
 files() {

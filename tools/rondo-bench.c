@@ -6,18 +6,14 @@
 #include "base/descriptor.h"
 #include "base/host_name.h"
 #include "bench/agree.h"
-#include "bench/compare.h"
 #include "bench/explain.h"
 #include "bench/files.h"
-#include "bench/init.h"
-#include "bench/machine/floor.h"
 #include "bench/measure.h"
 #include "bench/meeting.h"
 #include "bench/memory.h"
 #include "bench/mirror.h"
-#include "bench/replay.h"
 #include "bench/results.h"
-#include "bench/table.h"
+#include "bench/runs.h"
 #include "bench/world.h"
 #include "printed.h"
 
@@ -166,7 +162,7 @@ static int conclude(const struct bench *bench, struct rank *rank)
 	bool written = true;
 
 	if (rank->prints) {
-		bench_table_foot(stdout, results->bad, bench_results_busbw(results));
+		bench_table_foot(stdout, results);
 		written = bench_files_write(&rank->files, rank->options, bench->argv,
 			rondo_comm_size(rank->comm), results);
 	}

@@ -1,4 +1,4 @@
-#include "compare.h"
+#include "runs.h"
 
 #include <math.h>
 #include <stdlib.h>

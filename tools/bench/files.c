@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/descriptor.h"
-#include "json.h"
 #include "plot.h"
 
 static bool fail_output(const char *path)

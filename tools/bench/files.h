@@ -17,6 +17,10 @@ bool bench_files_open(struct bench_files *files, const struct bench_options *opt
 bool bench_files_write(struct bench_files *files, const struct bench_options *options, char **argv,
 	int ranks, const struct bench_results *results);
 
+/* json.c: writes the results as one document, with the names that nccl-tests gives them. */
+void bench_json_write(FILE *out, const struct bench_options *options, char **argv, int ranks,
+	const struct bench_results *results);
+
 void bench_files_close(struct bench_files *files);
 
 #endif

@@ -1,4 +1,4 @@
-#include "init.h"
+#include "runs.h"
 
 #include <dirent.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "json.h"
+#include "files.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-#include "replay.h"
+#include "runs.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -18,4 +18,10 @@ int bench_results_add(struct bench_results *results, const struct bench_row *row
 double bench_results_busbw(const struct bench_results *results);
 void bench_results_finish(struct bench_results *results);
 
+/* table.c: the table on standard output, with the lines and columns of nccl-tests. Only rank 0
+   prints. First the lines before the table; `devices` is text of whole lines, one a rank. */
+void bench_table_head(FILE *out, const struct bench_options *options, const char *devices);
+void bench_table_row(FILE *out, const struct bench_options *options, const struct bench_row *row);
+void bench_table_foot(FILE *out, const struct bench_results *results);
+
 #endif

@@ -1,4 +1,4 @@
-#include "table.h"
+#include "results.h"
 
 #include <inttypes.h>
 
@@ -72,21 +72,16 @@ void bench_table_head(FILE *out, const struct bench_options *options, const char
 	fflush(out);
 }
 
-void bench_table_number(char *text, size_t text_size, int width, double value)
-{
-	for (int decimals = value < 10 && width > 6 ? 3 : 2; decimals >= 0; decimals--) {
-		if (snprintf(text, text_size, "%*.*f", width, decimals, value) <= width)
-			return;
-	}
-	snprintf(text, text_size, "%*.1e", width, value);
-}
-
+/* With the decimals that fit: up to three below 10 in a wide column, else two. */
 static void print_number(FILE *out, int width, double value)
 {
-	char text[32];
-
-	bench_table_number(text, sizeof(text), width, value);
-	fprintf(out, "  %s", text);
+	for (int decimals = value < 10 && width > 6 ? 3 : 2; decimals >= 0; decimals--) {
+		if (snprintf(NULL, 0, "%.*f", decimals, value) <= width) {
+			fprintf(out, "  %*.*f", width, decimals, value);
+			return;
+		}
+	}
+	fprintf(out, "  %*.1e", width, value);
 }
 
 static void half_row(
@@ -126,9 +121,10 @@ void bench_table_row(FILE *out, const struct bench_options *options, const struc
 	fflush(out);
 }
 
-void bench_table_foot(FILE *out, int bad, double average_busbw)
+void bench_table_foot(FILE *out, const struct bench_results *results)
 {
-	fprintf(out, "# Out of bounds values : %d %s\n", bad, bad ? "FAILED" : "OK");
-	fprintf(out, "# Avg bus bandwidth    : %g\n#\n", average_busbw);
+	fprintf(out, "# Out of bounds values : %d %s\n", results->bad,
+		results->bad ? "FAILED" : "OK");
+	fprintf(out, "# Avg bus bandwidth    : %g\n#\n", bench_results_busbw(results));
 	fflush(out);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/init.h"
+#include "bench/runs.h"
 #include "bench/measure.h"
 #include "bench/percentile.h"
 #include "bench_run.h"

@@ -1,4 +1,4 @@
-#include "floor.h"
+#include "bench/runs.h"
 
 #include <inttypes.h>
 #include <math.h>
