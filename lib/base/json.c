@@ -369,13 +369,16 @@ const struct rd_json_value *rd_json_member(
 void rd_json_write_string(FILE *out, const char *text)
 {
 	fputc('"', out);
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (*c == '"' || *c == '\\')
+	for (int length; *text; text += length ? length : 1) {
+		length = rd_utf8_length(text);
+		if (*text == '"' || *text == '\\')
 			fputc('\\', out);
-		if (*c < 0x20 || *c == 0x7f)
-			fprintf(out, "\\u%04x", *c);
+		if (length == 0)
+			fputs("\\ufffd", out);
+		else if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			fprintf(out, "\\u%04x", *text);
 		else
-			fputc(*c, out);
+			fwrite(text, 1, (size_t)length, out);
 	}
 	fputc('"', out);
 }

@@ -64,7 +64,7 @@ const struct rd_json_value *rd_json_member(
 /* Reads a whole number. False where the value is none, or is outside least..most. */
 bool rd_json_whole(const struct rd_json_value *value, int64_t least, int64_t most, int64_t *number);
 
-/* Writes a string, quotes included. */
+/* Writes a string, quotes included; U+FFFD for each byte that is no UTF-8. */
 void rd_json_write_string(FILE *out, const char *text);
 
 #endif

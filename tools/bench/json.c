@@ -4,19 +4,7 @@
 #include <math.h>
 #include <time.h>
 
-void bench_json_string(FILE *out, const char *text)
-{
-	fputc('"', out);
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			fprintf(out, "\\%c", *c);
-		else if (*c < 0x20 || *c >= 0x7f)
-			fprintf(out, "\\u%04x", *c);
-		else
-			fputc(*c, out);
-	}
-	fputc('"', out);
-}
+#include "base/json.h"
 
 /* JSON has neither infinity nor NaN. */
 static void number(FILE *out, const char *key, double value)
@@ -65,7 +53,7 @@ static void write_row(FILE *out, const struct bench_row *row, bool percentiles)
 		row->collective->reduces ? rondo_op_name(row->op) : "none", row->root);
 	fprintf(out, ", \"algorithm\": ");
 	if (*row->algorithm)
-		bench_json_string(out, row->algorithm);
+		rd_json_write_string(out, row->algorithm);
 	else
 		fprintf(out, "null");
 	write_timing(out, "out_of_place", &row->out_of_place, percentiles);
@@ -96,9 +84,9 @@ static void write_config(FILE *out, const struct bench_options *options, int ran
 		options->between.touch ? "true" : "false", options->between.gap_ns,
 		options->between.walk, options->between.sleep ? "true" : "false");
 	fprintf(out, ", \"reported_time\": \"%s\", \"transport\": ", averages[options->average]);
-	bench_json_string(out, options->transport ? options->transport : "");
+	rd_json_write_string(out, options->transport ? options->transport : "");
 	fprintf(out, ", \"algo\": ");
-	bench_json_string(out, options->algo ? options->algo : "");
+	rd_json_write_string(out, options->algo ? options->algo : "");
 	fprintf(out, "},\n");
 }
 
@@ -116,7 +104,7 @@ void bench_json_write(FILE *out, const struct bench_options *options, char **arg
 		rondo_version(), moment);
 	for (int i = 0; argv[i]; i++) {
 		fprintf(out, "%s", i ? ", " : "");
-		bench_json_string(out, argv[i]);
+		rd_json_write_string(out, argv[i]);
 	}
 	fprintf(out, "],\n");
 	write_config(out, options, ranks);
