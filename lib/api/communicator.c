@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "api/group.h"
-#include "api/meet.h"
 #include "api/op.h"
 #include "api/plugin.h"
 #include "api/request_queue.h"

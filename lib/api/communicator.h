@@ -36,6 +36,18 @@ int rd_comm_make(struct rondo_comm **comm, const struct rd_settings *settings,
 int rd_comm_create(struct rondo_comm **comm, struct rd_settings *settings,
 	const struct rondo_config *config, int invalid);
 
+/*
+ * meet.c. Sets address, port and rendezvous_fd of settings that were read: by the program's unique
+ * id, over PMI, or at the socket that a launcher opened. Otherwise they stay as they are. In rank
+ * 0, rendezvous_fd is then the new comm's own. Waits for the other ranks where that takes PMI.
+ */
+int rd_meet_where(struct rd_settings *settings, const struct rondo_config *config);
+/* Meets the other ranks, connects to each, and finds the costs. Returns 0 or an error. */
+int rd_meet(struct rondo_comm *comm, const struct rd_identity *self,
+	const struct rd_comm_origin *origin);
+/* Those that it has made. */
+void rd_meet_destroy_layouts(struct rondo_comm *comm);
+
 /* Waits until all calls that this rank has issued have ended. */
 void rd_comm_wait_for_calls(struct rondo_comm *comm);
 
@@ -60,5 +72,22 @@ int rd_comm_agree_on_memory(rondo_comm *comm, bool has_memory, bool *differs, co
  */
 int rd_comm_make_group(
 	rondo_comm *parent, const int *ranks, int count, uint64_t purpose, rondo_comm **made);
+
+/* ---- A creation that need not block: a thread makes the comm, and any thread may cancel it --- */
+
+/* The way of making a comm. */
+struct rd_creation_work {
+	int rank; /* in the new comm */
+	/* Called once, in the creation's thread, with the arguments; returns 0 or an error. Its
+	   waits end when the creation is cancelled (base/cancellation.h). */
+	int (*make)(rondo_comm **comm, void *arguments);
+	void *arguments; /* freed once make() has returned */
+};
+
+/* Takes over the arguments, unless it fails. Returns 0 or an error. */
+int rd_creation_begin(rondo_creation **creation, const struct rd_creation_work *work);
+
+/* Where no device is set, it becomes the calling thread's current one, if there is one. */
+void rd_creation_choose_device(struct rd_settings *settings);
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/creation.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "comm/cores.h"

@@ -3,13 +3,12 @@
  * the resolver's calls cannot be interrupted: if one runs when the creation is cancelled, nobody
  * waits for it, and the creation's thread frees all in the end.
  */
-#include "api/creation.h"
+#include "api/communicator.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/communicator.h"
 #include "base/cancellation.h"
 #include "base/error.h"
 #include "base/fork.h"

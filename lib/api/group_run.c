@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "api/group.h"
-#include "api/request.h"
+#include "api/request_queue.h"
 #include "api/stream.h"
 
 static bool to_itself(const struct rd_task *task)

@@ -1,4 +1,4 @@
-#include "api/meet.h"
+#include "api/communicator.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

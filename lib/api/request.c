@@ -1,11 +1,9 @@
-#include "api/request.h"
+#include "api/request_queue.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/group.h"
-#include "api/request_queue.h"
-#include "api/tagged.h"
 #include "api/tagged_driver.h"
 #include "base/error.h"
 

@@ -14,7 +14,7 @@ enum rd_request_state { RD_REQUEST_DONE, RD_REQUEST_QUEUED, RD_REQUEST_RUNS, RD_
 
 struct rondo_request {
 	struct rondo_comm *comm;
-	struct rd_tagged *tagged; /* a tagged message (tagged.h); NULL: calls */
+	struct rd_tagged *tagged; /* a tagged message (tagged_driver.h); NULL: calls */
 	struct rd_request_queue *queue; /* of its comm; set by each start */
 	struct rondo_request *next; /* in the queue */
 	_Atomic int state; /* an rd_request_state */
@@ -35,6 +35,9 @@ static inline bool rd_request_is_done(const struct rondo_request *request)
 	return atomic_load_explicit(&request->state, memory_order_acquire) == RD_REQUEST_DONE;
 }
 
+/* request.c. Makes a request of calls on one comm. On success takes over what they have; the array
+   stays the caller's. */
+int rd_request_create(struct rondo_request **request, const struct rd_task *tasks, int count);
 /* Frees it and what it has of its calls. */
 void rd_request_free(struct rondo_request *request);
 

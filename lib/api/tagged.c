@@ -1,8 +1,7 @@
-#include "api/tagged.h"
+#include "api/tagged_driver.h"
 
 #include <stdlib.h>
 
-#include "api/tagged_driver.h"
 #include "base/error.h"
 #include "device/device.h"
 

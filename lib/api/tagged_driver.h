@@ -1,6 +1,6 @@
 /*
- * Drives the mailbox of a comm, for its requests of tagged messages (tagged.h): one thread at a
- * time, which waits for a message, else a worker (background.h).
+ * Requests of tagged messages (comm/messages.h), and what drives the mailbox of a comm for them:
+ * one thread at a time, which waits for a message, else a worker (background.h).
  */
 #ifndef RD_TAGGED_DRIVER_H
 #define RD_TAGGED_DRIVER_H
@@ -37,14 +37,23 @@ static inline struct rd_tagged_driver *rd_tagged_driver_of(const struct rondo_re
 	return atomic_load(&request->comm->mailbox)->driver;
 }
 
-/* Under the mailbox's lock: */
+/* ---- tagged.c: a thread that starts, tests or cancels a request moves all of the comm one step */
+
+/* As rondo_request_start(), of a request that is not under way. */
+int rd_tagged_start(
+	struct rondo_request *request, void (*done)(void *argument, int error), void *argument);
+/* Moves what can move now. */
+void rd_tagged_poll(struct rondo_request *request);
+void rd_tagged_cancel(struct rondo_request *request);
+
+/* ---- Under the mailbox's lock -------------------------------------------------------------- */
 
 /* Ends the requests whose messages have ended. */
 void rd_tagged_settle(struct rd_tagged_driver *driver);
 /* Gives up the lock, and has a worker look where something is under way. */
 void rd_tagged_exit_to_worker(struct rd_tagged_driver *driver);
 
-/* Without it: */
+/* ---- Without it ---------------------------------------------------------------------------- */
 
 /* As rd_request_queue_wait(). */
 bool rd_tagged_wait(struct rondo_request *request, int timeout_ms);
