@@ -13,7 +13,6 @@
 #include "topo/document.h"
 #include "topo/matrix.h"
 #include "topo/options.h"
-#include "topo/picture.h"
 #include "topo/topology_file.h"
 
 static int fail(void)

@@ -1,4 +1,4 @@
-#include "topo/identity.h"
+#include "topo/place.h"
 
 #include <stdio.h>
 #include <string.h>

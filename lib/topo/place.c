@@ -9,10 +9,8 @@
 #include "base/environment.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "topo/identity.h"
 #include "topo/probe.h"
 #include "topo/topology_file.h"
-#include "topo/topology_places.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "places travel in little endian");
 _Static_assert(sizeof(struct rd_place) == 2 * RD_HOST_SIZE + 8 + 8 * 4 + RD_NIC_SIZE,

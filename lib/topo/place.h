@@ -14,6 +14,11 @@
  */
 int rd_place_here(struct rd_place *place, const struct rd_settings *settings);
 
+/* identity.c. Sets host_name and host_id, and no other field. */
+void rd_place_identify(struct rd_place *place);
+/* Returns the inode of this process's PID namespace; 0 without /proc. */
+uint32_t rd_pid_space(void);
+
 bool rd_place_same_host(const struct rd_place *a, const struct rd_place *b);
 /* Processes of two containers may have equal pids. */
 bool rd_place_same_process(const struct rd_place *a, const struct rd_place *b);

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "topo/identity.h"
 #include "topo/sysfs.h"
 #include "topo/probes.h"
 

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "topo/topology.h"
-#include "topo/topology_places.h"
 
 static const struct rd_numa *numa_with(const struct rd_host *host, int cpu)
 {

@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "topo/rank_order.h"
-#include "topo/topology_places.h"
 #include "plan/plan.h"
 
 static int alloc(struct topo_paths *paths, int size)

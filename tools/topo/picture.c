@@ -1,4 +1,4 @@
-#include "picture.h"
+#include "document.h"
 
 #include <math.h>
 #include <stdlib.h>

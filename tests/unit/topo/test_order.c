@@ -7,7 +7,6 @@
 #include "topo/rank_order.h"
 #include "topo/topology.h"
 #include "topo/topology_file.h"
-#include "topo/topology_places.h"
 
 #define MOST 64
 

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "topo/topology.h"
 #include "topo/topology_file.h"
-#include "topo/topology_places.h"
 
 #define FIXTURE(name) RONDO_TOPOLOGIES "/" name ".json"
 
