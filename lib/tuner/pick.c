@@ -7,8 +7,6 @@
 #include "exec/algorithms.h"
 #include "plan/plan_file.h"
 #include "tuner/eligible.h"
-#include "tuner/pick_key.h"
-#include "tuner/prefer.h"
 #include "tuner/thresholds.h"
 #include "base/error.h"
 #include "base/log.h"

@@ -50,4 +50,22 @@ enum rd_type_class rd_type_class_of(rondo_type type);
 int rd_picker_list(struct rd_picker *picker, enum rd_collective collective, uint64_t block_size,
 	enum rd_type_class type, bool peers_mapped, struct rondo_way *ways, int most);
 
+/* ---- Parts of it ----------------------------------------------------------------------------- */
+
+/* prefer.c: corrections for effects that the model leaves out, caches and slow wake-ups. The choice
+   to take instead of the cheapest, or the cheapest, out of `count` that are predicted. */
+const struct rd_choice *rd_prefer(const struct rd_tuner_config *config,
+	enum rd_collective collective, uint64_t block_size, const struct rd_choice *cheapest,
+	const struct rd_choice *predicted, int count);
+
+/* pick_key.c: sizes of calls as classes, four to an octave. The least size of its class, for which
+   all its sizes are predicted. */
+uint64_t rd_size_class_least(uint64_t size);
+/* The number of the calls that have one choice. fixed: 0, or a number for the plan file or the row
+   that fixes it, whose range may end within a class. */
+uint32_t rd_pick_key(enum rd_collective collective, uint64_t block_size, enum rd_type_class type,
+	bool peers_mapped, int fixed);
+enum rd_collective rd_pick_key_collective(uint32_t key);
+uint64_t rd_pick_key_least(uint32_t key);
+
 #endif

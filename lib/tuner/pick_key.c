@@ -1,4 +1,4 @@
-#include "tuner/pick_key.h"
+#include "tuner/pick.h"
 
 #define CLASSES_AN_OCTAVE 4
 #define SIZE_CLASSES (64 * CLASSES_AN_OCTAVE)

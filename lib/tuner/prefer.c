@@ -1,4 +1,4 @@
-#include "tuner/prefer.h"
+#include "tuner/pick.h"
 
 #include <limits.h>
 
