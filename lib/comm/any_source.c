@@ -1,9 +1,8 @@
-#include "comm/any_source.h"
+#include "comm/matching.h"
 
 #include "base/clock.h"
 #include "base/duration.h"
 #include "base/error.h"
-#include "comm/matching.h"
 
 static bool has_sender(const struct rd_mailbox *mailbox)
 {

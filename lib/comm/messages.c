@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/any_source.h"
 #include "comm/matching.h"
 
 /* The most bytes of a message that goes out before a receive has matched it. */
