@@ -12,13 +12,13 @@ control 19395
 gpu 11045
 transports 14370
 trainer 19140
-tools 29217
+tools 29207
 tests 109787
 bench 6250
 adapters 5592
 docs 10690
-product 132833
-files 1775'
+product 132823
+files 1774'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.
 files() {

@@ -6,13 +6,25 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "run/base/polls.h"
 #include "run/hosts/list.h"
-#include "run/hosts/ssh.h"
 #include "run/output/console.h"
 #include "run/output/lines.h"
 #include "run/output/tail.h"
+
+/* A process of ssh, which runs rondo-run on a host (ssh.c). */
+struct ssh {
+	pid_t pid;
+	int pidfd;
+	int in, out, err; /* our ends of its pipes, non-blocking */
+};
+
+/* Starts it, in a process group of its own. False, with one line on stderr, where that fails. */
+bool ssh_start(struct ssh *ssh, const char *host, const char *program);
+/* How rondo-run is started there: by its path, or by its name if we were. */
+const char *ssh_program(const char *called);
 
 enum connection_state {
 	CONNECTION_OPENS,

@@ -1,4 +1,4 @@
-#include "run/hosts/ssh.h"
+#include "run/hosts/connection.h"
 
 #include <fcntl.h>
 #include <signal.h>
