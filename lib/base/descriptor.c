@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/close_on_fork.h"
@@ -53,4 +54,22 @@ FILE *rd_fopen(const char *path, int flags)
 	if (!file)
 		rd_close_failed(fd);
 	return file;
+}
+
+ssize_t rd_read_whole(char **text, const char *path, size_t most)
+{
+	int fd = rd_open(path, O_RDONLY | O_NONBLOCK);
+	size_t size = 0;
+	ssize_t got = -1;
+
+	*text = fd < 0 ? NULL : malloc(most + 1);
+	if (*text)
+		do {
+			got = read(fd, *text + size, most + 1 - size);
+			size += got > 0 ? (size_t)got : 0;
+		} while (got > 0 || (got < 0 && errno == EINTR));
+	if (got < 0)
+		return rd_close_failed(fd);
+	close(fd);
+	return (ssize_t)size;
 }

@@ -28,6 +28,9 @@ void rd_close_unshared(struct rd_close_on_fork *unshared, int *fd);
 int rd_open(const char *path, int flags);
 /* As rd_open(), a stream. NULL and errno where it cannot be opened. */
 FILE *rd_fopen(const char *path, int flags);
+/* Reads a whole file, or `most` bytes and one more. Returns its size; -1 and errno. The caller
+   frees *text, also then. */
+ssize_t rd_read_whole(char **text, const char *path, size_t most);
 
 /*
  * Takes the numbers that are free below 3, and returns them for rd_stderr_free(). The library does

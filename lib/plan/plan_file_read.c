@@ -1,9 +1,6 @@
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/descriptor.h"
 #include "base/error.h"
@@ -379,35 +376,15 @@ int rd_plan_file_read(struct rd_plan_file **file, const char *name, const char *
 	return 0;
 }
 
-/* Reads up to one byte more than a document may have; -1 with errno. */
-static ssize_t read_bytes(int fd, char *text)
-{
-	size_t size = 0;
-	ssize_t got;
-
-	do {
-		got = read(fd, text + size, RD_JSON_SIZE_MAX + 1 - size);
-		size += got > 0 ? (size_t)got : 0;
-	} while (got > 0 || (got < 0 && errno == EINTR));
-	return got < 0 ? -1 : (ssize_t)size;
-}
-
 int rd_plan_file_load(struct rd_plan_file **file, const char *path)
 {
-	char *text = malloc(RD_JSON_SIZE_MAX + 1);
-	ssize_t size;
-	int fd, err;
+	char *text;
+	ssize_t size = rd_read_whole(&text, path, RD_JSON_SIZE_MAX);
+	int err;
 
 	*file = NULL;
-	if (!text)
-		return rd_fail(RONDO_MEMORY, "no memory to read %s", path);
-	/* Without O_NONBLOCK, a pipe without a writer would block. */
-	fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-	size = fd < 0 ? -1 : read_bytes(fd, text);
 	err = size < 0 ? rd_fail_errno("%s", path)
 		       : rd_plan_file_read(file, path, text, (size_t)size);
-	if (fd >= 0)
-		close(fd);
 	free(text);
 	return err;
 }

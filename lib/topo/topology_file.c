@@ -2,13 +2,10 @@
  * Topologies as JSON. One table lists the members of each object. Reading and writing both use it,
  * so they cannot differ.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "base/descriptor.h"
@@ -423,43 +420,17 @@ int rd_topology_parse(struct rd_topology *topology, const char *name, const char
 	return err;
 }
 
-/* Reads a whole file, up to the limit of a document; -1 with errno. */
-static ssize_t read_all(int fd, char **text)
-{
-	size_t size = 0, room = 0;
-	ssize_t got;
-
-	*text = NULL;
-	do {
-		if (size == room) {
-			room = room ? 2 * room : 1 << 16;
-			char *grown = realloc(*text, room);
-			if (!grown)
-				return -1;
-			*text = grown;
-		}
-		got = read(fd, *text + size, room - size);
-		size += got > 0 ? (size_t)got : 0;
-	} while ((got > 0 && size <= RD_JSON_SIZE_MAX) || (got < 0 && errno == EINTR));
-	return got < 0 ? -1 : (ssize_t)size;
-}
-
 int rd_topology_load(struct rd_topology *topology, const char *path)
 {
-	char *text = NULL;
+	char *text;
+	ssize_t size = rd_read_whole(&text, path, RD_JSON_SIZE_MAX);
 	int err;
 
 	*topology = (struct rd_topology){ 0 };
-	/* Without O_NONBLOCK, a pipe without a writer would block. */
-	int fd = rd_above_stderr(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-	if (fd < 0)
-		return rd_fail_errno("cannot open the topology %s", path);
-	ssize_t size = read_all(fd, &text);
 	if (size < 0)
 		err = rd_fail_errno("cannot read the topology %s", path);
 	else
 		err = rd_topology_parse(topology, path, text, (size_t)size);
-	close(fd);
 	free(text);
 	return err;
 }

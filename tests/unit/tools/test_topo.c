@@ -435,7 +435,7 @@ Test(topo, bad_arguments_are_refused_in_one_line)
 Test(topo, bad_files_are_refused_in_one_line)
 {
 	assert_refused(run("--load", "/none.json", NULL), 1,
-		"cannot open the topology /none.json: No such file or directory");
+		"cannot read the topology /none.json: No such file or directory");
 	assert_refused(run("--load", FIXTURE("broken/cut_short"), NULL), 1,
 		"cut_short.json:13: a string does not end on its line");
 	assert_refused(run("--load", FIXTURE("broken/node_missing"), NULL), 1,

@@ -500,7 +500,7 @@ Test(topology, broken_files_are_refused_with_their_name_and_line)
 						     "has 4 NVLinks to GPU 1, which has 0 back" },
 		{ FIXTURE("broken/two_ways"),
 			"two_ways.json:3: host node0: gpu0 and eth0 disagree on the PCI bridges" },
-		{ FIXTURE("none"), "cannot open the topology" },
+		{ FIXTURE("none"), "cannot read the topology" },
 		{ RONDO_TOPOLOGIES, "cannot read the topology" },
 	};
 	struct rd_topology topology;
