@@ -165,14 +165,13 @@ static int check_ranks(const rondo_comm *parent, const int *ranks, int count, co
 /* Reasons have the numbers in the new comm: the list tells the parent's. */
 static int fail(int err, const int *ranks, int count)
 {
-	char reason[RD_REASON_SIZE], list[128];
+	char list[128];
 	int size = 0;
 
 	for (int i = 0; i < count && size < (int)sizeof(list) - 24; i++)
 		size += sprintf(list + size, "%s%d", i ? ", " : "", ranks[i]);
-	snprintf(reason, sizeof(reason), "%s", rondo_last_error());
 	return rd_fail(err, "the comm of ranks %s%s: %s", list,
-		size < (int)sizeof(list) - 24 ? "" : ", ...", reason);
+		size < (int)sizeof(list) - 24 ? "" : ", ...", rondo_last_error());
 }
 
 /* The order of the calls counts: each of the same list and tag has a purpose of its own. */
