@@ -142,39 +142,44 @@ struct lines {
 	int required; /* the first of them; the others may be missing */
 };
 
-static void add_line(struct lines *lines, const char *prefix, struct line made)
+static void add_line(struct lines *lines, const char *prefix, const char *name, uint32_t *numbers,
+	int count, uint32_t least, uint32_t most)
 {
 	struct line *line = &lines->of[lines->count++];
 
-	*line = made;
-	snprintf(line->name, sizeof(line->name), "%s%s", prefix, made.name);
+	*line = (struct line){ .numbers = numbers, .count = count, .least = least, .most = most };
+	snprintf(line->name, sizeof(line->name), "%s%s", prefix, name);
+}
+
+static void add_points(
+	struct lines *lines, const char *prefix, const char *name, uint32_t numbers[])
+{
+	add_line(lines, prefix, name, numbers, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX);
+}
+
+static void add_types(struct lines *lines, const char *name, uint32_t numbers[])
+{
+	add_line(lines, "", name, numbers, RD_TYPE_CLASS_COUNT, 0, RD_COST_PS_MAX);
 }
 
 static void add_link(struct lines *lines, const char *prefix, struct rd_link_cost *link)
 {
-	const int points_count = RD_COST_POINT_COUNT;
-
-	add_line(lines, prefix,
-		(struct line){ "way_ns", link->way_ns, points_count, 0, RD_COST_NS_MAX });
-	add_line(lines, prefix,
-		(struct line){ "busy_ns", link->busy_ns, points_count, 0, RD_COST_NS_MAX });
-	add_line(lines, prefix, (struct line){ "posts", &link->posts, 1, 0, 1 });
-	add_line(lines, prefix, (struct line){ "posts_min", &link->posts_min, 1, 0, UINT32_MAX });
-	add_line(lines, prefix, (struct line){ "single_copy", &link->single_copy, 1, 0, 1 });
+	add_points(lines, prefix, "way_ns", link->way_ns);
+	add_points(lines, prefix, "busy_ns", link->busy_ns);
+	add_line(lines, prefix, "posts", &link->posts, 1, 0, 1);
+	add_line(lines, prefix, "posts_min", &link->posts_min, 1, 0, UINT32_MAX);
+	add_line(lines, prefix, "single_copy", &link->single_copy, 1, 0, 1);
 }
 
 /* Lines that older files lack. */
 static void add_later(struct lines *lines, const char *prefix, struct rd_link_cost *link)
 {
-	add_line(lines, prefix,
-		(struct line){ "both_ns", link->both_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
-	add_line(lines, prefix,
-		(struct line){ "send_ns", link->send_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
-	add_line(lines, prefix,
-		(struct line){ "recv_ns", link->recv_ns, RD_COST_POINT_COUNT, 0, RD_COST_NS_MAX });
-	add_line(lines, prefix, (struct line){ "rails", &link->rails, 1, 1, RD_COST_RAILS_MAX });
-	add_line(lines, prefix, (struct line){ "striped", &link->striped, 1, 0, 1000 });
-	add_line(lines, prefix, (struct line){ "past_caches", &link->past_caches, 1, 0, 1 });
+	add_points(lines, prefix, "both_ns", link->both_ns);
+	add_points(lines, prefix, "send_ns", link->send_ns);
+	add_points(lines, prefix, "recv_ns", link->recv_ns);
+	add_line(lines, prefix, "rails", &link->rails, 1, 1, RD_COST_RAILS_MAX);
+	add_line(lines, prefix, "striped", &link->striped, 1, 0, 1000);
+	add_line(lines, prefix, "past_caches", &link->past_caches, 1, 0, 1);
 }
 
 static void list_lines(struct rd_costs *costs, struct lines *lines)
@@ -188,29 +193,19 @@ static void list_lines(struct rd_costs *costs, struct lines *lines)
 	lines->count = 0;
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		add_link(lines, prefixes[class], &costs->links[class]);
-	add_line(lines, "", (struct line){ "copy_ps", &costs->copy_ps, 1, 0, RD_COST_PS_MAX });
-	add_line(lines, "",
-		(struct line){
-			"reduce_ps", costs->reduce_ps, RD_TYPE_CLASS_COUNT, 0, RD_COST_PS_MAX });
-	add_line(lines, "", (struct line){ "switch_ns", &costs->switch_ns, 1, 0, RD_COST_NS_MAX });
-	add_line(lines, "", (struct line){ "cores", &costs->cores, 1, 1, RD_COST_CORES_MAX });
+	add_line(lines, "", "copy_ps", &costs->copy_ps, 1, 0, RD_COST_PS_MAX);
+	add_types(lines, "reduce_ps", costs->reduce_ps);
+	add_line(lines, "", "switch_ns", &costs->switch_ns, 1, 0, RD_COST_NS_MAX);
+	add_line(lines, "", "cores", &costs->cores, 1, 1, RD_COST_CORES_MAX);
 	lines->required = lines->count;
-	add_line(lines, "",
-		(struct line){ "memory_copy_ps", &costs->memory_copy_ps, 1, 0, RD_COST_PS_MAX });
-	add_line(lines, "",
-		(struct line){ "memory_reduce_ps", costs->memory_reduce_ps, RD_TYPE_CLASS_COUNT, 0,
-			RD_COST_PS_MAX });
-	add_line(lines, "", (struct line){ "cache_bytes", &costs->cache_bytes, 1, 0, UINT32_MAX });
+	add_line(lines, "", "memory_copy_ps", &costs->memory_copy_ps, 1, 0, RD_COST_PS_MAX);
+	add_types(lines, "memory_reduce_ps", costs->memory_reduce_ps);
+	add_line(lines, "", "cache_bytes", &costs->cache_bytes, 1, 0, UINT32_MAX);
 	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++)
 		add_later(lines, prefixes[class], &costs->links[class]);
-	add_line(lines, "",
-		(struct line){ "beyond_copy_ps", &costs->beyond_copy_ps, 1, 0, RD_COST_PS_MAX });
-	add_line(lines, "",
-		(struct line){ "beyond_reduce_ps", costs->beyond_reduce_ps, RD_TYPE_CLASS_COUNT, 0,
-			RD_COST_PS_MAX });
-	add_line(lines, "",
-		(struct line){
-			"shared_cache_bytes", &costs->shared_cache_bytes, 1, 0, UINT32_MAX });
+	add_line(lines, "", "beyond_copy_ps", &costs->beyond_copy_ps, 1, 0, RD_COST_PS_MAX);
+	add_types(lines, "beyond_reduce_ps", costs->beyond_reduce_ps);
+	add_line(lines, "", "shared_cache_bytes", &costs->shared_cache_bytes, 1, 0, UINT32_MAX);
 }
 
 void rd_costs_bound(struct rd_costs *costs)
@@ -351,21 +346,12 @@ bool rd_costs_read(
 	struct lines lines;
 	unsigned seen = 0;
 
-	/* Older files have no lines of memory, nor these of links. */
-	costs->memory_copy_ps = 0;
-	memset(costs->memory_reduce_ps, 0, sizeof(costs->memory_reduce_ps));
-	costs->cache_bytes = RD_CACHE_BYTES;
-	costs->beyond_copy_ps = costs->shared_cache_bytes = 0;
-	memset(costs->beyond_reduce_ps, 0, sizeof(costs->beyond_reduce_ps));
-	for (int class = 0; class < RD_LINK_CLASS_COUNT; class ++) {
-		costs->links[class].rails = 1;
-		costs->links[class].striped = 0;
-		costs->links[class].past_caches = 0;
-		memset(costs->links[class].both_ns, 0, sizeof(costs->links[class].both_ns));
-		memset(costs->links[class].send_ns, 0, sizeof(costs->links[class].send_ns));
-		memset(costs->links[class].recv_ns, 0, sizeof(costs->links[class].recv_ns));
-	}
 	list_lines(costs, &lines);
+	/* Older files have no lines of memory, nor some of links. */
+	for (int i = lines.required; i < lines.count; i++)
+		for (int k = 0; k < lines.of[i].count; k++)
+			lines.of[i].numbers[k] = lines.of[i].least;
+	costs->cache_bytes = RD_CACHE_BYTES;
 	for (*line = 1; *text; ++*line) {
 		if (!read_line(&lines, text, &seen, &complaint))
 			return false;
