@@ -12,12 +12,12 @@ control 19395
 gpu 11045
 transports 14370
 trainer 19140
-tools 29207
+tools 29197
 tests 109787
 bench 6250
 adapters 5592
 docs 10690
-product 132778
+product 132768
 files 1774'
 
 # The files that git has, or will have with the next commit. An archive has no git: there, all that it does not ignore.

@@ -93,6 +93,23 @@ bool arguments_parse_size(const char *text, size_t *size)
 	return true;
 }
 
+bool arguments_parse_time(const char *text, int64_t *time_ps)
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	char *end;
+	double value = strtod(text, &end), unit_ps = 1e3;
+
+	if (!isdigit((unsigned char)*text))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++, unit_ps *= 1000) {
+		if (strcmp(end, units[i]) != 0 || !(value * unit_ps < 1e18))
+			continue;
+		*time_ps = (int64_t)(value * unit_ps + 0.5);
+		return true;
+	}
+	return false;
+}
+
 bool arguments_size(const struct argument *argument, void *target, const char *text)
 {
 	char wanted[80];

@@ -74,5 +74,7 @@ bool arguments_text(const struct argument *argument, void *target, const char *t
 
 /* "128M" -> bytes; K, M and G are powers of 1024. False if it is no size. */
 bool arguments_parse_size(const char *text, size_t *size);
+/* "1ms" -> picoseconds, of ns, us, ms or s. False if it is no time below 11 days. */
+bool arguments_parse_time(const char *text, int64_t *time_ps);
 
 #endif

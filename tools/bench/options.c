@@ -38,23 +38,6 @@ const char *bench_type_name(rondo_type type)
 	return type_names[type];
 }
 
-bool bench_time_parse(const char *text, int64_t *time_ns)
-{
-	static const char *const units[] = { "ns", "us", "ms", "s" };
-	char *end;
-	double value = strtod(text, &end), unit_ns = 1;
-
-	if (!isdigit((unsigned char)*text))
-		return false;
-	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++, unit_ns *= 1000) {
-		if (strcmp(end, units[i]) != 0 || !(value * unit_ns < 0x1p62))
-			continue;
-		*time_ns = (int64_t)(value * unit_ns);
-		return true;
-	}
-	return false;
-}
-
 size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size)
 {
 	size_t next = options->factor > 1 ? size * (size_t)options->factor : size + options->step;
@@ -69,9 +52,10 @@ size_t bench_size_next(const struct bench_options *options, rondo_type type, siz
 /* Bounded: every call waits for it. */
 static bool read_gap(const struct argument *argument, void *target, const char *text)
 {
-	int64_t gap_ns;
+	int64_t gap_ps, gap_ns;
 
-	if (!bench_time_parse(text, &gap_ns) || gap_ns < 1 || gap_ns > GAP_MOST_NS)
+	if (!arguments_parse_time(text, &gap_ps) || (gap_ns = gap_ps / 1000) < 1 ||
+		gap_ns > GAP_MOST_NS)
 		return arguments_refuse_value(
 			argument, "a time such as 10us or 1ms, at most 10s", text);
 	*(int64_t *)target = gap_ns;

@@ -47,9 +47,6 @@ struct bench_options {
    exit. Texts point into argv. */
 bool bench_options_read(struct bench_options *options, int argc, char **argv);
 
-/* "1ms" -> nanoseconds, of ns, us, ms or s. False if it is no time. */
-bool bench_time_parse(const char *text, int64_t *time_ns);
-
 /* The next size, for elements of this type; 0 after the last. */
 size_t bench_size_next(const struct bench_options *options, rondo_type type, size_t size);
 

@@ -141,21 +141,11 @@ static bool read_link(const struct argument *argument, void *target, const char 
 
 static bool read_kill(const struct argument *argument, void *target, const char *text)
 {
-	static const struct {
-		const char *name;
-		double ps;
-	} units[] = { { "ns", 1e3 }, { "us", 1e6 }, { "ms", 1e9 }, { "s", 1e12 } };
 	struct plan_fault *fault;
-	const char *number = read_fault(target, text, '@', &fault);
-	char *end;
-	double time = number ? strtod(number, &end) : 0;
+	const char *time = read_fault(target, text, '@', &fault);
 
-	for (size_t i = 0; number && i < sizeof(units) / sizeof(*units); i++)
-		if (strcmp(end, units[i].name) == 0 && time * units[i].ps < 1e18) {
-			fault->value = (int64_t)(time * units[i].ps + 0.5);
-			return true;
-		}
-	return arguments_refuse_value(argument, "RANK@TIME, such as 3@250us", text);
+	return (time && arguments_parse_time(time, &fault->value)) ||
+	       arguments_refuse_value(argument, "RANK@TIME, such as 3@250us", text);
 }
 
 static bool read_within(const struct argument *argument, void *target, const char *text)

@@ -207,15 +207,15 @@ Test(bench_options, times_have_a_unit)
 {
 	static const char *const texts[] = { "", "5", "ms", "-1ms", "1m", "1mss", "inf s",
 		"1e30s" };
-	int64_t ns = 77;
+	int64_t ps = 77;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		cr_assert_not(bench_time_parse(texts[i], &ns), "'%s'", texts[i]);
-	cr_assert_eq(ns, 77);
-	cr_assert(bench_time_parse("5ns", &ns) && ns == 5);
-	cr_assert(bench_time_parse("1.5us", &ns) && ns == 1500);
-	cr_assert(bench_time_parse("20ms", &ns) && ns == 20000000);
-	cr_assert(bench_time_parse("3s", &ns) && ns == 3000000000);
+		cr_assert_not(arguments_parse_time(texts[i], &ps), "'%s'", texts[i]);
+	cr_assert_eq(ps, 77);
+	cr_assert(arguments_parse_time("5ns", &ps) && ps == 5000);
+	cr_assert(arguments_parse_time("1.5us", &ps) && ps == 1500000);
+	cr_assert(arguments_parse_time("20ms", &ps) && ps == 20000000000);
+	cr_assert(arguments_parse_time("3s", &ps) && ps == 3000000000000);
 }
 
 static struct bench_options options_of(int argc, char **argv)
