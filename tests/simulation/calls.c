@@ -153,8 +153,9 @@ void calls_begin(struct world *world, struct sim_rank *rank)
 		malloc(rd_exec_scratch_size(made->plans, world->channels, world->piece) + 1);
 	made->marks = malloc(
 		(rd_exec_send_mark_count(made->plans, world->channels) + 1) * sizeof(*made->marks));
-	rd_exec_init(&rank->exec, made->plans, &made->call, world->links.of[rank->rank],
-		world->channels, world->piece, made->scratch, made->marks);
+	rd_exec_init(&rank->exec, made->plans, &made->call,
+		simulated_links_of(&world->links, rank->rank), world->channels, world->piece,
+		made->scratch, made->marks);
 	rank->exec.past_least = world->seed % 2 ? 0 : SIZE_MAX;
 }
 

@@ -53,7 +53,7 @@ static void leave_world(struct world *world, struct sim_rank *rank)
 		rank->result ? rondo_error_name(rank->result) : "", rank->result ? ": " : "");
 	if (rank->result)
 		world_trace(world, rank->rank, "  %s", rank->result_reason);
-	links_close(world, rank->rank);
+	simulated_links_close(&world->links, rank->rank, true);
 	if (rank->rank == 0)
 		wire_close_coordinator(world);
 	else

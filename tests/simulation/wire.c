@@ -11,7 +11,7 @@
 
 static void put_event(void *context, enum socket_event kind, int socket, uint64_t at_ns)
 {
-	world_event(context, (enum event_kind)kind, socket, at_ns);
+	world_event(context, (int)kind, socket, at_ns);
 }
 
 static uint64_t arrival(void *context)

@@ -38,7 +38,7 @@ static void init_rank(struct world *world, int number)
 
 void world_draw(struct world *world, uint64_t seed, int ranks, int calls)
 {
-	static const size_t pieces[] = { 64, 128, SIM_PIECE };
+	static const size_t pieces[] = { 64, 128, LINK_PIECE_MAX };
 	struct draw stream = draw_from(seed, 1), faults = draw_from(seed, 3);
 
 	world->seed = seed;
@@ -47,8 +47,8 @@ void world_draw(struct world *world, uint64_t seed, int ranks, int calls)
 	world->size = 2 + (int)draw(&stream, 1 + draw(&stream, RANKS_MAX - 1));
 	world->calls = 1 + (int)draw(&stream, CALLS_MAX);
 	world->hosts = 1 + (int)draw(&stream, 3);
-	world->channels = 1 + (int)draw(&stream, SIM_CHANNELS);
-	world->slots = 2 + (int)draw(&stream, SIM_SLOTS - 1);
+	world->channels = 1 + (int)draw(&stream, LINK_CHANNELS_MAX);
+	world->slots = 2 + (int)draw(&stream, LINK_SLOTS_MAX - 1);
 	world->piece = pieces[draw(&stream, 3)];
 	world->zero_copy = draw_one_in(&stream, 2);
 	world->lossy = draw_one_in(&stream, 4);
@@ -81,9 +81,9 @@ const struct fault *world_fault(
 
 /* ---- For the other files of this folder ---------------------------------------------------- */
 
-void world_event(struct world *world, enum event_kind kind, int subject, uint64_t at_ns)
+void world_event(struct world *world, int kind, int subject, uint64_t at_ns)
 {
-	struct rd_timed_event event = { .time_ns = at_ns, .kind = (int)kind, .subject = subject };
+	struct rd_timed_event event = { .time_ns = at_ns, .kind = kind, .subject = subject };
 
 	if (rd_event_queue_put(&world->queue, event))
 		world_fail(world, "no memory for an event");
@@ -178,7 +178,7 @@ void world_kill(struct world *world, struct sim_rank *rank, bool vanishes)
 		rank_finish(rank);
 		return;
 	}
-	links_close(world, rank->rank);
+	simulated_links_close(&world->links, rank->rank, true);
 	if (rank->rank == 0)
 		wire_close_coordinator(world);
 	else
@@ -265,7 +265,9 @@ static void strike(struct world *world, const struct fault *fault)
 		reject(world, (unsigned)number[0], number[1]);
 		return;
 	case FAULT_sever:
-		links_sever(world, number[0], number[1]);
+		simulated_links_sever(&world->links, number[0], number[1]);
+		world_touch(world, number[0]);
+		world_touch(world, number[1]);
 		return;
 	case FAULT_flip:
 		world->flips[number[0]][number[1]]++;
@@ -319,6 +321,11 @@ static void take_event(struct world *world, const struct rd_timed_event *event)
 {
 	struct sim_rank *rank = &world->ranks[event->subject % RANKS_MAX];
 
+	if (event->kind >= EVENT_LINK) {
+		links_take_event(
+			world, (enum link_event)(event->kind - EVENT_LINK), event->subject);
+		return;
+	}
 	switch (event->kind) {
 	case EVENT_START:
 		if (!rank->dead && rank->stage == STAGE_ABSENT) {
@@ -338,9 +345,6 @@ static void take_event(struct world *world, const struct rd_timed_event *event)
 	case EVENT_DEATH:
 		world->ranks[event->subject / RANKS_MAX].dead_peer = event->subject % RANKS_MAX;
 		world_touch(world, event->subject / RANKS_MAX);
-		return;
-	case EVENT_LINK:
-		links_take_event(world, event->subject);
 		return;
 	default:
 		sockets_take_event((enum socket_event)event->kind, event->subject);
@@ -448,6 +452,7 @@ bool world_run_seed(struct world *world)
 		judge(world);
 	for (int i = 0; i < world->size; i++)
 		rank_finish(&world->ranks[i]);
+	simulated_links_finish(&world->links);
 	rd_event_queue_finish(&world->queue);
 	return !world->failure[0];
 }

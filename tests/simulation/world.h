@@ -22,7 +22,7 @@
 #include "draw.h"
 #include "exec/exec.h"
 #include "faults.h"
-#include "links.h"
+#include "simulated_links.h"
 #include "wire.h"
 
 /* The bounds of each run, in ms. */
@@ -33,6 +33,10 @@
 #define HARMLESS_MS 450
 /* After its last delay, in virtual time, each living rank has ended. */
 #define END_MS 40000
+
+#define LINK_CHANNELS_MAX 2
+#define LINK_SLOTS_MAX 4
+#define LINK_PIECE_MAX 512
 
 enum stage {
 	STAGE_ABSENT, /* it has not started */
@@ -128,7 +132,7 @@ struct world {
 	struct socket_rules socket_rules;
 	struct wire wires[WIRES_MAX];
 	int wire_count;
-	struct link_world links;
+	struct simulated_links links;
 	struct call_plan plan[CALLS_MAX];
 	int coordinator_error; /* kept after the coordinator's end */
 	char coordinator_reason[RD_REASON_SIZE];
@@ -144,7 +148,7 @@ enum event_kind {
 	EVENT_RESUME, /* rank: it is no longer paused */
 	EVENT_GREETING, /* ((from * RANKS_MAX + to) * 2 + confirms) * 8 + transport */
 	EVENT_DEATH, /* watcher * RANKS_MAX + the dead rank */
-	EVENT_LINK, /* end * 4 + enum link_event */
+	EVENT_LINK, /* end of a link; and more: EVENT_LINK + enum link_event */
 };
 
 /* Runs one world. False: it lacks a property, and world->failure says which. */
@@ -154,7 +158,7 @@ void world_draw(struct world *world, uint64_t seed, int ranks, int calls);
 
 /* vanishes: nothing closes. */
 void world_kill(struct world *world, struct sim_rank *rank, bool vanishes);
-void world_event(struct world *world, enum event_kind kind, int subject, uint64_t at_ns);
+void world_event(struct world *world, int kind, int subject, uint64_t at_ns);
 /* After this rank's events, it runs. */
 void world_touch(struct world *world, int rank);
 /* Until when these two cannot reach each other; 0: they can. */
@@ -191,6 +195,10 @@ void rank_start(struct world *world, struct sim_rank *rank);
 void rank_run(struct world *world, struct sim_rank *rank);
 void rank_report(struct world *world, struct sim_rank *rank, int error, int culprit);
 void rank_finish(struct sim_rank *rank);
+
+/* links.c: links between all ranks; and an event of one */
+void links_open(struct world *world);
+void links_take_event(struct world *world, enum link_event kind, int end);
 
 /* connect.c: the first links, and whether all that were begun are open */
 void connect_begin(struct world *world, struct sim_rank *rank);

@@ -36,20 +36,10 @@ struct simulator {
 
 /* ---- Events -------------------------------------------------------------------------------- */
 
-/* Its links close one latency later at the peers, and after all messages that it had sent. */
 static void leave(struct simulator *simulator, int rank)
 {
-	struct actor *actor = &simulator->actors[rank];
-	uint64_t closed_ns = simulator->network.now_ns + simulator->set->latency_ns;
-
-	actor->state = GONE;
-	for (int i = 0; i < simulator->network.end_count; i++) {
-		const struct rd_link_end *end = &simulator->network.ends[i];
-
-		if (end->rank == rank)
-			rd_network_add_event(&simulator->network, RD_EVENT_CLOSE,
-				end->other->number, rd_latest(closed_ns, end->last_arrival_ns));
-	}
+	simulator->actors[rank].state = GONE;
+	simulated_links_close(&simulator->network.links, rank, false);
 }
 
 static void settle(struct simulator *simulator, int rank, int error)
@@ -66,8 +56,8 @@ static void settle(struct simulator *simulator, int rank, int error)
 /* Once the call has returned its memory is the caller's again. */
 static void check_done(struct simulator *simulator, int rank)
 {
-	for (int i = 0; i < simulator->network.end_count; i++) {
-		const struct rd_link_end *end = &simulator->network.ends[i];
+	for (int i = 0; i < simulator->network.links.end_count; i++) {
+		const struct link_end *end = &simulator->network.links.ends[i];
 
 		if (end->rank == rank && end->link.sent < end->link.posted)
 			simulator->network.error = rd_fail(RONDO_INVALID,
@@ -147,31 +137,13 @@ static void die(struct simulator *simulator, int rank)
 
 static void execute(struct simulator *simulator, const struct rd_timed_event *event)
 {
-	struct rd_link_end *end;
-
-	if (event->kind == RD_EVENT_START) {
+	if (event->kind == RD_EVENT_START)
 		start(simulator, event->subject);
-		return;
-	}
-	if (event->kind == RD_EVENT_DEATH) {
+	else if (event->kind == RD_EVENT_DEATH)
 		die(simulator, event->subject);
-		return;
-	}
-	end = &simulator->network.ends[event->subject];
-	if (event->kind == RD_EVENT_ARRIVAL) {
-		if (simulator->actors[end->other->rank].state == GONE)
-			return;
-		rd_link_end_arrive(end);
-		advance(simulator, end->other->rank);
-		return;
-	}
-	if (event->kind == RD_EVENT_CLOSE)
-		rd_link_end_close(end);
-	else if (event->kind == RD_EVENT_ROOM)
-		end->returned++;
 	else
-		rd_link_end_sent(end);
-	advance(simulator, end->rank);
+		advance(simulator, simulated_links_take(&simulator->network.links,
+					   (enum link_event)event->kind, event->subject));
 }
 
 /* ---- Ranks that wait in vain --------------------------------------------------------------- */
@@ -279,7 +251,7 @@ static int offer_memory(struct simulator *simulator)
 	simulator->noise = malloc(longest + 1);
 	if (!simulator->peer_buffers || !simulator->noise)
 		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", size);
-	memset(simulator->noise, RD_NOISE, longest + 1);
+	memset(simulator->noise, SIMULATED_NOISE, longest + 1);
 	for (int rank = 0; rank < size; rank++)
 		simulator->peer_buffers[rank] = (struct rd_peer_buffers){
 			simulator->calls[rank].in,
@@ -302,8 +274,8 @@ static int init_actor(struct simulator *simulator, int rank)
 	if (!actor->scratch || !actor->send_marks)
 		return rd_fail(RONDO_MEMORY, "no memory for %d ranks", set->size);
 	rd_exec_init(&actor->exec, plans, &simulator->calls[rank],
-		&simulator->network.links[rd_network_link_index(&simulator->network, rank, 0, 0)],
-		set->channels, set->piece_size, actor->scratch, actor->send_marks);
+		simulated_links_of(&simulator->network.links, rank), set->channels, set->piece_size,
+		actor->scratch, actor->send_marks);
 	actor->exec.peer_buffers = simulator->peer_buffers;
 	actor->exec.past_least = set->seed % 2 ? 0 : SIZE_MAX;
 	actor->exec.in_memory = set->seed % 3 == 0;
@@ -333,7 +305,7 @@ static int simulator_init(struct simulator *simulator)
 			&simulator->network, RD_EVENT_DEATH, set->dead_rank, set->death_ns);
 	for (int rank = 0; rank < set->size; rank++)
 		rd_network_add_event(&simulator->network, RD_EVENT_START, rank,
-			rd_network_draw(&simulator->network, set->jitter_ns));
+			rd_network_delay(&simulator->network));
 	return err;
 }
 
@@ -370,9 +342,7 @@ int rd_simulate(const struct rd_simulation *simulation, const struct rd_plan *co
 		.plans = plans,
 		.calls = calls,
 		.simulated = simulated,
-		.network = { .set = simulation,
-			.simulated = simulated,
-			.random = simulation->seed },
+		.network = { .set = simulation, .random = { simulation->seed } },
 	};
 	int err = check_set(simulation);
 
@@ -384,6 +354,8 @@ int rd_simulate(const struct rd_simulation *simulation, const struct rd_plan *co
 	err = simulator_init(&simulator);
 	if (!err)
 		err = run_ranks(&simulator);
+	simulated->messages = simulator.network.links.messages;
+	simulated->bytes = simulator.network.links.message_bytes;
 	simulator_finish(&simulator);
 	return err;
 }
