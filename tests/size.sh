@@ -13,7 +13,7 @@ gpu 11045
 transports 14370
 trainer 19140
 tools 29197
-tests 109660
+tests 109440
 bench 6250
 adapters 5592
 docs 10690

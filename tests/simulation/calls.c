@@ -130,7 +130,7 @@ static void make_differ(struct simulated_job *job, int kind)
 
 void calls_begin(struct world *world, struct sim_rank *rank)
 {
-	const struct fault *differ = world_fault(world, FAULT_differ, rank->rank, rank->call);
+	const struct fault *differ = world_fault(FAULT_differ, rank->rank, rank->call);
 	struct call_plan plan = world->plan[rank->call];
 	struct rank_call *made = &rank->made;
 	struct rd_problem problem;

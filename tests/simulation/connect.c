@@ -8,10 +8,10 @@
 #include "world.h"
 
 /* The fault of this pair's transport. */
-static bool is_faulty(const struct world *world, enum fault_kind kind, int a, int b, int route)
+static bool is_faulty(enum fault_kind kind, int a, int b, int route)
 {
-	for (int i = 0; i < world->faults.count; i++) {
-		const struct fault *fault = &world->faults.at[i];
+	for (int i = 0; i < sim.faults.count; i++) {
+		const struct fault *fault = &sim.faults.at[i];
 
 		if (fault->kind == kind && fault->number[0] == a && fault->number[1] == b &&
 			fault->number[2] == route)
@@ -24,8 +24,8 @@ static bool is_faulty(const struct world *world, enum fault_kind kind, int a, in
 
 static void send_greeting(struct world *world, int from, int to, int route, bool confirms)
 {
-	world_event(world, EVENT_GREETING, ((from * RANKS_MAX + to) * 2 + confirms) * 8 + route,
-		world->now_ns + world->latency_ns + world_delay(world, world->jitter_ns));
+	sim_event(EVENT_GREETING, ((from * RANKS_MAX + to) * 2 + confirms) * 8 + route,
+		sim.now_ns + world->latency_ns + world_delay(world, world->jitter_ns));
 }
 
 void connect_take(struct world *world, int subject)
@@ -33,7 +33,7 @@ void connect_take(struct world *world, int subject)
 	int from = subject / 16 / RANKS_MAX, to = subject / 16 % RANKS_MAX, route = subject % 8;
 	struct opening *opening = &world->ranks[to].opening[from];
 
-	if (is_faulty(world, FAULT_deaf, from, to, route))
+	if (is_faulty(FAULT_deaf, from, to, route))
 		opening->broken |= 1u << route;
 	else if (subject / 8 % 2)
 		opening->confirmations |= 1u << route;
@@ -44,7 +44,7 @@ void connect_take(struct world *world, int subject)
 
 /* ---- One pair ------------------------------------------------------------------------------- */
 
-static void report_failure(struct world *world, struct sim_rank *rank, int peer, const char *reason)
+static void report_failure(struct sim_rank *rank, int peer, const char *reason)
 {
 	struct opening *opening = &rank->opening[peer];
 	struct rd_link_failure failure = {
@@ -56,7 +56,7 @@ static void report_failure(struct world *world, struct sim_rank *rank, int peer,
 
 	snprintf(failure.reason, sizeof(failure.reason), "%s", reason);
 	opening->failed = true;
-	world_trace(world, rank->rank, "transport %d to rank %d: %s", opening->route, peer, reason);
+	sim_trace(rank->rank, "transport %d to rank %d: %s", opening->route, peer, reason);
 	rd_participant_link_failed(rank->participant, &failure);
 }
 
@@ -72,8 +72,8 @@ static void open_route(struct world *world, struct sim_rank *rank, int peer)
 	opening->route = route;
 	opening->failed = opening->confirmed = false;
 	/* Its greeting may come through all the same. */
-	if (is_faulty(world, FAULT_shut, rank->rank, peer, route))
-		report_failure(world, rank, peer, "it cannot be opened");
+	if (is_faulty(FAULT_shut, rank->rank, peer, route))
+		report_failure(rank, peer, "it cannot be opened");
 	send_greeting(world, rank->rank, peer, route, false);
 }
 
@@ -85,15 +85,15 @@ static void try_pair(struct world *world, struct sim_rank *rank, int peer)
 
 	if (!opening->begun || opening->open)
 		return;
-	if (opening->left_ns && world->now_ns >= opening->left_ns + RD_QUERY_MS * MS) {
+	if (opening->left_ns && sim.now_ns >= opening->left_ns + RD_QUERY_MS * MS) {
 		rd_fail(RONDO_BROKEN, "rank %d opens a link to rank %d", rank->rank, peer);
-		rank_report(world, rank, RONDO_BROKEN, peer);
+		rank_report(rank, RONDO_BROKEN, peer);
 		return;
 	}
 	if (opening->failed)
 		return;
 	if (opening->broken & bit) {
-		report_failure(world, rank, peer, "it broke");
+		report_failure(rank, peer, "it broke");
 		return;
 	}
 	if (opening->heard & bit && !opening->confirmed) {
@@ -103,9 +103,9 @@ static void try_pair(struct world *world, struct sim_rank *rank, int peer)
 	if (!opening->confirmed || !(opening->confirmations & bit))
 		return;
 	opening->open = true;
-	world_trace(world, rank->rank, "link to rank %d over transport %d", peer, opening->route);
+	sim_trace(rank->rank, "link to rank %d over transport %d", peer, opening->route);
 	if (other->open && other->route != opening->route)
-		world_fail(world, "ranks %d and %d use different transports", rank->rank, peer);
+		sim_fail("ranks %d and %d use different transports", rank->rank, peer);
 }
 
 /* ---- News of other ranks -------------------------------------------------------------------- */
@@ -118,7 +118,7 @@ static void take_fallback(
 	int route = failure->transport[0] - '0';
 
 	if (failure->transport[0] == '\0') {
-		opening->left_ns = world->now_ns;
+		opening->left_ns = sim.now_ns;
 		return;
 	}
 	opening->barred |= 1u << route;
@@ -130,7 +130,7 @@ static void take_fallback(
 	}
 	/* A confirmed link has carried greetings both ways. */
 	rd_fail(RONDO_BROKEN, "rank %d: the link to rank %d broke", rank->rank, peer);
-	rank_report(world, rank, RONDO_BROKEN, peer);
+	rank_report(rank, RONDO_BROKEN, peer);
 }
 
 static void take_news(struct world *world, struct sim_rank *rank)
@@ -159,7 +159,7 @@ void connect_step(struct world *world, struct sim_rank *rank)
 /* Both neighbours open the link: nobody has to be told. */
 void connect_begin(struct world *world, struct sim_rank *rank)
 {
-	rank->connect_ns = world->now_ns;
+	rank->connect_ns = sim.now_ns;
 	rank->fallbacks = rank->opened = 0;
 	for (int step = 1; step<world->size; step += world->size> 2 ? world->size - 2 : 1) {
 		int peer = (rank->rank + step) % world->size;
@@ -183,7 +183,7 @@ int connect_reach(struct world *world, struct sim_rank *rank)
 	int awaited = -1;
 
 	if (rd_peer_set_of_plans(&peers, rank->made.plans, world->channels))
-		world_fail(world, "no memory for peers");
+		sim_fail("no memory for peers");
 	for (int i = peers.count - 1; i >= 0; i--) {
 		struct opening *opening = &rank->opening[peers.at[i]];
 

@@ -3,18 +3,17 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "report.h"
 #include "world.h"
 
 /* ---- Which faults do harm ------------------------------------------------------------------ */
 
 /* Times that are bearable alone add up. */
-static int delays_ms(const struct world *world)
+static int delays_ms(void)
 {
 	int sum = 0;
 
-	for (int i = 0; i < world->faults.count; i++) {
-		const struct fault *fault = &world->faults.at[i];
+	for (int i = 0; i < sim.faults.count; i++) {
+		const struct fault *fault = &sim.faults.at[i];
 
 		if (fault->kind == FAULT_pause || fault->kind == FAULT_partition ||
 			fault->kind == FAULT_late)
@@ -26,16 +25,16 @@ static int delays_ms(const struct world *world)
 }
 
 /* The coordinator ended with the process of rank 0, which had left. */
-static bool has_departed(const struct world *world)
+static bool has_departed(void)
 {
-	return world_fault(world, FAULT_depart, 0, -1) != NULL;
+	return world_fault(FAULT_depart, 0, -1) != NULL;
 }
 
-static bool does_harm(const struct world *world, int i)
+static bool does_harm(int i)
 {
-	const struct fault *fault = &world->faults.at[i];
+	const struct fault *fault = &sim.faults.at[i];
 
-	if (fault_strikes(fault) && !world->fired[i])
+	if (fault_strikes(fault) && !sim.fired[i])
 		return false;
 	switch (fault->kind) {
 	case FAULT_pause:
@@ -43,11 +42,11 @@ static bool does_harm(const struct world *world, int i)
 	case FAULT_late:
 	case FAULT_lag:
 	case FAULT_refuse:
-		return delays_ms(world) >= HARMLESS_MS;
+		return delays_ms() >= HARMLESS_MS;
 	case FAULT_deaf:
 	case FAULT_shut:
 		/* Nobody is there to choose another transport. */
-		return delays_ms(world) >= HARMLESS_MS || has_departed(world);
+		return delays_ms() >= HARMLESS_MS || has_departed();
 	case FAULT_strange:
 	case FAULT_depart:
 		return false;
@@ -61,10 +60,10 @@ static unsigned guilty_ranks(const struct world *world)
 {
 	unsigned guilty = 0;
 
-	for (int i = 0; i < world->faults.count; i++) {
-		const struct fault *fault = &world->faults.at[i];
+	for (int i = 0; i < sim.faults.count; i++) {
+		const struct fault *fault = &sim.faults.at[i];
 
-		if (!does_harm(world, i))
+		if (!does_harm(i))
 			continue;
 		if (fault->kind == FAULT_partition || fault->kind == FAULT_reject)
 			guilty |= (1u << world->size) - 1;
@@ -82,10 +81,10 @@ static unsigned cut_off_ranks(const struct world *world)
 {
 	unsigned cut = 0;
 
-	for (int i = 0; i < world->faults.count; i++) {
-		const struct fault *fault = &world->faults.at[i];
+	for (int i = 0; i < sim.faults.count; i++) {
+		const struct fault *fault = &sim.faults.at[i];
 
-		if (!does_harm(world, i))
+		if (!does_harm(i))
 			continue;
 		if (fault->kind == FAULT_partition || fault->kind == FAULT_reject)
 			cut |= fault->number[0] & 1 ? ~(unsigned)fault->number[0]
@@ -106,23 +105,23 @@ static unsigned cut_off_ranks(const struct world *world)
 	return cut;
 }
 
-static bool has_fault(const struct world *world, enum fault_kind kind)
+static bool has_fault(enum fault_kind kind)
 {
-	for (int i = 0; i < world->faults.count; i++)
-		if (world->faults.at[i].kind == kind)
+	for (int i = 0; i < sim.faults.count; i++)
+		if (sim.faults.at[i].kind == kind)
 			return true;
 	return false;
 }
 
-static bool comes_at_the_bound(const struct world *world)
+static bool comes_at_the_bound(void)
 {
-	for (int i = 0; i < world->faults.count; i++)
-		if (((world->faults.at[i].kind == FAULT_late ||
-			     world->faults.at[i].kind == FAULT_pause) &&
-			    world->faults.at[i].number[1] > INIT_MS - 2000) ||
-			(world->faults.at[i].kind == FAULT_lag &&
-				world->faults.at[i].number[2] > CALL_MS - 1000 &&
-				world->faults.at[i].number[2] < CALL_MS + 1000))
+	for (int i = 0; i < sim.faults.count; i++)
+		if (((sim.faults.at[i].kind == FAULT_late ||
+			     sim.faults.at[i].kind == FAULT_pause) &&
+			    sim.faults.at[i].number[1] > INIT_MS - 2000) ||
+			(sim.faults.at[i].kind == FAULT_lag &&
+				sim.faults.at[i].number[2] > CALL_MS - 1000 &&
+				sim.faults.at[i].number[2] < CALL_MS + 1000))
 			return true;
 	return false;
 }
@@ -137,15 +136,14 @@ static const char *reason_of(const struct sim_rank *rank)
 static void judge_end(struct world *world, const struct sim_rank *rank)
 {
 	if (rank->stage != STAGE_GONE)
-		world_fail(world, "rank %d hangs (stage %d, call %d, waiting for rank %d)",
-			rank->rank, rank->stage, rank->call,
-			rank->started ? rank->exec.waiting_for : -1);
+		sim_fail("rank %d hangs (stage %d, call %d, waiting for rank %d)", rank->rank,
+			rank->stage, rank->call, rank->started ? rank->exec.waiting_for : -1);
 	else if (rank->wrong)
-		world_fail(world, "rank %d returned success with a wrong result: %s", rank->rank,
+		sim_fail("rank %d returned success with a wrong result: %s", rank->rank,
 			rank->wrong_text);
 	else if (!rank->result && rank->call < world->calls &&
-		 !world_fault(world, FAULT_leave, rank->rank, -1))
-		world_fail(world, "rank %d ended well after %d of %d calls", rank->rank, rank->call,
+		 !world_fault(FAULT_leave, rank->rank, -1))
+		sim_fail("rank %d ended well after %d of %d calls", rank->rank, rank->call,
 			world->calls);
 }
 
@@ -158,12 +156,10 @@ static void judge_agreement(struct world *world, const struct sim_rank *rank)
 	if (reached && rank->result &&
 		(rank->result != world->coordinator_error ||
 			strcmp(rank->result_reason, world->coordinator_reason) != 0))
-		world_fail(world, "rank %d has \"%s\", the coordinator \"%s\"", rank->rank,
+		sim_fail("rank %d has \"%s\", the coordinator \"%s\"", rank->rank,
 			rank->result_reason, world->coordinator_reason);
-	if (rank->result && !world->coordinator_error && !cut_off_ranks(world) &&
-		!has_departed(world))
-		world_fail(world, "rank %d fails without a verdict: %s", rank->rank,
-			rank->result_reason);
+	if (rank->result && !world->coordinator_error && !cut_off_ranks(world) && !has_departed())
+		sim_fail("rank %d fails without a verdict: %s", rank->rank, rank->result_reason);
 }
 
 /* The verdict names a rank that a fault concerns; a death, that rank and no other. */
@@ -176,32 +172,30 @@ static void judge_culprit(struct world *world, const struct sim_rank *rank)
 	if (!rank->result)
 		return;
 	/* Nobody judges what follows from what. */
-	if (has_departed(world))
+	if (has_departed())
 		guilty = ~0u;
 	/* To a rank that is cut off, rank 0 is gone. */
 	if (cut_off >> rank->rank & 1)
 		guilty |= 1;
 	/* Ranks gave up on one that came at the bound, while the coordinator asked for it. */
-	if (rank->result == RONDO_TIMEOUT && comes_at_the_bound(world))
+	if (rank->result == RONDO_TIMEOUT && comes_at_the_bound())
 		return;
 	/* The last messages of a host may be lost with it, though its rank had left. */
-	if (strstr(rank->result_reason, "not left") && has_fault(world, FAULT_vanish))
+	if (strstr(rank->result_reason, "not left") && has_fault(FAULT_vanish))
 		return;
 	/* A rank's wrong call can come once the others are done, and have left. */
-	if (rank->result == RONDO_LEFT && has_fault(world, FAULT_differ))
+	if (rank->result == RONDO_LEFT && has_fault(FAULT_differ))
 		return;
 	if (!(named & guilty))
-		world_fail(world, "rank %d blames an innocent: %s: %s", rank->rank,
+		sim_fail("rank %d blames an innocent: %s: %s", rank->rank,
 			rondo_error_name(rank->result), rank->result_reason);
 	if ((rank->result == RONDO_DIED || rank->result == RONDO_REVOKED) &&
 		!(first >= 0 && guilty >> first & 1))
-		world_fail(
-			world, "rank %d names the wrong rank: %s", rank->rank, rank->result_reason);
+		sim_fail("rank %d names the wrong rank: %s", rank->rank, rank->result_reason);
 	/* A foreign connection that sends a rank's HELLO again ends as it likes. */
 	if (rank->result == RONDO_DIED && first >= 0 && !world->ranks[first].dead &&
-		!has_fault(world, FAULT_twice))
-		world_fail(world, "rank %d calls a living rank dead: %s", rank->rank,
-			rank->result_reason);
+		!has_fault(FAULT_twice))
+		sim_fail("rank %d calls a living rank dead: %s", rank->rank, rank->result_reason);
 }
 
 /* The error of a run with this fault alone; 0: there are several. */
@@ -229,7 +223,7 @@ static int error_of(enum fault_kind kind)
 /* Where one fault alone did harm: the error is its own, and comes in time. */
 static void judge_alone(struct world *world, const struct sim_rank *rank, int alone)
 {
-	enum fault_kind kind = world->faults.at[alone].kind;
+	enum fault_kind kind = sim.faults.at[alone].kind;
 	int error = error_of(kind);
 
 	/* A rank that dies before it comes is one that does not come. */
@@ -239,10 +233,10 @@ static void judge_alone(struct world *world, const struct sim_rank *rank, int al
 		return;
 	/* Nobody can tell whether its kernel reset the connection, or the network. */
 	if ((kind == FAULT_kill || kind == FAULT_quit) && rank->result == RONDO_BROKEN &&
-		world_is_far(world, world->faults.at[alone].number[0]))
+		world_is_far(sim.faults.at[alone].number[0]))
 		return;
 	if (error && rank->result != error)
-		world_fail(world, "rank %d has %s instead of %s: %s", rank->rank,
+		sim_fail("rank %d has %s instead of %s: %s", rank->rank,
 			rondo_error_name(rank->result), rondo_error_name(error),
 			rank->result_reason);
 }
@@ -250,12 +244,12 @@ static void judge_alone(struct world *world, const struct sim_rank *rank, int al
 /* Within the bound on heartbeats, not that on calls, once all ranks had met. */
 static void judge_time(struct world *world, const struct sim_rank *rank, int alone)
 {
-	enum fault_kind kind = world->faults.at[alone].kind;
-	uint64_t took_ns = rank->end_ns - world->struck_ns;
+	enum fault_kind kind = sim.faults.at[alone].kind;
+	uint64_t took_ns = rank->end_ns - sim.struck_ns;
 
 	if ((kind == FAULT_kill || kind == FAULT_vanish) && world->struck_all_open &&
 		rank->result && took_ns > (HEARTBEAT_MS + 2000) * MS)
-		world_fail(world, "rank %d ended only %llu ms after the fault: %s", rank->rank,
+		sim_fail("rank %d ended only %llu ms after the fault: %s", rank->rank,
 			(unsigned long long)(took_ns / MS), rank->result_reason);
 }
 
@@ -263,8 +257,8 @@ void judge(struct world *world)
 {
 	int harms = 0, alone = 0;
 
-	for (int i = 0; i < world->faults.count; i++) {
-		if (!does_harm(world, i))
+	for (int i = 0; i < sim.faults.count; i++) {
+		if (!does_harm(i))
 			continue;
 		harms++;
 		alone = i;
@@ -272,17 +266,16 @@ void judge(struct world *world)
 	for (int i = 0; i < world->size; i++) {
 		const struct sim_rank *rank = &world->ranks[i];
 
-		if (rank->dead || rank->paused_until == NEVER ||
-			world_fault(world, FAULT_absent, i, -1))
+		if (rank->dead || rank->paused_until == NEVER || world_fault(FAULT_absent, i, -1))
 			continue;
 		judge_end(world, rank);
 		if (harms == 0 && rank->result)
-			world_fail(world, "rank %d fails though no fault does harm: %s", i,
+			sim_fail("rank %d fails though no fault does harm: %s", i,
 				rank->result_reason);
 		judge_agreement(world, rank);
 		judge_culprit(world, rank);
 		/* Without a coordinator, the bound on calls holds alone. */
-		if (harms != 1 || delays_ms(world) > 0 || has_departed(world))
+		if (harms != 1 || delays_ms() > 0 || has_departed())
 			continue;
 		judge_alone(world, rank, alone);
 		judge_time(world, rank, alone);

@@ -7,6 +7,14 @@
 
 #include "faults.h"
 
+/* ---- world.h: one comm, from its rendezvous to its end --------------------------------------- */
+
+/* Draws the faults, ranks and calls of the seed. Fewer ranks or calls: 0 leaves them. */
+void world_draw(uint64_t seed, int most_ranks, int most_calls, struct faults *faults, int *ranks,
+	int *calls);
+/* Runs the world. NULL: it has all properties; else one that it lacks. */
+const char *world_run(uint64_t seed, int ranks, int calls, const struct faults *faults, bool trace);
+
 /* ---- shrink/: ranks that shrink a comm ------------------------------------------------------- */
 
 /* Draws the number of ranks and the faults of a seed; size: at most so many; 0: as drawn. */

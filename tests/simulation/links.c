@@ -12,7 +12,8 @@ static uint64_t link_delay(void *context)
 
 static void add_event(void *context, enum link_event kind, int end, uint64_t at_ns)
 {
-	world_event(context, EVENT_LINK + (int)kind, end, at_ns);
+	(void)context;
+	sim_event(EVENT_LINK + (int)kind, end, at_ns);
 }
 
 /* A bit flips on the way: the message's checksum shows it. */
@@ -26,7 +27,7 @@ static const char *flip(void *context, const struct link_end *from, char *bytes,
 		return NULL;
 	--*flips;
 	sum = rd_hash(RD_HASH_INIT, bytes, size);
-	bytes[draw(&world->run, size)] ^= (char)(1u << draw(&world->run, 8));
+	bytes[draw(&sim.run, size)] ^= (char)(1u << draw(&sim.run, 8));
 	return rd_hash(RD_HASH_INIT, bytes, size) != sum ? "a message came with a wrong checksum"
 							 : NULL;
 }
@@ -40,20 +41,20 @@ void links_open(struct world *world)
 		.piece_size = world->piece,
 		.zero_copy = world->zero_copy,
 		.latency_ns = world->latency_ns,
-		.now_ns = &world->now_ns,
+		.now_ns = &sim.now_ns,
 		.context = world,
 		.delay = link_delay,
 		.add_event = add_event,
 		.spoil = flip,
 	};
 	if (simulated_links_open(&world->links, NULL))
-		world_fail(world, "%s", rondo_last_error());
+		sim_fail("%s", rondo_last_error());
 }
 
 void links_take_event(struct world *world, enum link_event kind, int end)
 {
 	const struct link_end *at = &world->links.ends[end];
-	uint64_t until = world_cut(world, at->rank, at->link.peer);
+	uint64_t until = sim_cut(at->rank, at->link.peer);
 
 	if (until == NEVER)
 		return;

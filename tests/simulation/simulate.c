@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "kinds.h"
-#include "world.h"
 
 enum kind {
 	CALLS, /* of one comm */
@@ -36,8 +35,6 @@ struct options {
 	struct faults faults;
 	int ranks, calls, jobs;
 };
-
-static struct world world;
 
 static double now_s(void)
 {
@@ -70,10 +67,7 @@ static struct shape draw_shape(uint64_t seed, enum kind kind, const struct optio
 			&shape.calls);
 		return shape;
 	}
-	world_draw(&world, seed, options->ranks, options->calls);
-	shape.faults = world.faults;
-	shape.ranks = world.size;
-	shape.calls = world.calls;
+	world_draw(seed, options->ranks, options->calls, &shape.faults, &shape.ranks, &shape.calls);
 	return shape;
 }
 
@@ -82,17 +76,11 @@ static const char *run_shape(const struct shape *shape, bool trace)
 {
 	struct faults faults = shape->faults;
 
-	if (shape->kind != CALLS) {
-		faults_fit(&faults, shape->ranks, 1);
-		return shape->kind == GROUPS
-			       ? jobs_run(shape->seed, shape->ranks, shape->calls, &faults, trace)
-			       : shrink_run(shape->seed, shape->ranks, &faults, trace);
-	}
-	world_draw(&world, shape->seed, shape->ranks, shape->calls);
-	world.faults = faults;
-	faults_fit(&world.faults, world.size, world.calls);
-	world.trace = trace;
-	return world_run_seed(&world) ? NULL : world.failure;
+	faults_fit(&faults, shape->ranks, shape->kind == CALLS ? shape->calls : 1);
+	if (shape->kind == SHRINKS)
+		return shrink_run(shape->seed, shape->ranks, &faults, trace);
+	return (shape->kind == GROUPS ? jobs_run : world_run)(
+		shape->seed, shape->ranks, shape->calls, &faults, trace);
 }
 
 /* ---- Shrinking ----------------------------------------------------------------------------- */

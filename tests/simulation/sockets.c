@@ -41,12 +41,6 @@ static int add(int owner, int toward)
 	return count++;
 }
 
-static void put_event(enum socket_event kind, int socket, uint64_t at_ns)
-{
-	if (at_ns != NEVER)
-		rules->event(rules->context, kind, socket, at_ns);
-}
-
 static uint64_t arrival(void)
 {
 	return rules->arrival(rules->context);
@@ -66,12 +60,12 @@ static void touch(int socket)
 
 static void put_bytes(int to, const unsigned char *bytes, size_t size)
 {
-	size_t first = draw_one_in(rules->run, 4) ? 1 + draw(rules->run, size) : size;
+	size_t first = draw_one_in(&sim.run, 4) ? 1 + draw(&sim.run, size) : size;
 	struct pipe *in = &sockets[to].in;
 
-	put_event(SOCKET_PACKET, to, pipe_put(in, bytes, first, arrival()));
+	sim_event(SOCKET_PACKET, to, pipe_put(in, bytes, first, arrival()));
 	if (first < size)
-		put_event(SOCKET_PACKET, to, pipe_put(in, bytes + first, size - first, arrival()));
+		sim_event(SOCKET_PACKET, to, pipe_put(in, bytes + first, size - first, arrival()));
 }
 
 static void put_end(int to, int error)
@@ -79,7 +73,7 @@ static void put_end(int to, int error)
 	struct pipe *in = &sockets[to].in;
 
 	if (!in->ending)
-		put_event(SOCKET_PACKET, to, pipe_put_end(in, error, arrival()));
+		sim_event(SOCKET_PACKET, to, pipe_put_end(in, error, arrival()));
 }
 
 /* The other end, where it can read what comes now; -1. */
@@ -135,7 +129,7 @@ int sockets_dial(int owner, int toward)
 	int socket = add(owner, toward);
 
 	sockets[socket].in.last = arrival();
-	put_event(SOCKET_SYN, socket, sockets[socket].in.last);
+	sim_event(SOCKET_SYN, socket, sockets[socket].in.last);
 	return socket;
 }
 
@@ -204,7 +198,7 @@ static void take_attempt(int socket)
 	enum socket_answer answer = rules->answer(rules->context, socket);
 
 	near->in.last = arrival();
-	put_event(answer == SOCKET_REFUSES ? SOCKET_REFUSED : SOCKET_CONNECTED, socket,
+	sim_event(answer == SOCKET_REFUSES ? SOCKET_REFUSED : SOCKET_CONNECTED, socket,
 		near->in.last);
 	if (answer == SOCKET_ACCEPTS)
 		accept_attempt(socket);
@@ -245,7 +239,7 @@ void sockets_take_event(enum socket_event kind, int socket)
 	/* TCP sends it again until the network is whole. */
 	until_ns = cut_until(&sockets[socket]);
 	if (until_ns) {
-		put_event(kind, socket, until_ns);
+		sim_event((int)kind, socket, until_ns);
 		return;
 	}
 	if (kind == SOCKET_SYN) {

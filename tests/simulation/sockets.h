@@ -10,12 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "draw.h"
+#include "sim.h"
 #include "simulated_pipe.h"
 
 #define SOCKETS_MAX 16384
-#define MS UINT64_C(1000000)
-#define NEVER UINT64_MAX
 
 /* The first kinds of a world's events, each of one socket. */
 enum socket_event {
@@ -35,8 +33,6 @@ enum socket_answer {
 
 struct socket_rules {
 	void *context;
-	struct draw *run;
-	void (*event)(void *context, enum socket_event kind, int socket, uint64_t at_ns);
 	/* When a packet that is sent now arrives. */
 	uint64_t (*arrival)(void *context);
 	/* Until when these two cannot reach each other; 0: they can. */

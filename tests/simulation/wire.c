@@ -9,21 +9,17 @@
 
 /* ---- The world's part of sockets ------------------------------------------------------------ */
 
-static void put_event(void *context, enum socket_event kind, int socket, uint64_t at_ns)
-{
-	world_event(context, (int)kind, socket, at_ns);
-}
-
 static uint64_t arrival(void *context)
 {
 	struct world *world = context;
 
-	return world->now_ns + world_delay(world, world->control_ns);
+	return sim.now_ns + world_delay(world, world->control_ns);
 }
 
 static uint64_t cut(void *context, int a, int b)
 {
-	return world_cut(context, a, b);
+	(void)context;
+	return sim_cut(a, b);
 }
 
 /* Heartbeats find silence before a kernel does. */
@@ -51,7 +47,7 @@ static void accept_wire(void *context, int socket)
 	struct world *world = context;
 
 	if (world->wire_count == WIRES_MAX) {
-		world_fail(world, "%d connections came to rank 0", WIRES_MAX);
+		sim_fail("%d connections came to rank 0", WIRES_MAX);
 		return;
 	}
 	world->wires[world->wire_count++] = (struct wire){ .socket = socket, .index = -1 };
@@ -67,8 +63,6 @@ void wire_begin(struct world *world)
 {
 	world->wire_count = 0;
 	world->socket_rules = (struct socket_rules){ .context = world,
-		.run = &world->run,
-		.event = put_event,
 		.arrival = arrival,
 		.cut = cut,
 		.silent = silent,
@@ -102,9 +96,9 @@ static void coordinator_reads(struct world *world, struct wire *wire)
 			return;
 		}
 		if (took == SOCKET_BAD)
-			rd_coordinator_bad_message(coordinator, wire->index, world_ms(world));
+			rd_coordinator_bad_message(coordinator, wire->index, sim_ms());
 		else
-			rd_coordinator_take(coordinator, wire->index, &message, world_ms(world));
+			rd_coordinator_take(coordinator, wire->index, &message, sim_ms());
 	}
 }
 
@@ -119,7 +113,7 @@ static void accept_waiting(struct world *world, struct wire *wire)
 		close_there(world, wire, ECONNRESET);
 		return;
 	}
-	wire->index = rd_coordinator_open(coordinator, world_ms(world));
+	wire->index = rd_coordinator_open(coordinator, sim_ms());
 	if (wire->index < 0)
 		close_there(world, wire, 0);
 }
@@ -157,23 +151,23 @@ void wire_close_coordinator(struct world *world)
 		close_there(world, &world->wires[i], 0);
 }
 
-void wire_intrude(struct world *world, const unsigned char *bytes, size_t size)
+void wire_intrude(const unsigned char *bytes, size_t size)
 {
-	sockets_intrude(0, bytes, size, draw_one_in(&world->run, 2));
+	sockets_intrude(0, bytes, size, draw_one_in(&sim.run, 2));
 }
 
 /* ---- A rank's end -------------------------------------------------------------------------- */
 
-static void begin_attempt(struct world *world, struct sim_rank *rank)
+static void begin_attempt(struct sim_rank *rank)
 {
-	const struct fault *refuse = world_fault(world, FAULT_refuse, rank->rank, -1);
+	const struct fault *refuse = world_fault(FAULT_refuse, rank->rank, -1);
 
 	rank->attempts++;
-	rank->attempt_ns = world->now_ns + ATTEMPT_MS * MS;
-	if (!world_rejects(world, rank->rank) && (!refuse || rank->attempts > refuse->number[1]))
+	rank->attempt_ns = sim.now_ns + ATTEMPT_MS * MS;
+	if (!sim_rejects(rank->rank, 0) && (!refuse || rank->attempts > refuse->number[1]))
 		rank->socket = sockets_dial(rank->rank, 0);
 	else
-		rank->attempt_ns = world->now_ns + draw(&world->run, 20) * MS;
+		rank->attempt_ns = sim.now_ns + draw(&sim.run, 20) * MS;
 }
 
 void wire_close(struct sim_rank *rank, int error)
@@ -183,39 +177,38 @@ void wire_close(struct sim_rank *rank, int error)
 	rank->socket = -1;
 }
 
-void wire_reset(struct world *world, struct sim_rank *rank)
+void wire_reset(struct sim_rank *rank)
 {
 	/* Within a host nothing resets. */
-	if (rank->socket >= 0 && sockets_at(rank->socket)->connected &&
-		world_is_far(world, rank->rank))
+	if (rank->socket >= 0 && sockets_at(rank->socket)->connected && world_is_far(rank->rank))
 		sockets_break(rank->socket, ECONNRESET);
 }
 
-static int reset_of(const struct world *world, const struct sim_rank *rank)
+static int reset_of(const struct sim_rank *rank)
 {
-	return world_is_far(world, rank->rank) ? ECONNRESET : EPIPE;
+	return world_is_far(rank->rank) ? ECONNRESET : EPIPE;
 }
 
-static void lose(struct world *world, struct sim_rank *rank, int error)
+static void lose(struct sim_rank *rank, int error)
 {
-	wire_close(rank, error ? reset_of(world, rank) : 0);
-	rd_participant_closed(rank->participant, error, world_ms(world));
+	wire_close(rank, error ? reset_of(rank) : 0);
+	rd_participant_closed(rank->participant, error, sim_ms());
 }
 
-static void rank_reads(struct world *world, struct sim_rank *rank)
+static void rank_reads(struct sim_rank *rank)
 {
 	struct rd_control_message message;
 	int took;
 
 	while ((took = sockets_take(rank->socket, &message)) != 0) {
 		if (took == SOCKET_ENDED) {
-			lose(world, rank, sockets_at(rank->socket)->in.error);
+			lose(rank, sockets_at(rank->socket)->in.error);
 			return;
 		}
 		if (took == SOCKET_BAD)
 			rd_participant_bad_message(rank->participant);
 		else
-			rd_participant_take(rank->participant, &message, world_ms(world));
+			rd_participant_take(rank->participant, &message, sim_ms());
 	}
 }
 
@@ -231,42 +224,40 @@ static void rank_writes(struct sim_rank *rank)
 	}
 }
 
-static void end_attempt(struct world *world, struct sim_rank *rank, int error)
+static void end_attempt(struct sim_rank *rank, int error)
 {
 	rank->attempt_ns = NEVER;
 	wire_close(rank, 0);
-	rd_participant_refused(
-		rank->participant, error == ECONNREFUSED, strerror(error), world_ms(world));
+	rd_participant_refused(rank->participant, error == ECONNREFUSED, strerror(error), sim_ms());
 }
 
 /* Takes the answer to an attempt to connect, which ends at its time. */
-static void look_at_attempt(struct world *world, struct sim_rank *rank)
+static void look_at_attempt(struct sim_rank *rank)
 {
 	const struct sim_socket *socket = rank->socket < 0 ? NULL : sockets_at(rank->socket);
 
 	if (socket && socket->connected) {
 		rank->attempt_ns = NEVER;
-		rd_participant_connected(rank->participant, world_ms(world));
+		rd_participant_connected(rank->participant, sim_ms());
 	} else if (socket && socket->error) {
-		end_attempt(world, rank, socket->error);
-	} else if (world->now_ns >= rank->attempt_ns) {
-		end_attempt(world, rank, ETIMEDOUT);
+		end_attempt(rank, socket->error);
+	} else if (sim.now_ns >= rank->attempt_ns) {
+		end_attempt(rank, ETIMEDOUT);
 	}
 }
 
-void wire_serve_rank(struct world *world, struct sim_rank *rank)
+void wire_serve_rank(struct sim_rank *rank)
 {
 	if (rank->attempt_ns != NEVER)
-		look_at_attempt(world, rank);
-	if (rd_participant_connects(rank->participant, world_ms(world)))
-		begin_attempt(world, rank);
+		look_at_attempt(rank);
+	if (rd_participant_connects(rank->participant, sim_ms()))
+		begin_attempt(rank);
 	if (rank->socket < 0 || rank->attempt_ns != NEVER)
 		return;
-	rank_reads(world, rank);
+	rank_reads(rank);
 	if (rank->socket >= 0)
 		rank_writes(rank);
 	if (rank->participant->phase >= RD_PARTICIPANT_LEFT)
-		wire_close(rank, rank->participant->phase == RD_PARTICIPANT_LEFT
-					 ? 0
-					 : reset_of(world, rank));
+		wire_close(
+			rank, rank->participant->phase == RD_PARTICIPANT_LEFT ? 0 : reset_of(rank));
 }

@@ -23,15 +23,15 @@ struct wire {
 /* No rank has a connection. */
 void wire_begin(struct world *world);
 /* A connection of no rank, which sends these bytes. */
-void wire_intrude(struct world *world, const unsigned char *bytes, size_t size);
+void wire_intrude(const unsigned char *bytes, size_t size);
 /* Rank 0: accepts, reads and writes. */
 void wire_serve_coordinator(struct world *world);
 /* Another rank: connects, reads and writes. */
-void wire_serve_rank(struct world *world, struct sim_rank *rank);
+void wire_serve_rank(struct sim_rank *rank);
 /* The rank's end closes: with this errno; 0: as its kernel does at its exit. */
 void wire_close(struct sim_rank *rank, int error);
 /* All of rank 0's ends close. */
 void wire_close_coordinator(struct world *world);
-void wire_reset(struct world *world, struct sim_rank *rank);
+void wire_reset(struct sim_rank *rank);
 
 #endif

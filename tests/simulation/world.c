@@ -1,17 +1,16 @@
 #include "world.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "report.h"
+#include "kinds.h"
 
 /* ---- Drawing ------------------------------------------------------------------------------- */
 
 static void init_rank(struct world *world, int number)
 {
 	struct sim_rank *rank = &world->ranks[number];
-	const struct fault *late = world_fault(world, FAULT_late, number, -1);
+	const struct fault *late = world_fault(FAULT_late, number, -1);
 
 	memset(rank, 0, sizeof(*rank));
 	rank->rank = number;
@@ -20,7 +19,7 @@ static void init_rank(struct world *world, int number)
 	rank->settings.algo = "";
 	rank->settings.channels = world->channels;
 	rank->settings.piece_size = 4096;
-	if (world_fault(world, FAULT_setting, number, -1))
+	if (world_fault(FAULT_setting, number, -1))
 		rank->settings.piece_size = 8192;
 	rank->settings.timeout_ms = CALL_MS;
 	rank->settings.heartbeat_timeout_ms = HEARTBEAT_MS;
@@ -33,16 +32,15 @@ static void init_rank(struct world *world, int number)
 	atomic_store(&rank->activity.waiting_for, -1);
 	rank->socket = rank->dead_peer = -1;
 	rank->attempt_ns = rank->linger_ns = rank->wake_ns = NEVER;
-	rank->start_ns = draw(&world->run, 20 * MS) + (late ? (uint64_t)late->number[1] * MS : 0);
+	rank->start_ns = draw(&sim.run, 20 * MS) + (late ? (uint64_t)late->number[1] * MS : 0);
 }
 
-void world_draw(struct world *world, uint64_t seed, int ranks, int calls)
+static void draw_world(struct world *world, uint64_t seed, int ranks, int calls)
 {
 	static const size_t pieces[] = { 64, 128, LINK_PIECE_MAX };
-	struct draw stream = draw_from(seed, 1), faults = draw_from(seed, 3);
+	struct draw stream = draw_from(seed, 1);
 
 	world->seed = seed;
-	world->run = draw_from(seed, 4);
 	/* Small worlds are the most. */
 	world->size = 2 + (int)draw(&stream, 1 + draw(&stream, RANKS_MAX - 1));
 	world->calls = 1 + (int)draw(&stream, CALLS_MAX);
@@ -55,22 +53,19 @@ void world_draw(struct world *world, uint64_t seed, int ranks, int calls)
 	world->control_ns = draw_one_in(&stream, 2) ? 20 * MS : MS / 10;
 	world->latency_ns = 1000 + draw(&stream, 100000);
 	world->jitter_ns = draw_one_in(&stream, 2) ? 5 * MS : 1000;
-	faults_draw(&world->faults, &faults, world->size, world->calls);
 	if (ranks > 0 && ranks < world->size)
 		world->size = ranks;
 	if (calls > 0 && calls < world->calls)
 		world->calls = calls;
 	if (world->hosts > world->size)
 		world->hosts = world->size;
-	faults_fit(&world->faults, world->size, world->calls);
 	calls_draw(world, seed);
 }
 
-const struct fault *world_fault(
-	const struct world *world, enum fault_kind kind, int rank, int second)
+const struct fault *world_fault(enum fault_kind kind, int rank, int second)
 {
-	for (int i = 0; i < world->faults.count; i++) {
-		const struct fault *fault = &world->faults.at[i];
+	for (int i = 0; i < sim.faults.count; i++) {
+		const struct fault *fault = &sim.faults.at[i];
 
 		if (fault->kind == kind && fault->number[0] == rank &&
 			(second < 0 || fault->number[1] == second))
@@ -81,74 +76,24 @@ const struct fault *world_fault(
 
 /* ---- For the other files of this folder ---------------------------------------------------- */
 
-void world_event(struct world *world, int kind, int subject, uint64_t at_ns)
-{
-	struct rd_timed_event event = { .time_ns = at_ns, .kind = kind, .subject = subject };
-
-	if (rd_event_queue_put(&world->queue, event))
-		world_fail(world, "no memory for an event");
-}
-
 void world_touch(struct world *world, int rank)
 {
-	world->ranks[rank].wake_ns = world->now_ns;
+	world->ranks[rank].wake_ns = sim.now_ns;
 }
 
 uint64_t world_delay(struct world *world, uint64_t most_ns)
 {
-	uint64_t delay_ns = draw(&world->run, most_ns + 1);
+	uint64_t delay_ns = sim_delay(most_ns);
 
 	/* A lost packet is sent again. */
-	if (world->lossy && draw_one_in(&world->run, 100))
+	if (world->lossy && draw_one_in(&sim.run, 100))
 		delay_ns += 50 * MS;
 	return delay_ns;
 }
 
-static int host_of(const struct world *world, int rank)
+bool world_is_far(int rank)
 {
-	return rank * world->hosts / world->size;
-}
-
-bool world_is_far(const struct world *world, int rank)
-{
-	return host_of(world, rank) != 0;
-}
-
-uint64_t world_cut(const struct world *world, int a, int b)
-{
-	uint64_t until_ns = 0;
-
-	/* Nothing cuts ranks of one host off from each other. */
-	for (int i = 0; i < world->cut_count && host_of(world, a) != host_of(world, b); i++)
-		if ((world->cuts[i].side >> a & 1) != (world->cuts[i].side >> b & 1) &&
-			world->cuts[i].until_ns > world->now_ns &&
-			world->cuts[i].until_ns > until_ns)
-			until_ns = world->cuts[i].until_ns;
-	if (world->ranks[a].vanished || world->ranks[b].vanished)
-		return NEVER;
-	return until_ns;
-}
-
-void world_trace(struct world *world, int rank, const char *format, ...)
-{
-	va_list args;
-
-	if (!world->trace)
-		return;
-	va_start(args, format);
-	trace_print(world->events, world->now_ns, rank, format, args);
-	va_end(args);
-}
-
-void world_fail(struct world *world, const char *format, ...)
-{
-	va_list args;
-
-	if (world->failure[0])
-		return;
-	va_start(args, format);
-	vsnprintf(world->failure, sizeof(world->failure), format, args);
-	va_end(args);
+	return sim.hosts[rank] != 0;
 }
 
 /* ---- Faults -------------------------------------------------------------------------------- */
@@ -159,11 +104,10 @@ static void show_death(struct world *world, int dead)
 	for (int i = 1; i < world->size; i++) {
 		int watcher = (dead + world->size - i) % world->size;
 
-		if (watcher * world->hosts / world->size != dead * world->hosts / world->size ||
-			world->ranks[watcher].dead)
+		if (sim.hosts[watcher] != sim.hosts[dead] || world->ranks[watcher].dead)
 			continue;
-		world_event(world, EVENT_DEATH, watcher * RANKS_MAX + dead,
-			world->now_ns + draw(&world->run, 5 * MS));
+		sim_event(EVENT_DEATH, watcher * RANKS_MAX + dead,
+			sim.now_ns + draw(&sim.run, 5 * MS));
 		return;
 	}
 }
@@ -173,7 +117,7 @@ void world_kill(struct world *world, struct sim_rank *rank, bool vanishes)
 	if (rank->dead || rank->stage == STAGE_GONE)
 		return;
 	rank->dead = true;
-	rank->vanished = vanishes;
+	sim.vanished |= (unsigned)vanishes << rank->rank;
 	if (rank->stage == STAGE_ABSENT || vanishes) {
 		rank_finish(rank);
 		return;
@@ -183,29 +127,22 @@ void world_kill(struct world *world, struct sim_rank *rank, bool vanishes)
 		wire_close_coordinator(world);
 	else
 		/* Its kernel resets the connection where it had not read all bytes. */
-		wire_close(rank, world_is_far(world, rank->rank) && draw_one_in(&world->run, 4)
-					 ? ECONNRESET
-					 : 0);
+		wire_close(rank,
+			world_is_far(rank->rank) && draw_one_in(&sim.run, 4) ? ECONNRESET : 0);
 	rank_finish(rank);
 	show_death(world, rank->rank);
 }
 
-static uint64_t until(const struct world *world, int ms)
-{
-	return ms == 0 ? NEVER : world->now_ns + (uint64_t)ms * MS;
-}
-
-static void pause_rank(struct world *world, struct sim_rank *rank, int ms)
+static void pause_rank(struct sim_rank *rank, int ms)
 {
 	if (rank->dead || rank->stage == STAGE_ABSENT || rank->stage == STAGE_GONE)
 		return;
-	rank->paused_until = until(world, ms);
-	if (ms > 0)
-		world_event(world, EVENT_RESUME, rank->rank, rank->paused_until);
+	rank->paused_until = sim_until(ms);
+	sim_event(EVENT_RESUME, rank->rank, rank->paused_until);
 }
 
 /* Bytes of a connection that is of no rank: none, noise, the start of a message, a wrong one. */
-static void intrude(struct world *world, int kind)
+static void intrude(int kind)
 {
 	struct rd_control_message message = { .kind = RD_CONTROL_READY };
 	unsigned char frame[RD_FRAME_MAX];
@@ -213,28 +150,20 @@ static void intrude(struct world *world, int kind)
 
 	if (kind == 1)
 		for (size_t i = 0; i < size; i++)
-			frame[i] = (unsigned char)draw(&world->run, 256);
-	wire_intrude(world, frame, kind == 0 ? 0 : kind == 2 ? size / 2 : size);
-}
-
-bool world_rejects(const struct world *world, int rank)
-{
-	return world->now_ns < world->rejects_until &&
-	       (world->rejected >> rank & 1) != (world->rejected & 1) && world_is_far(world, rank);
+			frame[i] = (unsigned char)draw(&sim.run, 256);
+	wire_intrude(frame, kind == 0 ? 0 : kind == 2 ? size / 2 : size);
 }
 
 static void reject(struct world *world, unsigned side, int ms)
 {
-	world->rejected = side;
-	world->rejects_until = until(world, ms);
+	sim_add_cut(side, ms, true);
 	for (int i = 1; i < world->size; i++)
-		if (world_rejects(world, i) && sim_acts(&world->ranks[i]))
-			wire_reset(world, &world->ranks[i]);
+		if (sim_rejects(i, 0) && sim_acts(&world->ranks[i]))
+			wire_reset(&world->ranks[i]);
 }
 
 static void note_strike(struct world *world)
 {
-	world->struck_ns = world->now_ns;
 	world->struck_all_open = true;
 	for (int i = 0; i < world->size; i++)
 		world->struck_all_open &= world->ranks[i].stage == STAGE_CALLING;
@@ -251,15 +180,14 @@ static void strike(struct world *world, const struct fault *fault)
 		world_kill(world, rank, fault->kind == FAULT_vanish);
 		return;
 	case FAULT_pause:
-		pause_rank(world, rank, number[1]);
+		pause_rank(rank, number[1]);
 		return;
 	case FAULT_partition:
-		world->cuts[world->cut_count].side = (unsigned)number[0];
-		world->cuts[world->cut_count++].until_ns = until(world, number[1]);
+		sim_add_cut((unsigned)number[0], number[1], false);
 		return;
 	case FAULT_reset:
 		if (sim_acts(rank))
-			wire_reset(world, rank);
+			wire_reset(rank);
 		return;
 	case FAULT_reject:
 		reject(world, (unsigned)number[0], number[1]);
@@ -274,10 +202,10 @@ static void strike(struct world *world, const struct fault *fault)
 		return;
 	case FAULT_twice:
 		if (rank->hello_size > 0)
-			wire_intrude(world, rank->hello, rank->hello_size);
+			wire_intrude(rank->hello, rank->hello_size);
 		return;
 	case FAULT_strange:
-		intrude(world, number[0]);
+		intrude(number[0]);
 		return;
 	default:
 		return;
@@ -286,16 +214,9 @@ static void strike(struct world *world, const struct fault *fault)
 
 static void strike_faults(struct world *world)
 {
-	for (int i = 0; i < world->faults.count; i++) {
-		const struct fault *fault = &world->faults.at[i];
-		struct faults one = { 1, { *fault } };
-		char text[FAULTS_TEXT];
+	const struct fault *fault;
 
-		if (world->fired[i] || !fault_strikes(fault) || world->events < fault->event)
-			continue;
-		world->fired[i] = true;
-		faults_print(&one, text);
-		world_trace(world, -1, "FAULT %s", text);
+	while ((fault = sim_strike()) != NULL) {
 		note_strike(world);
 		strike(world, fault);
 	}
@@ -306,12 +227,12 @@ static void strike_faults(struct world *world)
 static void take_greeting(struct world *world, int subject)
 {
 	int from = subject / 16 / RANKS_MAX, to = subject / 16 % RANKS_MAX;
-	uint64_t cut_ns = world_cut(world, from, to);
+	uint64_t cut_ns = sim_cut(from, to);
 
 	if (cut_ns == NEVER)
 		return;
 	if (cut_ns) {
-		world_event(world, EVENT_GREETING, subject, cut_ns);
+		sim_event(EVENT_GREETING, subject, cut_ns);
 		return;
 	}
 	connect_take(world, subject);
@@ -329,13 +250,13 @@ static void take_event(struct world *world, const struct rd_timed_event *event)
 	switch (event->kind) {
 	case EVENT_START:
 		if (!rank->dead && rank->stage == STAGE_ABSENT) {
-			world_trace(world, rank->rank, "starts");
+			sim_trace(rank->rank, "starts");
 			rank_start(world, rank);
 			world_touch(world, rank->rank);
 		}
 		return;
 	case EVENT_RESUME:
-		if (rank->paused_until <= world->now_ns)
+		if (rank->paused_until <= sim.now_ns)
 			rank->paused_until = 0;
 		world_touch(world, rank->rank);
 		return;
@@ -354,7 +275,7 @@ static void take_event(struct world *world, const struct rd_timed_event *event)
 /* The next rank that is due, from a random one on; NULL: none. */
 static struct sim_rank *next_rank(struct world *world, uint64_t *at_ns)
 {
-	int first = (int)draw(&world->run, (uint64_t)world->size);
+	int first = (int)draw(&sim.run, (uint64_t)world->size);
 	struct sim_rank *next = NULL;
 
 	*at_ns = NEVER;
@@ -377,45 +298,34 @@ static bool is_living(const struct sim_rank *rank)
 static bool all_ended(const struct world *world)
 {
 	for (int i = 0; i < world->size; i++)
-		if (is_living(&world->ranks[i]) && !world_fault(world, FAULT_absent, i, -1))
+		if (is_living(&world->ranks[i]) && !world_fault(FAULT_absent, i, -1))
 			return false;
 	return true;
 }
 
-/* The bound on the run: each delay that the faults bring adds to it. */
-static uint64_t end_of_time(const struct world *world)
-{
-	uint64_t ms = END_MS;
-
-	for (int i = 0; i < world->faults.count; i++)
-		for (int k = 1; k < 3; k++)
-			ms += (uint64_t)world->faults.at[i].number[k];
-	return ms * MS;
-}
-
 static void run(struct world *world)
 {
-	uint64_t end_ns = end_of_time(world);
+	uint64_t end_ns = sim_end_of_time(END_MS);
 	struct rd_timed_event event;
 
-	while (!world->failure[0] && !all_ended(world)) {
+	while (!sim.failure[0] && !all_ended(world)) {
 		uint64_t at_ns;
 		struct sim_rank *rank = next_rank(world, &at_ns);
-		bool queued = world->queue.count > 0;
+		bool queued = sim.queue.count > 0;
 
-		world->events++;
+		sim.events++;
 		strike_faults(world);
-		if (queued && (!rank || world->queue.heap[0].time_ns <= at_ns)) {
-			rd_event_queue_take(&world->queue, &event);
-			if (event.time_ns > world->now_ns)
-				world->now_ns = event.time_ns;
-			if (world->now_ns > end_ns)
+		if (queued && (!rank || sim.queue.heap[0].time_ns <= at_ns)) {
+			rd_event_queue_take(&sim.queue, &event);
+			if (event.time_ns > sim.now_ns)
+				sim.now_ns = event.time_ns;
+			if (sim.now_ns > end_ns)
 				return;
 			take_event(world, &event);
 		} else if (rank) {
-			if (at_ns > world->now_ns)
-				world->now_ns = at_ns;
-			if (world->now_ns > end_ns)
+			if (at_ns > sim.now_ns)
+				sim.now_ns = at_ns;
+			if (sim.now_ns > end_ns)
 				return;
 			rank->wake_ns = NEVER;
 			rank_run(world, rank);
@@ -425,34 +335,52 @@ static void run(struct world *world)
 	}
 }
 
-bool world_run_seed(struct world *world)
-{
-	char text[FAULTS_TEXT];
+/* ---- A seed --------------------------------------------------------------------------------- */
 
-	world->now_ns = world->events = 0;
-	world->cut_count = world->coordinator_error = 0;
-	world->rejects_until = 0;
-	world->coordinator_reason[0] = world->failure[0] = '\0';
-	memset(world->fired, 0, sizeof(world->fired));
+static struct world the_world;
+
+void world_draw(uint64_t seed, int most_ranks, int most_calls, struct faults *faults, int *ranks,
+	int *calls)
+{
+	struct draw of_faults = draw_from(seed, 3);
+
+	draw_world(&the_world, seed, 0, 0);
+	faults_draw(faults, &of_faults, the_world.size, the_world.calls);
+	draw_world(&the_world, seed, most_ranks, most_calls);
+	*ranks = the_world.size;
+	*calls = the_world.calls;
+}
+
+static void begin(struct world *world)
+{
+	world->coordinator_error = 0;
+	world->coordinator_reason[0] = '\0';
 	memset(world->flips, 0, sizeof(world->flips));
-	memset(&world->queue, 0, sizeof(world->queue));
-	world->run = draw_from(world->seed, 4);
 	wire_begin(world);
 	links_open(world);
 	for (int i = 0; i < world->size; i++) {
 		init_rank(world, i);
-		if (!world_fault(world, FAULT_absent, i, -1))
-			world_event(world, EVENT_START, i, world->ranks[i].start_ns);
+		if (!world_fault(FAULT_absent, i, -1))
+			sim_event(EVENT_START, i, world->ranks[i].start_ns);
 	}
-	faults_print(&world->faults, text);
-	world_trace(world, -1, "%d ranks on %d hosts, %d calls; faults: %s", world->size,
-		world->hosts, world->calls, text);
+}
+
+const char *world_run(uint64_t seed, int ranks, int calls, const struct faults *faults, bool trace)
+{
+	struct world *world = &the_world;
+	char text[FAULTS_TEXT];
+
+	draw_world(world, seed, ranks, calls);
+	sim_begin(draw_from(seed, 4), world->size, world->hosts, faults, trace);
+	begin(world);
+	faults_print(faults, text);
+	sim_trace(-1, "%d ranks on %d hosts, %d calls; faults: %s", world->size, world->hosts,
+		world->calls, text);
 	run(world);
-	if (!world->failure[0])
+	if (!sim.failure[0])
 		judge(world);
 	for (int i = 0; i < world->size; i++)
 		rank_finish(&world->ranks[i]);
 	simulated_links_finish(&world->links);
-	rd_event_queue_finish(&world->queue);
-	return !world->failure[0];
+	return sim.failure[0] ? sim.failure : NULL;
 }

@@ -11,17 +11,14 @@
 #ifndef SIMULATION_WORLD_H
 #define SIMULATION_WORLD_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "bootstrap/coordinator/coordinator.h"
 #include "bootstrap/participant/participant.h"
 #include "calls.h"
-#include "check/event_queue.h"
-#include "draw.h"
 #include "exec/exec.h"
-#include "faults.h"
+#include "sim.h"
 #include "simulated_links.h"
 #include "wire.h"
 
@@ -65,7 +62,7 @@ struct opening {
 
 struct sim_rank {
 	int rank;
-	bool dead, vanished;
+	bool dead;
 	uint64_t paused_until; /* 0: it is not; NEVER: for good */
 	uint64_t start_ns;
 	enum stage stage;
@@ -115,19 +112,7 @@ struct world {
 	size_t piece;
 	bool checksums, zero_copy, lossy;
 	uint64_t control_ns, latency_ns, jitter_ns; /* delays */
-	struct faults faults;
-	bool fired[FAULTS_MAX];
 	int flips[RANKS_MAX][RANKS_MAX]; /* to come, by direction */
-	struct draw run;
-	uint64_t now_ns, events;
-	struct rd_event_queue queue;
-	struct {
-		unsigned side; /* bits of ranks; 0: none */
-		uint64_t until_ns;
-	} cuts[FAULTS_MAX];
-	int cut_count;
-	unsigned rejected; /* bits of ranks, which a router parts from the others */
-	uint64_t rejects_until;
 	struct sim_rank ranks[RANKS_MAX];
 	struct socket_rules socket_rules;
 	struct wire wires[WIRES_MAX];
@@ -136,10 +121,7 @@ struct world {
 	struct call_plan plan[CALLS_MAX];
 	int coordinator_error; /* kept after the coordinator's end */
 	char coordinator_reason[RD_REASON_SIZE];
-	uint64_t struck_ns; /* when the latest fault struck */
-	bool struck_all_open; /* all ranks were in their calls */
-	bool trace;
-	char failure[600]; /* of a property; "": none */
+	bool struck_all_open; /* all ranks were in their calls at the latest fault */
 };
 
 /* Behind those of sockets. */
@@ -151,36 +133,20 @@ enum event_kind {
 	EVENT_LINK, /* end of a link; and more: EVENT_LINK + enum link_event */
 };
 
-/* Runs one world. False: it lacks a property, and world->failure says which. */
-bool world_run_seed(struct world *world);
-/* Draws the ranks, calls, delays and faults of the seed. Fewer ranks or calls: 0 leaves them. */
-void world_draw(struct world *world, uint64_t seed, int ranks, int calls);
-
 /* vanishes: nothing closes. */
 void world_kill(struct world *world, struct sim_rank *rank, bool vanishes);
-void world_event(struct world *world, int kind, int subject, uint64_t at_ns);
 /* After this rank's events, it runs. */
 void world_touch(struct world *world, int rank);
-/* Until when these two cannot reach each other; 0: they can. */
-uint64_t world_cut(const struct world *world, int a, int b);
-/* Whether the rank is on another host than rank 0; and whether a router resets and refuses what
-   goes between the two. */
-bool world_is_far(const struct world *world, int rank);
-bool world_rejects(const struct world *world, int rank);
-/* A line of the trace. */
-void world_trace(struct world *world, int rank, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-/* A property does not hold. The first stands. */
-void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether the rank is on another host than rank 0. */
+bool world_is_far(int rank);
 /* A delay of up to most_ns, and rarely that of a lost packet. */
 uint64_t world_delay(struct world *world, uint64_t most_ns);
 /* The fault of this kind with this rank first, and this number second (-1: any); NULL. */
-const struct fault *world_fault(
-	const struct world *world, enum fault_kind kind, int rank, int second);
+const struct fault *world_fault(enum fault_kind kind, int rank, int second);
 
-static inline int64_t world_ms(const struct world *world)
+static inline int64_t sim_ms(void)
 {
-	return (int64_t)(world->now_ns / MS) + 1000;
+	return (int64_t)(sim.now_ns / MS) + 1000;
 }
 
 /* Runs, and is neither dead nor paused. */
@@ -193,7 +159,7 @@ static inline bool sim_acts(const struct sim_rank *rank)
 /* rank.c: all that this rank can do now. */
 void rank_start(struct world *world, struct sim_rank *rank);
 void rank_run(struct world *world, struct sim_rank *rank);
-void rank_report(struct world *world, struct sim_rank *rank, int error, int culprit);
+void rank_report(struct sim_rank *rank, int error, int culprit);
 void rank_finish(struct sim_rank *rank);
 
 /* links.c: links between all ranks; and an event of one */

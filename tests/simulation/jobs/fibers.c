@@ -88,7 +88,7 @@ int fibers_start(int rank, void *(*run)(void *), void *argument)
 	*fiber = (struct fiber){ .rank = rank,
 		.run = run,
 		.argument = argument,
-		.due_ns = job.now_ns + job_delay(job.wake_ns) };
+		.due_ns = sim.now_ns + sim_delay(job.wake_ns) };
 	getcontext(&fiber->context);
 	fiber->context.uc_stack.ss_sp = stacks[count];
 	fiber->context.uc_stack.ss_size = STACK_SIZE;
@@ -114,7 +114,7 @@ bool fibers_has(int rank)
 /* From a random one on. */
 int fibers_next(uint64_t *at_ns)
 {
-	int first = (int)draw(&job.run, (uint64_t)count), next = -1;
+	int first = (int)draw(&sim.run, (uint64_t)count), next = -1;
 
 	*at_ns = NEVER;
 	for (int i = 0; i < count; i++) {
@@ -132,7 +132,7 @@ int fibers_next(uint64_t *at_ns)
 
 static void advance(struct fiber *fiber)
 {
-	uint64_t at_ns = job.now_ns + job_delay(job.wake_ns);
+	uint64_t at_ns = sim.now_ns + sim_delay(job.wake_ns);
 
 	if (at_ns < fiber->due_ns)
 		fiber->due_ns = at_ns;
@@ -146,14 +146,14 @@ void fibers_check(void)
 
 void fibers_sleep(uint64_t ns)
 {
-	fibers[current].due_ns = job.now_ns + ns;
+	fibers[current].due_ns = sim.now_ns + ns;
 	leave();
 }
 
 void fibers_lock(void)
 {
-	if (fibers[current].locks == 0 && draw_one_in(&job.run, PAUSE_ONE_IN))
-		fibers_sleep(job_delay(PAUSE_NS));
+	if (fibers[current].locks == 0 && draw_one_in(&sim.run, PAUSE_ONE_IN))
+		fibers_sleep(sim_delay(PAUSE_NS));
 	fibers[current].locks++;
 }
 

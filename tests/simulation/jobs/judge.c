@@ -2,16 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report.h"
 #include "world.h"
 
 static int delays_ms(enum fault_kind kind)
 {
 	int sum = 0;
 
-	for (int i = 0; i < job.faults.count; i++)
-		if (job.fired[i] && job.faults.at[i].kind == kind)
-			sum += job.faults.at[i].number[1] ? job.faults.at[i].number[1] : 100000;
+	for (int i = 0; i < sim.faults.count; i++)
+		if (sim.fired[i] && sim.faults.at[i].kind == kind)
+			sum += sim.faults.at[i].number[1] ? sim.faults.at[i].number[1] : 100000;
 	return sum;
 }
 
@@ -100,11 +99,11 @@ static void judge_culprit(int index, int number)
 		guilty |= comm->parts[0].error != 0;
 	}
 	if (!(named & guilty))
-		job_fail("rank %d of comm %d blames an innocent: %s: %s", number, index,
+		sim_fail("rank %d of comm %d blames an innocent: %s: %s", number, index,
 			rondo_error_name(part->error), part->reason);
 	if (part->error == RONDO_DIED && first >= 0 &&
 		(first >= comm->size || !job.ranks[comm->members[first]].dead))
-		job_fail("rank %d of comm %d calls a living rank dead: %s", number, index,
+		sim_fail("rank %d of comm %d calls a living rank dead: %s", number, index,
 			part->reason);
 }
 
@@ -115,7 +114,7 @@ static void judge_spared(int index, int number)
 	const struct part *part = &comm->parts[number];
 
 	if (part->error && is_clean(comm) && (all_made(comm) || has_clean_parents(comm)))
-		job_fail("rank %d of comm %d fails, though none of its ranks is at fault: %s",
+		sim_fail("rank %d of comm %d fails, though none of its ranks is at fault: %s",
 			number, index, part->reason);
 }
 
@@ -135,7 +134,7 @@ static void judge_told(int index, int number)
 
 		if (lost->dead && comm->parts[i].made && comm->parts[i].stage == PART_HAS &&
 			part->made_ns < lost->dead_ns && part->end_ns > bound_ns)
-			job_fail("rank %d of comm %d has it %llu ms after rank %d died: %s", number,
+			sim_fail("rank %d of comm %d has it %llu ms after rank %d died: %s", number,
 				index, (unsigned long long)((part->end_ns - lost->dead_ns) / MS), i,
 				part->reason);
 	}
@@ -145,7 +144,7 @@ void job_judge(void)
 {
 	for (int i = 0; i < job.size; i++)
 		if (is_there(i) && fibers_has(i))
-			job_fail("rank %d hangs", i);
+			sim_fail("rank %d hangs", i);
 	for (int i = 0; i < job.comm_count; i++) {
 		for (int k = 0; k < job.comms[i].size; k++) {
 			if (!is_there(job.comms[i].members[k]))

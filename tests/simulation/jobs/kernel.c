@@ -64,7 +64,7 @@ static int add(enum kind kind)
 	while (number < DESCRIPTORS && descriptors[number].kind)
 		number++;
 	if (number == DESCRIPTORS) {
-		job_fail("all descriptors are in use");
+		sim_fail("all descriptors are in use");
 		return -EMFILE;
 	}
 	if (number >= highest)
@@ -92,7 +92,7 @@ static struct descriptor *find(int fd, enum kind kind)
 
 	if (descriptor->kind == kind && descriptor->rank == fibers_rank())
 		return descriptor;
-	job_fail("rank %d uses descriptor %d, which is not its own", fibers_rank(), fd - FIRST);
+	sim_fail("rank %d uses descriptor %d, which is not its own", fibers_rank(), fd - FIRST);
 	fibers_sleep(NEVER / 2);
 	return NULL;
 }
@@ -158,34 +158,22 @@ short kernel_poll(int fd)
 
 /* ---- The world's part of sockets ------------------------------------------------------------ */
 
-static void put_event(void *context, enum socket_event kind, int socket, uint64_t at_ns)
-{
-	(void)context;
-	job_event((int)kind, socket, at_ns);
-}
-
 static uint64_t arrival(void *context)
 {
 	(void)context;
-	return job.now_ns + job_delay(job.network_ns);
+	return sim.now_ns + sim_delay(job.network_ns);
 }
 
 static uint64_t cut(void *context, int a, int b)
 {
 	(void)context;
-	return job_cut(a, b);
+	return sim_cut(a, b);
 }
 
 static bool silent(void *context, int a, int b)
 {
 	(void)context;
-	for (int i = 0; i < job.cut_count; i++)
-		if (!job.cuts[i].rejects && job.ranks[a].host != job.ranks[b].host &&
-			(job.cuts[i].side >> a & 1) != (job.cuts[i].side >> b & 1) &&
-			job.cuts[i].until_ns > job.now_ns &&
-			job.cuts[i].from_ns + JOB_UNREACHABLE_MS * MS <= job.now_ns)
-			return true;
-	return job.ranks[a].vanished || job.ranks[b].vanished;
+	return sim_silent(a, b, JOB_UNREACHABLE_MS);
 }
 
 /* That has this port; NULL. */
@@ -205,7 +193,7 @@ static enum socket_answer answer(void *context, int socket)
 
 	(void)context;
 	return listener && listener->backlog_count < BACKLOG &&
-			       !job_rejects(near->owner, near->toward)
+			       !sim_rejects(near->owner, near->toward)
 		       ? SOCKET_ACCEPTS
 		       : SOCKET_REFUSES;
 }
@@ -233,9 +221,7 @@ static void touch(void *context, int socket)
 
 void kernel_begin(void)
 {
-	static const struct socket_rules rules = { .run = &job.run,
-		.event = put_event,
-		.arrival = arrival,
+	static const struct socket_rules rules = { .arrival = arrival,
 		.cut = cut,
 		.silent = silent,
 		.answer = answer,
@@ -279,7 +265,7 @@ void kernel_close_all(int rank, bool vanishes)
 static bool crosses(const struct sim_socket *socket)
 {
 	return socket->open && socket->peer >= 0 &&
-	       job.ranks[socket->owner].host != job.ranks[socket->toward].host;
+	       sim.hosts[socket->owner] != sim.hosts[socket->toward];
 }
 
 static void reset_one(int number)
@@ -301,7 +287,7 @@ void kernel_reject(void)
 {
 	for (int i = 0; i < sockets_count(); i++)
 		if (crosses(sockets_at(i)) &&
-			job_rejects(sockets_at(i)->owner, sockets_at(i)->toward))
+			sim_rejects(sockets_at(i)->owner, sockets_at(i)->toward))
 			reset_one(i);
 }
 
@@ -312,12 +298,12 @@ void kernel_intrude(int rank, int kind)
 	size_t size = rd_control_encode(&message, frame);
 
 	for (size_t i = 0; i < size && kind == 1; i++)
-		frame[i] = (unsigned char)draw(&job.run, 256);
+		frame[i] = (unsigned char)draw(&sim.run, 256);
 	sockets_intrude(rank, frame,
 		kind == 0   ? 0
 		: kind == 2 ? size / 2
 			    : size,
-		draw_one_in(&job.run, 2));
+		draw_one_in(&sim.run, 2));
 }
 
 /* ---- Sockets --------------------------------------------------------------------------------- */
@@ -346,7 +332,7 @@ int kernel_bind(int fd, const struct sockaddr *address)
 	const struct sockaddr_in *in = (const struct sockaddr_in *)address;
 	struct descriptor *descriptor = find(fd, SOCKET);
 
-	if (host_of_address(in) != job.ranks[descriptor->rank].host)
+	if (host_of_address(in) != sim.hosts[descriptor->rank])
 		return EADDRNOTAVAIL;
 	if (in->sin_port && listener_at(ntohs(in->sin_port), -1))
 		return EADDRINUSE;
@@ -379,7 +365,7 @@ int kernel_connect(int fd, const struct sockaddr *address)
 	descriptor->peer_port = port;
 	descriptor->peer_rank = port == KERNEL_PORT ? 0 : rank_at[port - FIRST_PORT];
 	descriptor->socket = sockets_dial(descriptor->rank, descriptor->peer_rank);
-	job_trace(descriptor->rank, "connects to rank %d, port %d", descriptor->peer_rank, port);
+	sim_trace(descriptor->rank, "connects to rank %d, port %d", descriptor->peer_rank, port);
 	dialled_to[descriptor->socket] = descriptor->peer_port;
 	dialled_from[descriptor->socket] = descriptor->port;
 	return EINPROGRESS;
@@ -416,7 +402,7 @@ int kernel_name(int fd, struct sockaddr *address, socklen_t *size, bool of_peer)
 			       !sockets_at(descriptor->socket)->connected))
 		return ENOTCONN;
 	/* A foreign connection is from a host of its own. */
-	name(address, rank < 0 ? JOB_RANKS : job.ranks[rank].host,
+	name(address, rank < 0 ? JOB_RANKS : sim.hosts[rank],
 		of_peer ? descriptor->peer_port : descriptor->port);
 	*size = sizeof(struct sockaddr_in);
 	return 0;
@@ -453,8 +439,8 @@ ssize_t kernel_recv(int fd, void *bytes, size_t size, bool peeks)
 		return end_of(descriptor, 0);
 	if (size == 0)
 		return socket->connected ? -EAGAIN : -ENOTCONN;
-	if (size > 1 && !peeks && draw_one_in(&job.run, 16))
-		size = 1 + draw(&job.run, size);
+	if (size > 1 && !peeks && draw_one_in(&sim.run, 16))
+		size = 1 + draw(&sim.run, size);
 	memcpy(bytes, in->bytes, size);
 	if (peeks)
 		return (ssize_t)size;
@@ -470,7 +456,7 @@ ssize_t kernel_send(int fd, const void *bytes, size_t size)
 {
 	struct descriptor *descriptor = find(fd, SOCKET);
 	const struct sim_socket *socket = sockets_at(descriptor->socket);
-	size_t most = draw_one_in(&job.run, 16) ? 1 + draw(&job.run, size) : size;
+	size_t most = draw_one_in(&sim.run, 16) ? 1 + draw(&sim.run, size) : size;
 
 	if (!socket->connected)
 		return -EAGAIN;
@@ -502,7 +488,7 @@ static void forget(int fd)
 int kernel_close(int fd)
 {
 	if (!at(fd)->kind || at(fd)->rank != fibers_rank()) {
-		job_fail("rank %d closes a descriptor that is not its own", fibers_rank());
+		sim_fail("rank %d closes a descriptor that is not its own", fibers_rank());
 		return EBADF;
 	}
 	forget(fd);
@@ -556,7 +542,7 @@ int kernel_epoll_ctl(int fd, int operation, int of, const struct epoll_event *ev
 		return 0;
 	}
 	if (i == ITEMS) {
-		job_fail("an epoll has %d descriptors", ITEMS);
+		sim_fail("an epoll has %d descriptors", ITEMS);
 		return ENOSPC;
 	}
 	epoll->items[i] = (struct item){ of, *event };
@@ -570,7 +556,7 @@ int kernel_epoll_ctl(int fd, int operation, int of, const struct epoll_event *ev
 /* From a random one on. */
 static int collect(struct descriptor *epoll, struct epoll_event *events, int most)
 {
-	int count = 0, first = (int)draw(&job.run, (uint64_t)epoll->item_count);
+	int count = 0, first = (int)draw(&sim.run, (uint64_t)epoll->item_count);
 
 	for (int i = 0; i < epoll->item_count && count < most; i++) {
 		struct item *item = &epoll->items[(first + i) % epoll->item_count];
@@ -593,6 +579,6 @@ int kernel_epoll_wait(int fd, struct epoll_event *events, int most, int timeout_
 
 	if (count > 0 || timeout_ms == 0)
 		return count;
-	fibers_poll(fd, timeout_ms < 0 ? NEVER : job.now_ns + (uint64_t)timeout_ms * MS);
+	fibers_poll(fd, timeout_ms < 0 ? NEVER : sim.now_ns + (uint64_t)timeout_ms * MS);
 	return collect(epoll, events, most);
 }

@@ -23,7 +23,7 @@ bool kernel_is_ready(int fd);
 
 /* Connections of this rank to others are reset. */
 void kernel_reset(int rank);
-/* Those between ranks of job_rejects() are. */
+/* Those between ranks of sim_rejects() are. */
 void kernel_reject(void);
 /* A connection of no rank comes, with bytes of one of four kinds. */
 void kernel_intrude(int rank, int kind);

@@ -42,7 +42,7 @@ static void set_error(struct part *part, int error, const char *reason)
 	if (part->error || !error)
 		return;
 	part->error = error;
-	part->end_ns = job.now_ns;
+	part->end_ns = sim.now_ns;
 	snprintf(part->reason, sizeof(part->reason), "%s", reason);
 }
 
@@ -68,7 +68,7 @@ static void fill_settings(const struct role *role, struct rd_settings *settings)
 
 static void fill_place(struct rd_place *place, int rank)
 {
-	snprintf(place->host_name, sizeof(place->host_name), "h%d", job.ranks[rank].host);
+	snprintf(place->host_name, sizeof(place->host_name), "h%d", sim.hosts[rank]);
 	memcpy(place->host_id, place->host_name, sizeof(place->host_name));
 	place->pid = 100 + rank;
 }
@@ -87,7 +87,7 @@ static void meet(const struct role *role, struct rd_settings *settings)
 	id = rd_hash(id, &comm->purpose, sizeof(comm->purpose));
 	id = rd_hash(id, numbers, sizeof(numbers[0]) * (size_t)comm->size);
 	if (comm->id && comm->id != id)
-		job_fail("ranks have two ids for comm %d", role->comm);
+		sim_fail("ranks have two ids for comm %d", role->comm);
 	job.comms[role->comm].id = id;
 	rd_lineage_meet(settings, &rd_control_members(parent)[numbers[0]].lineage);
 }
@@ -99,10 +99,10 @@ static void check_members(const struct role *role)
 	struct rd_control *control = part_of(role)->control;
 
 	if (comm->id && rd_control_comm_id(control)->number != comm->id)
-		job_fail("comm %d has another id on its rank %d", role->comm, role->number);
+		sim_fail("comm %d has another id on its rank %d", role->comm, role->number);
 	for (int i = 0; i < comm->size; i++)
 		if (rd_control_members(control)[i].place.pid != 100 + comm->members[i])
-			job_fail("rank %d of comm %d is process %d", i, role->comm,
+			sim_fail("rank %d of comm %d is process %d", i, role->comm,
 				rd_control_members(control)[i].place.pid);
 }
 
@@ -118,7 +118,7 @@ static int exchange_costs(const struct role *role)
 		return rd_control_tell_costs(control, expected);
 	err = rd_control_await_costs(control, text);
 	if (!err && strcmp(text, expected) != 0)
-		job_fail("rank %d of comm %d has \"%s\"", role->number, role->comm, text);
+		sim_fail("rank %d of comm %d has \"%s\"", role->number, role->comm, text);
 	return err;
 }
 
@@ -171,7 +171,7 @@ static void *cancel(void *argument)
 	fibers_sleep((uint64_t)part->cancel_ms * MS);
 	if (part->stage != PART_CREATES)
 		return NULL;
-	job_trace(job.comms[role->comm].members[role->number], "cancels comm %d", role->comm);
+	sim_trace(job.comms[role->comm].members[role->number], "cancels comm %d", role->comm);
 	part->cancelled = true;
 	rd_cancellation_cancel(&role->cancellation);
 	return NULL;
@@ -185,7 +185,7 @@ static void check_presence(const struct role *role)
 	for (int i = 0; i < comm->size; i++)
 		if (rd_control_presence(part_of(role)->control, i) == RD_DEAD &&
 			!job.ranks[comm->members[i]].dead)
-			job_fail("rank %d of comm %d takes rank %d for dead, which lives: %s",
+			sim_fail("rank %d of comm %d takes rank %d for dead, which lives: %s",
 				role->number, role->comm, i, part_of(role)->reason);
 }
 
@@ -206,9 +206,9 @@ static void create(struct role *role)
 	int canceller = -1, rank = job.comms[role->comm].members[role->number];
 
 	part->called = true;
-	job_trace(rank, "makes comm %d, as its rank %d", role->comm, role->number);
+	sim_trace(rank, "makes comm %d, as its rank %d", role->comm, role->number);
 	if (rd_cancellation_init(&role->cancellation, role->number))
-		job_fail("no eventfd");
+		sim_fail("no eventfd");
 	fibers_set_cancellation(&role->cancellation);
 	if (part->cancel_ms >= 0)
 		canceller = fibers_start(rank, cancel, role);
@@ -216,7 +216,7 @@ static void create(struct role *role)
 	if (part->error)
 		destroy(role);
 	part->made = !part->error;
-	part->made_ns = job.now_ns;
+	part->made_ns = sim.now_ns;
 	fibers_set_cancellation(NULL);
 	set_stage(role, part->error ? PART_ENDS : PART_HAS);
 	if (canceller >= 0)
@@ -232,12 +232,12 @@ static void open_links(const struct role *role)
 	int peers[JOB_RANKS], count = 0;
 
 	for (int i = 0; i < job.comms[role->comm].size; i++)
-		if (i != role->number && draw_one_in(&job.run, 2)) {
+		if (i != role->number && draw_one_in(&sim.run, 2)) {
 			part->opens |= 1u << i;
 			peers[count++] = i;
 		}
 	if (rd_control_open(part->control, peers, count))
-		job_fail("no memory for links");
+		sim_fail("no memory for links");
 }
 
 static void check_opened(const struct role *role)
@@ -247,7 +247,7 @@ static void check_opened(const struct role *role)
 
 	for (int i = 0; rd_control_opened(part_of(role)->control, i, &peer); i++)
 		if (!(comm->parts[peer].opens >> role->number & 1))
-			job_fail("rank %d of comm %d learns of a link that rank %d opens to others",
+			sim_fail("rank %d of comm %d learns of a link that rank %d opens to others",
 				role->number, role->comm, peer);
 }
 
@@ -283,12 +283,12 @@ static void use(const struct role *role)
 	uint64_t revoke_ns = part->made_ns + (uint64_t)part->revoke_ms * MS;
 
 	open_links(role);
-	while (!atomic_load(&part->failed) && (job.now_ns < end_ns || has_plans(role))) {
-		if (part->revoke_ms >= 0 && job.now_ns >= revoke_ns) {
+	while (!atomic_load(&part->failed) && (sim.now_ns < end_ns || has_plans(role))) {
+		if (part->revoke_ms >= 0 && sim.now_ns >= revoke_ns) {
 			revoke(role);
 			break;
 		}
-		fibers_await(part, job.now_ns + LOOK_MS * MS);
+		fibers_await(part, sim.now_ns + LOOK_MS * MS);
 	}
 	if (atomic_load(&part->failed))
 		set_error(part, rd_control_verdict(part->control), rondo_last_error());
@@ -311,7 +311,7 @@ static void end(const struct role *role)
 		return;
 	}
 	check_presence(role);
-	part->end_ns = job.now_ns;
+	part->end_ns = sim.now_ns;
 	part->control = NULL;
 	if (part->finalizes)
 		error = rd_control_finalize(control);
@@ -348,7 +348,7 @@ static void *run(void *argument)
 			use(role);
 		end(role);
 	}
-	job_trace(job.comms[role->comm].members[role->number], "ends comm %d: %s%s%s", role->comm,
+	sim_trace(job.comms[role->comm].members[role->number], "ends comm %d: %s%s%s", role->comm,
 		part->error ? rondo_error_name(part->error) : "success", part->error ? ": " : "",
 		part->reason);
 	set_stage(role, PART_ENDED);

@@ -12,19 +12,16 @@
 #ifndef SIMULATION_JOBS_WORLD_H
 #define SIMULATION_JOBS_WORLD_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/error.h"
 #include "bootstrap/control.h"
-#include "check/event_queue.h"
-#include "draw.h"
-#include "faults.h"
 #include "fibers.h"
 #include "kernel.h"
 #include "kinds.h"
+#include "memory.h"
 #include "sockets.h"
 
 #define JOB_RANKS 6
@@ -79,32 +76,18 @@ struct job_comm {
 };
 
 struct job_rank {
-	bool dead, vanished;
+	bool dead;
 	uint64_t dead_ns;
 	uint64_t paused_until; /* 0: it is not; NEVER: for good */
 	bool cut_off; /* its connections were reset */
-	int host;
 };
 
 struct job_world {
 	uint64_t seed;
 	int size, hosts, comm_count;
 	uint64_t network_ns, wake_ns; /* delays, at most */
-	struct faults faults;
-	bool fired[FAULTS_MAX];
-	struct draw run;
-	uint64_t now_ns, events;
-	struct rd_event_queue queue;
-	struct {
-		unsigned side; /* bits of ranks */
-		bool rejects;
-		uint64_t from_ns, until_ns;
-	} cuts[FAULTS_MAX];
-	int cut_count;
 	struct job_rank ranks[JOB_RANKS];
 	struct job_comm comms[JOB_COMMS];
-	bool trace;
-	char failure[900]; /* of a property; "": none */
 };
 
 /* Behind those of sockets. */
@@ -113,17 +96,8 @@ enum job_event { EVENT_RESUME = SOCKET_EVENTS /* rank */ };
 extern struct job_world job;
 
 /* world.c */
-void job_event(int kind, int subject, uint64_t at_ns);
-uint64_t job_delay(uint64_t most_ns);
-/* Until when these two cannot reach each other; 0: they can. */
-uint64_t job_cut(int a, int b);
-bool job_rejects(int a, int b);
 /* Faults may strike now: the present fiber does not return if its rank dies. */
 void job_tick(void);
-void job_trace(int rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A property does not hold. The first stands. */
-void job_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 static inline bool job_acts(int rank)
 {
 	return !job.ranks[rank].dead && !job.ranks[rank].paused_until;
@@ -139,17 +113,5 @@ void program_start(int rank);
 
 /* judge.c */
 void job_judge(void);
-
-/* ---- memory.c: what the library has allocated in each rank's threads ------------------------- */
-
-/* Allocations from now on are this rank's; -1: nobody's. Returns whose they were. */
-int memory_enter(int rank);
-void *memory_allocate(size_t size);
-void *memory_reallocate(void *memory, size_t size);
-void memory_free(void *memory);
-/* Bytes of this rank's. */
-size_t memory_used(int rank);
-/* The rank has died. */
-void memory_free_all(int rank);
 
 #endif

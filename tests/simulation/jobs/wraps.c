@@ -89,7 +89,7 @@ REAL(char *, strdup, const char *text)
 
 REAL(int, clock_gettime, clockid_t clock, struct timespec *now)
 {
-	uint64_t ns = job.now_ns + 1000 * MS;
+	uint64_t ns = sim.now_ns + 1000 * MS;
 
 	if (!is_inside())
 		return __real_clock_gettime(clock, now);
@@ -103,7 +103,7 @@ REAL(ssize_t, getrandom, void *bytes, size_t size, unsigned flags)
 	if (!is_inside())
 		return __real_getrandom(bytes, size, flags);
 	for (size_t i = 0; i < size; i++)
-		((unsigned char *)bytes)[i] = (unsigned char)draw(&job.run, 256);
+		((unsigned char *)bytes)[i] = (unsigned char)draw(&sim.run, 256);
 	return (ssize_t)size;
 }
 

@@ -28,11 +28,11 @@ static void tell(int index, int member, int lost, int state, uint64_t after_ns)
 	comm->told |= bit(member);
 	/* The verdict comes by way of the first rank. A member that is cut off from it for long
 	   finds that alone. */
-	if (first >= 0 && first != member && shrink_cut(member, first)) {
-		uint64_t silent_ns = world.now_ns + SHRINK_HEARTBEAT_MS * MS;
-		uint64_t until_ns = shrink_cut(member, first);
+	if (first >= 0 && first != member && sim_cut(member, first)) {
+		uint64_t silent_ns = sim.now_ns + SHRINK_HEARTBEAT_MS * MS;
+		uint64_t until_ns = sim_cut(member, first);
 
-		after_ns += (until_ns < silent_ns ? until_ns : silent_ns) - world.now_ns;
+		after_ns += (until_ns < silent_ns ? until_ns : silent_ns) - sim.now_ns;
 		if (until_ns > silent_ns) {
 			lost = first;
 			state = RD_LOST;
@@ -40,8 +40,8 @@ static void tell(int index, int member, int lost, int state, uint64_t after_ns)
 	}
 	comm->lost[member] = lost;
 	comm->state_of_lost[member] = state;
-	shrink_event(EVENT_BREAK, index * SHRINK_RANKS + member,
-		world.now_ns + after_ns + shrink_delay(world.network_ns));
+	sim_event(EVENT_BREAK, index * SHRINK_RANKS + member,
+		sim.now_ns + after_ns + sim_delay(world.network_ns));
 }
 
 static void tell_others(int index, int than, int lost, int state, uint64_t after_ns)
@@ -90,7 +90,7 @@ static void lose_paused(int origin)
 	for (int i = 0; i < world.comm_count; i++) {
 		const struct shrink_comm *comm = &world.comms[i];
 		int rank = rank_in(i, origin);
-		int other = comm->origins[1 + (int)draw(&world.run, (uint64_t)comm->size - 1)];
+		int other = comm->origins[1 + (int)draw(&sim.run, (uint64_t)comm->size - 1)];
 
 		if (rank < 0)
 			continue;
@@ -112,7 +112,7 @@ void comms_reject(void)
 			int first = comm->origins[0], member = comm->origins[rank];
 
 			if (first < 0 || member < 0 || (comm->gone & bit(member)) ||
-				!shrink_rejects(member, first))
+				!sim_rejects(member, first))
 				continue;
 			tell(i, member, first, RD_CUT_OFF, 0);
 			tell_others(i, member, member, RD_CUT_OFF, 0);
@@ -128,7 +128,8 @@ static void notice_cuts(int index)
 	for (int i = 1; i < comm->size && first >= 0; i++) {
 		int member = comm->origins[i];
 
-		if (member < 0 || (comm->gone & bit(member)) || !shrink_silent(member, first))
+		if (member < 0 || (comm->gone & bit(member)) ||
+			!sim_silent(member, first, SHRINK_HEARTBEAT_MS))
 			continue;
 		tell(index, member, first, RD_LOST, 0);
 		tell_others(index, member, member, RD_LOST, 0);
@@ -146,8 +147,7 @@ void comms_take_event(enum shrink_event kind, int subject)
 	} else if (kind == EVENT_PAUSE) {
 		const struct shrink_rank *rank = &world.ranks[subject];
 
-		if (rank->paused_until &&
-			world.now_ns >= rank->paused_ns + SHRINK_HEARTBEAT_MS * MS)
+		if (rank->paused_until && sim.now_ns >= rank->paused_ns + SHRINK_HEARTBEAT_MS * MS)
 			lose_paused(subject);
 	} else {
 		comm->broken[member] = true;
@@ -173,7 +173,7 @@ int comms_add(int size, uint32_t port)
 	int index = world.comm_count;
 
 	if (index == COMMS_MAX) {
-		shrink_fail("more than %d comms were made", COMMS_MAX);
+		sim_fail("more than %d comms were made", COMMS_MAX);
 		return index - 1;
 	}
 	world.comm_count++;
@@ -230,24 +230,24 @@ static int come(struct shrink_rank *rank)
 	if (quorum->number == 0) {
 		index = comms_add(quorum->planned, quorum->port);
 	} else if (rank->making.next_ns == 0) {
-		rank->making.next_ns = world.now_ns + MS + shrink_delay(world.network_ns);
+		rank->making.next_ns = sim.now_ns + MS + sim_delay(world.network_ns);
 		return 1;
 	} else if (has_lost_one(rank)) {
 		return leave(rank, RONDO_DIED, "a rank died while the comm was made");
-	} else if (world.now_ns >= rank->making.until_ns) {
+	} else if (sim.now_ns >= rank->making.until_ns) {
 		return leave(rank, RONDO_UNREACHABLE, "no one listens where they meet");
-	} else if (!shrink_cut(rank->origin, leader) && world.ranks[leader].port == quorum->port &&
+	} else if (!sim_cut(rank->origin, leader) && world.ranks[leader].port == quorum->port &&
 		   !world.ranks[leader].dead) {
 		index = comm_at(quorum->port);
 	}
 	if (index < 0) {
-		rank->making.next_ns = world.now_ns + RETRY_MS * MS;
+		rank->making.next_ns = sim.now_ns + RETRY_MS * MS;
 		return 1;
 	}
 	if (world.comms[index].origins[quorum->number] >= 0)
-		shrink_fail("two ranks are rank %d of one comm", quorum->number);
+		sim_fail("two ranks are rank %d of one comm", quorum->number);
 	if (world.comms[index].size != quorum->planned)
-		shrink_fail("ranks of one comm differ in its size");
+		sim_fail("ranks of one comm differ in its size");
 	world.comms[index].origins[quorum->number] = rank->origin;
 	rank->making.comm = index;
 	rank->making.next_ns = rank->making.until_ns;
@@ -281,13 +281,13 @@ static int await_others(struct shrink_rank *rank)
 	}
 	if (comm->go && !rank->making.come) {
 		rank->making.come = true;
-		rank->making.next_ns = world.now_ns + shrink_delay(world.network_ns);
+		rank->making.next_ns = sim.now_ns + sim_delay(world.network_ns);
 	}
 	if (rank->making.come) {
-		if (world.now_ns < rank->making.next_ns)
+		if (sim.now_ns < rank->making.next_ns)
 			return 1;
 		/* The verdict may be there before the rank looks. */
-		return comm->broken[rank->origin] && draw_one_in(&world.run, 2)
+		return comm->broken[rank->origin] && draw_one_in(&sim.run, 2)
 			       ? leave(rank, error_of(comm, rank->origin), "the new comm failed")
 			       : 0;
 	}
@@ -295,7 +295,7 @@ static int await_others(struct shrink_rank *rank)
 		return leave(rank, error_of(comm, rank->origin), "the new comm failed");
 	if (has_lost_one(rank))
 		return leave(rank, RONDO_DIED, "a rank died while the comm was made");
-	if (world.now_ns >= rank->making.until_ns)
+	if (sim.now_ns >= rank->making.until_ns)
 		return leave(rank, RONDO_TIMEOUT, "not all ranks came");
 	return 1;
 }

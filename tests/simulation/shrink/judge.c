@@ -15,12 +15,11 @@ static int delays_ms(void)
 {
 	int sum = 0;
 
-	for (int i = 0; i < world.faults.count; i++) {
-		const struct fault *fault = &world.faults.at[i];
+	for (int i = 0; i < sim.faults.count; i++) {
+		const struct fault *fault = &sim.faults.at[i];
 
-		if (world.fired[i] &&
-			(fault->kind == FAULT_pause || fault->kind == FAULT_partition ||
-				fault->kind == FAULT_reject))
+		if (sim.fired[i] && (fault->kind == FAULT_pause || fault->kind == FAULT_partition ||
+					    fault->kind == FAULT_reject))
 			sum += fault->number[1] ? fault->number[1] : 100000;
 	}
 	return sum;
@@ -42,7 +41,7 @@ static void judge_one_comm(void)
 		if (!is_there(rank) || rank->stage != STAGE_CALLING)
 			continue;
 		if (found >= 0 && rank->comm != world.ranks[found].comm)
-			shrink_fail("ranks %d and %d of the lineage go on in two comms", found, i);
+			sim_fail("ranks %d and %d of the lineage go on in two comms", found, i);
 		found = i;
 	}
 }
@@ -56,10 +55,10 @@ static void judge_whole(const struct shrink_rank *rank)
 		int origin = comm->origins[i];
 
 		if (!is_there(&world.ranks[origin]))
-			shrink_fail("rank %d of the lineage continues with rank %d, which is gone",
+			sim_fail("rank %d of the lineage continues with rank %d, which is gone",
 				rank->origin, origin);
 		if (i > 0 && origin <= comm->origins[i - 1])
-			shrink_fail("the ranks of a comm are not in their order");
+			sim_fail("the ranks of a comm are not in their order");
 	}
 }
 
@@ -71,7 +70,7 @@ static bool must_go_on(void)
 
 	for (int i = 0; i < world.size; i++) {
 		gone |= (unsigned)world.ranks[i].dead << i;
-		known &= !world.ranks[i].vanished;
+		known &= !(sim.vanished >> i & 1);
 	}
 	/* A rank that is dead for certain does not count. */
 	return delays_ms() < SHRINK_HARMLESS_MS && (known || 2 * count_bits(gone) < world.size);
@@ -81,16 +80,15 @@ static bool must_go_on(void)
    refused. */
 static void judge_time(const struct shrink_rank *rank)
 {
-	int refusals = world.hosts > 1 ? world.faults.count : 0;
+	int refusals = world.hosts > 1 ? sim.faults.count : 0;
 	uint64_t bound_ms = SHRINK_SWIFT_MS + (uint64_t)refusals * SHRINK_REFUSAL_MS;
 
-	for (int i = 0; i < world.faults.count; i++)
-		if (world.fired[i] && world.faults.at[i].kind != FAULT_kill)
+	for (int i = 0; i < sim.faults.count; i++)
+		if (sim.fired[i] && sim.faults.at[i].kind != FAULT_kill)
 			return;
-	if (rank->since_ns > world.struck_ns + bound_ms * MS)
-		shrink_fail("rank %d of the lineage took %llu ms after the last death",
-			rank->origin,
-			(unsigned long long)((rank->since_ns - world.struck_ns) / MS));
+	if (rank->since_ns > sim.struck_ns + bound_ms * MS)
+		sim_fail("rank %d of the lineage took %llu ms after the last death", rank->origin,
+			(unsigned long long)((rank->since_ns - sim.struck_ns) / MS));
 }
 
 void shrink_judge(void)
@@ -105,10 +103,10 @@ void shrink_judge(void)
 			continue;
 		judge_time(rank);
 		if (rank->stage == STAGE_SHRINKING)
-			shrink_fail("rank %d of the lineage hangs", i);
+			sim_fail("rank %d of the lineage hangs", i);
 		else if (rank->stage == STAGE_CALLING)
 			judge_whole(rank);
 		else if (must)
-			shrink_fail("rank %d of the lineage ends: %s", i, rank->error);
+			sim_fail("rank %d of the lineage ends: %s", i, rank->error);
 	}
 }

@@ -5,35 +5,29 @@
 
 /* ---- The world's part of sockets ------------------------------------------------------------ */
 
-static void put_event(void *context, enum socket_event kind, int socket, uint64_t at_ns)
-{
-	(void)context;
-	shrink_event((enum shrink_event)kind, socket, at_ns);
-}
-
 static uint64_t arrival(void *context)
 {
 	(void)context;
-	return world.now_ns + shrink_delay(world.network_ns);
+	return sim.now_ns + sim_delay(world.network_ns);
 }
 
 static uint64_t cut(void *context, int a, int b)
 {
 	(void)context;
-	return shrink_cut(a, b);
+	return sim_cut(a, b);
 }
 
 static bool silent(void *context, int a, int b)
 {
 	(void)context;
-	return shrink_silent(a, b);
+	return sim_silent(a, b, SHRINK_HEARTBEAT_MS);
 }
 
 /* Its process lives, for other comms. */
 static bool has_left(int rank)
 {
 	return !world.ranks[rank].dead && !world.ranks[rank].paused_until &&
-	       world.ranks[rank].stage == STAGE_ENDED && draw_one_in(&world.run, 2);
+	       world.ranks[rank].stage == STAGE_ENDED && draw_one_in(&sim.run, 2);
 }
 
 static bool is_there(int rank)
@@ -46,7 +40,7 @@ static enum socket_answer answer(void *context, int socket)
 	const struct sim_socket *near = sockets_at(socket);
 
 	(void)context;
-	if (shrink_rejects(near->owner, near->toward))
+	if (sim_rejects(near->owner, near->toward))
 		return SOCKET_REFUSES;
 	if (has_left(near->toward))
 		return SOCKET_LEAVES;
@@ -60,7 +54,7 @@ static void queue(void *context, int socket)
 
 	(void)context;
 	if (rank->pending_count == PENDING_MAX) {
-		shrink_fail("%d sockets wait at rank %d of the lineage", PENDING_MAX, rank->origin);
+		sim_fail("%d sockets wait at rank %d of the lineage", PENDING_MAX, rank->origin);
 		return;
 	}
 	rank->pending[rank->pending_count++] = socket;
@@ -75,9 +69,7 @@ static void touch(void *context, int socket)
 
 void places_begin(void)
 {
-	static const struct socket_rules rules = { .run = &world.run,
-		.event = put_event,
-		.arrival = arrival,
+	static const struct socket_rules rules = { .arrival = arrival,
 		.cut = cut,
 		.silent = silent,
 		.answer = answer,
@@ -128,7 +120,7 @@ void places_reject(void)
 {
 	for (int i = 0; i < sockets_count(); i++)
 		if (sockets_at(i)->peer >= 0 &&
-			shrink_rejects(sockets_at(i)->owner, sockets_at(i)->toward))
+			sim_rejects(sockets_at(i)->owner, sockets_at(i)->toward))
 			sockets_break(i, ECONNRESET);
 }
 
@@ -136,8 +128,7 @@ void places_begin_silence(void)
 {
 	for (int i = 0; i < sockets_count(); i++)
 		if (sockets_at(i)->open)
-			shrink_event((enum shrink_event)SOCKET_SILENCE, i,
-				world.now_ns + SHRINK_HEARTBEAT_MS * MS);
+			sim_event(SOCKET_SILENCE, i, sim.now_ns + SHRINK_HEARTBEAT_MS * MS);
 }
 
 void places_intrude(int rank, int kind)

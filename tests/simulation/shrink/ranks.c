@@ -9,7 +9,7 @@
 
 static int64_t clock_ms(void)
 {
-	return (int64_t)(world.now_ns / MS) + 1000;
+	return (int64_t)(sim.now_ns / MS) + 1000;
 }
 
 /* ---- Output of the machine ------------------------------------------------------------------ */
@@ -139,7 +139,7 @@ static bool is_at_work(const struct shrink_rank *rank)
 /* From a random rank on. */
 static bool take_one(struct shrink_rank *rank)
 {
-	int size = rank->quorum.size, first = (int)draw(&world.run, (uint64_t)size);
+	int size = rank->quorum.size, first = (int)draw(&sim.run, (uint64_t)size);
 
 	for (int i = 0; i < rank->pending_count && rd_quorum_listens(&rank->quorum); i++)
 		if (take_pending(rank, i))
@@ -158,7 +158,7 @@ static void run_quorum(struct shrink_rank *rank)
 {
 	serve(rank);
 	/* Messages behind a plan may be read with it. */
-	while ((is_at_work(rank) || draw_one_in(&world.run, 2)) && take_one(rank))
+	while ((is_at_work(rank) || draw_one_in(&sim.run, 2)) && take_one(rank))
 		serve(rank);
 	if (is_at_work(rank))
 		rd_quorum_tick(&rank->quorum, clock_ms());
@@ -170,12 +170,12 @@ static void run_quorum(struct shrink_rank *rank)
 static void set_stage(struct shrink_rank *rank, enum stage stage)
 {
 	rank->stage = stage;
-	rank->since_ns = world.now_ns;
+	rank->since_ns = sim.now_ns;
 }
 
 static void end(struct shrink_rank *rank)
 {
-	shrink_trace(rank->origin, "ends: %s", rank->error);
+	sim_trace(rank->origin, "ends: %s", rank->error);
 	places_close_all(rank->origin);
 	rd_vote_forget(&rank->vote);
 	set_stage(rank, STAGE_ENDED);
@@ -187,7 +187,7 @@ static void begin_shrink(struct shrink_rank *rank)
 	enum rd_presence presence[SHRINK_RANKS];
 	int err;
 
-	shrink_trace(rank->origin, "shrinks its comm of %d", comm->size);
+	sim_trace(rank->origin, "shrinks its comm of %d", comm->size);
 	rank->settings = (struct rd_settings){ .size = comm->size,
 		.timeout_ms = SHRINK_CALL_MS,
 		.heartbeat_timeout_ms = SHRINK_HEARTBEAT_MS,
@@ -222,7 +222,7 @@ static void end_shrink(struct shrink_rank *rank)
 {
 	for (int i = 0; i < rank->quorum.size; i++)
 		if (rank->dialled[i] >= 0 || rank->arrived[i] >= 0)
-			shrink_fail("rank %d of the lineage has a connection after a shrink",
+			sim_fail("rank %d of the lineage has a connection after a shrink",
 				rank->origin);
 	rd_quorum_free(&rank->quorum);
 }
@@ -236,7 +236,7 @@ static void vote(struct shrink_rank *rank, int err)
 		members[i].lineage.origin = world.comms[rank->making.comm].origins[i];
 	rank->making.runs = false;
 	rank->port = 0;
-	shrink_trace(rank->origin, "rank %d of %d at port %d: %s", rank->quorum.number,
+	sim_trace(rank->origin, "rank %d of %d at port %d: %s", rank->quorum.number,
 		rank->quorum.planned, (int)rank->quorum.port, err ? rank->error : "made");
 	if (err)
 		rank->making.comm = -1;
@@ -251,7 +251,7 @@ static void make(struct shrink_rank *rank)
 	if (!rank->making.runs)
 		rank->making = (struct shrink_making){ .runs = true,
 			.comm = -1,
-			.until_ns = world.now_ns + (uint64_t)SHRINK_INIT_MS * MS };
+			.until_ns = sim.now_ns + (uint64_t)SHRINK_INIT_MS * MS };
 	err = comms_make(rank->origin);
 	if (err <= 0)
 		vote(rank, err);
@@ -263,7 +263,7 @@ static void take_comm(struct shrink_rank *rank)
 	rd_vote_forget(&rank->vote);
 	rank->comm = rank->making.comm;
 	set_stage(rank, STAGE_CALLING);
-	shrink_trace(rank->origin, "has a comm of %d", world.comms[rank->comm].size);
+	sim_trace(rank->origin, "has a comm of %d", world.comms[rank->comm].size);
 }
 
 static void give_up(struct shrink_rank *rank)

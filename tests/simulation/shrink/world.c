@@ -4,90 +4,17 @@
 #include <string.h>
 
 #include "bootstrap/control.h"
-#include "report.h"
 
 struct shrink_world world;
 
 /* ---- For the other files of this folder ----------------------------------------------------- */
 
-void shrink_event(enum shrink_event kind, int subject, uint64_t at_ns)
-{
-	struct rd_timed_event event = { .time_ns = at_ns, .kind = (int)kind, .subject = subject };
-
-	if (at_ns != NEVER && rd_event_queue_put(&world.queue, event))
-		shrink_fail("no memory for an event");
-}
-
-uint64_t shrink_delay(uint64_t most_ns)
-{
-	return draw(&world.run, most_ns + 1);
-}
-
 void shrink_touch(int rank)
 {
-	uint64_t at_ns = world.now_ns + shrink_delay(world.wake_ns);
+	uint64_t at_ns = sim.now_ns + sim_delay(world.wake_ns);
 
 	if (at_ns < world.ranks[rank].wake_ns)
 		world.ranks[rank].wake_ns = at_ns;
-}
-
-static bool same_host(int a, int b)
-{
-	return a * world.hosts / world.size == b * world.hosts / world.size;
-}
-
-bool shrink_rejects(int a, int b)
-{
-	for (int i = 0; i < world.cut_count; i++)
-		if (world.cuts[i].rejects && world.cuts[i].until_ns > world.now_ns &&
-			(world.cuts[i].side >> a & 1) != (world.cuts[i].side >> b & 1))
-			return !same_host(a, b);
-	return false;
-}
-
-uint64_t shrink_cut(int a, int b)
-{
-	uint64_t until_ns = 0;
-
-	for (int i = 0; i < world.cut_count; i++)
-		if (!world.cuts[i].rejects &&
-			(world.cuts[i].side >> a & 1) != (world.cuts[i].side >> b & 1) &&
-			world.cuts[i].until_ns > world.now_ns && world.cuts[i].until_ns > until_ns)
-			until_ns = world.cuts[i].until_ns;
-	return world.ranks[a].vanished || world.ranks[b].vanished ? NEVER : until_ns;
-}
-
-bool shrink_silent(int a, int b)
-{
-	for (int i = 0; i < world.cut_count; i++)
-		if (!world.cuts[i].rejects &&
-			(world.cuts[i].side >> a & 1) != (world.cuts[i].side >> b & 1) &&
-			world.cuts[i].until_ns > world.now_ns &&
-			world.cuts[i].from_ns + SHRINK_HEARTBEAT_MS * MS <= world.now_ns)
-			return true;
-	return world.ranks[a].vanished || world.ranks[b].vanished;
-}
-
-void shrink_trace(int rank, const char *format, ...)
-{
-	va_list args;
-
-	if (!world.trace)
-		return;
-	va_start(args, format);
-	trace_print(world.events, world.now_ns, rank, format, args);
-	va_end(args);
-}
-
-void shrink_fail(const char *format, ...)
-{
-	va_list args;
-
-	if (world.failure[0])
-		return;
-	va_start(args, format);
-	vsnprintf(world.failure, sizeof(world.failure), format, args);
-	va_end(args);
 }
 
 /* ---- Faults --------------------------------------------------------------------------------- */
@@ -99,7 +26,7 @@ static void kill_rank(int number, bool vanishes)
 	if (rank->dead || rank->stage == STAGE_ENDED)
 		return;
 	rank->dead = true;
-	rank->vanished = vanishes;
+	sim.vanished |= (unsigned)vanishes << number;
 	if (vanishes) {
 		places_begin_silence();
 		comms_lose(number, RD_LOST, SHRINK_HEARTBEAT_MS * MS);
@@ -107,7 +34,7 @@ static void kill_rank(int number, bool vanishes)
 		places_close_all(number);
 		/* Bytes that it had not read make its kernel reset its connections. */
 		comms_lose(number,
-			world.hosts > 1 && draw_one_in(&world.run, 4) ? RD_CUT_OFF : RD_DEAD, 0);
+			world.hosts > 1 && draw_one_in(&sim.run, 4) ? RD_CUT_OFF : RD_DEAD, 0);
 	}
 }
 
@@ -117,29 +44,24 @@ static void pause_rank(int number, int ms)
 
 	if (rank->dead || rank->stage == STAGE_ENDED)
 		return;
-	rank->paused_ns = world.now_ns;
-	rank->paused_until = ms ? world.now_ns + (uint64_t)ms * MS : NEVER;
-	shrink_event(EVENT_RESUME, number, rank->paused_until);
-	shrink_event(EVENT_PAUSE, number, world.now_ns + SHRINK_HEARTBEAT_MS * MS);
+	rank->paused_ns = sim.now_ns;
+	rank->paused_until = sim_until(ms);
+	sim_event(EVENT_RESUME, number, rank->paused_until);
+	sim_event(EVENT_PAUSE, number, sim.now_ns + SHRINK_HEARTBEAT_MS * MS);
 }
 
 static void reject(unsigned side, int ms)
 {
-	world.cuts[world.cut_count].rejects = true;
-	world.cuts[world.cut_count].side = side;
-	world.cuts[world.cut_count++].until_ns = ms ? world.now_ns + (uint64_t)ms * MS : NEVER;
+	sim_add_cut(side, ms, true);
 	places_reject();
 	comms_reject();
 }
 
 static void cut(unsigned side, int ms)
 {
-	world.cuts[world.cut_count].rejects = false;
-	world.cuts[world.cut_count].side = side;
-	world.cuts[world.cut_count].from_ns = world.now_ns;
-	world.cuts[world.cut_count++].until_ns = ms ? world.now_ns + (uint64_t)ms * MS : NEVER;
+	sim_add_cut(side, ms, false);
 	places_begin_silence();
-	shrink_event(EVENT_CUTS, 0, world.now_ns + SHRINK_HEARTBEAT_MS * MS);
+	sim_event(EVENT_CUTS, 0, sim.now_ns + SHRINK_HEARTBEAT_MS * MS);
 }
 
 static void strike(const struct fault *fault)
@@ -152,7 +74,7 @@ static void strike(const struct fault *fault)
 	else if (fault->kind == FAULT_reject)
 		reject((unsigned)number[0], number[1]);
 	else if (fault->kind == FAULT_strange)
-		places_intrude((int)draw(&world.run, (uint64_t)world.size), number[0]);
+		places_intrude((int)draw(&sim.run, (uint64_t)world.size), number[0]);
 	else if (is_rank && (fault->kind == FAULT_kill || fault->kind == FAULT_vanish))
 		kill_rank(number[0], fault->kind == FAULT_vanish);
 	else if (is_rank && fault->kind == FAULT_pause)
@@ -163,18 +85,10 @@ static void strike(const struct fault *fault)
 
 static void strike_faults(void)
 {
-	for (int i = 0; i < world.faults.count; i++) {
-		struct faults one = { 1, { world.faults.at[i] } };
-		char text[FAULTS_TEXT];
+	const struct fault *fault;
 
-		if (world.fired[i] || world.events < one.at[0].event)
-			continue;
-		world.fired[i] = true;
-		world.struck_ns = world.now_ns;
-		faults_print(&one, text);
-		shrink_trace(-1, "FAULT %s", text);
-		strike(&one.at[0]);
-	}
+	while ((fault = sim_strike()) != NULL)
+		strike(fault);
 }
 
 /* ---- Time ----------------------------------------------------------------------------------- */
@@ -183,7 +97,7 @@ static void take_event(const struct rd_timed_event *event)
 {
 	switch ((enum shrink_event)event->kind) {
 	case EVENT_RESUME:
-		if (world.ranks[event->subject].paused_until <= world.now_ns)
+		if (world.ranks[event->subject].paused_until <= sim.now_ns)
 			world.ranks[event->subject].paused_until = 0;
 		shrink_touch(event->subject);
 		return;
@@ -204,7 +118,7 @@ static void take_event(const struct rd_timed_event *event)
 /* The next rank that is due, from a random one on; -1: none. */
 static int next_rank(uint64_t *at_ns)
 {
-	int first = (int)draw(&world.run, (uint64_t)world.size), next = -1;
+	int first = (int)draw(&sim.run, (uint64_t)world.size), next = -1;
 
 	*at_ns = NEVER;
 	for (int i = 0; i < world.size; i++) {
@@ -218,39 +132,29 @@ static int next_rank(uint64_t *at_ns)
 	return next;
 }
 
-static uint64_t end_of_time(void)
-{
-	uint64_t ms = SHRINK_END_MS;
-
-	for (int i = 0; i < world.faults.count; i++)
-		ms += (uint64_t)world.faults.at[i].number[1];
-	return ms * MS;
-}
-
 /* Until nothing is left to happen. */
 static void run(void)
 {
-	uint64_t end_ns = end_of_time(), at_ns;
+	uint64_t end_ns = sim_end_of_time(SHRINK_END_MS), at_ns;
 	struct rd_timed_event event;
 
-	while (!world.failure[0]) {
+	while (!sim.failure[0]) {
 		int rank;
 		bool queued;
 
-		world.events++;
+		sim.events++;
 		strike_faults();
 		rank = next_rank(&at_ns);
-		queued =
-			world.queue.count > 0 && (rank < 0 || world.queue.heap[0].time_ns <= at_ns);
+		queued = sim.queue.count > 0 && (rank < 0 || sim.queue.heap[0].time_ns <= at_ns);
 		if (rank < 0 && !queued)
 			return;
 		if (queued)
-			at_ns = world.queue.heap[0].time_ns;
-		if (at_ns > world.now_ns)
-			world.now_ns = at_ns;
-		if (world.now_ns > end_ns)
+			at_ns = sim.queue.heap[0].time_ns;
+		if (at_ns > sim.now_ns)
+			sim.now_ns = at_ns;
+		if (sim.now_ns > end_ns)
 			return;
-		if (queued && rd_event_queue_take(&world.queue, &event)) {
+		if (queued && rd_event_queue_take(&sim.queue, &event)) {
 			take_event(&event);
 		} else if (shrink_acts(&world.ranks[rank])) {
 			world.ranks[rank].wake_ns = NEVER;
@@ -283,21 +187,16 @@ static void begin(uint64_t seed, int size, const struct faults *faults, bool tra
 	world.hosts = 1 + (int)draw(&stream, (uint64_t)size);
 	world.network_ns = draw_one_in(&stream, 2) ? 20 * MS : MS / 10;
 	world.wake_ns = draw_one_in(&stream, 2) ? MS : MS / 100;
-	world.faults = *faults;
-	memset(world.fired, 0, sizeof(world.fired));
-	world.run = draw_from(seed, 14);
-	world.now_ns = world.events = world.struck_ns = 0;
-	world.queue.count = 0;
-	world.cut_count = world.comm_count = 0;
+	sim_begin(draw_from(seed, 14), size, world.hosts, faults, trace);
+	sim.parts_hosts = true;
+	world.comm_count = 0;
 	world.ports = 0;
-	world.trace = trace;
-	world.failure[0] = '\0';
 	for (int i = 0; i < size; i++) {
 		ranks_begin(i);
 		world.ranks[i].wake_ns = draw(&stream, MS);
 	}
 	comms_begin();
-	shrink_event(EVENT_REVOKE, (int)draw(&stream, (uint64_t)size), draw(&stream, 30 * MS));
+	sim_event(EVENT_REVOKE, (int)draw(&stream, (uint64_t)size), draw(&stream, 30 * MS));
 }
 
 const char *shrink_run(uint64_t seed, int size, const struct faults *faults, bool trace)
@@ -306,11 +205,11 @@ const char *shrink_run(uint64_t seed, int size, const struct faults *faults, boo
 
 	begin(seed, size, faults, trace);
 	faults_print(faults, text);
-	shrink_trace(-1, "a lineage of %d ranks on %d hosts; faults: %s", size, world.hosts, text);
+	sim_trace(-1, "a lineage of %d ranks on %d hosts; faults: %s", size, world.hosts, text);
 	run();
-	if (!world.failure[0])
+	if (!sim.failure[0])
 		shrink_judge();
 	for (int i = 0; i < size; i++)
 		ranks_finish(i);
-	return world.failure[0] ? world.failure : NULL;
+	return sim.failure[0] ? sim.failure : NULL;
 }

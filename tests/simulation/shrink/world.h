@@ -10,14 +10,10 @@
 #ifndef SIMULATION_SHRINK_WORLD_H
 #define SIMULATION_SHRINK_WORLD_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "bootstrap/shrink/quorum.h"
-#include "check/event_queue.h"
-#include "draw.h"
-#include "faults.h"
 #include "kinds.h"
 #include "sockets.h"
 
@@ -51,7 +47,7 @@ struct shrink_making {
 
 struct shrink_rank {
 	int origin;
-	bool dead, vanished;
+	bool dead;
 	uint64_t paused_ns, paused_until; /* since when; 0: it is not, NEVER: for good */
 	enum stage stage;
 	uint64_t wake_ns, since_ns; /* since_ns: of its present stage */
@@ -87,24 +83,10 @@ struct shrink_comm {
 struct shrink_world {
 	int size, hosts;
 	uint64_t network_ns, wake_ns; /* delays, at most */
-	struct faults faults;
-	bool fired[FAULTS_MAX];
-	uint64_t struck_ns; /* when the latest fault struck */
-	struct draw run;
-	uint64_t now_ns, events;
-	struct rd_event_queue queue;
-	struct {
-		unsigned side; /* bits of ranks */
-		bool rejects; /* between hosts; else nothing passes */
-		uint64_t from_ns, until_ns;
-	} cuts[FAULTS_MAX];
-	int cut_count;
 	struct shrink_rank ranks[SHRINK_RANKS];
 	uint32_t ports;
 	struct shrink_comm comms[COMMS_MAX];
 	int comm_count;
-	bool trace;
-	char failure[600]; /* of a property; "": none */
 };
 
 /* Behind those of sockets. */
@@ -119,20 +101,8 @@ enum shrink_event {
 extern struct shrink_world world;
 
 /* world.c */
-void shrink_event(enum shrink_event kind, int subject, uint64_t at_ns);
 /* The rank looks at what has changed. */
 void shrink_touch(int rank);
-/* Until when these two cannot reach each other; 0: they can. */
-uint64_t shrink_cut(int a, int b);
-/* Whether they could not for as long as a heartbeat may take. */
-bool shrink_silent(int a, int b);
-/* Whether a router between their hosts resets and refuses. */
-bool shrink_rejects(int a, int b);
-uint64_t shrink_delay(uint64_t most_ns);
-void shrink_trace(int rank, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A property does not hold. The first stands. */
-void shrink_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 static inline bool shrink_acts(const struct shrink_rank *rank)
 {
 	return !rank->dead && !rank->paused_until && rank->stage != STAGE_ENDED;
@@ -155,7 +125,7 @@ void places_intrude(int rank, int kind);
 void places_reset(int rank);
 /* Connections between ranks that are cut off fail, after a time. */
 void places_begin_silence(void);
-/* Resets the connections between ranks of shrink_rejects(). */
+/* Resets the connections between ranks of sim_rejects(). */
 void places_reject(void);
 
 /* comms.c */
@@ -164,7 +134,7 @@ void comms_begin(void);
 void comms_take_event(enum shrink_event kind, int subject);
 /* This rank is no longer there: the comms that it has break. presence: as the others see it. */
 void comms_lose(int origin, int presence, uint64_t after_ns);
-/* Between ranks of shrink_rejects(), connections are reset. */
+/* Between ranks of sim_rejects(), connections are reset. */
 void comms_reject(void);
 void comms_revoke(int origin);
 /* A new comm, whose ranks come to this port; and one of this rank alone. */
