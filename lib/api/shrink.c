@@ -30,8 +30,7 @@ static void lose_absent(const rondo_comm *comm, const rondo_comm *made)
 
 static int make_once(rondo_comm *comm, struct rd_shrink *shrink, rondo_comm **made)
 {
-	struct rd_comm_origin origin = { .parent = comm->control,
-		.shared = comm->shared,
+	struct rd_comm_origin origin = { .shared = comm->shared,
 		.lineage = rd_control_lineage(comm->control) };
 	struct rd_settings settings;
 	int err = rd_shrink_meet(shrink, &settings);

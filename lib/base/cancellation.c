@@ -86,14 +86,9 @@ int rd_cancellation_fd(void)
 
 bool rd_is_cancelled(void)
 {
-	bool cancelled;
+	struct pollfd fd = { .fd = rd_cancellation_fd(), .events = POLLIN };
 
-	if (!own)
-		return false;
-	pthread_mutex_lock(&own->lock);
-	cancelled = own->cancelled;
-	pthread_mutex_unlock(&own->lock);
-	return cancelled;
+	return own && poll(&fd, 1, 0) > 0;
 }
 
 int rd_fail_cancelled(void)

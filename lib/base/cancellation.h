@@ -13,7 +13,7 @@
 
 struct rd_cancellation {
 	int rank;
-	int fd; /* an eventfd, readable once the creation is cancelled */
+	int fd; /* an eventfd, or an epoll: readable once the creation is cancelled */
 	pthread_mutex_t lock;
 	pthread_cond_t change;
 	/* Under the lock: */
@@ -37,7 +37,7 @@ void rd_cancellation_cancel(struct rd_cancellation *cancellation);
  */
 enum rd_creation_state rd_cancellation_look(struct rd_cancellation *cancellation);
 
-/* The rest is for the thread that creates. */
+/* The rest is for the thread that creates. NULL ends one that is not waited for. */
 void rd_cancellation_begin(struct rd_cancellation *cancellation);
 /* Returns whether the thread was abandoned. */
 bool rd_cancellation_end(void);

@@ -117,7 +117,6 @@ static int open_sockets(struct rd_control *control, int64_t deadline_ms)
 /* Registers with the parent, whose verdict becomes this one's. parent: NULL: none. */
 static void control_attach(struct rd_control *control, struct rd_control *parent)
 {
-	bool shrinks = control->lineage.id != 0;
 	int error;
 
 	if (!parent)
@@ -126,11 +125,9 @@ static void control_attach(struct rd_control *control, struct rd_control *parent
 	pthread_mutex_lock(&parent->lock);
 	control->next_child = parent->children;
 	parent->children = control;
-	/* A comm that shrinks has failed: rd_control_fail_children() is for its child. */
-	error = shrinks ? parent->children_error : atomic_load(&parent->verdict);
+	error = atomic_load(&parent->verdict);
 	if (error)
-		rd_control_fail_child(control, error,
-			shrinks ? parent->children_reason : rd_reason_text(parent->reason));
+		rd_control_fail_child(control, error, rd_reason_text(parent->reason));
 	pthread_mutex_unlock(&parent->lock);
 }
 

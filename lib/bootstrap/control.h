@@ -86,11 +86,6 @@ int rd_control_create(struct rd_control **control, const struct rd_control_confi
  */
 void rd_control_decline(const struct rd_control_config *config, int error, const char *reason);
 
-/* Ends the comms that are being made from this one, which has failed itself, and those that are
-   made from it until rd_control_spare_children(). reason: static. */
-void rd_control_fail_children(struct rd_control *control, int error, const char *reason);
-void rd_control_spare_children(struct rd_control *control);
-
 /* The creation is over. Until this call a verdict of config->parent ends this comm, too, so that no
    rank waits here for one that has died there. Afterwards the parent may be freed. The same goes
    for this thread's cancellation, whose verdict is RONDO_REVOKED. */

@@ -99,22 +99,6 @@ void rd_control_set_presence(struct rd_control *control, int rank, enum rd_prese
 		;
 }
 
-void rd_control_fail_children(struct rd_control *control, int error, const char *reason)
-{
-	pthread_mutex_lock(&control->lock);
-	control->children_error = error;
-	control->children_reason = reason;
-	fail_children(control, error, reason);
-	pthread_mutex_unlock(&control->lock);
-}
-
-void rd_control_spare_children(struct rd_control *control)
-{
-	pthread_mutex_lock(&control->lock);
-	control->children_error = 0;
-	pthread_mutex_unlock(&control->lock);
-}
-
 /* ---- The thread's side --------------------------------------------------------------------- */
 
 void rd_control_hide(struct rd_control *control)

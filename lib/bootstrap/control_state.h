@@ -82,8 +82,6 @@ struct rd_control {
 	bool over; /* nothing more will come */
 	bool alone; /* the thread frees the control connection when it is over */
 	struct rd_control *children; /* made from this one, and not detached yet */
-	int children_error; /* of rd_control_fail_children(); 0: none */
-	const char *children_reason;
 	struct rd_control *next_child; /* under the parent's lock */
 	struct rd_control *next; /* of this process (control_leave.c) */
 	/* Under the job's lock: */

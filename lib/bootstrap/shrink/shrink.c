@@ -1,25 +1,21 @@
 #include "bootstrap/shrink/shrink.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cancellation.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/thread.h"
 #include "bootstrap/control_socket.h"
 #include "net/socket.h"
 
 #define EVENTS_MAX 64
 #define WAIT_MOST_MS 60000
-#define STACK_SIZE (64 << 10)
 
 /* Events of the epoll: a rank's number with one of these. */
 #define MARK_ARRIVAL (UINT64_C(1) << 34)
@@ -32,16 +28,6 @@ struct dialled {
 	unsigned attempt; /* of the quorum */
 };
 
-/* While the ranks make the new comm, a thread watches their connections: a rank that dies before it
-   comes to the new comm ends the making at once, not by its timeout. */
-struct watch {
-	bool runs;
-	pthread_t thread;
-	int stop_fd; /* an eventfd; -1: none */
-	struct pollfd *fds; /* [count] */
-	int count;
-};
-
 struct rd_shrink {
 	const struct rd_settings *settings; /* the caller's */
 	struct rd_control *control; /* the caller's */
@@ -51,7 +37,9 @@ struct rd_shrink {
 	int arrival_fd; /* an eventfd, readable where one has come */
 	struct dialled *dialled; /* [size] */
 	struct rd_control_socket **arrived; /* [size]: by which a member came; NULL: none */
-	struct watch watch;
+	/* A rank that dies before it comes to the new comm ends the making of that at once, not by
+	   its timeout. The fd is an epoll of the connections' ends. */
+	struct rd_cancellation making;
 };
 
 /* ---- Connections to other ranks' places ----------------------------------------------------- */
@@ -284,62 +272,41 @@ static void run_quorum(struct rd_shrink *shrink)
 	}
 }
 
-/* ---- The watch ------------------------------------------------------------------------------- */
+/* ---- The making of the new comm -------------------------------------------------------------- */
 
-/* The first descriptor is the one that ends it. */
-static void *wait_for_death(void *argument)
+/* Messages stay for later. */
+static void watch_end(const struct rd_shrink *shrink, const struct rd_control_socket *socket)
 {
-	struct rd_shrink *shrink = argument;
-	struct watch *watch = &shrink->watch;
+	struct epoll_event event = { .events = EPOLLRDHUP };
 
-	rd_log_rank(shrink->quorum.rank);
-	while (poll(watch->fds, (nfds_t)watch->count, -1) < 0)
-		; /* a signal */
-	if (!watch->fds[0].revents)
-		rd_control_fail_children(shrink->control, RONDO_DIED,
-			"a rank died while the ranks that were left made a communicator");
-	return NULL;
-}
-
-static void watch_end(struct watch *watch, const struct rd_control_socket *socket)
-{
-	/* Messages stay for later. */
 	if (socket)
-		watch->fds[watch->count++] =
-			(struct pollfd){ .fd = socket->connection.wire.fd, .events = POLLRDHUP };
+		epoll_ctl(shrink->making.fd, EPOLL_CTL_ADD, socket->connection.wire.fd, &event);
 }
 
-/* Without the watch, where no thread can be made, the timeout ends the making. */
-static void watch_start(struct rd_shrink *shrink)
+/* Without the epoll, the timeout ends the making. */
+static void begin_making(struct rd_shrink *shrink)
 {
-	struct watch *watch = &shrink->watch;
-
-	rd_control_spare_children(shrink->control);
-	watch->fds = calloc(2 * (size_t)shrink->quorum.size + 1, sizeof(*watch->fds));
-	watch->stop_fd = rd_above_stderr(eventfd(0, EFD_CLOEXEC));
-	watch->count = 1;
-	if (watch->fds) {
-		watch->fds[0] = (struct pollfd){ .fd = watch->stop_fd, .events = POLLIN };
-		for (int rank = 0; rank < shrink->quorum.size; rank++) {
-			watch_end(watch, shrink->dialled[rank].socket);
-			watch_end(watch, shrink->arrived[rank]);
-		}
+	shrink->making = (struct rd_cancellation){ .rank = shrink->quorum.number,
+		.fd = rd_above_stderr(epoll_create1(EPOLL_CLOEXEC)),
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.change = PTHREAD_COND_INITIALIZER };
+	if (shrink->making.fd < 0)
+		return;
+	for (int rank = 0; rank < shrink->quorum.size; rank++) {
+		watch_end(shrink, shrink->dialled[rank].socket);
+		watch_end(shrink, shrink->arrived[rank]);
 	}
-	watch->runs = watch->fds && watch->stop_fd >= 0 &&
-		      rd_thread_start(&watch->thread, STACK_SIZE, wait_for_death, shrink) == 0;
+	rd_cancellation_begin(&shrink->making);
 }
 
-/* Also where none was started. */
-static void watch_stop(struct rd_shrink *shrink)
+/* Also where it has not begun. */
+static void end_making(struct rd_shrink *shrink)
 {
-	struct watch *watch = &shrink->watch;
-
-	if (watch->runs && eventfd_write(watch->stop_fd, 1) == 0)
-		pthread_join(watch->thread, NULL);
-	if (watch->stop_fd >= 0)
-		close(watch->stop_fd);
-	free(watch->fds);
-	*watch = (struct watch){ .stop_fd = -1 };
+	if (shrink->making.fd < 0)
+		return;
+	rd_cancellation_begin(NULL);
+	close(shrink->making.fd);
+	shrink->making.fd = -1;
 }
 
 /* ---- Life ----------------------------------------------------------------------------------- */
@@ -418,7 +385,7 @@ int rd_shrink_create(struct rd_shrink **made, const struct rd_settings *settings
 	shrink->settings = settings;
 	shrink->control = control;
 	shrink->lineage = rd_control_lineage(control);
-	shrink->epoll_fd = shrink->arrival_fd = shrink->watch.stop_fd = -1;
+	shrink->epoll_fd = shrink->arrival_fd = shrink->making.fd = -1;
 	err = start(shrink, vote, timeout_ms);
 	if (err)
 		rd_shrink_destroy(shrink);
@@ -431,7 +398,7 @@ void rd_shrink_destroy(struct rd_shrink *shrink)
 {
 	if (!shrink)
 		return;
-	watch_stop(shrink);
+	end_making(shrink);
 	close_connections(shrink);
 	rd_quorum_free(&shrink->quorum);
 	free(shrink);
@@ -498,13 +465,13 @@ int rd_shrink_meet(struct rd_shrink *shrink, struct rd_settings *settings)
 	settings->size = quorum->planned;
 	settings->port = (int)quorum->port;
 	settings->rendezvous_fd = fd;
-	watch_start(shrink);
+	begin_making(shrink);
 	return 0;
 }
 
 int rd_shrink_agree(struct rd_shrink *shrink, int error, const struct rd_control *made)
 {
-	watch_stop(shrink);
+	end_making(shrink);
 	rd_quorum_vote(&shrink->quorum, error, rondo_last_error(),
 		made ? rd_control_members(made) : NULL, rd_clock_ms());
 	run_quorum(shrink);

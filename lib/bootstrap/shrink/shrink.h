@@ -48,8 +48,8 @@ int rd_shrink_create(struct rd_shrink **shrink, const struct rd_settings *settin
 void rd_shrink_destroy(struct rd_shrink *shrink);
 
 /* Meets the others. The settings, of the failed comm, get what the new comm needs: rank, size,
-   address, port, rendezvous_fd. Until rd_shrink_agree(), children of the control connection fail
-   where a rank dies. RONDO_TIMEOUT: too few ranks have come. */
+   address, port, rendezvous_fd. Until rd_shrink_agree(), a rank's death cancels the creation of a
+   comm by this thread (base/cancellation.h). RONDO_TIMEOUT: too few ranks have come. */
 int rd_shrink_meet(struct rd_shrink *shrink, struct rd_settings *settings);
 
 /* This rank has made the new comm, or not: error, with its reason recorded. made: the control of

@@ -13,6 +13,7 @@
 #include "net/socket.h"
 #include "control_ranks.h"
 #include "free_port.h"
+#include "bootstrap/control_state.h"
 #include "bootstrap/listener.h"
 #include "transports/contract/leaks.h"
 
@@ -271,7 +272,7 @@ static int fail_in_1(struct control_rank *rank)
 		rd_control_detach(in_group.control);
 	pthread_barrier_wait(&together);
 	if (rank->rank == 1)
-		rd_control_fail_children(rank->control, RONDO_REVOKED, "enough");
+		rd_control_fail_child(in_group.control, RONDO_REVOKED, "enough");
 	control_await_verdict(&in_group);
 	control_keep_error(rank, rd_control_verdict(in_group.control));
 	rd_control_destroy(in_group.control);
