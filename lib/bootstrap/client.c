@@ -147,6 +147,20 @@ void rd_client_forget(struct rd_client *client)
 	client->addresses = NULL;
 }
 
+/* This rank has given rank 0 up: its last message. */
+static void send_verdict(struct rd_client *client)
+{
+	struct rd_control_message message;
+	int error;
+
+	if (!client->socket || client->socket->connecting ||
+		!rd_participant_next(client->participant, &message))
+		return;
+	rd_control_socket_put(client->socket, &message);
+	if (!rd_control_socket_flush(client->socket, &error))
+		return;
+}
+
 void rd_client_serve(struct rd_client *client, int64_t now_ms)
 {
 	struct rd_control_message message;
@@ -162,6 +176,8 @@ void rd_client_serve(struct rd_client *client, int64_t now_ms)
 	}
 	if (client->participant->phase >= RD_PARTICIPANT_JOINED)
 		rd_client_forget(client);
+	if (client->participant->phase == RD_PARTICIPANT_FAILED)
+		send_verdict(client);
 	if (client->participant->phase == RD_PARTICIPANT_LEFT)
 		rd_control_socket_close(&client->socket, false);
 	else if (client->participant->phase == RD_PARTICIPANT_FAILED ||

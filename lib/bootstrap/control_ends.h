@@ -54,7 +54,7 @@ int64_t rd_server_deadline(const struct rd_server *server);
 /* Receives the messages that have arrived over this connection, after an event of its socket. */
 void rd_server_receive(struct rd_server *server, int index, int64_t now_ms);
 /* This connection has ended: error is its errno, 0 for an end of file. */
-void rd_server_lose(struct rd_server *server, int index, int error);
+void rd_server_lose(struct rd_server *server, int index, int error, int64_t now_ms);
 /* Whether all that has been sent is with this host's kernel; acknowledged: and with that of each
    rank on another host. */
 bool rd_server_is_flushed(const struct rd_server *server, bool acknowledged);

@@ -37,7 +37,9 @@ enum rd_control_kind {
 	RD_CONTROL_REPORT, /* to the coordinator: a failure */
 	RD_CONTROL_QUERY, /* to each rank: asks for an ANSWER */
 	RD_CONTROL_ANSWER, /* to the coordinator: the state of this rank's calls */
-	RD_CONTROL_VERDICT, /* to each rank: the comm is over, with the reason; the last message */
+	/* To each rank: the comm is over, with the reason; the last message. To the coordinator:
+	   this rank has given rank 0 up. */
+	RD_CONTROL_VERDICT,
 	RD_CONTROL_BYE, /* to the coordinator: this rank leaves */
 	/* To each rank: the first has left, or rank 0, or all others; to a leaver, the
 	   last message. In a shrink: the rank to whose place this one has come has no comm

@@ -100,7 +100,7 @@ static int connection_count(const struct rd_control *control)
 static void lose(struct rd_control *control, int index, int64_t now_ms)
 {
 	if (control->server.coordinator)
-		rd_server_lose(&control->server, index, ETIMEDOUT);
+		rd_server_lose(&control->server, index, ETIMEDOUT, now_ms);
 	else
 		rd_client_lose(&control->client, ETIMEDOUT, now_ms);
 }

@@ -102,7 +102,6 @@ struct rd_control {
 	struct rd_close_on_fork unshared; /* of its own one */
 	int64_t deadline_ms; /* when the thread has something to do, at the latest */
 	bool started; /* it has been served before */
-	bool woken; /* the coordinator knows that the thread has waited */
 	bool broken; /* the thread cannot wait for its events */
 	struct rd_participant *participant;
 	struct rd_client client; /* where this is not rank 0 */

@@ -227,14 +227,6 @@ static void take_event(struct rd_control *control, uint64_t mark, int64_t now_ms
 		rd_server_receive(&control->server, (int)mark, now_ms);
 }
 
-/* Before what has come is taken. */
-static void wake(struct rd_control *control, int64_t now_ms)
-{
-	if (control->server.coordinator)
-		rd_coordinator_wake(control->server.coordinator, now_ms);
-	control->woken = true;
-}
-
 void rd_control_take_events(struct rd_control *control)
 {
 	struct epoll_event events[EVENTS_MAX];
@@ -246,7 +238,6 @@ void rd_control_take_events(struct rd_control *control)
 		int64_t now_ms = rd_clock_ms();
 
 		count = epoll_wait(control->epoll_fd, events, EVENTS_MAX, 0);
-		wake(control, now_ms);
 		for (int i = 0; i < count; i++)
 			take_event(control, events[i].data.u64, now_ms);
 	} while (count == EVENTS_MAX);
@@ -254,21 +245,15 @@ void rd_control_take_events(struct rd_control *control)
 
 void rd_control_take_channels(struct rd_control *control)
 {
-	int64_t now_ms = rd_clock_ms();
-
 	rd_log_rank(control->settings.rank);
-	wake(control, now_ms);
-	look_at_channels(control, now_ms);
+	look_at_channels(control, rd_clock_ms());
 }
 
 void rd_control_take_event(struct rd_control *control, uint64_t mark)
 {
-	int64_t now_ms = rd_clock_ms();
-
 	rd_log_rank(control->settings.rank);
 	atomic_store(&control->due, true);
-	wake(control, now_ms);
-	take_event(control, mark, now_ms);
+	take_event(control, mark, rd_clock_ms());
 }
 
 void rd_control_cannot_wait(struct rd_control *control)
@@ -323,9 +308,6 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 		rd_server_begin(&control->server, RD_MARK_DOOR);
 	}
 	control->started = true;
-	if (!control->woken)
-		wake(control, now_ms);
-	control->woken = false;
 	look_at_channels(control, now_ms);
 	rd_control_take_requests(control, now_ms);
 	report_death(control, now_ms);

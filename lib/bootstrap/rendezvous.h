@@ -25,6 +25,7 @@
  *   <- QUERY, ANSWER ->           the state of this rank's calls
  *   <- STRAGGLERS * parts         before the VERDICT of a timeout: the ranks that are late
  *   <- VERDICT                    the comm is over, with the reason; nothing follows
+ *   VERDICT ->                    rank 0 is silent: this rank has given it up; nothing follows
  *   SLOW ->                       a call waits for long; a QUERY to all follows. Before READY:
  *                                 init_timeout_ms has passed; a VERDICT follows, unless READY
  *                                 crosses it

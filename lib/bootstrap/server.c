@@ -98,24 +98,24 @@ void rd_server_finish(struct rd_server *server)
 
 /* ---- Connections --------------------------------------------------------------------------- */
 
-void rd_server_lose(struct rd_server *server, int index, int error)
+void rd_server_lose(struct rd_server *server, int index, int error, int64_t now_ms)
 {
 	struct rd_control_socket **socket = socket_at(server, index);
 
 	error = rd_control_socket_judge(*socket, error);
 	rd_control_socket_close(socket, error != 0);
-	rd_coordinator_closed(server->coordinator, index, error);
+	rd_coordinator_closed(server->coordinator, index, error, now_ms);
 }
 
-/* True: more may have come. */
-static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
+/* True: more may have come. failed: the errno of a write; 0: none has failed. */
+static bool receive_once(struct rd_server *server, int index, int failed, int64_t now_ms)
 {
 	struct rd_control_socket *socket = *socket_at(server, index);
 	struct rd_control_message message;
 	int error, took, got = rd_control_socket_read(socket, &error);
 
 	if (got < 0) {
-		rd_server_lose(server, index, error);
+		rd_server_lose(server, index, failed ? failed : error, now_ms);
 		return false;
 	}
 	while ((took = rd_control_socket_take(socket, &message)) > 0)
@@ -128,11 +128,22 @@ static bool receive_once(struct rd_server *server, int index, int64_t now_ms)
 void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
 {
 	if (*socket_at(server, index))
-		while (receive_once(server, index, now_ms))
+		while (receive_once(server, index, 0, now_ms))
 			;
 }
 
-static void serve_connection(struct rd_server *server, int index)
+/* A verdict may have come before the end. This process may have been stopped since its last turn. */
+static void lose_after_write(struct rd_server *server, int index, int failed)
+{
+	int64_t now_ms = rd_clock_ms();
+
+	while (receive_once(server, index, failed, now_ms))
+		;
+	if (*socket_at(server, index))
+		rd_server_lose(server, index, failed, now_ms);
+}
+
+static void serve_connection(struct rd_server *server, int index, int64_t now_ms)
 {
 	struct rd_control_socket *socket = *socket_at(server, index);
 	struct rd_control_message message;
@@ -145,16 +156,14 @@ static void serve_connection(struct rd_server *server, int index)
 		if (rd_control_socket_is_flushed(socket))
 			break;
 		if (!rd_control_socket_flush(socket, &error)) {
-			/* This process may have been stopped since it last woke. */
-			rd_coordinator_wake(server->coordinator, rd_clock_ms());
-			rd_server_lose(server, index, error);
+			lose_after_write(server, index, error);
 			return;
 		}
 		if (!rd_control_socket_is_flushed(socket))
 			break;
 	}
 	if (socket && server->coordinator->connections[index].dropped)
-		rd_server_lose(server, index, 0);
+		rd_server_lose(server, index, 0, now_ms);
 }
 
 static bool is_acknowledged(const struct rd_control_socket *socket)
@@ -188,7 +197,7 @@ static int open_number(struct rd_server *server, int64_t now_ms)
 	refused = rd_coordinator_oldest_refused(server->coordinator);
 	if (refused < 0)
 		return -1;
-	rd_server_lose(server, refused, 0);
+	rd_server_lose(server, refused, 0, now_ms);
 	return rd_coordinator_open(server->coordinator, now_ms);
 }
 
@@ -215,7 +224,7 @@ static void adopt(struct rd_server *server, struct rd_arrival *arrival, int64_t 
 	*socket_at(server, index) =
 		rd_control_socket_adopt(server->epoll_fd, &arrival->wire, (uint64_t)index, EPOLLIN);
 	if (!*socket_at(server, index)) {
-		rd_coordinator_closed(server->coordinator, index, 0);
+		rd_coordinator_closed(server->coordinator, index, 0, now_ms);
 		return;
 	}
 	take_greeting(server, index, arrival, now_ms);
@@ -235,7 +244,7 @@ void rd_server_join(
 	if (*socket_at(server, index))
 		rd_server_receive(server, index, now_ms);
 	else
-		rd_coordinator_closed(server->coordinator, index, 0);
+		rd_coordinator_closed(server->coordinator, index, 0, now_ms);
 }
 
 void rd_server_look(struct rd_server *server, int64_t now_ms)
@@ -330,7 +339,7 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 		exchange_messages(server, participant, now_ms);
 	/* From now on another connection may get the number 0. */
 	if (server->joined && participant->phase >= RD_PARTICIPANT_LEFT) {
-		rd_coordinator_closed(server->coordinator, 0, 0);
+		rd_coordinator_closed(server->coordinator, 0, 0, now_ms);
 		server->joined = false;
 	}
 	if (now_ms >= rd_server_deadline(server))
@@ -340,6 +349,6 @@ void rd_server_serve(struct rd_server *server, struct rd_participant *participan
 	if (!rd_coordinator_listening(server->coordinator))
 		close_door(server);
 	for (int i = 0; i < server->coordinator->connection_count; i++)
-		serve_connection(server, i);
+		serve_connection(server, i, now_ms);
 	log_slow_call(server);
 }

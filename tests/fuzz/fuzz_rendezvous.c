@@ -78,7 +78,7 @@ static void node_close(struct node *node, int error)
 {
 	if (node->connection < 0)
 		return;
-	rd_coordinator_closed(coordinator, node->connection, error);
+	rd_coordinator_closed(coordinator, node->connection, error, now_ms);
 	node->connection = -1;
 	rd_participant_closed(node->participant, error, now_ms);
 }
@@ -93,7 +93,7 @@ static void close_ended(void)
 			node_close(&nodes[i], 0);
 	for (int i = 0; i < FOREIGN_MAX; i++)
 		if (foreign[i] >= 0 && coordinator->connections[foreign[i]].dropped) {
-			rd_coordinator_closed(coordinator, foreign[i], 0);
+			rd_coordinator_closed(coordinator, foreign[i], 0, now_ms);
 			foreign[i] = -1;
 		}
 }

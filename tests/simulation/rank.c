@@ -99,7 +99,7 @@ static void serve_zero(struct world *world, struct sim_rank *rank)
 	}
 	exchange_messages(rank);
 	if (rank->joined_self && rank->participant->phase >= RD_PARTICIPANT_LEFT) {
-		rd_coordinator_closed(rank->coordinator, 0, 0);
+		rd_coordinator_closed(rank->coordinator, 0, 0, sim_ms());
 		rank->joined_self = false;
 	}
 	wire_serve_coordinator(world);
@@ -141,8 +141,6 @@ static void publish(struct world *world, struct sim_rank *rank)
 /* First all that has arrived, then the deadlines. */
 static void run_control(struct world *world, struct sim_rank *rank)
 {
-	if (rank->coordinator)
-		rd_coordinator_wake(rank->coordinator, sim_ms());
 	serve(world, rank);
 	if (rank->dead_peer >= 0 && rank->participant->phase == RD_PARTICIPANT_OPEN)
 		rd_participant_died(rank->participant, rank->dead_peer,

@@ -80,7 +80,7 @@ static void close_there(struct world *world, struct wire *wire, int error)
 		return;
 	sockets_close(wire->socket, error);
 	if (wire->index >= 0 && world->ranks[0].coordinator)
-		rd_coordinator_closed(world->ranks[0].coordinator, wire->index, error);
+		rd_coordinator_closed(world->ranks[0].coordinator, wire->index, error, sim_ms());
 	wire->index = -1;
 }
 

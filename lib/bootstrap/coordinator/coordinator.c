@@ -31,43 +31,6 @@ bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 
 /* ---- Connections that end ------------------------------------------------------------------ */
 
-/* The bound of the rank at the other end for rank 0's silence. */
-static int64_t bound_of(
-	const struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)
-{
-	return at->timeout_ms ? (int64_t)at->timeout_ms
-			      : coordinator->settings->heartbeat_timeout_ms;
-}
-
-/* Whether this rank may have hung up because rank 0 did not run. Its last heartbeat went out at the
-   last tick, or up to the interval of heartbeats before. */
-static bool may_have_given_up(
-	const struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)
-{
-	int64_t bound_ms = bound_of(coordinator, at);
-
-	return at->rank > 0 &&
-	       coordinator->gap_ms >= bound_ms - rd_heartbeat_ms((uint32_t)bound_ms);
-}
-
-/* It may also have died meanwhile: nothing tells the two apart. So it is lost, which leaves open
-   whether it lives. */
-static void decide_given_up(
-	struct rd_coordinator *coordinator, const struct rd_coordinator_connection *at)
-{
-	int64_t bound_ms = bound_of(coordinator, at);
-	char name[RD_RANK_NAME_SIZE], zero[RD_RANK_NAME_SIZE], gap[RD_DURATION_SIZE],
-		bound[RD_DURATION_SIZE];
-
-	rd_coordinator_lose(coordinator, at->rank);
-	rd_coordinator_decide(coordinator, RONDO_TIMEOUT,
-		"%s hung up while %s did not run for %s: it waits for %s "
-		"(RONDO_HEARTBEAT_TIMEOUT_MS)",
-		rd_coordinator_name_rank(coordinator, at->rank, name),
-		rd_coordinator_name_rank(coordinator, 0, zero),
-		rd_duration(gap, coordinator->gap_ms), rd_duration(bound, bound_ms));
-}
-
 static void decide_cut_off(struct rd_coordinator *coordinator)
 {
 	char name[RD_RANK_NAME_SIZE];
@@ -98,14 +61,8 @@ static bool is_watched(const struct rd_coordinator *coordinator, int rank)
 	return false;
 }
 
-static int64_t latest_ms(const struct rd_coordinator *coordinator)
-{
-	return coordinator->woke_ms > coordinator->ticked_ms ? coordinator->woke_ms
-							     : coordinator->ticked_ms;
-}
-
 /* The rank has died. Another of its host may know which calls it had finished. */
-static void take_end(struct rd_coordinator *coordinator, int rank)
+static void take_end(struct rd_coordinator *coordinator, int rank, int64_t now_ms)
 {
 	if (coordinator->phase != RD_COORDINATOR_RUNNING || coordinator->ended >= 0 ||
 		!is_watched(coordinator, rank)) {
@@ -113,36 +70,23 @@ static void take_end(struct rd_coordinator *coordinator, int rank)
 		return;
 	}
 	coordinator->ended = rank;
-	coordinator->ended_ms = latest_ms(coordinator) + RD_QUERY_MS;
+	coordinator->ended_ms = now_ms + RD_QUERY_MS;
 }
 
 /* The kernel of a rank that has died resets the connection, too, where bytes had come that the rank
    had not read. Then another rank of its host reports the death. While ranks meet, the parent's
    verdict may have ended the group there, and is about to end it here. */
-static void cut_off(struct rd_coordinator *coordinator, int rank)
+static void cut_off(struct rd_coordinator *coordinator, int rank, int64_t now_ms)
 {
 	if (coordinator->cut_off >= 0)
 		return;
 	coordinator->cut_off = rank;
-	coordinator->cut_off_ms = latest_ms(coordinator) + RD_QUERY_MS;
+	coordinator->cut_off_ms = now_ms + RD_QUERY_MS;
 	if (coordinator->phase == RD_COORDINATOR_RUNNING && !is_watched(coordinator, rank))
 		decide_cut_off(coordinator);
 }
 
-void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms)
-{
-	int64_t gap_ms = now_ms - coordinator->ticked_ms;
-
-	if (gap_ms < coordinator->late_ms)
-		gap_ms = coordinator->late_ms;
-	coordinator->woke_ms = now_ms;
-	if (gap_ms < coordinator->gap_ms && now_ms <= coordinator->gap_end_ms)
-		return;
-	coordinator->gap_ms = gap_ms;
-	coordinator->gap_end_ms = now_ms + RD_QUERY_MS;
-}
-
-void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error)
+void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error, int64_t now_ms)
 {
 	static const char *const when[] = {
 		[RD_COORDINATOR_JOINING] = " before all ranks had come",
@@ -159,18 +103,13 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	coordinator->ranks[rank].connection = -1;
 	if (coordinator->ranks[rank].left)
 		return;
-	if ((rd_means_death(error) || rd_means_reset(error)) &&
-		may_have_given_up(coordinator, connection)) {
-		decide_given_up(coordinator, connection);
-		return;
-	}
 	rd_coordinator_name_rank(coordinator, rank, name);
 	if (rd_means_reset(error)) {
-		cut_off(coordinator, rank);
+		cut_off(coordinator, rank, now_ms);
 		return;
 	}
 	if (rd_means_death(error) && coordinator->phase == RD_COORDINATOR_RUNNING) {
-		take_end(coordinator, rank);
+		take_end(coordinator, rank, now_ms);
 		return;
 	}
 	rd_coordinator_lose(coordinator, rank);
@@ -257,6 +196,17 @@ static void take_answer(struct rd_coordinator *coordinator, int rank,
 		rd_diagnose_answered(coordinator);
 }
 
+/* The rank has given rank 0 up, which was stopped or cut off, and hangs up. It lives. */
+static void take_verdict(
+	struct rd_coordinator *coordinator, int rank, const struct rd_control_message *message)
+{
+	char name[RD_RANK_NAME_SIZE];
+
+	rd_coordinator_lose(coordinator, rank);
+	rd_coordinator_decide(coordinator, RONDO_TIMEOUT, "%s hung up: %s",
+		rd_coordinator_name_rank(coordinator, rank, name), message->verdict.reason);
+}
+
 void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	const struct rd_control_message *message, int64_t now_ms)
 {
@@ -316,6 +266,9 @@ void rd_coordinator_take(struct rd_coordinator *coordinator, int index,
 	case RD_CONTROL_LINK_FAILED:
 		if (!rd_links_failed(coordinator, connection->rank, &message->link_failed))
 			break;
+		return;
+	case RD_CONTROL_VERDICT:
+		take_verdict(coordinator, connection->rank, message);
 		return;
 	case RD_CONTROL_BYE:
 		if (coordinator->phase == RD_COORDINATOR_JOINING)
@@ -474,7 +427,6 @@ static void discount_gap(struct rd_coordinator *coordinator, int64_t now_ms)
 	int64_t gap_ms = now_ms - coordinator->ticked_ms;
 
 	coordinator->ticked_ms = now_ms;
-	coordinator->late_ms = now_ms - coordinator->woke_ms;
 	if (gap_ms <= coordinator->settings->heartbeat_timeout_ms / 2)
 		return;
 	for (int i = 0; i < coordinator->connection_count; i++)

@@ -90,11 +90,6 @@ struct rd_coordinator {
 	int first_leaver; /* all leavers made as many calls; -1: none has left */
 	int leaver_count;
 	int64_t ticked_ms, init_ms, leave_ms; /* the latter two: deadlines */
-	int64_t woke_ms; /* by rd_coordinator_wake() */
-	int64_t late_ms; /* from there to the last tick: long if it was stopped */
-	/* The longest time for which this process did not run, and until when ends of connections
-	   may come of it: a rank hangs up until the first message after the gap reaches it. */
-	int64_t gap_ms, gap_end_ms;
 
 	/* The query of all ranks, of a failure or of a slow call. */
 	uint32_t query; /* its number */
@@ -145,16 +140,14 @@ int rd_coordinator_open(struct rd_coordinator *coordinator, int64_t now_ms);
    -1: none. */
 int rd_coordinator_oldest_refused(const struct rd_coordinator *coordinator);
 
-/* This process runs again after a wait, before it takes what has come: for how long it did not run
-   shows whether ranks that hung up meanwhile had given it up. */
-void rd_coordinator_wake(struct rd_coordinator *coordinator, int64_t now_ms);
 /* A message has come. */
 void rd_coordinator_take(struct rd_coordinator *coordinator, int connection,
 	const struct rd_control_message *message, int64_t now_ms);
 /* Bytes have come that are no message, or a message at the wrong time. */
 void rd_coordinator_bad_message(struct rd_coordinator *coordinator, int connection, int64_t now_ms);
 /* The connection is closed: error is its errno, 0 for an end of file. Frees the number. */
-void rd_coordinator_closed(struct rd_coordinator *coordinator, int connection, int error);
+void rd_coordinator_closed(
+	struct rd_coordinator *coordinator, int connection, int error, int64_t now_ms);
 /* This rank cannot take part: others that connect receive the reason. */
 void rd_coordinator_decline(
 	struct rd_coordinator *coordinator, int rank, int error, const char *reason);

@@ -17,7 +17,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->size = settings->size;
 	coordinator->address = address;
 	coordinator->id = *id;
-	coordinator->ticked_ms = coordinator->woke_ms = now_ms;
+	coordinator->ticked_ms = now_ms;
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->failure_reporter = coordinator->first_leaver = -1;

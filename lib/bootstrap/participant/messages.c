@@ -343,8 +343,23 @@ static void write_open(struct rd_participant *participant, struct rd_control_mes
 	message->open.count = count;
 }
 
+static void write_verdict(
+	const struct rd_participant *participant, struct rd_control_message *message)
+{
+	message->kind = RD_CONTROL_VERDICT;
+	message->verdict.error = participant->error;
+	message->verdict.lost = participant->lost;
+	message->verdict.spared = 0;
+	snprintf(message->verdict.reason, sizeof(message->verdict.reason), "%s",
+		rd_reason_text(participant->reason));
+}
+
 bool rd_participant_next(struct rd_participant *participant, struct rd_control_message *message)
 {
+	if (rd_control_take_bit(&participant->to_send, RD_CONTROL_VERDICT)) {
+		write_verdict(participant, message);
+		return true;
+	}
 	if (!rd_participant_is_connected(participant))
 		return false;
 	if (rd_control_take_bit(&participant->to_send, RD_CONTROL_HELLO)) {

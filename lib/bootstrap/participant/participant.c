@@ -387,8 +387,16 @@ static void discount_gap(struct rd_participant *participant, int64_t now_ms)
 		participant->received_ms += gap_ms;
 }
 
+/* Rank 0 must not take the end of the connection for a death: it gets this rank's verdict. */
+static void give_up_rank_0(struct rd_participant *participant)
+{
+	if (participant->phase == RD_PARTICIPANT_FAILED && participant->settings->rank != 0)
+		participant->to_send = rd_control_bit(RD_CONTROL_VERDICT);
+}
+
 void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 {
+	bool connected = rd_participant_is_connected(participant);
 	char name[RD_RANK_NAME_SIZE], duration[RD_DURATION_SIZE];
 
 	discount_gap(participant, now_ms);
@@ -406,6 +414,8 @@ void rd_participant_tick(struct rd_participant *participant, int64_t now_ms)
 			"%s did not answer a goodbye within %s",
 			rd_participant_name_0(participant, name),
 			rd_duration(duration, participant->settings->heartbeat_timeout_ms));
+	if (connected)
+		give_up_rank_0(participant);
 	if (now_ms >= participant->ended_ms)
 		rd_participant_end_without(participant, 0, RONDO_DIED, "%s died",
 			rd_participant_name_0(participant, name));

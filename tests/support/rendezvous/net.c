@@ -71,7 +71,7 @@ static void close_connection(struct net_node *node)
 
 static void coordinator_close(struct net_node *node)
 {
-	rd_coordinator_closed(net.coordinator, node->connection, 0);
+	rd_coordinator_closed(net.coordinator, node->connection, 0, net.now_ms);
 	node->connection = -1;
 	send_end(&node->down);
 }
@@ -206,7 +206,7 @@ static void deliver_up(struct net_node *node)
 	coordinator_receive(node);
 	if (!node->up.ended || node->connection < 0)
 		return;
-	rd_coordinator_closed(net.coordinator, node->connection, 0);
+	rd_coordinator_closed(net.coordinator, node->connection, 0, net.now_ms);
 	node->connection = -1;
 }
 

@@ -189,6 +189,6 @@ Test(control, rank_0_that_continues_after_a_stop_says_so, .timeout = 60)
 		cr_expect(strstr(ranks[i].reason, "has not been heard of for 3 s"), "%s",
 			ranks[i].reason);
 	cr_expect_eq(zero->error, RONDO_TIMEOUT, "%s", zero->reason);
-	cr_expect(strstr(zero->reason, "hung up while rank 0 (host "), "%s", zero->reason);
-	cr_expect(strstr(zero->reason, "it waits for 3 s"), "%s", zero->reason);
+	cr_expect(strstr(zero->reason, ") hung up: rank 0 (host "), "%s", zero->reason);
+	cr_expect(strstr(zero->reason, "has not been heard of for 3 s"), "%s", zero->reason);
 }

@@ -229,7 +229,7 @@ Test(rendezvous, the_refused_rank_that_knows_for_longest_goes_first)
 		send_verdict(coordinator, refused[i]);
 		cr_assert_eq(rd_coordinator_oldest_refused(coordinator), refused[i]);
 	}
-	rd_coordinator_closed(coordinator, refused[0], 0);
+	rd_coordinator_closed(coordinator, refused[0], 0, net.now_ms);
 	refused[count] = open_refused(coordinator, 0);
 	cr_assert_eq(refused[count], refused[0], "its number is free");
 	send_verdict(coordinator, refused[count]);

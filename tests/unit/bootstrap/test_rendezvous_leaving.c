@@ -90,7 +90,7 @@ static void end_near(void)
 {
 	meet_near(4, 1, 3);
 	has_made(3, 4, 3);
-	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, 0);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, 0, net.now_ms);
 	net.nodes[2].connection = -1;
 	net.nodes[2].dead = true;
 }

@@ -8,7 +8,7 @@
 Test(rendezvous, a_connection_that_fails_is_no_death)
 {
 	net_meet(3);
-	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, EPROTO);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, EPROTO, net.now_ms);
 	net.nodes[2].connection = -1;
 	net.nodes[2].dead = true;
 	net_expect_verdict(
@@ -25,7 +25,7 @@ static void end_last(int with, int error)
 	memcpy(net.nodes[2].self.member.place.host_id, net.nodes[with].self.member.place.host_id,
 		RD_HOST_SIZE);
 	cr_assert(net_run_until(net_all_open));
-	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, error);
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, error, net.now_ms);
 	net.nodes[2].connection = -1;
 	net.nodes[2].dead = true;
 }
@@ -110,7 +110,8 @@ Test(rendezvous, a_host_that_sends_no_packet_is_a_timeout)
 
 	for (int i = 0; i < 3; i++) {
 		net_meet(3);
-		rd_coordinator_closed(net.coordinator, net.nodes[2].connection, errors[i]);
+		rd_coordinator_closed(
+			net.coordinator, net.nodes[2].connection, errors[i], net.now_ms);
 		net.nodes[2].connection = -1;
 		net.nodes[2].dead = true;
 		net_expect_verdict(RONDO_TIMEOUT,

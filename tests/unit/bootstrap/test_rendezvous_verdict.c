@@ -450,27 +450,36 @@ Test(rendezvous, a_process_that_was_stopped_itself_blames_nobody)
 	expect_all_left();
 }
 
-/* Rank 0 was stopped for nearly its bound, and has woken several times since: rank 2 hangs up. */
-static void hang_up_after(int64_t after_ms)
+/* Rank 0 is stopped, and rank 2 gives it up. says: rank 0 receives that, before the end. */
+static void hang_up(bool says)
 {
+	struct rd_participant *participant;
+	struct rd_control_message message;
+
 	net_meet(3);
 	cr_assert(net_run_until(is_quiet));
-	net.now_ms += NET_TIMEOUT_MS - 1;
-	for (int i = 0; i < 4; i++, net.now_ms += after_ms / 4) {
-		rd_coordinator_wake(net.coordinator, net.now_ms);
-		rd_coordinator_tick(net.coordinator, net.now_ms);
-	}
-	rd_coordinator_wake(net.coordinator, net.now_ms);
-	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, 0);
+	participant = net.nodes[2].participant;
+	for (int i = 0; i <= 2 * NET_TIMEOUT_MS / 100; i++)
+		rd_participant_tick(participant, net.now_ms + 100 * i);
+	cr_assert_eq(participant->phase, RD_PARTICIPANT_FAILED);
+	cr_assert(rd_participant_next(participant, &message));
+	cr_expect_eq(message.kind, RD_CONTROL_VERDICT);
+	if (says)
+		rd_coordinator_take(net.coordinator, net.nodes[2].connection, &message, net.now_ms);
+	cr_expect_not(rd_participant_next(participant, &message), "it was the last one");
+	rd_coordinator_closed(net.coordinator, net.nodes[2].connection, 0, net.now_ms);
 	net.nodes[2].connection = -1;
 	net.nodes[2].dead = true;
 }
 
-Test(rendezvous, who_hangs_up_soon_after_rank_0_was_stopped_has_given_it_up)
+Test(rendezvous, a_rank_that_gives_rank_0_up_says_so_and_is_not_taken_for_dead)
 {
-	hang_up_after(RD_QUERY_MS);
-	net_expect_verdict(RONDO_TIMEOUT, "rank 2 (host h2, pid 102) hung up while rank 0 (host");
-	hang_up_after(RD_QUERY_MS + 4);
+	hang_up(true);
+	net_expect_verdict(RONDO_TIMEOUT,
+		"rank 2 (host h2, pid 102) hung up: rank 0 (host h0, pid 100) has not been heard "
+		"of for 1 s: stopped or cut off");
+	cr_expect_eq(net.coordinator->lost, 2);
+	hang_up(false);
 	net_expect_verdict(RONDO_DIED, "rank 2 (host h2, pid 102) died");
 }
 
