@@ -31,16 +31,6 @@ bool rd_coordinator_listening(const struct rd_coordinator *coordinator)
 
 /* ---- Connections that end ------------------------------------------------------------------ */
 
-static void decide_cut_off(struct rd_coordinator *coordinator)
-{
-	char name[RD_RANK_NAME_SIZE];
-
-	rd_coordinator_lose(coordinator, coordinator->cut_off);
-	rd_coordinator_decide(coordinator, RONDO_BROKEN,
-		"%s is cut off: the network reset the connection to it",
-		rd_coordinator_name_rank(coordinator, coordinator->cut_off, name));
-}
-
 static void decide_died(struct rd_coordinator *coordinator, int rank, const char *when)
 {
 	char name[RD_RANK_NAME_SIZE];
@@ -61,29 +51,33 @@ static bool is_watched(const struct rd_coordinator *coordinator, int rank)
 	return false;
 }
 
-/* The rank has died. Another of its host may know which calls it had finished. */
-static void take_end(struct rd_coordinator *coordinator, int rank, int64_t now_ms)
+static void decide_gone(struct rd_coordinator *coordinator)
 {
-	if (coordinator->phase != RD_COORDINATOR_RUNNING || coordinator->ended >= 0 ||
-		!is_watched(coordinator, rank)) {
-		decide_died(coordinator, rank, "");
+	char name[RD_RANK_NAME_SIZE];
+
+	if (coordinator->gone_died) {
+		decide_died(coordinator, coordinator->gone, "");
 		return;
 	}
-	coordinator->ended = rank;
-	coordinator->ended_ms = now_ms + RD_QUERY_MS;
+	rd_coordinator_lose(coordinator, coordinator->gone);
+	rd_coordinator_decide(coordinator, RONDO_BROKEN,
+		"%s is cut off: the network reset the connection to it",
+		rd_coordinator_name_rank(coordinator, coordinator->gone, name));
 }
 
 /* The kernel of a rank that has died resets the connection, too, where bytes had come that the rank
-   had not read. Then another rank of its host reports the death. While ranks meet, the parent's
-   verdict may have ended the group there, and is about to end it here. */
-static void cut_off(struct rd_coordinator *coordinator, int rank, int64_t now_ms)
+   had not read. While ranks meet, the parent's verdict may have ended the group there, and is about
+   to end it here. A death goes before a reset. */
+static void take_end(struct rd_coordinator *coordinator, int rank, bool died, int64_t now_ms)
 {
-	if (coordinator->cut_off >= 0)
-		return;
-	coordinator->cut_off = rank;
-	coordinator->cut_off_ms = now_ms + RD_QUERY_MS;
-	if (coordinator->phase == RD_COORDINATOR_RUNNING && !is_watched(coordinator, rank))
-		decide_cut_off(coordinator);
+	if (coordinator->gone < 0 || (died && !coordinator->gone_died)) {
+		coordinator->gone = rank;
+		coordinator->gone_died = died;
+		coordinator->gone_ms = now_ms + RD_QUERY_MS;
+	}
+	if (coordinator->phase == RD_COORDINATOR_RUNNING &&
+		!is_watched(coordinator, coordinator->gone))
+		decide_gone(coordinator);
 }
 
 void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int error, int64_t now_ms)
@@ -101,15 +95,13 @@ void rd_coordinator_closed(struct rd_coordinator *coordinator, int index, int er
 	if (rank < 0)
 		return;
 	coordinator->ranks[rank].connection = -1;
-	if (coordinator->ranks[rank].left)
+	/* With the verdict, all others hang up. */
+	if (coordinator->ranks[rank].left || coordinator->error)
 		return;
 	rd_coordinator_name_rank(coordinator, rank, name);
-	if (rd_means_reset(error)) {
-		cut_off(coordinator, rank, now_ms);
-		return;
-	}
-	if (rd_means_death(error) && coordinator->phase == RD_COORDINATOR_RUNNING) {
-		take_end(coordinator, rank, now_ms);
+	if (rd_means_reset(error) ||
+		(rd_means_death(error) && coordinator->phase == RD_COORDINATOR_RUNNING)) {
+		take_end(coordinator, rank, rd_means_death(error), now_ms);
 		return;
 	}
 	rd_coordinator_lose(coordinator, rank);
@@ -488,12 +480,10 @@ void rd_coordinator_tick(struct rd_coordinator *coordinator, int64_t now_ms)
 			tick_connection(coordinator, &coordinator->connections[i], now_ms);
 	if (coordinator->error)
 		return;
-	if (coordinator->ended >= 0 && now_ms >= coordinator->ended_ms)
-		decide_died(coordinator, coordinator->ended, "");
+	if (coordinator->gone >= 0 && now_ms >= coordinator->gone_ms)
+		decide_gone(coordinator);
 	else if (coordinator->phase != RD_COORDINATOR_RUNNING && now_ms >= coordinator->init_ms)
 		rd_diagnose_give_up(coordinator);
-	else if (coordinator->cut_off >= 0 && now_ms >= coordinator->cut_off_ms)
-		decide_cut_off(coordinator);
 	else if (coordinator->failure_reporter >= 0 && now_ms >= coordinator->query_ms)
 		rd_diagnose_judge(coordinator);
 	else if (coordinator->slow_rank >= 0 && now_ms >= coordinator->query_ms)
@@ -524,8 +514,8 @@ int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 			deadline, connection_deadline(coordinator, &coordinator->connections[i]));
 	if (coordinator->error)
 		return deadline;
-	if (coordinator->ended >= 0)
-		deadline = rd_sooner(deadline, coordinator->ended_ms);
+	if (coordinator->gone >= 0)
+		deadline = rd_sooner(deadline, coordinator->gone_ms);
 	/* Often enough to find a gap in which this process itself was stopped. */
 	deadline = rd_sooner(deadline,
 		coordinator->ticked_ms +
@@ -534,8 +524,6 @@ int64_t rd_coordinator_deadline(const struct rd_coordinator *coordinator)
 		deadline = rd_sooner(deadline, coordinator->init_ms);
 	if (coordinator->failure_reporter >= 0 || coordinator->slow_rank >= 0)
 		deadline = rd_sooner(deadline, coordinator->query_ms);
-	if (coordinator->cut_off >= 0)
-		deadline = rd_sooner(deadline, coordinator->cut_off_ms);
 	if (coordinator->leaver_count < coordinator->size)
 		deadline = rd_sooner(deadline, coordinator->leave_ms);
 	return deadline;

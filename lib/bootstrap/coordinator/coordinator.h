@@ -98,14 +98,12 @@ struct rd_coordinator {
 	/* Failures: */
 	int failure_reporter; /* the first; -1: none */
 	bool broken; /* one of the reports is of a broken link */
-	/* The first rank whose connection was reset, and until when another may report its death;
-	   -1: none. */
-	int cut_off;
-	int64_t cut_off_ms;
-	/* A rank whose connection ended as a death ends it, and until when another may report which
-	   calls it had finished; -1: none. */
-	int ended;
-	int64_t ended_ms;
+	/* A rank whose connection has ended (-1: none), and until when another of its host may
+	   report that: which calls it had finished, if a death ended the connection; that it died
+	   at all, if a reset did. */
+	int gone;
+	bool gone_died;
+	int64_t gone_ms;
 
 	/* Slow calls: queried about while no failure is. */
 	int slow_rank, next_slow_rank; /* ranks whose calls are slow; -1: none */

@@ -21,7 +21,7 @@ int rd_coordinator_create(struct rd_coordinator **created, const struct rd_setti
 	coordinator->init_ms = now_ms + settings->init_timeout_ms;
 	coordinator->leave_ms = RD_NEVER;
 	coordinator->failure_reporter = coordinator->first_leaver = -1;
-	coordinator->lost = coordinator->cut_off = coordinator->ended = -1;
+	coordinator->lost = coordinator->gone = -1;
 	coordinator->slow_rank = coordinator->next_slow_rank = -1;
 	coordinator->connection_count = settings->size;
 	coordinator->connections =
