@@ -8,7 +8,7 @@ cd "${1:-$(dirname "$0")/..}"
 
 limits='
 core 39798
-control 19395
+control 19205
 gpu 11045
 transports 14370
 trainer 19140

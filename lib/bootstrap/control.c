@@ -383,14 +383,13 @@ const struct sockaddr_storage *rd_control_local(const struct rd_control *control
 
 int rd_control_link_failed(struct rd_control *control, const struct rd_link_failure *link_failure)
 {
-	bool added;
+	bool kept;
 
 	pthread_mutex_lock(&control->lock);
-	added = rd_link_failures_add(&control->link_failures, link_failure);
-	if (added)
-		rd_control_notify(control);
+	kept = rd_participant_link_failed(control->participant, link_failure);
+	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
-	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory for a link failure");
+	return kept ? 0 : rd_fail(RONDO_MEMORY, "no memory for a link failure");
 }
 
 bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_failure *fallback)
@@ -398,7 +397,7 @@ bool rd_control_fallback(struct rd_control *control, int number, struct rd_link_
 	if (number >= atomic_load(&control->fallback_count))
 		return false;
 	pthread_mutex_lock(&control->lock);
-	*fallback = control->fallbacks.at[number];
+	*fallback = control->participant->fallbacks.at[number];
 	pthread_mutex_unlock(&control->lock);
 	return true;
 }
@@ -410,7 +409,7 @@ int rd_control_tell_costs(struct rd_control *control, const char *text)
 	if (!told)
 		return rd_fail(RONDO_MEMORY, "no memory for the costs");
 	pthread_mutex_lock(&control->lock);
-	control->told = told;
+	rd_participant_costs(control->participant, told);
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
 	return 0;
@@ -423,7 +422,7 @@ int rd_control_await_costs(struct rd_control *control, char *text)
 	*text = '\0';
 	pthread_mutex_lock(&control->lock);
 	if (!control->costs_known) {
-		control->requests.awaits_costs = true;
+		control->participant->awaits_costs = true;
 		rd_control_notify(control);
 	}
 	while (!control->costs_known && !atomic_load(&control->verdict) && !control->over)
@@ -438,14 +437,14 @@ int rd_control_await_costs(struct rd_control *control, char *text)
 
 int rd_control_open(struct rd_control *control, const int *peers, int count)
 {
-	bool added = true;
+	bool kept = true;
 
 	pthread_mutex_lock(&control->lock);
-	for (int i = 0; i < count && added; i++)
-		added = rd_rank_list_add(&control->opens, peers[i]);
+	for (int i = 0; i < count && kept; i++)
+		kept = rd_participant_open(control->participant, peers[i]);
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
-	return added ? 0 : rd_fail(RONDO_MEMORY, "no memory to open %d links", count);
+	return kept ? 0 : rd_fail(RONDO_MEMORY, "no memory to open %d links", count);
 }
 
 bool rd_control_opened(struct rd_control *control, int number, int *peer)
@@ -453,7 +452,7 @@ bool rd_control_opened(struct rd_control *control, int number, int *peer)
 	if (number >= atomic_load(&control->opened_count))
 		return false;
 	pthread_mutex_lock(&control->lock);
-	*peer = control->opened.at[number];
+	*peer = control->participant->opened.at[number];
 	pthread_mutex_unlock(&control->lock);
 	return true;
 }
@@ -480,18 +479,15 @@ int rd_control_ready(struct rd_control *control, int fallbacks, struct rd_link_l
 	int verdict;
 
 	pthread_mutex_lock(&control->lock);
-	if (control->phase < RD_PARTICIPANT_OPEN) {
-		control->requests.ready = true;
-		control->requests.fallbacks = fallbacks;
-		control->requests.limits = *limits;
-		rd_control_notify(control);
-	}
-	while (control->fallbacks.count <= fallbacks && control->phase < RD_PARTICIPANT_OPEN &&
-		!atomic_load(&control->verdict) && !control->over)
+	rd_participant_ready(control->participant, fallbacks, limits);
+	rd_control_notify(control);
+	while (atomic_load(&control->fallback_count) <= fallbacks &&
+		control->phase < RD_PARTICIPANT_OPEN && !atomic_load(&control->verdict) &&
+		!control->over)
 		pthread_cond_wait(&control->published, &control->lock);
-	another = control->fallbacks.count > fallbacks;
+	another = atomic_load(&control->fallback_count) > fallbacks;
 	if (control->phase == RD_PARTICIPANT_OPEN)
-		*limits = control->limits;
+		*limits = control->participant->limits;
 	pthread_mutex_unlock(&control->lock);
 	verdict = rd_control_verdict(control);
 	return verdict ? verdict : another;
@@ -505,26 +501,22 @@ static bool is_unnamed(int error, const char *reason)
 }
 
 /* Under the lock. */
-static void request_report(struct rd_control *control, int error, int culprit, const char *reason)
+static void report(struct rd_control *control, int error, int culprit, const char *reason)
 {
-	struct rd_control_requests *requests = &control->requests;
+	char *named = NULL;
 
-	if (requests->report)
-		return;
-	requests->report = true;
-	requests->error = error;
-	requests->culprit = culprit;
 	if (is_unnamed(error, reason))
-		rd_reason_set(&requests->reason, "rank %d: %s", control->settings.rank, reason);
-	else
-		rd_reason_set(&requests->reason, "%s", reason);
+		rd_reason_set(&named, "rank %d: %s", control->settings.rank, reason);
+	rd_participant_report(
+		control->participant, error, culprit, named ? named : reason, rd_clock_ms());
+	free(named);
 	rd_control_notify(control);
 }
 
 void rd_control_report_soon(struct rd_control *control, int error, int culprit, const char *reason)
 {
 	pthread_mutex_lock(&control->lock);
-	request_report(control, error, culprit, reason);
+	report(control, error, culprit, reason);
 	pthread_mutex_unlock(&control->lock);
 }
 
@@ -533,7 +525,7 @@ int rd_control_report(struct rd_control *control, int error, int culprit, const 
 	int verdict;
 
 	pthread_mutex_lock(&control->lock);
-	request_report(control, error, culprit, reason);
+	report(control, error, culprit, reason);
 	rd_control_wait(control, RD_PARTICIPANT_LEFT);
 	pthread_mutex_unlock(&control->lock);
 	verdict = rd_control_verdict(control);
@@ -542,13 +534,8 @@ int rd_control_report(struct rd_control *control, int error, int culprit, const 
 
 void rd_control_slow(struct rd_control *control, int64_t line_ms, int culprit, const char *reason)
 {
-	struct rd_control_requests *requests = &control->requests;
-
 	pthread_mutex_lock(&control->lock);
-	requests->slow = true;
-	requests->slow_line_ms = line_ms;
-	requests->slow_culprit = culprit;
-	rd_reason_set(&requests->slow_reason, "%s", reason);
+	rd_participant_slow(control->participant, line_ms, culprit, reason);
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
 }

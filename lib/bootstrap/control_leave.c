@@ -70,18 +70,10 @@ static void free_state(struct rd_control *control)
 		rd_close_on_fork_remove(&control->unshared);
 		close(control->epoll_fd);
 	}
-	rd_link_failures_finish(&control->link_failures);
-	rd_link_failures_finish(&control->fallbacks);
-	rd_rank_list_finish(&control->opens);
-	rd_rank_list_finish(&control->opened);
 	rd_client_forget(&control->client);
 	rd_participant_destroy(control->participant);
 	free(control->presence);
-	free(control->told);
 	free(control->reason);
-	free(control->requests.reason);
-	free(control->requests.parent_reason);
-	free(control->requests.slow_reason);
 	rd_settings_forget(&control->settings);
 	free(control);
 }
@@ -108,6 +100,21 @@ void rd_control_free(struct rd_control *control)
 		rd_job_release(job);
 }
 
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+/* Under the lock. */
+static void leave(struct rd_control *control, enum rd_leave how)
+{
+	int64_t now_ms = rd_clock_ms();
+
+	control->leaving = how;
+	rd_participant_leave(control->participant, control->activity->digest, now_ms);
+	if (how == RD_LEAVE_TOGETHER && control->server.coordinator)
+		rd_coordinator_end_by(
+			control->server.coordinator, now_ms + control->settings.timeout_ms);
+	rd_control_notify(control);
+}
+
 /* ---- Leaving together, and after a failure --------------------------------------------------- */
 
 static int await_and_free(struct rd_control *control)
@@ -124,8 +131,7 @@ static int await_and_free(struct rd_control *control)
 int rd_control_finalize(struct rd_control *control)
 {
 	pthread_mutex_lock(&control->lock);
-	control->requests.leave = RD_LEAVE_TOGETHER;
-	rd_control_notify(control);
+	leave(control, RD_LEAVE_TOGETHER);
 	pthread_mutex_unlock(&control->lock);
 	return await_and_free(control);
 }
@@ -135,7 +141,7 @@ void rd_control_destroy(struct rd_control *control)
 	if (!control)
 		return;
 	pthread_mutex_lock(&control->lock);
-	control->requests.quit = true;
+	control->quitting = true;
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
 	await_and_free(control);
@@ -160,8 +166,7 @@ int rd_control_leave(struct rd_control *control)
 
 	rd_control_detach(control);
 	pthread_mutex_lock(&control->lock);
-	control->requests.leave = RD_LEAVE_ALONE;
-	rd_control_notify(control);
+	leave(control, RD_LEAVE_ALONE);
 	await_goodbye(control, RD_GOODBYE_SAID, rd_clock_ms() + GOODBYE_MS);
 	while (!control->released && !control->over)
 		pthread_cond_wait(&control->published, &control->lock);
@@ -182,7 +187,7 @@ int rd_control_leave(struct rd_control *control)
 static bool may_leave(const struct rd_control *control)
 {
 	return control->phase == RD_PARTICIPANT_OPEN && !atomic_load(&control->verdict) &&
-	       !control->requests.leave && !control->requests.quit && !control->requests.report &&
+	       !control->leaving && !control->quitting && !control->participant->reported &&
 	       !atomic_load(&control->activity->queues) &&
 	       atomic_load(&control->activity->calls) == atomic_load(&control->activity->done);
 }
@@ -191,8 +196,8 @@ static void leave_at_end(struct rd_control *control)
 {
 	pthread_mutex_lock(&control->lock);
 	if (may_leave(control))
-		control->requests.leave = RD_LEAVE_TOGETHER;
-	control->requests.ends = true;
+		leave(control, RD_LEAVE_TOGETHER);
+	control->ends = true;
 	rd_control_notify(control);
 	pthread_mutex_unlock(&control->lock);
 }
@@ -200,7 +205,7 @@ static void leave_at_end(struct rd_control *control)
 static void await_leave(struct rd_control *control, int64_t deadline_ms)
 {
 	pthread_mutex_lock(&control->lock);
-	if (control->requests.leave) {
+	if (control->leaving) {
 		/* The thread may be late. Nobody sends the goodbye after it. */
 		await_goodbye(control, RD_GOODBYE_SENT,
 			deadline_ms + control->settings.heartbeat_timeout_ms);

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/cancellation.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "bootstrap/job.h"
@@ -33,15 +33,26 @@ void rd_control_wait(struct rd_control *control, enum rd_participant_phase phase
 		pthread_cond_wait(&control->published, &control->lock);
 }
 
+/* The parent's coordinator sends its verdict to all ranks: none is waited for. Once all are ready,
+   some may have made the comm, which the verdict then passes by: they get it from this rank. */
+static void take_parents_verdict(
+	struct rd_control *control, int error, const char *reason, int64_t now_ms)
+{
+	struct rd_participant *participant = control->participant;
+
+	if (control->server.coordinator)
+		rd_coordinator_fail(control->server.coordinator, error, reason);
+	if (!control->server.coordinator && participant->phase == RD_PARTICIPANT_OPEN)
+		rd_participant_report(participant, error, -1, reason, now_ms);
+	else
+		rd_participant_end(participant, error, "%s", reason);
+}
+
 void rd_control_fail_child(struct rd_control *child, int error, const char *reason)
 {
 	pthread_mutex_lock(&child->lock);
-	/* The first one stands: the thread may be reading its reason. */
-	if (!child->requests.parent_error) {
-		child->requests.parent_error = error;
-		rd_reason_set(&child->requests.parent_reason, "%s", reason);
-		rd_control_notify(child);
-	}
+	take_parents_verdict(child, error, reason, rd_clock_ms());
+	rd_control_notify(child);
 	pthread_mutex_unlock(&child->lock);
 }
 
@@ -122,74 +133,13 @@ void rd_control_release(struct rd_control *control)
 	kept->digest = activity->digest;
 	rd_control_unwatch_links(control);
 	rd_control_hide(control);
-	rd_control_end_lineage(control);
-	pthread_mutex_lock(&control->lock);
+	rd_lineage_end(&control->lineage);
 	control->activity = kept;
 	control->participant->activity = kept;
 	control->links.serve = NULL;
 	control->failed = &control->verdict;
 	control->wake_fd = -1;
 	control->released = true;
-	pthread_cond_broadcast(&control->published);
-	pthread_mutex_unlock(&control->lock);
-}
-
-/* The parent's coordinator sends its verdict to all ranks: none is waited for. Once all are ready,
-   some may have made the comm, which the verdict then passes by: they get it from this rank. */
-static void take_parents_verdict(
-	struct rd_control *control, int error, const char *reason, int64_t now_ms)
-{
-	struct rd_participant *participant = control->participant;
-
-	if (control->server.coordinator)
-		rd_coordinator_fail(control->server.coordinator, error, reason);
-	if (!control->server.coordinator && participant->phase == RD_PARTICIPANT_OPEN)
-		rd_participant_report(participant, error, -1, reason, now_ms);
-	else
-		rd_participant_end(participant, error, "%s", reason);
-}
-
-void rd_control_take_requests(struct rd_control *control, int64_t now_ms)
-{
-	struct rd_participant *participant = control->participant;
-	struct rd_control_requests requests;
-
-	pthread_mutex_lock(&control->lock);
-	requests = control->requests;
-	control->requests.slow = false;
-	control->requests.slow_reason = NULL;
-	while (control->link_failures_taken < control->link_failures.count)
-		rd_participant_link_failed(
-			participant, &control->link_failures.at[control->link_failures_taken++]);
-	if (control->told)
-		rd_participant_costs(participant, control->told);
-	control->told = NULL;
-	while (control->opens_taken < control->opens.count)
-		rd_participant_open(participant, control->opens.at[control->opens_taken++]);
-	pthread_mutex_unlock(&control->lock);
-	if (requests.ready)
-		rd_participant_ready(participant, requests.fallbacks, &requests.limits);
-	if (requests.awaits_costs)
-		participant->awaits_costs = true;
-	if (requests.report)
-		rd_participant_report(participant, requests.error, requests.culprit,
-			rd_reason_text(requests.reason), now_ms);
-	if (requests.slow)
-		rd_participant_slow(participant, requests.slow_line_ms, requests.slow_culprit,
-			rd_reason_text(requests.slow_reason));
-	free(requests.slow_reason);
-	if (requests.leave)
-		rd_participant_leave(participant, control->activity->digest, now_ms);
-	if (requests.leave == RD_LEAVE_TOGETHER && control->server.coordinator)
-		rd_coordinator_end_by(
-			control->server.coordinator, now_ms + control->settings.timeout_ms);
-	if (requests.parent_error)
-		take_parents_verdict(control, requests.parent_error,
-			rd_reason_text(requests.parent_reason), now_ms);
-	control->leaving = requests.leave;
-	control->ends = requests.ends;
-	control->continues = requests.leave == RD_LEAVE_ALONE || requests.ends;
-	control->quitting = requests.quit;
 }
 
 /* The coordinator's comes first, unless a call of rank 0 is spared: rank 0's participant receives
@@ -247,32 +197,6 @@ static void store_verdict(struct rd_control *control, int error, const char *rea
 	log_verdict(control, error, reason);
 }
 
-/* True: there are new ones. Without memory for one, the next call tries again. */
-static bool store_fallbacks(struct rd_control *control)
-{
-	const struct rd_link_failures *fallbacks = &control->participant->fallbacks;
-	int before = control->fallbacks.count;
-
-	while (control->fallbacks.count < fallbacks->count &&
-		rd_link_failures_add(&control->fallbacks, &fallbacks->at[control->fallbacks.count]))
-		;
-	atomic_store(&control->fallback_count, control->fallbacks.count);
-	return control->fallbacks.count > before;
-}
-
-/* The same. */
-static bool store_opened(struct rd_control *control)
-{
-	const struct rd_rank_list *opened = &control->participant->opened;
-	int before = control->opened.count;
-
-	while (control->opened.count < opened->count &&
-		rd_rank_list_add(&control->opened, opened->at[control->opened.count]))
-		;
-	atomic_store(&control->opened_count, control->opened.count);
-	return control->opened.count > before;
-}
-
 bool rd_control_goodbye_is_sent(const struct rd_control *control)
 {
 	return control->participant->phase >= RD_PARTICIPANT_LEFT ||
@@ -290,43 +214,27 @@ static enum rd_goodbye goodbye_of(const struct rd_control *control, enum rd_part
 	return control->ends ? RD_GOODBYE_AT_END : RD_GOODBYE_SAID;
 }
 
-bool rd_control_publish(struct rd_control *control, bool over)
+void rd_control_publish(struct rd_control *control, bool over)
 {
-	enum rd_participant_phase phase = control->participant->phase;
+	const struct rd_participant *participant = control->participant;
 	const char *reason;
 	int lost, error = find_verdict(control, &reason, &lost);
-	bool costs_known = control->participant->costs != NULL;
-	enum rd_goodbye goodbye = goodbye_of(control, phase);
-	bool others_left = control->participant->others_left, fallbacks, opened, alone;
+	int fallbacks = participant->fallbacks.count, opened = participant->opened.count;
+	bool others_left = participant->others_left;
+	bool links = atomic_exchange(&control->fallback_count, fallbacks) != fallbacks;
 
-	atomic_store(&control->unattended, rd_participant_is_unattended(control->participant));
-	/* Only this thread writes these, so it may read them without the lock. */
-	if (atomic_load(&control->verdict))
-		error = 0;
-	if (phase == control->phase && !error && !over && goodbye == control->goodbye &&
-		costs_known == control->costs_known &&
-		others_left == atomic_load(&control->others_left) &&
-		control->participant->fallbacks.count == control->fallbacks.count &&
-		control->participant->opened.count == control->opened.count)
-		return false;
-	pthread_mutex_lock(&control->lock);
-	fallbacks = store_fallbacks(control);
-	opened = store_opened(control);
-	if (fallbacks || opened)
+	links |= atomic_exchange(&control->opened_count, opened) != opened;
+	atomic_store(&control->unattended, rd_participant_is_unattended(participant));
+	if (links)
 		atomic_store(&control->links_due, true);
 	/* Behind the links that they opened, and before the caller looks. */
-	if (atomic_exchange(&control->others_left, others_left) != others_left || fallbacks ||
-		opened)
+	if (atomic_exchange(&control->others_left, others_left) != others_left || links)
 		wake_caller(control);
-	control->phase = phase;
-	control->costs_known = costs_known;
-	control->limits = control->participant->limits;
-	control->goodbye = goodbye;
+	control->phase = participant->phase;
+	control->costs_known = participant->costs != NULL;
+	control->goodbye = goodbye_of(control, participant->phase);
 	control->over = over;
-	alone = control->alone;
-	if (error)
+	if (error && !atomic_load(&control->verdict))
 		store_verdict(control, error, reason, lost);
 	pthread_cond_broadcast(&control->published);
-	pthread_mutex_unlock(&control->lock);
-	return alone;
 }

@@ -1,9 +1,10 @@
 /*
  * The data of a control connection, and what its callers and the control thread share of it.
  *
- * Callers write requests under the lock, then the eventfd. The thread publishes its phase, the
- * fallbacks and the verdict under the lock. The verdict is stored after its reason and never
- * changes, so it may also be read without the lock.
+ * The thread holds the lock while it serves the control connection, but not while it opens links.
+ * Callers hold it for their requests, which go to the participant and the coordinator, and then
+ * write the eventfd. The thread publishes its phase at the end of each turn. The verdict is stored
+ * after its reason and never changes, so it may also be read without the lock.
  */
 #ifndef RD_CONTROL_STATE_H
 #define RD_CONTROL_STATE_H
@@ -33,23 +34,6 @@ enum rd_goodbye {
 	RD_GOODBYE_AT_END, /* the same, of a process that ends */
 };
 
-/* Requests of callers to the thread. All but `slow` stay set. */
-struct rd_control_requests {
-	bool ready, awaits_costs, report, quit;
-	enum rd_leave leave;
-	bool ends; /* the process does, and what it sent must have come to other hosts */
-	int fallbacks; /* that `ready` comes after, */
-	struct rd_link_limits limits; /* and what links can do then */
-	int error, culprit; /* of the report */
-	char *reason; /* base/error.h, as all reasons here */
-	int parent_error; /* the parent's verdict; 0: none */
-	char *parent_reason;
-	bool slow; /* cleared when the thread has taken it */
-	int64_t slow_line_ms;
-	int slow_culprit;
-	char *slow_reason; /* the thread takes it */
-};
-
 struct rd_control {
 	struct rd_settings settings;
 	_Atomic int *failed;
@@ -69,14 +53,14 @@ struct rd_control {
 	pthread_mutex_t lock;
 	pthread_cond_t published;
 	/* Under the lock: */
-	struct rd_control_requests requests;
-	struct rd_link_failures link_failures; /* of this rank's links */
-	struct rd_link_failures fallbacks; /* the coordinator's decisions on link failures */
-	struct rd_rank_list opens, opened; /* as the participant's */
-	enum rd_participant_phase phase;
-	struct rd_link_limits limits; /* of all ranks' links */
-	char *told; /* rank 0's request; NULL: none, or the thread has it */
-	bool costs_known; /* the participant has them, and they never change */
+	struct rd_participant *participant;
+	struct rd_client client; /* where this is not rank 0 */
+	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
+	enum rd_leave leaving;
+	bool quitting;
+	bool ends; /* the process does, and what it sent must have come to other hosts */
+	enum rd_participant_phase phase; /* the participant's, once all that it brings is done */
+	bool costs_known; /* the same: the participant has them, and they never change */
 	bool released; /* the thread uses nothing of the comm any more */
 	enum rd_goodbye goodbye;
 	bool over; /* nothing more will come */
@@ -89,11 +73,11 @@ struct rd_control {
 	bool joins; /* and has ended */
 	/* Also read without a lock: */
 	_Atomic bool due; /* the thread has something to do */
-	_Atomic int fallback_count, opened_count;
+	_Atomic int fallback_count, opened_count; /* of the participant's */
 	_Atomic bool unattended, others_left;
 	_Atomic unsigned char *presence; /* [size]: enum rd_presence */
 	_Atomic int verdict;
-	char *reason;
+	char *reason; /* base/error.h */
 
 	/* The thread's own: */
 	struct rd_control *next_in_job;
@@ -102,11 +86,8 @@ struct rd_control {
 	struct rd_close_on_fork unshared; /* of its own one */
 	int64_t deadline_ms; /* when the thread has something to do, at the latest */
 	bool started; /* it has been served before */
+	bool gone_from; /* this rank has left it, and nobody waits until it is over */
 	bool broken; /* the thread cannot wait for its events */
-	struct rd_participant *participant;
-	struct rd_client client; /* where this is not rank 0 */
-	struct rd_server server; /* in rank 0; elsewhere its coordinator is NULL */
-	int link_failures_taken, opens_taken; /* of the requests */
 	struct rd_control_links links;
 	int links_fd; /* the epoll of theirs that is watched; -1: none */
 	int cancel_fd; /* -1: its creation cannot be cancelled, or is over */
@@ -115,9 +96,6 @@ struct rd_control {
 	struct rd_watch_count *count; /* of finished calls, which the watch shows; NULL: none */
 	int dead; /* as the watch has reported it; -1: none */
 	uint32_t dead_done; /* calls that it had finished */
-	enum rd_leave leaving; /* as requested, like these: */
-	bool quitting, ends;
-	bool continues; /* nobody waits until it is over */
 	int64_t linger_ms; /* until when the others may read the verdict */
 	int64_t look_ms; /* when rd_control_look() is due, once all ranks can call */
 };
@@ -135,19 +113,24 @@ void rd_control_fail_child(struct rd_control *child, int error, const char *reas
 /* The thread leaves it out of the job's status, whose socket ends with the last. */
 void rd_control_hide(struct rd_control *control);
 
-/* The thread hands the requests to the participant and the coordinator. */
-void rd_control_take_requests(struct rd_control *control, int64_t now_ms);
+/* These are for the thread, under the lock. */
+
+/* Nobody waits until it is over: this rank leaves it alone, or its process ends. */
+static inline bool rd_control_continues(const struct rd_control *control)
+{
+	return control->leaving == RD_LEAVE_ALONE || control->ends;
+}
 
 /* Whether the kernel has this rank's goodbye, and sends it even if the process ends; or none will
-   be sent any more. For the thread alone. */
+   be sent any more. */
 bool rd_control_goodbye_is_sent(const struct rd_control *control);
 
 /* The thread continues without the comm, whose memory the caller may free. */
 void rd_control_release(struct rd_control *control);
 
-/* The thread publishes the states of the participant and the coordinator. over: for the last time.
-   Returns whether nobody else has the control connection. */
-bool rd_control_publish(struct rd_control *control, bool over);
+/* The thread publishes the states of the participant and the coordinator. over: for the last
+   time. */
+void rd_control_publish(struct rd_control *control, bool over);
 
 /* ---- control_events.c: the descriptors that the thread watches for one ----------------------- */
 

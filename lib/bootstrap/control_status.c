@@ -109,7 +109,7 @@ static void write_failure(FILE *out, struct rd_control *control)
 void rd_control_write_status(FILE *out, struct rd_control *control, int64_t now_ms)
 {
 	const struct rd_settings *settings = &control->settings;
-	enum rd_participant_phase phase = control->participant->phase;
+	enum rd_participant_phase phase = control->phase;
 
 	fprintf(out, "{\"rank\":%d,\"size\":%d,\"pid\":%d", settings->rank, settings->size,
 		(int)getpid());

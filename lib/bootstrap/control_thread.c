@@ -31,12 +31,12 @@ static void create_watch(struct rd_control *control)
 		epoll_ctl(job->epoll_fd, EPOLL_CTL_ADD, rd_watch_fd(job->watch), &event);
 }
 
-/* Whether this rank has left all its comms. */
+/* Whether this rank has left all its comms. The locks of the others are not held. */
 static bool all_have_left(const struct rd_job *job)
 {
 	const struct rd_control *at = job->controls;
 
-	while (at && at->continues && at->participant->phase >= RD_PARTICIPANT_LEFT)
+	while (at && at->gone_from)
 		at = at->next_in_job;
 	return !at;
 }
@@ -74,8 +74,9 @@ static void advance_watch(struct rd_control *control)
 	if (phase == RD_PARTICIPANT_OPEN && job->watch)
 		rd_watch_start(job->watch);
 	/* A rank that watches this process may report its end before rank 0 reads the goodbye. */
-	if (control->count && control->continues && rd_control_goodbye_is_sent(control))
+	if (control->count && rd_control_continues(control) && rd_control_goodbye_is_sent(control))
 		rd_watch_left(control->count);
+	control->gone_from = rd_control_continues(control) && phase >= RD_PARTICIPANT_LEFT;
 	if (job->watch && rd_watch_fd(job->watch) >= 0 && all_have_left(job))
 		end_watch(job);
 }
@@ -86,7 +87,7 @@ void rd_control_died(struct rd_control *control, const struct rd_death *death)
 	const struct rd_place *here = &members[control->settings.rank].place, *there;
 	const struct rd_watch_count *count;
 
-	if (control->participant->phase < RD_PARTICIPANT_JOINED)
+	if (control->phase < RD_PARTICIPANT_JOINED)
 		return;
 	count = rd_death_count(death, control->participant->id.number);
 	for (int rank = 0; rank < control->settings.size; rank++) {
@@ -234,6 +235,7 @@ void rd_control_take_events(struct rd_control *control)
 
 	rd_log_rank(control->settings.rank);
 	atomic_store(&control->due, true);
+	pthread_mutex_lock(&control->lock);
 	do {
 		int64_t now_ms = rd_clock_ms();
 
@@ -241,24 +243,31 @@ void rd_control_take_events(struct rd_control *control)
 		for (int i = 0; i < count; i++)
 			take_event(control, events[i].data.u64, now_ms);
 	} while (count == EVENTS_MAX);
+	pthread_mutex_unlock(&control->lock);
 }
 
 void rd_control_take_channels(struct rd_control *control)
 {
 	rd_log_rank(control->settings.rank);
+	pthread_mutex_lock(&control->lock);
 	look_at_channels(control, rd_clock_ms());
+	pthread_mutex_unlock(&control->lock);
 }
 
 void rd_control_take_event(struct rd_control *control, uint64_t mark)
 {
 	rd_log_rank(control->settings.rank);
 	atomic_store(&control->due, true);
+	pthread_mutex_lock(&control->lock);
 	take_event(control, mark, rd_clock_ms());
+	pthread_mutex_unlock(&control->lock);
 }
 
 void rd_control_cannot_wait(struct rd_control *control)
 {
+	pthread_mutex_lock(&control->lock);
 	rd_participant_end(control->participant, RONDO_SYSTEM, "%s", rondo_last_error());
+	pthread_mutex_unlock(&control->lock);
 	control->broken = true;
 	atomic_store(&control->due, true);
 }
@@ -271,7 +280,6 @@ static int64_t deadline_of(struct rd_control *control, int64_t now_ms)
 	deadline = rd_sooner(deadline, rd_control_look_deadline(control));
 	if (control->ends && control->goodbye < RD_GOODBYE_AT_END)
 		deadline = rd_sooner(deadline, now_ms + 1);
-	deadline = rd_sooner(deadline, control->links_ms);
 	if (control->server.coordinator)
 		deadline = rd_sooner(rd_sooner(deadline, rd_server_deadline(&control->server)),
 			rd_coordinator_deadline(control->server.coordinator));
@@ -298,18 +306,17 @@ static bool control_is_finished(struct rd_control *control, int64_t now_ms)
 	return rd_coordinator_over(coordinator) || now_ms >= control->linger_ms;
 }
 
-bool rd_control_serve(struct rd_control *control, int64_t now_ms)
+/* Under the lock. */
+static void serve(struct rd_control *control, int64_t now_ms)
 {
 	struct rd_coordinator *coordinator = control->server.coordinator;
 
-	rd_log_rank(control->settings.rank);
 	if (coordinator && !control->started) {
 		open_place(control);
 		rd_server_begin(&control->server, RD_MARK_DOOR);
 	}
 	control->started = true;
 	look_at_channels(control, now_ms);
-	rd_control_take_requests(control, now_ms);
 	report_death(control, now_ms);
 	rd_participant_tick(control->participant, now_ms);
 	rd_control_look(control, now_ms);
@@ -327,11 +334,24 @@ bool rd_control_serve(struct rd_control *control, int64_t now_ms)
 	if (control->leaving == RD_LEAVE_ALONE && !control->released &&
 		rd_control_goodbye_is_sent(control))
 		rd_control_release(control);
-	rd_control_publish(control, false);
-	serve_links(control, now_ms);
+}
+
+bool rd_control_serve(struct rd_control *control, int64_t now_ms)
+{
+	bool ends;
+
+	rd_log_rank(control->settings.rank);
+	pthread_mutex_lock(&control->lock);
+	serve(control, now_ms);
 	/* It may linger, until a time of its own. */
-	if (control->broken || control_is_finished(control, now_ms))
+	ends = control->broken || control_is_finished(control, now_ms);
+	rd_control_publish(control, ends);
+	if (!ends)
+		control->deadline_ms = deadline_of(control, now_ms);
+	pthread_mutex_unlock(&control->lock);
+	if (ends)
 		return true;
-	control->deadline_ms = deadline_of(control, now_ms);
+	serve_links(control, now_ms);
+	control->deadline_ms = rd_sooner(control->deadline_ms, control->links_ms);
 	return false;
 }

@@ -1,7 +1,7 @@
 /*
- * The control thread. It alone touches the sockets, the participants and the coordinators of a
- * job's comms, which decide what messages are sent; the thread carries them, and waits for events
- * and deadlines.
+ * The control thread. It alone touches the sockets of a job's comms. Their participants and
+ * coordinators decide what messages are sent; the thread carries them, and waits for events and
+ * deadlines.
  */
 #include "bootstrap/job.h"
 
@@ -36,14 +36,17 @@ static void take_arrivals(struct rd_job *job)
 }
 
 /* Returns whether this was the last one. Its caller, if it has one, joins the thread then. */
-static bool let_go(struct rd_job *job, struct rd_control *control, bool alone)
+static bool let_go(struct rd_job *job, struct rd_control *control)
 {
-	bool last;
+	bool last, alone;
 
 	rd_control_hide(control);
 	if (control->count)
 		rd_watch_uncount(job->watch, control->count);
+	pthread_mutex_lock(&control->lock);
+	alone = control->alone;
 	rd_control_close(control);
+	pthread_mutex_unlock(&control->lock);
 	rd_control_end_events(control);
 	pthread_mutex_lock(&job->lock);
 	last = !job->controls && !job->arrivals;
@@ -127,7 +130,7 @@ static bool serve(struct rd_job *job, int64_t now_ms)
 			continue;
 		}
 		*at = control->next_in_job;
-		if (let_go(job, control, rd_control_publish(control, true)))
+		if (let_go(job, control))
 			return true;
 	}
 	return false;

@@ -132,7 +132,8 @@ void rd_server_receive(struct rd_server *server, int index, int64_t now_ms)
 			;
 }
 
-/* A verdict may have come before the end. This process may have been stopped since its last turn. */
+/* A verdict may have come before the end. This process may have been stopped since its last
+   turn. */
 static void lose_after_write(struct rd_server *server, int index, int failed)
 {
 	int64_t now_ms = rd_clock_ms();

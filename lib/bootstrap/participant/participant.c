@@ -242,15 +242,16 @@ void rd_participant_closed(struct rd_participant *participant, int error, int64_
 
 /* ---- Requests of this rank ----------------------------------------------------------------- */
 
-void rd_participant_link_failed(
+bool rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure)
 {
 	bool opens = participant->phase == RD_PARTICIPANT_OPEN ||
 		     (participant->phase == RD_PARTICIPANT_JOINED && !participant->ready);
 
 	/* The peer may have reported it before. */
-	if (opens && !rd_link_failures_have(&participant->fallbacks, link_failure))
-		rd_participant_keep(participant, &participant->link_failures, link_failure);
+	if (!opens || rd_link_failures_have(&participant->fallbacks, link_failure))
+		return true;
+	return rd_link_failures_add(&participant->link_failures, link_failure);
 }
 
 void rd_participant_costs(struct rd_participant *participant, char *costs)
@@ -263,10 +264,10 @@ void rd_participant_costs(struct rd_participant *participant, char *costs)
 	participant->to_send |= rd_control_bit(RD_CONTROL_COSTS);
 }
 
-void rd_participant_open(struct rd_participant *participant, int peer)
+bool rd_participant_open(struct rd_participant *participant, int peer)
 {
-	if (participant->phase == RD_PARTICIPANT_OPEN)
-		rd_participant_list(participant, &participant->opens, peer);
+	return participant->phase != RD_PARTICIPANT_OPEN ||
+	       rd_rank_list_add(&participant->opens, peer);
 }
 
 void rd_participant_ready(

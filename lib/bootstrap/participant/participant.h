@@ -148,12 +148,13 @@ bool rd_participant_next(struct rd_participant *participant, struct rd_control_m
 int64_t rd_participant_deadline(const struct rd_participant *participant);
 
 /* The rank's own events, as in control.h: a link failed; it opens a link; it can call, after this
-   number of fallbacks; a failure; a slow call; the end. */
-void rd_participant_link_failed(
+   number of fallbacks; a failure; a slow call; the end. The first two return false without memory
+   for them. */
+bool rd_participant_link_failed(
 	struct rd_participant *participant, const struct rd_link_failure *link_failure);
 /* Rank 0's: the costs, once. It frees the text. */
 void rd_participant_costs(struct rd_participant *participant, char *costs);
-void rd_participant_open(struct rd_participant *participant, int peer);
+bool rd_participant_open(struct rd_participant *participant, int peer);
 void rd_participant_ready(
 	struct rd_participant *participant, int fallbacks, const struct rd_link_limits *limits);
 void rd_participant_report(struct rd_participant *participant, int error, int culprit,

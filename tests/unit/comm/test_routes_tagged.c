@@ -79,7 +79,7 @@ static int send_a_message(struct rank_env *env)
 	ended = env->comm->connecting.ended;
 	rd_unhold(env->comm);
 	pthread_mutex_lock(&env->comm->control->lock);
-	reports = env->comm->control->link_failures.count;
+	reports = env->comm->control->participant->link_failures.count;
 	pthread_mutex_unlock(&env->comm->control->lock);
 	if (value != 8 || reports > failed || ended)
 		return world_report(env, "%d, with %d reports%s", value, reports,
