@@ -367,7 +367,7 @@ bool rd_buffer_exchange_repeats(const struct rondo_comm *comm, const struct rd_p
 	return exchange->served == last && exchange->version == rd_regions_version();
 }
 
-bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number, int looks)
+bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number)
 {
 	struct rd_buffer_exchange *exchange = comm->exchange;
 	struct rd_exec *exec = &exchange->exec;
@@ -375,7 +375,7 @@ bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number, int look
 
 	exchange->last[exchange->power] = number;
 	if (exchange->brief.count < 0)
-		rd_short_init(&exchange->brief, exec, looks, exchange->steps);
+		rd_short_init(&exchange->brief, exec, !comm->oversubscribed, exchange->steps);
 	step = rd_short_run(&exchange->brief, number);
 	if (step >= 0) {
 		rd_exec_again(exec, exec->call.in, exec->call.out, number);

@@ -71,8 +71,8 @@ bool rd_buffer_exchange_is_due(
    exchange again. */
 bool rd_buffer_exchange_repeats(const struct rondo_comm *comm, const struct rd_prepared *last);
 /* Makes the last exchange again. True: all buffers lie where they did. Else it is not done, or has
-   found others: the call continues in exchange->exec. looks: as rd_short_init()'s. */
-bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number, int looks);
+   found others: the call continues in exchange->exec. */
+bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number);
 
 /* With links to exchange->peers open: begins the exchange and returns its exec, which the caller
    runs to its end. */

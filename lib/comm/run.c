@@ -481,15 +481,6 @@ static __attribute__((noinline)) int go_on_as_task(struct rondo_comm *comm,
 	return run_alone(&task);
 }
 
-/* A rank that waits as a task executes code that is in no cache. Ranks that begin together wait for
-   less time than that takes. */
-#define SHORT_LOOKS 100
-
-static int short_looks(const struct rondo_comm *comm)
-{
-	return comm->oversubscribed ? 0 : SHORT_LOOKS;
-}
-
 /* The exchange, if the call begins with one, and the plan's steps from this one on. Returns NULL if
    the call is done, else the exec in which it continues. */
 static struct rd_exec *run_steps(
@@ -497,8 +488,7 @@ static struct rd_exec *run_steps(
 {
 	struct rd_exec *exec = &last->exec;
 
-	if (last->repeats == RD_STARTS_BY_EXCHANGE &&
-		!rd_buffer_exchange_again(comm, number, short_looks(comm))) {
+	if (last->repeats == RD_STARTS_BY_EXCHANGE && !rd_buffer_exchange_again(comm, number)) {
 		exec->call.number = number;
 		return &comm->exchange->exec;
 	}
@@ -523,7 +513,7 @@ static __attribute__((noinline)) void init_short(
 {
 	struct rd_prepared *last = comm->prepared[brief->signature.collective];
 
-	rd_short_init(brief, &last->exec, short_looks(comm), last->steps);
+	rd_short_init(brief, &last->exec, !comm->oversubscribed, last->steps);
 	brief->repeats = brief->count > 0 && last->repeats == RD_STARTS_AT_ONCE;
 }
 

@@ -9,7 +9,11 @@
 
 _Static_assert(offsetof(struct rd_short, few) == RD_CACHE_LINE, "all but the steps is a line");
 _Static_assert(sizeof(struct rd_short) == 2 * RD_CACHE_LINE, "a few steps are a line");
-_Static_assert(RD_EXEC_BLOCK <= UINT16_MAX, "the size of a short call is 16 bits");
+_Static_assert(RD_SHORT_MOST <= UINT16_MAX, "the size of a short call is 16 bits");
+
+/* Some microseconds. Out of the cold, the executor's code for waits is in no cache: a rank that
+   went on there received 4 us later. "Looks of a short call" in the notes has the trial. */
+#define LOOKS 400
 
 /* ---- Preparing ------------------------------------------------------------------------------ */
 
@@ -52,7 +56,7 @@ static bool is_short(const struct rd_exec *exec)
 
 	return !exec->peer_buffers && exec->channels == 1 && exec->pieces == 1 && exec->one_chunk &&
 	       exec->call.op != RONDO_AVG && rd_call_is_ordinary(&exec->call) && size > 0 &&
-	       size <= RD_EXEC_BLOCK && size < exec->past_least;
+	       size <= RD_SHORT_MOST;
 }
 
 static void take_steps(struct rd_short *call, const struct rd_exec *exec,
@@ -78,12 +82,11 @@ static void take_steps(struct rd_short *call, const struct rd_exec *exec,
 	call->shares_room &= call->count > 0;
 }
 
-void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks,
+void rd_short_init(struct rd_short *call, const struct rd_exec *exec, bool looks,
 	struct rd_short_step many[RD_SHORT_STEPS])
 {
 	call->count = 0;
-	call->looks = (uint8_t)looks;
-	call->shares_room = false;
+	call->looks = call->shares_room = call->past = false;
 	if (!is_short(exec))
 		return;
 	call->signature = exec->signature;
@@ -99,15 +102,15 @@ void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks,
 	else
 		memcpy(call->few, many, call->count * sizeof(*many));
 	/* Elsewhere a look may be a system call: the wait decides how many. */
-	if (!call->shares_room)
-		call->looks = 0;
+	call->looks = looks && call->shares_room;
+	call->past = call->shares_room && call->size >= exec->past_least;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
 bool rd_short_look_again(struct rd_short *call, const struct rd_short_step *step)
 {
-	for (int looks = call->looks; looks > 0; looks--)
+	for (int looks = call->looks ? LOOKS : 0; looks > 0; looks--)
 		if (rd_short_step(call, step))
 			return true;
 	return false;

@@ -8,6 +8,8 @@
 
 #include "exec/exec.h"
 
+/* Bytes of a block. */
+#define RD_SHORT_MOST (16 << 10)
 #define RD_SHORT_STEPS 8
 #define RD_SHORT_FEW 2
 
@@ -28,9 +30,10 @@ struct rd_short {
 	rd_reduce_function reduce;
 	uint16_t size; /* bytes of each message */
 	uint16_t elements;
-	uint8_t looks; /* for a message or room, beyond the first */
 	int8_t count; /* of steps; 0: the call is not short; -1: not known yet */
-	bool shares_room; /* it has steps, and all links share: what they accepted is sent */
+	bool shares_room : 1; /* it has steps, and all links share: what they accepted is sent */
+	bool looks : 1; /* for a message or room for a while, before the executor goes on */
+	bool past : 1; /* messages are written past this core's caches (block.h) */
 	/* Its user's: whether an equal call may start here, and its digest (comm/task.h). */
 	bool repeats;
 	uint64_t digest;
@@ -57,9 +60,10 @@ static inline bool rd_short_equals(const struct rd_short *call, const void *in, 
 }
 
 /* Looks up what the steps of the exec's call use. All its links are open. looks: at a link that has
-   no message or no room, before the executor goes on; none where a link is not in shared memory.
-   many: holds the steps if there are more than a few, as long as the call is used. */
-void rd_short_init(struct rd_short *call, const struct rd_exec *exec, int looks,
+   no message or no room, for some microseconds, before the executor goes on; never where a link is
+   not in shared memory. many: holds the steps if there are more than a few, as long as the call is
+   used. */
+void rd_short_init(struct rd_short *call, const struct rd_exec *exec, bool looks,
 	struct rd_short_step many[RD_SHORT_STEPS]);
 
 #endif

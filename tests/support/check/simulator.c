@@ -106,7 +106,7 @@ static void run_short(struct actor *actor, uint32_t number)
 	struct rd_short call;
 	int step;
 
-	rd_short_init(&call, &actor->exec, 0, many);
+	rd_short_init(&call, &actor->exec, false, many);
 	step = rd_short_run(&call, number);
 	if (step < 0)
 		actor->exec.running = 0;
