@@ -1,7 +1,17 @@
 #include "base/thread.h"
 
+#include <link.h>
 #include <signal.h>
 #include <time.h>
+
+static int add_thread_locals(struct dl_phdr_info *file, size_t size, void *sum)
+{
+	(void)size;
+	for (int i = 0; i < file->dlpi_phnum; i++)
+		if (file->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)sum += file->dlpi_phdr[i].p_memsz + file->dlpi_phdr[i].p_align;
+	return 0;
+}
 
 int rd_thread_start(pthread_t *thread, size_t stack_size, void *(*run)(void *), void *argument)
 {
@@ -10,8 +20,11 @@ int rd_thread_start(pthread_t *thread, size_t stack_size, void *(*run)(void *), 
 	int error;
 
 	pthread_attr_init(&attributes);
-	if (stack_size > 0)
+	if (stack_size > 0) {
+		/* glibc takes the program's thread-local variables from a thread's stack. */
+		dl_iterate_phdr(add_thread_locals, &stack_size);
 		pthread_attr_setstacksize(&attributes, stack_size);
+	}
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	error = pthread_create(thread, &attributes, run, argument);

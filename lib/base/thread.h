@@ -10,7 +10,8 @@
 
 /*
  * Starts a thread and returns the error of pthread_create(3). The thread blocks all signals, which
- * are for the program's own threads. stack_size: bytes; 0: the default of the program's threads.
+ * are for the program's own threads. stack_size: bytes, beside the program's thread-local
+ * variables; 0: the default of the program's threads.
  */
 int rd_thread_start(pthread_t *thread, size_t stack_size, void *(*run)(void *), void *argument);
 
