@@ -284,7 +284,7 @@ static void init_end(struct simulated_links *links, int rank, int peer, int chan
 			.ready = true,
 			.message_max = links->piece_size,
 			.send_min = links->needs_sender ? SIZE_MAX : 0,
-			.shares_room = true,
+			.shares_room = !links->needs_sender,
 		},
 		.links = links,
 		.number = number,

@@ -65,7 +65,7 @@ int rd_network_connect(struct rd_network *network, const struct rd_plan *const *
 		.slots = set->slots,
 		.piece_size = set->piece_size,
 		.zero_copy = set->zero_copy,
-		.needs_sender = set->repeated,
+		.needs_sender = set->repeated && set->seed & 2,
 		.latency_ns = set->latency_ns,
 		.byte_ns = set->byte_ns,
 		.now_ns = &network->now_ns,

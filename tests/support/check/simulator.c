@@ -77,6 +77,18 @@ static void withdraw_memory(struct simulator *simulator, int rank)
 		(struct rd_peer_buffers){ simulator->noise, simulator->noise };
 }
 
+static void end(struct simulator *simulator, int rank, int result)
+{
+	simulator->actors[rank].state = DONE;
+	settle(simulator, rank, result);
+	if (result == 0) {
+		check_done(simulator, rank);
+		withdraw_memory(simulator, rank);
+	} else {
+		leave(simulator, rank);
+	}
+}
+
 static void advance(struct simulator *simulator, int rank)
 {
 	struct actor *actor = &simulator->actors[rank];
@@ -89,18 +101,12 @@ static void advance(struct simulator *simulator, int rank)
 	} while (progress == RD_MOVED);
 	if (progress == RD_IDLE)
 		return;
-	actor->state = DONE;
-	settle(simulator, rank, progress == RD_DONE ? 0 : progress);
-	if (progress == RD_DONE) {
-		check_done(simulator, rank);
-		withdraw_memory(simulator, rank);
-	} else {
-		leave(simulator, rank);
-	}
+	end(simulator, rank, progress == RD_DONE ? 0 : progress);
 }
 
-/* As rd_run_again() does. Virtual time stands still: a second look at a link finds no more. */
-static void run_short(struct actor *actor, uint32_t number)
+/* As rd_run_again() does. Virtual time stands still: a second look at a link finds no more. Returns
+   whether the call is done: then the executor never sees it. */
+static bool run_short(struct actor *actor, uint32_t number)
 {
 	struct rd_short_step many[RD_SHORT_STEPS];
 	struct rd_short call;
@@ -108,10 +114,9 @@ static void run_short(struct actor *actor, uint32_t number)
 
 	rd_short_init(&call, &actor->exec, false, many);
 	step = rd_short_run(&call, number);
-	if (step < 0)
-		actor->exec.running = 0;
-	else
+	if (step >= 0)
 		rd_exec_skip(&actor->exec, step);
+	return step < 0;
 }
 
 static void start(struct simulator *simulator, int rank)
@@ -119,9 +124,11 @@ static void start(struct simulator *simulator, int rank)
 	if (simulator->actors[rank].state != WAITING)
 		return;
 	simulator->actors[rank].state = RUNNING;
-	if (simulator->set->repeated)
-		run_short(&simulator->actors[rank], simulator->calls[rank].number);
-	advance(simulator, rank);
+	if (simulator->set->repeated &&
+		run_short(&simulator->actors[rank], simulator->calls[rank].number))
+		end(simulator, rank, 0);
+	else
+		advance(simulator, rank);
 }
 
 static void die(struct simulator *simulator, int rank)
@@ -276,7 +283,8 @@ static int init_actor(struct simulator *simulator, int rank)
 	rd_exec_init(&actor->exec, plans, &simulator->calls[rank],
 		simulated_links_of(&simulator->network.links, rank), set->channels, set->piece_size,
 		actor->scratch, actor->send_marks);
-	actor->exec.peer_buffers = simulator->peer_buffers;
+	if (simulator->plans[rank]->direct_access)
+		actor->exec.peer_buffers = simulator->peer_buffers;
 	actor->exec.past_least = set->seed % 2 ? 0 : SIZE_MAX;
 	actor->exec.in_memory = set->seed % 3 == 0;
 	return 0;

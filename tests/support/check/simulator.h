@@ -21,10 +21,10 @@ struct rd_simulation {
 	/* links have send(), read the memory as late as possible (at arrival), and land messages
 	   at the receiver's address */
 	bool zero_copy;
-	/* the call repeats one: short steps run first (exec/short.h). Links copy all messages, and
-	   need the sender until they arrive (link->unsent) */
-	bool repeated;
-	uint64_t seed; /* odd: messages are written past the caches */
+	bool repeated; /* the call repeats one: short steps run first (exec/short.h) */
+	/* 1 is set in it: messages are written past the caches. 2 is: where the call repeats one,
+	   links copy all messages, and need the sender until they arrive (link->unsent) */
+	uint64_t seed;
 	uint64_t latency_ns; /* least time a message takes */
 	/* more time, drawn for each message and each rank's start; a link keeps its order */
 	uint64_t jitter_ns;
