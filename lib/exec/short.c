@@ -35,7 +35,7 @@ static bool take_step(const struct rd_short *call, const struct rd_exec *exec,
 	case RD_STEP_SEND:
 		taken->link = link_to(exec, step->to);
 		taken->into = NULL;
-		return call->size < taken->link->send_min;
+		return !taken->link->ops->send || call->size < taken->link->send_min;
 	case RD_STEP_RECV:
 		taken->from = NULL;
 		taken->link = link_to(exec, step->peer);
