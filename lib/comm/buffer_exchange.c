@@ -375,7 +375,7 @@ bool rd_buffer_exchange_again(struct rondo_comm *comm, uint32_t number)
 
 	exchange->last[exchange->power] = number;
 	if (exchange->brief.count < 0)
-		rd_short_init(&exchange->brief, exec, !comm->oversubscribed, exchange->steps);
+		rd_short_init(&exchange->brief, exec, rd_comm_looks(comm), exchange->steps);
 	step = rd_short_run(&exchange->brief, number);
 	if (step >= 0) {
 		rd_exec_again(exec, exec->call.in, exec->call.out, number);

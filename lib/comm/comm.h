@@ -205,6 +205,12 @@ void rd_comm_slow(struct rondo_comm *comm, int *reported_ms, int64_t waited_ms, 
 /* The error that ended the comm, with its reason recorded. */
 int rd_comm_failure(struct rondo_comm *comm);
 
+/* Whether a short call looks for a message for a while, beside what a wait does. */
+static inline bool rd_comm_looks(const struct rondo_comm *comm)
+{
+	return !comm->oversubscribed && comm->settings.spin_us > 0;
+}
+
 /* The bound on the waits of calls that are issued now. */
 static inline int rd_comm_timeout_ms(const struct rondo_comm *comm)
 {

@@ -513,7 +513,7 @@ static __attribute__((noinline)) void init_short(
 {
 	struct rd_prepared *last = comm->prepared[brief->signature.collective];
 
-	rd_short_init(brief, &last->exec, !comm->oversubscribed, last->steps);
+	rd_short_init(brief, &last->exec, rd_comm_looks(comm), last->steps);
 	brief->repeats = brief->count > 0 && last->repeats == RD_STARTS_AT_ONCE;
 }
 

@@ -160,7 +160,7 @@ static int count_looks(struct rank_env *env)
 	if (brief->count == 0)
 		return world_report(env, "the call counts as long");
 	/* A look at a socket is a system call. */
-	if (strcmp(env->world->transport, "tcp") == 0 && brief->looks)
+	if (brief->looks && (strcmp(env->world->transport, "tcp") == 0 || getenv("RONDO_SPIN_US")))
 		return world_report(env, "the call spins on its own");
 	return 0;
 }
@@ -185,4 +185,12 @@ Test(short_calls, over_tcp_leave_the_looks_to_the_wait, .timeout = 60)
 	setenv("RONDO_ALGO", "doubling", 1); /* of one chunk, whatever the costs are */
 	world_try(2, "shm", count_looks);
 	world_try(2, "tcp", count_looks);
+}
+
+Test(short_calls, look_once_where_waits_do_not_spin, .timeout = 60)
+{
+	setenv("RONDO_ALGO", "doubling", 1);
+	setenv("RONDO_SPIN_US", "0", 1);
+	world_use_two_cores();
+	world_try(2, "shm", count_looks);
 }
