@@ -157,8 +157,7 @@ static void send_verdict(struct rd_client *client)
 		!rd_participant_next(client->participant, &message))
 		return;
 	rd_control_socket_put(client->socket, &message);
-	if (!rd_control_socket_flush(client->socket, &error))
-		return;
+	rd_control_socket_flush(client->socket, &error); /* or it is lost with the connection */
 }
 
 void rd_client_serve(struct rd_client *client, int64_t now_ms)
